@@ -5,21 +5,21 @@ use faultline_stats::{arms::Direction, block::Reliability, decision::Decision};
 use faultline_text::number;
 use std::fmt::Display;
 
-/// Appends notes to the table of changes. The flag is true if anything is worse or cannot be
-/// compared.
+/// Appends notes to the table of changes. The flag is true if anything is worse, differs in a
+/// setting or is in one run only, or if the later run has `problems`.
 pub fn append_notes(
     mut out: String,
     are_worse: &[bool],
     mismatches: &[String],
     problems: &[String],
-    (source, [before, after]): (&str, [&String; 2]),
+    (source_label, [before, after]): (&str, [&String; 2]),
 ) -> (String, bool) {
     out += &lines(mismatches);
     for problem in problems {
         out += &format!("After: {problem}\n");
     }
     if before != after {
-        out += &format!("{source}: {before} before, {after} after\n");
+        out += &format!("{source_label}: {before} before, {after} after\n");
     }
     (
         out,
@@ -27,7 +27,7 @@ pub fn append_notes(
     )
 }
 
-/// `labels`: for the worse, then for the better.
+/// `labels` are the words for a worse value and for a better one.
 pub fn verdict<W: Display>(
     decision: Option<Decision>,
     worse_direction: Direction,

@@ -1,5 +1,5 @@
 //! Compares two runs. Their rounds are not paired: each mean has its own interval by block
-//! bootstrap, and that of the ratio follows from both.
+//! bootstrap, and the interval of the ratio follows from both.
 
 use crate::{
     args::DiffArgs,
@@ -99,7 +99,7 @@ fn changes(before: &Results, after: &Results, margin: f64) -> Result<(String, bo
     ))
 }
 
-/// The table row, and whether the later run is worse.
+/// The row of a case in the table, and whether the later run is worse.
 fn row(
     case: &CaseInfo,
     indices: [(&Results, usize); 2],
