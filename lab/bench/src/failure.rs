@@ -26,7 +26,7 @@ pub enum Failure {
     #[error("HTTP {0}")]
     Server(u16, Option<Duration>),
     /// Not sent in an open loop, because the node had requested a delay.
-    #[error("not sent before Retry-After was over")]
+    #[error("not sent, since Retry-After was not over")]
     NotSent,
     #[error("JSON-RPC {0}{separator}{1}", separator = if .1.is_empty() { "" } else { ": " })]
     Rpc(i64, String),
@@ -46,7 +46,7 @@ pub enum Failure {
     #[error("no such account or block")]
     Missing,
     /// The data read is not the data written, or the chain rejected a write.
-    #[error("not what was written")]
+    #[error("not what was written, or the write was rejected")]
     Wrong,
     /// The WebSocket's chain is not that of HTTP.
     #[error("WebSocket of another chain")]

@@ -355,7 +355,7 @@ fn an_open_loop_skips_and_counts_requests_due_during_retry_after() {
     });
     let measured = measure(&plan(&server, 200, 8, Some(100.0)));
     let summary = measured.summary(0);
-    let stalled_requests = summary.failures["not sent before Retry-After was over"];
+    let stalled_requests = summary.failures["not sent, since Retry-After was not over"];
     assert_eq!(
         (
             summary.failures["rate limited"],
@@ -406,7 +406,7 @@ fn a_retry_after_date_is_honoured_like_seconds() {
     let summary = measure(&plan(&server, 40, 1, Some(100.0))).summary(0);
     let kinds = [
         ("HTTP 503".to_owned(), 1),
-        ("not sent before Retry-After was over".to_owned(), 29),
+        ("not sent, since Retry-After was not over".to_owned(), 29),
     ];
     assert_eq!(summary.failures, BTreeMap::from(kinds));
 }
@@ -512,7 +512,7 @@ fn retry_after_pauses_all_arms_of_the_node() {
         .unwrap();
     let stalled_requests = |sample: &&Sample| {
         sample.result.as_ref().err().map(String::as_str)
-            == Some("not sent before Retry-After was over")
+            == Some("not sent, since Retry-After was not over")
     };
     assert_eq!(
         measured.samples.iter().filter(stalled_requests).count(),
