@@ -110,7 +110,7 @@ impl Failure {
 
     /// Whether the failure may mean that the node has no HTTP/2. With TLS the handshake shows it;
     /// without TLS an HTTP/1.1 node closes the connection or waits for more.
-    pub fn is_no_http2(&self, tls: bool) -> bool {
+    pub fn may_be_no_http2(&self, tls: bool) -> bool {
         match self {
             Failure::NoHttp2 => true,
             Failure::Closed | Failure::Timeout => !tls,
@@ -132,7 +132,7 @@ mod tests {
                 Failure::Timeout,
                 Failure::Connect(String::new()),
             ]
-            .map(|f| f.is_no_http2(tls))
+            .map(|f| f.may_be_no_http2(tls))
         };
         assert_eq!(
             (shown(true), shown(false)),

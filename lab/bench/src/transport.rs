@@ -125,7 +125,7 @@ fn measure(
         // A JSON-RPC error shows that the node has HTTP/2.
         let call = client.call(Protocol::Http2, "eth_chainId", json!([]));
         if let Err(failure) = engine.run_preparation(async { Ok(call.await) })?
-            && failure.is_no_http2(tls)
+            && failure.may_be_no_http2(tls)
         {
             notes.push(preset::remove_arm(&mut plan, arm, &failure)?);
         }
