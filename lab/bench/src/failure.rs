@@ -7,7 +7,7 @@ use thiserror::Error;
 
 #[derive(Debug, Clone, Error, PartialEq)]
 pub enum Failure {
-    /// Names the address and the failed step: name, TCP or TLS.
+    /// Names the address and the failed step: name resolution, TCP or TLS.
     #[error("{0}")]
     Connect(String),
     #[error("no HTTP/2")]
@@ -16,13 +16,13 @@ pub enum Failure {
     Timeout,
     #[error("connection closed")]
     Closed,
-    /// With the node's requested delay.
+    /// With the delay of `Retry-After`.
     #[error("rate limited")]
     RateLimited(Option<Duration>),
     /// Any status except 200, 429 and 5xx.
     #[error("HTTP {0}")]
     Http(u16),
-    /// 5xx, with the node's requested delay.
+    /// 5xx, with the delay of `Retry-After`.
     #[error("HTTP {0}")]
     Server(u16, Option<Duration>),
     /// Not sent in an open loop, because the node had requested a delay.
@@ -87,11 +87,11 @@ impl Failure {
         }
     }
 
-    /// `Some` if the next request must wait, with the node's requested delay.
+    /// `Some` if the next request must wait, with the delay of `Retry-After`.
     pub fn required_backoff(&self) -> Option<Option<Duration>> {
         match self {
-            Failure::RateLimited(retry_delay) | Failure::Server(_, retry_delay) => {
-                Some(*retry_delay)
+            Failure::RateLimited(retry_after) | Failure::Server(_, retry_after) => {
+                Some(*retry_after)
             }
             Failure::Connect(_) => Some(None),
             _ => None,
