@@ -58,7 +58,7 @@ pub fn difference(reference: &str, other: &str) -> String {
         .into_iter()
         .filter(|path| a.get(path).map(|part| part.0) != b.get(path).map(|part| part.0));
     let Some(mut path) = differing.next() else {
-        return "it differs".to_owned();
+        return "the answer differs".to_owned();
     };
     let descriptions = |path: &str| [&a, &b].map(|parts| parts.get(path).map(|part| part.1));
     for deeper in differing {
@@ -76,12 +76,14 @@ pub fn difference(reference: &str, other: &str) -> String {
         path = deeper;
     }
     let [expected, actual] = descriptions(path).map(|text| text.unwrap_or("not there"));
-    let part_name = match path.trim_start_matches('.') {
-        "" => "it",
-        path => path,
+    let part_name = match path {
+        "" => "the answer",
+        // A field without a name.
+        "." => "\"\"",
+        path => path.strip_prefix('.').unwrap_or(path),
     };
     if actual == expected {
-        format!("{part_name} is another {actual}")
+        format!("{part_name} is {actual} in both, and differs in a part that is not listed")
     } else {
         format!("{part_name} is {actual} instead of {expected}")
     }
@@ -292,14 +294,18 @@ mod tests {
             "t[1] is 3 instead of 2"
         );
         assert_eq!(message("[1,2]", "[1,3]"), "[1] is 3 instead of 2");
-        assert_eq!(message("7", "8"), "it is 8 instead of 7");
+        assert_eq!(message("7", "8"), "the answer is 8 instead of 7");
+        assert_eq!(message(r#"{".":7}"#, r#"{".":8}"#), ". is 8 instead of 7");
         let meta = |logs: &str| {
             format!(r#"{{"blockTime":5,"transactions":[{{"meta":{{"logMessages":{logs}}}}},7]}}"#)
         };
         let logs = "transactions[0].meta.logMessages is null instead of array of 1";
         assert_eq!(message(&meta(r#"["x"]"#), &meta("null")), logs);
         let long = |last: u8| format!("[{}{last}]", "0,".repeat(100));
-        assert_eq!(message(&long(1), &long(2)), "it is another array of 101");
+        assert_eq!(
+            message(&long(1), &long(2)),
+            "the answer is array of 101 in both, and differs in a part that is not listed"
+        );
     }
 
     #[test]

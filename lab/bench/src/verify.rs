@@ -103,7 +103,7 @@ impl AnswerVerifier {
         {
             self.verdicts[0].add_difference(|| {
                 format!(
-                    "{}: it says that the slot was skipped, and another has its block",
+                    "{}: this node says that the slot was skipped, and another has its block",
                     request_text()
                 )
             });
@@ -143,9 +143,9 @@ impl Answer {
     fn difference(&self, reference: &Answer) -> String {
         match (&reference.record, &self.record) {
             (Some(reference), Some(record)) => canonical::difference(reference, record),
-            _ if self.is_skipped_slot => "it says that the slot was skipped".to_owned(),
+            _ if self.is_skipped_slot => "this node says that the slot was skipped".to_owned(),
             _ => format!(
-                "{} bytes, other than the reference's {}",
+                "{} bytes that differ from the reference's {}",
                 self.digest.0, reference.digest.0
             ),
         }
