@@ -20,7 +20,7 @@ const MAX_TEXT_CHARS: usize = 60;
 /// Fields in `ignored_fields` are ignored.
 pub fn record(json: &str, ignored_fields: &[&str]) -> String {
     let mut parts = BTreeMap::new();
-    let digest = Value {
+    let digest = DigestVisitor {
         ignored_fields,
         parts: &mut parts,
         path: Some(String::new()),
@@ -36,7 +36,7 @@ pub fn record(json: &str, ignored_fields: &[&str]) -> String {
     out
 }
 
-pub fn digest(record: &str) -> &str {
+pub fn digest_line(record: &str) -> &str {
     record.lines().next().unwrap_or_default()
 }
 
@@ -89,9 +89,9 @@ pub fn difference(reference: &str, other: &str) -> String {
     }
 }
 
-fn hash(kind: u8, value: impl Hash) -> u64 {
+fn hash(domain: u8, value: impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
-    (kind, value).hash(&mut hasher);
+    (domain, value).hash(&mut hasher);
     hasher.finish()
 }
 
@@ -103,7 +103,7 @@ fn truncated(text: &str) -> String {
 }
 
 /// Computes the digest of a value while it is parsed.
-struct Value<'a> {
+struct DigestVisitor<'a> {
     ignored_fields: &'a [&'a str],
     /// Digests and descriptions by path.
     parts: &'a mut BTreeMap<String, (u64, String)>,
@@ -112,15 +112,15 @@ struct Value<'a> {
     depth: usize,
 }
 
-impl Value<'_> {
-    /// Returns the digest. `kind` is the JSON type.
+impl DigestVisitor<'_> {
+    /// Returns the digest. `domain` is the JSON type.
     fn record_part<E>(
         self,
-        kind: u8,
+        domain: u8,
         value: impl Hash,
         description: impl FnOnce() -> String,
     ) -> Result<u64, E> {
-        let digest = hash(kind, value);
+        let digest = hash(domain, value);
         if let Some(path) = self.path
             && (self.depth <= 1 || self.parts.len() < MAX_LISTED_PARTS)
         {
@@ -130,9 +130,9 @@ impl Value<'_> {
     }
 
     /// An element or field. The record lists it only if `is_listed`.
-    fn part(&mut self, is_listed: bool, name: impl FnOnce() -> String) -> Value<'_> {
+    fn part(&mut self, is_listed: bool, name: impl FnOnce() -> String) -> DigestVisitor<'_> {
         let is_listed = is_listed && self.depth < MAX_LISTED_DEPTH;
-        Value {
+        DigestVisitor {
             ignored_fields: self.ignored_fields,
             path: self
                 .path
@@ -145,7 +145,7 @@ impl Value<'_> {
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Value<'_> {
+impl<'de> DeserializeSeed<'de> for DigestVisitor<'_> {
     type Value = u64;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<u64, D::Error> {
@@ -153,7 +153,7 @@ impl<'de> DeserializeSeed<'de> for Value<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Value<'_> {
+impl<'de> Visitor<'de> for DigestVisitor<'_> {
     type Value = u64;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -220,8 +220,9 @@ mod tests {
 
     #[test]
     fn the_same_value_has_the_same_record_however_it_is_written() {
-        let of =
-            |json: &str, ignored_fields: &[&str]| digest(&record(json, ignored_fields)).to_owned();
+        let of = |json: &str, ignored_fields: &[&str]| {
+            digest_line(&record(json, ignored_fields)).to_owned()
+        };
         let same = |a: &str, b: &str| assert_eq!(of(a, &[]), of(b, &[]), "{a} {b}");
         same(
             r#"{"a":1,"b":[2,{"c":null,"d":"x"}]}"#,
@@ -277,7 +278,7 @@ mod tests {
         ];
         let records: BTreeSet<String> = values
             .iter()
-            .map(|value| digest(&record(value, &[])).to_owned())
+            .map(|value| digest_line(&record(value, &[])).to_owned())
             .collect();
         assert_eq!(records.len(), values.len());
         let message = |a: &str, b: &str| difference(&record(a, &[]), &record(b, &[]));

@@ -129,7 +129,7 @@ impl Answer {
             .then(|| String::from_utf8_lossy(bytes).into_owned());
         let compared = record
             .as_deref()
-            .map_or(bytes, |record| canonical::digest(record).as_bytes());
+            .map_or(bytes, |record| canonical::digest_line(record).as_bytes());
         let mut hasher = DefaultHasher::new();
         compared.hash(&mut hasher);
         Answer {
