@@ -8,7 +8,8 @@ use std::{
 };
 
 pub const RECORD_PREFIX: &str = "json ";
-/// Limits of a record: parts below the top level, fields of each object, elements of each array.
+/// Limits of a record: all parts (the top level is always listed), fields of each object, elements
+/// of each array, and depth.
 const MAX_LISTED_PARTS: usize = 150;
 const MAX_LISTED_FIELDS: usize = 40;
 const MAX_LISTED_ELEMENTS: usize = 4;
@@ -17,7 +18,7 @@ const MAX_LISTED_DEPTH: usize = 5;
 const MAX_TEXT_CHARS: usize = 60;
 
 /// The first line is a digest that is equal for equal values; the rest describes the first parts.
-/// Fields in `ignored_fields` are ignored.
+/// Fields of the whole object are ignored if they are in `ignored_fields`.
 pub fn record(json: &str, ignored_fields: &[&str]) -> String {
     let mut parts = BTreeMap::new();
     let digest = DigestVisitor {
@@ -27,7 +28,7 @@ pub fn record(json: &str, ignored_fields: &[&str]) -> String {
         depth: 0,
     }
     .deserialize(&mut serde_json::Deserializer::from_str(json));
-    // JSON nested deeper than the parser allows is compared as text.
+    // What the parser refuses, such as JSON nested too deeply, is compared as text.
     let digest = digest.unwrap_or_else(|_| hash(9, json));
     let mut out = format!("{RECORD_PREFIX}{digest:x}\n");
     for (path, (digest, description)) in parts {
@@ -40,7 +41,7 @@ pub fn digest_line(record: &str) -> &str {
     record.lines().next().unwrap_or_default()
 }
 
-/// The deepest listed part around the first difference.
+/// Says how the first different part differs, or the deepest listed part of it. First is by path.
 pub fn difference(reference: &str, other: &str) -> String {
     // Digest and description by path.
     let parts = |record| -> BTreeMap<&str, (&str, &str)> {
