@@ -104,8 +104,8 @@ pub fn caveat(reliability: Reliability) -> &'static str {
         Reliability::TooShort { .. } => {
             "too few independent rounds: the interval may be too narrow"
         }
-        Reliability::TooRare => "a few rounds decide",
-        Reliability::Drifts => "drifts",
+        Reliability::TooRare => "a few rounds decide the result",
+        Reliability::Drifts => "the differences drift during the run",
         Reliability::Constant => "all rounds are the same",
     }
 }

@@ -259,7 +259,7 @@ fn caveats(results: &Results, compared: &[Comparison]) -> Vec<Caveat> {
     if unreliable > 0 {
         caveats.push(Caveat::new(
             format!(
-                "{unreliable} of {} intervals may be too narrow, and show nothing: the column caveat says why.",
+                "{unreliable} of {} intervals may be too narrow and show no difference: the reason is in the column \"caveat\" of the differences.",
                 compared.len()
             ),
             "Repeat with more rounds (--rounds), at a quieter time.",
