@@ -46,7 +46,7 @@ pub fn effects(results: &Results, compared: &[Comparison]) -> Option<Block> {
     };
     let interval = interval_label(comparison_count(results));
     let caption = format!(
-        "Mean latency with its {interval}; \u{2713} faster and \u{2717} slower: a difference is shown."
+        "Change of the mean latency with its {interval}; \u{2713}: shown to be faster; \u{2717}: shown to be slower."
     );
     effects::forest("What changed", x_label, &caption, rows)
 }
@@ -69,8 +69,8 @@ pub fn differences(results: &Results, compared: &[Comparison]) -> Vec<Block> {
             continue;
         }
         let caption = format!(
-            "Mean difference with its {interval}; below 0 the reference is slower. The diamond is the crossover, if one is shown: the \
-             size from which on the sign is another."
+            "Mean difference with its {interval}; below 0 the reference is slower. The diamond, if there is one, is the crossover: the \
+             size at which the sign changes."
         );
         let chart = Curves {
             x_label: "Decoded bytes".to_owned(),
@@ -190,7 +190,7 @@ pub fn over_time(results: &Results) -> Option<Block> {
         rounds => format!("Each point is the mean of {rounds} rounds. "),
     };
     let caption = format!(
-        "Mean over all that an arm was asked about in a round. {points}A round in which a request of the arm failed breaks its line."
+        "Mean of the requests of an arm in a round. {points}A round in which a request of the arm failed breaks the line of the arm."
     );
     let chart = Timeline {
         x_label: "Time since the first round that counts".to_owned(),
