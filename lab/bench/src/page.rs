@@ -56,7 +56,7 @@ pub fn report(results: &Results) -> Report {
     let compared = comparisons(results);
     let header = &results.header;
     let (title, first, study) = study_section(results);
-    let kind = match header.rate {
+    let load = match header.rate {
         None => format!("closed loop, {} at a time", header.workers),
         Some(rate) => format!("open loop, {} a second", number(rate, 1)),
     };
@@ -89,7 +89,7 @@ pub fn report(results: &Results) -> Report {
     sections.retain(|section| !section.blocks.is_empty());
     Report {
         title: title.to_owned(),
-        subtitle: render::subtitle(results, &kind),
+        subtitle: render::subtitle(results, &load),
         verdict: verdict(results, &compared),
         overview: figures::effects(results, &compared)
             .into_iter()
@@ -161,23 +161,23 @@ fn verdict(results: &Results, compared: &[Comparison]) -> Verdict {
         .collect();
     for arm in others {
         let of_arm = compared.iter().filter(|comparison| comparison.arm == *arm);
-        let shown: Vec<_> = of_arm
+        let directions: Vec<_> = of_arm
             .map(|comparison| comparison.decision.shown())
             .collect();
         let count = |direction| {
-            shown
+            directions
                 .iter()
                 .filter(|shown| **shown == Some(direction))
                 .count()
         };
         let (fast, slow) = (count(Direction::Lower), count(Direction::Higher));
-        let comparisons = counted(shown.len() as f64, "comparison");
-        points.push(match shown.len() - fast - slow {
-            unknown if unknown == shown.len() => {
+        let comparisons = counted(directions.len() as f64, "comparison");
+        points.push(match directions.len() - fast - slow {
+            undecided if undecided == directions.len() => {
                 format!("No difference between {arm} and {reference} is shown in {comparisons}")
             }
-            unknown => format!(
-                "{arm} is faster than {reference} in {fast} of {comparisons}, slower in {slow}; no difference is shown in {unknown}"
+            undecided => format!(
+                "{arm} is faster than {reference} in {fast} of {comparisons}, slower in {slow}; no difference is shown in {undecided}"
             ),
         });
     }
@@ -186,12 +186,12 @@ fn verdict(results: &Results, compared: &[Comparison]) -> Verdict {
             .lines()
             .map(str::to_owned),
     );
-    let mut shown = compared
+    let mut directions = compared
         .iter()
         .filter_map(|comparison| comparison.decision.shown());
-    let standing = match shown.next() {
+    let standing = match directions.next() {
         None => VerdictKind::Inconclusive,
-        Some(first) if shown.any(|other| other != first) => VerdictKind::Differs,
+        Some(first) if directions.any(|other| other != first) => VerdictKind::Differs,
         Some(Direction::Lower) => VerdictKind::Better,
         Some(Direction::Higher) => VerdictKind::Worse,
     };
@@ -205,9 +205,11 @@ fn largest_difference(
     compared: &[Comparison],
 ) -> Option<String> {
     let is_shown = |comparison: &&Comparison| comparison.decision.shown().is_some();
-    let shown: Vec<_> = compared.iter().filter(is_shown).collect();
+    let differences: Vec<_> = compared.iter().filter(is_shown).collect();
     let size = |shown: &Comparison| shown.ratio.map_or(0.0, |ratio| ratio.value.ln().abs());
-    let largest = shown.iter().max_by(|a, b| size(a).total_cmp(&size(b)))?;
+    let largest = differences
+        .iter()
+        .max_by(|a, b| size(a).total_cmp(&size(b)))?;
     let mean = |arm| results.mean(arm, &largest.request);
     let means = [mean(reference)?, mean(&largest.arm)?];
     let means = effects::means_text(means, "ms", 2, "instead of");
@@ -216,7 +218,7 @@ fn largest_difference(
     let arms = [largest.arm.as_str(), reference];
     let sentence = effects::sentence(&format!("Latency of {label}"), &effect, arms, &means);
     let sentence = sentence.trim_end_matches('.');
-    Some(match shown.len() {
+    Some(match differences.len() {
         1 => sentence.to_owned(),
         count => format!("{sentence} (the largest of {count} differences)"),
     })
@@ -233,8 +235,8 @@ fn cards(results: &Results) -> Vec<RunCard> {
             ("failed", count(failed)),
         ];
         if results.header.preset != "transport" {
-            let verdict = &results.header.verdicts[index];
-            let compared = match (index, verdict.equal, verdict.different) {
+            let counts = &results.header.verdicts[index];
+            let compared = match (index, counts.equal, counts.different) {
                 (0, _, 0) => "the reference".to_owned(),
                 (_, equal, different) => {
                     format!("{} equal, {} different", count(equal), count(different))

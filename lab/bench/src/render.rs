@@ -100,10 +100,10 @@ pub fn text(results: &Results) -> String {
     out + &lines(&problems(results))
 }
 
-pub fn subtitle(results: &Results, kind: &str) -> String {
+pub fn subtitle(results: &Results, load: &str) -> String {
     let header = &results.header;
     format!(
-        "{} on {}: {} in {}, {kind}",
+        "{} on {}: {} in {}, {load}",
         header.nodes.join(" and "),
         moment(header.started_unix_ns),
         counted(results.samples.len() as f64, "request"),
@@ -113,7 +113,7 @@ pub fn subtitle(results: &Results, kind: &str) -> String {
 
 fn run_summary(results: &Results) -> String {
     let header = &results.header;
-    let kind = match header.rate {
+    let load = match header.rate {
         None => format!("closed loop, {} at a time", header.workers),
         Some(rate) => format!(
             "open loop, {} a second, up to {} at a time",
@@ -123,7 +123,7 @@ fn run_summary(results: &Results) -> String {
     };
     let mut out = format!(
         "{}, order of seed {}, after {} of warm-up\n{}",
-        subtitle(results, &kind),
+        subtitle(results, &load),
         header.seed,
         counted(header.warm_up as f64, "round"),
         lines(&header.notes)
@@ -140,8 +140,8 @@ fn run_summary(results: &Results) -> String {
             number(ms(own), 3)
         );
     }
-    if let Some(own) = header.own_cost {
-        let (cpu, median) = (number(ms(own.cpu_ns), 3), number(ms(own.median_ns), 3));
+    if let Some(cost) = header.own_cost {
+        let (cpu, median) = (number(ms(cost.cpu_ns), 3), number(ms(cost.median_ns), 3));
         out += &format!(
             "Measured before, against a server of its own on loopback: {cpu} ms of CPU, {median} ms from sending to the decoded answer\n"
         );
@@ -360,15 +360,15 @@ pub fn settings(results: &Results) -> Vec<Block> {
     if let Some(ns) = header.own_cpu_ns {
         rows.push(("this tool's CPU time per request", format_ms(ns)));
     }
-    if let Some(own) = header.own_cost {
+    if let Some(cost) = header.own_cost {
         rows.extend([
             (
                 "CPU time of a request to this tool's own server on loopback",
-                format_ms(own.cpu_ns),
+                format_ms(cost.cpu_ns),
             ),
             (
                 "median of a request to this tool's own server on loopback",
-                format_ms(own.median_ns),
+                format_ms(cost.median_ns),
             ),
         ]);
     }
