@@ -7,7 +7,7 @@ use crate::{
     plan::{MAX_REQUESTS, Plan},
     protocol::Protocol,
     render,
-    results::{CaseInfo, Header, OwnCost, Results},
+    results::{CaseInfo, Header, LoopbackCost, Results},
     run::{Engine, MeasuredRun, SampleSink},
     store::{self, ResultsFile},
     tool_overhead,
@@ -46,7 +46,7 @@ pub fn plan_for_load(load: &LoadArgs) -> Plan {
 pub struct Session<'a> {
     pub engine: &'a Engine,
     preset: &'a str,
-    own_cost: Option<OwnCost>,
+    own_cost: Option<LoopbackCost>,
     file: Option<&'a ResultsFile>,
 }
 

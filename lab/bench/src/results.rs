@@ -67,7 +67,7 @@ pub struct CaseInfo {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct OwnCost {
+pub struct LoopbackCost {
     pub cpu_ns: u64,
     /// Median latency with a server that does almost nothing.
     pub median_ns: u64,
@@ -110,7 +110,7 @@ pub struct Header {
     pub own_cpu_ns: Option<u64>,
     /// Measured before the run.
     #[serde(default)]
-    pub own_cost: Option<OwnCost>,
+    pub own_cost: Option<LoopbackCost>,
     /// Of the measured part.
     pub length_ns: u64,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

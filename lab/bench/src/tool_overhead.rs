@@ -5,7 +5,7 @@ use crate::{
     endpoint::Endpoint,
     plan::{LinkConfig, Plan},
     protocol::Protocol,
-    results::{OwnCost, Sample, ns},
+    results::{LoopbackCost, Sample, ns},
     run::Engine,
 };
 use anyhow::{Result, bail};
@@ -26,7 +26,7 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(1);
 const MAX_BYTES: usize = 4096;
 
 /// `None` without a server.
-pub fn measure(engine: &Engine) -> Result<Option<OwnCost>> {
+pub fn measure(engine: &Engine) -> Result<Option<LoopbackCost>> {
     let Some((listener, address, endpoint)) = server() else {
         return Ok(None);
     };
@@ -45,10 +45,14 @@ pub fn measure(engine: &Engine) -> Result<Option<OwnCost>> {
     let mut latencies: Vec<u64> = run.samples.iter().filter_map(Sample::latency_ns).collect();
     latencies.sort_unstable();
     let median = latencies.get(latencies.len() / 2);
-    Ok(run.state.own_cpu.zip(median).map(|(cpu, median)| OwnCost {
-        cpu_ns: ns(cpu),
-        median_ns: *median,
-    }))
+    Ok(run
+        .state
+        .own_cpu
+        .zip(median)
+        .map(|(cpu, median)| LoopbackCost {
+            cpu_ns: ns(cpu),
+            median_ns: *median,
+        }))
 }
 
 fn plan(endpoint: Endpoint) -> Plan {
