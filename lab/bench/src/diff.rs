@@ -257,7 +257,7 @@ mod tests {
     #[test]
     fn problems_of_the_later_run_are_reported_as_failure() {
         let mut after = run(20);
-        after.header.verdicts[0].different = 3;
+        after.header.answer_comparisons[0].different = 3;
         let (out, worse) = changes(&run(20), &after, 5.0).unwrap();
         assert!(
             worse && out.contains("After: a FAILED: 3 answers differ"),

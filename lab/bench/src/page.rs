@@ -235,7 +235,7 @@ fn cards(results: &Results) -> Vec<RunCard> {
             ("failed", count(failed)),
         ];
         if results.header.preset != "transport" {
-            let counts = &results.header.verdicts[index];
+            let counts = &results.header.answer_comparisons[index];
             let compared = match (index, counts.equal, counts.different) {
                 (0, _, 0) => "the reference".to_owned(),
                 (_, equal, different) => {

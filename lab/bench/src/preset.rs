@@ -11,7 +11,7 @@ use crate::{
     run::{Engine, MeasuredRun, SampleSink},
     store::{self, ResultsFile},
     tool_overhead,
-    verify::Verdict,
+    verify::AnswerComparison,
 };
 use anyhow::Result;
 use faultline_common::{args::UsageError, clock};
@@ -283,7 +283,7 @@ fn header(preset: &str, plan: &Plan, notes: Vec<String>) -> Header {
         settings: settings(preset, plan),
         links: shapes.filter(|_| is_shaped).collect(),
         arms: plan.arms.clone(),
-        verdicts: vec![Verdict::default(); plan.arms.len()],
+        answer_comparisons: vec![AnswerComparison::default(); plan.arms.len()],
         seed: plan.seed,
         rounds: plan.rounds,
         warm_up: plan.warm_up,

@@ -24,10 +24,14 @@ use std::time::Duration;
 
 pub fn problems(results: &Results) -> Vec<String> {
     let mut problems = Vec::new();
-    let arms = results.header.arms.iter().zip(&results.header.verdicts);
-    for (arm, verdict) in arms.filter(|(_, verdict)| verdict.different > 0) {
-        let different = count(verdict.different);
-        let first = match verdict.first_differences.first() {
+    let arms = results
+        .header
+        .arms
+        .iter()
+        .zip(&results.header.answer_comparisons);
+    for (arm, comparison) in arms.filter(|(_, comparison)| comparison.different > 0) {
+        let different = count(comparison.different);
+        let first = match comparison.first_differences.first() {
             None => String::new(),
             Some(first) => format!("; the first: {first}"),
         };
@@ -210,10 +214,16 @@ pub fn answer_comparison(results: &Results) -> String {
         // This preset compares answers with writes.
         return out;
     }
-    let verdicts = || results.header.arms.iter().zip(&results.header.verdicts);
-    for (arm, verdict) in verdicts().skip(1) {
-        let equal = count(verdict.equal);
-        let result = match (verdict.equal, verdict.different) {
+    let answer_comparisons = || {
+        results
+            .header
+            .arms
+            .iter()
+            .zip(&results.header.answer_comparisons)
+    };
+    for (arm, comparison) in answer_comparisons().skip(1) {
+        let equal = count(comparison.equal);
+        let result = match (comparison.equal, comparison.different) {
             (0, 0) => "could not be compared with the reference's".to_owned(),
             (_, 0) => format!("equal to the reference's in all {equal} comparisons"),
             (_, different) => format!(
@@ -224,8 +234,8 @@ pub fn answer_comparison(results: &Results) -> String {
         out += &format!("Answers of {arm}: {result}\n");
     }
     // The reference is included: its differences are slots that only it skipped.
-    for (arm, verdict) in verdicts() {
-        for difference in &verdict.first_differences {
+    for (arm, comparison) in answer_comparisons() {
+        for difference in &comparison.first_differences {
             out += &format!("  {arm}, {difference}\n");
         }
     }

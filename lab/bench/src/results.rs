@@ -1,7 +1,7 @@
 #[cfg(test)]
 pub mod tests;
 
-use crate::{disk::DiskUsage, verify::Verdict};
+use crate::{disk::DiskUsage, verify::AnswerComparison};
 use faultline_pages::groups::{by_key, distinct};
 use faultline_text::count;
 use hdrhistogram::Histogram;
@@ -88,7 +88,8 @@ pub struct Header {
     pub links: Vec<String>,
     pub arms: Vec<String>,
     /// By arm.
-    pub verdicts: Vec<Verdict>,
+    #[serde(rename = "verdicts")]
+    pub answer_comparisons: Vec<AnswerComparison>,
     pub seed: u64,
     pub rounds: u32,
     /// Before the measured rounds.
@@ -119,7 +120,7 @@ pub struct Header {
 
 #[derive(Clone)]
 pub struct RunState {
-    pub verdicts: Vec<Verdict>,
+    pub answer_comparisons: Vec<AnswerComparison>,
     pub refusals: BTreeMap<String, u64>,
     pub messages: BTreeMap<usize, String>,
     pub stopped_by: Option<String>,
@@ -132,7 +133,7 @@ pub struct RunState {
 impl Header {
     /// An earlier `stopped_by` stays if `state` has none.
     pub fn take_state(&mut self, state: RunState) {
-        self.verdicts = state.verdicts;
+        self.answer_comparisons = state.answer_comparisons;
         self.refusals = state.refusals;
         self.messages = state.messages;
         self.stopped_by = state.stopped_by.or(self.stopped_by.take());

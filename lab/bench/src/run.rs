@@ -327,7 +327,7 @@ impl Shared {
     fn flush(&self, sink: &SampleSink<'_>) -> RunState {
         let mut answers = self.answers.borrow_mut();
         let state = RunState {
-            verdicts: answers.verifier.verdicts.clone(),
+            answer_comparisons: answers.verifier.answer_comparisons.clone(),
             refusals: self.pace.refusals.borrow().clone(),
             messages: answers.messages.clone(),
             stopped_by: self.pace.ended_by(),

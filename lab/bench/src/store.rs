@@ -93,7 +93,7 @@ fn rows<T>(
 
 fn results(database: &ForeignDatabase, header: Header) -> Result<Results> {
     ensure!(
-        header.verdicts.len() == header.arms.len(),
+        header.answer_comparisons.len() == header.arms.len(),
         "its header is damaged"
     );
     let cases = rows(

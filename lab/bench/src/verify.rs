@@ -7,7 +7,7 @@ use std::{
 
 /// An arm's answers against the first arm's.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Verdict {
+pub struct AnswerComparison {
     pub equal: u64,
     /// Different answers for the same slot.
     pub different: u64,
@@ -15,7 +15,7 @@ pub struct Verdict {
     pub first_differences: Vec<String>,
 }
 
-impl Verdict {
+impl AnswerComparison {
     fn add_difference(&mut self, description: impl FnOnce() -> String) {
         self.different += 1;
         if self.first_differences.len() < MAX_LISTED_DIFFERENCES {
@@ -50,7 +50,7 @@ pub struct AnswerVerifier {
     arm_counts: Vec<usize>,
     plan: Plan,
     /// By arm. That of the reference counts only the slots that it alone reports as skipped.
-    pub verdicts: Vec<Verdict>,
+    pub answer_comparisons: Vec<AnswerComparison>,
 }
 
 impl AnswerVerifier {
@@ -65,7 +65,7 @@ impl AnswerVerifier {
             incomplete_rounds: BTreeMap::new(),
             arm_counts: (0..plan.request_names.len()).map(arm_count).collect(),
             plan: plan.clone(),
-            verdicts: vec![Verdict::default(); plan.arms.len()],
+            answer_comparisons: vec![AnswerComparison::default(); plan.arms.len()],
         }
     }
 
@@ -101,7 +101,7 @@ impl AnswerVerifier {
         // The reference lacks a block that another node has.
         if reference.is_skipped_slot && !round.answers.values().all(|answer| answer.is_skipped_slot)
         {
-            self.verdicts[0].add_difference(|| {
+            self.answer_comparisons[0].add_difference(|| {
                 format!(
                     "{}: this node says that the slot was skipped, and another has its block",
                     request_text()
@@ -110,11 +110,11 @@ impl AnswerVerifier {
             return;
         }
         for (arm, answer) in &round.answers {
-            let verdict = &mut self.verdicts[*arm];
+            let comparison = &mut self.answer_comparisons[*arm];
             if answer.digest == reference.digest {
-                verdict.equal += 1;
+                comparison.equal += 1;
             } else if answer.slot == reference.slot {
-                verdict.add_difference(|| {
+                comparison.add_difference(|| {
                     format!("{}: {}", request_text(), answer.difference(&reference))
                 });
             }
@@ -180,7 +180,10 @@ mod tests {
     }
 
     fn counts(verify: &AnswerVerifier, arm: usize) -> (u64, u64) {
-        (verify.verdicts[arm].equal, verify.verdicts[arm].different)
+        (
+            verify.answer_comparisons[arm].equal,
+            verify.answer_comparisons[arm].different,
+        )
     }
 
     #[test]
@@ -194,7 +197,7 @@ mod tests {
             }
         }
         assert_eq!((counts(&verify, 1), counts(&verify, 2)), ((0, 20), (20, 0)));
-        let first_differences = &verify.verdicts[1].first_differences;
+        let first_differences = &verify.answer_comparisons[1].first_differences;
         assert_eq!(first_differences.len(), MAX_LISTED_DIFFERENCES);
         assert!(
             first_differences[0].starts_with("\"method\":")
@@ -228,7 +231,7 @@ mod tests {
             .unwrap()
             .1
             .trim_end_matches('}');
-        let first_differences = &verify.verdicts[1].first_differences[0];
+        let first_differences = &verify.answer_comparisons[1].first_differences[0];
         assert!(
             first_differences.contains(&format!("{params}: "))
                 && !first_differences.contains("slot"),
@@ -250,7 +253,7 @@ mod tests {
         }
         assert_eq!(counts(&verify, 1), (1, 0));
         assert_eq!(counts(&verify, 2), (1, 1));
-        assert_eq!(verify.verdicts[0], Verdict::default());
+        assert_eq!(verify.answer_comparisons[0], AnswerComparison::default());
     }
 
     #[test]
@@ -267,9 +270,9 @@ mod tests {
             }
         }
         let found = verify
-            .verdicts
+            .answer_comparisons
             .iter()
-            .map(|verdict| (verdict.equal, verdict.different));
+            .map(|comparison| (comparison.equal, comparison.different));
         assert_eq!(found.collect::<Vec<_>>(), [(0, 1), (2, 0), (1, 1)]);
     }
 
@@ -289,6 +292,6 @@ mod tests {
             (counts(&verify, 1), verify.incomplete_rounds.len()),
             ((3, 1), 0)
         );
-        assert_eq!(verify.verdicts[2], Verdict::default());
+        assert_eq!(verify.answer_comparisons[2], AnswerComparison::default());
     }
 }

@@ -194,8 +194,14 @@ fn recommendations(results: &Results) -> String {
     let always_answers = |case| results.samples_of(case).all(|sample| sample.result.is_ok());
     for method in methods {
         let (mut faultless_arms, mut left_out) = (Vec::new(), Vec::new());
-        for (arm, verdict) in results.header.arms.iter().zip(&results.header.verdicts) {
-            if verdict.different == 0 && results.case_index(arm, method).is_some_and(always_answers)
+        for (arm, comparison) in results
+            .header
+            .arms
+            .iter()
+            .zip(&results.header.answer_comparisons)
+        {
+            if comparison.different == 0
+                && results.case_index(arm, method).is_some_and(always_answers)
             {
                 faultless_arms.push(arm.as_str());
             } else {

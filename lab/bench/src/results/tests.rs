@@ -12,10 +12,10 @@ fn header(rounds: u32, arms: Vec<String>) -> Header {
         notes: Vec::new(),
         settings: BTreeMap::new(),
         links: Vec::new(),
-        verdicts: vec![
-            Verdict {
+        answer_comparisons: vec![
+            AnswerComparison {
                 equal: 1,
-                ..Verdict::default()
+                ..AnswerComparison::default()
             };
             arms.len()
         ],

@@ -23,7 +23,7 @@ fn write(path: &Path, run: &Results) {
 
 fn state(run: &Results) -> RunState {
     RunState {
-        verdicts: run.header.verdicts.clone(),
+        answer_comparisons: run.header.answer_comparisons.clone(),
         refusals: BTreeMap::new(),
         messages: BTreeMap::new(),
         stopped_by: None,
@@ -72,7 +72,10 @@ fn an_unfinished_run_is_read_up_to_its_last_sample() {
         }
     };
     assert_eq!(found.samples, run.samples[..20]);
-    assert_eq!(found.header.verdicts, run.header.verdicts);
+    assert_eq!(
+        found.header.answer_comparisons,
+        run.header.answer_comparisons
+    );
     let problems = crate::render::problems(&found).join(" ");
     assert!(
         problems.contains("ended early by a kill, or not ended yet"),
