@@ -85,7 +85,7 @@ fn too_many_failures(results: &Results) -> Option<String> {
 
 pub fn text(results: &Results) -> String {
     let mut out = run_summary(results);
-    out += "\nLatency from sending to the decoded answer, in ms\n";
+    out += "\nLatency from the scheduled sending to the decoded answer, in ms\n";
     out += &plain(&percentiles(results, "latencies", "Latency"));
     out += "\nWhere the time is spent: means in ms; bytes with headers\n";
     out += &plain(&phases(results));
@@ -269,7 +269,7 @@ const TABLE_LATENCIES: [&str; 9] = [
 ];
 
 pub fn percentiles(results: &Results, id: &str, title: &str) -> Table {
-    let note = "From sending to the decoded answer. Percentiles are those of an HDR histogram with three digits. Failures are in no mean.";
+    let note = "From the scheduled sending to the decoded answer. Percentiles are those of an HDR histogram with three digits. Failures are in no mean.";
     let columns = [
         &[("arm", ""), ("about", "")],
         TABLE_LATENCIES.map(|name| (name, "ms")).as_slice(),
@@ -293,7 +293,7 @@ pub fn percentiles(results: &Results, id: &str, title: &str) -> Table {
 }
 
 pub fn phases(results: &Results) -> Table {
-    let note = "Means. The parts add up to the latency; queued is the wait before a request is sent. Bytes are with headers.";
+    let note = "Means. The parts add up to the latency; queued is the time from the scheduled to the actual sending. Bytes are with headers.";
     let mut columns = vec![("arm", ""), ("about", "")];
     columns.extend(PHASES.map(|phase| (phase, "ms")));
     columns.extend([("decode CPU", "ms"), ("received", "bytes")]);
