@@ -36,7 +36,7 @@ pub fn problems(results: &Results) -> Vec<String> {
             Some(first) => format!("; the first: {first}"),
         };
         problems
-            .push(format!("{arm} FAILED: {different} answers differ from the reference's about the same slot{first}"));
+            .push(format!("{arm} FAILED: {different} answers differ from those of the reference for the same slot{first}"));
     }
     for (index, (case, summary)) in results.summaries().enumerate() {
         if summary.successes == 0 && !summary.failures.is_empty() {
@@ -79,7 +79,7 @@ fn too_many_failures(results: &Results) -> Option<String> {
     let max = number(max, if max.fract() == 0.0 { 0 } else { 2 });
     let arms = Some(arms.join("; ")).filter(|arms| !arms.is_empty())?;
     Some(format!(
-        "FAILED: more requests than --max-failures {max} % allows: {arms}"
+        "FAILED: more requests failed than --max-failures {max} % allows: {arms}"
     ))
 }
 
@@ -484,7 +484,7 @@ mod tests {
         assert_eq!(problems(&run), [""; 0], "all may fail");
         let line = |max: f64| {
             format!(
-                "FAILED: more requests than --max-failures {max} % allows: b 8 of 30 (8 malformed answer)"
+                "FAILED: more requests failed than --max-failures {max} % allows: b 8 of 30 (8 malformed answer)"
             )
         };
         for (max, sentences) in [(0.0, true), (26.0, true), (27.0, false)] {

@@ -27,7 +27,7 @@ fn failed_responses_fail_a_verified_run() {
         bench(&[&words, more].concat()).unwrap()
     };
     let (output, code) = run(&[]);
-    let line = "FAILED: more requests than --max-failures 0 % allows: base64 ";
+    let line = "FAILED: more requests failed than --max-failures 0 % allows: base64 ";
     assert!(code == 1 && output.contains(line), "{output}");
     assert_eq!(output.matches("--max-failures").count(), 1, "{output}");
     let (output, code) = run(&["--max-failures", "60"]);
