@@ -93,8 +93,8 @@ pub fn text(results: &Results) -> String {
     if !compared.is_empty() {
         let reference = results.reference();
         out += &format!(
-            "\nAgainst {reference}: difference in ms, negative where {reference} is slower; of means with its {}, of medians and \
-             p95 with 95 % intervals\n",
+            "\nAgainst {reference}: differences in ms, negative where {reference} is slower. Means have the {}, medians and \
+             p95 have 95 % intervals\n",
             interval_label(comparison_count(results))
         );
         out += &plain(&differences(results, &compared, "differences"));
@@ -317,9 +317,9 @@ pub fn phases(results: &Results) -> Table {
 pub fn differences(results: &Results, compared: &[Comparison], id: &str) -> Table {
     let reference = results.reference();
     let note = format!(
-        "Differences round by round, in blocks of rounds; negative where the reference is slower. Of means with the {}, of medians \
-         and p95 with 95 % intervals. Shown: the interval of the mean leaves 0 out, and no caveat says that it may be too narrow. The \
-         p-value is adjusted likewise.",
+        "Differences round by round, in blocks of rounds; negative where the reference is slower. Means have the {}, medians \
+         and p95 have 95 % intervals. A difference is shown if the interval of its mean excludes 0 and no caveat says that it may be too \
+         narrow. The p-value is adjusted for all comparisons.",
         interval_label(comparison_count(results))
     );
     let columns = [
