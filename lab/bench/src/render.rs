@@ -126,7 +126,7 @@ fn run_summary(results: &Results) -> String {
         ),
     };
     let mut out = format!(
-        "{}, order of seed {}, after {} of warm-up\n{}",
+        "{}, in random order with seed {}, after {} of warm-up\n{}",
         subtitle(results, &load),
         header.seed,
         counted(header.warm_up as f64, "round"),
@@ -134,7 +134,7 @@ fn run_summary(results: &Results) -> String {
     );
     if !header.refusals.is_empty() {
         out += &format!(
-            "Refused: {}; what was repeated after a wait is in no latency\n",
+            "Refused: {}; refusals and the waits after them are in no latency\n",
             format_counts(&header.refusals).join(", ")
         );
     }
@@ -147,13 +147,13 @@ fn run_summary(results: &Results) -> String {
     if let Some(cost) = header.own_cost {
         let (cpu, median) = (number(ms(cost.cpu_ns), 3), number(ms(cost.median_ns), 3));
         out += &format!(
-            "Measured before, against a server of its own on loopback: {cpu} ms of CPU, {median} ms from sending to the decoded answer\n"
+            "CPU time per request before the run, against this tool's own server on loopback: {cpu} ms; median latency: {median} ms\n"
         );
     }
     out
 }
 
-/// Why no difference is shown although the interval excludes 0.
+/// Why a difference does not count as shown although its interval excludes 0.
 pub fn unreliable_suffix(decisions: impl IntoIterator<Item = Decision>) -> String {
     let why = |decision| match decision {
         Decision::Unreliable(why) => Some(format!(", since {}", reliability_text(why))),
@@ -181,12 +181,14 @@ fn crossover_sentence(reference: &str, arm: &str, crossover: &Crossover) -> Stri
     let [once, never, always] =
         [crossover.once, crossover.never, crossover.always].map(|share| number(share * 100.0, 1));
     let shares = format!(
-        "random halves: one crossover in {once} %, {reference} faster at every size in {never} %, {arm} in {always} %"
+        "of random halves of the rounds, {once} % have one crossover, in {never} % {reference} is faster at every size, in {always} % {arm}"
     );
     let bytes =
         |size: Option<f64>, beyond: &str| size.map_or(beyond.to_owned(), |size| number(size, 0));
     let conclusion = match crossover.at {
-        None => format!("no size is shown from which on {arm} is faster than {reference}"),
+        None => {
+            format!("there is no size from which on {arm} is shown to be faster than {reference}")
+        }
         Some(at) if !crossover.is_shown() => {
             let why = if crossover.blocks < MIN_CROSSOVER_BLOCKS {
                 ": too few independent rounds".to_owned()
@@ -211,7 +213,7 @@ fn crossover_sentence(reference: &str, arm: &str, crossover: &Crossover) -> Stri
 pub fn answer_comparison(results: &Results) -> String {
     let mut out = String::new();
     if results.header.preset == "transport" {
-        // This preset compares answers with writes.
+        // This preset compares what was read with what was written, and no arms.
         return out;
     }
     let answer_comparisons = || {
