@@ -149,7 +149,7 @@ fn is_number(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-pub fn folder(path: &Path) -> Result<PathBuf> {
+pub fn data_folder(path: &Path) -> Result<PathBuf> {
     let option_and_path = || format!("--data {}", path.display());
     let folder = path.canonicalize().with_context(option_and_path)?;
     ensure!(folder.is_dir(), "{}: is no folder", option_and_path());
@@ -378,8 +378,11 @@ mod tests {
         let disk = measure("a", folder.path(), Duration::ZERO, &|| false);
         assert_eq!(disk.total, None);
         assert!(disk.problems[0].contains("--data-time"), "{disk:?}");
-        assert!(super::folder(&folder.path().join("7")).is_err(), "a file");
-        assert!(super::folder(&folder.path().join("none")).is_err());
+        assert!(
+            super::data_folder(&folder.path().join("7")).is_err(),
+            "a file"
+        );
+        assert!(super::data_folder(&folder.path().join("none")).is_err());
     }
 
     #[test]

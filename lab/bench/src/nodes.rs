@@ -103,7 +103,7 @@ fn folders(args: &NodesArgs, nodes: &Plan) -> Result<Vec<(String, PathBuf)>> {
     let folders = nodes.arms.iter().zip(&args.data);
     folders
         .filter(|(_, folder)| folder.as_os_str() != "-")
-        .map(|(name, folder)| Ok((name.clone(), disk::folder(folder)?)))
+        .map(|(name, folder)| Ok((name.clone(), disk::data_folder(folder)?)))
         .collect()
 }
 
