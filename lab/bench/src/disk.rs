@@ -27,11 +27,11 @@ use std::{
 const MAX_ENTRIES: u64 = 4_000_000;
 const MAX_DATABASES: usize = 100;
 /// In the results; the smallest others are merged.
-const MAX_KINDS: usize = 24;
-const MAX_KINDS_IN_MEMORY: usize = 10_000;
+const MAX_FILE_TYPES: usize = 24;
+const MAX_FILE_TYPES_IN_MEMORY: usize = 10_000;
 /// A longer extension is no type.
 const MAX_EXTENSION_CHARS: usize = 12;
-const OTHER_KINDS: &str = "others";
+const OTHER_FILE_TYPES: &str = "others";
 /// The unit of `st_blocks` on every file system.
 const BLOCK_BYTES: u64 = 512;
 
@@ -86,38 +86,39 @@ pub struct DiskUsage {
     folder: String,
     /// `None` if not counted completely.
     total: Option<Space>,
-    kinds: Vec<(String, Space)>,
+    #[serde(rename = "kinds")]
+    file_types: Vec<(String, Space)>,
     databases: Vec<Database>,
     problems: Vec<String>,
 }
 
 #[derive(Default)]
-struct FileKinds(BTreeMap<String, Space>);
+struct FileTypes(BTreeMap<String, Space>);
 
-impl FileKinds {
+impl FileTypes {
     fn add(&mut self, file_name: &str, space: Space) {
-        let mut kind = kind(file_name);
-        if self.0.len() >= MAX_KINDS_IN_MEMORY && !self.0.contains_key(&kind) {
-            kind = OTHER_KINDS.to_owned();
+        let mut file_type = file_type(file_name);
+        if self.0.len() >= MAX_FILE_TYPES_IN_MEMORY && !self.0.contains_key(&file_type) {
+            file_type = OTHER_FILE_TYPES.to_owned();
         }
-        self.0.entry(kind).or_default().add(space);
+        self.0.entry(file_type).or_default().add(space);
     }
 
     fn largest_first(self) -> Vec<(String, Space)> {
-        let mut kinds = Vec::from_iter(self.0);
-        kinds.sort_by_key(|(_, space)| Reverse(space.bytes));
-        if kinds.len() > MAX_KINDS {
+        let mut file_types = Vec::from_iter(self.0);
+        file_types.sort_by_key(|(_, space)| Reverse(space.bytes));
+        if file_types.len() > MAX_FILE_TYPES {
             let mut others = Space::default();
-            for (_, space) in kinds.split_off(MAX_KINDS - 1) {
+            for (_, space) in file_types.split_off(MAX_FILE_TYPES - 1) {
                 others.add(space);
             }
-            kinds.push((OTHER_KINDS.to_owned(), others));
+            file_types.push((OTHER_FILE_TYPES.to_owned(), others));
         }
-        kinds
+        file_types
     }
 }
 
-fn kind(file_name: &str) -> String {
+fn file_type(file_name: &str) -> String {
     let prefixes = [
         "MANIFEST", "OPTIONS", "LOG", "CURRENT", "LOCK", "IDENTITY", "marker",
     ];
@@ -198,7 +199,7 @@ pub fn measure(
         node: node.to_owned(),
         folder: folder.display().to_string(),
         total: is_complete.then_some(walk.total),
-        kinds: walk.kinds.largest_first(),
+        file_types: walk.file_types.largest_first(),
         databases,
         problems: walk.problems,
     }
@@ -210,7 +211,7 @@ type DatabaseReader = fn(&Path, String, IsOver<'_>) -> Database;
 #[derive(Default)]
 struct Walk {
     total: Space,
-    kinds: FileKinds,
+    file_types: FileTypes,
     databases: Vec<(PathBuf, DatabaseReader)>,
     /// Device and inode, to count each file once.
     hard_linked: BTreeSet<(u64, u64)>,
@@ -293,7 +294,7 @@ impl Walk {
         };
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         self.total.add(space);
-        self.kinds.add(&name, space);
+        self.file_types.add(&name, space);
         let is_manifest = metadata.is_file() && name.starts_with("MANIFEST-");
         if metadata.is_file() && may_be_sqlite(&name) && sqlite::has_sqlite_magic(&path) {
             self.databases.push((path, sqlite::database));
@@ -313,12 +314,12 @@ mod tests {
 
     const PATIENCE: Duration = Duration::from_secs(60);
 
-    fn of<'a>(disk: &'a DiskUsage, kind: &str) -> &'a Space {
+    fn of<'a>(disk: &'a DiskUsage, file_type: &str) -> &'a Space {
         &disk
-            .kinds
+            .file_types
             .iter()
-            .find(|(name, _)| name == kind)
-            .unwrap_or_else(|| panic!("{kind}: {disk:?}"))
+            .find(|(name, _)| name == file_type)
+            .unwrap_or_else(|| panic!("{file_type}: {disk:?}"))
             .1
     }
 
@@ -357,7 +358,7 @@ mod tests {
             (2, 7000)
         );
         assert_eq!(of(&disk, "numbered").bytes, 5000);
-        assert_eq!(disk.kinds[0].0, ".bin");
+        assert_eq!(disk.file_types[0].0, ".bin");
         assert!(
             disk.problems
                 .iter()
@@ -536,19 +537,19 @@ mod tests {
 
     #[test]
     fn database_files_of_both_studied_nodes_are_classified() {
-        let kinds = [
+        let file_types = [
             "mainnet.sqlite",
             "mainnet.sqlite-wal",
             "999203.sst",
             "MANIFEST-4682254",
             "OPTIONS-4682255",
         ]
-        .map(kind);
+        .map(file_type);
         assert_eq!(
-            kinds,
+            file_types,
             [".sqlite", ".sqlite-wal", ".sst", "MANIFEST", "OPTIONS"]
         );
-        let kinds = [
+        let file_types = [
             "123",
             "7.12",
             "LOG.old.1",
@@ -557,19 +558,19 @@ mod tests {
             "x.",
             "a.\u{202e}b",
         ]
-        .map(kind);
+        .map(file_type);
         assert_eq!(
-            kinds[..5],
+            file_types[..5],
             ["numbered", "numbered", "LOG", "CURRENT", "other names"]
         );
-        assert!(!kinds[6].contains('\u{202e}'));
+        assert!(!file_types[6].contains('\u{202e}'));
     }
 
     #[test]
     fn the_smallest_of_many_file_types_are_grouped() {
-        let mut kinds = FileKinds::default();
+        let mut file_types = FileTypes::default();
         (1..100_u64).for_each(|n| {
-            kinds.add(
+            file_types.add(
                 &format!("a.x{n}"),
                 Space {
                     files: 1,
@@ -578,7 +579,7 @@ mod tests {
                 },
             )
         });
-        let all = kinds.largest_first();
+        let all = file_types.largest_first();
         assert_eq!(
             (
                 all.len(),

@@ -30,9 +30,9 @@ pub fn text(disks: &[DiskUsage]) -> String {
     }
     for disk in disks {
         out += &format!("\n{}: by type of file\n", disk.node);
-        let row = |(kind, space): &(String, Space)| {
+        let row = |(file_type, space): &(String, Space)| {
             vec![
-                kind.clone(),
+                file_type.clone(),
                 count(space.files),
                 count(space.bytes),
                 count(space.allocated),
@@ -40,7 +40,7 @@ pub fn text(disks: &[DiskUsage]) -> String {
         };
         out += &table(
             &["type", "files", "bytes", "on disk"],
-            disk.kinds.iter().map(row).collect(),
+            disk.file_types.iter().map(row).collect(),
         );
         out += &lines(&disk.problems);
         for database in &disk.databases {
@@ -100,7 +100,7 @@ pub fn blocks(disks: &[DiskUsage]) -> Vec<Block> {
         &["node", "folder", "files", "size [bytes]", "on disk [bytes]"],
         "On disk is less where files have holes, more where blocks are not full.",
     );
-    let mut kinds = cells::table(
+    let mut file_types = cells::table(
         "storage-by-type",
         "Storage space by type of file",
         &[
@@ -115,11 +115,13 @@ pub fn blocks(disks: &[DiskUsage]) -> Vec<Block> {
     for disk in disks {
         let node = &disk.node;
         totals.rows.push(space_row(node, &disk.folder, disk.total));
-        for (kind, space) in &disk.kinds {
-            kinds.rows.push(space_row(node, kind, Some(*space)));
+        for (file_type, space) in &disk.file_types {
+            file_types
+                .rows
+                .push(space_row(node, file_type, Some(*space)));
         }
     }
-    let mut blocks = vec![Block::Table(totals), Block::Table(kinds)];
+    let mut blocks = vec![Block::Table(totals), Block::Table(file_types)];
     let parts = parts(disks);
     if !parts.rows.is_empty() {
         blocks.push(Block::Table(parts));
