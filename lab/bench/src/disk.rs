@@ -235,11 +235,12 @@ impl Walk {
             for entry in entries {
                 count += 1;
                 if count > MAX_ENTRIES {
-                    early_end = Some(format!("it has more than {MAX_ENTRIES} files"));
+                    early_end = Some(format!("it has more than {MAX_ENTRIES} files and folders"));
                     break 'folders;
                 }
                 if count.is_multiple_of(256) && is_over() {
-                    early_end = Some("it could not be counted in time (--data-time)".to_owned());
+                    let cause = "counting was stopped, or took longer than --data-time";
+                    early_end = Some(cause.to_owned());
                     break 'folders;
                 }
                 let entry = entry.and_then(|entry| Ok((entry.path(), entry.metadata()?)));

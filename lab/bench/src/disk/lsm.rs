@@ -211,7 +211,7 @@ fn read_manifest(mut from: impl Read, in_time: impl Fn() -> bool) -> Result<Vers
         let is_last = block.len() < BLOCK_BYTES;
         ensure!(
             in_time(),
-            "its manifest could not be read in time (--data-time)"
+            "reading its manifest was stopped, or took longer than --data-time"
         );
         let mut rest = block.as_slice();
         while let Some((header, content)) = rest.split_first_chunk::<HEADER_BYTES>() {

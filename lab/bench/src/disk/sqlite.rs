@@ -92,7 +92,7 @@ fn sizes(database: &Connection, is_over: IsOver<'_>) -> Result<BTreeMap<String, 
         pages += 1;
         ensure!(
             !pages.is_multiple_of(64) || !is_over(),
-            "it could not be read in time (--data-time): every page must be read"
+            "reading all of its pages was stopped, or took longer than --data-time"
         );
         let bytes: i64 = row.get(1)?;
         *sizes.entry(row.get(0)?).or_default() += bytes.unsigned_abs();
