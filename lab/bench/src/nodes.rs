@@ -225,7 +225,7 @@ fn check_in_sync(
         let max_lag = args.max_lag;
         ensure!(
             behind <= max_lag,
-            "{name} is {} behind: nodes within {max_lag} are compared (--max-lag)",
+            "{name} is {} behind the most advanced node: at most {max_lag} are allowed (--max-lag)",
             counted(behind as f64, "slot")
         );
     }
