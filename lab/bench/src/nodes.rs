@@ -71,7 +71,7 @@ fn chain(args: &NodesArgs) -> Result<&'static Chain> {
     let named = CHAINS.iter().find(|chain| chain.name == args.chain);
     Ok(named.ok_or_else(|| {
         let names = CHAINS.each_ref().map(|chain| chain.name).join(", ");
-        UsageError(format!("--chain: {:?} is none of {names}", args.chain))
+        UsageError(format!("--chain: {:?} is not one of {names}", args.chain))
     })?)
 }
 
@@ -248,9 +248,9 @@ fn plan(args: &NodesArgs, chain: &Chain, mut plan: Plan, (from, to): (u64, u64))
         let Some((name, params, same)) = known.filter(|_| !is_repeated) else {
             let names: Vec<&str> = chain.methods.iter().map(|(name, ..)| *name).collect();
             return Err(UsageError(format!(
-                "--methods: {name:?}; each once, of {} (--chain {})",
-                names.join(", "),
-                chain.name
+                "--methods: {name:?} is not known or named twice; with --chain {} there are {}",
+                chain.name,
+                names.join(", ")
             ))
             .into());
         };
