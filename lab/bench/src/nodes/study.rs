@@ -220,7 +220,7 @@ fn recommendations(results: &Results) -> String {
         out += &format!("Send {method} to {node}\n");
         if !left_out.is_empty() {
             out += &format!(
-                "  left out, since not every answer was good: {}\n",
+                "  left out, since answers failed or differ from the reference's: {}\n",
                 left_out.join(", ")
             );
         }
@@ -239,7 +239,10 @@ fn recommended_node(faultless_arms: &[&str], compared: &[(&str, Comparison)]) ->
             })
     };
     match faultless_arms {
-        [] => return "no node: none answered every request well".to_owned(),
+        [] => {
+            return "no node: each has answers that failed or differ from the reference's"
+                .to_owned();
+        }
         [only] => return format!("{only}: there is no other to compare with"),
         _ => {}
     }
@@ -449,7 +452,7 @@ mod tests {
             "{out}"
         );
         assert!(
-            out.contains("left out, since not every answer was good: two"),
+            out.contains("left out, since answers failed or differ from the reference's: two"),
             "{out}"
         );
     }
