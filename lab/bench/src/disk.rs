@@ -1,8 +1,8 @@
 //! Measures a node's data folder by file type, SQLite table, and level of RocksDB, Pebble and
 //! LevelDB.
 //!
-//! Read-only, with a time limit, without following links. Databases that opening could lock or
-//! repair are read as files.
+//! Read-only, with a time limit, without following links. RocksDB, Pebble and LevelDB might lock or
+//! repair a database, so their files are parsed directly.
 
 mod lsm;
 mod show;
@@ -26,7 +26,7 @@ use std::{
 /// Maximum entries; the size of a larger folder is unknown.
 const MAX_ENTRIES: u64 = 4_000_000;
 const MAX_DATABASES: usize = 100;
-/// In the results; the smallest others are merged.
+/// Maximum file types in the results; the smallest are merged into one.
 const MAX_FILE_TYPES: usize = 24;
 const MAX_FILE_TYPES_IN_MEMORY: usize = 10_000;
 /// A longer extension is no type.
@@ -127,7 +127,7 @@ fn file_type(file_name: &str) -> String {
         return prefix.to_owned();
     }
     match file_name.rsplit_once('.') {
-        // Accounts files of Agave, and names such as `17.204`.
+        // Agave names accounts files by slot and id, such as `17.204`.
         Some((_, extension)) if is_number(extension) => "numbered".to_owned(),
         Some((_, extension)) if extension.chars().count() <= MAX_EXTENSION_CHARS => {
             format!(".{}", faultline_text::clean(extension))
@@ -225,7 +225,7 @@ impl Walk {
     fn walk(&mut self, root: &Path, is_over: IsOver<'_>) -> bool {
         let mut pending = vec![root.to_owned()];
         let (mut count, mut early_end) = (0_u64, None);
-        // If the root is unreadable, the size is unknown.
+        // Without the root the size is unknown, though a missing folder below is not counted.
         self.unreadable += u64::from(!root.is_dir());
         'folders: while let Some(folder) = pending.pop() {
             let Some(entries) = self.readable_or_count(fs::read_dir(&folder)) else {
