@@ -74,7 +74,7 @@ fn plan(args: &EncodingArgs) -> Result<Plan> {
                     arm,
                     request: plan.request_names.len(),
                     link,
-                    method: method(account, encoding.name(), args.data_slice),
+                    method: method_and_params(account, encoding.name(), args.data_slice),
                     numbers: None,
                     expected: Expected::Account(*encoding),
                 });
@@ -108,7 +108,7 @@ fn accounts(args: &EncodingArgs) -> Result<Vec<String>, UsageError> {
     }
 }
 
-fn method(account: &str, encoding: &str, data_slice: Option<(u64, u64)>) -> String {
+fn method_and_params(account: &str, encoding: &str, data_slice: Option<(u64, u64)>) -> String {
     let mut options = json!({ "encoding": encoding });
     if let Some((offset, length)) = data_slice {
         options["dataSlice"] = json!({ "offset": offset, "length": length });
@@ -145,7 +145,7 @@ fn sizes(plan: &Plan, answers: &[Result<Vec<u8>, Failure>]) -> Result<Vec<Option
 }
 
 /// Two arms over one link, by mean or 95th percentile.
-struct Summary<'a> {
+struct PairTable<'a> {
     arms: [&'a str; 2],
     link: Option<&'a str>,
     is_mean: bool,
@@ -158,31 +158,31 @@ struct Row<'a> {
     /// Of both arms, in ms.
     times: [Option<f64>; 2],
     /// Empty for percentiles.
-    p_value: String,
+    significance: String,
     winner: Option<&'a str>,
 }
 
-fn summaries(results: &Results) -> Vec<Summary<'_>> {
+fn pair_tables(results: &Results) -> Vec<PairTable<'_>> {
     let Some((reference, others)) = results.header.arms.split_first() else {
         return Vec::new();
     };
-    let mut summaries = Vec::new();
+    let mut tables = Vec::new();
     for arm in others {
         for link in results.links() {
             for is_mean in [true, false] {
-                summaries.push(summary(results, [reference, arm], link, is_mean));
+                tables.push(pair_table(results, [reference, arm], link, is_mean));
             }
         }
     }
-    summaries
+    tables
 }
 
-fn summary<'a>(
+fn pair_table<'a>(
     results: &'a Results,
     arms: [&'a str; 2],
     link: Option<&'a str>,
     is_mean: bool,
-) -> Summary<'a> {
+) -> PairTable<'a> {
     let mut rows = Vec::new();
     for (request, size) in results.requests_over(link) {
         let cases = arms.map(|arm| results.case_index(arm, request));
@@ -194,8 +194,8 @@ fn summary<'a>(
             request,
             size,
             times,
-            p_value: match cases {
-                [Some(a), Some(b)] if is_mean => p_value(results, a, b),
+            significance: match cases {
+                [Some(a), Some(b)] if is_mean => significance(results, a, b),
                 _ => String::new(),
             },
             winner: times[0]
@@ -203,7 +203,7 @@ fn summary<'a>(
                 .map(|(a, b)| arms[usize::from(b < a)]),
         });
     }
-    Summary {
+    PairTable {
         arms,
         link,
         is_mean,
@@ -214,25 +214,25 @@ fn summary<'a>(
 /// The study's two tables: means with a test that assumes independent requests, and 95th
 /// percentiles.
 pub fn study(results: &Results) -> String {
-    summaries(results).iter().map(study_table).collect()
+    pair_tables(results).iter().map(study_table).collect()
 }
 
-fn study_table(summary: &Summary<'_>) -> String {
-    let (kind, p_value) = if summary.is_mean {
+fn study_table(table: &PairTable<'_>) -> String {
+    let (kind, p_value) = if table.is_mean {
         ("MEAN", "P-value")
     } else {
         ("P95", "")
     };
-    let over = match summary.link {
-        Some(_) => link_suffix(summary.link) + " ",
+    let over = match table.link {
+        Some(_) => link_suffix(table.link) + " ",
         None => String::new(),
     };
-    let [a, b] = summary.arms.map(|arm| arm_label(arm) + " (ms)");
+    let [a, b] = table.arms.map(|arm| arm_label(arm) + " (ms)");
     let mut out = format!("=== SUMMARY ANALYSIS ({kind}) - getAccountInfo{over}===\n\n");
     out += &line("Size (B)", [&a, &b, "Diff (ms)"], p_value, "Winner");
     out += &("=".repeat(80) + "\n");
-    for row in &summary.rows {
-        let same_size_count = summary
+    for row in &table.rows {
+        let same_size_count = table
             .rows
             .iter()
             .filter(|other| other.size == row.size)
@@ -252,7 +252,7 @@ fn study_table(summary: &Summary<'_>) -> String {
             format!("{ms:.decimals$}")
         });
         let times = times.each_ref().map(String::as_str);
-        out += &line(&size, times, &row.p_value, &arm_label(winner));
+        out += &line(&size, times, &row.significance, &arm_label(winner));
     }
     out + "\n"
 }
@@ -270,7 +270,7 @@ fn arm_label(encoding: &str) -> String {
     }
 }
 
-fn p_value(results: &Results, a: usize, b: usize) -> String {
+fn significance(results: &Results, a: usize, b: usize) -> String {
     let latencies = |case| -> Vec<f64> {
         results
             .latencies_by_round(case)
@@ -287,16 +287,16 @@ fn p_value(results: &Results, a: usize, b: usize) -> String {
 }
 
 pub fn page(results: &Results) -> Vec<Block> {
-    summaries(results)
+    pair_tables(results)
         .iter()
         .zip(1..)
-        .map(|(summary, number)| Block::Table(page_table(summary, number)))
+        .map(|(table, number)| Block::Table(page_table(table, number)))
         .collect()
 }
 
-fn page_table(summary: &Summary<'_>, table_number: usize) -> Table {
-    let [reference, arm] = summary.arms;
-    let (kind, note) = if summary.is_mean {
+fn page_table(table: &PairTable<'_>, table_number: usize) -> Table {
+    let [reference, arm] = table.arms;
+    let (kind, note) = if table.is_mean {
         (
             "mean",
             "As the study has it: the p-value is of Welch's test, which takes neighbouring requests for independent.",
@@ -310,22 +310,22 @@ fn page_table(summary: &Summary<'_>, table_number: usize) -> Table {
         (arm, "ms"),
         ("difference", "ms"),
     ];
-    if summary.is_mean {
+    if table.is_mean {
         columns.push(("p-value", ""));
     }
     columns.push(("winner", ""));
-    let over = link_suffix(summary.link);
+    let over = link_suffix(table.link);
     let id = format!("study-{table_number}-{kind}");
     let title = format!("Summary analysis ({kind}) of getAccountInfo{over}: {arm} and {reference}");
     let mut out = cells::table(&id, &title, &columns, note);
     let missing = "no answers to compare";
-    for row in &summary.rows {
+    for row in &table.rows {
         let [a, b] = row.times;
         let difference = a.zip(b).map(|(a, b)| (b - a).abs());
         let mut row_cells = vec![number(row.size.map(|size| size as f64), 0, "not known")];
         row_cells.extend([a, b, difference].map(|ms| number(ms, 3, missing)));
-        if summary.is_mean {
-            row_cells.push(text_cell(&row.p_value));
+        if table.is_mean {
+            row_cells.push(text_cell(&row.significance));
         }
         row_cells.push(cells::text(row.winner, missing));
         out.rows.push(row_cells);
