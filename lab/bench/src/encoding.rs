@@ -49,7 +49,7 @@ fn plan(args: &EncodingArgs) -> Result<Plan> {
         return Err(UsageError(format!("--encodings names {name} twice")).into());
     }
     if first_duplicate(&args.links).is_some() {
-        return Err(UsageError("--links names one twice".to_owned()).into());
+        return Err(UsageError("--links names a link twice".to_owned()).into());
     }
     let accounts = accounts(args)?;
     let endpoint = Endpoint::parse(&args.node.url).map_err(UsageError)?;
@@ -99,11 +99,11 @@ fn accounts(args: &EncodingArgs) -> Result<Vec<String>, UsageError> {
     for account in &args.accounts {
         let bytes = bs58::decode(account).into_vec();
         if !bytes.is_ok_and(|bytes| bytes.len() == 32) {
-            return invalid(account, "is no address of an account");
+            return invalid(account, "is not the address of an account");
         }
     }
     match first_duplicate(&args.accounts) {
-        Some(account) => invalid(account, "is there twice"),
+        Some(account) => invalid(account, "is named twice"),
         None => Ok(args.accounts.clone()),
     }
 }
@@ -132,7 +132,7 @@ fn sizes(plan: &Plan, answers: &[Result<Vec<u8>, Failure>]) -> Result<Vec<Option
     for (case, answer) in plan.cases.iter().zip(answers) {
         match answer {
             Err(Failure::Missing) => anyhow::bail!(
-                "{node} has no account {}: name accounts that it has with --accounts",
+                "{node} has no account {}: name other accounts with --accounts",
                 plan.request_name(case)
             ),
             Ok(bytes) if !bytes.is_empty() => {

@@ -38,7 +38,7 @@ type Scenario = (Operation, u32);
 
 pub fn run(args: &TransportArgs) -> Result<(String, u8)> {
     if first_duplicate(&args.transports).is_some() {
-        return Err(UsageError("--transports names one twice".to_owned()).into());
+        return Err(UsageError("--transports names a transport twice".to_owned()).into());
     }
     let scenarios = [
         (Operation::Write, 1),
