@@ -20,7 +20,8 @@ use faultline_pages::{
 use faultline_stats::arms::welch_p;
 use serde_json::json;
 
-/// The study's accounts of 904, 3,232, 5,400, 7,448 and 10,136 bytes on mainnet-beta.
+/// Accounts of 904, 3,232, 5,400, 7,448 and 10,136 bytes on mainnet-beta, which the study measured
+/// that this preset repeats (`docs/BENCH-STUDIES.md`).
 const STUDY_ACCOUNTS: [&str; 5] = [
     "Po57HwPXoG22SajaQCBn7Zg8hPp15pUTMcTwcr4GhDu",
     "2uLdBfEax2Gzk3KRGTiWoYQPmXWgSG6g1UDax1T9J6MM",
@@ -211,8 +212,8 @@ fn pair_table<'a>(
     }
 }
 
-/// The study's two tables: means with a test that assumes independent requests, and 95th
-/// percentiles.
+/// For each other arm and link the study's two tables: means with a test that assumes independent
+/// requests, and 95th percentiles.
 pub fn study(results: &Results) -> String {
     pair_tables(results).iter().map(study_table).collect()
 }
@@ -299,10 +300,13 @@ fn page_table(table: &PairTable<'_>, table_number: usize) -> Table {
     let (kind, note) = if table.is_mean {
         (
             "mean",
-            "As the study has it: the p-value is of Welch's test, which takes neighbouring requests for independent.",
+            "In the form of the study that this preset repeats. The p-value is from Welch's test, which assumes independent requests.",
         )
     } else {
-        ("p95", "As the study has it: without a test.")
+        (
+            "p95",
+            "In the form of the study that this preset repeats, without a test.",
+        )
     };
     let mut columns = vec![
         ("size", "bytes"),
