@@ -83,7 +83,7 @@ fn printable_name(value: &DeValue<'_>) -> Result<String, String> {
         return Ok(name);
     }
     Err(format!(
-        "{name:?}: a name has up to 80 letters, none of them a control character"
+        "{name:?}: a name has up to 80 characters, none of them invisible or a control character"
     ))
 }
 
@@ -255,7 +255,9 @@ fn read_requests(top: &mut Table<'_>, plan: &mut Plan, arms: &[ArmOptions]) {
             names.insert(name.clone(), table.line(), what, table.errors());
         }
         if plan.request_names.len() == MAX_REQUEST_TABLES {
-            table.refuse(format!("there are more than {MAX_REQUEST_TABLES} requests"));
+            table.refuse(format!(
+                "there are more than {MAX_REQUEST_TABLES} tables [[request]]"
+            ));
         }
         let Some((name, method)) = name.zip(method) else {
             return;
@@ -322,16 +324,18 @@ fn check_params(params: &str, values: &[Value], has_encoding: bool) -> Result<()
     };
     if let Some(unknown) = values::names(params).find(|name| !is_known(name)) {
         if unknown == ENCODING {
-            return Err("{encoding} is that of an arm, and no [[arm]] has one".to_owned());
+            return Err("{encoding} is the encoding of an arm, and no [[arm]] has one".to_owned());
         }
-        let known = match values {
-            [] => "there is no [[value]]".to_owned(),
-            _ => {
-                let names = values.iter().map(|value| format!("{{{}}}", value.name));
-                names.collect::<Vec<_>>().join(", ")
-            }
-        };
-        return Err(format!("{{{unknown}}} stands for nothing; known: {known}"));
+        let values = values.iter().map(|value| value.name.as_str());
+        let known = values.chain(has_encoding.then_some(ENCODING));
+        let known: Vec<_> = known.map(|name| format!("{{{name}}}")).collect();
+        return Err(match known.as_slice() {
+            [] => format!("{{{unknown}}} stands for nothing: there is no [[value]]"),
+            _ => format!(
+                "{{{unknown}}} stands for nothing; known: {}",
+                known.join(", ")
+            ),
+        });
     }
     let mut has_values = false;
     for (index, value) in values.iter().enumerate() {
@@ -364,7 +368,7 @@ fn check_json(params: &str) -> Result<(), String> {
             "`{shown}` is neither an array nor an object of JSON"
         )),
         Err(error) => Err(format!(
-            "`{shown}` is no JSON: {error}; a text in braces needs its quotes, as in [\"{{account}}\"]"
+            "`{shown}` is no JSON: {error}; a placeholder for a text needs quotes around it, as in [\"{{account}}\"]"
         )),
     }
 }
