@@ -36,7 +36,7 @@ struct ArmOptions {
 /// of `file`.
 pub fn parse(text: &str, file: &Path) -> Result<(Plan, Option<PathBuf>), Vec<ConfigError>> {
     let folder = file.parent().unwrap_or(Path::new(""));
-    let (parsed, mistakes) = faultline_settings::read(text, Some(file), false, |mut top| {
+    let (parsed, errors) = faultline_settings::read(text, Some(file), false, |mut top| {
         let mut plan = Plan::default();
         let ca_file = top.take("ca", |v| Ok(folder.join(self::text(v)?)));
         read_schedule(&mut top, &mut plan);
@@ -52,7 +52,7 @@ pub fn parse(text: &str, file: &Path) -> Result<(Plan, Option<PathBuf>), Vec<Con
         }
         (plan, ca_file)
     });
-    parsed.filter(|_| mistakes.is_empty()).ok_or(mistakes)
+    parsed.filter(|_| errors.is_empty()).ok_or(errors)
 }
 
 fn read_schedule(top: &mut Table<'_>, plan: &mut Plan) {
