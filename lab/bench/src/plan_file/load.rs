@@ -32,6 +32,17 @@ struct ArmOptions {
     method: Option<String>,
 }
 
+/// How the answers of the arms to a request are compared.
+#[derive(Clone, Copy)]
+enum AnswerCheck {
+    /// They must be equal.
+    Same,
+    /// They are not compared.
+    Any,
+    /// As accounts, for the same slot.
+    Account,
+}
+
 /// Returns the plan and the file of trusted certificates. Relative paths are relative to the folder
 /// of `file`.
 pub fn parse(text: &str, file: &Path) -> Result<(Plan, Option<PathBuf>), Vec<ConfigError>> {
@@ -243,13 +254,13 @@ fn read_requests(top: &mut Table<'_>, plan: &mut Plan, arms: &[ArmOptions]) {
         });
         let weight = table.take("weight", |v| within(v, 1..=1_000_000));
         let answers = [
-            ("same", Some(true)),
-            ("any", Some(false)),
-            ("account", None),
+            ("same", AnswerCheck::Same),
+            ("any", AnswerCheck::Any),
+            ("account", AnswerCheck::Account),
         ];
-        let must_agree = table
+        let check = table
             .take("answer", |v| choice(v, &answers))
-            .unwrap_or(Some(true));
+            .unwrap_or(AnswerCheck::Same);
         if let Some(name) = &name {
             let what = format!("request {name:?} (named by its method unless it has a name)");
             names.insert(name.clone(), table.line(), what, table.errors());
@@ -263,7 +274,7 @@ fn read_requests(top: &mut Table<'_>, plan: &mut Plan, arms: &[ArmOptions]) {
             return;
         };
         let params = params.unwrap_or_else(|| "[]".to_owned());
-        let cases = cases(arms, plan.request_names.len(), &method, &params, must_agree);
+        let cases = cases(arms, plan.request_names.len(), &method, &params, check);
         plan.cases.extend(cases);
         plan.request_names.push(name);
         is_weighted |= weight.is_some();
@@ -274,14 +285,13 @@ fn read_requests(top: &mut Table<'_>, plan: &mut Plan, arms: &[ArmOptions]) {
     }
 }
 
-/// The cases of one request, one for each arm. `must_agree` is `None` if the request returns an
-/// account, which is compared as an account.
+/// The cases of one request, one for each arm.
 fn cases(
     arms: &[ArmOptions],
     request: usize,
     method: &str,
     params: &str,
-    must_agree: Option<bool>,
+    check: AnswerCheck,
 ) -> Vec<Case> {
     let case = |(index, arm): (usize, &ArmOptions)| {
         let method = arm.method.as_deref().unwrap_or(method);
@@ -294,10 +304,11 @@ fn cases(
             link: index,
             method: format!(r#""method":"{}","params":{filled}"#, json_escaped(method)),
             numbers: None,
-            expected: match must_agree {
+            expected: match check {
                 // With one arm there is nothing to compare.
-                Some(must_agree) => Expected::json(method, must_agree && arms.len() > 1),
-                None => Expected::Account(
+                AnswerCheck::Same => Expected::json(method, arms.len() > 1),
+                AnswerCheck::Any => Expected::json(method, false),
+                AnswerCheck::Account => Expected::Account(
                     Encoding::named(encoding)
                         .or_else(|| encoding_option(params))
                         .unwrap_or(Encoding::Base64),
