@@ -75,8 +75,8 @@ fn plan(args: &EncodingArgs) -> Result<Plan> {
                     arm,
                     request: plan.request_names.len(),
                     link,
-                    method: method_and_params(account, encoding.name(), args.data_slice),
-                    numbers: None,
+                    call: call(account, encoding.name(), args.data_slice),
+                    random_range: None,
                     expected: Expected::Account(*encoding),
                 });
             }
@@ -109,7 +109,7 @@ fn accounts(args: &EncodingArgs) -> Result<Vec<String>, UsageError> {
     }
 }
 
-fn method_and_params(account: &str, encoding: &str, data_slice: Option<(u64, u64)>) -> String {
+fn call(account: &str, encoding: &str, data_slice: Option<(u64, u64)>) -> String {
     let mut options = json!({ "encoding": encoding });
     if let Some((offset, length)) = data_slice {
         options["dataSlice"] = json!({ "offset": offset, "length": length });

@@ -151,8 +151,8 @@ fn first_common_hash(
 ) -> Result<Result<(u64, String), String>> {
     let mut plan = nodes.clone();
     for height in heights {
-        let numbers = Some((*height, *height));
-        plan.add_request(height.to_string(), call_json(call), numbers, Expected::Text);
+        let range = Some((*height, *height));
+        plan.add_request(height.to_string(), call_json(call), range, Expected::Text);
     }
     let answers = engine.probe(&plan)?;
     let mut why = "the nodes gave no answer".to_owned();
@@ -330,8 +330,8 @@ mod tests {
         assert_eq!(
             (
                 plan.cases.len(),
-                plan.cases[0].numbers,
-                plan.cases[8].numbers
+                plan.cases[0].random_range,
+                plan.cases[8].random_range
             ),
             (9, Some((9, 60)), None)
         );
@@ -340,7 +340,7 @@ mod tests {
             super::plan(&limited, &CHAINS[0], super::nodes(&limited).unwrap(), range)
                 .unwrap()
                 .cases[0]
-                .numbers
+                .random_range
         };
         assert_eq!((of((9, 1000)), of((9, 60))), (Some((9, 850)), Some((9, 9))));
     }
@@ -395,7 +395,7 @@ mod tests {
             "{known:?}"
         );
         let plan = plan(&args, chain, nodes, range).unwrap();
-        let method = plan.method(&plan.cases[0], 0);
+        let method = plan.call(&plan.cases[0], 0);
         assert!(
             method.contains(r#""eth_getBlockByNumber","params":["0x"#),
             "{method}"

@@ -29,11 +29,11 @@ pub struct Case {
     pub request: usize,
     /// Cases with the same index share connections.
     pub link: usize,
-    /// With its parameters. Placeholders are [`RANDOM`] and [`HEX`] if it has `numbers`, else those of
-    /// [`Plan::values`].
-    pub method: String,
+    /// Method and parameters, as in JSON. Placeholders are [`RANDOM`] and [`HEX`] with a
+    /// `random_range`, else those of [`Plan::values`].
+    pub call: String,
     /// Inclusive range of the random number.
-    pub numbers: Option<(u64, u64)>,
+    pub random_range: Option<(u64, u64)>,
     pub expected: Expected,
 }
 
@@ -84,20 +84,20 @@ impl Default for Plan {
 }
 
 impl Plan {
-    /// For every arm, over the link with the arm's index. `method` includes the parameters.
+    /// For every arm, over the link with the arm's index. `call` is that of [`Case`].
     pub fn add_request(
         &mut self,
         name: String,
-        method: String,
-        numbers: Option<(u64, u64)>,
+        call: String,
+        random_range: Option<(u64, u64)>,
         expected: Expected,
     ) {
         self.cases.extend((0..self.arms.len()).map(|arm| Case {
             arm,
             request: self.request_names.len(),
             link: arm,
-            method: method.clone(),
-            numbers,
+            call: call.clone(),
+            random_range,
             expected,
         }));
         self.request_names.push(name);
@@ -148,25 +148,25 @@ impl Plan {
     }
 
     pub fn body(&self, case: &Case, id: u64) -> Bytes {
-        let method = self.method(case, self.round_of(id));
-        Bytes::from(format!(r#"{{"jsonrpc":"2.0","id":{id},{method}}}"#))
+        let call = self.call(case, self.round_of(id));
+        Bytes::from(format!(r#"{{"jsonrpc":"2.0","id":{id},{call}}}"#))
     }
 
     /// With the values of a round, counted over the whole run.
-    pub fn method(&self, case: &Case, round: u64) -> String {
+    pub fn call(&self, case: &Case, round: u64) -> String {
         // All arms get the same numbers.
         let offset = (round << 16) ^ case.request as u64;
         let mut random =
             fastrand::Rng::with_seed(self.seed ^ offset.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        match case.numbers {
+        match case.random_range {
             Some((from, to)) => {
                 let number = random.u64(from..=to.max(from));
-                let method = case.method.replace(RANDOM, &number.to_string());
-                method.replace(HEX, &format!("{number:#x}"))
+                let call = case.call.replace(RANDOM, &number.to_string());
+                call.replace(HEX, &format!("{number:#x}"))
             }
             None => {
                 let seed = random.u64(..);
-                values::fill_placeholders(&case.method, &self.values, |offset, value| {
+                values::fill_placeholders(&case.call, &self.values, |offset, value| {
                     value.random_text(seed, offset)
                 })
             }

@@ -204,7 +204,7 @@ fn settings(preset: &str, plan: &Plan) -> BTreeMap<String, String> {
                 .insert(link.shape.to_string());
         }
         let request = format!("request of {arm} about {}", plan.request_name(case));
-        settings.insert(request, case.method.clone());
+        settings.insert(request, case.call.clone());
     }
     for (arm, shapes) in shapes {
         let shapes = Vec::from_iter(shapes).join(", ");
@@ -239,7 +239,7 @@ fn load_settings(plan: &Plan) -> BTreeMap<String, String> {
             },
         ),
     ]);
-    if let Some((from, to)) = plan.cases.iter().find_map(|case| case.numbers) {
+    if let Some((from, to)) = plan.cases.iter().find_map(|case| case.random_range) {
         settings.insert(
             "random numbers".to_owned(),
             format!("{} to {}", count(from), count(to)),

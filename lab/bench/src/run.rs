@@ -201,8 +201,8 @@ impl Engine {
         let mut values = Vec::new();
         for (answer, case) in self.probe(plan)?.into_iter().zip(&plan.cases) {
             let bytes = answer.map_err(|failure| {
-                let (node, method) = (plan.arm(case), &case.method);
-                anyhow!("{node} gives no good answer to {method}: {failure}")
+                let (node, call) = (plan.arm(case), &case.call);
+                anyhow!("{node} gives no good answer to {call}: {failure}")
             })?;
             values.push(serde_json::from_slice(&bytes)?);
         }

@@ -48,7 +48,7 @@ pub fn run(args: &TransportArgs) -> Result<(String, u8)> {
     ];
     let plan = plan(args, &scenarios)?;
     if args.output.dry_run {
-        let line = |case: &Case| format!("{}: {}\n", plan.arm(case), case.method);
+        let line = |case: &Case| format!("{}: {}\n", plan.arm(case), case.call);
         return Ok((plan.cases.iter().map(line).collect(), 0));
     }
     let ca_file = args.node.ca.as_deref();
@@ -91,8 +91,8 @@ fn plan(args: &TransportArgs, scenarios: &[Scenario]) -> Result<Plan> {
             1 => format!("single {operation}"),
             _ => format!("{times} {operation}s in a row"),
         };
-        let method = format!("{name}, polled every {poll}");
-        plan.add_request(name, method, None, Expected::Unverified);
+        let call = format!("{name}, polled every {poll}");
+        plan.add_request(name, call, None, Expected::Unverified);
     }
     for case in &mut plan.cases {
         case.link = 0;

@@ -93,7 +93,7 @@ impl AnswerVerifier {
         let plan = &self.plan;
         let request_text = || {
             let case = plan.cases.iter().find(|case| case.request == request);
-            case.map_or_else(String::new, |case| plan.method(case, number))
+            case.map_or_else(String::new, |case| plan.call(case, number))
         };
         let Some(reference) = round.answers.remove(&0) else {
             return;
@@ -219,7 +219,7 @@ mod tests {
         }];
         plan.cases
             .iter_mut()
-            .for_each(|case| case.method = r#""method":"m","params":[{slot}]"#.to_owned());
+            .for_each(|case| case.call = r#""method":"m","params":[{slot}]"#.to_owned());
         let mut verify = AnswerVerifier::new(&plan);
         for (number, bytes) in [(0, b"0"), (1, b"1"), (2, b"0")] {
             verify.record_answer((number, 0), 7, Some((None, bytes)));

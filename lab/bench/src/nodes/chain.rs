@@ -1,6 +1,6 @@
 use serde_json::Value;
 
-/// Method and parameters, with the placeholders of [`crate::plan::Case::method`].
+/// Method and parameters, with the placeholders of [`crate::plan::Case::call`].
 pub type RpcCall = (&'static str, &'static str);
 
 #[derive(Debug)]

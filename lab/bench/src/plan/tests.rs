@@ -5,8 +5,8 @@ pub fn plan(cases: usize, seed: u64) -> Plan {
         arm,
         request: 0,
         link: 0,
-        method: r#""method":"m","params":[]"#.into(),
-        numbers: None,
+        call: r#""method":"m","params":[]"#.into(),
+        random_range: None,
         expected: Expected::Account(crate::answer::Encoding::Base64),
     };
     Plan {
@@ -77,9 +77,9 @@ fn a_request_contains_its_id() {
 fn random_values_change_each_round_and_are_equal_across_arms() {
     let mut plan = plan(2, 3);
     for case in &mut plan.cases {
-        (case.method, case.numbers) = (format!("[{RANDOM}]"), Some((5, 9)));
+        (case.call, case.random_range) = (format!("[{RANDOM}]"), Some((5, 9)));
     }
-    let drawn = |case: usize, round| plan.method(&plan.cases[case], round);
+    let drawn = |case: usize, round| plan.call(&plan.cases[case], round);
     assert!((0..200).all(|round| drawn(0, round) == drawn(1, round)));
     let mut seen: Vec<_> = (0..200).map(|round| drawn(0, round)).collect();
     seen.sort();

@@ -302,8 +302,8 @@ fn cases(
             arm: index,
             request,
             link: index,
-            method: format!(r#""method":"{}","params":{filled}"#, json_escaped(method)),
-            numbers: None,
+            call: format!(r#""method":"{}","params":{filled}"#, json_escaped(method)),
+            random_range: None,
             expected: match check {
                 // With one arm there is nothing to compare.
                 AnswerCheck::Same => Expected::json(method, arms.len() > 1),

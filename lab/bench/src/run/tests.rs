@@ -41,7 +41,7 @@ pub fn plan(server: &Server, rounds: u32, workers: usize, rate: Option<f64>) -> 
 }
 
 pub fn plan_of(endpoint: Endpoint, rounds: u32, workers: usize, rate: Option<f64>) -> Rc<Plan> {
-    let method = r#""method":"getAccountInfo","params":[]"#.to_owned();
+    let call = r#""method":"getAccountInfo","params":[]"#.to_owned();
     Rc::new(Plan {
         arms: vec!["a".to_owned()],
         links: vec![LinkConfig {
@@ -54,8 +54,8 @@ pub fn plan_of(endpoint: Endpoint, rounds: u32, workers: usize, rate: Option<f64
             arm: 0,
             request: 0,
             link: 0,
-            method,
-            numbers: None,
+            call,
+            random_range: None,
             expected: Expected::Account(crate::answer::Encoding::Base64),
         }],
         weights: Vec::new(),
