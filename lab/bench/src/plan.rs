@@ -127,7 +127,7 @@ impl Plan {
         }
     }
 
-    pub fn requests(&self) -> u64 {
+    pub fn request_count(&self) -> u64 {
         (u64::from(self.rounds) + u64::from(self.warm_up)) * self.requests_per_round() as u64
     }
 
@@ -227,7 +227,7 @@ impl Order {
                 .map(|(request, weight)| (u64::from(*weight), cases_of(request)))
                 .collect(),
             next_number: 0,
-            total: plan.requests(),
+            total: plan.request_count(),
             warm_up: u64::from(plan.warm_up),
         }
     }

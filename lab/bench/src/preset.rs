@@ -108,10 +108,10 @@ pub fn run(
     ca_file: Option<&Path>,
     work: impl FnOnce(&Session<'_>) -> Result<Results>,
 ) -> Result<(String, u8)> {
-    let requests = plan.requests();
-    if requests > MAX_REQUESTS {
+    let request_count = plan.request_count();
+    if request_count > MAX_REQUESTS {
         return Err(UsageError(format!(
-            "{requests} requests are too many: at most {MAX_REQUESTS}"
+            "{request_count} requests are too many: at most {MAX_REQUESTS}"
         ))
         .into());
     }

@@ -117,7 +117,7 @@ impl Engine {
         sink: &SampleSink<'_>,
         work: impl Future<Output = Result<()>>,
     ) -> Result<MeasuredRun> {
-        let mut progress = Progress::new(shared.plan.requests(), unit);
+        let mut progress = Progress::new(shared.plan.request_count(), unit);
         let mut next_flush = clock::uptime() + FLUSH_INTERVAL;
         let report_progress = || {
             let refused = match shared.pace.refusals.borrow().values().sum::<u64>() {
@@ -305,7 +305,9 @@ struct Answers {
 
 impl Shared {
     fn new(plan: Rc<Plan>, tls: Option<TlsConnector>) -> Shared {
-        let capacity = usize::try_from(plan.requests()).unwrap_or(0).min(1 << 20);
+        let capacity = usize::try_from(plan.request_count())
+            .unwrap_or(0)
+            .min(1 << 20);
         Shared {
             order: Mutex::new(Order::new(&plan)),
             answers: RefCell::new(Answers {

@@ -56,7 +56,7 @@ pub fn parse(text: &str, file: &Path) -> Result<(Plan, Option<PathBuf>), Vec<Con
         read_requests(&mut top, &mut plan, &arms);
         let errors = top.errors();
         top.finish();
-        let count = plan.requests();
+        let count = plan.request_count();
         if errors.is_empty() && count > MAX_REQUESTS {
             let most = format!("at most {MAX_REQUESTS}; set fewer rounds");
             errors.push(None, format!("{count} requests are too many: {most}"));

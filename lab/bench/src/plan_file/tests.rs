@@ -61,7 +61,11 @@ answer = "account"
 fn requests_are_drawn_by_weight_with_equal_values_across_arms() {
     let plan = plan(MIX);
     assert_eq!(
-        (plan.cases.len(), plan.weights.as_slice(), plan.requests()),
+        (
+            plan.cases.len(),
+            plan.weights.as_slice(),
+            plan.request_count()
+        ),
         (6, &[3, 1, 1][..], 8000)
     );
     assert_eq!(
@@ -111,7 +115,7 @@ fn without_weights_each_round_contains_every_request() {
             .replace("rounds = 4000", "rounds = 10\nrate = 50"),
     );
     assert_eq!(
-        (plan.requests(), plan.workers, plan.rate),
+        (plan.request_count(), plan.workers, plan.rate),
         (60, 64, Some(50.0))
     );
     let mut seen = std::collections::BTreeSet::new();
