@@ -74,10 +74,10 @@ impl Connection {
         })
     }
 
-    pub fn opened_in(&self) -> [Duration; 2] {
+    pub fn connect_tls_times(&self) -> [Duration; 2] {
         match self {
-            Connection::Http(http) => http.traffic.opened_in,
-            Connection::Socket(socket) => socket.traffic.opened_in,
+            Connection::Http(http) => http.traffic.connect_tls_times,
+            Connection::Socket(socket) => socket.traffic.connect_tls_times,
         }
     }
 
@@ -321,7 +321,7 @@ impl Socket {
         let (stream, read) = (parts.io.into_inner(), parts.read_buf.to_vec());
         let stream =
             WebSocketStream::from_partially_read(stream, read, Role::Client, Some(limits)).await;
-        traffic.opened_in[0] += clock::uptime().saturating_sub(begun);
+        traffic.connect_tls_times[0] += clock::uptime().saturating_sub(begun);
         Ok(Socket {
             stream,
             node: config.endpoint.shown(),
