@@ -58,7 +58,7 @@ pub fn read<C: DeserializeOwned>(path: &Path) -> Result<Stored<C>> {
     .at(path)?;
     let header = headers.first().with_context(|| {
         let path = path.display();
-        format!("{path}: no run began before its program was killed: remove it")
+        format!("{path}: no run began before the program was killed; remove this file")
     })?;
     let kind: HeaderKind = parsed(header).at(path)?;
     if kind.preset == "compression" {
@@ -74,7 +74,7 @@ struct HeaderKind {
 }
 
 fn parsed<T: DeserializeOwned>(header: &str) -> Result<T> {
-    serde_json::from_str(header).context("its header")
+    serde_json::from_str(header).context("its header is damaged")
 }
 
 /// `parse` gets the number of the row.
@@ -138,7 +138,7 @@ fn optional_u64(row: &Row<'_>, index: usize) -> Result<Option<u64>> {
     number
         .map(u64::try_from)
         .transpose()
-        .context("a number below 0")
+        .context("a number in its tables is below 0")
 }
 
 fn sample(row: &Row<'_>) -> Result<Sample> {
@@ -149,7 +149,7 @@ fn sample(row: &Row<'_>) -> Result<Sample> {
         for (phase, index) in phases.iter_mut().zip(4..) {
             *phase = number(index)?;
             // No real phase is longer, and below the limit sums cannot overflow.
-            ensure!(*phase < 1 << 60, "a time that cannot be");
+            ensure!(*phase < 1 << 60, "a time in its table sample is too long");
         }
         Ok(Timing {
             phases,
