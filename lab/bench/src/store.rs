@@ -142,32 +142,32 @@ fn optional_u64(row: &Row<'_>, index: usize) -> Result<Option<u64>> {
 }
 
 fn sample(row: &Row<'_>) -> Result<Sample> {
-    let number =
+    let column =
         |index| optional_u64(row, index)?.context("a number is missing in its table sample");
     let timing = || {
         let mut phases = [0; PHASES.len()];
         for (phase, index) in phases.iter_mut().zip(4..) {
-            *phase = number(index)?;
+            *phase = column(index)?;
             // No real phase is longer, and below the limit sums cannot overflow.
             ensure!(*phase < 1 << 60, "a time in its table sample is too long");
         }
         Ok(Timing {
             phases,
-            decode_cpu_ns: number(10)?,
-            sent: number(11)?,
-            received: number(12)?,
+            decode_cpu_ns: column(10)?,
+            sent: column(11)?,
+            received: column(12)?,
         })
     };
     let failure: Option<String> = row.get(13)?;
     Ok(Sample {
-        number: number(0)?,
-        round: u32::try_from(number(1)?)?,
-        case: usize::try_from(number(2)?)?,
-        at_ns: number(3)?,
+        number: column(0)?,
+        round: u32::try_from(column(1)?)?,
+        case: usize::try_from(column(2)?)?,
+        at_ns: column(3)?,
         result: match failure {
             None => Ok(timing()?),
             Some(failure) => Err(failure),
         },
-        refused: u32::try_from(number(14)?)?,
+        refused: u32::try_from(column(14)?)?,
     })
 }
