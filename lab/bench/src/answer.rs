@@ -157,14 +157,14 @@ impl Decoder {
         match expected {
             Expected::Unverified => {
                 // Parsed JSON values need several times the memory.
-                let IgnoredAny = result(body, id)?;
+                let IgnoredAny = parse_result(body, id)?;
                 self.is_comparable = false;
             }
             Expected::Text => {
-                let text: &RawValue = result(body, id)?;
+                let text: &RawValue = parse_result(body, id)?;
                 self.bytes.extend_from_slice(text.get().as_bytes());
             }
-            Expected::Same(ignored_fields) => match result::<&RawValue>(body, id) {
+            Expected::Same(ignored_fields) => match parse_result::<&RawValue>(body, id) {
                 // A missing block is an answer on which nodes must agree.
                 Err(Failure::Skipped(code)) => {
                     self.bytes = format!("{SKIPPED_PREFIX}{code}").into_bytes();
@@ -172,7 +172,7 @@ impl Decoder {
                 result => self.json = Some((result?.get().to_owned(), ignored_fields)),
             },
             Expected::Account(requested) => {
-                let result: AccountResult<'_> = result(body, id)?;
+                let result: AccountResult<'_> = parse_result(body, id)?;
                 let account = result.value.ok_or(Failure::Missing)?;
                 self.slot = Some(result.context.slot);
                 self.account(account.data, requested)
@@ -219,7 +219,7 @@ impl Decoder {
     }
 }
 
-pub fn result<'a, R: Deserialize<'a>>(body: &'a [u8], id: u64) -> Result<R, Failure> {
+pub fn parse_result<'a, R: Deserialize<'a>>(body: &'a [u8], id: u64) -> Result<R, Failure> {
     let answer: Answer<R> = serde_json::from_slice(body).map_err(|_| Failure::Malformed)?;
     match (answer.error, answer.result) {
         // A rate limiter may answer before it reads the request's id.

@@ -1,5 +1,5 @@
 use crate::{
-    answer::result,
+    answer::parse_result,
     connection::{HttpConnection, Socket},
     failure::Failure,
     plan::LinkConfig,
@@ -171,7 +171,7 @@ impl NodeClient {
             return Err(Failure::of_status(raw.status, raw.retry_after));
         }
         let cpu = clock::thread_cpu();
-        let value = result(&raw.body, self.last_id);
+        let value = parse_result(&raw.body, self.last_id);
         self.sums.decode_cpu_ns += ns(clock::thread_cpu().saturating_sub(cpu));
         self.add_to_sums(&raw, begun, connect_tls_times);
         if protocol != Protocol::HttpNew {
@@ -191,7 +191,7 @@ impl NodeClient {
             let kind: MessageKind =
                 serde_json::from_str(&message.text).map_err(|_| Failure::Malformed)?;
             let is_answer = kind.method.is_none();
-            let answer = is_answer.then(|| result(message.text.as_bytes(), self.last_id));
+            let answer = is_answer.then(|| parse_result(message.text.as_bytes(), self.last_id));
             self.sums.decode_cpu_ns += ns(clock::thread_cpu().saturating_sub(cpu));
             let Some(answer) = answer else {
                 socket.traffic.plain.first_read_at.set(None);
