@@ -60,7 +60,8 @@ pub fn comparisons(results: &Results) -> Vec<Comparison> {
     comparisons
 }
 
-/// `comparisons` is how many intervals hold together. `None` with too few rounds.
+/// `comparisons` is the number of comparisons whose intervals hold simultaneously. `None` with too
+/// few rounds.
 pub fn compare_arms(
     results: &Results,
     [reference, arm]: [&str; 2],
@@ -110,8 +111,8 @@ pub fn caveat(reliability: Reliability) -> &'static str {
     }
 }
 
-/// The size from which on the arm is faster. `None` with fewer than two sizes, an unknown size or too
-/// few rounds.
+/// The size from which on the arm is faster than the reference, over one link. `None` with fewer
+/// than two sizes, an unknown size or too few rounds.
 pub fn arm_crossover(results: &Results, arm: &str, link: Option<&str>) -> Option<Crossover> {
     let reference = results.header.arms.first()?;
     // By size, request and round.
