@@ -40,16 +40,16 @@ pub struct NodeClient {
     tls: Option<TlsConnector>,
     /// Bytes of an answer, and of all `notifications`.
     max_bytes: usize,
-    /// Of a call, and of an operation.
+    /// Limit of a call, and of a write or read, which may need several calls.
     pub timeout: Duration,
     pub poll_interval: Duration,
-    /// The last operation failed, and may have had an effect.
+    /// The last write or read failed, and may have had an effect.
     pub effect_unknown: bool,
-    /// The sums of calls. The first phase, in which an operation waits, is 0.
+    /// Sums of the calls since they were last cleared. The first phase, queued, is 0.
     pub sums: Timing,
     http_connections: BTreeMap<Protocol, HttpConnection>,
     socket: Option<Socket>,
-    /// Received while a call waited for its answer, and not read yet.
+    /// Unread notifications that came while a call waited for its answer.
     notifications: VecDeque<Utf8Bytes>,
     last_id: u64,
 }
@@ -124,7 +124,7 @@ impl NodeClient {
         HttpConnection::open(&config, self.tls.as_ref(), self.timeout).await
     }
 
-    /// Before a measurement that they do not belong to.
+    /// Drops what came before a measurement.
     pub fn drain_notifications(&mut self) {
         self.notifications.clear();
         let Some(socket) = &mut self.socket else {
