@@ -324,7 +324,7 @@ impl Socket {
         traffic.connect_tls_times[0] += clock::uptime().saturating_sub(begun);
         Ok(Socket {
             stream,
-            node: config.endpoint.shown(),
+            node: config.endpoint.redacted_url(),
             control_frames: 0,
             traffic,
         })

@@ -122,7 +122,7 @@ fn call(account: &str, encoding: &str, data_slice: Option<(u64, u64)>) -> String
 
 /// Size of each account, from the first encoding that returned bytes.
 fn sizes(plan: &Plan, answers: &[Result<Vec<u8>, Failure>]) -> Result<Vec<Option<u64>>> {
-    let node = plan.links[0].endpoint.shown();
+    let node = plan.links[0].endpoint.redacted_url();
     if let Some(Err(failure)) = answers.first()
         && answers.iter().all(Result::is_err)
         && *failure != Failure::Missing

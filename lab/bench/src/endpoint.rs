@@ -93,7 +93,7 @@ impl Endpoint {
     }
 
     /// Without path and query, which may be a key.
-    pub fn shown(&self) -> String {
+    pub fn redacted_url(&self) -> String {
         let rest = if self.path == "/" { "" } else { "/..." };
         format!("{}://{}{rest}", self.scheme, self.authority)
     }
@@ -111,18 +111,22 @@ mod tests {
             (true, "node.example", 443)
         );
         assert_eq!(
-            (node.path.as_str(), node.shown().as_str()),
+            (node.path.as_str(), node.redacted_url().as_str()),
             ("/v1?api-key=secret", "https://node.example/...")
         );
         let without = Endpoint::parse("https://node.example?api-key=secret").unwrap();
         assert_eq!(
-            (without.path.as_str(), without.shown().as_str()),
+            (without.path.as_str(), without.redacted_url().as_str()),
             ("/?api-key=secret", "https://node.example/...")
         );
         let local = Endpoint::parse("http://[::1]:8899").unwrap();
         assert_eq!(local.path, "/");
         assert_eq!(
-            (local.host.as_str(), local.port, local.shown().as_str()),
+            (
+                local.host.as_str(),
+                local.port,
+                local.redacted_url().as_str()
+            ),
             ("::1", 8899, "http://[::1]:8899")
         );
     }
@@ -135,7 +139,7 @@ mod tests {
             (named.port, named.authority.as_str(), named.path.as_str()),
             (8900, "[::1]:8900", "/x")
         );
-        assert_eq!(named.shown(), "ws://[::1]:8900/...");
+        assert_eq!(named.redacted_url(), "ws://[::1]:8900/...");
         let unnamed = usual("https://node.example/?key=1");
         assert_eq!(
             (unnamed.port, unnamed.tls, unnamed.authority.as_str()),
@@ -143,7 +147,7 @@ mod tests {
         );
         let named = Endpoint::parse_websocket("wss://node.example/").unwrap();
         assert_eq!(
-            (named.tls, named.shown(), unnamed.shown()),
+            (named.tls, named.redacted_url(), unnamed.redacted_url()),
             (
                 true,
                 "wss://node.example".to_owned(),

@@ -80,11 +80,11 @@ fn nodes(args: &NodesArgs) -> Result<Plan> {
     let mut plan = preset::plan_for_load(&args.load);
     for url in &args.urls {
         let endpoint = Endpoint::parse(url).map_err(UsageError)?;
-        let mut name = endpoint.shown();
+        let mut name = endpoint.redacted_url();
         let same = plan
             .links
             .iter()
-            .filter(|link| link.endpoint.shown() == name)
+            .filter(|link| link.endpoint.redacted_url() == name)
             .count();
         if same > 0 {
             name += &format!(" ({})", same + 1);

@@ -184,7 +184,7 @@ impl Plan {
             };
             let body = self.body(case, scheduled.number);
             let body = String::from_utf8_lossy(&body);
-            format!("{verb} {} {body}\n", link.endpoint.shown())
+            format!("{verb} {} {body}\n", link.endpoint.redacted_url())
         };
         let scheduled = Order::new(self).take(self.cases.len());
         scheduled.map(request).collect()

@@ -262,7 +262,7 @@ fn header(preset: &str, plan: &Plan, notes: Vec<String>) -> Header {
     let mut nodes: Vec<String> = plan
         .links
         .iter()
-        .map(|link| link.endpoint.shown())
+        .map(|link| link.endpoint.redacted_url())
         .collect();
     if preset == "run" || is_shaped {
         nodes = distinct(nodes);

@@ -80,7 +80,7 @@ pub fn dry_run(args: &CompressionArgs) -> String {
     let Some(url) = &args.url else {
         return format!("no request; records from {}\n", path_list(&args.files));
     };
-    let node = Endpoint::parse(url).map_or_else(|error| error, |node| node.shown());
+    let node = Endpoint::parse(url).map_or_else(|error| error, |node| node.redacted_url());
     let request = match args.kind {
         RecordKind::Accounts if !args.accounts.is_empty() => {
             json!({"method": "getMultipleAccounts", "params": [args.accounts, request_options(RecordKind::Accounts)]})
@@ -225,7 +225,7 @@ struct NodeReader<'a> {
 
 /// The signal handlers must stay until the records are saved.
 fn from_node(url: &str, args: &CompressionArgs) -> Result<(Records, Signals)> {
-    let node = Endpoint::parse(url).map_err(UsageError)?.shown();
+    let node = Endpoint::parse(url).map_err(UsageError)?.redacted_url();
     let signals = Signals::listen().context("signals")?;
     let (kind, _) = args.kind.name_and_default_count();
     let wanted_count = wanted_count(args);
