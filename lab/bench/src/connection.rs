@@ -48,7 +48,7 @@ use tokio_tungstenite::{
 /// Appended to the client's key (RFC 6455, 1.3).
 const WEBSOCKET_GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
-/// Before an answer: 14 hours at one per 5 s.
+/// Maximum before an answer: 14 hours of one each 5 s.
 const MAX_CONTROL_FRAMES: u32 = 10_000;
 
 /// Bytes that a node may leave unread: the largest request, and pongs.
