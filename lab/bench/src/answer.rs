@@ -137,7 +137,7 @@ impl Decoder {
         })
     }
 
-    /// For JSON it is a [`canonical::record`]; the decoding time does not include its computation.
+    /// The decoded bytes; for JSON a [`canonical::record`], whose computation is not decoding time.
     pub fn bytes(&mut self) -> &[u8] {
         if let Some((result, ignored_fields)) = self.json.take() {
             self.bytes = canonical::record(&result, ignored_fields).into_bytes();
@@ -145,7 +145,8 @@ impl Decoder {
         &self.bytes
     }
 
-    pub fn answer(&mut self) -> Option<(Option<u64>, &[u8])> {
+    /// Slot and bytes, if the answer can be compared.
+    pub fn comparable_answer(&mut self) -> Option<(Option<u64>, &[u8])> {
         self.is_comparable.then(|| (self.slot, self.bytes()))
     }
 
@@ -175,7 +176,7 @@ impl Decoder {
                 let result: AccountResult<'_> = parse_result(body, id)?;
                 let account = result.value.ok_or(Failure::Missing)?;
                 self.slot = Some(result.context.slot);
-                self.account(account.data, requested)
+                self.decode_account(account.data, requested)
                     .ok_or(Failure::Malformed)?;
             }
         }
@@ -183,7 +184,7 @@ impl Decoder {
     }
 
     /// `None` if malformed, or not in the requested encoding.
-    fn account(&mut self, data: AccountData<'_>, requested: Encoding) -> Option<()> {
+    fn decode_account(&mut self, data: AccountData<'_>, requested: Encoding) -> Option<()> {
         let (text, encoding) = match data {
             AccountData::Encoded(text, name) => (text, Encoding::named(&name)?),
             AccountData::Parsed(fields) => {

@@ -434,7 +434,7 @@ async fn worker(shared: Rc<Shared>, mut decoder: Decoder) {
         shared.idle.borrow_mut().push(connections);
         let Some(attempt) = attempt else { return };
         let timing = attempt.answer.as_ref().ok();
-        let compared = timing.and_then(|_| decoder.answer());
+        let compared = timing.and_then(|_| decoder.comparable_answer());
         shared.record_answer(&scheduled, attempt, compared);
     }
 }
