@@ -8,7 +8,7 @@ mod lsm;
 mod show;
 mod sqlite;
 
-pub use show::{blocks, text};
+pub use show::{page, text};
 
 use anyhow::{Context as _, Result, ensure};
 use faultline_common::clock;

@@ -90,7 +90,7 @@ fn database_text(node: &str, database: &Database) -> String {
     out + &lines(&database.problems)
 }
 
-pub fn blocks(disks: &[DiskUsage]) -> Vec<Block> {
+pub fn page(disks: &[DiskUsage]) -> Vec<Block> {
     if disks.is_empty() {
         return Vec::new();
     }

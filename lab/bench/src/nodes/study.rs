@@ -295,7 +295,7 @@ pub fn page(results: &Results) -> Vec<Block> {
         let texts = load.sentences.iter();
         sentences.extend(texts.map(|text| Block::Text(format!("{}: {text}", load.title))));
     }
-    let mut blocks = disk::blocks(&results.header.disks);
+    let mut blocks = disk::page(&results.header.disks);
     blocks.push(Block::Table(out));
     blocks.extend(sentences);
     blocks.extend(paragraphs(&recommendations(results)));
