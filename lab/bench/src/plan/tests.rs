@@ -29,30 +29,30 @@ pub fn plan(cases: usize, seed: u64) -> Plan {
 
 #[test]
 fn every_round_has_every_case_once_in_seeded_order() {
-    let turns: Vec<ScheduledRequest> = Order::new(&plan(4, 9)).collect();
-    assert_eq!(turns.len(), 52 * 4);
-    for (index, round) in turns.chunks(4).enumerate() {
-        let mut cases: Vec<usize> = round.iter().map(|turn| turn.case).collect();
+    let scheduled: Vec<ScheduledRequest> = Order::new(&plan(4, 9)).collect();
+    assert_eq!(scheduled.len(), 52 * 4);
+    for (index, round) in scheduled.chunks(4).enumerate() {
+        let mut cases: Vec<usize> = round.iter().map(|request| request.case).collect();
         cases.sort_unstable();
         assert_eq!(cases, [0, 1, 2, 3]);
         assert!(
             round
                 .iter()
-                .all(|turn| turn.round == (index as u32).checked_sub(2))
+                .all(|request| request.round == (index as u32).checked_sub(2))
         );
     }
     assert!(
-        turns
+        scheduled
             .iter()
             .eq(Order::new(&plan(4, 9)).collect::<Vec<_>>().iter())
     );
     assert!(
-        !turns
+        !scheduled
             .iter()
             .eq(Order::new(&plan(4, 8)).collect::<Vec<_>>().iter())
     );
     let first = |case| {
-        turns
+        scheduled
             .chunks(4)
             .filter(|round| round[0].case == case)
             .count()

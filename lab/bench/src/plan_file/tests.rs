@@ -77,8 +77,8 @@ fn requests_are_drawn_by_weight_with_equal_values_across_arms() {
     assert_eq!(plan.cases[4].expected, Expected::Account(Encoding::Zstd));
     assert_eq!(plan.cases[5].expected, Expected::Account(Encoding::Base58));
     let mut requested: BTreeMap<usize, u32> = BTreeMap::new();
-    let turns: Vec<_> = Order::new(&plan).collect();
-    for round in turns.chunks(2) {
+    let scheduled: Vec<_> = Order::new(&plan).collect();
+    for round in scheduled.chunks(2) {
         let [a, b] = [0, 1].map(|index| &plan.cases[round[index].case]);
         assert!(a.request == b.request && a.arm != b.arm && round[0].round == round[1].round);
         *requested.entry(a.request).or_default() += 1;
