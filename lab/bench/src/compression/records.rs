@@ -39,9 +39,9 @@ const MAX_BYTES: usize = 1 << 30;
 
 #[derive(Debug, Default)]
 pub struct Records {
-    /// Oldest first.
+    /// Of blocks the oldest first; accounts by address; of files as they were given.
     pub all: Vec<Vec<u8>>,
-    /// Without URL secrets.
+    /// Files, or the kind of the records and the node, without secrets of its URL.
     pub source: String,
     /// `None` if they are from files.
     pub kind: Option<&'static str>,
