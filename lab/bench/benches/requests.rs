@@ -1,4 +1,4 @@
-//! Requests a second of one core, against a server on the other that does next to nothing, next to `wrk` and `oha` where they are.
+//! Requests a second of this tool on one core, against a minimal server on another; also of `wrk` and `oha` if they are installed.
 //!
 //! The same JSON-RPC request over the same number of connections; the tools take turns. `wrk` and `oha` read no answer; this tool
 //! decodes each, compares its id and keeps its times.
@@ -28,13 +28,14 @@ use tokio::{
     task::{LocalSet, spawn_local},
 };
 
-/// Turns of each tool.
-const TURNS: usize = 5;
+/// Runs of each tool, in turn.
+const RUNS: usize = 5;
 /// Connections, each with one request at a time.
 const CONNECTIONS: u32 = 64;
-/// Requests of one turn of this tool, and seconds of one turn of the others.
+/// Requests of one run of this tool and of `oha`.
 const REQUESTS: u64 = 300_000;
-const SECONDS: u32 = 4;
+/// Duration of one run of `wrk`.
+const WRK_SECONDS: u32 = 4;
 const BODY: &str = r#"{"jsonrpc":"2.0","id":1,"method":"getHealth","params":[]}"#;
 
 #[derive(Parser)]
@@ -60,16 +61,16 @@ fn main() {
     }
 }
 
-/// What one turn of a tool came to.
+/// Result of one run of a tool.
 #[derive(Debug, Clone, Copy)]
-struct Turn {
+struct ToolRun {
     per_second: f64,
     /// Microseconds of CPU a request.
-    cpu: f64,
+    cpu_us: f64,
 }
 
 fn compare() {
-    let mut server = pinned(1, &itself())
+    let mut server = pinned(1, &this_program())
         .arg("--server")
         .stdout(Stdio::piped())
         .spawn()
@@ -87,27 +88,27 @@ fn compare() {
         "wrk.method = \"POST\"\nwrk.body = '{BODY}'\nwrk.headers[\"Content-Type\"] = \"application/json\"\n"
     );
     fs::write(&script, lua).expect("a script");
-    let tools: [(&str, &dyn Fn() -> Option<Turn>); 3] = [
-        ("faultline bench", &|| own(&plan)),
-        ("wrk", &|| wrk(&script, &url)),
-        ("oha", &|| oha(&url)),
+    let tools: [(&str, &dyn Fn() -> Option<ToolRun>); 3] = [
+        ("faultline bench", &|| run_this_tool(&plan)),
+        ("wrk", &|| run_wrk(&script, &url)),
+        ("oha", &|| run_oha(&url)),
     ];
-    let mut turns = vec![Vec::new(); tools.len()];
-    for _ in 0..TURNS {
-        for ((_, tool), turns) in tools.iter().zip(&mut turns) {
-            turns.extend(tool());
+    let mut runs = vec![Vec::new(); tools.len()];
+    for _ in 0..RUNS {
+        for ((_, tool), runs) in tools.iter().zip(&mut runs) {
+            runs.extend(tool());
         }
     }
     server.kill().expect("the server");
     server.wait().expect("the server");
-    for ((name, _), turns) in tools.iter().zip(&turns) {
-        let of = |of: fn(&Turn) -> f64| {
-            let mut all: Vec<f64> = turns.iter().map(of).collect();
+    for ((name, _), runs) in tools.iter().zip(&runs) {
+        let median_and_range = |value: fn(&ToolRun) -> f64| {
+            let mut all: Vec<f64> = runs.iter().map(value).collect();
             all.sort_by(f64::total_cmp);
             Some((*all.get(all.len() / 2)?, *all.first()?, *all.last()?))
         };
-        match of(|turn| turn.per_second).zip(of(|turn| turn.cpu)) {
-            None => println!("{name:16} not here"),
+        match median_and_range(|run| run.per_second).zip(median_and_range(|run| run.cpu_us)) {
+            None => println!("{name:16} is not installed"),
             Some(((rate, low, high), (cpu, ..))) => {
                 println!(
                     "{name:16} {rate:9.0} requests/s ({low:.0} to {high:.0}), {cpu:.2} us of CPU each"
@@ -117,7 +118,7 @@ fn compare() {
     }
 }
 
-fn itself() -> String {
+fn this_program() -> String {
     env::current_exe()
         .expect("this program")
         .display()
@@ -139,18 +140,18 @@ fn first_line(child: &mut Child) -> String {
     line.trim().to_owned()
 }
 
-/// Runs a tool on the first core: what it printed, how long it took and its CPU time, in seconds. `None` if it is not there.
+/// Runs a tool. Returns what it printed and its CPU time in seconds; `None` if it is not installed or failed.
 fn output(command: &mut Command) -> Option<(String, f64)> {
-    let before = children();
+    let before = ended_children_cpu();
     let done = command.stderr(Stdio::null()).output().expect("taskset");
-    let cpu = children() - before;
+    let cpu = ended_children_cpu() - before;
     done.status
         .success()
         .then(|| (String::from_utf8_lossy(&done.stdout).into_owned(), cpu))
 }
 
 /// CPU seconds of children that have ended.
-fn children() -> f64 {
+fn ended_children_cpu() -> f64 {
     let stat = fs::read_to_string("/proc/self/stat").expect("procfs");
     let (_, fields) = stat.rsplit_once(')').expect("a name in parentheses");
     let ticks: f64 = fields
@@ -162,19 +163,19 @@ fn children() -> f64 {
     ticks / 100.0
 }
 
-fn own(plan: &Path) -> Option<Turn> {
-    let (printed, _) = output(pinned(0, &itself()).arg("--client").arg(plan))?;
+fn run_this_tool(plan: &Path) -> Option<ToolRun> {
+    let (printed, _) = output(pinned(0, &this_program()).arg("--client").arg(plan))?;
     let mut numbers = printed
         .split_whitespace()
         .map(|number| number.parse::<f64>().expect("a number"));
-    Some(Turn {
+    Some(ToolRun {
         per_second: numbers.next()?,
-        cpu: numbers.next()?,
+        cpu_us: numbers.next()?,
     })
 }
 
-fn wrk(script: &Path, url: &str) -> Option<Turn> {
-    let (connections, time) = (format!("-c{CONNECTIONS}"), format!("-d{SECONDS}s"));
+fn run_wrk(script: &Path, url: &str) -> Option<ToolRun> {
+    let (connections, time) = (format!("-c{CONNECTIONS}"), format!("-d{WRK_SECONDS}s"));
     let (printed, cpu) = output(
         pinned(0, "wrk")
             .args(["-t1", &connections, &time, "-s"])
@@ -197,13 +198,13 @@ fn wrk(script: &Path, url: &str) -> Option<Turn> {
         .next()?
         .parse()
         .ok()?;
-    Some(Turn {
+    Some(ToolRun {
         per_second,
-        cpu: cpu / requests * 1e6,
+        cpu_us: cpu / requests * 1e6,
     })
 }
 
-fn oha(url: &str) -> Option<Turn> {
+fn run_oha(url: &str) -> Option<ToolRun> {
     let (connections, requests) = (CONNECTIONS.to_string(), REQUESTS.to_string());
     let words = [
         "--no-tui",
@@ -224,13 +225,13 @@ fn oha(url: &str) -> Option<Turn> {
     )?;
     let printed: serde_json::Value = serde_json::from_str(&printed).ok()?;
     let per_second = printed["summary"]["requestsPerSec"].as_f64()?;
-    Some(Turn {
+    Some(ToolRun {
         per_second,
-        cpu: cpu / REQUESTS as f64 * 1e6,
+        cpu_us: cpu / REQUESTS as f64 * 1e6,
     })
 }
 
-/// One turn of this tool: requests a second and microseconds of CPU each, of what was measured, not of the report.
+/// One run of this tool. Prints requests a second and microseconds of CPU each, without the report.
 fn client(plan: &str) {
     let cli = Cli::try_parse_from(["bench", "run", plan, "--format", "json"]).expect("good words");
     let begun = Instant::now();
@@ -255,46 +256,46 @@ fn serve() {
         println!("http://{}/", listener.local_addr().expect("an address"));
         loop {
             let (stream, _) = listener.accept().await.expect("a connection");
-            spawn_local(answers(stream));
+            spawn_local(answer_all(stream));
         }
     });
 }
 
-async fn answers(mut stream: TcpStream) {
+async fn answer_all(mut stream: TcpStream) {
     stream.set_nodelay(true).expect("TCP");
-    let (mut read, mut printed) = (Vec::with_capacity(4096), Vec::with_capacity(4096));
+    let (mut received, mut unsent) = (Vec::with_capacity(4096), Vec::with_capacity(4096));
     while stream
-        .read_buf(&mut read)
+        .read_buf(&mut received)
         .await
         .is_ok_and(|bytes| bytes > 0)
     {
         let mut at = 0;
-        while let Some(length) = request(&read[at..]) {
-            let body = &read[at..at + length];
+        while let Some(length) = request_length(&received[at..]) {
+            let body = &received[at..at + length];
             let id = index(body, b"\"id\":").map_or(0, |id| id + 5);
             let digits = body[id..]
                 .iter()
                 .take_while(|byte| byte.is_ascii_digit())
                 .count();
-            let length_of = 37 + digits;
-            printed.extend(
-                format!("HTTP/1.1 200 OK\r\nContent-Length: {length_of}\r\n\r\n").as_bytes(),
+            let body_bytes = 37 + digits;
+            unsent.extend(
+                format!("HTTP/1.1 200 OK\r\nContent-Length: {body_bytes}\r\n\r\n").as_bytes(),
             );
-            printed.extend(br#"{"jsonrpc":"2.0","result":"ok","id":"#);
-            printed.extend(&body[id..id + digits]);
-            printed.push(b'}');
+            unsent.extend(br#"{"jsonrpc":"2.0","result":"ok","id":"#);
+            unsent.extend(&body[id..id + digits]);
+            unsent.push(b'}');
             at += length;
         }
-        read.drain(..at);
-        if stream.write_all(&printed).await.is_err() {
+        received.drain(..at);
+        if stream.write_all(&unsent).await.is_err() {
             return;
         }
-        printed.clear();
+        unsent.clear();
     }
 }
 
 /// The length of the request that `bytes` begin with, once all of it is there.
-fn request(bytes: &[u8]) -> Option<usize> {
+fn request_length(bytes: &[u8]) -> Option<usize> {
     let head = index(bytes, b"\r\n\r\n")? + 4;
     let name = [&b"content-length: "[..], b"Content-Length: "]
         .into_iter()
