@@ -8,7 +8,7 @@ use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 use std::{array, collections::BTreeMap, time::Duration};
 
-/// Their sum is the latency.
+/// Parts of a request; their sum is the latency.
 pub const PHASES: [&str; 6] = [
     "queued",
     "connect",
@@ -30,7 +30,7 @@ pub struct Sample {
     pub at_ns: u64,
     /// The error is the kind of the failure.
     pub result: Result<Timing, String>,
-    /// Attempts that ended with a rate limit, a server error, or no connection.
+    /// Attempts before the last that ended with a rate limit, a server error, or no connection.
     pub refused: u32,
 }
 
@@ -45,13 +45,13 @@ impl Sample {
     }
 }
 
-/// Of a good answer.
+/// Times and bytes of a good answer.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Timing {
     /// By [`PHASES`], in ns.
     pub phases: [u64; 6],
     pub decode_cpu_ns: u64,
-    /// With headers.
+    /// Bytes with headers.
     pub sent: u64,
     pub received: u64,
 }
@@ -62,7 +62,7 @@ pub struct CaseInfo {
     /// One of [`Plan::request_names`](crate::plan::Plan::request_names).
     #[serde(rename = "subject")]
     pub request: String,
-    /// Decoded bytes.
+    /// Decoded bytes of an answer, if known.
     pub size: Option<u64>,
 }
 
@@ -80,7 +80,7 @@ pub struct Header {
     pub started_unix_ns: i64,
     pub nodes: Vec<String>,
     pub notes: Vec<String>,
-    /// Must be equal for a comparison.
+    /// `bench diff` reports runs with different settings.
     #[serde(default)]
     pub settings: BTreeMap<String, String>,
     /// Empty if no link was shaped.
@@ -97,22 +97,22 @@ pub struct Header {
     pub workers: usize,
     /// `None` in a closed loop.
     pub rate: Option<f64>,
-    /// Including requests sent again.
+    /// Number by kind, including those of requests that were sent again.
     #[serde(default)]
     pub refusals: BTreeMap<String, u64>,
     /// First JSON-RPC error message by index of its case.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub messages: BTreeMap<usize, String>,
-    /// Percentage of an arm's requests.
+    /// Percentage of an arm's requests that may fail.
     #[serde(default)]
     pub max_failures: Option<f64>,
     pub stopped_by: Option<String>,
-    /// Per request.
+    /// This tool's CPU time per request.
     pub own_cpu_ns: Option<u64>,
-    /// Measured before the run.
+    /// This tool's cost on loopback, measured before the run.
     #[serde(default)]
     pub own_cost: Option<LoopbackCost>,
-    /// Of the measured part.
+    /// Length of the measured part of the run.
     pub length_ns: u64,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub disks: Vec<DiskUsage>,
@@ -186,7 +186,7 @@ pub struct Latency {
 }
 
 impl Latency {
-    /// The number in the column of this name.
+    /// The value in the column of this name.
     pub fn named(&self, name: &str) -> Option<f64> {
         match name {
             "mean" => Some(self.mean),
