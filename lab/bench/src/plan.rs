@@ -15,10 +15,10 @@ use std::time::Duration;
 /// Placeholder of a number drawn in each round.
 pub const RANDOM: &str = "{random}";
 
-/// Placeholder of its hexadecimal form.
+/// Placeholder of the hexadecimal form of that number.
 pub const HEX: &str = "{hex}";
 
-/// All requests of a plan are kept in memory.
+/// The results of all requests of a plan are kept in memory.
 pub const MAX_REQUESTS: u64 = 10_000_000;
 
 /// A request as one arm sends it.
@@ -48,8 +48,9 @@ pub struct Plan {
     /// Frequency of each request, if a round has only one. Empty if each round has all requests.
     pub weights: Vec<u32>,
     pub values: Vec<Value>,
-    /// After those of `warm_up`.
+    /// Measured rounds, after those of `warm_up`.
     pub rounds: u32,
+    /// In rounds.
     pub warm_up: u32,
     pub workers: usize,
     /// Requests a second, sent without waiting for answers; `None` in a closed loop.
@@ -58,7 +59,7 @@ pub struct Plan {
     pub timeout: Duration,
     /// Largest answer, in bytes.
     pub max_answer_bytes: usize,
-    /// Percentage of an arm's requests.
+    /// Percentage of an arm's requests that may fail.
     pub max_failures: Option<f64>,
 }
 
@@ -84,7 +85,7 @@ impl Default for Plan {
 }
 
 impl Plan {
-    /// For every arm, over the link with the arm's index. `call` is that of [`Case`].
+    /// Adds a case for every arm, over the link with the arm's index. `call` is as in [`Case`].
     pub fn add_request(
         &mut self,
         name: String,
@@ -152,7 +153,7 @@ impl Plan {
         Bytes::from(format!(r#"{{"jsonrpc":"2.0","id":{id},{call}}}"#))
     }
 
-    /// With the values of a round, counted over the whole run.
+    /// The call of a case with the values of a round. Rounds of warm-up count, too.
     pub fn call(&self, case: &Case, round: u64) -> String {
         // All arms get the same numbers.
         let offset = (round << 16) ^ case.request as u64;
