@@ -1,4 +1,4 @@
-//! Runs the plan of a preset, stores its results and shows them.
+//! Runs the plan of a preset, such as `bench encoding`; stores the results and shows them.
 
 use crate::{
     answer::Expected,

@@ -1,4 +1,4 @@
-//! Delays requests as nodes demand, and ends the run.
+//! Delays requests after refusals, and ends the run if a node refuses too long.
 
 use crate::{failure::Failure, stream::TIMER_PRECISION};
 use faultline_common::{clock, output::say};
@@ -10,9 +10,9 @@ use std::{
 };
 use tokio::time::sleep;
 
-/// Of a rate-limited request.
+/// Retries of a rate-limited request.
 const MAX_RATE_LIMIT_RETRIES: u32 = 8;
-/// After a connection or server error, which the request itself may cause.
+/// Retries after a connection or server error, which the request itself may cause.
 const MAX_ERROR_RETRIES: u32 = 3;
 /// A node that has refused everything for this long ends the run.
 const MAX_REFUSAL_TIME: Duration = Duration::from_secs(60);
@@ -29,9 +29,9 @@ pub const POLL_INTERVAL: Duration = Duration::from_millis(100);
 pub struct Pace {
     /// Closed loop: no request is sent to any node before this time.
     pub resume: Cell<Duration>,
-    /// Open loop: by node ([`Plan::node`](crate::plan::Plan::node)).
+    /// Open loop: the same by node ([`Plan::node`](crate::plan::Plan::node)).
     not_before: RefCell<BTreeMap<usize, Duration>>,
-    /// By node: since when every request was refused.
+    /// Time since which every request was refused, by node.
     refusing_since: RefCell<BTreeMap<usize, Duration>>,
     pub refusals: RefCell<BTreeMap<String, u64>>,
     ended_by: RefCell<Option<String>>,
