@@ -30,8 +30,8 @@ struct Interval {
     value: f64,
     low: f64,
     high: f64,
-    #[serde(deserialize_with = "reliability")]
-    reliable: Reliability,
+    #[serde(rename = "reliable", deserialize_with = "reliability")]
+    reliability: Reliability,
 }
 
 impl Interval {
@@ -46,7 +46,7 @@ impl Interval {
             value,
             low: end.min(other_end),
             high: end.max(other_end),
-            reliable: estimate.reliability,
+            reliability: estimate.reliability,
         }
     }
 
@@ -73,7 +73,7 @@ fn reliability<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Reliability
         Stored::Flag(true) => Reliability::Reliable,
         // No size of a change compensates for this reason.
         Stored::Flag(false) => Reliability::TooRare,
-        Stored::Reliability(reliable) => reliable,
+        Stored::Reliability(reliability) => reliability,
     })
 }
 

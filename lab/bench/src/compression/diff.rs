@@ -107,7 +107,8 @@ fn comparison(
     let ratio = ratio_of_intervals(before.ends(), after.ends(), comparisons);
     let decision = ratio.map(|ratio| {
         let margin = margin / 100.0;
-        let reliability = Reliability::of_ratio(before.reliable, after.reliable, ratio, margin);
+        let reliability =
+            Reliability::of_ratio(before.reliability, after.reliability, ratio, margin);
         let [_, low, high] = ratio;
         Decision::of((low, high), 1.0 - margin..=1.0 + margin, reliability)
     });
@@ -160,7 +161,7 @@ mod tests {
                 value,
                 low: value - 1.0,
                 high: value + 1.0,
-                reliable: Reliability::Reliable,
+                reliability: Reliability::Reliable,
             })
         };
         let row = |range: &str| ClassRow {
@@ -246,7 +247,7 @@ mod tests {
             .iter_mut()
             .filter_map(|row| row.compress.as_mut())
         {
-            interval.reliable = Reliability::TooRare;
+            interval.reliability = Reliability::TooRare;
         }
         let (out, worse) = changes(&base, &other, 5.0).unwrap();
         assert!(!worse && out.contains("not shown: it happened"), "{out}");
@@ -291,7 +292,7 @@ mod tests {
         let of = |reliable: &str| {
             format!(r#"{{"value": 1.0, "low": 0.5, "high": 2.0, "reliable": {reliable}}}"#)
         };
-        for (text, reliable) in [
+        for (text, reliability) in [
             ("true", Reliability::Reliable),
             ("false", Reliability::TooRare),
             (
@@ -300,7 +301,7 @@ mod tests {
             ),
         ] {
             let read: Interval = serde_json::from_str(&of(text)).unwrap();
-            assert_eq!(read.reliable, reliable);
+            assert_eq!(read.reliability, reliability);
             let json = serde_json::to_string(&read).unwrap();
             assert_eq!(serde_json::from_str::<Interval>(&json).unwrap(), read);
         }

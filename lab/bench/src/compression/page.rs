@@ -128,7 +128,7 @@ fn caveats(outcome: &Outcome) -> Vec<Caveat> {
         .iter()
         .filter(|row| {
             row.interval
-                .is_none_or(|saved| !saved.reliable.is_reliable())
+                .is_none_or(|saved| !saved.reliability.is_reliable())
         })
         .count();
     if unreliable > 0 {
@@ -160,7 +160,7 @@ fn bar(interval: Interval) -> ValueWithInterval {
     let ends = (interval.low, interval.high);
     (
         interval.value,
-        interval.reliable.is_reliable().then_some(ends),
+        interval.reliability.is_reliable().then_some(ends),
     )
 }
 

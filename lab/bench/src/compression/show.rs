@@ -192,7 +192,9 @@ fn interval_cell(interval: Option<Interval>, decimals: u8) -> Cell {
 fn unreliable_names(intervals: &[(&str, Option<Interval>)]) -> Cell {
     let names: Vec<&str> = intervals
         .iter()
-        .filter(|(_, interval)| interval.is_some_and(|interval| !interval.reliable.is_reliable()))
+        .filter(|(_, interval)| {
+            interval.is_some_and(|interval| !interval.reliability.is_reliable())
+        })
         .map(|(name, _)| *name)
         .collect();
     text_cell(&names.join(", "))
