@@ -82,7 +82,7 @@ fn effects(outcome: &Outcome) -> Option<Block> {
     });
     effects::forest(
         "What each codec saves",
-        "Against the bytes as they are".to_owned(),
+        "Against uncompressed bytes".to_owned(),
         "Bytes of all records together, with 95 % intervals.",
         rows,
     )
@@ -101,7 +101,7 @@ fn cards(outcome: &Outcome) -> Vec<RunCard> {
             let mut facts = vec![
                 ("saves", format!("{} %", number(row.cmp_ratio, 1))),
                 ("compresses", speed_text(row.compress)),
-                ("restores", speed_text(row.decompress)),
+                ("decompresses", speed_text(row.decompress)),
                 ("library", row.library.clone()),
             ];
             facts.retain(|(_, value)| !value.is_empty());
@@ -134,7 +134,7 @@ fn caveats(outcome: &Outcome) -> Vec<Caveat> {
     if unreliable > 0 {
         caveats.push(Caveat::new(
             format!(
-                "{unreliable} of {} size classes have too few records for a reliable interval.",
+                "{unreliable} of {} rows of a codec and size class have too few records for a reliable interval.",
                 outcome.classes.len()
             ),
             "Take more records (--records).",
@@ -187,7 +187,7 @@ fn codec_blocks(outcome: &Outcome) -> Vec<Block> {
         figure(
             id,
             title,
-            "With 95 % intervals where there are records enough for one.",
+            "With 95 % intervals where there are enough records.",
             Chart::Bars(bars),
         )
     };

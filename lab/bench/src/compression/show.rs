@@ -32,11 +32,11 @@ fn text(outcome: &Outcome) -> String {
             outcome.overhead.ack
         );
         out += &plain(&bundle_table(outcome));
-        out += "messages: bytes of messages that are not sent; saved of all: with them; alone: each record compressed alone\n";
+        out += "messages: bytes of headers and ACKs that a blob saves; saved of all: with these bytes; alone: each record compressed alone\n";
     }
     if let Some(fetch) = &outcome.fetch {
         out += &format!(
-            "\nFetching {} records with {}: {} requests under way, bandwidth {}, mean of {} times in random order; latency is added to \
+            "\nFetching {} records with {}: {} requests in flight, bandwidth {}, mean of {} times in random order; latency is added to \
              each answer\n{}",
             count(fetch.records),
             fetch.codec,
@@ -106,7 +106,7 @@ fn summary(outcome: &Outcome) -> String {
     let mut out = subtitle(outcome);
     if let Some(dictionary) = outcome.dictionary {
         out += &format!(
-            "; a dictionary of {}, which both sides must have, was trained on the {} before them",
+            "; a dictionary of {}, which both sides must have, was trained on the {} records before them",
             bytes(dictionary),
             count(outcome.records.saturating_sub(outcome.tested))
         );
@@ -215,7 +215,7 @@ pub fn class_table(outcome: &Outcome) -> Table {
             "datapoints",
             "too few for",
         ],
-        "Means of a record; percent saved of the sums with its 95 % interval; million bytes of records per second of CPU of one thread.",
+        "Means of a record; percent of all bytes of a row that are saved, with the 95 % interval; million bytes of records per second of CPU of one thread.",
     );
     for row in &outcome.classes {
         out.rows.push(vec![
@@ -362,7 +362,7 @@ pub fn fetch_table(fetch: &FetchTable) -> Table {
             "too few for",
         ],
         &format!(
-            "{} records with {}, {} requests under way, bandwidth {}, mean of {} times in random order; the latency is added to each answer. \
+            "{} records with {}, {} requests in flight, bandwidth {}, mean of {} times in random order; the latency is added to each answer. \
          The difference has a 95 % interval from record to record.",
             count(fetch.records),
             fetch.codec,
