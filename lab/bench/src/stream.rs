@@ -201,7 +201,7 @@ pub async fn connect(
         .await
         .map_err(|error| Failure::Connect(error.to_string()))?;
     // The TCP handshake takes one round trip.
-    sleep(shape.added).await;
+    sleep(shape.added_rtt).await;
     let connected = clock::uptime();
     let wire: Rc<TrafficCounter> = Rc::default();
     let mut stream = CountedStream {

@@ -647,8 +647,8 @@ fn an_unreachable_node_costs_one_connect_timeout_before_the_run() {
     let server = Server::start(|_, _| Reply::After(Duration::ZERO));
     let mut plan = plan(&server, 1, 1, None).as_ref().clone();
     plan.links[0].shape = LinkShape {
-        added: Duration::from_secs(60),
-        rate: None,
+        added_rtt: Duration::from_secs(60),
+        bits_per_second: None,
     };
     plan.links[0].endpoint = Endpoint::parse(&format!("http://{address}")).unwrap();
     plan.cases = vec![plan.cases[0].clone(); 100];

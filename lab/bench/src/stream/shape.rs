@@ -27,36 +27,38 @@ const PIECE_BYTES: usize = 1448;
 
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct LinkShape {
-    /// Added round-trip time.
-    pub added: Duration,
-    /// Bits per second in each direction.
-    pub rate: Option<f64>,
+    pub added_rtt: Duration,
+    /// In each direction.
+    pub bits_per_second: Option<f64>,
 }
 
 impl LinkShape {
     /// `30ms` or `30ms@20Mbit`.
     pub fn parse(text: &str) -> Option<LinkShape> {
-        let (added, rate) = match text.split_once('@') {
+        let (added_rtt, bits_per_second) = match text.split_once('@') {
             None => (text, None),
-            Some((added, rate)) => {
+            Some((added_rtt, rate)) => {
                 let megabits: f64 = rate.trim().strip_suffix("Mbit")?.trim().parse().ok()?;
                 let is_valid = (0.01..=1e5).contains(&megabits);
-                (added, Some(is_valid.then_some(megabits * 1e6)?))
+                (added_rtt, Some(is_valid.then_some(megabits * 1e6)?))
             }
         };
-        let added = parse_time(added).ok()?;
-        (added <= Duration::from_secs(60)).then_some(LinkShape { added, rate })
+        let added_rtt = parse_time(added_rtt).ok()?;
+        (added_rtt <= Duration::from_secs(60)).then_some(LinkShape {
+            added_rtt,
+            bits_per_second,
+        })
     }
 
     pub fn is_none(&self) -> bool {
-        self.added.is_zero() && self.rate.is_none()
+        self.added_rtt.is_zero() && self.bits_per_second.is_none()
     }
 }
 
 impl fmt::Display for LinkShape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "+{} ms", self.added.as_secs_f64() * 1e3)?;
-        self.rate
+        write!(f, "+{} ms", self.added_rtt.as_secs_f64() * 1e3)?;
+        self.bits_per_second
             .map_or(Ok(()), |rate| write!(f, " {} Mbit/s", rate / 1e6))
     }
 }
@@ -83,11 +85,14 @@ impl Direction {
 
     fn enqueue(&mut self, bytes: &[u8]) {
         for piece in bytes.chunks(PIECE_BYTES) {
-            let LinkShape { added, rate } = self.shape;
-            let seconds = rate.map_or(0.0, |rate| piece.len() as f64 * 8.0 / rate);
+            let LinkShape {
+                added_rtt,
+                bits_per_second,
+            } = self.shape;
+            let seconds = bits_per_second.map_or(0.0, |rate| piece.len() as f64 * 8.0 / rate);
             self.link_free_at =
                 self.link_free_at.max(clock::uptime()) + Duration::from_secs_f64(seconds);
-            let arrival = self.link_free_at + added / 2;
+            let arrival = self.link_free_at + added_rtt / 2;
             self.pieces.push_back((arrival, piece.to_vec()));
         }
         self.buffered += bytes.len();
@@ -250,8 +255,13 @@ mod tests {
     #[test]
     fn network_link_specifications_round_trip() {
         let read = |text| {
-            LinkShape::parse(text)
-                .map(|shape| (shape.added.as_millis(), shape.rate, shape.to_string()))
+            LinkShape::parse(text).map(|shape| {
+                (
+                    shape.added_rtt.as_millis(),
+                    shape.bits_per_second,
+                    shape.to_string(),
+                )
+            })
         };
         assert_eq!(read("30ms"), Some((30, None, "+30 ms".to_owned())));
         assert_eq!(
@@ -280,16 +290,16 @@ mod tests {
         };
         within(
             took(LinkShape {
-                added: ms(60),
-                rate: None,
+                added_rtt: ms(60),
+                bits_per_second: None,
             }),
             60,
         );
         // 800,000 bits at 4 Mbit/s are 200 ms in each direction.
         within(
             took(LinkShape {
-                added: ms(30),
-                rate: Some(4e6),
+                added_rtt: ms(30),
+                bits_per_second: Some(4e6),
             }),
             430,
         );
