@@ -26,15 +26,15 @@ pub use study::{page, tables as study};
 const TRIED_HEIGHTS: u64 = 4;
 
 pub fn run(args: &NodesArgs) -> Result<(String, u8)> {
-    let nodes = nodes(args)?;
+    let nodes = nodes_as_arms(args)?;
     let chain = chain(args)?;
-    let folders = folders(args, &nodes)?;
+    let folders = data_folders(args, &nodes)?;
     let (notes, range) = if args.output.dry_run {
         (Vec::new(), args.slots.unwrap_or((0, 0)))
     } else {
         check_same_chain(args, chain, &nodes)?
     };
-    let plan = plan(args, chain, nodes, range)?;
+    let plan = add_requests(args, chain, nodes, range)?;
     let ca_file = args.ca.as_deref();
     preset::run("nodes", &plan, &args.output, ca_file, |session| {
         let mut results = session.measure(&plan, &[], notes)?;
@@ -76,7 +76,7 @@ fn chain(args: &NodesArgs) -> Result<&'static Chain> {
 }
 
 /// A plan with an arm for each node, named by its address.
-fn nodes(args: &NodesArgs) -> Result<Plan> {
+fn nodes_as_arms(args: &NodesArgs) -> Result<Plan> {
     let mut plan = preset::plan_for_load(&args.load);
     for url in &args.urls {
         let endpoint = Endpoint::parse(url).map_err(UsageError)?;
@@ -96,7 +96,7 @@ fn nodes(args: &NodesArgs) -> Result<Plan> {
 }
 
 /// Name and data folder of each node on this machine.
-fn folders(args: &NodesArgs, nodes: &Plan) -> Result<Vec<(String, PathBuf)>> {
+fn data_folders(args: &NodesArgs, nodes: &Plan) -> Result<Vec<(String, PathBuf)>> {
     if args.data.len() > nodes.arms.len() {
         return Err(UsageError("--data: there are more folders than nodes".to_owned()).into());
     }
@@ -237,7 +237,12 @@ fn check_in_sync(
     Ok((notes, (from, to)))
 }
 
-fn plan(args: &NodesArgs, chain: &Chain, mut plan: Plan, (from, to): (u64, u64)) -> Result<Plan> {
+fn add_requests(
+    args: &NodesArgs,
+    chain: &Chain,
+    mut plan: Plan,
+    (from, to): (u64, u64),
+) -> Result<Plan> {
     let methods: Vec<&str> = match args.methods.as_slice() {
         [] => chain.default_methods.to_vec(),
         methods => methods.iter().map(String::as_str).collect(),
@@ -314,7 +319,7 @@ mod tests {
     #[test]
     fn in_sync_nodes_are_queried_only_for_data_all_have() {
         let args = args(&[]);
-        let nodes = nodes(&args).unwrap();
+        let nodes = nodes_as_arms(&args).unwrap();
         assert_eq!(
             nodes.arms,
             ["http://one:1", "http://two:2/...", "http://two:2/... (2)"]
@@ -326,7 +331,7 @@ mod tests {
             known[1].contains("version 2.0.0") && known[1].contains("2 behind"),
             "{known:?}"
         );
-        let plan = plan(&args, &CHAINS[0], nodes, range).unwrap();
+        let plan = add_requests(&args, &CHAINS[0], nodes, range).unwrap();
         assert_eq!(
             (
                 plan.cases.len(),
@@ -337,9 +342,14 @@ mod tests {
         );
         let limited = super::tests::args(&["--methods", "getBlocksWithLimit"]);
         let of = |range| {
-            super::plan(&limited, &CHAINS[0], super::nodes(&limited).unwrap(), range)
-                .unwrap()
-                .cases[0]
+            super::add_requests(
+                &limited,
+                &CHAINS[0],
+                super::nodes_as_arms(&limited).unwrap(),
+                range,
+            )
+            .unwrap()
+            .cases[0]
                 .random_range
         };
         assert_eq!((of((9, 1000)), of((9, 60))), (Some((9, 850)), Some((9, 9))));
@@ -348,7 +358,7 @@ mod tests {
     #[test]
     fn unsynchronized_nodes_and_unknown_methods_are_refused() {
         let plain = args(&[]);
-        let nodes = nodes(&plain).unwrap();
+        let nodes = nodes_as_arms(&plain).unwrap();
         let refused = check_in_sync(&plain, &CHAINS[0], &nodes, &answers([100, 98, 89]))
             .unwrap_err()
             .to_string();
@@ -370,7 +380,7 @@ mod tests {
             "a node without an answer"
         );
         for bad in ["getBlok", "getSlot,getSlot"] {
-            let refused = plan(
+            let refused = add_requests(
                 &args(&["--methods", bad]),
                 &CHAINS[0],
                 nodes.clone(),
@@ -384,7 +394,7 @@ mod tests {
     #[test]
     fn evm_blocks_are_sampled_only_below_unfinalized_ones() {
         let args = args(&["--chain", "evm"]);
-        let (chain, nodes) = (chain(&args).unwrap(), nodes(&args).unwrap());
+        let (chain, nodes) = (chain(&args).unwrap(), nodes_as_arms(&args).unwrap());
         let mut answers: Vec<Value> = ["0x88", "0x87", "0x88"].map(Value::from).into();
         answers.extend(answers.clone());
         answers.extend(["Geth/v1", "Geth/v2", "Other"].map(Value::from));
@@ -394,7 +404,7 @@ mod tests {
             known[1].contains("version Geth/v2") && known[1].contains("1 behind"),
             "{known:?}"
         );
-        let plan = plan(&args, chain, nodes, range).unwrap();
+        let plan = add_requests(&args, chain, nodes, range).unwrap();
         let method = plan.call(&plan.cases[0], 0);
         assert!(
             method.contains(r#""eth_getBlockByNumber","params":["0x"#),
