@@ -167,8 +167,8 @@ impl Plan {
             }
             None => {
                 let seed = random.u64(..);
-                values::fill_placeholders(&case.call, &self.values, |offset, value| {
-                    value.random_text(seed, offset)
+                values::fill_placeholders(&case.call, &self.values, |index, value| {
+                    value.random_text(seed, index)
                 })
             }
         }

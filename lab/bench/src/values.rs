@@ -19,7 +19,7 @@ pub enum ValueSource {
 }
 
 impl Value {
-    /// A random text; each placeholder of a request has its own.
+    /// A random text for `seed` and the `index` of the value.
     pub fn random_text(&self, seed: u64, index: usize) -> Cow<'_, str> {
         let mut random =
             fastrand::Rng::with_seed(seed ^ (index as u64 + 1).wrapping_mul(0xd1b5_4a32_d192_ed03));
@@ -76,7 +76,7 @@ fn format_number(number: u64, hex: bool) -> String {
     }
 }
 
-/// Replaced text is not scanned again.
+/// `replacement` gets the index of the value. What it returns is not scanned again.
 pub fn fill_placeholders<'a>(
     text: &str,
     values: &'a [Value],
@@ -108,7 +108,7 @@ pub fn names(text: &str) -> impl Iterator<Item = &str> {
     text.split('{').skip(1).filter_map(name)
 }
 
-/// JSON's own braces contain a quote or nothing.
+/// The name before the first closing brace. JSON's own braces contain a quote or nothing.
 fn name(text: &str) -> Option<&str> {
     let (name, _) = text.split_once('}')?;
     is_name(name).then_some(name)
