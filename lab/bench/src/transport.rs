@@ -136,7 +136,7 @@ fn measure(
             .retain(|case| scenarios[case.request].0 == Operation::Read);
     }
     notes.push(format!(
-        "Polled every {}; what is between polls, and until a node reports, is in `queued`",
+        "Polled every {}; waits between polls, and for notifications, are in `queued`",
         duration(args.poll)
     ));
     notes.push("What was read was compared with what was written".to_owned());
