@@ -1,4 +1,4 @@
-//! Measures this tool's own cost with a minimal local server.
+//! Measures this tool's own cost for a request to a minimal local server.
 
 use crate::{
     answer::Expected,
@@ -25,7 +25,7 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 const IDLE_TIMEOUT: Duration = Duration::from_secs(1);
 const MAX_BYTES: usize = 4096;
 
-/// `None` without a server.
+/// `None` if the server cannot listen.
 pub fn measure(engine: &Engine) -> Result<Option<LoopbackCost>> {
     let Some((listener, address, endpoint)) = server() else {
         return Ok(None);
@@ -93,7 +93,7 @@ fn serve(listener: &TcpListener, is_ended: &AtomicBool) {
 
 fn answer_all(stream: &TcpStream, is_ended: &AtomicBool) -> io::Result<()> {
     stream.set_nodelay(true)?;
-    // Limits the delay by another idle connection.
+    // An idle connection may delay another one only this long.
     stream.set_read_timeout(Some(IDLE_TIMEOUT))?;
     let (mut reader, mut writer) = (BufReader::new(stream), stream);
     let mut request = Vec::new();

@@ -42,7 +42,7 @@ pub struct Evm {
     pub chain_id: String,
     /// Addresses of the payer and the contract; `None` if nothing can be written.
     pub contract: Option<(String, String)>,
-    /// The last one that was written.
+    /// The value that was written last.
     pub value: u64,
 }
 

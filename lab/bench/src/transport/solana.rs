@@ -28,7 +28,7 @@ pub struct Solana {
     payer: Ed25519KeyPair,
     target: [u8; 32],
     target_balance: u64,
-    /// How many were made, and lamports of the last one.
+    /// Number of transfers; also the lamports of the last one.
     transfers: u64,
     blockhash: [u8; 32],
     blockhash_at: Duration,
@@ -37,7 +37,7 @@ pub struct Solana {
 }
 
 impl Solana {
-    /// By an airdrop. Also makes the first transfer to the target.
+    /// Funds it by an airdrop, and makes the first transfer to the target.
     pub async fn fund_new_account(client: &mut NodeClient) -> Result<Solana, Failure> {
         let random = SystemRandom::new();
         let seed = || {
