@@ -84,7 +84,7 @@ pub fn report(results: &Results) -> Report {
             "Distribution",
             figures::distributions(results),
         ),
-        section("how", "How it was asked", render::settings(results)),
+        section("how", "How requests were sent", render::settings(results)),
     ];
     sections.retain(|section| !section.blocks.is_empty());
     Report {
@@ -269,9 +269,9 @@ fn caveats(results: &Results, compared: &[Comparison]) -> Vec<Caveat> {
     }
     if results.header.rate.is_none() && results.header.preset != "transport" {
         caveats.push(Caveat::new(
-            "A closed loop does not ask while it waits: a stall of the node is one slow request."
+            "A closed loop sends nothing while it waits: a stall of the node is one slow request for each worker."
                 .to_owned(),
-            "Ask at a steady rate (--rate), which counts every request that had to wait.",
+            "Send at a steady rate (--rate): then every request that had to wait counts.",
         ));
     }
     caveats

@@ -179,7 +179,7 @@ fn order_effect(arms: &[String], rounds: &[CompleteRound]) -> String {
         lines.push(format!("{arm} {} and {}", mean(&first), mean(&later)));
     }
     format!(
-        "Averages in both orders, asked first and after another: {}",
+        "Averages in both orders, requested first and after another: {}",
         lines.join(", ")
     )
 }
@@ -350,7 +350,7 @@ mod tests {
         );
         // In these rounds one is always asked before two.
         let both =
-            "asked first and after another: one 22.000 ms and never, two never and 12.000 ms";
+            "requested first and after another: one 22.000 ms and never, two never and 12.000 ms";
         assert!(alone.contains(both), "{out}");
     }
 
