@@ -120,7 +120,7 @@ fn version(path: &Path, is_over: IsOver<'_>) -> Result<Version> {
     };
     ensure!(
         name.starts_with("MANIFEST-") && files.contains_key(&name),
-        "it does not name its manifest"
+        "no file in it names its manifest"
     );
     let manifest = path.join(name);
     ensure!(
@@ -319,7 +319,7 @@ impl<'a> Fields<'a> {
                 return Ok(number);
             }
         }
-        bail!("a number without end")
+        bail!("a number has no end")
     }
 
     fn bytes(&mut self) -> Result<&'a [u8]> {
@@ -335,7 +335,7 @@ impl<'a> Fields<'a> {
     /// Level, number, size, keys and more, depending on the version.
     fn table(&mut self, kind: u64) -> Result<(u64, LevelTable)> {
         let (level, number) = (self.number()?, self.number()?);
-        ensure!(level < 64, "a level {level}");
+        ensure!(level < 64, "level {level}, which no engine has");
         if kind == 102 {
             self.number()?;
         }
