@@ -24,12 +24,12 @@ const MAX_SMALL_FILE_BYTES: u64 = 1 << 20;
 const MAX_PARTS: usize = 120;
 
 pub fn database(path: &Path, relative_path: String, is_over: IsOver<'_>) -> Database {
-    let files = files(path, is_over);
+    let files = list_files(path, is_over);
     // Unknown if only part of the files was listed.
     let engine = if is_over() {
         "unknown engine".to_owned()
     } else {
-        engine(path, &files)
+        engine_name(path, &files)
     };
     let mut database = Database {
         path: relative_path,
@@ -41,8 +41,8 @@ pub fn database(path: &Path, relative_path: String, is_over: IsOver<'_>) -> Data
         database.path.push('.');
     }
     // A node may start a new manifest between two reads.
-    let retry = |_| version(path, is_over);
-    match version(path, is_over).or_else(retry).or_else(retry) {
+    let retry = |_| read_version(path, is_over);
+    match read_version(path, is_over).or_else(retry).or_else(retry) {
         Ok(version) => {
             database.parts = parts(&version, &files);
             if version.has_incomplete_edit {
@@ -58,7 +58,7 @@ pub fn database(path: &Path, relative_path: String, is_over: IsOver<'_>) -> Data
     database
 }
 
-fn files(path: &Path, is_over: IsOver<'_>) -> BTreeMap<String, u64> {
+fn list_files(path: &Path, is_over: IsOver<'_>) -> BTreeMap<String, u64> {
     fs::read_dir(path)
         .into_iter()
         .flatten()
@@ -72,7 +72,7 @@ fn files(path: &Path, is_over: IsOver<'_>) -> BTreeMap<String, u64> {
 }
 
 /// From the options file; LevelDB has none.
-fn engine(path: &Path, files: &BTreeMap<String, u64>) -> String {
+fn engine_name(path: &Path, files: &BTreeMap<String, u64>) -> String {
     let newest = files
         .keys()
         .rfind(|name| name.starts_with("OPTIONS-") && !name.ends_with("dbtmp"));
@@ -105,8 +105,8 @@ fn read_small_file(path: &Path) -> Result<String> {
     Ok(text)
 }
 
-fn version(path: &Path, is_over: IsOver<'_>) -> Result<Version> {
-    let files = files(path, is_over);
+fn read_version(path: &Path, is_over: IsOver<'_>) -> Result<Version> {
+    let files = list_files(path, is_over);
     // Pebble names the manifest in the name of a marker file, the other engines in `CURRENT`.
     let marked = files
         .keys()
