@@ -143,7 +143,12 @@ fn probe(table: &mut Table<'_>, config: &mut Probe) {
     table.set("method", &mut config.method, |v| {
         let method = text(v)?;
         let known = PROBES.into_iter().find(|known| *known == method);
-        known.ok_or_else(|| format!("{method:?} is not asked; there are {}", PROBES.join(", ")))
+        known.ok_or_else(|| {
+            format!(
+                "{method:?} is not a probe method; choose one of {}",
+                PROBES.join(", ")
+            )
+        })
     });
     table.set(
         "interval",
