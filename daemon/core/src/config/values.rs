@@ -30,12 +30,12 @@ pub fn label(name: &str, value: &str) -> Result<(String, String), String> {
     let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     if name.is_empty() || name.len() > 64 || !name.chars().all(is_allowed) {
         return Err(format!(
-            "{name:?} is no name of a label: letters, digits, _, - and . are taken, 64 at most"
+            "{name:?} is not a valid label name: use 1 to 64 letters, digits, _, - and ."
         ));
     }
     if value.is_empty() || value.len() > 200 || value.chars().any(char::is_control) {
         return Err(format!(
-            "{value:?} is no value of the label {name}: one line of 1 to 200 bytes is taken"
+            "{value:?} is not a valid value of label {name}: use 1 to 200 bytes without control characters"
         ));
     }
     Ok((name.to_owned(), value.to_owned()))
