@@ -22,7 +22,9 @@ pub fn user_id(value: &DeValue<'_>) -> Result<u32, String> {
     let mut users = passwd.lines().map(|line| line.split(':'));
     let id = users.find_map(|mut user| (user.next()? == name).then(|| user.nth(1))?);
     id.and_then(|id| id.parse().ok()).ok_or_else(|| {
-        format!("/etc/passwd has no user {name:?}: write the number that `id -u` prints for it")
+        format!(
+            "/etc/passwd gives no id of user {name:?}: write the number that `id -u` prints for it"
+        )
     })
 }
 

@@ -522,7 +522,7 @@ fn allowed_push_users_are_names_or_uids_and_exclude_passwords() {
     for (list, reason) in [
         (
             "[\"no such user\"]",
-            "has no user \"no such user\": write the number",
+            "gives no id of user \"no such user\": write the number",
         ),
         (
             "[0, \"root\"]",
