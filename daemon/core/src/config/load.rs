@@ -343,7 +343,7 @@ fn flight(table: &mut Table<'_>, config: &mut Flight) {
     let after_and_pause = config.after.saturating_add(config.pause);
     if table.errors().len() == errors_before && after_and_pause >= config.keep {
         table.refuse(format!(
-            "after and pause, {after_and_pause:?} together, are not less than keep: \
+            "after plus pause ({after_and_pause:?}) must be less than keep, or \
              events would be forgotten"
         ));
     }
