@@ -196,7 +196,7 @@ impl RunArgs {
         }
         if config.sampling.interval < config::MIN_INTERVAL {
             let message = format!(
-                "--interval: {:?} is shorter than {:?}",
+                "--interval: {:?} is shorter than the minimum of {:?}",
                 config.sampling.interval,
                 config::MIN_INTERVAL
             );

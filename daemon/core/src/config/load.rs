@@ -355,7 +355,7 @@ fn path(value: &DeValue<'_>) -> Result<PathBuf, String> {
 
 fn duration_at_least(min: Duration) -> impl Fn(&DeValue<'_>) -> Result<Duration, String> {
     move |value| match time(value)? {
-        value if value < min => Err(format!("{value:?} is shorter than {min:?}")),
+        value if value < min => Err(format!("{value:?} is shorter than the minimum of {min:?}")),
         value => Ok(value),
     }
 }

@@ -85,7 +85,7 @@ fn all_configuration_errors_are_reported_at_once_with_their_lines() {
     assert_eq!(
         found,
         [
-            "line 2: sampling.interval: 10ms is shorter than 100ms",
+            "line 2: sampling.interval: 10ms is shorter than the minimum of 100ms",
             "line 4: metrics.listen: an address such as \"127.0.0.1:9912\" is wanted, not the number 9912",
             "line 5: metrics.lissten: unknown key; did you mean listen?",
             "line 6: nonsense: unknown key; known here: target, sampling, threads, metrics, labels, log, ingest, forward, rpc, probe, validator, admin, host, phase, datapoints, record, flight, status, paths",
@@ -432,7 +432,7 @@ fn probing_is_off_by_default_and_limited_to_once_a_second() {
         error_texts("[probe]\nmethod = \"getProgramAccounts\"\ninterval = \"900ms\"\n").join("; ");
     assert!(
         wrong.contains("is not a probe method; choose one of getSlot")
-            && wrong.contains("shorter than 1s"),
+            && wrong.contains("shorter than the minimum of 1s"),
         "{wrong}"
     );
     let wrong = error_texts("[rpc]\nenabled = false\n[probe]\nenabled = true\n").join("; ");
