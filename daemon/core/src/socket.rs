@@ -364,7 +364,7 @@ fn require_listening(socket: &impl AsFd) -> io::Result<()> {
     } else {
         Err(io::Error::new(
             io::ErrorKind::InvalidInput,
-            "no process listens on it",
+            "it is not a listening socket",
         ))
     }
 }
