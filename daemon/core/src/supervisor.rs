@@ -254,7 +254,7 @@ impl Stage {
                 _ = poll.tick() => {}
                 () = &mut path_thread_deadline, if busy.is_empty() => {
                     for (thread, _) in &self.path_threads {
-                        tracing::warn!(stage = self.name, thread, "left: a file system does not answer");
+                        tracing::warn!(stage = self.name, thread, "thread abandoned, because a file system does not answer");
                     }
                     return busy;
                 }
