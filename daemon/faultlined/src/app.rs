@@ -73,8 +73,8 @@ impl App {
     pub fn build(mut config: Config, options: Options) -> Result<App> {
         let clock = Clock::start();
         let host_root = config.paths.clone();
-        let host_constants = HostConstants::read(&host_root)
-            .context("the kernel's own folder cannot be read; see paths.procfs")?;
+        let host_constants =
+            HostConstants::read(&host_root).context("procfs cannot be read; see paths.procfs")?;
         let intake = Intake::new(&config.datapoints);
         let pushes = servers::push_servers(&config, options.inherited.ingest, &intake, clock)?;
         let push_addresses = pushes.listener.as_ref().map(Listener::listen_addresses);
