@@ -47,7 +47,7 @@ pub fn path_errors(config: &Config) -> Vec<String> {
         ledger(config).filter(|ledger| metadata(ledger).is_ok_and(|metadata| !metadata.is_dir()));
     let ledger = ledger.map(|ledger| {
         format!(
-            "target.ledger: {} is no folder; name the ledger's",
+            "target.ledger: {} is not a folder; name the folder of the ledger",
             faultline_text::path(ledger)
         )
     });
@@ -71,10 +71,12 @@ pub fn warnings(config: &Config) -> Vec<String> {
         match metadata(path).err()?.kind() {
             ErrorKind::TimedOut => Some(format!("{key}: {shown}: {}", PathError::TimedOut)),
             ErrorKind::NotFound => Some(format!("{key}: {shown} does not exist: {effect}")),
-            ErrorKind::PermissionDenied => {
-                Some(format!("{key}: {shown} cannot be looked at with the rights of this user; check as the daemon's"))
-            }
-            _ => Some(format!("{key}: {shown} cannot be used: check each folder on the way to it")),
+            ErrorKind::PermissionDenied => Some(format!(
+                "{key}: {shown} is not accessible to this user; check as the daemon's user"
+            )),
+            _ => Some(format!(
+                "{key}: {shown} cannot be used: check each folder on the way to it"
+            )),
         }
     });
     let unreadable = log_file(config)
@@ -119,8 +121,9 @@ fn ledger(config: &Config) -> Option<&Path> {
 
 /// Key, path, and what happens without it if nothing else checks that.
 fn configured_paths(config: &Config) -> Vec<(&'static str, &Path, Option<&'static str>)> {
-    let absent = Some("what is read from it is absent");
-    let ledger_effect = Some("no validator is found by it until it is there");
+    let absent = Some("the metrics that are read from it are absent");
+    let ledger_effect =
+        Some("the daemon finds no validator by its ledger until this folder exists");
     let single = [
         (
             "log.file",
