@@ -70,7 +70,7 @@ impl LiveConfig {
         } else {
             tracing::warn!(
                 sections = need_restart.join(", "),
-                "configuration reloaded; these sections need a restart"
+                "configuration reloaded, except for these sections: restart the daemon to apply them"
             );
         }
     }
