@@ -72,7 +72,9 @@ pub fn prepare(config: &Config, clock: Clock) -> Option<PreparedRecorder> {
                 .for_each(|warning| tracing::warn!("{warning}"))
         };
         if let Err(error) = warning_calls.start(log_warnings) {
-            tracing::warn!("a folder of the validator: {error}");
+            tracing::warn!(
+                "cannot check whether a recording shares a disk with the validator: {error}"
+            );
         }
         manifest_describer.describe(target)
     };
