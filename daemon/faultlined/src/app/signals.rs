@@ -142,6 +142,6 @@ fn monotonic() -> NotifyState<'static> {
 
 pub fn notify(states: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(states) {
-        tracing::debug!(%error, "cannot notify the supervisor");
+        tracing::debug!(%error, "cannot notify the service manager");
     }
 }
