@@ -214,7 +214,7 @@ fn configured_url(url: &str) -> Result<Uri, Problem> {
         Ok(uri) if uri.scheme_str() == Some("https") => {
             "rpc.url is https, which is not supported; give an http:// url"
         }
-        _ => "rpc.url is not a URL; give one like http://127.0.0.1:8899",
+        _ => "rpc.url is not a valid http:// URL; give one like http://127.0.0.1:8899",
     };
     Err(Problem::broken(why))
 }
