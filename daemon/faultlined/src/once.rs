@@ -110,9 +110,10 @@ async fn answers(config: &Config, tick: &Tick, now: Stamp) -> Vec<Answer> {
             // OOM kills, pressure and growth show in a window of time only.
             Verdict::Fine => {
                 answer.verdict = Verdict::Unknown;
-                answer
-                    .text
-                    .insert_str(0, "kills and growth need a running daemon; ");
+                answer.text.insert_str(
+                    0,
+                    "OOM kills, pressure and growth are seen only by a running daemon; ",
+                );
             }
             Verdict::Look | Verdict::Act => {}
         }
