@@ -182,7 +182,7 @@ const CHECK_AGAIN: &str = "check again; if it stays so, report it with this line
 
 pub fn rights_remedy(process_uid: Option<u32>) -> String {
     if process_uid == Some(rustix::process::geteuid().as_raw()) {
-        return "this user is the process's own, and the process has capabilities that this user lacks: start the validator \
+        return "faultlined runs as the process's user, but the process has capabilities that faultlined lacks: start the validator \
                 without them, give the daemon CAP_SYS_PTRACE, or do without this value"
             .to_owned();
     }
@@ -219,7 +219,7 @@ fn memory_check(tick: &Tick) -> Option<(&'static str, Check)> {
     let check = match memory.binding() {
         _ if is_nearly_full => Check::attention(finding, "see docs/runbooks/AgaveOomAhead.md"),
         Some(_) => Check::ok(finding),
-        None => Check::attention(finding, "see the line cgroup"),
+        None => Check::attention(finding, "see the line \"cgroup\""),
     };
     Some(("memory", check))
 }
