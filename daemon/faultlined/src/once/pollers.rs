@@ -144,7 +144,7 @@ fn admin_answer(reported: &AdminFacts, inspection: &ProcessInspection) -> Check 
         )),
         None => {
             let remedy = if is_forbidden(&reported.problems) {
-                rights_remedy(inspection.process_uid) + ": admin.enabled = false"
+                rights_remedy(inspection.process_uid) + " (admin.enabled = false)"
             } else {
                 SEE_LOG.to_owned()
             };
@@ -154,7 +154,7 @@ fn admin_answer(reported: &AdminFacts, inspection: &ProcessInspection) -> Check 
 }
 
 const SEE_LOG: &str = "if the validator is just starting, check again; if it is stopped or hangs (ps -eo pid,stat,comm), \
-                       look at its log; else see that its ledger has the same path here";
+                       look at its log; else make sure that this user sees the ledger under the validator's path";
 
 fn problem_text(problems: &[Problem]) -> Option<String> {
     let all: Vec<&str> = problems
