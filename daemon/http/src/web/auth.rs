@@ -81,7 +81,7 @@ impl Users {
         let (min_cost, max_cost) = (costs.iter().min().copied(), costs.iter().max().copied());
         let slow = max_cost.filter(|cost| *cost > MAX_USUAL_COST).map(|max_cost| {
             format!(
-                "basic_auth_users: a hash of cost {max_cost} takes seconds to check on half a CPU, as the unit allows, and a \
+                "basic_auth_users: a hash of cost {max_cost} takes seconds to check on the half CPU of the systemd unit, and a \
                  scraper's first request waits for it: cost 10 will do for a long random password"
             )
         });

@@ -279,7 +279,7 @@ impl ConfigReader {
             let message = if hash.parse::<bcrypt::HashParts>().is_err() {
                 "is no bcrypt hash: make one with `htpasswd -nBC 10 \"\"`"
             } else if bcrypt_cost(hash) > MAX_COST {
-                "is of a cost that no scraper waits for: make one with `htpasswd -nBC 10 \"\"`"
+                "has a bcrypt cost above 16, whose check outlasts a request: make one with `htpasswd -nBC 10 \"\"`"
             } else {
                 continue;
             };
