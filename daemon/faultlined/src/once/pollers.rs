@@ -394,7 +394,10 @@ fn vote_check(facts: &votes::VoteFacts, is_configured: bool, is_far: bool) -> Ch
                 "the identity has no vote account with stake: the node does not vote",
             );
         }
-        _ => return Check::off("not known").with_detail("lacks", lacks),
+        _ => {
+            return Check::off("it is not known whether the vote account is current")
+                .with_detail("lacks", lacks);
+        }
     };
     let behind = own
         .distance()
@@ -410,8 +413,12 @@ fn vote_check(facts: &votes::VoteFacts, is_configured: bool, is_far: bool) -> Ch
         false => Check::ok("the vote account is current"),
         true => Check::attention(
             format!(
-                "the vote account is delinquent and earns nothing: its last vote was {}",
-                behind.as_deref().unwrap_or("never")
+                "the vote account is delinquent and earns nothing: {}",
+                behind
+                    .as_ref()
+                    .map_or("it has never voted".to_owned(), |ago| format!(
+                        "its last vote was {ago}"
+                    ))
             ),
             "if the validator has just started, check again once it is at the tip; else see runbook AgaveDelinquent",
         ),
