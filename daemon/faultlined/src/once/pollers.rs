@@ -399,10 +399,9 @@ fn vote_check(facts: &votes::VoteFacts, is_configured: bool, is_far: bool) -> Ch
                 .with_detail("lacks", lacks);
         }
     };
-    let behind = own
-        .distance()
-        .map(|slots| format!("{slots} {} ago", if slots == 1 { "slot" } else { "slots" }));
-    let behind = behind.filter(|_| !is_far);
+    let last_vote = own.distance().filter(|_| !is_far);
+    let last_vote =
+        last_vote.map(|slots| format!("{slots} {} ago", if slots == 1 { "slot" } else { "slots" }));
     let check = match own.delinquent {
         _ if is_far => Check::off(
             "not judged: the validator is far behind the tip, and would judge by its own old bank",
@@ -414,11 +413,11 @@ fn vote_check(facts: &votes::VoteFacts, is_configured: bool, is_far: bool) -> Ch
         true => Check::attention(
             format!(
                 "the vote account is delinquent and earns nothing: {}",
-                behind
+                last_vote
                     .as_ref()
-                    .map_or("it has never voted".to_owned(), |ago| format!(
-                        "its last vote was {ago}"
-                    ))
+                    .map_or("it has never voted".to_owned(), |ago| {
+                        format!("its last vote was {ago}")
+                    })
             ),
             "if the validator has just started, check again once it is at the tip; else see runbook AgaveDelinquent",
         ),
@@ -431,7 +430,7 @@ fn vote_check(facts: &votes::VoteFacts, is_configured: bool, is_far: bool) -> Ch
     check
         .with_detail("consensus", Some(consensus))
         .with_detail("account", Some(account.to_string()))
-        .with_detail("last_vote", behind)
+        .with_detail("last_vote", last_vote)
         .with_detail(
             "stake",
             own.account
