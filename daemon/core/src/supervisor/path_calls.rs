@@ -4,7 +4,7 @@ use std::{
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
-        mpsc::{Receiver, channel},
+        mpsc::{Receiver, RecvTimeoutError, channel},
     },
     time::Duration,
 };
@@ -17,9 +17,10 @@ pub const UNRESPONSIVE_FILE_SYSTEM: &str = "its file system does not answer; is 
 
 #[derive(Debug, Clone, Copy, PartialEq, Error)]
 pub enum PathError {
-    /// Also if the call panicked.
     #[error("{UNRESPONSIVE_FILE_SYSTEM}")]
     TimedOut,
+    #[error("reading it failed by a panic; please report this with the log")]
+    Panicked,
     /// Not called: the previous call has not returned.
     #[error("its file system does not answer an earlier request yet; is its mount dead?")]
     Busy,
@@ -65,16 +66,17 @@ impl PathCalls {
     /// Blocks for at most `timeout`.
     ///
     /// # Errors
-    /// This call or the previous one has not returned, or no thread can start.
+    /// The call panicked, it or the previous one has not returned, or no thread can start.
     pub fn call<T: Send + 'static>(
         &self,
         timeout: Duration,
         call: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, PathError> {
         let receiver = self.start(call)?;
-        receiver
-            .recv_timeout(timeout)
-            .map_err(|_| PathError::TimedOut)
+        receiver.recv_timeout(timeout).map_err(|error| match error {
+            RecvTimeoutError::Timeout => PathError::TimedOut,
+            RecvTimeoutError::Disconnected => PathError::Panicked,
+        })
     }
 
     pub async fn call_from_task<T: Send + 'static>(
@@ -84,11 +86,10 @@ impl PathCalls {
     ) -> Result<T, PathError> {
         let (sender, receiver) = oneshot::channel();
         self.spawn(call, move |result| drop(sender.send(result)))?;
-        let received = tokio::time::timeout(timeout, receiver).await;
-        received
-            .ok()
-            .and_then(Result::ok)
-            .ok_or(PathError::TimedOut)
+        match tokio::time::timeout(timeout, receiver).await {
+            Ok(received) => received.map_err(|_| PathError::Panicked),
+            Err(_) => Err(PathError::TimedOut),
+        }
     }
 
     fn spawn<T>(
@@ -132,6 +133,15 @@ mod tests {
         assert!(hung.recv().unwrap().is_err(), "it returns late");
         assert_eq!(paths.call(PATIENCE, || 9), Ok(9));
         assert_eq!(paths.call(PATIENCE, || 10), Ok(10), "at once");
+    }
+
+    #[tokio::test]
+    async fn a_panicking_path_call_is_not_reported_as_a_timeout() {
+        let paths = PathCalls::new("test");
+        let panics = || -> u8 { panic!("broken") };
+        assert_eq!(paths.call(PATIENCE, panics), Err(PathError::Panicked));
+        let answer = paths.call_from_task(PATIENCE, panics).await;
+        assert_eq!(answer, Err(PathError::Panicked));
     }
 
     #[tokio::test]
