@@ -2,11 +2,11 @@
 
 use faultline_core::{
     config::{Config, Log, TargetSelector},
-    supervisor::{PATH_CALL_TIMEOUT, PathCalls, PathError},
+    supervisor::{PATH_CALL_TIMEOUT, PathCalls},
 };
 use std::{
     fs::{self, Metadata},
-    io::ErrorKind,
+    io::{self, ErrorKind},
     net::{IpAddr, SocketAddr},
     os::unix::fs::PermissionsExt,
     path::Path,
@@ -68,8 +68,9 @@ pub fn warnings(config: &Config) -> Vec<String> {
     let missing = paths.iter().filter_map(|(key, path, effect)| {
         let effect = effect.filter(|_| path.is_absolute())?;
         let shown = faultline_text::path(path);
-        match metadata(path).err()?.kind() {
-            ErrorKind::TimedOut => Some(format!("{key}: {shown}: {}", PathError::TimedOut)),
+        let error = metadata(path).err()?;
+        match error.kind() {
+            ErrorKind::TimedOut => Some(format!("{key}: {shown}: {error}")),
             ErrorKind::NotFound => Some(format!("{key}: {shown} does not exist: {effect}")),
             ErrorKind::PermissionDenied => Some(format!(
                 "{key}: {shown} is not accessible to this user; check as the daemon's user"
@@ -97,12 +98,12 @@ pub fn warnings(config: &Config) -> Vec<String> {
     relative.chain(missing).chain(unreadable).collect()
 }
 
-/// [`ErrorKind::TimedOut`] if the file system does not answer.
-fn metadata(path: &Path) -> std::io::Result<Metadata> {
+/// [`ErrorKind::TimedOut`] if the call did not return or could not start.
+fn metadata(path: &Path) -> io::Result<Metadata> {
     let path = path.to_owned();
     PathCalls::new("config-path")
         .call(PATH_CALL_TIMEOUT, move || fs::metadata(path))
-        .unwrap_or_else(|_| Err(ErrorKind::TimedOut.into()))
+        .unwrap_or_else(|error| Err(io::Error::new(ErrorKind::TimedOut, error)))
 }
 
 fn log_file(config: &Config) -> Option<&Path> {
