@@ -1,5 +1,5 @@
-//! The only module that starts threads, tasks and programs. Each has a name and belongs to a stage
-//! that stops it.
+//! The only module that starts threads, tasks and programs. A stage names and stops its threads and
+//! tasks.
 
 #![expect(
     clippy::disallowed_methods,
@@ -68,7 +68,7 @@ impl Stop {
         // Before the descriptor: a thread that it wakes asks `is_set`.
         self.0.sender.send_replace(true);
         if let Some(descriptor) = &self.0.descriptor {
-            // It can only fail by overflow, after 2^64 signals.
+            // The write can only fail by overflow, after 2^64 signals.
             let _ = rustix::io::write(descriptor, &1_u64.to_ne_bytes());
         }
     }
@@ -90,8 +90,8 @@ impl Stop {
         *stopped
     }
 
-    /// Blocks until `other` is readable, the signal is set, or `duration` is over; true if `other`
-    /// is readable.
+    /// Blocks until `other` is readable or the signal is set, for at most `duration`; true if
+    /// `other` is readable.
     pub fn wait_readable(&self, other: BorrowedFd<'_>, duration: Duration) -> Result<bool, Errno> {
         let stop_descriptor = self.0.descriptor.as_ref();
         let mut poll_fds = vec![PollFd::new(&other, PollFlags::IN)];
@@ -184,7 +184,7 @@ impl Stage {
             .max_blocking_threads(max_blocking_calls)
             .build()?;
         let thread = self.spawn(name, TASK_STACK, move |stop| {
-            // Spawned: a task wakes itself without a system call, a `block_on` future with one.
+            // A spawned task wakes itself without a system call, unlike the future of `block_on`.
             let task = runtime.spawn(async { body(stop).await });
             let ended = runtime.block_on(task);
             tracing::debug!(name, ?ended, "the task of a thread ended");
@@ -216,8 +216,8 @@ impl Stage {
             .push((name, self.runtime.spawn(body(self.stop.clone()))));
     }
 
-    /// The name of a thread or task that ended without a stop signal, by a panic that is already
-    /// logged.
+    /// The name of a thread or task that has ended. Before the stop signal this is a failure,
+    /// such as a panic.
     pub fn ended_member(&self) -> Option<&'static str> {
         let threads = self.threads.iter().chain(&self.path_threads);
         let threads = threads.map(|(name, thread)| (*name, thread.is_finished()));
@@ -227,7 +227,8 @@ impl Stage {
         members.find_map(|(name, is_finished)| is_finished.then_some(name))
     }
 
-    /// Stops the members; returns the names of those that did not end within `grace`.
+    /// Stops the members. Returns the names of those that did not end within `grace`, except path
+    /// threads.
     pub async fn end(mut self, grace: Duration) -> Vec<&'static str> {
         self.stop.set();
         let (deadline, path_thread_deadline) = (
