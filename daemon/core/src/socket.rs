@@ -228,7 +228,7 @@ impl Peer {
         self == Peer::LOCAL
     }
 
-    /// True for a process of this host: a Unix socket or loopback.
+    /// True for a Unix socket, loopback, or a closed TCP socket, whose peer is unknown.
     pub fn is_same_host(self) -> bool {
         self.0.is_none_or(|address| match address {
             IpAddr::V4(address) => address.is_loopback(),
@@ -314,9 +314,10 @@ impl InheritedSockets {
     /// Call it once, before a second thread exists, because it removes environment variables.
     ///
     /// # Errors
-    /// A socket has an unknown name or does not listen.
+    /// Variables from systemd are malformed, or a socket has an unknown name or does not listen.
     pub fn take() -> Result<InheritedSockets, InheritError> {
-        // `sd_notify` skips sockets meant for another process. `ListenFd` needs no unsafe code.
+        // `sd_notify` gives no names if the sockets are for another process. `ListenFd` then opens
+        // them without unsafe code here.
         let names: Vec<String> = sd_notify::listen_fds_with_names()
             .map_err(InheritError::Variables)?
             .map(|(_, name)| name)
