@@ -93,7 +93,7 @@ struct Http {
     unknown_keys: UnknownKeys,
 }
 
-/// Headers or password hashes by name. An empty header is not sent, and an empty hash is ignored.
+/// Headers or password hashes by name. An empty header is not sent; an empty hash is an error.
 type OptionalTexts = BTreeMap<String, Option<String>>;
 
 type UnknownKeys = BTreeMap<String, IgnoredAny>;
@@ -108,7 +108,8 @@ impl WebConfig {
         errors.into_iter().next().map_or(Ok(config), Err)
     }
 
-    /// Returns every error, or only a syntax or type error. The result omits invalid parts.
+    /// Returns every error, or a single one if the file cannot be read or parsed. The result omits
+    /// invalid parts.
     pub fn read(path: &Path) -> (WebConfig, Vec<WebError>) {
         let mut reader = ConfigReader {
             path: path.to_owned(),
