@@ -1,4 +1,4 @@
-//! The three answers, on the page and as a card.
+//! The answers of the status, as a list on the page and as a card.
 
 use faultline_status::{Answer, Status, Verdict};
 use faultline_text::{escaped, moment};
@@ -34,7 +34,7 @@ fn class(verdict: Verdict) -> &'static str {
     }
 }
 
-/// Commands in backticks become code.
+/// Text in backticks becomes code.
 fn code(text: &str) -> String {
     let part = |(index, part)| match index % 2 {
         0 => escaped(part),
@@ -43,7 +43,7 @@ fn code(text: &str) -> String {
     text.split('`').enumerate().map(part).collect()
 }
 
-/// The three answers as an SVG to share. Its colours are fixed: the page around it is unknown.
+/// The answers as an SVG to share. Its colours are fixed: the page around it is unknown.
 pub fn card(status: &Status) -> String {
     let lines: Vec<Vec<String>> = status
         .answers
