@@ -1,4 +1,4 @@
-//! Rates that the answers of the status need, over the windows of the alerts.
+//! Rates for the answers of `/status`, over the windows of the alerts.
 
 mod growth;
 
@@ -207,7 +207,7 @@ impl Trends {
         let finalized = self.increase(LATE_VOTES_SPAN, |row| row.finalized_slots);
         let finalized = finalized.filter(|slots| *slots > 0.0);
         let faults = self.rate_per_second(|row| row.major_faults);
-        // Sums of datapoints continue when the process is replaced.
+        // Sums of datapoints continue when the process is replaced, so only a later sum counts.
         let first_slots = self.rows_of_process().find_map(|row| row.slots);
         AnswerInputs {
             forecast: self.memory_growth.forecast(),
@@ -330,7 +330,7 @@ impl Trends {
         self.minute_rows.iter().filter(is_within)
     }
 
-    /// `None` if the validator counts late votes.
+    /// Over [`SETTLING_SPAN`]; `None` if the validator counts late votes.
     fn fewest_slots_since_certified_vote(&self) -> Option<f64> {
         let is_counted = self.minute_rows.back()?.late_votes.is_some();
         let distances = self
@@ -340,7 +340,7 @@ impl Trends {
     }
 
     /// As the alert AgaveOomAhead: by least squares over half an hour and over ten minutes. `None` if
-    /// the process had this level before.
+    /// the process had this level over half an hour ago, or started lately.
     fn seconds_to_limit_by_growth(&self) -> Option<f64> {
         let newest = self.minute_rows.back()?;
         let (now, limit) = (newest.unreclaimable?, newest.limit?);
@@ -399,8 +399,8 @@ impl Trends {
     }
 }
 
-/// Bytes per second of the least-squares line through (seconds, bytes). `None` for less than six
-/// points, half of ten minutes.
+/// Bytes per second of the least-squares line through (seconds, bytes). `None` for fewer than
+/// six points, one a minute.
 fn slope(points: &[(f64, f64)]) -> Option<f64> {
     if points.len() < 6 {
         return None;
