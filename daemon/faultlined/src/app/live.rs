@@ -1,5 +1,5 @@
 //! Reloads the configuration on SIGHUP. A change that would lose a count or a connection needs a
-//! restart. The log then names its section. An evidence file with errors does not prevent the start.
+//! restart; the log then names its section. Errors of a `status.evidence` file are only logged.
 
 use super::Reload;
 use faultline_core::{
@@ -152,7 +152,7 @@ pub fn answer_config(config: &Config) -> AnswerConfig {
     }
 }
 
-/// The file system may not answer, and a pipe never ends.
+/// Has a timeout and refuses pipes: a file system can hang, and a pipe might never end.
 fn read_evidence(path: &Path) -> Result<Evidence, String> {
     let shown = faultline_text::path(path);
     let path = path.to_owned();

@@ -40,7 +40,10 @@ impl SignalListener {
         {
             return Ok(SignalListener(None));
         }
-        #[expect(clippy::disallowed_methods, reason = "the daemon's only listener")]
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "all listeners of the daemon are made here"
+        )]
         let listener = signal(kind)?;
         Ok(SignalListener(Some(listener)))
     }
