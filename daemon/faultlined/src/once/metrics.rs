@@ -36,7 +36,7 @@ const COUNTED_SINCE_START: [&Metric; 9] = [
 ];
 
 /// # Errors
-/// No process is found; the error names the search.
+/// No process is found (the error names the search), or procfs cannot be read.
 pub fn sample(config: &Config) -> Result<Arc<Tick>> {
     let root = config.paths.clone();
     let clock = Clock::start();

@@ -106,7 +106,7 @@ pub async fn admin(
     (check, facts)
 }
 
-/// Why the admin socket cannot be checked.
+/// A check that says why the admin socket cannot be asked; `None` if it can.
 fn admin_unavailable(config: &Config, inspection: &ProcessInspection) -> Option<Check> {
     let off = |why: &str| Some(Check::off(why));
     if !config.admin.enabled {
@@ -164,7 +164,7 @@ fn problem_text(problems: &[Problem]) -> Option<String> {
     (!all.is_empty()).then(|| all.join("; "))
 }
 
-/// JSON-RPC target; without a validator, the configured one.
+/// Looks up the followed validator. Without one, a process without facts, for `rpc.url`.
 fn target_lookup(config: &Config, inspection: &ProcessInspection) -> Option<TargetLookup> {
     let validator = inspection
         .target

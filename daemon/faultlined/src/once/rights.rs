@@ -19,7 +19,7 @@ pub struct ProcessInspection {
     pub following: TargetHandle,
     pub target: Option<Arc<Target>>,
     pub process_uid: Option<u32>,
-    /// Variable names, with the value of [`METRICS_CONFIG`]; `None` without a process.
+    /// Variable names, with the value of [`METRICS_CONFIG`]; `None` if no process could be opened.
     pub environment: Option<Result<Environment, ReadError>>,
     pub process_check: Check,
     pub source_checks: Vec<(&'static str, Check)>,
