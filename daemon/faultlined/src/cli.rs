@@ -185,7 +185,7 @@ impl TargetArgs {
 }
 
 impl RunArgs {
-    /// Also returns every error. Replaces invalid values by their defaults.
+    /// Also returns every error. Invalid values become defaults, except for a short `--interval`.
     pub fn read(&self) -> (Config, Vec<ConfigError>) {
         let (mut config, mut config_errors) = self.target.read(&self.file);
         if let Some(listen) = self.listen {
