@@ -63,7 +63,7 @@ pub struct TargetArgs {
     /// Follow the process with this pid.
     #[arg(long, value_name = "N", group = "target")]
     pub pid: Option<u32>,
-    /// Follow the validator among this process and its descendants, and the process itself until there is one: for wrappers.
+    /// For wrappers: follow the validator among this process and its descendants. Until a validator runs, follow this process.
     #[arg(long, value_name = "N", group = "target")]
     pub process_tree: Option<u32>,
     /// Follow the validator of this ledger, by its admin.rpc socket or its lock.
@@ -78,8 +78,8 @@ pub struct TargetArgs {
     /// JSON-RPC URL of the validator [default: 127.0.0.1 and its --rpc-port].
     #[arg(long, value_name = "URL")]
     pub rpc: Option<String>,
-    /// Capacity of its program cache, for builds that changed it. With --demo, the simulated validator has such a cache, and is
-    /// at the tip at once.
+    /// Capacity of the validator's program cache, for builds that changed it. With --demo, the simulated validator has a cache
+    /// of this size and begins at the tip.
     #[arg(long, value_name = "N")]
     pub program_cache_entries: Option<u64>,
     /// Where procfs is mounted.
