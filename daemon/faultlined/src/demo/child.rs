@@ -123,7 +123,7 @@ pub fn run() -> Result<()> {
     let demo_state = Arc::new(DemoState {
         clock,
         started_unix: started,
-        skipped_uptime: cache.map_or(Duration::ZERO, |_| timeline::tip_start(started)),
+        skipped_uptime: cache.map_or(Duration::ZERO, |_| timeline::start_at_tip(started)),
         recording: Arc::new(Recording::embedded(cache)?),
         rpc_address: SocketAddr::from((
             [127, 0, 0, 1],
@@ -239,7 +239,7 @@ fn push(demo_state: &DemoState, config: &MetricsConfig, stop: &Stop) {
         }
         failed = sent.is_err();
         due = match demo_state.skipped_uptime {
-            Duration::ZERO => timeline::next_push(due),
+            Duration::ZERO => timeline::next_push_uptime(due),
             // Runs of seconds need a slot time at once.
             _ => due + SHORT_RUN_PUSH_INTERVAL,
         };

@@ -56,7 +56,7 @@ fn progress(uptime: Duration) -> Value {
 
 /// The uptime to start with at the tip, anywhere in the recording, so that runs differ as the load
 /// does.
-pub fn tip_start(unix: Duration) -> Duration {
+pub fn start_at_tip(unix: Duration) -> Duration {
     SERVICES_START
         + CATCH_UP_TIME
         + Duration::from_nanos(
@@ -74,18 +74,18 @@ pub fn tip_position(uptime: Duration) -> Duration {
     uptime.saturating_sub(SERVICES_START) + CATCH_UP_TIME * (CATCH_UP_SPEED - 1)
 }
 
-pub fn uptime_at_replay(position: Duration) -> Duration {
+pub fn uptime_at_replay_position(position: Duration) -> Duration {
     let catch_up = (position / CATCH_UP_SPEED).min(CATCH_UP_TIME);
     SERVICES_START + catch_up + position.saturating_sub(catch_up * CATCH_UP_SPEED)
 }
 
-pub fn uptime_at_tip(position: Duration) -> Duration {
+pub fn uptime_at_tip_position(position: Duration) -> Duration {
     SERVICES_START + position.saturating_sub(CATCH_UP_TIME * (CATCH_UP_SPEED - 1))
 }
 
 /// The uptime of the next push. Pushes are 10 s apart, as a validator's. Before the tip they are
 /// 2 s apart, so that a viewer need not wait.
-pub fn next_push(uptime: Duration) -> Duration {
+pub fn next_push_uptime(uptime: Duration) -> Duration {
     let period = if uptime < SERVICES_START + CATCH_UP_TIME {
         Duration::from_secs(2)
     } else {
@@ -115,10 +115,10 @@ impl Replay {
         if last_push < SERVICES_START && now.uptime >= SERVICES_START {
             lines.push((SERVICES_START, validator_new_line()));
         }
-        type Position = fn(Duration) -> Duration;
-        let tracks: [(Track, Position, Position); 2] = [
-            (Track::Validator, replay_position, uptime_at_replay),
-            (Track::Cluster, tip_position, uptime_at_tip),
+        type TimeMapping = fn(Duration) -> Duration;
+        let tracks: [(Track, TimeMapping, TimeMapping); 2] = [
+            (Track::Validator, replay_position, uptime_at_replay_position),
+            (Track::Cluster, tip_position, uptime_at_tip_position),
         ];
         for (track, position, uptime_at) in tracks {
             lines.extend(

@@ -34,9 +34,9 @@ fn the_demo_is_at_tip_thirty_seconds_after_services_run() {
 
 #[test]
 fn the_demo_pushes_often_until_at_tip_then_every_ten_seconds() {
-    assert_eq!(next_push(seconds(1)), seconds(3));
+    assert_eq!(next_push_uptime(seconds(1)), seconds(3));
     assert_eq!(
-        next_push(SERVICES_START + CATCH_UP_TIME),
+        next_push_uptime(SERVICES_START + CATCH_UP_TIME),
         SERVICES_START + CATCH_UP_TIME + seconds(10)
     );
 }
@@ -45,7 +45,7 @@ proptest! {
     #[test]
     fn demo_positions_and_their_times_are_inverse_functions(nanos in 0_u64..1 << 50) {
         let uptime = SERVICES_START + Duration::from_nanos(nanos);
-        prop_assert_eq!(uptime_at_tip(tip_position(uptime)), uptime);
-        prop_assert_eq!(uptime_at_replay(replay_position(uptime)), uptime);
+        prop_assert_eq!(uptime_at_tip_position(tip_position(uptime)), uptime);
+        prop_assert_eq!(uptime_at_replay_position(replay_position(uptime)), uptime);
     }
 }

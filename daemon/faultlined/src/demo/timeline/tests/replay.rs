@@ -14,7 +14,7 @@ fn bodies() -> Vec<String> {
             uptime,
             unix: Duration::from_secs(1_800_000_000) + uptime,
         }));
-        uptime = next_push(uptime);
+        uptime = next_push_uptime(uptime);
     }
     bodies
 }
