@@ -2,7 +2,7 @@ use super::{
     CACHE_VARIABLE, METRICS_CONFIG, PARENT_PID_VARIABLE, READY,
     memory::{self, ColdFile, Heap},
     recording::{CacheSize, Recording},
-    timeline::{self, Replay},
+    timeline::{self, RecordedPushes},
 };
 use anyhow::{Context, Result};
 use faultline_agave::{
@@ -228,11 +228,12 @@ fn read_cold_file(demo_state: &DemoState, stop: Stop) {
 }
 
 fn push(demo_state: &DemoState, config: &MetricsConfig, stop: &Stop) {
-    let mut replay = Replay::new(Arc::clone(&demo_state.recording), demo_state.skipped_uptime);
+    let mut pushes =
+        RecordedPushes::new(Arc::clone(&demo_state.recording), demo_state.skipped_uptime);
     let mut due = Duration::from_secs(1);
     let mut failed = false;
     while !stop.sleep(due.saturating_sub(demo_state.clock.now().uptime)) {
-        let body = replay.push(demo_state.now());
+        let body = pushes.next_body(demo_state.now());
         let sent = post(config, &body);
         if let (Err(error), false) = (&sent, failed) {
             log_line(&format!("pushes are lost: {error:#}"));

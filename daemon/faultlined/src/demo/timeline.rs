@@ -94,22 +94,22 @@ pub fn next_push_uptime(uptime: Duration) -> Duration {
     uptime + period
 }
 
-pub struct Replay {
+pub struct RecordedPushes {
     recording: Arc<Recording>,
     /// Uptime of the last push.
     pushed_at: Duration,
 }
 
-impl Replay {
+impl RecordedPushes {
     pub fn new(recording: Arc<Recording>, pushed_at: Duration) -> Self {
-        Replay {
+        RecordedPushes {
             recording,
             pushed_at,
         }
     }
 
     /// The lines since the last push in time order. The point of the metrics agent is last.
-    pub fn push(&mut self, now: Stamp) -> String {
+    pub fn next_body(&mut self, now: Stamp) -> String {
         let last_push = std::mem::replace(&mut self.pushed_at, now.uptime);
         let mut lines = Vec::new();
         if last_push < SERVICES_START && now.uptime >= SERVICES_START {

@@ -6,11 +6,12 @@ use faultline_agave::{
 
 /// The bodies of all pushes of the first three minutes.
 fn bodies() -> Vec<String> {
-    let mut replay = Replay::new(Arc::new(Recording::embedded(None).unwrap()), Duration::ZERO);
+    let mut pushes =
+        RecordedPushes::new(Arc::new(Recording::embedded(None).unwrap()), Duration::ZERO);
     let mut uptime = Duration::from_secs(1);
     let mut bodies = Vec::new();
     while uptime < Duration::from_secs(180) {
-        bodies.push(replay.push(Stamp {
+        bodies.push(pushes.next_body(Stamp {
             uptime,
             unix: Duration::from_secs(1_800_000_000) + uptime,
         }));
