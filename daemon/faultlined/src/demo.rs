@@ -44,14 +44,14 @@ pub struct Demo {
     folder: TempDir,
 }
 
-/// Starts the mock validator, which pushes to `ingest`, and waits until it can be followed: normally
-/// some milliseconds, without a timeout. The calling thread must live as long as the daemon: the kernel kills the child when
-/// that thread ends. With `cache_entries` it has a program cache of that size, and is at the tip
-/// from its start.
+/// Starts the mock validator, which pushes to `ingest`, and waits until it can be followed:
+/// normally some milliseconds, without a timeout. The kernel kills the child when the calling
+/// thread ends, so that thread must live as long as the daemon. With `cache_entries` the validator
+/// has a program cache of that size and begins at the tip.
 ///
 /// # Errors
-/// No folder or port can be made, or the child cannot start or ends at once; standard error has its
-/// reason.
+/// No folder or port can be made, or the child cannot start or ends at once. The child writes its
+/// reason to standard error.
 pub fn start(ingest: SocketAddr, cache_entries: Option<u64>) -> Result<Demo> {
     start_program(
         &env::current_exe().context("the daemon's own program is not known")?,

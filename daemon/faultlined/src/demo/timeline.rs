@@ -1,6 +1,6 @@
-//! The demo's timeline, as pure functions of its uptime. It starts for 8 s and is then 450 slots
-//! behind. It replays at four times the recorded speed until it reaches the tip 30 s later, then at
-//! the recorded speed.
+//! The demo's timeline, as pure functions of its uptime. Its validator takes 8 s to start and is
+//! then 450 slots behind. It replays at four times the recorded speed until it reaches the tip 30 s
+//! later, then at the recorded speed.
 
 use super::{
     CONSENSUS, IDENTITY,
@@ -54,8 +54,8 @@ fn progress(uptime: Duration) -> Value {
     }
 }
 
-/// The uptime to start with at the tip, anywhere in the recording, so that runs differ as the load
-/// does.
+/// An uptime at the tip to start with. It depends on the time, so that runs begin at different
+/// places of the recording.
 pub fn start_at_tip(unix: Duration) -> Duration {
     SERVICES_START
         + CATCH_UP_TIME
