@@ -5,7 +5,7 @@ use std::sync::Arc;
 /// Receives every tick on the sampling thread, so it must not block.
 pub trait Sink: Send {
     /// A full sink drops the tick and counts it.
-    fn tick(&mut self, tick: &Arc<Tick>);
+    fn receive(&mut self, tick: &Arc<Tick>);
 }
 
 /// A shared value that one thread replaces. The lock is only held to copy a pointer.
@@ -37,7 +37,7 @@ impl<T> Latest<T> {
 }
 
 impl Sink for Latest<Tick> {
-    fn tick(&mut self, tick: &Arc<Tick>) {
+    fn receive(&mut self, tick: &Arc<Tick>) {
         self.set(Some(Arc::clone(tick)));
     }
 }

@@ -131,12 +131,12 @@ fn requests(stream: &mut TcpStream, ticks: &mut Latest<Tick>) {
     let gzip = "Accept: application/openmetrics-text\r\nAccept-Encoding: gzip\r\n";
     report(
         "request",
-        |n| ticks.tick(&tick(n)),
+        |n| ticks.receive(&tick(n)),
         |_| scrape(stream, "", &mut buffer),
     );
     report(
         "request, gzip",
-        |n| ticks.tick(&tick(ROUNDS + n)),
+        |n| ticks.receive(&tick(ROUNDS + n)),
         |_| scrape(stream, gzip, &mut buffer),
     );
     report("request, kept", |_| {}, |_| scrape(stream, "", &mut buffer));

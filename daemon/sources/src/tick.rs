@@ -134,7 +134,7 @@ impl Ticker {
             batches,
         });
         for sink in &mut self.sinks {
-            sink.tick(&tick);
+            sink.receive(&tick);
         }
         tick
     }

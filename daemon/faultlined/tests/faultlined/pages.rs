@@ -154,7 +154,7 @@ proptest! {
 fn serve(case: &Case, native_histograms: bool, stage: &mut Stage) -> SocketAddr {
     let (tick, constant) = case.tick();
     let mut ticks = Latest::default();
-    ticks.tick(&tick);
+    ticks.receive(&tick);
     let state = WebState {
         clock: Clock::start(),
         tick_interval: Duration::from_secs(3600),

@@ -175,7 +175,7 @@ fn figure_values(
 }
 
 impl Sink for History {
-    fn tick(&mut self, tick: &Arc<Tick>) {
+    fn receive(&mut self, tick: &Arc<Tick>) {
         Arc::make_mut(&mut self.trends.lock()).add(tick);
         let mut rows = self.rows.lock();
         let spacing = HISTORY_SPAN / MAX_ROWS as u32;
@@ -243,7 +243,7 @@ mod tests {
             (5, Some(3)),
             (6, Some(5)),
         ] {
-            history.tick(&tick(second, value));
+            history.receive(&tick(second, value));
         }
         let major = history.plot_series().remove(2).1;
         assert_eq!(major, vec![(4.0, 4.0), (0.0, 2.0)]);
@@ -281,7 +281,7 @@ mod tests {
     /// (seconds before the newest tick, transactions per second).
     fn tps(ticks: impl IntoIterator<Item = Arc<Tick>>) -> Vec<(f64, f64)> {
         let mut history = History::default();
-        ticks.into_iter().for_each(|tick| history.tick(&tick));
+        ticks.into_iter().for_each(|tick| history.receive(&tick));
         history
             .plot_series()
             .remove(4)
@@ -355,7 +355,8 @@ mod tests {
             })
         };
         let mut history = History::default();
-        (1..=25).for_each(|second| history.tick(&push(second, second / 10 * 10, second / 10 * 50)));
+        (1..=25)
+            .for_each(|second| history.receive(&push(second, second / 10 * 10, second / 10 * 50)));
         let misses = history
             .plot_series()
             .into_iter()
@@ -370,7 +371,7 @@ mod tests {
     fn history_keeps_only_the_last_minute() {
         let mut history = History::default();
         for second in 0..200 {
-            history.tick(&tick(second, Some(second)));
+            history.receive(&tick(second, Some(second)));
         }
         assert_eq!(history.plot_series().remove(2).1.len(), 60);
     }

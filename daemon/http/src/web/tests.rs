@@ -107,7 +107,7 @@ impl Running {
             up: true,
             ..Batch::empty(Source::Daemon, at)
         };
-        self.ticks.tick(&Arc::new(Tick {
+        self.ticks.receive(&Arc::new(Tick {
             number,
             at,
             batches: vec![Arc::new(batch)],
@@ -292,7 +292,7 @@ fn the_status_has_the_last_minute_of_levels_and_rates() {
             up: true,
             ..Batch::empty(Source::Process, at)
         };
-        server.history.tick(&Arc::new(Tick {
+        server.history.receive(&Arc::new(Tick {
             number: second,
             at,
             batches: vec![Arc::new(batch)],

@@ -188,7 +188,7 @@ fn busy_page(exe: &'static str) -> String {
     let ticks: Vec<Arc<Tick>> = (20..=90)
         .map(|number| Arc::new(busy(number, exe)))
         .collect();
-    ticks.iter().for_each(|tick| history.tick(tick));
+    ticks.iter().for_each(|tick| history.receive(tick));
     show(ticks.last().map(|tick| &**tick), &history, at(90.3))
 }
 
@@ -466,7 +466,7 @@ fn a_stale_value_is_not_shown_as_current() {
     let ticks: Vec<Arc<Tick>> = (20..60)
         .map(|number| Arc::new(busy(number, "/opt/agave-validator")))
         .collect();
-    ticks.iter().for_each(|tick| history.tick(tick));
+    ticks.iter().for_each(|tick| history.receive(tick));
     let html = show(ticks.last().map(|tick| &**tick), &history, at(59.3));
     assert!(html.contains("no data for 10 s"), "{html}");
 }

@@ -40,7 +40,7 @@ fn verdicts_come_before_the_lines_of_metadata() {
     for seconds in [60, 0] {
         let mut tick = tick.clone();
         tick.at.uptime -= Duration::from_secs(seconds);
-        history.tick(&Arc::new(tick));
+        history.receive(&Arc::new(tick));
     }
     let html = show(Some(&tick), &history, at(90.3));
     assert_well_formed(&html);
@@ -111,7 +111,7 @@ fn a_card_that_waits_for_pushes_says_so_and_how_long() {
     let daemon = vec![reading(&metrics::daemon::SELF_START_TIME, &[], start)];
     let tick = with(busy(90, "/v"), Source::Daemon, daemon);
     let mut history = History::default();
-    history.tick(&Arc::new(tick.clone()));
+    history.receive(&Arc::new(tick.clone()));
     let html = show(Some(&tick), &history, at(90.3));
     let waits = "no datapoints in the 1 min 30 s since the daemon started";
     let section = html.find("<h2>Program cache").expect("a section");
@@ -202,7 +202,7 @@ pub fn replaying(second: u64) -> Tick {
 #[test]
 fn the_cache_card_has_means_per_slot_trends_and_pools_that_fault() {
     let mut history = History::default();
-    (10..=90).for_each(|second| history.tick(&Arc::new(replaying(second))));
+    (10..=90).for_each(|second| history.receive(&Arc::new(replaying(second))));
     let html = show(Some(&replaying(90)), &history, at(90.3));
     assert_well_formed(&html);
     for text in [

@@ -32,7 +32,7 @@ fn lonely(problem: &str) -> String {
 fn of(source: Source, readings: Vec<Reading>) -> String {
     let tick = with(busy(90, EXE), source, readings);
     let mut history = History::default();
-    history.tick(&Arc::new(tick.clone()));
+    history.receive(&Arc::new(tick.clone()));
     show(Some(&tick), &history, at(90.3))
 }
 
@@ -48,7 +48,7 @@ fn states() -> [(&'static str, String); 8] {
     ];
     let behind = vec![reading(&metrics::validator::SLOTS_BEHIND, &[], 4312.0)];
     let mut history = History::default();
-    (10..=90).for_each(|second| history.tick(&Arc::new(replaying(second))));
+    (10..=90).for_each(|second| history.receive(&Arc::new(replaying(second))));
     [
         ("demo", busy_page("/usr/bin/faultline-demo")),
         ("real", busy_page(EXE)),
