@@ -138,7 +138,7 @@ impl Stage {
     }
 
     /// The stage's stop signal, for members that are built before they start.
-    pub fn stop(&self) -> Stop {
+    pub fn stop_signal(&self) -> Stop {
         self.stop.clone()
     }
 

@@ -585,7 +585,7 @@ async fn a_push_in_progress_is_completed_after_the_stop_signal() {
     let (mut idle, mut busy) = (sink.client().await, sink.client().await);
     busy.write(&request[..1000]).await;
     until("it is being read", || sink.push_memory.used_bytes() > 0).await;
-    sink.stage.stop().set();
+    sink.stage.stop_signal().set();
     assert_eq!(idle.status().await, None);
     busy.write(&request[1000..]).await;
     assert_eq!(busy.status().await, Some(204));

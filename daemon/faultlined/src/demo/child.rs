@@ -138,7 +138,7 @@ pub fn run() -> Result<()> {
     let folder = demo_state.ledger.display();
     log_line(&format!("simulated validator, ledger {folder}"));
     writeln!(io::stdout(), "{READY}").context("the daemon does not listen")?;
-    runtime.block_on(serve(Arc::clone(&demo_state), stage.stop()))
+    runtime.block_on(serve(Arc::clone(&demo_state), stage.stop_signal()))
 }
 
 /// The kernel kills this process when the thread that started it ends.

@@ -23,7 +23,7 @@ async fn a_client_connected_before_shutdown_may_still_push() {
         sink.number("faultline_ingest_connections", "") == 3.0
     })
     .await;
-    sink.stage.stop().set();
+    sink.stage.stop_signal().set();
     new.write(&request).await;
     kept.write(&request).await;
     half.write(&request[20..]).await;
@@ -71,7 +71,7 @@ async fn clients_queued_on_an_own_socket_are_accepted_at_shutdown() {
     first.write(&request).await;
     second.write(&request[..20]).await;
     let mut stage = Stage::new("test", &tokio::runtime::Handle::current());
-    stage.stop().set();
+    stage.stop_signal().set();
     stage.task("ingest", |stop| listener.run(stop));
     second.write(&request[20..]).await;
     assert_eq!(
