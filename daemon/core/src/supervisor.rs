@@ -269,7 +269,7 @@ impl Stage {
     }
 }
 
-pub fn program(name: &str) -> tokio::process::Command {
+pub fn async_command(name: &str) -> tokio::process::Command {
     let mut command = tokio::process::Command::new(name);
     command.kill_on_drop(true);
     command

@@ -17,7 +17,7 @@ use crate::validator::intake::Intake;
 use faultline_agave::log::LogSplitter;
 use faultline_core::{
     clock::Clock,
-    supervisor::{Stop, program},
+    supervisor::{Stop, async_command},
 };
 use faultline_log_tail::{RecordWriter, StatusHandle};
 use faultline_metrics::{Problem, Status};
@@ -140,7 +140,7 @@ impl JournalTail {
     }
 
     fn start(&self) -> io::Result<Child> {
-        let mut command = program(&self.program);
+        let mut command = async_command(&self.program);
         command
             .args(self.arguments())
             .env("LC_ALL", "C")
