@@ -1,7 +1,7 @@
 use super::{
     Admin, Config, Credentials, Flight, Forward, Labels, Log, MIN_INTERVAL, Metrics, Phase, Probe,
     Rpc, Target, TargetSelector, Threads, Validator, datapoints,
-    values::{address, label, user_id},
+    values::{address, checked_label, user_id},
 };
 use faultline_agave::{PublicKey, config::MetricsConfig, rpc::PROBES};
 use faultline_kernel::HostRoot;
@@ -316,7 +316,7 @@ fn record(table: &mut Table<'_>, config: &mut Config) {
     config.record.file = table.take("file", path);
     let labels = table.every("labels", |name, value| match config.labels.by_name(name) {
         Some(_) => Err("belongs into [labels]; the recording has it from there".to_owned()),
-        None => label(name, &text(value)?),
+        None => checked_label(name, &text(value)?),
     });
     config.record.labels.extend(labels);
 }

@@ -28,7 +28,7 @@ pub fn user_id(value: &DeValue<'_>) -> Result<u32, String> {
     })
 }
 
-pub fn label(name: &str, value: &str) -> Result<(String, String), String> {
+pub fn checked_label(name: &str, value: &str) -> Result<(String, String), String> {
     let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     if name.is_empty() || name.len() > 64 || !name.chars().all(is_allowed) {
         return Err(format!(
@@ -47,7 +47,7 @@ pub fn parse_label(text: &str) -> Result<(String, String), String> {
     let (name, value) = text
         .split_once('=')
         .ok_or_else(|| format!("{text:?} is not NAME=VALUE, as in \"arm=512G\""))?;
-    label(name, value)
+    checked_label(name, value)
 }
 
 pub fn parse_address(text: &str) -> Result<SocketAddr, String> {
