@@ -81,7 +81,7 @@ mod tests {
         let logged = [5, 6, 64, 64, 65, 130].map(|second| failures.counts.lock().count(at(second)));
         assert_eq!(logged, [Some(1), None, None, None, Some(4), Some(1)]);
         for _ in 0..3 {
-            failures.record_failure(Peer::LOCAL, at(200));
+            failures.record_failure(Peer::UNIX, at(200));
         }
         assert_eq!(failures.reading().value.number(), Some(9.0));
     }

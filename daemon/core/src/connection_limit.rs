@@ -181,7 +181,7 @@ impl Connections {
 
     /// Adds a connection and its task. Closes another connection if the limit is reached.
     fn admit(&mut self, connection: Arc<Connection>, task: AbortHandle, now: Duration) {
-        let pool = if connection.peer.is_local() {
+        let pool = if connection.peer.is_unix() {
             &mut self.unix
         } else {
             &mut self.tcp
@@ -428,11 +428,11 @@ mod tests {
             tasks.poll();
             task
         };
-        let local = admit(Some(Peer::LOCAL));
+        let local = admit(Some(Peer::UNIX));
         let crowd: Vec<_> = (0..5).map(|_| admit(None)).collect();
         assert_eq!(crowd.iter().filter(|task| task.is_finished()).count(), 3);
         assert!(!local.is_finished());
-        admit(Some(Peer::LOCAL));
+        admit(Some(Peer::UNIX));
         assert!(local.is_finished());
     }
 
@@ -500,7 +500,7 @@ mod tests {
     #[tokio::test]
     async fn each_connection_phase_has_its_own_timeout() {
         let long = Duration::from_secs(3600);
-        let connection = Connection::new(Clock::start(), Peer::LOCAL);
+        let connection = Connection::new(Clock::start(), Peer::UNIX);
         connection
             .phase_timeout(Timeouts {
                 idle: Duration::ZERO,

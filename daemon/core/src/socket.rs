@@ -214,7 +214,7 @@ pub struct Peer(Option<IpAddr>);
 
 impl Peer {
     /// The peer of a Unix socket.
-    pub const LOCAL: Peer = Peer(None);
+    pub const UNIX: Peer = Peer(None);
 
     pub fn from_address(address: IpAddr) -> Self {
         Peer(Some(match address.to_canonical() {
@@ -223,9 +223,8 @@ impl Peer {
         }))
     }
 
-    /// True for a Unix socket.
-    pub fn is_local(self) -> bool {
-        self == Peer::LOCAL
+    pub fn is_unix(self) -> bool {
+        self == Peer::UNIX
     }
 
     /// True for a Unix socket, loopback, or a closed TCP socket, whose peer is unknown.
@@ -255,7 +254,7 @@ pub fn peer(stream: &Stream) -> Peer {
             Peer::from_address(Ipv6Addr::UNSPECIFIED.into()),
             |address| Peer::from_address(address.ip()),
         ),
-        Either::Right(_) => Peer::LOCAL,
+        Either::Right(_) => Peer::UNIX,
     }
 }
 
@@ -381,7 +380,7 @@ mod tests {
         assert_ne!(peer("2001:db8::1"), peer("2001:db8:0:1::1"));
         assert_eq!(peer("::ffff:192.0.2.1"), peer("192.0.2.1"));
         assert_ne!(peer("192.0.2.1"), peer("192.0.2.2"));
-        assert!(!peer("::1").is_local() && Peer::LOCAL.is_local());
+        assert!(!peer("::1").is_unix() && Peer::UNIX.is_unix());
         for same_host in ["::1", "127.0.0.1", "127.3.2.1", "::ffff:127.0.0.1"] {
             assert!(peer(same_host).is_same_host(), "{same_host}");
         }

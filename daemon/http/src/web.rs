@@ -352,7 +352,7 @@ async fn serve_http(
     // Responses are written in one piece: waiting for more only delays them.
     set_nodelay(&stream)?;
     // Local connections need a password but no TLS.
-    let stream = match tls.filter(|_| !connection.peer.is_local()) {
+    let stream = match tls.filter(|_| !connection.peer.is_unix()) {
         None => Either::Left(stream),
         Some(acceptor) => Either::Right(acceptor.accept(stream).await?),
     };

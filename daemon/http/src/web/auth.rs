@@ -256,13 +256,13 @@ mod tests {
     async fn a_correct_password_is_accepted_and_cached() {
         let users = users();
         assert_eq!(
-            users.authenticate(Some(GOOD), Peer::LOCAL, NOW).await,
+            users.authenticate(Some(GOOD), Peer::UNIX, NOW).await,
             AuthResult::Admitted
         );
         assert_eq!(remembered(&users), [true]);
         assert_eq!(
             users
-                .authenticate(Some(&GOOD.replace("Basic", "basic")), Peer::LOCAL, NOW)
+                .authenticate(Some(&GOOD.replace("Basic", "basic")), Peer::UNIX, NOW)
                 .await,
             AuthResult::Admitted
         );
@@ -281,13 +281,13 @@ mod tests {
             "",
         ] {
             assert_eq!(
-                users.authenticate(Some(bad), Peer::LOCAL, NOW).await,
+                users.authenticate(Some(bad), Peer::UNIX, NOW).await,
                 AuthResult::WrongCredentials,
                 "{bad}"
             );
         }
         assert_eq!(
-            users.authenticate(None, Peer::LOCAL, NOW).await,
+            users.authenticate(None, Peer::UNIX, NOW).await,
             AuthResult::NoCredentials
         );
         assert_eq!(remembered(&users), [false, false]);
@@ -358,7 +358,7 @@ mod tests {
             let wrong = basic(&format!("alice:{number}"));
             assert!(
                 users
-                    .authenticate(Some(&wrong), Peer::LOCAL, NOW)
+                    .authenticate(Some(&wrong), Peer::UNIX, NOW)
                     .now_or_never()
                     .is_none()
             );

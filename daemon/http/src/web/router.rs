@@ -71,7 +71,7 @@ impl Router {
         let host_error = self
             .allowed_hosts
             .as_ref()
-            .filter(|_| !peer.is_local())
+            .filter(|_| !peer.is_unix())
             .and_then(|allowed_hosts| allowed_hosts.host_error(&request));
         let denied = match host_error {
             Some(why) => Some(text_response(StatusCode::FORBIDDEN, why)),
