@@ -95,7 +95,7 @@ impl BoundSocket {
         Self::new(Socket::Unix(socket), true)
     }
 
-    pub fn tcp(address: SocketAddr) -> io::Result<BoundSocket> {
+    pub fn bind_tcp(address: SocketAddr) -> io::Result<BoundSocket> {
         Self::new(Socket::Tcp(TcpListener::bind(address)?), false)
     }
 

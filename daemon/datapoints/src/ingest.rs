@@ -226,7 +226,7 @@ impl<I: PushSink> Listener<I> {
         if sockets.is_empty() {
             check(config)?;
             let address = config.listen;
-            let bound = BoundSocket::tcp(address).map_err(|source| match source.kind() {
+            let bound = BoundSocket::bind_tcp(address).map_err(|source| match source.kind() {
                 io::ErrorKind::AddrInUse => Error::InUse(address),
                 _ => Error::Listen { address, source },
             });

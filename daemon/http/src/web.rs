@@ -227,7 +227,7 @@ impl Server {
         if sockets.is_empty() {
             let listen = config.listen;
             check_protection(listen, web_config.as_ref())?;
-            let bound = BoundSocket::tcp(listen);
+            let bound = BoundSocket::bind_tcp(listen);
             sockets.push(bound.map_err(|source| WebError::Bind { listen, source })?);
         }
         for socket in &sockets {

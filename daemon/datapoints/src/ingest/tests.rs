@@ -109,7 +109,7 @@ impl Sink {
     }
 
     fn with(credentials: Option<Credentials>, limits: Limits, forward: Option<Forward>) -> Self {
-        let sockets = vec![BoundSocket::tcp("127.0.0.1:0".parse().unwrap()).unwrap()];
+        let sockets = vec![BoundSocket::bind_tcp("127.0.0.1:0".parse().unwrap()).unwrap()];
         Self::build(&ingest(credentials), limits, forward, sockets)
     }
 
