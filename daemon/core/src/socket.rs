@@ -1,9 +1,9 @@
 //! Listening sockets, bound here or inherited from systemd. The latter outlive the daemon: during
 //! a restart the kernel queues new connections.
 
-mod owner;
+mod peer_user;
 
-pub use owner::{PeerUserError, peer_uid};
+pub use peer_user::{PeerUserError, peer_uid};
 
 use listenfd::ListenFd;
 use rustix::{
