@@ -56,7 +56,7 @@ pub struct Options {
 pub struct App {
     live_config: LiveConfig,
     clock: Clock,
-    following: TargetHandle,
+    target_handle: TargetHandle,
     registry: Registry,
     push_addresses: Option<Vec<String>>,
     ticker: Ticker,
@@ -84,15 +84,15 @@ impl App {
             .transpose()?;
         let prepared = recording::prepare(&config, clock);
         let finder = Finder::build(&config.target, host_root.clone(), clock);
-        let following = finder.following.clone();
-        let searched = (host_root.clone(), following.clone());
+        let target_handle = finder.following.clone();
+        let searched = (host_root.clone(), target_handle.clone());
         intake.set_user_lookup(move || discovery::validator_user(&searched.0, &searched.1));
         let live = LiveConfig::new(config.clone(), options.reload, intake.clone());
         let context = BuildContext {
             config: &config,
             clock,
             root: &host_root,
-            following: &following,
+            following: &target_handle,
         };
         let mut registry = Registry::default();
         registry.on_start(|stage| stage.thread("target", |stop| finder.run(stop)));
@@ -120,7 +120,7 @@ impl App {
         Ok(App {
             live_config: live,
             clock,
-            following,
+            target_handle,
             registry,
             push_addresses,
             ticker,
@@ -185,7 +185,7 @@ impl App {
         );
         let stop_requested = tokio::select! {
             stop_requested = until_stop => stop_requested,
-            never = ready_file::update_until_dropped(ready_file, self.following) => match never {},
+            never = ready_file::update_until_dropped(ready_file, self.target_handle) => match never {},
         };
         signals::notify(&[NotifyState::Stopping]);
         let Some(all_in_time) = end_in_order(stages, self.clock).await else {

@@ -86,7 +86,7 @@ async fn check(config: &Config) -> Result<Report> {
         at: clock.now(),
         answers: answers(config, &inspection.tick, clock.now()).await,
         uid: rustix::process::geteuid().as_raw(),
-        looking_for: inspection.following.report().looking_for,
+        looking_for: inspection.target_handle.report().looking_for,
         checks,
     })
 }

@@ -178,11 +178,14 @@ impl Drop for ReadyFile {
 
 /// Updates the file at every change of target. Never returns; dropping the future removes the file.
 /// Writes block the daemon's main task, which delays only signals.
-pub async fn update_until_dropped(file: Option<ReadyFile>, following: TargetHandle) -> Infallible {
+pub async fn update_until_dropped(
+    file: Option<ReadyFile>,
+    target_handle: TargetHandle,
+) -> Infallible {
     let Some(mut file) = file else {
         return std::future::pending().await;
     };
-    let mut process = following.process();
+    let mut process = target_handle.process();
     loop {
         let followed = *process.borrow_and_update();
         file.update(followed.map(|process| Target {
@@ -190,7 +193,7 @@ pub async fn update_until_dropped(file: Option<ReadyFile>, following: TargetHand
             start_ticks: process.start_ticks,
         }));
         tokio::select! {
-            // The sender lives in `following`: the channel cannot close.
+            // The sender lives in `target_handle`: the channel cannot close.
             _ = process.changed() => {}
             () = tokio::time::sleep(RETRY_INTERVAL), if !file.exists => {}
         }

@@ -135,10 +135,10 @@ pub fn register(
 ) {
     if let Some(recorder) = &state.recorder {
         intake.set_recorder(recorder.point_recorder());
-        let following = context.following.clone();
+        let target_handle = context.following.clone();
         let flight = state.flight.clone();
         let report = move |output: &mut _| flight.iter().for_each(|flight| flight.report(output));
-        let sampler = recorder.sampler(following, report);
+        let sampler = recorder.sampler(target_handle, report);
         registry.samplers.push((Source::Recorder, sampler));
     }
     let auth_failures = state.auth_failures.clone();

@@ -41,9 +41,9 @@ pub fn sample(config: &Config) -> Result<Arc<Tick>> {
     let root = config.paths.clone();
     let clock = Clock::start();
     let mut finder = Finder::build(&config.target, root.clone(), clock);
-    let following = finder.following.clone();
+    let target_handle = finder.following.clone();
     if finder.find_once().is_none() {
-        let report = following.report();
+        let report = target_handle.report();
         let reasons: Vec<String> = report.problems.iter().map(ToString::to_string).collect();
         let why = clean(&reasons.join("; "));
         anyhow::bail!(
@@ -51,13 +51,13 @@ pub fn sample(config: &Config) -> Result<Arc<Tick>> {
             report.looking_for
         );
     }
-    tick(config, &root, following, clock)
+    tick(config, &root, target_handle, clock)
 }
 
 pub(super) fn tick(
     config: &Config,
     root: &HostRoot,
-    following: TargetHandle,
+    target_handle: TargetHandle,
     clock: Clock,
 ) -> Result<Arc<Tick>> {
     let mut registry = Registry::default();
@@ -65,7 +65,7 @@ pub(super) fn tick(
         config,
         clock,
         root,
-        following: &following,
+        following: &target_handle,
     };
     faultline_sources::register_kernel(&mut registry, &context);
     let host = HostConstants::read(root).context("procfs cannot be read; see paths.procfs")?;

@@ -87,7 +87,7 @@ pub async fn admin(
             ..config.admin
         },
         clock,
-        admin::target_lookup(&inspection.following),
+        admin::target_lookup(&inspection.target_handle),
         facts.clone(),
     );
     let reported = poll(
@@ -171,7 +171,7 @@ fn target_lookup(config: &Config, inspection: &ProcessInspection) -> Option<Targ
         .as_ref()
         .filter(|target| target.validator.is_some());
     match (&config.rpc.url, validator) {
-        (_, Some(_)) => Some(admin::target_lookup(&inspection.following)),
+        (_, Some(_)) => Some(admin::target_lookup(&inspection.target_handle)),
         (Some(_), None) => {
             let target = Arc::new(Target {
                 process: ProcessId::default(),

@@ -16,7 +16,7 @@ use std::{path::Path, sync::Arc};
 pub const METRICS_CONFIG: &str = "SOLANA_METRICS_CONFIG";
 
 pub struct ProcessInspection {
-    pub following: TargetHandle,
+    pub target_handle: TargetHandle,
     pub target: Option<Arc<Target>>,
     pub process_uid: Option<u32>,
     /// Variable names, with the value of [`METRICS_CONFIG`]; `None` if no process could be opened.
@@ -31,11 +31,11 @@ impl ProcessInspection {
     pub fn inspect(config: &Config, clock: Clock) -> anyhow::Result<ProcessInspection> {
         let root = config.paths.clone();
         let mut finder = Finder::build(&config.target, root.clone(), clock);
-        let following = finder.following.clone();
+        let target_handle = finder.following.clone();
         let target = finder.find_once();
-        let tick = metrics::tick(config, &root, following.clone(), clock)?;
+        let tick = metrics::tick(config, &root, target_handle.clone(), clock)?;
         let Some(target) = target else {
-            let process_check = no_process_check(config, &following);
+            let process_check = no_process_check(config, &target_handle);
             let mut host = tick.batches.iter();
             let host = host.find(|batch| batch.source == Source::Host);
             let source_checks = host
@@ -43,7 +43,7 @@ impl ProcessInspection {
                 .into_iter()
                 .collect();
             return Ok(ProcessInspection {
-                following,
+                target_handle,
                 target: None,
                 process_uid: None,
                 environment: None,
@@ -68,7 +68,7 @@ impl ProcessInspection {
         source_checks.extend(memory_check(&tick));
         let process_check = describe(&target, process_uid, &root);
         Ok(ProcessInspection {
-            following,
+            target_handle,
             target: Some(target),
             process_uid,
             environment,
@@ -79,8 +79,8 @@ impl ProcessInspection {
     }
 }
 
-fn no_process_check(config: &Config, following: &TargetHandle) -> Check {
-    let problems = following.report().problems;
+fn no_process_check(config: &Config, target_handle: &TargetHandle) -> Check {
+    let problems = target_handle.report().problems;
     let is_hidden = is_forbidden(problems.iter());
     let problems: Vec<String> = problems.into_iter().map(|problem| problem.what).collect();
     let remedy = match &config.target.selector {
