@@ -28,19 +28,19 @@ impl ExpositionFormat {
 /// select the richer format.
 pub fn exposition_format(accept: Option<&str>, native_histograms: bool) -> ExpositionFormat {
     let (mut protobuf, mut open_metrics, mut classic) = (0, 0, 0);
-    for range in accept.unwrap_or("").split(',').map(parse_media_range) {
-        match range.media {
+    for element in accept.unwrap_or("").split(',').map(parse_element) {
+        match element.name {
             "application/vnd.google.protobuf"
-                if native_histograms && range.is_delimited_families() =>
+                if native_histograms && element.is_delimited_families() =>
             {
-                protobuf = protobuf.max(range.quality)
+                protobuf = protobuf.max(element.quality)
             }
             "application/openmetrics-text"
-                if matches!(range.version, None | Some("1.0.0" | "0.0.1")) =>
+                if matches!(element.version, None | Some("1.0.0" | "0.0.1")) =>
             {
-                open_metrics = open_metrics.max(range.quality)
+                open_metrics = open_metrics.max(element.quality)
             }
-            "text/plain" | "text/*" | "*/*" => classic = classic.max(range.quality),
+            "text/plain" | "text/*" | "*/*" => classic = classic.max(element.quality),
             _ => {}
         }
     }
@@ -55,22 +55,18 @@ pub fn exposition_format(accept: Option<&str>, native_histograms: bool) -> Expos
 
 pub fn accepts_gzip(accept_encoding: Option<&str>) -> bool {
     let mut wildcard = false;
-    for range in accept_encoding
-        .unwrap_or("")
-        .split(',')
-        .map(parse_media_range)
-    {
-        match range.media {
-            "gzip" | "x-gzip" => return range.quality > 0,
-            "*" => wildcard = range.quality > 0,
+    for element in accept_encoding.unwrap_or("").split(',').map(parse_element) {
+        match element.name {
+            "gzip" | "x-gzip" => return element.quality > 0,
+            "*" => wildcard = element.quality > 0,
             _ => {}
         }
     }
     wildcard
 }
 
-struct MediaRange<'a> {
-    media: &'a str,
+struct AcceptElement<'a> {
+    name: &'a str,
     /// In thousandths. An invalid quality counts as 0.
     quality: u32,
     version: Option<&'a str>,
@@ -78,18 +74,18 @@ struct MediaRange<'a> {
     encoding: Option<&'a str>,
 }
 
-impl MediaRange<'_> {
+impl AcceptElement<'_> {
     fn is_delimited_families(&self) -> bool {
         self.proto == Some("io.prometheus.client.MetricFamily")
             && self.encoding == Some("delimited")
     }
 }
 
-fn parse_media_range(element: &str) -> MediaRange<'_> {
-    let mut parts = element.split(';').map(str::trim);
-    let media = parts.next().unwrap_or("");
-    let mut range = MediaRange {
-        media,
+fn parse_element(text: &str) -> AcceptElement<'_> {
+    let mut parts = text.split(';').map(str::trim);
+    let name = parts.next().unwrap_or("");
+    let mut element = AcceptElement {
+        name,
         quality: 1000,
         version: None,
         proto: None,
@@ -99,17 +95,17 @@ fn parse_media_range(element: &str) -> MediaRange<'_> {
         let value = value.trim();
         match key.trim() {
             "q" => {
-                range.quality = value
+                element.quality = value
                     .parse::<f32>()
                     .map_or(0, |q| (q.clamp(0.0, 1.0) * 1000.0) as u32)
             }
-            "version" => range.version = Some(value),
-            "proto" => range.proto = Some(value),
-            "encoding" => range.encoding = Some(value),
+            "version" => element.version = Some(value),
+            "proto" => element.proto = Some(value),
+            "encoding" => element.encoding = Some(value),
             _ => {}
         }
     }
-    range
+    element
 }
 
 #[cfg(test)]
