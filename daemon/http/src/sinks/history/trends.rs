@@ -44,9 +44,9 @@ static STARTING_PHASES: [&str; 8] = [
 /// Totals and levels of one tick. Cache and replay times are sums in seconds.
 #[derive(Debug, Clone)]
 struct Row {
-    uptime: Duration,
+    tick_uptime: Duration,
     reloads: Option<f64>,
-    slots: Option<f64>,
+    replayed_slots: Option<f64>,
     cache_seconds: Option<f64>,
     replay_seconds: Option<f64>,
     major_faults: Option<f64>,
@@ -75,9 +75,9 @@ impl Row {
                 _ => None,
             });
         Row {
-            uptime: tick.at.uptime,
+            tick_uptime: tick.at.uptime,
             reloads: number(&v::CACHE_RELOADS, &[]),
-            slots: replay.map(|(count, _)| count),
+            replayed_slots: replay.map(|(count, _)| count),
             cache_seconds: histogram(tick, &v::CACHE_TIME, "replay").map(|(_, sum)| sum),
             replay_seconds: replay.map(|(_, sum)| sum),
             major_faults: number(&p::PAGE_FAULTS, &["major"]),
@@ -112,7 +112,7 @@ fn histogram(tick: &Tick, metric: &'static Metric, label: &str) -> Option<(f64, 
 /// Totals and levels of one minute's tick, for windows of hours.
 #[derive(Debug, Clone)]
 struct MinuteRow {
-    uptime: Duration,
+    tick_uptime: Duration,
     process_oom_kills: Option<f64>,
     cgroup_oom_kills: Option<f64>,
     host_oom_kills: Option<f64>,
@@ -140,7 +140,7 @@ impl MinuteRow {
             times.map(|(count, _)| count)
         });
         MinuteRow {
-            uptime: tick.at.uptime,
+            tick_uptime: tick.at.uptime,
             process_oom_kills: number(&p::ENDS, &["oom_kill"]),
             cgroup_oom_kills: number(&cgroup::EVENTS, &["oom_kill"]),
             host_oom_kills: number(&host::OOM_KILLS, &[]),
@@ -176,7 +176,7 @@ impl Trends {
         let is_due = |last: Option<Duration>, interval| {
             last.is_none_or(|last| now.saturating_sub(last) >= interval)
         };
-        if is_due(self.rows.back().map(|row| row.uptime), ROW_INTERVAL) {
+        if is_due(self.rows.back().map(|row| row.tick_uptime), ROW_INTERVAL) {
             let row = Row::from_tick(tick);
             if row.is_starting {
                 self.memory_growth = MemoryGrowth::default();
@@ -187,12 +187,12 @@ impl Trends {
             }
             self.rows.push_back(row);
             self.rows
-                .retain(|row| now.saturating_sub(row.uptime) <= TREND_SPAN);
+                .retain(|row| now.saturating_sub(row.tick_uptime) <= TREND_SPAN);
         }
-        if is_due(self.minute_rows.back().map(|row| row.uptime), MINUTE) {
+        if is_due(self.minute_rows.back().map(|row| row.tick_uptime), MINUTE) {
             self.minute_rows.push_back(MinuteRow::from_tick(tick));
             self.minute_rows
-                .retain(|row| now.saturating_sub(row.uptime) <= MINUTE_ROWS_SPAN);
+                .retain(|row| now.saturating_sub(row.tick_uptime) <= MINUTE_ROWS_SPAN);
         }
     }
 
@@ -208,11 +208,12 @@ impl Trends {
         let finalized = finalized.filter(|slots| *slots > 0.0);
         let faults = self.rate_per_second(|row| row.major_faults);
         // Sums of datapoints continue when the process is replaced, so only a later sum counts.
-        let first_slots = self.rows_of_process().find_map(|row| row.slots);
+        let first_slots = self.rows_of_process().find_map(|row| row.replayed_slots);
         AnswerInputs {
             forecast: self.memory_growth.forecast(),
             seconds_to_verdict: self.seconds_to_verdict(|_| true),
-            seconds_to_cache_verdict: self.seconds_to_verdict(|row| row.slots > first_slots),
+            seconds_to_cache_verdict: self
+                .seconds_to_verdict(|row| row.replayed_slots > first_slots),
             seconds_to_limit: self.seconds_to_limit(),
             seconds_to_limit_by_growth: self.seconds_to_limit_by_growth(),
             has_migrated_lately: self
@@ -233,7 +234,10 @@ impl Trends {
 
     /// Three series of (age in seconds, value per slot), one point per ten seconds: reloads, cache time, replay time.
     pub fn per_slot(&self) -> [Vec<(f64, f64)>; 3] {
-        let newest = self.rows.back().map_or(Duration::ZERO, |row| row.uptime);
+        let newest = self
+            .rows
+            .back()
+            .map_or(Duration::ZERO, |row| row.tick_uptime);
         let fields: [fn(&Row) -> Option<f64>; 3] = [
             |row| row.reloads,
             |row| row.cache_seconds,
@@ -244,7 +248,7 @@ impl Trends {
             for row in &self.rows {
                 let pair = before.into_iter().chain([row]);
                 if let Some(mean) = per_slot(pair, field) {
-                    let age = newest.saturating_sub(row.uptime).as_secs_f64();
+                    let age = newest.saturating_sub(row.tick_uptime).as_secs_f64();
                     points.push((age, mean));
                     before = Some(row);
                 }
@@ -258,7 +262,10 @@ impl Trends {
         let (Some(first), Some(last)) = (self.rows.front(), self.rows.back()) else {
             return Vec::new();
         };
-        let seconds = last.uptime.saturating_sub(first.uptime).as_secs_f64();
+        let seconds = last
+            .tick_uptime
+            .saturating_sub(first.tick_uptime)
+            .as_secs_f64();
         let mut rates: Vec<(String, f64)> = last
             .pool_faults
             .iter()
@@ -276,7 +283,8 @@ impl Trends {
     fn seconds_to_verdict(&self, is_counted: impl Fn(&Row) -> bool) -> Option<f64> {
         let first = self.rows_of_process().find(|row| is_counted(row));
         let newest = self.rows.back().zip(first);
-        let span = newest.map(|(newest, first)| newest.uptime.saturating_sub(first.uptime));
+        let span =
+            newest.map(|(newest, first)| newest.tick_uptime.saturating_sub(first.tick_uptime));
         let remaining = MIN_RATE_SPAN.saturating_sub(span.unwrap_or_default());
         (!remaining.is_zero()).then_some(remaining.as_secs_f64())
     }
@@ -297,7 +305,7 @@ impl Trends {
         let mut known = self
             .rows
             .iter()
-            .filter_map(|row| Some((row.uptime, total(row)?)));
+            .filter_map(|row| Some((row.tick_uptime, total(row)?)));
         let (from, before) = known.next()?;
         let (to, after) = known.next_back()?;
         let span = to.checked_sub(from).filter(|span| *span >= MIN_RATE_SPAN)?;
@@ -312,8 +320,12 @@ impl Trends {
         let (now, limit) = (newest.unreclaimable?, newest.limit?);
         let before = |span: Duration| {
             let mut rows = self.rows.iter().filter(|row| row.limit == Some(limit));
-            let row = rows.find(|row| newest.uptime.saturating_sub(row.uptime) <= span)?;
-            Some((newest.uptime.saturating_sub(row.uptime), row.unreclaimable?))
+            let row =
+                rows.find(|row| newest.tick_uptime.saturating_sub(row.tick_uptime) <= span)?;
+            Some((
+                newest.tick_uptime.saturating_sub(row.tick_uptime),
+                row.unreclaimable?,
+            ))
         };
         let (_, recent) = before(RECENT_SPAN)?;
         let (span, level) = before(PACE_SPAN).filter(|(span, _)| *span >= RECENT_SPAN)?;
@@ -325,8 +337,8 @@ impl Trends {
         let newest = self
             .minute_rows
             .back()
-            .map_or(Duration::ZERO, |row| row.uptime);
-        let is_within = move |row: &&MinuteRow| newest.saturating_sub(row.uptime) <= span;
+            .map_or(Duration::ZERO, |row| row.tick_uptime);
+        let is_within = move |row: &&MinuteRow| newest.saturating_sub(row.tick_uptime) <= span;
         self.minute_rows.iter().filter(is_within)
     }
 
@@ -344,7 +356,7 @@ impl Trends {
     fn seconds_to_limit_by_growth(&self) -> Option<f64> {
         let newest = self.minute_rows.back()?;
         let (now, limit) = (newest.unreclaimable?, newest.limit?);
-        let age = |row: &MinuteRow| newest.uptime.saturating_sub(row.uptime);
+        let age = |row: &MinuteRow| newest.tick_uptime.saturating_sub(row.tick_uptime);
         let is_before = |row: &&MinuteRow| {
             row.process_start == newest.process_start && age(row) >= GROWTH_SPANS[0]
         };
@@ -421,7 +433,7 @@ fn per_slot<'a>(
     rows: impl Iterator<Item = &'a Row>,
     total: fn(&Row) -> Option<f64>,
 ) -> Option<f64> {
-    let mut known = rows.filter_map(|row| Some((row.slots?, total(row)?)));
+    let mut known = rows.filter_map(|row| Some((row.replayed_slots?, total(row)?)));
     let (first, before) = known.next()?;
     let (last, after) = known.last()?;
     (last > first && after >= before).then(|| (after - before) / (last - first))
