@@ -318,7 +318,7 @@ impl Trends {
         }
         let newest = self.rows.back()?;
         let (now, limit) = (newest.unreclaimable?, newest.limit?);
-        let before = |span: Duration| {
+        let oldest_within = |span: Duration| {
             let mut rows = self.rows.iter().filter(|row| row.limit == Some(limit));
             let row =
                 rows.find(|row| newest.tick_uptime.saturating_sub(row.tick_uptime) <= span)?;
@@ -327,10 +327,11 @@ impl Trends {
                 row.unreclaimable?,
             ))
         };
-        let (_, recent) = before(RECENT_SPAN)?;
-        let (span, level) = before(PACE_SPAN).filter(|(span, _)| *span >= RECENT_SPAN)?;
-        let pace = (now - level) / span.as_secs_f64();
-        (now > recent && pace > 0.0).then(|| (limit - now).max(0.0) / pace)
+        let (_, level_before) = oldest_within(RECENT_SPAN)?;
+        let (span, pace_start_level) =
+            oldest_within(PACE_SPAN).filter(|(span, _)| *span >= RECENT_SPAN)?;
+        let pace = (now - pace_start_level) / span.as_secs_f64();
+        (now > level_before && pace > 0.0).then(|| (limit - now).max(0.0) / pace)
     }
 
     fn minute_rows_within(&self, span: Duration) -> impl Iterator<Item = &MinuteRow> {
@@ -344,11 +345,11 @@ impl Trends {
 
     /// Over [`SETTLING_SPAN`]; `None` if the validator counts late votes.
     fn fewest_slots_since_certified_vote(&self) -> Option<f64> {
-        let is_counted = self.minute_rows.back()?.late_votes.is_some();
+        let counts_late_votes = self.minute_rows.back()?.late_votes.is_some();
         let distances = self
             .minute_rows_within(SETTLING_SPAN)
             .filter_map(|row| row.slots_since_certified_vote);
-        distances.reduce(f64::min).filter(|_| !is_counted)
+        distances.reduce(f64::min).filter(|_| !counts_late_votes)
     }
 
     /// As the alert AgaveOomAhead: by least squares over half an hour and over ten minutes. `None` if
@@ -361,8 +362,8 @@ impl Trends {
             row.process_start == newest.process_start && age(row) >= GROWTH_SPANS[0]
         };
         let mut before = self.minute_rows.iter().filter(is_before);
-        let was_reached = before.any(|row| row.unreclaimable.is_some_and(|bytes| bytes >= now));
-        if was_reached
+        let had_this_level = before.any(|row| row.unreclaimable.is_some_and(|bytes| bytes >= now));
+        if had_this_level
             || self
                 .minute_rows_within(SETTLING_SPAN)
                 .any(|row| row.is_starting)
