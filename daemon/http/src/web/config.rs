@@ -66,7 +66,7 @@ struct File {
     http_server_config: Option<Http>,
     basic_auth_users: Option<OptionalTexts>,
     #[serde(flatten)]
-    unknown_keys: UnknownKeys,
+    other_keys: OtherKeys,
 }
 
 #[derive(Default, Deserialize)]
@@ -79,7 +79,7 @@ struct Tls {
     min_version: Option<String>,
     max_version: Option<String>,
     #[serde(flatten)]
-    unknown_keys: UnknownKeys,
+    other_keys: OtherKeys,
 }
 
 /// `http2` only permits HTTP/2, so it may be ignored: the server always uses HTTP/1.1.
@@ -90,13 +90,13 @@ struct Http {
     _http2: Option<bool>,
     headers: Option<OptionalTexts>,
     #[serde(flatten)]
-    unknown_keys: UnknownKeys,
+    other_keys: OtherKeys,
 }
 
 /// Headers or password hashes by name. An empty header is not sent; an empty hash is an error.
 type OptionalTexts = BTreeMap<String, Option<String>>;
 
-type UnknownKeys = BTreeMap<String, IgnoredAny>;
+type OtherKeys = BTreeMap<String, IgnoredAny>;
 
 impl WebConfig {
     /// Relative paths in the file start at its folder.
@@ -156,7 +156,7 @@ impl ConfigReader {
         });
     }
 
-    fn reject_unknown_keys(&mut self, prefix: &str, others: UnknownKeys, known: &str) {
+    fn reject_other_keys(&mut self, prefix: &str, others: OtherKeys, known: &str) {
         for key in others.into_keys() {
             let message = match UNSUPPORTED_KEYS.iter().find(|(name, _)| *name == key) {
                 Some((_, advice)) => format!("is not supported: {advice}"),
@@ -171,10 +171,10 @@ impl ConfigReader {
         let http = file.http_server_config.unwrap_or_default();
         let headers = self.headers(http.headers.unwrap_or_default());
         let users = self.users(file.basic_auth_users.unwrap_or_default());
-        self.reject_unknown_keys("http_server_config.", http.unknown_keys, "http2, headers");
-        self.reject_unknown_keys(
+        self.reject_other_keys("http_server_config.", http.other_keys, "http2, headers");
+        self.reject_other_keys(
             "",
-            file.unknown_keys,
+            file.other_keys,
             "tls_server_config, http_server_config, basic_auth_users",
         );
         WebConfig {
@@ -188,7 +188,7 @@ impl ConfigReader {
     fn tls(&mut self, tls: Tls) -> Option<TlsFiles> {
         let known =
             "cert_file, key_file, client_auth_type, client_ca_file, min_version, max_version";
-        self.reject_unknown_keys("tls_server_config.", tls.unknown_keys, known);
+        self.reject_other_keys("tls_server_config.", tls.other_keys, known);
         let versions = self.versions(tls.min_version, tls.max_version);
         let clients = self.clients(tls.client_auth_type.as_deref(), tls.client_ca_file);
         let (Some(cert), Some(key)) = (tls.cert_file, tls.key_file) else {
