@@ -190,7 +190,8 @@ impl ConfigReader {
             "cert_file, key_file, client_auth_type, client_ca_file, min_version, max_version";
         self.reject_other_keys("tls_server_config.", tls.other_keys, known);
         let versions = self.versions(tls.min_version, tls.max_version);
-        let clients = self.clients(tls.client_auth_type.as_deref(), tls.client_ca_file);
+        let client_certificates =
+            self.client_certificates(tls.client_auth_type.as_deref(), tls.client_ca_file);
         let (Some(cert), Some(key)) = (tls.cert_file, tls.key_file) else {
             self.add_error(
                 "tls_server_config",
@@ -202,7 +203,7 @@ impl ConfigReader {
             config_file: self.path.clone(),
             cert: self.relative_to_config(&cert),
             key: self.relative_to_config(&key),
-            client_certificates: clients?,
+            client_certificates: client_certificates?,
             versions: versions?,
         })
     }
@@ -240,7 +241,11 @@ impl ConfigReader {
         self.path.parent().unwrap_or(Path::new("")).join(file)
     }
 
-    fn clients(&mut self, kind: Option<&str>, ca: Option<PathBuf>) -> Option<ClientCertificates> {
+    fn client_certificates(
+        &mut self,
+        kind: Option<&str>,
+        ca: Option<PathBuf>,
+    ) -> Option<ClientCertificates> {
         let key = "tls_server_config.client_auth_type";
         let ca = ca.map(|file| self.relative_to_config(&file));
         match (kind.unwrap_or("NoClientCert"), ca) {
@@ -270,7 +275,7 @@ impl ConfigReader {
     }
 
     fn users(&mut self, users: OptionalTexts) -> Option<Users> {
-        let before = self.errors.len();
+        let errors_before = self.errors.len();
         let users: BTreeMap<_, _> = users
             .into_iter()
             .map(|(user, hash)| (user, hash.unwrap_or_default()))
@@ -286,7 +291,7 @@ impl ConfigReader {
             };
             self.add_error(&format!("basic_auth_users.{user}"), message);
         }
-        if users.is_empty() || self.errors.len() > before {
+        if users.is_empty() || self.errors.len() > errors_before {
             return None;
         }
         Users::new(users)
@@ -295,7 +300,7 @@ impl ConfigReader {
     }
 
     fn headers(&mut self, headers: OptionalTexts) -> Vec<(HeaderName, HeaderValue)> {
-        let mut read = Vec::new();
+        let mut valid_headers = Vec::new();
         let given = headers
             .into_iter()
             .filter_map(|(name, value)| Some((name, value.filter(|value| !value.is_empty())?)));
@@ -312,11 +317,11 @@ impl ConfigReader {
                 continue;
             }
             match (name.parse(), value.parse()) {
-                (Ok(name), Ok(value)) => read.push((name, value)),
+                (Ok(name), Ok(value)) => valid_headers.push((name, value)),
                 _ => self.add_error(&key, "holds characters that a header cannot carry"),
             }
         }
-        read
+        valid_headers
     }
 }
 
