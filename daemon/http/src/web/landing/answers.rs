@@ -50,11 +50,11 @@ pub fn card(status: &Status) -> String {
         .iter()
         .map(|answer| wrapped(&answer.line()))
         .collect();
-    let rows: usize = lines
+    let rows_height: usize = lines
         .iter()
         .map(|lines| lines.len() * LINE_HEIGHT + LINE_HEIGHT / 2)
         .sum();
-    let height = 2 * MARGIN + LINE_HEIGHT + LINE_HEIGHT / 2 + rows;
+    let height = 2 * MARGIN + LINE_HEIGHT + LINE_HEIGHT / 2 + rows_height;
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {CARD_WIDTH} {height}\" width=\"{CARD_WIDTH}\" height=\"{height}\" \
          font-family=\"system-ui, 'Segoe UI', 'DejaVu Sans', sans-serif\" font-size=\"17\" fill=\"#1d2226\">\n\
