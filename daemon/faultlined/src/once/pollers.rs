@@ -29,11 +29,11 @@ use std::{sync::Arc, time::Duration};
 use tokio::runtime::Handle;
 
 /// Maximum timeout of one response, whatever the configuration says.
-const MAX_TIMEOUT: Duration = Duration::from_secs(1);
-const REPORT_TIMEOUT: Duration = Duration::from_secs(3);
+const MAX_RESPONSE_TIMEOUT: Duration = Duration::from_secs(1);
+const FIRST_FACTS_TIMEOUT: Duration = Duration::from_secs(3);
 /// journalctl counts as working after 2 s without an error.
 const LOG_TIMEOUT: Duration = Duration::from_secs(4);
-const POLL_INTERVAL: Duration = Duration::from_millis(10);
+const RESULT_CHECK_INTERVAL: Duration = Duration::from_millis(10);
 const STAGE_END_TIMEOUT: Duration = Duration::from_secs(1);
 
 pub fn stage() -> Stage {
@@ -61,7 +61,7 @@ pub async fn wait_for<T>(
         loop {
             match inspect() {
                 Some(found) => return found,
-                None => tokio::time::sleep(POLL_INTERVAL).await,
+                None => tokio::time::sleep(RESULT_CHECK_INTERVAL).await,
             }
         }
     };
@@ -80,7 +80,7 @@ pub async fn admin(
         return (check, Latest::default());
     }
     let facts = Latest::default();
-    let timeout = config.admin.timeout.min(MAX_TIMEOUT);
+    let timeout = config.admin.timeout.min(MAX_RESPONSE_TIMEOUT);
     let poller = admin::Poller::new(
         &config::Admin {
             timeout,
@@ -92,7 +92,7 @@ pub async fn admin(
     );
     let reported = poll(
         |stop| poller.with_short_intervals().run(stop),
-        REPORT_TIMEOUT,
+        FIRST_FACTS_TIMEOUT,
         || {
             facts
                 .get()
@@ -201,7 +201,7 @@ pub async fn rpc(
     let Some(target) = target_lookup(config, inspection) else {
         return off("not asked: no validator was found");
     };
-    let timeout = config.rpc.timeout.min(MAX_TIMEOUT);
+    let timeout = config.rpc.timeout.min(MAX_RESPONSE_TIMEOUT);
     let quick = config::Rpc {
         interval: MIN_INTERVAL,
         timeout,
@@ -211,7 +211,7 @@ pub async fn rpc(
     let handle = poller.handle.clone();
     let reported = poll(
         |stop| poller.run(stop),
-        REPORT_TIMEOUT,
+        FIRST_FACTS_TIMEOUT,
         || {
             handle
                 .facts()
@@ -331,7 +331,7 @@ pub async fn log(config: &Config, clock: Clock) -> Check {
     }
 }
 
-const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
+const VOTES_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Call it only after the JSON-RPC check, whose facts it uses.
 pub async fn votes(
@@ -348,7 +348,7 @@ pub async fn votes(
     let Some(target_lookup) = target_lookup else {
         return Check::off("not asked: JSON-RPC does not answer");
     };
-    let timeout = config.validator.timeout.min(MAX_TIMEOUT);
+    let timeout = config.validator.timeout.min(MAX_RESPONSE_TIMEOUT);
     let quick = config::Validator {
         interval: MIN_INTERVAL,
         timeout,
@@ -365,7 +365,7 @@ pub async fn votes(
     let handle = poller.handle.clone();
     let facts = poll(
         |stop| poller.run(stop),
-        RESPONSE_TIMEOUT,
+        VOTES_TIMEOUT,
         || handle.facts().filter(|facts| facts.is_complete),
     )
     .await
