@@ -40,26 +40,26 @@ pub fn stage() -> Stage {
     Stage::new("once", &Handle::current())
 }
 
-/// Runs a poller until `inspect` has found something, or for `max_wait`.
-async fn poll<T, F: Future<Output = ()> + Send + 'static>(
+/// Runs a poller until `find_result` has found something, or for `max_wait`.
+async fn run_until_found<T, F: Future<Output = ()> + Send + 'static>(
     run: impl FnOnce(Stop) -> F,
     max_wait: Duration,
-    inspect: impl Fn() -> Option<T>,
+    find_result: impl Fn() -> Option<T>,
 ) -> Option<T> {
     let mut stage = stage();
     stage.task("poller", run);
-    wait_for(stage, max_wait, inspect).await
+    wait_for(stage, max_wait, find_result).await
 }
 
-/// Ends the stage when `inspect` has found something, or after `max_wait`.
+/// Ends the stage when `find_result` has found something, or after `max_wait`.
 pub async fn wait_for<T>(
     stage: Stage,
     max_wait: Duration,
-    inspect: impl Fn() -> Option<T>,
+    find_result: impl Fn() -> Option<T>,
 ) -> Option<T> {
     let found = async {
         loop {
-            match inspect() {
+            match find_result() {
                 Some(found) => return found,
                 None => tokio::time::sleep(RESULT_CHECK_INTERVAL).await,
             }
@@ -90,7 +90,7 @@ pub async fn admin(
         admin::target_lookup(&inspection.target_handle),
         facts.clone(),
     );
-    let reported = poll(
+    let reported = run_until_found(
         |stop| poller.with_short_intervals().run(stop),
         FIRST_FACTS_TIMEOUT,
         || {
@@ -209,7 +209,7 @@ pub async fn rpc(
     };
     let poller = rpc::Poller::new(&quick, clock, target, admin.clone());
     let handle = poller.handle.clone();
-    let reported = poll(
+    let reported = run_until_found(
         |stop| poller.run(stop),
         FIRST_FACTS_TIMEOUT,
         || {
@@ -363,7 +363,7 @@ pub async fn votes(
         rpc::Endpoint::new(&config.rpc, target_lookup, admin, rpc),
     );
     let handle = poller.handle.clone();
-    let facts = poll(
+    let facts = run_until_found(
         |stop| poller.run(stop),
         VOTES_TIMEOUT,
         || handle.facts().filter(|facts| facts.is_complete),
