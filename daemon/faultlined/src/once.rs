@@ -38,16 +38,16 @@ async fn check(config: &Config) -> Result<Report> {
     let clock = Clock::start();
     let inspection = inspect(config, clock).await?;
     let interface_checks = async {
-        let (admin, facts) = pollers::admin(config, &inspection, clock).await;
-        let (rpc, rpc_facts) = pollers::rpc(config, &inspection, facts.clone(), clock).await;
-        let both_facts = (facts.clone(), rpc_facts.clone());
+        let (admin, admin_facts) = pollers::admin(config, &inspection, clock).await;
+        let (rpc, rpc_facts) = pollers::rpc(config, &inspection, admin_facts.clone(), clock).await;
+        let both_facts = (admin_facts.clone(), rpc_facts.clone());
         let votes = pollers::votes(config, &inspection, both_facts, clock).await;
         let process = inspection.target.as_ref().map(|target| target.process);
         let reported_identity = process.and_then(|process| {
             identity_of(
                 process,
                 rpc_facts.facts().as_deref(),
-                facts.get().as_deref(),
+                admin_facts.get().as_deref(),
             )
         });
         (admin, rpc, votes, reported_identity)
