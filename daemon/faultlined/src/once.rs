@@ -5,8 +5,8 @@ mod disks;
 pub mod metrics;
 mod pollers;
 mod ports;
+mod process;
 mod report;
-mod rights;
 
 pub use report::{Check, CheckState, Report};
 
@@ -16,7 +16,7 @@ use faultline_core::{clock::Clock, config::Config};
 use faultline_metrics::{Stamp, Tick};
 use faultline_sources::rpc::identity_of;
 use faultline_status::{Answer, AnswerInputs, Status, Verdict};
-use rights::ProcessInspection;
+use process::ProcessInspection;
 use std::time::Duration;
 
 const INSPECTION_TIMEOUT: Duration = Duration::from_secs(5);

@@ -2,8 +2,8 @@
 
 use super::{
     pollers::{stage, wait_for},
+    process::{ProcessInspection, rights_remedy},
     report::Check,
-    rights::{ProcessInspection, rights_remedy},
 };
 use faultline_core::{clock::Clock, config::Config, hub::Latest};
 use faultline_kernel::filesystem::Space;

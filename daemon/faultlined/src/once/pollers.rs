@@ -1,8 +1,8 @@
 //! Checks the admin socket, JSON-RPC, votes and the log with the daemon's pollers.
 
 use super::{
+    process::{ProcessInspection, is_forbidden, rights_remedy},
     report::Check,
-    rights::{ProcessInspection, is_forbidden, rights_remedy},
 };
 use faultline_agave::{
     admin::StartProgress,

@@ -2,8 +2,8 @@
 //! Binds nothing: a daemon that starts at that moment could not bind the port.
 
 use super::{
+    process::{METRICS_CONFIG, ProcessInspection},
     report::Check,
-    rights::{METRICS_CONFIG, ProcessInspection},
 };
 use faultline_agave::{
     config::{MetricsConfig, MetricsConfigError},
