@@ -265,16 +265,17 @@ pub fn find_config_errors(config: &Config, known: &[ConfigError]) -> Vec<ConfigE
 
 pub fn warnings(config: &Config) -> Vec<String> {
     let evidence_problem = live::answer_config(config).evidence_problem;
-    config_paths::warnings(config)
+    config_paths::path_warnings(config)
         .into_iter()
-        .chain(recording::warnings(config))
+        .chain(recording::shared_disk_warnings(config))
         .chain(evidence_problem.map(|problem| format!("status.evidence: {problem}")))
         .chain(security_warnings(config))
         .collect()
 }
 
 pub fn security_warnings(config: &Config) -> Vec<String> {
-    let (web_warnings, files) = web::warnings(&config.metrics, Clock::start().now().unix);
+    let (web_warnings, files) =
+        web::web_config_warnings(&config.metrics, Clock::start().now().unix);
     web_warnings
         .into_iter()
         .chain(config_paths::secret_warnings(

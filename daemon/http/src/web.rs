@@ -162,7 +162,7 @@ pub fn check(config: &Metrics) -> Vec<WebError> {
 
 /// Warnings about a valid web config file; `now` is Unix time. Also returns the files with secrets:
 /// the web config file and its key.
-pub fn warnings(config: &Metrics, now: Duration) -> (Vec<String>, Vec<PathBuf>) {
+pub fn web_config_warnings(config: &Metrics, now: Duration) -> (Vec<String>, Vec<PathBuf>) {
     let path = config.web_config.as_deref();
     let web_config = path.and_then(|path| config::WebConfig::load(path).ok());
     let is_protected = |web_config: &_| check_protection(config.listen, Some(web_config)).is_ok();
@@ -174,7 +174,10 @@ pub fn warnings(config: &Metrics, now: Duration) -> (Vec<String>, Vec<PathBuf>) 
         .tls
         .as_ref()
         .and_then(|tls| tls.expiry_warning(now));
-    let users = web_config.users.iter().flat_map(auth::Users::warnings);
+    let users = web_config
+        .users
+        .iter()
+        .flat_map(auth::Users::hash_cost_warnings);
     let messages = users
         .map(|what| format!("{}: {what}", web_config.path.display()))
         .chain(expiry_warning)

@@ -55,7 +55,7 @@ pub fn path_errors(config: &Config) -> Vec<String> {
 }
 
 /// Warns about paths that are valid but probably wrong: relative, missing or unreadable ones.
-pub fn warnings(config: &Config) -> Vec<String> {
+pub fn path_warnings(config: &Config) -> Vec<String> {
     let paths = configured_paths(config);
     let relative = paths.iter().filter(|(_, path, _)| path.is_relative()).map(|(key, path, _)| {
         let key = if key.is_empty() { String::new() } else { format!("{key}: ") };
@@ -220,7 +220,7 @@ mod tests {
         };
         config.target.selector = TargetSelector::Ledger(folder.path().join("none"));
         config.secret_files = vec!["password".into()];
-        let found = warnings(&config);
+        let found = path_warnings(&config);
         assert_eq!(found.len(), 3, "{found:?}");
         for (warning, words) in found.iter().zip([
             "log.file: agave.log is a relative",

@@ -67,7 +67,11 @@ pub fn prepare(config: &Config, clock: Clock) -> Option<PreparedRecorder> {
             recording_paths
                 .iter()
                 .flat_map(|file| {
-                    disks::warnings(&root, file, &disks::process_folders(&root, &process_target))
+                    disks::shared_disk_warnings(
+                        &root,
+                        file,
+                        &disks::process_folders(&root, &process_target),
+                    )
                 })
                 .for_each(|warning| tracing::warn!("{warning}"))
         };
@@ -276,7 +280,7 @@ fn file_error(config: &Config) -> Option<ConfigError> {
 }
 
 /// Warns if the recording shares a disk with the running validator or the configured ledger.
-pub fn warnings(config: &Config) -> Vec<String> {
+pub fn shared_disk_warnings(config: &Config) -> Vec<String> {
     let files = recording_paths(config);
     if files.is_empty() {
         return Vec::new();
@@ -293,7 +297,7 @@ pub fn warnings(config: &Config) -> Vec<String> {
         .call(PATH_CALL_TIMEOUT, move || {
             files
                 .iter()
-                .flat_map(|file| disks::warnings(&root, file, &folders))
+                .flat_map(|file| disks::shared_disk_warnings(&root, file, &folders))
                 .collect()
         })
         .unwrap_or_default()

@@ -76,7 +76,7 @@ impl Users {
         })
     }
 
-    pub fn warnings(&self) -> Vec<String> {
+    pub fn hash_cost_warnings(&self) -> Vec<String> {
         let costs: Vec<u32> = self.hashes.values().map(|hash| bcrypt_cost(hash)).collect();
         let (min_cost, max_cost) = (costs.iter().min().copied(), costs.iter().max().copied());
         let slow = max_cost.filter(|cost| *cost > MAX_USUAL_COST).map(|max_cost| {
@@ -424,7 +424,7 @@ mod tests {
             Users::new(hashes.collect()).unwrap()
         };
         assert_eq!(users(&[4, 11, 10]).slowest_hash, Some(hash(11)));
-        let warned = |costs: &[u32]| users(costs).warnings().len();
+        let warned = |costs: &[u32]| users(costs).hash_cost_warnings().len();
         assert_eq!(
             (
                 warned(&[10, 10]),

@@ -345,7 +345,7 @@ fn an_expired_certificate_is_reported_and_its_key_listed_as_a_secret() {
     let folder = Folder::new();
     let metrics = config(Some(&folder.web_config("")));
     let at = |year: u64| Duration::from_secs((year - 1970) * 31_557_600);
-    let (told, secrets) = warnings(&metrics, at(2030));
+    let (told, secrets) = web_config_warnings(&metrics, at(2030));
     assert!(told.is_empty(), "{told:?}");
     assert_eq!(
         secrets,
@@ -356,7 +356,7 @@ fn an_expired_certificate_is_reported_and_its_key_listed_as_a_secret() {
     );
     // rcgen's are valid from 1975 to 4096.
     for (year, what) in [(1972, "not valid yet"), (4100, "has expired")] {
-        let (told, _) = warnings(&metrics, at(year));
+        let (told, _) = web_config_warnings(&metrics, at(year));
         assert!(
             told.len() == 1 && told[0].contains(what) && told[0].contains("server.pem"),
             "{told:?}"

@@ -30,7 +30,7 @@ fn only_a_recording_in_the_ledgers_file_system_gives_a_warning() {
         pid: None,
     };
     let root = HostRoot::default();
-    let found = warnings(
+    let found = shared_disk_warnings(
         &root,
         &folder.path().join("run.fltl"),
         std::slice::from_ref(&ledger),
@@ -43,7 +43,7 @@ fn only_a_recording_in_the_ledgers_file_system_gives_a_warning() {
     );
     // A folder of the kernel's own is on no disk.
     assert_eq!(
-        warnings(&root, Path::new("/proc/self/run.fltl"), &[ledger]),
+        shared_disk_warnings(&root, Path::new("/proc/self/run.fltl"), &[ledger]),
         Vec::<String>::new()
     );
     let missing = ValidatorFolder {
@@ -52,7 +52,7 @@ fn only_a_recording_in_the_ledgers_file_system_gives_a_warning() {
         pid: None,
     };
     assert_eq!(
-        warnings(&root, &folder.path().join("run.fltl"), &[missing]),
+        shared_disk_warnings(&root, &folder.path().join("run.fltl"), &[missing]),
         Vec::<String>::new()
     );
 }
@@ -66,7 +66,7 @@ fn a_running_validators_folders_are_resolved_in_its_own_mount_namespace() {
         path: folder.path().to_owned(),
         pid: Some(own),
     };
-    let found = warnings(
+    let found = shared_disk_warnings(
         &HostRoot::default(),
         &folder.path().join("run.fltl"),
         &[ledger],
