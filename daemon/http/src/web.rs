@@ -354,7 +354,7 @@ async fn serve_http(
 ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     // Responses are written in one piece: waiting for more only delays them.
     set_nodelay(&stream)?;
-    // Local connections need a password but no TLS.
+    // Connections of a Unix socket need passwords but no TLS.
     let stream = match tls.filter(|_| !connection.peer.is_unix()) {
         None => Either::Left(stream),
         Some(acceptor) => Either::Right(acceptor.accept(stream).await?),
