@@ -29,7 +29,7 @@ impl LiveConfig {
     pub fn new(config: Config, reload: Option<Reload>, intake: Intake) -> Self {
         let latest_config = Latest::default();
         let answer_config = Latest::default();
-        answer_config.set(Some(read_answer_config(&config)));
+        answer_config.set(Some(answer_config_with_warning(&config)));
         latest_config.set(Some(Arc::new(config)));
         LiveConfig {
             config: latest_config,
@@ -63,7 +63,8 @@ impl LiveConfig {
         let current = self.config.get().unwrap_or_default();
         let (next, need_restart) = merge(&current, loaded);
         self.intake.reconfigure(&next.datapoints);
-        self.answer_config.set(Some(read_answer_config(&next)));
+        self.answer_config
+            .set(Some(answer_config_with_warning(&next)));
         self.config.set(Some(Arc::new(next)));
         if need_restart.is_empty() {
             tracing::info!("configuration reloaded");
@@ -76,7 +77,7 @@ impl LiveConfig {
     }
 }
 
-fn read_answer_config(config: &Config) -> Arc<AnswerConfig> {
+fn answer_config_with_warning(config: &Config) -> Arc<AnswerConfig> {
     let answer_config = answer_config(config);
     if let Some(problem) = &answer_config.evidence_problem {
         tracing::warn!(problem, "status.evidence is not used");
