@@ -101,7 +101,7 @@ impl App {
             &context,
             &intake,
             pushes.listener,
-            pushes.forward,
+            pushes.forward_handle,
             live.config.clone(),
         );
         let state = servers::web_state(&context, prepared.as_ref(), live.answer_config.clone());

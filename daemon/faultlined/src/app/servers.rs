@@ -23,7 +23,7 @@ use std::net::SocketAddr;
 /// The listener and the forwarder of pushes, if enabled.
 pub struct PushServers {
     pub listener: Option<Listener<Intake>>,
-    pub forward: Option<forward::Handle>,
+    pub forward_handle: Option<forward::Handle>,
     pub forwarder: Option<forward::Forwarder>,
 }
 
@@ -34,8 +34,8 @@ pub fn push_servers(
     clock: Clock,
 ) -> anyhow::Result<PushServers> {
     let push_memory = PushMemory::default();
-    let build = |forward| forward::build(forward, clock, &push_memory);
-    let (forward, forwarder) = config.forward.as_ref().map(build).transpose()?.unzip();
+    let build = |config| forward::build(config, clock, &push_memory);
+    let (forward_handle, forwarder) = config.forward.as_ref().map(build).transpose()?.unzip();
     if config.ingest.enabled {
         warn_if_ignored(
             "ingest.listen",
@@ -55,12 +55,12 @@ pub fn push_servers(
             intake.clone(),
             clock,
             push_memory,
-            forward.clone(),
+            forward_handle.clone(),
         )
     };
     Ok(PushServers {
         listener: config.ingest.enabled.then(listen).transpose()?,
-        forward,
+        forward_handle,
         forwarder,
     })
 }
