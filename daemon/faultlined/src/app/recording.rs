@@ -59,7 +59,7 @@ pub fn prepare(config: &Config, clock: Clock) -> Option<PreparedRecorder> {
     let manifest_describer = describer.clone();
     let recording_paths = recording_paths(config);
     let warning_calls = PathCalls::new("disk-warnings");
-    let describe = move |target: &Target| {
+    let warn_and_describe = move |target: &Target| {
         let root = root.clone();
         let recording_paths = recording_paths.clone();
         let process_target = target.clone();
@@ -82,7 +82,7 @@ pub fn prepare(config: &Config, clock: Clock) -> Option<PreparedRecorder> {
         }
         manifest_describer.describe(target)
     };
-    let (handle, recorder) = Recorder::new(clock, enabled_statuses, describe);
+    let (handle, recorder) = Recorder::new(clock, enabled_statuses, warn_and_describe);
     let recorder = recorder.with_completed_manifests(describer.completed.clone());
     let flight = config
         .flight
@@ -187,7 +187,7 @@ pub fn last_push(config: &Config, clock: Clock) -> Option<LastPush> {
         .into_iter()
         .filter(|file| file.is_file());
     existing
-        .filter_map(|file| match last_push_of(&file, clock) {
+        .filter_map(|file| match last_push_in(&file, clock) {
             Ok(push) => push,
             Err(error) => {
                 tracing::debug!(%error, "the last push of the run before is not known");
@@ -197,9 +197,9 @@ pub fn last_push(config: &Config, clock: Clock) -> Option<LastPush> {
         .max_by_key(|push| push.times.arrived)
 }
 
-fn last_push_of(file: &Path, clock: Clock) -> Result<Option<LastPush>, Error> {
+fn last_push_in(file: &Path, clock: Clock) -> Result<Option<LastPush>, Error> {
     let recording = Recording::open(file)?;
-    let Some((tick, push)) = recording.last_push()? else {
+    let Some((tick, pushed_at)) = recording.last_push()? else {
         return Ok(None);
     };
     let session = recording
@@ -218,7 +218,7 @@ fn last_push_of(file: &Path, clock: Clock) -> Result<Option<LastPush>, Error> {
         .pointer("/clock/realtime_minus_monotonic_ns")
         .and_then(Value::as_i64);
     let start_ticks = process.manifest.get("start_ticks").and_then(Value::as_u64);
-    let (Some(offset), Some(start_ticks), true) = (offset, start_ticks, push >= process.seen)
+    let (Some(offset), Some(start_ticks), true) = (offset, start_ticks, pushed_at >= process.seen)
     else {
         return Ok(None);
     };
@@ -228,14 +228,14 @@ fn last_push_of(file: &Path, clock: Clock) -> Result<Option<LastPush>, Error> {
     let tick_monotonic_ns = nanos(session.started)
         .saturating_sub(offset)
         .saturating_add(tick.uptime_ns);
-    let arrived = tick_monotonic_ns.saturating_sub(tick.unix_ns.saturating_sub(nanos(push)));
+    let arrived = tick_monotonic_ns.saturating_sub(tick.unix_ns.saturating_sub(nanos(pushed_at)));
     Ok(Some(LastPush {
         process: ProcessId {
             pid: process.pid,
             start_ticks,
         },
         times: PushTimes {
-            created: nanos(push).into(),
+            created: nanos(pushed_at).into(),
             arrived: clock.uptime_from_monotonic_ns(arrived).into(),
         },
     }))
