@@ -160,9 +160,9 @@ impl TargetArgs {
             .or_else(|| self.ledger.clone().map(TargetSelector::Ledger))
             .or_else(|| self.unit.clone().map(TargetSelector::Unit))
             .or_else(|| self.process_name.clone().map(TargetSelector::ProcessName));
-        let set = |option: &mut PathBuf, path: &Option<PathBuf>| {
+        let set = |setting: &mut PathBuf, path: &Option<PathBuf>| {
             if let Some(path) = path {
-                option.clone_from(path);
+                setting.clone_from(path);
             }
         };
         if let Some(selector) = selector {
