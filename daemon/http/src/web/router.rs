@@ -341,7 +341,7 @@ fn header_text(headers: &HeaderMap, name: HeaderName) -> Option<String> {
 fn unauthorized() -> Response<Body> {
     let response = text_response(
         StatusCode::UNAUTHORIZED,
-        "User and password are needed, and these are not right.",
+        "A user and a password are needed; they are missing or wrong.",
     );
     with_header(response, header::WWW_AUTHENTICATE, BASIC_AUTH_CHALLENGE)
 }
