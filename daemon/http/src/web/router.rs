@@ -318,7 +318,7 @@ fn check_post(request: &Request<()>) -> Option<Response<Body>> {
     request_checks::is_cross_site(request).then(|| {
         text_response(
             StatusCode::FORBIDDEN,
-            "Pages of other sites may not ask for this.",
+            "A page of another site may not send this request.",
         )
     })
 }

@@ -188,7 +188,7 @@ fn a_cross_site_post_is_refused_without_effect() {
             let refused = post(&format!("Origin: {foreign}\r\n"));
             assert_eq!(
                 (refused.status, refused.text()),
-                (403, "Pages of other sites may not ask for this.\n"),
+                (403, "A page of another site may not send this request.\n"),
                 "{foreign}"
             );
         }
