@@ -117,7 +117,7 @@ pub struct WebState {
 #[derive(Debug)]
 pub struct PageInfo {
     pub version: &'static str,
-    /// How the validator is searched. Completes the sentence "It is looked for ...".
+    /// How the target is searched. Completes the sentence "The daemon looks for one ...".
     pub search: String,
 }
 

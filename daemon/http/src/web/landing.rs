@@ -109,7 +109,7 @@ fn not_found(view: &View<'_>, status: &Status) -> String {
     match several.and_then(|problem| problem.splitn(3, ": ").last()) {
         Some(who) => format!("{}.", escaped(who)),
         None => format!(
-            "None was found. It is looked for {}, and followed as soon as it is there.",
+            "No process was found. The daemon looks for one {}, and follows it as soon as it runs.",
             escaped(&view.page_info.search)
         ),
     }
