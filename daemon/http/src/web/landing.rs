@@ -28,7 +28,7 @@ pub fn page(view: &View<'_>) -> String {
     let (title, sections) = match &view.status {
         None => (
             "starting",
-            "<section class=\"hero\"><h1>starting</h1><p class=\"lead\">The first tick is on its way.</p></section>\n".to_owned(),
+            "<section class=\"hero\"><h1>starting</h1><p class=\"lead\">The first sample is not complete yet.</p></section>\n".to_owned(),
         ),
         Some(status) => (status.target.headline(), sections(view, status)),
     };
