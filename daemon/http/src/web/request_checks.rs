@@ -102,7 +102,7 @@ pub fn query_text(value: &str, what: &str) -> Result<String, String> {
     let plus = value.replace('+', " ");
     let text = percent_decode_str(&plus)
         .decode_utf8()
-        .map_err(|_| format!("{what} is no UTF-8."))?;
+        .map_err(|_| format!("{what} is not UTF-8."))?;
     match text.trim() {
         text if text.len() > MAX_TEXT_LENGTH => {
             Err(format!("{what} is longer than {MAX_TEXT_LENGTH} bytes."))
