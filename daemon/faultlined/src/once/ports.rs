@@ -154,7 +154,7 @@ fn port_check(key: &str, listen: SocketAddr, state: PortState) -> Check {
         }
         PortState::Faultlined => Check::ok(format!("a faultlined listens at {listen}")),
         PortState::Other => Check::attention(
-            format!("what listens at {listen} does not answer as a faultlined"),
+            format!("the program that listens at {listen} does not answer like a faultlined"),
             remedy,
         ),
         PortState::Silent => Check::attention(
@@ -172,7 +172,7 @@ pub async fn push(config: &Config, inspection: &ProcessInspection) -> Check {
         (Some(Log::File(_) | Log::Journal(_)), false) => {
             return Check::off("datapoints come from the log ([log])");
         }
-        (None, false) => return Check::off("no pushes are taken (ingest.enabled)"),
+        (None, false) => return Check::off("pushes are disabled (ingest.enabled)"),
     }
     let validator = inspection
         .target
@@ -227,7 +227,7 @@ async fn push_check(config: &Config, pushed: &MetricsConfig, remedy: String) -> 
         )),
         (PushDestination::Here, _) => Check::attention(
             format!(
-                "the validator's pushes to {host} are refused (401): db, u or p is another than in [ingest]"
+                "the validator's pushes to {host} are refused (401): db, u or p differs from [ingest]"
             ),
             remedy,
         ),
@@ -236,7 +236,7 @@ async fn push_check(config: &Config, pushed: &MetricsConfig, remedy: String) -> 
         )),
         (PushDestination::Elsewhere(_), _) => Check::attention(
             format!("the validator pushes to {host}, not to {listen}"),
-            remedy + "; the server it pushes to now can have the same from [forward]",
+            remedy + "; [forward] can send the same pushes on to the present server",
         ),
         (PushDestination::Unknown, _) => Check::off(format!(
             "the validator pushes to {host}; whether that is {listen} is not known"
@@ -249,7 +249,7 @@ fn push_remedy(config: &Config) -> String {
     let values = match &config.ingest.credentials {
         Some(_) => "db=...,u=...,p=... as in [ingest]".to_owned(),
         None => {
-            "db=faultline,u=any,p=any, or the credentials that its unit gives the daemon".to_owned()
+            "db=faultline,u=any,p=any, or the credentials that the daemon's unit sets".to_owned()
         }
     };
     format!("start the validator with {METRICS_CONFIG}=host=http://{listen},{values}")
@@ -299,7 +299,7 @@ fn address_of(host: &str) -> String {
     match parts {
         Some((scheme, host, Some(port))) => format!("{scheme}://{host}:{port}"),
         Some((scheme, host, None)) => format!("{scheme}://{host}"),
-        None => "something that is no address".to_owned(),
+        None => "something that is not an address".to_owned(),
     }
 }
 
@@ -357,6 +357,6 @@ mod tests {
             "http://host:8086"
         );
         assert_eq!(address_of("http://[::1]:1/x"), "http://[::1]:1");
-        assert_eq!(address_of("p=secret"), "something that is no address");
+        assert_eq!(address_of("p=secret"), "something that is not an address");
     }
 }
