@@ -1,4 +1,4 @@
-//! About half a minute of recorded datapoints, repeated without end.
+//! 24 s of recorded datapoints, repeated without end.
 
 use super::IDENTITY;
 use anyhow::{Context, Result};
@@ -15,7 +15,7 @@ pub const FIRST_SLOT: u64 = 1_000_000;
 /// Programs that the recorded load calls. With 512 entries a real node evicted and reloaded them
 /// all the time, with 1,024 never (`docs/sample-report`).
 const PROGRAMS: u64 = 640;
-/// Program cache time that such a node still had with 1,024 entries.
+/// Share of its program cache time that this node still had with 1,024 entries.
 const REMAINING_PERCENT: u64 = 15;
 
 /// Fields whose value is a slot, which is shifted. Fields that count slots are not changed.
@@ -63,7 +63,7 @@ enum LinePart {
 }
 
 impl Recording {
-    /// As recorded, or as with a program cache of this size.
+    /// The recorded lines, or those of a program cache of this size.
     pub fn embedded(cache: Option<CacheSize>) -> Result<Self> {
         let mut text = String::new();
         GzDecoder::new(RECORDED_LINES_GZ)
@@ -206,8 +206,8 @@ impl Line {
 pub struct CacheSize(pub u64);
 
 impl CacheSize {
-    /// The value of a point's field at this size; `None` as `recorded`, which has the point's
-    /// fields.
+    /// The value of a point's field at this size; `None` if it is as recorded. `recorded` gives the
+    /// point's recorded fields.
     pub fn value(
         self,
         point: &str,
@@ -247,7 +247,7 @@ fn integer_field(point: &Point<'_>, key: &str) -> Option<u64> {
 }
 
 /// The point's text with the demo identity and without its time, split at its slots. `first_slot` is
-/// the recording's.
+/// the first slot of the recording.
 fn line_parts(
     point: &Point<'_>,
     first_slot: u64,
