@@ -242,7 +242,7 @@ impl TlsFiles {
         )
     }
 
-    /// The CA certificates. It is an error if the library cannot use any of them.
+    /// The CA certificates. It is an error if the library can use none of them.
     fn client_authorities(&self, ca: &Path) -> Result<Vec<CertificateDer<'static>>, WebError> {
         let certificates = self.certificates(ca, "client_ca_file")?;
         let mut curves = certificates
