@@ -293,8 +293,8 @@ impl Server {
             router,
             tls,
         } = self;
-        let network = MAX_CONNECTIONS - MAX_UNIX_CONNECTIONS;
-        let connections = Connections::new("metrics", network, MAX_UNIX_CONNECTIONS);
+        let max_tcp = MAX_CONNECTIONS - MAX_UNIX_CONNECTIONS;
+        let connections = Connections::new("metrics", max_tcp, MAX_UNIX_CONNECTIONS);
         let clock = router.state.clock;
         let serve = |stream, connection| {
             serve_connection(
