@@ -97,9 +97,10 @@ impl Point {
             self.value - earlier.value,
             self.received_unix - earlier.received_unix,
         );
-        let was_set = (self.uptime.saturating_sub(earlier.uptime).as_secs_f64() - seconds).abs()
+        let clock_was_set = (self.uptime.saturating_sub(earlier.uptime).as_secs_f64() - seconds)
+            .abs()
             > CLOCK_TOLERANCE;
-        (growth >= 0.0 && seconds > 0.0 && !was_set).then(|| growth / seconds)
+        (growth >= 0.0 && seconds > 0.0 && !clock_was_set).then(|| growth / seconds)
     }
 }
 
