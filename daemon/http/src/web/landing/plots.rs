@@ -87,11 +87,11 @@ pub fn cache_section(status: &Status, history: &History) -> String {
     out + &format!("{pool_faults}</div>\n{trends}</section>\n")
 }
 
-/// `24 reloads, 8.3 ms, 13.2 ms of replay per slot`
+/// `24 reloads, 8.3 ms of cache time, 13.2 ms of replay per slot`
 fn per_slot_summary(per_slot: PerSlot) -> Option<String> {
     let reloads = per_slot.reloads.map(|reloads| counted(reloads, "reload"));
     let times = [
-        ("", per_slot.cache_seconds),
+        (" of cache time", per_slot.cache_seconds),
         (" of replay", per_slot.replay_seconds),
     ];
     let times = times.map(|(what, time)| Some(format!("{}{what}", ms(time?))));

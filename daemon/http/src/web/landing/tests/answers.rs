@@ -206,7 +206,7 @@ fn the_cache_card_has_means_per_slot_trends_and_pools_that_fault() {
     let html = show(Some(&replaying(90)), &history, at(90.3));
     assert_well_formed(&html);
     for text in [
-        "<strong>12 reloads, 8 ms, 20 ms of replay per slot</strong>",
+        "<strong>12 reloads, 8 ms of cache time, 20 ms of replay per slot</strong>",
         "<p class=\"quiet\">Major faults by pool: solReplay&lt;1&gt; 50/s.</p>",
         "Reloads per slot, five minutes, from 12 to 12",
         "Cache time per slot, five minutes, from 8 ms to 8 ms",
