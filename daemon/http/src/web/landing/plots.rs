@@ -28,7 +28,7 @@ struct Curve<'a> {
     /// The axis starts at zero; else it surrounds the values.
     starts_at_zero: bool,
     span: Duration,
-    /// Seconds between two points that are joined; `None`: about one usual spacing.
+    /// Maximum seconds between two joined points; `None`: 1.9 times the median spacing.
     max_gap: Option<f64>,
     /// Seconds. An older point is not shown as the present value.
     max_age: f64,
