@@ -213,9 +213,9 @@ struct Scale {
 
 impl Scale {
     /// The axis of a rate starts at zero; that of a level surrounds its values.
-    fn new(has_zero: bool, low: f64, high: f64, span: Duration) -> Self {
+    fn new(starts_at_zero: bool, low: f64, high: f64, span: Duration) -> Self {
         let span = span.as_secs_f64();
-        if has_zero {
+        if starts_at_zero {
             return Scale {
                 span,
                 bottom: 0.0,
