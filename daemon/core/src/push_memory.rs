@@ -9,7 +9,7 @@
 //! each other. Plain bodies, which validators send, never wait for them.
 //!
 //! **copies** (24 MiB): bodies for the upstream Influx server. A copy never waits: without free
-//! memory it drops older copies, else it is given up and counts as lost.
+//! memory it drops older copies. If that is not enough, it is given up and counts as lost.
 //!
 //! No deadlock: copies never wait. A push waits only at its start, first for the decoder share and
 //! then for the push share. With memory of the push share it never waits for a decoder. Every push
