@@ -57,7 +57,7 @@ fn main() {
     let mut child = start_target();
     println!("microseconds per tick, min / median; a target of {THREADS} threads");
     let without = |config: &mut Config| config.threads.enabled = false;
-    compare(
+    compare_with_reads(
         "tick without thread pools",
         child.id(),
         without,
@@ -67,16 +67,16 @@ fn main() {
     // Context switches are read by another reader every 2 minutes; here never again after the first round.
     let with =
         |config: &mut Config| config.threads.switches_interval = Duration::from_secs(1_000_000);
-    compare("tick with thread pools", child.id(), with, 100, Some(1.5));
+    compare_with_reads("tick with thread pools", child.id(), with, 100, Some(1.5));
     let every = |config: &mut Config| config.threads.switches_interval = Duration::ZERO;
-    compare(
+    compare_with_reads(
         "tick that reads context switches too, every 2 minutes, by files it does not keep",
         child.id(),
         every,
         30,
         None,
     );
-    additions(child.id());
+    compare_sections(child.id());
     drop(child.stdin.take());
     child.wait().expect("the target's end");
 }
@@ -119,7 +119,7 @@ fn start_target() -> Child {
 }
 
 /// A stand-in's JSON-RPC.
-fn serve() -> SocketAddr {
+fn start_rpc_server() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
     std::thread::spawn(move || {
@@ -167,12 +167,12 @@ fn answer(stream: TcpStream) -> io::Result<()> {
 }
 
 /// What each of the two sections adds to a tick, and both together.
-fn additions(pid: u32) {
+fn compare_sections(pid: u32) {
     let mut config = Config::default();
     config.target.selector = TargetSelector::Pid(pid);
     config.admin.enabled = false;
     config.threads.enabled = false;
-    config.rpc.url = Some(format!("http://{}", serve()));
+    config.rpc.url = Some(format!("http://{}", start_rpc_server()));
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()
@@ -190,15 +190,15 @@ fn additions(pid: u32) {
         // Taken on each tick.
         with.host.interval = Duration::from_millis(1);
         let mut stage = Stage::new("bench", runtime.handle());
-        let mut sides =
-            [&neither, &with].map(|config| (Ticking::with(config, Some(&mut stage)), Vec::new()));
+        let mut sides = [&neither, &with]
+            .map(|config| (SampledTarget::with(config, Some(&mut stage)), Vec::new()));
         std::thread::sleep(SETTLING);
         for _ in 0..2_000 {
             sides
                 .iter_mut()
-                .for_each(|(ticking, times)| times.push(microseconds(|| ticking.tick())));
+                .for_each(|(sampled, times)| times.push(microseconds(|| sampled.tick())));
         }
-        let series = sides.each_ref().map(|(ticking, _)| ticking.series());
+        let series = sides.each_ref().map(|(sampled, _)| sampled.series());
         let [without, with] = sides.map(|(_, mut times)| {
             times.sort_by(f64::total_cmp);
             (times[0], times[times.len() / 2])
@@ -217,7 +217,7 @@ fn additions(pid: u32) {
     }
 }
 
-fn compare(
+fn compare_with_reads(
     what: &str,
     pid: u32,
     change: impl FnOnce(&mut Config),
@@ -229,12 +229,12 @@ fn compare(
     (config.rpc.enabled, config.admin.enabled) = (false, false);
     config.threads.interval = Duration::from_millis(1);
     change(&mut config);
-    let before = kernel_files();
-    let mut ticking = Ticking::new(&config);
-    (0..3).for_each(|_| ticking.tick());
-    let held: Vec<File> = kernel_files()
+    let before = open_kernel_files();
+    let mut sampled = SampledTarget::new(&config);
+    (0..3).for_each(|_| sampled.tick());
+    let read_files: Vec<File> = open_kernel_files()
         .into_iter()
-        .filter_map(|file| newly_held(&before, file))
+        .filter_map(|file| open_new_file(&before, file))
         .collect();
     let folders = [
         open("/proc/self".into()),
@@ -242,13 +242,13 @@ fn compare(
     ];
     let mut sides = [Vec::with_capacity(rounds), Vec::with_capacity(rounds)];
     for _ in 0..rounds {
-        sides[0].push(microseconds(|| read_all(&held, &folders)));
-        sides[1].push(microseconds(|| ticking.tick()));
+        sides[0].push(microseconds(|| read_all(&read_files, &folders)));
+        sides[1].push(microseconds(|| sampled.tick()));
     }
-    report(what, held.len(), sides, budget);
+    report(what, read_files.len(), sides, budget);
 }
 
-struct Ticking {
+struct SampledTarget {
     ticker: Ticker,
     newest: Latest<Tick>,
     target: Arc<Target>,
@@ -256,9 +256,9 @@ struct Ticking {
     number: u64,
 }
 
-impl Ticking {
+impl SampledTarget {
     fn new(config: &Config) -> Self {
-        Ticking::with(config, None)
+        SampledTarget::with(config, None)
     }
 
     /// The tasks of the sources run in `stage`.
@@ -288,7 +288,7 @@ impl Ticking {
         let sinks: Vec<Box<dyn Sink>> =
             vec![Box::new(History::default()), Box::new(newest.clone())];
         let ticker = Ticker::new(&context, host, sources, sinks);
-        Ticking {
+        SampledTarget {
             ticker,
             newest,
             target,
@@ -317,7 +317,7 @@ impl Ticking {
 }
 
 /// The kernel's files this process holds open, by descriptor.
-fn kernel_files() -> BTreeMap<u32, PathBuf> {
+fn open_kernel_files() -> BTreeMap<u32, PathBuf> {
     let entries = fs::read_dir("/proc/self/fd")
         .expect("own descriptors")
         .flatten();
@@ -330,9 +330,9 @@ fn kernel_files() -> BTreeMap<u32, PathBuf> {
 }
 
 /// Another descriptor of a file that the sources hold, folders left out.
-fn newly_held(before: &BTreeMap<u32, PathBuf>, (number, path): (u32, PathBuf)) -> Option<File> {
-    let known = before.get(&number) == Some(&path);
-    (!known && path.is_file()).then(|| open(path))
+fn open_new_file(before: &BTreeMap<u32, PathBuf>, (number, path): (u32, PathBuf)) -> Option<File> {
+    let was_open = before.get(&number) == Some(&path);
+    (!was_open && path.is_file()).then(|| open(path))
 }
 
 fn open(path: PathBuf) -> File {
@@ -341,9 +341,9 @@ fn open(path: PathBuf) -> File {
 
 /// One read of each file, and the two counts of open descriptors.
 fn read_all(files: &[File], folders: &[File]) {
-    let mut room = [0_u8; 8192];
+    let mut buffer = [0_u8; 8192];
     for file in files {
-        black_box(rustix::io::pread(file.as_fd(), &mut room, 0).is_ok());
+        black_box(rustix::io::pread(file.as_fd(), &mut buffer, 0).is_ok());
     }
     for folder in folders {
         black_box(rustix::fs::statat(folder, "fd", rustix::fs::AtFlags::empty()).is_ok());
