@@ -1,11 +1,14 @@
-//! What a whole tick costs beside the bare reads it must do: every real source, the registry and the sinks on one
-//! side; on the other one `pread` of each kernel file that the sources hold open, into a buffer that fits.
+//! Compares a whole tick with the bare reads that it needs. A tick has every real source, the
+//! registry and the sinks. The reads are one `pread` of each kernel file that the sources keep
+//! open.
 //!
-//! The target is a process of 1,000 parked threads. Both sides alternate, round by round, so that both see the same
-//! machine; the ratio is of the medians. Thread pools are read on every round here, on every fifth tick by default.
+//! The target is a process of 1,000 parked threads. Ticks and reads alternate, so that both see the
+//! same machine; the ratio is of the medians. Thread pools are read at every tick here, at every
+//! fifth one by default.
 //!
-//! Then what `[validator]` and `[host]` add to a tick, beside a stand-in that votes as one of 2,000: the same ticks with what their
-//! tasks have found and without, side by side. What `[host]` found is taken on every round here, every 5 s by default.
+//! Then measures what `[validator]` and `[host]` add to a tick, with a mock node of 2,000 vote
+//! accounts. Ticks with and without their results alternate. `[host]` results are taken at every
+//! tick here, every 15 s by default.
 #![expect(
     clippy::disallowed_methods,
     clippy::expect_used,
@@ -47,7 +50,7 @@ const THREADS: usize = 1000;
 const AS_TARGET: &str = "be-the-target";
 /// About as many as mainnet-beta has.
 const VOTERS: u64 = 2_000;
-/// Until the tasks have found everything: rounds begin every 5 s at most, and the second one knows all.
+/// Time until the tasks have all results: rounds begin at least every 5 s, and two are enough.
 const SETTLING: Duration = Duration::from_secs(15);
 
 fn main() {
@@ -118,7 +121,7 @@ fn start_target() -> Child {
     child
 }
 
-/// A stand-in's JSON-RPC.
+/// The JSON-RPC of a mock node.
 fn start_rpc_server() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
@@ -166,7 +169,7 @@ fn answer(stream: TcpStream) -> io::Result<()> {
     }
 }
 
-/// What each of the two sections adds to a tick, and both together.
+/// Measures what `[validator]` and `[host]` add to a tick, each and both.
 fn compare_sections(pid: u32) {
     let mut config = Config::default();
     config.target.selector = TargetSelector::Pid(pid);
@@ -316,7 +319,7 @@ impl SampledTarget {
     }
 }
 
-/// The kernel's files this process holds open, by descriptor.
+/// Open files of this process in `/proc` and `/sys`, by descriptor.
 fn open_kernel_files() -> BTreeMap<u32, PathBuf> {
     let entries = fs::read_dir("/proc/self/fd")
         .expect("own descriptors")
@@ -329,7 +332,7 @@ fn open_kernel_files() -> BTreeMap<u32, PathBuf> {
     all.collect()
 }
 
-/// Another descriptor of a file that the sources hold, folders left out.
+/// Opens a file again that the sources keep open; `None` for folders and files of `before`.
 fn open_new_file(before: &BTreeMap<u32, PathBuf>, (number, path): (u32, PathBuf)) -> Option<File> {
     let was_open = before.get(&number) == Some(&path);
     (!was_open && path.is_file()).then(|| open(path))
