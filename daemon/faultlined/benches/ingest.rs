@@ -37,12 +37,12 @@ use std::{
 };
 
 /// hyper's read buffer in the listener.
-const CHUNK: usize = 16 * 1024;
+const READ_BUFFER_BYTES: usize = 16 * 1024;
 /// What a validator pushes in 10 s, about.
 const LINES_PER_PUSH: usize = 3000;
 const ROUNDS: usize = 9;
 /// Short captures are repeated up to this size.
-const ENOUGH: usize = 64 * 1024 * 1024;
+const MIN_BODY_BYTES: usize = 64 * 1024 * 1024;
 
 /// With so many fields a datapoint counts as one that has many.
 const MANY_FIELDS: usize = 16;
@@ -53,20 +53,20 @@ fn main() {
         return;
     };
     let all = cases(&capture);
-    connections(&all[0]);
+    compare_connections(&all[0]);
     for case in &all {
         let body = repeated(&case.body);
-        let mut taken = 0;
+        let mut line_count = 0;
         report(
             &format!("direct, {}", case.name),
             &body,
             case.budget,
             ClockId::ThreadCPUTime,
             |body| {
-                taken += direct(case, body);
+                line_count += count_direct_lines(case, body);
             },
         );
-        assert_eq!(taken, (lines(&body) * ROUNDS) as u64);
+        assert_eq!(line_count, (count_lines(&body) * ROUNDS) as u64);
     }
     for case in &all {
         let body = repeated(&case.body);
@@ -82,7 +82,7 @@ fn main() {
                 pushes.iter().for_each(|push| stream.push(push));
             },
         );
-        assert_eq!(server.taken(), (body.len() * ROUNDS) as f64);
+        assert_eq!(server.parsed_bytes(), (body.len() * ROUNDS) as f64);
         server.end();
     }
 }
@@ -127,18 +127,18 @@ fn allowed(
     };
     Case {
         name,
-        body: parted(ignored, wanted).0,
+        body: partition_lines(ignored, wanted).0,
         datapoints,
         budget: Some(2.0),
     }
 }
 
 fn cases(capture: &[u8]) -> Vec<Case> {
-    let (known, ignored) = parted(capture, |line| name_of(line).is_some_and(is_counted));
+    let (known, ignored) = partition_lines(capture, |line| name_of(line).is_some_and(is_counted));
     println!(
         "capture: {} lines, {} of them known",
-        lines(capture),
-        lines(&known)
+        count_lines(capture),
+        count_lines(&known)
     );
     let fields = numeric_fields(&ignored);
     let first = |fields: &[String]| fields.iter().take(1).cloned().collect();
@@ -209,12 +209,12 @@ fn intake(case: &Case) -> Intake {
 }
 
 /// Splitter and intake, as the listener drives them; how many lines there were.
-fn direct(case: &Case, body: &[u8]) -> u64 {
+fn count_direct_lines(case: &Case, body: &[u8]) -> u64 {
     let (intake, clock) = (intake(case), Clock::start());
     let mut push = intake.begin(clock.now());
     let mut splitter = LineSplitter::new();
     let mut lines = 0;
-    for chunk in body.chunks(CHUNK) {
+    for chunk in body.chunks(READ_BUFFER_BYTES) {
         splitter.feed(black_box(chunk), |line| {
             lines += 1;
             match line {
@@ -228,7 +228,7 @@ fn direct(case: &Case, body: &[u8]) -> u64 {
 }
 
 /// Nanoseconds of CPU by this clock; of the process without this thread.
-fn cpu(clock: ClockId) -> f64 {
+fn cpu_nanoseconds(clock: ClockId) -> f64 {
     let nanos = |clock| {
         let time = clock_gettime(clock);
         time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
@@ -249,15 +249,15 @@ fn report(
     clock: ClockId,
     mut run: impl FnMut(&[u8]),
 ) {
-    let count = lines(body) as f64;
+    let count = count_lines(body) as f64;
     // Makes the peak the present size.
     fs::write("/proc/self/clear_refs", "5").expect("own memory");
-    let before = status("VmRSS");
+    let before = memory_kib("VmRSS");
     let mut rounds: Vec<f64> = (0..ROUNDS)
         .map(|_| {
-            let start = cpu(clock);
+            let start = cpu_nanoseconds(clock);
             run(body);
-            (cpu(clock) - start) / count / 1e3
+            (cpu_nanoseconds(clock) - start) / count / 1e3
         })
         .collect();
     rounds.sort_by(f64::total_cmp);
@@ -267,7 +267,7 @@ fn report(
         Some(budget) if median <= budget => format!(", within {budget:.1}"),
         Some(budget) => format!(", OVER {budget:.1}"),
     };
-    let grown = status("VmHWM").saturating_sub(before);
+    let grown = memory_kib("VmHWM").saturating_sub(before);
     let (slowest, bytes) = (rounds[ROUNDS - 1], body.len() as f64 / count);
     println!(
         "{what}: {median:.2} us of CPU a line of {bytes:.0} bytes, slowest {slowest:.2}{verdict}; memory grew by {grown} KiB"
@@ -275,7 +275,7 @@ fn report(
 }
 
 /// What a new connection costs where its user decides, next to one where a password does; in turns.
-fn connections(case: &Case) {
+fn compare_connections(case: &Case) {
     const CONNECTIONS: u32 = 500;
     let password = Credentials {
         db: "d".to_owned(),
@@ -286,9 +286,11 @@ fn connections(case: &Case) {
     let mut costs = [const { Vec::new() }; 2];
     for _ in 0..ROUNDS {
         for (server, costs) in servers.iter().zip(&mut costs) {
-            let start = cpu(ClockId::ProcessCPUTime);
+            let start = cpu_nanoseconds(ClockId::ProcessCPUTime);
             (0..CONNECTIONS).for_each(|_| server.connect().push(b"a b=1 1\n"));
-            costs.push((cpu(ClockId::ProcessCPUTime) - start) / f64::from(CONNECTIONS) / 1e3);
+            costs.push(
+                (cpu_nanoseconds(ClockId::ProcessCPUTime) - start) / f64::from(CONNECTIONS) / 1e3,
+            );
         }
     }
     let [password, user] = costs.map(|mut costs: Vec<f64>| {
@@ -305,7 +307,7 @@ fn connections(case: &Case) {
 struct Server {
     runtime: tokio::runtime::Runtime,
     stage: Stage,
-    meter: IngestCounters,
+    counters: IngestCounters,
     address: std::net::SocketAddr,
 }
 
@@ -324,7 +326,7 @@ impl Server {
         let (clock, memory) = (Clock::start(), PushMemory::default());
         let listener = Listener::build(&config, Vec::new(), intake(case), clock, memory, None)
             .expect("a free port");
-        let (address, meter) = (
+        let (address, counters) = (
             listener.local_addr().expect("an address"),
             listener.counters(),
         );
@@ -333,21 +335,21 @@ impl Server {
         Server {
             runtime,
             stage,
-            meter,
+            counters,
             address,
         }
     }
 
-    fn connect(&self) -> Pusher {
+    fn connect(&self) -> PushConnection {
         let stream = TcpStream::connect(self.address).expect("the listener");
         stream.set_nodelay(true).expect("a socket option");
-        Pusher(stream)
+        PushConnection(stream)
     }
 
     /// Bytes it has parsed.
-    fn taken(&self) -> f64 {
+    fn parsed_bytes(&self) -> f64 {
         let mut readings = Vec::new();
-        self.meter.readings(&mut readings);
+        self.counters.readings(&mut readings);
         let bytes = readings
             .iter()
             .find(|reading| reading.metric.name == INGEST_BYTES.name)
@@ -363,9 +365,9 @@ impl Server {
     }
 }
 
-struct Pusher(TcpStream);
+struct PushConnection(TcpStream);
 
-impl Pusher {
+impl PushConnection {
     fn push(&mut self, body: &[u8]) {
         let head = format!(
             "POST /write?db=d&u=u&p=p&precision=n HTTP/1.1\r\nHost: b\r\nContent-Length: {}\r\n\r\n",
@@ -377,10 +379,10 @@ impl Pusher {
         self.0.write_all(body).expect("a listener that reads");
         let mut answer = Vec::new();
         while !answer.ends_with(b"\r\n\r\n") {
-            let mut room = [0; 512];
-            let n = self.0.read(&mut room).expect("an answer");
+            let mut buffer = [0; 512];
+            let n = self.0.read(&mut buffer).expect("an answer");
             assert!(n > 0, "the listener hung up");
-            answer.extend_from_slice(&room[..n]);
+            answer.extend_from_slice(&buffer[..n]);
         }
         assert!(
             answer.starts_with(b"HTTP/1.1 204"),
@@ -396,16 +398,16 @@ fn pushes(body: &[u8]) -> Vec<Vec<u8>> {
 }
 
 /// Lines that are wanted, and the others.
-fn parted(body: &[u8], wanted: impl Fn(&[u8]) -> bool) -> (Vec<u8>, Vec<u8>) {
+fn partition_lines(body: &[u8], wanted: impl Fn(&[u8]) -> bool) -> (Vec<u8>, Vec<u8>) {
     let lines = body.split_inclusive(|&byte| byte == b'\n');
     let (wanted, others): (Vec<&[u8]>, Vec<&[u8]>) = lines.partition(|line| wanted(line));
     (wanted.concat(), others.concat())
 }
 
-/// Up to [`ENOUGH`]; the last digits of each line's time are its number.
+/// Up to [`MIN_BODY_BYTES`]; the last digits of each line's time are its number.
 fn repeated(body: &[u8]) -> Vec<u8> {
     const DIGITS: usize = 7;
-    let mut whole = body.repeat((ENOUGH / body.len().max(1)).max(1));
+    let mut whole = body.repeat((MIN_BODY_BYTES / body.len().max(1)).max(1));
     for (number, line) in whole.split_mut(|&byte| byte == b'\n').enumerate() {
         let end = line.len();
         if end > DIGITS && line[end - DIGITS..].iter().all(u8::is_ascii_digit) {
@@ -415,11 +417,11 @@ fn repeated(body: &[u8]) -> Vec<u8> {
     whole
 }
 
-fn lines(body: &[u8]) -> usize {
+fn count_lines(body: &[u8]) -> usize {
     body.iter().filter(|&&byte| byte == b'\n').count()
 }
 
-fn status(name: &str) -> u64 {
+fn memory_kib(name: &str) -> u64 {
     let text = fs::read_to_string("/proc/self/status").expect("own status");
     let line = text
         .lines()
