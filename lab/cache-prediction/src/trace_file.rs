@@ -8,7 +8,7 @@ use faultline_cache_sim::{
 use faultline_common::files::AtPath;
 use faultline_text::{count, counted, number};
 use std::{
-    fs::{File, OpenOptions},
+    fs::{File, OpenOptions, TryLockError},
     io::{BufReader, BufWriter, ErrorKind, Seek, SeekFrom},
     path::{Path, PathBuf},
 };
@@ -157,6 +157,8 @@ fn not_written(error: Error, path: &Path) -> anyhow::Error {
 }
 
 fn lock(file: &File) -> Result<()> {
-    file.try_lock()
-        .map_err(|_| anyhow::anyhow!("another process writes it"))
+    file.try_lock().map_err(|error| match error {
+        TryLockError::WouldBlock => anyhow::anyhow!("another process has locked it"),
+        TryLockError::Error(error) => anyhow::Error::new(error).context("it cannot be locked"),
+    })
 }
