@@ -89,7 +89,7 @@ impl ValidatorTrace {
                     (line.len() as u64) < MAX_LINE_BYTES,
                     "line {line_number} is longer than {MAX_LINE_BYTES} bytes"
                 );
-                ensure!(line_number > 1, "it is empty");
+                ensure!(line_number > 1, "it has no complete line");
                 break;
             }
             let text = String::from_utf8_lossy(&line);
@@ -152,7 +152,7 @@ impl ValidatorTrace {
         }
         ensure!(
             words.next().is_none(),
-            "the line has more words than its kind"
+            "there are more words than a line of this kind has"
         );
         Ok(())
     }
@@ -164,7 +164,7 @@ impl ValidatorTrace {
         );
         words
             .next()
-            .context("no program")?
+            .context("no name of the program that wrote it")?
             .clone_into(&mut self.executable);
         words
             .next()
@@ -203,7 +203,7 @@ impl ValidatorTrace {
                 .parse()
                 .ok()
                 .filter(|uses| *uses <= MAX_USES)
-                .context("no number of uses")?;
+                .with_context(|| format!("the uses are not a number up to {MAX_USES}"))?;
             programs.push((program, uses.max(1)));
             misses += u64::from(is_missing);
         }
@@ -261,7 +261,7 @@ impl ValidatorTrace {
         let has_code = match words.next() {
             Some("loaded" | "unloaded") => true,
             Some("closed" | "failed" | "other") => false,
-            _ => bail!("no kind of an entry"),
+            _ => bail!("the kind of the entry is missing or unknown"),
         };
         let overhead = match loader {
             Some(Loader::V3) => OVERHEAD_V3,
@@ -407,15 +407,18 @@ mod tests {
             ),
             ("look 7 2 0\n", "the thread is unknown"),
             ("look x 0 0\n", "a slot: no number"),
-            ("look 7 0 0*x\n", "no number of uses"),
-            ("look 7 0 0*65\n", "no number of uses"),
+            ("look 7 0 0*x\n", "the uses are not a number up to 64"),
+            ("look 7 0 0*65\n", "the uses are not a number up to 64"),
             (
                 "program 5 x\n",
                 "the number of the program is 5, and 3 is next",
             ),
             ("program 3 0OIl\n", "no public key"),
             ("load 7 0 0 480 v9 700 loaded\n", "no loader"),
-            ("load 7 0 0 480 v2 700\n", "no kind of an entry"),
+            (
+                "load 7 0 0 480 v2 700\n",
+                "the kind of the entry is missing or unknown",
+            ),
             ("evict 7 0 0 0\n", "more words"),
             ("drop 7\n", "no line of this kind"),
             (
@@ -429,7 +432,7 @@ mod tests {
         let other =
             |text: &str| format!("{:#}", ValidatorTrace::read(text.as_bytes()).unwrap_err());
         assert!(
-            other("").contains("empty")
+            other("").contains("no complete line")
                 && other("SQLite format 3\n").contains("`trace` is missing")
         );
         assert!(other("trace 2 a b\n").contains("another version than 1"));
