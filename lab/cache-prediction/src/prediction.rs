@@ -250,7 +250,7 @@ impl PredictionInput {
                 .take_while(|slot| RecordingStart::Slot(slot.slot) != self.start)
                 .count();
             reasons.push(format!(
-                "the recording began in the middle; the simulated cache is warmed by {} before it",
+                "the recording began after the validator's start; the simulated cache is warmed by {} before it",
                 counted(warmup_slots as f64, "slot")
             ));
         }
@@ -339,8 +339,8 @@ pub fn sizes(requested: &[u64], recorded: u64) -> Vec<u64> {
 }
 
 impl Prediction {
-    /// `sizes` contain the recorded one. Fails if the recording began in the middle and no size can
-    /// be predicted.
+    /// `sizes` contain the recorded one. Fails if the recording began after the validator's start and
+    /// no size can be predicted.
     pub fn of(input: &PredictionInput, sizes: &[u64]) -> Result<Self> {
         // The recorded size is simulated first, and again with the others.
         let mut progress = Progress::new(sizes.len() as u64 + 1, "sizes");

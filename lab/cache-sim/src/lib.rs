@@ -48,8 +48,9 @@ pub enum Error {
     },
     /// The cache's content at the start of the trace decides the answer.
     #[error(
-        "the recording began in the middle: from an empty cache {empty:.0} misses are predicted at {entries} entries, \
-         from a full one {full:.0}; fetch more blocks before it"
+        "the recording began after the validator's start, so the cache's content then is unknown, and it matters: with \
+         {entries} entries, {empty:.0} misses are predicted from an empty cache, {full:.0} from a full one; fetch more \
+         blocks before the recording"
     )]
     StartUnknown {
         entries: u64,

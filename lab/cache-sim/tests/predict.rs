@@ -50,7 +50,11 @@ fn a_recording_started_midway_is_refused_unless_earlier_blocks_are_given() {
         matches!(error, Error::StartUnknown { entries: 200, .. }),
         "{error}"
     );
-    assert!(error.to_string().contains("began in the middle"));
+    assert!(
+        error
+            .to_string()
+            .contains("began after the validator's start")
+    );
     let warmed = PredictionPlan {
         seeds: 64,
         ..plan(&trace, &sizes, RecordingStart::Slot(40))

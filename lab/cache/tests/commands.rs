@@ -555,7 +555,9 @@ fn earlier_blocks_determine_conclusions_for_a_recording_started_midway() {
     }
     let reasons = output["reasons"].to_string();
     assert!(
-        reasons.contains("began in the middle; the simulated cache is warmed by 66 slots"),
+        reasons.contains(
+            "began after the validator's start; the simulated cache is warmed by 66 slots"
+        ),
         "{reasons}"
     );
     // At 640 entries what was in the cache before these blocks decides: that is named, and not predicted.

@@ -319,7 +319,7 @@ mod tests {
             seeds: 8,
             self_test: vec![counter],
             self_test_passed: true,
-            reasons: vec!["it began in the middle".to_owned()],
+            reasons: vec!["it began after the start".to_owned()],
             recorded_seconds: None,
             slots: 100,
             sizes: vec![size(256), size(512)],
@@ -358,7 +358,7 @@ mod tests {
         let (texts, charts, tables) = chapter(Ok(prediction()));
         let texts = texts.join("\n");
         assert!(
-            texts.contains("Known to weaken predictions: it began in the middle."),
+            texts.contains("Known to weaken predictions: it began after the start."),
             "{texts}"
         );
         assert!(
@@ -426,7 +426,7 @@ mod tests {
         assert!(charts.is_empty() && tables.len() == 1);
         assert!(
             texts[0]
-                .contains("no other size is predicted. Visible reasons: it began in the middle."),
+                .contains("no other size is predicted. Visible reasons: it began after the start."),
             "{texts:?}"
         );
         let (texts, charts, tables) = chapter(Err("the trace is damaged".to_owned()));
