@@ -33,7 +33,7 @@ pub enum Error {
     #[error("the trace contradicts itself: {0}")]
     Contradiction(String),
     #[error(
-        "no rule of the program cache is known for version {version:?}: known are releases of Agave from 2.0 to 4.5: 2.0 to 2.3, 3.0, 3.1, 4.0 to 4.5"
+        "the rule of the program cache is not known for version {version:?}; it is for Agave 2.0 to 2.3, 3.0, 3.1, and 4.0 to 4.5"
     )]
     UnknownVersion { version: String },
     #[error(

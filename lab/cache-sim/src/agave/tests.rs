@@ -171,7 +171,7 @@ fn each_version_has_its_eviction_rules_and_unknown_ones_are_refused() {
     ] {
         let error = Rule::of(version).unwrap_err().to_string();
         assert!(
-            error.contains(&format!("{version:?}")) && error.contains("2.0 to 4.5"),
+            error.contains(&format!("{version:?}")) && error.contains("4.0 to 4.5"),
             "{error}"
         );
     }
