@@ -359,9 +359,9 @@ impl CheckReport {
             counted(self.slots as f64, "slot"),
             match (self.same_slots, self.own_blocks) {
                 (true, _) => "of both runs",
-                (false, true) => "of other blocks, by their own trace",
+                (false, true) => "of this run, simulated from its own trace",
                 (false, false) =>
-                    "of other blocks; predictions scaled by the number of transactions; intervals cover how blocks differ",
+                    "of this run; predictions are scaled by the number of transactions, and intervals cover how blocks differ",
             },
             table(
                 &["counter", "recorded", "predicted", "off by %", "interval"],
@@ -375,7 +375,7 @@ impl CheckReport {
 
 fn scale_text(scale: f64) -> String {
     let text = format!(
-        "scaled by {}, the ratio of the transactions with programs\n",
+        "scaled by {}: this run's transactions with programs, divided by the first run's\n",
         number(scale, 2)
     );
     if RELIABLE_SCALES.contains(&scale) {

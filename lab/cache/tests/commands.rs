@@ -282,7 +282,7 @@ fn another_run_of_the_same_slots_is_checked_counter_by_counter() {
     record(&other, "2.1.14", "512", &others);
     let (output, code) = run(&["check"], &[&small, &other]).unwrap();
     assert!(
-        code == 0 && output.contains("133 slots of other blocks; predictions scaled"),
+        code == 0 && output.contains("133 slots of this run; predictions are scaled"),
         "{output}"
     );
     // With a trace of its own its own lookups are simulated: here of half of its slots, which is too little.
@@ -302,7 +302,7 @@ fn another_run_of_the_same_slots_is_checked_counter_by_counter() {
     let (output, code) = run(&["check"], &[&small, &other]).unwrap();
     println!("{output}");
     assert!(
-        code == 0 && output.contains("133 slots of other blocks, by their own trace"),
+        code == 0 && output.contains("133 slots of this run, simulated from its own trace"),
         "{output}"
     );
     let other = folder.path().join("newer.fltl");
