@@ -287,7 +287,7 @@ pub struct Prediction {
     /// Recorded slots of the trace, over which seconds are summed.
     pub slots: u64,
     pub sizes: Vec<Size>,
-    /// Sizes without a prediction, because the cache's content at the start decides.
+    /// Sizes without a prediction, because it depends on the cache's unknown content at the start.
     pub unknown: Vec<u64>,
     /// The smallest size from which no larger one saves 1 % of the replay time.
     pub enough_entries: Option<u64>,

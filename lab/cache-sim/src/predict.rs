@@ -65,7 +65,7 @@ pub struct Size {
 #[derive(Debug, Default, PartialEq)]
 pub struct Curve {
     pub sizes: Vec<Size>,
-    /// Sizes without a prediction, because the cache's unknown content at the start decides.
+    /// Sizes without a prediction, because it depends on the cache's unknown content at the start.
     pub unknown: Vec<u64>,
 }
 

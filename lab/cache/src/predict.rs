@@ -53,7 +53,7 @@ fn write_evidence(path: &Path, prediction: &Prediction) -> Result<()> {
 
 fn text_page(prediction: &Prediction) -> String {
     let mut text = format!(
-        "Agave {}, {} entries recorded; the trace covers {} % of the recorded transactions\n\nThe recorded size, predicted:\n",
+        "Agave {}, recorded with a cache of {} entries; the trace covers {} % of the recorded transactions\n\nThe recorded size, predicted:\n",
         prediction.version,
         count(prediction.recorded_entries),
         prediction
@@ -110,7 +110,7 @@ fn other_sizes(prediction: &Prediction) -> String {
             .map(|entries| count(*entries))
             .collect();
         text += &format!(
-            "Nothing can be said of {} entries: what the cache held when the recording began decides.\n",
+            "Nothing can be predicted for {} entries: it depends on what the cache held when the recording began.\n",
             sizes.join(", ")
         );
     }

@@ -119,7 +119,7 @@ fn sentences((subject, prediction): &PredictedRun<'_>, several: bool) -> Vec<Str
     if !prediction.unknown.is_empty() {
         let sizes = prediction.unknown.iter().map(|entries| count(*entries));
         sentences.push(format!(
-            "Nothing can be said of {} entries: what the cache held when the recording began decides.",
+            "Nothing can be predicted for {} entries: it depends on what the cache held when the recording began.",
             sizes.format(", ")
         ));
     }
@@ -362,7 +362,7 @@ mod tests {
             "{texts}"
         );
         assert!(
-            texts.contains("Nothing can be said of 1,024, 2,048 entries"),
+            texts.contains("Nothing can be predicted for 1,024, 2,048 entries"),
             "{texts}"
         );
         assert!(
