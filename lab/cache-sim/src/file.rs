@@ -104,7 +104,7 @@ impl<W: Write> Writer<W> {
         let programs = trace.programs().len();
         if programs > MAX_PROGRAMS {
             return Err(Error::Contradiction(format!(
-                "{programs} programs, and {MAX_PROGRAMS} are the most"
+                "{programs} programs, and the maximum is {MAX_PROGRAMS}"
             )));
         }
         let mut content = Vec::new();

@@ -244,7 +244,7 @@ impl Trace {
                 .sum::<u64>();
         if lookups > MAX_LOOKUPS {
             return Err(Error::Contradiction(format!(
-                "with slot {number} it has {lookups} lookups, and {MAX_LOOKUPS} are the most"
+                "with slot {number} it has {lookups} lookups, and the maximum is {MAX_LOOKUPS}"
             )));
         }
         self.lookups = lookups;
@@ -269,7 +269,7 @@ impl Trace {
                 .is_some_and(|last| order(last) > order(&change))
         {
             return Err(Error::Contradiction(format!(
-                "a change of program {} is not in the last slot, or out of order",
+                "a change of program {} is not in the last slot, or is out of order",
                 change.program
             )));
         }
@@ -360,7 +360,9 @@ fn check_value(number: u64, unit: &str) -> Result<(), Error> {
     if number < VALUE_LIMIT {
         Ok(())
     } else {
-        Err(Error::Contradiction(format!("{number} {unit}")))
+        Err(Error::Contradiction(format!(
+            "{number} {unit}, and they must be below {VALUE_LIMIT}"
+        )))
     }
 }
 

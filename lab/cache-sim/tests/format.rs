@@ -173,7 +173,7 @@ fn trace_damage_is_reported_with_its_position() {
     let whole = bytes(&everything());
     let cut = read(&whole[..whole.len() - 1]).unwrap_err().to_string();
     assert!(
-        cut.contains("damaged at byte") && cut.contains("ends within a record"),
+        cut.contains("damaged at byte") && cut.contains("ends too early"),
         "{cut}"
     );
     for (at, what) in [
@@ -385,7 +385,7 @@ fn a_trace_with_too_many_lookups_is_refused_before_simulation() {
     append(&mut file, 4, &slot(8, 1));
     let refused = read(file.as_slice()).unwrap_err().to_string();
     assert!(
-        refused.contains("with slot 8 it has 536871168 lookups, and 536870912 are the most"),
+        refused.contains("with slot 8 it has 536871168 lookups, and the maximum is 536870912"),
         "{refused}"
     );
 }

@@ -627,7 +627,7 @@ fn missing_damaged_or_insufficient_data_is_reported_with_a_remedy() {
             b"garbage, and more of it".to_vec(),
             "damaged at byte 0: it is not a trace file",
         ),
-        (whole[..whole.len() - 3].to_vec(), "it ends within a record"),
+        (whole[..whole.len() - 3].to_vec(), "it ends too early"),
         (Vec::new(), "damaged at byte 0"),
     ] {
         fs::write(&trace, bytes).unwrap();

@@ -40,7 +40,7 @@ pub fn read_whole_records(input: impl BufRead) -> Result<PartialRead, Error> {
         _ => {
             return Err(damaged(
                 MAGIC.len() as u64,
-                "the first record is not the one of meta data",
+                "the first record is not that of the metadata",
             ));
         }
     };
@@ -90,7 +90,7 @@ impl<'a> RecordContent<'a> {
         values
             .get(usize::from(index))
             .copied()
-            .ok_or_else(|| format!("{index} is no {name}"))
+            .ok_or_else(|| format!("{index} is not a known {name}"))
     }
 
     fn number(&mut self) -> Result<u64, String> {
@@ -143,7 +143,7 @@ impl<R: BufRead> RecordReader<R> {
             .read_to_end(&mut self.content)? as u64;
         self.offset += read;
         if read < length {
-            return Err(damaged(self.offset, "it ends within a record"));
+            return Err(damaged(self.offset, "it ends too early"));
         }
         Ok(())
     }
@@ -225,7 +225,7 @@ fn add_record(trace: &mut Trace, kind: u8, content: &[u8]) -> Result<(), String>
         CHANGE => {
             let position = content.number_u32()?;
             let program = content.number_u32()?;
-            let kind = content.one_of(&CHANGE_KINDS, "kind of a change")?;
+            let kind = content.one_of(&CHANGE_KINDS, "kind of change")?;
             let slot_index = trace
                 .slots()
                 .len()
@@ -250,7 +250,7 @@ fn add_record(trace: &mut Trace, kind: u8, content: &[u8]) -> Result<(), String>
                 trace.add_load(load).map_err(as_text)?;
             }
         }
-        other => return Err(format!("{other} is no kind of a record")),
+        other => return Err(format!("{other} is not a known kind of record")),
     }
     if content.is_empty() {
         Ok(())
@@ -287,14 +287,14 @@ fn add_slot(trace: &mut Trace, content: &mut RecordContent) -> Result<(), String
     let parent = slot
         .checked_sub(parent_distance)
         .ok_or("a slot with a parent below 0")?;
-    let kind = content.one_of(&SLOT_KINDS, "kind of a slot")?;
+    let kind = content.one_of(&SLOT_KINDS, "kind of slot")?;
     let mut calls = Vec::new();
     while !content.is_empty() {
         let packed_call = content.number()?;
         let set = u32::try_from(packed_call >> 1).ok();
         calls.push(
             set.and_then(|set| Call::new(set, packed_call & 1 == 1))
-                .ok_or("too high a number of a set")?,
+                .ok_or("the number of a set of programs is too high")?,
         );
     }
     trace
