@@ -327,8 +327,8 @@ fn text_table(report: &PolicyReport, fills: &[u64]) -> String {
         table(&column_heads, rows.collect()),
     );
     if report.bytes.is_some() {
-        text += "\nNo policy has fewer misses than the bound; it is a relaxed one, which perhaps none can reach. At a limit in bytes \
-                 MIN is only a policy.\n";
+        text += "\nNo policy has fewer misses than the bound, and perhaps none has so few. MIN is optimal only for a limit in entries, \
+                 so here it is a policy like the others.\n";
     }
     if !report.self_test_passed {
         text +=
@@ -361,11 +361,15 @@ fn column_heads(in_bytes: bool, fills: &[u64]) -> Vec<String> {
         }
         column_heads
     };
-    let times = if in_bytes { "times bound" } else { "times MIN" };
+    let ratio_head = if in_bytes {
+        "misses / bound"
+    } else {
+        "misses / MIN"
+    };
     [
         vec!["policy".to_owned()],
         at_each_fill("misses "),
-        vec![times.to_owned()],
+        vec![ratio_head.to_owned()],
         at_each_fill("cache time, s: "),
         at_each_fill("attacked: "),
     ]
