@@ -331,8 +331,7 @@ fn text_table(report: &PolicyReport, fills: &[u64]) -> String {
                  so here it is a policy like the others.\n";
     }
     if !report.self_test_passed {
-        text +=
-            "\nThe recorded size is not predicted within 10 %: see `faultline cache predict`.\n";
+        text += "\nThe counters at the recorded size are not predicted within 10 %: see `faultline cache predict`.\n";
     }
     text
 }

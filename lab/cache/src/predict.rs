@@ -78,8 +78,7 @@ fn text_page(prediction: &Prediction) -> String {
         rows.collect(),
     );
     if !prediction.self_test_passed {
-        text +=
-            "\nThe recorded size is not predicted within 10 %, so no other size is predicted.\n";
+        text += "\nThe counters at the recorded size are not predicted within 10 %, so no other size is predicted.\n";
         if prediction.reasons.is_empty() {
             text += "No reason is visible in the recording and the trace.\n";
         }

@@ -243,7 +243,7 @@ fn no_extrapolation_under_another_versions_eviction_rule() {
     )
     .unwrap();
     assert!(
-        code == 1 && output.contains("is not predicted within 10 %"),
+        code == 1 && output.contains("are not predicted within 10 %"),
         "{output}"
     );
     assert!(refused(&["predict", "--version", "9.9.9"], &[&small]).contains("\"9.9.9\""));

@@ -297,7 +297,7 @@ fn with_a_failed_self_test_the_report_gives_reasons_without_curve() {
         "{:?}",
         files.keys()
     );
-    let said = "The recorded size is not predicted within 10 %, so no other size is predicted. Visible reasons: none";
+    let said = "The counters at the recorded size are not predicted within 10 %, so no other size is predicted. Visible reasons: none";
     assert!(files["report.md"].contains(said), "{}", files["report.md"]);
     // A damaged trace is no reason to have no report; a run without one says how to get it.
     fs::write(folder.path().join("512.trace"), "garbage").unwrap();

@@ -102,7 +102,7 @@ fn sentences((subject, prediction): &PredictedRun<'_>, several: bool) -> Vec<Str
             &reasons
         };
         sentences.push(format!(
-            "The recorded size is not predicted within 10 %, so no other size is predicted. Visible reasons: {visible}."
+            "The counters at the recorded size are not predicted within 10 %, so no other size is predicted. Visible reasons: {visible}."
         ));
     } else {
         if !reasons.is_empty() {
