@@ -46,7 +46,7 @@ pub struct PredictArgs {
     /// Sizes in entries [default: 256 to 8192]. The recorded one is added.
     #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = clap::value_parser!(u64).range(2..=10_000_000))]
     pub sizes: Vec<u64>,
-    /// Write the prediction into this file for the daemon's `status.evidence`. Its other part stays.
+    /// Write the prediction into this file for the daemon's `status.evidence`, and keep whatever else the file has.
     #[arg(long, value_name = "FILE")]
     pub evidence: Option<PathBuf>,
     /// Print everything as JSON.
@@ -65,12 +65,12 @@ pub struct PredictArgs {
   faultline cache policies run.fltl --policy agave,agave-4.4.0,sieve --fill 0.8,0.9,1.0 --csv
   faultline cache policies run.fltl --bytes 800M
 
-Prints misses and cache time of each policy with 90 % and with 100 % of the entries in use, and the least possible misses (MIN, which \
-knows the future). Then it prints the same with an attack: more transactions in each block, each with a program that is never called \
-again. Misses of these programs are not counted.
+Prints the misses of each policy and the time of the program cache in replay, with 90 % and with 100 % of the entries in use, and the \
+least possible misses (MIN, which knows the future). Then it prints the misses with an attack: more transactions in each block, each \
+with a program that is never called again. Misses of these programs are not counted.
 
-With --bytes, a program takes the size of its code, not of its compiled code. Then MIN is not the least possible. A relaxed bound \
-is printed instead, which perhaps no policy can reach.")]
+With --bytes, a program takes the size of its code, not of its compiled code. Then MIN is not the least possible. The row `bound` has \
+fewer misses than any policy, or as many; perhaps none has so few.")]
 pub struct PoliciesArgs {
     /// The recording.
     #[arg(value_name = "RUN")]
@@ -87,10 +87,10 @@ pub struct PoliciesArgs {
     /// Policies by name.
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', value_parser = parse_policy, help = policy_help())]
     pub policy: Vec<String>,
-    /// Shares of the size that are used [default: 0.9,1.0].
+    /// Shares of the size up to which a policy fills the cache [default: 0.9,1.0].
     #[arg(long, value_name = "SHARE,...", value_delimiter = ',', value_parser = parse_fill)]
     pub fill: Vec<u64>,
-    /// One-hit programs in each block [default: a tenth of the transactions].
+    /// Transactions of the attack in each block [default: a tenth of the others].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub attack: Option<u32>,
     /// Print everything as JSON.
@@ -107,15 +107,15 @@ pub struct PoliciesArgs {
   faultline cache check 512.fltl 256.fltl 1024.fltl
 
 The command compares slots that both runs replayed. If there are few and OTHER has a trace next to it, the lookups of that trace are \
-simulated, with the costs of a load in RUN. Without such a trace, whole runs are compared, and predictions are scaled by the number of \
-transactions. This assumes the same kind of load. Ranges then also cover how the blocks of RUN differ from one another. The time at its \
-own costs uses the load times of OTHER, because a busy machine is slower. It is not judged. The exit code is 1 if another counter is off \
-by more than 10 %, or by more than 10 events if fewer than 100 were recorded.")]
+simulated, with the costs of compiling in RUN. Without such a trace, whole runs are compared, and predictions are scaled by the number of \
+transactions. This assumes the same kind of workload. Ranges then also cover how the blocks of RUN differ from one another. The row \"at its \
+own costs\" uses the compile times of OTHER, because a busy machine is slower. It is not judged. The exit code is 1 if any other row is off \
+by more than 10 %, or by more than 10 if less than 100 was recorded.")]
 pub struct CheckArgs {
     /// The recording with a trace.
     #[arg(value_name = "RUN")]
     pub run: PathBuf,
-    /// Recordings of the same load, with other sizes.
+    /// Recordings of the same workload, with other sizes.
     #[arg(value_name = "OTHER", required = true)]
     pub others: Vec<PathBuf>,
     /// What it is predicted from.
@@ -142,7 +142,7 @@ pub struct FetchArgs {
     /// The node. Its address is not stored.
     #[arg(long, value_name = "URL", required_unless_present = "validator_trace")]
     pub rpc: Option<String>,
-    /// Instead of a node: what the validator or agave-ledger-tool itself wrote, if scripts/install-agave --trace built it.
+    /// Instead of a node: the file that the validator or agave-ledger-tool wrote; scripts/install-agave --trace builds these.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["rpc", "ca", "requests", "before"])]
     pub validator_trace: Option<PathBuf>,
     /// The file to write or continue [default: RUN with the extension .trace].
@@ -151,10 +151,10 @@ pub struct FetchArgs {
     /// PEM file with the certificates to trust instead of the system's.
     #[arg(long, value_name = "FILE")]
     pub ca: Option<PathBuf>,
-    /// Requests at the same time.
+    /// Maximum number of requests at the same time.
     #[arg(long, value_name = "N", default_value = "4", value_parser = clap::value_parser!(u8).range(1..=16))]
     pub requests: u8,
-    /// Also read so many slots before the recording, which warm the simulated cache [default: 0 if the recording begins with the
+    /// Also read this many slots before the recording, to warm the simulated cache [default: 0 if the recording begins with the
     /// validator's start, otherwise 5000].
     #[arg(long, value_name = "SLOTS")]
     pub before: Option<u64>,
