@@ -67,9 +67,7 @@ impl FromStr for Policy {
             .iter()
             .find(|(known, _)| *known == name)
             .map(|(_, policy)| *policy)
-            .ok_or_else(|| {
-                Error::Request(format!("no policy is called {:?}", Error::excerpt(name)))
-            })
+            .ok_or_else(|| Error::Request(format!("there is no policy {:?}", Error::excerpt(name))))
     }
 }
 

@@ -177,7 +177,7 @@ fn parse_policy(name: &str) -> Result<String, String> {
         Err(error) => {
             let known = NAMED_POLICIES.map(|(name, _)| name).join(", ");
             Err(format!(
-                "{error}; there are agave, agave-VERSION as in agave-4.4.0, {known}"
+                "{error}: use agave, agave-VERSION as in agave-4.4.0, {known}"
             ))
         }
     }

@@ -189,7 +189,7 @@ impl Fetcher<'_> {
     fn summary(&self, path: &str, unfinalized: usize) -> String {
         let (requests, read) = self.rpc.spent();
         let mut lines = vec![format!(
-            "this time: {} requests, {} read",
+            "this command sent {} requests and read {}",
             count(requests),
             bytes(read)
         )];
@@ -198,7 +198,7 @@ impl Fetcher<'_> {
         };
         add_line(
             self.skipped,
-            "slots were skipped by the cluster: replayed on forks that were given up",
+            "slots were skipped by the cluster: the validator replayed blocks of forks that were given up",
         );
         add_line(
             self.unavailable,
@@ -206,7 +206,7 @@ impl Fetcher<'_> {
         );
         add_line(
             self.different,
-            "slots have another number of transactions than recorded",
+            "slots have a different number of transactions at this node than in the recording",
         );
         add_line(
             self.program_index.unresolved,

@@ -294,7 +294,7 @@ fn fetch_accounts(rpc: &Rpc, keys: &[Address]) -> Result<Vec<Option<Account>>> {
     let answered = accounts.len();
     ensure!(
         requested == answered,
-        "getMultipleAccounts: {answered} accounts in the answer, and {requested} were asked for"
+        "getMultipleAccounts: {answered} accounts in the answer, and {requested} were requested"
     );
     Ok(accounts)
 }

@@ -429,7 +429,7 @@ fn inconsistent_responses_end_the_fetch_naming_the_slot() {
     .unwrap();
     let output = refused(few);
     assert!(
-        output.contains("1 accounts in the answer, and 4 were asked for"),
+        output.contains("1 accounts in the answer, and 4 were requested"),
         "{output}"
     );
 }

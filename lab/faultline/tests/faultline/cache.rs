@@ -94,7 +94,7 @@ fn wrong_usage_has_its_own_exit_code() {
     fails(
         &cache(&["policies", "--policy", "sieve,belady"], &[&run]),
         64,
-        "no policy is called \"belady\"; there are agave, agave-VERSION",
+        "there is no policy \"belady\": use agave, agave-VERSION",
     );
     fails(
         &cache(&["policies", "--policy", "belady"], &[&run]),
