@@ -75,7 +75,7 @@ pub struct Fit {
 }
 
 impl Fit {
-    /// The resampled model of a simulated run; the best one if there is none.
+    /// The resampled model of a simulated run; without resampled models, the fitted one.
     pub fn resampled_model(&self, run: usize) -> &CostModel {
         let index = run % self.resampled.len().max(1);
         self.resampled.get(index).unwrap_or(&self.model)
@@ -85,8 +85,8 @@ impl Fit {
 /// Slots in a block of the bootstrap: neighbouring slots depend on one another.
 const BLOCK_SLOTS: usize = 20;
 
-/// Two equations of a slot, as for [`costs`]: compile time by loads and bytes, and the rest of the cache's
-/// time by transactions and misses.
+/// Two equations of a slot, as rows for [`costs`]: (loads, bytes, compile time) and (transactions,
+/// misses, the rest of the cache's time).
 type SlotEquations = [(f64, f64, f64); 2];
 
 /// `loads_by_slot` are (slot, loads, bytes) of a mean simulated run at the recorded size, in order.

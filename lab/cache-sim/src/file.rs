@@ -59,10 +59,10 @@ const LOADERS: [Option<Loader>; 5] = [
 const SLOT_KINDS: [SlotKind; 3] = [SlotKind::Replayed, SlotKind::Fork, SlotKind::Own];
 const CHANGE_KINDS: [ChangeKind; 2] = [ChangeKind::Deployed, ChangeKind::Closed];
 
-/// Maximum. Damage costs a whole record.
+/// Maximum. Damage to an item loses all items of its record.
 const ITEMS_PER_RECORD: usize = 4_096;
 
-/// Appends the records of a growing trace. The numbers count what is written already.
+/// Appends the records of a growing trace. The counts are of what is written already.
 pub struct Writer<W> {
     out: W,
     programs: usize,

@@ -10,7 +10,7 @@ use crate::{
 };
 use serde::Serialize;
 
-/// Allowed difference of misses from an empty and from a full cache, as a share.
+/// Allowed relative difference between the misses of runs that begin with an empty and a full cache.
 const MAX_START_DIFFERENCE: f64 = 0.01;
 /// The share of the replay time that a larger cache must save.
 const MIN_SAVING: f64 = 0.01;
@@ -47,7 +47,7 @@ pub struct PredictionPlan<'a> {
     pub fit: Option<&'a Fit>,
 }
 
-/// Counters and times of a run with a cache of this size.
+/// Ranges of the counters and times of runs with a cache of this size.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Size {
     pub entries: u64,
@@ -178,7 +178,8 @@ fn mean_misses(runs: &[Outcome]) -> f64 {
     runs.iter().map(|run| run.counts.misses as f64).sum::<f64>() / runs.len().max(1) as f64
 }
 
-/// Whether mean misses from an empty and from a full cache differ too much; by one is not.
+/// Whether the mean misses of runs that begin with an empty and a full cache differ too much. A
+/// difference of up to one is accepted.
 fn depends_on_start(empty: f64, full: f64) -> bool {
     (empty - full).abs() > (MAX_START_DIFFERENCE * empty.max(full)).max(1.0)
 }
@@ -318,7 +319,7 @@ pub fn self_test(
 /// Minimum for predictions, in percent.
 pub const MIN_COVERAGE_PERCENT: f64 = 98.0;
 
-/// Of a recording by a trace, in transactions.
+/// How many of a recording's transactions are in the slots of a trace.
 #[derive(Default)]
 pub struct Coverage {
     pub covered: u64,

@@ -6,9 +6,9 @@ use crate::Error;
 use std::collections::HashMap;
 pub use variants::with_attack;
 
-/// Sizes, transactions of a slot, and times are below this limit, so that no sum overflows.
+/// Program sizes, compile times and a slot's transactions are below this, so that no sum overflows.
 const VALUE_LIMIT: u64 = 1 << 32;
-/// Keys of a transaction; their index has one byte.
+/// Maximum number of keys in a transaction: their index has one byte.
 pub const MAX_KEYS: usize = 256;
 /// More than the number of programs on a public cluster. The limit bounds memory: a program may
 /// take only one byte of the file.
@@ -91,7 +91,7 @@ pub enum SlotKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Slot {
     pub slot: u64,
-    /// The parent's slot, which is lower.
+    /// The parent's slot, which is lower except at slot 0.
     pub parent: u64,
     /// Including votes.
     pub transactions: u64,
@@ -203,9 +203,9 @@ impl Trace {
         Ok(number)
     }
 
-    /// Adds a slot with its calls in block order. Fails if it is not after the last slot and its
-    /// parent, has more calls than transactions, 2^32 transactions or an unknown set; also beyond
-    /// [`MAX_LOOKUPS`].
+    /// Adds a slot with its calls in block order. Fails if the slot is not after the last one and
+    /// its parent, has more calls than transactions, 2^32 transactions or an unknown set; also
+    /// beyond [`MAX_LOOKUPS`] in the trace.
     pub fn add_slot(&mut self, slot: Slot, calls: &[Call]) -> Result<(), Error> {
         let number = slot.slot;
         if self.slots.last().is_some_and(|last| last.slot >= number) {

@@ -148,7 +148,7 @@ impl<R: BufRead> RecordReader<R> {
         Ok(())
     }
 
-    /// Returns the kind of the next record, with its content in `content`; `None` at the end.
+    /// Returns the kind of the next record, and reads its content into `content`; `None` at the end.
     fn record(&mut self) -> Result<Option<u8>, Error> {
         let begin = self.offset;
         if self.input.fill_buf()?.is_empty() {
