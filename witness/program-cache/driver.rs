@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use fastrand::Rng;
-use faultline_cache_sim::run::{Simulation, InitialContent};
+use faultline_cache_sim::run::{InitialContent, Simulation};
 use faultline_cache_sim::trace::{
-    Call, Change, ChangeKind, Meta, Program, SetNumbers, Slot, SlotKind, Source,
+    Call, Change, ChangeKind, Meta, Program, SetInterner, Slot, SlotKind, Source,
 };
 use faultline_cache_sim::{Limit, Policy, Rule, Setting, Trace};
 
@@ -137,12 +137,12 @@ impl Steps {
             };
             trace.add_program(program).expect("few programs");
         }
-        let mut sets = SetNumbers::default();
+        let mut set_interner = SetInterner::default();
         let mut parent = FIRST_SLOT - 1;
         for (slot_index, (slot, block)) in (0..).zip(&self.blocks) {
             let mut call = |transaction: &Transaction| {
-                let set = sets
-                    .number(&mut trace, &transaction.programs)
+                let set = set_interner
+                    .intern(&mut trace, &transaction.programs)
                     .expect("known programs");
                 Call::new(set, false).expect("few sets")
             };

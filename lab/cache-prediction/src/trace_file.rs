@@ -3,7 +3,7 @@ use anyhow::{Context, Result, bail};
 use faultline_cache_sim::{
     Error, file,
     predict::Coverage,
-    trace::{Meta, SetNumbers, Trace},
+    trace::{Meta, SetInterner, Trace},
 };
 use faultline_common::files::AtPath;
 use faultline_text::{count, counted, number};
@@ -40,7 +40,7 @@ pub fn read(run: &Path, path: &Path) -> Result<Trace> {
 
 pub struct TraceFile {
     pub trace: Trace,
-    pub sets: SetNumbers,
+    pub set_interner: SetInterner,
     writer: file::Writer<BufWriter<File>>,
     path: PathBuf,
 }
@@ -64,7 +64,7 @@ impl TraceFile {
             .and_then(|mut writer| writer.write(&trace).map(|()| writer));
         match writer {
             Ok(writer) => Ok(TraceFile {
-                sets: SetNumbers::of(&trace),
+                set_interner: SetInterner::of(&trace),
                 trace,
                 writer,
                 path: path.to_owned(),
@@ -99,7 +99,7 @@ impl TraceFile {
         file.seek(SeekFrom::End(0))?;
         let writer = file::Writer::append(BufWriter::new(file), &records.trace);
         Ok(TraceFile {
-            sets: SetNumbers::of(&records.trace),
+            set_interner: SetInterner::of(&records.trace),
             trace: records.trace,
             writer,
             path: path.to_owned(),

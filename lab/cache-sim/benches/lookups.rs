@@ -12,7 +12,7 @@ use faultline_cache_sim::{
     Limit, Policy, Rule, Setting, Trace,
     policy::NAMED_POLICIES,
     run::{InitialContent, Simulation},
-    trace::{Call, Meta, Program, SetNumbers, Slot, SlotKind, Source},
+    trace::{Call, Meta, Program, SetInterner, Slot, SlotKind, Source},
 };
 
 const TRANSACTIONS: u64 = 1_000;
@@ -27,7 +27,7 @@ fn trace(skew: i32, lookups: u64, each: usize) -> Trace {
         cluster: String::new(),
         version: String::new(),
     });
-    let mut sets = SetNumbers::default();
+    let mut set_interner = SetInterner::default();
     for program in 0..PROGRAMS {
         let bytes = Some(10_000 + program * 7_919 % 400_000);
         trace
@@ -45,7 +45,11 @@ fn trace(skew: i32, lookups: u64, each: usize) -> Trace {
             let mut program =
                 || ((rng.f64().powi(skew) * PROGRAMS as f64) as u32).min(PROGRAMS as u32 - 1);
             let programs = [program(), program()];
-            Call::new(sets.number(&mut trace, &programs[..each]).unwrap(), false).unwrap()
+            Call::new(
+                set_interner.intern(&mut trace, &programs[..each]).unwrap(),
+                false,
+            )
+            .unwrap()
         });
         let calls: Vec<Call> = calls.collect();
         let slot = Slot {

@@ -373,17 +373,17 @@ fn to_index(number: usize, unit: &str) -> Result<u32, Error> {
         .ok_or_else(|| Error::Contradiction(format!("more than {} {unit}", FEES_ONLY)))
 }
 
-/// Numbers sets of programs, so that equal sets are stored once.
+/// Numbers the sets of programs, so that equal sets are stored once.
 #[derive(Debug, Default)]
-pub struct SetNumbers {
-    known: HashMap<Box<[u32]>, u32>,
+pub struct SetInterner {
+    number_by_set: HashMap<Box<[u32]>, u32>,
 }
 
-impl SetNumbers {
+impl SetInterner {
     pub fn of(trace: &Trace) -> Self {
         let numbers = 0..u32::try_from(trace.sets()).unwrap_or(u32::MAX);
         Self {
-            known: numbers
+            number_by_set: numbers
                 .map(|set| (trace.programs_of_set(set).into(), set))
                 .collect(),
         }
@@ -391,15 +391,15 @@ impl SetNumbers {
 
     /// The number of a set; a new set is added to the trace. The order of programs does not matter,
     /// and each counts once.
-    pub fn number(&mut self, trace: &mut Trace, programs: &[u32]) -> Result<u32, Error> {
+    pub fn intern(&mut self, trace: &mut Trace, programs: &[u32]) -> Result<u32, Error> {
         let mut sorted = programs.to_vec();
         sorted.sort_unstable();
         sorted.dedup();
-        if let Some(number) = self.known.get(sorted.as_slice()) {
+        if let Some(number) = self.number_by_set.get(sorted.as_slice()) {
             return Ok(*number);
         }
         let number = trace.add_set(&sorted)?;
-        self.known.insert(sorted.into(), number);
+        self.number_by_set.insert(sorted.into(), number);
         Ok(number)
     }
 }

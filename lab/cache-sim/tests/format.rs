@@ -13,7 +13,7 @@ use faultline_cache_sim::{
     predict::Coverage,
     trace::{
         Call, Change, ChangeKind, Load, Loader, MAX_KEYS, MAX_LOOKUPS, MAX_PROGRAMS, Meta, Program,
-        SetNumbers, Slot, SlotKind, Source,
+        SetInterner, Slot, SlotKind, Source,
     },
 };
 use proptest::prelude::*;
@@ -149,7 +149,7 @@ fn a_trace_file_continues_where_a_kill_interrupted_it() {
         );
         let (mut trace, begin) = (partial.trace, partial.end as usize);
         let mut writer = Writer::append(whole[..begin].to_vec(), &trace);
-        let number = SetNumbers::of(&trace).number(&mut trace, &[]).unwrap();
+        let number = SetInterner::of(&trace).intern(&mut trace, &[]).unwrap();
         let slot = Slot {
             slot: 1 << 50,
             parent: 1,

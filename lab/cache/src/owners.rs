@@ -171,7 +171,7 @@ impl ProgramIndex {
             }
             calls.push(
                 Call::new(
-                    trace_file.sets.number(trace, &programs)?,
+                    trace_file.set_interner.intern(trace, &programs)?,
                     transaction.fees_only,
                 )
                 .context("too many different sets of programs")?,

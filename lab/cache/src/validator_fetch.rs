@@ -11,7 +11,7 @@ use faultline_cache_prediction::{
 };
 use faultline_cache_sim::{
     predict::MIN_COVERAGE_PERCENT,
-    trace::{Call, Change, Load, Meta, SetNumbers, Slot, Source, Trace},
+    trace::{Call, Change, Load, Meta, SetInterner, Slot, Source, Trace},
 };
 use faultline_common::files::AtPath;
 use faultline_text::{count, counted};
@@ -90,7 +90,7 @@ fn trace(validator_trace: &ValidatorTrace, recorded: &Recorded) -> Result<Trace>
             slots.entry(*slot).or_insert(&empty);
         }
     }
-    let mut sets = SetNumbers::default();
+    let mut set_interner = SetInterner::default();
     for (number, slot_lookups) in slots {
         let slot = Slot {
             slot: number,
@@ -104,7 +104,7 @@ fn trace(validator_trace: &ValidatorTrace, recorded: &Recorded) -> Result<Trace>
                 .unwrap_or(slot_lookups.batches),
             kind: recorded.slot_kind(number),
         };
-        add_slot(&mut trace, &mut sets, slot, slot_lookups)?;
+        add_slot(&mut trace, &mut set_interner, slot, slot_lookups)?;
     }
     for (slot, program, us) in validator_trace
         .loads
@@ -123,14 +123,14 @@ fn trace(validator_trace: &ValidatorTrace, recorded: &Recorded) -> Result<Trace>
 /// A slot has at least as many transactions as calls.
 fn add_slot(
     trace: &mut Trace,
-    sets: &mut SetNumbers,
+    set_interner: &mut SetInterner,
     slot: Slot,
     slot_lookups: &SlotLookups,
 ) -> Result<()> {
     let mut calls = Vec::new();
     for programs in slot_lookups.calls() {
         calls.push(
-            Call::new(sets.number(trace, &programs)?, false)
+            Call::new(set_interner.intern(trace, &programs)?, false)
                 .context("too many different sets of programs")?,
         );
     }
