@@ -31,7 +31,7 @@ fn file(mut records: &[u8]) -> Vec<u8> {
 }
 
 fn check(trace: &Trace) {
-    for set in 0..trace.sets() {
+    for set in 0..trace.set_count() {
         assert!(trace.programs_of_set(set as u32).len() <= MAX_KEYS);
     }
     let mut writer = Writer::new(Vec::new(), trace).expect("a vector takes it");

@@ -154,7 +154,7 @@ impl PredictionInput {
         };
         let seeds = args
             .seeds
-            .unwrap_or_else(|| default_seeds(trace.lookups(), start));
+            .unwrap_or_else(|| default_seeds(trace.lookup_count(), start));
         Ok(PredictionInput {
             recorded,
             trace,

@@ -129,7 +129,7 @@ pub fn summary(
         format!(
             "{path}: {}, {} transactions with programs, {} programs",
             counted(trace.slots().len() as f64, "slot"),
-            count(trace.calls() as u64),
+            count(trace.call_count() as u64),
             count(trace.programs().len() as u64)
         ),
         format!(

@@ -91,7 +91,7 @@ impl<W: Write> Writer<W> {
         Writer {
             out,
             programs: trace.programs().len(),
-            sets: trace.sets(),
+            sets: trace.set_count(),
             slots: trace.slots().len(),
             changes: trace.changes().len(),
             loads: trace.loads().len(),
@@ -116,9 +116,9 @@ impl<W: Write> Writer<W> {
             self.write_record(PROGRAMS, &content)?;
         }
         self.programs = trace.programs().len();
-        while self.sets < trace.sets() {
+        while self.sets < trace.set_count() {
             content.clear();
-            let end = (self.sets + ITEMS_PER_RECORD).min(trace.sets());
+            let end = (self.sets + ITEMS_PER_RECORD).min(trace.set_count());
             for set in self.sets..end {
                 let programs = trace.programs_of_set(u32::try_from(set).unwrap_or(u32::MAX));
                 push_varint(&mut content, programs.len() as u64);

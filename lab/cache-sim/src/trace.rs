@@ -302,7 +302,7 @@ impl Trace {
         &self.programs
     }
 
-    pub fn sets(&self) -> usize {
+    pub fn set_count(&self) -> usize {
         self.set_ends.len()
     }
 
@@ -328,11 +328,11 @@ impl Trace {
         self.slots.binary_search_by_key(&slot, |s| s.slot).ok()
     }
 
-    pub fn calls(&self) -> usize {
+    pub fn call_count(&self) -> usize {
         self.calls.len()
     }
 
-    pub fn lookups(&self) -> u64 {
+    pub fn lookup_count(&self) -> u64 {
         self.lookups
     }
 
@@ -381,7 +381,7 @@ pub struct SetInterner {
 
 impl SetInterner {
     pub fn of(trace: &Trace) -> Self {
-        let numbers = 0..u32::try_from(trace.sets()).unwrap_or(u32::MAX);
+        let numbers = 0..u32::try_from(trace.set_count()).unwrap_or(u32::MAX);
         Self {
             number_by_set: numbers
                 .map(|set| (trace.programs_of_set(set).into(), set))

@@ -127,7 +127,7 @@ fn a_written_trace_is_read_back() {
     }
     let load = load();
     assert_eq!(
-        (load.programs().len(), load.slots().len(), load.calls()),
+        (load.programs().len(), load.slots().len(), load.call_count()),
         (640, 133, 18_080)
     );
     assert!(bytes(&load).len() < 37_000, "two bytes a call");
@@ -381,7 +381,7 @@ fn a_trace_with_too_many_lookups_is_refused_before_simulation() {
     let most = MAX_LOOKUPS as usize / MAX_KEYS;
     let mut file = bytes(&trace);
     append(&mut file, 4, &slot(7, most));
-    assert_eq!(read(file.as_slice()).unwrap().lookups(), MAX_LOOKUPS);
+    assert_eq!(read(file.as_slice()).unwrap().lookup_count(), MAX_LOOKUPS);
     append(&mut file, 4, &slot(8, 1));
     let refused = read(file.as_slice()).unwrap_err().to_string();
     assert!(

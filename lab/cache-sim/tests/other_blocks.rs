@@ -75,14 +75,14 @@ fn inside(bursts: f64) -> (u64, u64) {
                 .map(|run| misses(&half, RUNS * seed + run))
                 .sum::<f64>()
                 / RUNS as f64;
-            (mean, half.calls() as f64)
+            (mean, half.call_count() as f64)
         };
-        let (means, all) = ((0..SEEDS).map(of_half).collect(), known.calls() as f64);
+        let (means, all) = ((0..SEEDS).map(of_half).collect(), known.call_count() as f64);
         let draw_variance = variance(&values).unwrap();
         let halves = HalfRuns {
             means,
             runs_per_half: RUNS as f64,
-            blocks: known.blocks() as f64,
+            blocks: known.block_count() as f64,
             draw_variance,
             counted_lookups: all,
             all_lookups: all,

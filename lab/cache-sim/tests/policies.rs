@@ -78,7 +78,7 @@ fn policy_misses_on_the_real_load_match_earlier_measurements() {
 fn one_hit_programs_hurt_policies_without_admission_control_more() {
     let quiet = load();
     let attacked = with_attack(&quiet, 30).unwrap();
-    assert_eq!(attacked.calls(), quiet.calls() + 30 * 133);
+    assert_eq!(attacked.call_count(), quiet.call_count() + 30 * 133);
     let cost = |policy: Policy| {
         let misses = |trace| run(trace, policy, Limit::Entries(512), 90).counts.misses;
         misses(&attacked) as i64 - 30 * 133 - misses(&quiet) as i64

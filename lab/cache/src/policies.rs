@@ -60,7 +60,7 @@ pub fn run(args: &PoliciesArgs) -> Result<(String, u8)> {
     let tested = input.self_test()?;
     progress.at(1, "");
     let default_attack =
-        (input.trace.calls() / input.trace.slots().len().max(1) / ATTACK_DIVISOR).max(1);
+        (input.trace.call_count() / input.trace.slots().len().max(1) / ATTACK_DIVISOR).max(1);
     let attack = args.attack.map_or(Ok(default_attack), usize::try_from)?;
     let model = tested.fit.as_ref().map(|fit| fit.model);
     let comparison = PolicyComparison::new(&input, attack, &tested.compile_us, model)?;

@@ -63,8 +63,8 @@ impl PredictedRuns {
             Ok::<_, Error>(OtherBlocks {
                 size_ratio,
                 halves: halves()?,
-                lookups: known.lookups() as f64,
-                blocks: known.blocks() as f64,
+                lookups: known.lookup_count() as f64,
+                blocks: known.block_count() as f64,
             })
         };
         Ok(PredictedRuns {

@@ -164,8 +164,8 @@ fn a_validators_own_trace_predicts_the_same_as_its_blocks() {
         (TraceSource::Validator, 640)
     );
     assert_eq!(
-        (own.slots().len(), own.calls()),
-        (trace.slots().len(), trace.calls())
+        (own.slots().len(), own.call_count()),
+        (trace.slots().len(), trace.call_count())
     );
     let (line, code) = run(&["predict", "--json", "--sizes", "256"], &[&small]).unwrap();
     let [blocks, own]: [Value; 2] =
@@ -500,7 +500,7 @@ fn without(trace: &Trace, wanted: impl Fn(usize, u64) -> bool) -> Trace {
 }
 
 fn copied(mut to: Trace, trace: &Trace, wanted: impl Fn(usize, u64) -> bool) -> Trace {
-    (0..trace.sets()).for_each(|set| {
+    (0..trace.set_count()).for_each(|set| {
         to.add_set(trace.programs_of_set(set as u32)).unwrap();
     });
     for (index, slot) in trace

@@ -11,7 +11,7 @@ impl Trace {
         (self.slots.len() as f64).cbrt().ceil().max(1.0) as usize
     }
 
-    pub fn blocks(&self) -> usize {
+    pub fn block_count(&self) -> usize {
         self.slots.len().div_ceil(self.block_length())
     }
 
@@ -21,7 +21,7 @@ impl Trace {
     pub fn half(&self, seed: u64) -> Result<Trace, Error> {
         let slots = self.slots.len();
         let block_length = self.block_length();
-        let mut blocks: Vec<usize> = (0..self.blocks()).collect();
+        let mut blocks: Vec<usize> = (0..self.block_count()).collect();
         Rng::with_seed(seed).shuffle(&mut blocks);
         blocks.truncate(blocks.len().div_ceil(2));
         blocks.sort_unstable();

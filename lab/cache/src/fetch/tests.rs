@@ -335,7 +335,11 @@ fn an_interrupted_fetch_resumes_without_repeating_requests() {
     assert_eq!(requested.len(), 1, "{requested:?}");
     let trace = read(&run);
     assert_eq!(
-        (trace.slots().len(), trace.programs().len(), trace.sets()),
+        (
+            trace.slots().len(),
+            trace.programs().len(),
+            trace.set_count()
+        ),
         (3, 2, 1)
     );
 }
@@ -541,7 +545,11 @@ fn a_full_disk_ends_the_fetch_and_a_rerun_resumes() {
     assert_eq!(again.len(), 2, "{again:?}");
     let trace = file::read(fs::read(&out).unwrap().as_slice()).unwrap();
     assert_eq!(
-        (trace.slots().len(), trace.calls(), trace.programs().len()),
+        (
+            trace.slots().len(),
+            trace.call_count(),
+            trace.programs().len()
+        ),
         (3, 27_000, 2)
     );
 }

@@ -100,7 +100,7 @@ pub fn record(
     assert_eq!(code, Some(0));
     Ok(file::read(fs::read(&trace).expect("a trace").as_slice())
         .expect("a trace")
-        .calls())
+        .call_count())
 }
 
 /// `first` and `before` are the slot and the transaction count before the load.
