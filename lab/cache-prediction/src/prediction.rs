@@ -16,7 +16,7 @@ use faultline_cache_sim::{
 };
 pub use faultline_cache_sim::{
     interval::Range,
-    predict::{Counter, Size},
+    predict::{Counter, SizePrediction},
 };
 use faultline_common::{clock, files::AtPath, output::say, progress::Progress};
 use faultline_text::{count, counted, duration};
@@ -286,7 +286,7 @@ pub struct Prediction {
     pub recorded_seconds: Option<f64>,
     /// Recorded slots of the trace, over which seconds are summed.
     pub slots: u64,
-    pub sizes: Vec<Size>,
+    pub sizes: Vec<SizePrediction>,
     /// Sizes without a prediction, because it depends on the cache's unknown content at the start.
     pub unknown: Vec<u64>,
     /// The smallest size from which no larger one saves 1 % of the replay time.

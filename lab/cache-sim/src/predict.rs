@@ -49,7 +49,7 @@ pub struct PredictionPlan<'a> {
 
 /// Ranges of the counters and times of runs with a cache of this size.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Size {
+pub struct SizePrediction {
     pub entries: u64,
     pub misses: Range,
     pub reloads: Range,
@@ -64,7 +64,7 @@ pub struct Size {
 
 #[derive(Debug, Default, PartialEq)]
 pub struct Curve {
-    pub sizes: Vec<Size>,
+    pub sizes: Vec<SizePrediction>,
     /// Sizes without a prediction, because it depends on the cache's unknown content at the start.
     pub unknown: Vec<u64>,
 }
@@ -184,7 +184,7 @@ fn depends_on_start(empty: f64, full: f64) -> bool {
     (empty - full).abs() > (MAX_START_DIFFERENCE * empty.max(full)).max(1.0)
 }
 
-fn predicted_size(plan: &PredictionPlan, entries: u64, runs: &[Outcome]) -> Option<Size> {
+fn predicted_size(plan: &PredictionPlan, entries: u64, runs: &[Outcome]) -> Option<SizePrediction> {
     let range = |counter: fn(&Outcome) -> u64| {
         let values: Vec<f64> = runs.iter().map(|run| counter(run) as f64).collect();
         Range::of_runs(&values)
@@ -204,7 +204,7 @@ fn predicted_size(plan: &PredictionPlan, entries: u64, runs: &[Outcome]) -> Opti
     let mut programs = plan.trace.programs().iter();
     let code_bytes =
         range(|run| run.bytes).filter(|_| programs.any(|program| program.bytes.is_some()));
-    Some(Size {
+    Some(SizePrediction {
         entries,
         misses: range(|run| run.counts.misses)?,
         reloads: range(|run| run.counts.reloads)?,
@@ -220,9 +220,9 @@ impl Curve {
     /// replay time at the size `recorded`, summed over threads like the cache's time. `None`
     /// without times, or if `recorded` is not one of the sizes.
     pub fn knee(&self, recorded: u64, replay_us: f64) -> Option<u64> {
-        let time = |size: &Size| Some(size.seconds?.mean);
+        let time = |size: &SizePrediction| Some(size.seconds?.mean);
         let at_recorded = time(self.sizes.iter().find(|size| size.entries == recorded)?)?;
-        let is_enough = |index: usize, size: &Size| {
+        let is_enough = |index: usize, size: &SizePrediction| {
             let cache_seconds = time(size)?;
             let replay_seconds = replay_us * 1e-6 - at_recorded + cache_seconds;
             let best = self

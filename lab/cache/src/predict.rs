@@ -1,6 +1,8 @@
 use crate::{args::PredictArgs, predicted_run::range_text};
 use anyhow::{Result, bail};
-use faultline_cache_prediction::prediction::{Counter, Prediction, PredictionInput, Size, sizes};
+use faultline_cache_prediction::prediction::{
+    Counter, Prediction, PredictionInput, SizePrediction, sizes,
+};
 use faultline_common::{
     evidence::{today, update},
     output::json,
@@ -126,7 +128,7 @@ fn other_sizes(prediction: &Prediction) -> String {
 }
 
 fn size_table(prediction: &Prediction) -> String {
-    let row = |size: &Size| {
+    let row = |size: &SizePrediction| {
         let mark = if size.entries == prediction.recorded_entries {
             " (recorded)"
         } else {

@@ -148,7 +148,7 @@ fn is_at_tip(subject: &Subject) -> Option<bool> {
 mod tests {
     use super::*;
     use crate::run::{ExperimentOutcome, Run};
-    use faultline_cache_prediction::prediction::{Prediction, Range, Size};
+    use faultline_cache_prediction::prediction::{Prediction, Range, SizePrediction};
     use faultline_stats::block::Plan;
 
     #[test]
@@ -158,7 +158,7 @@ mod tests {
             low: mean,
             high: mean,
         };
-        let size = Size {
+        let size = SizePrediction {
             entries: 1024,
             misses: range(0.0),
             reloads: range(0.0),

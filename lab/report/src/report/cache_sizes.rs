@@ -6,7 +6,7 @@ use super::{
     model::{Block, Chart, Curve, Curves, Section},
     subject::{Subject, Subjects},
 };
-use faultline_cache_prediction::prediction::{Counter, Prediction, Range, Size};
+use faultline_cache_prediction::prediction::{Counter, Prediction, Range, SizePrediction};
 use faultline_text::count;
 use itertools::Itertools;
 
@@ -161,7 +161,7 @@ fn sizes_table(passed: &[PredictedRun<'_>]) -> Block {
     );
     for (subject, prediction) in passed {
         let ends = |range: Range| [range.mean, range.low, range.high];
-        let cells = |size: &Size| {
+        let cells = |size: &SizePrediction| {
             let code = size
                 .code_bytes
                 .map(ends)
@@ -191,7 +191,7 @@ type SizeFigure = (
     &'static str,
     &'static str,
     &'static str,
-    fn(&Size) -> Option<Range>,
+    fn(&SizePrediction) -> Option<Range>,
     fn(&Prediction) -> Option<f64>,
 );
 
@@ -297,7 +297,7 @@ mod tests {
     }
 
     fn prediction() -> Prediction {
-        let size = |entries: u64| Size {
+        let size = |entries: u64| SizePrediction {
             entries,
             misses: range(1e6 / entries as f64),
             reloads: range(900.0),
