@@ -205,7 +205,7 @@ impl Steps {
         let simulation = Simulation {
             trace: &trace,
             setting,
-            start: InitialContent::Empty,
+            initial_content: InitialContent::Empty,
             first_slot: 0,
             compile_us: &compile_us,
             seed,

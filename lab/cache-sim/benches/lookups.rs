@@ -130,7 +130,7 @@ fn run(trace: &Trace, compile_us: &[u64], policy: Policy, entries: u64) -> (f64,
     let simulation = Simulation {
         trace,
         setting,
-        start: InitialContent::Empty,
+        initial_content: InitialContent::Empty,
         first_slot: 0,
         compile_us,
         seed: 1,

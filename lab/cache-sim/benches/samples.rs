@@ -111,7 +111,7 @@ fn misses(trace: &Trace, entries: u64) -> f64 {
         let simulation = Simulation {
             trace,
             setting,
-            start: InitialContent::Empty,
+            initial_content: InitialContent::Empty,
             first_slot,
             compile_us: &[],
             seed,

@@ -147,14 +147,14 @@ fn simulation<'a>(
     plan: &PredictionPlan<'a>,
     entries: u64,
     seed: u64,
-    start: InitialContent,
+    initial_content: InitialContent,
 ) -> Simulation<'a> {
     let setting = Setting::agave(plan.rule, entries);
     let seed = plan.seed.wrapping_add(seed);
     Simulation {
         trace: plan.trace,
         setting,
-        start,
+        initial_content,
         first_slot: plan.start.first_slot(),
         compile_us: plan.compile_us,
         seed,
@@ -164,11 +164,11 @@ fn simulation<'a>(
 fn outcomes(
     plan: &PredictionPlan,
     entries: u64,
-    start: InitialContent,
+    initial_content: InitialContent,
 ) -> Result<Vec<Outcome>, Error> {
     run_all(
         &(0..plan.seeds)
-            .map(|seed| simulation(plan, entries, seed, start))
+            .map(|seed| simulation(plan, entries, seed, initial_content))
             .collect::<Vec<_>>(),
         plan.threads,
     )

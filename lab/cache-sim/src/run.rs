@@ -23,7 +23,7 @@ pub struct Simulation<'a> {
     pub trace: &'a Trace,
     pub setting: Setting,
     /// Only Agave's rules know [`InitialContent::Full`]; other policies begin empty.
-    pub start: InitialContent,
+    pub initial_content: InitialContent,
     /// The first counted slot; earlier slots warm the cache.
     pub first_slot: u64,
     /// By program number; missing ones count as 0.
@@ -48,7 +48,7 @@ impl Simulation<'_> {
         let policy: Box<dyn Replacement> = match self.setting.policy {
             Policy::Agave(rule) => {
                 let mut cache = ProgramCache::new(rule, trace, budget, compile_us, self.seed);
-                if self.start == InitialContent::Full {
+                if self.initial_content == InitialContent::Full {
                     cache.fill(&most_used(trace));
                 }
                 return Ok(self.drive(&mut cache, rule.includes_fees_only, each_slot));

@@ -38,7 +38,7 @@ fn a_simulated_run_by_slot_has_the_real_runs_insertions() {
     let simulation = Simulation {
         trace: &trace,
         setting,
-        start: InitialContent::Empty,
+        initial_content: InitialContent::Empty,
         first_slot: 0,
         compile_us: &[],
         seed: 7,

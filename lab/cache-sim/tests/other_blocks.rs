@@ -54,7 +54,7 @@ fn misses(trace: &Trace, seed: u64) -> f64 {
     let run = Simulation {
         trace,
         setting,
-        start: InitialContent::Empty,
+        initial_content: InitialContent::Empty,
         first_slot: 0,
         compile_us: &[],
         seed,

@@ -40,7 +40,7 @@ fn run(trace: &Trace, policy: Policy, limit: Limit, fill_percent: u64) -> Outcom
     let simulation = Simulation {
         trace,
         setting,
-        start: InitialContent::Empty,
+        initial_content: InitialContent::Empty,
         first_slot: 0,
         compile_us: &compile_us,
         seed: 5,
@@ -106,7 +106,7 @@ fn invalid_simulation_settings_are_refused() {
         let simulation = Simulation {
             trace: &trace,
             setting,
-            start: InitialContent::Empty,
+            initial_content: InitialContent::Empty,
             first_slot: 0,
             compile_us: &[],
             seed: 1,
@@ -155,7 +155,7 @@ fn the_largest_numbers_cause_no_overflow() {
                 fill_percent: 100,
                 includes_fees_only: true,
             };
-            let start = if matches!(policy, Policy::Agave(_)) {
+            let initial_content = if matches!(policy, Policy::Agave(_)) {
                 InitialContent::Full
             } else {
                 InitialContent::Empty
@@ -163,7 +163,7 @@ fn the_largest_numbers_cause_no_overflow() {
             let simulation = Simulation {
                 trace: &trace,
                 setting,
-                start,
+                initial_content,
                 first_slot: 1,
                 compile_us: &compile_us,
                 seed: 1,
@@ -270,7 +270,7 @@ proptest! {
                 fill_percent: 100,
                 includes_fees_only: true,
             };
-            let simulation = Simulation { trace: &trace, setting, start: InitialContent::Empty, first_slot, compile_us: &[], seed: 1 };
+            let simulation = Simulation { trace: &trace, setting, initial_content: InitialContent::Empty, first_slot, compile_us: &[], seed: 1 };
             let misses = simulation.run(|_, _| {}).unwrap().counts.misses;
             prop_assert!(misses >= least, "{name}: {misses} < {least}");
         }

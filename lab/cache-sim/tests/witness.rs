@@ -72,7 +72,7 @@ fn misses(trace: &Trace, policy: Policy, limit: Limit) -> u64 {
     let simulation = Simulation {
         trace,
         setting,
-        start: InitialContent::Empty,
+        initial_content: InitialContent::Empty,
         first_slot: 0,
         compile_us: &COMPILE_US,
         seed: 1,

@@ -123,7 +123,7 @@ fn compare(input: &PredictionInput, tested: &SelfTestResult, other: &Path) -> Re
     let simulation = Simulation {
         trace,
         setting: Setting::agave(input.rule, entries),
-        start: InitialContent::Empty,
+        initial_content: InitialContent::Empty,
         first_slot: 0,
         compile_us: other_compile_us.as_ref().unwrap_or(&tested.compile_us),
         seed: 0,

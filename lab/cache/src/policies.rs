@@ -249,7 +249,7 @@ impl<'a> PolicyComparison<'a> {
             .map(|seed| Simulation {
                 trace,
                 setting,
-                start: InitialContent::Empty,
+                initial_content: InitialContent::Empty,
                 first_slot,
                 compile_us,
                 seed,

@@ -74,7 +74,7 @@ fn run_with(trace: &Trace, version: &str, entries: u64, compile_us: &[u64], seed
     Simulation {
         trace,
         setting,
-        start: InitialContent::Empty,
+        initial_content: InitialContent::Empty,
         first_slot: 0,
         compile_us,
         seed,
@@ -101,7 +101,7 @@ fn resident(trace: &Trace, version: &str, entries: u64, compile_us: &[u64], seed
     let simulation = Simulation {
         trace,
         setting,
-        start: InitialContent::Empty,
+        initial_content: InitialContent::Empty,
         first_slot: 0,
         compile_us,
         seed,
@@ -199,7 +199,7 @@ fn a_full_cache_of_512_shrinks_to_460_entries() {
     let simulation = Simulation {
         trace: &trace,
         setting,
-        start: InitialContent::Empty,
+        initial_content: InitialContent::Empty,
         first_slot: 0,
         compile_us: &[],
         seed: 1,
