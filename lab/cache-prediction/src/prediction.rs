@@ -63,7 +63,7 @@ pub struct PredictionInput {
     pub version: String,
     pub rule: Rule,
     pub entries: u64,
-    pub start: RecordingStart,
+    pub recording_start: RecordingStart,
     /// Whether `entries` are those of a stock build.
     assumed_entries: bool,
     pub seeds: u64,
@@ -147,14 +147,14 @@ impl PredictionInput {
             .transactions_by_slot
             .first()
             .map_or(0, |(slot, _)| *slot);
-        let start = if recorded.from_start {
+        let recording_start = if recorded.from_start {
             RecordingStart::ValidatorStart
         } else {
             RecordingStart::Slot(first)
         };
         let seeds = args
             .seeds
-            .unwrap_or_else(|| default_seeds(trace.lookup_count(), start));
+            .unwrap_or_else(|| default_seeds(trace.lookup_count(), recording_start));
         Ok(PredictionInput {
             recorded,
             trace,
@@ -162,7 +162,7 @@ impl PredictionInput {
             version,
             rule,
             entries,
-            start,
+            recording_start,
             assumed_entries,
             seeds,
         })
@@ -179,9 +179,9 @@ impl PredictionInput {
             rule: self.rule,
             sizes,
             seeds: self.seeds,
-            seed: SEED,
+            base_seed: SEED,
             threads: threads(),
-            start: self.start,
+            recording_start: self.recording_start,
             compile_us,
             fit,
         }
@@ -242,12 +242,12 @@ impl PredictionInput {
                     .to_owned(),
             );
         }
-        if self.start != RecordingStart::ValidatorStart {
+        if self.recording_start != RecordingStart::ValidatorStart {
             let warmup_slots = self
                 .trace
                 .slots()
                 .iter()
-                .take_while(|slot| RecordingStart::Slot(slot.slot) != self.start)
+                .take_while(|slot| RecordingStart::Slot(slot.slot) != self.recording_start)
                 .count();
             reasons.push(format!(
                 "the recording began after the validator's start; the simulated cache is warmed by {} before it",

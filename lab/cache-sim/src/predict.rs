@@ -39,9 +39,10 @@ pub struct PredictionPlan<'a> {
     pub sizes: &'a [u64],
     /// Simulated runs of each size, at least 2.
     pub seeds: u64,
-    pub seed: u64,
+    /// Of the first run; that of each further run is one higher.
+    pub base_seed: u64,
     pub threads: usize,
-    pub start: RecordingStart,
+    pub recording_start: RecordingStart,
     /// By program number.
     pub compile_us: &'a [u64],
     pub fit: Option<&'a Fit>,
@@ -79,7 +80,7 @@ pub fn predict(plan: &PredictionPlan, mut size_done: impl FnMut(u64)) -> Result<
     let mut curve = Curve::default();
     let mut start_unknown = None;
     for entries in plan.sizes.iter().copied() {
-        let from_full = match plan.start {
+        let from_full = match plan.recording_start {
             RecordingStart::ValidatorStart => None,
             RecordingStart::Slot(_) => {
                 Some(mean_misses(&outcomes(plan, entries, InitialContent::Full)?))
@@ -150,12 +151,12 @@ fn simulation<'a>(
     initial_content: InitialContent,
 ) -> Simulation<'a> {
     let setting = Setting::agave(plan.rule, entries);
-    let seed = plan.seed.wrapping_add(seed);
+    let seed = plan.base_seed.wrapping_add(seed);
     Simulation {
         trace: plan.trace,
         setting,
         initial_content,
-        first_slot: plan.start.first_slot(),
+        first_slot: plan.recording_start.first_slot(),
         compile_us: plan.compile_us,
         seed,
     }

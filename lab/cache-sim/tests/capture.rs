@@ -22,9 +22,9 @@ fn plan<'a>(trace: &'a Trace, rule: &str, sizes: &'a [u64]) -> PredictionPlan<'a
         rule,
         sizes,
         seeds: SEEDS,
-        seed: 1,
+        base_seed: 1,
         threads: 2,
-        start: RecordingStart::ValidatorStart,
+        recording_start: RecordingStart::ValidatorStart,
         compile_us: &[],
         fit: None,
     }

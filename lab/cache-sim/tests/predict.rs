@@ -17,16 +17,20 @@ fn predict(plan: &PredictionPlan) -> Result<Curve, Error> {
     predict::predict(plan, |_| {})
 }
 
-fn plan<'a>(trace: &'a Trace, sizes: &'a [u64], start: RecordingStart) -> PredictionPlan<'a> {
+fn plan<'a>(
+    trace: &'a Trace,
+    sizes: &'a [u64],
+    recording_start: RecordingStart,
+) -> PredictionPlan<'a> {
     let rule = Rule::of("2.1.14").unwrap();
     PredictionPlan {
         trace,
         rule,
         sizes,
         seeds: 8,
-        seed: 1,
+        base_seed: 1,
         threads: 2,
-        start,
+        recording_start,
         compile_us: &[],
         fit: None,
     }
@@ -75,7 +79,7 @@ fn a_recording_started_midway_is_refused_unless_earlier_blocks_are_given() {
     assert_eq!(curve.sizes.len(), 2);
     let curve = predict(&PredictionPlan {
         sizes: &[2, 200],
-        start: RecordingStart::Slot(1),
+        recording_start: RecordingStart::Slot(1),
         ..warmed
     })
     .unwrap();
@@ -102,7 +106,7 @@ fn prediction_depends_on_the_seed_but_not_on_thread_count() {
     })
     .unwrap();
     let other = predict(&PredictionPlan {
-        seed: 77,
+        base_seed: 77,
         ..plan(&trace, &sizes, RecordingStart::ValidatorStart)
     })
     .unwrap();
