@@ -16,7 +16,7 @@ use faultline_cache_sim::{
 };
 pub use faultline_cache_sim::{
     interval::Range,
-    predict::{Counter, SizePrediction},
+    predict::{CounterPrediction, SizePrediction},
 };
 use faultline_common::{clock, files::AtPath, output::say, progress::Progress};
 use faultline_text::{count, counted, duration};
@@ -70,14 +70,14 @@ pub struct PredictionInput {
 }
 
 pub struct SelfTestResult {
-    pub counters: Vec<Counter>,
+    pub counters: Vec<CounterPrediction>,
     pub fit: Option<Fit>,
     pub compile_us: Vec<u64>,
 }
 
 impl SelfTestResult {
     pub fn passed(&self) -> bool {
-        self.counters.iter().all(Counter::is_close)
+        self.counters.iter().all(CounterPrediction::is_close)
     }
 }
 
@@ -278,7 +278,7 @@ pub struct Prediction {
     pub recorded_entries: u64,
     pub coverage_percent: Option<f64>,
     pub seeds: u64,
-    pub self_test: Vec<Counter>,
+    pub self_test: Vec<CounterPrediction>,
     /// Whether each counter is predicted within 10 %. If not, `sizes` is empty.
     pub self_test_passed: bool,
     pub reasons: Vec<String>,

@@ -257,8 +257,9 @@ pub const COUNTERS: [CounterSpec; 4] = [
     ("insertions", |o| o.insertions, |c| c.insertions),
 ];
 
+/// A counter summed over the compared slots, and its prediction.
 #[derive(Debug, Clone, Copy, Serialize)]
-pub struct Counter {
+pub struct CounterPrediction {
     pub name: &'static str,
     pub recorded: u64,
     pub predicted: f64,
@@ -266,7 +267,7 @@ pub struct Counter {
     pub bias_percent: Option<f64>,
 }
 
-impl Counter {
+impl CounterPrediction {
     pub fn is_close(&self) -> bool {
         is_close(self.recorded as f64, self.predicted)
     }
@@ -292,7 +293,7 @@ pub fn self_test(
     plan: &PredictionPlan,
     entries: u64,
     recorded: &[RecordedSlot],
-) -> Result<Vec<Counter>, Error> {
+) -> Result<Vec<CounterPrediction>, Error> {
     let simulated = counts_by_slot(plan, entries)?;
     let pairs: Vec<(&RecordedSlot, &Counts)> = recorded
         .iter()
@@ -307,7 +308,7 @@ pub fn self_test(
             .iter()
             .fold(0, |sum: u64, (o, _)| sum.saturating_add(recorded(o)));
         let predicted = pairs.iter().map(|(_, c)| predicted(c)).sum::<u64>() as f64 / runs;
-        Counter {
+        CounterPrediction {
             name,
             recorded,
             predicted,

@@ -9,7 +9,9 @@ mod common;
 use common::{load, observed};
 use faultline_cache_sim::{
     Counts, Rule, Setting, Trace, cost,
-    predict::{Counter, PredictionPlan, RecordingStart, mean_loads_by_slot, predict, self_test},
+    predict::{
+        CounterPrediction, PredictionPlan, RecordingStart, mean_loads_by_slot, predict, self_test,
+    },
     run::{InitialContent, Simulation},
 };
 
@@ -92,7 +94,7 @@ fn predicted_means_are_within_three_percent_of_the_real_run() {
         ),
         (3598, 3138, 2958, 640)
     );
-    assert!(counters.iter().all(Counter::is_close));
+    assert!(counters.iter().all(CounterPrediction::is_close));
 }
 
 #[test]
@@ -175,6 +177,9 @@ fn the_eviction_rule_of_another_version_fails_the_self_test() {
         };
         let counters = self_test(&wrong, rule.capacity, &real).unwrap();
         println!("{version}: {counters:?}");
-        assert!(!counters.iter().all(Counter::is_close), "{version}");
+        assert!(
+            !counters.iter().all(CounterPrediction::is_close),
+            "{version}"
+        );
     }
 }

@@ -1,7 +1,7 @@
 use crate::{args::PredictArgs, predicted_run::range_text};
 use anyhow::{Result, bail};
 use faultline_cache_prediction::prediction::{
-    Counter, Prediction, PredictionInput, SizePrediction, sizes,
+    CounterPrediction, Prediction, PredictionInput, SizePrediction, sizes,
 };
 use faultline_common::{
     evidence::{today, update},
@@ -62,7 +62,7 @@ fn text_page(prediction: &Prediction) -> String {
             .coverage_percent
             .map_or_else(|| "0".to_owned(), |percent| number(percent, 2)),
     );
-    let bias = |counter: &Counter| {
+    let bias = |counter: &CounterPrediction| {
         counter
             .bias_percent
             .map_or_else(|| "-".to_owned(), |bias| number(bias, 1))

@@ -6,7 +6,9 @@ use super::{
     model::{Block, Chart, Curve, Curves, Section},
     subject::{Subject, Subjects},
 };
-use faultline_cache_prediction::prediction::{Counter, Prediction, Range, SizePrediction};
+use faultline_cache_prediction::prediction::{
+    CounterPrediction, Prediction, Range, SizePrediction,
+};
 use faultline_text::count;
 use itertools::Itertools;
 
@@ -75,7 +77,7 @@ fn self_test_table(predicted: &[PredictedRun<'_>]) -> Block {
         note,
     );
     for (subject, prediction) in predicted {
-        let cells = |counter: &Counter| {
+        let cells = |counter: &CounterPrediction| {
             [
                 text_cell(counter.name),
                 number_cell(prediction.recorded_entries as f64, 0),
@@ -306,7 +308,7 @@ mod tests {
             seconds: None,
             code_bytes: Some(range(entries as f64 * MIB)),
         };
-        let counter = Counter {
+        let counter = CounterPrediction {
             name: "misses",
             recorded: 2_000,
             predicted: 1_950.0,
