@@ -196,11 +196,12 @@ fn predicted_size(plan: &PredictionPlan, entries: u64, runs: &[Outcome]) -> Opti
             .enumerate()
             .map(|(index, run)| fit.resampled_model(index).time_us(plan.trace, &run.counts))
             .collect();
-        let best_total: f64 = runs
+        let total_at_fitted_costs: f64 = runs
             .iter()
             .map(|run| fit.model.time_us(plan.trace, &run.counts))
             .sum();
-        Range::of_runs(&times).map(|range| range.centred(best_total / times.len() as f64))
+        Range::of_runs(&times)
+            .map(|range| range.centred(total_at_fitted_costs / times.len() as f64))
     });
     let mut programs = plan.trace.programs().iter();
     let code_bytes =
@@ -218,21 +219,25 @@ fn predicted_size(plan: &PredictionPlan, entries: u64, runs: &[Outcome]) -> Opti
 
 impl Curve {
     /// The smallest size at which no larger one saves 1 % of the replay time. `replay_us` is the
-    /// replay time at the size `recorded`, summed over threads like the cache's time. `None`
-    /// without times, or if `recorded` is not one of the sizes.
-    pub fn knee(&self, recorded: u64, replay_us: f64) -> Option<u64> {
+    /// replay time at `recorded_size`, summed over threads like the cache's time. `None`
+    /// without times, or if `recorded_size` is not one of the sizes.
+    pub fn knee(&self, recorded_size: u64, replay_us: f64) -> Option<u64> {
         let time = |size: &SizePrediction| Some(size.seconds?.mean);
-        let at_recorded = time(self.sizes.iter().find(|size| size.entries == recorded)?)?;
+        let at_recorded = time(
+            self.sizes
+                .iter()
+                .find(|size| size.entries == recorded_size)?,
+        )?;
         let is_enough = |index: usize, size: &SizePrediction| {
             let cache_seconds = time(size)?;
             let replay_seconds = replay_us * 1e-6 - at_recorded + cache_seconds;
-            let best = self
+            let least_seconds = self
                 .sizes
                 .iter()
                 .skip(index + 1)
                 .filter_map(time)
                 .fold(cache_seconds, f64::min);
-            Some(cache_seconds - best < MIN_SAVING * replay_seconds)
+            Some(cache_seconds - least_seconds < MIN_SAVING * replay_seconds)
         };
         let mut sizes = self.sizes.iter().enumerate();
         sizes
@@ -251,10 +256,10 @@ const MAX_DIFFERENCE: f64 = 10.0;
 pub type CounterSpec = (&'static str, fn(&RecordedSlot) -> u64, fn(&Counts) -> u64);
 
 pub const COUNTERS: [CounterSpec; 4] = [
-    ("misses", |o| o.misses, |c| c.misses),
-    ("evictions", |o| o.evictions, |c| c.evictions),
-    ("reloads", |o| o.reloads, |c| c.reloads),
-    ("insertions", |o| o.insertions, |c| c.insertions),
+    ("misses", |slot| slot.misses, |sum| sum.misses),
+    ("evictions", |slot| slot.evictions, |sum| sum.evictions),
+    ("reloads", |slot| slot.reloads, |sum| sum.reloads),
+    ("insertions", |slot| slot.insertions, |sum| sum.insertions),
 ];
 
 /// A counter summed over the compared slots, and its prediction.
@@ -303,11 +308,12 @@ pub fn self_test(
         })
         .collect();
     let runs = plan.seeds.max(1) as f64;
-    let counter = |(name, recorded, predicted): CounterSpec| {
-        let recorded = pairs
-            .iter()
-            .fold(0, |sum: u64, (o, _)| sum.saturating_add(recorded(o)));
-        let predicted = pairs.iter().map(|(_, c)| predicted(c)).sum::<u64>() as f64 / runs;
+    let counter = |(name, recorded_value, simulated_value): CounterSpec| {
+        let recorded = pairs.iter().fold(0, |sum: u64, (slot, _)| {
+            sum.saturating_add(recorded_value(slot))
+        });
+        let simulated: u64 = pairs.iter().map(|(_, sum)| simulated_value(sum)).sum();
+        let predicted = simulated as f64 / runs;
         CounterPrediction {
             name,
             recorded,
