@@ -50,11 +50,11 @@ struct CheckReport {
     /// In the first and in the other run.
     #[serde(rename = "us_of_a_load")]
     us_per_load: Option<(f64, f64)>,
-    counters: Vec<CounterCheck>,
+    counters: Vec<ValueCheck>,
 }
 
 #[derive(Serialize)]
-struct CounterCheck {
+struct ValueCheck {
     name: &'static str,
     recorded: f64,
     predicted: Range,
@@ -77,12 +77,12 @@ pub fn run(args: &CheckArgs) -> Result<(String, u8)> {
     let judged = || {
         runs.iter()
             .flat_map(|run| &run.counters)
-            .filter(|counter| counter.name != OWN_COSTS)
+            .filter(|value| value.name != OWN_COSTS)
     };
     let text = if args.json {
         json(&runs)?
     } else {
-        let inside = judged().filter(|counter| counter.is_in_interval).count();
+        let inside = judged().filter(|value| value.is_in_interval).count();
         let pages: Vec<String> = runs.iter().map(CheckReport::text).collect();
         format!(
             "{}\n{inside} of {} values are inside their interval.\n",
@@ -90,7 +90,7 @@ pub fn run(args: &CheckArgs) -> Result<(String, u8)> {
             judged().count()
         )
     };
-    Ok((text, u8::from(!judged().all(|counter| counter.is_close))))
+    Ok((text, u8::from(!judged().all(|value| value.is_close))))
 }
 
 fn compare(input: &PredictionInput, tested: &SelfTestResult, other: &Path) -> Result<CheckReport> {
@@ -130,10 +130,10 @@ fn compare(input: &PredictionInput, tested: &SelfTestResult, other: &Path) -> Re
     };
     let slots = simulated_slots.iter().map(|slot| slot.slot).collect();
     let predicted = PredictedRuns::of(&simulation, &slots, input.seeds, scale)?;
-    let mut counters = check_counters(compared_slots, &predicted);
+    let mut counters = counter_checks(compared_slots, &predicted);
     let us_per_load = us_per_load(&input.recorded.counted_slots).zip(us_per_load(compared_slots));
     if let Some(fit) = &tested.fit {
-        counters.extend(cache_times(
+        counters.extend(cache_time_checks(
             compared_slots,
             &predicted,
             (fit, trace),
@@ -175,7 +175,7 @@ fn comparison_basis(
     Ok((other_trace, common))
 }
 
-fn check_counters(recorded: &[RecordedSlot], predicted: &PredictedRuns) -> Vec<CounterCheck> {
+fn counter_checks(recorded: &[RecordedSlot], predicted: &PredictedRuns) -> Vec<ValueCheck> {
     let counter = |(name, recorded_value, simulated_value): CounterSpec| {
         let recorded = recorded
             .iter()
@@ -184,21 +184,21 @@ fn check_counters(recorded: &[RecordedSlot], predicted: &PredictedRuns) -> Vec<C
         let predicted = predicted.range(|counts, _| simulated_value(counts) as f64, 1.0)?;
         let is_in_interval =
             predicted.low.round() <= recorded && recorded <= predicted.high.round();
-        Some(CounterCheck {
+        Some(ValueCheck {
             is_in_interval,
-            ..check_value(name, recorded, predicted)
+            ..value_check(name, recorded, predicted)
         })
     };
     COUNTERS.into_iter().filter_map(counter).collect()
 }
 
 /// The cache's time with the first run's costs, and with these scaled to the other's load times.
-fn cache_times(
+fn cache_time_checks(
     recorded: &[RecordedSlot],
     predicted: &PredictedRuns,
     (fit, trace): (&Fit, &Trace),
     us_per_load: Option<(f64, f64)>,
-) -> Vec<CounterCheck> {
+) -> Vec<ValueCheck> {
     let Some(us) = recorded
         .iter()
         .map(|slot| slot.cache_us)
@@ -214,13 +214,16 @@ fn cache_times(
             |counts, resample| model(resample).time_us(trace, counts),
             scale * 1e-3,
         )?;
-        Some(check_value(name, us as f64 * 1e-3, range))
+        Some(value_check(name, us as f64 * 1e-3, range))
     };
     let slowdown = us_per_load
         .filter(|(first, _)| *first > 0.0)
         .map(|(first, other)| other / first);
-    let own = slowdown.and_then(|slowdown| time(OWN_COSTS, slowdown));
-    time("cache time, ms", 1.0).into_iter().chain(own).collect()
+    let at_own_costs = slowdown.and_then(|slowdown| time(OWN_COSTS, slowdown));
+    time("cache time, ms", 1.0)
+        .into_iter()
+        .chain(at_own_costs)
+        .collect()
 }
 
 fn us_per_load(slots: &[RecordedSlot]) -> Option<f64> {
@@ -315,8 +318,8 @@ fn total_transactions(slots: &[RecordedSlot]) -> f64 {
     slots.iter().map(|slot| slot.transactions as f64).sum()
 }
 
-fn check_value(name: &'static str, recorded: f64, predicted: Range) -> CounterCheck {
-    CounterCheck {
+fn value_check(name: &'static str, recorded: f64, predicted: Range) -> ValueCheck {
+    ValueCheck {
         name,
         recorded,
         predicted,
@@ -328,15 +331,15 @@ fn check_value(name: &'static str, recorded: f64, predicted: Range) -> CounterCh
 
 impl CheckReport {
     fn text(&self) -> String {
-        let row = |counter: &CounterCheck| {
+        let row = |value: &ValueCheck| {
             vec![
-                counter.name.to_owned(),
-                number(counter.recorded, 0),
-                range_text(counter.predicted, 0),
-                counter
+                value.name.to_owned(),
+                number(value.recorded, 0),
+                range_text(value.predicted, 0),
+                value
                     .bias_percent
                     .map_or_else(|| "-".to_owned(), |bias| number(bias, 1)),
-                if counter.is_in_interval {
+                if value.is_in_interval {
                     "inside"
                 } else {
                     "outside"
