@@ -10,29 +10,30 @@ const MIN_HALVES: u64 = 8;
 
 pub struct PredictedRuns {
     runs: Vec<Counts>,
+    /// Set if the prediction is for other blocks than those of the trace.
     other_blocks: Option<OtherBlocks>,
 }
 
 struct OtherBlocks {
-    /// Transactions with programs of the other blocks, relative to the known blocks.
-    size_ratio: f64,
-    /// The runs of each half.
-    halves: Vec<Vec<Counts>>,
-    /// Of all known blocks, also outside of the counted slots.
+    /// Transactions with programs in the other blocks, divided by those in the trace.
+    transaction_ratio: f64,
+    /// For each random half of the trace: its runs.
+    runs_by_half: Vec<Vec<Counts>>,
+    /// Of the whole trace, also outside of the counted slots.
     lookups: f64,
     blocks: f64,
 }
 
 impl PredictedRuns {
-    /// Counts `slots` in a run for each of `seeds`. `size_ratio` is [`OtherBlocks::size_ratio`]; `None` if
-    /// the prediction is for the known blocks.
+    /// Simulates runs with the seeds 1 to `seeds`, and sums the counts of `slots` in each.
+    /// `transaction_ratio` is `None` if the prediction is for the blocks of the trace.
     pub fn of(
         simulation: &Simulation,
         slots: &BTreeSet<u64>,
         seeds: u64,
-        size_ratio: Option<f64>,
+        transaction_ratio: Option<f64>,
     ) -> Result<Self, Error> {
-        let known = simulation.trace;
+        let whole_trace = simulation.trace;
         let run = |trace: &Trace, seed: u64| {
             let mut sum = Counts::default();
             let simulation = Simulation {
@@ -48,39 +49,39 @@ impl PredictedRuns {
             Ok(sum)
         };
         let runs_of_half = |seed: u64| {
-            let half = known.half(seed)?;
+            let half = whole_trace.half(seed)?;
             let runs = 0..RUNS_PER_HALF;
             runs.map(|index| run(&half, RUNS_PER_HALF * seed + index))
                 .collect()
         };
         // A variance needs some halves, even with few seeds.
-        let halves = || {
+        let runs_by_half = || {
             (1..=seeds.max(MIN_HALVES))
                 .map(runs_of_half)
                 .collect::<Result<_, Error>>()
         };
-        let other_blocks = |size_ratio| {
+        let other_blocks = |transaction_ratio| {
             Ok::<_, Error>(OtherBlocks {
-                size_ratio,
-                halves: halves()?,
-                lookups: known.lookup_count() as f64,
-                blocks: known.block_count() as f64,
+                transaction_ratio,
+                runs_by_half: runs_by_half()?,
+                lookups: whole_trace.lookup_count() as f64,
+                blocks: whole_trace.block_count() as f64,
             })
         };
         Ok(PredictedRuns {
             runs: (1..=seeds)
-                .map(|seed| run(known, seed))
+                .map(|seed| run(whole_trace, seed))
                 .collect::<Result<_, Error>>()?,
-            other_blocks: size_ratio.map(other_blocks).transpose()?,
+            other_blocks: transaction_ratio.map(other_blocks).transpose()?,
         })
     }
 
-    /// `value` gets the run's index for its resampled costs, or `None` for the best costs. `None` for fewer
-    /// than two runs.
+    /// `value` gets the run's index, to use its resampled costs, and `None` to use the fitted ones.
+    /// The range is multiplied by `unit_factor`. Returns `None` for fewer than two runs.
     pub fn range(
         &self,
         value: impl Fn(&Counts, Option<usize>) -> f64,
-        scale: f64,
+        unit_factor: f64,
     ) -> Option<Range> {
         let values: Vec<f64> = self
             .runs
@@ -88,32 +89,32 @@ impl PredictedRuns {
             .enumerate()
             .map(|(index, run)| value(run, Some(index)))
             .collect();
-        let best = |run: &Counts| value(run, None);
-        let (range, size_ratio) = match &self.other_blocks {
+        let at_fitted_costs = |run: &Counts| value(run, None);
+        let (range, transaction_ratio) = match &self.other_blocks {
             None => (Range::of_runs(&values)?, 1.0),
             Some(other) => {
                 let lookups = |run: &Counts| run.lookups as f64;
-                let draws: Vec<f64> = self.runs.iter().map(best).collect();
+                let fitted_values: Vec<f64> = self.runs.iter().map(at_fitted_costs).collect();
                 let halves = HalfRuns {
                     means: other
-                        .halves
+                        .runs_by_half
                         .iter()
-                        .map(|half| (mean(half, best), mean(half, lookups)))
+                        .map(|runs| (mean(runs, at_fitted_costs), mean(runs, lookups)))
                         .collect(),
                     runs_per_half: RUNS_PER_HALF as f64,
                     blocks: other.blocks,
-                    draw_variance: variance(&draws)?,
+                    draw_variance: variance(&fitted_values)?,
                     counted_lookups: mean(&self.runs, lookups),
                     all_lookups: other.lookups,
                 };
-                let ratio = other.size_ratio;
+                let ratio = other.transaction_ratio;
                 (Range::of_other_blocks(&values, &halves, ratio)?, ratio)
             }
         };
         Some(
             range
-                .centred(mean(&self.runs, best))
-                .scaled(size_ratio * scale),
+                .centred(mean(&self.runs, at_fitted_costs))
+                .scaled(transaction_ratio * unit_factor),
         )
     }
 }
