@@ -55,7 +55,7 @@ pub struct Block {
 pub struct Transaction {
     /// Keys that do not sign, each with whether the account may be a program.
     pub unsigned_keys: Vec<(Address, bool)>,
-    /// Writable accounts, if `change` is set. A signer among them may be new.
+    /// Writable accounts, if `change` is set: also those that stay as they are. A signer may be new.
     pub changed: Vec<Address>,
     pub change: Option<ProgramChange>,
     pub fees_only: bool,
@@ -86,6 +86,7 @@ impl Block {
 }
 
 impl Transaction {
+    /// Whether `key`, which is one of this transaction, signs it.
     pub fn signs(&self, key: &Address) -> bool {
         !self.unsigned_keys.iter().any(|(other, _)| other == key)
     }

@@ -26,9 +26,9 @@ pub const RETRIES: RetryPolicy = RetryPolicy {
 /// Default number of slots before a recording that began after the validator's start: about half
 /// an hour at slots of 0.4 s.
 const DEFAULT_WARMUP_SLOTS: u64 = 5_000;
-/// Errors of slots without a block: skipped, skipped in long-term storage.
+/// Errors for slots without a block: skipped, and skipped or missing in long-term storage.
 const SKIPPED: [i64; 2] = [-32007, -32009];
-/// Errors of blocks that the node lacks: not available, cleaned up.
+/// Errors for blocks that the node lacks: not available, cleaned up.
 const NOT_AVAILABLE: [i64; 2] = [-32004, -32001];
 /// After this many compared blocks, the command decides whether the node is of another cluster.
 const BLOCKS_TO_COMPARE: u64 = 20;
@@ -163,13 +163,14 @@ impl Fetcher<'_> {
                 self.recorded.slot_kind(block.slot),
                 &mut self.open_trace,
             )?;
-            // Written before the next block: a change belongs to the last slot.
+            // The file has the changes of a slot directly after it.
             self.open_trace.write()?;
         }
         Ok(())
     }
 
-    /// Detects another cluster: its blocks differ in their number of transactions.
+    /// Counts blocks whose number of transactions differs from the recorded one. Fails if most of
+    /// the first ones do: the node is then of another cluster.
     fn compare(&mut self, block: &Block) -> Result<()> {
         let Some(recorded) = self.transactions.get(&block.slot) else {
             return Ok(());

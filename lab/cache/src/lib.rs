@@ -1,4 +1,5 @@
-//! `faultline cache`: fetches the blocks of a recorded run, and predicts its program cache.
+//! `faultline cache`: fetches the lookups of a recorded run, predicts its program cache at other
+//! sizes and with other policies, and checks predictions with other runs.
 
 mod address;
 pub mod args;

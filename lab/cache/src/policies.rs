@@ -16,7 +16,7 @@ use faultline_text::{count, number, size, table};
 use serde::Serialize;
 use std::collections::{BTreeSet, HashMap};
 
-/// Default shares of the size that are used, in percent: Agave's, and all.
+/// Percent of the limit up to which a policy fills the cache: Agave's, and all of it.
 const DEFAULT_FILLS: [u64; 2] = [90, 100];
 /// By default the attack has one transaction for this many others.
 const ATTACK_DIVISOR: usize = 10;

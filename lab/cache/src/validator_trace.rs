@@ -13,7 +13,7 @@ use std::{
 
 type Words<'a> = Split<'a, char>;
 
-/// Bytes of the longest line: a batch of 64 transactions with 256 accounts each.
+/// Longer than any line: the longest is a batch of 64 transactions with 256 accounts each.
 const MAX_LINE_BYTES: u64 = 1 << 18;
 /// Maximum transactions of a batch.
 const MAX_USES: u32 = 64;
@@ -30,7 +30,7 @@ pub struct ValidatorTrace {
     pub slots: BTreeMap<u64, SlotLookups>,
     /// (slot, program, microseconds), of programs with code.
     pub loads: Vec<(u64, u32, u64)>,
-    /// By thread pool: the thread's name without its number.
+    /// Batches by thread pool, which is the thread's name without its number.
     pub lookups_by_pool: BTreeMap<String, u64>,
     pub evictions: u64,
     /// Lines not written in time.
@@ -50,7 +50,7 @@ pub struct SlotLookups {
     /// Including batches without programs.
     pub batches: u64,
     pub misses: u64,
-    /// (calls before it, program, kind).
+    /// (calls of the slot before the change, program, kind).
     pub changes: Vec<(u32, u32, ChangeKind)>,
 }
 
