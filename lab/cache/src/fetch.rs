@@ -54,7 +54,7 @@ pub fn fetch(args: &FetchArgs, retry_policy: RetryPolicy) -> Result<(String, u8)
         .context("getSlot: the result is null")?;
     let path = trace_path(&args.run, args.out.as_deref());
     let version = recorded.version.clone().unwrap_or_default();
-    let open_trace = TraceFile::open(
+    let trace_file = TraceFile::open(
         &path,
         Meta {
             source: Source::Blocks,
@@ -64,13 +64,13 @@ pub fn fetch(args: &FetchArgs, retry_policy: RetryPolicy) -> Result<(String, u8)
     )?;
     let mut slots = warmup_slots(args, &recorded, &rpc)?;
     slots.extend(recorded.transactions_by_slot.iter().map(|(slot, _)| *slot));
-    let last = open_trace.trace.slots().last().map(|slot| slot.slot);
+    let last = trace_file.trace.slots().last().map(|slot| slot.slot);
     slots.retain(|slot| last.is_none_or(|last| *slot > last));
     let unfinalized = slots.iter().filter(|slot| **slot > finalized).count();
     slots.retain(|slot| *slot <= finalized);
     let mut fetcher = Fetcher {
-        program_index: ProgramIndex::of(&open_trace.trace),
-        open_trace,
+        program_index: ProgramIndex::of(&trace_file.trace),
+        trace_file,
         rpc: &rpc,
         transactions: recorded.transactions_by_slot.iter().copied().collect(),
         recorded: &recorded,
@@ -105,7 +105,7 @@ fn warmup_slots(args: &FetchArgs, recorded: &Recorded, rpc: &Rpc) -> Result<Vec<
 struct Fetcher<'a> {
     rpc: &'a Rpc,
     recorded: &'a Recorded,
-    open_trace: TraceFile,
+    trace_file: TraceFile,
     program_index: ProgramIndex,
     /// Recorded, by slot.
     transactions: BTreeMap<u64, u64>,
@@ -155,16 +155,16 @@ impl Fetcher<'_> {
 
     fn add_blocks(&mut self, blocks: &[Block]) -> Result<()> {
         self.program_index
-            .resolve_programs(self.rpc, blocks, &mut self.open_trace.trace)?;
+            .resolve_programs(self.rpc, blocks, &mut self.trace_file.trace)?;
         for block in blocks {
             self.compare(block)?;
             self.program_index.add_block(
                 block,
                 self.recorded.slot_kind(block.slot),
-                &mut self.open_trace,
+                &mut self.trace_file,
             )?;
             // The file has the changes of a slot directly after it.
-            self.open_trace.write()?;
+            self.trace_file.write()?;
         }
         Ok(())
     }
@@ -217,7 +217,7 @@ impl Fetcher<'_> {
             unfinalized as u64,
             "slots are not finalized yet: run the same command again to continue",
         );
-        trace_file::summary(path, &self.open_trace.trace, self.recorded, lines)
+        trace_file::summary(path, &self.trace_file.trace, self.recorded, lines)
     }
 }
 
