@@ -38,12 +38,12 @@ struct Account {
 #[derive(Default)]
 pub struct ProgramIndex {
     /// Numbers of programs; `None` if the account is not a program.
-    numbers: HashMap<Address, Option<u32>>,
+    program_by_address: HashMap<Address, Option<u32>>,
     /// Account with the code, by upgradeable program.
     code_addresses: HashMap<Address, Address>,
     /// Programs that can be called, or could before they were closed.
     executable: HashSet<u32>,
-    missing: HashSet<Address>,
+    missing_accounts: HashSet<Address>,
     /// Accounts that no longer exist and whose kind is unknown.
     pub unresolved: u64,
 }
@@ -53,7 +53,7 @@ impl ProgramIndex {
         let mut program_index = ProgramIndex::default();
         for (number, program) in (0..).zip(trace.programs()) {
             program_index
-                .numbers
+                .program_by_address
                 .extend(program.address.map(|address| (address, Some(number))));
             program_index
                 .executable
@@ -62,8 +62,8 @@ impl ProgramIndex {
         program_index
     }
 
-    fn number(&self, key: &Address) -> Option<u32> {
-        self.numbers.get(key).copied().flatten()
+    fn program_number(&self, key: &Address) -> Option<u32> {
+        self.program_by_address.get(key).copied().flatten()
     }
 
     pub fn resolve_programs(
@@ -72,7 +72,7 @@ impl ProgramIndex {
         blocks: &[Block],
         trace: &mut Trace,
     ) -> Result<()> {
-        let requested = blocks
+        let possible_programs = blocks
             .iter()
             .flat_map(|block| &block.transactions)
             .flat_map(|transaction| {
@@ -84,8 +84,8 @@ impl ProgramIndex {
                     .chain(transaction.changed.iter().copied())
             });
         let mut seen = HashSet::new();
-        let new: Vec<Address> = requested
-            .filter(|key| !self.numbers.contains_key(key) && seen.insert(*key))
+        let new: Vec<Address> = possible_programs
+            .filter(|key| !self.program_by_address.contains_key(key) && seen.insert(*key))
             .collect();
         for batch in new.chunks(MAX_ACCOUNTS_PER_REQUEST) {
             let accounts = fetch_accounts(rpc, batch)?;
@@ -118,12 +118,12 @@ impl ProgramIndex {
         trace: &mut Trace,
     ) -> Result<()> {
         if account.is_none() {
-            self.missing.insert(key);
+            self.missing_accounts.insert(key);
             self.unresolved += 1;
         }
         let program = account.and_then(|account| Some((address::loader(&account.owner)?, account)));
         let Some((loader, account)) = program else {
-            self.numbers.insert(key, None);
+            self.program_by_address.insert(key, None);
             return Ok(());
         };
         let bytes = match loader {
@@ -142,7 +142,7 @@ impl ProgramIndex {
             bytes,
             has_code,
         })?;
-        self.numbers.insert(key, Some(number));
+        self.program_by_address.insert(key, Some(number));
         self.executable.extend(account.executable.then_some(number));
         Ok(())
     }
@@ -163,7 +163,7 @@ impl ProgramIndex {
             let programs: Vec<u32> = transaction
                 .unsigned_keys
                 .iter()
-                .filter_map(|(key, _)| self.number(key))
+                .filter_map(|(key, _)| self.program_number(key))
                 .filter(|program| Some(*program) != created)
                 .collect();
             if programs.is_empty() {
@@ -215,14 +215,15 @@ impl ProgramIndex {
             .iter()
             .filter(|key| !transaction.signs(key))
         {
-            if self.missing.remove(key) {
+            if self.missing_accounts.remove(key) {
                 let buffer = Program {
                     address: Some(*key),
                     loader: Some(Loader::V3),
                     bytes: None,
                     has_code: false,
                 };
-                self.numbers.insert(*key, Some(trace.add_program(buffer)?));
+                self.program_by_address
+                    .insert(*key, Some(trace.add_program(buffer)?));
                 self.unresolved = self.unresolved.saturating_sub(1);
             }
         }
@@ -233,14 +234,14 @@ impl ProgramIndex {
     /// not looked up.
     fn created_code_account(&self, transaction: &Transaction) -> Option<u32> {
         let is_program = |key: &Address| {
-            self.number(key)
+            self.program_number(key)
                 .is_some_and(|program| self.executable.contains(&program))
         };
         let deployed = transaction
             .changed
             .iter()
             .find(|key| transaction.signs(key) && is_program(key))?;
-        self.number(self.code_addresses.get(deployed)?)
+        self.program_number(self.code_addresses.get(deployed)?)
             .filter(|_| transaction.change == Some(ProgramChange::Deployed))
     }
 
@@ -253,7 +254,7 @@ impl ProgramIndex {
         let programs = transaction
             .changed
             .iter()
-            .filter_map(|key| self.number(key));
+            .filter_map(|key| self.program_number(key));
         let kind = move |program: u32| {
             let has_code = trace
                 .programs()
