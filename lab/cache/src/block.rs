@@ -55,8 +55,8 @@ pub struct Block {
 pub struct Transaction {
     /// Keys that do not sign, each with whether the account may be a program.
     pub unsigned_keys: Vec<(Address, bool)>,
-    /// Writable accounts, if `change` is set: also those that stay as they are. A signer may be new.
-    pub changed: Vec<Address>,
+    /// All writable accounts, if `change` is set. A signer among them may be new.
+    pub possibly_changed: Vec<Address>,
     pub change: Option<ProgramChange>,
     pub fees_only: bool,
 }
@@ -108,7 +108,7 @@ fn parse_transaction(response: TransactionResponse) -> Result<Transaction, Strin
         ProgramChange::ExtendedOrClosed
     });
     let mut unsigned_keys = Vec::with_capacity(keys.len());
-    let mut changed = Vec::new();
+    let mut possibly_changed = Vec::new();
     for key in keys {
         let not_a_key = || {
             format!(
@@ -120,18 +120,18 @@ fn parse_transaction(response: TransactionResponse) -> Result<Transaction, Strin
         // Programs are read-only except in transactions that deploy or change them. A deployment that
         // creates the account also has its signature.
         if key.writable && has_loader {
-            changed.push(address);
+            possibly_changed.push(address);
         }
         if !key.signer {
             unsigned_keys.push((address, !key.writable || has_loader));
         }
     }
     if change.is_none() {
-        changed.clear();
+        possibly_changed.clear();
     }
     Ok(Transaction {
         unsigned_keys,
-        changed,
+        possibly_changed,
         change,
         fees_only: err.is_some_and(|err| !was_executed(&err)),
     })
@@ -201,7 +201,7 @@ mod tests {
         };
         let upgraded = &block(keys(true), Value::Null).unwrap().transactions[0];
         assert_eq!(
-            (upgraded.changed.as_slice(), upgraded.change),
+            (upgraded.possibly_changed.as_slice(), upgraded.change),
             ([[1; 32], [2; 32]].as_slice(), Some(ProgramChange::Deployed))
         );
         assert!(upgraded.unsigned_keys.contains(&([2; 32], true)));
@@ -211,7 +211,11 @@ mod tests {
             .unwrap()
             .transactions[0];
         assert_eq!(
-            (failed.changed.len(), failed.change, failed.fees_only),
+            (
+                failed.possibly_changed.len(),
+                failed.change,
+                failed.fees_only
+            ),
             (0, None, false)
         );
     }

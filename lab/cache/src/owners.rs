@@ -81,7 +81,7 @@ impl ProgramIndex {
                     .iter()
                     .filter(|(_, may_be_program)| *may_be_program)
                     .map(|(key, _)| *key)
-                    .chain(transaction.changed.iter().copied())
+                    .chain(transaction.possibly_changed.iter().copied())
             });
         let mut seen = HashSet::new();
         let new: Vec<Address> = possible_programs
@@ -211,7 +211,7 @@ impl ProgramIndex {
         trace: &mut Trace,
     ) -> Result<()> {
         for key in transaction
-            .changed
+            .possibly_changed
             .iter()
             .filter(|key| !transaction.signs(key))
         {
@@ -238,7 +238,7 @@ impl ProgramIndex {
                 .is_some_and(|program| self.executable.contains(&program))
         };
         let deployed = transaction
-            .changed
+            .possibly_changed
             .iter()
             .find(|key| transaction.signs(key) && is_program(key))?;
         self.program_number(self.code_addresses.get(deployed)?)
@@ -252,7 +252,7 @@ impl ProgramIndex {
         trace: &Trace,
     ) -> impl Iterator<Item = (u32, ChangeKind)> {
         let programs = transaction
-            .changed
+            .possibly_changed
             .iter()
             .filter_map(|key| self.program_number(key));
         let kind = move |program: u32| {
