@@ -124,7 +124,7 @@ fn fills(given: &[u64]) -> Vec<u64> {
 }
 
 fn selected_policies(names: &[String], input: &PredictionInput) -> Result<Vec<(String, Policy)>> {
-    let recorded = || {
+    let recorded_policy = || {
         (
             format!("agave {}", input.version),
             Policy::Agave(input.rule),
@@ -132,12 +132,12 @@ fn selected_policies(names: &[String], input: &PredictionInput) -> Result<Vec<(S
     };
     if names.is_empty() {
         let others = NAMED_POLICIES.map(|(name, policy)| (name.to_owned(), policy));
-        return Ok(std::iter::once(recorded()).chain(others).collect());
+        return Ok(std::iter::once(recorded_policy()).chain(others).collect());
     }
     let mut policies: Vec<(String, Policy)> = Vec::new();
     for name in names {
         let policy = if name == AGAVE {
-            recorded()
+            recorded_policy()
         } else {
             (name.clone(), name.parse()?)
         };
@@ -163,19 +163,19 @@ struct PolicyComparison<'a> {
 impl<'a> PolicyComparison<'a> {
     fn new(
         input: &'a PredictionInput,
-        attack: usize,
-        times: &'a [u64],
+        attack_per_slot: usize,
+        compile_us: &'a [u64],
         model: Option<CostModel>,
     ) -> Result<Self> {
         let trace = &input.trace;
-        let attacked = with_attack(trace, attack)?;
+        let attacked = with_attack(trace, attack_per_slot)?;
         let first_slot = input.recording_start.first_slot();
         let counted_slots = trace
             .slots()
             .iter()
             .filter(|slot| slot.slot >= first_slot)
             .count();
-        let attack_count = (attack * counted_slots) as u64;
+        let attack_count = (attack_per_slot * counted_slots) as u64;
         let bytes = attacked
             .programs()
             .last()
@@ -183,12 +183,11 @@ impl<'a> PolicyComparison<'a> {
             .unwrap_or(0);
         let loaded_bytes = attack_count.saturating_mul(bytes);
         // Without a model the attack's programs take the mean compile time.
-        let mean_us = times.iter().sum::<u64>() / times.len().max(1) as u64;
-        let mut same_times = times.to_vec();
-        same_times.resize(attacked.programs().len(), mean_us);
-        let attacked_compile_us =
-            model.map_or(same_times, |model| compile_times(&attacked, &model));
-        let compile_us = attacked_compile_us
+        let mean_us = compile_us.iter().sum::<u64>() / compile_us.len().max(1) as u64;
+        let mut with_mean = compile_us.to_vec();
+        with_mean.resize(attacked.programs().len(), mean_us);
+        let attacked_compile_us = model.map_or(with_mean, |model| compile_times(&attacked, &model));
+        let attack_compile_us = attacked_compile_us
             .last()
             .copied()
             .unwrap_or(0)
@@ -198,7 +197,7 @@ impl<'a> PolicyComparison<'a> {
             misses: attack_count,
             loads: attack_count,
             loaded_bytes,
-            compile_us,
+            compile_us: attack_compile_us,
             ..Counts::default()
         };
         let includes_fees_only = input.rule.includes_fees_only;
@@ -207,7 +206,7 @@ impl<'a> PolicyComparison<'a> {
             attacked,
             first_slot,
             includes_fees_only,
-            compile_us: times,
+            compile_us,
             attacked_compile_us,
             model,
             attack_counts,
