@@ -15,8 +15,7 @@ type Words<'a> = Split<'a, char>;
 
 /// Longer than any line: the longest is a batch of 64 transactions with 256 accounts each.
 const MAX_LINE_BYTES: u64 = 1 << 18;
-/// Maximum transactions of a batch.
-const MAX_USES: u32 = 64;
+const MAX_BATCH_TRANSACTIONS: u32 = 64;
 /// Bytes of a program's accounts without its code, by loader.
 const OVERHEAD_V3: u64 = 36 + 45;
 const OVERHEAD_V4: u64 = 48;
@@ -146,7 +145,7 @@ impl ValidatorTrace {
             "dropped" => {
                 self.dropped_lines = self
                     .dropped_lines
-                    .saturating_add(number(&mut words, "how many")?)
+                    .saturating_add(next_number(&mut words, "how many")?)
             }
             _ => bail!("no line of this kind is known"),
         }
@@ -202,8 +201,10 @@ impl ValidatorTrace {
             let uses: u32 = uses
                 .parse()
                 .ok()
-                .filter(|uses| *uses <= MAX_USES)
-                .with_context(|| format!("the uses are not a number up to {MAX_USES}"))?;
+                .filter(|uses| *uses <= MAX_BATCH_TRANSACTIONS)
+                .with_context(|| {
+                    format!("the uses are not a number up to {MAX_BATCH_TRANSACTIONS}")
+                })?;
             programs.push((program, uses.max(1)));
             misses += u64::from(is_missing);
         }
@@ -223,7 +224,7 @@ impl ValidatorTrace {
     fn parse_load(&mut self, words: &mut Words<'_>) -> Result<()> {
         let (slot, _) = self.parse_slot_and_pool(words)?;
         let program = self.parse_program(words)?;
-        let us = number(words, "microseconds")?;
+        let us = next_number(words, "microseconds")?;
         if self.parse_entry(program, words)? {
             self.loads.push((slot, program, us));
         }
@@ -284,8 +285,8 @@ impl ValidatorTrace {
     }
 
     fn parse_slot_and_pool(&self, words: &mut Words<'_>) -> Result<(u64, String)> {
-        let slot = number(words, "a slot")?;
-        let thread = number(words, "a thread")?;
+        let slot = next_number(words, "a slot")?;
+        let thread = next_number(words, "a thread")?;
         Ok((
             slot,
             usize::try_from(thread)
@@ -297,7 +298,7 @@ impl ValidatorTrace {
     }
 
     fn parse_program(&self, words: &mut Words<'_>) -> Result<u32> {
-        let program = number(words, "a program")?;
+        let program = next_number(words, "a program")?;
         ensure!(
             program < self.programs.len() as u64,
             "the program {program} is unknown"
@@ -306,7 +307,7 @@ impl ValidatorTrace {
     }
 }
 
-fn number(words: &mut Words<'_>, name: &str) -> Result<u64> {
+fn next_number(words: &mut Words<'_>, name: &str) -> Result<u64> {
     words
         .next()
         .and_then(|word| word.parse().ok())
@@ -314,7 +315,7 @@ fn number(words: &mut Words<'_>, name: &str) -> Result<u64> {
 }
 
 fn expect_number(words: &mut Words<'_>, next: usize, name: &str) -> Result<()> {
-    let number = number(words, name)?;
+    let number = next_number(words, name)?;
     ensure!(
         number == next as u64,
         "{name} is {number}, and {next} is next"
