@@ -102,13 +102,14 @@ pub fn threads() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// As many as [`LOOKUP_BUDGET`] allows. No clock is used, so that the same files give the same report.
+/// As many as [`LOOKUP_BUDGET`] allows, but 8 to 64. No clock is used, so that the same files give
+/// the same report.
 fn default_seeds(lookups: u64, start: RecordingStart) -> u64 {
     (LOOKUP_BUDGET / (lookups.max(1) * simulations_per_seed(start))).clamp(MIN_SEEDS, SEEDS)
 }
 
-/// Those of each default size and of the recorded one, and two more of the recorded size in the
-/// self-test.
+/// One for each default size and the recorded one, or two if the cache's content at the start is
+/// unknown. The self-test adds two of the recorded size.
 fn simulations_per_seed(start: RecordingStart) -> u64 {
     let starts = if start == RecordingStart::ValidatorStart {
         1
@@ -208,7 +209,7 @@ impl PredictionInput {
         })
     }
 
-    /// Visible causes of wrong predictions.
+    /// What is known to weaken predictions.
     fn reasons(&self) -> Vec<String> {
         let mut reasons = Vec::new();
         let missing = self.coverage.missing_slots.len();
@@ -323,8 +324,8 @@ pub fn predict_from_adjacent_trace(run: &Path) -> Option<Result<Prediction>> {
     }))
 }
 
-/// In entries, ascending, each once. The largest of [`SIZES`] is always one, because whether a size is
-/// enough depends on what larger ones save.
+/// In entries, ascending, each once: the requested ones or [`SIZES`], the recorded one, and the
+/// largest of [`SIZES`], because whether a size is enough depends on what larger ones save.
 pub fn sizes(requested: &[u64], recorded: u64) -> Vec<u64> {
     let mut sizes = if requested.is_empty() {
         SIZES.to_vec()

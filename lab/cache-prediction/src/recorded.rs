@@ -7,15 +7,15 @@ use std::{
     path::Path,
 };
 
-/// Phases after the replay at the start, in which the cache is not empty any more.
+/// Phases after the replay at the start: in these the cache is no longer empty.
 const PHASES_AFTER_REPLAY: [&str; 4] = ["catching_up", "at_tip", "behind", "gone"];
 const ENTRIES_VARIABLE: &str = "AGAVE_PROGRAM_CACHE_ENTRIES";
 
 pub struct Recorded {
     pub version: Option<String>,
-    /// Size of the cache; `None` if it was not set.
+    /// Size of the cache, if the validator's environment set it.
     pub entries: Option<u64>,
-    /// Whether the cache was empty when the recording began.
+    /// Whether the recording began at the validator's start, when the cache was empty.
     pub from_start: bool,
     /// Slots with counters of the cache and of the replay, in order.
     pub counted_slots: Vec<RecordedSlot>,
@@ -109,7 +109,7 @@ impl Recorded {
         }
     }
 
-    /// The Agave version in the validator; for Frankendancer the embedded one.
+    /// The validator's version; for Frankendancer that of the embedded Agave.
     pub fn agave_version(&self) -> Option<String> {
         Some(agave_version(self.version.as_deref()?))
     }
