@@ -43,21 +43,21 @@ const BEHIND: &[Quantity] = &[
 pub fn section(subjects: &Subjects) -> Section {
     let mut chapter = Chapter::new(subjects, Subject::why_no_quantile);
     let note = "replay_total_elapsed of replay-slot-stats, from the bank's creation to its completion, waiting included. A slot \
-                that is replayed again is another sample. Slots that the node produced itself are left out: they have no \
-                transactions, no entries and no shreds, and no times. A p95 needs 20 slots and a p99 needs 100, so that one of \
+                that is replayed again is another sample. Slots that the node produced itself are left out: their datapoints \
+                have no transactions, entries, shreds or times. A p95 needs 20 slots and a p99 needs 100, so that one of \
                 them is beyond it.";
     chapter.numbers_and_at_tip("replay", "Replay time per slot", note, REPLAY);
     chapter.add([intervals(subjects)]);
     chapter.add(unreliable_intervals(subjects));
     chapter.missing_reason = |_| "the distance to the tip was known at too few ticks";
-    let note = "Slots between the tip of the cluster and this validator, at each tick at which both were known at one moment.";
+    let note = "Slots between the tip of the cluster and this validator, at each tick for which both are known at the same time.";
     chapter.numbers("behind", "Slots behind the tip", note, BEHIND);
     figures(&mut chapter);
     chapter.section("slots", "Replay and the distance to the tip")
 }
 
 fn figures(chapter: &mut Chapter<'_>) {
-    let caption = "At each tick at which it was known. The start shows the catching up.";
+    let caption = "At each tick for which it is known. The start shows the catching up.";
     chapter.timeline(
         "behind-over-time",
         "Slots behind the tip over time",
@@ -65,7 +65,7 @@ fn figures(chapter: &mut Chapter<'_>) {
         ("Slots behind the tip", ""),
         |subject| vec![line_of_signal(subject, "", Signal::Behind)],
     );
-    let caption = "Each replayed slot at the validator's own time; of long runs the smallest and the largest of each stretch.";
+    let caption = "Each replayed slot, at the time of its datapoint. Long runs are divided: the smallest and the largest value of each part.";
     chapter.timeline(
         "replay-over-time",
         "Replay time per slot over time",
