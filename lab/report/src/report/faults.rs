@@ -71,14 +71,14 @@ const PRESSURE: &[Quantity] = &[
 
 pub fn section(subjects: &Subjects) -> Section {
     let mut chapter = Chapter::new(subjects, Subject::why_no_samples);
-    let note = "From majflt and minflt of /proc/PID/stat. Mean: all faults by all recorded seconds. Max: between two ticks. Faults \
+    let note = "From majflt and minflt of /proc/PID/stat. Mean: all faults divided by all recorded seconds. Max: between two ticks. Faults \
                 in gaps are left out of all of them.";
     chapter.numbers_and_at_tip("faults", "Page faults", note, PAGE_FAULTS);
     over_time(&mut chapter);
     add_thread_pools(&mut chapter);
     let note = "Refaults: pages read back soon after they were reclaimed, so the working set does not fit. Waiting: pressure stall \
-                information of the cgroup (version 2 has it) and of the machine, as a share of the time; some: at least one task, \
-                all: no task could run.";
+                information of the cgroup (version 2 has it) and of the machine, as a share of the time; some: at least one task \
+                waited, all: all tasks waited.";
     chapter.numbers("pressure", "Refaults and pressure", note, PRESSURE);
     pressure_over_time(&mut chapter);
     chapter.section("faults", "Page faults and memory pressure")
@@ -107,7 +107,7 @@ fn over_time(chapter: &mut Chapter<'_>) {
     let size = averaging_window(chapter.subjects);
     let at_gaps = match size {
         1 => "",
-        _ => "; at the ends, and around gaps, over those that there are",
+        _ => "; over fewer at the ends and around gaps",
     };
     let caption = averaged(size, "sample", "samples") + at_gaps + ".";
     for (id, kind, signal) in kinds {
@@ -151,7 +151,7 @@ fn add_thread_pools(chapter: &mut Chapter<'_>) {
     ];
     for (kind, label, value) in kinds {
         let (id, title) = (format!("pools-{kind}"), format!("Who takes {kind} faults"));
-        let caption = "Faults of each pool by the seconds from the first execution on; the pools with most of them.";
+        let caption = "Faults of each pool, divided by the seconds from the first execution on; the pools with most faults.";
         chapter.figure(&id, &title, caption, pool_bars(&pools, label, value));
     }
 }
@@ -171,7 +171,7 @@ fn pool_table(pools: &[RunPools<'_>]) -> Block {
             "CPU [s]",
         ],
         "From the first execution on, the 15 pools of each run with most faults. Threads with the same name up to their number \
-         form a pool; the pool called exited holds what ended threads took unseen.",
+         form a pool; the pool called exited has what threads used between their last sample and their end.",
     );
     for (subject, pools) in pools {
         let all_faults: f64 = pools.iter().map(PoolFaults::faults).sum();
