@@ -133,7 +133,7 @@ pub fn section(subjects: &Subjects) -> Option<Section> {
                 replay-slot-stats, summed over threads, mean over replayed slots.";
     chapter.numbers_and_at_tip("read-cache", "Accounts read cache", note, READ_CACHE);
     chapter.add(cost_of_a_miss(subjects));
-    let caption = "One point for each run. Runs under other loads cannot be compared by it.";
+    let caption = "One point for each run. Runs under different loads cannot be compared with it.";
     let chart = size_against_hits(subjects);
     chapter.figure(
         "read-cache-size",
@@ -151,8 +151,8 @@ pub fn section(subjects: &Subjects) -> Option<Section> {
     );
     let note = "Accounts of recent slots, flushed to files once they are rooted. Bytes flushed since Agave 2.3.";
     chapter.numbers("write-cache", "Accounts write cache", note, WRITE_CACHE);
-    let note = "From accounts_index, which comes every 10 s. Memory: entries times their size as the validator estimates it, since \
-                3.1 with unused capacity. The bucket map is the part on disk. Without it, accounts that are missing in memory do not \
+    let note = "From accounts_index, which comes every 10 s. Memory: the validator's estimate, entries times their size; since 3.1 \
+                it includes unused capacity. The bucket map is the part on disk. Without it, accounts that are missing in memory do not \
                 exist. Accesses are lookups and stores, and since 4.1 also writes through to disk. So they cannot be compared between \
                 runs with and without an index on disk.";
     chapter.numbers("accounts-index", "Accounts index", note, INDEX);
@@ -239,8 +239,8 @@ fn cost_of_a_miss(subjects: &Subjects) -> Option<Block> {
             "Load time per slot [µs]",
             "Load time per miss [µs]",
         ],
-        "Differences between the means of two arms, and one divided by the other. Everything else in which the arms differ is in it, too: \
-         read it with the interval of the load time in the comparison.",
+        "Differences between the means of two arms, and that of the load time divided by that of the misses. The quotient includes \
+         everything else in which the arms differ: read it with the interval of the load time in the comparison.",
     );
     for other in others {
         let difference = |value| Some(mean(other, value)? - mean(reference, value)?);
@@ -253,7 +253,7 @@ fn cost_of_a_miss(subjects: &Subjects) -> Option<Block> {
             number(
                 cost.map(|(time, misses)| time / misses),
                 3,
-                "less than one miss per slot apart",
+                "not reported, or less than one miss per slot apart",
             ),
         ];
         table
@@ -290,7 +290,7 @@ fn size_against_hits(subjects: &Subjects) -> Option<Chart> {
 fn over_time(chapter: &mut Chapter<'_>) {
     let samples = averaging_window(chapter.subjects);
     let caption = format!(
-        "Hits by lookups, both averaged over {samples} samples: the validator reports every 10 s."
+        "Hits divided by lookups, both averaged over {samples} samples: the validator reports every 10 s."
     );
     chapter.timeline(
         "read-cache-over-time",
