@@ -62,7 +62,7 @@ pub fn comparison_design(subjects: &Subjects, reference: &str, other: &str) -> C
         .chain(subjects.averaged_runs(other));
     let why = match runs.filter(|subject| block_of(subject).is_none()).count() {
         0 => String::new(),
-        count => format!(" ({count} of their runs lack the label block)"),
+        count => format!(" ({count} of their runs lack the label host or block)"),
     };
     ComparisonDesign::Refused(format!(
         "not compared: {reference} (on {on_reference}) and {other} (on {on_other}) have {common} of \
@@ -93,7 +93,7 @@ pub fn scalar_pairs(subjects: &Subjects, arms: [&str; 2], scalar: &Scalar) -> Ve
     })
 }
 
-/// How unlike the hosts are, for arms that are compared within blocks.
+/// How different the hosts are, for arms that are compared within blocks.
 pub fn table_of_hosts(
     subjects: &Subjects,
     [reference, other]: [&str; 2],
@@ -109,19 +109,23 @@ pub fn table_of_hosts(
     let unit = &*pace::unit(primary, subjects.per_second);
     let ratio = format!("Ratio to {first}");
     let note = format!(
-        "{}, {reference}. Intervals are for single runs, estimated from the variation of ratios \
-         within blocks. A/A: the second run of an arm over its first, within blocks.",
+        "{}, {reference}. The intervals of ratios are for single runs, estimated from the variation \
+         of ratios within blocks. A/A: the second run of an arm divided by its first, within blocks.",
         pace::title(primary, subjects.per_second)
     );
     let mut table = table(
         "hosts",
-        "How unlike the hosts are",
+        "How different the hosts are",
         &[("Host", ""), ("Runs", ""), ("Mean", unit), (&ratio, "")],
         &note,
     );
     for (host, values) in &by_host {
         let ratio = hosts::host_ratio(first_values, values, &common).filter(|_| host != first);
-        let reason = "the first host, a value is 0, or blocks have equal ratios";
+        let reason = if host == first {
+            "ratios are to this host"
+        } else {
+            "a value is 0, or all blocks have the same ratio"
+        };
         table.rows.push(vec![
             text_cell(host),
             count(values.len()),
@@ -139,7 +143,7 @@ pub fn table_of_hosts(
         table.rows.push(vec![
             Cell::Text(format!("{arm} against itself (A/A)")),
             count(pairs.len()),
-            Cell::Missing("a ratio only".to_owned()),
+            Cell::Missing("this row has only a ratio of two runs".to_owned()),
             estimate_or(ratio.map(|ratio| ratio.ends()), 3, reason),
         ]);
     }
@@ -173,7 +177,7 @@ pub fn caveats(subjects: &Subjects) -> Vec<Caveat> {
         .collect()
 }
 
-/// Of several hosts.
+/// Warns about runs without a host or a block, if the runs are of several hosts.
 fn runs_without_block(subjects: &Subjects) -> Option<Caveat> {
     let arms = subjects.arms.iter();
     let runs = arms
@@ -241,7 +245,7 @@ pub fn io_pressure_caveats(subjects: &Subjects) -> Vec<Caveat> {
     let unequal = (!unequal_turns.is_empty()).then(|| {
         Caveat::new(
             format!(
-                "Runs at the same time did not wait for I/O alike ({}).",
+                "Runs at the same time did not wait for I/O equally long ({}).",
                 unequal_turns.join("; ")
             ),
             "Give each lane a device of its own, or set a limit of I/O in every arm.",
@@ -250,7 +254,7 @@ pub fn io_pressure_caveats(subjects: &Subjects) -> Vec<Caveat> {
     let unknown = (unknown_turns > 0).then(|| {
         Caveat::new(
             format!(
-                "Whether runs at the same time waited for I/O alike is not known of {unknown_turns} of {} turns.",
+                "It is not known whether runs at the same time waited for I/O equally long: {unknown_turns} of {} turns.",
                 turns.len()
             ),
             "Use a host with cgroup v2: its kernel reports pressure per cgroup.",

@@ -253,7 +253,9 @@ fn differing_disk_wait_within_a_turn_is_a_caveat() {
             .collect()
     };
     assert!(
-        shown(&runs).starts_with("Whether runs at the same time waited for I/O alike is not known"),
+        shown(&runs).starts_with(
+            "It is not known whether runs at the same time waited for I/O equally long"
+        ),
         "{}",
         shown(&runs)
     );
@@ -265,7 +267,7 @@ fn differing_disk_wait_within_a_turn_is_a_caveat() {
     }
     assert_eq!(
         shown(&runs),
-        "Runs at the same time did not wait for I/O alike (turn 1: 0.8 to 25.2 % of the time)."
+        "Runs at the same time did not wait for I/O equally long (turn 1: 0.8 to 25.2 % of the time)."
     );
     for run in &mut runs {
         run.from_experiment = Some(ExperimentOutcome {

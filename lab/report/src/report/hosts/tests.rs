@@ -116,8 +116,7 @@ fn runs_of_several_hosts_without_the_label_block_are_left_out() {
     assert!(has_caveat(&three, "These lack one: old"));
     let none = without(0);
     let headline = &none.verdict.headline;
-    let why =
-        "have 0 of the 3 common blocks that a test needs (8 of their runs lack the label block)";
+    let why = "have 0 of the 3 common blocks that a test needs (8 of their runs lack the label host or block)";
     assert!(
         headline.contains(why) && table(&none, "hosts").is_none(),
         "{headline}"
