@@ -168,7 +168,7 @@ fn by_arm(
         let reason = if runs.is_empty() {
             "no run of the arm executed anything"
         } else {
-            "not known of every run of the arm"
+            "not known for every run of the arm"
         };
         let means = quantities.iter().map(|(_, decimals, value)| {
             let value =

@@ -19,9 +19,9 @@ pub struct Metric {
     pub title: String,
     pub unit: String,
     pub comparison: Comparison,
-    /// Within the blocks of several hosts.
+    /// Whether arms are compared within blocks, because there are several hosts.
     pub by_block: bool,
-    /// Why the arms are not compared by it.
+    /// Why the arms are not compared by this metric.
     pub refusal: Option<String>,
 }
 
@@ -114,7 +114,7 @@ fn values(subjects: &Subjects, arm: &str, scalar: &Scalar) -> Vec<f64> {
         .collect()
 }
 
-/// Empty if the first arm is the reference.
+/// A clause that says why earlier arms are not the reference. Empty if the first arm is it.
 fn arms_without_values(subjects: &Subjects, pair: &Pair) -> String {
     let before = subjects
         .arms
@@ -173,8 +173,8 @@ fn primary_table(primary: &Metric, pairs: &[Pair], margin: f64) -> Block {
         note.push_str(" Several hosts: Student's intervals and tests of the ratios within blocks.");
     } else if any(|comparison| comparison.difference.is_some()) {
         note.push_str(&format!(
-            " Difference and ratio of means with {:.0} % intervals (Welch, Fieller; where Fieller's would reach below 0, the variance \
-             of the other's mean is taken to grow with it); the shift by Hodges and Lehmann.",
+            " Difference and ratio of means with {:.0} % intervals (Welch, Fieller; where Fieller's interval would reach below 0, the \
+             variance of the other arm's mean is assumed to grow with that mean); the shift by Hodges and Lehmann.",
             100.0 * arms::CONFIDENCE_LEVEL
         ));
     }
@@ -219,7 +219,7 @@ fn primary_row(pair: &Pair) -> Vec<Cell> {
     let (metric, comparison) = (&pair.primary, &pair.primary.comparison);
     let untested = "needs three runs in each arm, and a spread";
     let no_ranks = if metric.by_block {
-        "not within blocks"
+        "ranks are not compared within blocks"
     } else {
         untested
     };
@@ -290,7 +290,7 @@ fn secondary_table(pairs: &[Pair]) -> Block {
                 continue;
             };
             let comparison = &metric.comparison;
-            let no_mean = "not known of any run of the arm";
+            let no_mean = "not known for any run of the arm";
             let too_few_runs = match comparison.reference.runs.min(comparison.other.runs) {
                 0 => metric.refusal.as_deref().unwrap_or(no_mean),
                 _ => "needs two runs in each arm, and a spread",
@@ -308,7 +308,7 @@ fn secondary_table(pairs: &[Pair]) -> Block {
 }
 
 fn definitions(subjects: &Subjects) -> Block {
-    let note = "One number a run each.";
+    let note = "Each metric is one number per run.";
     let mut table = table(
         "metrics",
         "What the metrics are",
@@ -350,7 +350,7 @@ pub fn conclusion(metric: &Metric) -> String {
         .unwrap_or_else(|| conclusion_words(&metric.comparison, metric.scalar))
 }
 
-/// For blocks that all differ in one direction, which no test can show.
+/// A conclusion for blocks that all differ in one direction but have no p-value.
 pub fn in_every_block(metric: &Metric) -> Option<String> {
     let comparison = &metric.comparison;
     let Conclusion::Inconclusive { p: None, .. } = comparison.conclusion else {
