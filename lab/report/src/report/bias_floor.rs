@@ -376,7 +376,7 @@ impl BiasFloor {
             text_cell(unit(effect.quantity)),
             count(effect.turns),
             estimate(effect.difference, DECIMALS),
-            estimate_or(effect.ratio, 3, "the reference's is 0"),
+            estimate_or(effect.ratio, 3, "the reference's value is 0"),
             number(
                 self.floor(effect.quantity_index),
                 DECIMALS,

@@ -19,7 +19,7 @@ use itertools::Itertools;
 
 const MIN_COMMON_SLOTS: usize = 100;
 
-/// For runs of one turn (for a replay, of one replicate).
+/// For runs that happened at the same time; for replays, of one replicate.
 const MIN_COMMON_SLOTS_OF_A_TURN: usize = 30;
 
 const MAX_ROWS: usize = 24;
@@ -199,10 +199,9 @@ fn empty_tables() -> PairedRuns {
         ]
     };
     let note = "Slot by slot, the other minus the reference, from the first execution on, with 95 % intervals by block bootstrap, \
-                left out where they would not keep that promise. Both \
-                replayed the same transactions in these slots, so the network's load cancels out. A pair is one replicate: how much \
-                runs differ by themselves is not in these intervals. At least 100 slots in common (30 of runs of one turn), \
-                of which 95 % have as many transactions, entries and shreds, or the same bank hash, in both.";
+                left out where they would cover less. Both replayed the same transactions in these slots, so the network's load \
+                cancels out. A pair is one replicate: how much runs differ by themselves is not in these intervals. At least 100 \
+                slots in common (30 for runs at the same time), of which 95 % have as many transactions, entries and shreds, or the same bank hash, in both.";
     PairedRuns {
         is_complete: false,
         effects: Vec::new(),
@@ -296,11 +295,11 @@ fn row(names: &str, quantity: &Quantity, pairs: &Pairs, effect: &Effect, plan: &
 
 fn cell(estimate: Option<Estimate>, decimals: u8) -> Cell {
     match estimate {
-        // Too low coverage could show a false difference.
+        // An interval that covers less than 95 % could show a false difference.
         Some(estimate) if !estimate.reliability.is_reliable() => {
             number_cell(estimate.value, decimals)
         }
         Some(estimate) => cells::estimate(estimate.ends(), decimals),
-        None => missing("the reference's is 0"),
+        None => missing("the reference's value is 0"),
     }
 }
