@@ -201,7 +201,8 @@ fn empty_tables() -> PairedRuns {
     let note = "Slot by slot, the other minus the reference, from the first execution on, with 95 % intervals by block bootstrap, \
                 left out where they would cover less. Both replayed the same transactions in these slots, so the network's load \
                 cancels out. A pair is one replicate: how much runs differ by themselves is not in these intervals. At least 100 \
-                slots in common (30 for runs at the same time), of which 95 % have as many transactions, entries and shreds, or the same bank hash, in both.";
+                slots in common (30 for runs at the same time), of which 95 % have as many transactions, entries and shreds, or the \
+                same bank hash, in both.";
     PairedRuns {
         is_complete: false,
         effects: Vec::new(),
@@ -270,8 +271,14 @@ fn partner<'s>(
         .map(|(.., subject)| subject)
 }
 
-fn row(names: &str, quantity: &Quantity, pairs: &Pairs, effect: &Effect, plan: &Plan) -> Vec<Cell> {
-    let quantile = pairs.quantile_difference(0.95, plan);
+fn row(
+    names: &str,
+    quantity: &Quantity,
+    slot_pairs: &Pairs,
+    effect: &Effect,
+    plan: &Plan,
+) -> Vec<Cell> {
+    let quantile = slot_pairs.quantile_difference(0.95, plan);
     let share = effect.share_lower;
     let share = Estimate {
         value: 100.0 * share.value,
@@ -288,8 +295,8 @@ fn row(names: &str, quantity: &Quantity, pairs: &Pairs, effect: &Effect, plan: &
         cell(quantile, DECIMALS),
         cell(Some(share), 1),
         count(effect.slots),
-        count(pairs.only_reference),
-        count(pairs.only_other),
+        count(slot_pairs.only_reference),
+        count(slot_pairs.only_other),
     ]
 }
 
