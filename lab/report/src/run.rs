@@ -1,12 +1,11 @@
 //! A recording prepared for analysis: one time axis, signals aligned with ticks.
 
-mod clock;
 mod event;
 mod load;
 mod manifest;
 mod signal;
+mod time_axis;
 
-pub(crate) use clock::nanoseconds;
 pub use event::Event;
 pub(crate) use event::plain;
 pub use load::load;
@@ -14,6 +13,7 @@ pub(crate) use load::load_evidence;
 pub use manifest::SystemFacts;
 pub(crate) use manifest::json_text;
 pub use signal::Signal;
+pub(crate) use time_axis::nanoseconds;
 
 use faultline_cache_prediction::prediction::{self, Prediction};
 use faultline_phase::Rules;

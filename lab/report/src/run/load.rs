@@ -1,7 +1,7 @@
 use super::{
     BindingLevel, ClockStep, Event, Pool, PoolRow, Process, Run, Session, Signal, SystemFacts,
     Tick,
-    clock::{Clock, nanoseconds},
+    time_axis::{TimeAxis, nanoseconds},
 };
 use faultline_metrics::metrics::{
     cgroup::FROZEN,
@@ -46,7 +46,7 @@ pub fn load(path: &Path) -> Result<Run, Error> {
     let Loader {
         sessions,
         processes,
-        clock,
+        time_axis,
         ..
     } = &loader;
     let run = loader.evidence(Signal::ALL)?;
@@ -54,7 +54,7 @@ pub fn load(path: &Path) -> Result<Run, Error> {
         .events()?
         .into_iter()
         .map(|row| Event {
-            at: clock.at(row.session, nanoseconds(row.uptime), nanoseconds(row.unix)),
+            at: time_axis.axis_seconds(row.session, nanoseconds(row.uptime), nanoseconds(row.unix)),
             kind: row.kind.name().to_owned(),
             detail: row.detail,
         })
@@ -71,11 +71,11 @@ pub fn load(path: &Path) -> Result<Run, Error> {
         salvaged: recording.info()?.meta.remove("salvaged_from"),
         processes: loader.processes(&run),
         target_problems: loader.target_problems()?,
-        clock_steps: clock_steps(clock, &events),
+        clock_steps: clock_steps(time_axis, &events),
         events,
         binding_levels: loader.binding_levels()?,
         pools: loader.pools()?,
-        points: clock.points(&recording, &loader.ticks)?,
+        points: time_axis.points(&recording, &loader.ticks)?,
         consensus: loader.consensus(&run.ticks)?,
         facts: SystemFacts::of(sessions, processes),
         ..run
@@ -96,7 +96,7 @@ struct Loader<'r> {
     ticks: Vec<TickRow>,
     /// By the tick's id. Of an id that a damaged file repeats, the last index.
     tick_indices: HashMap<i64, usize>,
-    clock: Clock,
+    time_axis: TimeAxis,
 }
 
 impl<'r> Loader<'r> {
@@ -105,7 +105,7 @@ impl<'r> Loader<'r> {
         let processes = recording.processes()?;
         Ok(Loader {
             recording,
-            clock: Clock::new(&sessions, &ticks),
+            time_axis: TimeAxis::new(&sessions, &ticks),
             tick_indices: (0..)
                 .zip(&ticks)
                 .map(|(index, row)| (row.id, index))
@@ -119,7 +119,7 @@ impl<'r> Loader<'r> {
 
     fn evidence(&self, signals: &[Signal]) -> Result<Run, Error> {
         let mut run = Run {
-            origin_unix_ns: self.clock.origin_unix_ns,
+            origin_unix_ns: self.time_axis.origin_unix_ns,
             ticks: self.ticks(),
             stopped: self.stopped()?,
             signals: self.signals(signals)?,
@@ -140,7 +140,11 @@ impl<'r> Loader<'r> {
         let mut latest = f64::NEG_INFINITY;
         let tick = |row: &TickRow| {
             // A wall clock set back between two sessions would make time decrease.
-            latest = latest.max(self.clock.at(row.session, row.uptime_ns, row.unix_ns));
+            latest = latest.max(self.time_axis.axis_seconds(
+                row.session,
+                row.uptime_ns,
+                row.unix_ns,
+            ));
             Tick {
                 at: latest,
                 session: row.session,
@@ -163,7 +167,8 @@ impl<'r> Loader<'r> {
             Process {
                 pid: i64::from(row.pid),
                 seen: first_tick.map_or_else(|| run.at(nanoseconds(row.seen)), |tick| tick.at),
-                started: started.map(|started| run.at(self.clock.by_first_clock(started, None))),
+                started: started
+                    .map(|started| run.at(self.time_axis.without_clock_steps(started, None))),
             }
         };
         self.processes
@@ -358,8 +363,8 @@ fn first_rows(processes: &[ProcessRow]) -> HashMap<i64, i64> {
 }
 
 /// Those between ticks, and those that only events report.
-fn clock_steps(clock: &Clock, events: &[Event]) -> Vec<ClockStep> {
-    let mut steps = clock.steps();
+fn clock_steps(time_axis: &TimeAxis, events: &[Event]) -> Vec<ClockStep> {
+    let mut steps = time_axis.steps();
     for &Event {
         at,
         ref kind,

@@ -18,7 +18,7 @@ const MIN_STEP_NS: u64 = 1_000_000_000;
 /// daemon writes late.
 const MAX_POINT_AGE_NS: i64 = 15_000_000_000;
 
-pub struct Clock {
+pub struct TimeAxis {
     pub origin_unix_ns: i64,
     /// By session. Uptime plus offset is Unix time by the clock before its first step.
     offsets: BTreeMap<i64, i64>,
@@ -34,45 +34,45 @@ struct ClockPeriod {
     wall_ahead_ns: i64,
 }
 
-impl Clock {
+impl TimeAxis {
     pub fn new(sessions: &[SessionRow], ticks: &[TickRow]) -> Self {
         let started = sessions.first().map(|session| nanoseconds(session.started));
         let first_tick = ticks.first().map(|tick| tick.unix_ns);
-        let mut clock = Clock {
+        let mut axis = TimeAxis {
             origin_unix_ns: first_tick.or(started).unwrap_or(0),
             offsets: BTreeMap::new(),
             periods: Vec::new(),
         };
         let wall_minus_uptime = |tick: &TickRow| tick.unix_ns.saturating_sub(tick.uptime_ns);
         for (index, tick) in ticks.iter().enumerate() {
-            let last = clock.periods.last();
+            let last = axis.periods.last();
             let last_ahead_ns = last.map_or(0, |period| period.wall_ahead_ns);
             let offset = wall_minus_uptime(tick);
-            let session_offset = *clock
+            let session_offset = *axis
                 .offsets
                 .entry(tick.session)
                 .or_insert(offset.saturating_sub(last_ahead_ns));
-            let axis_ns = clock.on_axis(tick.session, tick.uptime_ns, tick.unix_ns);
+            let axis_ns = axis.on_axis(tick.session, tick.uptime_ns, tick.unix_ns);
             let wall_ahead_ns = offset.saturating_sub(session_offset);
             // A single deviating tick was read while the daemon was delayed.
             let is_lasting = ticks.get(index + 1).is_none_or(|next| {
                 next.session != tick.session
                     || wall_minus_uptime(next).abs_diff(offset) < MIN_STEP_NS
             });
-            match clock.periods.last_mut() {
+            match axis.periods.last_mut() {
                 Some(last)
                     if wall_ahead_ns.abs_diff(last.wall_ahead_ns) < MIN_STEP_NS || !is_lasting =>
                 {
                     last.to = axis_ns
                 }
-                _ => clock.periods.push(ClockPeriod {
+                _ => axis.periods.push(ClockPeriod {
                     from: axis_ns,
                     to: axis_ns,
                     wall_ahead_ns,
                 }),
             }
         }
-        clock
+        axis
     }
 
     /// In nanoseconds; by the wall clock in a session without ticks.
@@ -83,8 +83,8 @@ impl Clock {
             .saturating_sub(self.origin_unix_ns)
     }
 
-    /// [`Clock::on_axis`] in seconds.
-    pub fn at(&self, session: i64, uptime_ns: i64, unix_ns: i64) -> f64 {
+    /// [`TimeAxis::on_axis`] in seconds.
+    pub fn axis_seconds(&self, session: i64, uptime_ns: i64, unix_ns: i64) -> f64 {
         self.on_axis(session, uptime_ns, unix_ns) as f64 / 1e9
     }
 
@@ -98,7 +98,7 @@ impl Clock {
 
     /// Converts a Unix time to the clock before its first step. `written_at` is the axis time of
     /// writing: it resolves times that occur twice after a step backwards.
-    pub fn by_first_clock(&self, unix_ns: i64, written_at: Option<i64>) -> i64 {
+    pub fn without_clock_steps(&self, unix_ns: i64, written_at: Option<i64>) -> i64 {
         let distance = |period: &&ClockPeriod| {
             let axis_ns = unix_ns
                 .saturating_sub(period.wall_ahead_ns)
@@ -135,20 +135,20 @@ impl Clock {
                 (row.id, on_axis)
             })
             .collect();
-        macro_rules! to_first_clock {
+        macro_rules! remove_clock_steps {
             ($points:expr, $table:literal) => {
                 let written_at = written_at(recording, $table, &tick_times)?;
                 for (point, written_at) in $points.iter_mut().zip(written_at) {
-                    point.time_unix_ns = self.by_first_clock(point.time_unix_ns, written_at);
+                    point.time_unix_ns = self.without_clock_steps(point.time_unix_ns, written_at);
                 }
                 $points.sort_by_key(|point| point.time_unix_ns);
             };
         }
-        to_first_clock!(points.cache, "program_cache_point");
-        to_first_clock!(points.replay, "replay_slot_point");
-        to_first_clock!(points.roots, "set_root_point");
-        to_first_clock!(points.cache_times, "cache_times_point");
-        to_first_clock!(points.costs, "cost_tracker_point");
+        remove_clock_steps!(points.cache, "program_cache_point");
+        remove_clock_steps!(points.replay, "replay_slot_point");
+        remove_clock_steps!(points.roots, "set_root_point");
+        remove_clock_steps!(points.cache_times, "cache_times_point");
+        remove_clock_steps!(points.costs, "cost_tracker_point");
         Ok(points)
     }
 }
