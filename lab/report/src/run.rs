@@ -79,7 +79,7 @@ pub struct Process {
     pub started: Option<f64>,
 }
 
-/// The axis does not move; points are converted to the clock before the first step.
+/// A step of the wall clock. The time axis does not have it.
 #[derive(Debug, Clone, Copy)]
 pub struct ClockStep {
     pub at: f64,
@@ -89,7 +89,7 @@ pub struct ClockStep {
 
 #[derive(Debug, Clone, Default)]
 pub struct Tick {
-    /// By the monotonic clock within a session, by the wall clock between sessions.
+    /// Seconds of the time axis: by the monotonic clock within a session, by the wall clock between.
     pub at: f64,
     pub session: i64,
     pub process: Option<i64>,
@@ -234,7 +234,7 @@ impl Run {
         self.signals.get(signal as usize).map_or(&[], Vec::as_slice)
     }
 
-    /// Seconds since the origin; `unix_ns` is by the clock before its first step.
+    /// Seconds since the origin; `unix_ns` is by the wall clock without its steps.
     pub fn at(&self, unix_ns: i64) -> f64 {
         unix_ns.saturating_sub(self.origin_unix_ns) as f64 / 1e9
     }

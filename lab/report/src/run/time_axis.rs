@@ -1,7 +1,7 @@
 //! One time axis for a recording, even if the wall clock was set.
 //!
 //! Within a session it is the daemon's monotonic clock; between sessions the wall clock minus all
-//! steps so far. Times of points are converted to the clock before its first step.
+//! steps so far. Times of datapoints are converted to what the wall clock would show without steps.
 
 use super::{ClockStep, Points};
 use faultline_recording::{Cell, Error, Recording, SessionRow, TickRow};
@@ -11,16 +11,16 @@ use std::{
     time::Duration,
 };
 
-/// The clocks are read one after the other, so a smaller difference is no step.
+/// The two clocks are read one after the other, so a smaller change of their difference is no step.
 const MIN_STEP_NS: u64 = 1_000_000_000;
 
-/// Points may be this old when they are written: a push has points of some seconds, and a busy
+/// Datapoints may be this old when they are written: a push has those of some seconds, and a busy
 /// daemon writes late.
 const MAX_POINT_AGE_NS: i64 = 15_000_000_000;
 
 pub struct TimeAxis {
     pub origin_unix_ns: i64,
-    /// By session. Uptime plus offset is Unix time by the clock before its first step.
+    /// By session. Uptime plus offset is Unix time by the wall clock without its steps.
     offsets: BTreeMap<i64, i64>,
     periods: Vec<ClockPeriod>,
 }
@@ -96,8 +96,8 @@ impl TimeAxis {
         self.periods.iter().tuple_windows().map(step).collect()
     }
 
-    /// Converts a Unix time to the clock before its first step. `written_at` is the axis time of
-    /// writing: it resolves times that occur twice after a step backwards.
+    /// Converts a Unix time to what the wall clock would show without its steps. `written_at` is the
+    /// axis time of writing: it resolves times that occur twice after a step backwards.
     pub fn without_clock_steps(&self, unix_ns: i64, written_at: Option<i64>) -> i64 {
         let distance = |period: &&ClockPeriod| {
             let axis_ns = unix_ns
@@ -116,7 +116,7 @@ impl TimeAxis {
         unix_ns.saturating_sub(best.map_or(0, |period| period.wall_ahead_ns))
     }
 
-    /// By the clock before its first step, in order of time.
+    /// Datapoints with their times converted, in order of time.
     pub fn points(&self, recording: &Recording, ticks: &[TickRow]) -> Result<Points, Error> {
         let mut points = Points {
             cache: recording.program_cache_points()?,
