@@ -34,7 +34,7 @@ pub use scalars::{Better, SCALARS, Scalar, scalar};
 
 use crate::{measure::lifecycle::lifecycle, run::Run};
 use bias_floor::BiasFloor;
-use comparison::Pair;
+use comparison::ArmComparison;
 use faultline_pages::{cells, groups, model};
 use faultline_stats::block::Plan;
 use faultline_text::{counted, moment, seconds};
@@ -206,7 +206,7 @@ fn build_report(runs: impl IntoIterator<Item = Run>, options: &Options, arms: &[
 
 fn comparison_section(
     subjects: &Subjects,
-    pairs: &[Pair],
+    pairs: &[ArmComparison],
     blocks: Vec<Block>,
     floor: &BiasFloor,
     margin: f64,

@@ -3,7 +3,7 @@
 
 use super::{
     cells::{count, estimate, estimate_or, number, table, text_cell},
-    comparison::{Pair, lowercase_first},
+    comparison::{ArmComparison, lowercase_first},
     groups::by_key,
     model::{Block, Cell, VerdictKind},
     pace,
@@ -387,7 +387,7 @@ impl BiasFloor {
     }
 
     /// Withdraws differences that do not exceed those of the A/A pair: of its slots, or of its runs.
-    pub fn withdraw_differences(&self, pairs: &mut [Pair], subjects: &Subjects) {
+    pub fn withdraw_differences(&self, pairs: &mut [ArmComparison], subjects: &Subjects) {
         for pair in pairs {
             let by_block = pair.primary.by_block;
             if !self.has_aa_pair() && !by_block {

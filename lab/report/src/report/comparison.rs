@@ -13,7 +13,7 @@ use faultline_text::{number as grouped, p_value};
 use itertools::Itertools;
 
 /// A metric of two arms.
-pub struct Metric {
+pub struct MetricComparison {
     pub scalar: &'static Scalar,
     /// Title and unit are those of a rate if rates are compared.
     pub title: String,
@@ -25,7 +25,7 @@ pub struct Metric {
     pub refusal: Option<String>,
 }
 
-impl Metric {
+impl MetricComparison {
     /// `None` unless a difference is shown.
     pub fn tone(&self) -> Option<Tone> {
         match self.comparison.conclusion {
@@ -35,15 +35,15 @@ impl Metric {
     }
 }
 
-pub struct Pair {
+pub struct ArmComparison {
     pub reference: String,
     pub other: String,
-    pub primary: Metric,
+    pub primary: MetricComparison,
     /// Holm-adjusted.
-    pub secondary: Vec<Metric>,
+    pub secondary: Vec<MetricComparison>,
 }
 
-impl Pair {
+impl ArmComparison {
     pub fn conclusion(&self) -> Conclusion {
         self.primary.comparison.conclusion
     }
@@ -58,7 +58,7 @@ pub fn reference<'a>(subjects: &'a Subjects, primary: &Scalar) -> Option<(&'a st
     subjects.reference_and_others(|arm| !values(subjects, arm, primary).is_empty())
 }
 
-pub fn pairs(subjects: &Subjects, primary: &'static Scalar, margin: f64) -> Vec<Pair> {
+pub fn pairs(subjects: &Subjects, primary: &'static Scalar, margin: f64) -> Vec<ArmComparison> {
     let Some((reference, others)) = reference(subjects, primary) else {
         return Vec::new();
     };
@@ -81,7 +81,7 @@ pub fn pairs(subjects: &Subjects, primary: &'static Scalar, margin: f64) -> Vec<
                     arms::compare(&reference, &other, margin)
                 }
             };
-            Metric {
+            MetricComparison {
                 scalar,
                 title: pace::title(scalar, subjects.per_second),
                 unit: pace::unit(scalar, subjects.per_second),
@@ -91,7 +91,7 @@ pub fn pairs(subjects: &Subjects, primary: &'static Scalar, margin: f64) -> Vec<
             }
         };
         let rest = scalars_of(subjects).filter(|scalar| scalar.id != primary.id);
-        Pair {
+        ArmComparison {
             reference: reference.to_owned(),
             other: other.to_owned(),
             primary: metric(primary),
@@ -115,7 +115,7 @@ fn values(subjects: &Subjects, arm: &str, scalar: &Scalar) -> Vec<f64> {
 }
 
 /// A clause that says why earlier arms are not the reference. Empty if the first arm is it.
-fn arms_without_values(subjects: &Subjects, pair: &Pair) -> String {
+fn arms_without_values(subjects: &Subjects, pair: &ArmComparison) -> String {
     let before = subjects
         .arms
         .iter()
@@ -130,8 +130,8 @@ fn arms_without_values(subjects: &Subjects, pair: &Pair) -> String {
 
 pub fn section(
     subjects: &Subjects,
-    first: &Pair,
-    pairs: &[Pair],
+    first: &ArmComparison,
+    pairs: &[ArmComparison],
     more_blocks: Vec<Block>,
     margin: f64,
 ) -> Section {
@@ -164,7 +164,7 @@ pub fn section(
     cells::section("comparison", "Comparison of the arms", blocks)
 }
 
-fn primary_table(primary: &Metric, pairs: &[Pair], margin: f64) -> Block {
+fn primary_table(primary: &MetricComparison, pairs: &[ArmComparison], margin: f64) -> Block {
     let (unit, scalar) = (&*primary.unit, primary.scalar);
     let any =
         |holds: fn(&Comparison) -> bool| pairs.iter().any(|pair| holds(&pair.primary.comparison));
@@ -215,7 +215,7 @@ fn primary_table(primary: &Metric, pairs: &[Pair], margin: f64) -> Block {
     Block::Table(without_missing(table))
 }
 
-fn primary_row(pair: &Pair) -> Vec<Cell> {
+fn primary_row(pair: &ArmComparison) -> Vec<Cell> {
     let (metric, comparison) = (&pair.primary, &pair.primary.comparison);
     let untested = "needs three runs in each arm, and a spread";
     let no_ranks = if metric.by_block {
@@ -244,7 +244,7 @@ fn primary_row(pair: &Pair) -> Vec<Cell> {
 }
 
 /// Difference, ratio, conclusion and means. `no_mean` explains a missing mean.
-fn mean_cells(metric: &Metric, too_few_runs: &str, no_mean: &str) -> [Cell; 5] {
+fn mean_cells(metric: &MetricComparison, too_few_runs: &str, no_mean: &str) -> [Cell; 5] {
     let (comparison, decimals) = (&metric.comparison, metric.scalar.decimals);
     let no_mean = metric.refusal.as_deref().unwrap_or(no_mean);
     [
@@ -260,7 +260,7 @@ pub fn interval_cell(interval: Option<Interval>, decimals: u8, reason: &str) -> 
     estimate_or(interval.map(|interval| interval.ends()), decimals, reason)
 }
 
-fn secondary_table(pairs: &[Pair]) -> Block {
+fn secondary_table(pairs: &[ArmComparison]) -> Block {
     let mut metrics = pairs.iter().flat_map(|pair| &pair.secondary);
     let note = if metrics.any(|metric| metric.comparison.difference_p.is_some()) {
         "Means over runs, differences and ratios with 95 % intervals, each in the metric's unit. Conclusions by p-values that are \
@@ -342,7 +342,7 @@ pub fn uppercase_first(text: &str) -> String {
         .collect()
 }
 
-pub fn conclusion(metric: &Metric) -> String {
+pub fn conclusion(metric: &MetricComparison) -> String {
     metric
         .refusal
         .clone()
@@ -351,7 +351,7 @@ pub fn conclusion(metric: &Metric) -> String {
 }
 
 /// A conclusion for blocks that all differ in one direction but have no p-value.
-pub fn in_every_block(metric: &Metric) -> Option<String> {
+pub fn in_every_block(metric: &MetricComparison) -> Option<String> {
     let comparison = &metric.comparison;
     let Conclusion::Inconclusive { p: None, .. } = comparison.conclusion else {
         return None;

@@ -1,7 +1,7 @@
 //! Effects relative to the reference arm: in words, and as the figures at the report's head.
 
 use super::{
-    comparison::{Metric, Pair},
+    comparison::{ArmComparison, MetricComparison},
     model::{Block, ForestRow, Section},
     scalars::Scalar,
 };
@@ -44,7 +44,7 @@ const FIGURES_OVER_TIME: [(&str, &str); 12] = [
 const FALLBACK_FIGURES: [&str; 2] = ["tps-over-time", "rss-over-time"];
 
 /// The figure over time is moved here from its section.
-pub fn overview(primary: &Scalar, pairs: &[Pair], sections: &mut [Section]) -> Vec<Block> {
+pub fn overview(primary: &Scalar, pairs: &[ArmComparison], sections: &mut [Section]) -> Vec<Block> {
     let of_primary = FIGURES_OVER_TIME
         .iter()
         .filter(|(prefix, _)| primary.id.starts_with(prefix))
@@ -66,7 +66,7 @@ fn take_figure(sections: &mut [Section], id: &str) -> Option<Block> {
     })
 }
 
-fn forest(primary: &Scalar, pairs: &[Pair]) -> Option<Block> {
+fn forest(primary: &Scalar, pairs: &[ArmComparison]) -> Option<Block> {
     let reference = &pairs.first()?.reference;
     let rows = iter::once(primary.id)
         .chain(SECONDARY_METRICS)
@@ -90,7 +90,7 @@ fn forest(primary: &Scalar, pairs: &[Pair]) -> Option<Block> {
     effects::forest("What changed", x_label, caption, rows)
 }
 
-fn forest_row(metric: &Metric) -> Option<ForestRow> {
+fn forest_row(metric: &MetricComparison) -> Option<ForestRow> {
     let comparison = &metric.comparison;
     let (reference, other) = (comparison.reference.mean?, comparison.other.mean?);
     Some(ForestRow {
@@ -105,7 +105,7 @@ fn forest_row(metric: &Metric) -> Option<ForestRow> {
 }
 
 /// `85 % lower (73 to 93 %)`; `None` without a mean of each arm.
-pub fn effect_text(metric: &Metric) -> Option<String> {
+pub fn effect_text(metric: &MetricComparison) -> Option<String> {
     let comparison = &metric.comparison;
     let (reference, other) = (comparison.reference.mean?, comparison.other.mean?);
     let is_lower = comparison
@@ -133,7 +133,7 @@ pub fn effect_text(metric: &Metric) -> Option<String> {
 }
 
 /// `0.9 instead of 5.9 ms`; `None` without a mean of each arm.
-pub fn means_text(metric: &Metric, conjunction: &str) -> Option<String> {
+pub fn means_text(metric: &MetricComparison, conjunction: &str) -> Option<String> {
     let comparison = &metric.comparison;
     let means = [comparison.reference.mean?, comparison.other.mean?];
     let decimals = metric.scalar.decimals;
@@ -146,7 +146,7 @@ pub fn means_text(metric: &Metric, conjunction: &str) -> Option<String> {
 }
 
 /// Difference, ratio and means, with the decimals that the tables have.
-pub fn estimates_text(metric: &Metric) -> String {
+pub fn estimates_text(metric: &MetricComparison) -> String {
     let comparison = &metric.comparison;
     let (Some(reference), Some(other)) = (comparison.reference.mean, comparison.other.mean) else {
         return "not recorded in both".to_owned();
@@ -180,11 +180,11 @@ pub fn estimates_text(metric: &Metric) -> String {
     }
 }
 
-pub fn with_unit(value: f64, metric: &Metric) -> String {
+pub fn with_unit(value: f64, metric: &MetricComparison) -> String {
     let text = format!("{} {}", without_unit(value, metric), metric.unit);
     text.trim_end().to_owned()
 }
 
-fn without_unit(value: f64, metric: &Metric) -> String {
+fn without_unit(value: f64, metric: &MetricComparison) -> String {
     number(value, usize::from(metric.scalar.decimals))
 }

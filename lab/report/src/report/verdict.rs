@@ -3,7 +3,10 @@
 use super::{
     bias_floor::BiasFloor,
     cells::{bytes, percent},
-    comparison::{Metric, Pair, conclusion, direction_word, in_every_block, lowercase_first},
+    comparison::{
+        ArmComparison, MetricComparison, conclusion, direction_word, in_every_block,
+        lowercase_first,
+    },
     effect::{effect_text, estimates_text, means_text, with_unit},
     groups::by_key,
     limits::{Limits, have_equal_limits},
@@ -20,7 +23,7 @@ use itertools::Itertools;
 pub fn verdict(
     subjects: &Subjects,
     primary: &Scalar,
-    pairs: &[Pair],
+    pairs: &[ArmComparison],
     limits: Option<&Limits>,
     floor: &BiasFloor,
     margin: f64,
@@ -138,7 +141,7 @@ fn verdict_of_arm(subjects: &Subjects, primary: &Scalar, floor: &BiasFloor) -> V
 fn verdict_of_arms(
     subjects: &Subjects,
     primary: &Scalar,
-    pairs: &[Pair],
+    pairs: &[ArmComparison],
     limits: Option<&Limits>,
     floor: &BiasFloor,
     margin: f64,
@@ -190,7 +193,7 @@ fn verdict_of_arms(
     }
 }
 
-fn is_tested(pair: &Pair) -> bool {
+fn is_tested(pair: &ArmComparison) -> bool {
     use Conclusion::{Differs, Equivalent, Inconclusive};
     matches!(
         pair.conclusion(),
@@ -205,7 +208,7 @@ fn is_described(conclusion: Conclusion) -> bool {
     )
 }
 
-fn headline(pairs: &[&Pair], margin: f64) -> String {
+fn headline(pairs: &[&ArmComparison], margin: f64) -> String {
     match pairs {
         [] => String::new(),
         [pair] => pair_headline(pair, margin),
@@ -213,7 +216,7 @@ fn headline(pairs: &[&Pair], margin: f64) -> String {
     }
 }
 
-fn pair_headline(pair: &Pair, margin: f64) -> String {
+fn pair_headline(pair: &ArmComparison, margin: f64) -> String {
     let metric = &pair.primary;
     let title = &metric.title;
     let lowercase_title = lowercase_first(title);
@@ -258,12 +261,12 @@ fn pair_headline(pair: &Pair, margin: f64) -> String {
     }
 }
 
-fn effect_or_direction(metric: &Metric, direction: Direction) -> String {
+fn effect_or_direction(metric: &MetricComparison, direction: Direction) -> String {
     effect_text(metric).unwrap_or_else(|| direction_word(direction).to_owned())
 }
 
 /// For arms whose runs are all equal: no test can tell a difference from chance.
-fn without_spread(pair: &Pair) -> String {
+fn without_spread(pair: &ArmComparison) -> String {
     let (metric, comparison) = (&pair.primary, &pair.primary.comparison);
     let (reference, other) = (&pair.reference, &pair.other);
     if metric.by_block {
@@ -287,7 +290,7 @@ fn without_spread(pair: &Pair) -> String {
     )
 }
 
-fn pairs_headline(first: &Pair, pairs: &[&Pair], margin: f64) -> String {
+fn pairs_headline(first: &ArmComparison, pairs: &[&ArmComparison], margin: f64) -> String {
     let reference = &first.reference;
     let arms_where = |has: fn(Conclusion) -> bool| -> Option<String> {
         let pairs = pairs.iter().filter(|pair| has(pair.conclusion()));
@@ -347,7 +350,7 @@ fn joined_by_and(names: &[String]) -> Option<String> {
     })
 }
 
-fn standing(pairs: &[&Pair]) -> VerdictKind {
+fn standing(pairs: &[&ArmComparison]) -> VerdictKind {
     let tones = pairs.iter().filter_map(|pair| pair.primary.tone());
     // Arms without values do not weaken the conclusions about others.
     let conclusions = pairs
@@ -373,7 +376,7 @@ fn standing(pairs: &[&Pair]) -> VerdictKind {
     }
 }
 
-fn pair_sentence(pair: &Pair) -> String {
+fn pair_sentence(pair: &ArmComparison) -> String {
     let metric = &pair.primary;
     let compared = || format!("{}; {}", estimates_text(metric), conclusion(metric));
     let text = metric.refusal.clone().unwrap_or_else(compared);
@@ -410,9 +413,9 @@ const UNTESTED_METRICS: [&str; 5] = [
 
 /// One for each pair with any `text`.
 fn secondary_sentences(
-    pairs: &[Pair],
+    pairs: &[ArmComparison],
     start: &str,
-    text: fn(&Pair, &Metric) -> Option<String>,
+    text: fn(&ArmComparison, &MetricComparison) -> Option<String>,
 ) -> impl Iterator<Item = String> {
     pairs.iter().filter_map(move |pair| {
         let texts = pair
@@ -426,7 +429,7 @@ fn secondary_sentences(
 }
 
 /// The means of both arms, if they are not tested.
-fn mean_sentence(pair: &Pair, metric: &Metric) -> Option<String> {
+fn mean_sentence(pair: &ArmComparison, metric: &MetricComparison) -> Option<String> {
     if !is_described(pair.conclusion()) || !UNTESTED_METRICS.contains(&metric.scalar.id) {
         return None;
     }
