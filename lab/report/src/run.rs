@@ -73,10 +73,9 @@ pub struct Session {
 #[derive(Debug, Clone, Default)]
 pub struct Process {
     pub pid: i64,
-    /// When it was first followed.
-    pub seen: f64,
+    pub first_followed_at: f64,
     /// `None` if it was not recorded. May be before the first tick.
-    pub started: Option<f64>,
+    pub started_at: Option<f64>,
 }
 
 /// A step of the wall clock. The time axis does not have it.

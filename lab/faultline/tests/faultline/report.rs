@@ -1227,8 +1227,8 @@ fn any_run() -> impl Strategy<Value = Run> {
         run.processes = (0..3)
             .map(|id| Process {
                 pid: id,
-                seen: id as f64 * 20.0,
-                started: None,
+                first_followed_at: id as f64 * 20.0,
+                started_at: None,
             })
             .collect();
         let mut at = 0.0;

@@ -146,7 +146,7 @@ fn second_of(run: &Run, at: f64) -> i64 {
 /// From which Unix second until which each counts.
 fn process_spans(run: &Run) -> Vec<(i64, i64)> {
     let later = run.processes.iter().skip(1);
-    let starts = later.map(|process| second_of(run, process.seen));
+    let starts = later.map(|process| second_of(run, process.first_followed_at));
     std::iter::once(i64::MIN)
         .chain(starts)
         .chain([i64::MAX])

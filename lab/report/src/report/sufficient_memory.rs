@@ -160,7 +160,9 @@ fn proven_memory(
 
 fn is_followed_from_start(run: &Run) -> bool {
     let is_early = |process: &Process| {
-        let delay = process.started.map(|started| process.seen - started);
+        let delay = process
+            .started_at
+            .map(|started| process.first_followed_at - started);
         delay.is_some_and(|delay| delay <= MAX_START_DELAY)
     };
     !run.processes.is_empty() && run.processes.iter().all(is_early)

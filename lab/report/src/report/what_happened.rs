@@ -41,14 +41,14 @@ pub fn lifecycle_sentences(subject: &Subject) -> String {
         [process] => format!(
             "Process {} was found {}.",
             process.pid,
-            after_first_tick(process.seen)
+            after_first_tick(process.first_followed_at)
         ),
         [first, rest @ ..] => {
             let others = match rest.len() {
                 1 => "another one".to_owned(),
                 n => format!("{n} others"),
             };
-            let (pid, after) = (first.pid, after_first_tick(first.seen));
+            let (pid, after) = (first.pid, after_first_tick(first.first_followed_at));
             format!("Process {pid} was found {after}, and {others} after it.")
         }
     };

@@ -25,8 +25,8 @@ fn run() -> Run {
             ..Session::default()
         }],
         processes: vec![Process {
-            seen: 2.0,
-            started: Some(0.0),
+            first_followed_at: 2.0,
+            started_at: Some(0.0),
             ..Process::default()
         }],
         signals: vec![vec![None; SECONDS as usize]; Signal::ALL.len()],
@@ -109,7 +109,7 @@ fn refaults_during_startup_are_attributed_to_startup() {
 fn a_recording_begun_later_makes_no_claim_about_the_start() {
     for started in [Some(-3600.0), None] {
         let mut late = run();
-        late.processes[0].started = started;
+        late.processes[0].started_at = started;
         set(&mut late, Signal::Unreclaimable, |second| {
             if second < 60.0 {
                 480.0 * GIB
