@@ -2,9 +2,9 @@
 
 use super::{
     cells::{GIB, gib, number, row, table},
-    chapter::{Chapter, Quantity},
     faults::{averaging_window, smoothed_rates},
     model::{Block, Chart, Curve, Curves, Section},
+    section_builder::{Quantity, SectionBuilder},
     subject::{Subject, Subjects},
     timeline::{line_of_signal, line_of_ticks},
 };
@@ -127,43 +127,43 @@ pub fn section(subjects: &Subjects) -> Option<Section> {
     if !hits.any(|hits| hits.is_some_and(|hits| hits > 0.0)) {
         return None;
     }
-    let mut chapter = Chapter::new(subjects, Subject::why_no_points);
+    let mut section = SectionBuilder::new(subjects, Subject::why_no_points);
     let note = "From accounts_db_store_timings: accounts that were not in the write cache and were looked up in the read cache. Time of \
                 a lookup: of hits and misses, without the read from files that follows a miss. Account load time: load_us of \
                 replay-slot-stats, summed over threads, mean over replayed slots.";
-    chapter.numbers_and_at_tip("read-cache", "Accounts read cache", note, READ_CACHE);
-    chapter.add(cost_of_a_miss(subjects));
+    section.numbers_and_at_tip("read-cache", "Accounts read cache", note, READ_CACHE);
+    section.add(cost_of_a_miss(subjects));
     let caption = "One point for each run. Runs under different loads cannot be compared with it.";
     let chart = size_against_hits(subjects);
-    chapter.figure(
+    section.figure(
         "read-cache-size",
         "Hit ratio of the read cache against its size",
         caption,
         chart,
     );
-    over_time(&mut chapter);
+    over_time(&mut section);
     let note = "Accounts loaded by all users, from accounts_db_load_accounts (since Agave 4.1).";
-    chapter.numbers(
+    section.numbers(
         "accounts-loaded",
         "Where accounts are loaded from",
         note,
         LOAD_SOURCES,
     );
     let note = "Accounts of recent slots, flushed to files once they are rooted. Bytes flushed since Agave 2.3.";
-    chapter.numbers("write-cache", "Accounts write cache", note, WRITE_CACHE);
+    section.numbers("write-cache", "Accounts write cache", note, WRITE_CACHE);
     let note = "From accounts_index, which comes every 10 s. Memory: the validator's estimate, entries times their size; since 3.1 \
                 it includes unused capacity. The bucket map is the part on disk. Without it, accounts that are missing in memory do not \
                 exist. Accesses are lookups and stores, and since 4.1 also writes through to disk. So they cannot be compared between \
                 runs with and without an index on disk.";
-    chapter.numbers("accounts-index", "Accounts index", note, INDEX);
+    section.numbers("accounts-index", "Accounts index", note, INDEX);
     let note = "From accounts_db_active; a job counts when it ends.";
-    chapter.numbers(
+    section.numbers(
         "accounts-jobs",
         "Background jobs of the accounts",
         note,
         JOBS,
     );
-    Some(chapter.section("accounts", "Accounts"))
+    Some(section.build("accounts", "Accounts"))
 }
 
 fn increase(subject: &Subject, numbers: &Numbers, signal: Signal) -> Option<f64> {
@@ -287,12 +287,12 @@ fn size_against_hits(subjects: &Subjects) -> Option<Chart> {
     (chart.series.len() > 1).then_some(Chart::Curves(chart))
 }
 
-fn over_time(chapter: &mut Chapter<'_>) {
-    let samples = averaging_window(chapter.subjects);
+fn over_time(section: &mut SectionBuilder<'_>) {
+    let samples = averaging_window(section.subjects);
     let caption = format!(
         "Hits divided by lookups, both averaged over {samples} samples: the validator reports every 10 s."
     );
-    chapter.timeline(
+    section.timeline(
         "read-cache-over-time",
         "Hit ratio of the read cache over time",
         &caption,
@@ -307,7 +307,7 @@ fn over_time(chapter: &mut Chapter<'_>) {
             vec![line_of_ticks(subject, "", &ratios.collect_vec())]
         },
     );
-    chapter.timeline(
+    section.timeline(
         "accounts-sizes",
         "Size of the accounts caches over time",
         "As the validator reports them.",

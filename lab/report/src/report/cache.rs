@@ -1,8 +1,8 @@
 //! The program cache (the study's Figures 11, 12 and 13).
 
 use super::{
-    chapter::{Chapter, Quantity, averaged},
     model::{BarSeries, Bars, Chart, Section},
+    section_builder::{Quantity, SectionBuilder, averaged},
     subject::{RunPart, Subject, Subjects},
     timeline::line_of_points,
 };
@@ -103,52 +103,52 @@ const CAPACITY: &[Quantity] = &[
 ];
 
 pub fn section(subjects: &Subjects) -> Section {
-    let mut chapter = Chapter::new(subjects, Subject::why_no_points);
+    let mut section = SectionBuilder::new(subjects, Subject::why_no_points);
     let note = "A batch here is one point of loaded-programs-cache-stats: what the one cache of the process did between the \
                 creation of two banks, by all users. The study says per execution batch; its sums divided by its means give \
                 about 102,000 to 111,000 batches in 12 hours, one a slot. Points of own leader slots cannot be distinguished and are \
                 included. Hits are left out: before 4.4.0 they are not a count of hits.";
-    chapter.numbers("cache", "Program cache: misses and evictions", note, COUNTS);
+    section.numbers("cache", "Program cache: misses and evictions", note, COUNTS);
     let note = "A batch here is one replayed slot with transactions: program_cache_us of replay-slot-stats, summed over threads, so \
                 it can exceed the slot's wall time. It holds lookups, waiting for another thread's compilation, and own \
                 compilation; loading is the part of register_syscalls, load_elf, verify_code and jit_compile. Own leader slots \
                 are left out: the validator reports no time for them.";
     let note = format!("{note}{}", filter_sentence(subjects));
-    chapter.numbers("cache-time", "Program cache: time", &note, TIMES);
-    chapter.numbers_of(
+    section.numbers("cache-time", "Program cache: time", &note, TIMES);
+    section.numbers_of(
         RunPart::FromTip,
         "cache-at-tip",
         "Program cache at the tip: misses and evictions",
         "",
         COUNTS,
     );
-    chapter.numbers_of(
+    section.numbers_of(
         RunPart::FromTip,
         "cache-time-at-tip",
         "Program cache at the tip: time",
         "",
         TIMES,
     );
-    pruning(&mut chapter);
+    pruning(&mut section);
     let note = "Configured: by version, or by the daemon's configuration. Observed: from the level at which eviction passes begin.";
-    chapter.numbers_of(
+    section.numbers_of(
         RunPart::WholeRun,
         "cache-capacity",
         "Capacity",
         note,
         CAPACITY,
     );
-    over_time(&mut chapter);
-    bars(&mut chapter);
-    histograms(&mut chapter);
-    chapter.section("cache", "Program cache")
+    over_time(&mut section);
+    bars(&mut section);
+    histograms(&mut section);
+    section.build("cache", "Program cache")
 }
 
-fn over_time(chapter: &mut Chapter<'_>) {
+fn over_time(section: &mut SectionBuilder<'_>) {
     let slots = |subject: &Subject| subject.from_execution.replay.len();
-    let size = chapter.subjects.averaging_window(AVERAGED_SLOTS, slots);
+    let size = section.subjects.averaging_window(AVERAGED_SLOTS, slots);
     let caption = averaged(size, "replayed slot", "replayed slots") + ".";
-    chapter.timeline(
+    section.timeline(
         "cache-time-over-time",
         "Program cache time per slot over time",
         &caption,
@@ -164,22 +164,22 @@ fn over_time(chapter: &mut Chapter<'_>) {
     );
 }
 
-fn pruning(chapter: &mut Chapter<'_>) {
+fn pruning(section: &mut SectionBuilder<'_>) {
     let note = "What the study calls prune time is program_cache_prune_ms of bank-forks_set_root. In every version from 2.0.5 to \
                 4.4.0 that field repeats elapsed_ms, the time of moving the root: stock builds report no time of pruning. \
                 elapsed_ms is given for comparison with the study's table, not as a prune time.";
-    chapter.numbers(
+    section.numbers(
         "prune-study",
         "Prune time as the study defines it",
         note,
         STUDY_PRUNE,
     );
-    let mut all = chapter.subjects.all.iter();
+    let mut all = section.subjects.all.iter();
     if all.any(|subject| !subject.recording.points.cache_times.is_empty()) {
         let note = "From program-cache-times. Builds by scripts/install-agave --instrumented report it at each root. Prune: the time of \
                     the prune; a root without one does not count. Eviction: the time of all eviction passes since the previous root, \
                     also of those that evicted nothing. Both exclude the wait for the cache's lock.";
-        chapter.numbers("prune", "Prune and eviction time", note, PRUNE_AND_EVICTION);
+        section.numbers("prune", "Prune and eviction time", note, PRUNE_AND_EVICTION);
     }
 }
 
@@ -216,8 +216,8 @@ fn max_water_level(run: &Run) -> Option<u64> {
 
 type NamedSummary = (&'static str, fn(&Numbers) -> &Summary);
 
-fn bars(chapter: &mut Chapter<'_>) {
-    let subjects = chapter.subjects;
+fn bars(section: &mut SectionBuilder<'_>) {
+    let subjects = section.subjects;
     let figures: [(&str, &str, &str, f64, &[NamedSummary]); 2] = [
         (
             "cache-per-batch",
@@ -263,7 +263,7 @@ fn bars(chapter: &mut Chapter<'_>) {
             .flat_map(|series| &series.values)
             .any(Option::is_some);
         let caption = "Means by arm; of an arm with several runs the mean of their means.";
-        chapter.figure(id, title, caption, is_drawn.then_some(Chart::Bars(chart)));
+        section.figure(id, title, caption, is_drawn.then_some(Chart::Bars(chart)));
     }
 }
 
@@ -276,7 +276,7 @@ type HistogramOfRuns = (
     fn(&Run, Span) -> Vec<Option<f64>>,
 );
 
-fn histograms(chapter: &mut Chapter<'_>) {
+fn histograms(section: &mut SectionBuilder<'_>) {
     let caption = "From the first execution on. The classes end at the 99.5 % quantile of all runs, as the study's graphs are cut for \
                    legibility; what is above is counted and not drawn.";
     let figures: [HistogramOfRuns; 5] = [
@@ -331,7 +331,7 @@ fn histograms(chapter: &mut Chapter<'_>) {
     ];
     for (id, title, label, y_label, values) in figures {
         let labels = (label, y_label, 0.995);
-        chapter.histogram(id, title, caption, labels, |subject| {
+        section.histogram(id, title, caption, labels, |subject| {
             values(&subject.recording, subject.from_execution.window)
         });
     }

@@ -330,7 +330,7 @@ mod tests {
         }
     }
 
-    fn chapter(
+    fn parts_of_section(
         prediction: Result<Prediction, String>,
     ) -> (
         Vec<String>,
@@ -357,7 +357,7 @@ mod tests {
 
     #[test]
     fn memory_is_plotted_for_known_sizes_and_unknowns_are_stated() {
-        let (texts, charts, tables) = chapter(Ok(prediction()));
+        let (texts, charts, tables) = parts_of_section(Ok(prediction()));
         let texts = texts.join("\n");
         assert!(
             texts.contains("Known to weaken predictions: it began after the start."),
@@ -424,14 +424,14 @@ mod tests {
             unknown: Vec::new(),
             ..prediction()
         };
-        let (texts, charts, tables) = chapter(Ok(failed));
+        let (texts, charts, tables) = parts_of_section(Ok(failed));
         assert!(charts.is_empty() && tables.len() == 1);
         assert!(
             texts[0]
                 .contains("no other size is predicted. Visible reasons: it began after the start."),
             "{texts:?}"
         );
-        let (texts, charts, tables) = chapter(Err("the trace is damaged".to_owned()));
+        let (texts, charts, tables) = parts_of_section(Err("the trace is damaged".to_owned()));
         assert!(charts.is_empty() && tables.is_empty());
         assert_eq!(texts, ["run: nothing is predicted: the trace is damaged."]);
     }

@@ -237,7 +237,7 @@ fn plural(n: usize, one: &str, many: &str) -> String {
     format!("{n} {}", if n == 1 { one } else { many })
 }
 
-/// One caveat for all unreliable intervals; the chapter of replay times says why.
+/// One caveat for all unreliable intervals; the section on replay times says why.
 fn unreliable_intervals(subjects: &Subjects) -> Option<Caveat> {
     let metrics = by_key(subjects.all.iter().flat_map(|run| {
         run.unreliable_estimates()

@@ -2,8 +2,8 @@
 
 use super::{
     cells::{number, row, table, text_cell},
-    chapter::{Chapter, Quantity, averaged},
     model::{BarSeries, Bars, Block, Chart, Section},
+    section_builder::{Quantity, SectionBuilder, averaged},
     subject::{Subject, Subjects},
     timeline::line_of_ticks,
 };
@@ -70,18 +70,18 @@ const PRESSURE: &[Quantity] = &[
 ];
 
 pub fn section(subjects: &Subjects) -> Section {
-    let mut chapter = Chapter::new(subjects, Subject::why_no_samples);
+    let mut section = SectionBuilder::new(subjects, Subject::why_no_samples);
     let note = "From majflt and minflt of /proc/PID/stat. Mean: all faults divided by all recorded seconds. Max: between two ticks. Faults \
                 in gaps are left out of all of them.";
-    chapter.numbers_and_at_tip("faults", "Page faults", note, PAGE_FAULTS);
-    over_time(&mut chapter);
-    add_thread_pools(&mut chapter);
+    section.numbers_and_at_tip("faults", "Page faults", note, PAGE_FAULTS);
+    over_time(&mut section);
+    add_thread_pools(&mut section);
     let note = "Refaults: pages read back soon after they were reclaimed, so the working set does not fit. Waiting: pressure stall \
                 information of the cgroup (version 2 has it) and of the machine, as a share of the time; some: at least one task \
                 waited, all: all tasks waited.";
-    chapter.numbers("pressure", "Refaults and pressure", note, PRESSURE);
-    pressure_over_time(&mut chapter);
-    chapter.section("faults", "Page faults and memory pressure")
+    section.numbers("pressure", "Refaults and pressure", note, PRESSURE);
+    pressure_over_time(&mut section);
+    section.build("faults", "Page faults and memory pressure")
 }
 
 /// The rates of a counter, times a scale, as a moving average.
@@ -99,12 +99,12 @@ pub fn smoothed_rates(
     moving_average(&scaled, size)
 }
 
-fn over_time(chapter: &mut Chapter<'_>) {
+fn over_time(section: &mut SectionBuilder<'_>) {
     let kinds = [
         ("major", "Major", Signal::Major),
         ("minor", "Minor", Signal::Minor),
     ];
-    let size = averaging_window(chapter.subjects);
+    let size = averaging_window(section.subjects);
     let at_gaps = match size {
         1 => "",
         _ => "; over fewer at the ends and around gaps",
@@ -113,7 +113,7 @@ fn over_time(chapter: &mut Chapter<'_>) {
     for (id, kind, signal) in kinds {
         let id = format!("{id}-faults-over-time");
         let title = format!("{kind} faults over time, smoothed");
-        chapter.timeline(&id, &title, &caption, ("Faults (/s)", "/s"), |subject| {
+        section.timeline(&id, &title, &caption, ("Faults (/s)", "/s"), |subject| {
             let rates = smoothed_rates(subject, signal, 1.0, size);
             vec![line_of_ticks(subject, "", &rates)]
         });
@@ -124,15 +124,15 @@ fn over_time(chapter: &mut Chapter<'_>) {
         let id = format!("{kind}-faults-histogram");
         let label = format!("{title} faults (/s)");
         let title = format!("How often each rate of {kind} faults occurred");
-        chapter.histogram(&id, &title, caption, (&label, "Ticks", 0.99), |subject| {
+        section.histogram(&id, &title, caption, (&label, "Ticks", 0.99), |subject| {
             let rates = growth(&subject.recording, signal, Span::ALWAYS).per_second;
             within(&subject.recording, &rates, subject.from_execution.window)
         });
     }
 }
 
-fn add_thread_pools(chapter: &mut Chapter<'_>) {
-    let pools = chapter
+fn add_thread_pools(section: &mut SectionBuilder<'_>) {
+    let pools = section
         .subjects
         .all
         .iter()
@@ -144,7 +144,7 @@ fn add_thread_pools(chapter: &mut Chapter<'_>) {
     if pools.iter().all(|(_, pools)| pools.is_empty()) {
         return;
     }
-    chapter.add([pool_table(&pools)]);
+    section.add([pool_table(&pools)]);
     let kinds: [(&str, &str, PoolValue); 2] = [
         ("major", "Major faults (/s)", |pool| pool.major),
         ("minor", "Minor faults (/s)", |pool| pool.minor),
@@ -152,7 +152,7 @@ fn add_thread_pools(chapter: &mut Chapter<'_>) {
     for (kind, label, value) in kinds {
         let (id, title) = (format!("pools-{kind}"), format!("Who takes {kind} faults"));
         let caption = "Faults of each pool, divided by the seconds from the first execution on; the pools with most faults.";
-        chapter.figure(&id, &title, caption, pool_bars(&pools, label, value));
+        section.figure(&id, &title, caption, pool_bars(&pools, label, value));
     }
 }
 
@@ -235,13 +235,13 @@ fn pool_bars(pools: &[RunPools<'_>], label: &str, value: PoolValue) -> Option<Ch
     })
 }
 
-fn pressure_over_time(chapter: &mut Chapter<'_>) {
-    let size = averaging_window(chapter.subjects);
+fn pressure_over_time(section: &mut SectionBuilder<'_>) {
+    let size = averaging_window(section.subjects);
     let caption = averaged(size, "sample", "samples") + ".";
     let smooth = |subject: &Subject, name, signal, scale| {
         line_of_ticks(subject, name, &smoothed_rates(subject, signal, scale, size))
     };
-    chapter.timeline(
+    section.timeline(
         "refaults-over-time",
         "Refaults over time",
         &caption,
@@ -253,7 +253,7 @@ fn pressure_over_time(chapter: &mut Chapter<'_>) {
             ]
         },
     );
-    chapter.timeline(
+    section.timeline(
         "pressure-over-time",
         "Waiting for memory and I/O over time",
         &caption,

@@ -1,5 +1,5 @@
-//! A chapter shows its first table and its first figure over time, and folds the rest, unless it
-//! has folds of its own.
+//! A section shows its first table and its first timeline, and folds the rest, unless it has folds
+//! of its own.
 
 use super::{
     comparison::uppercase_first,
@@ -45,7 +45,7 @@ fn with_folds(blocks: Vec<Block>) -> Vec<Block> {
     }
     let (table, figure) = (first_table(&blocks), first_timeline(&blocks));
     let (mut shown, mut groups) = (Vec::new(), Vec::new());
-    // A text is about the table or figure that follows; the first ones are about the chapter.
+    // A text is about the table or figure that follows; the first ones are about the section.
     let mut texts = Vec::new();
     for (index, block) in blocks.into_iter().enumerate() {
         if index == texts.len() && !matches!(block, Block::Text(_)) {

@@ -2,8 +2,8 @@
 
 use super::{
     cells::{figure, gib, missing, number, number_cell, row, table, text_cell},
-    chapter::{Chapter, Quantity},
     model::{Block, Chart, Matrix, Section},
+    section_builder::{Quantity, SectionBuilder},
     subject::{RunPart, Subject, Subjects},
     sufficient_memory,
     timeline::{line_of_signal, line_of_ticks},
@@ -62,13 +62,13 @@ const HEADROOM: &[Quantity] = &[
 ];
 
 pub fn section(subjects: &Subjects) -> Section {
-    let mut chapter = Chapter::new(subjects, Subject::why_no_samples);
+    let mut section = SectionBuilder::new(subjects, Subject::why_no_samples);
     let gib = "GiB is 2^30 bytes. RSS: RssAnon, RssFile and RssShmem of /proc/PID/status. VSZ: vsize of /proc/PID/stat, address \
                space and not memory. A value a tick.";
-    chapter.numbers("memory", "RSS and VSZ", gib, RSS_AND_VSZ);
+    section.numbers("memory", "RSS and VSZ", gib, RSS_AND_VSZ);
     let note = "The study's table begins with the start of the process, so its minima are those of a program that has just started (0.016 GB).";
     if !subjects.has_no_validator() {
-        chapter.numbers_of(
+        section.numbers_of(
             RunPart::WholeRun,
             "memory-from-start",
             "RSS and VSZ from the start on",
@@ -76,7 +76,7 @@ pub fn section(subjects: &Subjects) -> Section {
             RSS_AND_VSZ,
         );
     }
-    chapter.numbers_of(
+    section.numbers_of(
         RunPart::FromTip,
         "memory-at-tip",
         "RSS and VSZ at the tip",
@@ -85,7 +85,7 @@ pub fn section(subjects: &Subjects) -> Section {
     );
     let note = "Anonymous memory is demand: without swap it cannot be dropped. File memory is page cache that the process maps; \
                 the kernel takes it back when it needs to. GiB is 2^30 bytes.";
-    chapter.numbers(
+    section.numbers(
         "memory-kinds",
         "Anonymous against file memory",
         note,
@@ -94,7 +94,7 @@ pub fn section(subjects: &Subjects) -> Section {
     let note = "The study takes VSZ less RSS for swap, and RSS plus VSZ for the total. VSZ counts address space that was never \
                 touched, mapped files most of all, and contains RSS already; so neither is memory. Swap is VmSwap of \
                 /proc/PID/status. GiB is 2^30 bytes.";
-    chapter.numbers(
+    section.numbers(
         "memory-study",
         "Swap and total as the study defines them",
         note,
@@ -103,13 +103,13 @@ pub fn section(subjects: &Subjects) -> Section {
     let note = "Limit: the most frequent limit of the level with the least headroom. Unreclaimable: memory of that level that \
                 the kernel cannot drop without swap, other cgroups included. Headroom: limit minus unreclaimable. GiB is 2^30 \
                 bytes.";
-    chapter.numbers("headroom", "Headroom and the limit", note, HEADROOM);
-    chapter.add([binding_levels(subjects)]);
-    chapter.add(sufficient_memory::blocks(subjects));
-    timelines(&mut chapter);
+    section.numbers("headroom", "Headroom and the limit", note, HEADROOM);
+    section.add([binding_levels(subjects)]);
+    section.add(sufficient_memory::blocks(subjects));
+    timelines(&mut section);
     let runs = subjects.all.iter();
-    chapter.add(runs.filter_map(|run| correlation_figure(subjects, run)));
-    chapter.section("memory", "Memory")
+    section.add(runs.filter_map(|run| correlation_figure(subjects, run)));
+    section.build("memory", "Memory")
 }
 
 fn binding_levels(subjects: &Subjects) -> Block {
@@ -170,10 +170,10 @@ type SignalFigure = (
     &'static [(&'static str, Signal)],
 );
 
-fn timelines(chapter: &mut Chapter<'_>) {
+fn timelines(section: &mut SectionBuilder<'_>) {
     let levels = "Levels at each tick; a long run is drawn by the smallest and the largest value of each stretch, so no peak is lost.";
     let labels = ("Memory (GiB)", "B");
-    chapter.timeline(
+    section.timeline(
         "rss-over-time",
         "Resident memory over time",
         &format!("RSS. {levels}"),
@@ -205,7 +205,7 @@ fn timelines(chapter: &mut Chapter<'_>) {
     ];
     for (id, title, caption, signals) in figures {
         let caption = format!("{caption} {levels}");
-        chapter.timeline(id, title, &caption, labels, |subject| {
+        section.timeline(id, title, &caption, labels, |subject| {
             let line = |(name, signal): &(&str, Signal)| line_of_signal(subject, name, *signal);
             signals.iter().map(line).collect()
         });

@@ -1,7 +1,7 @@
 use super::{
     cells::{estimate_or, row, table, text_cell},
-    chapter::{Chapter, Quantity},
     model::{Block, Section},
+    section_builder::{Quantity, SectionBuilder},
     subject::{ESTIMATED_METRICS, Subject, Subjects},
     timeline::{line_of_points, line_of_signal},
 };
@@ -41,24 +41,24 @@ const BEHIND: &[Quantity] = &[
 ];
 
 pub fn section(subjects: &Subjects) -> Section {
-    let mut chapter = Chapter::new(subjects, Subject::why_no_quantile);
+    let mut section = SectionBuilder::new(subjects, Subject::why_no_quantile);
     let note = "replay_total_elapsed of replay-slot-stats, from the bank's creation to its completion, waiting included. A slot \
                 that is replayed again is another sample. Slots that the node produced itself are left out: their datapoints \
                 have no transactions, entries, shreds or times. A p95 needs 20 slots and a p99 needs 100, so that one of \
                 them is beyond it.";
-    chapter.numbers_and_at_tip("replay", "Replay time per slot", note, REPLAY);
-    chapter.add([intervals(subjects)]);
-    chapter.add(unreliable_intervals(subjects));
-    chapter.missing_reason = |_| "the distance to the tip was known at too few ticks";
+    section.numbers_and_at_tip("replay", "Replay time per slot", note, REPLAY);
+    section.add([intervals(subjects)]);
+    section.add(unreliable_intervals(subjects));
+    section.missing_reason = |_| "the distance to the tip was known at too few ticks";
     let note = "Slots between the tip of the cluster and this validator, at each tick for which both are known at the same time.";
-    chapter.numbers("behind", "Slots behind the tip", note, BEHIND);
-    figures(&mut chapter);
-    chapter.section("slots", "Replay and the distance to the tip")
+    section.numbers("behind", "Slots behind the tip", note, BEHIND);
+    figures(&mut section);
+    section.build("slots", "Replay and the distance to the tip")
 }
 
-fn figures(chapter: &mut Chapter<'_>) {
+fn figures(section: &mut SectionBuilder<'_>) {
     let caption = "At each tick for which it is known. The start shows the catching up.";
-    chapter.timeline(
+    section.timeline(
         "behind-over-time",
         "Slots behind the tip over time",
         caption,
@@ -66,7 +66,7 @@ fn figures(chapter: &mut Chapter<'_>) {
         |subject| vec![line_of_signal(subject, "", Signal::Behind)],
     );
     let caption = "Each replayed slot, at the time of its datapoint. Long runs are divided: the smallest and the largest value of each part.";
-    chapter.timeline(
+    section.timeline(
         "replay-over-time",
         "Replay time per slot over time",
         caption,
@@ -80,7 +80,7 @@ fn figures(chapter: &mut Chapter<'_>) {
         },
     );
     let caption = "From the first execution on; classes end at the 99.5 % quantile of all runs.";
-    chapter.histogram(
+    section.histogram(
         "replay-histogram",
         "How often each replay time occurred",
         caption,

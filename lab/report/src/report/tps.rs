@@ -1,8 +1,8 @@
 //! Transactions per second (the study's Figures 3 and 4).
 
 use super::{
-    chapter::{Chapter, Quantity, averaged},
     model::{Block, Section},
+    section_builder::{Quantity, SectionBuilder, averaged},
     subject::{Subject, Subjects},
     timeline::line_of_points,
 };
@@ -65,30 +65,30 @@ const STUDY_TPS: &[Quantity] = &[
 ];
 
 pub fn section(subjects: &Subjects) -> Section {
-    let mut chapter = Chapter::new(subjects, why_missing);
-    chapter.add(runs_without_costs(subjects));
+    let mut section = SectionBuilder::new(subjects, why_missing);
+    section.add(runs_without_costs(subjects));
     let note = "A sample is one second of the validator's own clock: transactions of the banks frozen in it \
                 (transaction_count of cost_tracker_stats), votes, failed and own ones included, each fork counted. A slot \
                 that is replayed again with another block adds only what its earlier blocks lack. 3x rule: \
                 samples above three times the average of all samples are left out of the average, once, and kept in the \
                 maximum. 0 TPS time: seconds whose datapoints arrived and carry no transaction. Unknown: seconds of which no \
                 datapoint arrived; they are in no average.";
-    chapter.numbers_and_at_tip("tps", "Transactions per second", note, QUANTITIES);
+    section.numbers_and_at_tip("tps", "Transactions per second", note, QUANTITIES);
     let note = "What the study's scripts compute: total_transactions divided by execute_us of a replay-slot-stats point, a slot \
                 a sample. execute_us is summed over threads, so this is transactions per second of one thread's time: it rises \
                 when slots are executed by fewer threads and says nothing of idle time. Not to be used as throughput.";
-    chapter.numbers("tps-study", "TPS as the study defines it", note, STUDY_TPS);
+    section.numbers("tps-study", "TPS as the study defines it", note, STUDY_TPS);
     let caption = "Seconds by their number of transactions, from the first execution on. The classes end at the 99.9 % quantile of all \
                    runs; seconds above are counted as above and not drawn. Unknown seconds are in no class.";
-    chapter.histogram(
+    section.histogram(
         "tps-distribution",
         "How often each TPS occurred",
         caption,
         ("TPS (/s)", "Seconds", 0.999),
         |subject| subject.tps.counts(subject.from_execution.window),
     );
-    over_time(&mut chapter);
-    chapter.section("tps", "Transactions per second")
+    over_time(&mut section);
+    section.build("tps", "Transactions per second")
 }
 
 fn why_missing(subject: &Subject) -> &'static str {
@@ -126,17 +126,17 @@ fn moving_averages(seconds: &[Second], size: usize) -> impl Iterator<Item = (f64
         })
 }
 
-fn over_time(chapter: &mut Chapter<'_>) {
+fn over_time(section: &mut SectionBuilder<'_>) {
     let seconds = |subject: &Subject| subject.tps.seconds.len();
-    let longest = chapter.subjects.all.iter().map(seconds).max();
+    let longest = section.subjects.all.iter().map(seconds).max();
     let size = (longest.unwrap_or(0) / MAX_AVERAGED_POINTS).max(MIN_AVERAGED_SECONDS);
-    let size = chapter.subjects.averaging_window(size, seconds);
+    let size = section.subjects.averaging_window(size, seconds);
     let caption = averaged(
         size,
         "second of the validator's clock",
         "seconds of the validator's clock",
     ) + ". The line breaks where nothing is known.";
-    chapter.timeline(
+    section.timeline(
         "tps-over-time",
         "Transactions per second over time",
         &caption,

@@ -1,4 +1,4 @@
-//! A chapter of the report: tables of numbers by run and by arm, and figures.
+//! Builds a section of the report: tables of numbers by run and by arm, and figures.
 
 use super::{
     cells::{count, figure, number, row, section, table},
@@ -18,13 +18,13 @@ const MAX_HISTOGRAM_CLASSES: usize = 60;
 /// A column of a table: its title with the unit, its decimals, and the number of each run.
 pub type Quantity = (&'static str, u8, fn(&Subject, &Numbers) -> Option<f64>);
 
-pub struct Chapter<'s> {
+pub struct SectionBuilder<'s> {
     pub subjects: &'s Subjects,
     pub missing_reason: fn(&Subject) -> &'static str,
     blocks: Vec<Block>,
 }
 
-impl<'s> Chapter<'s> {
+impl<'s> SectionBuilder<'s> {
     pub fn new(subjects: &'s Subjects, missing_reason: fn(&Subject) -> &'static str) -> Self {
         Self {
             subjects,
@@ -33,7 +33,7 @@ impl<'s> Chapter<'s> {
         }
     }
 
-    pub fn section(self, id: &str, title: &str) -> Section {
+    pub fn build(self, id: &str, title: &str) -> Section {
         section(id, title, self.blocks)
     }
 
