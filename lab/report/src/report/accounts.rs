@@ -4,7 +4,7 @@ use super::{
     cells::{GIB, gib, number, row, table},
     faults::{averaging_window, smoothed_rates},
     model::{Block, Chart, Curve, Curves, Section},
-    section_builder::{Quantity, SectionBuilder},
+    section_builder::{NumberColumn, SectionBuilder},
     subject::{Subject, Subjects},
     timeline::{line_of_signal, line_of_ticks},
 };
@@ -40,7 +40,7 @@ macro_rules! level {
     };
 }
 
-const READ_CACHE: &[Quantity] = &[
+const READ_CACHE: &[NumberColumn] = &[
     increase!("Hits", 0, ReadCacheHits),
     increase!("Misses", 0, ReadCacheMisses),
     ("Hit ratio [%]", 3, hit_ratio),
@@ -63,7 +63,7 @@ const READ_CACHE: &[Quantity] = &[
     ("Account load time per slot [µs]", 1, load_time_per_slot),
 ];
 
-const LOAD_SOURCES: &[Quantity] = &[
+const LOAD_SOURCES: &[NumberColumn] = &[
     increase!("From the write cache", 0, LoadedWriteCache),
     increase!("From the read cache", 0, LoadedReadCache),
     increase!("From files", 0, LoadedStorage),
@@ -73,7 +73,7 @@ const LOAD_SOURCES: &[Quantity] = &[
     }),
 ];
 
-const WRITE_CACHE: &[Quantity] = &[
+const WRITE_CACHE: &[NumberColumn] = &[
     level!("Size, mean [MiB]", 3, WriteCacheBytes, mean, MIB),
     level!("Size, max [MiB]", 3, WriteCacheBytes, max, MIB),
     increase!("Flushes", 0, Flushes),
@@ -83,7 +83,7 @@ const WRITE_CACHE: &[Quantity] = &[
     }),
 ];
 
-const INDEX: &[Quantity] = &[
+const INDEX: &[NumberColumn] = &[
     level!("Accounts, max", 0, IndexEntries, max, 1.0),
     level!("In memory, mean", 0, IndexInMemory, mean, 1.0),
     level!("Memory, max [GiB]", 3, IndexBytes, max, GIB),
@@ -111,7 +111,7 @@ const INDEX: &[Quantity] = &[
     increase!("Time scanning [s]", 3, IndexScanTime),
 ];
 
-const JOBS: &[Quantity] = &[
+const JOBS: &[NumberColumn] = &[
     increase!("Clean [s]", 3, JobClean),
     increase!("Shrink [s]", 3, JobShrink),
     increase!("Squash ancient [s]", 3, JobSquash),

@@ -2,7 +2,7 @@
 
 use super::{
     model::{BarSeries, Bars, Chart, Section},
-    section_builder::{Quantity, SectionBuilder, averaged},
+    section_builder::{NumberColumn, SectionBuilder, averaged},
     subject::{RunPart, Subject, Subjects},
     timeline::line_of_points,
 };
@@ -30,7 +30,7 @@ macro_rules! cache_quantity {
     };
 }
 
-const COUNTS: &[Quantity] = &[
+const COUNTS: &[NumberColumn] = &[
     cache_quantity!("Misses (sum)", 0, misses, sum),
     cache_quantity!("Misses (mean)", 4, misses, mean),
     cache_quantity!("Misses (max)", 0, misses, max),
@@ -44,7 +44,7 @@ const COUNTS: &[Quantity] = &[
     }),
 ];
 
-const TIMES: &[Quantity] = &[
+const TIMES: &[NumberColumn] = &[
     cache_quantity!("Time (sum) [µs]", 0, time, sum),
     cache_quantity!("Time (mean) [µs]", 2, time, mean),
     cache_quantity!("Time (max) [µs]", 0, time, max),
@@ -59,7 +59,7 @@ const TIMES: &[Quantity] = &[
     }),
 ];
 
-const STUDY_PRUNE: &[Quantity] = &[
+const STUDY_PRUNE: &[NumberColumn] = &[
     cache_quantity!("elapsed_ms (sum) [ms]", 0, set_root, sum),
     cache_quantity!("elapsed_ms (mean) [ms]", 3, set_root, mean),
     cache_quantity!("elapsed_ms (max) [ms]", 0, set_root, max),
@@ -68,7 +68,7 @@ const STUDY_PRUNE: &[Quantity] = &[
     }),
 ];
 
-const PRUNE_AND_EVICTION: &[Quantity] = &[
+const PRUNE_AND_EVICTION: &[NumberColumn] = &[
     cache_quantity!("Prune (sum) [ms]", 1, prune, sum),
     cache_quantity!("Prune (mean) [ms]", 4, prune, mean),
     cache_quantity!("Prune (max) [ms]", 3, prune, max),
@@ -90,7 +90,7 @@ fn per_pass(numbers: &Numbers, summary: &Summary) -> Option<f64> {
     (passes > 0.0).then(|| summary.sum / passes)
 }
 
-const CAPACITY: &[Quantity] = &[
+const CAPACITY: &[NumberColumn] = &[
     ("Configured [entries]", 0, |subject, _| {
         last_capacity(&subject.recording, Signal::CapacityConfigured)
     }),

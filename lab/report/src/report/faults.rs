@@ -3,7 +3,7 @@
 use super::{
     cells::{number, row, table, text_cell},
     model::{BarSeries, Bars, Block, Chart, Section},
-    section_builder::{Quantity, SectionBuilder, averaged},
+    section_builder::{NumberColumn, SectionBuilder, averaged},
     subject::{Subject, Subjects},
     timeline::line_of_ticks,
 };
@@ -31,7 +31,7 @@ type PoolValue = fn(&PoolFaults) -> Option<f64>;
 /// A run's thread pools, those with most faults first.
 type RunPools<'s> = (&'s Subject, Vec<PoolFaults>);
 
-const PAGE_FAULTS: &[Quantity] = &[
+const PAGE_FAULTS: &[NumberColumn] = &[
     ("Major faults", 0, |_, numbers| {
         numbers.major.known_increase()
     }),
@@ -58,7 +58,7 @@ macro_rules! mean_growth {
     };
 }
 
-const PRESSURE: &[Quantity] = &[
+const PRESSURE: &[NumberColumn] = &[
     mean_growth!("File refaults [/s]", RefaultFile, 1.0),
     mean_growth!("Anonymous refaults [/s]", RefaultAnon, 1.0),
     mean_growth!("Some waited for memory [%]", MemorySome, 100.0),

@@ -3,7 +3,7 @@
 use super::{
     cells::{figure, gib, missing, number, number_cell, row, table, text_cell},
     model::{Block, Chart, Matrix, Section},
-    section_builder::{Quantity, SectionBuilder},
+    section_builder::{NumberColumn, SectionBuilder},
     subject::{RunPart, Subject, Subjects},
     sufficient_memory,
     timeline::{line_of_signal, line_of_ticks},
@@ -22,7 +22,7 @@ macro_rules! gib {
     };
 }
 
-const RSS_AND_VSZ: &[Quantity] = &[
+const RSS_AND_VSZ: &[NumberColumn] = &[
     gib!("RSS min", rss, min),
     gib!("RSS max", rss, max),
     gib!("RSS mean", rss, mean),
@@ -31,7 +31,7 @@ const RSS_AND_VSZ: &[Quantity] = &[
     gib!("VSZ mean", vsz, mean),
 ];
 
-const MEMORY_KINDS: &[Quantity] = &[
+const MEMORY_KINDS: &[NumberColumn] = &[
     gib!("Anonymous mean", anon, mean),
     gib!("Anonymous max", anon, max),
     gib!("File mean", file, mean),
@@ -41,7 +41,7 @@ const MEMORY_KINDS: &[Quantity] = &[
     gib!("Swapped out max", swap, max),
 ];
 
-const STUDY_SWAP_AND_TOTAL: &[Quantity] = &[
+const STUDY_SWAP_AND_TOTAL: &[NumberColumn] = &[
     gib!("VSZ - RSS mean (study: swap)", vsz_less_rss, mean),
     gib!("Swapped out mean", swap, mean),
     gib!("RSS + VSZ mean (study: total)", rss_and_vsz, mean),
@@ -50,7 +50,7 @@ const STUDY_SWAP_AND_TOTAL: &[Quantity] = &[
     }),
 ];
 
-const HEADROOM: &[Quantity] = &[
+const HEADROOM: &[NumberColumn] = &[
     ("Limit [GiB]", 3, |subject, _| subject.limit().map(gib)),
     gib!("Unreclaimable mean", unreclaimable, mean),
     gib!("Unreclaimable max", unreclaimable, max),

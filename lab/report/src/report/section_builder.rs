@@ -16,7 +16,7 @@ use itertools::Itertools;
 const MAX_HISTOGRAM_CLASSES: usize = 60;
 
 /// A column of a table: its title with the unit, its decimals, and the number of each run.
-pub type Quantity = (&'static str, u8, fn(&Subject, &Numbers) -> Option<f64>);
+pub type NumberColumn = (&'static str, u8, fn(&Subject, &Numbers) -> Option<f64>);
 
 pub struct SectionBuilder<'s> {
     pub subjects: &'s Subjects,
@@ -94,13 +94,13 @@ impl<'s> SectionBuilder<'s> {
     }
 
     /// From the first execution on; of processes that are no validators, over the whole run.
-    pub fn numbers(&mut self, id: &str, title: &str, note: &str, quantities: &[Quantity]) {
+    pub fn numbers(&mut self, id: &str, title: &str, note: &str, number_columns: &[NumberColumn]) {
         let part = if self.subjects.has_no_validator() {
             RunPart::WholeRun
         } else {
             RunPart::FromExecution
         };
-        self.numbers_of(part, id, title, note, quantities);
+        self.numbers_of(part, id, title, note, number_columns);
     }
 
     pub fn numbers_and_at_tip(
@@ -108,11 +108,11 @@ impl<'s> SectionBuilder<'s> {
         id: &str,
         title: &str,
         note: &str,
-        quantities: &[Quantity],
+        number_columns: &[NumberColumn],
     ) {
-        self.numbers(id, title, note, quantities);
+        self.numbers(id, title, note, number_columns);
         let (id, title) = (format!("{id}-at-tip"), format!("{title} at the tip"));
-        self.numbers_of(RunPart::FromTip, &id, &title, note, quantities);
+        self.numbers_of(RunPart::FromTip, &id, &title, note, number_columns);
     }
 
     /// A table by run, and one by arm if an arm has several runs. None if no run has the part.
@@ -122,20 +122,20 @@ impl<'s> SectionBuilder<'s> {
         id: &str,
         title: &str,
         note: &str,
-        quantities: &[Quantity],
+        number_columns: &[NumberColumn],
     ) {
         let subjects = self.subjects;
         if subjects.all.iter().all(|run| part.numbers(run).is_none()) {
             return;
         }
-        let titles = quantities.iter().map(|(title, ..)| *title);
-        let columns = ["Run"].into_iter().chain(titles).collect_vec();
+        let titles = number_columns.iter().map(|(title, ..)| *title);
+        let titles = ["Run"].into_iter().chain(titles).collect_vec();
         let note = format!("{} {note}", part.sentence());
-        let mut by_run = table(id, title, &columns, &note);
+        let mut by_run = table(id, title, &titles, &note);
         for run in &subjects.all {
             let numbers = part.numbers(run);
             let reason = numbers.map_or("never at the tip", |_| (self.missing_reason)(run));
-            let cells = quantities.iter().map(|(_, decimals, value)| {
+            let cells = number_columns.iter().map(|(_, decimals, value)| {
                 let value = numbers.and_then(|numbers| value(run, numbers));
                 number(value, *decimals, reason)
             });
@@ -143,7 +143,7 @@ impl<'s> SectionBuilder<'s> {
         }
         self.add([Block::Table(by_run)]);
         if subjects.arms.len() < subjects.all.len() {
-            self.add([by_arm(subjects, part, id, title, quantities)]);
+            self.add([by_arm(subjects, part, id, title, number_columns)]);
         }
     }
 }
@@ -153,16 +153,16 @@ fn by_arm(
     part: RunPart,
     id: &str,
     title: &str,
-    quantities: &[Quantity],
+    number_columns: &[NumberColumn],
 ) -> Block {
-    let titles = quantities.iter().map(|(title, ..)| *title);
-    let columns = ["Arm", "Runs"].into_iter().chain(titles).collect_vec();
+    let titles = number_columns.iter().map(|(title, ..)| *title);
+    let titles = ["Arm", "Runs"].into_iter().chain(titles).collect_vec();
     let note = format!(
         "Means over the runs of an arm, each run counting once; runs that never executed anything are left out where others did. {}",
         part.sentence()
     );
     let (id, title) = (format!("{id}-by-arm"), format!("{title}, by arm"));
-    let mut table = table(&id, &title, &columns, &note);
+    let mut table = table(&id, &title, &titles, &note);
     for arm in &subjects.arms {
         let runs = subjects.averaged_runs(arm).collect_vec();
         let reason = if runs.is_empty() {
@@ -170,7 +170,7 @@ fn by_arm(
         } else {
             "not known for every run of the arm"
         };
-        let means = quantities.iter().map(|(_, decimals, value)| {
+        let means = number_columns.iter().map(|(_, decimals, value)| {
             let value =
                 |run: &&Subject| value(run, part.numbers(run)?).filter(|value| value.is_finite());
             let values: Option<Vec<f64>> = runs.iter().map(value).collect();

@@ -1,7 +1,7 @@
 use super::{
     cells::{estimate_or, row, table, text_cell},
     model::{Block, Section},
-    section_builder::{Quantity, SectionBuilder},
+    section_builder::{NumberColumn, SectionBuilder},
     subject::{ESTIMATED_METRICS, Subject, Subjects},
     timeline::{line_of_points, line_of_signal},
 };
@@ -9,7 +9,7 @@ use crate::{measure::replayed, run::Signal};
 use faultline_stats::{Estimate, caveat::reliability_text, summary};
 use itertools::izip;
 
-const REPLAY: &[Quantity] = &[
+const REPLAY: &[NumberColumn] = &[
     ("Median [ms]", 1, |_, numbers| numbers.replay_quantile(0.5)),
     ("p95 [ms]", 1, |_, numbers| numbers.replay_quantile(0.95)),
     ("p99 [ms]", 1, |_, numbers| numbers.replay_quantile(0.99)),
@@ -25,7 +25,7 @@ const REPLAY: &[Quantity] = &[
     }),
 ];
 
-const BEHIND: &[Quantity] = &[
+const BEHIND: &[NumberColumn] = &[
     ("Median [slots]", 0, |_, numbers| {
         summary::quantile(&numbers.behind, 0.5)
     }),

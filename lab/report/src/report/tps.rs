@@ -2,7 +2,7 @@
 
 use super::{
     model::{Block, Section},
-    section_builder::{Quantity, SectionBuilder, averaged},
+    section_builder::{NumberColumn, SectionBuilder, averaged},
     subject::{Subject, Subjects},
     timeline::line_of_points,
 };
@@ -16,7 +16,7 @@ const MIN_AVERAGED_SECONDS: usize = 10;
 /// A longer run is averaged to this many points.
 const MAX_AVERAGED_POINTS: usize = 720;
 
-const QUANTITIES: &[Quantity] = &[
+const QUANTITIES: &[NumberColumn] = &[
     ("Avg TPS (3x rule) [/s]", 2, |_, numbers| {
         numbers.tps.all_known.map(|tps| tps.mean)
     }),
@@ -43,7 +43,7 @@ const QUANTITIES: &[Quantity] = &[
     }),
 ];
 
-const STUDY_TPS: &[Quantity] = &[
+const STUDY_TPS: &[NumberColumn] = &[
     ("Avg (3x rule) [/s]", 2, |_, numbers| {
         numbers.tps.by_thread_time.map(|tps| tps.mean)
     }),
