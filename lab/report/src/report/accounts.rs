@@ -131,11 +131,11 @@ pub fn section(subjects: &Subjects) -> Option<Section> {
     let note = "From accounts_db_store_timings: accounts that were not in the write cache and were looked up in the read cache. Time of \
                 a lookup: of hits and misses, without the read from files that follows a miss. Account load time: load_us of \
                 replay-slot-stats, summed over threads, mean over replayed slots.";
-    section.numbers_and_at_tip("read-cache", "Accounts read cache", note, READ_CACHE);
+    section.add_numbers_and_at_tip("read-cache", "Accounts read cache", note, READ_CACHE);
     section.add(cost_of_a_miss(subjects));
     let caption = "One point for each run. Runs under different loads cannot be compared with it.";
     let chart = size_against_hits(subjects);
-    section.figure(
+    section.add_figure(
         "read-cache-size",
         "Hit ratio of the read cache against its size",
         caption,
@@ -143,21 +143,21 @@ pub fn section(subjects: &Subjects) -> Option<Section> {
     );
     over_time(&mut section);
     let note = "Accounts loaded by all users, from accounts_db_load_accounts (since Agave 4.1).";
-    section.numbers(
+    section.add_numbers(
         "accounts-loaded",
         "Where accounts are loaded from",
         note,
         LOAD_SOURCES,
     );
     let note = "Accounts of recent slots, flushed to files once they are rooted. Bytes flushed since Agave 2.3.";
-    section.numbers("write-cache", "Accounts write cache", note, WRITE_CACHE);
+    section.add_numbers("write-cache", "Accounts write cache", note, WRITE_CACHE);
     let note = "From accounts_index, which comes every 10 s. Memory: the validator's estimate, entries times their size; since 3.1 \
                 it includes unused capacity. The bucket map is the part on disk. Without it, accounts that are missing in memory do not \
                 exist. Accesses are lookups and stores, and since 4.1 also writes through to disk. So they cannot be compared between \
                 runs with and without an index on disk.";
-    section.numbers("accounts-index", "Accounts index", note, INDEX);
+    section.add_numbers("accounts-index", "Accounts index", note, INDEX);
     let note = "From accounts_db_active; a job counts when it ends.";
-    section.numbers(
+    section.add_numbers(
         "accounts-jobs",
         "Background jobs of the accounts",
         note,
@@ -292,7 +292,7 @@ fn over_time(section: &mut SectionBuilder<'_>) {
     let caption = format!(
         "Hits divided by lookups, both averaged over {samples} samples: the validator reports every 10 s."
     );
-    section.timeline(
+    section.add_timeline(
         "read-cache-over-time",
         "Hit ratio of the read cache over time",
         &caption,
@@ -307,7 +307,7 @@ fn over_time(section: &mut SectionBuilder<'_>) {
             vec![line_of_ticks(subject, "", &ratios.collect_vec())]
         },
     );
-    section.timeline(
+    section.add_timeline(
         "accounts-sizes",
         "Size of the accounts caches over time",
         "As the validator reports them.",

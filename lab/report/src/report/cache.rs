@@ -108,21 +108,21 @@ pub fn section(subjects: &Subjects) -> Section {
                 creation of two banks, by all users. The study says per execution batch; its sums divided by its means give \
                 about 102,000 to 111,000 batches in 12 hours, one a slot. Points of own leader slots cannot be distinguished and are \
                 included. Hits are left out: before 4.4.0 they are not a count of hits.";
-    section.numbers("cache", "Program cache: misses and evictions", note, COUNTS);
+    section.add_numbers("cache", "Program cache: misses and evictions", note, COUNTS);
     let note = "A batch here is one replayed slot with transactions: program_cache_us of replay-slot-stats, summed over threads, so \
                 it can exceed the slot's wall time. It holds lookups, waiting for another thread's compilation, and own \
                 compilation; loading is the part of register_syscalls, load_elf, verify_code and jit_compile. Own leader slots \
                 are left out: the validator reports no time for them.";
     let note = format!("{note}{}", filter_sentence(subjects));
-    section.numbers("cache-time", "Program cache: time", &note, TIMES);
-    section.numbers_of(
+    section.add_numbers("cache-time", "Program cache: time", &note, TIMES);
+    section.add_numbers_of(
         RunPart::FromTip,
         "cache-at-tip",
         "Program cache at the tip: misses and evictions",
         "",
         COUNTS,
     );
-    section.numbers_of(
+    section.add_numbers_of(
         RunPart::FromTip,
         "cache-time-at-tip",
         "Program cache at the tip: time",
@@ -131,7 +131,7 @@ pub fn section(subjects: &Subjects) -> Section {
     );
     pruning(&mut section);
     let note = "Configured: by version, or by the daemon's configuration. Observed: from the level at which eviction passes begin.";
-    section.numbers_of(
+    section.add_numbers_of(
         RunPart::WholeRun,
         "cache-capacity",
         "Capacity",
@@ -148,7 +148,7 @@ fn over_time(section: &mut SectionBuilder<'_>) {
     let slots = |subject: &Subject| subject.from_execution.replay.len();
     let size = section.subjects.averaging_window(AVERAGED_SLOTS, slots);
     let caption = averaged(size, "replayed slot", "replayed slots") + ".";
-    section.timeline(
+    section.add_timeline(
         "cache-time-over-time",
         "Program cache time per slot over time",
         &caption,
@@ -168,7 +168,7 @@ fn pruning(section: &mut SectionBuilder<'_>) {
     let note = "What the study calls prune time is program_cache_prune_ms of bank-forks_set_root. In every version from 2.0.5 to \
                 4.4.0 that field repeats elapsed_ms, the time of moving the root: stock builds report no time of pruning. \
                 elapsed_ms is given for comparison with the study's table, not as a prune time.";
-    section.numbers(
+    section.add_numbers(
         "prune-study",
         "Prune time as the study defines it",
         note,
@@ -179,7 +179,7 @@ fn pruning(section: &mut SectionBuilder<'_>) {
         let note = "From program-cache-times. Builds by scripts/install-agave --instrumented report it at each root. Prune: the time of \
                     the prune; a root without one does not count. Eviction: the time of all eviction passes since the previous root, \
                     also of those that evicted nothing. Both exclude the wait for the cache's lock.";
-        section.numbers("prune", "Prune and eviction time", note, PRUNE_AND_EVICTION);
+        section.add_numbers("prune", "Prune and eviction time", note, PRUNE_AND_EVICTION);
     }
 }
 
@@ -263,7 +263,7 @@ fn bars(section: &mut SectionBuilder<'_>) {
             .flat_map(|series| &series.values)
             .any(Option::is_some);
         let caption = "Means by arm; of an arm with several runs the mean of their means.";
-        section.figure(id, title, caption, is_drawn.then_some(Chart::Bars(chart)));
+        section.add_figure(id, title, caption, is_drawn.then_some(Chart::Bars(chart)));
     }
 }
 
@@ -331,7 +331,7 @@ fn histograms(section: &mut SectionBuilder<'_>) {
     ];
     for (id, title, label, y_label, values) in figures {
         let labels = (label, y_label, 0.995);
-        section.histogram(id, title, caption, labels, |subject| {
+        section.add_histogram(id, title, caption, labels, |subject| {
             values(&subject.recording, subject.from_execution.window)
         });
     }

@@ -73,13 +73,13 @@ pub fn section(subjects: &Subjects) -> Section {
     let mut section = SectionBuilder::new(subjects, Subject::why_no_samples);
     let note = "From majflt and minflt of /proc/PID/stat. Mean: all faults divided by all recorded seconds. Max: between two ticks. Faults \
                 in gaps are left out of all of them.";
-    section.numbers_and_at_tip("faults", "Page faults", note, PAGE_FAULTS);
+    section.add_numbers_and_at_tip("faults", "Page faults", note, PAGE_FAULTS);
     over_time(&mut section);
     add_thread_pools(&mut section);
     let note = "Refaults: pages read back soon after they were reclaimed, so the working set does not fit. Waiting: pressure stall \
                 information of the cgroup (version 2 has it) and of the machine, as a share of the time; some: at least one task \
                 waited, all: all tasks waited.";
-    section.numbers("pressure", "Refaults and pressure", note, PRESSURE);
+    section.add_numbers("pressure", "Refaults and pressure", note, PRESSURE);
     pressure_over_time(&mut section);
     section.build("faults", "Page faults and memory pressure")
 }
@@ -113,7 +113,7 @@ fn over_time(section: &mut SectionBuilder<'_>) {
     for (id, kind, signal) in kinds {
         let id = format!("{id}-faults-over-time");
         let title = format!("{kind} faults over time, smoothed");
-        section.timeline(&id, &title, &caption, ("Faults (/s)", "/s"), |subject| {
+        section.add_timeline(&id, &title, &caption, ("Faults (/s)", "/s"), |subject| {
             let rates = smoothed_rates(subject, signal, 1.0, size);
             vec![line_of_ticks(subject, "", &rates)]
         });
@@ -124,7 +124,7 @@ fn over_time(section: &mut SectionBuilder<'_>) {
         let id = format!("{kind}-faults-histogram");
         let label = format!("{title} faults (/s)");
         let title = format!("How often each rate of {kind} faults occurred");
-        section.histogram(&id, &title, caption, (&label, "Ticks", 0.99), |subject| {
+        section.add_histogram(&id, &title, caption, (&label, "Ticks", 0.99), |subject| {
             let rates = growth(&subject.recording, signal, Span::ALWAYS).per_second;
             within(&subject.recording, &rates, subject.from_execution.window)
         });
@@ -152,7 +152,7 @@ fn add_thread_pools(section: &mut SectionBuilder<'_>) {
     for (kind, label, value) in kinds {
         let (id, title) = (format!("pools-{kind}"), format!("Who takes {kind} faults"));
         let caption = "Faults of each pool, divided by the seconds from the first execution on; the pools with most faults.";
-        section.figure(&id, &title, caption, pool_bars(&pools, label, value));
+        section.add_figure(&id, &title, caption, pool_bars(&pools, label, value));
     }
 }
 
@@ -241,7 +241,7 @@ fn pressure_over_time(section: &mut SectionBuilder<'_>) {
     let smooth = |subject: &Subject, name, signal, scale| {
         line_of_ticks(subject, name, &smoothed_rates(subject, signal, scale, size))
     };
-    section.timeline(
+    section.add_timeline(
         "refaults-over-time",
         "Refaults over time",
         &caption,
@@ -253,7 +253,7 @@ fn pressure_over_time(section: &mut SectionBuilder<'_>) {
             ]
         },
     );
-    section.timeline(
+    section.add_timeline(
         "pressure-over-time",
         "Waiting for memory and I/O over time",
         &caption,

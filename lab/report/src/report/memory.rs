@@ -65,10 +65,10 @@ pub fn section(subjects: &Subjects) -> Section {
     let mut section = SectionBuilder::new(subjects, Subject::why_no_samples);
     let gib = "GiB is 2^30 bytes. RSS: RssAnon, RssFile and RssShmem of /proc/PID/status. VSZ: vsize of /proc/PID/stat, address \
                space and not memory. A value a tick.";
-    section.numbers("memory", "RSS and VSZ", gib, RSS_AND_VSZ);
+    section.add_numbers("memory", "RSS and VSZ", gib, RSS_AND_VSZ);
     let note = "The study's table begins with the start of the process, so its minima are those of a program that has just started (0.016 GB).";
     if !subjects.has_no_validator() {
-        section.numbers_of(
+        section.add_numbers_of(
             RunPart::WholeRun,
             "memory-from-start",
             "RSS and VSZ from the start on",
@@ -76,7 +76,7 @@ pub fn section(subjects: &Subjects) -> Section {
             RSS_AND_VSZ,
         );
     }
-    section.numbers_of(
+    section.add_numbers_of(
         RunPart::FromTip,
         "memory-at-tip",
         "RSS and VSZ at the tip",
@@ -85,7 +85,7 @@ pub fn section(subjects: &Subjects) -> Section {
     );
     let note = "Anonymous memory is demand: without swap it cannot be dropped. File memory is page cache that the process maps; \
                 the kernel takes it back when it needs to. GiB is 2^30 bytes.";
-    section.numbers(
+    section.add_numbers(
         "memory-kinds",
         "Anonymous against file memory",
         note,
@@ -94,7 +94,7 @@ pub fn section(subjects: &Subjects) -> Section {
     let note = "The study takes VSZ less RSS for swap, and RSS plus VSZ for the total. VSZ counts address space that was never \
                 touched, mapped files most of all, and contains RSS already; so neither is memory. Swap is VmSwap of \
                 /proc/PID/status. GiB is 2^30 bytes.";
-    section.numbers(
+    section.add_numbers(
         "memory-study",
         "Swap and total as the study defines them",
         note,
@@ -103,7 +103,7 @@ pub fn section(subjects: &Subjects) -> Section {
     let note = "Limit: the most frequent limit of the level with the least headroom. Unreclaimable: memory of that level that \
                 the kernel cannot drop without swap, other cgroups included. Headroom: limit minus unreclaimable. GiB is 2^30 \
                 bytes.";
-    section.numbers("headroom", "Headroom and the limit", note, HEADROOM);
+    section.add_numbers("headroom", "Headroom and the limit", note, HEADROOM);
     section.add([binding_levels(subjects)]);
     section.add(sufficient_memory::blocks(subjects));
     timelines(&mut section);
@@ -173,7 +173,7 @@ type SignalFigure = (
 fn timelines(section: &mut SectionBuilder<'_>) {
     let levels = "Levels at each tick; a long run is drawn by the smallest and the largest value of each stretch, so no peak is lost.";
     let labels = ("Memory (GiB)", "B");
-    section.timeline(
+    section.add_timeline(
         "rss-over-time",
         "Resident memory over time",
         &format!("RSS. {levels}"),
@@ -205,7 +205,7 @@ fn timelines(section: &mut SectionBuilder<'_>) {
     ];
     for (id, title, caption, signals) in figures {
         let caption = format!("{caption} {levels}");
-        section.timeline(id, title, &caption, labels, |subject| {
+        section.add_timeline(id, title, &caption, labels, |subject| {
             let line = |(name, signal): &(&str, Signal)| line_of_signal(subject, name, *signal);
             signals.iter().map(line).collect()
         });

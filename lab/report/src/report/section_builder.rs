@@ -41,12 +41,12 @@ impl<'s> SectionBuilder<'s> {
         self.blocks.extend(blocks);
     }
 
-    pub fn figure(&mut self, id: &str, title: &str, caption: &str, chart: Option<Chart>) {
+    pub fn add_figure(&mut self, id: &str, title: &str, caption: &str, chart: Option<Chart>) {
         self.add(chart.map(|chart| figure(id, title, caption, chart)));
     }
 
     /// A figure over time. `label` and `unit` are of its vertical axis.
-    pub fn timeline(
+    pub fn add_timeline(
         &mut self,
         id: &str,
         title: &str,
@@ -55,11 +55,11 @@ impl<'s> SectionBuilder<'s> {
         lines: impl Fn(&Subject) -> Vec<Line>,
     ) {
         let chart = timeline(self.subjects, label, unit, lines);
-        self.figure(id, title, caption, chart);
+        self.add_figure(id, title, caption, chart);
     }
 
     /// The last class ends at `max_quantile` of the values of all runs.
-    pub fn histogram(
+    pub fn add_histogram(
         &mut self,
         id: &str,
         title: &str,
@@ -90,33 +90,39 @@ impl<'s> SectionBuilder<'s> {
                 series,
             })
         });
-        self.figure(id, title, caption, chart);
+        self.add_figure(id, title, caption, chart);
     }
 
     /// From the first execution on; of processes that are no validators, over the whole run.
-    pub fn numbers(&mut self, id: &str, title: &str, note: &str, number_columns: &[NumberColumn]) {
-        let part = if self.subjects.has_no_validator() {
-            RunPart::WholeRun
-        } else {
-            RunPart::FromExecution
-        };
-        self.numbers_of(part, id, title, note, number_columns);
-    }
-
-    pub fn numbers_and_at_tip(
+    pub fn add_numbers(
         &mut self,
         id: &str,
         title: &str,
         note: &str,
         number_columns: &[NumberColumn],
     ) {
-        self.numbers(id, title, note, number_columns);
+        let part = if self.subjects.has_no_validator() {
+            RunPart::WholeRun
+        } else {
+            RunPart::FromExecution
+        };
+        self.add_numbers_of(part, id, title, note, number_columns);
+    }
+
+    pub fn add_numbers_and_at_tip(
+        &mut self,
+        id: &str,
+        title: &str,
+        note: &str,
+        number_columns: &[NumberColumn],
+    ) {
+        self.add_numbers(id, title, note, number_columns);
         let (id, title) = (format!("{id}-at-tip"), format!("{title} at the tip"));
-        self.numbers_of(RunPart::FromTip, &id, &title, note, number_columns);
+        self.add_numbers_of(RunPart::FromTip, &id, &title, note, number_columns);
     }
 
     /// A table by run, and one by arm if an arm has several runs. None if no run has the part.
-    pub fn numbers_of(
+    pub fn add_numbers_of(
         &mut self,
         part: RunPart,
         id: &str,

@@ -46,19 +46,19 @@ pub fn section(subjects: &Subjects) -> Section {
                 that is replayed again is another sample. Slots that the node produced itself are left out: their datapoints \
                 have no transactions, entries, shreds or times. A p95 needs 20 slots and a p99 needs 100, so that one of \
                 them is beyond it.";
-    section.numbers_and_at_tip("replay", "Replay time per slot", note, REPLAY);
+    section.add_numbers_and_at_tip("replay", "Replay time per slot", note, REPLAY);
     section.add([intervals(subjects)]);
     section.add(unreliable_intervals(subjects));
     section.missing_reason = |_| "the distance to the tip was known at too few ticks";
     let note = "Slots between the tip of the cluster and this validator, at each tick for which both are known at the same time.";
-    section.numbers("behind", "Slots behind the tip", note, BEHIND);
+    section.add_numbers("behind", "Slots behind the tip", note, BEHIND);
     figures(&mut section);
     section.build("slots", "Replay and the distance to the tip")
 }
 
 fn figures(section: &mut SectionBuilder<'_>) {
     let caption = "At each tick for which it is known. The start shows the catching up.";
-    section.timeline(
+    section.add_timeline(
         "behind-over-time",
         "Slots behind the tip over time",
         caption,
@@ -66,7 +66,7 @@ fn figures(section: &mut SectionBuilder<'_>) {
         |subject| vec![line_of_signal(subject, "", Signal::Behind)],
     );
     let caption = "Each replayed slot, at the time of its datapoint. Long runs are divided: the smallest and the largest value of each part.";
-    section.timeline(
+    section.add_timeline(
         "replay-over-time",
         "Replay time per slot over time",
         caption,
@@ -80,7 +80,7 @@ fn figures(section: &mut SectionBuilder<'_>) {
         },
     );
     let caption = "From the first execution on; classes end at the 99.5 % quantile of all runs.";
-    section.histogram(
+    section.add_histogram(
         "replay-histogram",
         "How often each replay time occurred",
         caption,

@@ -73,14 +73,14 @@ pub fn section(subjects: &Subjects) -> Section {
                 samples above three times the average of all samples are left out of the average, once, and kept in the \
                 maximum. 0 TPS time: seconds whose datapoints arrived and carry no transaction. Unknown: seconds of which no \
                 datapoint arrived; they are in no average.";
-    section.numbers_and_at_tip("tps", "Transactions per second", note, QUANTITIES);
+    section.add_numbers_and_at_tip("tps", "Transactions per second", note, QUANTITIES);
     let note = "What the study's scripts compute: total_transactions divided by execute_us of a replay-slot-stats point, a slot \
                 a sample. execute_us is summed over threads, so this is transactions per second of one thread's time: it rises \
                 when slots are executed by fewer threads and says nothing of idle time. Not to be used as throughput.";
-    section.numbers("tps-study", "TPS as the study defines it", note, STUDY_TPS);
+    section.add_numbers("tps-study", "TPS as the study defines it", note, STUDY_TPS);
     let caption = "Seconds by their number of transactions, from the first execution on. The classes end at the 99.9 % quantile of all \
                    runs; seconds above are counted as above and not drawn. Unknown seconds are in no class.";
-    section.histogram(
+    section.add_histogram(
         "tps-distribution",
         "How often each TPS occurred",
         caption,
@@ -136,7 +136,7 @@ fn over_time(section: &mut SectionBuilder<'_>) {
         "second of the validator's clock",
         "seconds of the validator's clock",
     ) + ". The line breaks where nothing is known.";
-    section.timeline(
+    section.add_timeline(
         "tps-over-time",
         "Transactions per second over time",
         &caption,
