@@ -5,8 +5,8 @@ mod tps;
 
 pub use lifecycle::{End, Lifecycle, PhaseSpan, Success};
 pub use numbers::{
-    Cache, Levels, Numbers, PoolFaults, TpsNumbers, cache_times, numbers, pool_faults, prune_us,
-    timed_cache_times,
+    Cache, Levels, Numbers, PoolFaults, TpsNumbers, cache_us_per_slot, numbers, pool_faults,
+    prune_us, timed_cache_us_per_slot,
 };
 pub(crate) use timeline::timeline;
 pub use tps::{Second, Tps};
@@ -167,7 +167,7 @@ fn has_transactions(point: &ReplaySlotPoint) -> bool {
 }
 
 /// In ms; the last replay of a slot counts. For a fixed range, the time from bank to bank.
-pub fn slots(run: &Run, window: Span) -> Vec<(u64, f64)> {
+pub fn replay_ms_by_slot(run: &Run, window: Span) -> Vec<(u64, f64)> {
     let logged = run
         .replayed
         .slots
@@ -181,7 +181,7 @@ pub fn slots(run: &Run, window: Span) -> Vec<(u64, f64)> {
 }
 
 /// In ms, for slots with transactions; the last replay of a slot counts.
-pub fn cache_slots(run: &Run, window: Span) -> Vec<(u64, f64)> {
+pub fn cache_ms_by_slot(run: &Run, window: Span) -> Vec<(u64, f64)> {
     with_transactions(run, window)
         .filter_map(|point| Some((point.slot?, point.program_cache_us? as f64 / 1e3)))
         .collect()
@@ -190,7 +190,7 @@ pub fn cache_slots(run: &Run, window: Span) -> Vec<(u64, f64)> {
 /// Transactions, entries and shreds, or the bank's fingerprint: distinguishes equal slot numbers.
 pub type SlotContents = BTreeMap<u64, [Option<u64>; 3]>;
 
-pub fn contents(run: &Run, window: Span) -> SlotContents {
+pub fn slot_contents(run: &Run, window: Span) -> SlotContents {
     let logged = run
         .replayed
         .slots

@@ -191,7 +191,7 @@ fn cache(run: &Run, window: Span) -> Cache {
         evictions: counted(|point| point.evictions),
         reloads: counted(|point| point.reloads),
         insertions: counted(|point| point.insertions),
-        time: summary(&cache_times(run, window)),
+        time: summary(&cache_us_per_slot(run, window)),
         loading: summary(&slots().map(loading).collect::<Vec<_>>()),
         set_root: summary(&set_root),
         prune: timed(prune_us, 1e-3),
@@ -245,12 +245,17 @@ fn logged_cache(run: &Run) -> Cache {
 }
 
 /// Per replayed slot with transactions, in order of time, in µs.
-pub fn cache_times(run: &Run, window: Span) -> Vec<Option<f64>> {
-    timed_cache_times(run, window).map(|(_, us)| us).collect()
+pub fn cache_us_per_slot(run: &Run, window: Span) -> Vec<Option<f64>> {
+    timed_cache_us_per_slot(run, window)
+        .map(|(_, us)| us)
+        .collect()
 }
 
-/// [`cache_times`] with their times.
-pub fn timed_cache_times(run: &Run, window: Span) -> impl Iterator<Item = (f64, Option<f64>)> {
+/// [`cache_us_per_slot`], each with the time of its datapoint in seconds.
+pub fn timed_cache_us_per_slot(
+    run: &Run,
+    window: Span,
+) -> impl Iterator<Item = (f64, Option<f64>)> {
     with_transactions(run, window).map(|point| {
         let us = point.program_cache_us;
         (run.at(point.time_unix_ns), us.map(|us| us as f64))

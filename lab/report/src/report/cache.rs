@@ -7,7 +7,7 @@ use super::{
     timeline::line_of_points,
 };
 use crate::{
-    measure::{Numbers, Span, cache_times, column, prune_us, timed_cache_times},
+    measure::{Numbers, Span, cache_us_per_slot, column, prune_us, timed_cache_us_per_slot},
     run::{Run, Signal},
 };
 use faultline_stats::{
@@ -155,7 +155,7 @@ fn over_time(section: &mut SectionBuilder<'_>) {
         ("Program cache time (ms)", "ms"),
         |subject| {
             let (at, us): (Vec<f64>, Vec<Option<f64>>) =
-                timed_cache_times(&subject.recording, subject.whole_run.window).unzip();
+                timed_cache_us_per_slot(&subject.recording, subject.whole_run.window).unzip();
             let ms = moving_average(&us, size)
                 .into_iter()
                 .map(|us| us.map(|us| us / 1e3));
@@ -307,7 +307,7 @@ fn histograms(section: &mut SectionBuilder<'_>) {
             "Time (ms)",
             "Replayed slots",
             |run, window| {
-                cache_times(run, window)
+                cache_us_per_slot(run, window)
                     .into_iter()
                     .map(|us| us.map(|us| us / 1e3))
                     .collect()

@@ -8,7 +8,7 @@ use super::{
     subject::{AA_SUFFIX, Subject, Subjects},
 };
 use crate::{
-    measure::{SlotContents, cache_slots, contents, slots},
+    measure::{SlotContents, cache_ms_by_slot, replay_ms_by_slot, slot_contents},
     run::ReplayedSlot,
 };
 use faultline_stats::{
@@ -44,10 +44,10 @@ pub const DECIMALS: u8 = 3;
 
 pub static QUANTITIES: [Quantity; 6] = [
     quantity("Replay time", "ms", &["replay-"], |subject| {
-        slots(&subject.recording, subject.from_execution.window)
+        replay_ms_by_slot(&subject.recording, subject.from_execution.window)
     }),
     quantity("Program cache time", "ms", &["cache-time"], |subject| {
-        cache_slots(&subject.recording, subject.from_execution.window)
+        cache_ms_by_slot(&subject.recording, subject.from_execution.window)
     }),
     quantity("Cache misses", "", &["cache-misses"], |subject| {
         logged_counts(subject, |slot| slot.misses)
@@ -222,7 +222,12 @@ type Candidate<'s> = (&'s Subject, SlotContents);
 fn with_contents<'s>(subjects: &'s Subjects, arm: &'s str) -> Vec<Candidate<'s>> {
     subjects
         .runs_of(arm)
-        .map(|run| (run, contents(&run.recording, run.from_execution.window)))
+        .map(|run| {
+            (
+                run,
+                slot_contents(&run.recording, run.from_execution.window),
+            )
+        })
         .collect()
 }
 
@@ -244,7 +249,7 @@ fn partner<'s>(
     other: &Subject,
     index: usize,
 ) -> Option<&'s Subject> {
-    let own = contents(&other.recording, other.from_execution.window);
+    let own = slot_contents(&other.recording, other.from_execution.window);
     let key = pairing_key(other);
     let is_same_turn = |subject: &Subject| key.is_some() && pairing_key(subject) == key;
     let has_same_turn = references.iter().any(|(subject, _)| is_same_turn(subject));

@@ -206,7 +206,7 @@ fn estimates(run: &Run, tps: &Tps, numbers: &Numbers, plan: &Plan) -> [Option<Es
     let tps = tps.counts(numbers.window);
     let points = &run.points.cache;
     let misses = measure::column(run, points, numbers.window, |point| point.misses, 1.0);
-    let times = measure::cache_times(run, numbers.window);
+    let times = measure::cache_us_per_slot(run, numbers.window);
     let p95 = numbers.replay_quantile(0.95);
     [
         p95.and_then(|_| block::quantile(&numbers.replay, 0.95, plan)),
