@@ -249,7 +249,7 @@ fn partner<'s>(
     other: &Subject,
     index: usize,
 ) -> Option<&'s Subject> {
-    let own = slot_contents(&other.recording, other.from_execution.window);
+    let other_contents = slot_contents(&other.recording, other.from_execution.window);
     let key = pairing_key(other);
     let is_same_turn = |subject: &Subject| key.is_some() && pairing_key(subject) == key;
     let has_same_turn = references.iter().any(|(subject, _)| is_same_turn(subject));
@@ -258,10 +258,10 @@ fn partner<'s>(
     } else {
         MIN_COMMON_SLOTS
     };
-    let equal_slots = |theirs: &SlotContents| {
-        let common = own
+    let equal_slots = |reference_contents: &SlotContents| {
+        let common = other_contents
             .iter()
-            .filter_map(|(slot, contents)| Some(theirs.get(slot)? == contents))
+            .filter_map(|(slot, contents)| Some(reference_contents.get(slot)? == contents))
             .collect_vec();
         let equal = common.iter().filter(|is_equal| **is_equal).count();
         (common.len() >= min_common_slots && equal as f64 >= MIN_EQUAL_SHARE * common.len() as f64)
@@ -271,7 +271,9 @@ fn partner<'s>(
         .iter()
         .enumerate()
         .filter(|(_, (subject, _))| !has_same_turn || is_same_turn(subject))
-        .filter_map(|(at, (subject, theirs))| Some((equal_slots(theirs)?, at == index, *subject)))
+        .filter_map(|(position, (subject, contents))| {
+            Some((equal_slots(contents)?, position == index, *subject))
+        })
         .max_by_key(|(equal, is_same_index, _)| (*equal, *is_same_index))
         .map(|(.., subject)| subject)
 }
