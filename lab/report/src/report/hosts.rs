@@ -53,8 +53,8 @@ pub fn comparison_design(subjects: &Subjects, reference: &str, other: &str) -> C
              so a difference may be that of the hosts"
         ));
     }
-    let common = paired_by_block(subjects, [reference, other], |_| Some(1.0)).len();
-    if common >= RUNS_FOR_A_TEST {
+    let common_blocks = paired_by_block(subjects, [reference, other], |_| Some(1.0)).len();
+    if common_blocks >= RUNS_FOR_A_TEST {
         return ComparisonDesign::ByBlock;
     }
     let runs = subjects
@@ -65,7 +65,7 @@ pub fn comparison_design(subjects: &Subjects, reference: &str, other: &str) -> C
         count => format!(" ({count} of their runs lack the label host or block)"),
     };
     ComparisonDesign::Refused(format!(
-        "not compared: {reference} (on {on_reference}) and {other} (on {on_other}) have {common} of \
+        "not compared: {reference} (on {on_reference}) and {other} (on {on_other}) have {common_blocks} of \
          the {RUNS_FOR_A_TEST} common blocks that a test needs{why}"
     ))
 }
@@ -80,11 +80,11 @@ fn paired_by_block<'s>(
         let runs = subjects.averaged_runs(arm);
         by_key(runs.filter_map(|run| Some((block_of(run)?, value(run)?))))
     });
-    let common = reference.iter().filter_map(|(block, values)| {
-        let (_, others) = other.iter().find(|(known, _)| known == block)?;
-        Some((mean(values)?, mean(others)?))
+    let pairs = reference.iter().filter_map(|(block, values)| {
+        let (_, other_values) = other.iter().find(|(other_block, _)| other_block == block)?;
+        Some((mean(values)?, mean(other_values)?))
     });
-    common.collect()
+    pairs.collect()
 }
 
 pub fn scalar_pairs(subjects: &Subjects, arms: [&str; 2], scalar: &Scalar) -> Vec<(f64, f64)> {
@@ -100,7 +100,7 @@ pub fn table_of_hosts(
     primary: &Scalar,
     margin: f64,
 ) -> Option<Block> {
-    let common = scalar_pairs(subjects, [reference, other], primary);
+    let pairs = scalar_pairs(subjects, [reference, other], primary);
     let by_host = by_key(subjects.averaged_runs(reference).filter_map(|subject| {
         let value = pace::compared_value(subjects, primary, subject)?;
         Some((subject.recording.host()?, value))
@@ -120,7 +120,7 @@ pub fn table_of_hosts(
         &note,
     );
     for (host, values) in &by_host {
-        let ratio = hosts::host_ratio(first_values, values, &common).filter(|_| host != first);
+        let ratio = hosts::host_ratio(first_values, values, &pairs).filter(|_| host != first);
         let reason = if host == first {
             "ratios are to this host"
         } else {
@@ -153,8 +153,8 @@ pub fn table_of_hosts(
 pub fn caveats(subjects: &Subjects) -> Vec<Caveat> {
     let memory = |facts: &SystemFacts| Some(bytes(facts.memory? as f64));
     let machines = [
-        ("CPU", values_by_host(subjects, |facts| facts.cpu.clone())),
-        ("memory", values_by_host(subjects, memory)),
+        ("CPU", hosts_by_value(subjects, |facts| facts.cpu.clone())),
+        ("memory", hosts_by_value(subjects, memory)),
     ]
     .into_iter()
     .filter_map(|(fact, values)| Some(format!("{fact}: {}", values?)))
@@ -165,7 +165,7 @@ pub fn caveats(subjects: &Subjects) -> Vec<Caveat> {
             "Use one machine for all arms, or swap the machines between arms.",
         )
     });
-    let kernels = values_by_host(subjects, |facts| facts.kernel.clone()).map(|kernels| {
+    let kernels = hosts_by_value(subjects, |facts| facts.kernel.clone()).map(|kernels| {
         Caveat::new(
             format!("The runs had different kernels: {kernels}."),
             "Boot the same kernel for all arms.",
@@ -201,7 +201,7 @@ fn runs_without_block(subjects: &Subjects) -> Option<Caveat> {
 }
 
 /// `A (n1, n2) against B (n3)`; `None` unless values differ.
-fn values_by_host(
+fn hosts_by_value(
     subjects: &Subjects,
     value: impl Fn(&SystemFacts) -> Option<String>,
 ) -> Option<String> {
