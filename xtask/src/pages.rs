@@ -7,8 +7,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Pages and headings of the quick start from an empty host to dashboards. The guest runs the
-/// lines of the first page (`scripts/guest/readme`).
+/// Pages and headings of the quick start from an empty host to dashboards. A test runs the lines of
+/// the first page in a virtual machine (`scripts/guest/readme`).
 const QUICK_START_PAGES: [(&str, &str); 2] = [
     (
         "README.md",
@@ -42,7 +42,7 @@ pub fn check(root: &Path, files: &[PathBuf], violations: &mut Vec<String>) -> Re
     let (page, keys) = CONFIG_KEYS;
     if !read(root, Path::new(page))?.contains(&read(root, Path::new(keys))?) {
         violations.push(format!(
-            "{page}: its last block is not {keys}: copy it there"
+            "{page}: it does not contain {keys}: copy that file there"
         ));
     }
     check_quick_start(root, violations)
@@ -88,8 +88,8 @@ fn page(root: &Path, file: &Path, violations: &mut Vec<String>) -> Result<()> {
     Ok(())
 }
 
-/// The ten lines of the quick start must be equal on every page that has them. DASHBOARDS
-/// must not have another version.
+/// The ten lines of the quick start must be equal on both pages. docs/DASHBOARDS.md must not have
+/// another version.
 fn check_quick_start(root: &Path, violations: &mut Vec<String>) -> Result<()> {
     let mut blocks = BTreeSet::new();
     for (file, heading) in QUICK_START_PAGES {
@@ -105,7 +105,7 @@ fn check_quick_start(root: &Path, violations: &mut Vec<String>) -> Result<()> {
     }
     if blocks.len() > 1 {
         violations.push(format!(
-            "not the same lines of shell: {QUICK_START_PAGES:?}"
+            "the lines of shell differ under these headings: {QUICK_START_PAGES:?}"
         ));
     }
     let page = "docs/DASHBOARDS.md";
@@ -113,7 +113,7 @@ fn check_quick_start(root: &Path, violations: &mut Vec<String>) -> Result<()> {
         .is_some_and(|block| block.contains("provisioning"))
     {
         violations.push(format!(
-            "{page}: another way to set up; let it lead to docs/INSTALL.md"
+            "{page}: its lines of shell are another quick start: link to docs/INSTALL.md instead"
         ));
     }
     Ok(())
