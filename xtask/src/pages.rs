@@ -22,52 +22,50 @@ const QUICK_START_PAGES: [(&str, &str); 2] = [
 const QUICK_START_LINES: usize = 10;
 
 /// Keeps README short: longer text goes to docs/.
-const README_LINES: usize = 150;
+const MAX_README_LINES: usize = 150;
 
-const CONFIG_KEYS: (&str, &str) = (
-    "docs/CONFIGURATION.md",
-    "daemon/core/src/config/default.toml",
-);
+const CONFIG_PAGE: &str = "docs/CONFIGURATION.md";
+const DEFAULT_CONFIG: &str = "daemon/core/src/config/default.toml";
 
 pub fn check(root: &Path, files: &[PathBuf], violations: &mut Vec<String>) -> Result<()> {
     for file in files.iter().filter(|file| has_extension(file, "md")) {
-        page(root, file, violations)?;
+        check_page(root, file, violations)?;
     }
     let lines = read(root, Path::new("README.md"))?.lines().count();
-    if lines > README_LINES {
+    if lines > MAX_README_LINES {
         violations.push(format!(
-            "README.md: {lines} lines, at most {README_LINES}: move text to docs/"
+            "README.md: {lines} lines, at most {MAX_README_LINES}: move text to docs/"
         ));
     }
-    let (page, keys) = CONFIG_KEYS;
-    if !read(root, Path::new(page))?.contains(&read(root, Path::new(keys))?) {
+    if !read(root, Path::new(CONFIG_PAGE))?.contains(&read(root, Path::new(DEFAULT_CONFIG))?) {
         violations.push(format!(
-            "{page}: it does not contain {keys}: copy that file there"
+            "{CONFIG_PAGE}: it does not contain {DEFAULT_CONFIG}: copy that file there"
         ));
     }
     check_quick_start(root, violations)
 }
 
 /// Links, anchors and names of tests.
-fn page(root: &Path, file: &Path, violations: &mut Vec<String>) -> Result<()> {
+fn check_page(root: &Path, file: &Path, violations: &mut Vec<String>) -> Result<()> {
     let text = read(root, file)?;
     let folder = file.parent().unwrap_or(Path::new(""));
     for link in links(&text) {
         let (target, anchor) = link.split_once('#').unwrap_or((link, ""));
-        let page = match target {
+        let linked_path = match target {
             "" => file.to_path_buf(),
             target => folder.join(target),
         };
-        if !root.join(&page).exists() {
+        if !root.join(&linked_path).exists() {
             violations.push(format!(
                 "{}: the link {target} leads nowhere",
                 file.display()
             ));
         }
         if !anchor.is_empty()
-            && has_extension(&page, "md")
-            && !read(root, &page).is_ok_and(|page: String| {
-                page.lines()
+            && has_extension(&linked_path, "md")
+            && !read(root, &linked_path).is_ok_and(|linked_text: String| {
+                linked_text
+                    .lines()
                     .any(|line| line.starts_with('#') && slug(line) == anchor)
             })
         {
