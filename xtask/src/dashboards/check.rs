@@ -187,7 +187,7 @@ pub fn check_all(
             .map(Dashboard::link);
         if others.collect::<BTreeSet<_>>() != dashboard.links.iter().cloned().collect() {
             dashboard_violations
-                .push("the links above it are not those to all other dashboards".to_owned());
+                .push("its links must be exactly one to each other dashboard".to_owned());
         }
         if let Some(first) = dashboards.first()
             && dashboard.annotations_for_one_instance() != first.annotations_for_one_instance()
@@ -294,13 +294,13 @@ fn check_dashboard(dashboard: &Dashboard, names: &KnownMetrics) -> Vec<String> {
         ["datasource", "cluster", "instance"]
             .into_iter()
             .filter(|name| !has(name))
-            .map(|name| format!("nobody can choose a {name}")),
+            .map(|name| format!("it has no variable {name}")),
     );
     if !dashboard.title.starts_with(TITLE_PREFIX) {
         violations.push(format!("its title does not start with {TITLE_PREFIX:?}"));
     }
     if !dashboard.panels().any(Panel::shows_threshold) {
-        violations.push("no panel shows from where on a value is bad".to_owned());
+        violations.push("no panel draws a threshold".to_owned());
     }
     violations.extend(check_annotations(dashboard, names));
     for expression in dashboard.expressions() {
@@ -364,7 +364,7 @@ fn check_panel(panel: &Panel, names: &KnownMetrics) -> Vec<String> {
     let mut violations = Vec::new();
     let kind = panel.kind.as_str();
     if !KINDS.contains(&kind) {
-        violations.push(format!("{kind:?} is no kind of panel that is used here"));
+        violations.push(format!("panels of the kind {kind:?} are not allowed"));
     }
     let (explanation, action) = panel
         .description
@@ -378,18 +378,20 @@ fn check_panel(panel: &Panel, names: &KnownMetrics) -> Vec<String> {
         .into_iter()
         .filter(|text| !text.ends_with(['.', '?']))
     {
-        violations.push(format!("no sentence: {text:?}"));
+        violations.push(format!("no full stop or question mark ends {text:?}"));
     }
     let unit = &panel.field_config["defaults"]["unit"];
     let unit = unit.as_str().unwrap_or_default();
     if !UNITS.contains(&unit) && !unit.starts_with("suffix:") {
-        violations.push(format!("{unit:?} is no unit that is used here"));
+        violations.push(format!("the unit {unit:?} is not allowed"));
     }
     if names_threshold(action) && !panel.shows_threshold() {
-        violations.push(format!("it tells a bound and does not show it: {action:?}"));
+        violations.push(format!(
+            "what to do names a threshold that the panel does not draw: {action:?}"
+        ));
     }
     if panel.targets.is_empty() {
-        violations.push("it asks nothing".to_owned());
+        violations.push("it has no query".to_owned());
     }
     if panel
         .targets
@@ -406,7 +408,10 @@ fn check_panel(panel: &Panel, names: &KnownMetrics) -> Vec<String> {
         let expression = replace_variables(&query.expr);
         violations.extend(names.query_errors(&expression));
         if expression.contains("vector(") {
-            violations.push(format!("absent is not zero: {}", query.expr));
+            violations.push(format!(
+                "vector() shows absent data as a value: {}",
+                query.expr
+            ));
         }
         violations.extend(legend_errors(&query.legend_format, &expression));
     }
@@ -426,14 +431,16 @@ fn check_overrides(panel: &Panel) -> Vec<String> {
         let matcher = &change["matcher"];
         let name = matcher["options"].as_str().unwrap_or_default();
         if matcher["id"] != "byName" {
-            violations.push(format!("an override is not by name: {matcher}"));
+            violations.push(format!("an override must match by name: {matcher}"));
         } else if !columns.contains(&name)
             && !panel
                 .targets
                 .iter()
                 .any(|query| may_be_legend(name, &query.legend_format))
         {
-            violations.push(format!("an override is of {name:?}, which no query shows"));
+            violations.push(format!(
+                "an override is for {name:?}, which is the name of no series"
+            ));
         }
     }
     violations
@@ -553,13 +560,16 @@ mod tests {
             ))
             .contains("what to do")
         );
-        assert!(panel_errors(with("/fieldConfig/defaults/unit", json!(""))).contains("no unit"));
-        assert!(panel_errors(with("/targets", json!([]))).contains("asks nothing"));
+        assert!(
+            panel_errors(with("/fieldConfig/defaults/unit", json!("")))
+                .contains("the unit \"\" is not allowed")
+        );
+        assert!(panel_errors(with("/targets", json!([]))).contains("it has no query"));
     }
 
     #[test]
     fn an_unsupported_panel_or_own_data_source_is_reported() {
-        assert!(panel_errors(with("/type", json!("heatmap"))).contains("no kind"));
+        assert!(panel_errors(with("/type", json!("heatmap"))).contains("of the kind \"heatmap\""));
         assert!(panel_errors(with("/datasource/uid", json!("P1809"))).contains("data source"));
         assert!(
             panel_errors(with("/targets/0/datasource/uid", json!("P1809"))).contains("data source")
@@ -571,7 +581,10 @@ mod tests {
         assert!(panel_errors(asking("agave_upp", "")).contains("no metric agave_upp"));
         assert!(panel_errors(asking("max by (pool) (agave_up)", "")).contains("pool"));
         assert!(panel_errors(asking("max by (job) (agave_up)", "{{pool}}")).contains("pool"));
-        assert!(panel_errors(asking("agave_up or vector(0)", "")).contains("absent is not zero"));
+        assert!(
+            panel_errors(asking("agave_up or vector(0)", ""))
+                .contains("shows absent data as a value")
+        );
         assert_eq!(
             panel_errors(asking(
                 "instance:agave_memory_headroom:bytes",
@@ -593,7 +606,7 @@ mod tests {
             panel_errors(panel)
         };
         let steps = |count: usize| json!({ "unit": "none", "thresholds": { "steps": vec![json!({}); count] } });
-        assert!(told(&[]).contains("tells a bound"));
+        assert!(told(&[]).contains("names a threshold"));
         assert_eq!(told(&[("defaults", steps(2))]), "");
         assert_eq!(
             told(&[(
@@ -605,7 +618,7 @@ mod tests {
             )]),
             ""
         );
-        assert!(told(&[("defaults", steps(1))]).contains("tells a bound"));
+        assert!(told(&[("defaults", steps(1))]).contains("names a threshold"));
         assert!(
             names_threshold("More than 1,000 a second.")
                 && !names_threshold("A new version far above: hold.")
@@ -635,7 +648,10 @@ mod tests {
             ("of {{instance}}", "of "),
             ("", "job"),
         ] {
-            assert!(told(legend, name).contains("no query shows"), "{legend}");
+            assert!(
+                told(legend, name).contains("the name of no series"),
+                "{legend}"
+            );
         }
     }
 
@@ -650,9 +666,9 @@ mod tests {
         assert_eq!(wrong(|_| ()), "");
         assert!(
             wrong(|it| it.templating.list.retain(|v| v.name != "cluster"))
-                .contains("choose a cluster")
+                .contains("it has no variable cluster")
         );
-        assert!(wrong(|it| it.panels.clear()).contains("from where on a value is bad"));
+        assert!(wrong(|it| it.panels.clear()).contains("no panel draws a threshold"));
         assert!(wrong(|it| it.title = "Daemon".into()).contains("does not start with"));
         let asks = |query: &str| Variable {
             name: "x".into(),
@@ -719,7 +735,7 @@ mod tests {
         assert!(
             violations
                 .iter()
-                .any(|what| what.starts_with("faultline-fleet: the links above")),
+                .any(|what| what.starts_with("faultline-fleet: its links")),
             "{violations:?}"
         );
     }
