@@ -116,7 +116,8 @@ impl Dashboard {
         elements(&self.annotations["list"])
     }
 
-    /// The annotations as on a dashboard that selects one instance: all else in them must be equal.
+    /// The annotations as if the dashboard selected one instance. With this they must be equal on
+    /// all dashboards.
     fn annotations_for_one_instance(&self) -> String {
         self.annotations
             .to_string()
@@ -446,8 +447,8 @@ fn check_overrides(panel: &Panel) -> Vec<String> {
     violations
 }
 
-/// Whether a series with this legend may have this name. Any text may replace the first label to the
-/// last.
+/// Whether a series with this legend may have this name, if any text may stand from the first label
+/// to the last.
 fn may_be_legend(name: &str, legend: &str) -> bool {
     let Some((before, labels)) = legend.split_once("{{") else {
         return name == legend;

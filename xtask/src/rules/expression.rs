@@ -77,11 +77,12 @@ impl KnownMetrics {
     pub fn expression_errors(&self, expression: &str) -> Vec<String> {
         match parse(expression) {
             Ok(parsed) => self.unknown_name_errors(&used_names(&parsed)),
-            Err(error) => vec![format!("no PromQL: {error}: {expression}")],
+            Err(error) => vec![format!("not valid PromQL: {error}: {expression}")],
         }
     }
 
-    /// [`KnownMetrics::expression_errors`], and operands and results that still have target labels.
+    /// The errors of [`KnownMetrics::expression_errors`], and one for each operand or result that
+    /// still has target labels.
     pub fn query_errors(&self, expression: &str) -> Vec<String> {
         let mut wrong = self.expression_errors(expression);
         if let Ok(parsed) = parse(expression) {
@@ -140,7 +141,8 @@ pub fn is_name_char(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_' || c == ':'
 }
 
-/// Labels of an expression's result; `None` for a scalar, or with target labels.
+/// Labels of an expression's result. `None` for a scalar, with target labels, or if the expression is
+/// not PromQL.
 pub fn result_labels(expression: &str) -> Option<BTreeSet<String>> {
     shape::labels(&parse(expression).ok()?)
 }

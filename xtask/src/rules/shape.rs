@@ -1,8 +1,8 @@
 //! Labels of an expression's result.
 //!
-//! Target labels (`hardware`, `replica`) change and occur twice. Series with them break a binary
-//! operation for all instances, fire an alert twice, and draw a second line. So operands and
-//! results are aggregated by named labels.
+//! Target labels (`hardware`, `replica`) change, and one instance may be scraped with several values
+//! of them. Such series break a binary operation for all instances, fire an alert twice, and draw a
+//! second line. So operands and results are aggregated by named labels.
 
 use promql_parser::{
     label::{Labels, MatchOp},
@@ -28,7 +28,7 @@ const LABELS_BY_PREFIX: [(&str, &[&str]); 2] = [
 struct Shape {
     labels: Set,
     key: Set,
-    /// It has the labels of the target, too.
+    /// Whether it has the labels of the target, too.
     is_raw: bool,
 }
 
@@ -125,7 +125,7 @@ impl Check {
                 });
                 Some(vector?.mapped(|labels| labels.extend(target.clone())))
             }
-            // Without a vector: time(), vector(1).
+            // Without a vector: vector(1).
             _ => Some(vector.unwrap_or_default()),
         }
     }

@@ -53,7 +53,7 @@ fn invalid_promql_is_reported() {
             names
                 .expression_errors(broken)
                 .join("")
-                .starts_with("no PromQL"),
+                .starts_with("not valid PromQL"),
             "{broken}"
         );
     }
