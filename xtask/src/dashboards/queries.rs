@@ -65,17 +65,21 @@ pub fn variable_errors(expression: &str, is_list: impl Fn(&str) -> bool) -> Vec<
 
 fn wrong_operator(matcher: &Matcher, is_list: impl Fn(&str) -> bool) -> Option<String> {
     let (_, variable) = matcher.value.split_once('$')?;
-    let is_regex = matches!(matcher.op, MatchOp::Re(_) | MatchOp::NotRe(_));
     let label = &matcher.name;
-    match (is_regex, is_list(variable)) {
-        (true, false) => Some(format!(
-            "{label}=~\"${variable}\": Grafana does not escape a single value; write {label}=\"${variable}\""
-        )),
-        (false, true) => Some(format!(
-            "{label}=\"${variable}\": Grafana makes a regular expression of several values; write {label}=~\"${variable}\""
-        )),
-        _ => None,
-    }
+    let (is_regex, used, right) = match matcher.op {
+        MatchOp::Equal => (false, "=", "=~"),
+        MatchOp::NotEqual => (false, "!=", "!~"),
+        MatchOp::Re(_) => (true, "=~", "="),
+        MatchOp::NotRe(_) => (true, "!~", "!="),
+    };
+    let reason = match (is_regex, is_list(variable)) {
+        (true, false) => "Grafana does not escape a single value",
+        (false, true) => "Grafana makes a regular expression of several values",
+        _ => return None,
+    };
+    Some(format!(
+        "{label}{used}\"${variable}\": {reason}; write {label}{right}\"${variable}\""
+    ))
 }
 
 pub fn legend_errors(legend: &str, expression: &str) -> Vec<String> {
