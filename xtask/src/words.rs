@@ -1,4 +1,4 @@
-//! Keeps words that the glossary replaces out of text for users: string literals, help of
+//! Checks that text for users has no word that the glossary replaces: string literals, help of
 //! programs, pages, alerts, dashboards, units, the package and output of scripts.
 
 use crate::{
@@ -9,25 +9,26 @@ use anyhow::{Context, Result};
 use proc_macro2::{TokenStream, TokenTree};
 use std::path::{Path, PathBuf};
 
-const TABLE: (&str, &str) = ("docs/GLOSSARY.md", "## Words to avoid\n");
+const GLOSSARY: &str = "docs/GLOSSARY.md";
+const TABLE_HEADING: &str = "## Words to avoid\n";
 
-const PROGRAMS: [&str; 3] = ["crates", "daemon", "lab"];
+const CODE_FOLDERS: [&str; 3] = ["crates", "daemon", "lab"];
 
-/// Folders and files that users read, except their comments. Units of systemd are others.
+/// Folders and files that users read, except their comments.
 const SHIPPED: [&str; 3] = [RULES, "grafana/dashboards", "packaging/debian/control"];
-const UNITS: [&str; 4] = ["service", "socket", "slice", "target"];
+/// Of systemd units, which users read, too.
+const UNIT_EXTENSIONS: [&str; 4] = ["service", "socket", "slice", "target"];
 const SCRIPTS: [&str; 3] = [".ci", "packaging", "scripts"];
 
 pub fn check(root: &Path, files: &[PathBuf], violations: &mut Vec<String>) -> Result<()> {
-    let words = words_to_avoid(&read(root, Path::new(TABLE.0))?)?;
+    let words = words_to_avoid(&read(root, Path::new(GLOSSARY))?)?;
     for file in files {
         for text in user_texts(root, file).with_context(|| file.display().to_string())? {
             if let Some(word) = words.iter().find(|word| contains_word(&text, word)) {
                 violations.push(format!(
-                    "{}: {word:?} in {:?}: see {}",
+                    "{}: {word:?} in {:?}: see {GLOSSARY}",
                     file.display(),
-                    text.trim(),
-                    TABLE.0
+                    text.trim()
                 ));
             }
         }
@@ -43,20 +44,20 @@ fn user_texts(root: &Path, file: &Path) -> Result<Vec<String>> {
             .map(str::to_owned)
             .collect());
     }
-    if is_in(&PROGRAMS) && is_production(file) {
+    if is_in(&CODE_FOLDERS) && is_production(file) {
         // clap makes help from comments.
         let with_comments = ["cli", "cli.rs", "args.rs"]
             .iter()
             .any(|name| file.iter().any(|part| part == *name));
         let mut literals = Vec::new();
-        collect(
+        collect_literals(
             tokens(production(&read(root, file)?))?,
             with_comments,
             &mut literals,
         );
         return Ok(literals);
     }
-    if is_in(&SHIPPED) || UNITS.iter().any(|unit| has_extension(file, unit)) {
+    if is_in(&SHIPPED) || UNIT_EXTENSIONS.iter().any(|unit| has_extension(file, unit)) {
         return Ok(read(root, file)?
             .lines()
             .filter(|line| !is_comment(line))
@@ -80,8 +81,8 @@ fn is_comment(line: &str) -> bool {
 
 fn words_to_avoid(page: &str) -> Result<Vec<String>> {
     let (_, table) = page
-        .split_once(TABLE.1)
-        .with_context(|| format!("{}: no {:?}", TABLE.0, TABLE.1))?;
+        .split_once(TABLE_HEADING)
+        .with_context(|| format!("{GLOSSARY}: no {TABLE_HEADING:?}"))?;
     Ok(table
         .lines()
         .filter(|line| line.starts_with('|'))
@@ -106,13 +107,13 @@ fn prose(page: &str) -> String {
         .collect()
 }
 
-fn collect(tokens: TokenStream, with_comments: bool, found: &mut Vec<String>) {
-    let mut is_comment = false;
+fn collect_literals(tokens: TokenStream, with_comments: bool, found: &mut Vec<String>) {
+    let mut is_doc_comment = false;
     for token in tokens {
         match token {
-            TokenTree::Group(group) => collect(group.stream(), with_comments, found),
-            TokenTree::Ident(name) => is_comment = name == "doc",
-            TokenTree::Literal(literal) if !is_comment || with_comments => {
+            TokenTree::Group(group) => collect_literals(group.stream(), with_comments, found),
+            TokenTree::Ident(name) => is_doc_comment = name == "doc",
+            TokenTree::Literal(literal) if !is_doc_comment || with_comments => {
                 found.extend(Some(literal.to_string()).filter(|text| text.contains('"')));
             }
             TokenTree::Punct(_) | TokenTree::Literal(_) => {}
@@ -156,12 +157,12 @@ fn quoted(line: &str) -> Vec<String> {
 
 fn contains_word(text: &str, word: &str) -> bool {
     let text = text.to_lowercase();
-    let is_letter = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
+    let is_word_char = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
     text.match_indices(word).any(|(at, _)| {
         let before = text.get(..at);
         let after = text.get(at + word.len()..);
-        !is_letter(before.and_then(|t| t.chars().next_back()))
-            && !is_letter(after.and_then(|t| t.chars().next()))
+        !is_word_char(before.and_then(|t| t.chars().next_back()))
+            && !is_word_char(after.and_then(|t| t.chars().next()))
     })
 }
 
@@ -175,8 +176,8 @@ mod tests {
             .parse()
             .unwrap();
         let (mut plain, mut help) = (Vec::new(), Vec::new());
-        collect(code.clone(), false, &mut plain);
-        collect(code, true, &mut help);
+        collect_literals(code.clone(), false, &mut plain);
+        collect_literals(code, true, &mut help);
         assert_eq!(plain, ["\"nobody listens\""]);
         assert_eq!(help.len(), 2);
     }
