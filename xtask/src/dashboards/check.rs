@@ -9,13 +9,13 @@ use serde_json::Value;
 use std::{collections::BTreeSet, path::Path};
 
 /// Reasons for panels without data, for the render tests.
-const REASONS: &str = "grafana/render/without-data.json";
+const NO_DATA_REASONS: &str = "grafana/render/without-data.json";
 
 const DATA_SOURCES: &str = "grafana/provisioning/datasources/faultline.yml";
 const SCRAPES: &str = "grafana/prometheus/prometheus.yml";
 
 /// Allowed panels: those that can be rendered without a Grafana server.
-const KINDS: [&str; 5] = ["timeseries", "stat", "bargauge", "table", "state-timeline"];
+const PANEL_KINDS: [&str; 5] = ["timeseries", "stat", "bargauge", "table", "state-timeline"];
 
 /// Allowed units: Grafana's own names, or a suffix.
 const UNITS: [&str; 8] = [
@@ -136,11 +136,13 @@ impl Dashboard {
 impl Panel {
     /// Values of a property of its fields: those of overrides, then the default.
     fn property(&self, id: &'static str) -> impl Iterator<Item = &Value> {
-        let changed = elements(&self.field_config["overrides"])
-            .flat_map(|change| elements(&change["properties"]))
+        let overridden = elements(&self.field_config["overrides"])
+            .flat_map(|field_override| elements(&field_override["properties"]))
             .filter(move |property| property["id"] == id);
         let default = &self.field_config["defaults"][id];
-        changed.map(|property| &property["value"]).chain([default])
+        overridden
+            .map(|property| &property["value"])
+            .chain([default])
     }
 
     fn urls(&self) -> impl Iterator<Item = &str> {
@@ -202,7 +204,7 @@ pub fn check_all(
         );
     }
     check_provisioning(root, violations)?;
-    check_reasons(root, dashboards, violations)
+    check_panels_of_reasons(root, dashboards, violations)
 }
 
 /// `$__rate_interval` is four times the data source's interval, which must be that of the scrapes.
@@ -222,13 +224,13 @@ fn check_provisioning(root: &Path, violations: &mut Vec<String>) -> Result<()> {
     Ok(())
 }
 
-fn check_reasons(
+fn check_panels_of_reasons(
     root: &Path,
     dashboards: &[Dashboard],
     violations: &mut Vec<String>,
 ) -> Result<()> {
     let all: serde_json::Value =
-        serde_json::from_str(&read(root, Path::new(REASONS))?).context(REASONS)?;
+        serde_json::from_str(&read(root, Path::new(NO_DATA_REASONS))?).context(NO_DATA_REASONS)?;
     for which in ["always", "sometimes"] {
         for (name, panels) in all[which].as_object().into_iter().flatten() {
             let uid = format!("faultline-{name}");
@@ -236,7 +238,9 @@ fn check_reasons(
             for (panel, _) in panels.as_object().into_iter().flatten() {
                 let mut known = dashboard.into_iter().flat_map(Dashboard::panels);
                 if !known.any(|known| matches_panel(known, panel)) {
-                    violations.push(format!("{REASONS}: {name} has no panel or query {panel:?}"));
+                    violations.push(format!(
+                        "{NO_DATA_REASONS}: {name} has no panel or query {panel:?}"
+                    ));
                 }
             }
         }
@@ -278,7 +282,7 @@ fn check_dashboard(dashboard: &Dashboard, names: &KnownMetrics) -> Vec<String> {
         lists.any(|list| list.name == name)
     };
     for variable in variables.iter().filter(|variable| variable.kind == "query") {
-        violations.extend(match choices(variable) {
+        violations.extend(match choices_expression(variable) {
             Some(expression) => {
                 let mut errors = names.query_errors(&replace_variables(&expression));
                 errors.extend(queries::variable_errors(&expression, is_list));
@@ -341,11 +345,11 @@ fn check_annotations(dashboard: &Dashboard, names: &KnownMetrics) -> Vec<String>
 
 /// An expression whose result has the variable's choices as a label. `None` for another kind of
 /// query. Grouping by the label lets a check find a label that the metric lacks.
-fn choices(variable: &Variable) -> Option<String> {
+fn choices_expression(variable: &Variable) -> Option<String> {
     let query = variable.query["query"].as_str()?.strip_suffix(')')?;
     if let Some(inside) = query.strip_prefix("label_values(") {
-        let (of, label) = inside.rsplit_once(", ")?;
-        return Some(format!("group by ({label}) ({of})"));
+        let (series, label) = inside.rsplit_once(", ")?;
+        return Some(format!("group by ({label}) ({series})"));
     }
     query.strip_prefix("query_result(").map(str::to_owned)
 }
@@ -364,7 +368,7 @@ fn named_variables(text: &str) -> Vec<&str> {
 fn check_panel(panel: &Panel, names: &KnownMetrics) -> Vec<String> {
     let mut violations = Vec::new();
     let kind = panel.kind.as_str();
-    if !KINDS.contains(&kind) {
+    if !PANEL_KINDS.contains(&kind) {
         violations.push(format!("panels of the kind {kind:?} are not allowed"));
     }
     let (explanation, action) = panel
@@ -424,12 +428,12 @@ fn check_overrides(panel: &Panel) -> Vec<String> {
     let columns: Vec<&str> = panel
         .transformations
         .iter()
-        .filter_map(|change| change["options"]["renameByName"].as_object())
+        .filter_map(|transformation| transformation["options"]["renameByName"].as_object())
         .flat_map(|names| names.values().filter_map(Value::as_str))
         .collect();
     let mut violations = Vec::new();
-    for change in elements(&panel.field_config["overrides"]) {
-        let matcher = &change["matcher"];
+    for field_override in elements(&panel.field_config["overrides"]) {
+        let matcher = &field_override["matcher"];
         let name = matcher["options"].as_str().unwrap_or_default();
         if matcher["id"] != "byName" {
             violations.push(format!("an override must match by name: {matcher}"));
@@ -437,7 +441,7 @@ fn check_overrides(panel: &Panel) -> Vec<String> {
             && !panel
                 .targets
                 .iter()
-                .any(|query| may_be_legend(name, &query.legend_format))
+                .any(|query| can_match_legend(name, &query.legend_format))
         {
             violations.push(format!(
                 "an override is for {name:?}, which is the name of no series"
@@ -449,7 +453,7 @@ fn check_overrides(panel: &Panel) -> Vec<String> {
 
 /// Whether a series with this legend may have this name, if any text may stand from the first label
 /// to the last.
-fn may_be_legend(name: &str, legend: &str) -> bool {
+fn can_match_legend(name: &str, legend: &str) -> bool {
     let Some((before, labels)) = legend.split_once("{{") else {
         return name == legend;
     };
@@ -679,14 +683,14 @@ mod tests {
             include_all: false,
         };
         assert_eq!(
-            choices(&asks("label_values(a{b=\"c\"}, d)")).unwrap(),
+            choices_expression(&asks("label_values(a{b=\"c\"}, d)")).unwrap(),
             "group by (d) (a{b=\"c\"})"
         );
         assert_eq!(
-            choices(&asks("query_result(count by (d) (a))")).unwrap(),
+            choices_expression(&asks("query_result(count by (d) (a))")).unwrap(),
             "count by (d) (a)"
         );
-        assert_eq!(choices(&asks("metrics(a)")), None);
+        assert_eq!(choices_expression(&asks("metrics(a)")), None);
     }
 
     #[test]
