@@ -80,9 +80,9 @@ pub fn check(root: &Path, violations: &mut Vec<String>) -> Result<()> {
         .flat_map(|file| file.tests)
         .flat_map(|test| test.alert_rule_test)
         .collect();
-    let names = names_with(&rules);
+    let metrics = known_metrics_with(&rules);
     for rule in &rules {
-        check_rule(rule, &names, violations);
+        check_rule(rule, &metrics, violations);
     }
     let alerts: BTreeSet<&str> = rules
         .iter()
@@ -91,15 +91,15 @@ pub fn check(root: &Path, violations: &mut Vec<String>) -> Result<()> {
     let runbooks = files(root, RUNBOOKS, "md")?;
     for file in &runbooks {
         let text = read(root, file)?;
-        for word in names.unknown_words(&text) {
+        for word in metrics.unknown_words(&text) {
             violations.push(format!("{}: there is no metric {word}", file.display()));
         }
-        for what in queries(&text).flat_map(|query| names.expression_errors(query)) {
+        for what in queries(&text).flat_map(|query| metrics.expression_errors(query)) {
             violations.push(format!("{}: {what}", file.display()));
         }
     }
     check_runbooks(&alerts, &runbooks, violations);
-    tests(&rules, &cases, violations);
+    check_tests(&rules, &cases, violations);
     Ok(())
 }
 
@@ -110,14 +110,14 @@ pub fn expressions(root: &Path, file: &Path) -> Result<Vec<String>> {
         .collect())
 }
 
-pub fn names(root: &Path) -> Result<KnownMetrics> {
-    Ok(names_with(&all_rules(root)?))
+pub fn known_metrics(root: &Path) -> Result<KnownMetrics> {
+    Ok(known_metrics_with(&all_rules(root)?))
 }
 
-fn names_with(rules: &[Rule]) -> KnownMetrics {
-    let mut names = KnownMetrics::from_catalog();
-    names.add_with_unknown_labels(rules.iter().filter_map(|rule| rule.record.clone()));
-    names
+fn known_metrics_with(rules: &[Rule]) -> KnownMetrics {
+    let mut metrics = KnownMetrics::from_catalog();
+    metrics.add_with_unknown_labels(rules.iter().filter_map(|rule| rule.record.clone()));
+    metrics
 }
 
 fn all_rules(root: &Path) -> Result<Vec<Rule>> {
@@ -169,14 +169,14 @@ fn check_record_labels(name: &str, rule: &Rule) -> Option<String> {
     })
 }
 
-fn check_rule(rule: &Rule, names: &KnownMetrics, violations: &mut Vec<String>) {
+fn check_rule(rule: &Rule, metrics: &KnownMetrics, violations: &mut Vec<String>) {
     let rule_name = rule
         .alert
         .as_deref()
         .or(rule.record.as_deref())
         .unwrap_or("a rule without a name");
     violations.extend(
-        names
+        metrics
             .query_errors(&rule.expr)
             .into_iter()
             .map(|what| format!("{rule_name}: {what}")),
@@ -234,7 +234,7 @@ fn check_runbooks(alerts: &BTreeSet<&str>, runbooks: &[PathBuf], violations: &mu
 
 /// Every alert needs a case that expects it to fire, with its labels, and one that expects that it
 /// does not. A case of an unknown alert is an error, because promtool counts it as not firing.
-fn tests(rules: &[Rule], cases: &[Case], violations: &mut Vec<String>) {
+fn check_tests(rules: &[Rule], cases: &[Case], violations: &mut Vec<String>) {
     for rule in rules {
         let Some(alert) = &rule.alert else { continue };
         let cases_of_alert = || cases.iter().filter(|case| case.alertname == *alert);
@@ -381,7 +381,7 @@ mod tests {
     fn each_alert_requires_a_firing_and_a_quiet_test_case() {
         let missing = |cases: &[Case]| {
             let mut violations = Vec::new();
-            tests(&[rule("A")], cases, &mut violations);
+            check_tests(&[rule("A")], cases, &mut violations);
             violations.join("\n")
         };
         assert_eq!(missing(&[case("A", true), case("A", false)]), "");
@@ -399,7 +399,7 @@ mod tests {
             .labels
             .insert("because".to_owned(), "level".to_owned());
         let mut violations = Vec::new();
-        tests(
+        check_tests(
             &[rule("A"), second],
             &[case("A", true), case("A", false)],
             &mut violations,

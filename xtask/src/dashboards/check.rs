@@ -171,11 +171,11 @@ pub fn check_all(
     dashboards: &[Dashboard],
     violations: &mut Vec<String>,
 ) -> Result<()> {
-    let names = rules::names(root)?;
+    let metrics = rules::known_metrics(root)?;
     for dashboard in dashboards {
         for panel in dashboard.panels() {
             let location = format!("{}, panel {:?}", dashboard.uid, panel.title);
-            let mut panel_violations = check_panel(panel, &names);
+            let mut panel_violations = check_panel(panel, &metrics);
             panel_violations.extend(check_links(root, panel, dashboards));
             violations.extend(
                 panel_violations
@@ -183,7 +183,7 @@ pub fn check_all(
                     .map(|what| format!("{location}: {what}")),
             );
         }
-        let mut dashboard_violations = check_dashboard(dashboard, &names);
+        let mut dashboard_violations = check_dashboard(dashboard, &metrics);
         let others = dashboards
             .iter()
             .filter(|other| other.uid != dashboard.uid)
@@ -256,7 +256,7 @@ fn matches_panel(panel: &Panel, words: &str) -> bool {
             .any(|query| words == format!("{} {}", panel.title, query.ref_id))
 }
 
-fn check_dashboard(dashboard: &Dashboard, names: &KnownMetrics) -> Vec<String> {
+fn check_dashboard(dashboard: &Dashboard, metrics: &KnownMetrics) -> Vec<String> {
     let mut violations = Vec::new();
     let mut titles = BTreeSet::new();
     for Panel { title, .. } in dashboard.panels() {
@@ -284,7 +284,7 @@ fn check_dashboard(dashboard: &Dashboard, names: &KnownMetrics) -> Vec<String> {
     for variable in variables.iter().filter(|variable| variable.kind == "query") {
         violations.extend(match choices_expression(variable) {
             Some(expression) => {
-                let mut errors = names.query_errors(&replace_variables(&expression));
+                let mut errors = metrics.query_errors(&replace_variables(&expression));
                 errors.extend(queries::variable_errors(&expression, is_list));
                 errors
             }
@@ -307,7 +307,7 @@ fn check_dashboard(dashboard: &Dashboard, names: &KnownMetrics) -> Vec<String> {
     if !dashboard.panels().any(Panel::shows_threshold) {
         violations.push("no panel draws a threshold".to_owned());
     }
-    violations.extend(check_annotations(dashboard, names));
+    violations.extend(check_annotations(dashboard, metrics));
     for expression in dashboard.expressions() {
         for name in named_variables(expression) {
             if !name.starts_with("__") && !has(name) {
@@ -320,7 +320,7 @@ fn check_dashboard(dashboard: &Dashboard, names: &KnownMetrics) -> Vec<String> {
 }
 
 /// Events that a dashboard marks in its panels.
-fn check_annotations(dashboard: &Dashboard, names: &KnownMetrics) -> Vec<String> {
+fn check_annotations(dashboard: &Dashboard, metrics: &KnownMetrics) -> Vec<String> {
     let mut violations = Vec::new();
     if dashboard.annotations().next().is_none() {
         violations.push("it has no annotations".to_owned());
@@ -328,7 +328,7 @@ fn check_annotations(dashboard: &Dashboard, names: &KnownMetrics) -> Vec<String>
     for annotation in dashboard.annotations() {
         let text = |key: &str| annotation[key].as_str().unwrap_or_default();
         let expression = replace_variables(text("expr"));
-        let mut found = names.query_errors(&expression);
+        let mut found = metrics.query_errors(&expression);
         found.extend(legend_errors(text("titleFormat"), &expression));
         if annotation["datasource"]["uid"] != DATA_SOURCE_VARIABLE {
             found.push(format!("its data source is not {DATA_SOURCE_VARIABLE}"));
@@ -365,7 +365,7 @@ fn named_variables(text: &str) -> Vec<&str> {
         .collect()
 }
 
-fn check_panel(panel: &Panel, names: &KnownMetrics) -> Vec<String> {
+fn check_panel(panel: &Panel, metrics: &KnownMetrics) -> Vec<String> {
     let mut violations = Vec::new();
     let kind = panel.kind.as_str();
     if !PANEL_KINDS.contains(&kind) {
@@ -411,7 +411,7 @@ fn check_panel(panel: &Panel, names: &KnownMetrics) -> Vec<String> {
     violations.extend(check_overrides(panel));
     for query in &panel.targets {
         let expression = replace_variables(&query.expr);
-        violations.extend(names.query_errors(&expression));
+        violations.extend(metrics.query_errors(&expression));
         if expression.contains("vector(") {
             violations.push(format!(
                 "vector() shows absent data as a value: {}",
@@ -532,9 +532,9 @@ mod tests {
 
     fn panel_errors(panel: Value) -> String {
         let root = crate::root();
-        let names = rules::names(&root).unwrap();
+        let metrics = rules::known_metrics(&root).unwrap();
         let panel: Panel = serde_json::from_value(panel).unwrap();
-        let mut wrong = check_panel(&panel, &names);
+        let mut wrong = check_panel(&panel, &metrics);
         wrong.extend(check_links(&root, &panel, &[dashboard("fleet")]));
         wrong.join("\n")
     }
@@ -662,11 +662,11 @@ mod tests {
 
     #[test]
     fn every_dashboard_has_variables_and_draws_a_threshold() {
-        let names = rules::names(&crate::root()).unwrap();
+        let metrics = rules::known_metrics(&crate::root()).unwrap();
         let wrong = |change: fn(&mut Dashboard)| {
             let mut dashboard = dashboard("daemon");
             change(&mut dashboard);
-            check_dashboard(&dashboard, &names).join("\n")
+            check_dashboard(&dashboard, &metrics).join("\n")
         };
         assert_eq!(wrong(|_| ()), "");
         assert!(
@@ -752,11 +752,11 @@ mod tests {
             ["job", "__range", "x", "y_z"]
         );
         let mut dashboard = dashboard("fleet");
-        let names = rules::names(&crate::root()).unwrap();
-        assert_eq!(check_dashboard(&dashboard, &names), Vec::<String>::new());
+        let metrics = rules::known_metrics(&crate::root()).unwrap();
+        assert_eq!(check_dashboard(&dashboard, &metrics), Vec::<String>::new());
         dashboard.templating.list.pop();
         assert!(
-            check_dashboard(&dashboard, &names)
+            check_dashboard(&dashboard, &metrics)
                 .iter()
                 .any(|what| what.contains("$instance"))
         );
