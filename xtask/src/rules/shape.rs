@@ -14,7 +14,7 @@ use promql_parser::{
 };
 use std::collections::BTreeSet;
 
-type Set = BTreeSet<String>;
+type LabelSet = BTreeSet<String>;
 
 /// Labels implied by the first word of a recording rule's name: `instance:x:ratio` has `job` and
 /// `instance`.
@@ -26,14 +26,14 @@ const LABELS_BY_PREFIX: [(&str, &[&str]); 2] = [
 /// The labels of a vector, and those by which its series differ. A scalar has no shape.
 #[derive(Debug, Clone, Default)]
 struct Shape {
-    labels: Set,
-    key: Set,
+    labels: LabelSet,
+    key: LabelSet,
     /// Whether it has the labels of the target, too.
     is_raw: bool,
 }
 
 impl Shape {
-    fn of(labels: Set) -> Self {
+    fn of(labels: LabelSet) -> Self {
         Self {
             key: labels.clone(),
             labels,
@@ -48,52 +48,54 @@ impl Shape {
         }
     }
 
-    fn mapped(mut self, change: impl Fn(&mut Set)) -> Self {
+    fn mapped(mut self, change: impl Fn(&mut LabelSet)) -> Self {
         change(&mut self.labels);
         change(&mut self.key);
         self
     }
 
     fn with_labels(mut self, extra: &Labels) -> Self {
-        self.labels.extend(set(extra));
+        self.labels.extend(label_set(extra));
         self
     }
 }
 
 pub fn shape_errors(expression: &Expr) -> Vec<String> {
-    let mut check = Check::default();
-    if check.shape(expression).is_some_and(|shape| shape.is_raw) {
-        check.wrong.push(format!(
+    let mut checker = ShapeChecker::default();
+    if checker.shape(expression).is_some_and(|shape| shape.is_raw) {
+        checker.errors.push(format!(
             "the result has the labels of the target; aggregate it, as by max by (job, instance): {expression}"
         ));
     }
-    check.wrong
+    checker.errors
 }
 
 /// `None` for a scalar and for series with target labels.
 pub fn labels(expression: &Expr) -> Option<BTreeSet<String>> {
-    let shape = Check::default().shape(expression)?;
+    let shape = ShapeChecker::default().shape(expression)?;
     (!shape.is_raw).then_some(shape.labels)
 }
 
 /// Labels that a recording rule of this name must yield; `None` if the first word is not known.
 pub fn labels_of_record(name: &str) -> Option<BTreeSet<String>> {
-    let (level, _) = name.split_once(':')?;
-    let (_, labels) = LABELS_BY_PREFIX.iter().find(|(known, _)| *known == level)?;
+    let (prefix, _) = name.split_once(':')?;
+    let (_, labels) = LABELS_BY_PREFIX
+        .iter()
+        .find(|(known, _)| *known == prefix)?;
     Some(labels.iter().map(|label| (*label).to_owned()).collect())
 }
 
 #[derive(Debug, Default)]
-struct Check {
-    wrong: Vec<String>,
+struct ShapeChecker {
+    errors: Vec<String>,
 }
 
-impl Check {
+impl ShapeChecker {
     fn shape(&mut self, expression: &Expr) -> Option<Shape> {
         match expression {
             Expr::NumberLiteral(_) | Expr::StringLiteral(_) => None,
-            Expr::VectorSelector(selector) => Some(selected(selector.name.as_deref())),
-            Expr::MatrixSelector(selector) => Some(selected(selector.vs.name.as_deref())),
+            Expr::VectorSelector(selector) => Some(selector_shape(selector.name.as_deref())),
+            Expr::MatrixSelector(selector) => Some(selector_shape(selector.vs.name.as_deref())),
             Expr::Paren(inner) => self.shape(&inner.expr),
             Expr::Unary(inner) => self.shape(&inner.expr),
             Expr::Subquery(SubqueryExpr { expr, .. }) => self.shape(expr),
@@ -113,7 +115,7 @@ impl Check {
             .collect();
         let vector = shapes.into_iter().flatten().next();
         match call.func.name {
-            name if name.starts_with("absent") => Some(absent(call)),
+            name if name.starts_with("absent") => Some(absent_shape(call)),
             _ if call.func.return_type == ValueType::Scalar => None,
             "histogram_quantile" | "histogram_fraction" => {
                 Some(vector?.mapped(|labels| _ = labels.remove("le")))
@@ -137,7 +139,7 @@ impl Check {
         // `sum without (x)` keeps target labels, so it does not add up duplicates.
         let adds_up = !matches!(aggregate.modifier, Some(LabelModifier::Exclude(_)));
         if inner.is_raw && adds_up && !picks && ![T_MAX, T_MIN, T_GROUP].contains(&operator) {
-            self.wrong.push(format!(
+            self.errors.push(format!(
                 "{} counts a doubled target twice; aggregate by max by (job, instance, ...) before: {aggregate}",
                 aggregate.op
             ));
@@ -146,16 +148,16 @@ impl Check {
             // `topk by (x) (1, y)` keeps the labels and leaves one series per `x`.
             let one = matches!(aggregate.param.as_deref(), Some(Expr::NumberLiteral(number)) if number.val == 1.0);
             if let (true, Some(LabelModifier::Include(by))) = (one, &aggregate.modifier) {
-                inner.key = set(by);
+                inner.key = label_set(by);
             }
             return inner;
         }
         let mut shape = match &aggregate.modifier {
-            Some(LabelModifier::Include(by)) => Shape::of(set(by)),
+            Some(LabelModifier::Include(by)) => Shape::of(label_set(by)),
             Some(LabelModifier::Exclude(without)) => {
                 inner.mapped(|labels| labels.retain(|label| !without.labels.contains(label)))
             }
-            None => Shape::of(Set::new()),
+            None => Shape::of(LabelSet::new()),
         };
         if operator == T_COUNT_VALUES
             && let Some(Expr::StringLiteral(label)) = aggregate.param.as_deref()
@@ -170,7 +172,10 @@ impl Check {
             .modifier
             .as_ref()
             .is_none_or(|modifier| modifier.matching.is_none());
-        if is_plain && source(&binary.lhs).is_some_and(|left| source(&binary.rhs) == Some(left)) {
+        if is_plain
+            && selector_text(&binary.lhs)
+                .is_some_and(|left| selector_text(&binary.rhs) == Some(left))
+        {
             // Two functions of the same series match one to one, even with duplicates: the result
             // has their shape.
             return self.shape(&binary.lhs);
@@ -181,7 +186,7 @@ impl Check {
         };
         for (side, shape) in [(&binary.lhs, &left), (&binary.rhs, &right)] {
             if shape.is_raw {
-                self.wrong.push(format!(
+                self.errors.push(format!(
                     "an operand has the labels of the target; aggregate it, as by max by (job, instance): {side}"
                 ));
             }
@@ -213,20 +218,20 @@ impl Check {
             }
             Some(VectorMatchCardinality::OneToOne) | None => {
                 if matching.is_none() && left.labels != right.labels {
-                    self.wrong.push(format!(
+                    self.errors.push(format!(
                         "no series match: the sides have different labels: {binary}"
                     ));
                 }
                 self.check_unique(&binary.lhs, &left.key, matching);
                 self.check_unique(&binary.rhs, &right.key, matching);
-                one_to_one(left.labels, matching)
+                one_to_one_shape(left.labels, matching)
             }
         }
     }
 
     /// Reports a side whose series differ by other labels than the matched ones: a match would
     /// then have several series.
-    fn check_unique(&mut self, side: &Expr, key: &Set, matching: Option<&LabelModifier>) {
+    fn check_unique(&mut self, side: &Expr, key: &LabelSet, matching: Option<&LabelModifier>) {
         let unmatched = |label: &&String| match matching {
             Some(LabelModifier::Include(on)) => !on.labels.contains(label),
             Some(LabelModifier::Exclude(ignoring)) => ignoring.labels.contains(label),
@@ -234,7 +239,7 @@ impl Check {
         };
         let unmatched: Vec<&str> = key.iter().filter(unmatched).map(String::as_str).collect();
         if !unmatched.is_empty() {
-            self.wrong.push(format!(
+            self.errors.push(format!(
                 "an operand is not aggregated by the labels that are matched ({} differs): {side}",
                 unmatched.join(", ")
             ));
@@ -243,21 +248,25 @@ impl Check {
 }
 
 /// The selector of an expression without aggregation: `timestamp(x)` and `rate(x[5m])` have `x`.
-fn source(expression: &Expr) -> Option<String> {
+fn selector_text(expression: &Expr) -> Option<String> {
     match expression {
         Expr::VectorSelector(selector) => Some(selector.to_string()),
         Expr::MatrixSelector(selector) => Some(selector.vs.to_string()),
-        Expr::Paren(inner) => source(&inner.expr),
-        Expr::Call(call) => call.args.args.iter().find_map(|argument| source(argument)),
+        Expr::Paren(inner) => selector_text(&inner.expr),
+        Expr::Call(call) => call
+            .args
+            .args
+            .iter()
+            .find_map(|argument| selector_text(argument)),
         _ => None,
     }
 }
 
-fn absent(call: &Call) -> Shape {
+fn absent_shape(call: &Call) -> Shape {
     let selector = match call.args.args.first().map(AsRef::as_ref) {
         Some(Expr::VectorSelector(selector)) => selector,
         Some(Expr::MatrixSelector(matrix)) => &matrix.vs,
-        _ => return Shape::of(Set::new()),
+        _ => return Shape::of(LabelSet::new()),
     };
     Shape::of(
         selector
@@ -270,7 +279,7 @@ fn absent(call: &Call) -> Shape {
     )
 }
 
-fn one_to_one(mut labels: Set, matching: Option<&LabelModifier>) -> Shape {
+fn one_to_one_shape(mut labels: LabelSet, matching: Option<&LabelModifier>) -> Shape {
     labels.retain(|label| match matching {
         Some(LabelModifier::Include(on)) => on.labels.contains(label),
         Some(LabelModifier::Exclude(ignoring)) => !ignoring.labels.contains(label),
@@ -279,11 +288,11 @@ fn one_to_one(mut labels: Set, matching: Option<&LabelModifier>) -> Shape {
     Shape::of(labels)
 }
 
-fn set(labels: &Labels) -> Set {
+fn label_set(labels: &Labels) -> LabelSet {
     labels.labels.iter().cloned().collect()
 }
 
-fn selected(name: Option<&str>) -> Shape {
+fn selector_shape(name: Option<&str>) -> Shape {
     name.and_then(labels_of_record)
         .map_or_else(Shape::raw, Shape::of)
 }
