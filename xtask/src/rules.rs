@@ -91,7 +91,7 @@ pub fn check(root: &Path, violations: &mut Vec<String>) -> Result<()> {
     let runbooks = files(root, RUNBOOKS, "md")?;
     for file in &runbooks {
         let text = read(root, file)?;
-        for word in metrics.unknown_words(&text) {
+        for word in metrics.unknown_metrics(&text) {
             violations.push(format!("{}: there is no metric {word}", file.display()));
         }
         for what in queries(&text).flat_map(|query| metrics.expression_errors(query)) {

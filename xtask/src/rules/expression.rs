@@ -35,14 +35,14 @@ const PROMETHEUS_METRICS: [(&str, &[&str]); 6] = [
 pub struct KnownMetrics(BTreeMap<String, Option<BTreeSet<&'static str>>>);
 
 #[derive(Debug)]
-struct Selected {
+struct UsedMetric {
     name: String,
     labels: Vec<String>,
 }
 
 #[derive(Debug, Default)]
 struct UsedNames {
-    selected: Vec<Selected>,
+    metrics: Vec<UsedMetric>,
     modifier_labels: Vec<String>,
 }
 
@@ -84,54 +84,54 @@ impl KnownMetrics {
     /// The errors of [`KnownMetrics::expression_errors`], and one for each operand or result that
     /// still has target labels.
     pub fn query_errors(&self, expression: &str) -> Vec<String> {
-        let mut wrong = self.expression_errors(expression);
+        let mut errors = self.expression_errors(expression);
         if let Ok(parsed) = parse(expression) {
-            wrong.extend(shape::shape_errors(&parsed));
+            errors.extend(shape::shape_errors(&parsed));
         }
-        wrong
+        errors
     }
 
     fn unknown_name_errors(&self, used_names: &UsedNames) -> Vec<String> {
-        let mut wrong = Vec::new();
-        let every: Option<BTreeSet<&str>> =
+        let mut errors = Vec::new();
+        let labels_of_all: Option<BTreeSet<&str>> =
             used_names
-                .selected
+                .metrics
                 .iter()
-                .try_fold(BTreeSet::new(), |all, selected| {
+                .try_fold(BTreeSet::new(), |all, metric| {
                     Some(
                         all.into_iter()
-                            .chain(self.0.get(&selected.name)?.as_ref()?.iter().copied())
+                            .chain(self.0.get(&metric.name)?.as_ref()?.iter().copied())
                             .collect(),
                     )
                 });
-        if let Some(every) = every {
+        if let Some(labels_of_all) = labels_of_all {
             for label in used_names.modifier_labels.iter().map(String::as_str) {
-                if !every.contains(label) && !TARGET_LABELS.contains(&label) {
-                    wrong.push(format!("no metric of this expression has a label {label}"));
+                if !labels_of_all.contains(label) && !TARGET_LABELS.contains(&label) {
+                    errors.push(format!("no metric of this expression has a label {label}"));
                 }
             }
         }
-        for Selected { name, labels } in &used_names.selected {
+        for UsedMetric { name, labels } in &used_names.metrics {
             let Some(known) = self.0.get(name) else {
-                wrong.push(format!("there is no metric {name}"));
+                errors.push(format!("there is no metric {name}"));
                 continue;
             };
             for label in labels.iter().map(String::as_str) {
                 let is_known = known.as_ref().is_none_or(|known| known.contains(label));
                 if !is_known && !TARGET_LABELS.contains(&label) {
-                    wrong.push(format!("{name} has no label {label}"));
+                    errors.push(format!("{name} has no label {label}"));
                 }
             }
         }
-        wrong
+        errors
     }
 
-    pub fn unknown_words<'a>(&self, text: &'a str) -> Vec<&'a str> {
+    pub fn unknown_metrics<'a>(&self, text: &'a str) -> Vec<&'a str> {
         let words = text.split(|c: char| !is_name_char(c)).filter(|word| {
-            let ours = ["agave_", "faultline_", "instance:"]
+            let is_own_metric = ["agave_", "faultline_", "instance:"]
                 .iter()
                 .any(|prefix| word.starts_with(prefix));
-            ours && !word.ends_with('_')
+            is_own_metric && !word.ends_with('_')
         });
         words.filter(|word| !self.0.contains_key(*word)).collect()
     }
@@ -178,14 +178,14 @@ fn used_names(expression: &Expr) -> UsedNames {
 impl UsedNames {
     fn add(&mut self, expression: &Expr) {
         match expression {
-            Expr::VectorSelector(selector) => self.select(selector),
-            Expr::MatrixSelector(selector) => self.select(&selector.vs),
-            Expr::Aggregate(aggregate) => self.list_modifier(aggregate.modifier.as_ref()),
+            Expr::VectorSelector(selector) => self.add_selector(selector),
+            Expr::MatrixSelector(selector) => self.add_selector(&selector.vs),
+            Expr::Aggregate(aggregate) => self.add_modifier(aggregate.modifier.as_ref()),
             Expr::Binary(BinaryExpr {
                 modifier: Some(modifier),
                 ..
             }) => {
-                self.list_modifier(modifier.matching.as_ref());
+                self.add_modifier(modifier.matching.as_ref());
                 if let VectorMatchCardinality::ManyToOne(extra)
                 | VectorMatchCardinality::OneToMany(extra) = &modifier.card
                 {
@@ -196,8 +196,8 @@ impl UsedNames {
         }
     }
 
-    fn select(&mut self, selector: &VectorSelector) {
-        self.selected.push(Selected {
+    fn add_selector(&mut self, selector: &VectorSelector) {
+        self.metrics.push(UsedMetric {
             name: selector.name.clone().unwrap_or_default(),
             labels: all_matchers(&selector.matchers)
                 .map(|matcher| matcher.name.clone())
@@ -209,7 +209,7 @@ impl UsedNames {
         self.modifier_labels.extend(labels.labels.iter().cloned());
     }
 
-    fn list_modifier(&mut self, modifier: Option<&LabelModifier>) {
+    fn add_modifier(&mut self, modifier: Option<&LabelModifier>) {
         if let Some(modifier) = modifier {
             self.add_modifier_labels(modifier.labels());
         }

@@ -5,7 +5,7 @@ fn found(expression: &str) -> UsedNames {
 }
 
 fn names(expression: &str) -> Vec<String> {
-    let selected = found(expression).selected;
+    let selected = found(expression).metrics;
     selected.into_iter().map(|selected| selected.name).collect()
 }
 
@@ -26,7 +26,7 @@ fn functions_numbers_durations_and_label_lists_are_not_metrics() {
 
 #[test]
 fn labels_are_parsed_from_the_braces() {
-    let selected = found(r#"a{b="c{d}",e=~"\"f"} + g{h!="i"}"#).selected;
+    let selected = found(r#"a{b="c{d}",e=~"\"f"} + g{h!="i"}"#).metrics;
     let labels: Vec<(String, Vec<String>)> = selected
         .into_iter()
         .map(|one| (one.name, one.labels))
@@ -144,7 +144,7 @@ fn a_recording_rules_metric_is_known_after_its_definition() {
 fn a_text_may_name_a_metric_prefix_but_no_unknown_metric() {
     let names = KnownMetrics::from_catalog();
     assert_eq!(
-        names.unknown_words("`agave_up` of the agave_ series, `agave_upp`"),
+        names.unknown_metrics("`agave_up` of the agave_ series, `agave_upp`"),
         ["agave_upp"]
     );
 }
