@@ -43,7 +43,7 @@ use limits::Limits;
 use model::{Block, Caveat, Report, RunCard, Section, VerdictKind};
 use pace::Pace;
 use scalars::{DEFAULT_METRIC, DEFAULT_PROCESS_METRIC};
-use subject::{Subject, Subjects};
+use subject::{MeasuredRun, Subjects};
 
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
@@ -261,7 +261,7 @@ fn subtitle(subjects: &Subjects) -> String {
     }
 }
 
-fn card(subject: &Subject) -> RunCard {
+fn card(subject: &MeasuredRun) -> RunCard {
     let (recording, lifecycle) = (&subject.recording, &subject.lifecycle);
     let labels = recording
         .labels

@@ -5,7 +5,7 @@ use super::{
     faults::{averaging_window, smoothed_rates},
     model::{Block, Chart, Curve, Curves, Section},
     section_builder::{NumberColumn, SectionBuilder},
-    subject::{Subject, Subjects},
+    subject::{MeasuredRun, Subjects},
     timeline::{line_of_signal, line_of_ticks},
 };
 use crate::{
@@ -127,7 +127,7 @@ pub fn section(subjects: &Subjects) -> Option<Section> {
     if !hits.any(|hits| hits.is_some_and(|hits| hits > 0.0)) {
         return None;
     }
-    let mut section = SectionBuilder::new(subjects, Subject::why_no_points);
+    let mut section = SectionBuilder::new(subjects, MeasuredRun::why_no_points);
     let note = "From accounts_db_store_timings: accounts that were not in the write cache and were looked up in the read cache. Time of \
                 a lookup: of hits and misses, without the read from files that follows a miss. Account load time: load_us of \
                 replay-slot-stats, summed over threads, mean over replayed slots.";
@@ -166,11 +166,11 @@ pub fn section(subjects: &Subjects) -> Option<Section> {
     Some(section.build("accounts", "Accounts"))
 }
 
-fn increase(subject: &Subject, numbers: &Numbers, signal: Signal) -> Option<f64> {
+fn increase(subject: &MeasuredRun, numbers: &Numbers, signal: Signal) -> Option<f64> {
     growth(&subject.recording, signal, numbers.window).known_increase()
 }
 
-fn level(subject: &Subject, numbers: &Numbers, signal: Signal) -> Summary {
+fn level(subject: &MeasuredRun, numbers: &Numbers, signal: Signal) -> Summary {
     let run = &subject.recording;
     summary::summary(&within(run, run.signal(signal), numbers.window))
 }
@@ -179,7 +179,7 @@ fn ratio(part: f64, whole: f64) -> Option<f64> {
     (whole > 0.0).then(|| part / whole)
 }
 
-fn per_slot(subject: &Subject, numbers: &Numbers, signal: Signal) -> Option<f64> {
+fn per_slot(subject: &MeasuredRun, numbers: &Numbers, signal: Signal) -> Option<f64> {
     ratio(
         increase(subject, numbers, signal)?,
         replayed(&subject.recording, numbers.window).count() as f64,
@@ -187,7 +187,7 @@ fn per_slot(subject: &Subject, numbers: &Numbers, signal: Signal) -> Option<f64>
 }
 
 fn percent_of_increases(
-    subject: &Subject,
+    subject: &MeasuredRun,
     numbers: &Numbers,
     part: Signal,
     others: &[Signal],
@@ -200,21 +200,21 @@ fn percent_of_increases(
 }
 
 /// In percent.
-pub fn hit_ratio(subject: &Subject, numbers: &Numbers) -> Option<f64> {
+pub fn hit_ratio(subject: &MeasuredRun, numbers: &Numbers) -> Option<f64> {
     let misses = &[Signal::ReadCacheMisses];
     percent_of_increases(subject, numbers, Signal::ReadCacheHits, misses)
 }
 
-pub fn misses_per_slot(subject: &Subject, numbers: &Numbers) -> Option<f64> {
+pub fn misses_per_slot(subject: &MeasuredRun, numbers: &Numbers) -> Option<f64> {
     per_slot(subject, numbers, Signal::ReadCacheMisses)
 }
 
-pub fn index_bytes(subject: &Subject, numbers: &Numbers) -> Option<f64> {
+pub fn index_bytes(subject: &MeasuredRun, numbers: &Numbers) -> Option<f64> {
     level(subject, numbers, Signal::IndexBytes).max
 }
 
 /// In µs, summed over threads.
-pub fn load_time_per_slot(subject: &Subject, numbers: &Numbers) -> Option<f64> {
+pub fn load_time_per_slot(subject: &MeasuredRun, numbers: &Numbers) -> Option<f64> {
     let times =
         replayed(&subject.recording, numbers.window).map(|point| point.load_us.map(|us| us as f64));
     summary::summary(&times.collect_vec()).mean
@@ -222,7 +222,7 @@ pub fn load_time_per_slot(subject: &Subject, numbers: &Numbers) -> Option<f64> {
 
 /// The arms' difference of load time per slot, divided by that of misses.
 fn cost_of_a_miss(subjects: &Subjects) -> Option<Block> {
-    let mean = |arm: &str, value: fn(&Subject, &Numbers) -> Option<f64>| {
+    let mean = |arm: &str, value: fn(&MeasuredRun, &Numbers) -> Option<f64>| {
         let values = subjects
             .averaged_runs(arm)
             .map(|subject| value(subject, &subject.from_execution));

@@ -4,7 +4,7 @@ use super::{
     cache::last_capacity,
     groups::distinct,
     model::{Answers, Finding},
-    subject::{Subject, Subjects},
+    subject::{MeasuredRun, Subjects},
     sufficient_memory,
 };
 use crate::{
@@ -56,8 +56,8 @@ fn can_change_capacity(subjects: &Subjects) -> Option<bool> {
 /// Averages over the runs. RAM, limit, headroom, unreclaimable share and proven memory are those of
 /// the worst run. The prediction, the consensus, whether it is at the tip
 /// and why values are unknown are those of the first run.
-fn inputs(runs: &[&Subject], can_change_capacity: Option<bool>) -> AnswerInputs {
-    let values = |value: fn(&Subject, &Numbers) -> Option<f64>| {
+fn inputs(runs: &[&MeasuredRun], can_change_capacity: Option<bool>) -> AnswerInputs {
+    let values = |value: fn(&MeasuredRun, &Numbers) -> Option<f64>| {
         runs.iter()
             .filter_map(|run| value(run, run.from_tip.as_ref().unwrap_or(&run.from_execution)))
             .collect_vec()
@@ -102,7 +102,7 @@ fn inputs(runs: &[&Subject], can_change_capacity: Option<bool>) -> AnswerInputs 
     }
 }
 
-fn prediction(subject: &Subject) -> Option<CachePrediction> {
+fn prediction(subject: &MeasuredRun) -> Option<CachePrediction> {
     let prediction = subject.recording.cache_sizes.as_ref()?.as_ref().ok()?;
     let entries = prediction.enough_entries?;
     let size = prediction
@@ -122,7 +122,7 @@ fn prediction(subject: &Subject) -> Option<CachePrediction> {
     })
 }
 
-fn consensus(subject: &Subject) -> Option<Consensus> {
+fn consensus(subject: &MeasuredRun) -> Option<Consensus> {
     let (_, protocol) = subject.recording.consensus.last()?;
     match protocol.as_str() {
         "tower" => Some(Consensus::Tower),
@@ -133,7 +133,7 @@ fn consensus(subject: &Subject) -> Option<Consensus> {
 }
 
 /// Whether the validator was at the tip in the last tick that has a process.
-fn is_at_tip(subject: &Subject) -> Option<bool> {
+fn is_at_tip(subject: &MeasuredRun) -> Option<bool> {
     let (_, phase) = subject
         .recording
         .ticks

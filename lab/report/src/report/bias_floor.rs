@@ -9,7 +9,7 @@ use super::{
     pace,
     paired::{DECIMALS, PairedEffect, PairedRuns, QUANTITIES, Quantity, pairing_key},
     scalars::Scalar,
-    subject::{AA_SUFFIX, Subject, Subjects},
+    subject::{AA_SUFFIX, MeasuredRun, Subjects},
 };
 use faultline_stats::{
     arms::{Conclusion, Interval, RUNS_FOR_A_TEST},
@@ -453,7 +453,7 @@ fn mean_over_turns(
 
 /// The largest difference within an A/A pair, or the largest of the logarithms.
 fn max_aa_difference(subjects: &Subjects, scalar: &Scalar, is_ratio: bool) -> Option<f64> {
-    let value = |subject: &Subject| {
+    let value = |subject: &MeasuredRun| {
         let value = pace::compared_value(subjects, scalar, subject)?;
         Some(if is_ratio { value.ln() } else { value })
     };

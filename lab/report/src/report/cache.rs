@@ -3,7 +3,7 @@
 use super::{
     model::{BarSeries, Bars, Chart, Section},
     section_builder::{NumberColumn, SectionBuilder, averaged},
-    subject::{RunPart, Subject, Subjects},
+    subject::{MeasuredRun, RunPart, Subjects},
     timeline::line_of_points,
 };
 use crate::{
@@ -103,7 +103,7 @@ const CAPACITY: &[NumberColumn] = &[
 ];
 
 pub fn section(subjects: &Subjects) -> Section {
-    let mut section = SectionBuilder::new(subjects, Subject::why_no_points);
+    let mut section = SectionBuilder::new(subjects, MeasuredRun::why_no_points);
     let note = "A batch here is one point of loaded-programs-cache-stats: what the one cache of the process did between the \
                 creation of two banks, by all users. The study says per execution batch; its sums divided by its means give \
                 about 102,000 to 111,000 batches in 12 hours, one a slot. Points of own leader slots cannot be distinguished and are \
@@ -145,7 +145,7 @@ pub fn section(subjects: &Subjects) -> Section {
 }
 
 fn over_time(section: &mut SectionBuilder<'_>) {
-    let slots = |subject: &Subject| subject.from_execution.replay.len();
+    let slots = |subject: &MeasuredRun| subject.from_execution.replay.len();
     let size = section.subjects.averaging_window(AVERAGED_SLOTS, slots);
     let caption = averaged(size, "replayed slot", "replayed slots") + ".";
     section.add_timeline(

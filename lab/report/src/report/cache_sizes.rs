@@ -4,7 +4,7 @@ use super::{
         without_missing,
     },
     model::{Block, Chart, Curve, Curves, Section},
-    subject::{Subject, Subjects},
+    subject::{MeasuredRun, Subjects},
 };
 use faultline_cache_prediction::prediction::{
     CounterPrediction, Prediction, Range, SizePrediction,
@@ -16,7 +16,7 @@ const MIB: f64 = 1_048_576.0;
 const NO_TIMES: &str = "the recording does not have the times of replay";
 const NO_SIZES: &str = "the trace does not have the sizes of programs";
 
-type PredictedRun<'a> = (&'a Subject, &'a Prediction);
+type PredictedRun<'a> = (&'a MeasuredRun, &'a Prediction);
 
 /// `None` if no run has data of the program cache.
 pub fn section(subjects: &Subjects) -> Option<Section> {

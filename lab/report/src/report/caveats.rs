@@ -6,7 +6,7 @@ use super::{
     model::Caveat,
     pace,
     scalars::{Scalar, scalar},
-    subject::{MIN_TIP_SECONDS, RunPart, Subject, Subjects},
+    subject::{MIN_TIP_SECONDS, MeasuredRun, RunPart, Subjects},
 };
 use crate::run::{ClockStep, Signal};
 use faultline_phase::{KEPT_UP, Phase};
@@ -53,7 +53,7 @@ const MAX_NAMED: usize = 6;
 /// Merges equal caveats of several runs.
 fn merged_caveats<C: IntoIterator<Item = WhatAndRemedy>>(
     subjects: &Subjects,
-    caveats_of: impl Fn(&Subject) -> C,
+    caveats_of: impl Fn(&MeasuredRun) -> C,
 ) -> Vec<Caveat> {
     let runs = &subjects.all;
     let by_remedy = by_key(runs.iter().flat_map(|run| {
@@ -165,7 +165,7 @@ fn loads_differ(subjects: &Subjects) -> Caveat {
 }
 
 fn run_caveats(
-    subject: &Subject,
+    subject: &MeasuredRun,
     part: Option<RunPart>,
 ) -> impl Iterator<Item = WhatAndRemedy> + use<> {
     let lifecycle = &subject.lifecycle;
@@ -211,7 +211,7 @@ fn run_caveats(
     caveats.into_iter().flatten()
 }
 
-fn consensus_changed(subject: &Subject) -> Option<WhatAndRemedy> {
+fn consensus_changed(subject: &MeasuredRun) -> Option<WhatAndRemedy> {
     let protocols = pace::protocols(&subject.recording)?;
     (subject.recording.consensus.len() > 1).then(|| (
         format!(
@@ -221,7 +221,7 @@ fn consensus_changed(subject: &Subject) -> Option<WhatAndRemedy> {
     ))
 }
 
-fn cache_exceeds_its_size(subject: &Subject) -> Option<WhatAndRemedy> {
+fn cache_exceeds_its_size(subject: &MeasuredRun) -> Option<WhatAndRemedy> {
     let size = |signal| last_capacity(&subject.recording, signal).map(|entries| entries as u64);
     let configured = size(Signal::CapacityConfigured)?;
     let observed = size(Signal::CapacityObserved).filter(|observed| *observed > configured)?;
@@ -262,7 +262,7 @@ fn unreliable_intervals(subjects: &Subjects) -> Option<Caveat> {
     })
 }
 
-fn short_at_tip(subject: &Subject) -> Option<WhatAndRemedy> {
+fn short_at_tip(subject: &MeasuredRun) -> Option<WhatAndRemedy> {
     let seconds = subject.from_tip.as_ref()?.window.seconds();
     let kept_up = subject.lifecycle.success.answer == Some(true);
     (kept_up && seconds < MIN_TIP_SECONDS).then(|| {
@@ -276,7 +276,7 @@ fn short_at_tip(subject: &Subject) -> Option<WhatAndRemedy> {
     })
 }
 
-fn few_slots(subject: &Subject) -> Option<WhatAndRemedy> {
+fn few_slots(subject: &MeasuredRun) -> Option<WhatAndRemedy> {
     let slots = subject.from_execution.replay.iter().flatten().count();
     let needed = min_values_for(0.95);
     (slots > 0 && slots < needed).then(|| {
@@ -290,13 +290,13 @@ fn few_slots(subject: &Subject) -> Option<WhatAndRemedy> {
     })
 }
 
-fn executed_nothing(subjects: &Subjects, subject: &Subject) -> Option<WhatAndRemedy> {
+fn executed_nothing(subjects: &Subjects, subject: &MeasuredRun) -> Option<WhatAndRemedy> {
     let what = "no executed transaction was recorded, so it is in no average of its arm and in no comparison";
     let remedy = "Read what became of it in the table of outcomes; its own row in each table is about the whole run.";
     (!subjects.is_averaged(subject)).then(|| (what.to_owned(), remedy))
 }
 
-fn clock_set(subject: &Subject) -> Option<WhatAndRemedy> {
+fn clock_set(subject: &MeasuredRun) -> Option<WhatAndRemedy> {
     let run = &subject.recording;
     let step = |step: &ClockStep| {
         let at = run.origin_unix_ns.saturating_add((step.at * 1e9) as i64);
@@ -313,7 +313,7 @@ fn clock_set(subject: &Subject) -> Option<WhatAndRemedy> {
     ))
 }
 
-fn not_at_tip(subject: &Subject, part: Option<RunPart>) -> Option<WhatAndRemedy> {
+fn not_at_tip(subject: &MeasuredRun, part: Option<RunPart>) -> Option<WhatAndRemedy> {
     let window = subject.executing?;
     let lifecycle = &subject.lifecycle;
     if lifecycle.success.share >= Some(KEPT_UP) {
@@ -348,7 +348,7 @@ fn at_tip(at_tip: Option<f64>, seconds: f64) -> String {
     }
 }
 
-fn recording_caveat(subject: &Subject) -> Option<WhatAndRemedy> {
+fn recording_caveat(subject: &MeasuredRun) -> Option<WhatAndRemedy> {
     let run = &subject.recording;
     if run.facts.demo {
         let what = "recorded from the daemon's demonstration; the numbers mean nothing";
@@ -392,7 +392,7 @@ fn outliers<'s>(subjects: &'s Subjects, primary: &Scalar) -> Vec<(&'s str, Strin
     outliers
 }
 
-type RunValues<'s> = Vec<(&'s Subject, f64)>;
+type RunValues<'s> = Vec<(&'s MeasuredRun, f64)>;
 
 /// With second runs of A/A pairs.
 fn values_by_arm<'s>(subjects: &'s Subjects, scalar: &Scalar) -> Vec<(&'s str, RunValues<'s>)> {
@@ -406,7 +406,7 @@ fn values_by_arm<'s>(subjects: &'s Subjects, scalar: &Scalar) -> Vec<(&'s str, R
 fn outliers_in<'s>(
     subjects: &Subjects,
     scalar: &Scalar,
-    runs: &[(&'s Subject, f64)],
+    runs: &[(&'s MeasuredRun, f64)],
     find: impl Fn(&[f64]) -> Vec<usize>,
 ) -> Vec<(&'s str, String)> {
     let values = runs.iter().map(|(_, value)| *value).collect_vec();
@@ -423,7 +423,7 @@ fn outliers_in<'s>(
         .unwrap_or_default();
     let title = lowercase_first(scalar.title);
     let unit = pace::unit(scalar, subjects.per_second);
-    let sentence = |(_, (run, value)): (usize, &(&'s Subject, f64))| {
+    let sentence = |(_, (run, value)): (usize, &(&'s MeasuredRun, f64))| {
         let [value, low, high] =
             [*value, low, high].map(|value| number(value, usize::from(scalar.decimals)));
         let what = format!(

@@ -4,7 +4,7 @@ use super::{
     cells::{number, row, table, text_cell},
     model::{BarSeries, Bars, Block, Chart, Section},
     section_builder::{NumberColumn, SectionBuilder, averaged},
-    subject::{Subject, Subjects},
+    subject::{MeasuredRun, Subjects},
     timeline::line_of_ticks,
 };
 use crate::{
@@ -29,7 +29,7 @@ const MAX_DRAWN_POOLS: usize = 8;
 type PoolValue = fn(&PoolFaults) -> Option<f64>;
 
 /// A run's thread pools, those with most faults first.
-type RunPools<'s> = (&'s Subject, Vec<PoolFaults>);
+type RunPools<'s> = (&'s MeasuredRun, Vec<PoolFaults>);
 
 const PAGE_FAULTS: &[NumberColumn] = &[
     ("Major faults", 0, |_, numbers| {
@@ -70,7 +70,7 @@ const PRESSURE: &[NumberColumn] = &[
 ];
 
 pub fn section(subjects: &Subjects) -> Section {
-    let mut section = SectionBuilder::new(subjects, Subject::why_no_samples);
+    let mut section = SectionBuilder::new(subjects, MeasuredRun::why_no_samples);
     let note = "From majflt and minflt of /proc/PID/stat. Mean: all faults divided by all recorded seconds. Max: between two ticks. Faults \
                 in gaps are left out of all of them.";
     section.add_numbers_and_at_tip("faults", "Page faults", note, PAGE_FAULTS);
@@ -86,7 +86,7 @@ pub fn section(subjects: &Subjects) -> Section {
 
 /// The rates of a counter, times a scale, as a moving average.
 pub fn smoothed_rates(
-    subject: &Subject,
+    subject: &MeasuredRun,
     signal: Signal,
     scale: f64,
     size: usize,
@@ -238,7 +238,7 @@ fn pool_bars(pools: &[RunPools<'_>], label: &str, value: PoolValue) -> Option<Ch
 fn pressure_over_time(section: &mut SectionBuilder<'_>) {
     let size = averaging_window(section.subjects);
     let caption = averaged(size, "sample", "samples") + ".";
-    let smooth = |subject: &Subject, name, signal, scale| {
+    let smooth = |subject: &MeasuredRun, name, signal, scale| {
         line_of_ticks(subject, name, &smoothed_rates(subject, signal, scale, size))
     };
     section.add_timeline(

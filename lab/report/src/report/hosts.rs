@@ -7,7 +7,7 @@ use super::{
     model::{Block, Caveat, Cell},
     pace,
     scalars::Scalar,
-    subject::{AA_SUFFIX, Subject, Subjects},
+    subject::{AA_SUFFIX, MeasuredRun, Subjects},
 };
 use crate::{
     measure::growth,
@@ -26,7 +26,7 @@ pub enum ComparisonDesign {
 /// Experiment, host, and number of the block.
 type BlockKey<'s> = (Option<&'s str>, &'s str, &'s str);
 
-fn block_of(subject: &Subject) -> Option<BlockKey<'_>> {
+fn block_of(subject: &MeasuredRun) -> Option<BlockKey<'_>> {
     let run = &subject.recording;
     let block = run.label("block").filter(|block| !block.is_empty());
     Some((run.label("experiment"), run.host()?, block?))
@@ -74,7 +74,7 @@ pub fn comparison_design(subjects: &Subjects, reference: &str, other: &str) -> C
 fn paired_by_block<'s>(
     subjects: &'s Subjects,
     arms: [&'s str; 2],
-    value: impl Fn(&Subject) -> Option<f64>,
+    value: impl Fn(&MeasuredRun) -> Option<f64>,
 ) -> Vec<(f64, f64)> {
     let [reference, other] = arms.map(|arm| {
         let runs = subjects.averaged_runs(arm);
@@ -263,7 +263,7 @@ pub fn io_pressure_caveats(subjects: &Subjects) -> Vec<Caveat> {
     [unequal, unknown].into_iter().flatten().collect()
 }
 
-fn io_wait_share(subject: &Subject) -> Option<f64> {
+fn io_wait_share(subject: &MeasuredRun) -> Option<f64> {
     let run_seconds = subject.lifecycle.until;
     let by_experiment = || {
         let seconds = subject.recording.from_experiment.as_ref()?.io_some?;
@@ -279,7 +279,7 @@ fn io_wait_share(subject: &Subject) -> Option<f64> {
 }
 
 /// Experiment, length of the turn's label, and the label. The length sorts turn 10 after turn 9.
-fn turn_key(subject: &Subject) -> Option<(&str, usize, &str)> {
+fn turn_key(subject: &MeasuredRun) -> Option<(&str, usize, &str)> {
     let experiment = subject.recording.label("experiment").unwrap_or_default();
     let turn = subject.recording.label("turn")?;
     Some((experiment, turn.len(), turn))

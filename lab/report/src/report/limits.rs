@@ -4,7 +4,7 @@ use super::{
     cells::{bytes, count, gib, number_cell, table},
     groups::by_key,
     model::{Block, Cell},
-    subject::{Subject, Subjects},
+    subject::{MeasuredRun, Subjects},
 };
 use faultline_stats::bracket::{Bracket, Replicate, bracket};
 use faultline_text::{counted, number as grouped};
@@ -50,7 +50,7 @@ pub fn limits(subjects: &Subjects) -> Option<Limits> {
 }
 
 /// The limit in the plan, or the recorded one without a plan.
-fn limit_of(subject: &Subject) -> Option<u64> {
+fn limit_of(subject: &MeasuredRun) -> Option<u64> {
     match &subject.recording.from_experiment {
         Some(from_experiment) => from_experiment.limit,
         None => subject.limit().map(|limit| limit as u64),

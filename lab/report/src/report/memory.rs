@@ -4,7 +4,7 @@ use super::{
     cells::{figure, gib, missing, number, number_cell, row, table, text_cell},
     model::{Block, Chart, Matrix, Section},
     section_builder::{NumberColumn, SectionBuilder},
-    subject::{RunPart, Subject, Subjects},
+    subject::{MeasuredRun, RunPart, Subjects},
     sufficient_memory,
     timeline::{line_of_signal, line_of_ticks},
 };
@@ -62,7 +62,7 @@ const HEADROOM: &[NumberColumn] = &[
 ];
 
 pub fn section(subjects: &Subjects) -> Section {
-    let mut section = SectionBuilder::new(subjects, Subject::why_no_samples);
+    let mut section = SectionBuilder::new(subjects, MeasuredRun::why_no_samples);
     let gib = "GiB is 2^30 bytes. RSS: RssAnon, RssFile and RssShmem of /proc/PID/status. VSZ: vsize of /proc/PID/stat, address \
                space and not memory. A value a tick.";
     section.add_numbers("memory", "RSS and VSZ", gib, RSS_AND_VSZ);
@@ -212,7 +212,7 @@ fn timelines(section: &mut SectionBuilder<'_>) {
     }
 }
 
-fn correlation_figure(subjects: &Subjects, subject: &Subject) -> Option<Block> {
+fn correlation_figure(subjects: &Subjects, subject: &MeasuredRun) -> Option<Block> {
     let run = &subject.recording;
     let [major, minor] =
         [Signal::Major, Signal::Minor].map(|signal| growth(run, signal, Span::ALWAYS).per_second);

@@ -5,7 +5,7 @@ use super::{
     groups::distinct,
     model::Caveat,
     scalars::{Scalar, ScalesWith},
-    subject::{Subject, Subjects},
+    subject::{MeasuredRun, Subjects},
 };
 use crate::{measure::lifecycle::lifecycle, run::Run};
 use faultline_text::number as grouped;
@@ -41,7 +41,7 @@ impl Pace {
         }
     }
 
-    pub(crate) fn of(subject: &Subject) -> Self {
+    pub(crate) fn of(subject: &MeasuredRun) -> Self {
         Self::new(&subject.recording, subject.lifecycle.slot_seconds)
     }
 
@@ -147,7 +147,7 @@ pub(crate) fn refusal(
 pub(crate) fn compared_value(
     subjects: &Subjects,
     scalar: &Scalar,
-    subject: &Subject,
+    subject: &MeasuredRun,
 ) -> Option<f64> {
     let value = scalar.value(subject, subjects.compared_part().numbers(subject)?)?;
     let slot_seconds = subject.lifecycle.slot_seconds;

@@ -5,7 +5,7 @@ use super::{
     comparison::reference,
     model::{Block, Cell, Table},
     scalars::Scalar,
-    subject::{AA_SUFFIX, Subject, Subjects},
+    subject::{AA_SUFFIX, MeasuredRun, Subjects},
 };
 use crate::{
     measure::{SlotContents, cache_ms_by_slot, replay_ms_by_slot, slot_contents},
@@ -36,7 +36,7 @@ pub struct Quantity {
     /// Prefixes of the ids of run metrics.
     pub metric_id_prefixes: &'static [&'static str],
     /// Slots and their values.
-    by_slot: fn(&Subject) -> Vec<(u64, f64)>,
+    by_slot: fn(&MeasuredRun) -> Vec<(u64, f64)>,
 }
 
 /// Of every quantity.
@@ -67,7 +67,7 @@ const fn quantity(
     name: &'static str,
     unit: &'static str,
     metric_id_prefixes: &'static [&'static str],
-    by_slot: fn(&Subject) -> Vec<(u64, f64)>,
+    by_slot: fn(&MeasuredRun) -> Vec<(u64, f64)>,
 ) -> Quantity {
     Quantity {
         name,
@@ -77,7 +77,10 @@ const fn quantity(
     }
 }
 
-fn logged_counts(subject: &Subject, count: fn(&ReplayedSlot) -> Option<u64>) -> Vec<(u64, f64)> {
+fn logged_counts(
+    subject: &MeasuredRun,
+    count: fn(&ReplayedSlot) -> Option<u64>,
+) -> Vec<(u64, f64)> {
     subject
         .recording
         .replayed
@@ -115,7 +118,7 @@ impl PairedRuns {
             .map(Block::Table)
     }
 
-    fn add(&mut self, partner: &Subject, other: &Subject, plan: &Plan) {
+    fn add(&mut self, partner: &MeasuredRun, other: &MeasuredRun, plan: &Plan) {
         if self.pair_count == MAX_PAIRS {
             return;
         }
@@ -217,7 +220,7 @@ fn empty_tables() -> PairedRuns {
     }
 }
 
-type Candidate<'s> = (&'s Subject, SlotContents);
+type Candidate<'s> = (&'s MeasuredRun, SlotContents);
 
 fn with_contents<'s>(subjects: &'s Subjects, arm: &'s str) -> Vec<Candidate<'s>> {
     subjects
@@ -232,7 +235,7 @@ fn with_contents<'s>(subjects: &'s Subjects, arm: &'s str) -> Vec<Candidate<'s>>
 }
 
 /// Experiment, block and turn (for a replay, replicate).
-pub fn pairing_key(subject: &Subject) -> Option<(Option<&str>, Option<&str>, &str)> {
+pub fn pairing_key(subject: &MeasuredRun) -> Option<(Option<&str>, Option<&str>, &str)> {
     let label = |key| {
         subject
             .recording
@@ -246,12 +249,12 @@ pub fn pairing_key(subject: &Subject) -> Option<(Option<&str>, Option<&str>, &st
 
 fn partner<'s>(
     references: &'s [Candidate<'s>],
-    other: &Subject,
+    other: &MeasuredRun,
     index: usize,
-) -> Option<&'s Subject> {
+) -> Option<&'s MeasuredRun> {
     let other_contents = slot_contents(&other.recording, other.from_execution.window);
     let key = pairing_key(other);
-    let is_same_turn = |subject: &Subject| key.is_some() && pairing_key(subject) == key;
+    let is_same_turn = |subject: &MeasuredRun| key.is_some() && pairing_key(subject) == key;
     let has_same_turn = references.iter().any(|(subject, _)| is_same_turn(subject));
     let min_common_slots = if has_same_turn {
         MIN_COMMON_SLOTS_OF_A_TURN

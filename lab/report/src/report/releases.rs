@@ -1,6 +1,6 @@
 use super::{
     scalars::{RELEASE_SCALARS, SCALARS, Scalar},
-    subject::{Subject, Subjects},
+    subject::{MeasuredRun, Subjects},
 };
 use crate::run::Run;
 use faultline_stats::block::Plan;
@@ -38,7 +38,7 @@ pub fn values(runs: Vec<Run>) -> Vec<Vec<Option<f64>>> {
     let part = subjects.compared_part();
     let mut all = subjects.all;
     all.sort_by_key(|subject| subject.input_index);
-    let values = |subject: &Subject| {
+    let values = |subject: &MeasuredRun| {
         metrics()
             .map(|scalar| scalar.value(subject, part.numbers(subject)?))
             .collect()

@@ -1,7 +1,7 @@
 use super::{
     accounts,
     cells::gib,
-    subject::{Subject, Subjects},
+    subject::{MeasuredRun, Subjects},
 };
 use crate::{
     measure::{Numbers, growth},
@@ -39,7 +39,7 @@ pub struct Scalar {
     pub better: Better,
     pub(crate) scales_with: ScalesWith,
     pub definition: &'static str,
-    compute: fn(&Subject, &Numbers) -> Option<f64>,
+    compute: fn(&MeasuredRun, &Numbers) -> Option<f64>,
 }
 
 const NON_VALIDATOR_METRICS: [&str; 8] = [
@@ -63,7 +63,7 @@ pub fn scalars_of(subjects: &Subjects) -> impl Iterator<Item = &'static Scalar> 
 
 impl Scalar {
     /// `None` if it was not recorded.
-    pub(crate) fn value(&self, subject: &Subject, numbers: &Numbers) -> Option<f64> {
+    pub(crate) fn value(&self, subject: &MeasuredRun, numbers: &Numbers) -> Option<f64> {
         (self.compute)(subject, numbers).filter(|value| value.is_finite())
     }
 }

@@ -3,7 +3,7 @@
 use super::{
     cells::{count, figure, number, row, section, table},
     model::{Block, Chart, Counts, Histogram, Line, Section},
-    subject::{RunPart, Subject, Subjects},
+    subject::{MeasuredRun, RunPart, Subjects},
     timeline::timeline,
 };
 use crate::measure::Numbers;
@@ -16,16 +16,16 @@ use itertools::Itertools;
 const MAX_HISTOGRAM_CLASSES: usize = 60;
 
 /// A column of a table: its title with the unit, its decimals, and the number of each run.
-pub type NumberColumn = (&'static str, u8, fn(&Subject, &Numbers) -> Option<f64>);
+pub type NumberColumn = (&'static str, u8, fn(&MeasuredRun, &Numbers) -> Option<f64>);
 
 pub struct SectionBuilder<'s> {
     pub subjects: &'s Subjects,
-    pub missing_reason: fn(&Subject) -> &'static str,
+    pub missing_reason: fn(&MeasuredRun) -> &'static str,
     blocks: Vec<Block>,
 }
 
 impl<'s> SectionBuilder<'s> {
-    pub fn new(subjects: &'s Subjects, missing_reason: fn(&Subject) -> &'static str) -> Self {
+    pub fn new(subjects: &'s Subjects, missing_reason: fn(&MeasuredRun) -> &'static str) -> Self {
         Self {
             subjects,
             missing_reason,
@@ -52,7 +52,7 @@ impl<'s> SectionBuilder<'s> {
         title: &str,
         caption: &str,
         (label, unit): (&str, &str),
-        lines: impl Fn(&Subject) -> Vec<Line>,
+        lines: impl Fn(&MeasuredRun) -> Vec<Line>,
     ) {
         let chart = timeline(self.subjects, label, unit, lines);
         self.add_figure(id, title, caption, chart);
@@ -65,7 +65,7 @@ impl<'s> SectionBuilder<'s> {
         title: &str,
         caption: &str,
         (x_label, y_label, max_quantile): (&str, &str, f64),
-        values: impl Fn(&Subject) -> Vec<Option<f64>>,
+        values: impl Fn(&MeasuredRun) -> Vec<Option<f64>>,
     ) {
         let sets = self
             .subjects
@@ -177,8 +177,9 @@ fn by_arm(
             "not known for every run of the arm"
         };
         let means = number_columns.iter().map(|(_, decimals, value)| {
-            let value =
-                |run: &&Subject| value(run, part.numbers(run)?).filter(|value| value.is_finite());
+            let value = |run: &&MeasuredRun| {
+                value(run, part.numbers(run)?).filter(|value| value.is_finite())
+            };
             let values: Option<Vec<f64>> = runs.iter().map(value).collect();
             number(values.and_then(|values| mean(&values)), *decimals, reason)
         });
@@ -208,7 +209,7 @@ fn edges(values: &[Option<f64>], max_quantile: f64) -> Vec<f64> {
     histogram::freedman_diaconis(values, max_quantile, MAX_HISTOGRAM_CLASSES)
 }
 
-fn counts(subject: &Subject, values: &[Option<f64>], edges: &[f64]) -> Counts {
+fn counts(subject: &MeasuredRun, values: &[Option<f64>], edges: &[f64]) -> Counts {
     let counted = histogram::count(values, edges);
     Counts {
         name: subject.name.clone(),

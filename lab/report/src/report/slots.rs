@@ -2,7 +2,7 @@ use super::{
     cells::{estimate_or, row, table, text_cell},
     model::{Block, Section},
     section_builder::{NumberColumn, SectionBuilder},
-    subject::{ESTIMATED_METRICS, Subject, Subjects},
+    subject::{ESTIMATED_METRICS, MeasuredRun, Subjects},
     timeline::{line_of_points, line_of_signal},
 };
 use crate::{measure::replayed, run::Signal};
@@ -41,7 +41,7 @@ const BEHIND: &[NumberColumn] = &[
 ];
 
 pub fn section(subjects: &Subjects) -> Section {
-    let mut section = SectionBuilder::new(subjects, Subject::why_no_quantile);
+    let mut section = SectionBuilder::new(subjects, MeasuredRun::why_no_quantile);
     let note = "replay_total_elapsed of replay-slot-stats, from the bank's creation to its completion, waiting included. A slot \
                 that is replayed again is another sample. Slots that the node produced itself are left out: their datapoints \
                 have no transactions, entries, shreds or times. A p95 needs 20 slots and a p99 needs 100, so that one of \

@@ -12,7 +12,7 @@ use itertools::Itertools;
 use std::collections::BTreeMap;
 
 /// A run and its numbers.
-pub struct Subject {
+pub struct MeasuredRun {
     pub recording: Run,
     pub lifecycle: Lifecycle,
     pub tps: Tps,
@@ -43,7 +43,7 @@ pub const MIN_TIP_SECONDS: f64 = 600.0;
 
 pub struct Subjects {
     /// In the order of the report: by arm, then as given.
-    pub all: Vec<Subject>,
+    pub all: Vec<MeasuredRun>,
     /// Without second runs of A/A pairs, which would count their arm twice.
     pub arms: Vec<String>,
     /// Per-slot metrics are compared as rates.
@@ -116,19 +116,19 @@ impl Subjects {
     }
 
     /// The runs with this answer to whether they kept up.
-    pub fn with_success(&self, answer: Option<bool>) -> impl Iterator<Item = &Subject> {
+    pub fn with_success(&self, answer: Option<bool>) -> impl Iterator<Item = &MeasuredRun> {
         self.all
             .iter()
             .filter(move |run| run.lifecycle.success.answer == answer)
     }
 
-    pub fn single_run(&self) -> Option<&Subject> {
+    pub fn single_run(&self) -> Option<&MeasuredRun> {
         self.all.iter().exactly_one().ok()
     }
 
     /// A run that executed nothing is excluded if others executed something.
-    pub fn is_averaged(&self, subject: &Subject) -> bool {
-        subject.executed() || !self.all.iter().any(Subject::executed)
+    pub fn is_averaged(&self, subject: &MeasuredRun) -> bool {
+        subject.executed() || !self.all.iter().any(MeasuredRun::executed)
     }
 
     /// The time at the tip if every counted run was there for ten minutes or half its time.
@@ -153,7 +153,7 @@ impl Subjects {
 
     /// How many samples a moving average takes: at most a tenth of the shortest run, so that it
     /// shows what lasts longer.
-    pub fn averaging_window(&self, max: usize, samples: impl Fn(&Subject) -> usize) -> usize {
+    pub fn averaging_window(&self, max: usize, samples: impl Fn(&MeasuredRun) -> usize) -> usize {
         let shortest = self
             .all
             .iter()
@@ -164,11 +164,11 @@ impl Subjects {
         max.min(shortest / 10).max(1)
     }
 
-    pub fn runs_of<'s>(&'s self, arm: &'s str) -> impl Iterator<Item = &'s Subject> {
+    pub fn runs_of<'s>(&'s self, arm: &'s str) -> impl Iterator<Item = &'s MeasuredRun> {
         self.all.iter().filter(move |subject| subject.arm == arm)
     }
 
-    pub fn averaged_runs<'s>(&'s self, arm: &'s str) -> impl Iterator<Item = &'s Subject> {
+    pub fn averaged_runs<'s>(&'s self, arm: &'s str) -> impl Iterator<Item = &'s MeasuredRun> {
         self.runs_of(arm)
             .filter(|subject| self.is_averaged(subject))
     }
@@ -181,12 +181,12 @@ fn measured_subject(
     id: String,
     name: String,
     arm: String,
-) -> Subject {
+) -> MeasuredRun {
     let measured = measure::measure(&run);
     let numbers = |window| measure::numbers(&run, &measured.tps, window);
     let (whole_run, from_tip) = (numbers(measured.all), measured.from_tip.map(numbers));
     let from_execution = numbers(measured.executing.unwrap_or(measured.all));
-    Subject {
+    MeasuredRun {
         whole_run,
         from_tip,
         estimates: estimates(&run, &measured.tps, &from_execution, plan),
@@ -216,7 +216,7 @@ fn estimates(run: &Run, tps: &Tps, numbers: &Numbers, plan: &Plan) -> [Option<Es
     ]
 }
 
-impl Subject {
+impl MeasuredRun {
     /// From the first execution until the validator was near the tip, in seconds.
     pub fn catch_up(&self) -> Option<f64> {
         let first = self.executing?.from;
@@ -357,7 +357,7 @@ pub enum RunPart {
 }
 
 impl RunPart {
-    pub fn numbers(self, subject: &Subject) -> Option<&Numbers> {
+    pub fn numbers(self, subject: &MeasuredRun) -> Option<&Numbers> {
         match self {
             RunPart::WholeRun => Some(&subject.whole_run),
             RunPart::FromExecution => Some(&subject.from_execution),

@@ -3,7 +3,7 @@
 use super::{
     cells::{bytes, gib, number, table, text},
     model::{Block, Cell},
-    subject::{MIN_TIP_SECONDS, Subject, Subjects},
+    subject::{MIN_TIP_SECONDS, MeasuredRun, Subjects},
 };
 use crate::{
     measure::{self, Span, within},
@@ -70,7 +70,7 @@ pub fn blocks(subjects: &Subjects) -> Vec<Block> {
 }
 
 /// `None` if nothing less than the machine's memory is proven, or by too short a time at the tip.
-pub fn proven_bytes(run: &Subject) -> Option<f64> {
+pub fn proven_bytes(run: &MeasuredRun) -> Option<f64> {
     let memory = sufficient_memory(run)?;
     let seconds = run.from_tip.as_ref()?.window.seconds();
     memory.proven.filter(|proven| {
@@ -79,7 +79,7 @@ pub fn proven_bytes(run: &Subject) -> Option<f64> {
 }
 
 /// `None` if the run was never at the tip.
-fn sufficient_memory(subject: &Subject) -> Option<SufficientMemory> {
+fn sufficient_memory(subject: &MeasuredRun) -> Option<SufficientMemory> {
     let run = &subject.recording;
     let at_tip = subject.from_tip.as_ref()?.window;
     let mut unproven = Vec::new();
@@ -169,7 +169,7 @@ fn is_followed_from_start(run: &Run) -> bool {
 }
 
 /// Peak unreclaimable memory, page cache at the peak of their sum, and that sum.
-fn peak_memory(subject: &Subject, window: Span) -> (Option<f64>, Option<f64>, Option<f64>) {
+fn peak_memory(subject: &MeasuredRun, window: Span) -> (Option<f64>, Option<f64>, Option<f64>) {
     let run = &subject.recording;
     let cache = measure::combine(
         run.signal(Signal::CgroupFile),
@@ -218,7 +218,7 @@ fn sentence(memory: &SufficientMemory) -> String {
     )
 }
 
-fn row(run: &Subject, memory: &SufficientMemory) -> Vec<Cell> {
+fn row(run: &MeasuredRun, memory: &SufficientMemory) -> Vec<Cell> {
     let gib_cell = |bytes: Option<f64>, reason: &str| number(bytes.map(gib), 3, reason);
     let less = memory.installed.zip(memory.proven);
     vec![

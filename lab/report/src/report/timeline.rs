@@ -2,7 +2,7 @@
 
 use super::{
     model::{Band, Chart, Line, Mark, Timeline, rounded},
-    subject::{Subject, Subjects},
+    subject::{MeasuredRun, Subjects},
 };
 use crate::{
     measure::{PhaseSpan, Span, lifecycle::is_gap},
@@ -37,7 +37,7 @@ const MAX_CONNECTED_SECONDS: f64 = 2.0;
 
 const MAX_MARKS: usize = 60;
 
-fn empty_line(subject: &Subject, name: &str) -> Line {
+fn empty_line(subject: &MeasuredRun, name: &str) -> Line {
     Line {
         name: name.to_owned(),
         run: subject.id.clone(),
@@ -51,7 +51,7 @@ fn push_point(line: &mut Line, x: f64, y: Option<f64>) {
 }
 
 /// One value per tick.
-pub fn line_of_ticks(subject: &Subject, name: &str, values: &[Option<f64>]) -> Line {
+pub fn line_of_ticks(subject: &MeasuredRun, name: &str, values: &[Option<f64>]) -> Line {
     let ticks = &subject.recording.ticks;
     let mut line = empty_line(subject, name);
     for (index, (tick, value)) in ticks.iter().zip(values).enumerate() {
@@ -64,13 +64,13 @@ pub fn line_of_ticks(subject: &Subject, name: &str, values: &[Option<f64>]) -> L
     line
 }
 
-pub fn line_of_signal(subject: &Subject, name: &str, signal: Signal) -> Line {
+pub fn line_of_signal(subject: &MeasuredRun, name: &str, signal: Signal) -> Line {
     line_of_ticks(subject, name, subject.recording.signal(signal))
 }
 
 /// Values at any times. The line breaks at gaps and where no process was followed.
 pub fn line_of_points(
-    subject: &Subject,
+    subject: &MeasuredRun,
     moments: impl IntoIterator<Item = (f64, Option<f64>)>,
 ) -> Line {
     let mut unrecorded = unrecorded_spans(&subject.recording).into_iter().peekable();
@@ -112,7 +112,7 @@ pub fn timeline(
     subjects: &Subjects,
     y_label: &str,
     unit: &str,
-    lines: impl Fn(&Subject) -> Vec<Line>,
+    lines: impl Fn(&MeasuredRun) -> Vec<Line>,
 ) -> Option<Chart> {
     let single = subjects.single_run().is_some();
     let max_points = if single {
@@ -156,7 +156,7 @@ pub fn timeline(
     (!chart.series.is_empty()).then_some(Chart::Timeline(chart))
 }
 
-fn bands(subject: &Subject, origin: f64) -> Vec<Band> {
+fn bands(subject: &MeasuredRun, origin: f64) -> Vec<Band> {
     let lifecycle = &subject.lifecycle;
     let after_end = lifecycle.ended.map(|from| {
         let to = subject.recording.end();
@@ -186,7 +186,7 @@ fn bands(subject: &Subject, origin: f64) -> Vec<Band> {
     drawn.map(band).collect()
 }
 
-fn marks(subject: &Subject, origin: f64, single: bool) -> Vec<Mark> {
+fn marks(subject: &MeasuredRun, origin: f64, single: bool) -> Vec<Mark> {
     let mark = |at: f64, name: String| Mark {
         at: rounded(at - origin, 2),
         name,

@@ -3,7 +3,7 @@
 use super::{
     model::{Block, Section},
     section_builder::{NumberColumn, SectionBuilder, averaged},
-    subject::{Subject, Subjects},
+    subject::{MeasuredRun, Subjects},
     timeline::line_of_points,
 };
 use crate::measure::Second;
@@ -91,7 +91,7 @@ pub fn section(subjects: &Subjects) -> Section {
     section.build("tps", "Transactions per second")
 }
 
-fn why_missing(subject: &Subject) -> &'static str {
+fn why_missing(subject: &MeasuredRun) -> &'static str {
     if !subject.tps.seconds.is_empty() && !subject.tps.distinguishes_zeros {
         return "not recorded, or zero cannot be distinguished from unknown";
     }
@@ -99,7 +99,7 @@ fn why_missing(subject: &Subject) -> &'static str {
 }
 
 fn runs_without_costs(subjects: &Subjects) -> Option<Block> {
-    let without_costs = |subject: &&Subject| {
+    let without_costs = |subject: &&MeasuredRun| {
         subject.recording.points.costs.is_empty() && !subject.tps.seconds.is_empty()
     };
     let names = subjects
@@ -127,7 +127,7 @@ fn moving_averages(seconds: &[Second], size: usize) -> impl Iterator<Item = (f64
 }
 
 fn over_time(section: &mut SectionBuilder<'_>) {
-    let seconds = |subject: &Subject| subject.tps.seconds.len();
+    let seconds = |subject: &MeasuredRun| subject.tps.seconds.len();
     let longest = section.subjects.all.iter().map(seconds).max();
     let size = (longest.unwrap_or(0) / MAX_AVERAGED_POINTS).max(MIN_AVERAGED_SECONDS);
     let size = section.subjects.averaging_window(size, seconds);

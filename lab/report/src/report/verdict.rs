@@ -12,7 +12,7 @@ use super::{
     limits::{Limits, have_equal_limits},
     model::{Tone, Verdict, VerdictKind},
     scalars::Scalar,
-    subject::{Subject, Subjects},
+    subject::{MeasuredRun, Subjects},
     what_happened::lifecycle_sentences,
 };
 use faultline_pages::effects;
@@ -39,7 +39,7 @@ pub fn verdict(
     }
 }
 
-fn verdict_of_run(run: &Subject) -> Verdict {
+fn verdict_of_run(run: &MeasuredRun) -> Verdict {
     let (name, lifecycle) = (&run.name, &run.lifecycle);
     let why = &lifecycle.success.why;
     let replay = run.recording.is_replay();
@@ -63,7 +63,7 @@ fn verdict_of_run(run: &Subject) -> Verdict {
     }
 }
 
-fn metric_sentences(run: &Subject) -> impl Iterator<Item = String> + use<> {
+fn metric_sentences(run: &MeasuredRun) -> impl Iterator<Item = String> + use<> {
     let numbers = &run.from_execution;
     let slots = numbers.replay.iter().flatten().count();
     let replay = match numbers.replay_quantile(0.95) {

@@ -1,7 +1,7 @@
 use super::{
     cells::{self, count, gib, missing, number, number_cell, row, table, text, text_cell},
     model::{Block, Cell, Section, Table},
-    subject::{Subject, Subjects},
+    subject::{MeasuredRun, Subjects},
     timeline::AFTER_THE_END,
 };
 use crate::{
@@ -34,7 +34,7 @@ pub fn section(subjects: &Subjects) -> Section {
     cells::section("what-happened", "What happened", blocks)
 }
 
-pub fn lifecycle_sentences(subject: &Subject) -> String {
+pub fn lifecycle_sentences(subject: &MeasuredRun) -> String {
     let lifecycle = &subject.lifecycle;
     let mut sentences = match subject.recording.processes.as_slice() {
         [] => "No process was followed.".to_owned(),
@@ -80,7 +80,7 @@ pub fn lifecycle_sentences(subject: &Subject) -> String {
     sentences + &outcome_sentence(subject, "kept up", "did not keep up")
 }
 
-fn outcome_sentence(subject: &Subject, did: &str, did_not: &str) -> String {
+fn outcome_sentence(subject: &MeasuredRun, did: &str, did_not: &str) -> String {
     let success = &subject.lifecycle.success;
     let verdict = match success.answer {
         Some(true) => format!("It {did}"),
@@ -90,7 +90,7 @@ fn outcome_sentence(subject: &Subject, did: &str, did_not: &str) -> String {
     format!(" {verdict}: {}. {}", success.why, end_sentence(subject))
 }
 
-fn without_validator(subject: &Subject) -> String {
+fn without_validator(subject: &MeasuredRun) -> String {
     let problems = subject.recording.target_problems.join("; ");
     let reported = match problems.as_str() {
         "" => String::new(),
@@ -100,7 +100,7 @@ fn without_validator(subject: &Subject) -> String {
     format!(" Nothing of a validator was seen.{reported} {end}")
 }
 
-fn end_sentence(subject: &Subject) -> String {
+fn end_sentence(subject: &MeasuredRun) -> String {
     let lifecycle = &subject.lifecycle;
     let mut sentences = format!(
         "In the end, after {}: {}.",
@@ -172,7 +172,7 @@ fn outcome(subjects: &Subjects) -> Block {
     Block::Table(outcome)
 }
 
-fn outcome_row(subject: &Subject) -> Vec<Cell> {
+fn outcome_row(subject: &MeasuredRun) -> Vec<Cell> {
     let lifecycle = &subject.lifecycle;
     let success = match lifecycle.success.answer {
         Some(true) => text_cell("yes"),
@@ -243,7 +243,7 @@ fn phases(subjects: &Subjects) -> Block {
     Block::Table(phases)
 }
 
-fn phase_row(subject: &Subject, rss: &[Option<f64>], phase: &PhaseSpan) -> Vec<Cell> {
+fn phase_row(subject: &MeasuredRun, rss: &[Option<f64>], phase: &PhaseSpan) -> Vec<Cell> {
     let lifecycle = &subject.lifecycle;
     let span = phase.span;
     let is_after_end = lifecycle.ended.is_some_and(|ended| span.from >= ended);
