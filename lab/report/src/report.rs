@@ -15,6 +15,7 @@ mod folds;
 mod hardware;
 mod hosts;
 mod limits;
+mod measured_run;
 mod memory;
 pub mod pace;
 mod paired;
@@ -22,7 +23,6 @@ pub mod releases;
 mod scalars;
 mod section_builder;
 mod slots;
-mod subject;
 mod sufficient_memory;
 mod timeline;
 mod tps;
@@ -40,10 +40,10 @@ use faultline_stats::block::Plan;
 use faultline_text::{counted, moment, seconds};
 use itertools::Itertools;
 use limits::Limits;
+use measured_run::{MeasuredRun, MeasuredRuns};
 use model::{Block, Caveat, Report, RunCard, Section, VerdictKind};
 use pace::Pace;
 use scalars::{DEFAULT_METRIC, DEFAULT_PROCESS_METRIC};
-use subject::{MeasuredRun, Subjects};
 
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
@@ -126,7 +126,7 @@ pub fn build_with_context(
     report
 }
 
-fn metric_sections(subjects: &Subjects) -> Vec<Section> {
+fn metric_sections(subjects: &MeasuredRuns) -> Vec<Section> {
     if subjects.all.is_empty() {
         return Vec::new();
     }
@@ -158,7 +158,7 @@ fn build_report(runs: impl IntoIterator<Item = Run>, options: &Options, arms: &[
         ..Plan::default()
     };
     let margin = options.margin;
-    let mut subjects = Subjects::new(runs, &plan, arms);
+    let mut subjects = MeasuredRuns::new(runs, &plan, arms);
     subjects.per_second = options.per_second;
     let mut pairs = comparison::pairs(&subjects, options.primary, margin);
     let limits = limits::limits(&subjects);
@@ -205,7 +205,7 @@ fn build_report(runs: impl IntoIterator<Item = Run>, options: &Options, arms: &[
 }
 
 fn comparison_section(
-    subjects: &Subjects,
+    subjects: &MeasuredRuns,
     pairs: &[ArmComparison],
     blocks: Vec<Block>,
     floor: &BiasFloor,
@@ -219,7 +219,7 @@ fn comparison_section(
     }
 }
 
-fn title(subjects: &Subjects) -> String {
+fn title(subjects: &MeasuredRuns) -> String {
     let runs = subjects.all.as_slice();
     let prefix = match runs.iter().filter(|run| run.recording.facts.demo).count() {
         0 => "",
@@ -234,7 +234,7 @@ fn title(subjects: &Subjects) -> String {
     }
 }
 
-fn subtitle(subjects: &Subjects) -> String {
+fn subtitle(subjects: &MeasuredRuns) -> String {
     let begun = subjects
         .all
         .iter()

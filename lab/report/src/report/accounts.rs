@@ -3,9 +3,9 @@
 use super::{
     cells::{GIB, gib, number, row, table},
     faults::{averaging_window, smoothed_rates},
+    measured_run::{MeasuredRun, MeasuredRuns},
     model::{Block, Chart, Curve, Curves, Section},
     section_builder::{NumberColumn, SectionBuilder},
-    subject::{MeasuredRun, Subjects},
     timeline::{line_of_signal, line_of_ticks},
 };
 use crate::{
@@ -119,7 +119,7 @@ const JOBS: &[NumberColumn] = &[
 ];
 
 /// `None` if no run has data of the read cache.
-pub fn section(subjects: &Subjects) -> Option<Section> {
+pub fn section(subjects: &MeasuredRuns) -> Option<Section> {
     let mut hits = subjects
         .all
         .iter()
@@ -221,7 +221,7 @@ pub fn load_time_per_slot(subject: &MeasuredRun, numbers: &Numbers) -> Option<f6
 }
 
 /// The arms' difference of load time per slot, divided by that of misses.
-fn cost_of_a_miss(subjects: &Subjects) -> Option<Block> {
+fn cost_of_a_miss(subjects: &MeasuredRuns) -> Option<Block> {
     let mean = |arm: &str, value: fn(&MeasuredRun, &Numbers) -> Option<f64>| {
         let values = subjects
             .averaged_runs(arm)
@@ -263,7 +263,7 @@ fn cost_of_a_miss(subjects: &Subjects) -> Option<Block> {
     (!table.rows.is_empty()).then_some(Block::Table(table))
 }
 
-fn size_against_hits(subjects: &Subjects) -> Option<Chart> {
+fn size_against_hits(subjects: &MeasuredRuns) -> Option<Chart> {
     let series = subjects.all.iter().filter_map(|subject| {
         let numbers = &subject.from_execution;
         let size = level(subject, numbers, Signal::ReadCacheBytes)

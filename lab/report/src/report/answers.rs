@@ -3,8 +3,8 @@
 use super::{
     cache::last_capacity,
     groups::distinct,
+    measured_run::{MeasuredRun, MeasuredRuns},
     model::{Answers, Finding},
-    subject::{MeasuredRun, Subjects},
     sufficient_memory,
 };
 use crate::{
@@ -17,7 +17,7 @@ use faultline_status::{Answer, AnswerInputs, CachePrediction, Consensus, answers
 use itertools::Itertools;
 
 /// Empty without runs, without a validator, and if any run is a replay of a fixed range.
-pub fn answers_by_arm(subjects: &Subjects) -> Vec<Answers> {
+pub fn answers_by_arm(subjects: &MeasuredRuns) -> Vec<Answers> {
     let is_replay = subjects
         .all
         .iter()
@@ -46,7 +46,7 @@ pub fn answers_by_arm(subjects: &Subjects) -> Vec<Answers> {
 }
 
 /// `Some(true)` if one release ran with several sizes of the program cache, else `None`: unknown.
-fn can_change_capacity(subjects: &Subjects) -> Option<bool> {
+fn can_change_capacity(subjects: &MeasuredRuns) -> Option<bool> {
     let runs = || subjects.all.iter().map(|subject| &subject.recording);
     let sizes = distinct(runs().filter_map(|run| last_capacity(run, Signal::CapacityConfigured)));
     let versions = distinct(runs().flat_map(|run| run.facts.versions.iter()));
@@ -185,7 +185,7 @@ mod tests {
             cache_sizes: Some(Ok(predicted)),
             ..Run::default()
         }];
-        let subjects = Subjects::new(runs, &Plan::default(), &[]);
+        let subjects = MeasuredRuns::new(runs, &Plan::default(), &[]);
         let saved = prediction(&subjects.all[0]).map(|one| one.saved_seconds);
         assert_eq!(saved, Some(0.02));
     }
@@ -199,7 +199,7 @@ mod tests {
             }),
             ..Run::default()
         });
-        let subjects = Subjects::new(runs, &Plan::default(), &[]);
+        let subjects = MeasuredRuns::new(runs, &Plan::default(), &[]);
         let answers = answers_by_arm(&subjects);
         let ram = answers.iter().map(|arm| &arm.findings[0]);
         let killed = ram.filter(|ram| ram.verdict == "act" && ram.text.contains("OOM-killed"));

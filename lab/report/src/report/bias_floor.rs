@@ -5,11 +5,11 @@ use super::{
     cells::{count, estimate, estimate_or, number, table, text_cell},
     comparison::{ArmComparison, lowercase_first},
     groups::by_key,
+    measured_run::{AA_SUFFIX, MeasuredRun, MeasuredRuns},
     model::{Block, Cell, VerdictKind},
     pace,
     paired::{DECIMALS, PairedEffect, PairedRuns, QUANTITIES, Quantity, pairing_key},
     scalars::Scalar,
-    subject::{AA_SUFFIX, MeasuredRun, Subjects},
 };
 use faultline_stats::{
     arms::{Conclusion, Interval, RUNS_FOR_A_TEST},
@@ -387,7 +387,7 @@ impl BiasFloor {
     }
 
     /// Withdraws differences that do not exceed those of the A/A pair: of its slots, or of its runs.
-    pub fn withdraw_differences(&self, pairs: &mut [ArmComparison], subjects: &Subjects) {
+    pub fn withdraw_differences(&self, pairs: &mut [ArmComparison], subjects: &MeasuredRuns) {
         for pair in pairs {
             let by_block = pair.primary.by_block;
             if !self.has_aa_pair() && !by_block {
@@ -452,7 +452,7 @@ fn mean_over_turns(
 }
 
 /// The largest difference within an A/A pair, or the largest of the logarithms.
-fn max_aa_difference(subjects: &Subjects, scalar: &Scalar, is_ratio: bool) -> Option<f64> {
+fn max_aa_difference(subjects: &MeasuredRuns, scalar: &Scalar, is_ratio: bool) -> Option<f64> {
     let value = |subject: &MeasuredRun| {
         let value = pace::compared_value(subjects, scalar, subject)?;
         Some(if is_ratio { value.ln() } else { value })

@@ -1,9 +1,9 @@
 //! The program cache (the study's Figures 11, 12 and 13).
 
 use super::{
+    measured_run::{MeasuredRun, MeasuredRuns, RunPart},
     model::{BarSeries, Bars, Chart, Section},
     section_builder::{NumberColumn, SectionBuilder, averaged},
-    subject::{MeasuredRun, RunPart, Subjects},
     timeline::line_of_points,
 };
 use crate::{
@@ -102,7 +102,7 @@ const CAPACITY: &[NumberColumn] = &[
     }),
 ];
 
-pub fn section(subjects: &Subjects) -> Section {
+pub fn section(subjects: &MeasuredRuns) -> Section {
     let mut section = SectionBuilder::new(subjects, MeasuredRun::why_no_points);
     let note = "A batch here is one point of loaded-programs-cache-stats: what the one cache of the process did between the \
                 creation of two banks, by all users. The study says per execution batch; its sums divided by its means give \
@@ -183,7 +183,7 @@ fn pruning(section: &mut SectionBuilder<'_>) {
     }
 }
 
-fn filter_sentence(subjects: &Subjects) -> &'static str {
+fn filter_sentence(subjects: &MeasuredRuns) -> &'static str {
     let any_run = |with_filter| {
         subjects.all.iter().any(|run| {
             let cache = &run.from_execution.cache;

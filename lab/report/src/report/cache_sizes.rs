@@ -3,8 +3,8 @@ use super::{
         self, estimate, estimate_or, figure, number, number_cell, row, table, text_cell,
         without_missing,
     },
+    measured_run::{MeasuredRun, MeasuredRuns},
     model::{Block, Chart, Curve, Curves, Section},
-    subject::{MeasuredRun, Subjects},
 };
 use faultline_cache_prediction::prediction::{
     CounterPrediction, Prediction, Range, SizePrediction,
@@ -19,7 +19,7 @@ const NO_SIZES: &str = "the trace does not have the sizes of programs";
 type PredictedRun<'a> = (&'a MeasuredRun, &'a Prediction);
 
 /// `None` if no run has data of the program cache.
-pub fn section(subjects: &Subjects) -> Option<Section> {
+pub fn section(subjects: &MeasuredRuns) -> Option<Section> {
     let (mut blocks, mut predicted, mut without_trace) = (Vec::new(), Vec::new(), Vec::new());
     for run in &subjects.all {
         match &run.recording.cache_sizes {
@@ -342,7 +342,7 @@ mod tests {
             cache_sizes: Some(prediction),
             ..Run::default()
         };
-        let subjects = Subjects::new([run], &Plan::default(), &[]);
+        let subjects = MeasuredRuns::new([run], &Plan::default(), &[]);
         let (mut texts, mut charts, mut tables) = (Vec::new(), Vec::new(), Vec::new());
         for block in section(&subjects).unwrap().blocks {
             match block {

@@ -3,10 +3,10 @@ use super::{
     comparison::lowercase_first,
     groups::{by_key, distinct},
     hosts,
+    measured_run::{MIN_TIP_SECONDS, MeasuredRun, MeasuredRuns, RunPart},
     model::Caveat,
     pace,
     scalars::{Scalar, scalar},
-    subject::{MIN_TIP_SECONDS, MeasuredRun, RunPart, Subjects},
 };
 use crate::run::{ClockStep, Signal};
 use faultline_phase::{KEPT_UP, Phase};
@@ -19,7 +19,7 @@ use faultline_text::{counted, moment, number, seconds as duration};
 use itertools::Itertools;
 use std::fmt::Display;
 
-pub fn caveats(subjects: &Subjects, primary: &Scalar, same_slots: bool) -> Vec<Caveat> {
+pub fn caveats(subjects: &MeasuredRuns, primary: &Scalar, same_slots: bool) -> Vec<Caveat> {
     let several = subjects.arms.len() > 1;
     let part = several.then(|| subjects.compared_part());
     let outliers = outliers(subjects, primary);
@@ -52,7 +52,7 @@ const MAX_NAMED: usize = 6;
 
 /// Merges equal caveats of several runs.
 fn merged_caveats<C: IntoIterator<Item = WhatAndRemedy>>(
-    subjects: &Subjects,
+    subjects: &MeasuredRuns,
     caveats_of: impl Fn(&MeasuredRun) -> C,
 ) -> Vec<Caveat> {
     let runs = &subjects.all;
@@ -92,7 +92,7 @@ fn non_empty(text: String) -> Option<String> {
     Some(text).filter(|text| !text.is_empty())
 }
 
-fn arm_caveats(subjects: &Subjects, same_slots: bool) -> Vec<Caveat> {
+fn arm_caveats(subjects: &MeasuredRuns, same_slots: bool) -> Vec<Caveat> {
     let arms_with = |runs: usize| {
         let arms = subjects.arms.iter();
         non_empty(
@@ -142,7 +142,7 @@ fn arm_caveats(subjects: &Subjects, same_slots: bool) -> Vec<Caveat> {
         .collect()
 }
 
-fn loads_differ(subjects: &Subjects) -> Caveat {
+fn loads_differ(subjects: &MeasuredRuns) -> Caveat {
     let part = subjects.compared_part();
     let tps = subjects
         .all
@@ -238,7 +238,7 @@ fn plural(n: usize, one: &str, many: &str) -> String {
 }
 
 /// One caveat for all unreliable intervals; the section on replay times says why.
-fn unreliable_intervals(subjects: &Subjects) -> Option<Caveat> {
+fn unreliable_intervals(subjects: &MeasuredRuns) -> Option<Caveat> {
     let metrics = by_key(subjects.all.iter().flat_map(|run| {
         run.unreliable_estimates()
             .map(|(metric, _)| (lowercase_first(metric), run.name.as_str()))
@@ -290,7 +290,7 @@ fn few_slots(subject: &MeasuredRun) -> Option<WhatAndRemedy> {
     })
 }
 
-fn executed_nothing(subjects: &Subjects, subject: &MeasuredRun) -> Option<WhatAndRemedy> {
+fn executed_nothing(subjects: &MeasuredRuns, subject: &MeasuredRun) -> Option<WhatAndRemedy> {
     let what = "no executed transaction was recorded, so it is in no average of its arm and in no comparison";
     let remedy = "Read what became of it in the table of outcomes; its own row in each table is about the whole run.";
     (!subjects.is_averaged(subject)).then(|| (what.to_owned(), remedy))
@@ -370,7 +370,7 @@ const OUTLIER_REMEDY: &str =
     "Find out what disturbed the run and repeat it, or exclude the run and state that you did.";
 
 /// Run id and reason of each outlier within its arm, by load and by the primary metric.
-fn outliers<'s>(subjects: &'s Subjects, primary: &Scalar) -> Vec<(&'s str, String)> {
+fn outliers<'s>(subjects: &'s MeasuredRuns, primary: &Scalar) -> Vec<(&'s str, String)> {
     let mut outliers = Vec::new();
     if let Some(load) = scalar("tps").filter(|_| !subjects.has_no_validator()) {
         let arms = values_by_arm(subjects, load);
@@ -395,7 +395,7 @@ fn outliers<'s>(subjects: &'s Subjects, primary: &Scalar) -> Vec<(&'s str, Strin
 type RunValues<'s> = Vec<(&'s MeasuredRun, f64)>;
 
 /// With second runs of A/A pairs.
-fn values_by_arm<'s>(subjects: &'s Subjects, scalar: &Scalar) -> Vec<(&'s str, RunValues<'s>)> {
+fn values_by_arm<'s>(subjects: &'s MeasuredRuns, scalar: &Scalar) -> Vec<(&'s str, RunValues<'s>)> {
     let runs = subjects.all.iter().filter(|run| subjects.is_averaged(run));
     by_key(runs.filter_map(|run| {
         let value = pace::compared_value(subjects, scalar, run)?;
@@ -404,7 +404,7 @@ fn values_by_arm<'s>(subjects: &'s Subjects, scalar: &Scalar) -> Vec<(&'s str, R
 }
 
 fn outliers_in<'s>(
-    subjects: &Subjects,
+    subjects: &MeasuredRuns,
     scalar: &Scalar,
     runs: &[(&'s MeasuredRun, f64)],
     find: impl Fn(&[f64]) -> Vec<usize>,

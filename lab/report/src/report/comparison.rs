@@ -3,10 +3,10 @@
 use super::{
     cells::{self, count, estimate_or, number, table, text_cell, without_missing},
     hosts::{self, ComparisonDesign},
+    measured_run::{MeasuredRuns, RunPart},
     model::{Block, Cell, Section, Tone},
     pace,
     scalars::{Better, Scalar, scalars_of},
-    subject::{RunPart, Subjects},
 };
 use faultline_stats::arms::{self, Comparison, Conclusion, Direction, Interval};
 use faultline_text::{number as grouped, p_value};
@@ -54,11 +54,14 @@ impl ArmComparison {
 }
 
 /// The first arm with values of the primary metric, and the other arms.
-pub fn reference<'a>(subjects: &'a Subjects, primary: &Scalar) -> Option<(&'a str, Vec<&'a str>)> {
+pub fn reference<'a>(
+    subjects: &'a MeasuredRuns,
+    primary: &Scalar,
+) -> Option<(&'a str, Vec<&'a str>)> {
     subjects.reference_and_others(|arm| !values(subjects, arm, primary).is_empty())
 }
 
-pub fn pairs(subjects: &Subjects, primary: &'static Scalar, margin: f64) -> Vec<ArmComparison> {
+pub fn pairs(subjects: &MeasuredRuns, primary: &'static Scalar, margin: f64) -> Vec<ArmComparison> {
     let Some((reference, others)) = reference(subjects, primary) else {
         return Vec::new();
     };
@@ -107,7 +110,7 @@ pub fn pairs(subjects: &Subjects, primary: &'static Scalar, margin: f64) -> Vec<
     pairs
 }
 
-fn values(subjects: &Subjects, arm: &str, scalar: &Scalar) -> Vec<f64> {
+fn values(subjects: &MeasuredRuns, arm: &str, scalar: &Scalar) -> Vec<f64> {
     subjects
         .averaged_runs(arm)
         .filter_map(|subject| pace::compared_value(subjects, scalar, subject))
@@ -115,7 +118,7 @@ fn values(subjects: &Subjects, arm: &str, scalar: &Scalar) -> Vec<f64> {
 }
 
 /// A clause that says why earlier arms are not the reference. Empty if the first arm is it.
-fn arms_without_values(subjects: &Subjects, pair: &ArmComparison) -> String {
+fn arms_without_values(subjects: &MeasuredRuns, pair: &ArmComparison) -> String {
     let before = subjects
         .arms
         .iter()
@@ -129,7 +132,7 @@ fn arms_without_values(subjects: &Subjects, pair: &ArmComparison) -> String {
 }
 
 pub fn section(
-    subjects: &Subjects,
+    subjects: &MeasuredRuns,
     first: &ArmComparison,
     pairs: &[ArmComparison],
     more_blocks: Vec<Block>,
@@ -307,7 +310,7 @@ fn secondary_table(pairs: &[ArmComparison]) -> Block {
     Block::Table(without_missing(table))
 }
 
-fn definitions(subjects: &Subjects) -> Block {
+fn definitions(subjects: &MeasuredRuns) -> Block {
     let note = "Each metric is one number per run.";
     let mut table = table(
         "metrics",

@@ -2,9 +2,9 @@
 
 use super::{
     cells::{number, row, table, text_cell},
+    measured_run::{MeasuredRun, MeasuredRuns},
     model::{BarSeries, Bars, Block, Chart, Section},
     section_builder::{NumberColumn, SectionBuilder, averaged},
-    subject::{MeasuredRun, Subjects},
     timeline::line_of_ticks,
 };
 use crate::{
@@ -18,7 +18,7 @@ use itertools::Itertools;
 /// As in the study.
 const AVERAGED_SAMPLES: usize = 100;
 
-pub fn averaging_window(subjects: &Subjects) -> usize {
+pub fn averaging_window(subjects: &MeasuredRuns) -> usize {
     subjects.averaging_window(AVERAGED_SAMPLES, |subject| subject.recording.ticks.len())
 }
 
@@ -69,7 +69,7 @@ const PRESSURE: &[NumberColumn] = &[
     mean_growth!("Machine: some waited for I/O [%]", HostIoSome, 100.0),
 ];
 
-pub fn section(subjects: &Subjects) -> Section {
+pub fn section(subjects: &MeasuredRuns) -> Section {
     let mut section = SectionBuilder::new(subjects, MeasuredRun::why_no_samples);
     let note = "From majflt and minflt of /proc/PID/stat. Mean: all faults divided by all recorded seconds. Max: between two ticks. Faults \
                 in gaps are left out of all of them.";

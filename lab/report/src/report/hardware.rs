@@ -3,14 +3,14 @@
 use super::{
     cells::{self, GIB, number, row, table, text},
     groups::{by_key, distinct},
+    measured_run::MeasuredRuns,
     model::{Block, Cell, Section, Table},
-    subject::Subjects,
 };
 use crate::run::{SystemFacts, json_text};
 use itertools::Itertools;
 use serde_json::Value;
 
-pub fn section(subjects: &Subjects) -> Section {
+pub fn section(subjects: &MeasuredRuns) -> Section {
     let blocks = vec![
         Block::Fold("Machine, validator and disks".to_owned()),
         facts(
@@ -65,7 +65,7 @@ pub fn section(subjects: &Subjects) -> Section {
 }
 
 fn facts(
-    subjects: &Subjects,
+    subjects: &MeasuredRuns,
     id: &str,
     title: &str,
     note: &str,
@@ -92,7 +92,7 @@ fn facts(
 }
 
 fn shared_rows(
-    subjects: &Subjects,
+    subjects: &MeasuredRuns,
     mut table: Table,
     values: fn(&SystemFacts) -> &[Value],
     cells: fn(&Value) -> Vec<Cell>,

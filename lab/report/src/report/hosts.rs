@@ -4,10 +4,10 @@
 use super::{
     cells::{bytes, count, estimate_or, number, table, text_cell},
     groups::{by_key, distinct},
+    measured_run::{AA_SUFFIX, MeasuredRun, MeasuredRuns},
     model::{Block, Caveat, Cell},
     pace,
     scalars::Scalar,
-    subject::{AA_SUFFIX, MeasuredRun, Subjects},
 };
 use crate::{
     measure::growth,
@@ -32,12 +32,16 @@ fn block_of(subject: &MeasuredRun) -> Option<BlockKey<'_>> {
     Some((run.label("experiment"), run.host()?, block?))
 }
 
-fn hosts_of<'s>(subjects: &'s Subjects, arm: &'s str) -> Vec<&'s str> {
+fn hosts_of<'s>(subjects: &'s MeasuredRuns, arm: &'s str) -> Vec<&'s str> {
     let runs = subjects.averaged_runs(arm);
     distinct(runs.filter_map(|run| run.recording.host()))
 }
 
-pub fn comparison_design(subjects: &Subjects, reference: &str, other: &str) -> ComparisonDesign {
+pub fn comparison_design(
+    subjects: &MeasuredRuns,
+    reference: &str,
+    other: &str,
+) -> ComparisonDesign {
     let hosts = [reference, other].map(|arm| hosts_of(subjects, arm));
     if hosts.iter().any(Vec::is_empty) || distinct(hosts.iter().flatten()).len() < 2 {
         return ComparisonDesign::ByRun;
@@ -72,7 +76,7 @@ pub fn comparison_design(subjects: &Subjects, reference: &str, other: &str) -> C
 
 /// Values of two arms in their common blocks. Repeated runs of an arm in a block are averaged.
 fn paired_by_block<'s>(
-    subjects: &'s Subjects,
+    subjects: &'s MeasuredRuns,
     arms: [&'s str; 2],
     value: impl Fn(&MeasuredRun) -> Option<f64>,
 ) -> Vec<(f64, f64)> {
@@ -87,7 +91,7 @@ fn paired_by_block<'s>(
     pairs.collect()
 }
 
-pub fn scalar_pairs(subjects: &Subjects, arms: [&str; 2], scalar: &Scalar) -> Vec<(f64, f64)> {
+pub fn scalar_pairs(subjects: &MeasuredRuns, arms: [&str; 2], scalar: &Scalar) -> Vec<(f64, f64)> {
     paired_by_block(subjects, arms, |run| {
         pace::compared_value(subjects, scalar, run)
     })
@@ -95,7 +99,7 @@ pub fn scalar_pairs(subjects: &Subjects, arms: [&str; 2], scalar: &Scalar) -> Ve
 
 /// How different the hosts are, for arms that are compared within blocks.
 pub fn table_of_hosts(
-    subjects: &Subjects,
+    subjects: &MeasuredRuns,
     [reference, other]: [&str; 2],
     primary: &Scalar,
     margin: f64,
@@ -150,7 +154,7 @@ pub fn table_of_hosts(
     Some(Block::Table(table))
 }
 
-pub fn caveats(subjects: &Subjects) -> Vec<Caveat> {
+pub fn caveats(subjects: &MeasuredRuns) -> Vec<Caveat> {
     let memory = |facts: &SystemFacts| Some(bytes(facts.memory? as f64));
     let machines = [
         ("CPU", hosts_by_value(subjects, |facts| facts.cpu.clone())),
@@ -178,7 +182,7 @@ pub fn caveats(subjects: &Subjects) -> Vec<Caveat> {
 }
 
 /// Warns about runs without a host or a block, if the runs are of several hosts.
-fn runs_without_block(subjects: &Subjects) -> Option<Caveat> {
+fn runs_without_block(subjects: &MeasuredRuns) -> Option<Caveat> {
     let arms = subjects.arms.iter();
     let runs = arms
         .flat_map(|arm| subjects.averaged_runs(arm))
@@ -202,7 +206,7 @@ fn runs_without_block(subjects: &Subjects) -> Option<Caveat> {
 
 /// `A (n1, n2) against B (n3)`; `None` unless values differ.
 fn hosts_by_value(
-    subjects: &Subjects,
+    subjects: &MeasuredRuns,
     value: impl Fn(&SystemFacts) -> Option<String>,
 ) -> Option<String> {
     let runs = subjects.all.iter().map(|subject| &subject.recording);
@@ -221,7 +225,7 @@ fn hosts_by_value(
 const MIN_SHARE_DIFFERENCE: f64 = 0.01;
 
 /// Runs of a turn share the disks. Warns about unequal or unknown waits.
-pub fn io_pressure_caveats(subjects: &Subjects) -> Vec<Caveat> {
+pub fn io_pressure_caveats(subjects: &MeasuredRuns) -> Vec<Caveat> {
     let runs = subjects.all.iter();
     let mut turns = by_key(runs.filter_map(|run| Some((turn_key(run)?, run))));
     turns.retain(|(_, runs)| runs.len() > 1);

@@ -3,8 +3,8 @@
 use super::{
     cells::{bytes, count, gib, number_cell, table},
     groups::by_key,
+    measured_run::{MeasuredRun, MeasuredRuns},
     model::{Block, Cell},
-    subject::{MeasuredRun, Subjects},
 };
 use faultline_stats::bracket::{Bracket, Replicate, bracket};
 use faultline_text::{counted, number as grouped};
@@ -25,7 +25,7 @@ pub struct Limits {
 type UnlimitedArm = (String, Vec<Option<bool>>);
 
 /// `None` unless the runs had different limits.
-pub fn limits(subjects: &Subjects) -> Option<Limits> {
+pub fn limits(subjects: &MeasuredRuns) -> Option<Limits> {
     let mut replicates = Vec::new();
     let mut unlimited_arms = Vec::new();
     for subject in &subjects.all {
@@ -58,7 +58,7 @@ fn limit_of(subject: &MeasuredRun) -> Option<u64> {
 }
 
 /// Whether both arms had the same limit, or none.
-pub fn have_equal_limits(subjects: &Subjects, reference: &str, other: &str) -> bool {
+pub fn have_equal_limits(subjects: &MeasuredRuns, reference: &str, other: &str) -> bool {
     let limits = subjects
         .runs_of(reference)
         .chain(subjects.runs_of(other))

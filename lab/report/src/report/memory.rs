@@ -2,9 +2,9 @@
 
 use super::{
     cells::{figure, gib, missing, number, number_cell, row, table, text_cell},
+    measured_run::{MeasuredRun, MeasuredRuns, RunPart},
     model::{Block, Chart, Matrix, Section},
     section_builder::{NumberColumn, SectionBuilder},
-    subject::{MeasuredRun, RunPart, Subjects},
     sufficient_memory,
     timeline::{line_of_signal, line_of_ticks},
 };
@@ -61,7 +61,7 @@ const HEADROOM: &[NumberColumn] = &[
     }),
 ];
 
-pub fn section(subjects: &Subjects) -> Section {
+pub fn section(subjects: &MeasuredRuns) -> Section {
     let mut section = SectionBuilder::new(subjects, MeasuredRun::why_no_samples);
     let gib = "GiB is 2^30 bytes. RSS: RssAnon, RssFile and RssShmem of /proc/PID/status. VSZ: vsize of /proc/PID/stat, address \
                space and not memory. A value a tick.";
@@ -112,7 +112,7 @@ pub fn section(subjects: &Subjects) -> Section {
     section.build("memory", "Memory")
 }
 
-fn binding_levels(subjects: &Subjects) -> Block {
+fn binding_levels(subjects: &MeasuredRuns) -> Block {
     let note = "The level with the least headroom. Others max: the largest unreclaimable memory at that level outside of the \
                 validator's own cgroup, over the whole run. Recordings of older versions have no levels. Their limit is the \
                 smallest of all. Their unreclaimable memory is the sum of anonymous, shared and kernel memory, which can be too low.";
@@ -212,7 +212,7 @@ fn timelines(section: &mut SectionBuilder<'_>) {
     }
 }
 
-fn correlation_figure(subjects: &Subjects, subject: &MeasuredRun) -> Option<Block> {
+fn correlation_figure(subjects: &MeasuredRuns, subject: &MeasuredRun) -> Option<Block> {
     let run = &subject.recording;
     let [major, minor] =
         [Signal::Major, Signal::Minor].map(|signal| growth(run, signal, Span::ALWAYS).per_second);

@@ -3,9 +3,9 @@
 
 use super::{
     groups::distinct,
+    measured_run::{MeasuredRun, MeasuredRuns},
     model::Caveat,
     scalars::{Scalar, ScalesWith},
-    subject::{MeasuredRun, Subjects},
 };
 use crate::{measure::lifecycle::lifecycle, run::Run};
 use faultline_text::number as grouped;
@@ -45,7 +45,7 @@ impl Pace {
         Self::new(&subject.recording, subject.lifecycle.slot_seconds)
     }
 
-    fn of_arm(subjects: &Subjects, arm: &str) -> Self {
+    fn of_arm(subjects: &MeasuredRuns, arm: &str) -> Self {
         subjects.runs_of(arm).map(Pace::of).collect()
     }
 
@@ -113,7 +113,7 @@ pub(crate) fn protocols(run: &Run) -> Option<String> {
 
 /// Why the scalar of two arms is not compared.
 pub(crate) fn refusal(
-    subjects: &Subjects,
+    subjects: &MeasuredRuns,
     reference: &str,
     other: &str,
     scalar: &Scalar,
@@ -145,7 +145,7 @@ pub(crate) fn refusal(
 
 /// `--per-second` divides counts by slot by the slot time, and multiplies distances in slots by it.
 pub(crate) fn compared_value(
-    subjects: &Subjects,
+    subjects: &MeasuredRuns,
     scalar: &Scalar,
     subject: &MeasuredRun,
 ) -> Option<f64> {
@@ -179,7 +179,7 @@ pub(crate) fn unit(scalar: &Scalar, per_second: bool) -> String {
     }
 }
 
-pub(crate) fn caveats(subjects: &Subjects) -> Vec<Caveat> {
+pub(crate) fn caveats(subjects: &MeasuredRuns) -> Vec<Caveat> {
     let arms = subjects.arms.iter();
     let paces = arms.map(|arm| Pace::of_arm(subjects, arm)).collect_vec();
     let with_arms = |text: fn(&Pace) -> Option<String>| {

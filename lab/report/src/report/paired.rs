@@ -3,9 +3,9 @@
 use super::{
     cells::{self, count, missing, number_cell, table, text_cell},
     comparison::reference,
+    measured_run::{AA_SUFFIX, MeasuredRun, MeasuredRuns},
     model::{Block, Cell, Table},
     scalars::Scalar,
-    subject::{AA_SUFFIX, MeasuredRun, Subjects},
 };
 use crate::{
     measure::{SlotContents, cache_ms_by_slot, replay_ms_by_slot, slot_contents},
@@ -161,7 +161,7 @@ impl PairedRuns {
 /// same replicate. If there is none, the run with most slots of equal contents is taken;
 /// among equals, the one with the same index. The second run of an A/A pair is paired with the
 /// first.
-pub fn paired(subjects: &Subjects, primary: &Scalar, plan: &Plan) -> PairedRuns {
+pub fn paired(subjects: &MeasuredRuns, primary: &Scalar, plan: &Plan) -> PairedRuns {
     let mut paired = empty_tables();
     let Some((reference, others)) = reference(subjects, primary) else {
         return paired;
@@ -222,7 +222,7 @@ fn empty_tables() -> PairedRuns {
 
 type Candidate<'s> = (&'s MeasuredRun, SlotContents);
 
-fn with_contents<'s>(subjects: &'s Subjects, arm: &'s str) -> Vec<Candidate<'s>> {
+fn with_contents<'s>(subjects: &'s MeasuredRuns, arm: &'s str) -> Vec<Candidate<'s>> {
     subjects
         .runs_of(arm)
         .map(|run| {

@@ -1,6 +1,6 @@
 use super::{
+    measured_run::{MeasuredRun, MeasuredRuns},
     scalars::{RELEASE_SCALARS, SCALARS, Scalar},
-    subject::{MeasuredRun, Subjects},
 };
 use crate::run::Run;
 use faultline_stats::block::Plan;
@@ -34,7 +34,7 @@ pub fn metrics() -> impl Iterator<Item = &'static Scalar> {
 
 /// For each run, the values of [`metrics`]. All are from the same part of the run.
 pub fn values(runs: Vec<Run>) -> Vec<Vec<Option<f64>>> {
-    let subjects = Subjects::new(runs, &Plan::default(), &[]);
+    let subjects = MeasuredRuns::new(runs, &Plan::default(), &[]);
     let part = subjects.compared_part();
     let mut all = subjects.all;
     all.sort_by_key(|subject| subject.input_index);

@@ -1,7 +1,7 @@
 use super::{
     accounts,
     cells::gib,
-    subject::{MeasuredRun, Subjects},
+    measured_run::{MeasuredRun, MeasuredRuns},
 };
 use crate::{
     measure::{Numbers, growth},
@@ -54,7 +54,7 @@ const NON_VALIDATOR_METRICS: [&str; 8] = [
 ];
 
 /// The metrics that these runs can have.
-pub fn scalars_of(subjects: &Subjects) -> impl Iterator<Item = &'static Scalar> {
+pub fn scalars_of(subjects: &MeasuredRuns) -> impl Iterator<Item = &'static Scalar> {
     let are_validators = !subjects.has_no_validator();
     SCALARS
         .iter()

@@ -2,8 +2,8 @@
 
 use super::{
     cells::{count, figure, number, row, section, table},
+    measured_run::{MeasuredRun, MeasuredRuns, RunPart},
     model::{Block, Chart, Counts, Histogram, Line, Section},
-    subject::{MeasuredRun, RunPart, Subjects},
     timeline::timeline,
 };
 use crate::measure::Numbers;
@@ -19,13 +19,16 @@ const MAX_HISTOGRAM_CLASSES: usize = 60;
 pub type NumberColumn = (&'static str, u8, fn(&MeasuredRun, &Numbers) -> Option<f64>);
 
 pub struct SectionBuilder<'s> {
-    pub subjects: &'s Subjects,
+    pub subjects: &'s MeasuredRuns,
     pub missing_reason: fn(&MeasuredRun) -> &'static str,
     blocks: Vec<Block>,
 }
 
 impl<'s> SectionBuilder<'s> {
-    pub fn new(subjects: &'s Subjects, missing_reason: fn(&MeasuredRun) -> &'static str) -> Self {
+    pub fn new(
+        subjects: &'s MeasuredRuns,
+        missing_reason: fn(&MeasuredRun) -> &'static str,
+    ) -> Self {
         Self {
             subjects,
             missing_reason,
@@ -155,7 +158,7 @@ impl<'s> SectionBuilder<'s> {
 }
 
 fn by_arm(
-    subjects: &Subjects,
+    subjects: &MeasuredRuns,
     part: RunPart,
     id: &str,
     title: &str,

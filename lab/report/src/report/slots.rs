@@ -1,8 +1,8 @@
 use super::{
     cells::{estimate_or, row, table, text_cell},
+    measured_run::{ESTIMATED_METRICS, MeasuredRun, MeasuredRuns},
     model::{Block, Section},
     section_builder::{NumberColumn, SectionBuilder},
-    subject::{ESTIMATED_METRICS, MeasuredRun, Subjects},
     timeline::{line_of_points, line_of_signal},
 };
 use crate::{measure::replayed, run::Signal};
@@ -40,7 +40,7 @@ const BEHIND: &[NumberColumn] = &[
     }),
 ];
 
-pub fn section(subjects: &Subjects) -> Section {
+pub fn section(subjects: &MeasuredRuns) -> Section {
     let mut section = SectionBuilder::new(subjects, MeasuredRun::why_no_quantile);
     let note = "replay_total_elapsed of replay-slot-stats, from the bank's creation to its completion, waiting included. A slot \
                 that is replayed again is another sample. Slots that the node produced itself are left out: their datapoints \
@@ -89,7 +89,7 @@ fn figures(section: &mut SectionBuilder<'_>) {
     );
 }
 
-fn unreliable_intervals(subjects: &Subjects) -> Option<Block> {
+fn unreliable_intervals(subjects: &MeasuredRuns) -> Option<Block> {
     let note = "About the table above. Independent values: the effective number of values, since neighbouring values are alike.";
     let mut table = table(
         "within-run-limits",
@@ -109,7 +109,7 @@ fn unreliable_intervals(subjects: &Subjects) -> Option<Block> {
     (!table.rows.is_empty()).then_some(Block::Table(table))
 }
 
-fn intervals(subjects: &Subjects) -> Block {
+fn intervals(subjects: &MeasuredRuns) -> Block {
     let [replay, tps, misses, time] = ESTIMATED_METRICS;
     let note = "95 % intervals by block bootstrap, for a longer run under the same conditions. They do not include how runs differ, so \
                 they compare no arms. No interval of TPS, misses or time reaches below 0. Where the bootstrap's interval would, the \

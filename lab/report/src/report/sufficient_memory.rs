@@ -2,8 +2,8 @@
 
 use super::{
     cells::{bytes, gib, number, table, text},
+    measured_run::{MIN_TIP_SECONDS, MeasuredRun, MeasuredRuns},
     model::{Block, Cell},
-    subject::{MIN_TIP_SECONDS, MeasuredRun, Subjects},
 };
 use crate::{
     measure::{self, Span, within},
@@ -32,7 +32,7 @@ struct SufficientMemory {
     unproven: Vec<String>,
 }
 
-pub fn blocks(subjects: &Subjects) -> Vec<Block> {
+pub fn blocks(subjects: &MeasuredRuns) -> Vec<Block> {
     let rows = subjects
         .all
         .iter()

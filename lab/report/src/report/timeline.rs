@@ -1,8 +1,8 @@
 //! Figures over time.
 
 use super::{
+    measured_run::{MeasuredRun, MeasuredRuns},
     model::{Band, Chart, Line, Mark, Timeline, rounded},
-    subject::{MeasuredRun, Subjects},
 };
 use crate::{
     measure::{PhaseSpan, Span, lifecycle::is_gap},
@@ -109,7 +109,7 @@ fn unrecorded_spans(run: &Run) -> Vec<Span> {
 
 /// A single run starts at its first tick, several runs each at its first execution.
 pub fn timeline(
-    subjects: &Subjects,
+    subjects: &MeasuredRuns,
     y_label: &str,
     unit: &str,
     lines: impl Fn(&MeasuredRun) -> Vec<Line>,

@@ -1,9 +1,9 @@
 //! Transactions per second (the study's Figures 3 and 4).
 
 use super::{
+    measured_run::{MeasuredRun, MeasuredRuns},
     model::{Block, Section},
     section_builder::{NumberColumn, SectionBuilder, averaged},
-    subject::{MeasuredRun, Subjects},
     timeline::line_of_points,
 };
 use crate::measure::Second;
@@ -64,7 +64,7 @@ const STUDY_TPS: &[NumberColumn] = &[
     }),
 ];
 
-pub fn section(subjects: &Subjects) -> Section {
+pub fn section(subjects: &MeasuredRuns) -> Section {
     let mut section = SectionBuilder::new(subjects, why_missing);
     section.add(runs_without_costs(subjects));
     let note = "A sample is one second of the validator's own clock: transactions of the banks frozen in it \
@@ -98,7 +98,7 @@ fn why_missing(subject: &MeasuredRun) -> &'static str {
     subject.why_no_points()
 }
 
-fn runs_without_costs(subjects: &Subjects) -> Option<Block> {
+fn runs_without_costs(subjects: &MeasuredRuns) -> Option<Block> {
     let without_costs = |subject: &&MeasuredRun| {
         subject.recording.points.costs.is_empty() && !subject.tps.seconds.is_empty()
     };

@@ -10,9 +10,9 @@ use super::{
     effect::{effect_text, estimates_text, means_text, with_unit},
     groups::by_key,
     limits::{Limits, have_equal_limits},
+    measured_run::{MeasuredRun, MeasuredRuns},
     model::{Tone, Verdict, VerdictKind},
     scalars::Scalar,
-    subject::{MeasuredRun, Subjects},
     what_happened::lifecycle_sentences,
 };
 use faultline_pages::effects;
@@ -21,7 +21,7 @@ use faultline_text::{counted, number as grouped};
 use itertools::Itertools;
 
 pub fn verdict(
-    subjects: &Subjects,
+    subjects: &MeasuredRuns,
     primary: &Scalar,
     pairs: &[ArmComparison],
     limits: Option<&Limits>,
@@ -105,7 +105,7 @@ fn metric_sentences(run: &MeasuredRun) -> impl Iterator<Item = String> + use<> {
     [replay, tps, misses, rss].into_iter().flatten()
 }
 
-fn verdict_of_arm(subjects: &Subjects, primary: &Scalar, floor: &BiasFloor) -> Verdict {
+fn verdict_of_arm(subjects: &MeasuredRuns, primary: &Scalar, floor: &BiasFloor) -> Verdict {
     let runs = &subjects.all;
     let arm = runs.first().map_or("", |run| run.arm.as_str());
     let mut headline = format!("{} runs of one arm, {arm}", runs.len());
@@ -139,7 +139,7 @@ fn verdict_of_arm(subjects: &Subjects, primary: &Scalar, floor: &BiasFloor) -> V
 }
 
 fn verdict_of_arms(
-    subjects: &Subjects,
+    subjects: &MeasuredRuns,
     primary: &Scalar,
     pairs: &[ArmComparison],
     limits: Option<&Limits>,
@@ -384,7 +384,7 @@ fn pair_sentence(pair: &ArmComparison) -> String {
     format!("{}, {other} against {reference}: {text}.", metric.title)
 }
 
-fn outcomes(subjects: &Subjects) -> Vec<String> {
+fn outcomes(subjects: &MeasuredRuns) -> Vec<String> {
     let failed = subjects.with_success(Some(false));
     let reasons = by_key(failed.map(|run| (&run.lifecycle.success.why, run.name.as_str())));
     let (did, did_not) = if subjects.are_replays() {

@@ -1,7 +1,7 @@
 use super::{
     cells::{self, count, gib, missing, number, number_cell, row, table, text, text_cell},
+    measured_run::{MeasuredRun, MeasuredRuns},
     model::{Block, Cell, Section, Table},
-    subject::{MeasuredRun, Subjects},
     timeline::AFTER_THE_END,
 };
 use crate::{
@@ -18,7 +18,7 @@ const MAX_EVENTS: usize = 200;
 /// More phases mean a validator that flaps.
 const MAX_PHASES: usize = 100;
 
-pub fn section(subjects: &Subjects) -> Section {
+pub fn section(subjects: &MeasuredRuns) -> Section {
     let mut blocks = Vec::new();
     if let Some(subject) = subjects.single_run() {
         blocks.push(Block::Text(lifecycle_sentences(subject)));
@@ -129,7 +129,7 @@ fn after_first_tick(seconds: f64) -> String {
 const VALIDATOR_COLUMNS: std::ops::Range<usize> = 4..8;
 
 /// What became of each run; of a process that is no validator without what only validators have.
-fn outcome(subjects: &Subjects) -> Block {
+fn outcome(subjects: &MeasuredRuns) -> Block {
     let has_no_validator = subjects.has_no_validator();
     let note = if has_no_validator {
         "Times count from the first tick. Ended after: when the last process was gone; what was recorded later is drawn \
@@ -202,7 +202,7 @@ fn outcome_row(subject: &MeasuredRun) -> Vec<Cell> {
     row(&subject.name, cells)
 }
 
-fn phases(subjects: &Subjects) -> Block {
+fn phases(subjects: &MeasuredRuns) -> Block {
     let mut phases = table(
         "phases",
         "Phases",
@@ -277,7 +277,7 @@ fn phase_row(subject: &MeasuredRun, rss: &[Option<f64>], phase: &PhaseSpan) -> V
     row(&subject.name, cells)
 }
 
-fn stalls(subjects: &Subjects) -> Table {
+fn stalls(subjects: &MeasuredRuns) -> Table {
     let mut stalls = table(
         "stalls",
         "Stalls at the tip",
@@ -312,7 +312,7 @@ fn span_cells(span: Span) -> [Cell; 3] {
     [span.from, span.to, span.seconds()].map(|seconds| number_cell(seconds, 1))
 }
 
-fn events(subjects: &Subjects) -> Table {
+fn events(subjects: &MeasuredRuns) -> Table {
     let mut events = table(
         "events",
         "Events",
@@ -346,7 +346,7 @@ fn events(subjects: &Subjects) -> Table {
     events
 }
 
-fn gaps(subjects: &Subjects) -> Table {
+fn gaps(subjects: &MeasuredRuns) -> Table {
     let mut gaps = table(
         "gaps",
         "Gaps",

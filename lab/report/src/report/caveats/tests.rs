@@ -55,7 +55,7 @@ fn every_caveat_is_full_sentences_with_its_numbers() {
         run("1024", "4.4.0", 1_800_000_300),
         run("512", "2.1.14", 1_800_000_400),
     ];
-    let subjects = Subjects::new(runs, &Plan::default(), &[]);
+    let subjects = MeasuredRuns::new(runs, &Plan::default(), &[]);
     let found = caveats(&subjects, scalar("tps").unwrap(), false);
     for caveat in &found {
         for text in [&caveat.what, &caveat.remedy] {

@@ -11,7 +11,7 @@ use faultline_text::{moment, number as grouped};
 use itertools::Itertools;
 use std::collections::BTreeMap;
 
-/// A run and its numbers.
+/// A run with what was measured of it.
 pub struct MeasuredRun {
     pub recording: Run,
     pub lifecycle: Lifecycle,
@@ -41,7 +41,7 @@ pub const ESTIMATED_METRICS: [&str; 4] = [
 /// Seconds at the tip. If every run has them, or half of its time, only that time is compared.
 pub const MIN_TIP_SECONDS: f64 = 600.0;
 
-pub struct Subjects {
+pub struct MeasuredRuns {
     /// In the order of the report: by arm, then as given.
     pub all: Vec<MeasuredRun>,
     /// Without second runs of A/A pairs, which would count their arm twice.
@@ -50,10 +50,10 @@ pub struct Subjects {
     pub per_second: bool,
 }
 
-/// Of the second runs of an A/A pair, which is one arm twice at the same time.
+/// Ends the arm's name of the second run of an A/A pair, which is one arm twice at the same time.
 pub const AA_SUFFIX: &str = " (A/A)";
 
-impl Subjects {
+impl MeasuredRuns {
     pub fn new(runs: impl IntoIterator<Item = Run>, plan: &Plan, order: &[String]) -> Self {
         let runs = runs.into_iter().enumerate();
         let by_arm = by_key(runs.map(|(input_index, run)| (arm_of(&run), (input_index, run))));
@@ -75,17 +75,10 @@ impl Subjects {
                     1 => (id, name),
                     times => (format!("{id}-{times}"), format!("{name} ({times})")),
                 };
-                all.push(measured_subject(
-                    run,
-                    plan,
-                    input_index,
-                    id,
-                    name,
-                    arm.clone(),
-                ));
+                all.push(measured_run(run, plan, input_index, id, name, arm.clone()));
             }
         }
-        Subjects {
+        MeasuredRuns {
             all,
             arms,
             per_second: false,
@@ -174,7 +167,7 @@ impl Subjects {
     }
 }
 
-fn measured_subject(
+fn measured_run(
     run: Run,
     plan: &Plan,
     input_index: usize,
@@ -398,21 +391,24 @@ mod tests {
     fn numeric_arms_are_sorted_ascending_in_any_file_order() {
         let runs = ["1.5 TB", "512 GB", "1 TB", "512 GB"].map(|arm| run("x.fltl", &[("arm", arm)]));
         assert_eq!(
-            Subjects::new(runs, &Plan::default(), &[]).arms,
+            MeasuredRuns::new(runs, &Plan::default(), &[]).arms,
             ["512 GB", "1 TB", "1.5 TB"]
         );
         let runs = ["cache-1,024", "cache-512"].map(|arm| run("x.fltl", &[("arm", arm)]));
         assert_eq!(
-            Subjects::new(runs, &Plan::default(), &[]).arms,
+            MeasuredRuns::new(runs, &Plan::default(), &[]).arms,
             ["cache-512", "cache-1,024"]
         );
         let runs = ["b-2", "a-1"].map(|arm| run("x.fltl", &[("arm", arm)]));
         assert_eq!(
-            Subjects::new(runs, &Plan::default(), &[]).arms,
+            MeasuredRuns::new(runs, &Plan::default(), &[]).arms,
             ["b-2", "a-1"]
         );
         let runs = ["b", "a"].map(|arm| run("x.fltl", &[("arm", arm)]));
-        assert_eq!(Subjects::new(runs, &Plan::default(), &[]).arms, ["b", "a"]);
+        assert_eq!(
+            MeasuredRuns::new(runs, &Plan::default(), &[]).arms,
+            ["b", "a"]
+        );
     }
 
     #[test]
@@ -422,7 +418,7 @@ mod tests {
             .to_vec();
         runs.insert(0, run("x.fltl", &[("arm", "small"), ("second", "1")]));
         let order = ["small", "none", "big", "oom", "512"].map(str::to_owned);
-        let subjects = Subjects::new(runs, &Plan::default(), &order);
+        let subjects = MeasuredRuns::new(runs, &Plan::default(), &order);
         assert_eq!(subjects.arms, ["small", "big", "oom", "512"]);
         assert_eq!(
             subjects
@@ -449,7 +445,7 @@ mod tests {
             run("a.fltl", &[("arm", "a"), ("run", "")]),
             run("a!", &[]),
         ];
-        let subjects = Subjects::new(runs, &Plan::default(), &[]);
+        let subjects = MeasuredRuns::new(runs, &Plan::default(), &[]);
         let mut ids: Vec<&str> = subjects
             .all
             .iter()
