@@ -310,7 +310,7 @@ fn three_memory_limits_make_a_follower_run_struggle_or_die() -> Result<()> {
     each_limit_does_what_was_measured_by_hand(&runs);
     let page = report(&experiment, results("report-real-ram"));
     page_has_the_outcomes(&page, &runs);
-    page.says("The smallest limit that kept up in every run is 1,800 MiB.");
+    page.says("The smallest limit with which every run kept up is 1,800 MiB.");
     page.says("killed by the kernel's OOM killer");
     page.opens()
 }

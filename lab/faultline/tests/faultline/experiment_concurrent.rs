@@ -199,11 +199,11 @@ fn an_oom_killed_lane_does_not_affect_the_others() {
     );
     let report = scene.report();
     assert!(
-        report.contains("The smallest limit that kept up in every run is 128 MiB."),
+        report.contains("The smallest limit with which every run kept up is 128 MiB."),
         "{report}"
     );
     assert!(
-        report.contains("The largest limit that failed in any run is 64 MiB."),
+        report.contains("The largest limit with which a run failed is 64 MiB."),
         "{report}"
     );
 }

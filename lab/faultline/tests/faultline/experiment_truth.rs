@@ -217,11 +217,11 @@ fn the_reported_limits_are_largest_failing_and_smallest_sufficient() {
                     Ran its whole time: 96M (1 of 1 run), 112M (1 of 1 run), 160M (1 of 1 run).";
     assert!(report.contains(headline), "{report}");
     assert!(
-        report.contains("The smallest limit that kept up in every run is 112 MiB."),
+        report.contains("The smallest limit with which every run kept up is 112 MiB."),
         "{report}"
     );
     assert!(
-        report.contains("The largest limit that failed in any run is 96 MiB."),
+        report.contains("The largest limit with which a run failed is 96 MiB."),
         "{report}"
     );
 }

@@ -227,7 +227,7 @@ fn three_runs_per_arm_are_tested_and_the_effect_has_an_interval() {
         report
             .verdict
             .headline
-            .contains("The smallest limit that kept up in every run is 256 GiB."),
+            .contains("The smallest limit with which every run kept up is 256 GiB."),
         "{}",
         report.verdict.headline
     );
@@ -1110,7 +1110,7 @@ fn limits_give_a_bracket_of_tried_values_only() {
         limited("arm-512-2.fltl", 512.0),
     ];
     let report = build(runs, &Options::default());
-    let headline = "The smallest limit that kept up in every run is 256 GiB. The largest limit that failed in any run is 128 GiB.";
+    let headline = "The smallest limit with which every run kept up is 256 GiB. The largest limit with which a run failed is 128 GiB.";
     assert_eq!(report.verdict.headline, headline);
     let runs = [
         limited("restart.fltl", 1024.0),
@@ -1118,7 +1118,7 @@ fn limits_give_a_bracket_of_tried_values_only() {
     ];
     let verdict = build(runs, &Options::default()).verdict;
     assert!(
-        verdict.points[0].contains("does not fit together"),
+        verdict.points[0].contains("These contradict each other"),
         "{verdict:#?}"
     );
 }

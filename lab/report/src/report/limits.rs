@@ -82,18 +82,14 @@ impl Limits {
 
     pub fn headline(&self) -> String {
         let did = self.success_text();
-        let enough = match (self.bracket.enough.map(limit_text), self.replays) {
-            (Some(limit), true) => {
-                format!("The smallest limit with which every run {did} is {limit}.")
-            }
-            (None, true) => format!("No limit is known with which every run {did}."),
-            (Some(limit), false) => {
-                format!("The smallest limit that {did} in every run is {limit}.")
-            }
-            (None, false) => format!("No limit is known to have {did} in every run."),
+        let enough = match self.bracket.enough.map(limit_text) {
+            Some(limit) => format!("The smallest limit with which every run {did} is {limit}."),
+            None => format!("No limit is known with which every run {did}."),
         };
         match self.bracket.failed.map(limit_text) {
-            Some(limit) => format!("{enough} The largest limit that failed in any run is {limit}."),
+            Some(limit) => {
+                format!("{enough} The largest limit with which a run failed is {limit}.")
+            }
             None => format!("{enough} No limit failed."),
         }
     }
@@ -102,7 +98,7 @@ impl Limits {
         let did = self.success_text();
         let contradictions = self.bracket.contradictions.iter().map(|contradiction| {
             format!(
-                "This does not fit together: with {} every run {did} and with the larger {} one failed, so not the limit alone decided.",
+                "These contradict each other: every run {did} with {}, and one failed with the larger {}, so the limit alone did not decide.",
                 limit_text(contradiction.passing_limit),
                 limit_text(contradiction.failing_limit)
             )
