@@ -64,7 +64,7 @@ const HEADROOM: &[NumberColumn] = &[
 pub fn section(subjects: &MeasuredRuns) -> Section {
     let mut section = SectionBuilder::new(subjects, MeasuredRun::why_no_samples);
     let gib = "GiB is 2^30 bytes. RSS: RssAnon, RssFile and RssShmem of /proc/PID/status. VSZ: vsize of /proc/PID/stat, address \
-               space and not memory. A value a tick.";
+               space and not memory. One value per tick.";
     section.add_numbers("memory", "RSS and VSZ", gib, RSS_AND_VSZ);
     let note = "The study's table begins with the start of the process, so its minima are those of a program that has just started (0.016 GB).";
     if !subjects.has_no_validator() {
@@ -171,7 +171,7 @@ type SignalFigure = (
 );
 
 fn timelines(section: &mut SectionBuilder<'_>) {
-    let levels = "Levels at each tick; a long run is drawn by the smallest and the largest value of each stretch, so no peak is lost.";
+    let levels = "Levels at each tick. A long run is divided: the smallest and the largest value of each part are drawn, so no peak is lost.";
     let labels = ("Memory (GiB)", "B");
     section.add_timeline(
         "rss-over-time",

@@ -71,11 +71,11 @@ pub fn section(subjects: &MeasuredRuns) -> Section {
                 (transaction_count of cost_tracker_stats), votes, failed and own ones included, each fork counted. A slot \
                 that is replayed again with another block adds only what its earlier blocks lack. 3x rule: \
                 samples above three times the average of all samples are left out of the average, once, and kept in the \
-                maximum. 0 TPS time: seconds whose datapoints arrived and carry no transaction. Unknown: seconds of which no \
+                maximum. 0 TPS time: seconds whose datapoints arrived and carry no transaction. Unknown: seconds for which no \
                 datapoint arrived; they are in no average.";
     section.add_numbers_and_at_tip("tps", "Transactions per second", note, QUANTITIES);
-    let note = "What the study's scripts compute: total_transactions divided by execute_us of a replay-slot-stats point, a slot \
-                a sample. execute_us is summed over threads, so this is transactions per second of one thread's time: it rises \
+    let note = "What the study's scripts compute: total_transactions divided by execute_us of a replay-slot-stats point, one \
+                sample per slot. execute_us is summed over threads, so this is transactions per second of one thread's time: it rises \
                 when slots are executed by fewer threads and says nothing of idle time. Not to be used as throughput.";
     section.add_numbers("tps-study", "TPS as the study defines it", note, STUDY_TPS);
     let caption = "Seconds by their number of transactions, from the first execution on. The classes end at the 99.9 % quantile of all \
