@@ -183,7 +183,7 @@ fn daemon_downtime_is_a_gap_not_a_validator_restart() {
         report
             .caveats
             .iter()
-            .any(|caveat| caveat.what.contains("1 stretch not watched")),
+            .any(|caveat| caveat.what.contains("1 gap in the recording")),
         "{:#?}",
         report.caveats
     );

@@ -179,8 +179,8 @@ fn run_caveats(
         (!gaps.is_empty()).then(|| {
             (
                 format!(
-                    "{} not watched, {} in all",
-                    plural(gaps.len(), "stretch", "stretches"),
+                    "{} in the recording, {} in all",
+                    plural(gaps.len(), "gap", "gaps"),
                     duration(gaps.iter().sum())
                 ),
                 "Give the daemon its own core and a disk with free space, and run again.",
@@ -200,7 +200,7 @@ fn run_caveats(
         unknown.map(|unknown| {
             (
                 format!(
-                    "of {unknown} of {} seconds it is not known whether anything was executed",
+                    "it is not known whether anything was executed in {unknown} of {} seconds",
                     unknown + tps.known
                 ),
                 "Let the validator push its metrics to the daemon all the time.",
@@ -306,8 +306,8 @@ fn clock_set(subject: &MeasuredRun) -> Option<WhatAndRemedy> {
     let steps = first_texts(&steps, ", ", "more time");
     non_empty(steps).map(|steps| (
         format!(
-            "the wall clock was {steps}; durations and rates are by the monotonic clock, and times of day after it are by \
-             the clock as it was before"
+            "the wall clock was {steps}; durations and rates are by the monotonic clock, and times of day are shown as if it \
+             had not been set"
         ),
         "Synchronise the clock (NTP) before a run, and let it only slew afterwards.",
     ))
@@ -328,7 +328,7 @@ fn not_at_tip(subject: &MeasuredRun, part: Option<RunPart>) -> Option<WhatAndRem
     let what = at_tip(has_phases.then_some(seconds), window.seconds());
     let remedy = match part {
         Some(RunPart::FromTip) => {
-            "Read the averages together with what became of each run: they take the time off the tip as it was."
+            "Read the averages together with the outcome of each run: they include the time after it fell behind."
         }
         Some(_) => "Compare only the time at the tip, or record until every run got there.",
         None => "Read the tables of the time at the tip, or record until it gets there.",

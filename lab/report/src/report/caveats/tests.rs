@@ -72,7 +72,7 @@ fn every_caveat_is_full_sentences_with_its_numbers() {
         "different validators: 2.1.14, 4.4.0",
         "in another way (2.1.14); hits",
         "All runs of 256 came before all of 1024",
-        "1 stretch not watched, 1 min 1 s in all",
+        "1 gap in the recording, 1 min 1 s in all",
         "restarted 2 times",
         "of 61 of 63 seconds",
         "held 1024 entries, more than the 512",
