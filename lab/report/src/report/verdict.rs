@@ -117,7 +117,7 @@ fn verdict_of_arm(subjects: &MeasuredRuns, primary: &Scalar, floor: &BiasFloor) 
         };
         let [yes, no, unknown] =
             [Some(true), Some(false), None].map(|answer| subjects.with_success(answer).count());
-        headline += &format!(": {yes} {did}, {no} did not, of {unknown} it is not known");
+        headline += &format!(": {yes} {did}, {no} did not, {unknown} not known");
     }
     headline.push('.');
     if let Some((aa_headline, standing)) = floor.aa_headline(primary) {
@@ -173,10 +173,14 @@ fn verdict_of_arms(
     if !subjects.has_no_validator() {
         points.extend(outcomes(subjects));
     }
-    points.extend(secondary_sentences(pairs, "As described", mean_sentence));
     points.extend(secondary_sentences(
         pairs,
-        "Of the other metrics these differ",
+        "Other means, not tested",
+        mean_sentence,
+    ));
+    points.extend(secondary_sentences(
+        pairs,
+        "Other metrics that differ",
         |_, metric| match metric.comparison.conclusion {
             Conclusion::Differs { direction, .. } => Some(format!(
                 "{} ({})",
@@ -411,7 +415,7 @@ const UNTESTED_METRICS: [&str; 5] = [
     "major-faults",
 ];
 
-/// One for each pair with any `text`.
+/// One sentence for each pair that has a `text` for any metric.
 fn secondary_sentences(
     pairs: &[ArmComparison],
     start: &str,
