@@ -67,9 +67,9 @@ pub struct ExportArgs {
 #[command(after_help = "Example:
   faultline merge before-the-restart.fltl after-it.fltl --out run.fltl
 
-The recordings must belong to one run: with the same labels, and not overlapping in time. The order of the files does not matter.")]
+The recordings must belong to one run: they have the same labels and do not overlap in time. The order of the files does not matter.")]
 pub struct MergeArgs {
-    /// The parts.
+    /// The recordings to merge.
     #[arg(required = true, num_args = 2.., value_name = "IN")]
     pub files: Vec<PathBuf>,
     /// The new recording.
@@ -84,7 +84,7 @@ pub struct MergeArgs {
   faultline report 512G-*.fltl 1024G-*.fltl --out comparison
 
 Runs with the same label `arm` are replicates of one arm. A statistical test needs three replicates per arm; with fewer, runs \
-are described but not tested. Of a RUN.fltl with a RUN.trace next to it (faultline cache fetch) the program cache is also \
+are described but not tested. For a RUN.fltl with a RUN.trace next to it (faultline cache fetch), the program cache is also \
 predicted at other sizes.")]
 pub struct ReportArgs {
     /// Recordings.
@@ -93,16 +93,16 @@ pub struct ReportArgs {
     /// The folder for the report [default: report].
     #[arg(long, short, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// The primary metric [default: replay-p95; rss-mean of a process that is no validator].
+    /// The primary metric [default: replay-p95; rss-mean for a process that is no validator].
     #[arg(long, value_name = "METRIC", value_parser = metrics())]
     pub primary: Option<String>,
     /// Equivalence margin: differences below it do not matter, in percent [default: 5].
     #[arg(long, value_name = "PCT", value_parser = parse_percent)]
     pub margin: Option<f64>,
-    /// Compares what is counted by slot as a rate, so that arms of different slot times can be compared.
+    /// Compare metrics per slot as rates per second, so that arms of different slot times can be compared.
     #[arg(long)]
     pub per_second: bool,
-    /// Open everything that the page folds.
+    /// Show everything that the page otherwise folds.
     #[arg(long)]
     pub unfold: bool,
     /// Seed of the bootstrap: the same seed gives the same report.
@@ -122,7 +122,7 @@ fn parse_percent(text: &str) -> Result<f64, String> {
     let number: f64 = text
         .trim_end_matches('%')
         .parse()
-        .map_err(|_| format!("{text:?} is not a number of percent"))?;
+        .map_err(|_| format!("{text:?} is not a percentage"))?;
     if number > 0.0 && number < 100.0 {
         Ok(number)
     } else {

@@ -69,7 +69,7 @@ fn selected_tables(names: &[String]) -> Result<Vec<ExportedTable>> {
     for name in names {
         if !tables.iter().any(|(table, _)| table == name) {
             let all = tables.iter().map(|(table, _)| table).join(", ");
-            bail!("no table is called {name:?}; there are {all}");
+            bail!("there is no table {name:?}: use one of {all}");
         }
     }
     tables.retain(|(table, _)| names.is_empty() || names.iter().any(|name| name == table));

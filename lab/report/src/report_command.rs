@@ -20,7 +20,7 @@ pub fn report_command(args: &ReportArgs) -> Result<String> {
     let mut pairs = runs.iter().tuple_combinations();
     if let Some((one, other)) = pairs.find(|(one, other): &(&Run, &Run)| one.overlaps(other)) {
         bail!(
-            "{} and {} hold the same time of the same process: give each run once, and leave out copies and parts of it",
+            "{} and {} have the same time of the same process: give each run once, without copies and parts of it",
             one.file,
             other.file
         );
