@@ -51,8 +51,8 @@ fn chunks<K: PartialEq>(ticks: &[Tick], key: fn(&Tick) -> K) -> impl Iterator<It
 /// Seconds at the tip that give one slot time.
 const SLOT_TIME_SPAN: f64 = 30.0;
 
-/// The median over spans at the tip. The tracker's own values hold the end of the catch-up, when
-/// the tip that it hears of advances faster.
+/// The median over spans at the tip. The tracker's own values include the end of the catch-up, when
+/// the known tip advances faster.
 fn slot_seconds(run: &Run, phases: &[Option<Phase>]) -> Option<f64> {
     let at_tip: Vec<(&Tick, f64)> = run
         .ticks
@@ -73,7 +73,7 @@ fn slot_seconds(run: &Run, phases: &[Option<Phase>]) -> Option<f64> {
     quantile(&times, 0.5)
 }
 
-/// Of equal spans of ticks; each tick has the tip's slot.
+/// The slot time in each of equal spans of `ticks`, which come with the tip's slot.
 fn slot_times(ticks: &[(&Tick, f64)]) -> Vec<f64> {
     let ([(first, _), ..], [.., (last, _)]) = (ticks, ticks) else {
         return Vec::new();

@@ -29,7 +29,7 @@ pub struct Second {
     pub unix: i64,
     /// Transactions; `None` without data.
     pub count: Option<u64>,
-    /// Also by slots that were replayed again and add nothing to `count`.
+    /// Whether transactions were executed. A slot that is replayed again may add none to `count`.
     pub executed: bool,
 }
 
@@ -143,7 +143,7 @@ fn second_of(run: &Run, at: f64) -> i64 {
         .div_euclid(SECOND_NS)
 }
 
-/// From which Unix second until which each counts.
+/// For each process, the first Unix second that counts, and the first that no longer does.
 fn process_spans(run: &Run) -> Vec<(i64, i64)> {
     let later = run.processes.iter().skip(1);
     let starts = later.map(|process| second_of(run, process.first_followed_at));
@@ -154,7 +154,7 @@ fn process_spans(run: &Run) -> Vec<(i64, i64)> {
         .collect()
 }
 
-/// The last Unix second of which anything is known, before `until`.
+/// The last Unix second before `until` for which anything is known.
 fn last_known_second(run: &Run, from: i64, until: i64) -> Option<i64> {
     let plausible_range = plausible_range(run);
     let within = |time: &i64| {
@@ -171,7 +171,7 @@ fn last_known_second(run: &Run, from: i64, until: i64) -> Option<i64> {
         .max()
 }
 
-/// Unix second, increase, and whether across a gap. Steps across sessions are left out.
+/// (Unix second, increase, whether across a gap). Increases across sessions are left out.
 fn counter_increases(run: &Run, signal: Signal) -> Vec<(i64, u64, bool)> {
     let mut increases = Vec::new();
     let mut before: Option<(&Tick, f64)> = None;

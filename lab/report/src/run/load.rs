@@ -94,7 +94,7 @@ struct Loader<'r> {
     /// Row ids, and the id of the first row of the same process.
     first_rows: HashMap<i64, i64>,
     ticks: Vec<TickRow>,
-    /// By the tick's id. Of an id that a damaged file repeats, the last index.
+    /// By the tick's id. If a damaged file repeats an id, its last index.
     tick_indices: HashMap<i64, usize>,
     time_axis: TimeAxis,
 }
@@ -189,7 +189,7 @@ impl<'r> Loader<'r> {
             && next.is_some_and(|next| next.manifest["found_by"] == "descendant")
     }
 
-    /// Those of the last tick with any.
+    /// Problems of the target at the last tick with a process that has any.
     fn target_problems(&self) -> Result<Vec<String>, Error> {
         let followed: HashSet<i64> = self
             .ticks
@@ -363,7 +363,7 @@ fn first_rows(processes: &[ProcessRow]) -> HashMap<i64, i64> {
     processes.iter().map(first_row).collect()
 }
 
-/// Those between ticks, and those that only events report.
+/// Steps between ticks, and steps that only events report.
 fn clock_steps(time_axis: &TimeAxis, events: &[Event]) -> Vec<ClockStep> {
     let mut steps = time_axis.steps();
     for &Event {
