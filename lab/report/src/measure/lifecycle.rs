@@ -27,7 +27,7 @@ pub struct Success {
 pub struct End {
     pub how: String,
     pub evidence: String,
-    pub oom: bool,
+    pub was_oom_killed: bool,
 }
 
 #[derive(Debug)]
@@ -212,7 +212,7 @@ fn end(run: &Run, noun: &str) -> End {
     let oom_kill = last_event("oom_kill");
     // A recording cannot always tell an OOM kill from one elsewhere on the host.
     let experiment = run.from_experiment.as_ref();
-    let oom = experiment.map_or(oom_kill.is_some(), |experiment| experiment.oom);
+    let was_oom_killed = experiment.map_or(oom_kill.is_some(), |experiment| experiment.oom);
     let running = run.ticks.last().is_some_and(|tick| tick.process.is_some());
     let (how, evidence) = if run.ticks.is_empty() {
         ("nothing was recorded".to_owned(), None)
@@ -246,7 +246,7 @@ fn end(run: &Run, noun: &str) -> End {
     End {
         how,
         evidence: evidence.unwrap_or_default(),
-        oom,
+        was_oom_killed,
     }
 }
 
@@ -264,7 +264,7 @@ fn success(run: &Run, lifecycle: &Lifecycle) -> Success {
     };
     let all = (time.at_tip + time.elsewhere + time.unknown).as_secs_f64();
     let [share, unknown] = [time.at_tip, time.unknown].map(|part| part.as_secs_f64() / all);
-    if lifecycle.end.oom {
+    if lifecycle.end.was_oom_killed {
         return Success {
             answer: Some(false),
             why: OOM.to_owned(),
@@ -299,7 +299,7 @@ fn without_share(run: &Run, lifecycle: &Lifecycle) -> Success {
     let is_known = lifecycle.phase_by_tick.iter().any(Option::is_some);
     let ran = lifecycle.time_in(run, Phase::CatchingUp, Span::ALWAYS);
     let (answer, why) = match lifecycle.at_tip {
-        _ if lifecycle.end.oom => (Some(false), OOM),
+        _ if lifecycle.end.was_oom_killed => (Some(false), OOM),
         Some(_) => (None, "was at the tip at the last tick only"),
         None if ran > CATCH_UP_LIMIT => (
             Some(false),

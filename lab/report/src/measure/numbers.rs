@@ -146,7 +146,7 @@ fn tps(run: &Run, all: &Tps, window: Span) -> TpsNumbers {
     let known: Vec<Option<f64>> = counts.iter().copied().filter(Option::is_some).collect();
     let active: Vec<Option<f64>> = all
         .within(window)
-        .filter(|second| second.executed)
+        .filter(|second| second.had_execution)
         .map(Second::transactions)
         .collect();
     let zero = known.len() - active.len();

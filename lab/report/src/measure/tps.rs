@@ -30,7 +30,7 @@ pub struct Second {
     /// Transactions; `None` without data.
     pub count: Option<u64>,
     /// Whether transactions were executed. A slot that is replayed again may add none to `count`.
-    pub executed: bool,
+    pub had_execution: bool,
 }
 
 impl Second {
@@ -83,7 +83,7 @@ pub fn tps(run: &Run, lifecycle: &Lifecycle) -> Tps {
                 at: run.at(unix * SECOND_NS),
                 unix,
                 count: count.or(Some(0)),
-                executed: count.is_some(),
+                had_execution: count.is_some(),
             }
         }));
     }
@@ -212,7 +212,7 @@ fn mark_unknown(run: &Run, seconds: &mut [Second]) {
         seconds[begin..]
             .iter_mut()
             .take_while(|second| second.unix <= until)
-            .filter(|second| second.count == Some(0) && !second.executed)
+            .filter(|second| second.count == Some(0) && !second.had_execution)
             .take(count as usize)
             .for_each(|second| second.count = None);
     }

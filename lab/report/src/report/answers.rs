@@ -30,7 +30,7 @@ pub fn answers_by_arm(subjects: &MeasuredRuns) -> Vec<Answers> {
         let runs = subjects.averaged_runs(arm).collect_vec();
         let mut ends = subjects.runs_of(arm).map(|run| &run.lifecycle.end);
         let answers = answers(&AnswerInputs {
-            was_oom_killed: ends.any(|end| end.oom),
+            was_oom_killed: ends.any(|end| end.was_oom_killed),
             ..inputs(&runs, can_change)
         });
         let finding = |answer: &Answer| Finding {
