@@ -17,17 +17,16 @@ use crate::{
 pub struct CgroupLevels {
     /// Levels with a limit, the process's own first. On v1, memory with swap is a separate level.
     pub limits: Vec<LevelMemory>,
-    /// Levels with `memory.high` as `limit` (v2): beyond it the kernel throttles before anything
-    /// kills.
+    /// Levels with a `memory.high` (v2), which is their `limit`: above it the kernel throttles.
     pub high: Vec<LevelMemory>,
     /// Minimum of `memory.swap.max` minus `memory.swap.current`; `Max` if no level limits swap, as
     /// always on v1. `None` if such a file cannot be read.
     pub swap: Option<Limit>,
-    /// Droppable memory that `memory.min` of the top cgroup, or of its children, protects from
-    /// global reclaim.
+    /// Droppable memory that `memory.min` of the top cgroup protects from global reclaim, or of
+    /// its children if it has neither `memory.min` nor a limit.
     pub protected: u64,
-    /// Own memory that cannot be reclaimed. `None` if its usage is not known, or if the process is
-    /// in the top cgroup, which is the machine's or the container's.
+    /// Of the process's own cgroup. `None` if its usage is not known, or if it is the top one, the
+    /// machine's or the container's.
     pub own_unreclaimable: Option<u64>,
     /// Read errors of levels. With any of them, the least headroom is unknown.
     pub errors: Vec<ReadError>,
@@ -60,7 +59,7 @@ struct LevelFiles {
     protected_siblings: Vec<SiblingCgroup>,
 }
 
-/// A cgroup whose `memory.min` protects its cache from reclaim by its parent.
+/// A cgroup whose `memory.min` protects its cache from reclaim at its parent's level.
 #[derive(Debug)]
 struct SiblingCgroup {
     min: Limit,
@@ -151,7 +150,7 @@ impl Ancestry {
             ..CgroupLevels::default()
         };
         let top = self.levels.len().saturating_sub(1);
-        // What `memory.min` of the level below protects from reclaim at this level.
+        // What `memory.min` of this level's children protects from reclaim at this level.
         let mut protected = 0;
         for (up, files) in self.levels.iter_mut().enumerate() {
             levels.errors.extend(files.limits.error.clone());
@@ -173,7 +172,7 @@ impl Ancestry {
                 }
                 Ok(None) if files.needs_usage() => levels.errors.push(files.missing_usage()),
                 // Without `memory.min` a level passes no protection on to its parent. The top
-                // level, the machine's, is an exception.
+                // level has no parent, so its children's protection remains.
                 Ok(None) if up < top => protected = 0,
                 Ok(None) => {}
                 Err(error) => levels.errors.push(error),
@@ -380,7 +379,7 @@ fn usage_of(usage: &Result<u64>, stat: &Result<MemoryStat>) -> Result<Option<Cgr
     }
 }
 
-/// The path `up` levels above; `/` at the end.
+/// The path `up` levels above, at most up to `/`.
 fn ancestor(path: &str, up: usize) -> &str {
     let parent = (0..up).fold(path, |path, _| {
         path.rsplit_once('/').map_or("", |(parent, _)| parent)
