@@ -311,7 +311,7 @@ impl LevelFiles {
     fn missing_usage(&self) -> ReadError {
         ReadError::absent(
             Path::new(&*self.path).to_owned(),
-            "the cgroup has a limit, and its usage is not there",
+            "the cgroup has a memory limit or memory.min, but no file with its usage",
         )
     }
 
