@@ -56,12 +56,12 @@ struct LevelFiles {
     memory_and_swap_current: CgroupFile,
     limits: Limits,
     /// Children with `memory.min` that do not contain the process.
-    protected_siblings: Vec<SiblingCgroup>,
+    protected_children: Vec<ProtectedChild>,
 }
 
 /// A cgroup whose `memory.min` protects its cache from reclaim at its parent's level.
 #[derive(Debug)]
-struct SiblingCgroup {
+struct ProtectedChild {
     min: Limit,
     current: CgroupFile,
     stat: CgroupFile,
@@ -111,7 +111,7 @@ impl Ancestry {
                 swap_current: source(Some("memory.swap.current"), None),
                 memory_and_swap_current: source(None, Some("memory.memsw.usage_in_bytes")),
                 limits: Limits::default(),
-                protected_siblings: Vec::new(),
+                protected_children: Vec::new(),
                 folder: level.folder,
             }
         });
@@ -126,9 +126,9 @@ impl Ancestry {
         let mut level_below: Option<Arc<Path>> = None;
         for (up, files) in self.levels.iter_mut().enumerate() {
             files.read_limits(buffer);
-            let is_reclaimed = up == top || files.needs_usage();
-            files.protected_siblings = match &level_below {
-                Some(level_below) if is_reclaimed && self.own.version == CgroupVersion::V2 => {
+            let can_reclaim = up == top || files.needs_usage();
+            files.protected_children = match &level_below {
+                Some(level_below) if can_reclaim && self.own.version == CgroupVersion::V2 => {
                     protected_children(&self.own, &files.folder, level_below, buffer)
                 }
                 _ => Vec::new(),
@@ -155,7 +155,7 @@ impl Ancestry {
         for (up, files) in self.levels.iter_mut().enumerate() {
             levels.errors.extend(files.limits.error.clone());
             protected = files
-                .protected_by_siblings(buffer)
+                .protected_by_children(buffer)
                 .saturating_add(protected);
             let usage = match up {
                 0 => own.clone(),
@@ -244,12 +244,12 @@ impl LevelFiles {
         };
     }
 
-    fn protected_by_siblings(&mut self, buffer: &mut Vec<u8>) -> u64 {
-        let protected = self.protected_siblings.iter_mut().map(|sibling| {
-            let usage = sibling.current.parse(buffer, number);
-            let stat = sibling.stat.parse(buffer, MemoryStat::parse);
+    fn protected_by_children(&mut self, buffer: &mut Vec<u8>) -> u64 {
+        let protected = self.protected_children.iter_mut().map(|child| {
+            let usage = child.current.parse(buffer, number);
+            let stat = child.stat.parse(buffer, MemoryStat::parse);
             let usage = usage_of(&usage, &stat).ok().flatten();
-            usage.map_or(0, |usage| usage.protected(sibling.min))
+            usage.map_or(0, |usage| usage.protected(child.min))
         });
         protected.fold(0, u64::saturating_add)
     }
@@ -331,7 +331,7 @@ fn protected_children(
     folder: &Path,
     level_below: &Path,
     buffer: &mut Vec<u8>,
-) -> Vec<SiblingCgroup> {
+) -> Vec<ProtectedChild> {
     let children = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let others = children.filter(|child| {
         child.path() != level_below && child.file_type().is_ok_and(|kind| kind.is_dir())
@@ -344,7 +344,7 @@ fn protected_children(
             };
             let source = |name| CgroupFile::in_folder(&child_folder, Some(name), None);
             let min = source("memory.min").parse(buffer, Limit::parse).ok()?;
-            (min != Limit::Bytes(0)).then(|| SiblingCgroup {
+            (min != Limit::Bytes(0)).then(|| ProtectedChild {
                 min,
                 current: source("memory.current"),
                 stat: source("memory.stat"),
