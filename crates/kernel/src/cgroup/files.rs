@@ -122,7 +122,7 @@ impl CgroupFiles {
             return limits.clone();
         }
         if let Ok(ancestry) = &mut self.ancestry {
-            ancestry.read_limits(buffer);
+            ancestry.read_settings(buffer);
         }
         let files = self.limit_files.each_mut();
         let limits = files.map(|file| file.parse(buffer, Limit::parse));

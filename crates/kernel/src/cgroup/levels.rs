@@ -54,7 +54,7 @@ struct LevelFiles {
     stat: CgroupFile,
     swap_current: CgroupFile,
     memory_and_swap_current: CgroupFile,
-    limits: Limits,
+    settings: MemorySettings,
     /// Children with `memory.min` that do not contain the process.
     protected_children: Vec<ProtectedChild>,
 }
@@ -68,7 +68,7 @@ struct ProtectedChild {
 }
 
 #[derive(Debug)]
-struct Limits {
+struct MemorySettings {
     /// The first read error of a limit other than `high` and swap.
     error: Option<ReadError>,
     max: Limit,
@@ -78,7 +78,7 @@ struct Limits {
     memory_and_swap: Limit,
 }
 
-impl Default for Limits {
+impl Default for MemorySettings {
     fn default() -> Self {
         Self {
             error: None,
@@ -110,7 +110,7 @@ impl Ancestry {
                 stat: source(Some("memory.stat"), Some("memory.stat")),
                 swap_current: source(Some("memory.swap.current"), None),
                 memory_and_swap_current: source(None, Some("memory.memsw.usage_in_bytes")),
-                limits: Limits::default(),
+                settings: MemorySettings::default(),
                 protected_children: Vec::new(),
                 folder: level.folder,
             }
@@ -121,11 +121,11 @@ impl Ancestry {
         }
     }
 
-    pub fn read_limits(&mut self, buffer: &mut Vec<u8>) {
+    pub fn read_settings(&mut self, buffer: &mut Vec<u8>) {
         let top = self.levels.len().saturating_sub(1);
         let mut level_below: Option<Arc<Path>> = None;
         for (up, files) in self.levels.iter_mut().enumerate() {
-            files.read_limits(buffer);
+            files.read_settings(buffer);
             let can_reclaim = up == top || files.needs_usage();
             files.protected_children = match &level_below {
                 Some(level_below) if can_reclaim && self.own.version == CgroupVersion::V2 => {
@@ -153,7 +153,7 @@ impl Ancestry {
         // What `memory.min` of this level's children protects from reclaim at this level.
         let mut protected = 0;
         for (up, files) in self.levels.iter_mut().enumerate() {
-            levels.errors.extend(files.limits.error.clone());
+            levels.errors.extend(files.settings.error.clone());
             protected = files
                 .protected_by_children(buffer)
                 .saturating_add(protected);
@@ -168,7 +168,7 @@ impl Ancestry {
                         levels.own_unreclaimable = Some(usage.unreclaimable());
                     }
                     files.add_levels(up, usage, protected, buffer, &mut levels);
-                    protected = usage.protected(files.limits.min);
+                    protected = usage.protected(files.settings.min);
                 }
                 Ok(None) if files.needs_usage() => levels.errors.push(files.missing_usage()),
                 // Without `memory.min` a level passes no protection on to its parent. The top
@@ -199,7 +199,7 @@ impl Ancestry {
         own: Result<Option<CgroupUsage>>,
         buffer: &mut Vec<u8>,
     ) -> Result<Option<LevelMemory>> {
-        let is_visible = self.levels.iter().any(|files| files.limits.max <= limit);
+        let is_visible = self.levels.iter().any(|files| files.settings.max <= limit);
         let is_only_level = self.levels.len() == 1;
         let (Limit::Bytes(bytes), Some(top), false) = (limit, self.levels.last_mut(), is_visible)
         else {
@@ -215,7 +215,7 @@ impl Ancestry {
 }
 
 impl LevelFiles {
-    fn read_limits(&mut self, buffer: &mut Vec<u8>) {
+    fn read_settings(&mut self, buffer: &mut Vec<u8>) {
         let mut error = None;
         // The top cgroup of v2 and cgroups without memory controller have no limits.
         let mut limit = |source: &mut CgroupFile, absent| {
@@ -228,7 +228,7 @@ impl LevelFiles {
                     absent
                 })
         };
-        self.limits = Limits {
+        self.settings = MemorySettings {
             max: limit(&mut self.max, Limit::Max),
             min: limit(&mut self.min, Limit::Bytes(0)),
             memory_and_swap: limit(&mut self.memory_and_swap_max, Limit::Max),
@@ -256,11 +256,11 @@ impl LevelFiles {
 
     fn needs_usage(&self) -> bool {
         let limits = [
-            self.limits.max,
-            self.limits.high,
-            self.limits.memory_and_swap,
+            self.settings.max,
+            self.settings.high,
+            self.settings.memory_and_swap,
         ];
-        limits.iter().any(|limit| *limit != Limit::Max) || self.limits.min != Limit::Bytes(0)
+        limits.iter().any(|limit| *limit != Limit::Max) || self.settings.min != Limit::Bytes(0)
     }
 
     fn usage(
@@ -284,11 +284,11 @@ impl LevelFiles {
         buffer: &mut Vec<u8>,
         levels: &mut CgroupLevels,
     ) {
-        if let Limit::Bytes(limit) = self.limits.max {
+        if let Limit::Bytes(limit) = self.settings.max {
             let memory = level(Level::Cgroup(up), &self.path, limit, usage, protected);
             levels.limits.push(memory);
         }
-        if let Limit::Bytes(limit) = self.limits.memory_and_swap {
+        if let Limit::Bytes(limit) = self.settings.memory_and_swap {
             match self.memory_and_swap_current.parse(buffer, number) {
                 Ok(memory_and_swap) => {
                     let usage = CgroupUsage {
@@ -302,7 +302,7 @@ impl LevelFiles {
                 Err(error) => levels.errors.push(error),
             }
         }
-        if let Limit::Bytes(high) = self.limits.high {
+        if let Limit::Bytes(high) = self.settings.high {
             let high = level(Level::Cgroup(up), &self.path, high, usage, protected);
             levels.high.push(high);
         }
@@ -316,7 +316,7 @@ impl LevelFiles {
     }
 
     fn free_swap(&mut self, buffer: &mut Vec<u8>) -> Option<Limit> {
-        let Limit::Bytes(limit) = self.limits.swap? else {
+        let Limit::Bytes(limit) = self.settings.swap? else {
             return Some(Limit::Max);
         };
         let used = self.swap_current.parse(buffer, number).ok()?;
