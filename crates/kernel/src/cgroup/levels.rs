@@ -210,7 +210,7 @@ impl Ancestry {
         } else {
             top.usage(self.own.version, buffer)?
         };
-        Ok(usage.map(|usage| level(Level::Above, &top.path, bytes, usage, 0)))
+        Ok(usage.map(|usage| level_memory(Level::Above, &top.path, bytes, usage, 0)))
     }
 }
 
@@ -285,7 +285,7 @@ impl LevelFiles {
         levels: &mut CgroupLevels,
     ) {
         if let Limit::Bytes(limit) = self.settings.max {
-            let memory = level(Level::Cgroup(up), &self.path, limit, usage, protected);
+            let memory = level_memory(Level::Cgroup(up), &self.path, limit, usage, protected);
             levels.limits.push(memory);
         }
         if let Limit::Bytes(limit) = self.settings.memory_and_swap {
@@ -296,14 +296,14 @@ impl LevelFiles {
                         ..usage
                     };
                     let memory_and_swap =
-                        level(Level::MemoryAndSwap(up), &self.path, limit, usage, 0);
+                        level_memory(Level::MemoryAndSwap(up), &self.path, limit, usage, 0);
                     levels.limits.push(memory_and_swap);
                 }
                 Err(error) => levels.errors.push(error),
             }
         }
         if let Limit::Bytes(high) = self.settings.high {
-            let high = level(Level::Cgroup(up), &self.path, high, usage, protected);
+            let high = level_memory(Level::Cgroup(up), &self.path, high, usage, protected);
             levels.high.push(high);
         }
     }
@@ -353,7 +353,7 @@ fn protected_children(
         .collect()
 }
 
-fn level(
+fn level_memory(
     level: Level,
     path: &Arc<str>,
     limit: u64,
