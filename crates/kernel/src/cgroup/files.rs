@@ -1,9 +1,9 @@
 use std::sync::Arc;
 
 use super::{
+    cgroup_file::{CgroupFile, memory_stat},
     levels::{Ancestry, CgroupLevels},
     locate::{CgroupFolder, CgroupVersion, ProcessCgroups},
-    source::{CgroupFile, memory_stat},
 };
 use crate::{
     Parsed, ReadError, Result,
@@ -72,12 +72,12 @@ pub struct CgroupSample {
 impl CgroupFiles {
     /// The first sample opens the files; later ones retry missing files.
     pub fn new(cgroups: &ProcessCgroups) -> Self {
-        let source = |cgroup: &Result<CgroupFolder>, v2, v1| match cgroup {
+        let file = |cgroup: &Result<CgroupFolder>, v2, v1| match cgroup {
             Ok(cgroup) => CgroupFile::in_folder(cgroup, v2, v1),
             Err(error) => CgroupFile::Missing(error.clone()),
         };
-        let memory = |v2, v1| source(&cgroups.memory, v2, v1);
-        let io = |v2, v1| source(&cgroups.io, v2, v1);
+        let memory = |v2, v1| file(&cgroups.memory, v2, v1);
+        let io = |v2, v1| file(&cgroups.io, v2, v1);
         let version = |cgroup: &Result<CgroupFolder>| {
             cgroup
                 .as_ref()
@@ -104,9 +104,9 @@ impl CgroupFiles {
                 Some("blkio.throttle.io_service_bytes_recursive"),
             ),
             io_local: io(None, Some("blkio.throttle.io_service_bytes")),
-            cpu: source(&cgroups.cpu, Some("cpu.stat"), Some("cpu.stat")),
+            cpu: file(&cgroups.cpu, Some("cpu.stat"), Some("cpu.stat")),
             pressures: ["cpu.pressure", "memory.pressure", "io.pressure"]
-                .map(|name| source(&cgroups.unified, Some(name), None)),
+                .map(|name| file(&cgroups.unified, Some(name), None)),
             freezers: Freezers::new(cgroups),
             ancestry: cgroups
                 .memory
@@ -145,7 +145,7 @@ impl CgroupFiles {
         let [cpu_pressure, memory_pressure, io_pressure] = self
             .pressures
             .each_mut()
-            .map(|source| source.parse(buffer, pressure::parse));
+            .map(|file| file.parse(buffer, pressure::parse));
         CgroupSample {
             memory_usage,
             memory_peak: self.peak.parse(buffer, number),

@@ -1,8 +1,8 @@
 use std::{path::Path, sync::Arc};
 
 use super::{
+    cgroup_file::CgroupFile,
     locate::{CgroupFolder, CgroupVersion},
-    source::CgroupFile,
 };
 use crate::{
     ErrorKind, ReadError, Result,
@@ -98,18 +98,18 @@ impl Ancestry {
                 folder: Arc::from(folder),
                 ..own.clone()
             };
-            let source = |v2, v1| CgroupFile::in_folder(&level, v2, v1);
+            let file = |v2, v1| CgroupFile::in_folder(&level, v2, v1);
             LevelFiles {
                 path: Arc::from(ancestor(&own.path, up)),
-                max: source(Some("memory.max"), Some("memory.limit_in_bytes")),
-                high: source(Some("memory.high"), None),
-                min: source(Some("memory.min"), None),
-                swap_max: source(Some("memory.swap.max"), None),
-                memory_and_swap_max: source(None, Some("memory.memsw.limit_in_bytes")),
-                current: source(Some("memory.current"), Some("memory.usage_in_bytes")),
-                stat: source(Some("memory.stat"), Some("memory.stat")),
-                swap_current: source(Some("memory.swap.current"), None),
-                memory_and_swap_current: source(None, Some("memory.memsw.usage_in_bytes")),
+                max: file(Some("memory.max"), Some("memory.limit_in_bytes")),
+                high: file(Some("memory.high"), None),
+                min: file(Some("memory.min"), None),
+                swap_max: file(Some("memory.swap.max"), None),
+                memory_and_swap_max: file(None, Some("memory.memsw.limit_in_bytes")),
+                current: file(Some("memory.current"), Some("memory.usage_in_bytes")),
+                stat: file(Some("memory.stat"), Some("memory.stat")),
+                swap_current: file(Some("memory.swap.current"), None),
+                memory_and_swap_current: file(None, Some("memory.memsw.usage_in_bytes")),
                 settings: MemorySettings::default(),
                 protected_children: Vec::new(),
                 folder: level.folder,
@@ -218,9 +218,8 @@ impl LevelFiles {
     fn read_settings(&mut self, buffer: &mut Vec<u8>) {
         let mut error = None;
         // The top cgroup of v2 and cgroups without memory controller have no limits.
-        let mut limit = |source: &mut CgroupFile, absent| {
-            source
-                .parse(buffer, Limit::parse)
+        let mut limit = |file: &mut CgroupFile, absent| {
+            file.parse(buffer, Limit::parse)
                 .unwrap_or_else(|read_error| {
                     if read_error.kind() != ErrorKind::Absent {
                         error.get_or_insert(read_error);
@@ -342,12 +341,12 @@ fn protected_children(
                 folder: Arc::from(child.path()),
                 ..own.clone()
             };
-            let source = |name| CgroupFile::in_folder(&child_folder, Some(name), None);
-            let min = source("memory.min").parse(buffer, Limit::parse).ok()?;
+            let file = |name| CgroupFile::in_folder(&child_folder, Some(name), None);
+            let min = file("memory.min").parse(buffer, Limit::parse).ok()?;
             (min != Limit::Bytes(0)).then(|| ProtectedChild {
                 min,
-                current: source("memory.current"),
-                stat: source("memory.stat"),
+                current: file("memory.current"),
+                stat: file("memory.stat"),
             })
         })
         .collect()
