@@ -16,7 +16,7 @@ use std::{
     time::Instant,
 };
 
-use faultline_kernel::{CgroupFiles, HostRoot, ProcessFiles, ReadDepth, Threads, locate};
+use faultline_kernel::{CgroupFiles, HostRoot, ProcessFiles, ReadDepth, Threads, locate_cgroups};
 
 const THREADS: usize = 1000;
 const PROCESS_BUDGET: f64 = 2.0;
@@ -166,7 +166,7 @@ fn levels(limited: usize) {
         .expect("a process");
     let own = folders.last().expect("a folder");
     fs::write(own.join("cgroup.procs"), child.id().to_string()).expect("a move");
-    let cgroups = locate(&HostRoot::default(), child.id()).expect("its cgroups");
+    let cgroups = locate_cgroups(&HostRoot::default(), child.id()).expect("its cgroups");
     let [mut alone, mut with] = [CgroupFiles::new(&cgroups), CgroupFiles::new(&cgroups)];
     let (mut buffer, mut other) = (Vec::new(), Vec::new());
     let both = compare(

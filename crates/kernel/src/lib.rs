@@ -31,7 +31,7 @@ mod threads;
 pub use cgroup::{
     files::{CgroupFiles, CgroupSample},
     levels::CgroupLevels,
-    locate::{CgroupFolder, CgroupLocator, CgroupVersion, ProcessCgroups, locate},
+    locate::{CgroupFolder, CgroupLocator, CgroupVersion, ProcessCgroups, locate_cgroups},
     settings::{CgroupLevel, Setting},
 };
 pub use error::{ErrorKind, ParseError, Parsed, ReadError, Result};

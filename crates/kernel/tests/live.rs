@@ -13,7 +13,7 @@ use std::{
 
 use faultline_kernel::{
     CgroupFiles, ErrorKind, HostConstants, HostFiles, HostRoot, Level, Limit, ProcessFiles,
-    ReadDepth, ReadError, Threads, locate,
+    ReadDepth, ReadError, Threads, locate_cgroups,
 };
 
 /// Descriptors for all threads there are.
@@ -167,7 +167,7 @@ fn a_killed_process_is_gone_in_every_file() {
     assert!(gone(threads.sample(ReadDepth::Ran).err()));
     assert!(gone(files.cmdline().err()));
     assert!(gone(ProcessFiles::open(&root, pid).err()));
-    assert!(gone(locate(&root, pid).err()));
+    assert!(gone(locate_cgroups(&root, pid).err()));
 }
 
 /// A thread that was joined may still be in `/proc` for a moment.
@@ -321,7 +321,7 @@ fn a_real_v1_cgroup_is_located_limited_removed_and_found_again() {
     let child = sleeper();
     inner.write("cgroup.procs", &child.id().to_string());
 
-    let places = locate(&HostRoot::default(), child.id()).unwrap();
+    let places = locate_cgroups(&HostRoot::default(), child.id()).unwrap();
     assert_eq!(*places.memory.as_ref().unwrap().folder, *inner.folder);
     let (mut files, mut buffer) = (CgroupFiles::new(&places), Vec::new());
     let sample = files.sample(true, &mut buffer);

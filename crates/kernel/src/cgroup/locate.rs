@@ -81,7 +81,7 @@ impl ProcessCgroups {
 ///
 /// A cgroup is `Absent` if it is outside this reader's cgroup namespace or above the mount. It is
 /// `Gone` if it was removed under a zombie.
-pub fn locate(root: &HostRoot, pid: u32) -> Result<ProcessCgroups> {
+pub fn locate_cgroups(root: &HostRoot, pid: u32) -> Result<ProcessCgroups> {
     CgroupLocator::new(root, pid).locate()
 }
 

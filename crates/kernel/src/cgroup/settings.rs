@@ -139,7 +139,7 @@ fn setting(path: &Path, is_amount: bool) -> Result<Setting> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{HostRoot, locate};
+    use crate::{HostRoot, locate_cgroups};
 
     fn host(files: &[(&str, &str)]) -> (tempfile::TempDir, HostRoot) {
         let host = tempfile::tempdir().unwrap();
@@ -167,7 +167,7 @@ mod tests {
             ("sys/fs/cgroup/validator.slice/memory.high", "max\n"),
             ("sys/fs/cgroup/validator.slice/cpuset.cpus", "\n"),
         ]);
-        let (levels, problems) = locate(&root, 7).unwrap().settings();
+        let (levels, problems) = locate_cgroups(&root, 7).unwrap().settings();
         assert!(problems.is_empty(), "{problems:?}");
         let paths: Vec<&str> = levels.iter().map(|level| level.path.as_str()).collect();
         assert_eq!(
@@ -195,7 +195,7 @@ mod tests {
             ),
             ("sys/fs/cgroup/cpu/cpu.shares", "1024\n"),
         ]);
-        let (levels, problems) = locate(&root, 7).unwrap().settings();
+        let (levels, problems) = locate_cgroups(&root, 7).unwrap().settings();
         assert!(problems.is_empty(), "{problems:?}");
         assert_eq!(
             levels[0].settings,

@@ -6,7 +6,7 @@ use faultline_core::{
     config::{Config, TargetSelector},
 };
 use faultline_kernel::{
-    ErrorKind, HostRoot, ProcessFiles, ReadError, locate, parse::pid::Environment,
+    ErrorKind, HostRoot, ProcessFiles, ReadError, locate_cgroups, parse::pid::Environment,
 };
 use faultline_metrics::{Batch, Problem, Source, Status, Tick};
 use faultline_sources::discovery::{Finder, Target, TargetHandle, user};
@@ -113,7 +113,7 @@ fn describe(target: &Target, process_uid: Option<u32>, root: &HostRoot) -> Check
         ),
     };
     let shown = faultline_text::path;
-    let cgroup = locate(root, target.process.pid)
+    let cgroup = locate_cgroups(root, target.process.pid)
         .ok()
         .and_then(|cgroups| cgroups.memory.or(cgroups.unified).ok());
     Check::ok(finding)

@@ -4,7 +4,7 @@ use faultline_kernel::{
     CgroupLevel, CgroupVersion, ErrorKind, HostRoot, Limit, ProcessFiles, ReadError, Setting,
     filesystem::{Mounts, location_of},
     hardware::Disk,
-    locate,
+    locate_cgroups,
     parse::pid::ProcessLimit,
 };
 use faultline_sources::discovery::Target;
@@ -90,7 +90,7 @@ fn add_file_facts(
         value_or_problem(files.limits(), problems)
             .map(|limits| limits.iter().map(limit).collect::<Map<_, _>>()),
     );
-    if let Some(cgroups) = value_or_problem(locate(root, target.process.pid), problems) {
+    if let Some(cgroups) = value_or_problem(locate_cgroups(root, target.process.pid), problems) {
         let path = cgroups
             .memory
             .as_ref()

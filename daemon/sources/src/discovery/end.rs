@@ -3,7 +3,7 @@
 use super::{EndReason, following::OomKills, process::has_ended};
 use faultline_core::supervisor::Stop;
 use faultline_kernel::{
-    CgroupFolder, CgroupVersion, HostRoot, ProcessId, locate,
+    CgroupFolder, CgroupVersion, HostRoot, ProcessId, locate_cgroups,
     parse::{cgroup::MemoryEvents, memory::Vmstat},
 };
 use faultline_metrics::Stamp;
@@ -84,7 +84,7 @@ fn increased(count: &mut Option<u64>, now: Option<u64>) -> bool {
 
 impl OomKillWatch {
     pub fn begin(root: &HostRoot, process: ProcessId) -> Self {
-        let memory = locate(root, process.pid).and_then(|cgroups| cgroups.memory);
+        let memory = locate_cgroups(root, process.pid).and_then(|cgroups| cgroups.memory);
         let mut kills = OomKillWatch {
             process,
             events: memory.ok().as_ref().map(events),

@@ -6,7 +6,8 @@ use super::{
 };
 use crate::{host::current_findings, passwd, plan::Plan};
 use faultline_kernel::{
-    CgroupFiles, CgroupLevels, HostRoot, LevelMemory, ReadError, locate, parse::memory::Meminfo,
+    CgroupFiles, CgroupLevels, HostRoot, LevelMemory, ReadError, locate_cgroups,
+    parse::memory::Meminfo,
 };
 use faultline_runner::{
     isolation::{
@@ -113,7 +114,7 @@ fn levels(launcher: &Result<LauncherFacts, String>) -> Result<Vec<LevelMemory>, 
     let root = HostRoot::default();
     let mut cgroups = CgroupLevels::default();
     if !launcher.as_ref().is_ok_and(LauncherFacts::is_systemd) {
-        let own = locate(&root, std::process::id())?;
+        let own = locate_cgroups(&root, std::process::id())?;
         let (mut files, mut buffer) = (CgroupFiles::new(&own), Vec::new());
         let sample = files.sample(true, &mut buffer);
         cgroups = files.levels(&sample, &mut buffer)?;

@@ -18,7 +18,7 @@ fn locate_in(
             fs::write(path, text).unwrap();
         }
     }
-    (locate(&root, 7).unwrap(), root, folder)
+    (locate_cgroups(&root, 7).unwrap(), root, folder)
 }
 
 fn mount(root: &str, point: &str, fs_type: &str, options: &str) -> String {
@@ -200,7 +200,7 @@ fn exiting(threads: &[(u32, &str, u64)]) -> ProcessCgroups {
         fs::write(thread.join("stat"), stat(*flags)).unwrap();
     }
     fs::write(root.procfs.join("7/stat"), stat(0x40_0004)).unwrap();
-    locate(&root, 7).unwrap()
+    locate_cgroups(&root, 7).unwrap()
 }
 
 #[test]
@@ -233,11 +233,14 @@ fn an_exiting_process_without_threads_is_gone_in_v1_not_v2() {
 fn a_live_process_in_the_v1_root_is_in_the_root_cgroup() {
     let (_, root, _folder) = locate_in("4:memory:/\n0::/u\n", None);
     fs::write(root.procfs.join("7/stat"), stat(0x40_0000)).unwrap();
-    assert_eq!(locate(&root, 7).unwrap().path(), Some("/"));
+    assert_eq!(locate_cgroups(&root, 7).unwrap().path(), Some("/"));
 }
 
 #[test]
 fn a_missing_process_is_gone() {
     let (_, root, _folder) = locate_in("0::/\n", None);
-    assert_eq!(locate(&root, 8).unwrap_err().kind(), ErrorKind::Gone);
+    assert_eq!(
+        locate_cgroups(&root, 8).unwrap_err().kind(),
+        ErrorKind::Gone
+    );
 }

@@ -7,7 +7,7 @@ use crate::{
 use faultline_agave::threads::{pool, purpose};
 use faultline_common::clock;
 use faultline_kernel::{
-    CgroupFiles, HostRoot, Limit, headroom::CgroupUsage, locate, parse::pid::Schedstat,
+    CgroupFiles, HostRoot, Limit, headroom::CgroupUsage, locate_cgroups, parse::pid::Schedstat,
 };
 use faultline_recording::{LiveStatus, Recording};
 use std::{
@@ -66,11 +66,11 @@ impl RunObserver {
 
     fn read_memory(&mut self, reading: &mut Reading) {
         if self.cgroup.is_none() {
-            let location = locate(&self.root, self.pid)
+            let location = locate_cgroups(&self.root, self.pid)
                 .ok()
                 .filter(|location| location.memory.is_ok());
             // On cgroup v1, its v2 group may be shared with this program.
-            let own_group = locate(&self.root, std::process::id())
+            let own_group = locate_cgroups(&self.root, std::process::id())
                 .ok()
                 .and_then(|own| own.unified.ok());
             self.cgroup = location.map(|location| {

@@ -6,7 +6,7 @@ use crate::isolation::launch::{
     program::max_open_files,
 };
 use anyhow::{Result, anyhow, bail};
-use faultline_kernel::{HostRoot, ReadError, locate, parse::mountinfo};
+use faultline_kernel::{HostRoot, ReadError, locate_cgroups, parse::mountinfo};
 use rustix::{
     fs::{Access, access},
     io::Errno,
@@ -142,7 +142,7 @@ impl Cgroups {
 
 /// This program's own cgroup of version 2.
 fn own_cgroup(host: &HostRoot) -> Result<Unified, ReadError> {
-    let own = locate(host, process::id())?.unified?;
+    let own = locate_cgroups(host, process::id())?.unified?;
     Ok(Unified {
         folder: own.folder.to_path_buf(),
         top: own.top.to_path_buf(),
