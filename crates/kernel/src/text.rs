@@ -121,7 +121,7 @@ pub fn signed(text: &[u8]) -> Option<i64> {
 
 /// The inner `None` is an underflowed counter: the kernel writes it as a negative number, or as one
 /// near 2^64.
-pub fn count(text: &[u8]) -> Option<Option<u64>> {
+pub fn checked_count(text: &[u8]) -> Option<Option<u64>> {
     match text.strip_prefix(b"-") {
         Some(digits) => number(digits).map(|_| None),
         None => number(text).map(not_underflowed),
@@ -132,10 +132,10 @@ fn not_underflowed(value: u64) -> Option<u64> {
     (value <= i64::MAX.cast_unsigned()).then_some(value)
 }
 
-/// `   123 kB` in bytes; a number without unit as it is. The inner `None` as in [`count`].
+/// `   123 kB` in bytes; a number without unit as it is. The inner `None` as in [`checked_count`].
 pub fn amount(text: &[u8]) -> Option<Option<u64>> {
     let mut words = words(text);
-    let value = count(words.next()?)?;
+    let value = checked_count(words.next()?)?;
     match (words.next(), words.next()) {
         (None, _) => Some(value),
         (Some(b"kB"), None) => {
@@ -277,11 +277,11 @@ mod tests {
             assert_eq!(amount(text), Some(None), "{text:?}");
         }
         assert_eq!(
-            count(b"9223372036854775807"),
+            checked_count(b"9223372036854775807"),
             Some(Some(i64::MAX.cast_unsigned()))
         );
-        assert_eq!(count(b"9223372036854775808"), Some(None));
-        assert_eq!(count(b"-"), None);
+        assert_eq!(checked_count(b"9223372036854775808"), Some(None));
+        assert_eq!(checked_count(b"-"), None);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use procfs::{FromRead, ProcessCGroups};
 
 use crate::{
     ParseError, Parsed,
-    text::{count, counters, fill, lines, number, rows, single_value, words},
+    text::{checked_count, counters, fill, lines, number, rows, single_value, words},
 };
 
 counters! {
@@ -87,7 +87,7 @@ pub fn io_v2(text: &[u8]) -> Parsed<Vec<DeviceIo>> {
         let (mut device, mut read, mut write) = (None, None, None);
         for word in words(line.text) {
             let bytes = |prefix: &[u8]| {
-                let bytes = word.strip_prefix(prefix).map(count);
+                let bytes = word.strip_prefix(prefix).map(checked_count);
                 bytes.map(|bytes| bytes.ok_or_else(|| line.error("expected a number")))
             };
             if let Some(bytes) = bytes(b"rbytes=") {
@@ -120,7 +120,7 @@ pub fn io_v1(text: &[u8]) -> Parsed<Vec<DeviceIo>> {
         let (Some(device), Some(operation), Some(bytes)) = (
             words.next().and_then(Device::parse),
             words.next(),
-            words.next().and_then(count),
+            words.next().and_then(checked_count),
         ) else {
             return Err(line.error("expected a device, an operation and a number"));
         };

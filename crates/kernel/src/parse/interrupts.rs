@@ -82,7 +82,7 @@ impl CpuTable {
         let mut words = words(rest);
         let mut sum = 0_u32;
         for cpu in sums {
-            let count = words.next().and_then(count).ok_or_else(expected)?;
+            let count = words.next().and_then(wrapped_count).ok_or_else(expected)?;
             *cpu = cpu.wrapping_add(count);
             sum = sum.wrapping_add(count);
         }
@@ -96,7 +96,7 @@ impl CpuTable {
     }
 }
 
-fn count(word: &[u8]) -> Option<u32> {
+fn wrapped_count(word: &[u8]) -> Option<u32> {
     u32::try_from(number(word)? & u64::from(u32::MAX)).ok()
 }
 
