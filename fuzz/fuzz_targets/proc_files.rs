@@ -4,7 +4,7 @@
 use faultline_fuzz::value;
 use faultline_kernel::parse::{
     boot_time,
-    cpu::{self, Cpuinfo},
+    cpu::{self, CpuTopology},
     memory::{Meminfo, Vmstat},
     number,
     pid::{self, PidIo, Schedstat},
@@ -16,7 +16,7 @@ use libfuzzer_sys::fuzz_target;
 fuzz_target!(|text: &[u8]| {
     value(text, boot_time(text));
     value(text, cpu::busy_ticks(text));
-    value(text, Cpuinfo::parse(text));
+    value(text, CpuTopology::parse(text));
     value(text, Meminfo::parse(text));
     value(text, pid::cmdline(text));
     value(text, PidIo::parse(text));

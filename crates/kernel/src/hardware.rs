@@ -11,7 +11,7 @@ use crate::{
     ErrorKind, HostRoot, Parsed, ReadError, Result,
     cpus::is_cpu,
     parse::{
-        cpu::Cpuinfo,
+        cpu::CpuTopology,
         memory::{Meminfo, NodeMeminfo, Swap, swaps},
         mountinfo::{self, Mount},
         number, os_name, selected_word,
@@ -174,7 +174,7 @@ pub struct Processors {
 }
 
 fn processors(reader: &mut HardwareReader<'_>) -> Processors {
-    let info = reader.proc("cpuinfo", Cpuinfo::parse);
+    let info = reader.proc("cpuinfo", CpuTopology::parse);
     let mut first = |file: &str| reader.sys(&format!("devices/system/cpu/cpu0/{file}"), number);
     let base = first("cpufreq/base_frequency")
         .map(|khz| khz / 1000)

@@ -3,7 +3,7 @@
 use faultline_kernel::parse::{
     boot_time,
     cgroup::{self, CpuStat, Limit, MemoryEvents, MemoryStat},
-    cpu::{self, Cpuinfo},
+    cpu::{self, CpuTopology},
     diskstats, interrupts, locks,
     memory::{self, Meminfo, Vmstat},
     mountinfo,
@@ -37,7 +37,7 @@ const PARSERS: [Parser; 40] = parsers![
     selected_word,
     CpuStat::parse,
     cpu::busy_ticks,
-    Cpuinfo::parse,
+    CpuTopology::parse,
     diskstats::parse,
     interrupts::parse,
     locks::parse,

@@ -263,7 +263,7 @@ fn mountinfo_parser_matches_an_independent_reading() {
 #[test]
 fn cpuinfo_parser_matches_an_independent_reading() {
     let text = live("/proc/cpuinfo");
-    let ours = parse::cpu::Cpuinfo::parse(text.as_bytes()).unwrap();
+    let ours = parse::cpu::CpuTopology::parse(text.as_bytes()).unwrap();
     let values = |key: &str| -> Vec<String> {
         let value = |line: &str| {
             line.split_once(':')

@@ -28,7 +28,7 @@ impl NumaFiles {
         else {
             return Ok(None);
         };
-        let with_memory = match root.read_sys("devices/system/node/has_memory", cpu::number_list) {
+        let with_memory = match root.read_sys("devices/system/node/has_memory", cpu::id_list) {
             Ok(nodes) => nodes,
             Err(ReadError::Absent { .. }) => return Ok(None),
             Err(error) => return Err(error),

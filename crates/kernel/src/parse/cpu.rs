@@ -12,15 +12,15 @@ use crate::{
 const MAX_NUMBER: u32 = 65_535;
 
 /// Numbers of CPUs or NUMA nodes, ascending and distinct.
-pub fn number_list(text: &[u8]) -> Parsed<Vec<u32>> {
+pub fn id_list(text: &[u8]) -> Parsed<Vec<u32>> {
     let text = text.trim_ascii();
     if text.is_empty() {
         return Ok(Vec::new());
     }
-    numbers(text).ok_or_else(|| ParseError::new(1, text, "expected a list such as 0-3,8"))
+    id_ranges(text).ok_or_else(|| ParseError::new(1, text, "expected a list such as 0-3,8"))
 }
 
-pub(super) fn numbers(text: &[u8]) -> Option<Vec<u32>> {
+pub(super) fn id_ranges(text: &[u8]) -> Option<Vec<u32>> {
     let mut all = BTreeSet::new();
     for part in text.split(|&byte| byte == b',') {
         let mut ends = part.splitn(2, |&byte| byte == b'-').map(bounded);
@@ -57,7 +57,7 @@ pub fn busy_ticks(text: &[u8]) -> Parsed<Option<u64>> {
 
 /// x86 reports everything, arm64 only `threads`.
 #[derive(Debug, PartialEq, Default)]
-pub struct Cpuinfo {
+pub struct CpuTopology {
     pub model: Option<String>,
     /// With at least one online CPU.
     pub sockets: Option<u64>,
@@ -67,27 +67,28 @@ pub struct Cpuinfo {
     pub threads: u64,
 }
 
-impl Cpuinfo {
+impl CpuTopology {
     pub fn parse(text: &[u8]) -> Parsed<Self> {
         let expected = || ParseError::new(1, text, "expected a processor line");
         let info = CpuInfo::from_read(text).map_err(|_| expected())?;
-        let number = |cpu: usize, field: &str| info.get_field(cpu, field)?.parse::<u64>().ok();
+        let field_number =
+            |cpu: usize, field: &str| info.get_field(cpu, field)?.parse::<u64>().ok();
         let cpus: Vec<usize> = (0..info.num_cores())
-            .filter(|cpu| number(*cpu, "processor").is_some())
+            .filter(|cpu| field_number(*cpu, "processor").is_some())
             .collect();
         if cpus.is_empty() {
             return Err(expected());
         }
-        let socket = |cpu: &usize| number(*cpu, "physical id");
+        let socket = |cpu: &usize| field_number(*cpu, "physical id");
         // Core ids repeat in each socket.
-        let core = |cpu: &usize| Some((socket(cpu), number(*cpu, "core id")?));
+        let core = |cpu: &usize| Some((socket(cpu), field_number(*cpu, "core id")?));
         let sockets: BTreeSet<_> = cpus.iter().filter_map(socket).collect();
         let cores: BTreeSet<_> = cpus.iter().filter_map(core).collect();
-        let count = |found: usize| (found > 0).then_some(found as u64);
-        Ok(Cpuinfo {
+        let known = |count: usize| (count > 0).then_some(count as u64);
+        Ok(CpuTopology {
             model: info.model_name(0).map(str::to_owned),
-            sockets: count(sockets.len()),
-            cores: count(cores.len()),
+            sockets: known(sockets.len()),
+            cores: known(cores.len()),
             threads: cpus.len() as u64,
         })
     }

@@ -53,12 +53,12 @@ const LIST: &str = "expected a list such as 0-3,8";
 
 /// NUMA nodes. `None` if the kernel has no cpusets.
 pub fn allowed_mems(text: &[u8]) -> Parsed<Option<Vec<u32>>> {
-    value(text, b"Mems_allowed_list:", LIST, cpu::numbers)
+    value(text, b"Mems_allowed_list:", LIST, cpu::id_ranges)
 }
 
 /// Includes offline CPUs.
 pub fn allowed_cpus(text: &[u8]) -> Parsed<Option<Vec<u32>>> {
-    value(text, b"Cpus_allowed_list:", LIST, cpu::numbers)
+    value(text, b"Cpus_allowed_list:", LIST, cpu::id_ranges)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Default)]

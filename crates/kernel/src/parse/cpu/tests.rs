@@ -1,3 +1,3 @@
-mod cpu_list;
 mod cpu_times;
 mod cpuinfo;
+mod id_list;

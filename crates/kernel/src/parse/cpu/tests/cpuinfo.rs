@@ -10,7 +10,7 @@ fn two_sockets_of_two_cores_with_two_threads_each_are_eight_processors() {
         )
     };
     let text: String = (0..8).map(one).collect();
-    let cpus = Cpuinfo::parse(text.as_bytes()).unwrap();
+    let cpus = CpuTopology::parse(text.as_bytes()).unwrap();
     assert_eq!(
         (cpus.sockets, cpus.cores, cpus.threads),
         (Some(2), Some(4), 8)
@@ -20,16 +20,16 @@ fn two_sockets_of_two_cores_with_two_threads_each_are_eight_processors() {
 
 #[test]
 fn missing_cpuinfo_fields_on_other_architectures_are_unknown() {
-    let cpus = Cpuinfo::parse(
+    let cpus = CpuTopology::parse(
         b"processor\t: 0\nBogoMIPS\t: 50.00\nFeatures\t: fp asimd\n\nprocessor\t: 1\n",
     )
     .unwrap();
     assert_eq!(
         cpus,
-        Cpuinfo {
+        CpuTopology {
             threads: 2,
-            ..Cpuinfo::default()
+            ..CpuTopology::default()
         }
     );
-    assert!(Cpuinfo::parse(b"model name : none\n").is_err());
+    assert!(CpuTopology::parse(b"model name : none\n").is_err());
 }
