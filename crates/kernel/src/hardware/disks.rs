@@ -104,5 +104,6 @@ fn is_partition(root: &HostRoot, disk: &str, part: &str) -> bool {
 }
 
 fn device(text: &[u8]) -> Parsed<Device> {
-    Device::parse(text.trim_ascii()).ok_or_else(|| ParseError::new(1, text, "expected a device"))
+    Device::parse(text.trim_ascii())
+        .ok_or_else(|| ParseError::new(1, text, "expected a device such as 8:0"))
 }

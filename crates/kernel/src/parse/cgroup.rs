@@ -96,10 +96,13 @@ pub fn io_v2(text: &[u8]) -> Parsed<Vec<DeviceIo>> {
                 write = bytes?;
             } else if !word.contains(&b'=') {
                 // Linux 5.x may write the names of idle devices on the line of the next busy one.
-                device = Some(Device::parse(word).ok_or_else(|| line.error("expected a device"))?);
+                device = Some(
+                    Device::parse(word)
+                        .ok_or_else(|| line.error("expected a device such as 8:0"))?,
+                );
             }
         }
-        let device = device.ok_or_else(|| line.error("expected a device"))?;
+        let device = device.ok_or_else(|| line.error("expected a device such as 8:0"))?;
         if let (Some(read_bytes), Some(write_bytes)) = (read, write) {
             list.push(DeviceIo {
                 device,

@@ -83,7 +83,7 @@ pub fn limits(text: &[u8]) -> Parsed<Vec<ProcessLimit>> {
 pub fn max_open_files(text: &[u8]) -> Parsed<Option<u64>> {
     let line = lines(text)
         .find(|line| line.text.starts_with(b"Max open files"))
-        .ok_or_else(|| ParseError::new(1, text, "expected a line of open files"))?;
+        .ok_or_else(|| ParseError::new(1, text, "expected a Max open files line"))?;
     let limit = process_limit(line.text).ok_or_else(|| line.error("expected two limits"))?;
     Ok(limit.soft)
 }

@@ -44,7 +44,7 @@ fn value<T>(
 
 /// The second of four user ids.
 pub fn effective_uid(text: &[u8]) -> Parsed<Option<u32>> {
-    value(text, b"Uid:", "expected the numbers of users", |ids| {
+    value(text, b"Uid:", "expected user ids", |ids| {
         u32::try_from(number(words(ids).nth(1)?)?).ok()
     })
 }
@@ -80,7 +80,7 @@ pub fn ignored_signals(text: &[u8]) -> Parsed<IgnoredSignals> {
         u64::from_str_radix(str::from_utf8(digits).ok()?, 16).ok()
     })?;
     bits.map(IgnoredSignals)
-        .ok_or_else(|| ParseError::new(1, text, "expected a line SigIgn"))
+        .ok_or_else(|| ParseError::new(1, text, "expected a SigIgn line"))
 }
 
 /// Voluntary and involuntary context switches of one task.

@@ -37,7 +37,11 @@ pub fn parse(text: &[u8]) -> Parsed<Pressure> {
             some: some.map(Duration::from_micros),
             full: full.flatten().map(Duration::from_micros),
         }),
-        None => Err(ParseError::new(1, text, "expected a line of some")),
+        None => Err(ParseError::new(
+            1,
+            text,
+            "expected a line that begins with some",
+        )),
     }
 }
 
