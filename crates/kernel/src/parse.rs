@@ -21,7 +21,7 @@ pub mod pressure;
 
 use crate::{
     ParseError, Parsed,
-    text::{checked_count, fill, lines, signed, single_value, words},
+    text::{checked_count, fill_by_key, lines, signed, single_value, words},
 };
 
 /// A file with one number, such as `oom_score` or `memory.current`. Rejects numbers near 2^64,
@@ -51,7 +51,7 @@ pub fn selected_word(text: &[u8]) -> Parsed<String> {
 
 /// `btime` of `/proc/stat`: Unix seconds by the wall clock.
 pub fn boot_time(text: &[u8]) -> Parsed<u64> {
-    let time: Option<u64> = fill(text, b' ', |time, key| (key == b"btime").then_some(time))?;
+    let time: Option<u64> = fill_by_key(text, b' ', |time, key| (key == b"btime").then_some(time))?;
     time.ok_or_else(|| ParseError::new(1, text, "expected a btime line"))
 }
 

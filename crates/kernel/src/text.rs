@@ -51,8 +51,8 @@ pub struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    pub fn error(self, what: &'static str) -> ParseError {
-        ParseError::new(self.number, self.text, what)
+    pub fn error(self, expected: &'static str) -> ParseError {
+        ParseError::new(self.number, self.text, expected)
     }
 
     pub fn split_at_byte(self, separator: u8) -> Option<(&'a [u8], &'a [u8])> {
@@ -148,7 +148,7 @@ pub fn amount(text: &[u8]) -> Option<Option<u64>> {
 
 /// Reads `key value` lines into the fields that `field` names. Other keys and underflowed counters
 /// are skipped. An empty text is an error.
-pub fn fill<T: Default>(
+pub fn fill_by_key<T: Default>(
     text: &[u8],
     separator: u8,
     field: impl for<'a> Fn(&'a mut T, &[u8]) -> Option<&'a mut Option<u64>>,
@@ -191,7 +191,7 @@ macro_rules! counters {
         }
         impl $name {
             $(pub fn parse(text: &[u8]) -> Parsed<Self> {
-                fill(text, $separator, Self::counter)
+                fill_by_key(text, $separator, Self::counter)
             })?
 
             fn counter(&mut self, key: &[u8]) -> Option<&mut Option<u64>> {
@@ -209,11 +209,11 @@ pub(crate) use counters;
 pub fn rows<T>(
     text: &[u8],
     heading_lines: usize,
-    what: &'static str,
+    expected: &'static str,
     read: impl Fn(&[u8]) -> Option<Option<T>>,
 ) -> Parsed<Vec<T>> {
     let rows = lines(text).skip(heading_lines);
-    let rows = rows.map(|line| read(line.text).ok_or_else(|| line.error(what)));
+    let rows = rows.map(|line| read(line.text).ok_or_else(|| line.error(expected)));
     rows.filter_map(Result::transpose).collect()
 }
 

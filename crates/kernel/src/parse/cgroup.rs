@@ -7,7 +7,7 @@ use procfs::{FromRead, ProcessCGroups};
 
 use crate::{
     ParseError, Parsed,
-    text::{checked_count, counters, fill, lines, number, rows, single_value, words},
+    text::{checked_count, counters, fill_by_key, lines, number, rows, single_value, words},
 };
 
 counters! {
@@ -29,7 +29,7 @@ counters! {
 /// `cgroup.events` of v2, by its own freezer or an ancestor's. `None` before Linux 5.2, which has
 /// no v2 freezer.
 pub fn frozen_v2(text: &[u8]) -> Parsed<Option<bool>> {
-    let frozen: Option<u64> = fill(text, b' ', |frozen, key| {
+    let frozen: Option<u64> = fill_by_key(text, b' ', |frozen, key| {
         (key == b"frozen").then_some(frozen)
     })?;
     Ok(frozen.map(|frozen| frozen != 0))
@@ -240,7 +240,7 @@ impl MemoryStat {
     /// Reads the `total_` lines, which include the descendants as v2 does, and the hierarchical
     /// limit.
     pub fn parse_v1(text: &[u8]) -> Parsed<Self> {
-        fill(text, b' ', |stat: &mut Self, key| match key {
+        fill_by_key(text, b' ', |stat: &mut Self, key| match key {
             b"hierarchical_memory_limit" => Some(&mut stat.hierarchical_limit),
             _ => stat.counter(key.strip_prefix(b"total_")?),
         })
@@ -266,15 +266,16 @@ pub struct CpuStat {
 impl CpuStat {
     /// v2 has `throttled_usec`, v1 `throttled_time` in nanoseconds.
     pub fn parse(text: &[u8]) -> Parsed<Self> {
-        let [micros, nanos, usage] = fill(text, b' ', |values: &mut [Option<u64>; 3], key| {
-            let [micros, nanos, usage] = values;
-            Some(match key {
-                b"throttled_usec" => micros,
-                b"throttled_time" => nanos,
-                b"usage_usec" => usage,
-                _ => return None,
-            })
-        })?;
+        let [micros, nanos, usage] =
+            fill_by_key(text, b' ', |values: &mut [Option<u64>; 3], key| {
+                let [micros, nanos, usage] = values;
+                Some(match key {
+                    b"throttled_usec" => micros,
+                    b"throttled_time" => nanos,
+                    b"usage_usec" => usage,
+                    _ => return None,
+                })
+            })?;
         let throttled = micros.map(Duration::from_micros);
         Ok(CpuStat {
             throttled: throttled.or(nanos.map(Duration::from_nanos)),

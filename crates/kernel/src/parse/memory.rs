@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::mountinfo::unescape;
 use crate::{
     Parsed,
-    text::{checked_count, counters, fill, lines, number, rows, signed, words},
+    text::{checked_count, counters, fill_by_key, lines, number, rows, signed, words},
 };
 
 counters! {
@@ -48,7 +48,7 @@ counters! {
 impl NodeMeminfo {
     /// The lines begin with `Node` and its number.
     pub fn parse(text: &[u8]) -> Parsed<Self> {
-        let mut info = fill(text, b':', |info: &mut Self, head| {
+        let mut info = fill_by_key(text, b':', |info: &mut Self, head| {
             info.counter(head.rsplit(|&byte| byte == b' ').next()?)
         })?;
         info.reclaimable = info.reclaimable.or(info.slab_reclaimable);

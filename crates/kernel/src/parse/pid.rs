@@ -6,7 +6,7 @@ use procfs::process::LimitValue;
 
 use crate::{
     ParseError, Parsed,
-    text::{checked_count, counters, fill, lines, rows, words},
+    text::{checked_count, counters, fill_by_key, lines, rows, words},
 };
 
 /// Program first; empty for kernel threads and zombies. A process may overwrite its arguments.

@@ -3,7 +3,7 @@
 use super::cpu;
 use crate::{
     ParseError, Parsed,
-    text::{counters, fill, lines, number, words},
+    text::{counters, fill_by_key, lines, number, words},
 };
 
 counters! {
@@ -29,7 +29,7 @@ counters! {
 fn value<T>(
     text: &[u8],
     key: &[u8],
-    what: &'static str,
+    expected: &'static str,
     read: impl FnOnce(&[u8]) -> Option<T>,
 ) -> Parsed<Option<T>> {
     let entry = lines(text).find_map(|line| Some((line, line.text.strip_prefix(key)?)));
@@ -38,7 +38,7 @@ fn value<T>(
     };
     match read(value.trim_ascii()) {
         Some(value) => Ok(Some(value)),
-        None => Err(line.error(what)),
+        None => Err(line.error(expected)),
     }
 }
 
@@ -49,16 +49,16 @@ pub fn effective_uid(text: &[u8]) -> Parsed<Option<u32>> {
     })
 }
 
-const LIST: &str = "expected a list such as 0-3,8";
+const EXPECTED_LIST: &str = "expected a list such as 0-3,8";
 
 /// NUMA nodes. `None` if the kernel has no cpusets.
 pub fn allowed_mems(text: &[u8]) -> Parsed<Option<Vec<u32>>> {
-    value(text, b"Mems_allowed_list:", LIST, cpu::id_ranges)
+    value(text, b"Mems_allowed_list:", EXPECTED_LIST, cpu::id_ranges)
 }
 
 /// Includes offline CPUs.
 pub fn allowed_cpus(text: &[u8]) -> Parsed<Option<Vec<u32>>> {
-    value(text, b"Cpus_allowed_list:", LIST, cpu::id_ranges)
+    value(text, b"Cpus_allowed_list:", EXPECTED_LIST, cpu::id_ranges)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -87,7 +87,7 @@ pub fn ignored_signals(text: &[u8]) -> Parsed<IgnoredSignals> {
 pub type Switches = [Option<u64>; 2];
 
 pub fn switches(text: &[u8]) -> Parsed<Switches> {
-    fill(
+    fill_by_key(
         text,
         b':',
         |[voluntary, involuntary]: &mut Switches, key| match key {
