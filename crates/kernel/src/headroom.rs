@@ -99,7 +99,7 @@ impl CgroupUsage {
         self.usage.saturating_sub(self.droppable)
     }
 
-    /// Droppable memory that `memory.min` protects from reclaim by the parent.
+    /// Droppable memory that `memory.min` protects from reclaim at the parent's level.
     pub fn protected(&self, min: Limit) -> u64 {
         let min = min.bytes().unwrap_or(u64::MAX);
         min.min(self.usage).saturating_sub(self.unreclaimable())

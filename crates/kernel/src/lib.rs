@@ -9,8 +9,8 @@
 //! * A missing value is a [`ReadError`] with one of four reasons ([`ErrorKind`]); it is
 //!   never 0 or -1.
 //!
-//! `smaps`, `smaps_rollup`, `maps` and `numa_maps` are never read, because that would hold the
-//! memory lock of the observed process.
+//! `smaps`, `smaps_rollup`, `maps` and `numa_maps` are never read, because that takes the
+//! `mmap_lock` of the observed process.
 
 pub mod block;
 mod cgroup;

@@ -2,8 +2,8 @@
 //!
 //! * Unknown keys are skipped, a missing key is `None`, and a known key with a value that
 //!   is not a number is an error.
-//! * A counter that the kernel has decremented below zero is `None`. If the parsed type of a
-//!   line has no `None`, the whole line is left out.
+//! * A counter that the kernel has decremented below zero is `None`. If the fields of a line
+//!   are no options, the line is left out; in a file of one number it is an error.
 //! * Memory is in bytes, whatever unit the file uses.
 
 pub mod cgroup;

@@ -10,7 +10,7 @@ use crate::{
 pub struct Disk {
     pub name: String,
     pub device: Option<Device>,
-    /// `None` for virtual and composed disks.
+    /// `None` for virtual, device mapper and RAID disks.
     pub model: Option<String>,
     pub mapped_name: Option<String>,
     /// In bytes.
@@ -41,7 +41,7 @@ impl Disk {
             .chain(parts)
             .any(|(name, device)| match has_device_number {
                 true => device == Some(mount.device),
-                // A file system without a device number has the disk's name as source.
+                // Such a file system (btrfs) has a path of the disk or partition as source.
                 false => mount.source.strip_prefix("/dev/") == Some(name),
             })
             || (!has_device_number
@@ -56,7 +56,7 @@ pub fn read(reader: &mut HardwareReader<'_>) -> Vec<Disk> {
     disks.filter_map(|name| disk(reader, name)).collect()
 }
 
-/// `None` for a drive without a medium.
+/// `None` for a drive without a medium or a readable size.
 fn disk(reader: &mut HardwareReader<'_>, name: String) -> Option<Disk> {
     // Always in units of 512 bytes.
     let size = reader

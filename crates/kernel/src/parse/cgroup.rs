@@ -14,11 +14,11 @@ counters! {
     /// `None` if this kernel or cgroup version does not count it. v2 includes descendants (unless
     /// mounted with `memory_localevents`); v1 does not.
     ///
-    /// Also accepts v1's `memory.oom_control`, which has only `oom_kill`.
+    /// `parse` also reads v1's `memory.oom_control`, which has only `oom_kill` of these.
     MemoryEvents by b' ' {
         low: b"low",
         high: b"high",
-        /// `memory.failcnt` of v1.
+        /// On v1 `memory.failcnt`, set by [`CgroupFiles`](crate::CgroupFiles).
         max: b"max",
         oom: b"oom",
         /// On v1 since Linux 4.13.
@@ -26,8 +26,8 @@ counters! {
     }
 }
 
-/// `cgroup.events` of v2, by its own freezer or an ancestor's. `None` before Linux 5.2, which has
-/// no v2 freezer.
+/// Whether its own freezer or an ancestor's holds the cgroup: `cgroup.events` of v2. `None` before
+/// Linux 5.2, which has no v2 freezer.
 pub fn frozen_v2(text: &[u8]) -> Parsed<Option<bool>> {
     let frozen: Option<u64> = fill_by_key(text, b' ', |frozen, key| {
         (key == b"frozen").then_some(frozen)
@@ -35,7 +35,7 @@ pub fn frozen_v2(text: &[u8]) -> Parsed<Option<bool>> {
     Ok(frozen.map(|frozen| frozen != 0))
 }
 
-/// `freezer.state` of v1, by its own freezer or an ancestor's. `FREEZING` is not frozen yet.
+/// The same from `freezer.state` of v1. `FREEZING` is not frozen yet.
 pub fn frozen_v1(text: &[u8]) -> Parsed<Option<bool>> {
     match text.trim_ascii() {
         b"FROZEN" => Ok(Some(true)),
@@ -79,8 +79,7 @@ pub struct DeviceIo {
     pub write_bytes: u64,
 }
 
-/// `io.stat`. Devices without counters (only configured) or with an underflowed counter are left
-/// out.
+/// `io.stat`, without devices that have no counters or one that went below zero.
 pub fn io_v2(text: &[u8]) -> Parsed<Vec<DeviceIo>> {
     let mut list = Vec::new();
     for line in lines(text) {
@@ -114,7 +113,7 @@ pub fn io_v2(text: &[u8]) -> Parsed<Vec<DeviceIo>> {
     Ok(list)
 }
 
-/// `blkio.throttle.io_service_bytes(_recursive)`, without devices with an underflowed counter.
+/// `blkio.throttle.io_service_bytes(_recursive)`, without devices with a counter below zero.
 pub fn io_v1(text: &[u8]) -> Parsed<Vec<DeviceIo>> {
     let mut list: Vec<DeviceIo> = Vec::new();
     let mut underflowed: Vec<Device> = Vec::new();

@@ -5,7 +5,7 @@ use crate::{
     text::{Line, lines, words},
 };
 
-/// Without waiting locks, which [`Lock`] does not distinguish.
+/// `/proc/locks`, without waiting locks: [`Lock`] does not distinguish them.
 pub fn parse(text: &[u8]) -> Parsed<Vec<Lock>> {
     let is_waiting = |line: &Line<'_>| words(line.text).nth(1) == Some(b"->");
     // Parses line by line, because procfs-core's errors have no line number.
@@ -17,7 +17,7 @@ pub fn parse(text: &[u8]) -> Parsed<Vec<Lock>> {
 }
 
 /// Pids that hold a `flock` on one file, such as a validator on its ledger lock. Processes outside
-/// the reader's pid namespace have no number and are left out.
+/// the reader's pid namespace have pid 0 and are left out.
 pub fn flock_holders(locks: &[Lock], device: (u32, u32), inode: u64) -> Vec<u32> {
     let on_file = |lock: &&Lock| {
         lock.lock_type == LockType::FLock

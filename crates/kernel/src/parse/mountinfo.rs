@@ -15,11 +15,11 @@ pub struct Mount {
     pub id: u64,
     /// Id of the parent mount; that of the topmost mount is not in the list.
     pub parent: u64,
-    /// Major 0 if the file system has no device number: tmpfs, overlay, and btrfs, whose disk is
-    /// only in `source`.
+    /// Major 0 if the number is no block device's: tmpfs, overlay, and btrfs, whose disk is only
+    /// in `source`.
     pub device: Device,
-    /// The mounted folder of the file system; `/` unless it is a bind mount, a subvolume or a
-    /// namespace.
+    /// The mounted folder of the file system: `/`, except for bind mounts, subvolumes and mounted
+    /// namespaces.
     pub root: PathBuf,
     pub mount_point: PathBuf,
     /// Of this mount, such as `rw,noatime`.
