@@ -67,7 +67,7 @@ pub enum FileSystemError {
 /// Blocks as long as the file system does, forever if its server is gone. Order of the search: the
 /// process's own root, which needs its user or root; the same path of this process; for a folder
 /// that does not exist yet, its name among the mounts.
-pub fn holding(
+pub fn find_file_system(
     root: &HostRoot,
     pid: Option<u32>,
     folder: &Path,
@@ -97,13 +97,13 @@ pub fn holding(
         return with_space(mount, opened);
     }
     let mount_by_name =
-        mountinfo::holding(mounts.preferred(), folder).ok_or(FileSystemError::Absent)?;
+        mountinfo::mount_of_path(mounts.preferred(), folder).ok_or(FileSystemError::Absent)?;
     // A mount point is not a link.
     if denied && mount_by_name.mount_point != folder {
         return Err(FileSystemError::Forbidden);
     }
     let (mount, opened) =
-        by_name(&root_of("self"), mount_by_name, mounts).ok_or(FileSystemError::Absent)?;
+        open_by_name(&root_of("self"), mount_by_name, mounts).ok_or(FileSystemError::Absent)?;
     with_space(mount, opened)
 }
 
@@ -141,7 +141,7 @@ fn open_folder(
     };
     let opened = open_below(&top, folder).map_err(to_error)?;
     let mount = mount_of(&opened, mounts)
-        .or_else(|| mountinfo::holding(mounts, folder))
+        .or_else(|| mountinfo::mount_of_path(mounts, folder))
         .ok_or(FileSystemError::Absent)?;
     Ok((mount.clone(), opened))
 }
@@ -153,8 +153,8 @@ fn process_mount_of(seen: &Mount, folder: &Path, mounts: &Mounts) -> Option<Moun
     if mounts.process.is_empty() {
         return Some(seen.clone());
     }
-    let process_mount = mountinfo::holding(&mounts.process, folder)?;
-    let reader_mount = mountinfo::holding(&mounts.reader, folder)?;
+    let process_mount = mountinfo::mount_of_path(&mounts.process, folder)?;
+    let reader_mount = mountinfo::mount_of_path(&mounts.reader, folder)?;
     if reader_mount.device != process_mount.device {
         return None;
     }
@@ -167,7 +167,7 @@ fn process_mount_of(seen: &Mount, folder: &Path, mounts: &Mounts) -> Option<Moun
 }
 
 /// Opens the file system of the process's `mount` through one of this process's mounts.
-fn by_name(root: &Path, mount: &Mount, mounts: &Mounts) -> Option<(Mount, OwnedFd)> {
+fn open_by_name(root: &Path, mount: &Mount, mounts: &Mounts) -> Option<(Mount, OwnedFd)> {
     let candidates = mounts
         .reader
         .iter()
@@ -184,9 +184,9 @@ fn by_name(root: &Path, mount: &Mount, mounts: &Mounts) -> Option<(Mount, OwnedF
 }
 
 /// The process's mount, with the file system's current options.
-fn with_current_options(mount: &Mount, own: &Mount) -> Mount {
+fn with_current_options(mount: &Mount, seen: &Mount) -> Mount {
     Mount {
-        super_options: own.super_options.clone(),
+        super_options: seen.super_options.clone(),
         ..mount.clone()
     }
 }
@@ -200,7 +200,8 @@ mod tests {
         let root = HostRoot::default();
         let mounts = Mounts::read(&root, Some(std::process::id())).unwrap();
         let folder = tempfile::tempdir().unwrap();
-        let found = holding(&root, Some(std::process::id()), folder.path(), &mounts).unwrap();
+        let found =
+            find_file_system(&root, Some(std::process::id()), folder.path(), &mounts).unwrap();
         let stat = rustix::fs::statvfs(folder.path()).unwrap();
         assert_eq!(
             found.space.map(|space| space.size),
@@ -208,7 +209,7 @@ mod tests {
         );
         assert_eq!(
             Some(&found.mount),
-            mountinfo::holding(&mounts.reader, folder.path())
+            mountinfo::mount_of_path(&mounts.reader, folder.path())
         );
         assert!(!found.mount.is_read_only());
     }
@@ -233,7 +234,7 @@ mod tests {
         std::os::unix::fs::symlink(folder.path().join("real"), &link).unwrap();
         // No process has this number.
         for path in [&link, &folder.path().join("not/made/yet")] {
-            let found = holding(&root, Some(u32::MAX), path, &mounts).unwrap();
+            let found = find_file_system(&root, Some(u32::MAX), path, &mounts).unwrap();
             assert!(
                 found.mount.id > 10_000 && found.space.is_some(),
                 "{found:?}"
@@ -274,7 +275,7 @@ mod tests {
     #[test]
     fn a_folder_without_a_mount_is_absent() {
         let root = HostRoot::default();
-        let nowhere = |folder| holding(&root, None, Path::new(folder), &Mounts::default());
+        let nowhere = |folder| find_file_system(&root, None, Path::new(folder), &Mounts::default());
         assert_eq!(
             [nowhere("/no/such/folder"), nowhere("ledger")],
             [const { Err(FileSystemError::Absent) }; 2]
@@ -284,7 +285,7 @@ mod tests {
     /// What this process sees as `own`, and the mounts of a process of which one has other options.
     fn seen(folder: &Path, change: impl Fn(Mount) -> Mount) -> Mounts {
         let own = Mounts::read(&HostRoot::default(), None).unwrap().reader;
-        let device = mountinfo::holding(&own, folder).unwrap().device;
+        let device = mountinfo::mount_of_path(&own, folder).unwrap().device;
         let change = |mount: Mount| {
             if mount.device == device {
                 change(mount)
@@ -306,11 +307,11 @@ mod tests {
             options: "ro,relatime".into(),
             ..mount
         });
-        let found = holding(&root, None, folder.path(), &mounts).unwrap();
+        let found = find_file_system(&root, None, folder.path(), &mounts).unwrap();
         assert!(found.of_process && !found.mount.is_read_only(), "{found:?}");
         mounts.process.clear();
         assert!(
-            !holding(&root, None, folder.path(), &mounts)
+            !find_file_system(&root, None, folder.path(), &mounts)
                 .unwrap()
                 .of_process,
             "nothing is known of a process"
@@ -321,7 +322,7 @@ mod tests {
             ..mount
         });
         assert!(
-            holding(&root, None, folder.path(), &mounts)
+            find_file_system(&root, None, folder.path(), &mounts)
                 .unwrap()
                 .mount
                 .is_read_only()
@@ -334,7 +335,7 @@ mod tests {
         let mut mounts = seen(folder.path(), |mount| mount);
         // In the process's container a file system that this process does not see lies over the
         // folder.
-        let above = mountinfo::holding(&mounts.process, folder.path())
+        let above = mountinfo::mount_of_path(&mounts.process, folder.path())
             .unwrap()
             .clone();
         let device = crate::parse::cgroup::Device {
@@ -350,7 +351,7 @@ mod tests {
         };
         mounts.process.push(over);
         assert_eq!(
-            holding(&root, None, folder.path(), &mounts),
+            find_file_system(&root, None, folder.path(), &mounts),
             Err(FileSystemError::Absent)
         );
     }
@@ -371,7 +372,8 @@ mod tests {
                 rustix::thread::set_thread_uid(rustix::process::Uid::from_raw(65_534)).unwrap();
             }
             let ask = |folder: &Path| {
-                holding(&HostRoot::default(), None, folder, &mounts).map(|found| found.of_process)
+                find_file_system(&HostRoot::default(), None, folder, &mounts)
+                    .map(|found| found.of_process)
             };
             (ask(&path.join("ledger")), ask(&path), ask(Path::new("/")))
         };

@@ -51,7 +51,7 @@ pub struct Location {
 /// process. Follows links inside of `root`. If the path cannot be reached or does not exist yet,
 /// only its name decides. `None` if it is relative, or on no mount of the list.
 pub fn locate_folder(root: &Path, path: &Path, mounts: &[Mount]) -> Option<Location> {
-    let by_name = mountinfo::holding(mounts, path)?;
+    let by_name = mountinfo::mount_of_path(mounts, path)?;
     // Opening a remote folder would contact its server.
     let folder = if is_remote(by_name) {
         None

@@ -72,7 +72,7 @@ fn look_up(text: &[u8]) {
     drop(Environment::parse(text, |_| true));
     let mounts = mountinfo::parse(text).unwrap_or_default();
     for mount in &mounts {
-        let _ = mountinfo::holding(&mounts, &mount.mount_point);
+        let _ = mountinfo::mount_of_path(&mounts, &mount.mount_point);
     }
 }
 

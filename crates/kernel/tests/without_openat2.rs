@@ -77,7 +77,7 @@ fn resolve_folders_without_openat2() {
     let accounts = folder.path().join("accounts");
     // In this process's own root as a validator's, and under its own path.
     for pid in [Some(std::process::id()), None] {
-        let found = filesystem::holding(&host, pid, &accounts, &mounts).unwrap();
+        let found = filesystem::find_file_system(&host, pid, &accounts, &mounts).unwrap();
         assert_eq!(found.space.map(|space| space.size), Some(size), "{found:?}");
     }
 }

@@ -277,7 +277,7 @@ impl Search<'_> {
     /// point are compared.
     fn is_visible(&self, mount: &Mount) -> bool {
         let at_same_point = |other: &&Mount| other.mount_point == mount.mount_point;
-        let topmost = mountinfo::holding(&self.mounts, &mount.mount_point)
+        let topmost = mountinfo::mount_of_path(&self.mounts, &mount.mount_point)
             .or_else(|| self.mounts.iter().rfind(at_same_point));
         topmost.is_none_or(|topmost| topmost.id == mount.id)
     }

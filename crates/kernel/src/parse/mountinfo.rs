@@ -51,7 +51,7 @@ pub fn parse(text: &[u8]) -> Parsed<Vec<Mount>> {
 /// mount, or `path` is relative.
 ///
 /// Walks down as the kernel does, because a later mount may hide an earlier one.
-pub fn holding<'a>(mounts: &'a [Mount], path: &Path) -> Option<&'a Mount> {
+pub fn mount_of_path<'a>(mounts: &'a [Mount], path: &Path) -> Option<&'a Mount> {
     let is_top = |mount: &&Mount| {
         mount.mount_point == Path::new("/")
             && !mounts
@@ -61,14 +61,14 @@ pub fn holding<'a>(mounts: &'a [Mount], path: &Path) -> Option<&'a Mount> {
     let mut current = mounts.iter().rfind(is_top).filter(|_| path.is_absolute())?;
     // Bounded, because an invented list might have a cycle.
     for _ in 0..mounts.len() {
-        let is_ancestor = |mount: &&Mount| {
+        let leads_to_path = |mount: &&Mount| {
             mount.parent == current.id
                 && mount.id != current.id
                 && path.starts_with(&mount.mount_point)
         };
         // The shortest path first; of equal ones the later covers the other.
         let depth = |mount: &&Mount| mount.mount_point.components().count();
-        match mounts.iter().rev().filter(is_ancestor).min_by_key(depth) {
+        match mounts.iter().rev().filter(leads_to_path).min_by_key(depth) {
             Some(next) => current = next,
             None => break,
         }
@@ -165,7 +165,7 @@ mod tests {
 
     fn place(path: &str) -> Option<u64> {
         let mounts = parse(SERVER.as_bytes()).unwrap();
-        holding(&mounts, Path::new(path)).map(|mount| mount.id)
+        mount_of_path(&mounts, Path::new(path)).map(|mount| mount.id)
     }
 
     #[test]
@@ -181,7 +181,7 @@ mod tests {
         assert_eq!(place("/mnt/the accounts/run"), Some(41));
         assert_eq!(place("/mnt/ledger/tmp/x"), Some(42));
         assert_eq!(place("mnt/ledger"), None);
-        assert_eq!(holding(&[], Path::new("/")), None);
+        assert_eq!(mount_of_path(&[], Path::new("/")), None);
     }
 
     #[test]
@@ -223,13 +223,13 @@ mod tests {
         );
         let mounts = parse(text.as_bytes()).unwrap();
         assert_eq!(
-            holding(&mounts, Path::new("/mnt/ledger/rocksdb")).map(|mount| mount.id),
+            mount_of_path(&mounts, Path::new("/mnt/ledger/rocksdb")).map(|mount| mount.id),
             Some(50)
         );
         let again = format!("{SERVER}51 40 259:7 / /mnt/ledger rw - ext4 /dev/sdb rw\n");
         let mounts = parse(again.as_bytes()).unwrap();
         assert_eq!(
-            holding(&mounts, Path::new("/mnt/ledger/rocksdb")).map(|mount| mount.id),
+            mount_of_path(&mounts, Path::new("/mnt/ledger/rocksdb")).map(|mount| mount.id),
             Some(51)
         );
     }
@@ -238,6 +238,6 @@ mod tests {
     fn a_cycle_of_mounts_terminates() {
         let text = b"1 2 8:1 / / rw - ext4 a rw\n2 1 8:2 / / rw - ext4 b rw\n3 9 8:3 / / rw - ext4 c rw\n4 3 8:1 / /a rw - ext4 d rw\n3 4 8:1 / /a rw - ext4 d rw\n";
         let mounts = parse(text).unwrap();
-        let _ = holding(&mounts, Path::new("/a/b"));
+        let _ = mount_of_path(&mounts, Path::new("/a/b"));
     }
 }

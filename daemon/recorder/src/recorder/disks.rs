@@ -142,7 +142,7 @@ fn mount_source(root: &HostRoot, folder: &Path, pid: Option<u32>) -> Option<Path
     let mounts = root
         .read_proc(&format!("{process}/mountinfo"), mountinfo::parse)
         .ok()?;
-    let source = PathBuf::from(&mountinfo::holding(&mounts, folder)?.source);
+    let source = PathBuf::from(&mountinfo::mount_of_path(&mounts, folder)?.source);
     source.is_absolute().then_some(source)
 }
 

@@ -138,7 +138,7 @@ impl FileSystems {
     ) {
         for poll in &mut self.folder_polls {
             let (root, mounts, path) = (root.clone(), Arc::clone(mounts), poll.folder.path.clone());
-            let call = move || filesystem::holding(&root, pid, &path, &mounts);
+            let call = move || filesystem::find_file_system(&root, pid, &path, &mounts);
             poll.pending_call
                 .get_or_insert_with(|| tokio::task::spawn_blocking(call));
         }
