@@ -2,7 +2,7 @@ use crate::metric::section;
 
 section! {
     "cgroup",
-    "The cgroup of the followed process, version 2, or version 1 if the host has no memory controller in version 2. Page cache fills a cgroup up to its limit by design, so usage near the limit is normal. These are the kernel's own counters: they end with the cgroup. When the process is moved to another cgroup they continue, without what that one counted before.";
+    "The cgroup of the followed process, version 2, or version 1 if the host has no memory controller in version 2. Page cache fills a cgroup up to its limit by design, so usage near the limit is normal. The counters are the kernel's own and end with the cgroup. When the process is moved, they continue, without what the new cgroup had counted before.";
     USAGE = Gauge, Bytes, "agave_cgroup_memory_usage_bytes" []
         "Memory charged to the cgroup, page cache included."
         from "memory.current; v1 memory.usage_in_bytes";
@@ -11,25 +11,25 @@ section! {
         from "memory.peak (Linux 5.19); v1 memory.max_usage_in_bytes";
     LIMIT = Gauge, Bytes, "agave_cgroup_memory_limit_bytes" ["limit"]
         "The cgroup's own limits; a limit that is not set is absent."
-        from "memory.max, memory.high, memory.swap.max; v1 memory.limit_in_bytes and memsw minus memory; read every 15 s";
+        from "memory.max, memory.high, memory.swap.max; v1 memory.limit_in_bytes, and memory.memsw.limit_in_bytes minus it as swap_max; read every 15 s";
     SWAP = Gauge, Bytes, "agave_cgroup_memory_swap_bytes" []
         "Swap charged to the cgroup."
-        from "memory.swap.current; v1 memsw usage minus memory usage";
+        from "memory.swap.current; v1 total_swap of memory.stat";
     STAT = Gauge, Bytes, "agave_cgroup_memory_stat_bytes" ["type"]
         "The cgroup's memory by type."
         from "memory.stat; v1 the total_ values under the names of version 2";
     EVENTS = Counter, Count, "agave_cgroup_memory_events_total" ["event"]
-        "Times a limit was met: low, high, max, oom (allocation failed), oom_kill (a process was killed)."
+        "Memory events: low (reclaimed although below memory.low), high and max (that limit was reached), oom (an allocation failed), oom_kill (a process was killed)."
         from "memory.events; v1 failcnt as max and oom_kill of memory.oom_control (Linux 4.13)";
     REFAULTS = Counter, Count, "agave_cgroup_memory_refaults_total" ["type"]
-        "Pages read back soon after they were reclaimed: the working set does not fit."
+        "Pages read back after they were reclaimed: many mean that the working set does not fit."
         from "workingset_refault_anon, workingset_refault_file of memory.stat (Linux 5.9; before, workingset_refault as file)";
     PAGE_FAULTS = Counter, Count, "agave_cgroup_memory_page_faults_total" ["type"]
         "Page faults of all processes of the cgroup."
         from "pgfault minus pgmajfault, and pgmajfault, of memory.stat";
     RECLAIM = Counter, Count, "agave_cgroup_memory_reclaim_pages_total" ["op", "by"]
         "Pages scanned and reclaimed (steal) by kswapd and by the allocating tasks themselves (direct)."
-        from "pgscan_kswapd, pgscan_direct, pgsteal_kswapd, pgsteal_direct of memory.stat (by kind since Linux 5.18)";
+        from "pgscan_kswapd, pgscan_direct, pgsteal_kswapd, pgsteal_direct of memory.stat (Linux 5.18)";
     PRESSURE = Counter, Seconds, "agave_cgroup_pressure_stalled_seconds_total" ["resource", "kind"]
         "Time in which some or all (full) tasks of the cgroup were stalled waiting for the resource."
         from "cpu.pressure, memory.pressure, io.pressure (version 2, PSI on)";
@@ -37,7 +37,7 @@ section! {
         "Bytes the cgroup read from and wrote to each block device."
         from "io.stat; v1 blkio.throttle.io_service_bytes";
     FROZEN = Gauge, Flag, "agave_cgroup_frozen" []
-        "1 while a freezer, the cgroup's own or an ancestor's, holds all its processes: none of them runs, and agave_process_state says sleeping (version 2) or disk_sleep (version 1)."
+        "1 while a freezer, the cgroup's own or an ancestor's, stops all its processes: none of them runs, and agave_process_state says sleeping (version 2) or disk_sleep (version 1)."
         from "frozen of cgroup.events (version 2, Linux 5.2); v1 freezer.state; 1 if either says so";
     CPU_THROTTLED = Counter, Seconds, "agave_cgroup_cpu_throttled_seconds_total" []
         "Time the cgroup was throttled by its CPU quota."
