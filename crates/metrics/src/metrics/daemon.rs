@@ -13,10 +13,10 @@ section! {
         "1 if the source worked at its last sampling; absent if it is disabled."
         from "every source";
     SOURCE_DURATION = Gauge, Seconds, "faultline_source_duration_seconds" ["source"]
-        "How long the source took the last time it looked."
+        "How long the source's last sampling took."
         from "the monotonic clock";
     SOURCE_LAST_SUCCESS = Gauge, Seconds, "faultline_source_last_success_timestamp_seconds" ["source"]
-        "When the source last did its main job, in seconds since 1970; absent until it did."
+        "When the source last worked, in seconds since 1970; absent until it did."
         from "the wall clock";
     SOURCE_PROBLEMS = Counter, Count, "faultline_source_problems_total" ["source", "kind"]
         "Things a source could not read: absent (not offered here), forbidden (no right), gone (vanished), broken (not understood)."
@@ -26,7 +26,7 @@ section! {
         from "the schedule";
     MISSED_TICKS = Counter, Count, "faultline_missed_ticks_total" []
         "Ticks left out because the one before took too long or the machine stood still."
-        from "the schedule, which is absolute";
+        from "the schedule, which a late tick does not shift";
     CLOCK_STEPS = Counter, Count, "faultline_clock_steps_total" []
         "Times the system's wall clock was set, by more than a second, since the daemon started. A clock that is slewed or a machine that was suspended does not count."
         from "the wall clock against the monotonic one, from tick to tick";
@@ -37,10 +37,10 @@ section! {
         "Datapoint lines: used, ignored (not on the list), bad (not line protocol), foreign (another validator's or tool's), duplicate (seen before), implausible (with a slot that cannot be true)."
         from "pushes and the log";
     INGEST_LINES_PENDING = Gauge, Count, "faultline_ingest_lines_pending" []
-        "Datapoint lines that wait until it is known whether their sender is the followed validator: then they count in faultline_ingest_lines_total."
+        "Datapoint lines that wait until it is known whether their sender is the followed validator. Then faultline_ingest_lines_total counts them."
         from "pushes";
     IDENTITY_REVISIONS = Counter, Count, "faultline_identity_revisions_total" []
-        "How often the assumed identity changed, of a validator that does not report its own."
+        "How often the daemon changed the identity that it assumes for a validator that reports none."
         from "pushes";
     INGEST_REQUESTS = Counter, Count, "faultline_ingest_requests_total" ["code"]
         "Pushes by the status they were answered with. cut: the body broke off. user: refused with 403, since the sender's user is not the validator's or not known."
@@ -52,14 +52,14 @@ section! {
         "Open connections to the ingest listener."
         from "the ingest listener";
     AUTH_FAILURES = Counter, Count, "faultline_auth_failures_total" ["listener"]
-        "Requests with a wrong user or password: of the web page and /metrics (metrics; those refused unchecked after too many failures included), of pushes (ingest; those without credentials included)."
+        "Requests with a wrong user or password. metrics: for the web page and /metrics, also those refused unchecked after too many failures. ingest: pushes, also those without credentials."
         from "the listeners";
     LAST_PUSH = Gauge, Seconds, "faultline_last_push_timestamp_seconds" []
         "When the followed validator's last push arrived, in seconds since 1970; absent until one did."
         from "the ingest listener";
     PUSHES_MISSED = Counter, Count, "faultline_pushes_missed_total" []
-        "Pushes of the followed validator that never arrived. Pushes missed while the daemon was down count after its restart, if it follows the same process and continues a recording or the flight recorder. Pushes before the daemon's first run do not count."
-        from "gaps between metrics points beyond their own secs_since_last_write, on the monotonic clock where the wall clock was set";
+        "Pushes of the followed validator that never arrived. Pushes missed while the daemon was down count after its restart if it follows the same process and continues the earlier recording or flight recorder ring. Pushes before the daemon's first run do not count."
+        from "gaps between two metrics points longer than the secs_since_last_write of the later one; on the monotonic clock if the wall clock was set";
     POINTS_LOST = Counter, Count, "faultline_points_lost_total" []
         "Datapoints that the validator dropped before the push because there were too many."
         from "points_lost of the metrics point";
@@ -67,7 +67,7 @@ section! {
         "1 if pushes arrive without program cache points although slots advance: the validator's RUST_LOG filters them."
         from "pushes against slots";
     FORWARD_BYTES = Counter, Bytes, "faultline_forward_bytes_total" ["result"]
-        "Bytes passed on to the upstream Influx server: sent, lost (queue full or given up), refused (the server said no)."
+        "Bytes passed on to the upstream Influx server: sent, lost (the queue was full, or they became too old), refused (the server rejected them)."
         from "the forwarder";
     FORWARD_REQUESTS = Counter, Count, "faultline_forward_requests_total" ["result"]
         "Pushes passed on to the upstream Influx server, by result."
@@ -91,7 +91,7 @@ section! {
         "Ticks, datapoints and events that were not recorded: the disk was full, writing failed, or the recorder did not keep up."
         from "the recorder";
     MARKS = Counter, Count, "faultline_marks_total" ["kind"]
-        "Marks set in the recording, by kind: the verdicts of a search (kept_up, failed, void, reference), another word that the request gave, or other. Absent until there is one."
+        "Marks set in the recording, by kind: a verdict of faultline search (kept_up, failed, void, reference), another kind that the request names, or other. Absent until there is one."
         from "POST /mark";
     FLIGHT_SAVES = Counter, Count, "faultline_flight_saves_total" ["reason"]
         "Recordings saved by the flight recorder, by reason: the validator was OOM-killed (oom_kill), exited (exit), fell behind (behind) or stalled at the tip (stall), or a save was requested (request). Absent if the flight recorder is disabled."
