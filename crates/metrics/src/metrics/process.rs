@@ -19,14 +19,14 @@ section! {
         "Exits of the followed process since the daemon started, including an exec of a program that is not followed; with or without a successor."
         from "as for agave_process_restarts_total, which counts when the next process is there";
     STATE = Gauge, Flag, "agave_process_state" ["state"]
-        "What the process's main thread is doing at the tick: 1 for its state, 0 for the others. Only the main thread: other threads may run while it sleeps, or live on as it is a zombie; a stop signal stops all. A process that its cgroup's freezer holds is sleeping with cgroup version 2 and in disk_sleep with version 1."
+        "What the process's main thread is doing at the tick: 1 for its state, 0 for the others. Only the main thread: other threads may run while it sleeps, and live on while it is a zombie; a stop signal stops all. A process that its cgroup's freezer holds is sleeping with cgroup version 2 and in disk_sleep with version 1."
         from "state of /proc/PID/stat: R running, S sleeping, D disk_sleep (uninterruptible), T stopped, t tracing_stop, Z zombie, X dead, I idle; absent for any other letter";
     RESIDENT = Gauge, Bytes, "agave_process_resident_memory_bytes" ["type"]
         "Resident memory (RSS) by type: anon is demand, file is page cache mapped by the process, shmem is tmpfs and shared memory."
         from "RssAnon, RssFile, RssShmem of /proc/PID/status (Linux 4.5)";
     VIRTUAL = Gauge, Bytes, "agave_process_virtual_memory_bytes" []
         "Virtual memory size (VSZ): address space, not memory."
-        from "vsize of /proc/PID/stat; absent, as resident memory is, once the exiting main thread has released it";
+        from "vsize of /proc/PID/stat; absent, like resident memory, once the exiting main thread has released the address space";
     SWAP = Gauge, Bytes, "agave_process_swap_bytes" []
         "Anonymous memory of the process that is swapped out."
         from "VmSwap of /proc/PID/status";
@@ -52,15 +52,15 @@ section! {
         "Bytes the process caused to be read from and written to block devices."
         from "read_bytes and write_bytes of /proc/PID/io (needs the same user or CAP_SYS_PTRACE)";
     BLOCK_IO_DELAY = Counter, Seconds, "agave_process_block_io_delay_seconds_total" []
-        "Time the process's threads waited for block I/O; what a thread gained after its last sample is lost."
+        "Time the process's threads waited for block I/O. A thread's time between its last sample and its exit is not counted."
         from "delayacct_blkio_ticks of /proc/PID/task/TID/stat, summed over threads; absent unless kernel.task_delayacct was 1 when the validator started";
     CONTEXT_SWITCHES = Counter, Count, "agave_process_context_switches_total" ["type"]
-        "Context switches of the process's threads; what a thread gained after its last sample is lost."
+        "Context switches of the process's threads. Those of a thread between its last sample and its exit are not counted."
         from "ctxt_switches of /proc/PID/task/TID/status, summed over threads, read less often than the rest (threads.switches_interval)";
     OOM_SCORE = Gauge, Count, "agave_process_oom_score" []
         "How likely the kernel is to kill the process when memory runs out (0 to 2000)."
         from "/proc/PID/oom_score, read every 5 s";
     OOM_SCORE_ADJ = Gauge, Count, "agave_process_oom_score_adj" []
-        "The adjustment that someone set to that likelihood (-1000 to 1000)."
+        "The adjustment that is set for the kernel's OOM score of the process (-1000 to 1000)."
         from "/proc/PID/oom_score_adj, read every 5 s";
 }
