@@ -2,10 +2,10 @@ use crate::metric::section;
 
 section! {
     "What the node may run out of",
-    "Of the file systems that hold the validator's ledger, accounts, snapshots and log, of the disks under them, of its UDP sockets and of the processors; polled every 15 s (`[host]` in the configuration), on a thread of its own. No right is needed, but without that to enter the validator's root (its user's, or root's) a folder behind a link is found only if the daemon can follow it; one behind a folder that the daemon may not search is `forbidden` and left out. Open files are in the chapter Process.";
+    "The file systems that hold the validator's ledger, accounts, snapshots and log, the disks under them, its UDP sockets and the processors; polled every 15 s (`[host]` in the configuration), on a thread of its own. No right is needed. Only root and the validator's user may enter its root directory: for others, a folder behind a link is found only if they can follow the link, and a folder below one that they may not search is `forbidden` and left out. Open files are in the chapter Process.";
     FILESYSTEM = Info, Flag, "agave_filesystem_info" ["mountpoint", "holds", "fstype", "device"]
         "A file system that holds folders of the validator: accounts, ledger, log, snapshots, joined by commas; and the disk under it, empty where there is none (overlay, tmpfs, NFS, ZFS)."
-        from "the validator's arguments, /proc/PID/mountinfo, /sys/dev/block; at most 5 file systems. They stay when the process ends, until another one is followed";
+        from "the validator's arguments, /proc/PID/mountinfo, /sys/dev/block; at most 5 file systems. These series stay when the process ends, until another process is followed";
     FILESYSTEM_SIZE = Gauge, Bytes, "agave_filesystem_size_bytes" ["mountpoint", "holds"]
         "Size of the file system."
         from "f_blocks of statvfs";
@@ -13,8 +13,8 @@ section! {
         "What others than root can still write to the file system."
         from "f_bavail of statvfs";
     FILESYSTEM_UNTIL_FULL = Gauge, Seconds, "agave_filesystem_until_full_seconds" ["mountpoint", "holds"]
-        "Time until nothing is left of the file system if it fills as it did lately."
-        from "agave_filesystem_avail_bytes now, and the line through its values of the last six hours (1,440 polls); those before a deletion of more than a tenth of the size do not count. Absent before it has filled for 10 minutes and 20 polls, while it does not fill, and beyond a year";
+        "Time until nothing is left of the file system if it continues to fill at the recent pace."
+        from "agave_filesystem_avail_bytes now, and the line through its values of the last six hours (1,440 polls); those before a deletion of more than a tenth of the size do not count. Absent until it has filled for 10 minutes and been polled 20 times, while it does not fill, and if it takes more than a year";
     FILESYSTEM_INODES = Gauge, Count, "agave_filesystem_inodes" ["mountpoint", "holds"]
         "Files and folders that the file system can have."
         from "f_files of statvfs; absent where there is no such number (btrfs)";
@@ -25,11 +25,11 @@ section! {
         "1 if the validator cannot write: mounted read-only, or made so by the kernel after errors of the disk."
         from "options of /proc/PID/mountinfo, kept when the process ends, and those that the file system has now; absent where the process's mounts are not known";
     FILESYSTEM_AGE = Gauge, Seconds, "agave_filesystem_answer_age_seconds" ["mountpoint", "holds"]
-        "Age of the file system's last answer: one that hangs, as on a dead mount, stays and grows older; after three polls without an answer its other values are absent."
+        "Age of the file system's last answer. It grows while the file system hangs, as a dead mount does; after three polls without an answer the other values are absent."
         from "statvfs, at each poll if the last call is back";
     DISK = Info, Flag, "agave_disk_info" ["device", "kind", "name"]
         "A disk under one of these file systems, never a partition: nvme, disk, lvm, crypt, device_mapper, or an array by its level (raid0); the members of an array or volume are listed too. The name is that of a mapped device."
-        from "/sys/dev/block; those right under a file system first, then what they are made of, as long as all have at most 90 series (an array of eight has room); a problem of the source names those left out";
+        from "/sys/dev/block; disks right under a file system first, then their members, up to 90 series in all (enough for an array of eight); a problem of the source names the disks left out";
     DISK_OPERATIONS = Counter, Count, "agave_disk_operations_total" ["device", "direction"]
         "Reads and writes that the disk has completed, of all processes."
         from "/proc/diskstats";
@@ -40,17 +40,17 @@ section! {
         "Time that these reads and writes took, waiting included: divided by their number it is the mean latency."
         from "/proc/diskstats";
     DISK_BUSY = Counter, Seconds, "agave_disk_io_time_seconds_total" ["device"]
-        "Time in which the disk had at least one request: its utilisation. One that serves many at the same time may have room at 100 %."
+        "Time in which the disk had at least one request: its rate is the utilisation. A disk that serves many requests at the same time may do more at 100 %."
         from "io_ticks of /proc/diskstats";
     DISK_WEIGHTED = Counter, Seconds, "agave_disk_io_time_weighted_seconds_total" ["device"]
-        "The same times the requests under way: its rate is the mean length of the queue. Only of disks right under a file system."
+        "Time in which the disk had requests, multiplied by their number: its rate is the mean length of the queue. Only of disks right under a file system."
         from "/proc/diskstats";
     DISK_UTILISATION = Gauge, Ratio, "agave_disk_utilisation_ratio" ["device"]
         "Share of the time between the last two polls in which the disk had at least one request."
         from "io_ticks of /proc/diskstats; absent at the first poll";
     DISK_WEAR = Gauge, Ratio, "agave_disk_wear_ratio" ["device"]
-        "Share of the disk's life that is used up, in tenths."
-        from "life_time of eMMC, life_time_estimation of UFS; absent for NVMe and SATA, which say it only to root (SMART)";
+        "Share of the disk's life that is used up, in steps of 0.1."
+        from "life_time of eMMC, life_time_estimation of UFS; absent for NVMe and SATA, which report it only to root (SMART)";
     DISK_MISSING = Gauge, Count, "agave_disk_array_missing_members" ["device"]
         "Disks that an array should have and has not."
         from "md/degraded of sysfs; absent for what is no array, and for raid0, which cannot lack one";
@@ -61,8 +61,8 @@ section! {
         "Kernel memory with datagrams that the validator has not read yet: of all its sockets, and of the fullest one."
         from "rx_queue of /proc/PID/net/udp and udp6";
     UDP_DROPS = Counter, Count, "agave_udp_drops_total" []
-        "Datagrams that the validator's sockets dropped, mostly as their buffer was full: it reads too slowly, or net.core.rmem_max is too small."
-        from "drops of /proc/PID/net/udp and udp6, summed over the sockets that were seen. It begins at 0 with the first poll of a process by this daemon, without what was dropped before, and ends with the process";
+        "Datagrams that the validator's sockets dropped, mostly because their buffer was full: it reads too slowly, or net.core.rmem_max is too small."
+        from "drops of /proc/PID/net/udp and udp6, summed over the sockets that were seen. It begins at 0 with the daemon's first poll of the process, and ends with the process";
     UDP_DATAGRAMS = Counter, Count, "agave_udp_datagrams_total" ["direction"]
         "Datagrams of all processes in the validator's network namespace: handed to a process, and sent."
         from "InDatagrams and OutDatagrams of /proc/PID/net/snmp (IPv4)";
