@@ -2,16 +2,16 @@ use crate::metric::section;
 
 section! {
     "Memory headroom",
-    "What is left at each level that limits the validator. The level with the least headroom is met first: it binds. Levels are the cgroups with a limit (0 is the validator's own, 1 its parent), their memory and swap together (0_swap, version 1), a limit above the visible cgroups (above, version 1; an upper bound, since other members are not visible), the allowed NUMA nodes (numa) and the machine. Usage that can be dropped without swap is active and inactive page cache and reclaimable kernel objects; version 1 does not count these objects apart, so they are unreclaimable there. Version 2 shows no limit above a cgroup namespace.";
+    "What is left at each level that limits the validator. The level with the least headroom is met first: it binds. Levels are the cgroups with a limit (0 is the validator's own, 1 its parent), their memory and swap together (0_swap, cgroup version 1), a limit above the visible cgroups (above, cgroup version 1; an upper bound, since other members are not visible), the allowed NUMA nodes (numa) and the machine. Usage that can be dropped without swap is active and inactive page cache and reclaimable kernel objects; version 1 does not count these objects apart, so they are unreclaimable there. Version 2 shows no limit above a cgroup namespace.";
     HEADROOM = Gauge, Bytes, "agave_memory_headroom_bytes" ["level"]
         "Memory that can still be allocated at this level without swap before the kernel kills."
-        from "limit minus unreclaimable memory of the level; of the machine MemAvailable of /proc/meminfo (Linux 3.14)";
+        from "limit minus unreclaimable memory of the level; for the machine, MemAvailable of /proc/meminfo (Linux 3.14) minus cache that memory.min protects";
     LEVEL_LIMIT = Gauge, Bytes, "agave_memory_level_limit_bytes" ["level"]
         "The limit of the level."
         from "memory.max of the cgroup; v1 memory.limit_in_bytes, memory.memsw.limit_in_bytes, hierarchical_memory_limit of memory.stat; MemTotal of the nodes or the machine; limits are read every 15 s";
     LEVEL_UNRECLAIMABLE = Gauge, Bytes, "agave_memory_level_unreclaimable_bytes" ["level"]
         "Usage of the level that cannot be dropped without swap, cache that memory.min protects included."
-        from "memory.current minus active_file, inactive_file and slab_reclaimable of memory.stat (v1: memory.usage_in_bytes minus total_active_file and total_inactive_file); nodeN/meminfo with the min watermarks of /proc/zoneinfo; MemTotal minus MemAvailable";
+        from "memory.current minus active_file, inactive_file and slab_reclaimable of memory.stat (v1: memory.usage_in_bytes minus total_active_file and total_inactive_file); MemTotal minus MemFree, file cache and reclaimable kernel memory of nodeN/meminfo, plus the min watermarks of /proc/zoneinfo; MemTotal minus MemAvailable; where memory.min protects cache, plus that";
     LEVEL_OTHERS = Gauge, Bytes, "agave_memory_level_others_bytes" ["level"]
         "The part of unreclaimable memory at this level that is not of the validator's own cgroup."
         from "the level's unreclaimable memory minus that of level 0";
