@@ -37,7 +37,7 @@ section! {
         "Bytes that the disk has read and written; only of disks right under a file system."
         from "sectors of 512 bytes of /proc/diskstats";
     DISK_TIME = Counter, Seconds, "agave_disk_operation_seconds_total" ["device", "direction"]
-        "Time that these reads and writes took, waiting included: divided by their number it is the mean latency."
+        "Time that the disk's reads and writes took, waiting included: divided by their number it is the mean latency."
         from "/proc/diskstats";
     DISK_BUSY = Counter, Seconds, "agave_disk_io_time_seconds_total" ["device"]
         "Time in which the disk had at least one request: its rate is the utilisation. A disk that serves many requests at the same time may do more at 100 %."

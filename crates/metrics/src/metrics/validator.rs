@@ -68,20 +68,20 @@ section! {
         "1 if the validator was at the tip and its own slot has not advanced for 15 s (25 s if only pushes report the slot), 0 if it advances; absent if it was not at the tip when its slot advanced last."
         from "the processed slot of JSON-RPC, bank_frozen";
     ZERO_TPS = Counter, Seconds, "agave_zero_tps_seconds_total" []
-        "Seconds, from the first execution on, whose datapoints arrived and carry no transaction."
+        "Seconds whose datapoints arrived and have no transaction, from the first execution on."
         from "timestamps of cost_tracker_stats, within the time covered by pushes";
     TPS_UNKNOWN = Counter, Seconds, "agave_tps_unknown_seconds_total" []
-        "Seconds, from the first execution on, of which no datapoints arrived."
+        "Seconds of which no datapoints arrived, from the first execution on."
         from "gaps between metrics points";
     OWN_SLOTS = Counter, Count, "agave_own_slots_total" []
         "Slots this validator led. They are in no replay histogram, unless they are replayed later because a block before them was replaced."
         from "replay-slot-stats with no transactions, no entries and no shreds: an empty replayed slot has entries";
     CACHE_HITS = Counter, Count, "agave_program_cache_hits_total" []
-        "Program cache hits as the validator counts them; before 4.4.0 inflated and not to be set against misses."
+        "Program cache hits as the validator counts them. Versions before 4.4.0 count too many: do not compare them with misses."
         from "hits of loaded-programs-cache-stats, summed"
         initially 0 of "loaded-programs-cache-stats" { "hits" };
     CACHE_MISSES = Counter, Count, "agave_program_cache_misses_total" []
-        "Programs not usable in the cache at the first look; several threads that miss the same program count each."
+        "Programs that a first lookup did not find usable in the cache; several threads that miss the same program count each."
         from "misses of loaded-programs-cache-stats, summed"
         initially 0 of "loaded-programs-cache-stats" { "misses" };
     CACHE_EVICTIONS = Counter, Count, "agave_program_cache_evictions_total" []
@@ -131,7 +131,7 @@ section! {
         "Capacity of the program cache: configured (by version, or as configuration says), observed (from the level at which eviction passes begin; absent until one evicted)."
         from "version table or configuration; the lowest water_level that came with evictions is one above the shrink target";
     CACHE_SHRINK_TARGET = Gauge, Count, "agave_program_cache_shrink_target_entries" ["kind"]
-        "The level an eviction pass shrinks the cache to: 90 % of the capacity."
+        "The number of entries to which an eviction pass shrinks the cache: 90 % of the capacity."
         from "the capacity of the same kind, rounded down";
     CACHE_TIME = Histogram(&TIME_BOUNDS), Seconds, "agave_program_cache_time_seconds" ["path"]
         "Program cache time per replayed slot, summed over threads: it can exceed the slot's wall time. A slot that is replayed again counts again."
@@ -150,15 +150,15 @@ section! {
         "Time of pruning the program cache, by root; only from an instrumented build (scripts/install-agave --instrumented)."
         from "prune_us of program-cache-times; the stock program_cache_prune_ms of bank-forks_set_root is not a prune time in any version and is not used";
     CACHE_EVICTION_PASSES = Counter, Count, "agave_program_cache_eviction_passes_total" []
-        "Passes of eviction over the program cache, also those that evicted nothing; only from an instrumented build."
+        "Eviction passes over the program cache, also those that evicted nothing; only from an instrumented build."
         from "evict_passes of program-cache-times, summed"
         of "program-cache-times" { "evict_passes" };
     CACHE_EVICTION_TIME = Counter, Seconds, "agave_program_cache_eviction_seconds_total" []
-        "Time of these passes, summed over threads; only from an instrumented build."
+        "Time of eviction passes over the program cache, summed over threads; only from an instrumented build."
         from "evict_us of program-cache-times, summed"
         of "program-cache-times" { us "evict_us" };
     CACHE_EVICTION_EXAMINED = Counter, Count, "agave_program_cache_eviction_examined_total" []
-        "Entries that these passes looked at; only from an instrumented build."
+        "Entries that eviction passes over the program cache looked at; only from an instrumented build."
         from "evict_examined of program-cache-times, summed"
         of "program-cache-times" { "evict_examined" };
     REPLAY_TIME = Histogram(&TIME_BOUNDS), Seconds, "agave_replay_slot_seconds" ["part"]

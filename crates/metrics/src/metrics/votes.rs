@@ -2,7 +2,7 @@ use crate::metric::section;
 
 section! {
     "Votes and leader slots",
-    "From the node's own JSON-RPC, asked one question at a time, once a minute and less often (`[validator]` in the configuration). What the node does not answer is absent: getBlockProduction and getClusterNodes need --full-rpc-api. Without a vote account, as on an RPC node, all of the vote account (votes, credits, stake, its balance) is absent, too. An answer lives for three of its intervals.";
+    "From the node's own JSON-RPC, asked one question at a time, once a minute and less often (`[validator]` in the configuration). What the node does not answer is absent: getBlockProduction and getClusterNodes need --full-rpc-api. Without a vote account, as on an RPC node, its votes, credits, stake and balance are absent, too. An answer is dropped after three of its intervals.";
     VOTE_ACCOUNT = Info, Flag, "agave_vote_account_info" ["identity", "role", "vote_account"]
         "The vote account, and whether this validator is voting with it, or on standby: then it runs another identity than the account's node."
         from "getVoteAccounts: the account that the configuration names; else of the accounts of the identity the one that --vote-account names, else a current one before a delinquent one, else the one with the newest vote";
@@ -16,7 +16,7 @@ section! {
         "Slots between the processed slot and the newest slot of the vote account: last_vote (a healthy validator is 1 to 3 behind), root (about 32). Ends with Tower: see agave_certificate_distance_slots. Absent like agave_delinquent while the node that answers is far behind: both slots are of its own old bank."
         from "getVoteAccounts and getEpochInfo at processed, asked right after each other";
     VOTE_CREDITS = Gauge, Count, "agave_vote_credits" ["in"]
-        "Vote credits earned with Tower in this_epoch (so far) and in previous_epoch; of the epoch of the migration those before it. Absent for an epoch in which it did not vote, and while the consensus is not known."
+        "Vote credits earned with Tower in this_epoch (so far) and in previous_epoch; in the epoch of the migration only those before it. Absent for an epoch in which it did not vote, and while the consensus is not known."
         from "epochCredits of getVoteAccounts, up to the marker of the migration";
     VOTE_RANK = Gauge, Count, "agave_vote_credits_rank" []
         "Place among all validators with stake by the Tower credits of this epoch; 1 is the best. Ends with the epoch of the migration."
@@ -25,7 +25,7 @@ section! {
         "Tower credits of this epoch over those of the best validator. Ends with the epoch of the migration."
         from "getVoteAccounts of all, every five minutes";
     VOTE_REWARD = Gauge, Count, "agave_vote_reward_lamports" ["in"]
-        "Lamports earned with Alpenglow, for votes and for blocks, in this_epoch (so far) and in previous_epoch; of the epoch of the migration those after it."
+        "Lamports earned with Alpenglow, for votes and for blocks, in this_epoch (so far) and in previous_epoch; in the epoch of the migration only those after it."
         from "epochCredits of getVoteAccounts, behind the marker of the migration";
     VOTE_REWARD_OF_BEST = Gauge, Ratio, "agave_vote_reward_per_stake_of_best_ratio" []
         "Lamports earned with Alpenglow in this epoch over active stake, against the best validator of at least the median stake; Alpenglow only."
@@ -37,7 +37,7 @@ section! {
         "Share of the rewards of its stake that the validator keeps."
         from "inflationRewardsCommissionBps of getVoteAccounts; commission, in whole percent, from a node without that field";
     STAKE = Gauge, Sol, "agave_stake_sol" ["state"]
-        "Stake of the vote account: active in this epoch; activating and deactivating with its end."
+        "Stake of the vote account: active in this epoch; activating and deactivating at its end."
         from "activatedStake of getVoteAccounts; activating and deactivating only with validator.activating_stake, by getProgramAccounts of the stake program, every half hour at the tip (needs --full-rpc-api)";
     BALANCE = Gauge, Sol, "agave_balance_sol" ["account"]
         "Balance of the identity, which pays for votes with Tower, and of the vote account, which collects rewards and pays the admission ticket of each epoch with Alpenglow."
@@ -61,7 +61,7 @@ section! {
         "Longest time ahead in this epoch without a leader slot: a restart that fits into it skips none. Absent while the validator is more than 128 slots behind."
         from "getLeaderSchedule, the processed slot, the pace of the slots";
     RESTART_WINDOW_BEGINS = Gauge, Seconds, "agave_restart_window_begins_seconds" []
-        "Time until that window begins; 0 if it has begun. Absent while the validator is more than 128 slots behind."
+        "Time until the window of agave_restart_window_seconds begins; 0 if it has begun. Absent while the validator is more than 128 slots behind."
         from "getLeaderSchedule, the processed slot, the pace of the slots";
     EPOCH = Gauge, Count, "agave_epoch" []
         "The epoch of the processed bank."
