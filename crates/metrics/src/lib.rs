@@ -28,4 +28,4 @@ pub use histogram::{Histogram, LATENESS_BOUNDS, SLOT_BOUNDS, TIME_BOUNDS};
 pub use metric::{Amount, Datapoint, Field, Kind, Metric, Section, Unit};
 pub use native::NativeBuckets;
 pub use reading::{Labels, Reading, ReadingList, Text, Value};
-pub use tick::{AMBIGUOUS_PREFIX, Batch, Problem, Source, Stamp, Status, Tick};
+pub use tick::{AMBIGUOUS_PREFIX, Batch, Problem, ProblemKind, Source, Stamp, Tick};

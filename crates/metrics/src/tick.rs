@@ -46,7 +46,7 @@ crate::named_enum! {
 
 crate::named_enum! {
     /// Why something could not be read. Each outcome needs another action of the operator.
-    pub enum Status {
+    pub enum ProblemKind {
         /// This kernel, cgroup version or validator does not have it. Nothing to do.
         Absent = "absent",
         /// The daemon may not read it: grant the right, or accept the gap.
@@ -64,12 +64,12 @@ pub const AMBIGUOUS_PREFIX: &str = "ambiguous: ";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    pub status: Status,
+    pub status: ProblemKind,
     pub what: String,
 }
 
 impl Problem {
-    pub fn new(status: Status, what: impl fmt::Display) -> Self {
+    pub fn new(status: ProblemKind, what: impl fmt::Display) -> Self {
         Problem {
             status,
             what: what.to_string(),
@@ -77,11 +77,11 @@ impl Problem {
     }
 
     pub fn absent(what: impl fmt::Display) -> Self {
-        Problem::new(Status::Absent, what)
+        Problem::new(ProblemKind::Absent, what)
     }
 
     pub fn broken(what: impl fmt::Display) -> Self {
-        Problem::new(Status::Broken, what)
+        Problem::new(ProblemKind::Broken, what)
     }
 }
 

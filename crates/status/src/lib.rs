@@ -31,7 +31,7 @@ pub use target::{Fact, Target};
 
 use std::collections::BTreeMap;
 
-use faultline_metrics::{Source, Stamp, Status as ProblemStatus, Tick, metrics};
+use faultline_metrics::{ProblemKind, Source, Stamp, Tick, metrics};
 use readings::Readings;
 use serde::{Deserialize, Serialize};
 
@@ -189,7 +189,7 @@ fn sources(readings: Readings<'_>, now: Stamp) -> Vec<SourceStatus> {
         if sources.iter().any(|known| known.name == name) {
             continue;
         }
-        let problems = ProblemStatus::ALL.iter().filter_map(|kind| {
+        let problems = ProblemKind::ALL.iter().filter_map(|kind| {
             let count =
                 readings.number_of(&metrics::daemon::SOURCE_PROBLEMS, &[name, kind.name()])?;
             (count > 0.0).then(|| (kind.name().to_owned(), count))

@@ -23,7 +23,7 @@ pub use queue::PushCopy;
 use client::{AttemptResult, Upstream};
 use faultline_core::{clock::Clock, config, push_memory::PushMemory, supervisor::Stop};
 use faultline_metrics::{
-    Reading, ReadingList, Status,
+    ProblemKind, Reading, ReadingList,
     metrics::daemon::{FORWARD_BYTES, FORWARD_QUEUE, FORWARD_REQUESTS},
     named_enum,
 };
@@ -147,12 +147,12 @@ impl Handle {
         out.whole(&FORWARD_QUEUE, [], queue.bytes());
     }
 
-    pub fn problems(&self) -> Vec<(Status, String)> {
+    pub fn problems(&self) -> Vec<(ProblemKind, String)> {
         let result = self.0.last_result.lock().clone();
         match result {
             None | Some(AttemptResult::Sent) => Vec::new(),
             Some(AttemptResult::Failed { reason, .. }) => vec![(
-                Status::Broken,
+                ProblemKind::Broken,
                 format!(
                     "upstream {} is unreachable: {reason}; pushes are queued for at most {} s",
                     self.0.upstream_origin,
@@ -162,11 +162,11 @@ impl Handle {
             Some(AttemptResult::Refused { code, excerpt }) => {
                 let (status, remedy) = match code {
                     401 | 403 => (
-                        Status::Forbidden,
+                        ProblemKind::Forbidden,
                         "; check db, user and password in [forward]",
                     ),
-                    404 => (Status::Broken, "; check url and db in [forward]"),
-                    _ => (Status::Broken, ""),
+                    404 => (ProblemKind::Broken, "; check url and db in [forward]"),
+                    _ => (ProblemKind::Broken, ""),
                 };
                 vec![(
                     status,

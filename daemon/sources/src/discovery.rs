@@ -24,7 +24,7 @@ use faultline_core::{
     supervisor::{PathCalls, Stop},
 };
 use faultline_kernel::{HostRoot, ProcessId};
-use faultline_metrics::{Problem, Stamp, Status};
+use faultline_metrics::{Problem, ProblemKind, Stamp};
 pub use following::{EndReason, FoundCgroup, SearchReport, TargetHandle};
 use method::Method;
 pub use process::same_program;
@@ -160,7 +160,7 @@ impl Finder {
                 let (pid, comm, reason) = (target.process.pid, &target.comm, reason.name());
                 let message =
                     format!("process {pid} ({comm}) exited ({reason}); waiting for a new one");
-                problems.insert(0, Problem::new(Status::Gone, message));
+                problems.insert(0, Problem::new(ProblemKind::Gone, message));
             }
             if let Some(why) = self.log_message(&problems, now) {
                 tracing::warn!(why, "no target found");
@@ -178,7 +178,7 @@ impl Finder {
         let id = found.process;
         let Some(watch) = EndWatch::begin(&self.root, id, self.shares_pid_namespace) else {
             let message = format!("process {} ended before it could be followed", id.pid);
-            self.following.state().report.problems = vec![Problem::new(Status::Gone, message)];
+            self.following.state().report.problems = vec![Problem::new(ProblemKind::Gone, message)];
             return false;
         };
         let mut kills = OomKillWatch::begin(&self.root, id);

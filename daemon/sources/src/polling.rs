@@ -8,7 +8,7 @@ use faultline_core::{
     supervisor::Stop,
 };
 use faultline_kernel::ProcessId;
-use faultline_metrics::{Problem, Reading, Source, Stamp, Status};
+use faultline_metrics::{Problem, ProblemKind, Reading, Source, Stamp};
 use std::{pin::pin, time::Duration};
 
 /// Minimum lifetime of a response. One lost poll must not remove a value.
@@ -160,7 +160,7 @@ impl Sampler for PolledSource {
 /// Logs changes of a source's absent and gone problems. The tick logs other problems, and when the
 /// source goes up or down.
 #[derive(Default)]
-pub struct ProblemLog(Vec<(bool, Status)>);
+pub struct ProblemLog(Vec<(bool, ProblemKind)>);
 
 impl ProblemLog {
     pub fn log_changes(&mut self, source: Source, up: bool, problems: &[Problem]) {
@@ -169,7 +169,7 @@ impl ProblemLog {
         };
         let gone = problems
             .iter()
-            .any(|problem| problem.status == Status::Gone);
+            .any(|problem| problem.status == ProblemKind::Gone);
         let source = source.name();
         match up {
             true => tracing::info!(source, problems = texts, "answers in part"),
@@ -180,7 +180,7 @@ impl ProblemLog {
 
     fn change(&mut self, up: bool, problems: &[Problem]) -> Option<String> {
         let is_missing =
-            |problem: &&Problem| matches!(problem.status, Status::Absent | Status::Gone);
+            |problem: &&Problem| matches!(problem.status, ProblemKind::Absent | ProblemKind::Gone);
         let missing: Vec<&Problem> = problems.iter().filter(is_missing).collect();
         let now = missing.iter().map(|problem| (up, problem.status)).collect();
         let is_new = std::mem::replace(&mut self.0, now) != self.0;

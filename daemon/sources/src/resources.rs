@@ -21,7 +21,7 @@ use faultline_kernel::{
     parse::mountinfo::Mount,
 };
 use faultline_metrics::{
-    Problem, Reading, ReadingList, Source, Status, Text, metrics::resources as m,
+    Problem, ProblemKind, Reading, ReadingList, Source, Text, metrics::resources as m,
 };
 use filesystems::{FileSystems, FolderPaths};
 use network::Network;
@@ -151,7 +151,7 @@ impl Poller {
         output.problems.extend(self.file_systems.problems());
         let busy = (&mut self.busy_times, self.clock);
         disks::readings(&self.root, &disks, busy, output);
-        let is_broken = |problem: &Problem| problem.status == Status::Broken;
+        let is_broken = |problem: &Problem| problem.status == ProblemKind::Broken;
         output.up = self.file_systems.is_up() && !output.problems.iter().any(is_broken);
     }
 }

@@ -7,7 +7,7 @@ use super::{
     series::{Series, Weather, source_of},
 };
 use faultline_metrics::{
-    Batch, Problem, Reading, Source, Stamp, Status, Text, Tick,
+    Batch, Problem, ProblemKind, Reading, Source, Stamp, Text, Tick,
     metrics::{cgroup, daemon as d, pools as q, validator as v},
 };
 use faultline_recording::{Event, EventKind, NewProcess, NewRecording, NewSession, Point, Table};
@@ -421,7 +421,7 @@ fn at(second: u64) -> Stamp {
 fn batch(source: Source, at: Stamp, readings: Vec<Reading>) -> Batch {
     let problems = match source {
         Source::AdminRpc => vec![Problem::new(
-            Status::Forbidden,
+            ProblemKind::Forbidden,
             "admin.rpc: permission denied",
         )],
         _ => Vec::new(),

@@ -1,7 +1,7 @@
 //! The flight recorder's ring.
 
 use crate::made_up::{arm, assert_is_a_piece, at, day::Day, write};
-use faultline_metrics::{Batch, Problem, Reading, Source, Status, Tick, metrics::pools};
+use faultline_metrics::{Batch, Problem, ProblemKind, Reading, Source, Tick, metrics::pools};
 use faultline_recording::{Error, Recording, Table, Writer, backup};
 use std::{fs, sync::Arc, time::Duration};
 
@@ -209,7 +209,7 @@ fn unreferenced_names_are_removed_from_the_ring() {
             [name.into(), "major".into()],
             second / 40,
         );
-        let problems = vec![Problem::new(Status::Gone, second / 50)];
+        let problems = vec![Problem::new(ProblemKind::Gone, second / 50)];
         let batch = Batch {
             readings: vec![reading],
             problems,
@@ -267,7 +267,9 @@ fn the_newest_problems_of_each_source_replace_its_earlier_ones() {
         (5, Source::Host, &["one", "two"]),
     ];
     for (second, source, texts) in steps {
-        let problems = texts.iter().map(|text| Problem::new(Status::Gone, text));
+        let problems = texts
+            .iter()
+            .map(|text| Problem::new(ProblemKind::Gone, text));
         let batch = Batch {
             problems: problems.collect(),
             ..Batch::empty(source, at(second))

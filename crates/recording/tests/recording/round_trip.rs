@@ -5,7 +5,7 @@ use crate::{
     made_up::{arm, assert_is_a_beginning, at, day::Day, finished, write, write_all},
 };
 use faultline_metrics::{
-    Batch, Histogram, Problem, Reading, Source, Status, TIME_BOUNDS, Text, Tick, Value,
+    Batch, Histogram, Problem, ProblemKind, Reading, Source, TIME_BOUNDS, Text, Tick, Value,
     metrics::{cgroup, daemon, pools, process, validator},
 };
 use faultline_recording::{
@@ -302,7 +302,7 @@ fn problems_are_recorded_on_change_and_on_resolution() {
     let with = |second, problems: &[&str]| {
         let problems = problems
             .iter()
-            .map(|what| Problem::new(Status::Forbidden, what))
+            .map(|what| Problem::new(ProblemKind::Forbidden, what))
             .collect();
         let batch = Batch {
             problems,
@@ -341,7 +341,10 @@ fn a_problem_in_either_batch_of_a_source_is_recorded_once() {
     let path = folder.path().join("run.db");
     let mut writer = Writer::create(&path, &opening(&[])).unwrap();
     for second in 1..10 {
-        let problems = vec![Problem::new(Status::Absent, "descriptors are not counted")];
+        let problems = vec![Problem::new(
+            ProblemKind::Absent,
+            "descriptors are not counted",
+        )];
         let of_itself = Batch {
             problems,
             ..Batch::empty(Source::Daemon, at(second))

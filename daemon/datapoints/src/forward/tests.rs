@@ -167,7 +167,7 @@ async fn pushes_during_upstream_downtime_arrive_once_in_order() {
     })
     .await;
     let (status, text) = forwarding.handle.problems().remove(0);
-    assert_eq!(status, Status::Broken);
+    assert_eq!(status, ProblemKind::Broken);
     assert!(
         text.contains("refused") && text.contains("are queued"),
         "{text}"
@@ -223,7 +223,7 @@ async fn a_push_the_upstream_refuses_is_dropped_and_the_next_is_sent() {
     forwarding.add(&body(0, 100));
     until("it is refused", || forwarding.bytes()[2] == 100).await;
     let (status, text) = forwarding.handle.problems().remove(0);
-    assert_eq!(status, Status::Broken);
+    assert_eq!(status, ProblemKind::Broken);
     assert!(
         text.contains("400: {\"error\":\"no db for (hidden)\"} xxx") && text.len() < 350,
         "{text}"
@@ -234,7 +234,10 @@ async fn a_push_the_upstream_refuses_is_dropped_and_the_next_is_sent() {
     server.reply(Reply::Answer(401, None, String::new()));
     forwarding.add(&body(2, 100));
     until("it is refused", || forwarding.bytes()[2] == 200).await;
-    assert_eq!(forwarding.handle.problems().remove(0).0, Status::Forbidden);
+    assert_eq!(
+        forwarding.handle.problems().remove(0).0,
+        ProblemKind::Forbidden
+    );
     assert_eq!(forwarding.end().await, [100, 0, 200, 0]);
 }
 

@@ -20,7 +20,7 @@ use faultline_core::{
     supervisor::{Stop, async_command},
 };
 use faultline_log_tail::{RecordWriter, StatusHandle};
-use faultline_metrics::{Problem, Status};
+use faultline_metrics::{Problem, ProblemKind};
 use serde::Deserialize;
 use std::{
     io::{self, ErrorKind},
@@ -242,11 +242,12 @@ impl JournalTail {
 
     fn not_started(&self, error: &io::Error) -> Problem {
         let (status, reason) = match error.kind() {
-            ErrorKind::NotFound => (Status::Absent, "is not installed here".to_owned()),
-            ErrorKind::PermissionDenied => {
-                (Status::Forbidden, format!("may not be started: {error}"))
-            }
-            _ => (Status::Broken, format!("cannot be started: {error}")),
+            ErrorKind::NotFound => (ProblemKind::Absent, "is not installed here".to_owned()),
+            ErrorKind::PermissionDenied => (
+                ProblemKind::Forbidden,
+                format!("may not be started: {error}"),
+            ),
+            _ => (ProblemKind::Broken, format!("cannot be started: {error}")),
         };
         Problem::new(status, format!("{} {reason}", self.program))
     }
@@ -310,7 +311,7 @@ impl StderrTail {
         phrases.iter().any(|phrase| text.contains(phrase)).then(|| {
             let advice = "add the daemon's user to the group systemd-journal";
             Problem::new(
-                Status::Forbidden,
+                ProblemKind::Forbidden,
                 format!("the journal of {unit} may not be read; {advice}"),
             )
         })

@@ -7,7 +7,7 @@ use super::{
 };
 use faultline_core::{clock::Clock, config::Config, hub::Latest};
 use faultline_kernel::filesystem::Space;
-use faultline_metrics::Status;
+use faultline_metrics::ProblemKind;
 use faultline_sources::resources::{self, FileSystemUsage, UnavailableFolder};
 use faultline_status::MIN_FREE_SHARE;
 use faultline_text::{bytes, clean, percent};
@@ -141,8 +141,8 @@ fn unresolved_check(unavailable: &UnavailableFolder, process_uid: Option<u32>) -
         unavailable.reason
     );
     match (unavailable.status, unavailable.remedy) {
-        (Status::Absent, Some(remedy)) => Check::off(format!("{finding}; {remedy}")),
-        (Status::Forbidden, _) => Check::attention(finding, rights_remedy(process_uid)),
+        (ProblemKind::Absent, Some(remedy)) => Check::off(format!("{finding}; {remedy}")),
+        (ProblemKind::Forbidden, _) => Check::attention(finding, rights_remedy(process_uid)),
         (_, remedy) => Check::attention(finding, remedy.unwrap_or(SEE_MOUNTS)),
     }
 }
@@ -269,18 +269,18 @@ mod tests {
                 Some(7),
             )
         };
-        let absent = unavailable(Status::Absent, Some("mount it"));
+        let absent = unavailable(ProblemKind::Absent, Some("mount it"));
         assert_eq!(
             (absent.state, absent.finding.as_str()),
             (CheckState::Off, "ledger /mnt/ledger: why; mount it")
         );
-        let forbidden = unavailable(Status::Forbidden, Some("let it search"));
+        let forbidden = unavailable(ProblemKind::Forbidden, Some("let it search"));
         assert!(
             forbidden.state == CheckState::Attention
                 && forbidden.remedy.unwrap().contains("user 7")
         );
         assert_eq!(
-            unavailable(Status::Broken, None).remedy.as_deref(),
+            unavailable(ProblemKind::Broken, None).remedy.as_deref(),
             Some(SEE_MOUNTS)
         );
     }

@@ -6,7 +6,7 @@
 use crate::support::pretend::{OF_THE_KERNEL, Pretend, series};
 use faultline_core::config::Config;
 use faultline_metrics::{
-    Source, Status, Tick, Value,
+    ProblemKind, Source, Tick, Value,
     metrics::{
         cgroup::{EVENTS, PAGE_FAULTS, PRESSURE, STAT, USAGE},
         daemon::SOURCE_PROBLEMS,
@@ -370,7 +370,7 @@ fn kernels(tick: &Tick) -> BTreeMap<String, Value> {
         .collect()
 }
 
-fn counted(tick: &Tick, source: Source, kind: Status) -> f64 {
+fn counted(tick: &Tick, source: Source, kind: ProblemKind) -> f64 {
     tick.value_of(&SOURCE_PROBLEMS, &[source.name(), kind.name()])
         .unwrap_or(0.0)
 }
@@ -379,7 +379,7 @@ fn counted(tick: &Tick, source: Source, kind: Status) -> f64 {
 fn hold(
     file: &File,
     what: &str,
-    kind: Status,
+    kind: ProblemKind,
     tick: &Tick,
     before: Option<&Tick>,
 ) -> Result<(), String> {
@@ -474,9 +474,9 @@ fn a_missing_file_is_counted_absent_and_loses_only_its_own_series() {
             pretend.host.remove(file.path).unwrap();
             // A folder of a process without `stat` is that of a process that has ended.
             let kind = if file.path == "proc/4242/stat" {
-                Status::Gone
+                ProblemKind::Gone
             } else {
-                Status::Absent
+                ProblemKind::Absent
             };
             hold(file, "removed", kind, &pretend.tick(), None)
         },
@@ -509,11 +509,11 @@ fn an_unparsable_file_is_counted_per_tick_until_it_recovers() {
                 }
                 pretend.host.write(file.path, nonsense).unwrap();
                 let first = pretend.tick_after(LONG);
-                hold(file, what, Status::Broken, &first, Some(&before))?;
+                hold(file, what, ProblemKind::Broken, &first, Some(&before))?;
                 hold(
                     file,
                     what,
-                    Status::Broken,
+                    ProblemKind::Broken,
                     &pretend.tick_after(LONG),
                     Some(&first),
                 )?;
@@ -545,7 +545,7 @@ fn a_proc_file_truncated_after_its_first_word_is_broken() {
             .position(|byte| byte.is_ascii_whitespace() || *byte == b':')
             .unwrap();
         pretend.host.write(file.path, &whole[..word]).unwrap();
-        hold(file, "cut", Status::Broken, &pretend.tick(), None)
+        hold(file, "cut", ProblemKind::Broken, &pretend.tick(), None)
     });
 }
 
@@ -560,8 +560,8 @@ fn an_empty_number_file_or_line_is_reported_as_broken() {
             pretend.host.write(file.path, "").unwrap();
             // A process in no hierarchy at all has an empty list of groups. Containers hide interrupts.
             let kind = match file.path {
-                "proc/4242/cgroup" | "proc/interrupts" | "proc/softirqs" => Status::Absent,
-                _ => Status::Broken,
+                "proc/4242/cgroup" | "proc/interrupts" | "proc/softirqs" => ProblemKind::Absent,
+                _ => ProblemKind::Broken,
             };
             hold(file, "empty", kind, &pretend.tick(), None)
         },
@@ -606,7 +606,7 @@ fn a_process_vanishing_between_ticks_is_counted_gone_leaving_only_host_metrics()
         let tick = pretend.tick_after(LONG);
         for source in [Source::Process, Source::Threads, Source::Cgroup] {
             assert!(
-                counted(&tick, source, Status::Gone) >= 1.0,
+                counted(&tick, source, ProblemKind::Gone) >= 1.0,
                 "{} after {ticks_before} ticks",
                 source.name()
             );
@@ -910,7 +910,7 @@ fn a_process_found_while_exiting_has_no_cgroup_instead_of_the_root() {
     fs::remove_dir_all(pretend.host.path("proc/4242/task")).unwrap();
     let tick = pretend.tick();
     assert_eq!((label(&tick), of_cgroup(&tick).len()), (String::new(), 0));
-    assert!(counted(&tick, Source::Cgroup, Status::Gone) >= 1.0);
+    assert!(counted(&tick, Source::Cgroup, ProblemKind::Gone) >= 1.0);
 }
 
 #[test]
@@ -923,7 +923,13 @@ fn a_forbidden_file_is_counted_and_loses_only_its_own_series() {
     each(FILES, |file| {
         let mut pretend = Pretend::following(file.host);
         pretend.host.forbid(file.path).unwrap();
-        hold(file, "forbidden", Status::Forbidden, &pretend.tick(), None)
+        hold(
+            file,
+            "forbidden",
+            ProblemKind::Forbidden,
+            &pretend.tick(),
+            None,
+        )
     });
 }
 

@@ -3,7 +3,7 @@
 mod retained;
 
 use super::{FollowedProcess, PROBLEM_SHOWN_FOR, RecorderStatus, RecordingEntry, RecordingSink};
-use faultline_metrics::{Problem, Stamp, Status};
+use faultline_metrics::{Problem, ProblemKind, Stamp};
 use faultline_recording::{Error, EventKind, NewProcess, NewRecording, Writer, with_suffix};
 use retained::RetainedEntries;
 use serde_json::json;
@@ -123,7 +123,7 @@ impl RecordingFile {
         self.file_identity.remove_wal();
         self.retained.start_with_process(self.process.as_ref());
         self.status
-            .set_problem(Some(Problem::new(Status::Gone, why.clone())));
+            .set_problem(Some(Problem::new(ProblemKind::Gone, why.clone())));
         self.problem_shown_until = Some(now.uptime + PROBLEM_SHOWN_FOR);
         let failure = WriteFailure {
             since: self.last_write,

@@ -6,7 +6,7 @@ use faultline_core::{
     socket::connect,
     supervisor::{PathCalls, PathError},
 };
-use faultline_metrics::{Problem, Status};
+use faultline_metrics::{Problem, ProblemKind};
 use serde::de::IgnoredAny;
 use std::{
     io::{self, ErrorKind},
@@ -40,48 +40,48 @@ impl Failure {
         let (status, what) = match self {
             Failure::Connect(error) => match error.kind() {
                 ErrorKind::PermissionDenied => (
-                    Status::Forbidden,
+                    ProblemKind::Forbidden,
                     format!(
                         "no right to connect to {path}: only the validator's own user has it; run the daemon as that user"
                     ),
                 ),
                 ErrorKind::NotFound if has_connected => {
-                    (Status::Gone, format!("{path} has vanished"))
+                    (ProblemKind::Gone, format!("{path} has vanished"))
                 }
                 ErrorKind::NotFound => (
-                    Status::Absent,
+                    ProblemKind::Absent,
                     format!(
                         "{path} does not exist: the validator has not created it yet, or its ledger is in another folder"
                     ),
                 ),
                 ErrorKind::ConnectionRefused => (
-                    Status::Gone,
+                    ProblemKind::Gone,
                     format!("no process listens at {path}: a validator that exited left it behind"),
                 ),
-                _ => (Status::Broken, format!("{path}: {error}")),
+                _ => (ProblemKind::Broken, format!("{path}: {error}")),
             },
-            Failure::PathTimeout(error) => (Status::Broken, format!("{path}: {error}")),
+            Failure::PathTimeout(error) => (ProblemKind::Broken, format!("{path}: {error}")),
             Failure::WrongPeer(pid) => (
-                Status::Broken,
+                ProblemKind::Broken,
                 format!("{path} is served by process {pid}, which is not the one that is followed"),
             ),
             Failure::Timeout(timeout) => (
-                Status::Broken,
+                ProblemKind::Broken,
                 format!("{path}: no answer within {} s", timeout.as_secs_f64()),
             ),
             Failure::ConnectionLost(error) => (
-                Status::Gone,
+                ProblemKind::Gone,
                 format!("{path}: the connection broke: {error}"),
             ),
             Failure::TooLong => (
-                Status::Broken,
+                ProblemKind::Broken,
                 format!("{path}: an answer of more than {MAX_ANSWER_BYTES} bytes"),
             ),
             Failure::Answer(Error::NotOffered { method }) => (
-                Status::Absent,
+                ProblemKind::Absent,
                 format!("{path}: this version does not offer {method}"),
             ),
-            Failure::Answer(error) => (Status::Broken, format!("{path}: {error}")),
+            Failure::Answer(error) => (ProblemKind::Broken, format!("{path}: {error}")),
         };
         Problem::new(status, what)
     }

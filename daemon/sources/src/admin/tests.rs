@@ -5,7 +5,7 @@ mod server;
 use super::{poller::PollIntervals, *};
 use crate::tests::target;
 use faultline_core::{clock::Clock, config, hub::Latest, supervisor::Stage};
-use faultline_metrics::Status;
+use faultline_metrics::ProblemKind;
 use server::{Reply, Server};
 use std::{
     fs::{self, Permissions},
@@ -83,7 +83,7 @@ impl Running {
     }
 
     /// Waits for a problem and gives it as text.
-    async fn problem(&self, status: Status) -> String {
+    async fn problem(&self, status: ProblemKind) -> String {
         let of = |facts: &AdminFacts| {
             facts
                 .problems
@@ -247,7 +247,7 @@ async fn an_admin_socket_lacking_identity_or_a_method_reports_the_rest() {
             .iter()
             .map(|problem| problem.status)
             .collect::<Vec<_>>(),
-        [Status::Absent; 2]
+        [ProblemKind::Absent; 2]
     );
     running.end().await;
 }
@@ -285,30 +285,30 @@ async fn an_invalid_admin_response_is_broken_or_gone() {
     for (reply, status, words) in [
         (
             Reply::Text("<html>\n".to_owned()),
-            Status::Broken,
+            ProblemKind::Broken,
             "not a JSON-RPC answer",
         ),
         (
             Reply::Text("{\"result\":1,\"id\":2}\n".to_owned()),
-            Status::Broken,
+            ProblemKind::Broken,
             "no answer to startProgress",
         ),
         (
             result("[1]"),
-            Status::Broken,
+            ProblemKind::Broken,
             "unexpected result of startProgress",
         ),
         (
             Reply::Text("x".repeat(3 << 20)),
-            Status::Broken,
+            ProblemKind::Broken,
             "more than 1048576 bytes",
         ),
         (
             Reply::Last(String::new()),
-            Status::Gone,
+            ProblemKind::Gone,
             "the connection broke",
         ),
-        (Reply::Never, Status::Broken, "no answer within 0.2 s"),
+        (Reply::Never, ProblemKind::Broken, "no answer within 0.2 s"),
     ] {
         let folder = tempfile::tempdir().unwrap();
         let _server = Server::start(folder.path(), move |_| reply.clone());
@@ -329,7 +329,7 @@ async fn an_invalid_admin_response_is_broken_or_gone() {
 async fn a_missing_admin_socket_is_retried_and_a_stale_one_is_gone() {
     let folder = tempfile::tempdir().unwrap();
     let running = Running::asking(folder.path());
-    let problem = running.problem(Status::Absent).await;
+    let problem = running.problem(ProblemKind::Absent).await;
     assert!(problem.contains("has not created it yet"), "{problem}");
     let server = Server::start(folder.path(), |method| {
         validator(method, "\"LoadingLedger\"")
@@ -340,7 +340,7 @@ async fn a_missing_admin_socket_is_retried_and_a_stale_one_is_gone() {
         })
         .await;
     drop(server);
-    let problem = running.problem(Status::Gone).await;
+    let problem = running.problem(ProblemKind::Gone).await;
     assert!(problem.contains("no process listens"), "{problem}");
     fs::remove_file(folder.path().join("admin.rpc")).unwrap();
     running
@@ -363,7 +363,7 @@ async fn an_admin_socket_of_another_process_is_ignored() {
         Some(folder.path()),
         Duration::from_secs(20),
     );
-    let problem = running.problem(Status::Broken).await;
+    let problem = running.problem(ProblemKind::Broken).await;
     assert!(
         problem.contains(&format!("process {}", std::process::id())),
         "{problem}"
@@ -377,7 +377,7 @@ async fn without_a_ledger_or_process_no_admin_request_is_made() {
     let running = Running::start(me(), None, Duration::from_secs(20));
     assert!(
         running
-            .problem(Status::Absent)
+            .problem(ProblemKind::Absent)
             .await
             .contains("ledger folder")
     );
@@ -445,7 +445,7 @@ fn a_socket_without_connect_permission_is_forbidden_with_a_remedy() {
                     .unwrap();
             }
             let running = Running::asking(folder.path());
-            let problem = running.problem(Status::Forbidden).await;
+            let problem = running.problem(ProblemKind::Forbidden).await;
             assert!(problem.contains("run the daemon as that user"), "{problem}");
             running.end().await;
             if rustix::process::getuid().as_raw() == 65534 {

@@ -7,7 +7,7 @@ use faultline_kernel::{
     parse::memory::Meminfo,
 };
 use faultline_metrics::{
-    Metric, Problem, Reading, ReadingList, Status, Text, Value, metrics::memory as m,
+    Metric, Problem, ProblemKind, Reading, ReadingList, Text, Value, metrics::memory as m,
 };
 
 pub struct Headroom {
@@ -45,7 +45,7 @@ impl Headroom {
         for error in &cgroups.errors {
             output.add_problem(error);
         }
-        let is_gone = |problem: &Problem| problem.status == Status::Gone;
+        let is_gone = |problem: &Problem| problem.status == ProblemKind::Gone;
         if output.problems.iter().any(is_gone) {
             return;
         }

@@ -10,7 +10,7 @@ use super::{
 use faultline_agave::identify::Program;
 use faultline_core::supervisor::PATH_CALL_TIMEOUT;
 use faultline_kernel::{Comm, ErrorKind, HostRoot, ProcessId, ReadError, parse::pid_status};
-use faultline_metrics::{AMBIGUOUS_PREFIX, Problem, Status};
+use faultline_metrics::{AMBIGUOUS_PREFIX, Problem, ProblemKind};
 use rustix::{
     fs::{CWD, Mode, OFlags},
     io::Errno,
@@ -220,7 +220,7 @@ pub fn hidden_problem(root: &HostRoot, pid: u32) -> Option<Problem> {
     let first_is_hidden = || root.pids().is_ok_and(|pids| !pids.contains(&1));
     (forbidden || first_is_hidden()).then(|| {
         let message = format!("process {pid} cannot be seen: {HIDDEN_MESSAGE}");
-        Problem::new(Status::Forbidden, message)
+        Problem::new(ProblemKind::Forbidden, message)
     })
 }
 
@@ -254,7 +254,7 @@ pub fn pids_by_name(
         }
     });
     if is_any_hidden {
-        problems.push(Problem::new(Status::Forbidden, HIDDEN_MESSAGE));
+        problems.push(Problem::new(ProblemKind::Forbidden, HIDDEN_MESSAGE));
     }
     Ok(pids)
 }

@@ -12,7 +12,7 @@ use super::{
 };
 use faultline_core::{socket, supervisor::PATH_CALL_TIMEOUT};
 use faultline_kernel::{ErrorKind, HostRoot, parse::locks};
-use faultline_metrics::{Problem, Status};
+use faultline_metrics::{Problem, ProblemKind};
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};
 
@@ -69,7 +69,7 @@ impl LedgerSearch {
             .path_calls
             .call(PATH_CALL_TIMEOUT, move || listener(&socket));
         let (status, why) = match listening {
-            Err(path_error) => (Status::Broken, path_error.to_string()),
+            Err(path_error) => (ProblemKind::Broken, path_error.to_string()),
             Ok(Ok(Some(pid))) => match process::inspect(context.root, pid, "admin.rpc") {
                 // A process without arguments is exiting.
                 Ok(inspected) if inspected.subcommand.is_none() && inspected.program.is_some() => {
@@ -82,16 +82,16 @@ impl LedgerSearch {
                 }
             },
             Ok(Ok(None)) => (
-                Status::Forbidden,
+                ProblemKind::Forbidden,
                 "its listener is outside of this pid namespace".to_owned(),
             ),
             // No listener: no validator, or one that is starting or ending.
             Ok(Err(Errno::NOENT | Errno::CONNREFUSED)) => return None,
             Ok(Err(Errno::ACCESS | Errno::PERM)) => (
-                Status::Forbidden,
+                ProblemKind::Forbidden,
                 "only root and the validator's user may connect".to_owned(),
             ),
-            Ok(Err(errno)) => (Status::Broken, errno.to_string()),
+            Ok(Err(errno)) => (ProblemKind::Broken, errno.to_string()),
         };
         problems.push(Problem::new(status, format!("{shown_path}: {why}")));
         None
@@ -167,8 +167,8 @@ pub fn lock_holders(root: &HostRoot, file: &Path) -> Result<Vec<u32>, Problem> {
         Err(Errno::NOENT | Errno::NOTDIR) => return Ok(Vec::new()),
         Err(errno) => {
             let status = match errno {
-                Errno::ACCESS | Errno::PERM => Status::Forbidden,
-                _ => Status::Broken,
+                Errno::ACCESS | Errno::PERM => ProblemKind::Forbidden,
+                _ => ProblemKind::Broken,
             };
             let path = faultline_text::path(file);
             return Err(Problem::new(status, format!("{path}: {errno}")));

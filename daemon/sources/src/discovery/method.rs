@@ -13,7 +13,7 @@ use super::{
 };
 use faultline_core::config::TargetSelector;
 use faultline_kernel::{Comm, ErrorKind, ProcessId, ReadError, parse::pid_stat};
-use faultline_metrics::{Problem, Stamp, Status};
+use faultline_metrics::{Problem, ProblemKind, Stamp};
 use std::{path::Path, time::Duration};
 
 /// A lone candidate without a validator's threads is accepted after this time.
@@ -222,7 +222,7 @@ impl PidSearch {
             return Ok(target);
         }
         let message = format!("the number {pid} now belongs to another program ({comm})");
-        Err(vec![Problem::new(Status::Gone, message)])
+        Err(vec![Problem::new(ProblemKind::Gone, message)])
     }
 
     fn problem(&self, context: &SearchContext<'_>, error: &ReadError) -> Problem {
@@ -241,7 +241,7 @@ impl PidSearch {
         } else {
             format!("there is no process {pid}")
         };
-        Problem::new(Status::Gone, message)
+        Problem::new(ProblemKind::Gone, message)
     }
 }
 

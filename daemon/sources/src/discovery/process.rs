@@ -5,7 +5,7 @@ use faultline_kernel::{
     Comm, ErrorKind, HostRoot, OpenFile, ProcessFiles, ProcessId, ReadError,
     parse::pid_stat::{self, PidStat},
 };
-use faultline_metrics::{Problem, Status};
+use faultline_metrics::{Problem, ProblemKind};
 use std::{
     ffi::OsStr,
     fs,
@@ -202,10 +202,10 @@ pub fn has_ledger(context: &SearchContext<'_>, target: &Target, folder: &Path) -
 
 pub fn problem(error: &ReadError) -> Problem {
     let status = match error.kind() {
-        ErrorKind::Absent => Status::Absent,
-        ErrorKind::Forbidden => Status::Forbidden,
-        ErrorKind::Gone => Status::Gone,
-        ErrorKind::Broken => Status::Broken,
+        ErrorKind::Absent => ProblemKind::Absent,
+        ErrorKind::Forbidden => ProblemKind::Forbidden,
+        ErrorKind::Gone => ProblemKind::Gone,
+        ErrorKind::Broken => ProblemKind::Broken,
     };
     Problem::new(status, error)
 }

@@ -12,7 +12,7 @@ use faultline_kernel::{
     parse::cgroup::Device,
 };
 use faultline_metrics::{
-    Problem, Reading, ReadingList, Stamp, Status, Text, metrics::resources as m,
+    Problem, ProblemKind, Reading, ReadingList, Stamp, Text, metrics::resources as m,
 };
 use std::{
     collections::{BTreeSet, HashMap},
@@ -109,7 +109,7 @@ pub struct FileSystemUsage {
 /// A folder whose file system is unknown or does not respond.
 pub struct UnavailableFolder {
     pub folder: Folder,
-    pub status: Status,
+    pub status: ProblemKind,
     pub reason: &'static str,
     pub remedy: Option<&'static str>,
 }
@@ -245,7 +245,7 @@ impl FileSystems {
         any_known
             && self
                 .problems()
-                .all(|problem| problem.status == Status::Forbidden)
+                .all(|problem| problem.status == ProblemKind::Forbidden)
     }
 
     pub fn problems(&self) -> impl Iterator<Item = Problem> {
@@ -264,19 +264,19 @@ impl FileSystems {
     pub fn unavailable(&self) -> impl Iterator<Item = UnavailableFolder> {
         self.folder_polls.iter().filter_map(|poll| {
             let (status, why, remedy) = match (&poll.pending_call, &poll.last_result) {
-                (Some(_), _) => (Status::Broken, UNRESPONSIVE_FILE_SYSTEM, None),
+                (Some(_), _) => (ProblemKind::Broken, UNRESPONSIVE_FILE_SYSTEM, None),
                 (None, Err(FileSystemError::Absent)) => (
-                    Status::Absent,
+                    ProblemKind::Absent,
                     "on no file system that the daemon can see",
                     Some("in a container, mount it under the same path"),
                 ),
                 (None, Err(FileSystemError::Forbidden)) => (
-                    Status::Forbidden,
+                    ProblemKind::Forbidden,
                     "the daemon may not search a folder on the way, behind which may be a link",
                     Some("run it as the validator's user, or let it search (setfacl -m u:USER:x)"),
                 ),
                 (None, Ok((system, _))) if system.space.is_none() => (
-                    Status::Broken,
+                    ProblemKind::Broken,
                     "its file system does not say how full it is",
                     None,
                 ),

@@ -101,7 +101,7 @@ async fn a_hanging_file_system_blocks_nothing_and_its_sample_ages() {
     let problems: Vec<Problem> = systems.problems().collect();
     assert_eq!(
         (problems.len(), problems[0].status),
-        (1, Status::Broken),
+        (1, ProblemKind::Broken),
         "{problems:?}"
     );
     let later = Stamp {
@@ -121,7 +121,7 @@ async fn a_hanging_file_system_blocks_nothing_and_its_sample_ages() {
     systems.set_folders(vec![folder("snapshots", "/proc"), folder("ledger", "/")]);
     assert_eq!(
         systems.problems().next().map(|problem| problem.status),
-        Some(Status::Broken)
+        Some(ProblemKind::Broken)
     );
 }
 
@@ -133,7 +133,7 @@ async fn a_folder_without_a_file_system_is_reported_by_name() {
         .poll_folders(&HostRoot::default(), None, &Arc::default(), Clock::start())
         .await;
     let problems: Vec<Problem> = systems.problems().collect();
-    assert_eq!(problems[0].status, Status::Absent);
+    assert_eq!(problems[0].status, ProblemKind::Absent);
     assert!(
         problems[0].what.starts_with("ledger /no/such/mount: "),
         "{}",

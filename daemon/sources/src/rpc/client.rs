@@ -3,7 +3,7 @@ use faultline_agave::{
     rpc::{Answer, Batch},
 };
 use faultline_core::connector::Connector;
-use faultline_metrics::{Problem, Status};
+use faultline_metrics::{Problem, ProblemKind};
 use faultline_net::{ConnectError, unrequested_coding};
 use http_body_util::{BodyExt, Full};
 use hyper::{
@@ -53,46 +53,46 @@ impl Failure {
                     let what =
                         "not open yet (it opens at the end of the validator's start), or elsewhere";
                     (
-                        Status::Absent,
+                        ProblemKind::Absent,
                         format!("{server} refuses connections: JSON-RPC is {what}"),
                     )
                 }
                 Readiness::Started => (
-                    Status::Broken,
+                    ProblemKind::Broken,
                     format!(
                         "no process listens at {server}, although the validator has started; set rpc.url"
                     ),
                 ),
-                Readiness::Answered => (Status::Gone, format!("{server} has closed")),
+                Readiness::Answered => (ProblemKind::Gone, format!("{server} has closed")),
             },
             Failure::Timeout(timeout) => (
-                Status::Broken,
+                ProblemKind::Broken,
                 format!("{server}: no answer within {} s", timeout.as_secs_f64()),
             ),
             Failure::Status(code, text) => {
                 let status = if code.is_client_error() {
-                    Status::Forbidden
+                    ProblemKind::Forbidden
                 } else {
-                    Status::Broken
+                    ProblemKind::Broken
                 };
                 (status, format!("{server} answers {code}: `{text}`"))
             }
             Failure::TooLong(limit) => (
-                Status::Broken,
+                ProblemKind::Broken,
                 format!("{server}: an answer of more than {limit} bytes"),
             ),
             Failure::Encoded(coding) => {
                 let what = format!(
                     "{server}: the answer is encoded with {coding}, which was not asked for"
                 );
-                (Status::Broken, what)
+                (ProblemKind::Broken, what)
             }
-            Failure::Transport(why) => (Status::Broken, format!("{server}: {why}")),
+            Failure::Transport(why) => (ProblemKind::Broken, format!("{server}: {why}")),
             Failure::InvalidAnswer(error @ Error::NotJsonRpc { .. }) => (
-                Status::Broken,
+                ProblemKind::Broken,
                 format!("{server}: {error}; set rpc.url to the validator's JSON-RPC"),
             ),
-            Failure::InvalidAnswer(error) => (Status::Broken, format!("{server}: {error}")),
+            Failure::InvalidAnswer(error) => (ProblemKind::Broken, format!("{server}: {error}")),
         };
         Problem::new(status, what)
     }

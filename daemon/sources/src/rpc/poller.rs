@@ -244,7 +244,7 @@ pub fn server(url: &Uri) -> String {
 mod tests {
     use super::*;
     use crate::tests;
-    use faultline_metrics::{Stamp, Status};
+    use faultline_metrics::{ProblemKind, Stamp};
 
     fn process(pid: u32) -> ProcessId {
         ProcessId {
@@ -330,7 +330,7 @@ mod tests {
             endpoint_url(Some("https://node"), &target(None), None)
                 .unwrap_err()
                 .status,
-            Status::Broken
+            ProblemKind::Broken
         );
     }
 

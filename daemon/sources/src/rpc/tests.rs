@@ -10,7 +10,7 @@ use crate::{
 };
 use faultline_agave::admin::StartProgress;
 use faultline_core::{clock::Clock, config, supervisor::Stage};
-use faultline_metrics::Status;
+use faultline_metrics::ProblemKind;
 use faultline_testkit::mock_node::{MockNode, Reply};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -218,7 +218,7 @@ async fn methods_missing_in_a_minimal_api_are_requested_once_per_process() {
             .iter()
             .map(|problem| problem.status)
             .collect::<Vec<_>>(),
-        [Status::Absent]
+        [ProblemKind::Absent]
     );
     let asked = |body: &Value| methods(body).contains(&"getMaxShredInsertSlot");
     assert_eq!(
@@ -309,7 +309,7 @@ async fn being_behind_is_unhealthy_and_one_failed_request_affects_nothing_else()
             .iter()
             .map(|problem| problem.status)
             .collect::<Vec<_>>(),
-        [Status::Broken; 2]
+        [ProblemKind::Broken; 2]
     );
     assert_eq!(number(&running.handle, ME, "agave_healthy"), Some(0.0));
     running.end().await;
@@ -360,7 +360,7 @@ async fn an_unrequested_compressed_response_is_reported_with_its_encoding() {
     let problem = &facts.problems[0];
     let what = "the answer is encoded with gzip, which was not asked for";
     assert!(problem.what.contains(what), "{problem}");
-    assert_eq!(problem.status, Status::Broken);
+    assert_eq!(problem.status, ProblemKind::Broken);
     running.end().await;
 }
 
@@ -371,34 +371,44 @@ async fn an_invalid_rpc_response_is_broken_or_forbidden() {
         (
             200,
             "<html>hello</html>".to_owned(),
-            Status::Broken,
+            ProblemKind::Broken,
             "not a JSON-RPC answer",
         ),
         (
             200,
             r#"{"jsonrpc":"2.0","error":{"code":-32700,"message":"Parse error"},"id":null}"#
                 .to_owned(),
-            Status::Broken,
+            ProblemKind::Broken,
             "Parse error",
         ),
-        (200, huge.clone(), Status::Broken, "more than 1048576 bytes"),
+        (
+            200,
+            huge.clone(),
+            ProblemKind::Broken,
+            "more than 1048576 bytes",
+        ),
         (
             500,
             "boom".to_owned(),
-            Status::Broken,
+            ProblemKind::Broken,
             "500 Internal Server Error: `boom`",
         ),
-        (500, huge, Status::Broken, "500 Internal Server Error: `[`"),
+        (
+            500,
+            huge,
+            ProblemKind::Broken,
+            "500 Internal Server Error: `[`",
+        ),
         (
             403,
             "who are you".to_owned(),
-            Status::Forbidden,
+            ProblemKind::Forbidden,
             "403 Forbidden",
         ),
         (
             0,
             "this is not HTTP\r\n\r\n".to_owned(),
-            Status::Broken,
+            ProblemKind::Broken,
             "invalid HTTP",
         ),
     ] {
@@ -437,7 +447,7 @@ async fn a_closed_port_is_a_problem_only_after_the_first_response() {
                 .any(|problem| problem.status == status)
         }
     };
-    let facts = running.facts("absence", problem(Status::Absent)).await;
+    let facts = running.facts("absence", problem(ProblemKind::Absent)).await;
     assert!(
         facts.problems[0].what.contains("not open yet"),
         "{}",
@@ -460,14 +470,14 @@ async fn a_closed_port_is_a_problem_only_after_the_first_response() {
     running
         .facts(
             "a complaint once the start is over",
-            problem(Status::Broken),
+            problem(ProblemKind::Broken),
         )
         .await;
     running
         .admin
         .set(Some(Arc::new(admin(Some(StartProgress::LoadingLedger)))));
     running
-        .facts("patience with a start", problem(Status::Absent))
+        .facts("patience with a start", problem(ProblemKind::Absent))
         .await;
 
     server.open().unwrap();
@@ -475,7 +485,7 @@ async fn a_closed_port_is_a_problem_only_after_the_first_response() {
         .facts("an answer", |facts| facts.up && facts.problems.is_empty())
         .await;
     server.close();
-    let facts = running.facts("the end", problem(Status::Gone)).await;
+    let facts = running.facts("the end", problem(ProblemKind::Gone)).await;
     assert!(!facts.up);
     assert_eq!(facts.confirmed, Some(398), "an answer is believed for 10 s");
     running.end().await;

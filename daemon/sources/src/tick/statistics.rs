@@ -2,8 +2,8 @@
 
 use faultline_core::clock::{ClockStepDetector, DueTick};
 use faultline_metrics::{
-    Batch, Histogram, LATENESS_BOUNDS, Problem, Reading, ReadingList, Source, Stamp, Status, Value,
-    metrics::daemon as d,
+    Batch, Histogram, LATENESS_BOUNDS, Problem, ProblemKind, Reading, ReadingList, Source, Stamp,
+    Value, metrics::daemon as d,
 };
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -12,7 +12,7 @@ struct SourceStatistics {
     up: bool,
     took: Duration,
     last_success: Option<Stamp>,
-    problem_counts: BTreeMap<Status, u64>,
+    problem_counts: BTreeMap<ProblemKind, u64>,
     current_problems: Vec<Problem>,
     /// Start of the current minute, and the new problems in it.
     logged_this_minute: (Stamp, u32),
@@ -90,7 +90,8 @@ impl Statistics {
             if is_new {
                 source_stats.log_problem(batch.source, problem, batch.at);
             }
-            let is_event = !repeated && matches!(problem.status, Status::Gone | Status::Broken);
+            let is_event =
+                !repeated && matches!(problem.status, ProblemKind::Gone | ProblemKind::Broken);
             if is_new || is_event {
                 *source_stats
                     .problem_counts
@@ -112,7 +113,7 @@ impl Statistics {
             readings.real(&d::SOURCE_DURATION, [name()], seconds);
             let last_success = source_stats.last_success.map(Stamp::unix_seconds);
             readings.real(&d::SOURCE_LAST_SUCCESS, [name()], last_success);
-            for status in Status::ALL {
+            for status in ProblemKind::ALL {
                 let count = source_stats
                     .problem_counts
                     .get(&status)
@@ -160,9 +161,9 @@ impl SourceStatistics {
 fn log_problem(source: Source, problem: &Problem) {
     let (source, what) = (source.name(), problem.what.as_str());
     match problem.status {
-        Status::Absent | Status::Gone => tracing::debug!(source, what, "not found"),
-        Status::Forbidden => tracing::warn!(source, what, "permission denied"),
-        Status::Broken => tracing::warn!(source, what, "broken"),
+        ProblemKind::Absent | ProblemKind::Gone => tracing::debug!(source, what, "not found"),
+        ProblemKind::Forbidden => tracing::warn!(source, what, "permission denied"),
+        ProblemKind::Broken => tracing::warn!(source, what, "broken"),
     }
 }
 
@@ -170,7 +171,7 @@ fn log_problem(source: Source, problem: &Problem) {
 mod tests {
     use super::*;
 
-    fn batch(problems: &[(Status, &str)]) -> Batch {
+    fn batch(problems: &[(ProblemKind, &str)]) -> Batch {
         let problems = problems
             .iter()
             .map(|(status, what)| Problem::new(*status, what))
@@ -182,7 +183,7 @@ mod tests {
         }
     }
 
-    fn count(statistics: &Statistics, status: Status) -> u64 {
+    fn count(statistics: &Statistics, status: ProblemKind) -> u64 {
         statistics.by_source[&Source::Cgroup]
             .problem_counts
             .get(&status)
@@ -196,8 +197,8 @@ mod tests {
         for _ in 0..3 {
             statistics.record(
                 &batch(&[
-                    (Status::Absent, "memory.high"),
-                    (Status::Broken, "memory.stat"),
+                    (ProblemKind::Absent, "memory.high"),
+                    (ProblemKind::Broken, "memory.stat"),
                 ]),
                 false,
                 Stamp::default(),
@@ -205,18 +206,18 @@ mod tests {
         }
         assert_eq!(
             (
-                count(&statistics, Status::Absent),
-                count(&statistics, Status::Broken)
+                count(&statistics, ProblemKind::Absent),
+                count(&statistics, ProblemKind::Broken)
             ),
             (1, 3)
         );
         statistics.record(&batch(&[]), false, Stamp::default());
         statistics.record(
-            &batch(&[(Status::Absent, "memory.high")]),
+            &batch(&[(ProblemKind::Absent, "memory.high")]),
             false,
             Stamp::default(),
         );
-        assert_eq!(count(&statistics, Status::Absent), 2);
+        assert_eq!(count(&statistics, ProblemKind::Absent), 2);
     }
 
     #[test]
@@ -224,7 +225,7 @@ mod tests {
         let mut statistics = Statistics::default();
         for _ in 0..2 {
             statistics.record(
-                &batch(&[(Status::Broken, "one"), (Status::Broken, "one")]),
+                &batch(&[(ProblemKind::Broken, "one"), (ProblemKind::Broken, "one")]),
                 false,
                 Stamp::default(),
             );
@@ -261,12 +262,12 @@ mod tests {
         let mut statistics = Statistics::default();
         for repeated in [false, true, true] {
             statistics.record(
-                &batch(&[(Status::Broken, "no answer")]),
+                &batch(&[(ProblemKind::Broken, "no answer")]),
                 repeated,
                 Stamp::default(),
             );
         }
-        assert_eq!(count(&statistics, Status::Broken), 1);
+        assert_eq!(count(&statistics, ProblemKind::Broken), 1);
     }
 
     #[test]

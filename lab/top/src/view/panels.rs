@@ -1,7 +1,7 @@
 //! Head and foot (address, state of the daemon, keys, newest event), the help, and the pools.
 
 use super::{Scene, split_top};
-use faultline_metrics::{Source, Status as Problem};
+use faultline_metrics::{ProblemKind, Source};
 use faultline_status::{Figure, Pool, SourceStatus};
 use faultline_text::{bytes_f64, clean, percent, short};
 use ratatui::{
@@ -135,7 +135,7 @@ fn needs_attention(source: &SourceStatus) -> bool {
     source
         .newest_problem
         .as_ref()
-        .is_some_and(|(kind, _)| kind != Problem::Absent.name())
+        .is_some_and(|(kind, _)| kind != ProblemKind::Absent.name())
 }
 
 /// The sources with their kinds of problems, only their names, or only how many they are.

@@ -1,6 +1,6 @@
 use super::{Intake, NO_ID, SenderState, State};
 use faultline_metrics::{
-    Problem, Reading, ReadingList, Stamp, Status,
+    Problem, ProblemKind, Reading, ReadingList, Stamp,
     metrics::{daemon as d, validator as v},
 };
 use std::time::Duration;
@@ -82,7 +82,7 @@ impl Intake {
             let text = format!(
                 "pushes are refused: {reason}. If a relay sends them, add its user to ingest.allow_users; or set db, user and password_file in [ingest]"
             );
-            problems.push(Problem::new(Status::Forbidden, text));
+            problems.push(Problem::new(ProblemKind::Forbidden, text));
         }
         if state.is_silent(now) {
             problems.push(Problem::absent(if state.last_push.is_some() {

@@ -2,7 +2,7 @@ use super::*;
 use crate::sinks::history::History;
 use faultline_core::{config::TargetSelector, hub::Sink};
 use faultline_metrics::{
-    Batch, Metric, Problem, Reading, Source, Stamp, Status as Kind, Text, Tick, Value, metrics,
+    Batch, Metric, Problem, ProblemKind as Kind, Reading, Source, Stamp, Text, Tick, Value, metrics,
 };
 use faultline_status::AnswerConfig;
 use std::sync::Arc;

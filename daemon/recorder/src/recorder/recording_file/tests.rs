@@ -357,7 +357,7 @@ fn a_moved_deleted_or_replaced_recording_is_reported_and_restarted() {
         file.write_entries(&[event(2, EventKind::Mark), tick(2)], at(2));
         assert_eq!(
             status.problem().map(|problem| problem.status),
-            Some(Status::Gone),
+            Some(ProblemKind::Gone),
             "{how}"
         );
         file.write_entries(&[tick(3)], at(3));

@@ -281,7 +281,7 @@ fn the_discovery_report_states_the_searched_process_and_the_reason() {
     let after = following.report();
     assert!(after.searched_at.is_some());
     assert_eq!(after.problems.len(), 1);
-    assert_eq!(after.problems[0].status, Status::Absent);
+    assert_eq!(after.problems[0].status, ProblemKind::Absent);
 }
 
 #[test]
@@ -297,7 +297,7 @@ fn a_process_search_is_logged_after_ten_seconds_and_on_reason_changes() {
             uptime,
             unix: uptime,
         };
-        let problems = [Problem::new(Status::Absent, words.to_owned())];
+        let problems = [Problem::new(ProblemKind::Absent, words.to_owned())];
         finder.log_message(&problems, now).is_some()
     };
     let reported = [
