@@ -64,14 +64,14 @@ pub const AMBIGUOUS_PREFIX: &str = "ambiguous: ";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    pub status: ProblemKind,
+    pub kind: ProblemKind,
     pub what: String,
 }
 
 impl Problem {
-    pub fn new(status: ProblemKind, what: impl fmt::Display) -> Self {
+    pub fn new(kind: ProblemKind, what: impl fmt::Display) -> Self {
         Problem {
-            status,
+            kind,
             what: what.to_string(),
         }
     }
@@ -87,7 +87,7 @@ impl Problem {
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.status.name(), self.what)
+        write!(f, "{}: {}", self.kind.name(), self.what)
     }
 }
 

@@ -354,7 +354,7 @@ impl Writer {
                 row.execute(params![
                     id,
                     source.name(),
-                    problem.status.name(),
+                    problem.kind.name(),
                     problem.what
                 ])?;
                 rows += 1;

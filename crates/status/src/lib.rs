@@ -208,7 +208,7 @@ fn sources(readings: Readings<'_>, now: Stamp) -> Vec<SourceStatus> {
             problems: problems.collect(),
             current_problems: batch.problems.len(),
             newest_problem: newest
-                .map(|problem| (problem.status.name().to_owned(), problem.what.clone())),
+                .map(|problem| (problem.kind.name().to_owned(), problem.what.clone())),
         });
     }
     sources

@@ -36,7 +36,7 @@ impl Sampler for DatapointsSampler {
             let problems = forward.problems().into_iter();
             output
                 .problems
-                .extend(problems.map(|(status, what)| Problem { status, what }));
+                .extend(problems.map(|(kind, what)| Problem { kind, what }));
         }
         output
     }

@@ -169,7 +169,7 @@ impl ProblemLog {
         };
         let gone = problems
             .iter()
-            .any(|problem| problem.status == ProblemKind::Gone);
+            .any(|problem| problem.kind == ProblemKind::Gone);
         let source = source.name();
         match up {
             true => tracing::info!(source, problems = texts, "answers in part"),
@@ -180,9 +180,9 @@ impl ProblemLog {
 
     fn change(&mut self, up: bool, problems: &[Problem]) -> Option<String> {
         let is_missing =
-            |problem: &&Problem| matches!(problem.status, ProblemKind::Absent | ProblemKind::Gone);
+            |problem: &&Problem| matches!(problem.kind, ProblemKind::Absent | ProblemKind::Gone);
         let missing: Vec<&Problem> = problems.iter().filter(is_missing).collect();
-        let now = missing.iter().map(|problem| (up, problem.status)).collect();
+        let now = missing.iter().map(|problem| (up, problem.kind)).collect();
         let is_new = std::mem::replace(&mut self.0, now) != self.0;
         let texts: Vec<String> = missing.iter().map(ToString::to_string).collect();
         (is_new && !texts.is_empty()).then(|| texts.join("; "))

@@ -151,7 +151,7 @@ impl Poller {
         output.problems.extend(self.file_systems.problems());
         let busy = (&mut self.busy_times, self.clock);
         disks::readings(&self.root, &disks, busy, output);
-        let is_broken = |problem: &Problem| problem.status == ProblemKind::Broken;
+        let is_broken = |problem: &Problem| problem.kind == ProblemKind::Broken;
         output.up = self.file_systems.is_up() && !output.problems.iter().any(is_broken);
     }
 }

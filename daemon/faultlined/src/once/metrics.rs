@@ -121,7 +121,7 @@ pub fn json(tick: &Tick) -> String {
         })
         .collect();
     let problems: Vec<serde_json::Value> = problems(tick)
-        .map(|(source, problem)| json!({ "source": source, "status": problem.status.name(), "what": clean(&problem.what) }))
+        .map(|(source, problem)| json!({ "source": source, "status": problem.kind.name(), "what": clean(&problem.what) }))
         .collect();
     let at = tick.at.unix_seconds();
     format!(

@@ -175,7 +175,7 @@ fn file_check(what: &str, error: Option<&ReadError>, process_uid: Option<u32>) -
 
 pub fn is_forbidden<'a>(problems: impl IntoIterator<Item = &'a Problem>) -> bool {
     let mut problems = problems.into_iter();
-    problems.any(|problem| problem.status == ProblemKind::Forbidden)
+    problems.any(|problem| problem.kind == ProblemKind::Forbidden)
 }
 
 const CHECK_AGAIN: &str = "check again; if it stays so, report it with this line";
@@ -237,7 +237,7 @@ fn batch_check(batch: &Batch, process_uid: Option<u32>) -> (&'static str, Check)
     let (absent, mut bad): (Vec<_>, Vec<_>) = batch
         .problems
         .iter()
-        .partition(|problem| problem.status == ProblemKind::Absent);
+        .partition(|problem| problem.kind == ProblemKind::Absent);
     bad.retain(|problem| !has_own_check(&problem.what));
     if bad.is_empty() && batch.up {
         let note = match absent.len() {

@@ -88,7 +88,7 @@ impl Running {
             facts
                 .problems
                 .iter()
-                .find(|problem| problem.status == status)
+                .find(|problem| problem.kind == status)
                 .cloned()
         };
         let what = format!("something {}", status.name());
@@ -245,7 +245,7 @@ async fn an_admin_socket_lacking_identity_or_a_method_reports_the_rest() {
         facts
             .problems
             .iter()
-            .map(|problem| problem.status)
+            .map(|problem| problem.kind)
             .collect::<Vec<_>>(),
         [ProblemKind::Absent; 2]
     );

@@ -45,7 +45,7 @@ impl Headroom {
         for error in &cgroups.errors {
             output.add_problem(error);
         }
-        let is_gone = |problem: &Problem| problem.status == ProblemKind::Gone;
+        let is_gone = |problem: &Problem| problem.kind == ProblemKind::Gone;
         if output.problems.iter().any(is_gone) {
             return;
         }

@@ -245,7 +245,7 @@ impl FileSystems {
         any_known
             && self
                 .problems()
-                .all(|problem| problem.status == ProblemKind::Forbidden)
+                .all(|problem| problem.kind == ProblemKind::Forbidden)
     }
 
     pub fn problems(&self) -> impl Iterator<Item = Problem> {

@@ -100,7 +100,7 @@ async fn a_hanging_file_system_blocks_nothing_and_its_sample_ages() {
     assert!(usages[1].at > answered, "the other one is");
     let problems: Vec<Problem> = systems.problems().collect();
     assert_eq!(
-        (problems.len(), problems[0].status),
+        (problems.len(), problems[0].kind),
         (1, ProblemKind::Broken),
         "{problems:?}"
     );
@@ -120,7 +120,7 @@ async fn a_hanging_file_system_blocks_nothing_and_its_sample_ages() {
     // Another process with the same folders does not ask either.
     systems.set_folders(vec![folder("snapshots", "/proc"), folder("ledger", "/")]);
     assert_eq!(
-        systems.problems().next().map(|problem| problem.status),
+        systems.problems().next().map(|problem| problem.kind),
         Some(ProblemKind::Broken)
     );
 }
@@ -133,7 +133,7 @@ async fn a_folder_without_a_file_system_is_reported_by_name() {
         .poll_folders(&HostRoot::default(), None, &Arc::default(), Clock::start())
         .await;
     let problems: Vec<Problem> = systems.problems().collect();
-    assert_eq!(problems[0].status, ProblemKind::Absent);
+    assert_eq!(problems[0].kind, ProblemKind::Absent);
     assert!(
         problems[0].what.starts_with("ledger /no/such/mount: "),
         "{}",

@@ -329,7 +329,7 @@ mod tests {
         assert_eq!(
             endpoint_url(Some("https://node"), &target(None), None)
                 .unwrap_err()
-                .status,
+                .kind,
             ProblemKind::Broken
         );
     }

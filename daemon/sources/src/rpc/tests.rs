@@ -216,7 +216,7 @@ async fn methods_missing_in_a_minimal_api_are_requested_once_per_process() {
         facts
             .problems
             .iter()
-            .map(|problem| problem.status)
+            .map(|problem| problem.kind)
             .collect::<Vec<_>>(),
         [ProblemKind::Absent]
     );
@@ -307,7 +307,7 @@ async fn being_behind_is_unhealthy_and_one_failed_request_affects_nothing_else()
         facts
             .problems
             .iter()
-            .map(|problem| problem.status)
+            .map(|problem| problem.kind)
             .collect::<Vec<_>>(),
         [ProblemKind::Broken; 2]
     );
@@ -360,7 +360,7 @@ async fn an_unrequested_compressed_response_is_reported_with_its_encoding() {
     let problem = &facts.problems[0];
     let what = "the answer is encoded with gzip, which was not asked for";
     assert!(problem.what.contains(what), "{problem}");
-    assert_eq!(problem.status, ProblemKind::Broken);
+    assert_eq!(problem.kind, ProblemKind::Broken);
     running.end().await;
 }
 
@@ -423,7 +423,7 @@ async fn an_invalid_rpc_response_is_broken_or_forbidden() {
             .facts(word, |facts| !facts.problems.is_empty())
             .await;
         assert_eq!(facts.problems.len(), 1);
-        assert_eq!(facts.problems[0].status, expected, "{}", facts.problems[0]);
+        assert_eq!(facts.problems[0].kind, expected, "{}", facts.problems[0]);
         assert!(
             facts.problems[0].what.contains(word),
             "{}",
@@ -440,12 +440,7 @@ async fn a_closed_port_is_a_problem_only_after_the_first_response() {
     server.close();
     let running = Running::polling(&server);
     let problem = |status| {
-        move |facts: &RpcFacts| {
-            facts
-                .problems
-                .iter()
-                .any(|problem| problem.status == status)
-        }
+        move |facts: &RpcFacts| facts.problems.iter().any(|problem| problem.kind == status)
     };
     let facts = running.facts("absence", problem(ProblemKind::Absent)).await;
     assert!(

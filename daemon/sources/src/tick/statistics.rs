@@ -91,12 +91,9 @@ impl Statistics {
                 source_stats.log_problem(batch.source, problem, batch.at);
             }
             let is_event =
-                !repeated && matches!(problem.status, ProblemKind::Gone | ProblemKind::Broken);
+                !repeated && matches!(problem.kind, ProblemKind::Gone | ProblemKind::Broken);
             if is_new || is_event {
-                *source_stats
-                    .problem_counts
-                    .entry(problem.status)
-                    .or_default() += 1;
+                *source_stats.problem_counts.entry(problem.kind).or_default() += 1;
             }
         }
         if source_stats.current_problems != batch.problems {
@@ -113,13 +110,9 @@ impl Statistics {
             readings.real(&d::SOURCE_DURATION, [name()], seconds);
             let last_success = source_stats.last_success.map(Stamp::unix_seconds);
             readings.real(&d::SOURCE_LAST_SUCCESS, [name()], last_success);
-            for status in ProblemKind::ALL {
-                let count = source_stats
-                    .problem_counts
-                    .get(&status)
-                    .copied()
-                    .unwrap_or(0);
-                readings.counter(&d::SOURCE_PROBLEMS, [name(), status.name().into()], count);
+            for kind in ProblemKind::ALL {
+                let count = source_stats.problem_counts.get(&kind).copied().unwrap_or(0);
+                readings.counter(&d::SOURCE_PROBLEMS, [name(), kind.name().into()], count);
             }
         }
         readings.counter(&d::TICKS, [], self.ticks);
@@ -160,7 +153,7 @@ impl SourceStatistics {
 /// Missing data is normal on some machines; forbidden or broken needs an operator.
 fn log_problem(source: Source, problem: &Problem) {
     let (source, what) = (source.name(), problem.what.as_str());
-    match problem.status {
+    match problem.kind {
         ProblemKind::Absent | ProblemKind::Gone => tracing::debug!(source, what, "not found"),
         ProblemKind::Forbidden => tracing::warn!(source, what, "permission denied"),
         ProblemKind::Broken => tracing::warn!(source, what, "broken"),
@@ -183,10 +176,10 @@ mod tests {
         }
     }
 
-    fn count(statistics: &Statistics, status: ProblemKind) -> u64 {
+    fn count(statistics: &Statistics, kind: ProblemKind) -> u64 {
         statistics.by_source[&Source::Cgroup]
             .problem_counts
-            .get(&status)
+            .get(&kind)
             .copied()
             .unwrap_or(0)
     }

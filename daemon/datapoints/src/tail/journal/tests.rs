@@ -193,7 +193,7 @@ async fn an_exited_journalctl_is_reported_with_its_own_message() {
         }
     });
     let problem = rig.problem(|problem| problem.what.contains("Invalid"));
-    assert_eq!(problem.status, ProblemKind::Broken);
+    assert_eq!(problem.kind, ProblemKind::Broken);
     assert!(
         problem.what.ends_with(
             "for agave.service ended (exit status: 1): Failed to add match: Invalid argument"
@@ -217,7 +217,7 @@ async fn a_permission_hint_means_forbidden_until_an_entry_arrives() {
         )
         .unwrap();
     });
-    let problem = rig.problem(|problem| problem.status == ProblemKind::Forbidden);
+    let problem = rig.problem(|problem| problem.kind == ProblemKind::Forbidden);
     assert!(problem.what.contains("systemd-journal"), "{problem}");
     fs::write(rig.dir.path().join("new"), entry(0)).unwrap();
     fs::rename(rig.dir.path().join("new"), rig.dir.path().join("go")).unwrap();

@@ -356,7 +356,7 @@ fn a_moved_deleted_or_replaced_recording_is_reported_and_restarted() {
         displace(how, &path, &aside);
         file.write_entries(&[event(2, EventKind::Mark), tick(2)], at(2));
         assert_eq!(
-            status.problem().map(|problem| problem.status),
+            status.problem().map(|problem| problem.kind),
             Some(ProblemKind::Gone),
             "{how}"
         );

@@ -281,7 +281,7 @@ fn the_discovery_report_states_the_searched_process_and_the_reason() {
     let after = following.report();
     assert!(after.searched_at.is_some());
     assert_eq!(after.problems.len(), 1);
-    assert_eq!(after.problems[0].status, ProblemKind::Absent);
+    assert_eq!(after.problems[0].kind, ProblemKind::Absent);
 }
 
 #[test]
