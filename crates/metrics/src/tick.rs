@@ -95,7 +95,7 @@ impl fmt::Display for Problem {
 pub struct Batch {
     pub source: Source,
     pub at: Stamp,
-    pub took: Duration,
+    pub duration: Duration,
     pub readings: Vec<Reading>,
     pub problems: Vec<Problem>,
     /// Whether the source did its main job, despite any problems.
@@ -107,7 +107,7 @@ impl Batch {
         Batch {
             source,
             at,
-            took: Duration::ZERO,
+            duration: Duration::ZERO,
             readings: Vec::new(),
             problems: Vec::new(),
             up: false,

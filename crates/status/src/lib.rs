@@ -204,7 +204,7 @@ fn sources(readings: Readings<'_>, now: Stamp) -> Vec<SourceStatus> {
             values_from: push
                 .or_else(|| readings.number_of(&metrics::daemon::SOURCE_LAST_SUCCESS, &[name])),
             age: now.since(batch.at).as_secs_f64(),
-            took: batch.took.as_secs_f64(),
+            took: batch.duration.as_secs_f64(),
             problems: problems.collect(),
             current_problems: batch.problems.len(),
             newest_problem: newest

@@ -146,7 +146,7 @@ impl SourceEntry {
         let mut output = self.sampler.sample(context);
         // Two ticks and the HTTP page hold the readings, so they keep no excess capacity.
         output.readings.shrink_to_fit();
-        let took = clock.now().since(started);
+        let duration = clock.now().since(started);
         if let Some(interval) = self.sampler.interval() {
             // An absolute schedule: a late poll does not shift the next one, missed ones are
             // skipped.
@@ -156,7 +156,7 @@ impl SourceEntry {
         self.newest_batch = Arc::new(Batch {
             source: self.source,
             at,
-            took,
+            duration,
             readings: output.readings,
             problems: output.problems,
             up: output.up,

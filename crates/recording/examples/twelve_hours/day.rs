@@ -429,7 +429,7 @@ fn batch(source: Source, at: Stamp, readings: Vec<Reading>) -> Batch {
     Batch {
         source,
         at,
-        took: Duration::from_micros(300),
+        duration: Duration::from_micros(300),
         readings,
         problems,
         up: true,

@@ -42,11 +42,11 @@ fn process(pid: u32) -> NewProcess {
 }
 
 fn batch(source: Source, seconds: u64, readings: Vec<Reading>) -> Arc<Batch> {
-    let took = Duration::from_micros(1);
+    let duration = Duration::from_micros(1);
     Arc::new(Batch {
         source,
         at: at(seconds),
-        took,
+        duration,
         readings,
         problems: Vec::new(),
         up: true,

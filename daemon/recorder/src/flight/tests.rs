@@ -47,11 +47,11 @@ fn points(number: u64) -> Vec<RecordingEntry> {
 /// A second of a busy validator: every column, 70 pools every five seconds, 10 points.
 fn second(number: u64) -> Vec<RecordingEntry> {
     let series = |source: Source, readings: Vec<Reading>| {
-        let (at, took) = (at(number), Duration::from_millis(1));
+        let (at, duration) = (at(number), Duration::from_millis(1));
         Arc::new(Batch {
             source,
             at,
-            took,
+            duration,
             readings,
             problems: Vec::new(),
             up: true,

@@ -10,7 +10,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 #[derive(Default)]
 struct SourceStatistics {
     up: bool,
-    took: Duration,
+    duration: Duration,
     last_success: Option<Stamp>,
     problem_counts: BTreeMap<ProblemKind, u64>,
     current_problems: Vec<Problem>,
@@ -76,7 +76,7 @@ impl Statistics {
             );
         }
         source_stats.up = batch.up;
-        source_stats.took = batch.took;
+        source_stats.duration = batch.duration;
         if batch.up {
             source_stats.last_success = Some(received_at);
         }
@@ -106,7 +106,7 @@ impl Statistics {
         for (source, source_stats) in &self.by_source {
             let name = || source.name().into();
             readings.flag(&d::SOURCE_UP, [name()], source_stats.up);
-            let seconds = source_stats.took.as_secs_f64();
+            let seconds = source_stats.duration.as_secs_f64();
             readings.real(&d::SOURCE_DURATION, [name()], seconds);
             let last_success = source_stats.last_success.map(Stamp::unix_seconds);
             readings.real(&d::SOURCE_LAST_SUCCESS, [name()], last_success);

@@ -33,7 +33,7 @@ fn reading(metric: &'static Metric, labels: &[&'static str], value: f64) -> Read
 fn batch(source: Source, now: f64, readings: Vec<Reading>) -> Batch {
     Batch {
         readings,
-        took: Duration::from_micros(140),
+        duration: Duration::from_micros(140),
         up: true,
         ..Batch::empty(source, at(now))
     }
@@ -128,7 +128,7 @@ fn validator(number: u64, exe: &'static str) -> Vec<Batch> {
         ),
     ];
     let threads = Batch {
-        took: Duration::from_micros(14_300),
+        duration: Duration::from_micros(14_300),
         ..batch(Source::Threads, now - 3.2, Vec::new())
     };
     let (target, process) = (
