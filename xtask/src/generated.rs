@@ -77,7 +77,7 @@ fn chapter(section: &Section, out: &mut String) {
             out,
             "| `{}` | {} | {} | {} | {} | {} |",
             metric.name,
-            metric.kind.word(),
+            metric.kind.type_name(),
             metric.labels.join(", "),
             metric.unit.name(),
             cell(metric.help),

@@ -10,7 +10,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    pub const fn word(self) -> &'static str {
+    pub const fn type_name(self) -> &'static str {
         match self {
             Kind::Counter => "counter",
             Kind::Gauge => "gauge",

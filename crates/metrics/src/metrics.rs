@@ -58,7 +58,7 @@ mod tests {
                 metric.kind == Kind::Counter,
                 "{} is a {}",
                 metric.name,
-                metric.kind.word()
+                metric.kind.type_name()
             );
             assert_eq!(
                 metric.name.ends_with("_info"),

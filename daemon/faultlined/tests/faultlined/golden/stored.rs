@@ -145,7 +145,7 @@ fn families_are_equal([classic, openmetrics, protobuf]: &[BTreeMap<String, [Stri
         };
         assert_eq!(
             openmetrics[name],
-            [metric.kind.word(), help, unit],
+            [metric.kind.type_name(), help, unit],
             "{name}"
         );
         assert_eq!(protobuf[name][..2], [kind.clone(), help.clone()], "{name}");

@@ -15,7 +15,7 @@ pub fn encode<'a>(
     let kind = if metric.kind == Kind::Info {
         "gauge"
     } else {
-        metric.kind.word()
+        metric.kind.type_name()
     };
     let _ = writeln!(out, "# HELP {name} {}\n# TYPE {name} {kind}", metric.help);
     for reading in readings {
