@@ -39,16 +39,16 @@ fn every_field_that_feeds_a_metric_is_compared() {
     let metrics = sections.flat_map(|section| section.metrics);
     let mut declared = 0;
     for datapoint in metrics.flat_map(|metric| metric.datapoints) {
-        for (name, field) in datapoint
+        for (name, input) in datapoint
             .names
             .iter()
-            .flat_map(|name| datapoint.fields.iter().map(move |field| (name, field)))
+            .flat_map(|name| datapoint.series.iter().map(move |input| (name, input)))
         {
-            let key = match field.amount {
+            let key = match input.amount {
                 Amount::Field { key, .. } | Amount::Presence(key) => key,
-                Amount::Points(_) => "(any)",
+                Amount::PerPoint(_) => "(any)",
             };
-            for key in field.only.iter().map(|(key, _)| *key).chain([key]) {
+            for key in input.only.iter().map(|(key, _)| *key).chain([key]) {
                 declared += 1;
                 let line = format!("{name} {key}");
                 assert!(read.contains(line.as_str()), "{line} is missing");

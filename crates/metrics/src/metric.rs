@@ -59,12 +59,12 @@ pub struct Datapoint {
     /// The field with the slot. A slot that is reported again adds only what exceeds its highest
     /// value so far.
     pub slot: Option<&'static str>,
-    pub fields: &'static [Field],
+    pub series: &'static [SeriesInput],
 }
 
-/// A series of the metric.
+/// A series of the metric, and what feeds it.
 #[derive(Debug, PartialEq)]
-pub struct Field {
+pub struct SeriesInput {
     pub amount: Amount,
     /// Counts only points with these values of tags or text fields. An empty value requires that
     /// the tag or field is missing.
@@ -80,7 +80,7 @@ pub enum Amount {
     /// nanoseconds.
     Field { key: &'static str, factor: u64 },
     /// The same number for every point.
-    Points(u64),
+    PerPoint(u64),
     /// Nothing: the series is there at 0 once a point has the field.
     Presence(&'static str),
 }
@@ -120,7 +120,7 @@ macro_rules! section {
         ),* })*;
     )*) => {
         #[allow(unused_imports, reason = "a section need not be made of datapoints")]
-        use crate::{Datapoint, Field, Metric, Section, Unit, metric::{amount, optional}};
+        use crate::{Datapoint, Metric, Section, SeriesInput, Unit, metric::{amount, optional}};
         #[allow(unused_imports, reason = "a section need not use every kind")]
         use crate::Kind::{Counter, Gauge, Histogram, Info};
         $(
@@ -136,7 +136,7 @@ macro_rules! section {
                     names: &[$($point),+],
                     initial: optional!($($initial)?),
                     slot: optional!($($slot)?),
-                    fields: &[$(Field {
+                    series: &[$(SeriesInput {
                         amount: amount!($($prefix)? $amount),
                         only: &[$(($tag, $only)),*],
                         labels: &[$($($value),+)?],
@@ -164,7 +164,7 @@ macro_rules! amount {
         }
     };
     (points $count:literal) => {
-        crate::Amount::Points($count)
+        crate::Amount::PerPoint($count)
     };
     (zero $key:literal) => {
         crate::Amount::Presence($key)

@@ -132,9 +132,9 @@ mod tests {
                         .iter()
                         .any(|name| metric.origin.contains(name))
                         || datapoint
-                            .fields
+                            .series
                             .iter()
-                            .all(|field| field.amount == Amount::Points(0)),
+                            .all(|input| input.amount == Amount::PerPoint(0)),
                     "{}: the origin names none of {:?}",
                     metric.name,
                     datapoint.names
@@ -142,10 +142,10 @@ mod tests {
                 let counts_blocks = datapoint.slot.is_none()
                     || (metric.kind, metric.unit) == (Kind::Counter, Unit::Count);
                 assert!(counts_blocks, "{}", metric.name);
-                for field in datapoint.fields {
-                    assert_eq!(field.labels.len(), metric.labels.len(), "{}", metric.name);
+                for input in datapoint.series {
+                    assert_eq!(input.labels.len(), metric.labels.len(), "{}", metric.name);
                     let in_microseconds =
-                        matches!(field.amount, Amount::Field { factor: 1_000, .. });
+                        matches!(input.amount, Amount::Field { factor: 1_000, .. });
                     assert!(
                         metric.unit == Unit::Seconds || !in_microseconds,
                         "{}",

@@ -8,7 +8,7 @@ use faultline_agave::{
     points::SlotPeaks,
 };
 use faultline_metrics::{
-    Amount, Datapoint, Field, Histogram, Kind, Metric, Reading, Text, Unit, Value, metrics,
+    Amount, Datapoint, Histogram, Kind, Metric, Reading, SeriesInput, Text, Unit, Value, metrics,
 };
 use foldhash::HashMap;
 use std::{
@@ -32,24 +32,24 @@ pub struct SeriesList(Vec<CatalogSeries>);
 struct Catalog {
     /// Before the first point.
     series: SeriesList,
-    /// The fields of each datapoint, with the indices of their series.
-    fields: HashMap<&'static [u8], Vec<(usize, &'static Datapoint, &'static Field)>>,
+    /// The inputs from each datapoint, with the indices of their series.
+    inputs: HashMap<&'static [u8], Vec<(usize, &'static Datapoint, &'static SeriesInput)>>,
 }
 
 static CATALOG: LazyLock<Catalog> = LazyLock::new(|| {
     let mut catalog = Catalog {
         series: SeriesList(Vec::new()),
-        fields: HashMap::default(),
+        inputs: HashMap::default(),
     };
     for metric in metrics::all() {
         for datapoint in metric.datapoints {
-            for field in datapoint.fields {
+            for input in datapoint.series {
                 let index = catalog
                     .series
-                    .index(metric, field.labels, datapoint.initial);
+                    .index(metric, input.labels, datapoint.initial);
                 for name in datapoint.names {
-                    let fields = catalog.fields.entry(name.as_bytes());
-                    fields.or_default().push((index, datapoint, field));
+                    let inputs = catalog.inputs.entry(name.as_bytes());
+                    inputs.or_default().push((index, datapoint, input));
                 }
             }
         }
@@ -59,7 +59,7 @@ static CATALOG: LazyLock<Catalog> = LazyLock::new(|| {
 
 /// True if a series is made of the datapoint with this name.
 pub fn has_series(name: &[u8]) -> bool {
-    CATALOG.fields.contains_key(name)
+    CATALOG.inputs.contains_key(name)
 }
 
 impl Default for SeriesList {
@@ -91,20 +91,20 @@ impl SeriesList {
     }
 
     pub fn add(&mut self, point: &Point<'_>) {
-        let Some(catalog_fields) = CATALOG.fields.get(point.name().as_bytes()) else {
+        let Some(inputs) = CATALOG.inputs.get(point.name().as_bytes()) else {
             return;
         };
         let point = ParsedPoint::new(point);
-        for (index, datapoint, field) in catalog_fields {
+        for (index, datapoint, input) in inputs {
             let has_value = |(key, value): &(&str, &str)| point.text(key) == *value;
-            let amount = match field.amount {
-                Amount::Points(count) => Some((count, 1)),
+            let amount = match input.amount {
+                Amount::PerPoint(count) => Some((count, 1)),
                 Amount::Field { key, factor } => point.count(key).map(|count| (count, factor)),
                 Amount::Presence(key) => point.count(key).map(|_| (0, 1)),
             };
             let slot = datapoint.slot.and_then(|key| point.count(key));
             if let (Some(series), Some((count, factor))) = (self.0.get_mut(*index), amount)
-                && field.only.iter().all(has_value)
+                && input.only.iter().all(has_value)
             {
                 series.add(slot, count, factor);
             }

@@ -177,10 +177,10 @@ fn sums_over_real_traffic_agree_with_an_independent_count() {
                 panic!("{row}")
             };
             let (name, key) = field.split_once('.').unwrap_or_default();
-            let fields = CATALOG.fields.get(name.as_bytes());
-            let counter = fields.into_iter().flatten().find(|(index, _, field)| {
-                matches!(field.amount, Amount::Field { key: of, factor: 1 } if of == key)
-                    && field.only.is_empty()
+            let inputs = CATALOG.inputs.get(name.as_bytes());
+            let counter = inputs.into_iter().flatten().find(|(index, _, input)| {
+                matches!(input.amount, Amount::Field { key: of, factor: 1 } if of == key)
+                    && input.only.is_empty()
                     && series.0[*index].metric.kind == Kind::Counter
             });
             if let (true, Some((index, ..))) = (of == file, counter) {
