@@ -63,7 +63,7 @@ fn under_tower_votes_earn_credits_and_cost_lamports() {
         [
             "votes",
             "last vote 2 slots ago",
-            "rank 41, 99.7 % of the best",
+            "rank 41, 99.7 % of the best validator's credits",
             "3,456,789 credits this epoch",
             "skipped 1 of 20 leader slots (cluster 3.1 %)",
             "leads in 12 min 34 s",
@@ -97,7 +97,7 @@ fn under_alpenglow_rewards_replace_credits_and_votes_cost_nothing() {
             "not admitted to the epoch after next",
             "0.127 SOL missing for the admission ticket",
             "5.250 SOL earned this epoch",
-            "99.7 % of the best per stake",
+            "99.7 % of the best validator's reward per stake",
             "12.5 SOL",
         ]
     );

@@ -110,10 +110,10 @@ fn skipped(slots: LeaderSlots) -> Option<String> {
 /// With Tower by credits, with Alpenglow by lamports per stake.
 fn share_of_best(inputs: &AnswerInputs) -> Option<String> {
     let reward = inputs.reward_share_of_best.map(percent);
-    let reward = reward.map(|share| format!("{share} of the best per stake"));
+    let reward = reward.map(|share| format!("{share} of the best validator's reward per stake"));
     let rank = inputs.rank.map(|rank| format!("rank {}", short(rank)));
     let credits = inputs.credits_share_of_best.map(percent);
-    let credits = credits.map(|share| format!("{share} of the best"));
+    let credits = credits.map(|share| format!("{share} of the best validator's credits"));
     let by_credits: Vec<String> = rank.into_iter().chain(credits).collect();
     reward.or((!by_credits.is_empty()).then(|| by_credits.join(", ")))
 }

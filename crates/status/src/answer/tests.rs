@@ -310,11 +310,15 @@ static CHANGEABLE: States = &[
 ];
 
 static TOWER: States = &[
-    (|_| {}, "fine", "rank 3, 99.2 % of the best."),
+    (
+        |_| {},
+        "fine",
+        "rank 3, 99.2 % of the best validator's credits.",
+    ),
     (
         |votes| votes.seconds_to_verdict = Some(60.0),
         "unknown",
-        "judged after a minute of samples, in 1 min; rank 3, 99.2 % of the best.",
+        "judged after a minute of samples, in 1 min; rank 3, 99.2 % of the best validator's credits.",
     ),
     (
         |votes| (votes.rank, votes.credits_share_of_best) = (None, None),
@@ -330,7 +334,7 @@ static TOWER: States = &[
             })
         },
         "look",
-        "skipped 8 of 40 leader slots in three hours; rank 3, 99.2 % of the best.",
+        "skipped 8 of 40 leader slots in three hours; rank 3, 99.2 % of the best validator's credits.",
     ),
     (
         |votes| {
@@ -341,17 +345,17 @@ static TOWER: States = &[
             })
         },
         "fine",
-        "rank 3, 99.2 % of the best.",
+        "rank 3, 99.2 % of the best validator's credits.",
     ),
     (
         |votes| votes.is_delinquent = Some(true),
         "act",
-        "delinquent: it earns nothing now; rank 3, 99.2 % of the best.",
+        "delinquent: it earns nothing now; rank 3, 99.2 % of the best validator's credits.",
     ),
     (
         |votes| votes.slots_since_landed_vote = Some(45.0),
         "act",
-        "its last vote that landed is 45 slots old; rank 3, 99.2 % of the best.",
+        "its last vote that landed is 45 slots old; rank 3, 99.2 % of the best validator's credits.",
     ),
     (
         |votes| {
@@ -359,17 +363,17 @@ static TOWER: States = &[
             votes.is_at_tip = Some(false);
         },
         "fine",
-        "rank 3, 99.2 % of the best.",
+        "rank 3, 99.2 % of the best validator's credits.",
     ),
     (
         |votes| votes.identity_balance = Some(0.042),
         "act",
-        "0.042 SOL are left for votes; rank 3, 99.2 % of the best.",
+        "0.042 SOL are left for votes; rank 3, 99.2 % of the best validator's credits.",
     ),
     (
         |votes| (votes.is_delinquent, votes.is_catching_up) = (Some(true), Some(true)),
         "unknown",
-        "it catches up after its start: votes are not judged; rank 3, 99.2 % of the best.",
+        "it catches up after its start: votes are not judged; rank 3, 99.2 % of the best validator's credits.",
     ),
     (
         |votes| *votes = AnswerInputs::default(),
@@ -382,7 +386,7 @@ static TOWER: States = &[
             votes.rewards_unknown = Some("it is far behind".to_owned());
         },
         "unknown",
-        "it is far behind; rank 3, 99.2 % of the best.",
+        "it is far behind; rank 3, 99.2 % of the best validator's credits.",
     ),
     (
         |votes| {
@@ -403,18 +407,22 @@ static ALPENGLOW: States = &[
             votes.slots_since_certified_vote = Some(44.0);
         },
         "unknown",
-        "it migrated minutes ago: votes are not judged yet; 99.7 % of the best per stake.",
+        "it migrated minutes ago: votes are not judged yet; 99.7 % of the best validator's reward per stake.",
     ),
-    (|_| {}, "fine", "99.7 % of the best per stake."),
+    (
+        |_| {},
+        "fine",
+        "99.7 % of the best validator's reward per stake.",
+    ),
     (
         |votes| votes.slots_since_landed_vote = Some(45.0),
         "fine",
-        "99.7 % of the best per stake.",
+        "99.7 % of the best validator's reward per stake.",
     ),
     (
         |votes| votes.fewest_slots_since_certified_vote = Some(6.0),
         "look",
-        "most of its votes come after their slots are final; 99.7 % of the best per stake.",
+        "most of its votes come after their slots are final; 99.7 % of the best validator's reward per stake.",
     ),
     (
         |votes| {
@@ -424,37 +432,37 @@ static ALPENGLOW: States = &[
             ) = (Some(6.0), Some(0.1))
         },
         "fine",
-        "99.7 % of the best per stake.",
+        "99.7 % of the best validator's reward per stake.",
     ),
     (
         |votes| votes.late_votes_share = Some(0.7),
         "look",
-        "most of its votes come after their slots are final; 99.7 % of the best per stake.",
+        "most of its votes come after their slots are final; 99.7 % of the best validator's reward per stake.",
     ),
     (
         |votes| votes.slots_since_certified_vote = Some(44.0),
         "act",
-        "no certificate of the last 44 slots has its vote; 99.7 % of the best per stake.",
+        "no certificate of the last 44 slots has its vote; 99.7 % of the best validator's reward per stake.",
     ),
     (
         |votes| votes.is_admitted = Some(false),
         "act",
-        "not admitted to the epoch after next; 99.7 % of the best per stake.",
+        "not admitted to the epoch after next; 99.7 % of the best validator's reward per stake.",
     ),
     (
         |votes| (votes.admission_shortfall, votes.identity_balance) = (Some(0.127), Some(0.0)),
         "act",
-        "0.13 SOL are missing for its admission; 99.7 % of the best per stake.",
+        "0.13 SOL are missing for its admission; 99.7 % of the best validator's reward per stake.",
     ),
     (
         |votes| (votes.is_admitted, votes.is_standby) = (Some(false), Some(true)),
         "fine",
-        "99.7 % of the best per stake.",
+        "99.7 % of the best validator's reward per stake.",
     ),
     (
         |votes| votes.consensus = Some(Consensus::Migrating),
         "unknown",
-        "it migrates to Alpenglow: votes are not judged; 99.7 % of the best per stake.",
+        "it migrates to Alpenglow: votes are not judged; 99.7 % of the best validator's reward per stake.",
     ),
 ];
 

@@ -461,7 +461,7 @@ fn answered(status: &mut Status) {
         answer(
             Subject::Rewards,
             Verdict::Act,
-            "rank 3, 99.2 % of the best.",
+            "rank 3, 99.2 % of the best validator's credits.",
         ),
     ];
 }
@@ -480,14 +480,14 @@ fn the_three_answers_come_first_and_are_cut_between_clauses() {
             " fine     RAM: 412 GiB proven enough of 512 installed; 96 GiB of headroom now.",
             " look     Program cache: too small, 24 reloads and 8.3 ms per slot (63 % of replay); 1,024 entries",
             "          would save 7.9 ms.",
-            " act      Earns: rank 3, 99.2 % of the best.",
+            " act      Earns: rank 3, 99.2 % of the best validator's credits.",
         ]
     );
     assert_eq!(
         first(80, 20)[1..],
         [
             " look     Program cache: too small, 24 reloads and 8.3 ms per slot",
-            " act      Earns: rank 3, 99.2 % of the best.",
+            " act      Earns: rank 3, 99.2 % of the best validator's credits.",
         ]
     );
     assert_eq!(
