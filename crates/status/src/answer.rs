@@ -262,7 +262,7 @@ fn too_early_text(verdict: Verdict, seconds_left: Option<f64>, samples: &str) ->
     let seconds_left = seconds_left.filter(|_| verdict == Verdict::Fine)?;
     let seconds_left = seconds(seconds_left.ceil());
     Some(format!(
-        "judged after a minute of {samples}, in {seconds_left}"
+        "to be judged in {seconds_left}, after a minute of {samples}"
     ))
 }
 

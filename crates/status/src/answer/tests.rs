@@ -95,7 +95,7 @@ static RAM: States = &[
     (
         |ram| ram.seconds_to_verdict = Some(47.2),
         "unknown",
-        "judged after a minute of samples, in 48 s; 412 GiB proven enough of 512 installed; 96 GiB of headroom now.",
+        "to be judged in 48 s, after a minute of samples; 412 GiB proven enough of 512 installed; 96 GiB of headroom now.",
     ),
     (
         |ram| {
@@ -237,7 +237,7 @@ static STOCK: States = &[
             cache.seconds_to_cache_verdict = Some(50.0);
         },
         "unknown",
-        "judged after a minute of replayed slots, in 50 s; 0.3 reloads and 8.3 ms per slot (62.9 % of replay); \
+        "to be judged in 50 s, after a minute of replayed slots; 0.3 reloads and 8.3 ms per slot (62.9 % of replay); \
          1,024 entries would save 7.9 ms.",
     ),
     (
@@ -318,7 +318,7 @@ static TOWER: States = &[
     (
         |votes| votes.seconds_to_verdict = Some(60.0),
         "unknown",
-        "judged after a minute of samples, in 1 min; rank 3, 99.2 % of the best validator's credits.",
+        "to be judged in 1 min, after a minute of samples; rank 3, 99.2 % of the best validator's credits.",
     ),
     (
         |votes| (votes.rank, votes.credits_share_of_best) = (None, None),

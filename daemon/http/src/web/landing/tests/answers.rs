@@ -34,7 +34,7 @@ fn verdicts_come_before_the_lines_of_metadata() {
         stake,
     );
     let [early, card] = both(&tick);
-    let waits = "<span class=\"badge unknown\">unknown</span> <span><b>RAM:</b> judged after a minute of samples, in 1 min; 153 GiB";
+    let waits = "<span class=\"badge unknown\">unknown</span> <span><b>RAM:</b> to be judged in 1 min, after a minute of samples; 153 GiB";
     assert!(early.contains(waits), "{early}");
     let mut history = History::default();
     for seconds in [60, 0] {
