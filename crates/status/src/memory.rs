@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 /// Unreclaimable share of the limit above which a level is [`Tone::Warn`].
 const WARN_SHARE: f64 = 0.85;
 
-const HEADROOM_UNKNOWN: &str = "the headroom is not known: a level that limits it cannot be read";
+const HEADROOM_UNKNOWN: &str =
+    "the headroom is not known: a level that limits memory cannot be read";
 
 /// What limits the validator's memory, and how much is left.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

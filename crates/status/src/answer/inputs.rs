@@ -51,7 +51,7 @@ fn add_memory(
     let is_followed = readings.flag(&p::UP) != Some(false);
     let why = match memory {
         None if !is_followed => Some("no process is followed"),
-        Some(_) if binding.is_none() => Some("a level that limits it cannot be read"),
+        Some(_) if binding.is_none() => Some("a level that limits memory cannot be read"),
         _ => None,
     };
     AnswerInputs {

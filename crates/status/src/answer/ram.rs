@@ -44,13 +44,18 @@ fn findings(inputs: &AnswerInputs) -> Vec<Finding> {
         inputs.seconds_to_limit_by_growth,
         t::OOM_AHEAD_BY_GROWTH_SECONDS,
     )
-    .map(|time| format!("as it grew in half an hour it is full in {}", seconds(time)));
+    .map(|time| {
+        format!(
+            "at the pace of the last half hour it is full in {}",
+            seconds(time)
+        )
+    });
     let pages = [
         above(share, t::OOM_AHEAD_SHARE)
-            .map(|share| format!("{} of the limit cannot be dropped", percent(share))),
+            .map(|share| format!("unreclaimable memory is {} of the limit", percent(share))),
         soon.or(grown),
         above(inputs.oom_kills, 0.0)
-            .map(|_| "the kernel OOM-killed in the last 15 minutes".to_owned()),
+            .map(|_| "the kernel OOM-killed a process in the last 15 minutes".to_owned()),
         inputs
             .was_oom_killed
             .then(|| "a run was OOM-killed".to_owned()),
@@ -111,7 +116,7 @@ fn forecast(forecast: &LimitForecast) -> String {
     } else {
         "or"
     };
-    format!("at its growth it meets the limit on {expected} ({earliest} {joint} {latest})")
+    format!("at this growth it reaches the limit on {expected} ({earliest} {joint} {latest})")
 }
 
 /// `412 GiB`, `1.9 GiB`, `640.0 MiB`.

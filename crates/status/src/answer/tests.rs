@@ -73,10 +73,10 @@ static RAM: States = &[
     (
         |ram| {
             ram.headroom = None;
-            ram.ram_unknown = Some("a level that limits it cannot be read".to_owned());
+            ram.ram_unknown = Some("a level that limits memory cannot be read".to_owned());
         },
         "unknown",
-        "the headroom is not known: a level that limits it cannot be read; 412 GiB proven enough of 512 installed.",
+        "the headroom is not known: a level that limits memory cannot be read; 412 GiB proven enough of 512 installed.",
     ),
     (
         |ram| {
@@ -84,7 +84,7 @@ static RAM: States = &[
             ram.seconds_to_limit_by_growth = Some(5400.0);
         },
         "act",
-        "as it grew in half an hour it is full in 1 h 30 min; 412 GiB proven enough of 512 installed; \
+        "at the pace of the last half hour it is full in 1 h 30 min; 412 GiB proven enough of 512 installed; \
          96 GiB of headroom now.",
     ),
     (
@@ -103,7 +103,7 @@ static RAM: States = &[
             ram.seconds_to_verdict = Some(47.2);
         },
         "act",
-        "97 % of the limit cannot be dropped; 412 GiB proven enough of 512 installed; 96 GiB of headroom now.",
+        "unreclaimable memory is 97 % of the limit; 412 GiB proven enough of 512 installed; 96 GiB of headroom now.",
     ),
     (
         |ram| ram.proven = None,
@@ -138,7 +138,7 @@ static RAM: States = &[
             })
         },
         "fine",
-        "412 GiB proven enough of 512 installed; 96 GiB of headroom now; at its growth it meets the limit on \
+        "412 GiB proven enough of 512 installed; 96 GiB of headroom now; at this growth it reaches the limit on \
          2026-11-30 (2026-11-27 to 2026-12-05).",
     ),
     (
@@ -150,7 +150,7 @@ static RAM: States = &[
             })
         },
         "fine",
-        "412 GiB proven enough of 512 installed; 96 GiB of headroom now; at its growth it meets the limit on \
+        "412 GiB proven enough of 512 installed; 96 GiB of headroom now; at this growth it reaches the limit on \
          2026-11-30 (2026-11-27 or later).",
     ),
     (
@@ -170,7 +170,7 @@ static RAM: States = &[
             ram.swap = Some(1.5 * GIB);
         },
         "act",
-        "97 % of the limit cannot be dropped; 412 GiB proven enough of 512 installed; 7.68 GiB of headroom now.",
+        "unreclaimable memory is 97 % of the limit; 412 GiB proven enough of 512 installed; 7.68 GiB of headroom now.",
     ),
     (
         |ram| {
@@ -195,7 +195,7 @@ static RAM: States = &[
             }
         },
         "act",
-        "the kernel OOM-killed in the last 15 minutes; the headroom is not known: no level that limits the memory \
+        "the kernel OOM-killed a process in the last 15 minutes; the headroom is not known: no level that limits the memory \
          can be read; 512.0 MiB proven enough.",
     ),
     (
