@@ -34,13 +34,14 @@ impl ProgramCacheStatus {
             .filter(|(observed, configured)| observed != configured);
         let difference_note = difference_note.map(|(observed, configured)| {
             format!(
-                "The evictions show a capacity of {} entries; the version or the configuration says {}.",
+                "The evictions show a capacity of {} entries; by version or configuration it should be {}.",
                 short(observed),
                 short(configured)
             )
         });
         let hits_note = readings.number(&m::CACHE_HITS).map(|_| {
-            "Hits are as the validator counts them: before version 4.4.0 too many.".to_owned()
+            "Hits are as the validator counts them; versions before 4.4.0 count too many."
+                .to_owned()
         });
         ProgramCacheStatus {
             loaded: readings.number(&m::CACHE_LOADED),
@@ -65,7 +66,7 @@ impl ProgramCacheStatus {
                 (Some(loaded), ..) => format!("{loaded} entries, capacity not known"),
                 (None, capacity, _) => {
                     format!(
-                        "at most {} entries; how many is known after the next eviction",
+                        "capacity {} entries; how many are in use is known after the next eviction",
                         capacity?
                     )
                 }
@@ -90,7 +91,7 @@ pub fn entries(readings: Readings<'_>, metric: &Metric) -> [Option<f64>; 2] {
 
 pub fn warning(readings: Readings<'_>, now: Stamp) -> Option<String> {
     if readings.flag(&daemon::PUSHES_FILTERED) == Some(true) {
-        return Some("RUST_LOG filters the pushes".to_owned());
+        return Some("the validator's RUST_LOG filters out datapoints".to_owned());
     }
     let since = |metric| Some(now.unix_seconds() - readings.number(metric)?);
     if let Some(age) = since(&daemon::LAST_PUSH) {

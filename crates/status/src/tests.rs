@@ -296,7 +296,7 @@ fn a_cache_with_unknown_entries_does_not_report_zero_evictions() {
     );
     assert_eq!(
         status.cache.summary().as_deref(),
-        Some("at most 512 entries; how many is known after the next eviction")
+        Some("capacity 512 entries; how many are in use is known after the next eviction")
     );
 }
 
