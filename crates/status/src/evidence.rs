@@ -71,7 +71,7 @@ impl Evidence {
         let Format { version } = serde_json::from_slice(json).map_err(broken)?;
         if version > FORMAT {
             return Err(format!(
-                "its format is {version}, of a newer release; this one reads {FORMAT}"
+                "its format {version} is of a newer release; this release reads up to {FORMAT}"
             ));
         }
         serde_json::from_slice(json).map_err(broken)
@@ -204,7 +204,7 @@ mod tests {
         for (json, why) in [
             (
                 &b"{\"version\":2,\"ram\":7}"[..],
-                "its format is 2, of a newer release",
+                "its format 2 is of a newer release",
             ),
             (b"{\"version\":1,\"ram\":7}", "it is broken: invalid type"),
             (b"", "it is broken: EOF"),
