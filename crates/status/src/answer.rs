@@ -58,7 +58,7 @@ impl Verdict {
     }
 }
 
-/// One line. Its text may contain foreign names: a page has to escape it.
+/// One line. Its text may contain untrusted names: a web page has to escape it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Answer {
@@ -83,27 +83,28 @@ impl Answer {
     }
 }
 
-/// `None` is not known. Rates are those of the last five minutes, or of a whole run.
+/// `None` means not known, unless the field says otherwise. Rates are those of the last five
+/// minutes, or of a whole run.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct AnswerInputs {
-    /// Not the present: levels are the worst of the run.
+    /// Gauges have the worst value of the run.
     pub is_finished_run: bool,
     /// Seconds until the samples of this process are enough for [`Verdict::Fine`]; `None` if they
     /// are.
     pub seconds_to_verdict: Option<f64>,
-    /// The same of replayed slots.
+    /// The same for the program cache, in replayed slots.
     pub seconds_to_cache_verdict: Option<f64>,
     /// Memory of the machine, in bytes.
     pub installed: Option<f64>,
     /// Limit of the level with the least headroom, in bytes; `None` if that is the machine.
     pub limit: Option<f64>,
     pub headroom: Option<f64>,
-    /// Largest share of a level's limit that cannot be dropped.
+    /// Unreclaimable share of a level's limit, the largest of all.
     pub unreclaimable_share: Option<f64>,
     /// Seconds until memory reaches its limit at the last four minutes' pace; `None` without growth
     /// or during startup.
     pub seconds_to_limit: Option<f64>,
-    /// The same at the growth of the last half hour and of the last ten minutes, the later of both.
+    /// The later of two forecasts: at the pace of the last half hour, and of ten minutes.
     pub seconds_to_limit_by_growth: Option<f64>,
     pub forecast: Option<LimitForecast>,
     /// OOM kills in the last 15 minutes.
@@ -118,11 +119,11 @@ pub struct AnswerInputs {
     pub major_faults_per_second: Option<f64>,
     /// Bytes that a search proved enough.
     pub proven: Option<f64>,
-    /// The release that it was measured on and the day, unless that one runs.
+    /// Release and day of the measurement; `None` if that release runs.
     pub proven_on: Option<String>,
     /// Why headroom and share are not known.
     pub ram_unknown: Option<String>,
-    /// Why the evidence of the configuration is not used.
+    /// Why the configured evidence is not used.
     pub evidence_problem: Option<String>,
 
     pub reloads_per_slot: Option<f64>,
@@ -131,7 +132,7 @@ pub struct AnswerInputs {
     pub replay_seconds_per_slot: Option<f64>,
     /// Entries.
     pub cache_capacity: Option<f64>,
-    /// Whether an operator can change it without a build of another program.
+    /// Whether the build's capacity was changed, so that an operator can change it.
     pub can_change_capacity: Option<bool>,
     pub prediction: Option<CachePrediction>,
     /// Why evidence of the program cache has no prediction for this capacity.
@@ -164,7 +165,7 @@ pub struct AnswerInputs {
     pub slots_since_certified_vote: Option<f64>,
     /// The smallest value of the last 15 minutes. Used where `late_votes_share` is absent.
     pub fewest_slots_since_certified_vote: Option<f64>,
-    /// Alpenglow: votes sent too late over finalized slots.
+    /// Alpenglow: share of the finalized slots whose vote was sent too late.
     pub late_votes_share: Option<f64>,
     /// Whether the vote account would pass the admission check for the epoch after next.
     pub is_admitted: Option<bool>,
@@ -192,7 +193,7 @@ pub struct CachePrediction {
     pub entries: f64,
     /// Of each slot; not positive if no larger size saves any.
     pub saved_seconds: f64,
-    /// The release that it was measured on and the day, unless that one runs.
+    /// As [`AnswerInputs::proven_on`].
     pub measured_on: Option<String>,
 }
 
@@ -221,7 +222,7 @@ pub fn answers(inputs: &AnswerInputs) -> [Answer; 3] {
     ]
 }
 
-/// Without those of a newer release.
+/// Skips answers of a newer release.
 pub fn deserialize_known<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Vec<Answer>, D::Error> {

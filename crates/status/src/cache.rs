@@ -99,7 +99,7 @@ pub fn warning(readings: Readings<'_>, now: Stamp) -> Option<String> {
     }
     let is_followed = readings.flag(&process::UP) == Some(true);
     let is_validator = is_followed && readings.has_phases();
-    // Of a validator that is older than the daemon, only the daemon's time counts. A process keeps
+    // If the validator is older than the daemon, only the daemon's time counts. A process keeps
     // its start time at exec.
     let of_daemon = now.uptime.as_secs_f64();
     let of_validator = since(&process::START_TIME).filter(|age| (0.0..of_daemon).contains(age));

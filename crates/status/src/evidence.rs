@@ -110,8 +110,8 @@ impl Evidence {
 
 impl CacheEvidence {
     /// What the size of `enough_entries` would save: the predicted share of `measured`, the seconds
-    /// per slot of this validator, because other hosts and loads take other times. `None` if the present size
-    /// was not predicted.
+    /// per slot of this validator, because times differ between hosts and loads. `None` without a
+    /// prediction for one of the two sizes.
     fn prediction(&self, capacity: f64, measured: Option<f64>) -> Option<CachePrediction> {
         let predicted = |entries: f64| {
             let mut sizes = self.sizes.iter();

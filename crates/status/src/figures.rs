@@ -117,7 +117,7 @@ impl Figure {
         self.metric().kind == Kind::Counter
     }
 
-    /// Absent if no series has it.
+    /// `None` if no series has it, or the sum is not finite.
     pub fn of(self, tick: &Tick) -> Option<f64> {
         self.of_readings(tick.readings())
     }

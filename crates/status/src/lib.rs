@@ -142,8 +142,8 @@ pub enum Tone {
     Plain,
 }
 
-/// One of several facts that are shown in one line. Its text may contain names from elsewhere: a
-/// page has to escape it.
+/// One of several facts in one line. Its text may contain untrusted names: a web page has to
+/// escape it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StatusItem {
     pub text: String,
