@@ -1,4 +1,4 @@
-//! What a measurement is.
+//! The metrics and their readings.
 //!
 //! Every metric of the product exists once, here: its name, kind, unit, labels, help and origin
 //! ([`metrics`]). What one tick of the daemon yields is here too: readings of those metrics,

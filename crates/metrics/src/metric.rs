@@ -109,7 +109,7 @@ pub struct Section {
 /// }
 /// ```
 ///
-/// With `of "datapoint" by "slot"` a repeated slot adds only the excess over its highest count.
+/// With `of "datapoint" by "slot"` a repeated slot adds only what exceeds its highest value.
 ///
 /// A series is absent before the first point. With `initially 0 of` it is there at 0.
 macro_rules! section {
@@ -149,7 +149,7 @@ macro_rules! section {
     };
 }
 
-/// What one point adds to a series, as [`section`] spells it.
+/// An [`Amount`](crate::Amount) as [`section`] spells it.
 macro_rules! amount {
     ($key:literal) => {
         crate::Amount::Field {

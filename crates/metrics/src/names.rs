@@ -1,4 +1,4 @@
-/// Declares an enum whose variants have names: label values, or words in a file.
+/// Declares an enum whose `name()` is a label value, or a word in a file.
 #[macro_export]
 macro_rules! named_enum {
     (

@@ -1,9 +1,10 @@
 use crate::Reading;
 use std::{fmt, sync::Arc, time::Duration};
 
-/// A time on both clocks: rates use the monotonic one, people and recordings the wall clock.
+/// A time on both clocks: rates use the monotonic one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Stamp {
+    /// Monotonic clock, since the daemon's start.
     pub uptime: Duration,
     /// Wall clock, since 1970-01-01T00:00:00Z.
     pub unix: Duration,
@@ -45,7 +46,7 @@ crate::named_enum! {
 }
 
 crate::named_enum! {
-    /// Why something could not be read. Each outcome needs another action of the operator.
+    /// Why something could not be read. It decides what an operator can do.
     pub enum ProblemKind {
         /// This kernel, cgroup version or validator does not have it. Nothing to do.
         Absent = "absent",
@@ -58,8 +59,8 @@ crate::named_enum! {
     }
 }
 
-/// Start of a search's problem that only the operator can solve. `2 validators found:` follows, and
-/// who they are.
+/// Prefix of the problem that a search found several targets. `2 validators found:` and their list
+/// follow.
 pub const AMBIGUOUS_PREFIX: &str = "ambiguous: ";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -98,7 +99,7 @@ pub struct Batch {
     pub duration: Duration,
     pub readings: Vec<Reading>,
     pub problems: Vec<Problem>,
-    /// Whether the source did its main job, despite any problems.
+    /// Whether the source worked, despite any problems.
     pub up: bool,
 }
 
