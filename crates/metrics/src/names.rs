@@ -2,12 +2,12 @@
 #[macro_export]
 macro_rules! named_enum {
     (
-        $(#[$about:meta])*
+        $(#[$attribute:meta])*
         $vis:vis enum $enum:ident {
             $($(#[$doc:meta])* $variant:ident = $name:literal,)*
         }
     ) => {
-        $(#[$about])*
+        $(#[$attribute])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         $vis enum $enum {
             $($(#[$doc])* $variant,)*

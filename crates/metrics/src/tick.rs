@@ -133,8 +133,8 @@ impl Tick {
     }
 
     /// Value of the series `name{labels}`; `None` if this tick does not have it.
-    pub fn value_of(&self, metric: &crate::Metric, labels: &[&str]) -> Option<f64> {
-        value_of(self.readings(), metric, labels)
+    pub fn value_of(&self, metric: &crate::Metric, label_values: &[&str]) -> Option<f64> {
+        value_of(self.readings(), metric, label_values)
     }
 
     /// As [`Self::value_of`], but searches the readings of one source.
@@ -142,9 +142,9 @@ impl Tick {
         &self,
         source: Source,
         metric: &crate::Metric,
-        labels: &[&str],
+        label_values: &[&str],
     ) -> Option<f64> {
-        value_of(self.readings_from(source), metric, labels)
+        value_of(self.readings_from(source), metric, label_values)
     }
 
     pub fn readings_from(&self, source: Source) -> impl Iterator<Item = &Reading> {
@@ -156,12 +156,12 @@ impl Tick {
 fn value_of<'a>(
     mut readings: impl Iterator<Item = &'a Reading>,
     metric: &crate::Metric,
-    labels: &[&str],
+    label_values: &[&str],
 ) -> Option<f64> {
-    let found = readings.find(|r| {
-        std::ptr::eq(r.metric, metric) && { r.labels.iter() }
+    let reading = readings.find(|reading| {
+        std::ptr::eq(reading.metric, metric) && { reading.labels.iter() }
             .map(crate::Text::as_str)
-            .eq(labels.iter().copied())
+            .eq(label_values.iter().copied())
     });
-    found?.value.number()
+    reading?.value.number()
 }
