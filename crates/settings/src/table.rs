@@ -105,7 +105,7 @@ impl<'a> Table<'a> {
         read: impl FnOnce(&DeValue<'a>) -> Result<T, String>,
     ) -> Option<T> {
         if !self.has(key) {
-            self.lacks(key, format!("{} is missing", self.name(key)));
+            self.report_missing(key, format!("{} is missing", self.name(key)));
         }
         self.take(key, |value| match read(value) {
             Err(what) if what == EMPTY => Err(EMPTY_BUT_REQUIRED.to_owned()),
@@ -115,7 +115,7 @@ impl<'a> Table<'a> {
 
     /// Reports that `key` is missing, unless it is probably misspelt: then the misspelling is
     /// reported.
-    pub fn lacks(&mut self, key: &'static str, what: impl Into<String>) {
+    pub fn report_missing(&mut self, key: &'static str, what: impl Into<String>) {
         self.absent.push((key, what.into()));
     }
 
@@ -197,7 +197,7 @@ impl<'a> Table<'a> {
         values
     }
 
-    pub fn refuse(&self, what: impl fmt::Display) {
+    pub fn report(&self, what: impl fmt::Display) {
         let path = match self.path.as_str() {
             "" => String::new(),
             path => format!("{path}: "),

@@ -113,7 +113,7 @@ fn sections(top: &mut Table<'_>, folder: &Path) -> Campaign {
         _ => Err("a percentage between 0 and 100 is wanted".to_owned()),
     });
     if !top.has("baseline") {
-        top.lacks(
+        top.report_missing(
             "baseline",
             "[baseline] is missing: the version that all others are compared with",
         );
@@ -149,7 +149,7 @@ fn sections(top: &mut Table<'_>, folder: &Path) -> Campaign {
         && (needs_build || campaign.watch.is_some())
         && top.errors().is_empty()
     {
-        top.lacks(
+        top.report_missing(
             "get",
             "[get] is missing: a version without `path` has to be built, by its `command`",
         );

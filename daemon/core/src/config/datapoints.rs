@@ -97,7 +97,7 @@ fn allowed(table: &mut Table<'_>, constant_labels: bool) -> Option<AllowedDatapo
     let missing = table.missing(&["name", "field", "kind"]);
     if !missing.is_empty() {
         let missing = missing.join(" and ");
-        table.refuse(format!(
+        table.report(format!(
             "name, field and kind are all needed: add {missing}"
         ));
     }

@@ -120,7 +120,7 @@ fn sections(top: &mut Table<'_>, plan_folder: &PlanFolder) -> (Plan, SourceLines
     let mut plan = keys_before_sections(top, plan_folder);
     let mut source_lines = SourceLines::default();
     if !top.has("workload") {
-        top.lacks("workload", "[workload] is missing: what is run");
+        top.report_missing("workload", "[workload] is missing: what is run");
     }
     let has_lane_tables = top.has("lane");
     top.table("workload", |table| {
@@ -128,7 +128,7 @@ fn sections(top: &mut Table<'_>, plan_folder: &PlanFolder) -> (Plan, SourceLines
         plan.workload = workload::workload(table, plan_folder);
         plan.lanes.extend(workload::single_lane(table, plan_folder));
         if plan.lanes.is_empty() && !has_lane_tables {
-            table.lacks(
+            table.report_missing(
                 "ledger",
                 "workload.ledger is missing: the folder that a run works in",
             );
@@ -277,7 +277,7 @@ fn order(top: &mut Table<'_>) -> Order {
 /// Returns the line of `how`.
 fn begin(top: &mut Table<'_>, plan: &mut Plan, plan_folder: &PlanFolder) -> Option<usize> {
     if !top.has("begin") {
-        top.lacks(
+        top.report_missing(
             "begin",
             "[begin] is missing: say how = \"download\", \"restore\" or \"as-is\"",
         );
@@ -291,14 +291,14 @@ fn begin(top: &mut Table<'_>, plan: &mut Plan, plan_folder: &PlanFolder) -> Opti
         plan.begin = match (how, from) {
             (Some("restore"), Some(from)) => Begin::Restore { from },
             (Some("restore"), None) if !table.has("from") => {
-                table.lacks(
+                table.report_missing(
                     "from",
                     "begin: from is missing: the folder whose snapshots are copied before each run",
                 );
                 Begin::AsIs
             }
             (Some(_), Some(_)) => {
-                table.refuse("from is for how = \"restore\" only; leave it out");
+                table.report("from is for how = \"restore\" only; leave it out");
                 Begin::AsIs
             }
             (Some("download"), None) => Begin::Download,

@@ -36,7 +36,7 @@ const NOT_WITH_SEARCH: [&str; 6] = [
 pub fn arms(top: &mut Table<'_>, plan_folder: &PlanFolder) -> Vec<Arm> {
     let mut arms = Vec::new();
     if !["arm", "factors", "search"].iter().any(|key| top.has(key)) {
-        top.lacks(
+        top.report_missing(
             "arm",
             "there is no [[arm]], no [factors] and no [search]: nothing is tried",
         );
@@ -46,11 +46,11 @@ pub fn arms(top: &mut Table<'_>, plan_folder: &PlanFolder) -> Vec<Arm> {
         let factors = factors(table, plan_folder);
         let lengths = factors.iter().map(Vec::len);
         if lengths.fold(1, usize::saturating_mul) > MAX_ARMS {
-            table.refuse(format!(
+            table.report(format!(
                 "their cross has more than {MAX_ARMS} arms; leave some levels out"
             ));
         } else if table.is_empty() {
-            table.refuse("is empty: name what varies, as in memory_max = [\"128G\", \"256G\"]");
+            table.report("is empty: name what varies, as in memory_max = [\"128G\", \"256G\"]");
         } else if !factors.is_empty() {
             arms.extend(cross(table.line(), &factors));
         }
@@ -99,7 +99,7 @@ fn arm(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Arm {
             "write_operations",
         ];
         if !limits.iter().any(|key| table.has(key)) {
-            table.refuse(
+            table.report(
                 "limits nothing: give read_bytes, write_bytes, read_operations or write_operations",
             );
         }
@@ -212,7 +212,7 @@ fn factors(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Vec<Vec<FactorLev
         if !levels.is_empty() {
             all.push(levels);
         } else if table.has(key) && table.errors().len() == errors_before {
-            table.refuse(format!("{key} is empty: name its levels"));
+            table.report(format!("{key} is empty: name its levels"));
         }
     }
     all
