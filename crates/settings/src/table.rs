@@ -120,7 +120,7 @@ impl<'a> Table<'a> {
     }
 
     /// A missing key leaves the default.
-    pub fn set<T>(
+    pub fn take_into<T>(
         &mut self,
         key: &'static str,
         target: &mut T,

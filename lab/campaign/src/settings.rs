@@ -108,7 +108,7 @@ fn sections(top: &mut Table<'_>, folder: &Path) -> Campaign {
     campaign.results = top
         .take("results", path)
         .unwrap_or_else(|| folder.join(RESULTS));
-    top.set("margin", &mut campaign.margin, |v| match number(v)? {
+    top.take_into("margin", &mut campaign.margin, |v| match number(v)? {
         percent if percent > 0.0 && percent < 100.0 => Ok(percent / 100.0),
         _ => Err("a percentage between 0 and 100 is wanted".to_owned()),
     });

@@ -50,7 +50,7 @@ pub fn label_name(tag: &str) -> impl Iterator<Item = char> {
 }
 
 pub fn read(table: &mut Table<'_>, config: &mut Config) {
-    table.set("max_series", &mut config.datapoints.max_series, whole);
+    table.take_into("max_series", &mut config.datapoints.max_series, whole);
     let (constant_labels, mut entries) =
         (config.metrics.constant_labels_everywhere, Unique::default());
     table.tables("allow", |table| {

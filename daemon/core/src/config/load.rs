@@ -41,7 +41,7 @@ fn read_sections(mut top: Table<'_>) -> Config {
     let mut config = Config::default();
     top.table("target", |table| target(table, &mut config.target));
     top.table("sampling", |table| {
-        table.set(
+        table.take_into(
             "interval",
             &mut config.sampling.interval,
             duration_at_least(MIN_INTERVAL),
@@ -63,8 +63,8 @@ fn read_sections(mut top: Table<'_>) -> Config {
     top.table("validator", |table| validator(table, &mut config.validator));
     top.table("admin", |table| admin(table, &mut config.admin));
     top.table("host", |table| {
-        table.set("enabled", &mut config.host.enabled, flag);
-        table.set(
+        table.take_into("enabled", &mut config.host.enabled, flag);
+        table.take_into(
             "interval",
             &mut config.host.interval,
             duration_at_least(Duration::from_secs(1)),
@@ -91,13 +91,13 @@ fn read_sections(mut top: Table<'_>) -> Config {
 }
 
 fn threads(table: &mut Table<'_>, config: &mut Threads) {
-    table.set("enabled", &mut config.enabled, flag);
-    table.set(
+    table.take_into("enabled", &mut config.enabled, flag);
+    table.take_into(
         "interval",
         &mut config.interval,
         duration_at_least(MIN_INTERVAL),
     );
-    table.set(
+    table.take_into(
         "switches_interval",
         &mut config.switches_interval,
         duration_at_least(MIN_INTERVAL),
@@ -112,9 +112,9 @@ fn labels(table: &mut Table<'_>, config: &mut Labels) {
 }
 
 fn rpc(table: &mut Table<'_>, config: &mut Rpc) {
-    table.set("enabled", &mut config.enabled, flag);
+    table.take_into("enabled", &mut config.enabled, flag);
     config.url = table.take("url", |v| rpc_url(&text(v)?));
-    table.set(
+    table.take_into(
         "interval",
         &mut config.interval,
         duration_at_least(MIN_INTERVAL),
@@ -123,24 +123,24 @@ fn rpc(table: &mut Table<'_>, config: &mut Rpc) {
 }
 
 fn admin(table: &mut Table<'_>, config: &mut Admin) {
-    table.set("enabled", &mut config.enabled, flag);
+    table.take_into("enabled", &mut config.enabled, flag);
     timeout(table, &mut config.timeout);
 }
 
 fn timeout(table: &mut Table<'_>, config: &mut Duration) {
     let min_timeout = Duration::from_millis(10);
-    table.set("timeout", config, duration_at_least(min_timeout));
+    table.take_into("timeout", config, duration_at_least(min_timeout));
 }
 
 fn paths(table: &mut Table<'_>, config: &mut HostRoot) {
-    table.set("procfs", &mut config.procfs, path);
-    table.set("sysfs", &mut config.sysfs, path);
-    table.set("cgroup", &mut config.cgroup, path);
+    table.take_into("procfs", &mut config.procfs, path);
+    table.take_into("sysfs", &mut config.sysfs, path);
+    table.take_into("cgroup", &mut config.cgroup, path);
 }
 
 fn probe(table: &mut Table<'_>, config: &mut Probe) {
-    table.set("enabled", &mut config.enabled, flag);
-    table.set("method", &mut config.method, |v| {
+    table.take_into("enabled", &mut config.enabled, flag);
+    table.take_into("method", &mut config.method, |v| {
         let method = text(v)?;
         let known = PROBES.into_iter().find(|known| *known == method);
         known.ok_or_else(|| {
@@ -150,7 +150,7 @@ fn probe(table: &mut Table<'_>, config: &mut Probe) {
             )
         })
     });
-    table.set(
+    table.take_into(
         "interval",
         &mut config.interval,
         duration_at_least(Duration::from_secs(1)),
@@ -159,10 +159,10 @@ fn probe(table: &mut Table<'_>, config: &mut Probe) {
 }
 
 fn validator(table: &mut Table<'_>, config: &mut Validator) {
-    table.set("enabled", &mut config.enabled, flag);
+    table.take_into("enabled", &mut config.enabled, flag);
     config.vote_account = table.take("vote_account", public_key);
-    table.set("activating_stake", &mut config.activating_stake, flag);
-    table.set(
+    table.take_into("activating_stake", &mut config.activating_stake, flag);
+    table.take_into(
         "interval",
         &mut config.interval,
         duration_at_least(Duration::from_secs(1)),
@@ -203,15 +203,15 @@ fn target(table: &mut Table<'_>, config: &mut Target) {
 }
 
 fn metrics(table: &mut Table<'_>, config: &mut Metrics) {
-    table.set("listen", &mut config.listen, address);
+    table.take_into("listen", &mut config.listen, address);
     config.web_config = table.take("web_config", path);
-    table.set(
+    table.take_into(
         "constant_labels_everywhere",
         &mut config.constant_labels_everywhere,
         flag,
     );
-    table.set("native_histograms", &mut config.native_histograms, flag);
-    table.set("hosts", &mut config.allowed_hosts, |v| {
+    table.take_into("native_histograms", &mut config.native_histograms, flag);
+    table.take_into("hosts", &mut config.allowed_hosts, |v| {
         distinct(v, |v| host_name(text(v)?))
     });
 }
@@ -229,8 +229,8 @@ fn log(table: &mut Table<'_>) -> Option<Log> {
 
 fn ingest(table: &mut Table<'_>, config: &mut Config) {
     let is_set = table.has("listen") || table.has("db");
-    table.set("enabled", &mut config.ingest.enabled, flag);
-    table.set("listen", &mut config.ingest.listen, address);
+    table.take_into("enabled", &mut config.ingest.enabled, flag);
+    table.take_into("listen", &mut config.ingest.listen, address);
     if config.log.is_some() && (config.ingest.enabled || (is_set && !table.has("enabled"))) {
         table.refuse("datapoints would be counted twice: keep either [ingest] or [log]");
     }
@@ -242,7 +242,7 @@ fn ingest(table: &mut Table<'_>, config: &mut Config) {
             "db, user and password_file go together: add {missing}, or give none of them"
         ));
     }
-    table.set("allow_users", &mut config.ingest.allow_users, |v| {
+    table.take_into("allow_users", &mut config.ingest.allow_users, |v| {
         distinct(v, user_id)
     });
     if table.has("allow_users") && missing.len() < 3 {
@@ -250,7 +250,7 @@ fn ingest(table: &mut Table<'_>, config: &mut Config) {
             "allow_users is for pushes without a password: remove it, or db, user and password_file",
         );
     }
-    table.set("beyond_loopback", &mut config.ingest.beyond_loopback, flag);
+    table.take_into("beyond_loopback", &mut config.ingest.beyond_loopback, flag);
     if config.ingest.beyond_loopback && missing.len() == 3 {
         table.refuse("beyond_loopback lets other machines push: db, user and password_file are needed with it");
     }
@@ -303,10 +303,10 @@ fn forward(table: &mut Table<'_>, files: &mut Vec<PathBuf>) -> Option<Forward> {
 
 fn phase(table: &mut Table<'_>, config: &mut Phase) {
     let errors_before = table.errors().len();
-    table.set("at_tip_slots", &mut config.at_tip_slots, whole);
-    table.set("at_tip_for", &mut config.at_tip_for, time);
-    table.set("behind_slots", &mut config.behind_slots, whole);
-    table.set("behind_for", &mut config.behind_for, time);
+    table.take_into("at_tip_slots", &mut config.at_tip_slots, whole);
+    table.take_into("at_tip_for", &mut config.at_tip_for, time);
+    table.take_into("behind_slots", &mut config.behind_slots, whole);
+    table.take_into("behind_for", &mut config.behind_for, time);
     if table.errors().len() == errors_before && config.behind_slots < config.at_tip_slots {
         table.refuse("behind_slots is less than at_tip_slots: both phases would apply");
     }
@@ -325,21 +325,21 @@ fn flight(table: &mut Table<'_>, config: &mut Flight) {
     let errors_before = table.errors().len();
     config.enabled = table.take("enabled", flag);
     config.folder = table.take("folder", path);
-    table.set(
+    table.take_into(
         "keep",
         &mut config.keep,
         duration_at_least(Duration::from_secs(10)),
     );
-    table.set("after", &mut config.after, time);
-    table.set("pause", &mut config.pause, time);
+    table.take_into("after", &mut config.after, time);
+    table.take_into("pause", &mut config.pause, time);
     let at_least_one = |v: &DeValue<'_>| match whole(v)? {
         0 => {
             Err("at least 1 is wanted; enabled = false switches the flight recorder off".to_owned())
         }
         n => Ok(n),
     };
-    table.set("max_saved", &mut config.max_saved, at_least_one);
-    table.set("max_saved_bytes", &mut config.max_saved_bytes, at_least_one);
+    table.take_into("max_saved", &mut config.max_saved, at_least_one);
+    table.take_into("max_saved_bytes", &mut config.max_saved_bytes, at_least_one);
     let after_and_pause = config.after.saturating_add(config.pause);
     if table.errors().len() == errors_before && after_and_pause >= config.keep {
         table.refuse(format!(

@@ -67,23 +67,23 @@ pub fn parse(text: &str, file: &Path) -> Result<(Plan, Option<PathBuf>), Vec<Con
 }
 
 fn read_schedule(top: &mut Table<'_>, plan: &mut Plan) {
-    top.set("rounds", &mut plan.rounds, |v| within(v, 1..=u32::MAX));
-    top.set("warm_up", &mut plan.warm_up, |v| within(v, 0..=u32::MAX));
-    top.set("seed", &mut plan.seed, whole);
+    top.take_into("rounds", &mut plan.rounds, |v| within(v, 1..=u32::MAX));
+    top.take_into("warm_up", &mut plan.warm_up, |v| within(v, 0..=u32::MAX));
+    top.take_into("seed", &mut plan.seed, whole);
     plan.rate = top.take("rate", |v| {
         let rate = number(v)?;
         let valid = RATE_RANGE.contains(&rate).then_some(rate);
         valid.ok_or_else(|| format!("{rate} is not from 0.001 to 1000000"))
     });
     plan.workers = preset::workers(None, plan.rate);
-    top.set("workers", &mut plan.workers, |v| {
+    top.take_into("workers", &mut plan.workers, |v| {
         within(v, 1..=1024_u16).map(usize::from)
     });
-    top.set("timeout", &mut plan.timeout, |v| {
+    top.take_into("timeout", &mut plan.timeout, |v| {
         let valid = Some(time(v)?).filter(is_valid_timeout);
         valid.ok_or_else(|| "a time from 1ms to 1h is wanted".to_owned())
     });
-    top.set("max_answer", &mut plan.max_answer_bytes, |v| {
+    top.take_into("max_answer", &mut plan.max_answer_bytes, |v| {
         valid_answer_limit(size(v)?).ok_or_else(|| "a size from 1K to 1G is wanted".to_owned())
     });
 }

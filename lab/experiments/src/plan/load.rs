@@ -304,14 +304,14 @@ fn begin(top: &mut Table<'_>, plan: &mut Plan, plan_folder: &PlanFolder) -> Opti
             (Some("download"), None) => Begin::Download,
             _ => Begin::AsIs,
         };
-        table.set("page_cache", &mut plan.page_cache, variant);
+        table.take_into("page_cache", &mut plan.page_cache, variant);
     });
     line
 }
 
 fn stop(table: &mut Table<'_>, stop: &mut Stop) {
-    table.set("duration", &mut stop.duration, |v| at_least(SECOND, v));
-    table.set("counted_from", &mut stop.counted_from, variant);
+    table.take_into("duration", &mut stop.duration, |v| at_least(SECOND, v));
+    table.take_into("counted_from", &mut stop.counted_from, variant);
     for (key, limit) in [
         (
             "first_transaction_within",
@@ -320,29 +320,29 @@ fn stop(table: &mut Table<'_>, stop: &mut Stop) {
         ("no_progress_for", &mut stop.no_progress_for),
         ("at_tip_within", &mut stop.at_tip_within),
     ] {
-        table.set(key, limit, |v| match v.as_str() {
+        table.take_into(key, limit, |v| match v.as_str() {
             Some("never") => Ok(None),
             _ => at_least(SECOND, v).map(Some),
         });
     }
-    table.set("grace", &mut stop.grace, time);
+    table.take_into("grace", &mut stop.grace, time);
 }
 
 fn host_rules(table: &mut Table<'_>, rules: &mut HostRules) {
-    table.set("cool_down", &mut rules.cool_down, time);
-    table.set("patience", &mut rules.patience, time);
+    table.take_into("cool_down", &mut rules.cool_down, time);
+    table.take_into("patience", &mut rules.patience, time);
     table.table("busy_cpus", |table| {
-        table.set("at_most", &mut rules.busy_cpus.bound, number);
-        table.set("otherwise", &mut rules.busy_cpus.severity, variant);
+        table.take_into("at_most", &mut rules.busy_cpus.bound, number);
+        table.take_into("otherwise", &mut rules.busy_cpus.severity, variant);
     });
     table.table("free_disk", |table| {
-        table.set("at_least", &mut rules.free_disk.bound, size);
-        table.set("otherwise", &mut rules.free_disk.severity, variant);
+        table.take_into("at_least", &mut rules.free_disk.bound, size);
+        table.take_into("otherwise", &mut rules.free_disk.severity, variant);
     });
-    table.set("swap", &mut rules.swap, variant);
-    table.set("huge_pages", &mut rules.huge_pages, variant);
-    table.set("governor", &mut rules.governor, variant);
-    table.set("leftovers", &mut rules.leftovers, variant);
+    table.take_into("swap", &mut rules.swap, variant);
+    table.take_into("huge_pages", &mut rules.huge_pages, variant);
+    table.take_into("governor", &mut rules.governor, variant);
+    table.take_into("leftovers", &mut rules.leftovers, variant);
 }
 
 fn recorder(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Recorder {

@@ -275,11 +275,11 @@ pub fn search(top: &mut Table<'_>, plan: &mut Plan) {
             most: 8 * HOUR,
             horizon: 24 * HOUR,
         };
-        table.set("settle", &mut search.settle, |v| at_least(SECOND, v));
-        table.set("dwell", &mut search.dwell, |v| at_least(2 * SECOND, v));
-        table.set("width", &mut search.width, width);
-        table.set("most", &mut search.most, |v| at_least(MINUTE, v));
-        table.set("horizon", &mut search.horizon, |v| at_least(HOUR, v));
+        table.take_into("settle", &mut search.settle, |v| at_least(SECOND, v));
+        table.take_into("dwell", &mut search.dwell, |v| at_least(2 * SECOND, v));
+        table.take_into("width", &mut search.width, width);
+        table.take_into("most", &mut search.most, |v| at_least(MINUTE, v));
+        table.take_into("horizon", &mut search.horizon, |v| at_least(HOUR, v));
         plan.stop.duration = search.most;
         plan.search = Some(search);
     });
