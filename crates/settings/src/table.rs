@@ -21,7 +21,7 @@ pub struct Table<'a> {
     entries: &'a DeTable<'a>,
     errors: &'a ConfigErrors<'a>,
     known: Vec<&'static str>,
-    absent: Vec<(&'static str, String)>,
+    missing_required: Vec<(&'static str, String)>,
 }
 
 impl<'a> Table<'a> {
@@ -37,7 +37,7 @@ impl<'a> Table<'a> {
             entries,
             errors,
             known: Vec::new(),
-            absent: Vec::new(),
+            missing_required: Vec::new(),
         }
     }
 
@@ -91,9 +91,9 @@ impl<'a> Table<'a> {
         let entry = self.entry(key)?;
         match read(entry.get_ref()) {
             Ok(value) => Some(value),
-            Err(wanted) => {
+            Err(what) => {
                 self.errors
-                    .push_at(entry.span().start, format!("{}: {wanted}", self.name(key)));
+                    .push_at(entry.span().start, format!("{}: {what}", self.name(key)));
                 None
             }
         }
@@ -116,7 +116,7 @@ impl<'a> Table<'a> {
     /// Reports that `key` is missing, unless it is probably misspelt: then the misspelling is
     /// reported.
     pub fn report_missing(&mut self, key: &'static str, what: impl Into<String>) {
-        self.absent.push((key, what.into()));
+        self.missing_required.push((key, what.into()));
     }
 
     /// A missing key leaves the default.
@@ -188,9 +188,9 @@ impl<'a> Table<'a> {
             let text = name.get_ref();
             match read(text, value.get_ref()) {
                 Ok(value) => values.push(value),
-                Err(wanted) => self.errors.push_at(
+                Err(what) => self.errors.push_at(
                     name.span().start,
-                    format!("{}.{text}: {wanted}", self.name(key)),
+                    format!("{}.{text}: {what}", self.name(key)),
                 ),
             }
         }
@@ -218,7 +218,8 @@ impl<'a> Table<'a> {
             let suggestion = candidates
                 .min_by_key(|known| levenshtein(known, text))
                 .copied();
-            self.absent.retain(|(absent, _)| suggestion != Some(absent));
+            self.missing_required
+                .retain(|(missing, _)| suggestion != Some(missing));
             let hint = match suggestion {
                 Some(known) => format!("; did you mean {known}?"),
                 None => format!("; known here: {}", self.known.join(", ")),
@@ -227,7 +228,7 @@ impl<'a> Table<'a> {
             self.errors.push_at(key.span().start, what);
         }
         let line = self.line().filter(|_| !self.path.is_empty());
-        for (_, what) in self.absent {
+        for (_, what) in self.missing_required {
             self.errors.push(line, what);
         }
     }
