@@ -17,7 +17,7 @@ use tokio::{
     time::{Instant, timeout, timeout_at},
 };
 
-/// From the start of one attempt to the start of the next, unless the first fails earlier (RFC
+/// From the start of one attempt to the start of the next, unless a running one fails earlier (RFC
 /// 8305, section 5).
 const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 const MAX_ADDRESSES: usize = 16;

@@ -4,7 +4,7 @@ use http::{
 };
 use std::time::{Duration, SystemTime};
 
-/// Maximum result in seconds: 136 years. Callers refuse much shorter delays.
+/// Maximum result in seconds: 136 years. Callers have lower maxima.
 const MAX_DELAY_SECONDS: u64 = u32::MAX as u64;
 const MAX_CODING_CHARS: usize = 32;
 
@@ -29,8 +29,8 @@ pub fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     )
 }
 
-/// Content coding, such as `gzip`, that the client did not ask for. Contains only printable ASCII,
-/// for messages.
+/// The content codings but `identity`, such as `gzip`, for a client that asks for none. Contains
+/// only printable ASCII, for messages.
 pub fn unrequested_coding(headers: &HeaderMap) -> Option<String> {
     let codings = headers.get_all(CONTENT_ENCODING).iter();
     let text: Vec<String> = codings

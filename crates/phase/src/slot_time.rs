@@ -13,15 +13,15 @@ const MAX_SPAN: Duration = Duration::from_secs(60);
 
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(5);
 
-/// A change below 1/200 (0.5 %) is ignored: each new value costs a row in recordings and a point in web pages.
+/// A change below 1/200 is ignored: each new value costs a row in recordings and a point in pages.
 const CHANGE_DIVISOR: u32 = 200;
 
 /// If the reported tip does not advance for this long, the cluster halts or the validator
 /// receives nothing new. Four skipped slots of 1 s are no halt.
 const MAX_STANDSTILL: Duration = Duration::from_secs(8);
 
-/// Slots that the tip can advance beyond the fastest pace between two reports. A larger step is a
-/// jump: another node or cluster answers.
+/// Between two reports the tip may advance by this many slots more than the fastest pace allows. A
+/// larger step is a jump: another node or cluster answers.
 const MAX_EXTRA_SLOTS: u128 = 16;
 
 /// Fastest pace relative to the measured one. Before a measurement, [`MIN_SLOT_TIME`] limits it.

@@ -82,7 +82,7 @@ impl<'a> Table<'a> {
         self.entries.get(key)
     }
 
-    /// If `read` fails, it returns what it expected. `None` if the key is missing or wrong.
+    /// Reports the error of `read`. `None` if the key is missing or its value is wrong.
     pub fn take<T>(
         &mut self,
         key: &'static str,
