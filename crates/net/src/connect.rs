@@ -76,26 +76,26 @@ pub async fn connect(
 ) -> Result<TcpStream, ConnectError> {
     let deadline = Instant::now() + connect_timeout;
     let name = host.trim_start_matches('[').trim_end_matches(']');
-    let failed = |error| ConnectError::Lookup {
+    let lookup_failed = |error| ConnectError::Lookup {
         host: name.to_owned(),
         error,
     };
     let addresses: Vec<SocketAddr> = match timeout_at(deadline, lookup_host((name, port))).await {
-        Ok(found) => found.map_err(failed)?.collect(),
-        Err(_) => return Err(failed(ErrorKind::TimedOut.into())),
+        Ok(found) => found.map_err(lookup_failed)?.collect(),
+        Err(_) => return Err(lookup_failed(ErrorKind::TimedOut.into())),
     };
     if addresses.is_empty() {
-        return Err(failed(ErrorKind::NotFound.into()));
+        return Err(lookup_failed(ErrorKind::NotFound.into()));
     }
     connect_until(&addresses, deadline).await
 }
 
 /// Connects to one of a host's addresses within `connect_timeout`, on a thread without a runtime.
-pub fn connect_any(
+pub fn connect_blocking(
     addresses: &[SocketAddr],
     connect_timeout: Duration,
 ) -> Result<std::net::TcpStream, ConnectError> {
-    let unavailable = |error: io::Error| {
+    let local_error = |error: io::Error| {
         let first = addresses.first().map(|address| (*address, error));
         ConnectError::Attempts(first.into_iter().collect())
     };
@@ -103,11 +103,11 @@ pub fn connect_any(
         .enable_io()
         .enable_time()
         .build()
-        .map_err(unavailable)?;
+        .map_err(local_error)?;
     let connected = async { connect_until(addresses, Instant::now() + connect_timeout).await };
     let stream = runtime.block_on(connected)?;
-    let stream = stream.into_std().map_err(unavailable)?;
-    stream.set_nonblocking(false).map_err(unavailable)?;
+    let stream = stream.into_std().map_err(local_error)?;
+    stream.set_nonblocking(false).map_err(local_error)?;
     Ok(stream)
 }
 
@@ -206,7 +206,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let ipv4 = listener.local_addr().unwrap();
         let ipv6 = SocketAddr::new("::1".parse().unwrap(), ipv4.port());
-        let stream = connect_any(&[ipv6, ipv4], LIMIT).unwrap();
+        let stream = connect_blocking(&[ipv6, ipv4], LIMIT).unwrap();
         assert_eq!(stream.peer_addr().unwrap(), ipv4);
         let named = runtime()
             .block_on(connect("localhost", ipv4.port(), LIMIT))
@@ -278,7 +278,7 @@ mod tests {
         let foreign: SocketAddr = format!("[fe80::1%4000000000]:{}", open.port())
             .parse()
             .unwrap();
-        let stream = connect_any(&[foreign, open], LIMIT).unwrap();
+        let stream = connect_blocking(&[foreign, open], LIMIT).unwrap();
         assert_eq!(stream.peer_addr().unwrap(), open);
     }
 

@@ -1,7 +1,7 @@
 //! ureq agents that try every address of a host, or use one Unix socket; and readable errors.
 
 use anyhow::{Context, Result};
-use faultline_net::connect_any;
+use faultline_net::connect_blocking;
 use rustls::{CertificateError, InvalidMessage};
 use socket2::Socket;
 use std::{
@@ -103,7 +103,7 @@ impl<In: Transport> Connector<In> for TcpConnector {
             return Ok(Some(Either::A(to_proxy)));
         }
         let transport = SocketTransport::new(
-            connect_any(
+            connect_blocking(
                 &details.addrs,
                 limit(&details.timeout).unwrap_or(CONNECT_TIMEOUT),
             )
