@@ -78,7 +78,9 @@ impl SlotTimeMeter {
                 self.clear_samples();
                 self.jumps = 0;
             }
-            Some((slot, at)) if self.is_jump(tip - slot, now.saturating_sub(at)) => self.jump(),
+            Some((slot, at)) if self.is_jump(tip - slot, now.saturating_sub(at)) => {
+                self.handle_jump()
+            }
             _ => self.jumps = 0,
         }
         self.last_change = Some((tip, now));
@@ -99,7 +101,7 @@ impl SlotTimeMeter {
         u128::from(slots) > MAX_EXTRA_SLOTS + time.as_nanos() / shortest.max(1)
     }
 
-    fn jump(&mut self) {
+    fn handle_jump(&mut self) {
         self.clear_samples();
         self.jumps += 1;
         if self.jumps >= MAX_JUMPS {
