@@ -89,7 +89,7 @@ impl Status {
         trends: AnswerInputs,
         answer_config: &AnswerConfig,
     ) -> Self {
-        let readings = Readings(tick);
+        let readings = Readings { tick };
         let memory = MemoryStatus::of(tick);
         let inputs = answer::inputs::add(readings, memory.as_ref(), now, trends);
         let running = readings.label(&metrics::process::TARGET_INFO, "version");
@@ -184,7 +184,7 @@ pub struct SourceStatus {
 /// Each source once: the daemon has a second batch, with the metrics of all sources.
 fn sources(readings: Readings<'_>, now: Stamp) -> Vec<SourceStatus> {
     let mut sources: Vec<SourceStatus> = Vec::new();
-    for batch in &readings.0.batches {
+    for batch in &readings.tick.batches {
         let name = batch.source.name();
         if sources.iter().any(|known| known.name == name) {
             continue;

@@ -82,7 +82,7 @@ impl LevelStatus {
 impl MemoryStatus {
     /// `None` where no level is known.
     pub fn of(tick: &Tick) -> Option<Self> {
-        let readings = Readings(tick);
+        let readings = Readings { tick };
         let levels: Vec<LevelStatus> = readings
             .by_label(&m::HEADROOM)
             .filter_map(|(level, headroom)| level_status(readings, level, headroom))

@@ -26,7 +26,7 @@ pub struct Pool {
 /// By name.
 pub fn pools(readings: Readings<'_>) -> Vec<Pool> {
     let mut pools: BTreeMap<&str, Pool> = BTreeMap::new();
-    for reading in readings.0.readings() {
+    for reading in readings.tick.readings() {
         let is = |metric: &'static Metric| std::ptr::eq(reading.metric, metric);
         let kind = reading.labels.get(1).map(|label| label.as_str());
         let field: fn(&mut Pool) -> &mut Option<f64> = match kind {

@@ -3,12 +3,14 @@
 use faultline_metrics::{Metric, Reading, Source, Tick, metrics::validator::PHASE};
 
 #[derive(Debug, Clone, Copy)]
-pub struct Readings<'a>(pub &'a Tick);
+pub struct Readings<'a> {
+    pub tick: &'a Tick,
+}
 
 impl<'a> Readings<'a> {
     /// The series with exactly these label values.
     pub fn number_of(self, metric: &Metric, labels: &[&str]) -> Option<f64> {
-        let number = self.0.value_of(metric, labels);
+        let number = self.tick.value_of(metric, labels);
         number.filter(|number| number.is_finite())
     }
 
@@ -31,7 +33,7 @@ impl<'a> Readings<'a> {
     }
 
     pub fn all(self, metric: &'static Metric) -> impl Iterator<Item = &'a Reading> {
-        let readings = self.0.readings();
+        let readings = self.tick.readings();
         readings.filter(move |reading| std::ptr::eq(reading.metric, metric))
     }
 
@@ -55,7 +57,7 @@ impl<'a> Readings<'a> {
     }
 
     pub fn is_up(self, source: Source) -> bool {
-        let mut batches = self.0.batches.iter();
+        let mut batches = self.tick.batches.iter();
         batches.any(|batch| batch.source == source && batch.up)
     }
 }

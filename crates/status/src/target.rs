@@ -202,7 +202,7 @@ impl Target {
 }
 
 fn search_problem(readings: Readings<'_>) -> Option<String> {
-    let mut batches = readings.0.batches.iter();
+    let mut batches = readings.tick.batches.iter();
     let target = batches.find(|batch| batch.source == Source::Target)?;
     Some(target.problems.last()?.what.clone())
 }

@@ -33,11 +33,15 @@ fn texts(parts: &[StatusItem]) -> Vec<&str> {
 }
 
 fn votes_of(readings: Vec<Reading>) -> Vec<StatusItem> {
-    votes::votes(Readings(&tick(Source::Votes, true, readings)))
+    votes::votes(Readings {
+        tick: &tick(Source::Votes, true, readings),
+    })
 }
 
 fn capacity_of(readings: Vec<Reading>) -> Vec<StatusItem> {
-    capacity::capacity(Readings(&tick(Source::Resources, true, readings)))
+    capacity::capacity(Readings {
+        tick: &tick(Source::Resources, true, readings),
+    })
 }
 
 #[test]
@@ -158,7 +162,9 @@ fn unjudged_and_unknown_vote_states_are_stated() {
         texts(&votes_of(epoch())),
         ["it has no vote account with stake"]
     );
-    let unknown = votes::votes(Readings(&tick(Source::Votes, false, epoch())));
+    let unknown = votes::votes(Readings {
+        tick: &tick(Source::Votes, false, epoch()),
+    });
     assert_eq!(texts(&unknown), ["it is not known whether it votes"]);
     assert_eq!(votes_of(Vec::new()), []);
     let delinquent = votes_of(vec![
@@ -251,7 +257,9 @@ fn restarts_are_summed_with_their_reasons() {
         real(&p::RESTARTS, &["unknown"], 0.0),
     ];
     let target = Target::of(
-        Readings(&tick(Source::Target, true, readings)),
+        Readings {
+            tick: &tick(Source::Target, true, readings),
+        },
         Stamp::default(),
     );
     assert_eq!(texts(&target.state), ["restarts 3 (exit 1, oom kill 2)"]);
