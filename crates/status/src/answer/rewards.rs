@@ -82,7 +82,7 @@ fn votes(inputs: &AnswerInputs, is_alpenglow: bool) -> Option<Finding> {
     let is_late = match inputs.late_votes_share {
         Some(share) => share > t::LATE_VOTES_SHARE,
         None => { inputs.fewest_slots_since_certified_vote }
-            .is_some_and(|slots| slots >= t::LATE_REWARD_DISTANCE),
+            .is_some_and(|slots| slots >= t::LATE_CERTIFIED_VOTE_DISTANCE),
     };
     is_late.then(|| Finding::ticket("most of its votes come after their slots are final"))
 }
