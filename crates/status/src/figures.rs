@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
 
 macro_rules! figures {
-    ($($source:ident { $($figure:ident = $chapter:ident::$metric:ident $($label:literal)*;)* })*) => {
+    ($($source:ident { $($figure:ident = $section:ident::$metric:ident $($label:literal)*;)* })*) => {
         /// A level, or a counter's total.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
         #[serde(rename_all = "snake_case")]
@@ -29,7 +29,7 @@ macro_rules! figures {
             /// that have them.
             fn series(self) -> (&'static Metric, &'static [&'static str]) {
                 match self {
-                    $($(Figure::$figure => (&$chapter::$metric, &[$($label),*]),)*)*
+                    $($(Figure::$figure => (&$section::$metric, &[$($label),*]),)*)*
                 }
             }
         }
@@ -123,11 +123,11 @@ impl Figure {
     }
 
     pub fn of_readings<'a>(self, readings: impl Iterator<Item = &'a Reading>) -> Option<f64> {
-        let (metric, labels) = self.series();
+        let (metric, first_label_values) = self.series();
         let series = readings.filter(|reading| {
-            let mut pairs = reading.labels.iter().zip(labels);
+            let mut pairs = reading.labels.iter().zip(first_label_values);
             std::ptr::eq(reading.metric, metric)
-                && pairs.all(|(value, label)| value.as_str() == *label)
+                && pairs.all(|(value, expected)| value.as_str() == *expected)
         });
         let sum = series
             .filter_map(|reading| reading.value.number())
@@ -136,7 +136,7 @@ impl Figure {
     }
 }
 
-pub fn figures(tick: &Tick) -> BTreeMap<Figure, f64> {
+pub fn values(tick: &Tick) -> BTreeMap<Figure, f64> {
     let known = { Figure::ALL.iter() }.filter_map(|figure| Some((*figure, figure.of(tick)?)));
     known.collect()
 }

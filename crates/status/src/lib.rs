@@ -109,7 +109,7 @@ impl Status {
             capacity: capacity::capacity(readings),
             memory,
             cache: ProgramCacheStatus::of(readings, now),
-            figures: figures::figures(tick),
+            figures: figures::values(tick),
             last_minute: LastMinute::default(),
             slots: SlotTimes::of(readings),
             per_slot: PerSlot::of(&inputs),
