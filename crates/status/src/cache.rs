@@ -27,12 +27,13 @@ pub struct ProgramCacheStatus {
 
 impl ProgramCacheStatus {
     pub(crate) fn of(readings: Readings<'_>, now: Stamp) -> Self {
-        let [observed, configured] = entries(readings, &m::CACHE_CAPACITY);
-        let [observed_target, configured_target] = entries(readings, &m::CACHE_SHRINK_TARGET);
-        let difference_note = observed
+        let [observed, configured] = observed_and_configured(readings, &m::CACHE_CAPACITY);
+        let [observed_target, configured_target] =
+            observed_and_configured(readings, &m::CACHE_SHRINK_TARGET);
+        let differing = observed
             .zip(configured)
             .filter(|(observed, configured)| observed != configured);
-        let difference_note = difference_note.map(|(observed, configured)| {
+        let difference_note = differing.map(|(observed, configured)| {
             format!(
                 "The evictions show a capacity of {} entries; by version or configuration it should be {}.",
                 short(observed),
@@ -81,8 +82,7 @@ impl ProgramCacheStatus {
     }
 }
 
-/// As observed, and as configured.
-pub fn entries(readings: Readings<'_>, metric: &Metric) -> [Option<f64>; 2] {
+pub fn observed_and_configured(readings: Readings<'_>, metric: &Metric) -> [Option<f64>; 2] {
     ["observed", "configured"].map(|kind| {
         let entries = readings.number_of(metric, &[kind]);
         entries.filter(|entries| *entries > 0.0)

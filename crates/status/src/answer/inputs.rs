@@ -2,7 +2,7 @@
 
 use super::{AnswerInputs, Consensus};
 use crate::{
-    cache::{entries, warning},
+    cache::{observed_and_configured, warning},
     memory::MemoryStatus,
     readings::Readings,
 };
@@ -68,7 +68,7 @@ fn add_memory(
 }
 
 fn add_cache(readings: Readings<'_>, now: Stamp, known: AnswerInputs) -> AnswerInputs {
-    let [observed, configured] = entries(readings, &v::CACHE_CAPACITY);
+    let [observed, configured] = observed_and_configured(readings, &v::CACHE_CAPACITY);
     // The first eviction passes begin some entries late. A larger difference means a modified
     // build.
     let is_near = |seen: f64, entries: f64| (seen / entries - 1.0).abs() <= LATE_EVICTION_SHARE;
