@@ -86,7 +86,7 @@ pub fn first_threads(root: &HostRoot, pid: u32) -> impl Iterator<Item = String> 
 pub fn is_exiting(root: &HostRoot, task: &str) -> bool {
     !root
         .read_proc(&format!("{task}/stat"), pid_stat::parse)
-        .is_ok_and(|stat| !stat.exiting)
+        .is_ok_and(|stat| !stat.is_exiting)
 }
 
 fn only_main_thread_ended(stat: &PidStat) -> bool {

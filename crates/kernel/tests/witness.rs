@@ -59,7 +59,7 @@ fn pid_stat_parser_matches_an_independent_reading() {
         };
         assert_eq!((ours.state, "RS".contains(fields[0])), (state, true));
         assert_eq!(
-            (u64::from(ours.ppid), ours.exiting),
+            (u64::from(ours.ppid), ours.is_exiting),
             (field(4), field(9) & 4 != 0)
         );
         assert_eq!(
@@ -295,7 +295,7 @@ fn cgroup_parser_matches_an_independent_reading() {
                 (ours.controllers.join(",").as_str(), ours.path.as_str()),
                 (fields[1], fields[2])
             );
-            assert_eq!(ours.unified, line.starts_with("0::"));
+            assert_eq!(ours.is_unified, line.starts_with("0::"));
         }
     }
 }

@@ -213,7 +213,7 @@ pub struct Freezers(Vec<Freezer>);
 struct Freezer {
     file: CgroupFile,
     parse: fn(&[u8]) -> Parsed<Option<bool>>,
-    at_top: bool,
+    is_top: bool,
     /// The top cgroup has no such file and cannot be frozen, so it is checked only once.
     cannot_freeze: bool,
 }
@@ -253,7 +253,7 @@ impl Freezer {
                 CgroupVersion::V2 => cgroup::frozen_v2,
                 CgroupVersion::V1 => cgroup::frozen_v1,
             },
-            at_top: cgroup.folder == cgroup.top,
+            is_top: cgroup.folder == cgroup.top,
             cannot_freeze: false,
         }
     }
@@ -263,7 +263,7 @@ impl Freezer {
             return Ok(Some(false));
         }
         match self.file.parse(buffer, self.parse) {
-            Err(ReadError::Absent { .. }) if self.at_top => {
+            Err(ReadError::Absent { .. }) if self.is_top => {
                 self.cannot_freeze = true;
                 Ok(Some(false))
             }

@@ -117,12 +117,12 @@ impl CgroupLocator {
         self.list = None;
         let main = TaskCgroupFile::read(&self.root, self.pid.to_string())?;
         let path = Arc::from(main.file.path());
-        let (list, exiting) = if main.is_stale(&self.root) {
+        let (list, all_exiting) = if main.is_stale(&self.root) {
             let living = first_threads(&self.root, self.pid)
                 .filter_map(|thread| TaskCgroupFile::read(&self.root, thread).ok())
                 .find(|list| !list.is_stale(&self.root));
-            let exiting = living.is_none();
-            (living.unwrap_or(main), exiting)
+            let all_exiting = living.is_none();
+            (living.unwrap_or(main), all_exiting)
         } else {
             (main, false)
         };
@@ -136,7 +136,7 @@ impl CgroupLocator {
             root: &self.root,
             path,
             memberships: list.memberships,
-            exiting,
+            all_exiting,
             mounts,
         };
         let cgroups = ProcessCgroups {
@@ -177,7 +177,7 @@ impl TaskCgroupFile {
     /// a cgroup namespace, long before the memory is freed. In v2 the thread stays in its cgroup.
     /// Flags are read after the list: a thread that is not exiting now was not exiting then.
     fn is_stale(&self, root: &HostRoot) -> bool {
-        let mut v1 = self.memberships.iter().filter(|entry| !entry.unified);
+        let mut v1 = self.memberships.iter().filter(|entry| !entry.is_unified);
         v1.all(|entry| entry.path == "/") && is_exiting(root, &self.task)
     }
 }
@@ -186,7 +186,7 @@ struct Search<'a> {
     root: &'a HostRoot,
     path: Arc<Path>,
     memberships: Vec<Membership>,
-    exiting: bool,
+    all_exiting: bool,
     mounts: Vec<Mount>,
 }
 
@@ -214,7 +214,7 @@ impl Search<'_> {
     }
 
     fn unified(&self) -> Result<CgroupFolder> {
-        let Some(entry) = self.memberships.iter().find(|entry| entry.unified) else {
+        let Some(entry) = self.memberships.iter().find(|entry| entry.is_unified) else {
             return Err(self.absent("the process is in no hierarchy with this controller"));
         };
         let hybrid = self.root.cgroup.join("unified");
@@ -238,7 +238,7 @@ impl Search<'_> {
         mounted: impl Fn(&Mount) -> bool,
         default_top: PathBuf,
     ) -> Result<CgroupFolder> {
-        if entry.deleted || (self.exiting && version == CgroupVersion::V1) {
+        if entry.is_deleted || (self.all_exiting && version == CgroupVersion::V1) {
             return Err(ReadError::Gone {
                 path: Arc::clone(&self.path),
             });

@@ -287,11 +287,11 @@ impl CpuStat {
 pub struct Membership {
     /// Controllers of a v1 hierarchy, `name=...` included; empty for v2.
     pub controllers: Vec<String>,
-    pub unified: bool,
+    pub is_unified: bool,
     /// Relative to the root of the reader's cgroup namespace; `/../x` is outside of it.
     pub path: String,
     /// The cgroup was removed while the process, a zombie, was in it.
-    pub deleted: bool,
+    pub is_deleted: bool,
 }
 
 pub fn memberships(text: &[u8]) -> Parsed<Vec<Membership>> {
@@ -302,8 +302,8 @@ pub fn memberships(text: &[u8]) -> Parsed<Vec<Membership>> {
         let cgroup = ProcessCGroups::from_read(text.as_bytes()).ok()?.0.pop()?;
         let without_mark = cgroup.pathname.strip_suffix(" (deleted)");
         Some(Some(Membership {
-            unified: cgroup.hierarchy == 0 && cgroup.controllers.is_empty(),
-            deleted: without_mark.is_some(),
+            is_unified: cgroup.hierarchy == 0 && cgroup.controllers.is_empty(),
+            is_deleted: without_mark.is_some(),
             path: without_mark.unwrap_or(&cgroup.pathname).to_owned(),
             controllers: cgroup.controllers,
         }))

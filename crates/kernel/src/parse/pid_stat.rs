@@ -20,7 +20,7 @@ pub struct PidStat {
     /// 0 if the parent is outside the pid namespace.
     pub ppid: u32,
     /// The thread has begun to exit; it has finished when its state is `Z`.
-    pub exiting: bool,
+    pub is_exiting: bool,
     pub minflt: Option<u64>,
     pub majflt: Option<u64>,
     pub utime_ticks: Option<u64>,
@@ -123,7 +123,7 @@ fn parse_fields(text: &[u8]) -> Option<PidStat> {
         comm: line.comm,
         state: line.state,
         ppid: u32::try_from(ppid).ok()?,
-        exiting: flags & PF_EXITING != 0,
+        is_exiting: flags & PF_EXITING != 0,
         minflt,
         majflt,
         utime_ticks,
@@ -201,7 +201,7 @@ mod tests {
             comm: Comm::new(b"cat"),
             state: State::Running,
             ppid: 4746,
-            exiting: false,
+            is_exiting: false,
             minflt: Some(100),
             majflt: Some(0),
             utime_ticks: Some(0),
@@ -246,7 +246,7 @@ mod tests {
                     .as_bytes(),
             )
             .unwrap()
-            .exiting
+            .is_exiting
         };
         assert_eq!(
             ["4227084", "4194308", "4194560", "0"].map(exiting),
