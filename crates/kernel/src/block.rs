@@ -37,7 +37,7 @@ pub fn under(root: &HostRoot, mount: &Mount, max_devices: usize) -> Vec<BlockDev
     devices
 }
 
-/// File systems with several devices (btrfs) have no device number, but a device name.
+/// File systems with several devices (btrfs) have a number with major 0, and a device name.
 fn folder_of(root: &HostRoot, mount: &Mount) -> Option<PathBuf> {
     let folder = if mount.device.major != 0 {
         root.sysfs.join(format!("dev/block/{}", mount.device))

@@ -94,8 +94,8 @@ impl OpenFile {
         &self.path
     }
 
-    /// Replaces the contents of `buffer` with the whole file. Allocates only if the file is larger
-    /// than the buffer. After an error the contents are undefined.
+    /// Replaces the contents of `buffer` with the whole file. Allocates only if the file fills the
+    /// buffer. After an error the contents are undefined.
     pub fn read<'b>(&self, buffer: &'b mut Vec<u8>) -> Result<&'b [u8]> {
         match read_whole(&self.fd, self.read_mode, buffer) {
             // Some files of an exiting process are empty instead of failing.

@@ -97,7 +97,7 @@ impl HostRoot {
     }
 
     /// Whether `vm.overcommit_memory` is 2: allocations then fail above
-    /// [`Meminfo::commit_limit`](parse::meminfo::Meminfo). False if the file is missing.
+    /// [`Meminfo::commit_limit`](parse::memory::Meminfo). False if the file is missing.
     pub fn has_strict_overcommit(&self) -> Result<bool> {
         match self.read_proc("sys/vm/overcommit_memory", parse::number) {
             Ok(mode) => Ok(mode == 2),

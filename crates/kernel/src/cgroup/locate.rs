@@ -18,7 +18,7 @@ const CGROUP_MOUNT_POINT: &str = "/sys/fs/cgroup";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum CgroupVersion {
-    /// A hierarchy has one or two controllers.
+    /// A hierarchy has some of the controllers.
     V1,
     V2,
 }
