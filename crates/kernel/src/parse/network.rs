@@ -61,7 +61,11 @@ impl UdpCounters {
     pub fn parse(text: &[u8]) -> Parsed<Self> {
         let mut udp = lines(text).filter(|line| line.text.starts_with(b"Udp:"));
         let (Some(names), Some(values)) = (udp.next(), udp.next()) else {
-            return Err(ParseError::new(1, text, "expected two lines of Udp:"));
+            return Err(ParseError::new(
+                1,
+                text,
+                "expected two lines that begin with Udp:",
+            ));
         };
         let mut counters = UdpCounters::default();
         for (name, value) in words(names.text).zip(words(values.text)).skip(1) {
