@@ -192,12 +192,12 @@ impl Threads {
         &mut self,
         depth: ReadDepth,
     ) -> Result<impl Iterator<Item = ThreadSample> + Clone> {
-        let listed = !self.has_same_count().map_err(|errno| self.error(errno))?;
-        if listed {
+        let was_listed = !self.has_same_count().map_err(|errno| self.error(errno))?;
+        if was_listed {
             self.list_threads().map_err(|errno| self.error(errno))?;
         }
         let all_alive = self.read_tracked(depth)?;
-        if !all_alive && !listed {
+        if !all_alive && !was_listed {
             // The count matched, so new threads have replaced the ended ones.
             self.list_threads().map_err(|errno| self.error(errno))?;
             self.read_tracked(depth)?;

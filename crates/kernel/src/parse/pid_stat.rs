@@ -142,7 +142,7 @@ struct Fields<'a> {
     state: State,
     rest: &'a [u8],
     /// Number of the last field that was read, as in proc_pid_stat(5).
-    at: usize,
+    last_number: usize,
 }
 
 impl<'a> Fields<'a> {
@@ -153,26 +153,28 @@ impl<'a> Fields<'a> {
             comm,
             state: State::Other(' '),
             rest: after_name.trim_ascii_end().strip_prefix(b" ")?,
-            at: 2,
+            last_number: 2,
         };
         line.state = State::from_letter(char::from(*line.field(3)?.first()?));
         Some(line)
     }
 
     fn field(&mut self, number: usize) -> Option<&'a [u8]> {
-        let mut fields = self.rest.splitn(number - self.at + 1, |byte| *byte == b' ');
-        let field = fields.nth(number - self.at - 1)?;
+        let mut fields = self
+            .rest
+            .splitn(number - self.last_number + 1, |byte| *byte == b' ');
+        let field = fields.nth(number - self.last_number - 1)?;
         self.rest = fields.next().unwrap_or_default();
-        self.at = number;
+        self.last_number = number;
         Some(field)
     }
 
-    fn number(&mut self, at: usize) -> Option<u64> {
-        number(self.field(at)?)
+    fn number(&mut self, field_number: usize) -> Option<u64> {
+        number(self.field(field_number)?)
     }
 
-    fn checked_count(&mut self, at: usize) -> Option<Option<u64>> {
-        checked_count(self.field(at)?)
+    fn checked_count(&mut self, field_number: usize) -> Option<Option<u64>> {
+        checked_count(self.field(field_number)?)
     }
 }
 
