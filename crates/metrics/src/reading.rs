@@ -7,54 +7,54 @@ use std::{
 };
 
 #[derive(Debug, Clone, Eq)]
-pub enum Text {
+pub enum LabelText {
     Fixed(&'static str),
     /// Found at run time, such as a pool's name or a device; a clone copies a pointer.
     Shared(Arc<str>),
 }
 
-impl Text {
+impl LabelText {
     pub fn as_str(&self) -> &str {
         match self {
-            Text::Fixed(text) => text,
-            Text::Shared(text) => text,
+            LabelText::Fixed(text) => text,
+            LabelText::Shared(text) => text,
         }
     }
 }
 
-impl PartialEq for Text {
+impl PartialEq for LabelText {
     fn eq(&self, other: &Self) -> bool {
         self.as_str() == other.as_str()
     }
 }
 
-impl Hash for Text {
+impl Hash for LabelText {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.as_str().hash(state);
     }
 }
 
-impl fmt::Display for Text {
+impl fmt::Display for LabelText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
 }
 
-impl From<&'static str> for Text {
+impl From<&'static str> for LabelText {
     fn from(text: &'static str) -> Self {
-        Text::Fixed(text)
+        LabelText::Fixed(text)
     }
 }
 
-impl From<Arc<str>> for Text {
+impl From<Arc<str>> for LabelText {
     fn from(text: Arc<str>) -> Self {
-        Text::Shared(text)
+        LabelText::Shared(text)
     }
 }
 
-impl From<String> for Text {
+impl From<String> for LabelText {
     fn from(text: String) -> Self {
-        Text::Shared(text.into())
+        LabelText::Shared(text.into())
     }
 }
 
@@ -77,7 +77,7 @@ impl Value {
 
 /// Label values in the metric's order. Up to two are stored inline: a tick makes hundreds of
 /// readings, and few have more.
-pub type Labels = SmallVec<[Text; 2]>;
+pub type Labels = SmallVec<[LabelText; 2]>;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reading {
@@ -85,13 +85,17 @@ pub struct Reading {
     pub labels: Labels,
     /// Tags of a datapoint from the operator's allow-list, sorted by name; no value is empty.
     /// Other metrics have no tags.
-    pub tags: Box<[(Text, Text)]>,
+    pub tags: Box<[(LabelText, LabelText)]>,
     pub value: Value,
 }
 
 impl Reading {
     /// `N` must be the metric's number of labels. A debug build panics on a mismatch.
-    pub fn new<const N: usize>(metric: &'static Metric, labels: [Text; N], value: Value) -> Self {
+    pub fn new<const N: usize>(
+        metric: &'static Metric,
+        labels: [LabelText; N],
+        value: Value,
+    ) -> Self {
         debug_assert_eq!(
             metric.labels.len(),
             N,
@@ -107,23 +111,39 @@ impl Reading {
         }
     }
 
-    pub fn whole<const N: usize>(metric: &'static Metric, labels: [Text; N], value: u64) -> Self {
+    pub fn whole<const N: usize>(
+        metric: &'static Metric,
+        labels: [LabelText; N],
+        value: u64,
+    ) -> Self {
         Self::new(metric, labels, Value::Whole(value))
     }
 
-    pub fn counter<const N: usize>(metric: &'static Metric, labels: [Text; N], value: u64) -> Self {
+    pub fn counter<const N: usize>(
+        metric: &'static Metric,
+        labels: [LabelText; N],
+        value: u64,
+    ) -> Self {
         Self::whole(metric, labels, value)
     }
 
-    pub fn real<const N: usize>(metric: &'static Metric, labels: [Text; N], value: f64) -> Self {
+    pub fn real<const N: usize>(
+        metric: &'static Metric,
+        labels: [LabelText; N],
+        value: f64,
+    ) -> Self {
         Self::new(metric, labels, Value::Real(value))
     }
 
-    pub fn flag<const N: usize>(metric: &'static Metric, labels: [Text; N], value: bool) -> Self {
+    pub fn flag<const N: usize>(
+        metric: &'static Metric,
+        labels: [LabelText; N],
+        value: bool,
+    ) -> Self {
         Self::whole(metric, labels, u64::from(value))
     }
 
-    pub fn with_tags(mut self, tags: Vec<(Text, Text)>) -> Self {
+    pub fn with_tags(mut self, tags: Vec<(LabelText, LabelText)>) -> Self {
         self.tags = tags.into_boxed_slice();
         self
     }
@@ -136,7 +156,7 @@ pub trait ReadingList {
     fn whole<const N: usize>(
         &mut self,
         metric: &'static Metric,
-        labels: [Text; N],
+        labels: [LabelText; N],
         value: impl Into<Option<u64>>,
     ) {
         if let Some(value) = value.into() {
@@ -147,7 +167,7 @@ pub trait ReadingList {
     fn counter<const N: usize>(
         &mut self,
         metric: &'static Metric,
-        labels: [Text; N],
+        labels: [LabelText; N],
         value: impl Into<Option<u64>>,
     ) {
         self.whole(metric, labels, value);
@@ -156,7 +176,7 @@ pub trait ReadingList {
     fn real<const N: usize>(
         &mut self,
         metric: &'static Metric,
-        labels: [Text; N],
+        labels: [LabelText; N],
         value: impl Into<Option<f64>>,
     ) {
         if let Some(value) = value.into() {
@@ -167,7 +187,7 @@ pub trait ReadingList {
     fn flag<const N: usize>(
         &mut self,
         metric: &'static Metric,
-        labels: [Text; N],
+        labels: [LabelText; N],
         value: impl Into<Option<bool>>,
     ) {
         self.whole(metric, labels, value.into().map(u64::from));

@@ -160,7 +160,7 @@ fn value_of<'a>(
 ) -> Option<f64> {
     let reading = readings.find(|reading| {
         std::ptr::eq(reading.metric, metric) && { reading.labels.iter() }
-            .map(crate::Text::as_str)
+            .map(crate::LabelText::as_str)
             .eq(label_values.iter().copied())
     });
     reading?.value.number()

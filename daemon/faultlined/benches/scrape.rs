@@ -18,7 +18,7 @@ use faultline_http::{
     },
     web::{PageInfo, Server, WebState},
 };
-use faultline_metrics::{Batch, Reading, Source, Stamp, Text, Tick, metrics};
+use faultline_metrics::{Batch, LabelText, Reading, Source, Stamp, Tick, metrics};
 use std::{
     io::{Read, Write},
     net::TcpStream,
@@ -30,7 +30,7 @@ const SERIES: u64 = 1500;
 const ROUNDS: u64 = 2000;
 
 fn tick(number: u64) -> Arc<Tick> {
-    let pool = |i: u64| -> Text { format!("solPohTickProd{i}").into() };
+    let pool = |i: u64| -> LabelText { format!("solPohTickProd{i}").into() };
     let readings = (0..SERIES)
         .map(|i| match i / 150 {
             0 => Reading::whole(&metrics::pools::THREADS, [pool(i)], i),

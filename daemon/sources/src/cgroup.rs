@@ -14,7 +14,7 @@ use faultline_kernel::{
     parse::cgroup::{Device, MemoryStat},
 };
 use faultline_metrics::{
-    Kind, Problem, Reading, ReadingList, Source, Stamp, Text, Value, metrics::cgroup as c,
+    Kind, LabelText, Problem, Reading, ReadingList, Source, Stamp, Value, metrics::cgroup as c,
 };
 use headroom::Headroom;
 use std::{collections::HashMap, path::Path, sync::Arc, time::Duration};
@@ -35,7 +35,7 @@ struct CgroupSampler {
     meminfo: SharedMeminfo,
     headroom: Headroom,
     limits_throttle: Throttle,
-    devices: HashMap<Device, Text>,
+    devices: HashMap<Device, LabelText>,
     buffer: Vec<u8>,
     counters: ContinuedCounters,
     /// The cgroups of the last values in `counters`.
@@ -144,7 +144,7 @@ impl CgroupSampler {
     }
 }
 
-fn device_name(root: &HostRoot, device: &Device) -> Text {
+fn device_name(root: &HostRoot, device: &Device) -> LabelText {
     let number = device.to_string();
     let link = std::fs::read_link(root.sysfs.join("dev/block").join(&number)).ok();
     let name = link.as_deref().and_then(Path::file_name);

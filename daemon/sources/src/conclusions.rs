@@ -31,7 +31,7 @@ use faultline_agave::{
 };
 use faultline_kernel::{HostRoot, ProcessId, parse::pid_stat::State};
 use faultline_metrics::{
-    Reading, Stamp, Text,
+    LabelText, Reading, Stamp,
     metrics::{process as p, recorded::PHASE_EVIDENCE, validator as v},
 };
 use faultline_phase::{Evidence, Phase, Process, Rules, Stage, Tracker, phase_name};
@@ -277,7 +277,7 @@ impl Conclusions {
         target: &Target,
         facts: &SourceFacts,
     ) -> Reading {
-        let text = |text: Option<&str>| Text::from(text.unwrap_or_default().to_owned());
+        let text = |text: Option<&str>| LabelText::from(text.unwrap_or_default().to_owned());
         let labels = &self.config.labels;
         let configured = self.config.target.identity.map(|key| key.to_string());
         let identity = facts.datapoints.identity.as_deref();

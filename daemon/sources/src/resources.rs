@@ -21,7 +21,7 @@ use faultline_kernel::{
     parse::mountinfo::Mount,
 };
 use faultline_metrics::{
-    Problem, ProblemKind, Reading, ReadingList, Source, Text, metrics::resources as m,
+    LabelText, Problem, ProblemKind, Reading, ReadingList, Source, metrics::resources as m,
 };
 use filesystems::{FileSystems, FolderPaths};
 use network::Network;
@@ -187,7 +187,7 @@ fn processors(speed: &CpuSpeeds) -> Vec<Reading> {
         }
     }
     let governor = match speed.governors.len() {
-        0 | 1 => speed.governors.first().cloned().map(Text::from),
+        0 | 1 => speed.governors.first().cloned().map(LabelText::from),
         _ => Some("mixed".into()),
     };
     if let Some(governor) = governor {

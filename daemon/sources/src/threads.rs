@@ -12,7 +12,7 @@ use faultline_kernel::{
     HostConstants, HostRoot, ProcessFiles, ProcessId, ReadDepth, ReadError, Threads as ThreadReader,
 };
 use faultline_metrics::{
-    Problem, ReadingList, Source, Stamp, Text,
+    LabelText, Problem, ReadingList, Source, Stamp,
     metrics::{daemon as d, pools as pool_metrics, process as p},
 };
 use pools::{Pool, Pools, ThreadTotals};
@@ -214,7 +214,7 @@ fn readings(pools: &Pools, host: &HostConstants, delayacct: bool, output: &mut S
 }
 
 fn pool_readings(pool: &Pool, output: &mut SourceOutput) {
-    let (name, totals) = (Text::Shared(Arc::clone(&pool.name)), &pool.totals);
+    let (name, totals) = (LabelText::Shared(Arc::clone(&pool.name)), &pool.totals);
     for (kind, faults) in FAULT_KINDS.into_iter().zip(totals.faults) {
         let labels = [name.clone(), kind.into()];
         output
@@ -231,7 +231,7 @@ fn pool_readings(pool: &Pool, output: &mut SourceOutput) {
         .real(&pool_metrics::RUN_QUEUE, [name], delay);
 }
 
-fn cpu_time(pool: Text, cpu: CpuTime, output: &mut SourceOutput) {
+fn cpu_time(pool: LabelText, cpu: CpuTime, output: &mut SourceOutput) {
     for (mode, time) in [("user", cpu.user), ("system", cpu.system)] {
         let labels = [pool.clone(), mode.into()];
         output
@@ -256,7 +256,7 @@ fn block_io_delay(
         output.seconds(&p::BLOCK_IO_DELAY, [], Some(host.ticks(all)));
         for pool in &pools.pools {
             let delay = host.ticks(pool.totals.blkio_ticks).as_secs_f64();
-            let labels = [Text::Shared(Arc::clone(&pool.name))];
+            let labels = [LabelText::Shared(Arc::clone(&pool.name))];
             output
                 .readings
                 .real(&pool_metrics::BLOCK_IO_DELAY, labels, delay);

@@ -1,6 +1,6 @@
 //! Captured pages of a daemon, as the status that the daemon would have served with them.
 
-use faultline_metrics::{Batch, Metric, Reading, Source, Stamp, Text, Tick, Value, metrics};
+use faultline_metrics::{Batch, LabelText, Metric, Reading, Source, Stamp, Tick, Value, metrics};
 use faultline_status::{Status, TimeHistogram};
 use std::{
     collections::BTreeMap,
@@ -46,7 +46,7 @@ fn reading(series: &Series<'_>) -> Option<Reading> {
     let metric = metrics::all().find(|metric| metric.name == series.name)?;
     let labels = metric.labels.iter().map(|name| {
         let value = series.labels.get(name).copied().unwrap_or_default();
-        Text::from(value.to_owned())
+        LabelText::from(value.to_owned())
     });
     Some(Reading {
         metric,

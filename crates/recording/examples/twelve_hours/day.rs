@@ -7,7 +7,7 @@ use super::{
     series::{Series, Weather, source_of},
 };
 use faultline_metrics::{
-    Batch, Problem, ProblemKind, Reading, Source, Stamp, Text, Tick,
+    Batch, LabelText, Problem, ProblemKind, Reading, Source, Stamp, Tick,
     metrics::{cgroup, daemon as d, pools as q, validator as v},
 };
 use faultline_recording::{Event, EventKind, NewProcess, NewRecording, NewSession, Point, Table};
@@ -370,7 +370,7 @@ impl Day {
                     *total += rate * weather.load * self.random.about_one(1.5);
                 }
             }
-            let name = || Text::Shared(Arc::clone(&pool.name));
+            let name = || LabelText::Shared(Arc::clone(&pool.name));
             let [major, minor, user, system, queue, block] = pool.totals;
             let hundredths = |x: f64| (x * 100.0).floor() / 100.0;
             out.push(Reading::whole(&q::THREADS, [name()], pool.threads));

@@ -2,7 +2,7 @@
 
 use super::random::Random;
 use faultline_metrics::{
-    Kind, Labels, Metric, Reading, Source, Text, Unit,
+    Kind, LabelText, Labels, Metric, Reading, Source, Unit,
     metrics::{process as p, validator as v},
 };
 use faultline_recording::{Table, schema::Column};
@@ -37,7 +37,7 @@ impl Series {
         let labels = column
             .labels
             .iter()
-            .map(|label| Text::Fixed(label))
+            .map(|label| LabelText::Fixed(label))
             .collect();
         Series {
             metric: column.metric,

@@ -5,7 +5,7 @@ use crate::{
     made_up::{arm, assert_is_a_beginning, at, day::Day, finished, write, write_all},
 };
 use faultline_metrics::{
-    Batch, Histogram, Problem, ProblemKind, Reading, Source, TIME_BOUNDS, Text, Tick, Value,
+    Batch, Histogram, LabelText, Problem, ProblemKind, Reading, Source, TIME_BOUNDS, Tick, Value,
     metrics::{cgroup, daemon, pools, process, validator},
 };
 use faultline_recording::{
@@ -64,7 +64,7 @@ fn tick(number: u64, batches: Vec<Arc<Batch>>) -> Tick {
 fn pool(name: &'static str, major: u64) -> Reading {
     Reading::counter(
         &pools::PAGE_FAULTS,
-        [Text::Fixed(name), "major".into()],
+        [LabelText::Fixed(name), "major".into()],
         major,
     )
 }

@@ -12,7 +12,7 @@ use faultline_agave::{
     points::{CacheTimes, KnownPoint, ProgramCache},
 };
 use faultline_metrics::{
-    Histogram, Metric, Reading, ReadingList, TIME_BOUNDS, Text, Value, metrics::validator as v,
+    Histogram, LabelText, Metric, Reading, ReadingList, TIME_BOUNDS, Value, metrics::validator as v,
 };
 use jobs::Jobs;
 use series::SeriesList;
@@ -58,7 +58,7 @@ impl OptionalHistogram {
         let value = Value::Histogram(Arc::new(self.0.clone()?));
         Some(Reading {
             metric,
-            labels: path.into_iter().map(Text::from).collect(),
+            labels: path.into_iter().map(LabelText::from).collect(),
             tags: Box::default(),
             value,
         })

@@ -9,7 +9,7 @@ use faultline_core::{
 };
 use faultline_datapoints::validator::intake::Intake;
 use faultline_http::sinks::prometheus::ConstantLabels;
-use faultline_metrics::Text;
+use faultline_metrics::LabelText;
 use faultline_status::{AnswerConfig, Evidence, MAX_EVIDENCE_BYTES};
 use std::{
     fs::{self, File},
@@ -134,7 +134,7 @@ pub fn constant_labels(config: &Config) -> ConstantLabels {
     config
         .labels
         .pairs()
-        .map(|(name, value)| (name, Text::from(value.to_owned())))
+        .map(|(name, value)| (name, LabelText::from(value.to_owned())))
         .collect()
 }
 

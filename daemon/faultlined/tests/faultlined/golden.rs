@@ -15,7 +15,7 @@ mod stored;
 use crate::support::pretend::{PID, Pretend};
 use faultline_core::config::{self, Config};
 use faultline_http::sinks::prometheus::{ConstantLabels, Exposition, ExpositionFormat};
-use faultline_metrics::{Batch, Source, Text, Tick};
+use faultline_metrics::{Batch, LabelText, Source, Tick};
 use faultline_testkit::{binaries::in_search_path, expose};
 use std::{
     fs,
@@ -115,7 +115,7 @@ fn constant_labels(config: &Config) -> ConstantLabels {
         .into_iter()
         .filter(|_| config.metrics.constant_labels_everywhere);
     wanted
-        .filter_map(|(name, value)| Some((name, Text::from(value?))))
+        .filter_map(|(name, value)| Some((name, LabelText::from(value?))))
         .collect()
 }
 

@@ -22,7 +22,7 @@ use faultline_http::{
     },
     web::{PageInfo, Server, WebState},
 };
-use faultline_metrics::{Batch, Source, Stamp, Text, Tick};
+use faultline_metrics::{Batch, LabelText, Source, Stamp, Tick};
 use faultline_testkit::{
     eventually::eventually_ok,
     expose,
@@ -43,7 +43,7 @@ struct Case {
 
 impl Case {
     /// The tick after the last line, and the constant labels of the daemon's start.
-    fn tick(&self) -> (Arc<Tick>, Vec<(&'static str, Text)>) {
+    fn tick(&self) -> (Arc<Tick>, Vec<(&'static str, LabelText)>) {
         let now = Stamp {
             uptime: Duration::from_secs(1),
             unix: Duration::from_secs(1_795_225_000),
@@ -67,7 +67,7 @@ impl Case {
         let labels = first.labels.pairs();
         let constant = labels
             .filter(|_| first.metrics.constant_labels_everywhere)
-            .map(|(name, value)| (name, Text::from(value.to_owned())));
+            .map(|(name, value)| (name, LabelText::from(value.to_owned())));
         (Arc::new(tick), constant.collect())
     }
 

@@ -8,10 +8,10 @@ mod negotiation;
 pub use exposition::{DroppedSeries, Exposition, Page};
 pub use negotiation::{ExpositionFormat, accepts_gzip, exposition_format};
 
-use faultline_metrics::{Reading, Text};
+use faultline_metrics::{LabelText, Reading};
 
 /// Labels of every `agave_` series if `constant_labels_everywhere` is set.
-pub type ConstantLabels = Vec<(&'static str, Text)>;
+pub type ConstantLabels = Vec<(&'static str, LabelText)>;
 
 pub fn labels<'a>(
     reading: &'a Reading,
@@ -22,7 +22,7 @@ pub fn labels<'a>(
         .labels
         .iter()
         .copied()
-        .zip(reading.labels.iter().map(Text::as_str));
+        .zip(reading.labels.iter().map(LabelText::as_str));
     let tags = reading
         .tags
         .iter()

@@ -1,6 +1,8 @@
 use super::*;
 use crate::recorder::{RecordingEntry, RecordingSink};
-use faultline_metrics::{Batch, Reading, Source, Stamp, Text, Tick, Value, metrics::pools as q};
+use faultline_metrics::{
+    Batch, LabelText, Reading, Source, Stamp, Tick, Value, metrics::pools as q,
+};
 use faultline_recording::{
     CostTrackerPoint, EventKind, NewSession, Point, Recording, ReplaySlotPoint,
     schema::{Column, Table},
@@ -62,7 +64,7 @@ fn second(number: u64) -> Vec<RecordingEntry> {
         labels: column
             .labels
             .iter()
-            .map(|label| Text::from(*label))
+            .map(|label| LabelText::from(*label))
             .collect(),
         tags: Box::default(),
         value: Value::Whole(number * 1_000_003),

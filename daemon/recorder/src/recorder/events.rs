@@ -3,7 +3,7 @@
 use super::{FollowedAtTick, FollowedProcess, RecordingEntry};
 use crate::manifest::ProcessManifest;
 use faultline_metrics::{
-    Reading, Stamp, Text, Tick,
+    LabelText, Reading, Stamp, Tick,
     metrics::{daemon as d, process as p, validator as v},
 };
 use faultline_recording::{Event, EventKind};
@@ -16,8 +16,8 @@ pub struct EventDetector {
     last_tick: Option<(u64, Stamp)>,
     /// The followed process; `None` without one.
     pub target: Option<Arc<Target>>,
-    phase: Option<Text>,
-    last_known_phase: Option<Text>,
+    phase: Option<LabelText>,
+    last_known_phase: Option<LabelText>,
     was_stalled: bool,
     /// The last reported processed slot. Kept because a stopped process reports none.
     last_slot: Option<f64>,
@@ -152,8 +152,7 @@ impl EventDetector {
             return;
         }
         let before = mem::replace(&mut self.phase, phase.cloned());
-        let detail =
-            json!({ "from": before.as_ref().map(Text::as_str), "to": phase.map(Text::as_str) });
+        let detail = json!({ "from": before.as_ref().map(LabelText::as_str), "to": phase.map(LabelText::as_str) });
         out.push(RecordingEntry::event(tick.at, EventKind::Phase, detail));
         let Some(phase) = phase else { return };
         if self.last_known_phase.replace(phase.clone()).as_ref() == Some(phase) {
@@ -188,7 +187,7 @@ fn is_other_process_or_program(before: Option<&Target>, now: Option<&Target>) ->
     before.map(process_and_program) != now.map(process_and_program)
 }
 
-fn phase_of(tick: &Tick) -> Option<&Text> {
+fn phase_of(tick: &Tick) -> Option<&LabelText> {
     let is_active = |reading: &&Reading| {
         reading.metric.name == v::PHASE.name && reading.value.number() == Some(1.0)
     };

@@ -3,7 +3,7 @@
 
 use super::RecorderHandle;
 use faultline_kernel::ProcessId;
-use faultline_metrics::{Problem, Reading, ReadingList, Text, metrics::daemon as d};
+use faultline_metrics::{LabelText, Problem, Reading, ReadingList, metrics::daemon as d};
 use faultline_sources::{
     discovery::TargetHandle,
     tick::{SampleContext, Sampler, SourceOutput},
@@ -88,7 +88,7 @@ impl Marks {
     pub fn readings(&self) -> Vec<Reading> {
         let counts = self.0.lock();
         let reading = |(kind, count): (&Arc<str>, &u64)| {
-            Reading::counter(&d::MARKS, [Text::Shared(Arc::clone(kind))], *count)
+            Reading::counter(&d::MARKS, [LabelText::Shared(Arc::clone(kind))], *count)
         };
         counts.iter().map(reading).collect()
     }

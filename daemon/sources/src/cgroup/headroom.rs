@@ -7,7 +7,7 @@ use faultline_kernel::{
     parse::memory::Meminfo,
 };
 use faultline_metrics::{
-    Metric, Problem, ProblemKind, Reading, ReadingList, Text, Value, metrics::memory as m,
+    LabelText, Metric, Problem, ProblemKind, Reading, ReadingList, Value, metrics::memory as m,
 };
 
 pub struct Headroom {
@@ -119,7 +119,7 @@ fn add_level(level: &LevelMemory, own_unreclaimable: Option<u64>, output: &mut S
 }
 
 fn level_info(level: &LevelMemory) -> Reading {
-    let labels = [level_label(level), Text::Shared(level.path.clone())];
+    let labels = [level_label(level), LabelText::Shared(level.path.clone())];
     Reading::new(&m::LEVEL_INFO, labels, Value::Whole(1))
 }
 
@@ -144,6 +144,6 @@ fn add_reading(
     output.readings.whole(metric, [level_label(level)], value);
 }
 
-fn level_label(level: &LevelMemory) -> Text {
+fn level_label(level: &LevelMemory) -> LabelText {
     level.level.to_string().into()
 }

@@ -244,7 +244,11 @@ mod tests {
         let value = |name: &str, label: Option<&str>| {
             let of = output.readings.iter().find(|reading| {
                 reading.metric.name == name
-                    && reading.labels.first().map(faultline_metrics::Text::as_str) == label
+                    && reading
+                        .labels
+                        .first()
+                        .map(faultline_metrics::LabelText::as_str)
+                        == label
             });
             of.and_then(|reading| reading.value.number())
         };

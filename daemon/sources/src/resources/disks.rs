@@ -8,7 +8,7 @@ use faultline_kernel::{
         diskstats::{self, DiskIo},
     },
 };
-use faultline_metrics::{Problem, Reading, ReadingList, Text, metrics::resources as m};
+use faultline_metrics::{LabelText, Problem, Reading, ReadingList, metrics::resources as m};
 use std::{
     collections::{HashMap, HashSet},
     time::Duration,
@@ -116,7 +116,7 @@ pub fn readings(
         if let Some(io) = io
             && role != DiskRole::Intermediate
         {
-            let device = Text::from(disk.name.clone());
+            let device = LabelText::from(disk.name.clone());
             io_readings(&device, io, role, &mut output.readings);
             let share = busy_times.share(io, uptime);
             output.readings.real(&m::DISK_UTILISATION, [device], share);
@@ -132,7 +132,7 @@ fn left_out_problem(left_out: &[&BlockDevice]) -> Option<Problem> {
 }
 
 fn disk_readings(disk: &BlockDevice, out: &mut Vec<Reading>) {
-    let device = Text::from(disk.name.clone());
+    let device = LabelText::from(disk.name.clone());
     let mapped = disk.mapped_name.clone().unwrap_or_default();
     let labels = [device.clone(), disk.kind.clone().into(), mapped.into()];
     out.flag(&m::DISK, labels, true);
@@ -141,7 +141,7 @@ fn disk_readings(disk: &BlockDevice, out: &mut Vec<Reading>) {
     out.whole(&m::DISK_MISSING, [device], disk.missing_members);
 }
 
-fn io_readings(device: &Text, io: &DiskIo, role: DiskRole, out: &mut Vec<Reading>) {
+fn io_readings(device: &LabelText, io: &DiskIo, role: DiskRole, out: &mut Vec<Reading>) {
     for (direction, requests) in [("read", io.read), ("write", io.write)] {
         let labels = || [device.clone(), direction.into()];
         out.counter(&m::DISK_OPERATIONS, labels(), requests.done);

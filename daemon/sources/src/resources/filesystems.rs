@@ -12,7 +12,7 @@ use faultline_kernel::{
     parse::cgroup::Device,
 };
 use faultline_metrics::{
-    Problem, ProblemKind, Reading, ReadingList, Stamp, Text, metrics::resources as m,
+    LabelText, Problem, ProblemKind, Reading, ReadingList, Stamp, metrics::resources as m,
 };
 use std::{
     collections::{BTreeSet, HashMap},
@@ -197,8 +197,8 @@ impl FileSystems {
         for (usage, disks) in usages.iter().zip(disks) {
             let mount = &usage.file_system.mount;
             let purposes = Vec::from_iter(usage.purposes.iter().copied()).join(",");
-            let purposes = Text::from(purposes);
-            let mount_point = Text::from(faultline_text::path(&mount.mount_point));
+            let purposes = LabelText::from(purposes);
+            let mount_point = LabelText::from(faultline_text::path(&mount.mount_point));
             let labels = || [mount_point.clone(), purposes.clone()];
             let fs_type = mount.fs_type.clone().into();
             let disk = disks.first().map(|disk| disk.name.clone());

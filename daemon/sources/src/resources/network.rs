@@ -8,7 +8,7 @@ use faultline_kernel::{
     ErrorKind, HostRoot, ProcessId,
     parse::network::{self, InterfaceTraffic, UdpCounters, UdpSocket},
 };
-use faultline_metrics::{Reading, ReadingList, Text, metrics::resources as m};
+use faultline_metrics::{LabelText, Reading, ReadingList, metrics::resources as m};
 use std::{collections::HashMap, ops::RangeInclusive};
 
 /// Maximum interfaces: each costs four series.
@@ -138,7 +138,7 @@ fn udp_readings(counters: UdpCounters, output: &mut SourceOutput) {
 }
 
 fn interface_readings(interface: &InterfaceTraffic, out: &mut Vec<Reading>) {
-    let name = Text::from(interface.name.clone());
+    let name = LabelText::from(interface.name.clone());
     for (direction, bytes, drops) in [
         (
             "receive",

@@ -3,7 +3,7 @@ use crate::validator::tally::MAX_DELTA;
 use faultline_agave::line::Point;
 use faultline_core::config::DatapointKind;
 use faultline_metrics::{
-    Reading, ReadingList, Text,
+    LabelText, Reading, ReadingList,
     metrics::{daemon, validator as v},
 };
 use std::{collections::BTreeMap, mem, sync::Arc};
@@ -239,7 +239,7 @@ impl Series {
         let SeriesKey {
             name, field, tags, ..
         } = &self.key;
-        let text = |text: &Arc<str>| Text::Shared(Arc::clone(text));
+        let text = |text: &Arc<str>| LabelText::Shared(Arc::clone(text));
         let tags = tags
             .iter()
             .map(|(name, value)| (text(name), text(value)))

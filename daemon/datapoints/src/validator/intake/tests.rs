@@ -34,7 +34,7 @@ fn value(intake: &Intake, now: u64, name: &str, label: Option<&str>) -> Option<f
     let mut readings = Vec::new();
     intake.readings(at(now), &mut readings);
     let wanted = |r: &&Reading| {
-        r.metric.name == name && r.labels.first().map(faultline_metrics::Text::as_str) == label
+        r.metric.name == name && r.labels.first().map(faultline_metrics::LabelText::as_str) == label
     };
     readings.iter().find(wanted).and_then(|r| r.value.number())
 }

@@ -8,7 +8,8 @@ use faultline_agave::{
     points::SlotPeaks,
 };
 use faultline_metrics::{
-    Amount, Datapoint, Histogram, Kind, Metric, Reading, SeriesInput, Text, Unit, Value, metrics,
+    Amount, Datapoint, Histogram, Kind, LabelText, Metric, Reading, SeriesInput, Unit, Value,
+    metrics,
 };
 use foldhash::HashMap;
 use std::{
@@ -155,7 +156,7 @@ impl SeriesList {
                 labels: series
                     .labels
                     .iter()
-                    .map(|label| Text::from(*label))
+                    .map(|label| LabelText::from(*label))
                     .collect(),
                 tags: Box::default(),
                 value,

@@ -117,7 +117,7 @@ impl Votor {
 mod tests {
     use super::*;
     use faultline_agave::line::Point;
-    use faultline_metrics::{Metric, Text, Value};
+    use faultline_metrics::{LabelText, Metric, Value};
 
     fn votor(lines: &[&str]) -> Votor {
         let mut votor = Votor::default();
@@ -138,7 +138,7 @@ mod tests {
                     Value::Histogram(all) => format!("{} in {:.3} s", all.count(), all.sum()),
                     value => format!("{:?}", value.number()),
                 };
-                let labels: Vec<&str> = reading.labels.iter().map(Text::as_str).collect();
+                let labels: Vec<&str> = reading.labels.iter().map(LabelText::as_str).collect();
                 format!("{} {labels:?} {value}", reading.metric.name)
             })
             .collect()
@@ -230,7 +230,7 @@ mod tests {
         let mut out = Vec::new();
         tally.readings(true, &mut out);
         let value = |metric: &Metric, labels: &[&str]| {
-            let labels: Vec<Text> = labels
+            let labels: Vec<LabelText> = labels
                 .iter()
                 .map(|label| (*label).to_owned().into())
                 .collect();

@@ -3,7 +3,7 @@
 mod growth;
 
 use faultline_metrics::{
-    Metric, Text, Tick, Value,
+    LabelText, Metric, Tick, Value,
     metrics::{cgroup, consensus, host, memory, pools, process as p, validator as v, votes},
 };
 use faultline_status::{AnswerInputs, LeaderSlots};
@@ -57,7 +57,7 @@ struct Row {
     limit: Option<f64>,
     is_starting: bool,
     /// Major faults by pool.
-    pool_faults: Vec<(Text, f64)>,
+    pool_faults: Vec<(LabelText, f64)>,
 }
 
 impl Row {

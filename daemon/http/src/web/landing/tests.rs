@@ -2,7 +2,8 @@ use super::*;
 use crate::sinks::history::History;
 use faultline_core::{config::TargetSelector, hub::Sink};
 use faultline_metrics::{
-    Batch, Metric, Problem, ProblemKind as Kind, Reading, Source, Stamp, Text, Tick, Value, metrics,
+    Batch, LabelText, Metric, Problem, ProblemKind as Kind, Reading, Source, Stamp, Tick, Value,
+    metrics,
 };
 use faultline_status::AnswerConfig;
 use std::sync::Arc;
@@ -21,7 +22,7 @@ fn at(seconds: f64) -> Stamp {
 }
 
 fn reading(metric: &'static Metric, labels: &[&'static str], value: f64) -> Reading {
-    let labels = labels.iter().map(|label| Text::from(*label)).collect();
+    let labels = labels.iter().map(|label| LabelText::from(*label)).collect();
     Reading {
         metric,
         labels,

@@ -1,6 +1,6 @@
 use super::*;
 use crate::sinks::prometheus::{ExpositionFormat, tests::page};
-use faultline_metrics::{Batch, Histogram, Source, Stamp, TIME_BOUNDS, Text, Tick, metrics};
+use faultline_metrics::{Batch, Histogram, LabelText, Source, Stamp, TIME_BOUNDS, Tick, metrics};
 use std::sync::Arc;
 
 fn text_of(readings: Vec<Reading>, constant_labels: &ConstantLabels) -> String {
@@ -24,7 +24,7 @@ fn odd_readings() -> Vec<Reading> {
         Reading::whole(&metrics::cgroup::USAGE, [], u64::MAX),
         Reading::whole(
             &metrics::pools::THREADS,
-            [Text::from("a\"b\\c\nd".to_owned())],
+            [LabelText::from("a\"b\\c\nd".to_owned())],
             1,
         ),
         Reading::real(&metrics::process::OOM_SCORE_ADJ, [], -500.0),
@@ -90,7 +90,7 @@ fn buckets_are_cumulative_and_their_bounds_contain_a_decimal_point() {
 
 #[test]
 fn constant_labels_go_on_the_validators_series_only() {
-    let constant_labels = vec![("cluster", Text::from("testnet"))];
+    let constant_labels = vec![("cluster", LabelText::from("testnet"))];
     let page = text_of(odd_readings(), &constant_labels);
     assert!(
         page.contains("agave_process_page_faults_total{type=\"major\",cluster=\"testnet\"} 12\n"),

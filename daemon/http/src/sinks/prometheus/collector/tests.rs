@@ -2,7 +2,7 @@ mod protobuf;
 
 use super::*;
 use crate::sinks::prometheus::{ExpositionFormat, tests::page};
-use faultline_metrics::{Batch, Source, Stamp, TIME_BOUNDS, Text, Tick, metrics};
+use faultline_metrics::{Batch, LabelText, Source, Stamp, TIME_BOUNDS, Tick, metrics};
 use faultline_testkit::expose;
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ fn some_of_each() -> Arc<Tick> {
         Reading::whole(&metrics::cgroup::USAGE, [], u64::MAX),
         Reading::whole(
             &metrics::pools::THREADS,
-            [Text::from("a\"b\\c\nd".to_owned())],
+            [LabelText::from("a\"b\\c\nd".to_owned())],
             1,
         ),
         Reading::real(&metrics::process::OOM_SCORE_ADJ, [], -500.5),
@@ -93,7 +93,7 @@ fn buckets_are_cumulative_and_end_with_infinity() {
 
 #[test]
 fn the_text_has_the_series_of_the_classic_page_with_their_help() {
-    let constant_labels = vec![("cluster", Text::from("testnet"))];
+    let constant_labels = vec![("cluster", LabelText::from("testnet"))];
     let classic = String::from_utf8(
         page(&some_of_each(), ExpositionFormat::Classic, &constant_labels).unwrap(),
     )

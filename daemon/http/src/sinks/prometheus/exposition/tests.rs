@@ -1,6 +1,6 @@
 use super::*;
 use crate::sinks::prometheus::{DroppedSeries, tests::page};
-use faultline_metrics::{Batch, Histogram, Source, Stamp, TIME_BOUNDS, Text, metrics};
+use faultline_metrics::{Batch, Histogram, LabelText, Source, Stamp, TIME_BOUNDS, metrics};
 use proptest::prelude::*;
 
 fn tick(number: u64, batches: Vec<Arc<Batch>>) -> Arc<Tick> {
@@ -33,10 +33,10 @@ fn reading() -> impl Strategy<Value = Reading> {
         values.iter().for_each(|value| histogram.observe(*value));
         Value::Histogram(Arc::new(histogram))
     });
-    let label = || "[ab\"]".prop_map(Text::from);
+    let label = || "[ab\"]".prop_map(LabelText::from);
     let tags = prop::collection::btree_map("(name|run|t)", "[xy]", 0..2).prop_map(|tags| {
         let tags = tags.into_iter();
-        tags.map(|(name, value)| (Text::from(name), Text::from(value)))
+        tags.map(|(name, value)| (LabelText::from(name), LabelText::from(value)))
             .collect::<Vec<_>>()
     });
     prop_oneof![
@@ -110,7 +110,7 @@ proptest! {
     fn an_incrementally_encoded_page_equals_a_fresh_encoding(
         changes in prop::collection::vec(prop::collection::vec((change(), change()), 1..12), 1..4),
     ) {
-        let constant_labels = Arc::new(vec![("run", Text::from("1"))]);
+        let constant_labels = Arc::new(vec![("run", LabelText::from("1"))]);
         for exposition_format in [ExpositionFormat::Classic, ExpositionFormat::OpenMetrics, ExpositionFormat::Protobuf] {
             let mut batches = vec![batch(Vec::new()), batch(Vec::new())];
             let mut last: Option<Page> = None;
@@ -189,7 +189,7 @@ fn duplicate_labels_and_series_are_dropped_and_counted() {
     let dropped = DroppedSeries::default();
     assert_eq!(values(&Vec::new(), &dropped), [1.0, 3.0, 5.0]);
     assert_eq!(
-        values(&vec![("run", Text::from("1"))], &dropped),
+        values(&vec![("run", LabelText::from("1"))], &dropped),
         [1.0, 3.0]
     );
     let mut readings = Vec::new();

@@ -198,7 +198,7 @@ fn samples_of(page: &[u8]) -> Series {
 
 #[test]
 fn the_protobuf_page_equals_the_classic_page() {
-    let constant_labels = vec![("cluster", Text::from("testnet"))];
+    let constant_labels = vec![("cluster", LabelText::from("testnet"))];
     let classic = String::from_utf8(
         page(&some_of_each(), ExpositionFormat::Classic, &constant_labels).unwrap(),
     )
