@@ -144,7 +144,6 @@ macro_rules! section {
                 }),*],
             };
         )*
-        /// This section, for pages and checks.
         pub static SECTION: Section = Section { title: $title, about: $about, metrics: &[$(&$id),*] };
     };
 }

@@ -23,7 +23,6 @@ pub enum Subject {
 }
 
 impl Subject {
-    /// The word that a line begins with.
     pub fn title(self) -> &'static str {
         match self {
             Subject::Ram => "RAM",

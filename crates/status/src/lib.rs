@@ -74,7 +74,6 @@ pub struct Status {
     pub slots: SlotTimes,
     /// Rates of the last five minutes.
     pub per_slot: PerSlot,
-    /// Thread pools by name.
     pub pools: Vec<Pool>,
     pub sources: Vec<SourceStatus>,
 }
@@ -175,7 +174,6 @@ pub struct SourceStatus {
     pub took: f64,
     /// Problems since the start, by kind.
     pub problems: BTreeMap<String, f64>,
-    /// Number of problems of this sample.
     pub current_problems: usize,
     /// Kind and description of the newest problem of this sample.
     pub newest_problem: Option<(String, String)>,

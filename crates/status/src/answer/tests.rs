@@ -521,7 +521,12 @@ static ALERTS: &[(&str, &str, &str, f64)] = &[
     ("CacheThrash", "ticket", "[4m]) > ", t::RELOADS_PER_SLOT),
     ("Delinquent", "page", "[5m:15s]) == ", 1.0),
     ("VotesNotLanding", "page", "[5m:15s]) > ", t::VOTE_DISTANCE),
-    ("VotesLate", "ticket", ">= ", t::LATE_CERTIFIED_VOTE_DISTANCE),
+    (
+        "VotesLate",
+        "ticket",
+        ">= ",
+        t::LATE_CERTIFIED_VOTE_DISTANCE,
+    ),
     (
         "VotesLate",
         "ticket",
