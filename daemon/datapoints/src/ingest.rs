@@ -9,15 +9,13 @@
 //! unknown precision), 415 (a content coding other than gzip) or 408 (not complete in time). A body
 //! that breaks off is counted as `cut`. Lines that are complete before the error are kept.
 //!
-//! Timestamps are in nanoseconds, as Agave sends them and Influx expects by default. In another
-//! precision that Influx knows every line counts as bad; the push gets 204 and is forwarded with
-//! its precision.
+//! Timestamps are in nanoseconds, as Agave sends them and Influx expects by default. If a push has
+//! another precision that Influx knows, it gets 204 and is forwarded, but its lines count as bad.
 //!
 //! Agave 4 keeps its connection and pushes every 10 s, Agave 2 and 3 open one per push. [`LIMITS`]
-//! has the timeouts of an idle connection, a head and a body. At the
-//! limit of its kind of socket a new connection closes another, slow ones first (`connection_limit`). If
-//! the closed connection is idle, it gets a short grace time. In a request it is cut at once, and
-//! its complete lines are kept.
+//! has the timeouts of an idle connection, a head and a body. At the limit of its kind of socket, a
+//! new connection closes another, slow ones first (`connection_limit`). An idle connection gets a
+//! short grace time. A connection within a request is cut at once; its complete lines are kept.
 //!
 //! Pushes from browser pages get 403, because any site can send them. Without a password, a sender
 //! also gets 403 if its user id is unknown, or neither the validator's nor one of `allow_users`.
@@ -187,7 +185,7 @@ const LIMITS: Limits = Limits {
     body_timeout: Duration::from_secs(60),
 };
 
-/// Binds nothing.
+/// Checks the configured address without binding it.
 ///
 /// # Errors
 /// The address is not loopback, and the configuration does not allow others.
@@ -211,7 +209,7 @@ fn check_address(config: &config::Ingest, listen_address: &ListenAddress) -> Res
 }
 
 impl<I: PushSink> Listener<I> {
-    /// Binds the configured address without `sockets`.
+    /// Binds the configured address if `sockets` is empty.
     ///
     /// # Errors
     /// The address, or that of a socket, is not loopback, or it cannot be bound.
