@@ -45,15 +45,15 @@ const CHUNK_BYTES: usize = 64 * 1024;
 
 const MAX_STDERR_BYTES: usize = 400;
 
-/// Maximum wait for the error output and the exit of journalctl after its output has ended.
+/// Maximum wait for each read of the error output, and for the exit, after the output has ended.
 const STDERR_TIMEOUT: Duration = Duration::from_secs(2);
 
 #[derive(Clone, Copy)]
 struct RestartTimes {
-    /// Pause before the first restart. It doubles each time journalctl ends without an entry.
+    /// Pause before the first restart, and after a run with new entries. Else it doubles.
     first_pause: Duration,
     max_pause: Duration,
-    /// journalctl that runs this long without an error is working.
+    /// A journalctl that still runs after this time is working.
     working_after: Duration,
 }
 
