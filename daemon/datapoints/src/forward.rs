@@ -11,8 +11,8 @@
 //! it. Any other non-2xx response rejects the push for good. Redirects are not followed.
 //!
 //! A full queue drops its oldest push that is not being sent. A push larger than the queue is not
-//! copied. Every push with 204 counts once as sent, lost or refused when it leaves the queue. Other
-//! pushes do not count.
+//! copied. Every push with 204 and a body counts once as sent, lost or refused. Other pushes do not
+//! count.
 
 mod client;
 mod queue;
@@ -75,8 +75,8 @@ struct Shared {
 }
 
 impl Shared {
-    /// Logs the result if its kind or HTTP status differs from the last one's. Another reason alone
-    /// is not logged.
+    /// Logs the result if its kind differs from the last one's, or the status of a refusal.
+    /// Another reason alone is not logged.
     fn record_result(&self, result: &AttemptResult) {
         let upstream = &self.upstream_origin;
         let last = self.last_result.lock().replace(result.clone());
