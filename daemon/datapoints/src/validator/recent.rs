@@ -3,11 +3,11 @@
 use foldhash::{HashSet, quality};
 use std::{collections::VecDeque, hash::BuildHasher};
 
-/// Covers about seven minutes with slots of 0.2 s and four kinds of deltas, and over half a minute
-/// of a catch-up. Repetitions come within seconds, from a retrying proxy.
+/// Covers about seven minutes at slots of 0.2 s with four lines each, and over half a minute of a
+/// catch-up. Repetitions come within seconds, from a retrying proxy.
 const MAX_HASHES: usize = 8192;
 
-/// Hashes of the newest lines with a random seed. At this size two different lines collide once in
+/// Hashes of the newest lines with a random seed. A new line is mistaken for one of them once in
 /// 2^51. This hash takes a tenth of the time of the standard library's, which was too slow.
 #[derive(Default)]
 pub struct RecentLines {

@@ -1,8 +1,8 @@
 //! Decides which senders' points count. A push has its sender's identity as `host_id`. Points under
 //! the followed validator's identities count; other senders on the same port are foreign. Until the
 //! identity is known, a sender is pending: its points are summed separately, and merged or dropped
-//! later. A new sender is pending too, because a validator uses a new identity before the poller
-//! learns it.
+//! later. Then one new sender at a time is pending, because a validator uses a new identity before
+//! the poller learns it.
 //!
 //! Before a validator has read its identity, it uses the hash of the host name as its `host_id`.
 //! Every other validator on that host does the same (solana-test-validator always). Points under
@@ -101,8 +101,7 @@ pub struct Senders {
     startup_id: Option<String>,
     /// The validator does not report its identity.
     identity_is_assumed: bool,
-    /// The identity change that its sender reported last: the old identity, if reported, and the new
-    /// one.
+    /// The identity change that was reported last: the old identity, if reported, and the new one.
     announced_change: Option<(Option<String>, String)>,
     /// The user of the current or last validator.
     pub validator_user: Option<u32>,
@@ -236,12 +235,12 @@ impl Senders {
         }
     }
 
-    /// Every earlier sender becomes foreign.
+    /// Unknown senders become foreign at once.
     pub fn set_configured_identity(&mut self, id: &str, now: Stamp) -> SenderOutcome {
         self.set_identity(id, Duration::ZERO, now)
     }
 
-    /// The first report makes all earlier senders foreign; later ones only senders that have pushed
+    /// The first report makes all unknown senders foreign; a later one only those that have pushed
     /// for a while.
     pub fn set_reported_identity(&mut self, id: &str, now: Stamp) -> SenderOutcome {
         let observation_time = if self.identity_is_assumed {
@@ -340,9 +339,9 @@ impl Senders {
         senders.map(|sender| sender.newest_push).max()
     }
 
-    /// The successor of a sender that has stopped; `None` if several are possible. A validator stops
-    /// to push under its old identity before it uses the new one. So a sender that pushed in parallel
-    /// is another validator.
+    /// The successor of a sender that has stopped; `None` if several are possible. A validator
+    /// uses its new identity only after its last push under the old one. So a sender that pushed
+    /// in parallel is another validator.
     fn successor(&self, current: &str, now: Stamp) -> Option<String> {
         let last = self.last_received_from(current);
         let is_silent = |time| last.is_none_or(|at| now.since(at) >= time);

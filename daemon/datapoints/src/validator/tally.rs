@@ -19,7 +19,7 @@ use series::SeriesList;
 use std::{collections::VecDeque, sync::Arc};
 use votor::Votor;
 
-/// Maximum delta of a push: a larger one is not a count, and larger sums would lose precision as
+/// Maximum delta of a point: a larger one is not a count, and larger sums would lose precision as
 /// floats.
 pub(super) const MAX_DELTA: u64 = 1 << 53;
 
