@@ -144,8 +144,8 @@ impl Coverage {
         false
     }
 
-    /// The log was read up to `times`. It has no gaps, because the log's reader reports lost text. True
-    /// if the validator's clock was set since the previous lines.
+    /// The log was read up to `times`, without gaps: its reader reports lost text. True if the
+    /// validator's clock was set since the previous lines.
     pub fn add_log_time(&mut self, times: PushTimes) -> bool {
         if self
             .newest_push
@@ -164,7 +164,7 @@ impl Coverage {
         false
     }
 
-    /// Starts a new process but keeps the counts. Seconds before its first transaction do not count.
+    /// Starts a new process, keeps the counts. Seconds before its first transaction do not count.
     pub fn restart_process(&mut self) {
         *self = Coverage {
             zero_seconds: self.zero_seconds,

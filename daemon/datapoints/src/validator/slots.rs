@@ -58,7 +58,7 @@ impl Slots {
         self.optimistic.max(self.shred)
     }
 
-    /// The tip minus the frozen slot; `None` until both are known. Zero if the frozen slot is ahead.
+    /// The tip minus the frozen slot, or zero if that is ahead; `None` until both are known.
     pub fn behind(&self) -> Option<u64> {
         Some(self.tip()?.saturating_sub(self.frozen?))
     }
@@ -77,8 +77,8 @@ impl Slots {
         *current = (*current).max(Some(slot));
     }
 
-    /// Merges a later push. Kinds that it lacks keep their slot. A proven push
-    /// replaces all unproven slots. An unproven push makes all of them unproven.
+    /// Merges a later push. Kinds that it lacks keep their slot. A proven push replaces all
+    /// unproven slots. An unproven push makes all slots unproven.
     pub fn merge_later(&mut self, later: Slots) {
         if later.is_proven && !self.is_proven {
             *self = later;
@@ -148,8 +148,8 @@ impl SlotFilter {
     }
 }
 
-/// True without a slot, and for a slot that a cluster can have by now, which goes into `slots`. For
-/// senders of whom it is not known yet whether they are the validator.
+/// Accepts a point of a sender that may be the validator: with a slot that a cluster can have by
+/// now, or without a slot. Adds the slot to `slots`.
 pub fn accepts_pending(slots: &mut Option<(Stamp, Slots)>, known: &KnownPoint, now: Stamp) -> bool {
     let Some((_, slot)) = slot_of(known) else {
         return true;
