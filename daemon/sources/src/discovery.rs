@@ -1,8 +1,8 @@
 //! Finds the validator, follows it, and notices its end and the reason.
 //!
 //! A target is one lifetime of a process (pid, start time). Without a target, the finder searches
-//! once a second. Every method rejects a validator's program that runs a subcommand (`monitor`,
-//! `exit`). In doubt, a method finds no target.
+//! once a second. A validator's program that runs a subcommand (`monitor`, `exit`) is no validator:
+//! only a search by pid or name finds it. In doubt, a method finds no target.
 
 mod candidates;
 mod descendants;
@@ -173,7 +173,8 @@ impl Finder {
         found
     }
 
-    /// Follows a process until its end or `stop`; false if it ended before.
+    /// Follows a process until it ends, `stop`, or a validator appears below a wrapper. False if
+    /// it ended before it could be followed.
     fn follow(&mut self, found: Target, stop: &Stop) -> bool {
         let id = found.process;
         let Some(watch) = EndWatch::begin(&self.root, id, self.shares_pid_namespace) else {

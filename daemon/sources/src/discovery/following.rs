@@ -1,4 +1,4 @@
-//! State of the search for the target, which the finder thread shares.
+//! State of the search. The finder thread shares it with the holders of a [`TargetHandle`].
 
 use super::Target;
 use faultline_kernel::{CgroupFolder, ProcessId};

@@ -17,8 +17,8 @@ pub fn cpu_warning(target: &Target) -> Option<String> {
     overlap_warning(&cpus, &sched_getaffinity(None).ok()?)
 }
 
-/// The CPUs that Agave may pin to. Several if that depends on its version, which only its answers
-/// reveal.
+/// The CPUs that Agave may pin to: several if they depend on its version, which is unknown before
+/// it responds.
 fn pinned_cpus(poh_cpu: PohCpu, usable: &CpuSet) -> Vec<usize> {
     let mut all = (0..CpuSet::MAX_CPU).filter(|cpu| usable.is_set(*cpu));
     let (number, by_index) = match poh_cpu {

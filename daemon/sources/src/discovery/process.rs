@@ -110,8 +110,8 @@ pub fn has_ended(root: &HostRoot, id: ProcessId) -> bool {
     live_stat(root, id).is_err_and(|error| error.kind() == ErrorKind::Gone)
 }
 
-/// Reads name and `exe`, whose change shows an exec. `exe` tells a script from a program of the same
-/// name. `cmdline` is not read, because that takes the process's memory lock.
+/// Reads name and `exe`: a change shows an exec. `exe` distinguishes a script from a program of the
+/// same name. `cmdline` is not read, because that takes the process's memory lock.
 pub struct ExecDetector {
     id: ProcessId,
     exe: PathBuf,
@@ -210,8 +210,8 @@ pub fn problem(error: &ReadError) -> Problem {
     Problem::new(status, error)
 }
 
-/// The absolute path of the ledger, as the process sees it. `None` without a path, or for a relative
-/// path if the working directory is unreadable.
+/// The absolute path of the ledger, as the process sees it. `None` without a path, or for a
+/// relative path if the working directory is unreadable.
 fn ledger(files: &ProcessFiles, validator: &Validator) -> Option<PathBuf> {
     let given = validator.ledger_or_default()?;
     let absolute = if given.is_absolute() {
