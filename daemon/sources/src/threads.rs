@@ -1,5 +1,5 @@
-//! Page faults of threads by pool, every few ticks. Reads the threads before the process, so that
-//! the process's faults are at least the threads' sum.
+//! Page faults, CPU time and delays of threads by pool, every few ticks. Reads the threads' faults
+//! before the process's, which are then at least their sum.
 
 mod pools;
 
@@ -123,7 +123,7 @@ impl FollowedThreads {
 }
 
 impl ThreadsSampler {
-    /// `descriptors` is the process's limit of open files.
+    /// `descriptors` is the daemon's limit of open files.
     fn new(config: config::Threads, descriptors: u64) -> Self {
         let descriptors = thread_descriptors(descriptors);
         ThreadsSampler {

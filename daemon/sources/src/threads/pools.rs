@@ -1,16 +1,16 @@
 //! Sums by pool of threads. They stay exact while threads start and end.
 //!
 //! A thread's growth since its last read goes to its pool. The pool `exited` gets the rest of the
-//! process's count: faults of threads that ended after their last read. The
-//! process is read after its threads, so `exited` also gets faults of living threads in between.
-//! When those threads report them, they stay pending until the process's count has grown by as
-//! many. So at every read the pools add up to the process's faults, and none falls.
+//! process's count: faults of threads that ended after their last read. The process is read after
+//! its threads, so `exited` also gets faults of living threads in between. When those threads
+//! report them, they stay pending until the process's count has grown by as many. So at every
+//! complete read the pools add up to the process's faults, and none falls.
 //!
 //! CPU time is the scheduler's, in nanoseconds. The kernel's clock ticks, as in `stat`, split it
 //! into user and system. The process's CPU time is read before the threads, so `exited` never has
-//! time of a living thread. `exited` is updated after a read of every thread. Between such reads the
-//! pools lack at most [`MAX_UNREPORTED_CPU`], or one percent of what the process used since the last
-//! sample.
+//! time of a living thread. `exited` is updated after a read of every thread. Between such reads
+//! the pools lack at most [`MAX_UNREPORTED_CPU`], or one percent of the process's time since the
+//! last sample.
 
 use crate::tick::CpuTime;
 use faultline_agave::threads::pool;
