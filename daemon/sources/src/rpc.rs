@@ -1,7 +1,7 @@
 //! JSON-RPC: slots, health, identity, version and transaction count.
 //!
 //! Each poll is one POST of one batch, not on the tick's thread. The tick exports the result with
-//! its age. JSON-RPC opens at the end of a validator's start: a refused connection before is no
+//! its age. JSON-RPC opens at the end of a validator's start: before, a refused connection is no
 //! error.
 
 mod cache;

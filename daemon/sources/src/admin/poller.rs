@@ -222,8 +222,8 @@ struct ProcessCache {
 impl ProcessCache {
     /// True until the next poll is due.
     fn is_waiting(&self, now: Stamp, poll_intervals: PollIntervals) -> bool {
-        // A poll may be half an interval early: `polled_at` is the end of the last poll, which is later
-        // than its due time.
+        // A poll may be half an interval early: `polled_at` is the end of the last poll, which is
+        // later than its due time.
         self.has_started
             && now.since(self.polled_at) + poll_intervals.starting / 2 < poll_intervals.running
     }

@@ -34,7 +34,7 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// `has_connected`: the socket accepted a connection before in this process's lifetime.
+    /// `has_connected`: the validator's socket has accepted a connection before.
     pub fn problem(&self, path: &Path, has_connected: bool) -> Problem {
         let path = faultline_text::path(path);
         let (status, what) = match self {
@@ -87,7 +87,7 @@ impl Failure {
     }
 }
 
-/// A connection whose peer is the followed process.
+/// A connection to the followed process, or to a peer of unknown pid.
 pub struct Socket {
     stream: UnixStream,
     timeout: Duration,

@@ -16,13 +16,13 @@ const MIN_TOWER_GAP_SLOTS: u64 = 16;
 /// Minimum duration of the gap. Alpenglow also has short gaps, because it publishes both slots one
 /// after the other.
 const MIN_GAP_DURATION: Duration = Duration::from_secs(3);
-/// Lifetime of evidence for Tower: optimistic slots and the commitment gap. Both end in a
+/// Lifetime of evidence for Tower: optimistic slots and the commitment gap. Both stop at a
 /// migration.
 const TOWER_MAX_AGE: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Copy, Default)]
 struct CommitmentGap {
-    /// Start of the gap, or when it was last reported, and the finalized slot then.
+    /// Start of the gap, or of its next measurement, and the finalized slot then.
     started_at: Option<(Stamp, u64)>,
     /// The last time when the gap had lasted long enough while finalized slots advanced.
     shown_at: Option<Stamp>,

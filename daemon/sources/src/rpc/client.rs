@@ -41,7 +41,7 @@ pub enum Readiness {
     Starting,
     /// The admin socket reports that the start is over.
     Started,
-    /// JSON-RPC has responded before in this process's lifetime.
+    /// The followed process's JSON-RPC has responded before.
     Answered,
 }
 
@@ -192,7 +192,7 @@ async fn read(mut body: Incoming, limit: usize, bytes: &mut Vec<u8>) -> Result<(
     Ok(())
 }
 
-/// Adds the causes to the error: the outermost message is only "client error".
+/// A refused connection, or the error with its causes: the outermost message is "client error".
 fn transport(error: &(dyn std::error::Error + 'static)) -> Failure {
     let chain = || std::iter::successors(Some(error), |error| error.source());
     let refused = |error: &(dyn std::error::Error + 'static)| {

@@ -39,7 +39,7 @@ pub struct Poller {
 }
 
 impl Poller {
-    /// Does not connect. `admin` provides the real listen address and the end of the start.
+    /// Does not connect. `admin` provides the real listen address, and whether the start is over.
     pub fn new(
         config: &config::Rpc,
         clock: Clock,
