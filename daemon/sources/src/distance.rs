@@ -46,8 +46,8 @@ impl DistanceEvidence {
     }
 
     /// The pushed distance, if it is trusted. `getHealth` outranks pushes that anybody may have
-    /// written. The validator's own pushes outrank it, because it compares with the cluster state
-    /// that the node last stored.
+    /// written. The validator's own pushes outrank `getHealth`, which compares with the cluster
+    /// state that the node last stored.
     pub(super) fn by_pushes(&self) -> Option<u64> {
         let (behind, is_proven) = self.pushed?;
         let contradicts = |(healthy, limit): (bool, u64)| healthy != (behind <= limit);

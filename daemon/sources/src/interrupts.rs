@@ -1,6 +1,6 @@
 //! Interrupts and softirqs by CPU, once a minute. On a large machine `/proc/interrupts` has
-//! megabytes, so a thread reads it. Of each CPU only the totals are exported, because kinds by CPU
-//! would be thousands of series.
+//! megabytes, so a thread reads it. Only totals by CPU and totals by kind are exported: kinds by
+//! CPU would be thousands of series.
 
 use crate::{
     Registry,
@@ -34,7 +34,7 @@ const MAX_FIRST_READ_DELAY: Duration = Duration::from_secs(1);
 const POH_THREAD: &str = "solPohTickProd";
 
 struct InterruptsSampler {
-    /// `None` once the thread has taken it. The command `once` starts no thread: there `sample` reads.
+    /// `None` once the thread has taken it. The command `once` starts no thread: `sample` reads.
     reader: Arc<Mutex<Option<InterruptReader>>>,
     latest: Latest<PollResult>,
     polled: PolledSource,
@@ -104,7 +104,8 @@ impl InterruptReader {
         }
     }
 
-    /// The only CPU that the proof-of-history thread may use. `None` if it is not pinned, or not found.
+    /// The only CPU that the proof-of-history thread may use; `None` if it has several, or is not
+    /// found.
     fn poh_cpu(&mut self, root: &HostRoot, process: ProcessId) -> Option<u32> {
         let known = self
             .poh_thread
@@ -171,8 +172,8 @@ impl WrappingCounter {
 }
 
 impl CpuTotals {
-    /// If a line vanishes or falls, the sums fall with it. Such a sample counts nothing: it is only the
-    /// start of the next interval.
+    /// If a line vanishes or falls, the sums fall with it. Such a sample counts nothing: it is only
+    /// the start of the next interval.
     fn add(&mut self, table: &CpuTable) {
         let rows = table.rows.iter().map(|row| (row.name.as_str(), row.sum));
         let rows: HashMap<&str, u32> = rows.collect();
@@ -194,8 +195,8 @@ impl CpuTotals {
         }
     }
 
-    /// For each CPU: counts of device interrupts and of all others. A CPU without any count was never
-    /// online.
+    /// For each CPU: counts of device interrupts and of all others. A CPU without any count was
+    /// never online.
     fn totals_by_cpu(&self, table: &CpuTable) -> Vec<(u32, u64, u64)> {
         let totals = |cpu: &u32| {
             let [devices, others] = self.cpus.get(cpu)?;

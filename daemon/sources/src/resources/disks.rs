@@ -38,7 +38,7 @@ impl DiskRole {
         }
     }
 
-    /// Maximum series: an array has no wear, and only arrays lack members.
+    /// Maximum series: with those of its wear or of its missing members, never both.
     fn series(self) -> usize {
         match self {
             DiskRole::Direct => 11,

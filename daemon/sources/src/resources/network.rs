@@ -18,7 +18,7 @@ const MAX_INTERFACES: usize = 4;
 /// open socket may be missing.
 const GONE_AFTER: u64 = 4;
 
-/// Polls the UDP sockets of the validator's user on its ports, and the interfaces with most traffic.
+/// Polls the UDP sockets of the validator's user on its ports, and the busiest interfaces.
 #[derive(Default)]
 pub struct Network {
     process: Option<ProcessId>,

@@ -1,4 +1,4 @@
-/// The own leader slots of one epoch.
+/// The leader slots of the followed validator in one epoch.
 #[derive(Debug)]
 pub struct OwnLeaderSchedule {
     pub epoch: u64,
