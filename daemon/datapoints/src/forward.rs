@@ -92,7 +92,7 @@ impl Shared {
                 tracing::warn!(
                     upstream,
                     reason,
-                    "upstream unreachable; pushes are queued and retried with backoff"
+                    "upstream does not accept pushes; they are queued and retried with backoff"
                 );
             }
             (_, AttemptResult::Refused { code, excerpt }) => {
@@ -154,7 +154,7 @@ impl Handle {
             Some(AttemptResult::Failed { reason, .. }) => vec![(
                 ProblemKind::Broken,
                 format!(
-                    "upstream {} is unreachable: {reason}; pushes are queued for at most {} s",
+                    "upstream {} does not accept pushes: {reason}; they are queued for at most {} s",
                     self.0.upstream_origin,
                     self.0.give_up_after.as_secs()
                 ),
