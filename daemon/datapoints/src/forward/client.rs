@@ -303,7 +303,7 @@ fn retry_after_note(retry_after: Option<Duration>) -> String {
     requested_delay.map_or_else(String::new, |requested_delay| {
         let [requested_delay, longest] =
             [requested_delay, MAX_RETRY_AFTER].map(faultline_text::duration);
-        format!("; it asks for no requests for {requested_delay}, and is tried again in {longest}")
+        format!("; it asks for a pause of {requested_delay}, but is tried again in {longest}")
     })
 }
 

@@ -275,8 +275,8 @@ async fn a_long_or_dated_retry_after_is_bounded_and_logged() {
         until("it is seen to fail", || problem().is_some()).await;
         let problem_text = problem().unwrap().1;
         assert!(
-            problem_text.contains("busy; it asks for no requests for ")
-                && problem_text.contains("and is tried again in 10 min"),
+            problem_text.contains("busy; it asks for a pause of ")
+                && problem_text.contains("but is tried again in 10 min"),
             "{problem_text}"
         );
         forwarding.end().await;
