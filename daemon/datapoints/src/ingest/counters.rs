@@ -35,7 +35,7 @@ impl ResultCode {
             ResultCode::Accepted => (StatusCode::NO_CONTENT, ""),
             ResultCode::Bad => (
                 StatusCode::BAD_REQUEST,
-                "neither plain nor gzip line protocol in a known precision\n",
+                "broken gzip, or a precision that is not known\n",
             ),
             ResultCode::Unauthorized => (
                 StatusCode::UNAUTHORIZED,
