@@ -219,7 +219,7 @@ mod tests {
     #[test]
     fn every_once_report_line_fits_80_columns_and_gives_a_remedy() {
         let long =
-            "no right to connect to /mnt/ledger/admin.rpc: only the validator's own user has it "
+            "no right to connect to /mnt/ledger/admin.rpc: only root and the validator's user may "
                 .repeat(3);
         let checks = vec![
             (

@@ -42,7 +42,7 @@ impl Failure {
                 ErrorKind::PermissionDenied => (
                     ProblemKind::Forbidden,
                     format!(
-                        "no right to connect to {path}: only the validator's own user has it; run the daemon as that user"
+                        "no right to connect to {path}: only root and the validator's user may; run the daemon as that user"
                     ),
                 ),
                 ErrorKind::NotFound if has_connected => {
