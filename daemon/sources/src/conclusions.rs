@@ -353,12 +353,12 @@ fn log_assumption(assumption: Option<Assumption>) {
     match assumption {
         Some(Assumption::Sole(identity)) => tracing::warn!(
             identity,
-            "the validator does not report its identity; the only sender of pushes is assumed to be it"
+            "the validator does not report its identity; the only sender of pushes is assumed to be the validator"
         ),
         Some(Assumption::Revised { from, to }) => tracing::warn!(
             from,
             to,
-            "the sender that was assumed to be the validator is silent; the one that pushes in its place is assumed to be it"
+            "the sender that was assumed to be the validator is silent; the sender that replaced it is now assumed to be the validator"
         ),
         None => {}
     }
