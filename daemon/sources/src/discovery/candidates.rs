@@ -175,8 +175,8 @@ impl PreviousUsers {
         for other in others {
             let pid = other.target.process.pid;
             let message = format!(
-                "process {pid} is called like a validator but is another user's, while the previous validator was user \
-                 {user_before}'s; to follow it, use --unit or --pid, or restart the daemon"
+                "process {pid} has a validator's name, but does not run as user {user_before} like the previous validator; to \
+                 follow it, use --unit or --pid, or restart the daemon"
             );
             let problem = Problem::absent(message);
             if !problems.contains(&problem) {

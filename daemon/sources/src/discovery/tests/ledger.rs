@@ -87,7 +87,7 @@ fn another_users_process_using_the_ledger_is_not_a_successor() {
     let found = by_ledger.find(&context);
     assert_eq!(
         words(&found)
-            .matches("process 90 is called like a validator but is another user's")
+            .matches("process 90 has a validator's name, but does not run as user ")
             .count(),
         1
     );

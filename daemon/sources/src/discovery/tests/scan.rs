@@ -164,7 +164,7 @@ fn a_process_of_another_user_is_no_successor() {
     };
     let found = scan.find(&context);
     assert!(
-        words(&found).contains("process 90") && words(&found).contains("another user's"),
+        words(&found).contains("process 90") && words(&found).contains("does not run as user "),
         "{}",
         words(&found)
     );
