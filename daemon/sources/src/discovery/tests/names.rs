@@ -56,7 +56,7 @@ fn a_configured_pid_accepts_any_program_first_then_only_the_same() {
     Pretend::new(70, "cron").start(200).on(&host);
     assert_eq!(
         words(&by_pid.find(&context)),
-        "gone: the number 70 now belongs to another program (cron)"
+        "gone: the pid 70 now belongs to another program (cron)"
     );
     Pretend::new(70, "redis").start(300).on(&host);
     assert_eq!(by_pid.find(&context).unwrap().process.start_ticks, 300);
