@@ -37,8 +37,8 @@ fn overlap_warning(pinned: &[usize], allowed: &CpuSet) -> Option<String> {
     (!overlap.is_empty()).then(|| {
         let cpus = overlap.join(" or ");
         format!(
-            "the daemon may run on CPU {cpus}, to which the validator pins its proof-of-history thread: leave it out, with \
-             CPUAffinity= in the daemon's unit or with taskset"
+            "the daemon may run on CPU {cpus}, to which the validator pins its proof-of-history thread: keep the daemon off \
+             that CPU, with CPUAffinity= in its unit or with taskset"
         )
     })
 }
