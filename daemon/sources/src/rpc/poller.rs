@@ -196,7 +196,7 @@ pub fn endpoint_url(
     reported
         .or_else(by_arguments)
         .and_then(|authority| format!("http://{authority}/").parse().ok())
-        .ok_or_else(|| Problem::absent("no --rpc-port on the command line; set rpc.url"))
+        .ok_or_else(|| Problem::absent("the validator runs without --rpc-port; set rpc.url"))
 }
 
 /// Without a host, or with an unspecified address, the validator also listens on loopback.
@@ -324,7 +324,7 @@ mod tests {
         let problem = endpoint_url(None, &target(None), None).unwrap_err();
         assert_eq!(
             problem.to_string(),
-            "absent: no --rpc-port on the command line; set rpc.url"
+            "absent: the validator runs without --rpc-port; set rpc.url"
         );
         assert_eq!(
             endpoint_url(Some("https://node"), &target(None), None)

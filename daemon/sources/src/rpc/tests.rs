@@ -546,7 +546,7 @@ async fn without_an_rpc_port_the_problem_contains_a_remedy() {
         .await;
     assert_eq!(
         facts.problems[0].to_string(),
-        "absent: no --rpc-port on the command line; set rpc.url"
+        "absent: the validator runs without --rpc-port; set rpc.url"
     );
     running.end().await;
 }
