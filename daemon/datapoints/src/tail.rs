@@ -126,7 +126,7 @@ impl FileTail {
     pub fn run(self, stop: Stop) {
         let Some(mut follower) = self.follower.or_else(|| self.opening.recv().ok()) else {
             let message = format!(
-                "{}: no thread could open it; restart the daemon",
+                "{}: the thread that opens it failed to start or ended; restart the daemon",
                 faultline_text::path(&self.path)
             );
             self.status.set_problem(Some(Problem::broken(message)));

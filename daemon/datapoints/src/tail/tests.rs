@@ -57,7 +57,8 @@ fn a_log_tail_without_a_thread_is_reported_without_exiting() {
         assert!(!thread.is_finished(), "the daemon ends with this thread");
         status.snapshot().problem
     });
-    let words = "/nowhere/log: no thread could open it; restart the daemon";
+    let words =
+        "/nowhere/log: the thread that opens it failed to start or ended; restart the daemon";
     assert_eq!(problem.what, words);
     assert!(!status.snapshot().up && !thread.is_finished());
     stop.set();
