@@ -144,7 +144,7 @@ impl SourceStatistics {
         } else if *logged == MAX_LOGGED_PER_MINUTE + 1 {
             tracing::warn!(
                 source = source.name(),
-                "problems change too often: not logged for a minute"
+                "problems change too often: no more are logged in this minute"
             );
         }
     }
