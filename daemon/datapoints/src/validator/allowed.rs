@@ -32,7 +32,7 @@ pub struct AllowedFields {
 
 /// Fields of one datapoint with the same allowed tags.
 struct TagGroup {
-    tags: Arc<[Arc<str>]>,
+    label_names: Arc<[Arc<str>]>,
     /// Among the groups of all datapoints.
     index: usize,
     fields: Vec<AllowedField>,
@@ -66,12 +66,12 @@ impl AllowList {
             let allowed_fields = by_name
                 .entry(name.as_bytes().into())
                 .or_insert_with(|| AllowedFields::new(name));
-            let tags = allowed
+            let label_names = allowed
                 .tags
                 .iter()
                 .map(|tag| label_name(tag).collect::<String>().into())
                 .collect();
-            allowed_fields.add(&allowed.field, allowed.kind, tags, &mut group_count);
+            allowed_fields.add(&allowed.field, allowed.kind, label_names, &mut group_count);
         }
         let max_series = usize::try_from(config.max_series).unwrap_or(usize::MAX);
         AllowList {
@@ -105,7 +105,7 @@ impl AllowedFields {
         &mut self,
         field: &str,
         kind: DatapointKind,
-        tags: Arc<[Arc<str>]>,
+        label_names: Arc<[Arc<str>]>,
         group_count: &mut usize,
     ) {
         let field_index = self.field_index(field).unwrap_or_else(|| {
@@ -120,11 +120,15 @@ impl AllowedFields {
             kind,
             field_index,
         };
-        match self.groups.iter_mut().find(|group| group.tags == tags) {
+        match self
+            .groups
+            .iter_mut()
+            .find(|group| group.label_names == label_names)
+        {
             Some(group) => group.fields.push(allowed_field),
             None => {
                 self.groups.push(TagGroup {
-                    tags,
+                    label_names,
                     index: *group_count,
                     fields: vec![allowed_field],
                 });

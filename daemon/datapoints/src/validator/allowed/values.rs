@@ -26,7 +26,7 @@ impl SeriesKey {
         allowed_field: &AllowedField,
         tag_values: &[&str],
     ) -> Self {
-        let names = group.tags.iter().cloned();
+        let names = group.label_names.iter().cloned();
         let mut tags: Vec<(Arc<str>, Arc<str>)> = names
             .zip(tag_values.iter().map(|value| Arc::<str>::from(*value)))
             .filter(|(_, value)| !value.is_empty())
@@ -105,7 +105,7 @@ impl AllowedValues {
         field_values: &[FieldValue],
     ) {
         let tag_values: Vec<&str> = group
-            .tags
+            .label_names
             .iter()
             .map(|label| tag_value(point, label))
             .collect();
