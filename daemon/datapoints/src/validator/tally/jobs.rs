@@ -6,9 +6,9 @@ use faultline_metrics::{Reading, ReadingList, metrics::validator as v};
 use std::time::Duration;
 
 /// Reads a field of `accounts_db_active`: the number of running jobs.
-type RunningCount = fn(&AccountsActive) -> Option<u64>;
+type ReadRunning = fn(&AccountsActive) -> Option<u64>;
 
-const JOB_KINDS: [(&str, RunningCount); 5] = [
+const JOB_KINDS: [(&str, ReadRunning); 5] = [
     ("clean", |a| a.clean),
     ("shrink", |a| a.shrink),
     ("squash_ancient", |a| a.squash_ancient),
@@ -23,7 +23,7 @@ const MAX_CLOCK_DIFFERENCE: Duration = Duration::from_secs(20);
 #[derive(Clone, Copy, Default)]
 struct JobKind {
     /// Number of running jobs; `None` until the validator reported it.
-    count: Option<u64>,
+    running: Option<u64>,
     /// Start of the first running job by the validator's clock in Unix nanoseconds, and the uptime
     /// when the report arrived.
     started: Option<(i64, Duration)>,
@@ -31,13 +31,13 @@ struct JobKind {
 }
 
 impl JobKind {
-    fn update(&mut self, count: u64, time: i64, received_at: Duration) {
-        let before = self.count.replace(count);
+    fn update(&mut self, running: u64, time: i64, received_at: Duration) {
+        let before = self.running.replace(running);
         let started = self.started.take();
-        if count > 0 {
+        if running > 0 {
             // The start stays while several jobs run, and when one of them ends. If one job
             // ran before and one is reported again, the report of an end was lost.
-            let continues = count > 1 || before > Some(count);
+            let continues = running > 1 || before > Some(running);
             self.started = started.filter(|_| continues).or(Some((time, received_at)));
             return;
         }
@@ -66,16 +66,16 @@ impl Jobs {
     /// A background job began or ended at `time` (Unix nanoseconds). The report arrived at the
     /// uptime `received_at`.
     pub fn add(&mut self, active: &AccountsActive, time: i64, received_at: Duration) {
-        for (job, (_, count)) in self.0.iter_mut().zip(JOB_KINDS) {
-            if let Some(count) = count(active) {
-                job.update(count, time, received_at);
+        for (job, (_, read_running)) in self.0.iter_mut().zip(JOB_KINDS) {
+            if let Some(running) = read_running(active) {
+                job.update(running, time, received_at);
             }
         }
     }
 
     pub fn merge(&mut self, other: &Jobs) {
         for (mine, theirs) in self.0.iter_mut().zip(other.0) {
-            mine.count = theirs.count.or(mine.count);
+            mine.running = theirs.running.or(mine.running);
             mine.started = theirs.started.or(mine.started);
             mine.total_run_time = mine.total_run_time.saturating_add(theirs.total_run_time);
         }
@@ -84,15 +84,15 @@ impl Jobs {
     /// Forgets running jobs, because their process has ended.
     pub fn forget_levels(&mut self) {
         for job in &mut self.0 {
-            (job.count, job.started) = (job.count.map(|_| 0), None);
+            (job.running, job.started) = (job.running.map(|_| 0), None);
         }
     }
 
     pub fn readings(&self, fresh: bool, out: &mut Vec<Reading>) {
         for (job, (name, _)) in self.0.iter().zip(JOB_KINDS) {
-            let Some(count) = job.count else { continue };
+            let Some(running) = job.running else { continue };
             if fresh {
-                out.whole(&v::ACCOUNTS_JOBS, [name.into()], count);
+                out.whole(&v::ACCOUNTS_JOBS, [name.into()], running);
             }
             out.real(
                 &v::ACCOUNTS_JOB_TIME,
