@@ -24,7 +24,7 @@ enum SlotKind {
     Frozen,
     Root,
     Optimistic,
-    Shred,
+    Received,
 }
 
 fn slot_of(known: &KnownPoint) -> Option<(SlotKind, u64)> {
@@ -32,7 +32,7 @@ fn slot_of(known: &KnownPoint) -> Option<(SlotKind, u64)> {
         KnownPoint::BankFrozen(bank) => (SlotKind::Frozen, bank.slot),
         KnownPoint::SetRoot(root) => (SlotKind::Root, root.slot),
         KnownPoint::OptimisticSlot(slot) => (SlotKind::Optimistic, slot.slot),
-        KnownPoint::ShredInsertIsFull(slot) => (SlotKind::Shred, slot.slot),
+        KnownPoint::ShredInsertIsFull(slot) => (SlotKind::Received, slot.slot),
         _ => return None,
     };
     slot.map(|slot| (kind, slot))
@@ -46,7 +46,7 @@ pub struct Slots {
     /// The newest slot that the cluster confirmed.
     pub optimistic: Option<u64>,
     /// The newest slot that was received completely.
-    pub shred: Option<u64>,
+    pub received: Option<u64>,
     /// The validator itself sent all of them: with a password, as the owner of the socket, or in
     /// its log.
     pub is_proven: bool,
@@ -55,7 +55,7 @@ pub struct Slots {
 impl Slots {
     /// The newer of the confirmed and the received slot.
     pub fn tip(&self) -> Option<u64> {
-        self.optimistic.max(self.shred)
+        self.optimistic.max(self.received)
     }
 
     /// The tip minus the frozen slot, or zero if that is ahead; `None` until both are known.
@@ -72,7 +72,7 @@ impl Slots {
             SlotKind::Frozen => &mut self.frozen,
             SlotKind::Root => &mut self.root,
             SlotKind::Optimistic => &mut self.optimistic,
-            SlotKind::Shred => &mut self.shred,
+            SlotKind::Received => &mut self.received,
         };
         *current = (*current).max(Some(slot));
     }
@@ -88,7 +88,7 @@ impl Slots {
             frozen: later.frozen.or(self.frozen),
             root: later.root.or(self.root),
             optimistic: later.optimistic.or(self.optimistic),
-            shred: later.shred.or(self.shred),
+            received: later.received.or(self.received),
             is_proven: later.is_proven,
         };
     }
@@ -98,15 +98,14 @@ impl Slots {
 pub struct SlotFilter {
     /// By [`SlotKind`].
     last_accepted: [Option<(u64, Stamp)>; 4],
-    /// As JSON-RPC reported them.
-    processed: Option<(u64, Stamp)>,
-    received: Option<(u64, Stamp)>,
+    rpc_processed: Option<(u64, Stamp)>,
+    rpc_received: Option<(u64, Stamp)>,
 }
 
 impl SlotFilter {
     pub fn set_rpc_slots(&mut self, processed: u64, received: Option<u64>, now: Stamp) {
-        self.processed = Some((processed, now));
-        self.received = received.map(|slot| (slot, now)).or(self.received);
+        self.rpc_processed = Some((processed, now));
+        self.rpc_received = received.map(|slot| (slot, now)).or(self.rpc_received);
     }
 
     /// Accepts a point with a plausible slot or none.
@@ -115,7 +114,7 @@ impl SlotFilter {
             return true;
         };
         let lowest = self
-            .processed
+            .rpc_processed
             .and_then(|reported| lowest_successor(reported, now));
         let is_plausible = slot <= max_possible_slot(now)
             && (kind != SlotKind::Frozen || lowest.is_none_or(|lowest| slot >= lowest))
@@ -139,7 +138,7 @@ impl SlotFilter {
         let reported = self
             .last_accepted
             .into_iter()
-            .chain([self.processed, self.received])
+            .chain([self.rpc_processed, self.rpc_received])
             .flatten();
         reported
             .filter_map(|reported| highest_successor(reported, now))

@@ -77,7 +77,7 @@ impl SlotTracker {
                 "shred",
                 facts
                     .max_shred()
-                    .or(unless_recent(distance_at, pushed.shred)),
+                    .or(unless_recent(distance_at, pushed.received)),
             ),
         ] {
             output.whole(&v::SLOT, [kind], slot);
