@@ -141,7 +141,7 @@ impl Upstream {
             self.write_url,
             queued_push.precision.name()
         ));
-        if queued_push.gzip {
+        if queued_push.is_gzip {
             request = request.header(CONTENT_ENCODING, "gzip");
         }
         request.body(PushBody {

@@ -33,7 +33,7 @@ pub struct QueuedPush {
     pub pieces: Vec<Bytes>,
     pub bytes: u64,
     pub precision: Precision,
-    pub gzip: bool,
+    pub is_gzip: bool,
     /// Uptime of its last byte.
     pub arrived_at: Duration,
     _permit: Option<Permit>,
@@ -175,7 +175,7 @@ impl QueueState {
 pub struct PushCopy {
     handle: Handle,
     precision: Precision,
-    gzip: bool,
+    is_gzip: bool,
     pieces: Vec<Bytes>,
     open_piece: Option<MmapMut>,
     open_piece_bytes: usize,
@@ -186,11 +186,11 @@ pub struct PushCopy {
 
 impl Handle {
     /// Starts to copy a body. A complete copy is queued; dropping it earlier discards it.
-    pub fn copy(&self, precision: Precision, gzip: bool) -> PushCopy {
+    pub fn copy(&self, precision: Precision, is_gzip: bool) -> PushCopy {
         PushCopy {
             handle: self.clone(),
             precision,
-            gzip,
+            is_gzip,
             pieces: Vec::new(),
             open_piece: None,
             open_piece_bytes: 0,
@@ -247,7 +247,7 @@ impl PushCopy {
             pieces: mem::take(&mut self.pieces),
             bytes: self.bytes,
             precision: self.precision,
-            gzip: self.gzip,
+            is_gzip: self.is_gzip,
             arrived_at: queue.clock.now().uptime,
             _permit: self.permit.take(),
         });

@@ -139,15 +139,15 @@ struct BodyReader<'s, I: PushSink> {
 
 impl<'s, I: PushSink> BodyReader<'s, I> {
     fn new(shared: &'s Shared<I>, user: PeerUser, coding: Coding, precision: Precision) -> Self {
-        let gzip = coding == Coding::Gzip;
+        let is_gzip = coding == Coding::Gzip;
         BodyReader {
             shared,
             splitter: LineSplitter::new(),
-            gunzip: gzip.then(Gunzip::new),
+            gunzip: is_gzip.then(Gunzip::new),
             copy: shared
                 .forward
                 .as_ref()
-                .map(|forward| forward.copy(precision, gzip)),
+                .map(|forward| forward.copy(precision, is_gzip)),
             push: Some(shared.intake.begin(user, shared.clock.now())),
             is_nanoseconds: precision == Precision::Nanoseconds,
             decoded_bytes: 0,
