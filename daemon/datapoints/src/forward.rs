@@ -252,7 +252,7 @@ impl Forwarder {
     async fn next_push(&self, stop: &Stop) -> Option<Arc<QueuedPush>> {
         tokio::select! {
             biased;
-            push = self.shared.queue.first() => Some(push),
+            push = self.shared.queue.begin_first() => Some(push),
             () = stop.wait() => None,
         }
     }

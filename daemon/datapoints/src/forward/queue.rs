@@ -79,16 +79,16 @@ impl Queue {
     }
 
     /// Waits for the oldest item and marks it as being sent.
-    pub async fn first(&self) -> Arc<QueuedPush> {
+    pub async fn begin_first(&self) -> Arc<QueuedPush> {
         loop {
-            if let Some(queued_push) = self.try_first() {
+            if let Some(queued_push) = self.try_begin_first() {
                 return queued_push;
             }
             self.push_added.notified().await;
         }
     }
 
-    pub fn try_first(&self) -> Option<Arc<QueuedPush>> {
+    pub fn try_begin_first(&self) -> Option<Arc<QueuedPush>> {
         let mut state = self.state.lock();
         let queued_push = state.queued_pushes.front().cloned();
         state.is_sending_first = queued_push.is_some();
@@ -215,7 +215,7 @@ impl PushCopy {
                 .and_then(|last| last.get_mut(self.open_piece_bytes..))
                 .unwrap_or_default();
             if free.is_empty() {
-                self.next_piece();
+                self.open_next_piece();
                 continue;
             }
             let (fitting, later) = chunk.split_at(free.len().min(chunk.len()));
@@ -253,7 +253,7 @@ impl PushCopy {
         });
     }
 
-    fn next_piece(&mut self) {
+    fn open_next_piece(&mut self) {
         let Some(permit) = self.handle.0.queue.reserve(PIECE_BYTES) else {
             return self.give_up();
         };

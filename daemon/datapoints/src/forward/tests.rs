@@ -453,13 +453,16 @@ fn a_push_being_sent_is_not_dropped_from_the_queue() {
     let handle = queued(250, &PushMemory::default());
     let queue = &handle.0.queue;
     add(&handle, &body(0, 100));
-    let sending = queue.try_first().unwrap();
+    let sending = queue.try_begin_first().unwrap();
     add(&handle, &body(1, 100));
     add(&handle, &body(2, 100));
     assert_eq!(bytes(&handle), [0, 100, 0, 200]);
     queue.finish_first(Outcome::Sent);
     assert_eq!(sending.bytes, 100);
-    assert_eq!(queue.try_first().unwrap().pieces.concat(), body(2, 100));
+    assert_eq!(
+        queue.try_begin_first().unwrap().pieces.concat(),
+        body(2, 100)
+    );
     assert_eq!(bytes(&handle), [100, 100, 0, 100]);
 }
 
@@ -496,7 +499,7 @@ proptest! {
                     received += bytes as u64;
                 }
                 Step::Drop(bytes) => handle.copy(Precision::Nanoseconds, false).append(&vec![b'x'; bytes]),
-                Step::Begin if sending.is_none() => sending = queue.try_first(),
+                Step::Begin if sending.is_none() => sending = queue.try_begin_first(),
                 Step::Done if sending.take().is_some() => queue.finish_first(Outcome::Sent),
                 Step::Refused if sending.take().is_some() => queue.finish_first(Outcome::Refused),
                 Step::Failed if sending.take().is_some() => queue.keep_first_for_retry(Duration::from_secs(60)),
