@@ -189,7 +189,7 @@ impl<'s, I: PushSink> BodyReader<'s, I> {
     async fn read_gzip(&mut self, mut data: &[u8], mut gunzip: Gunzip) -> Result<(), ResultCode> {
         while !data.is_empty() {
             data = gunzip.step(data).map_err(|_| ResultCode::Bad)?;
-            let out = gunzip.output();
+            let out = gunzip.take_output();
             self.parse(&out)?;
             gunzip.reuse(out);
             self.yield_if_due().await;
@@ -201,7 +201,7 @@ impl<'s, I: PushSink> BodyReader<'s, I> {
     fn finish_lines(&mut self) -> Result<(), ResultCode> {
         if let Some(mut gunzip) = self.gunzip.take() {
             let checksum_result = gunzip.finish();
-            self.parse(&gunzip.output())?;
+            self.parse(&gunzip.take_output())?;
             checksum_result.map_err(|_| ResultCode::Bad)?;
         }
         let (push, is_nanoseconds) = (&mut self.push, self.is_nanoseconds);
@@ -309,7 +309,7 @@ impl Gunzip {
         Gunzip(MultiGzDecoder::new(Vec::new()))
     }
 
-    /// Decodes a part of `input` and returns the rest; the result is in [`Gunzip::output`].
+    /// Decodes a part of `input` and returns the rest; the result is in [`Gunzip::take_output`].
     pub fn step<'i>(&mut self, input: &'i [u8]) -> io::Result<&'i [u8]> {
         match self.0.write(input)? {
             0 if !input.is_empty() => Err(io::Error::from(io::ErrorKind::InvalidData)),
@@ -323,7 +323,7 @@ impl Gunzip {
     }
 
     /// Takes the decoded bytes; return the emptied buffer with [`Gunzip::reuse`].
-    pub fn output(&mut self) -> Vec<u8> {
+    pub fn take_output(&mut self) -> Vec<u8> {
         std::mem::take(self.0.get_mut())
     }
 
@@ -351,14 +351,14 @@ mod tests {
         for mut rest in bytes.chunks(chunk) {
             while !rest.is_empty() {
                 rest = decoder.step(rest)?;
-                let out = decoder.output();
+                let out = decoder.take_output();
                 largest = largest.max(out.len());
                 all.extend_from_slice(&out);
                 decoder.reuse(out);
             }
         }
         decoder.finish()?;
-        all.extend_from_slice(&decoder.output());
+        all.extend_from_slice(&decoder.take_output());
         Ok((all, largest))
     }
 
