@@ -46,7 +46,7 @@ const CHUNK_BYTES: usize = 64 * 1024;
 const MAX_STDERR_BYTES: usize = 400;
 
 /// Maximum wait for each read of the error output, and for the exit, after the output has ended.
-const STDERR_TIMEOUT: Duration = Duration::from_secs(2);
+const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
 
 #[derive(Clone, Copy)]
 struct RestartTimes {
@@ -191,7 +191,7 @@ impl JournalTail {
             }
         }
         stderr_tail.append_rest(&mut stderr).await;
-        let status = timeout(STDERR_TIMEOUT, child.wait())
+        let status = timeout(EXIT_TIMEOUT, child.wait())
             .await
             .ok()
             .and_then(Result::ok);
@@ -282,7 +282,7 @@ impl StderrTail {
 
     async fn append_rest(&mut self, stderr: &mut (impl AsyncRead + Unpin)) {
         let mut stderr_chunk = [0; MAX_STDERR_BYTES];
-        while let Ok(Ok(count)) = timeout(STDERR_TIMEOUT, stderr.read(&mut stderr_chunk)).await
+        while let Ok(Ok(count)) = timeout(EXIT_TIMEOUT, stderr.read(&mut stderr_chunk)).await
             && count > 0
         {
             self.append(stderr_chunk.get(..count).unwrap_or_default());
