@@ -1,6 +1,6 @@
 use super::{
     AdminFacts, TargetLookup,
-    socket::{Failure, Socket},
+    socket::{Connection, Failure},
 };
 use crate::polling::{PollTimer, ProblemLog, Timestamped, response_ttl};
 use faultline_agave::{
@@ -129,17 +129,17 @@ impl Poller {
 
     async fn send_requests(&self, path: &Path, cache: &mut ProcessCache) -> Result<(), Failure> {
         let pid = cache.process.pid;
-        let mut socket = Socket::open(&self.path_calls, path, pid, self.timeout).await?;
+        let mut connection = Connection::open(&self.path_calls, path, pid, self.timeout).await?;
         cache.has_connected = true;
         let mut is_running = false;
-        if let Answer::StartProgress(progress) = socket.send(Method::StartProgress).await? {
+        if let Answer::StartProgress(progress) = connection.send(Method::StartProgress).await? {
             cache.up = true;
             is_running = progress == StartProgress::Running;
             cache.has_started |= is_running;
             cache.progress.set(progress, self.clock.now());
         }
         if cache.rpc_address.is_none() {
-            match socket.send(Method::RpcAddress).await {
+            match connection.send(Method::RpcAddress).await {
                 Ok(Answer::RpcAddress(address)) => cache.rpc_address = Some(address),
                 other => cache.record_failure(path, other)?,
             }
@@ -147,7 +147,7 @@ impl Poller {
         if !is_running {
             return Ok(());
         }
-        match socket.send(Method::ContactInfo).await {
+        match connection.send(Method::ContactInfo).await {
             Ok(Answer::ContactInfo(ContactInfo { id, .. })) => {
                 cache.identity.set(id, self.clock.now());
             }
@@ -167,7 +167,7 @@ impl Poller {
         if cache.admission.received_at().is_some_and(is_recent) {
             return Ok(());
         }
-        match socket.send(Method::AdmissionStatus).await {
+        match connection.send(Method::AdmissionStatus).await {
             Ok(Answer::AdmissionStatus(status)) => cache.admission.set(Some(status), now),
             // Older versions lack the method, and solana-test-validator rejects it.
             Err(Failure::Answer(

@@ -88,12 +88,12 @@ impl Failure {
 }
 
 /// A connection to the followed process, or to a peer of unknown pid.
-pub struct Socket {
+pub struct Connection {
     stream: UnixStream,
     timeout: Duration,
 }
 
-impl Socket {
+impl Connection {
     /// Fails if another process serves the socket. Accepts a peer outside of this daemon's pid
     /// namespace, whose pid is unknown.
     pub async fn open(
@@ -112,7 +112,7 @@ impl Socket {
         let peer = stream.peer_cred().map_err(Failure::ConnectionLost)?.pid();
         match peer.filter(|peer| *peer > 0 && u32::try_from(*peer) != Ok(pid)) {
             Some(peer_pid) => Err(Failure::WrongPeer(peer_pid)),
-            None => Ok(Socket { stream, timeout }),
+            None => Ok(Connection { stream, timeout }),
         }
     }
 
