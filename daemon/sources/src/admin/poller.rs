@@ -151,7 +151,7 @@ impl Poller {
             Ok(Answer::ContactInfo(ContactInfo { id, .. })) => {
                 cache.identity.set(id, self.clock.now());
             }
-            Err(Failure::Answer(Error::Rpc {
+            Err(Failure::InvalidAnswer(Error::Rpc {
                 code: INVALID_PARAMS,
                 message,
             })) => {
@@ -170,7 +170,7 @@ impl Poller {
         match connection.send(Method::AdmissionStatus).await {
             Ok(Answer::AdmissionStatus(status)) => cache.admission.set(Some(status), now),
             // Older versions lack the method, and solana-test-validator rejects it.
-            Err(Failure::Answer(
+            Err(Failure::InvalidAnswer(
                 Error::NotOffered { .. }
                 | Error::Rpc {
                     code: INVALID_PARAMS,
@@ -232,10 +232,12 @@ impl ProcessCache {
     fn record_failure(
         &mut self,
         path: &Path,
-        other: Result<Answer, Failure>,
+        result: Result<Answer, Failure>,
     ) -> Result<(), Failure> {
-        match other {
-            Err(failure @ Failure::Answer(_)) => self.problems.push(failure.problem(path, true)),
+        match result {
+            Err(failure @ Failure::InvalidAnswer(_)) => {
+                self.problems.push(failure.problem(path, true))
+            }
             Err(failure) => return Err(failure),
             Ok(_) => {}
         }
