@@ -156,7 +156,7 @@ impl Client {
             .http
             .request(request)
             .await
-            .map_err(|error| transport(&error))?;
+            .map_err(|error| transport_failure(&error))?;
         let status = response.status();
         if let Some(coding) = unrequested_coding(response.headers()).filter(|_| status.is_success())
         {
@@ -181,7 +181,7 @@ async fn read(mut body: Incoming, limit: usize, bytes: &mut Vec<u8>) -> Result<(
     let announced_bytes = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
     bytes.reserve_exact(announced_bytes.min(limit));
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|error| transport(&error))?;
+        let frame = frame.map_err(|error| transport_failure(&error))?;
         let part = frame.into_data().unwrap_or_default();
         let free = limit - bytes.len();
         bytes.extend(part.iter().take(free));
@@ -193,7 +193,7 @@ async fn read(mut body: Incoming, limit: usize, bytes: &mut Vec<u8>) -> Result<(
 }
 
 /// A refused connection, or the error with its causes: the outermost message is "client error".
-fn transport(error: &(dyn std::error::Error + 'static)) -> Failure {
+fn transport_failure(error: &(dyn std::error::Error + 'static)) -> Failure {
     let chain = || std::iter::successors(Some(error), |error| error.source());
     let refused = |error: &(dyn std::error::Error + 'static)| {
         error
