@@ -20,7 +20,7 @@ use headroom::Headroom;
 use std::{collections::HashMap, path::Path, sync::Arc, time::Duration};
 
 /// Interval of locating the cgroups of a process that has not moved: mounts may change.
-const RETRY_INTERVAL: Duration = Duration::from_secs(30);
+const LOCATE_INTERVAL: Duration = Duration::from_secs(30);
 
 struct CgroupSampler {
     following: TargetHandle,
@@ -53,7 +53,7 @@ impl CgroupSampler {
         let locator = self
             .locator
             .get_or_insert_with(|| CgroupLocator::new(context.root, process.pid));
-        let is_recent = |(at, ..): &(Stamp, _, _)| context.now.since(*at) < RETRY_INTERVAL;
+        let is_recent = |(at, ..): &(Stamp, _, _)| context.now.since(*at) < LOCATE_INTERVAL;
         if self.followed.as_ref().is_some_and(is_recent) && !locator.has_moved() {
             return false;
         }
@@ -180,8 +180,8 @@ impl Sampler for CgroupSampler {
     }
 }
 
-fn add_readings(sample: CgroupSample, own_pressure: bool, output: &mut SourceOutput) {
-    if own_pressure {
+fn add_readings(sample: CgroupSample, has_own_pressure: bool, output: &mut SourceOutput) {
+    if has_own_pressure {
         pressure(&c::PRESSURE, "cpu", sample.cpu_pressure, output);
         pressure(&c::PRESSURE, "memory", sample.memory_pressure, output);
         pressure(&c::PRESSURE, "io", sample.io_pressure, output);
@@ -213,7 +213,7 @@ fn add_readings(sample: CgroupSample, own_pressure: bool, output: &mut SourceOut
     output.whole(&c::LIMIT, ["swap_max"], swap_max);
     output.try_whole(&c::SWAP, [], sample.swap_usage);
     if let Some(stat) = output.value_or_problem(sample.memory_stat) {
-        read_stat(&stat, output);
+        add_stat_readings(&stat, output);
     }
     if let Some(events) = output.value_or_problem(sample.memory_events) {
         for (event, count) in [
@@ -232,7 +232,7 @@ fn add_readings(sample: CgroupSample, own_pressure: bool, output: &mut SourceOut
     output.seconds(&c::CPU_THROTTLED, [], throttled);
 }
 
-fn read_stat(stat: &MemoryStat, output: &mut SourceOutput) {
+fn add_stat_readings(stat: &MemoryStat, output: &mut SourceOutput) {
     for (kind, bytes) in [
         ("anon", stat.anon),
         ("file", stat.file),

@@ -41,7 +41,7 @@ impl Sampler for ProcessSampler {
             output.real(&p::START_TIME, [], start);
             if let Some(state) = sample.state {
                 context.process_state.state.set(Some(state));
-                read_state(state, &mut output);
+                add_state_readings(state, &mut output);
             }
             if let Ok(stat) = &sample.stat {
                 let cpu = stat.utime_ticks.zip(stat.stime_ticks);
@@ -52,14 +52,14 @@ impl Sampler for ProcessSampler {
                 context.process_state.cpu.set(cpu);
                 context.process_state.major_faults.set(stat.majflt);
             }
-            read(sample, context.host, &mut output);
+            add_readings(sample, context.host, &mut output);
         }
         output
     }
 }
 
 /// One series per state, so that a query can select any; none for an unknown letter.
-fn read_state(state: State, output: &mut SourceOutput) {
+fn add_state_readings(state: State, output: &mut SourceOutput) {
     if state.name().is_none() {
         return;
     }
@@ -71,7 +71,7 @@ fn read_state(state: State, output: &mut SourceOutput) {
     }
 }
 
-fn read(sample: ProcessSample, host: &HostConstants, output: &mut SourceOutput) {
+fn add_readings(sample: ProcessSample, host: &HostConstants, output: &mut SourceOutput) {
     output.up = sample.stat.is_ok() && sample.status.is_ok();
     let ticks = |n: u64| n as f64 / host.clock_ticks_per_second as f64;
     // A zombie still has `stat`, but no other file.
