@@ -338,7 +338,7 @@ fn sum(before: &Value, first: &Value, now: &Value) -> Value {
     }
 }
 
-pub fn register(registry: &mut Registry, context: &BuildContext<'_>, memory: &SharedMeminfo) {
+pub fn register(registry: &mut Registry, context: &BuildContext<'_>, meminfo: &SharedMeminfo) {
     registry.add_sampler(
         Source::Cgroup,
         CgroupSampler {
@@ -348,8 +348,8 @@ pub fn register(registry: &mut Registry, context: &BuildContext<'_>, memory: &Sh
             followed: None,
             has_own_pressure: false,
             path: None,
-            meminfo: memory.clone(),
-            headroom: Headroom::new(memory.clone()),
+            meminfo: meminfo.clone(),
+            headroom: Headroom::new(meminfo.clone()),
             limits_throttle: Throttle::every(LIMITS_INTERVAL),
             devices: HashMap::new(),
             buffer: Vec::new(),

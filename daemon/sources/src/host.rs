@@ -19,7 +19,7 @@ pub struct SharedMeminfo(Arc<Mutex<CachedMeminfo>>);
 struct CachedMeminfo {
     file: Option<OpenFile>,
     buffer: Vec<u8>,
-    read: Option<(Stamp, Result<Meminfo, ReadError>)>,
+    last_read: Option<(Stamp, Result<Meminfo, ReadError>)>,
 }
 
 impl SharedMeminfo {
@@ -28,37 +28,41 @@ impl SharedMeminfo {
     /// # Errors
     /// The read failed. All callers of a tick get the same error.
     pub fn read(&self, context: &SampleContext<'_>) -> Result<Meminfo, ReadError> {
-        let CachedMeminfo { file, buffer, read } = &mut *self.0.lock();
-        if let Some((at, read)) = read
+        let CachedMeminfo {
+            file,
+            buffer,
+            last_read,
+        } = &mut *self.0.lock();
+        if let Some((at, result)) = last_read
             && *at == context.now
         {
-            return read.clone();
+            return result.clone();
         }
         let opened = match file.take() {
             Some(file) => Ok(file),
             None => context.root.open_proc_single_read("meminfo"),
         };
         let meminfo = opened.and_then(|opened| file.insert(opened).parse(buffer, Meminfo::parse));
-        *read = Some((context.now, meminfo.clone()));
+        *last_read = Some((context.now, meminfo.clone()));
         meminfo
     }
 }
 
 pub struct HostSampler {
     files: HostFiles,
-    memory: SharedMeminfo,
+    meminfo: SharedMeminfo,
     following: TargetHandle,
-    limits: Throttle,
+    limits_throttle: Throttle,
     buffer: Vec<u8>,
 }
 
 impl HostSampler {
-    pub fn new(root: &HostRoot, memory: SharedMeminfo, following: TargetHandle) -> Self {
+    pub fn new(root: &HostRoot, meminfo: SharedMeminfo, following: TargetHandle) -> Self {
         HostSampler {
             files: HostFiles::new(root),
-            memory,
+            meminfo,
             following,
-            limits: Throttle::every(LIMITS_INTERVAL),
+            limits_throttle: Throttle::every(LIMITS_INTERVAL),
             buffer: Vec::new(),
         }
     }
@@ -67,19 +71,19 @@ impl HostSampler {
 impl Sampler for HostSampler {
     fn sample(&mut self, context: &SampleContext<'_>) -> SourceOutput {
         let mut output = SourceOutput::with_capacity(24);
-        let memory = self.memory.read(context);
-        let read_limits = self.limits.is_due(context.now);
+        let meminfo = self.meminfo.read(context);
+        let read_limits = self.limits_throttle.is_due(context.now);
         let sample = self.files.sample(read_limits, &mut self.buffer);
-        output.up = memory.is_ok();
-        if let Some(memory) = output.value_or_problem(memory) {
+        output.up = meminfo.is_ok();
+        if let Some(meminfo) = output.value_or_problem(meminfo) {
             for (kind, bytes) in [
-                ("total", memory.total),
-                ("available", memory.available),
-                ("free", memory.free),
-                ("cached", memory.cached),
-                ("dirty", memory.dirty),
-                ("swap_total", memory.swap_total),
-                ("swap_free", memory.swap_free),
+                ("total", meminfo.total),
+                ("available", meminfo.available),
+                ("free", meminfo.free),
+                ("cached", meminfo.cached),
+                ("dirty", meminfo.dirty),
+                ("swap_total", meminfo.swap_total),
+                ("swap_free", meminfo.swap_free),
             ] {
                 output.whole(&h::MEMORY, [kind], bytes);
             }
@@ -127,9 +131,9 @@ pub(super) fn pressure(
     }
 }
 
-pub fn register(registry: &mut Registry, context: &BuildContext<'_>, memory: SharedMeminfo) {
+pub fn register(registry: &mut Registry, context: &BuildContext<'_>, meminfo: SharedMeminfo) {
     registry.add_sampler(
         Source::Host,
-        HostSampler::new(context.root, memory, context.following.clone()),
+        HostSampler::new(context.root, meminfo, context.following.clone()),
     );
 }

@@ -93,9 +93,9 @@ pub fn register_kernel(registry: &mut Registry, context: &BuildContext<'_>) {
     target::register(registry, context);
     process::register(registry);
     threads::register(registry, context);
-    let memory = host::SharedMeminfo::default();
-    cgroup::register(registry, context, &memory);
-    host::register(registry, context, memory);
+    let meminfo = host::SharedMeminfo::default();
+    cgroup::register(registry, context, &meminfo);
+    host::register(registry, context, meminfo);
     interrupts::register(registry, context);
 }
 

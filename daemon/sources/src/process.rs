@@ -12,7 +12,7 @@ const LIMIT_SAMPLE_INTERVAL: Duration = Duration::from_secs(5);
 
 struct ProcessSampler {
     files: Option<ProcessFiles>,
-    limits: Throttle,
+    limits_throttle: Throttle,
     buffer: Vec<u8>,
 }
 
@@ -23,7 +23,7 @@ impl Sampler for ProcessSampler {
             self.files = None;
             return output;
         };
-        let limits = self.limits.is_due(context.now);
+        let read_limits = self.limits_throttle.is_due(context.now);
         // Opens the files once per process.
         self.files.take_if(|files| files.id() != target.process);
         if self.files.is_none() {
@@ -33,7 +33,7 @@ impl Sampler for ProcessSampler {
         }
         let buffer = &mut self.buffer;
         if let Some(files) = &mut self.files {
-            let sample = files.sample(limits, buffer);
+            let sample = files.sample(read_limits, buffer);
             if let Err(error) = context.boot_time {
                 output.add_problem(error);
             }
@@ -108,7 +108,7 @@ pub fn register(registry: &mut Registry) {
         Source::Process,
         ProcessSampler {
             files: None,
-            limits: Throttle::every(LIMIT_SAMPLE_INTERVAL),
+            limits_throttle: Throttle::every(LIMIT_SAMPLE_INTERVAL),
             buffer: Vec::new(),
         },
     );
