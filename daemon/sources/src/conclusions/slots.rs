@@ -15,7 +15,8 @@ use std::time::Duration;
 /// The tip advances once per slot (up to 1 s), later if slots are skipped.
 const TIP_MAX_AGE: Duration = Duration::from_secs(5);
 
-/// A fork switch moves the own slot back by less than this, the purge at a migration's end by more.
+/// A fork switch moves the processed slot back by less than this, the purge at a migration's end by
+/// more.
 const MIN_PURGED_SLOTS: u64 = 32;
 
 #[derive(Clone, Copy, Default)]
@@ -26,9 +27,9 @@ pub struct SlotTracker {
     /// The highest tip in a migration to Alpenglow. At its end slots are purged, but JSON-RPC still
     /// reports the highest slot with shreds.
     migration_tip: Option<u64>,
-    /// The highest own slot in the migration.
-    highest_own: Option<u64>,
-    /// The own slot has gone back. Signs of the migration's end may come a minute later.
+    /// The highest processed slot in the migration.
+    highest_processed: Option<u64>,
+    /// The processed slot has gone back. Signs of the migration's end may come a minute later.
     is_purged: bool,
 }
 
@@ -99,20 +100,20 @@ impl SlotTracker {
         !may_be_purged || Some(slot) > self.migration_tip
     }
 
-    /// Tracks slots from the start of the migration until the own slot has passed the purged ones.
-    fn track_purge(&mut self, protocol: Option<Protocol>, own: u64, received: Option<u64>) {
+    /// Tracks slots from the start of the migration until replay has passed the purged ones.
+    fn track_purge(&mut self, protocol: Option<Protocol>, processed: u64, max_shred: Option<u64>) {
         let is_migrating = protocol == Some(Protocol::Migrating);
-        if !is_migrating && self.highest_own.is_none() {
+        if !is_migrating && self.highest_processed.is_none() {
             return;
         }
-        let highest = self.highest_own.max(Some(own));
-        let is_purged = Some(own.saturating_add(MIN_PURGED_SLOTS)) < highest;
+        let highest = self.highest_processed.max(Some(processed));
+        let is_purged = Some(processed.saturating_add(MIN_PURGED_SLOTS)) < highest;
         let was_purged = std::mem::replace(&mut self.is_purged, is_purged);
         // One response may show both the purge and the last tips before it.
         if (is_migrating && !is_purged) || (is_purged && !was_purged) {
-            self.migration_tip = received.max(self.migration_tip);
+            self.migration_tip = max_shred.max(self.migration_tip);
         }
-        self.highest_own = highest.filter(|_| is_migrating || is_purged || !was_purged);
+        self.highest_processed = highest.filter(|_| is_migrating || is_purged || !was_purged);
     }
 
     /// Pushed slots are up to 10 s old, so they replace no values while JSON-RPC responds.
@@ -122,23 +123,23 @@ impl SlotTracker {
         facts: &SourceFacts,
         evidence: &mut Evidence,
     ) {
-        let (own, received, rpc_at) = (
+        let (processed, max_shred, rpc_at) = (
             facts.processed_slot(),
             facts.max_shred(),
             facts.slot_received_at(),
         );
-        if let Some(own) = own {
-            self.track_purge(protocol, own, received);
+        if let Some(processed) = processed {
+            self.track_purge(protocol, processed, max_shred);
         }
         if let Some(rpc) = &facts.rpc
             && rpc_at > self.last_rpc_at
         {
             self.last_rpc_at = rpc_at;
-            evidence.slot = own;
+            evidence.slot = processed;
             evidence.is_healthy = rpc.health == Some(Health::Ok);
             let is_new = rpc.distance_received_at == rpc_at;
-            evidence.tip = received.filter(|tip| is_new && self.still_exists(protocol, *tip));
-            if let Some((slot, at)) = received.zip(rpc_at) {
+            evidence.tip = max_shred.filter(|tip| is_new && self.still_exists(protocol, *tip));
+            if let Some((slot, at)) = max_shred.zip(rpc_at) {
                 let before = self.tip.filter(|(before, _)| slot <= *before);
                 self.tip = Some((slot, before.map_or(at, |(_, since)| since)));
             }
@@ -150,10 +151,10 @@ impl SlotTracker {
             return;
         }
         self.last_push_at = Some(at);
-        if own.is_none() && Some(at) > rpc_at {
+        if processed.is_none() && Some(at) > rpc_at {
             evidence.slot = pushed.frozen;
         }
-        if received.is_none() && facts.distance_evidence().by_pushes().is_some() {
+        if max_shred.is_none() && facts.distance_evidence().by_pushes().is_some() {
             evidence.tip = pushed.tip();
         }
     }
