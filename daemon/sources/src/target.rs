@@ -22,7 +22,7 @@ impl Sampler for SearchSampler {
             readings,
             problems: report.problems,
             up: context.target.is_some(),
-            repeated: last_reported == report.searched_at,
+            repeats_problems: last_reported == report.searched_at,
             ..SourceOutput::default()
         }
     }

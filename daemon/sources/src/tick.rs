@@ -162,7 +162,7 @@ impl SourceEntry {
             up: output.up,
         });
         let received_at = output.received_at.unwrap_or(at);
-        statistics.record(&self.newest_batch, output.repeated, received_at);
+        statistics.record(&self.newest_batch, output.repeats_problems, received_at);
     }
 }
 
@@ -249,8 +249,8 @@ pub struct SourceOutput {
     pub problems: Vec<Problem>,
     /// The source did its main job.
     pub up: bool,
-    /// A source with a poller has no new result since the last tick.
-    pub repeated: bool,
+    /// Problems of the last tick do not count again: they last, or no poll has ended since then.
+    pub repeats_problems: bool,
     /// When a source with its own schedule received the data. `None` for a source that reads within
     /// the tick.
     pub received_at: Option<Stamp>,
@@ -272,7 +272,7 @@ impl SourceOutput {
         up: bool,
         problems: &[Problem],
     ) {
-        self.repeated = last_reported.replace(at) == Some(at);
+        self.repeats_problems = last_reported.replace(at) == Some(at);
         self.received_at = Some(at);
         self.up = up;
         self.problems = problems.to_vec();

@@ -138,7 +138,7 @@ impl Sampler for RecorderSampler {
         self.store_target(context);
         // Problems of a file persist, so every tick reports them.
         let mut output = SourceOutput {
-            repeated: true,
+            repeats_problems: true,
             ..SourceOutput::default()
         };
         output.problems = self
