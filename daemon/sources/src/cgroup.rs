@@ -117,7 +117,7 @@ impl CgroupSampler {
             let events = sample.memory_events.as_ref().ok();
             self.following.set_cgroup(FoundCgroup {
                 process,
-                memory: memory.clone(),
+                memory_folder: memory.clone(),
                 oom_kills: events.and_then(|events| events.oom_kill),
             });
         }

@@ -68,7 +68,7 @@ impl EndWatch {
 pub struct OomKillWatch {
     process: ProcessId,
     /// The file with the cgroup's count.
-    events: Option<PathBuf>,
+    events_file: Option<PathBuf>,
     cgroup_count: Option<u64>,
     host_count: Option<u64>,
     last_kill_at: Option<Stamp>,
@@ -76,7 +76,7 @@ pub struct OomKillWatch {
 
 /// Sets a count; true if it increased. An unreadable count does not increase. A decrease means a
 /// new cgroup, or an older value of the host.
-fn increased(count: &mut Option<u64>, now: Option<u64>) -> bool {
+fn update_count(count: &mut Option<u64>, now: Option<u64>) -> bool {
     let increased = count.zip(now).is_some_and(|(before, now)| now > before);
     *count = now.or(*count);
     increased
@@ -87,7 +87,7 @@ impl OomKillWatch {
         let memory = locate_cgroups(root, process.pid).and_then(|cgroups| cgroups.memory);
         let mut kills = OomKillWatch {
             process,
-            events: memory.ok().as_ref().map(events),
+            events_file: memory.ok().as_ref().map(events_file),
             cgroup_count: None,
             host_count: host_oom_kills(root),
             last_kill_at: None,
@@ -101,18 +101,18 @@ impl OomKillWatch {
     pub fn update(&mut self, oom_counts: &OomKills, now: Stamp) {
         let found = oom_counts.cgroup.as_ref();
         if let Some(found) = found.filter(|found| found.process == self.process) {
-            let events = events(&found.memory);
-            if self.events.as_ref() != Some(&events) {
+            let events_file = events_file(&found.memory_folder);
+            if self.events_file.as_ref() != Some(&events_file) {
                 self.cgroup_count = found.oom_kills;
-                self.events = Some(events);
+                self.events_file = Some(events_file);
             }
         }
         let cgroup_kills = self.cgroup_kills();
         // Updates both counts, so that an increase is seen once. A cgroup removed with its process
         // gives no count.
-        let rose_in_cgroup = increased(&mut self.cgroup_count, cgroup_kills);
+        let rose_in_cgroup = update_count(&mut self.cgroup_count, cgroup_kills);
         let host_kills = oom_counts.host.max(self.host_count);
-        let rose_on_host = increased(&mut self.host_count, host_kills);
+        let rose_on_host = update_count(&mut self.host_count, host_kills);
         if rose_in_cgroup || (rose_on_host && cgroup_kills.is_none()) {
             self.last_kill_at = Some(now);
         }
@@ -125,12 +125,12 @@ impl OomKillWatch {
     }
 
     fn cgroup_kills(&self) -> Option<u64> {
-        let text = std::fs::read(self.events.as_ref()?).ok()?;
+        let text = std::fs::read(self.events_file.as_ref()?).ok()?;
         MemoryEvents::parse(&text).ok()?.oom_kill
     }
 }
 
-fn events(memory: &CgroupFolder) -> PathBuf {
+fn events_file(memory: &CgroupFolder) -> PathBuf {
     memory.folder.join(match memory.version {
         CgroupVersion::V2 => "memory.events",
         CgroupVersion::V1 => "memory.oom_control",

@@ -5,7 +5,7 @@ use faultline_kernel::{CgroupFolder, ProcessId};
 use faultline_metrics::{Problem, Reading, ReadingList, Stamp, metrics};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::{sync::Arc, time::Duration};
-use tokio::sync::watch as channel;
+use tokio::sync::watch;
 
 faultline_metrics::named_enum! {
     pub enum EndReason {
@@ -41,7 +41,7 @@ pub(super) struct OomKills {
 #[derive(Clone, PartialEq)]
 pub struct FoundCgroup {
     pub process: ProcessId,
-    pub memory: CgroupFolder,
+    pub memory_folder: CgroupFolder,
     pub oom_kills: Option<u64>,
 }
 
@@ -57,7 +57,7 @@ struct Shared {
 pub(super) struct State {
     pub current: Option<Arc<Target>>,
     /// The process of `current`, for tasks that wait for a change.
-    pub process: channel::Sender<Option<ProcessId>>,
+    pub process: watch::Sender<Option<ProcessId>>,
     pub oom_kills: OomKills,
     pub report: SearchReport,
 }
@@ -66,7 +66,7 @@ impl TargetHandle {
     pub(super) fn new(looking_for: String) -> Self {
         let state = State {
             current: None,
-            process: channel::Sender::new(None),
+            process: watch::Sender::new(None),
             oom_kills: OomKills::default(),
             report: SearchReport {
                 looking_for,
@@ -81,11 +81,11 @@ impl TargetHandle {
 
     /// Blocks until the first search ends, found or not, but at most `timeout`.
     pub fn wait_for_first_search(&self, timeout: Duration) {
-        let unknown =
+        let is_unfinished =
             |state: &mut State| state.current.is_none() && state.report.problems.is_empty();
         self.0
             .searched
-            .wait_while_for(&mut self.state(), unknown, timeout);
+            .wait_while_for(&mut self.state(), is_unfinished, timeout);
     }
 
     pub(super) fn notify_searched(&self) {
@@ -96,7 +96,7 @@ impl TargetHandle {
         self.state().current.clone()
     }
 
-    pub fn process(&self) -> channel::Receiver<Option<ProcessId>> {
+    pub fn process(&self) -> watch::Receiver<Option<ProcessId>> {
         self.state().process.subscribe()
     }
 
