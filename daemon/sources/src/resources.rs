@@ -3,7 +3,7 @@
 
 mod disks;
 mod filesystems;
-mod growth;
+mod fill_forecast;
 mod network;
 
 pub use filesystems::{FileSystemUsage, Folder, UnavailableFolder, inspect};

@@ -1,7 +1,7 @@
 //! The file systems of the validator's folders. Each folder has its own call on a thread that may
 //! block for ever.
 
-use super::growth::FillForecast;
+use super::fill_forecast::FillForecast;
 use crate::{discovery::Target, polling::response_ttl};
 use faultline_agave::arguments;
 use faultline_core::{clock::Clock, supervisor::UNRESPONSIVE_FILE_SYSTEM};
@@ -216,13 +216,13 @@ impl FileSystems {
             if space.is_unlimited() || age > response_ttl(interval) {
                 continue;
             }
-            let growth = self.fill_forecasts.entry(mount.device).or_default();
+            let forecast = self.fill_forecasts.entry(mount.device).or_default();
             if age < interval {
-                growth.add(usage.at.uptime, space.avail, space.size);
+                forecast.add(usage.at.uptime, space.avail, space.size);
             }
             out.whole(&m::FILESYSTEM_SIZE, labels(), space.size);
             out.whole(&m::FILESYSTEM_AVAIL, labels(), space.avail);
-            let until_full = growth.until_full();
+            let until_full = forecast.until_full();
             out.real(&m::FILESYSTEM_UNTIL_FULL, labels(), until_full);
             if let Some((all, free)) = space.inodes {
                 out.whole(&m::FILESYSTEM_INODES, labels(), all);

@@ -74,11 +74,11 @@ mod tests {
     const GB: u64 = 1_000_000_000;
 
     fn after(avails: impl IntoIterator<Item = u64>) -> Option<f64> {
-        let mut growth = FillForecast::default();
+        let mut forecast = FillForecast::default();
         for (at, avail) in (0..).zip(avails) {
-            growth.add(Duration::from_secs(at * 15), avail, 2_000 * GB);
+            forecast.add(Duration::from_secs(at * 15), avail, 2_000 * GB);
         }
-        growth.until_full()
+        forecast.until_full()
     }
 
     #[test]
@@ -117,11 +117,11 @@ mod tests {
             assert_eq!(after(jump), None, "{polls} polls");
         }
         let minutes = (0..20_u64).map(|poll| 1_000 * GB - poll / 10);
-        let mut growth = FillForecast::default();
+        let mut forecast = FillForecast::default();
         for (second, avail) in (0..).zip(minutes) {
-            growth.add(Duration::from_secs(second), avail, 2_000 * GB);
+            forecast.add(Duration::from_secs(second), avail, 2_000 * GB);
         }
-        assert_eq!(growth.until_full(), None, "polled every second");
+        assert_eq!(forecast.until_full(), None, "polled every second");
     }
 
     #[test]
@@ -143,10 +143,10 @@ mod tests {
             written @ 0..20 => (500 - written * 5) * GB,
             _ => 500 * GB,
         });
-        let mut growth = FillForecast::default();
+        let mut forecast = FillForecast::default();
         for (at, avail) in (0..).zip(sawtooth) {
-            growth.add(Duration::from_secs(at * 15), avail, 2_000 * GB);
-            let until = growth.until_full();
+            forecast.add(Duration::from_secs(at * 15), avail, 2_000 * GB);
+            let until = forecast.until_full();
             let warned = at > 1_440 && until.is_some_and(|until| until < 86_400.0);
             assert!(!warned, "{until:?} at poll {at}");
         }
@@ -154,8 +154,8 @@ mod tests {
 
     #[test]
     fn memory_is_bounded() {
-        let mut growth = FillForecast::default();
-        (0..5_000_u64).for_each(|at| growth.add(Duration::from_secs(at), 5, 10));
-        assert_eq!(growth.0.len(), MAX_POLLS);
+        let mut forecast = FillForecast::default();
+        (0..5_000_u64).for_each(|at| forecast.add(Duration::from_secs(at), 5, 10));
+        assert_eq!(forecast.0.len(), MAX_POLLS);
     }
 }
