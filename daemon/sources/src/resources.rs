@@ -23,7 +23,7 @@ use faultline_kernel::{
 use faultline_metrics::{
     LabelText, Problem, ProblemKind, Reading, ReadingList, Source, metrics::resources as m,
 };
-use filesystems::{FileSystems, FolderPaths};
+use filesystems::{FileSystems, FoldersAndPorts};
 use network::Network;
 use std::{sync::Arc, time::Duration};
 
@@ -55,7 +55,7 @@ struct Poller {
     latest: Latest<PollResult>,
     polls: u64,
     target: Option<Arc<Target>>,
-    folder_paths: FolderPaths,
+    folders_and_ports: FoldersAndPorts,
     mount_cache: MountCache,
     file_systems: FileSystems,
     busy_times: BusyTimes,
@@ -73,7 +73,7 @@ impl Poller {
             latest,
             polls: 0,
             target: None,
-            folder_paths: FolderPaths::default(),
+            folders_and_ports: FoldersAndPorts::default(),
             mount_cache: MountCache::default(),
             file_systems: FileSystems::default(),
             busy_times: BusyTimes::default(),
@@ -103,11 +103,13 @@ impl Poller {
         // An exec in place makes a new target.
         if let Some(target) = &target
             && known.is_none_or(|known| !Arc::ptr_eq(known, target))
-            && let Some(folder_paths) = output.value_or_problem(FolderPaths::of(&self.root, target))
+            && let Some(folders_and_ports) =
+                output.value_or_problem(FoldersAndPorts::of(&self.root, target))
         {
             self.target = Some(Arc::clone(target));
-            self.file_systems.set_folders(folder_paths.folders.clone());
-            self.folder_paths = folder_paths;
+            self.file_systems
+                .set_folders(folders_and_ports.folders.clone());
+            self.folders_and_ports = folders_and_ports;
         }
         self.file_systems(target.as_deref(), &mut output).await;
         if self.polls.is_multiple_of(POLLS_PER_CPU_SAMPLE) {
@@ -117,7 +119,7 @@ impl Poller {
         output.readings.extend_from_slice(&self.cpu_readings);
         let readings = std::mem::take(&mut output.readings);
         if let Some(target) = &target {
-            let ports = self.folder_paths.udp_ports.as_deref();
+            let ports = self.folders_and_ports.udp_ports.as_deref();
             self.network.poll(&self.root, target, ports, &mut output);
         }
         let network = std::mem::replace(&mut output.readings, readings);

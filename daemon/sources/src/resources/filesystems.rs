@@ -38,17 +38,17 @@ pub struct Folder {
 }
 
 #[derive(Clone, Default)]
-pub struct FolderPaths {
+pub struct FoldersAndPorts {
     pub folders: Vec<Folder>,
     pub udp_ports: Option<Vec<RangeInclusive<u16>>>,
 }
 
-impl FolderPaths {
+impl FoldersAndPorts {
     /// # Errors
     /// The arguments are unreadable, as after the process's end.
-    pub fn of(root: &HostRoot, target: &Target) -> Result<FolderPaths, ReadError> {
+    pub fn of(root: &HostRoot, target: &Target) -> Result<FoldersAndPorts, ReadError> {
         let Some(validator) = &target.validator else {
-            return Ok(FolderPaths::default());
+            return Ok(FoldersAndPorts::default());
         };
         let files = ProcessFiles::open(root, target.process.pid)?;
         let words = files.cmdline()?;
@@ -71,7 +71,7 @@ impl FolderPaths {
             path: working.join(path),
         });
         let folders = all.filter(|folder| folder.path.is_absolute());
-        Ok(FolderPaths {
+        Ok(FoldersAndPorts {
             folders: folders.take(MAX_FOLDERS).collect(),
             udp_ports: arguments::udp_ports(validator, &words),
         })
@@ -303,9 +303,10 @@ pub async fn inspect(
     clock: Clock,
 ) -> Result<(Vec<FileSystemUsage>, Vec<UnavailableFolder>), ReadError> {
     let pid = Some(target.process.pid);
-    let (folder_paths, mounts) = (FolderPaths::of(root, target)?, Mounts::read(root, pid)?);
+    let (folders_and_ports, mounts) =
+        (FoldersAndPorts::of(root, target)?, Mounts::read(root, pid)?);
     let mut systems = FileSystems::default();
-    systems.set_folders(folder_paths.folders);
+    systems.set_folders(folders_and_ports.folders);
     systems
         .poll_folders(root, pid, &Arc::new(mounts), clock)
         .await;
