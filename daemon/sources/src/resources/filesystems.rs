@@ -51,36 +51,36 @@ impl FoldersAndPorts {
             return Ok(FoldersAndPorts::default());
         };
         let files = ProcessFiles::open(root, target.process.pid)?;
-        let words = files.cmdline()?;
-        let working = files.cwd().unwrap_or_default();
-        let mut found = arguments::folders(validator, target.ledger.as_deref(), &words);
+        let argv = files.cmdline()?;
+        let cwd = files.cwd().unwrap_or_default();
+        let mut found = arguments::folders(validator, target.ledger.as_deref(), &argv);
         // Without --log the validator redirects standard error to a file, visible only to its user
         // and root.
         let link = root.procfs.join(format!("{}/fd/2", target.process.pid));
         let log = std::fs::read_link(link).ok();
         let log = log.filter(|file| file.is_absolute() && !file.starts_with("/dev"));
-        for (what, path) in [("snapshots", target.ledger.clone()), ("log", log)] {
+        for (kind, path) in [("snapshots", target.ledger.clone()), ("log", log)] {
             if let Some(path) = path
-                && !found.iter().any(|(known, _)| *known == what)
+                && !found.iter().any(|(known, _)| *known == kind)
             {
-                found.push((what, path));
+                found.push((kind, path));
             }
         }
-        let all = found.into_iter().map(|(what, path)| Folder {
-            purpose: purpose(what),
-            path: working.join(path),
+        let all = found.into_iter().map(|(kind, path)| Folder {
+            purpose: purpose(kind),
+            path: cwd.join(path),
         });
         let folders = all.filter(|folder| folder.path.is_absolute());
         Ok(FoldersAndPorts {
             folders: folders.take(MAX_FOLDERS).collect(),
-            udp_ports: arguments::udp_ports(validator, &words),
+            udp_ports: arguments::udp_ports(validator, &argv),
         })
     }
 }
 
 /// Maps kinds of folders to few label values.
-fn purpose(what: &'static str) -> &'static str {
-    match what {
+fn purpose(kind: &'static str) -> &'static str {
+    match kind {
         "incremental_snapshots" => "snapshots",
         "accounts_index" | "accounts_hash_cache" => "accounts",
         other => other,
@@ -250,14 +250,14 @@ impl FileSystems {
 
     pub fn problems(&self) -> impl Iterator<Item = Problem> {
         self.unavailable().map(|unavailable| {
-            let Folder {
-                purpose: what,
-                path,
-            } = &unavailable.folder;
+            let Folder { purpose, path } = &unavailable.folder;
             let (path, why) = (faultline_text::path(path), unavailable.reason);
             let remedy = unavailable.remedy.map(|remedy| format!("; {remedy}"));
             let remedy = remedy.unwrap_or_default();
-            Problem::new(unavailable.status, format!("{what} {path}: {why}{remedy}"))
+            Problem::new(
+                unavailable.status,
+                format!("{purpose} {path}: {why}{remedy}"),
+            )
         })
     }
 
