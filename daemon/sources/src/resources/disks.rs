@@ -39,7 +39,7 @@ impl DiskRole {
     }
 
     /// Maximum series: with those of its wear or of its missing members, never both.
-    fn series(self) -> usize {
+    fn max_series(self) -> usize {
         match self {
             DiskRole::Direct => 11,
             DiskRole::Member => 8,
@@ -53,7 +53,7 @@ impl DiskRole {
 pub struct BusyTimes(HashMap<Device, (Duration, Duration)>);
 
 impl BusyTimes {
-    fn share(&mut self, io: &DiskIo, uptime: Duration) -> Option<f64> {
+    fn update_utilisation(&mut self, io: &DiskIo, uptime: Duration) -> Option<f64> {
         let (last_busy, last_uptime) = self.0.insert(io.device, (io.busy, uptime))?;
         let passed = uptime
             .checked_sub(last_uptime)
@@ -82,7 +82,7 @@ fn select(
             continue;
         }
         let role = DiskRole::of(disk, is_direct);
-        if let Some(rest) = remaining.checked_sub(role.series()) {
+        if let Some(rest) = remaining.checked_sub(role.max_series()) {
             remaining = rest;
             selected.push((disk, role));
         } else {
@@ -118,8 +118,10 @@ pub fn readings(
         {
             let device = LabelText::from(disk.name.clone());
             io_readings(&device, io, role, &mut output.readings);
-            let share = busy_times.share(io, uptime);
-            output.readings.real(&m::DISK_UTILISATION, [device], share);
+            let utilisation = busy_times.update_utilisation(io, uptime);
+            output
+                .readings
+                .real(&m::DISK_UTILISATION, [device], utilisation);
         }
     }
 }
@@ -181,21 +183,25 @@ mod tests {
             weighted: Duration::ZERO,
         };
         let (mut busy, at) = (BusyTimes::default(), Duration::from_secs);
-        assert_eq!(busy.share(&io(0, 5_000), at(15)), None, "not known yet");
-        assert_eq!(busy.share(&io(1, 9_000), at(15)), None);
-        assert_eq!(busy.share(&io(0, 8_000), at(30)), Some(0.2));
         assert_eq!(
-            busy.share(&io(0, 8_000), at(30)),
+            busy.update_utilisation(&io(0, 5_000), at(15)),
+            None,
+            "not known yet"
+        );
+        assert_eq!(busy.update_utilisation(&io(1, 9_000), at(15)), None);
+        assert_eq!(busy.update_utilisation(&io(0, 8_000), at(30)), Some(0.2));
+        assert_eq!(
+            busy.update_utilisation(&io(0, 8_000), at(30)),
             None,
             "no time has passed"
         );
         assert_eq!(
-            busy.share(&io(0, 99_000), at(40)),
+            busy.update_utilisation(&io(0, 99_000), at(40)),
             Some(1.0),
             "the kernel counts in steps of its own"
         );
         assert_eq!(
-            busy.share(&io(0, 10), at(50)),
+            busy.update_utilisation(&io(0, 10), at(50)),
             None,
             "the disk was taken out and put in again"
         );
