@@ -14,9 +14,9 @@ use std::{collections::HashMap, ops::RangeInclusive};
 /// Maximum interfaces: each costs four series.
 const MAX_INTERFACES: usize = 4;
 
-/// Polls without a socket after which it counts as closed. The kernel's list is not atomic, so an
+/// After this many polls without a socket it counts as closed. The kernel's list is not atomic: an
 /// open socket may be missing.
-const GONE_AFTER: u64 = 4;
+const MAX_MISSED_POLLS: u64 = 4;
 
 /// Polls the UDP sockets of the validator's user on its ports, and the busiest interfaces.
 #[derive(Default)]
@@ -114,7 +114,7 @@ impl Network {
             };
         }
         self.drop_counts
-            .retain(|_, (_, seen)| self.polls - *seen < GONE_AFTER);
+            .retain(|_, (_, seen)| self.polls - *seen < MAX_MISSED_POLLS);
         self.polls += 1;
         output.whole(&m::UDP_SOCKETS, [], sockets.len() as u64);
         output.whole(&m::UDP_DROPS, [], self.total_drops);
@@ -199,14 +199,14 @@ mod tests {
     fn drops_of_a_missed_or_duplicate_socket_count_once() {
         let mut network = Network::default();
         poll(&mut network, &[socket(1, 1_000, 0)]);
-        for _ in 1..GONE_AFTER {
+        for _ in 1..MAX_MISSED_POLLS {
             assert_eq!(poll(&mut network, &[])[1], 0.0);
         }
         assert_eq!(
             poll(&mut network, &[socket(1, 1_003, 0), socket(1, 1_003, 0)])[..2],
             [1.0, 3.0]
         );
-        (0..GONE_AFTER).for_each(|_| drop(poll(&mut network, &[])));
+        (0..MAX_MISSED_POLLS).for_each(|_| drop(poll(&mut network, &[])));
         assert_eq!(network.drop_counts.len(), 0, "closed ones are forgotten");
         assert_eq!(
             poll(&mut network, &[socket(0, 7, 0)])[..2],
