@@ -111,9 +111,10 @@ impl Poller {
                 .set_folders(folders_and_ports.folders.clone());
             self.folders_and_ports = folders_and_ports;
         }
-        self.file_systems(target.as_deref(), &mut output).await;
+        self.sample_file_systems(target.as_deref(), &mut output)
+            .await;
         if self.polls.is_multiple_of(POLLS_PER_CPU_SAMPLE) {
-            self.cpu_readings = processors(&CpuSpeeds::read(&self.root));
+            self.cpu_readings = cpu_readings(&CpuSpeeds::read(&self.root));
         }
         self.polls += 1;
         output.readings.extend_from_slice(&self.cpu_readings);
@@ -122,17 +123,17 @@ impl Poller {
             let ports = self.folders_and_ports.udp_ports.as_deref();
             self.network.poll(&self.root, target, ports, &mut output);
         }
-        let network = std::mem::replace(&mut output.readings, readings);
+        let network_readings = std::mem::replace(&mut output.readings, readings);
         let result = PollResult {
             polled_at: self.clock.now(),
             output,
-            process_readings: target.map(|target| (target.process, network)),
+            process_readings: target.map(|target| (target.process, network_readings)),
         };
         self.latest.set(Some(Arc::new(result)));
     }
 
     /// File systems and their disks. Up unless a file system is unknown, hangs or is invalid.
-    async fn file_systems(&mut self, target: Option<&Target>, output: &mut SourceOutput) {
+    async fn sample_file_systems(&mut self, target: Option<&Target>, output: &mut SourceOutput) {
         let process = target.map(|target| target.process);
         let mounts = self.mount_cache.read(&self.root, process);
         let Some(mounts) = output.value_or_problem(mounts) else {
@@ -181,7 +182,7 @@ impl MountCache {
     }
 }
 
-fn processors(speed: &CpuSpeeds) -> Vec<Reading> {
+fn cpu_readings(speed: &CpuSpeeds) -> Vec<Reading> {
     let mut out = Vec::new();
     if let Some(hertz) = speed.hertz {
         for (name, hertz) in [("min", hertz.min), ("mean", hertz.mean), ("max", hertz.max)] {
