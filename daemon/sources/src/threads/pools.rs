@@ -30,7 +30,7 @@ const EXITED: &str = "exited";
 pub struct ThreadTotals {
     /// Major and minor.
     pub faults: [u64; 2],
-    pub cpu: Duration,
+    pub total_cpu: Duration,
     utime_ticks: u64,
     stime_ticks: u64,
     pub blkio_ticks: u64,
@@ -46,7 +46,7 @@ impl ThreadTotals {
         let ticks = thread.utime_ticks + thread.stime_ticks;
         ThreadTotals {
             faults: [thread.majflt, thread.minflt],
-            cpu: thread.on_cpu.unwrap_or_else(|| host.ticks(ticks)),
+            total_cpu: thread.on_cpu.unwrap_or_else(|| host.ticks(ticks)),
             utime_ticks: thread.utime_ticks,
             stime_ticks: thread.stime_ticks,
             blkio_ticks: thread.delayacct_blkio_ticks,
@@ -63,7 +63,7 @@ impl ThreadTotals {
         };
         ThreadTotals {
             faults: [0, 1].map(|kind| self.faults[kind].saturating_sub(before.faults[kind])),
-            cpu: self.cpu.saturating_sub(before.cpu),
+            total_cpu: self.total_cpu.saturating_sub(before.total_cpu),
             utime_ticks: self.utime_ticks.saturating_sub(before.utime_ticks),
             stime_ticks: self.stime_ticks.saturating_sub(before.stime_ticks),
             blkio_ticks: self.blkio_ticks.saturating_sub(before.blkio_ticks),
@@ -78,7 +78,7 @@ impl ThreadTotals {
     /// Adds all but the faults, which [`Pools::distribute_faults`] adds.
     pub fn add(&mut self, other: &ThreadTotals) {
         let sum = |a: Option<u64>, b: Option<u64>| a.map_or(b, |a| Some(a + b.unwrap_or(0)));
-        self.cpu += other.cpu;
+        self.total_cpu += other.total_cpu;
         self.utime_ticks += other.utime_ticks;
         self.stime_ticks += other.stime_ticks;
         self.blkio_ticks += other.blkio_ticks;
@@ -110,8 +110,8 @@ pub struct Pool {
     pub name: Arc<str>,
     pub threads: u64,
     pub totals: ThreadTotals,
-    /// `totals.cpu` by mode.
-    pub cpu: CpuTime,
+    /// `totals.total_cpu` by mode.
+    pub cpu_by_mode: CpuTime,
     /// Faults (major, minor) that threads have reported and the pool does not export yet.
     pending_faults: [u64; 2],
 }
@@ -197,14 +197,14 @@ impl Pools {
             return false;
         };
         let exited = self.exited_cpu.unwrap_or_default().total();
-        let unreported = process.saturating_sub(self.cpu(CpuTime::total) + exited);
+        let unreported = process.saturating_sub(self.sum_cpu(CpuTime::total) + exited);
         let before = std::mem::replace(&mut self.process_cpu, process);
         let one_percent = process.saturating_sub(before) / 100;
         unreported >= one_percent.max(MAX_UNREPORTED_CPU)
     }
 
-    fn cpu(&self, part: fn(&CpuTime) -> Duration) -> Duration {
-        self.pools.iter().map(|pool| part(&pool.cpu)).sum()
+    fn sum_cpu(&self, part: fn(&CpuTime) -> Duration) -> Duration {
+        self.pools.iter().map(|pool| part(&pool.cpu_by_mode)).sum()
     }
 
     fn add_new(&mut self, threads: impl Iterator<Item = ThreadSample> + Clone) {
@@ -257,7 +257,7 @@ impl Pools {
         let process_share = process.and_then(|cpu| cpu.system_share()).unwrap_or(0.0);
         for pool in &mut self.pools {
             let share = pool.totals.system_share().unwrap_or(process_share);
-            pool.cpu.grow_to(pool.totals.cpu, share);
+            pool.cpu_by_mode.grow_to(pool.totals.total_cpu, share);
         }
     }
 
@@ -268,8 +268,10 @@ impl Pools {
             return;
         };
         self.process_cpu = process.total();
-        let exited = process.total().saturating_sub(self.cpu(CpuTime::total));
-        let system = process.system.saturating_sub(self.cpu(|cpu| cpu.system));
+        let exited = process.total().saturating_sub(self.sum_cpu(CpuTime::total));
+        let system = process
+            .system
+            .saturating_sub(self.sum_cpu(|cpu| cpu.system));
         let share = system.as_secs_f64() / exited.as_secs_f64().max(f64::MIN_POSITIVE);
         self.exited_cpu
             .get_or_insert_default()
@@ -324,7 +326,7 @@ impl Pools {
             name: Arc::clone(&name),
             threads: 0,
             totals: ThreadTotals::default(),
-            cpu: CpuTime::default(),
+            cpu_by_mode: CpuTime::default(),
             pending_faults: [0; 2],
         });
         self.index_by_name.insert(name, self.pools.len() - 1);

@@ -179,7 +179,7 @@ fn cpu(pools: &Pools, name: &str) -> [Duration; 2] {
             .pools
             .iter()
             .find(|pool| &*pool.name == name)
-            .map(|pool| pool.cpu),
+            .map(|pool| pool.cpu_by_mode),
     };
     cpu.map_or([Duration::ZERO; 2], |cpu| [cpu.user, cpu.system])
 }
