@@ -93,17 +93,17 @@ impl FollowedThreads {
             Some(reader) => reader,
             None => ThreadReader::open(context.root, self.process.pid, descriptors)?,
         };
-        let (process, host) = (context.process_state.cpu.get(), context.host);
-        self.pools.add(reader.sample(depth)?, process, host);
+        let (process_cpu, host) = (context.process_state.cpu.get(), context.host);
+        self.pools.add(reader.sample(depth)?, process_cpu, host);
         let is_complete = depth != ReadDepth::Active;
-        let has_unreported_cpu = !is_complete && self.pools.update_process_cpu(process);
+        let has_unreported_cpu = !is_complete && self.pools.update_process_cpu(process_cpu);
         if is_complete {
-            self.pools.update_exited_cpu(process);
+            self.pools.update_exited_cpu(process_cpu);
         } else if has_unreported_cpu {
             // Idle threads ran, or threads ended.
             self.pools
-                .add(reader.sample(ReadDepth::Busy)?, process, host);
-            self.pools.update_exited_cpu(process);
+                .add(reader.sample(ReadDepth::Busy)?, process_cpu, host);
+            self.pools.update_exited_cpu(process_cpu);
         }
         let stat = self.files.stat(buffer)?;
         if let Some((minor, major)) = stat.minflt.zip(stat.majflt) {

@@ -149,11 +149,11 @@ pub struct Pools {
 }
 
 impl Pools {
-    /// Adds a sample of all threads. `process`: the process's CPU time, read before it.
+    /// Adds a sample of all threads. `process_cpu` was read before it.
     pub fn add(
         &mut self,
         threads: impl Iterator<Item = ThreadSample> + Clone,
-        process: Option<CpuTime>,
+        process_cpu: Option<CpuTime>,
         host: &HostConstants,
     ) {
         self.read_number += 1;
@@ -185,21 +185,21 @@ impl Pools {
         if self.index_by_comm.len() > 4 * (self.threads.len() + MAX_NAMED_POOLS) {
             self.index_by_comm.clear();
         }
-        self.split_cpu(process);
+        self.split_cpu(process_cpu);
     }
 
     /// Returns whether the process used more CPU time than its pools explain.
-    pub fn update_process_cpu(&mut self, process: Option<CpuTime>) -> bool {
-        let Some(process) = process
+    pub fn update_process_cpu(&mut self, process_cpu: Option<CpuTime>) -> bool {
+        let Some(process_cpu) = process_cpu
             .map(|cpu| cpu.total())
             .filter(|_| self.has_exact_times)
         else {
             return false;
         };
         let exited = self.exited_cpu.unwrap_or_default().total();
-        let unreported = process.saturating_sub(self.sum_cpu(CpuTime::total) + exited);
-        let before = std::mem::replace(&mut self.process_cpu, process);
-        let one_percent = process.saturating_sub(before) / 100;
+        let unreported = process_cpu.saturating_sub(self.sum_cpu(CpuTime::total) + exited);
+        let before = std::mem::replace(&mut self.process_cpu, process_cpu);
+        let one_percent = process_cpu.saturating_sub(before) / 100;
         unreported >= one_percent.max(MAX_UNREPORTED_CPU)
     }
 
@@ -253,8 +253,10 @@ impl Pools {
     }
 
     /// A pool with less than one clock tick gets the process's split.
-    fn split_cpu(&mut self, process: Option<CpuTime>) {
-        let process_share = process.and_then(|cpu| cpu.system_share()).unwrap_or(0.0);
+    fn split_cpu(&mut self, process_cpu: Option<CpuTime>) {
+        let process_share = process_cpu
+            .and_then(|cpu| cpu.system_share())
+            .unwrap_or(0.0);
         for pool in &mut self.pools {
             let share = pool.totals.system_share().unwrap_or(process_share);
             pool.cpu_by_mode.grow_to(pool.totals.total_cpu, share);
@@ -263,13 +265,15 @@ impl Pools {
 
     /// Attributes the process's CPU time beyond the threads' to ended threads. Call it only after
     /// a read of every thread.
-    pub fn update_exited_cpu(&mut self, process: Option<CpuTime>) {
-        let Some(process) = process.filter(|_| self.has_exact_times) else {
+    pub fn update_exited_cpu(&mut self, process_cpu: Option<CpuTime>) {
+        let Some(process_cpu) = process_cpu.filter(|_| self.has_exact_times) else {
             return;
         };
-        self.process_cpu = process.total();
-        let exited = process.total().saturating_sub(self.sum_cpu(CpuTime::total));
-        let system = process
+        self.process_cpu = process_cpu.total();
+        let exited = process_cpu
+            .total()
+            .saturating_sub(self.sum_cpu(CpuTime::total));
+        let system = process_cpu
             .system
             .saturating_sub(self.sum_cpu(|cpu| cpu.system));
         let share = system.as_secs_f64() / exited.as_secs_f64().max(f64::MIN_POSITIVE);
@@ -278,20 +282,20 @@ impl Pools {
             .grow_to(exited, share);
     }
 
-    /// Takes the process's faults, read after the threads. `complete`: all threads that ran were
+    /// Takes the process's faults, read after the threads. `is_complete`: all threads that ran were
     /// read, so the remaining faults are of ended threads.
-    pub fn distribute_faults(&mut self, minflt: u64, majflt: u64, complete: bool) {
-        for (fault_kind, process) in [majflt, minflt].into_iter().enumerate() {
+    pub fn distribute_faults(&mut self, minflt: u64, majflt: u64, is_complete: bool) {
+        for (fault_kind, process_faults) in [majflt, minflt].into_iter().enumerate() {
             let faults = self.pools.iter().map(|pool| pool.totals.faults[fault_kind]);
             let exported = faults.sum::<u64>() + self.exited_faults[fault_kind];
-            let mut remaining = process.saturating_sub(exported);
+            let mut remaining = process_faults.saturating_sub(exported);
             for pool in &mut self.pools {
                 let granted = pool.pending_faults[fault_kind].min(remaining);
                 pool.pending_faults[fault_kind] -= granted;
                 remaining -= granted;
                 pool.totals.faults[fault_kind] += granted;
             }
-            if complete {
+            if is_complete {
                 self.exited_faults[fault_kind] += remaining;
             }
         }
