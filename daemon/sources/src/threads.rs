@@ -19,7 +19,7 @@ use pools::{Pool, Pools, ThreadTotals};
 use std::{sync::Arc, time::Duration};
 
 /// Maximum open thread files.
-const MAX_DESCRIPTORS: usize = 4096;
+const MAX_OPEN_FILES: usize = 4096;
 /// Descriptors reserved for sockets and files of the process, the cgroup and the host.
 const RESERVED_DESCRIPTORS: u64 = 128;
 
@@ -33,7 +33,7 @@ const FAULT_KINDS: [&str; 2] = ["major", "minor"];
 
 struct ThreadsSampler {
     config: config::Threads,
-    descriptors: usize,
+    max_open_files: usize,
     followed: Option<FollowedThreads>,
     buffer: Vec<u8>,
 }
@@ -85,13 +85,13 @@ impl FollowedThreads {
     fn read(
         &mut self,
         context: &SampleContext<'_>,
-        descriptors: usize,
+        max_open_files: usize,
         depth: ReadDepth,
         buffer: &mut Vec<u8>,
     ) -> Result<(), ReadError> {
         let mut reader = match self.reader.take() {
             Some(reader) => reader,
-            None => ThreadReader::open(context.root, self.process.pid, descriptors)?,
+            None => ThreadReader::open(context.root, self.process.pid, max_open_files)?,
         };
         let (process_cpu, host) = (context.process_state.cpu.get(), context.host);
         self.pools.add(reader.sample(depth)?, process_cpu, host);
@@ -123,12 +123,11 @@ impl FollowedThreads {
 }
 
 impl ThreadsSampler {
-    /// `descriptors` is the daemon's limit of open files.
-    fn new(config: config::Threads, descriptors: u64) -> Self {
-        let descriptors = thread_descriptors(descriptors);
+    /// `descriptor_limit` is the daemon's limit of open files.
+    fn new(config: config::Threads, descriptor_limit: u64) -> Self {
         ThreadsSampler {
             config,
-            descriptors,
+            max_open_files: max_open_thread_files(descriptor_limit),
             followed: None,
             buffer: Vec::new(),
         }
@@ -149,7 +148,7 @@ impl ThreadsSampler {
                 .insert(FollowedThreads::open(context.root, process)?),
         };
         let depth = followed.depth(context, self.config.switches_interval);
-        followed.read(context, self.descriptors, depth, &mut self.buffer)?;
+        followed.read(context, self.max_open_files, depth, &mut self.buffer)?;
         output.up = true;
         Ok(())
     }
@@ -157,10 +156,10 @@ impl ThreadsSampler {
 
 /// Half of the unreserved descriptors: connections need the others. At 0, thread files are opened
 /// for each read.
-fn thread_descriptors(all: u64) -> usize {
-    usize::try_from(all.saturating_sub(RESERVED_DESCRIPTORS) / 2)
+fn max_open_thread_files(descriptor_limit: u64) -> usize {
+    usize::try_from(descriptor_limit.saturating_sub(RESERVED_DESCRIPTORS) / 2)
         .unwrap_or(usize::MAX)
-        .min(MAX_DESCRIPTORS)
+        .min(MAX_OPEN_FILES)
 }
 
 impl Sampler for ThreadsSampler {
@@ -270,10 +269,10 @@ fn block_io_delay(
 pub fn register(registry: &mut Registry, context: &BuildContext<'_>) {
     let config = &context.config.threads;
     if config.enabled {
-        let descriptors = faultline_core::limits::raise_open_file_limit();
+        let descriptor_limit = faultline_core::limits::raise_open_file_limit();
         registry.add_sampler(
             Source::Threads,
-            ThreadsSampler::new(config.clone(), descriptors),
+            ThreadsSampler::new(config.clone(), descriptor_limit),
         );
     }
 }
@@ -286,8 +285,8 @@ mod tests {
     #[test]
     fn with_a_small_descriptor_limit_threads_get_no_descriptors() {
         assert_eq!(
-            [64, 128, 1024, u64::MAX].map(thread_descriptors),
-            [0, 0, 448, MAX_DESCRIPTORS]
+            [64, 128, 1024, u64::MAX].map(max_open_thread_files),
+            [0, 0, 448, MAX_OPEN_FILES]
         );
     }
 }
