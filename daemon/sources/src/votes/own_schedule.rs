@@ -43,16 +43,16 @@ impl OwnLeaderSchedule {
     /// slot is an own leader slot.
     pub fn longest_window(&self, slot: u64) -> Option<RestartWindow> {
         let mut longest: Option<RestartWindow> = None;
-        let mut free = slot;
+        let mut window_start = slot;
         for next in self.slots_from(slot).iter().copied().chain([self.end_slot]) {
             let window = RestartWindow {
-                offset: free.saturating_sub(slot),
-                slots: next.saturating_sub(free),
+                offset: window_start.saturating_sub(slot),
+                slots: next.saturating_sub(window_start),
             };
             if window.slots > longest.map_or(0, |known| known.slots) {
                 longest = Some(window);
             }
-            free = next.saturating_add(1);
+            window_start = next.saturating_add(1);
         }
         longest
     }
