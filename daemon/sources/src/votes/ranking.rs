@@ -23,12 +23,12 @@ pub struct VoteRanking {
 }
 
 impl VoteRanking {
-    /// `migration_epoch_at`: the epoch of the migration, if known from another response.
+    /// `known_migration_epoch`: from another response, if it had one.
     pub fn new(
         votes: &VoteAccounts,
         own: Option<PublicKey>,
         epoch: Option<u64>,
-        migration_epoch_at: Option<u64>,
+        known_migration_epoch: Option<u64>,
     ) -> Self {
         let accounts = || votes.all().map(|(account, _)| account);
         let marker_epoch = accounts().find_map(VoteAccount::migration_epoch);
@@ -56,7 +56,7 @@ impl VoteRanking {
         VoteRanking {
             by_credits: epoch.and_then(|epoch| by_credits(votes, own, epoch)),
             reward_vs_best: epoch.and_then(|epoch| {
-                reward_vs_best(votes, own, epoch, marker_epoch.or(migration_epoch_at))
+                reward_vs_best(votes, own, epoch, marker_epoch.or(known_migration_epoch))
             }),
             vote_distance: distance_to_newest(|account| account.last_vote),
             root_distance: distance_to_newest(|account| account.root_slot),
