@@ -20,7 +20,7 @@ const MAX_VOTE_DISTANCE: u64 = 16;
 
 impl OwnVoteAccount {
     /// Slots since its last vote; `None` before the first.
-    pub fn distance(&self) -> Option<u64> {
+    pub fn slots_since_vote(&self) -> Option<u64> {
         let last = self.account.last_vote.filter(|slot| *slot > 0)?;
         Some(self.bank.absolute_slot.saturating_sub(last))
     }
