@@ -88,8 +88,7 @@ pub struct OwnVoteAccount {
 pub struct VoteFacts {
     process: ProcessId,
     identity: PublicKey,
-    /// Of polls.
-    interval: Duration,
+    poll_interval: Duration,
     pub polled_at: Stamp,
     /// The round at `polled_at` returned the own vote account, or proved that none exists.
     up: bool,

@@ -96,7 +96,7 @@ impl Poller {
             let new = || VoteFacts {
                 process,
                 identity,
-                interval,
+                poll_interval: interval,
                 polled_at: now,
                 vote_account: self.config.vote_account,
                 ..VoteFacts::default()

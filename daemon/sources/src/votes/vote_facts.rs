@@ -29,7 +29,7 @@ impl OwnVoteAccount {
 impl VoteFacts {
     /// Lifetime of a response that is requested once in `rounds` rounds.
     pub(super) fn ttl(&self, rounds: u32) -> Duration {
-        response_ttl(self.interval.saturating_mul(rounds))
+        response_ttl(self.poll_interval.saturating_mul(rounds))
     }
 
     pub(super) fn bank(&self, now: Stamp) -> Option<EpochInfo> {
