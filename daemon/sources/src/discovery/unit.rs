@@ -59,7 +59,7 @@ impl UnitSearch {
             (pids, choice, problems) = self.choose(context.root);
         }
         problems.push(match choice {
-            Choice::One(one) => return Ok(one.target),
+            Choice::One(candidate) => return Ok(candidate.target),
             Choice::Several(found) => {
                 let main_pid = self.unit_status.main_pid;
                 match found
@@ -182,13 +182,13 @@ fn find_unit_folder(top: PathBuf, name: &str) -> Option<PathBuf> {
         };
         let parents = entries
             .flatten()
-            .filter(|entry| entry.file_name().to_str().is_some_and(is_unit_folder));
+            .filter(|entry| entry.file_name().to_str().is_some_and(may_contain_units));
         queue.extend(parents.map(|entry| entry.path()));
     }
     None
 }
 
-fn is_unit_folder(name: &str) -> bool {
+fn may_contain_units(name: &str) -> bool {
     name.ends_with(".slice") || (name.starts_with("user@") && name.ends_with(".service"))
 }
 
