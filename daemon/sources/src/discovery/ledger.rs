@@ -67,7 +67,7 @@ impl LedgerSearch {
         let shown_path = faultline_text::path(&socket);
         let listening = context
             .path_calls
-            .call(PATH_CALL_TIMEOUT, move || listener(&socket));
+            .call(PATH_CALL_TIMEOUT, move || listener_pid(&socket));
         let (status, why) = match listening {
             Err(path_error) => (ProblemKind::Broken, path_error.to_string()),
             Ok(Ok(Some(pid))) => match process::inspect(context.root, pid, "admin.rpc") {
@@ -138,7 +138,7 @@ impl LedgerSearch {
 }
 
 /// Peer of a unix socket (`SO_PEERCRED`); `None` for a process outside of this pid namespace.
-pub fn listener(path: &Path) -> Result<Option<u32>, Errno> {
+pub fn listener_pid(path: &Path) -> Result<Option<u32>, Errno> {
     let socket = socket::connect(path)?;
     let errno = |error: std::io::Error| Errno::from_io_error(&error).unwrap_or(Errno::IO);
     // rustix cannot represent pid 0 of a process outside of the namespace. tokio can, but needs a

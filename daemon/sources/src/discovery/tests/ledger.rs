@@ -1,5 +1,5 @@
 use super::{
-    super::ledger::{LedgerSearch, listener, lock_holders},
+    super::ledger::{LedgerSearch, listener_pid, lock_holders},
     scan::run_by,
     *,
 };
@@ -102,9 +102,9 @@ fn another_users_process_using_the_ledger_is_not_a_successor() {
 fn the_kernel_gives_the_listener_of_the_admin_socket() {
     let ledger = tempfile::tempdir().unwrap();
     let socket = ledger.path().join("admin.rpc");
-    assert_eq!(listener(&socket), Err(Errno::NOENT));
+    assert_eq!(listener_pid(&socket), Err(Errno::NOENT));
     let listening = UnixListener::bind(&socket).unwrap();
-    assert_eq!(listener(&socket), Ok(Some(std::process::id())));
+    assert_eq!(listener_pid(&socket), Ok(Some(std::process::id())));
     let found = finder(
         config::TargetSelector::Ledger(ledger.path().into()),
         HostRoot::default(),
@@ -116,7 +116,7 @@ fn the_kernel_gives_the_listener_of_the_admin_socket() {
         (std::process::id(), "admin.rpc")
     );
     drop(listening);
-    assert_eq!(listener(&socket), Err(Errno::CONNREFUSED));
+    assert_eq!(listener_pid(&socket), Err(Errno::CONNREFUSED));
 }
 
 #[tokio::test]
@@ -124,7 +124,7 @@ async fn querying_the_socket_listener_works_on_a_tokio_runtime() {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("admin.rpc");
     let _listening = UnixListener::bind(&socket).unwrap();
-    assert_eq!(listener(&socket), Ok(Some(std::process::id())));
+    assert_eq!(listener_pid(&socket), Ok(Some(std::process::id())));
 }
 
 #[test]
@@ -135,8 +135,8 @@ fn a_listener_that_never_accepts_does_not_block_discovery() {
     let deaf = socket(AddressFamily::UNIX, SocketType::STREAM, None).unwrap();
     bind(&deaf, &SocketAddrUnix::new(&path).unwrap()).unwrap();
     listen(&deaf, 0).unwrap();
-    assert_eq!(listener(&path), Ok(Some(std::process::id())));
-    assert_eq!(listener(&path), Err(Errno::AGAIN));
+    assert_eq!(listener_pid(&path), Ok(Some(std::process::id())));
+    assert_eq!(listener_pid(&path), Err(Errno::AGAIN));
 }
 
 #[test]
