@@ -15,7 +15,7 @@ type ExtraReadings = Box<dyn Fn(&mut Vec<Reading>) + Send>;
 struct DaemonSampler {
     files: Result<ProcessFiles, ReadError>,
     version: &'static str,
-    demo: bool,
+    is_demo: bool,
     extra_readings: ExtraReadings,
     buffer: Vec<u8>,
 }
@@ -31,7 +31,7 @@ impl Sampler for DaemonSampler {
             ..SourceOutput::default()
         };
         output.whole(&d::BUILD_INFO, [self.version], 1);
-        if self.demo {
+        if self.is_demo {
             output.flag(&d::DEMO, [], true);
         }
         (self.extra_readings)(&mut output.readings);
@@ -66,7 +66,7 @@ pub fn register(
     registry: &mut Registry,
     root: &HostRoot,
     version: &'static str,
-    demo: bool,
+    is_demo: bool,
     extra_readings: impl Fn(&mut Vec<Reading>) + Send + 'static,
 ) {
     registry.add_sampler(
@@ -74,7 +74,7 @@ pub fn register(
         DaemonSampler {
             files: ProcessFiles::open(root, std::process::id()),
             version,
-            demo,
+            is_demo,
             extra_readings: Box::new(extra_readings),
             buffer: Vec::new(),
         },
