@@ -103,7 +103,7 @@ impl Conclusions {
         rpc: rpc::Handle,
         votes: votes::Handle,
         admin: Latest<AdminFacts>,
-        log: Option<tail::StatusHandle>,
+        log_status: Option<tail::StatusHandle>,
     ) -> Self {
         let config = latest_config.get().unwrap_or_default();
         Conclusions {
@@ -114,7 +114,7 @@ impl Conclusions {
             rpc,
             votes,
             admin,
-            log_status: log,
+            log_status,
             slots: SlotTracker::default(),
             consensus: ConsensusState::default(),
             followed_process: None,
@@ -211,7 +211,7 @@ impl Conclusions {
         }
     }
 
-    fn consensus(
+    fn update_consensus(
         &mut self,
         process: ProcessId,
         facts: &SourceFacts,
@@ -235,7 +235,7 @@ impl Conclusions {
         let last_line = log.last_record_at.filter(|at| *at >= self.followed_at);
         let step = log.progress.filter(|step| step.at >= self.followed_at);
         let progress = admin.and_then(|facts| facts.progress.as_ref());
-        let start = match progress {
+        let start_phase = match progress {
             Some(progress) => from_start_progress(progress),
             // The log reports a start, but not its end.
             None if facts.slot_received_at().is_none() => {
@@ -243,7 +243,7 @@ impl Conclusions {
             }
             None => None,
         };
-        let running = rpc.is_some_and(|facts| facts.up)
+        let is_running = rpc.is_some_and(|facts| facts.up)
             || progress.is_some_and(|progress| progress.name() == "Running");
         let reported_at = facts
             .datapoints
@@ -255,9 +255,9 @@ impl Conclusions {
                     .map(|facts| facts.polled_at),
             )
             .max(facts.slot_received_at());
-        let stage = start
+        let stage = start_phase
             .map(Stage::Reported)
-            .or(running.then_some(Stage::Running))
+            .or(is_running.then_some(Stage::Running))
             .filter(|_| reported_at.is_some_and(|at| facts.now.since(at) < STAGE_MAX_AGE));
         let process = match context.target {
             None => Process::None,
@@ -323,7 +323,7 @@ impl Sampler for Conclusions {
                 self.update_identity(context, target, &facts);
                 let configured = self.config.target.program_cache_entries;
                 cache_capacity(facts.version(), configured, &mut output);
-                let protocol = self.consensus(target.process, &facts, &mut output);
+                let protocol = self.update_consensus(target.process, &facts, &mut output);
                 self.slots
                     .sample(protocol, &facts, &mut output, &mut evidence);
             }

@@ -56,8 +56,8 @@ pub fn admission_shortfall(
     slot_time: Option<Duration>,
     output: &mut SourceOutput,
 ) {
-    let reported = facts.admin.as_ref();
-    let reported = reported.and_then(|facts| facts.admission_shortfall());
+    let admin = facts.admin.as_ref();
+    let reported = admin.and_then(|admin| admin.admission_shortfall());
     let by_balance = || {
         let lamports = facts.votes.as_ref()?.vote_balance(facts.now)?;
         let slot_seconds = slot_time?.as_secs_f64();
