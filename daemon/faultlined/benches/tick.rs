@@ -272,12 +272,12 @@ impl SampledTarget {
         let intake = Intake::new(&config.datapoints);
         let live = Latest::default();
         live.set(Some(Arc::new(config.clone())));
-        let following = finder.following.clone();
+        let following = finder.target_handle.clone();
         let context = BuildContext {
             config,
             clock,
             root: &root,
-            following: &following,
+            target_handle: &following,
         };
         let mut registry = Registry::default();
         faultline_sources::register(&mut registry, &context, &intake, None, None, live);

@@ -27,10 +27,10 @@ use std::{net::SocketAddr, sync::Arc};
 pub type TargetLookup = Box<dyn Fn() -> Option<Arc<Target>> + Send + Sync>;
 
 /// Returns a lookup that finds only validators.
-pub fn target_lookup(following: &TargetHandle) -> TargetLookup {
-    let following = following.clone();
+pub fn target_lookup(target_handle: &TargetHandle) -> TargetLookup {
+    let target_handle = target_handle.clone();
     Box::new(move || {
-        following
+        target_handle
             .current()
             .filter(|target| target.validator.is_some())
     })
@@ -112,7 +112,7 @@ pub fn register(registry: &mut Registry, context: &BuildContext<'_>, facts: &Lat
     if !config.enabled {
         return;
     }
-    let lookup = target_lookup(context.following);
+    let lookup = target_lookup(context.target_handle);
     let poller = Poller::new(config, context.clock, lookup, facts.clone());
     registry.add_validator_poller(|stop| poller.run(stop));
     registry.add_sampler(

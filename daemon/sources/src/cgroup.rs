@@ -23,7 +23,7 @@ use std::{collections::HashMap, path::Path, sync::Arc, time::Duration};
 const LOCATE_INTERVAL: Duration = Duration::from_secs(30);
 
 struct CgroupSampler {
-    following: TargetHandle,
+    target_handle: TargetHandle,
     process: Option<ProcessId>,
     locator: Option<CgroupLocator>,
     /// The open cgroups, and when they were last located.
@@ -115,7 +115,7 @@ impl CgroupSampler {
         if files_changed && let (Some(process), Ok(memory)) = (self.process, &cgroups.memory) {
             // The finder needs its OOM kills for the end reason of the process.
             let events = sample.memory_events.as_ref().ok();
-            self.following.set_cgroup(FoundCgroup {
+            self.target_handle.set_cgroup(FoundCgroup {
                 process,
                 memory_folder: memory.clone(),
                 oom_kills: events.and_then(|events| events.oom_kill),
@@ -342,7 +342,7 @@ pub fn register(registry: &mut Registry, context: &BuildContext<'_>, meminfo: &S
     registry.add_sampler(
         Source::Cgroup,
         CgroupSampler {
-            following: context.following.clone(),
+            target_handle: context.target_handle.clone(),
             process: None,
             locator: None,
             followed: None,

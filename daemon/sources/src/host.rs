@@ -51,17 +51,17 @@ impl SharedMeminfo {
 pub struct HostSampler {
     files: HostFiles,
     meminfo: SharedMeminfo,
-    following: TargetHandle,
+    target_handle: TargetHandle,
     limits_throttle: Throttle,
     buffer: Vec<u8>,
 }
 
 impl HostSampler {
-    pub fn new(root: &HostRoot, meminfo: SharedMeminfo, following: TargetHandle) -> Self {
+    pub fn new(root: &HostRoot, meminfo: SharedMeminfo, target_handle: TargetHandle) -> Self {
         HostSampler {
             files: HostFiles::new(root),
             meminfo,
-            following,
+            target_handle,
             limits_throttle: Throttle::every(LIMITS_INTERVAL),
             buffer: Vec::new(),
         }
@@ -90,7 +90,7 @@ impl Sampler for HostSampler {
         }
         let vmstat = output.value_or_problem(sample.vmstat);
         let oom_kills = vmstat.as_ref().and_then(|vmstat| vmstat.oom_kill);
-        self.following.set_host_oom_kills(oom_kills);
+        self.target_handle.set_host_oom_kills(oom_kills);
         if let Some(vmstat) = vmstat {
             let minor_faults = minor_faults(vmstat.pgfault, vmstat.pgmajfault);
             output.whole(&h::PAGE_FAULTS, ["major"], vmstat.pgmajfault);
@@ -134,6 +134,6 @@ pub(super) fn pressure(
 pub fn register(registry: &mut Registry, context: &BuildContext<'_>, meminfo: SharedMeminfo) {
     registry.add_sampler(
         Source::Host,
-        HostSampler::new(context.root, meminfo, context.following.clone()),
+        HostSampler::new(context.root, meminfo, context.target_handle.clone()),
     );
 }

@@ -222,14 +222,14 @@ pub fn register(registry: &mut Registry, context: &BuildContext<'_>) {
         },
     );
     let (root, clock) = (context.root.clone(), context.clock);
-    let following = context.following.clone();
+    let target_handle = context.target_handle.clone();
     registry.on_start(move |stage| {
         let mut reader = reader.lock().take().unwrap_or_default();
         stage.thread("interrupts", move |stop| {
-            following.wait_for_first_search(MAX_FIRST_READ_DELAY);
+            target_handle.wait_for_first_search(MAX_FIRST_READ_DELAY);
             let mut schedule = Schedule::every(INTERVAL);
             while !stop.is_set() {
-                let process = following.current().map(|target| target.process);
+                let process = target_handle.current().map(|target| target.process);
                 let result = reader.read(&root, clock.now(), process);
                 latest.set(Some(Arc::new(result)));
                 let now = clock.now().uptime;
@@ -327,7 +327,7 @@ mod tests {
             config: &config,
             clock,
             root: &root,
-            following: &finder.following,
+            target_handle: &finder.target_handle,
         };
         register(&mut registry, &context);
         let mut sampler = registry.samplers.remove(0).1;

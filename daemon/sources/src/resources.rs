@@ -51,7 +51,7 @@ struct Poller {
     interval: Duration,
     clock: Clock,
     root: HostRoot,
-    following: TargetHandle,
+    target_handle: TargetHandle,
     latest: Latest<PollResult>,
     polls: u64,
     target: Option<Arc<Target>>,
@@ -69,7 +69,7 @@ impl Poller {
             interval: context.config.host.interval,
             clock: context.clock,
             root: context.root.clone(),
-            following: context.following.clone(),
+            target_handle: context.target_handle.clone(),
             latest,
             polls: 0,
             target: None,
@@ -84,7 +84,7 @@ impl Poller {
 
     async fn run(mut self, stop: Stop) {
         let mut timer = PollTimer::new(self.clock, self.interval, stop);
-        let mut process = self.following.process();
+        let mut process = self.target_handle.process();
         loop {
             tokio::select! {
                 more = timer.next() => if !more { return },
@@ -98,7 +98,7 @@ impl Poller {
 
     async fn poll(&mut self) {
         let mut output = SourceOutput::with_capacity(128);
-        let target = self.following.current();
+        let target = self.target_handle.current();
         let known = self.target.as_ref();
         // An exec in place makes a new target.
         if let Some(target) = &target

@@ -227,12 +227,12 @@ pub fn register(
     if !config.rpc.enabled {
         return Handle::default();
     }
-    let lookup = target_lookup(context.following);
+    let lookup = target_lookup(context.target_handle);
     let poller = Poller::new(&config.rpc, clock, lookup, admin.clone());
     let handle = poller.handle.clone();
     registry.add_validator_poller(|stop| poller.run(stop));
     if config.probe.enabled {
-        let lookup = target_lookup(context.following);
+        let lookup = target_lookup(context.target_handle);
         let endpoint = Endpoint::new(&config.rpc, lookup, admin.clone(), handle.clone());
         let probe = Probe::new(&config.probe, clock, endpoint);
         registry.add_validator_poller(|stop| probe.run(stop));

@@ -8,15 +8,15 @@ use crate::{
 use faultline_metrics::{Source, Stamp};
 
 struct SearchSampler {
-    following: TargetHandle,
+    target_handle: TargetHandle,
     last_reported: Option<Stamp>,
 }
 
 impl Sampler for SearchSampler {
     fn sample(&mut self, context: &SampleContext<'_>) -> SourceOutput {
         let mut readings = Vec::new();
-        self.following.readings(&mut readings);
-        let report = self.following.report();
+        self.target_handle.readings(&mut readings);
+        let report = self.target_handle.report();
         let last_reported = std::mem::replace(&mut self.last_reported, report.searched_at);
         SourceOutput {
             readings,
@@ -32,7 +32,7 @@ pub fn register(registry: &mut Registry, context: &BuildContext<'_>) {
     registry.add_sampler(
         Source::Target,
         SearchSampler {
-            following: context.following.clone(),
+            target_handle: context.target_handle.clone(),
             last_reported: None,
         },
     );

@@ -33,7 +33,7 @@ struct SourceEntry {
 pub struct Ticker {
     clock: Clock,
     schedule: Schedule,
-    following: TargetHandle,
+    target_handle: TargetHandle,
     root: HostRoot,
     host: HostConstants,
     entries: Vec<SourceEntry>,
@@ -60,7 +60,7 @@ impl Ticker {
         Ticker {
             clock: context.clock,
             schedule: Schedule::every(context.config.sampling.interval),
-            following: context.following.clone(),
+            target_handle: context.target_handle.clone(),
             root: context.root.clone(),
             host,
             entries: samplers.into_iter().map(entry).collect(),
@@ -78,7 +78,7 @@ impl Ticker {
             ticker.schedule.next_due().saturating_sub(now)
         };
         let timeout = until_next(&self).min(MAX_FIRST_TICK_DELAY);
-        self.following.wait_for_first_search(timeout);
+        self.target_handle.wait_for_first_search(timeout);
         if !until_next(&self).is_zero() && !stop.is_set() {
             self.tick(DueTick::START);
         }
@@ -93,7 +93,11 @@ impl Ticker {
     }
 
     pub fn tick(&mut self, due: DueTick) -> Arc<Tick> {
-        self.tick_at(self.clock.now(), due, self.following.current().as_deref())
+        self.tick_at(
+            self.clock.now(),
+            due,
+            self.target_handle.current().as_deref(),
+        )
     }
 
     /// One tick at `at` for `target`. Only the measured durations of the sources use the clock.
@@ -171,7 +175,7 @@ pub struct BuildContext<'a> {
     pub config: &'a Config,
     pub clock: Clock,
     pub root: &'a HostRoot,
-    pub following: &'a TargetHandle,
+    pub target_handle: &'a TargetHandle,
 }
 
 #[derive(Clone, Copy)]

@@ -213,7 +213,7 @@ pub fn register(
     if !config.rpc.enabled || !config.validator.enabled {
         return Handle::default();
     }
-    let lookup = target_lookup(context.following);
+    let lookup = target_lookup(context.target_handle);
     let endpoint = rpc::Endpoint::new(&config.rpc, lookup, admin.clone(), rpc.clone());
     let poller = Poller::new(&config.validator, context.clock, endpoint);
     let handle = poller.handle.clone();

@@ -130,8 +130,8 @@ pub fn ambiguity_problem(found: &[Target]) -> Problem {
 }
 
 /// `None` unless a validator is followed. A wrapper may have another user.
-pub fn validator_user(root: &HostRoot, following: &TargetHandle) -> Option<u32> {
-    let target = following.current()?;
+pub fn validator_user(root: &HostRoot, target_handle: &TargetHandle) -> Option<u32> {
+    let target = target_handle.current()?;
     target.validator.as_ref()?;
     user(root, target.process)
 }

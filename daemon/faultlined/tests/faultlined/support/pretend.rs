@@ -75,7 +75,7 @@ impl Pretend {
             config,
             clock,
             root: &root,
-            following: &finder.following,
+            target_handle: &finder.target_handle,
         };
         let live = Latest::default();
         live.set(Some(Arc::new(config.clone())));

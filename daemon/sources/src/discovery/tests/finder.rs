@@ -13,20 +13,20 @@ const DEADLINE: Duration = Duration::from_secs(60);
 
 /// A finder at work; it is stopped when dropped.
 pub struct AtWork {
-    pub following: TargetHandle,
+    pub target_handle: TargetHandle,
     stop: Stop,
     thread: Option<JoinHandle<()>>,
 }
 
 impl AtWork {
     pub fn start(finder: Finder) -> Self {
-        let (following, stop) = (finder.following.clone(), Stop::default());
+        let (target_handle, stop) = (finder.target_handle.clone(), Stop::default());
         let signal = stop.clone();
         let thread = std::thread::Builder::new()
             .spawn(move || finder.run(signal))
             .unwrap();
         AtWork {
-            following,
+            target_handle,
             stop,
             thread: Some(thread),
         }
@@ -35,17 +35,17 @@ impl AtWork {
     #[track_caller]
     pub fn wait_for(&self, what: &str, is: impl Fn(&Target) -> bool) -> Arc<Target> {
         eventually_ok(DEADLINE, what, || {
-            self.following
+            self.target_handle
                 .current()
                 .filter(|target| is(target))
-                .ok_or_else(|| self.following.report().problems)
+                .ok_or_else(|| self.target_handle.report().problems)
         })
     }
 
     #[track_caller]
     pub fn wait_for_words(&self, words: &str) {
         eventually_ok(DEADLINE, words, || {
-            let problems = self.following.report().problems;
+            let problems = self.target_handle.report().problems;
             if problems.iter().any(|problem| problem.what.contains(words)) {
                 Ok(())
             } else {
@@ -58,19 +58,19 @@ impl AtWork {
     #[track_caller]
     fn wait_for_looks(&self) {
         for look in ["one that may have begun before", "another look"] {
-            let last = self.following.report().searched_at;
+            let last = self.target_handle.report().searched_at;
             eventually(DEADLINE, look, || {
-                (self.following.report().searched_at > last).then_some(())
+                (self.target_handle.report().searched_at > last).then_some(())
             });
         }
     }
 
     pub fn ends(&self) -> [u64; 3] {
-        self.following.report().ends
+        self.target_handle.report().ends
     }
 
     pub fn restarts(&self) -> [u64; 3] {
-        self.following.report().restarts
+        self.target_handle.report().restarts
     }
 }
 
@@ -95,7 +95,7 @@ fn a_reused_pid_is_a_new_process_followed_only_if_a_validator() {
     Pretend::new(77, "bash").start(200).on(&host);
     work.wait_for_words("belongs to another program (bash)");
     assert_eq!(
-        (work.following.current(), work.restarts()),
+        (work.target_handle.current(), work.restarts()),
         (None, [0, 0, 0])
     );
     work.wait_for_words("process 77 (agave-validator) exited (unknown)");
@@ -124,7 +124,7 @@ fn a_zombie_is_gone_with_the_oom_kill_as_its_reason() {
     work.wait_for("its successor", |target| target.process.pid == 80);
     assert_eq!(work.restarts(), [0, 1, 0]);
     let mut readings = Vec::new();
-    work.following.readings(&mut readings);
+    work.target_handle.readings(&mut readings);
     let labels: Vec<_> = readings
         .iter()
         .map(|reading| (reading.labels[0].as_str(), reading.value.number()))
@@ -146,7 +146,7 @@ fn a_host_oom_kill_seen_by_a_tick_is_the_exit_reason() {
     let root = HostRoot::below(host.root());
     let work = AtWork::start(finder(config::TargetSelector::Scan, root.clone()));
     work.wait_for("the validator", |_| true);
-    let mut source = HostSampler::new(&root, SharedMeminfo::default(), work.following.clone());
+    let mut source = HostSampler::new(&root, SharedMeminfo::default(), work.target_handle.clone());
     host.write("proc/vmstat", "oom_kill 5\n").unwrap();
     let units = HostConstants {
         page_size: 4096,
@@ -185,7 +185,7 @@ fn a_process_being_torn_down_is_followed_and_keeps_its_exit_reason() {
     std::fs::remove_file(&exe).unwrap();
     host.write("proc/77/cmdline", "").unwrap();
     work.wait_for_looks();
-    assert_eq!(work.following.current(), Some(before));
+    assert_eq!(work.target_handle.current(), Some(before));
     Pretend::validator(77).state('Z').on(&host);
     work.wait_for_words("exited (oom_kill)");
 }
@@ -202,7 +202,7 @@ fn a_process_is_followed_until_its_last_thread_exits() {
     let before = work.wait_for("the validator", |_| true);
     Pretend::validator(77).state('Z').living(3).on(&host);
     work.wait_for_looks();
-    assert_eq!(work.following.current(), Some(before));
+    assert_eq!(work.target_handle.current(), Some(before));
     Pretend::validator(77).state('Z').on(&host);
     work.wait_for_words("exited (unknown)");
 }
@@ -220,8 +220,8 @@ fn a_wrapper_ending_with_its_validator_is_no_longer_followed() {
     host.remove("proc/50").unwrap();
     let work = AtWork::start(finder);
     work.wait_for_words("process 50 (runuser) exited (unknown)");
-    assert_eq!(work.following.current(), None);
-    assert_eq!(*work.following.process().borrow(), None);
+    assert_eq!(work.target_handle.current(), None);
+    assert_eq!(*work.target_handle.process().borrow(), None);
     assert_eq!((work.ends(), work.restarts()), ([0, 0, 1], [0, 0, 0]));
 }
 
@@ -236,7 +236,7 @@ fn another_program_execed_in_the_validators_process_is_not_followed() {
     work.wait_for("the validator", |_| true);
     Pretend::new(77, "sleep").on(&host);
     eventually(DEADLINE, "the end", || {
-        work.following.current().is_none().then_some(())
+        work.target_handle.current().is_none().then_some(())
     });
     work.wait_for_words("no process looks like a validator");
 }
@@ -267,8 +267,8 @@ fn the_discovery_report_states_the_searched_process_and_the_reason() {
         config::TargetSelector::Unit("sol".to_owned()),
         HostRoot::below(host.root()),
     );
-    let following = finder.following.clone();
-    let before = following.report();
+    let target_handle = finder.target_handle.clone();
+    let before = target_handle.report();
     assert_eq!(
         (before.looking_for.as_str(), before.searched_at),
         ("the validator of the unit sol", None)
@@ -278,7 +278,7 @@ fn the_discovery_report_states_the_searched_process_and_the_reason() {
         [("exit", 0), ("oom_kill", 0), ("unknown", 0)]
     );
     assert_eq!(finder.find_once(), None);
-    let after = following.report();
+    let after = target_handle.report();
     assert!(after.searched_at.is_some());
     assert_eq!(after.problems.len(), 1);
     assert_eq!(after.problems[0].kind, ProblemKind::Absent);

@@ -83,7 +83,7 @@ fn exit_and_successor_of_a_killed_validator_are_detected() {
     first.kill().unwrap();
     work.wait_for_words("waiting for a new one");
     assert_eq!(
-        (work.following.current(), work.restarts()),
+        (work.target_handle.current(), work.restarts()),
         (None, [0, 0, 0])
     );
     let second = folder.validator();
@@ -120,7 +120,7 @@ fn a_shell_that_execs_the_validator_is_the_same_process() {
         (after.process, after.ledger.clone()),
         (before.process, Some(folder.path("ledger")))
     );
-    assert_eq!(work.following.report().problems, []);
+    assert_eq!(work.target_handle.report().problems, []);
     assert_eq!(work.restarts(), [0, 0, 0]);
 }
 
@@ -142,7 +142,7 @@ fn a_process_is_found_by_name_and_its_exit_reported_before_reaping() {
     fs::write(&fifo, "go\n").unwrap();
     // Nobody has waited for it: it is a zombie now.
     eventually(Duration::from_secs(60), "its end", || {
-        work.following.current().is_none().then_some(())
+        work.target_handle.current().is_none().then_some(())
     });
     assert!(!is_alive(running.pid()));
     work.wait_for_words("no process is called");
@@ -176,7 +176,7 @@ fn the_validator_below_a_configured_wrapper_and_its_successor_are_followed() {
     assert_eq!(at_once.map(|target| target.process), Some(first.process));
     signal(first.process.pid, "KILL").unwrap();
     work.wait_for_words("no validator runs below process");
-    assert_eq!(work.following.current(), None);
+    assert_eq!(work.target_handle.current(), None);
     fs::write(&fifo, "go\n").unwrap();
     let second = work.wait_for("its successor", |target| target.process != first.process);
     assert!(second.validator.is_some());
@@ -198,7 +198,7 @@ fn a_configured_wrapper_is_reported_with_its_largest_descendant() {
     let work = AtWork::start(finder(find, HostRoot::default()));
     work.wait_for_words("of anonymous memory; its descendants have");
     work.wait_for_words("(memory)");
-    let target = work.following.current();
+    let target = work.target_handle.current();
     assert_eq!(target.map(|target| target.process.pid), Some(wrapper.pid()));
     fs::write(&fifo, "end\n").unwrap();
 }

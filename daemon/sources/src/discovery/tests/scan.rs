@@ -113,7 +113,10 @@ fn a_one_time_search_accepts_a_candidate_immediately() {
     Pretend::validator(77).threads(&[]).on(&host);
     let mut finder = finder(config::TargetSelector::Scan, HostRoot::below(host.root()));
     assert_eq!(finder.find_once().unwrap().process.pid, 77);
-    assert_eq!(finder.following.clone().current().unwrap().process.pid, 77);
+    assert_eq!(
+        finder.target_handle.clone().current().unwrap().process.pid,
+        77
+    );
 }
 
 #[test]
