@@ -1,6 +1,6 @@
 //! Notices the end of the followed process, and its reason.
 
-use super::{EndReason, following::OomKills, process::has_ended};
+use super::{EndReason, process::has_ended, target_handle::OomKills};
 use faultline_core::supervisor::Stop;
 use faultline_kernel::{
     CgroupFolder, CgroupVersion, HostRoot, ProcessId, locate_cgroups,

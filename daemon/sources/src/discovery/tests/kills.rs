@@ -1,7 +1,7 @@
 use super::{
     super::{
         end::{OomKillWatch, host_oom_kills},
-        following::{FoundCgroup, OomKills},
+        target_handle::{FoundCgroup, OomKills},
     },
     *,
 };
