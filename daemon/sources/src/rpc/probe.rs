@@ -33,7 +33,7 @@ const FAILURE_KINDS: [&str; 7] = [
 #[derive(Debug)]
 pub struct ProbeCounters {
     method: &'static str,
-    time: Histogram,
+    response_times: Histogram,
     /// In the order of [`FAILURE_KINDS`].
     failures: [u64; FAILURE_KINDS.len()],
 }
@@ -41,7 +41,7 @@ pub struct ProbeCounters {
 impl ProbeCounters {
     fn add(&mut self, result: &Result<(), Failure>, took: Duration) {
         match result {
-            Ok(()) => self.time.observe(took.as_secs_f64()),
+            Ok(()) => self.response_times.observe(took.as_secs_f64()),
             Err(failure) => {
                 let kind = failure_kind(failure);
                 let counts = FAILURE_KINDS.into_iter().zip(&mut self.failures);
@@ -53,8 +53,8 @@ impl ProbeCounters {
     }
 
     pub fn readings(&self, out: &mut Vec<Reading>) {
-        let time = Value::Histogram(Arc::new(self.time.clone()));
-        out.push(Reading::new(&PROBE_TIME, [self.method.into()], time));
+        let times = Value::Histogram(Arc::new(self.response_times.clone()));
+        out.push(Reading::new(&PROBE_TIME, [self.method.into()], times));
         for (kind, failures) in FAILURE_KINDS.into_iter().zip(self.failures) {
             out.counter(&PROBE_FAILURES, [self.method.into(), kind.into()], failures);
         }
@@ -71,7 +71,7 @@ impl Probe {
     pub fn new(config: &config::Probe, clock: Clock, endpoint: Endpoint) -> Probe {
         let counters = ProbeCounters {
             method: config.method,
-            time: Histogram::new(&TIME_BOUNDS),
+            response_times: Histogram::new(&TIME_BOUNDS),
             failures: [0; FAILURE_KINDS.len()],
         };
         *endpoint.handle.probe.lock() = Some(counters);
@@ -119,10 +119,10 @@ impl Probe {
             {
                 continue;
             }
-            let answered = answer.and_then(|body| {
+            let result = answer.and_then(|body| {
                 rpc::answered(self.config.method, id, &body).map_err(Failure::InvalidAnswer)
             });
-            consecutive_failures = answered
+            consecutive_failures = result
                 .as_ref()
                 .map_or(consecutive_failures.saturating_add(1), |()| 0);
             polls_to_skip = 2_u32
@@ -130,7 +130,7 @@ impl Probe {
                 .saturating_sub(1)
                 .min(MAX_SKIPPED_POLLS);
             if let Some(counters) = &mut *self.endpoint.handle.probe.lock() {
-                counters.add(&answered, took);
+                counters.add(&result, took);
             }
         }
     }
