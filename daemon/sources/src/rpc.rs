@@ -65,6 +65,7 @@ pub struct RpcFacts {
     pub up: bool,
 }
 
+/// What the poller and the probe publish. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct Handle {
     facts: Latest<RpcFacts>,

@@ -40,6 +40,7 @@ use std::{
     time::Duration,
 };
 
+/// What the poller publishes, and what it gets from the tick. Clones share it.
 #[derive(Clone, Default)]
 pub struct Handle {
     facts: Latest<VoteFacts>,
