@@ -17,9 +17,8 @@ use std::{
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// An intake that keeps every line.
 #[derive(Clone, Default)]
-struct Kept(Arc<Mutex<Seen>>);
+struct FakeIntake(Arc<Mutex<Seen>>);
 
 #[derive(Default)]
 struct Seen {
@@ -30,7 +29,7 @@ struct Seen {
     refuses: bool,
 }
 
-impl PushSink for Kept {
+impl PushSink for FakeIntake {
     type Push = Seen;
 
     fn admits(&self, user: PeerUser, _: Stamp) -> bool {
@@ -59,9 +58,9 @@ impl LineSink for Seen {
     }
 }
 
-struct Sink {
+struct RunningListener {
     address: SocketAddr,
-    kept: Kept,
+    intake: FakeIntake,
     counters: IngestCounters,
     push_memory: PushMemory,
     forward: Option<forward::Handle>,
@@ -89,12 +88,13 @@ impl<I: PushSink> Listener<I> {
 fn build_listener(
     config: &config::Ingest,
     sockets: Vec<BoundSocket>,
-) -> Result<Listener<Kept>, Error> {
-    let (intake, clock, push_memory) = (Kept::default(), Clock::start(), PushMemory::default());
+) -> Result<Listener<FakeIntake>, Error> {
+    let (intake, clock, push_memory) =
+        (FakeIntake::default(), Clock::start(), PushMemory::default());
     Listener::build(config, sockets, intake, clock, push_memory, None)
 }
 
-impl Sink {
+impl RunningListener {
     fn start() -> Self {
         Self::with(None, LIMITS, None)
     }
@@ -119,23 +119,31 @@ impl Sink {
         forward: Option<Forward>,
         sockets: Vec<BoundSocket>,
     ) -> Self {
-        let (kept, clock, push_memory) = (Kept::default(), Clock::start(), PushMemory::default());
+        let (intake, clock, push_memory) =
+            (FakeIntake::default(), Clock::start(), PushMemory::default());
         let mut stage = Stage::new("test", &tokio::runtime::Handle::current());
         let handle = forward.map(|config| {
             let (handle, forwarder) = forward::build(&config, clock, &push_memory).unwrap();
             stage.task("forward", |stop| forwarder.run(stop));
             handle
         });
-        let (intake, memory) = (kept.clone(), push_memory.clone());
-        let listener = Listener::build(config, sockets, intake, clock, memory, handle.clone())
-            .ok()
-            .unwrap()
-            .with_limits(limits);
+        let memory = push_memory.clone();
+        let listener = Listener::build(
+            config,
+            sockets,
+            intake.clone(),
+            clock,
+            memory,
+            handle.clone(),
+        )
+        .ok()
+        .unwrap()
+        .with_limits(limits);
         let (address, counters) = (listener.local_addr().unwrap(), listener.counters());
         stage.task("ingest", |stop| listener.run(stop));
-        Sink {
+        RunningListener {
             address,
-            kept,
+            intake,
             counters,
             push_memory,
             forward: handle,
@@ -156,7 +164,7 @@ impl Sink {
     }
 
     fn seen(&self) -> MutexGuard<'_, Seen> {
-        self.kept.0.lock().unwrap()
+        self.intake.0.lock().unwrap()
     }
 
     /// Complete lines and bad ones.
@@ -205,7 +213,7 @@ fn split(body: &[u8]) -> Vec<Vec<u8>> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn forty_thousand_lines_arrive_plain_gzipped_and_chunked() {
-    let sink = Sink::start();
+    let sink = RunningListener::start();
     let body = lines(40_000);
     assert!(body.len() > 19 * 1024 * 1024);
     assert_eq!(sink.send(&post("", &body)).await, 204);
@@ -235,7 +243,7 @@ async fn forty_thousand_lines_arrive_plain_gzipped_and_chunked() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_bad_line_in_a_body_discards_only_itself() {
-    let sink = Sink::start();
+    let sink = RunningListener::start();
     let body = [lines(10), vec![b'x'; 100_000], b"\n".to_vec(), lines(10)].concat();
     assert_eq!(sink.send(&post("", &body)).await, 204);
     assert_eq!(sink.counts(), (20, 1));
@@ -244,7 +252,7 @@ async fn a_bad_line_in_a_body_discards_only_itself() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn complete_lines_of_a_truncated_body_count() {
     let server = Server::start();
-    let sink = Sink::with(None, LIMITS, Some(forward_config(server.url(), 10_000_000)));
+    let sink = RunningListener::with(None, LIMITS, Some(forward_config(server.url(), 10_000_000)));
     let request = post("", &lines(100));
     let mut client = sink.client().await;
     client.write(&request[..request.len() - 10]).await;
@@ -265,7 +273,7 @@ async fn complete_lines_of_a_truncated_body_count() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn accepted_pushes_are_forwarded_unchanged() {
     let server = Server::start();
-    let sink = Sink::with(None, LIMITS, Some(forward_config(server.url(), 24_000_000)));
+    let sink = RunningListener::with(None, LIMITS, Some(forward_config(server.url(), 24_000_000)));
     let (plain, packed) = (lines(1000), gzip(&lines(2000)));
     assert_eq!(sink.send(&post("", &plain)).await, 204);
     assert_eq!(
@@ -306,7 +314,7 @@ async fn pushes_with_other_credentials_get_an_error_response() {
         user: "u".into(),
         password: "right".into(),
     };
-    let sink = Sink::with(Some(wanted), LIMITS, None);
+    let sink = RunningListener::with(Some(wanted), LIMITS, None);
     let wrong = post("", &lines(20_000));
     assert_eq!(sink.send(&wrong).await, 401);
     let right = String::from_utf8(post("", &lines(1)))
@@ -319,7 +327,7 @@ async fn pushes_with_other_credentials_get_an_error_response() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_unauthorized_sender_is_refused_before_its_body_is_read() {
-    let sink = Sink::start();
+    let sink = RunningListener::start();
     sink.seen().refuses = true;
     assert_eq!(sink.send(&post("", &lines(20_000))).await, 403);
     assert!(sink.seen().lines.is_empty());
@@ -329,7 +337,7 @@ async fn an_unauthorized_sender_is_refused_before_its_body_is_read() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_oversized_body_is_refused_with_any_encoding() {
-    let sink = Sink::limited(Limits {
+    let sink = RunningListener::limited(Limits {
         body_bytes: 1_000_000,
         ..LIMITS
     });
@@ -351,7 +359,7 @@ async fn an_oversized_body_is_refused_with_any_encoding() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_oversized_request_head_is_refused() {
-    let sink = Sink::start();
+    let sink = RunningListener::start();
     assert_eq!(
         sink.send(&post(
             &"X-Filler: 0123456789abcdef\r\n".repeat(1000),
@@ -370,7 +378,7 @@ async fn wrong_db_user_or_password_is_refused_without_naming_which() {
         user: "u".into(),
         password: "p".into(),
     };
-    let sink = Sink::with(Some(wanted), LIMITS, None);
+    let sink = RunningListener::with(Some(wanted), LIMITS, None);
     let mut answers = Vec::new();
     for wrong in [
         "db=x&u=u&p=p",
@@ -404,7 +412,7 @@ async fn wrong_db_user_or_password_is_refused_without_naming_which() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lines_before_a_gzip_error_count() {
-    let sink = Sink::start();
+    let sink = RunningListener::start();
     let packed = gzip(&lines(1000));
     assert_eq!(
         sink.send(&post(
@@ -423,7 +431,7 @@ async fn lines_before_a_gzip_error_count() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn probe_requests_are_answered_and_unknown_requests_refused() {
-    let sink = Sink::start();
+    let sink = RunningListener::start();
     assert_eq!(
         sink.send(b"GET /ping HTTP/1.1\r\nHost: x\r\n\r\n").await,
         204
@@ -462,7 +470,7 @@ async fn probe_requests_are_answered_and_unknown_requests_refused() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_sender_expecting_100_continue_gets_it() {
-    let sink = Sink::start();
+    let sink = RunningListener::start();
     let mut client = sink.client().await;
     client
         .write(
@@ -476,7 +484,7 @@ async fn a_sender_expecting_100_continue_gets_it() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_connection_may_idle_but_a_slow_request_head_closes_it() {
-    let sink = Sink::limited(Limits {
+    let sink = RunningListener::limited(Limits {
         head_timeout: Duration::from_millis(200),
         ..LIMITS
     });
@@ -498,7 +506,7 @@ async fn a_connection_may_idle_but_a_slow_request_head_closes_it() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_connection_that_idles_too_long_is_closed() {
-    let sink = Sink::limited(Limits {
+    let sink = RunningListener::limited(Limits {
         idle_timeout: Duration::from_millis(100),
         ..LIMITS
     });
@@ -507,7 +515,7 @@ async fn a_connection_that_idles_too_long_is_closed() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_slow_body_times_out_but_its_received_lines_count() {
-    let sink = Sink::limited(Limits {
+    let sink = RunningListener::limited(Limits {
         body_timeout: Duration::from_millis(200),
         ..LIMITS
     });
@@ -521,7 +529,7 @@ async fn a_slow_body_times_out_but_its_received_lines_count() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn slow_writers_do_not_delay_a_normal_push() {
-    let sink = Sink::start();
+    let sink = RunningListener::start();
     let request = post("", &lines(10));
     let mut slow = Vec::new();
     for _ in 0..64 {
@@ -546,7 +554,7 @@ async fn slow_writers_do_not_delay_a_normal_push() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn at_the_limit_the_longest_idle_connection_is_closed() {
-    let sink = Sink::limited(Limits {
+    let sink = RunningListener::limited(Limits {
         tcp_connections: 2,
         ..LIMITS
     });
@@ -564,7 +572,7 @@ async fn at_the_limit_the_longest_idle_connection_is_closed() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_large_bodies_release_their_memory() {
     let server = Server::down();
-    let sink = Sink::with(None, LIMITS, Some(forward_config(server.url(), 1_000_000)));
+    let sink = RunningListener::with(None, LIMITS, Some(forward_config(server.url(), 1_000_000)));
     let body = lines(80_000);
     let request = post("", &body);
     for _ in 0..3 {
@@ -580,7 +588,7 @@ async fn many_large_bodies_release_their_memory() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_push_in_progress_is_completed_after_the_stop_signal() {
-    let sink = Sink::start();
+    let sink = RunningListener::start();
     let request = post("", &lines(10));
     let (mut idle, mut busy) = (sink.client().await, sink.client().await);
     busy.write(&request[..1000]).await;
@@ -630,7 +638,7 @@ proptest! {
         let body = pieces.concat().into_bytes();
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         runtime.block_on(async {
-            let sink = Sink::start();
+            let sink = RunningListener::start();
             assert_eq!(sink.send(&post("", &body)).await, 204);
             let whole = mem::take(&mut *sink.seen());
             assert_eq!(sink.send(&chunked(&body, &sizes)).await, 204);

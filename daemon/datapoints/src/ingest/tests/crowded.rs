@@ -12,7 +12,7 @@ async fn within<T>(push: impl Future<Output = T>) -> T {
 }
 
 /// Three times as many neighbours as there are places, each of which begins like this and goes no further.
-async fn crowd(sink: &Sink, beginning: &[u8]) -> Vec<Client> {
+async fn crowd(sink: &RunningListener, beginning: &[u8]) -> Vec<Client> {
     let mut crowd = Vec::new();
     for _ in 0..3 * sink.places {
         let mut client = sink.client().await;
@@ -31,7 +31,7 @@ async fn other_clients_using_all_connections_do_not_block_a_push() {
         b"POST /write HTTP/1.1\r\nA: ",
         &push[..push.len() - 5],
     ] {
-        let sink = Sink::limited(Limits {
+        let sink = RunningListener::limited(Limits {
             tcp_connections: 16,
             ..LIMITS
         });
@@ -62,7 +62,7 @@ async fn other_clients_using_all_connections_do_not_block_a_push() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn slow_gzip_bodies_do_not_block_other_pushes_memory() {
-    let sink = Sink::start();
+    let sink = RunningListener::start();
     let packed = post("Content-Encoding: gzip\r\n", &gzip(&lines(10)));
     let mut crowd = Vec::new();
     for _ in 0..64 {
@@ -81,7 +81,7 @@ async fn slow_gzip_bodies_do_not_block_other_pushes_memory() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lines_of_a_cut_connection_count_and_its_memory_is_released() {
-    let sink = Sink::limited(Limits {
+    let sink = RunningListener::limited(Limits {
         tcp_connections: 1,
         ..LIMITS
     });
@@ -99,7 +99,7 @@ async fn lines_of_a_cut_connection_count_and_its_memory_is_released() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_push_from_a_browser_page_is_refused() {
-    let sink = Sink::start();
+    let sink = RunningListener::start();
     for header in [
         "Origin: http://evil.example\r\n",
         "Origin: null\r\n",

@@ -12,7 +12,7 @@ fn socket() -> (TcpListener, SocketAddr) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_connected_before_shutdown_may_still_push() {
-    let sink = Sink::start();
+    let sink = RunningListener::start();
     let (mut new, mut half) = (sink.client().await, sink.client().await);
     let mut kept = sink.client().await;
     kept.write(&post("", b"a,host_id=A x=1i 5\n")).await;
@@ -42,7 +42,7 @@ async fn a_client_connected_before_shutdown_may_still_push() {
 /// The push and the end of the connection cross: the sender is not told, but the lines are not lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_push_sent_while_its_idle_connection_closes_counts() {
-    let sink = Sink::limited(Limits {
+    let sink = RunningListener::limited(Limits {
         idle_timeout: Duration::from_millis(50),
         ..LIMITS
     });
@@ -84,18 +84,18 @@ async fn clients_queued_on_an_own_socket_are_accepted_at_shutdown() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn clients_queued_on_an_activation_socket_are_served_by_the_successor() {
     let (socket, address) = socket();
-    let first = Sink::on(vec![
+    let first = RunningListener::on(vec![
         BoundSocket::inherited_tcp(socket.try_clone().unwrap()).unwrap(),
     ]);
     assert_eq!(first.send(&post("", b"a,host_id=A x=1i 5\n")).await, 204);
     assert!(first.stage.end(PATIENCE).await.is_empty());
     let mut waiting = Client::connect(address).await;
     waiting.write(&post("", b"b,host_id=A x=1i 5\n")).await;
-    let second = Sink::on(vec![BoundSocket::inherited_tcp(socket).unwrap()]);
+    let second = RunningListener::on(vec![BoundSocket::inherited_tcp(socket).unwrap()]);
     assert_eq!(waiting.status().await, Some(204));
     assert_eq!(
         (
-            first.kept.0.lock().unwrap().lines.len(),
+            first.intake.0.lock().unwrap().lines.len(),
             second.seen().lines.len()
         ),
         (1, 1)
@@ -113,7 +113,7 @@ async fn ingest_listens_on_several_tcp_and_unix_sockets() {
         .into_iter()
         .chain([BoundSocket::inherited_unix(unix).unwrap()])
         .collect();
-    let sink = Sink::on(sockets);
+    let sink = RunningListener::on(sockets);
     let request = post("Connection: close\r\n", b"a,host_id=A x=1i 5\n");
     for address in [first, second, first] {
         let mut client = Client::connect(address).await;
