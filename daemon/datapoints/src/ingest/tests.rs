@@ -15,7 +15,7 @@ use std::{
     sync::{Mutex, MutexGuard},
 };
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Default)]
 struct FakeIntake(Arc<Mutex<Seen>>);
@@ -25,15 +25,14 @@ struct Seen {
     lines: Vec<Vec<u8>>,
     bad: u64,
     pushes: u64,
-    /// Whether it admits nobody.
-    refuses: bool,
+    refuses_all: bool,
 }
 
 impl PushSink for FakeIntake {
     type Push = Seen;
 
     fn admits(&self, user: PeerUser, _: Stamp) -> bool {
-        !self.0.lock().unwrap().refuses && !matches!(user, PeerUser::Unknown(_))
+        !self.0.lock().unwrap().refuses_all && !matches!(user, PeerUser::Unknown(_))
     }
 
     fn begin(&self, _: PeerUser, _: Stamp) -> Seen {
@@ -64,7 +63,7 @@ struct RunningListener {
     counters: IngestCounters,
     push_memory: PushMemory,
     forward: Option<forward::Handle>,
-    places: usize,
+    max_connections: usize,
     stage: Stage,
 }
 
@@ -103,7 +102,7 @@ impl RunningListener {
         Self::with(None, limits, None)
     }
 
-    /// On sockets that were handed over.
+    /// On inherited sockets.
     fn on(sockets: Vec<BoundSocket>) -> Self {
         Self::build(&ingest(None), LIMITS, None, sockets)
     }
@@ -147,7 +146,7 @@ impl RunningListener {
             counters,
             push_memory,
             forward: handle,
-            places: limits.tcp_connections,
+            max_connections: limits.tcp_connections,
             stage,
         }
     }
@@ -186,15 +185,15 @@ impl RunningListener {
         readings.iter().find(is).unwrap().value.number().unwrap()
     }
 
-    async fn all_given_back(&self) {
-        until("all memory is given back", || {
+    async fn all_memory_released(&self) {
+        until("all memory is released", || {
             self.push_memory.used_bytes() == 0
         })
         .await;
     }
 }
 
-/// As many lines of 524 bytes.
+/// Lines of 524 bytes.
 fn lines(count: usize) -> Vec<u8> {
     let filler = "f".repeat(460);
     (0..count)
@@ -234,7 +233,7 @@ async fn forty_thousand_lines_arrive_plain_gzipped_and_chunked() {
         sink.number("faultline_ingest_bytes_total", ""),
         3.0 * body.len() as f64
     );
-    sink.all_given_back().await;
+    sink.all_memory_released().await;
     until("no connection is open", || {
         sink.number("faultline_ingest_connections", "") == 0.0
     })
@@ -267,7 +266,7 @@ async fn complete_lines_of_a_truncated_body_count() {
     })
     .await;
     assert!(server.arrivals()[0].body == lines(7));
-    sink.all_given_back().await;
+    sink.all_memory_released().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -304,17 +303,17 @@ async fn accepted_pushes_are_forwarded_unchanged() {
         sink.number("faultline_forward_bytes_total", "sent"),
         total as f64
     );
-    sink.all_given_back().await;
+    sink.all_memory_released().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn pushes_with_other_credentials_get_an_error_response() {
-    let wanted = Credentials {
+    let required = Credentials {
         db: "d".into(),
         user: "u".into(),
         password: "right".into(),
     };
-    let sink = RunningListener::with(Some(wanted), LIMITS, None);
+    let sink = RunningListener::with(Some(required), LIMITS, None);
     let wrong = post("", &lines(20_000));
     assert_eq!(sink.send(&wrong).await, 401);
     let right = String::from_utf8(post("", &lines(1)))
@@ -328,7 +327,7 @@ async fn pushes_with_other_credentials_get_an_error_response() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_unauthorized_sender_is_refused_before_its_body_is_read() {
     let sink = RunningListener::start();
-    sink.seen().refuses = true;
+    sink.seen().refuses_all = true;
     assert_eq!(sink.send(&post("", &lines(20_000))).await, 403);
     assert!(sink.seen().lines.is_empty());
     assert_eq!(sink.number("faultline_ingest_requests_total", "user"), 1.0);
@@ -354,7 +353,7 @@ async fn an_oversized_body_is_refused_with_any_encoding() {
     );
     assert_eq!(sink.number("faultline_ingest_requests_total", "413"), 3.0);
     assert!(sink.number("faultline_ingest_bytes_total", "") <= 2_000_000.0);
-    sink.all_given_back().await;
+    sink.all_memory_released().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -373,12 +372,12 @@ async fn an_oversized_request_head_is_refused() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn wrong_db_user_or_password_is_refused_without_naming_which() {
-    let wanted = Credentials {
+    let required = Credentials {
         db: "d".into(),
         user: "u".into(),
         password: "p".into(),
     };
-    let sink = RunningListener::with(Some(wanted), LIMITS, None);
+    let sink = RunningListener::with(Some(required), LIMITS, None);
     let mut answers = Vec::new();
     for wrong in [
         "db=x&u=u&p=p",
@@ -524,7 +523,7 @@ async fn a_slow_body_times_out_but_its_received_lines_count() {
     client.write(&request[..request.len() - 1000]).await;
     assert_eq!(client.status().await, Some(408));
     assert_eq!(sink.counts(), (8, 1));
-    sink.all_given_back().await;
+    sink.all_memory_released().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -549,7 +548,7 @@ async fn slow_writers_do_not_delay_a_normal_push() {
         assert_eq!(client.status().await, Some(204));
     }
     assert_eq!(sink.counts(), (2640, 0));
-    sink.all_given_back().await;
+    sink.all_memory_released().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -583,7 +582,7 @@ async fn many_large_bodies_release_their_memory() {
         sink.number("faultline_forward_bytes_total", "lost"),
         3.0 * body.len() as f64
     );
-    sink.all_given_back().await;
+    sink.all_memory_released().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -598,7 +597,7 @@ async fn a_push_in_progress_is_completed_after_the_stop_signal() {
     busy.write(&request[1000..]).await;
     assert_eq!(busy.status().await, Some(204));
     assert_eq!(sink.seen().lines.len(), 10);
-    assert!(sink.stage.end(PATIENCE).await.is_empty());
+    assert!(sink.stage.end(TIMEOUT).await.is_empty());
 }
 
 #[tokio::test]
@@ -640,15 +639,15 @@ proptest! {
         runtime.block_on(async {
             let sink = RunningListener::start();
             assert_eq!(sink.send(&post("", &body)).await, 204);
-            let whole = mem::take(&mut *sink.seen());
+            let plain = mem::take(&mut *sink.seen());
             assert_eq!(sink.send(&chunked(&body, &sizes)).await, 204);
-            let cut = mem::take(&mut *sink.seen());
+            let in_chunks = mem::take(&mut *sink.seen());
             let mut client = sink.client().await;
             client.trickle(&post("Content-Encoding: gzip\r\n", &gzip(&body)), &sizes).await;
             assert_eq!(client.status().await, Some(204));
             let packed = mem::take(&mut *sink.seen());
-            assert_eq!((&cut.lines, cut.bad), (&whole.lines, whole.bad));
-            assert_eq!((&packed.lines, packed.bad), (&whole.lines, whole.bad));
+            assert_eq!((&in_chunks.lines, in_chunks.bad), (&plain.lines, plain.bad));
+            assert_eq!((&packed.lines, packed.bad), (&plain.lines, plain.bad));
         });
     }
 }

@@ -1,4 +1,4 @@
-//! A sender that does exactly what it is told, byte by byte.
+//! An HTTP client that controls which bytes it sends, and when.
 
 use flate2::{Compression, write::GzEncoder};
 use std::{io::Write, net::SocketAddr, time::Duration};
@@ -7,7 +7,7 @@ use tokio::{
     net::TcpStream,
 };
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 const HEAD: &str = "POST /write?db=d&u=u&p=p&precision=n HTTP/1.1\r\nHost: x\r\n";
 
 pub struct Client(BufReader<TcpStream>);
@@ -28,7 +28,7 @@ impl Client {
         drop(self.0.write_all(bytes).await);
     }
 
-    /// Writes pieces of these sizes, over and over.
+    /// Writes the bytes in pieces of these sizes, in turn.
     pub async fn trickle(&mut self, bytes: &[u8], sizes: &[usize]) {
         for piece in cut(bytes, sizes) {
             self.write(piece).await;
@@ -38,15 +38,15 @@ impl Client {
 
     /// The status of the next answer, whose body is skipped; `None` if the connection is closed.
     pub async fn status(&mut self) -> Option<u16> {
-        tokio::time::timeout(PATIENCE, self.answer())
+        tokio::time::timeout(TIMEOUT, self.answer())
             .await
             .expect("an answer or the end")
     }
 
-    /// All that still comes, until the connection is closed.
+    /// Everything received until the connection is closed.
     pub async fn rest(&mut self) -> String {
         let mut rest = String::new();
-        tokio::time::timeout(PATIENCE, self.0.read_to_string(&mut rest))
+        tokio::time::timeout(TIMEOUT, self.0.read_to_string(&mut rest))
             .await
             .expect("the end")
             .unwrap();
@@ -82,7 +82,7 @@ pub fn post(headers: &str, body: &[u8]) -> Vec<u8> {
     [head.as_bytes(), body].concat()
 }
 
-/// A push in chunks of these sizes, over and over.
+/// A push in chunks of these sizes, in turn.
 pub fn chunked(body: &[u8], sizes: &[usize]) -> Vec<u8> {
     let mut request = format!("{HEAD}Transfer-Encoding: chunked\r\n\r\n").into_bytes();
     for piece in cut(body, sizes) {

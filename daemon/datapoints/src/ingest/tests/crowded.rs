@@ -1,26 +1,26 @@
-//! Who holds on to places, or to memory, keeps no push out; who sends from a page of another site is refused.
+//! Clients that occupy connections or memory block no push; pushes of web pages are refused.
 
 use super::*;
 
-/// Agave gives a push up after this long.
-const AGAVE: Duration = Duration::from_secs(5);
+/// Agave's timeout of a push.
+const AGAVE_TIMEOUT: Duration = Duration::from_secs(5);
 
-async fn within<T>(push: impl Future<Output = T>) -> T {
-    tokio::time::timeout(AGAVE, push)
+async fn in_time<T>(push: impl Future<Output = T>) -> T {
+    tokio::time::timeout(AGAVE_TIMEOUT, push)
         .await
         .expect("an answer in time")
 }
 
-/// Three times as many neighbours as there are places, each of which begins like this and goes no further.
-async fn crowd(sink: &RunningListener, beginning: &[u8]) -> Vec<Client> {
-    let mut crowd = Vec::new();
-    for _ in 0..3 * sink.places {
+/// Opens three times as many connections as allowed. Each sends only this beginning of a request.
+async fn open_stalled_clients(sink: &RunningListener, beginning: &[u8]) -> Vec<Client> {
+    let mut clients = Vec::new();
+    for _ in 0..3 * sink.max_connections {
         let mut client = sink.client().await;
-        // It may be thrown out before it has said anything.
+        // The listener may have closed the connection already.
         client.try_write(beginning).await;
-        crowd.push(client);
+        clients.push(client);
     }
-    crowd
+    clients
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -35,19 +35,19 @@ async fn other_clients_using_all_connections_do_not_block_a_push() {
             tcp_connections: 16,
             ..LIMITS
         });
-        let mut kept = sink.client().await;
-        kept.write(&push).await;
-        assert_eq!(kept.status().await, Some(204));
+        let mut pushing = sink.client().await;
+        pushing.write(&push).await;
+        assert_eq!(pushing.status().await, Some(204));
         for _ in 0..3 {
-            let crowd = crowd(&sink, beginning).await;
-            assert_eq!(within(sink.send(&push)).await, 204, "a new connection");
-            kept.write(&push).await;
+            let stalled = open_stalled_clients(&sink, beginning).await;
+            assert_eq!(in_time(sink.send(&push)).await, 204, "a new connection");
+            pushing.write(&push).await;
             assert_eq!(
-                within(kept.status()).await,
+                in_time(pushing.status()).await,
                 Some(204),
                 "the one that pushed before"
             );
-            drop(crowd);
+            drop(stalled);
         }
         assert_eq!(
             sink.seen()
@@ -64,19 +64,19 @@ async fn other_clients_using_all_connections_do_not_block_a_push() {
 async fn slow_gzip_bodies_do_not_block_other_pushes_memory() {
     let sink = RunningListener::start();
     let packed = post("Content-Encoding: gzip\r\n", &gzip(&lines(10)));
-    let mut crowd = Vec::new();
+    let mut slow = Vec::new();
     for _ in 0..64 {
         let mut client = sink.client().await;
         client.write(&packed[..packed.len() - 10]).await;
-        crowd.push(client);
+        slow.push(client);
     }
-    until("they hold all they can get", || {
+    until("they have all the memory that they can get", || {
         sink.push_memory.used_bytes() > u64::from(faultline_core::push_memory::DECODER_SHARE_BYTES)
     })
     .await;
-    assert_eq!(within(sink.send(&post("", &lines(10)))).await, 204);
-    drop(crowd);
-    sink.all_given_back().await;
+    assert_eq!(in_time(sink.send(&post("", &lines(10)))).await, 204);
+    drop(slow);
+    sink.all_memory_released().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -89,12 +89,12 @@ async fn lines_of_a_cut_connection_count_and_its_memory_is_released() {
     let mut slow = sink.client().await;
     slow.write(&request[..request.len() - 10]).await;
     until("it is being read", || sink.push_memory.used_bytes() > 0).await;
-    assert_eq!(within(sink.send(&post("", &lines(1)))).await, 204);
+    assert_eq!(in_time(sink.send(&post("", &lines(1)))).await, 204);
     assert_eq!(slow.status().await, None);
     until("it is committed", || sink.seen().pushes == 2).await;
     assert_eq!(sink.counts(), (10, 1));
     assert_eq!(sink.number("faultline_ingest_requests_total", "cut"), 1.0);
-    sink.all_given_back().await;
+    sink.all_memory_released().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

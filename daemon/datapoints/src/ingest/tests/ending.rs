@@ -1,4 +1,4 @@
-//! The end of the listener, and the sockets that outlive it: an Agave validator never repeats a push.
+//! The end of the listener must lose no push, because an Agave validator never repeats one.
 
 use super::*;
 use std::{net::TcpListener, os::unix::net::UnixListener};
@@ -36,10 +36,10 @@ async fn a_client_connected_before_shutdown_may_still_push() {
         );
     }
     assert_eq!(sink.seen().lines.len(), 4);
-    assert!(sink.stage.end(PATIENCE).await.is_empty());
+    assert!(sink.stage.end(TIMEOUT).await.is_empty());
 }
 
-/// The push and the end of the connection cross: the sender is not told, but the lines are not lost.
+/// The push crosses the end of its connection: it gets no response, but its lines count.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_push_sent_while_its_idle_connection_closes_counts() {
     let sink = RunningListener::limited(Limits {
@@ -48,7 +48,7 @@ async fn a_push_sent_while_its_idle_connection_closes_counts() {
     });
     let mut stream = tokio::net::TcpStream::connect(sink.address).await.unwrap();
     let mut byte = [0];
-    let ended = tokio::time::timeout(PATIENCE, stream.read(&mut byte))
+    let ended = tokio::time::timeout(TIMEOUT, stream.read(&mut byte))
         .await
         .unwrap();
     assert_eq!(ended.unwrap(), 0, "the idle connection is ended");
@@ -78,7 +78,7 @@ async fn clients_queued_on_an_own_socket_are_accepted_at_shutdown() {
         (first.status().await, second.status().await),
         (Some(204), Some(204))
     );
-    assert!(stage.end(PATIENCE).await.is_empty());
+    assert!(stage.end(TIMEOUT).await.is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -88,7 +88,7 @@ async fn clients_queued_on_an_activation_socket_are_served_by_the_successor() {
         BoundSocket::inherited_tcp(socket.try_clone().unwrap()).unwrap(),
     ]);
     assert_eq!(first.send(&post("", b"a,host_id=A x=1i 5\n")).await, 204);
-    assert!(first.stage.end(PATIENCE).await.is_empty());
+    assert!(first.stage.end(TIMEOUT).await.is_empty());
     let mut waiting = Client::connect(address).await;
     waiting.write(&post("", b"b,host_id=A x=1i 5\n")).await;
     let second = RunningListener::on(vec![BoundSocket::inherited_tcp(socket).unwrap()]);
@@ -106,9 +106,9 @@ async fn clients_queued_on_an_activation_socket_are_served_by_the_successor() {
 async fn ingest_listens_on_several_tcp_and_unix_sockets() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("ingest.sock");
-    let ((one, first), (other, second)) = (socket(), socket());
+    let ((socket_1, first), (socket_2, second)) = (socket(), socket());
     let unix = UnixListener::bind(&path).unwrap();
-    let sockets = [one, other]
+    let sockets = [socket_1, socket_2]
         .map(|socket| BoundSocket::inherited_tcp(socket).unwrap())
         .into_iter()
         .chain([BoundSocket::inherited_unix(unix).unwrap()])
@@ -123,7 +123,7 @@ async fn ingest_listens_on_several_tcp_and_unix_sockets() {
     let mut stream = tokio::net::UnixStream::connect(&path).await.unwrap();
     stream.write_all(&request).await.unwrap();
     let mut answer = String::new();
-    tokio::time::timeout(PATIENCE, stream.read_to_string(&mut answer))
+    tokio::time::timeout(TIMEOUT, stream.read_to_string(&mut answer))
         .await
         .unwrap()
         .unwrap();
@@ -135,7 +135,7 @@ async fn ingest_listens_on_several_tcp_and_unix_sockets() {
 fn remote_pushes_are_accepted_only_if_configured() {
     let open =
         || vec![BoundSocket::inherited_tcp(TcpListener::bind("0.0.0.0:0").unwrap()).unwrap()];
-    let told = config::Ingest {
+    let beyond_loopback = config::Ingest {
         beyond_loopback: true,
         ..ingest(None)
     };
@@ -144,7 +144,7 @@ fn remote_pushes_are_accepted_only_if_configured() {
         .unwrap()
         .to_string();
     assert!(refused.contains("beyond_loopback"), "{refused}");
-    assert!(build_listener(&told, open()).is_ok());
+    assert!(build_listener(&beyond_loopback, open()).is_ok());
     let other = config::Ingest {
         listen: "192.0.2.1:0".parse().unwrap(),
         ..ingest(None)
@@ -153,7 +153,7 @@ fn remote_pushes_are_accepted_only_if_configured() {
     assert!(
         check(&config::Ingest {
             listen: other.listen,
-            ..told
+            ..beyond_loopback
         })
         .is_ok()
     );
