@@ -7,7 +7,7 @@ use faultline_core::{config::Credentials, supervisor::Stage};
 use proptest::prelude::*;
 pub(crate) use upstream::{Reply, Server};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 const QUICK: RetryTimes = RetryTimes {
     first_pause: Duration::from_millis(10),
     max_pause: Duration::from_millis(50),
@@ -45,7 +45,7 @@ pub(crate) async fn until(what: &str, mut condition: impl FnMut() -> bool) {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    tokio::time::timeout(PATIENCE, wait)
+    tokio::time::timeout(TIMEOUT, wait)
         .await
         .unwrap_or_else(|_| panic!("waited in vain until {what}"));
 }
@@ -75,14 +75,14 @@ impl Forwarding {
         add(&self.handle, body);
     }
 
-    /// Bytes sent, lost, refused and waiting.
+    /// Bytes sent, lost, refused and queued.
     fn bytes(&self) -> [u64; 4] {
         bytes(&self.handle)
     }
 
     async fn end(self) -> [u64; 4] {
-        assert!(self.stage.end(PATIENCE).await.is_empty());
-        until("all memory is given back", || {
+        assert!(self.stage.end(TIMEOUT).await.is_empty());
+        until("all memory is released", || {
             self.push_memory.used_bytes() == 0
         })
         .await;
@@ -130,28 +130,31 @@ async fn forwarded_bodies_arrive_unchanged_in_order_with_upstream_credentials() 
     let mut packed = forwarding.handle.copy(Precision::Milliseconds, true);
     packed.append(b"\x1f\x8b...");
     packed.finish();
-    until("all have arrived", || server.arrivals().len() == 5).await;
-    let arrivals = server.arrivals();
+    until("all have arrived", || server.received_pushes().len() == 5).await;
+    let received_pushes = server.received_pushes();
     assert!(
-        arrivals
+        received_pushes
             .iter()
-            .map(|arrival| &arrival.body)
+            .map(|push| &push.body)
             .take(4)
             .eq(&bodies)
     );
     assert_eq!(
-        arrivals[0].target,
+        received_pushes[0].target,
         "/prefix/write?db=d%20b&u=me&p=s%26cret&precision=n"
     );
     assert_eq!(
-        arrivals[4].target,
+        received_pushes[4].target,
         "/prefix/write?db=d%20b&u=me&p=s%26cret&precision=ms"
     );
     assert_eq!(
-        (&arrivals[0].coding, arrivals[4].coding.as_deref()),
+        (
+            &received_pushes[0].coding,
+            received_pushes[4].coding.as_deref()
+        ),
         (&None, Some("gzip"))
     );
-    assert_eq!(arrivals[1].length, Some(300_000));
+    assert_eq!(received_pushes[1].length, Some(300_000));
     let total = bodies.iter().map(|body| body.len() as u64).sum::<u64>() + 5;
     assert_eq!(forwarding.end().await, [total, 0, 0, 0]);
 }
@@ -177,9 +180,9 @@ async fn pushes_during_upstream_downtime_arrive_once_in_order() {
     until("all are sent", || forwarding.bytes()[0] == 20_000).await;
     assert!(
         server
-            .arrivals()
+            .received_pushes()
             .iter()
-            .map(|arrival| &arrival.body)
+            .map(|push| &push.body)
             .eq(&bodies)
     );
     assert_eq!(forwarding.handle.problems(), []);
@@ -203,11 +206,11 @@ async fn on_queue_overflow_the_oldest_pushes_are_dropped_and_counted() {
     until("all are sent", || forwarding.bytes()[3] == 0).await;
     let [sent, lost, refused, _] = forwarding.end().await;
     assert_eq!((sent + lost, refused), (100_000, 0));
-    // The one on the wire when the others came may have been kept in place of a newer one.
+    // The queue keeps the push being sent, in place of a newer one.
     let arrived: Vec<Vec<u8>> = server
-        .arrivals()
+        .received_pushes()
         .into_iter()
-        .map(|arrival| arrival.body)
+        .map(|push| push.body)
         .collect();
     let expected: Vec<Vec<u8>> = (91..100).map(|number| body(number, 1000)).collect();
     assert!(arrived.ends_with(&expected));
@@ -218,7 +221,7 @@ async fn on_queue_overflow_the_oldest_pushes_are_dropped_and_counted() {
 async fn a_push_the_upstream_refuses_is_dropped_and_the_next_is_sent() {
     let server = Server::start();
     let long = format!("{{\"error\":\"no db for s&cret\"}}\n{}", "x".repeat(10_000));
-    server.reply(Reply::Answer(400, None, long));
+    server.add_reply(Reply::Answer(400, None, long));
     let forwarding = Forwarding::start(&config(server.url(), 100_000), QUICK);
     forwarding.add(&body(0, 100));
     until("it is refused", || forwarding.bytes()[2] == 100).await;
@@ -231,7 +234,7 @@ async fn a_push_the_upstream_refuses_is_dropped_and_the_next_is_sent() {
     forwarding.add(&body(1, 100));
     until("the next is sent", || forwarding.bytes()[0] == 100).await;
     assert_eq!(forwarding.handle.problems(), []);
-    server.reply(Reply::Answer(401, None, String::new()));
+    server.add_reply(Reply::Answer(401, None, String::new()));
     forwarding.add(&body(2, 100));
     until("it is refused", || forwarding.bytes()[2] == 200).await;
     assert_eq!(
@@ -244,8 +247,8 @@ async fn a_push_the_upstream_refuses_is_dropped_and_the_next_is_sent() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_upstreams_retry_after_is_honoured() {
     let server = Server::start();
-    server.reply(Reply::Answer(503, Some("1"), "busy".into()));
-    server.reply(Reply::Answer(429, None, String::new()));
+    server.add_reply(Reply::Answer(503, Some("1"), "busy".into()));
+    server.add_reply(Reply::Answer(429, None, String::new()));
     let clock = Clock::start();
     let forwarding = Forwarding::start(&config(server.url(), 100_000), QUICK);
     forwarding.add(&body(0, 100));
@@ -260,7 +263,7 @@ async fn an_upstreams_retry_after_is_honoured() {
     );
     until("it is sent", || forwarding.bytes()[0] == 100).await;
     assert!(clock.now().uptime >= Duration::from_secs(1));
-    assert_eq!(server.arrivals().len(), 3);
+    assert_eq!(server.received_pushes().len(), 3);
     assert_eq!(forwarding.end().await, [100, 0, 0, 0]);
 }
 
@@ -268,7 +271,7 @@ async fn an_upstreams_retry_after_is_honoured() {
 async fn a_long_or_dated_retry_after_is_bounded_and_logged() {
     for pause in ["100000000000000000000", "Fri, 31 Dec 9999 23:59:59 GMT"] {
         let server = Server::start();
-        server.reply(Reply::Answer(503, Some(pause), "busy".into()));
+        server.add_reply(Reply::Answer(503, Some(pause), "busy".into()));
         let forwarding = Forwarding::start(&config(server.url(), 100_000), QUICK);
         forwarding.add(&body(0, 100));
         let problem = || forwarding.handle.problems().into_iter().next();
@@ -287,7 +290,7 @@ async fn a_long_or_dated_retry_after_is_bounded_and_logged() {
 async fn an_upstream_with_zero_retry_after_is_not_retried_in_a_loop() {
     let server = Server::start();
     for _ in 0..3 {
-        server.reply(Reply::Answer(503, Some("0"), "busy".into()));
+        server.add_reply(Reply::Answer(503, Some("0"), "busy".into()));
     }
     let retry_times = RetryTimes {
         first_pause: Duration::from_secs(1),
@@ -297,7 +300,7 @@ async fn an_upstream_with_zero_retry_after_is_not_retried_in_a_loop() {
     let clock = Clock::start();
     let forwarding = Forwarding::start(&config(server.url(), 100_000), retry_times);
     forwarding.add(&body(0, 100));
-    until("it was tried twice", || server.arrivals().len() >= 2).await;
+    until("it was tried twice", || server.received_pushes().len() >= 2).await;
     assert!(
         clock.now().uptime >= Duration::from_millis(500),
         "half of the first pause"
@@ -308,7 +311,7 @@ async fn an_upstream_with_zero_retry_after_is_not_retried_in_a_loop() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_push_to_a_hanging_upstream_is_retried() {
     let server = Server::start();
-    server.reply(Reply::Hang);
+    server.add_reply(Reply::Hang);
     let retry_times = RetryTimes {
         attempt_timeout: Duration::from_millis(200),
         ..QUICK
@@ -316,18 +319,18 @@ async fn a_push_to_a_hanging_upstream_is_retried() {
     let forwarding = Forwarding::start(&config(server.url(), 100_000), retry_times);
     forwarding.add(&body(0, 100));
     until("it is sent at last", || forwarding.bytes()[0] == 100).await;
-    assert!(server.arrivals().len() >= 2);
+    assert!(server.received_pushes().len() >= 2);
     assert_eq!(forwarding.end().await, [100, 0, 0, 0]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_slow_upstream_gets_each_push_once_and_overflow_is_counted() {
     let server = Server::start();
-    (0..100).for_each(|_| server.reply(Reply::Late(Duration::from_millis(20))));
+    (0..100).for_each(|_| server.add_reply(Reply::Late(Duration::from_millis(20))));
     let forwarding = Forwarding::start(&config(server.url(), 5000), QUICK);
     for number in 0..100 {
         forwarding.add(&body(number, 1000));
-        // Twice as fast as it is taken.
+        // Twice as fast as the upstream accepts.
         tokio::time::sleep(Duration::from_millis(10)).await;
         assert!(forwarding.bytes()[3] <= 5000);
     }
@@ -336,9 +339,9 @@ async fn a_slow_upstream_gets_each_push_once_and_overflow_is_counted() {
     assert_eq!((sent + lost, refused, waiting), (100_000, 0, 0));
     assert!(lost > 0, "the queue was meant to overflow");
     let arrived: Vec<Vec<u8>> = server
-        .arrivals()
+        .received_pushes()
         .into_iter()
-        .map(|arrival| arrival.body)
+        .map(|push| push.body)
         .collect();
     assert_eq!(arrived.len() as u64 * 1000, sent);
     let all: Vec<Vec<u8>> = (0..100).map(|number| body(number, 1000)).collect();
@@ -371,7 +374,7 @@ async fn queued_pushes_are_sent_at_shutdown() {
     let forwarding = Forwarding::start(&config(server.url(), 10_000_000), QUICK);
     (0..50).for_each(|number| forwarding.add(&body(number, 100_000)));
     assert_eq!(forwarding.end().await, [5_000_000, 0, 0, 0]);
-    assert_eq!(server.arrivals().len(), 50);
+    assert_eq!(server.received_pushes().len(), 50);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -262,10 +262,10 @@ async fn complete_lines_of_a_truncated_body_count() {
     let whole = post("", &lines(7));
     assert_eq!(sink.send(&whole).await, 204);
     until("the other one is passed on", || {
-        server.arrivals().len() == 1
+        server.received_pushes().len() == 1
     })
     .await;
-    assert!(server.arrivals()[0].body == lines(7));
+    assert!(server.received_pushes()[0].body == lines(7));
     sink.all_memory_released().await;
 }
 
@@ -293,10 +293,10 @@ async fn accepted_pushes_are_forwarded_unchanged() {
         sink.number("faultline_forward_requests_total", "sent") == 3.0
     })
     .await;
-    let arrivals = server.arrivals();
-    assert!(arrivals[0].body == plain && arrivals[1].body == packed);
-    assert_eq!(arrivals[1].coding.as_deref(), Some("gzip"));
-    assert!(arrivals[2].target.ends_with("&precision=s"));
+    let received_pushes = server.received_pushes();
+    assert!(received_pushes[0].body == plain && received_pushes[1].body == packed);
+    assert_eq!(received_pushes[1].coding.as_deref(), Some("gzip"));
+    assert!(received_pushes[2].target.ends_with("&precision=s"));
     assert_eq!(sink.counts(), (3000, 2), "seconds are not Agave's");
     let total = plain.len() + packed.len() + 16;
     assert_eq!(

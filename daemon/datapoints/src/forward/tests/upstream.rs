@@ -1,4 +1,4 @@
-//! An Influx server that remembers what came and answers as told.
+//! A scripted Influx server that stores the requests.
 
 use http_body_util::{BodyExt, Full};
 use hyper::{
@@ -22,7 +22,7 @@ use tokio::{
 };
 
 #[derive(Debug, Clone)]
-pub struct Arrival {
+pub struct ReceivedPush {
     pub target: String,
     pub coding: Option<String>,
     pub length: Option<u64>,
@@ -33,7 +33,7 @@ pub struct Arrival {
 pub enum Reply {
     /// This status, `Retry-After` and body.
     Answer(u16, Option<&'static str>, String),
-    /// 204, after this long.
+    /// 204 after this delay.
     Late(Duration),
     /// No answer at all.
     Hang,
@@ -41,18 +41,18 @@ pub enum Reply {
 
 #[derive(Default)]
 struct State {
-    arrivals: Mutex<Vec<Arrival>>,
+    received_pushes: Mutex<Vec<ReceivedPush>>,
     replies: Mutex<VecDeque<Reply>>,
 }
 
-/// Answers 204 unless told otherwise. Ends when dropped.
+/// Answers 204, or the next scripted reply. Ends when dropped.
 pub struct Server {
     address: SocketAddr,
     state: Arc<State>,
     _task: JoinSet<()>,
 }
 
-/// An address that is taken and at which nobody listens: connections are refused.
+/// A bound address without a listener: connections are refused.
 pub struct Down(TcpSocket);
 
 impl Server {
@@ -70,12 +70,12 @@ impl Server {
         format!("http://{}", self.address)
     }
 
-    pub fn arrivals(&self) -> Vec<Arrival> {
-        self.state.arrivals.lock().unwrap().clone()
+    pub fn received_pushes(&self) -> Vec<ReceivedPush> {
+        self.state.received_pushes.lock().unwrap().clone()
     }
 
-    /// Tells how to treat the next request nobody has told about yet.
-    pub fn reply(&self, reply: Reply) {
+    /// Adds the reply to the next request that has none yet.
+    pub fn add_reply(&self, reply: Reply) {
         self.state.replies.lock().unwrap().push_back(reply);
     }
 }
@@ -105,7 +105,7 @@ async fn serve(listener: TcpListener, state: Arc<State>) {
         let state = Arc::clone(&state);
         connections.spawn(async move {
             let service = service_fn(move |request| answer(Arc::clone(&state), request));
-            // A client that goes away is none of the server's business.
+            // A client may close the connection.
             http1::Builder::new()
                 .serve_connection(TokioIo::new(stream), service)
                 .await
@@ -123,7 +123,7 @@ async fn answer(
     let Ok(body) = body.collect().await else {
         return Ok(Response::default());
     };
-    state.arrivals.lock().unwrap().push(Arrival {
+    state.received_pushes.lock().unwrap().push(ReceivedPush {
         target: head.uri.to_string(),
         coding: head
             .headers
