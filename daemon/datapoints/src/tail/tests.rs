@@ -38,7 +38,7 @@ fn the_intake_counts_a_datapoint_of_the_log_once() {
     assert_eq!(used.and_then(|reading| reading.value.number()), Some(1.0));
 }
 
-/// No thread was started for it, or that thread panicked.
+/// No thread could be started, or the thread panicked.
 #[test]
 fn a_log_tail_without_a_thread_is_reported_without_exiting() {
     let (status, stop) = (StatusHandle::default(), Stop::default());
@@ -65,13 +65,14 @@ fn a_log_tail_without_a_thread_is_reported_without_exiting() {
     thread.join().unwrap();
 }
 
-/// A validator that writes numbered lines as fast as a busy one, and can be told to open its log anew, or to pause.
+/// Writes numbered lines as fast as a busy validator.
 struct Writer {
     path: PathBuf,
     written: AtomicU64,
+    /// Set to reopen the log.
     reopen: AtomicBool,
     end: AtomicBool,
-    /// Held while a line is written.
+    /// Locked while a line is written; lock it to pause the writer.
     pause: Mutex<()>,
 }
 
@@ -105,25 +106,25 @@ impl Writer {
         self.written.load(Ordering::SeqCst)
     }
 
-    fn writes_more(&self) {
+    fn wait_for_more_lines(&self) {
         let before = self.written();
-        eventually(DEADLINE, "the writer goes on", || {
+        eventually(DEADLINE, "the writer continues", || {
             (self.written() > before + 20).then_some(())
         });
     }
 }
 
-/// Ends the threads of a test that fails, so that it fails and does not hang.
-struct End<'a>(&'a Writer, &'a Stop);
+/// Ends the threads also if the test fails, so that it does not hang.
+struct EndGuard<'a>(&'a Writer, &'a Stop);
 
-impl Drop for End<'_> {
+impl Drop for EndGuard<'_> {
     fn drop(&mut self) {
         self.0.end.store(true, Ordering::SeqCst);
         self.1.set();
     }
 }
 
-/// Runs a writer and a follower at their own pace; `rotate` is called ten times. Every line must come once.
+/// Runs a writer and a follower, and calls `rotate` ten times. Every line must count once.
 fn rotate_ten_times(rotate: impl Fn(&Path, &Writer, &Probe, u32)) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("log");
@@ -142,26 +143,26 @@ fn rotate_ten_times(rotate: impl Fn(&Path, &Writer, &Probe, u32)) {
         clock,
     };
     std::thread::scope(|scope| {
-        let _end = End(&writer, &stop);
+        let _end = EndGuard(&writer, &stop);
         scope.spawn(|| tail.run(stop.clone()));
         scope.spawn(|| writer.run());
         for turn in 0..10 {
-            writer.writes_more();
-            caught_up(&probe, writer.written());
+            writer.wait_for_more_lines();
+            wait_until_caught_up(&probe, writer.written());
             rotate(&path, &writer, &probe, turn);
         }
-        writer.writes_more();
+        writer.wait_for_more_lines();
         writer.end.store(true, Ordering::SeqCst);
-        caught_up(&probe, writer.written());
+        wait_until_caught_up(&probe, writer.written());
     });
-    // The writer may have been in the middle of a line when it was told to end.
+    // The writer may have ended within a line.
     let mut numbers = probe.numbers();
     numbers.sort_unstable();
     assert_eq!(numbers, (0..numbers.len() as u64).collect::<Vec<_>>());
     assert_eq!(probe.bad(), 0);
 }
 
-fn caught_up(probe: &Probe, written: u64) {
+fn wait_until_caught_up(probe: &Probe, written: u64) {
     eventually(DEADLINE, "the follower has read it all", || {
         (probe.count() as u64 >= written).then_some(())
     });
@@ -174,7 +175,7 @@ fn a_rotation_by_rename_under_a_writer_loses_and_repeats_nothing() {
         if turn % 2 == 0 {
             drop(append(path));
         }
-        writer.writes_more();
+        writer.wait_for_more_lines();
         writer.reopen.store(true, Ordering::SeqCst);
     });
 }
@@ -182,9 +183,9 @@ fn a_rotation_by_rename_under_a_writer_loses_and_repeats_nothing() {
 #[test]
 fn a_rotation_by_truncation_under_a_writer_loses_and_repeats_nothing() {
     rotate_ten_times(|path, writer, probe, turn| {
-        // What copytruncate itself loses is what is written between its copy and its truncation.
+        // copytruncate loses what is written between its copy and its truncation: the writer pauses.
         let paused = writer.pause.lock().unwrap();
-        caught_up(probe, writer.written());
+        wait_until_caught_up(probe, writer.written());
         fs::copy(path, path.with_extension(turn.to_string())).unwrap();
         File::options()
             .write(true)
