@@ -8,7 +8,9 @@ fn at(seconds: u64) -> Stamp {
 }
 
 fn send(senders: &mut Senders, id: &str, now: u64) -> SenderState {
-    let sender = senders.find(id, None, at(now)).expect("room");
+    let sender = senders
+        .find(id, None, at(now))
+        .expect("fewer senders than the limit");
     sender.sums.line_counts.used += u64::from(sender.state == SenderState::Pending);
     sender.state
 }
@@ -19,16 +21,16 @@ fn points_are_pending_until_the_identity_is_known() {
     senders.restart(None);
     assert_eq!(send(&mut senders, "ours", 1), SenderState::Pending);
     assert_eq!(send(&mut senders, "other", 1), SenderState::Pending);
-    let settled = senders.set_reported_identity("ours", at(1));
+    let outcome = senders.set_reported_identity("ours", at(1));
     assert_eq!(
-        settled
+        outcome
             .merge_sums
             .iter()
             .map(|s| s.line_counts.used)
             .sum::<u64>(),
         1
     );
-    assert_eq!(settled.foreign_lines, 1);
+    assert_eq!(outcome.foreign_lines, 1);
     assert_eq!(send(&mut senders, "ours", 2), SenderState::Ours);
     assert_eq!(send(&mut senders, "other", 2), SenderState::Foreign);
 }
@@ -45,17 +47,17 @@ fn the_startup_host_id_is_accepted_if_silent_once_identity_appears() {
             .merge_sums
             .len(),
         1,
-        "the identity's own sums"
+        "the sums of the identity"
     );
-    let settled = senders.set_reported_identity("ours", at(26));
+    let outcome = senders.set_reported_identity("ours", at(26));
     assert_eq!(
-        settled
+        outcome
             .merge_sums
             .iter()
             .map(|s| s.line_counts.used)
             .sum::<u64>(),
         1,
-        "the start-up name's"
+        "the sums of the start-up id"
     );
 }
 
@@ -67,8 +69,8 @@ fn a_startup_host_id_that_keeps_sending_is_foreign() {
         send(&mut senders, "hash", second);
         send(&mut senders, "ours", second + 4);
     }
-    let settled = senders.set_reported_identity("ours", at(30));
-    assert_eq!((settled.merge_sums.len(), settled.foreign_lines), (1, 3));
+    let outcome = senders.set_reported_identity("ours", at(30));
+    assert_eq!((outcome.merge_sums.len(), outcome.foreign_lines), (1, 3));
     assert_eq!(send(&mut senders, "hash", 31), SenderState::Foreign);
 }
 
@@ -78,7 +80,7 @@ fn an_identity_set_at_run_time_is_accepted_next_to_the_previous() {
     senders.restart(None);
     senders.set_reported_identity("first", at(1));
     assert_eq!(send(&mut senders, "second", 1), SenderState::Pending);
-    // The validator has not been asked since.
+    // An older report of the identity.
     assert_eq!(
         senders.set_reported_identity("first", at(2)).foreign_lines,
         0
@@ -133,18 +135,18 @@ fn a_sole_sender_is_assumed_ours_only_after_a_delay() {
     senders.restart(None);
     send(&mut senders, "sole", 1);
     assert_eq!(senders.assume_identity(at(30)).0, None);
-    let (assumption, settled) = senders.assume_identity(at(70));
+    let (assumption, outcome) = senders.assume_identity(at(70));
     assert_eq!(assumption, Some(Assumption::Sole("sole".to_owned())));
-    assert_eq!(settled.merge_sums.len(), 1);
+    assert_eq!(outcome.merge_sums.len(), 1);
     assert_eq!(senders.assumed_identity(), Some("sole"));
-    let mut crowd = Senders::default();
-    crowd.restart(None);
-    send(&mut crowd, "one", 1);
-    send(&mut crowd, "two", 1);
-    assert_eq!(crowd.assume_identity(at(500)).0, None);
+    let mut two_senders = Senders::default();
+    two_senders.restart(None);
+    send(&mut two_senders, "one", 1);
+    send(&mut two_senders, "two", 1);
+    assert_eq!(two_senders.assume_identity(at(500)).0, None);
 }
 
-/// Senders of which the first one is assumed to be the validator, at second 70.
+/// Senders of which `id` is assumed to be the validator, at second 70.
 fn assumed(id: &str) -> Senders {
     let mut senders = Senders::default();
     senders.restart(None);
@@ -155,8 +157,9 @@ fn assumed(id: &str) -> Senders {
     senders
 }
 
-/// Pushes of these senders every 10 s, and what becomes of the assumption, with its second and the lines that it frees.
-fn push_on(
+/// Pushes of these senders every 10 s. Returns the second of a new assumption, and how many lines it
+/// adds.
+fn push_until_assumption(
     senders: &mut Senders,
     ids: &[&str],
     seconds: std::ops::RangeInclusive<u64>,
@@ -165,9 +168,9 @@ fn push_on(
         for id in ids {
             send(senders, id, second);
         }
-        let (assumption, settled) = senders.assume_identity(at(second));
+        let (assumption, outcome) = senders.assume_identity(at(second));
         if let Some(assumption) = assumption {
-            let lines = settled
+            let lines = outcome
                 .merge_sums
                 .iter()
                 .map(|sums| sums.line_counts.used)
@@ -186,25 +189,31 @@ fn revised(from: &str, to: &str) -> Assumption {
 #[test]
 fn a_sole_successor_of_a_silent_assumed_sender_replaces_it() {
     let mut senders = assumed("first");
-    let found = push_on(&mut senders, &["second"], 80..=300);
+    let found = push_until_assumption(&mut senders, &["second"], 80..=300);
     assert_eq!(found, Some((140, revised("first", "second"), 7)));
     assert_eq!(senders.assumed_identity(), Some("second"));
     assert_eq!(send(&mut senders, "second", 141), SenderState::Ours);
     // And back.
-    let found = push_on(&mut senders, &["first"], 150..=400);
+    let found = push_until_assumption(&mut senders, &["first"], 150..=400);
     assert_eq!(found, Some((210, revised("second", "first"), 0)));
 }
 
 #[test]
 fn a_sender_concurrent_with_the_assumed_one_is_foreign() {
     let mut senders = assumed("first");
-    assert_eq!(push_on(&mut senders, &["first", "beside"], 80..=130), None);
+    assert_eq!(
+        push_until_assumption(&mut senders, &["first", "parallel"], 80..=130),
+        None
+    );
     assert_eq!(senders.pending_lines(), 6);
     send(&mut senders, "first", 140);
     assert_eq!(senders.assume_identity(at(140)).1.foreign_lines, 6);
     assert_eq!(senders.pending_lines(), 0);
-    assert_eq!(push_on(&mut senders, &["beside"], 150..=500), None);
-    let found = push_on(&mut senders, &["beside", "second"], 510..=900);
+    assert_eq!(
+        push_until_assumption(&mut senders, &["parallel"], 150..=500),
+        None
+    );
+    let found = push_until_assumption(&mut senders, &["parallel", "second"], 510..=900);
     assert_eq!(
         found.map(|(_, assumption, _)| assumption),
         Some(revised("first", "second"))
@@ -214,9 +223,12 @@ fn a_sender_concurrent_with_the_assumed_one_is_foreign() {
 #[test]
 fn with_two_possible_successor_identities_none_is_assumed() {
     let mut senders = assumed("first");
-    assert_eq!(push_on(&mut senders, &["second", "third"], 80..=400), None);
+    assert_eq!(
+        push_until_assumption(&mut senders, &["second", "third"], 80..=400),
+        None
+    );
     assert_eq!(senders.identity(), Some("first"));
-    let found = push_on(&mut senders, &["third"], 410..=600);
+    let found = push_until_assumption(&mut senders, &["third"], 410..=600);
     assert_eq!(
         found.map(|(_, assumption, _)| assumption),
         Some(revised("first", "third"))
@@ -233,10 +245,10 @@ fn an_announced_identity_following_the_assumed_one_is_accepted_immediately() {
     let mut senders = assumed("first");
     send(&mut senders, "second", 80);
     senders.announce_change("second", &set(Some("first"), "second"));
-    let (assumption, settled) = senders.assume_identity(at(81));
+    let (assumption, outcome) = senders.assume_identity(at(81));
     assert_eq!(assumption, Some(revised("first", "second")));
-    assert_eq!(settled.merge_sums.len(), 1);
-    // Another validator's, or of somebody else's name.
+    assert_eq!(outcome.merge_sums.len(), 1);
+    // The change is of another validator, or to another identity.
     for (id, set) in [
         ("second", set(Some("x"), "second")),
         ("second", set(Some("first"), "y")),
@@ -246,7 +258,7 @@ fn an_announced_identity_following_the_assumed_one_is_accepted_immediately() {
         senders.announce_change(id, &set);
         assert_eq!(senders.assume_identity(at(81)).0, None);
     }
-    // Before 4.2 it does not tell the old one: silence has to.
+    // Before 4.2 the report lacks the old identity, which must be silent then.
     let mut senders = assumed("first");
     send(&mut senders, "second", 80);
     senders.announce_change("second", &set(None, "second"));
@@ -255,7 +267,7 @@ fn an_announced_identity_following_the_assumed_one_is_accepted_immediately() {
         senders.assume_identity(at(85)).0,
         Some(revised("first", "second"))
     );
-    // What the validator itself tells needs no assumption.
+    // An identity that the validator reports needs no assumption.
     let mut senders = Senders::default();
     senders.restart(None);
     senders.set_reported_identity("first", at(1));
