@@ -5,7 +5,7 @@ fn at(second: i64) -> i128 {
     i128::from(second) * SECOND
 }
 
-/// Pushes that arrive when they are made.
+/// Adds a push that arrives when it is created.
 fn push(coverage: &mut Coverage, second: i64, since: u64, unfiltered: bool) {
     let at = PushTimes {
         created: at(second),
@@ -173,7 +173,7 @@ fn pushes_under_a_new_identity_continue_the_coverage() {
     assert_eq!(
         (coverage.pushes_missed, coverage.zero_seconds),
         (0, 7),
-        "of an older one nothing is taken"
+        "earlier pushes count only once"
     );
 }
 
@@ -203,7 +203,7 @@ fn log_lines_jumping_in_time_do_not_count_skipped_seconds() {
 fn a_slewed_clock_is_not_a_clock_step() {
     let mut coverage = Coverage::default();
     for n in 0..20_000 {
-        // By 500 parts in a million, the most that a kernel slews by: 50 s ahead in the end, and back again.
+        // By 500 parts in a million, a kernel's maximum: 50 s ahead, and back again.
         let arrived = at(n * 10);
         let created = at(1_000_000)
             + arrived
@@ -242,7 +242,7 @@ proptest! {
             prop_assert!(coverage.zero_seconds >= zero && coverage.unknown_seconds >= unknown && coverage.pushes_missed >= missed);
             (zero, unknown, missed) = (coverage.zero_seconds, coverage.unknown_seconds, coverage.pushes_missed);
         }
-        // Up to the first push everything may count, and a push may be made up to SLACK after it says.
+        // All seconds before the first push may count, and MAX_INTERVAL_ERROR for each push.
         prop_assert!((zero + unknown) as i64 <= 2400 + arrived + 400 + count * 33, "{zero} + {unknown} in {arrived} s");
     }
 }
