@@ -47,12 +47,13 @@ fn add(values: &mut AllowedValues, list: &AllowList, line: &str) -> bool {
         .is_some_and(|allowed_fields| values.add(list, allowed_fields, &point))
 }
 
-/// (values by (name, field, tag values), overflow), field by field as slowly as it can be said.
+/// Values by (is sum, name, field, tag values), and the overflow.
 type Model = (BTreeMap<(bool, String, String, Vec<String>), f64>, u64);
 
-fn model(entries: &[AllowedDatapoint], most: usize, lines: &[String]) -> Model {
+/// The simplest implementation: each field of each line is looked up.
+fn model(entries: &[AllowedDatapoint], max_series: usize, lines: &[String]) -> Model {
     let (mut all, mut overflow) = (BTreeMap::new(), 0);
-    // Those with the same tags go together, which decides who is refused.
+    // Fields with the same tags are added together, which decides which series overflow.
     let group = |entry: &&AllowedDatapoint| {
         entries
             .iter()
@@ -77,12 +78,12 @@ fn model(entries: &[AllowedDatapoint], most: usize, lines: &[String]) -> Model {
                 .filter_map(|tag| Some(point.tag(tag)?.to_owned()))
                 .collect();
             let key = (is_sum, entry.name.clone(), entry.field.clone(), tags);
-            if all.len() >= most && !all.contains_key(&key) {
+            if all.len() >= max_series && !all.contains_key(&key) {
                 overflow += 1;
                 continue;
             }
-            let held: &mut f64 = all.entry(key).or_insert(0.0);
-            *held = if is_sum { *held + value } else { value };
+            let current: &mut f64 = all.entry(key).or_insert(0.0);
+            *current = if is_sum { *current + value } else { value };
         }
     }
     (all, overflow)
@@ -94,7 +95,7 @@ fn entries() -> impl Strategy<Value = Vec<AllowedDatapoint>> {
         ("[ab]", "(f|g|gg)", kind, proptest::bool::ANY).prop_map(|(name, field, kind, tagged)| {
             allowed(&name, &field, kind, if tagged { &["t"] } else { &[] })
         });
-    // The loader takes the same field only once.
+    // The configuration has each field once.
     proptest::collection::vec(entry, 0..6).prop_map(|entries| {
         let mut seen = std::collections::BTreeSet::new();
         entries
@@ -126,21 +127,21 @@ fn lines() -> impl Strategy<Value = Vec<String>> {
 proptest! {
     #[test]
     fn a_single_pass_matches_the_field_by_field_lookup(
-        entries in entries(), lines in lines(), most in prop_oneof![0..12_usize, Just(100)], cut in 0..40_usize,
+        entries in entries(), lines in lines(), max_series in prop_oneof![0..12_usize, Just(100)], cut in 0..40_usize,
     ) {
-        let list = AllowList::new(&Datapoints { allow: entries.clone(), max_series: most as u64 });
-        // What is summed apart and merged later is the same, as long as there is room.
+        let list = AllowList::new(&Datapoints { allow: entries.clone(), max_series: max_series as u64 });
+        // Below the limit, sums that are merged later are the same.
         let (mut values, mut later) = (AllowedValues::default(), AllowedValues::default());
-        let cut = if most < 100 { lines.len() } else { cut.min(lines.len()) };
+        let cut = if max_series < 100 { lines.len() } else { cut.min(lines.len()) };
         for (at, line) in lines.iter().enumerate() {
             add(if at < cut { &mut values } else { &mut later }, &list, line);
         }
-        values.merge(most, later);
-        let (expected, overflow) = model(&entries, most, &lines);
+        values.merge(max_series, later);
+        let (expected, overflow) = model(&entries, max_series, &lines);
         let mut readings = Vec::new();
         values.readings(true, &mut readings);
         prop_assert_eq!(readings.pop().and_then(|reading| reading.value.number()), Some(overflow as f64));
-        let told: Vec<_> = readings
+        let exported: Vec<_> = readings
             .iter()
             .map(|reading| {
                 let tags = reading.tags.iter().map(|(_, value)| value.to_string()).collect();
@@ -149,7 +150,7 @@ proptest! {
             })
             .collect();
         let expected: Vec<_> = expected.into_iter().map(|(key, value)| (key, Some(value))).collect();
-        prop_assert_eq!(told, expected);
+        prop_assert_eq!(exported, expected);
     }
 }
 
