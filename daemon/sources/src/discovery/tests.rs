@@ -1,4 +1,4 @@
-//! On pretend hosts; [`live`] has real processes.
+//! With fake hosts; [`live`] has real processes.
 
 mod finder;
 mod kills;
@@ -15,82 +15,88 @@ use faultline_testkit::host::FakeHost;
 /// A host with its first process.
 fn host() -> FakeHost {
     let host = FakeHost::empty().unwrap();
-    Pretend::new(1, "systemd").line("/sbin/init").on(&host);
+    FakeProcess::new(1, "systemd")
+        .line("/sbin/init")
+        .write_to(&host);
     host
 }
 
-/// A process to be put on a pretend host.
+/// A process whose files can be written to a [`FakeHost`].
 #[derive(Clone)]
-struct Pretend<'a> {
+struct FakeProcess<'a> {
     pid: u32,
     comm: &'a str,
     line: &'a str,
     state: char,
     parent: u32,
     start: u64,
-    living: u32,
+    thread_count: u32,
     threads: &'a [&'a str],
 }
 
-impl<'a> Pretend<'a> {
+impl<'a> FakeProcess<'a> {
     fn new(pid: u32, comm: &'a str) -> Self {
-        Pretend {
+        FakeProcess {
             pid,
             comm,
             line: comm,
             state: 'S',
             parent: 1,
             start: 100,
-            living: 1,
+            thread_count: 1,
             threads: &[],
         }
     }
 
-    /// A validator far enough in its start to have a telling thread.
+    /// A validator with a thread that only validators have.
     fn validator(pid: u32) -> Self {
-        Pretend::new(pid, "agave-validator")
+        FakeProcess::new(pid, "agave-validator")
             .line("agave-validator --ledger /l")
             .threads(&["tokio-rt", "solAdminRpc"])
     }
 
     fn line(self, line: &'a str) -> Self {
-        Pretend { line, ..self }
+        FakeProcess { line, ..self }
     }
 
     fn state(self, state: char) -> Self {
-        Pretend { state, ..self }
+        FakeProcess { state, ..self }
     }
 
     fn parent(self, parent: u32) -> Self {
-        Pretend { parent, ..self }
+        FakeProcess { parent, ..self }
     }
 
     fn start(self, start: u64) -> Self {
-        Pretend { start, ..self }
+        FakeProcess { start, ..self }
     }
 
-    /// How many threads the kernel counts, the main one included.
-    fn living(self, living: u32) -> Self {
-        Pretend { living, ..self }
+    /// Includes the main thread.
+    fn thread_count(self, thread_count: u32) -> Self {
+        FakeProcess {
+            thread_count,
+            ..self
+        }
     }
 
     fn threads(self, threads: &'a [&'a str]) -> Self {
-        Pretend { threads, ..self }
+        FakeProcess { threads, ..self }
     }
 
-    fn on(self, host: &FakeHost) {
-        let Pretend {
+    fn write_to(self, host: &FakeHost) {
+        let FakeProcess {
             pid,
             comm,
             state,
             parent,
             start,
-            living,
+            thread_count,
             ..
         } = self;
         let middle = "0 ".repeat(15);
         let rest = "0 ".repeat(30);
-        let stat = format!("{pid} ({comm}) {state} {parent} {middle}{living} 0 {start} {rest}\n");
+        let stat =
+            format!("{pid} ({comm}) {state} {parent} {middle}{thread_count} 0 {start} {rest}\n");
         host.write(
             &format!("proc/{pid}/cmdline"),
             self.line.replace(' ', "\0") + "\0",

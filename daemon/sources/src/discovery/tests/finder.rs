@@ -1,4 +1,4 @@
-//! The search and the following as one, on pretend hosts.
+//! The whole finder, with fake hosts.
 
 use super::*;
 use crate::{
@@ -85,21 +85,21 @@ impl Drop for AtWork {
 #[test]
 fn a_reused_pid_is_a_new_process_followed_only_if_a_validator() {
     let host = host();
-    Pretend::validator(77).on(&host);
+    FakeProcess::validator(77).write_to(&host);
     let work = AtWork::start(finder(
         config::TargetSelector::Pid(77),
         HostRoot::below(host.root()),
     ));
     let first = work.wait_for("the validator", |_| true);
     assert_eq!(first.process.start_ticks, 100);
-    Pretend::new(77, "bash").start(200).on(&host);
+    FakeProcess::new(77, "bash").start(200).write_to(&host);
     work.wait_for_words("belongs to another program (bash)");
     assert_eq!(
         (work.target_handle.current(), work.restarts()),
         (None, [0, 0, 0])
     );
     work.wait_for_words("process 77 (agave-validator) exited (unknown)");
-    Pretend::validator(77).start(300).on(&host);
+    FakeProcess::validator(77).start(300).write_to(&host);
     work.wait_for("its successor", |target| target.process.start_ticks == 300);
     assert_eq!(work.restarts(), [0, 0, 1]);
 }
@@ -107,7 +107,7 @@ fn a_reused_pid_is_a_new_process_followed_only_if_a_validator() {
 #[test]
 fn a_zombie_is_gone_with_the_oom_kill_as_its_reason() {
     let host = host();
-    Pretend::validator(77).on(&host);
+    FakeProcess::validator(77).write_to(&host);
     host.write("proc/vmstat", "oom_kill 4\n").unwrap();
     let work = AtWork::start(finder(
         config::TargetSelector::Scan,
@@ -115,12 +115,12 @@ fn a_zombie_is_gone_with_the_oom_kill_as_its_reason() {
     ));
     work.wait_for("the validator", |_| true);
     host.write("proc/vmstat", "oom_kill 5\n").unwrap();
-    Pretend::validator(77).state('Z').on(&host);
+    FakeProcess::validator(77).state('Z').write_to(&host);
     work.wait_for_words("exited (oom_kill)");
     // The end counts at once, the restart when there is a successor.
     assert_eq!((work.ends(), work.restarts()), ([0, 1, 0], [0, 0, 0]));
     host.remove("proc/77").unwrap();
-    Pretend::validator(80).start(900).on(&host);
+    FakeProcess::validator(80).start(900).write_to(&host);
     work.wait_for("its successor", |target| target.process.pid == 80);
     assert_eq!(work.restarts(), [0, 1, 0]);
     let mut readings = Vec::new();
@@ -141,7 +141,7 @@ fn a_zombie_is_gone_with_the_oom_kill_as_its_reason() {
 #[test]
 fn a_host_oom_kill_seen_by_a_tick_is_the_exit_reason() {
     let host = host();
-    Pretend::validator(77).on(&host);
+    FakeProcess::validator(77).write_to(&host);
     host.write("proc/vmstat", "oom_kill 4\n").unwrap();
     let root = HostRoot::below(host.root());
     let work = AtWork::start(finder(config::TargetSelector::Scan, root.clone()));
@@ -164,7 +164,7 @@ fn a_host_oom_kill_seen_by_a_tick_is_the_exit_reason() {
     });
     host.write("proc/vmstat", "oom_kill 4\n").unwrap();
     work.wait_for_looks();
-    Pretend::validator(77).state('Z').on(&host);
+    FakeProcess::validator(77).state('Z').write_to(&host);
     work.wait_for_words("exited (oom_kill)");
 }
 
@@ -172,7 +172,7 @@ fn a_host_oom_kill_seen_by_a_tick_is_the_exit_reason() {
 #[test]
 fn a_process_being_torn_down_is_followed_and_keeps_its_exit_reason() {
     let host = host();
-    Pretend::validator(77).on(&host);
+    FakeProcess::validator(77).write_to(&host);
     let exe = host.root().join("proc/77/exe");
     std::os::unix::fs::symlink("/opt/agave-validator", &exe).unwrap();
     host.write("proc/vmstat", "oom_kill 4\n").unwrap();
@@ -186,7 +186,7 @@ fn a_process_being_torn_down_is_followed_and_keeps_its_exit_reason() {
     host.write("proc/77/cmdline", "").unwrap();
     work.wait_for_looks();
     assert_eq!(work.target_handle.current(), Some(before));
-    Pretend::validator(77).state('Z').on(&host);
+    FakeProcess::validator(77).state('Z').write_to(&host);
     work.wait_for_words("exited (oom_kill)");
 }
 
@@ -194,16 +194,19 @@ fn a_process_being_torn_down_is_followed_and_keeps_its_exit_reason() {
 #[test]
 fn a_process_is_followed_until_its_last_thread_exits() {
     let host = host();
-    Pretend::validator(77).on(&host);
+    FakeProcess::validator(77).write_to(&host);
     let work = AtWork::start(finder(
         config::TargetSelector::Scan,
         HostRoot::below(host.root()),
     ));
     let before = work.wait_for("the validator", |_| true);
-    Pretend::validator(77).state('Z').living(3).on(&host);
+    FakeProcess::validator(77)
+        .state('Z')
+        .thread_count(3)
+        .write_to(&host);
     work.wait_for_looks();
     assert_eq!(work.target_handle.current(), Some(before));
-    Pretend::validator(77).state('Z').on(&host);
+    FakeProcess::validator(77).state('Z').write_to(&host);
     work.wait_for_words("exited (unknown)");
 }
 
@@ -211,8 +214,8 @@ fn a_process_is_followed_until_its_last_thread_exits() {
 #[test]
 fn a_wrapper_ending_with_its_validator_is_no_longer_followed() {
     let host = host();
-    let wrapper = Pretend::new(50, "runuser").line("runuser -u sol -- agave-validator");
-    wrapper.on(&host);
+    let wrapper = FakeProcess::new(50, "runuser").line("runuser -u sol -- agave-validator");
+    wrapper.write_to(&host);
     let root = HostRoot::below(host.root());
     let mut finder = finder(config::TargetSelector::ProcessTree(50), root);
     let wrapper = finder.find_once().unwrap();
@@ -228,13 +231,13 @@ fn a_wrapper_ending_with_its_validator_is_no_longer_followed() {
 #[test]
 fn another_program_execed_in_the_validators_process_is_not_followed() {
     let host = host();
-    Pretend::validator(77).on(&host);
+    FakeProcess::validator(77).write_to(&host);
     let work = AtWork::start(finder(
         config::TargetSelector::Scan,
         HostRoot::below(host.root()),
     ));
     work.wait_for("the validator", |_| true);
-    Pretend::new(77, "sleep").on(&host);
+    FakeProcess::new(77, "sleep").write_to(&host);
     eventually(DEADLINE, "the end", || {
         work.target_handle.current().is_none().then_some(())
     });
@@ -245,8 +248,8 @@ fn another_program_execed_in_the_validators_process_is_not_followed() {
 #[test]
 fn arguments_that_appear_after_the_name_make_a_validator() {
     let host = host();
-    let validator = Pretend::validator(77);
-    validator.clone().on(&host);
+    let validator = FakeProcess::validator(77);
+    validator.clone().write_to(&host);
     host.write("proc/77/cmdline", "").unwrap();
     let work = AtWork::start(finder(
         config::TargetSelector::Pid(77),
@@ -254,7 +257,7 @@ fn arguments_that_appear_after_the_name_make_a_validator() {
     ));
     let before = work.wait_for("the name", |target| target.comm == "agave-validator");
     assert_eq!(before.validator, None);
-    validator.on(&host);
+    validator.write_to(&host);
     let after = work.wait_for("the arguments", |target| target.validator.is_some());
     assert_eq!(after.process, before.process);
     assert_eq!((work.ends(), work.restarts()), ([0; 3], [0; 3]));

@@ -25,17 +25,17 @@ fn the_ledger_lock_owner_is_the_validator_unless_preparing_the_ledger() {
     let host = host();
     let ledger = tempfile::tempdir().unwrap();
     fs::write(ledger.path().join("ledger.lock"), "").unwrap();
-    Pretend::validator(77)
+    FakeProcess::validator(77)
         .line("agave-validator --ledger /elsewhere")
-        .on(&host);
+        .write_to(&host);
     lock(&host, 77, &ledger.path().join("ledger.lock"));
     let bench = Bench::new(&host);
     let mut by_ledger = LedgerSearch::new(ledger.path());
     let target = by_ledger.find(&bench.context()).unwrap();
     assert_eq!((target.process.pid, target.found_by), (77, "ledger.lock"));
-    Pretend::validator(77)
+    FakeProcess::validator(77)
         .line("agave-validator --ledger /elsewhere init")
-        .on(&host);
+        .write_to(&host);
     assert_eq!(pid_of(&by_ledger.find(&bench.context())), None);
 }
 
@@ -46,15 +46,15 @@ fn the_validator_using_the_ledger_is_found_under_any_path() {
     let bench = Bench::new(&host);
     let mut by_ledger = LedgerSearch::new(ledger.path());
     assert!(words(&by_ledger.find(&bench.context())).starts_with("absent: no process listens on"));
-    Pretend::validator(77)
+    FakeProcess::validator(77)
         .line("agave-validator --ledger /data")
-        .on(&host);
-    Pretend::validator(78)
+        .write_to(&host);
+    FakeProcess::validator(78)
         .line(&format!(
             "agave-validator --ledger {}",
             ledger.path().display()
         ))
-        .on(&host);
+        .write_to(&host);
     assert_eq!(pid_of(&by_ledger.find(&bench.context())), Some(78));
     host.remove("proc/78").unwrap();
     assert_eq!(pid_of(&by_ledger.find(&bench.context())), None);
@@ -71,7 +71,7 @@ fn another_users_process_using_the_ledger_is_not_a_successor() {
     fs::write(&lock_file, "").unwrap();
     let line = format!("agave-validator --ledger {}", ledger.path().display());
     let appears = |pid, user| {
-        Pretend::validator(pid).line(&line).on(&host);
+        FakeProcess::validator(pid).line(&line).write_to(&host);
         run_by(&host, pid, user);
         lock(&host, pid, &lock_file);
     };

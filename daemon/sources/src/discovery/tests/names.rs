@@ -7,12 +7,12 @@ use std::fs;
 #[test]
 fn a_long_name_is_compared_beyond_the_truncated_comm() {
     let host = host();
-    Pretend::new(70, "solana-bench-tp")
+    FakeProcess::new(70, "solana-bench-tp")
         .line("/opt/solana-bench-tps --url x")
-        .on(&host);
-    Pretend::new(71, "solana-bench-tp")
+        .write_to(&host);
+    FakeProcess::new(71, "solana-bench-tp")
         .line("solana-bench-tpu")
-        .on(&host);
+        .write_to(&host);
     let bench = Bench::new(&host);
     let found = NameSearch::new("solana-bench-tps").find(&bench.context());
     assert_eq!(pid_of(&found), Some(70));
@@ -26,15 +26,15 @@ fn a_long_name_is_compared_beyond_the_truncated_comm() {
 #[test]
 fn the_parent_is_chosen_over_its_worker_processes() {
     let host = host();
-    Pretend::new(71, "redis").parent(70).on(&host);
-    Pretend::new(70, "redis").on(&host);
-    Pretend::new(72, "redis").parent(71).on(&host);
+    FakeProcess::new(71, "redis").parent(70).write_to(&host);
+    FakeProcess::new(70, "redis").write_to(&host);
+    FakeProcess::new(72, "redis").parent(71).write_to(&host);
     let bench = Bench::new(&host);
     assert_eq!(
         pid_of(&NameSearch::new("redis").find(&bench.context())),
         Some(70)
     );
-    Pretend::new(80, "redis").on(&host);
+    FakeProcess::new(80, "redis").write_to(&host);
     let words = words(&NameSearch::new("redis").find(&bench.context()));
     assert!(
         words.contains("70 redis, 71 redis, 72 redis, 80 redis;"),
@@ -45,7 +45,7 @@ fn the_parent_is_chosen_over_its_worker_processes() {
 #[test]
 fn a_configured_pid_accepts_any_program_first_then_only_the_same() {
     let host = host();
-    Pretend::new(70, "redis").on(&host);
+    FakeProcess::new(70, "redis").write_to(&host);
     let (bench, mut by_pid) = (Bench::new(&host), PidSearch::new(70, false));
     let before = by_pid.find(&bench.context()).unwrap();
     assert_eq!(before.validator, None);
@@ -53,12 +53,12 @@ fn a_configured_pid_accepts_any_program_first_then_only_the_same() {
         previous_target: Some(&before),
         ..bench.context()
     };
-    Pretend::new(70, "cron").start(200).on(&host);
+    FakeProcess::new(70, "cron").start(200).write_to(&host);
     assert_eq!(
         words(&by_pid.find(&context)),
         "gone: the pid 70 now belongs to another program (cron)"
     );
-    Pretend::new(70, "redis").start(300).on(&host);
+    FakeProcess::new(70, "redis").start(300).write_to(&host);
     assert_eq!(by_pid.find(&context).unwrap().process.start_ticks, 300);
     host.remove("proc/70").unwrap();
     assert_eq!(
@@ -72,16 +72,16 @@ fn a_configured_pid_that_appears_late_must_be_a_validator() {
     let host = host();
     let (bench, mut by_pid) = (Bench::new(&host), PidSearch::new(70, false));
     assert_eq!(pid_of(&by_pid.find(&bench.context())), None);
-    Pretend::new(70, "cron").on(&host);
+    FakeProcess::new(70, "cron").write_to(&host);
     assert_eq!(pid_of(&by_pid.find(&bench.context())), None);
-    Pretend::validator(70).on(&host);
+    FakeProcess::validator(70).write_to(&host);
     assert_eq!(pid_of(&by_pid.find(&bench.context())), Some(70));
 }
 
 #[test]
 fn an_ended_configured_process_is_not_reported_as_missing() {
     let host = host();
-    Pretend::new(70, "redis").state('Z').on(&host);
+    FakeProcess::new(70, "redis").state('Z').write_to(&host);
     let (bench, mut by_pid) = (Bench::new(&host), PidSearch::new(70, false));
     assert_eq!(
         words(&by_pid.find(&bench.context())),
@@ -92,7 +92,7 @@ fn an_ended_configured_process_is_not_reported_as_missing() {
 #[test]
 fn a_configured_process_possibly_hidden_by_procfs_is_not_reported_missing() {
     let host = FakeHost::empty().unwrap();
-    Pretend::new(8, "faultlined").on(&host);
+    FakeProcess::new(8, "faultlined").write_to(&host);
     let (bench, mut by_pid) = (Bench::new(&host), PidSearch::new(70, false));
     let found = words(&by_pid.find(&bench.context()));
     assert!(
@@ -103,7 +103,7 @@ fn a_configured_process_possibly_hidden_by_procfs_is_not_reported_missing() {
     );
     if FakeHost::permissions_apply().unwrap() {
         let host = self::host();
-        Pretend::new(70, "redis").on(&host);
+        FakeProcess::new(70, "redis").write_to(&host);
         host.forbid("proc/70/stat").unwrap();
         let bench = Bench::new(&host);
         let found = words(&by_pid.find(&bench.context()));
@@ -115,9 +115,9 @@ fn a_configured_process_possibly_hidden_by_procfs_is_not_reported_missing() {
 fn a_long_name_is_found_after_its_program_file_was_replaced() {
     let host = host();
     let exe = |pid: u32, path: &str| {
-        Pretend::new(pid, "validator-with-")
+        FakeProcess::new(pid, "validator-with-")
             .line("title: serving")
-            .on(&host);
+            .write_to(&host);
         let link = host.path(&format!("proc/{pid}/exe"));
         let _ = fs::remove_file(&link);
         std::os::unix::fs::symlink(path, link).unwrap();
@@ -139,7 +139,7 @@ fn a_long_name_is_found_after_its_program_file_was_replaced() {
 fn a_pid_is_the_same_program_after_its_file_was_replaced() {
     let host = host();
     let exe = |path: &str, start: u64| {
-        Pretend::new(70, "redis").start(start).on(&host);
+        FakeProcess::new(70, "redis").start(start).write_to(&host);
         let link = host.path("proc/70/exe");
         let _ = fs::remove_file(&link);
         std::os::unix::fs::symlink(path, link).unwrap();

@@ -3,12 +3,12 @@ use super::{super::method::Scan, *};
 #[test]
 fn the_only_validator_is_found_with_its_parsed_arguments() {
     let host = host();
-    Pretend::validator(77)
+    FakeProcess::validator(77)
         .line("agave-validator --ledger /mnt//l/. --rpc-port 8899")
-        .on(&host);
-    Pretend::new(78, "bash")
+        .write_to(&host);
+    FakeProcess::new(78, "bash")
         .line("bash agave-validator")
-        .on(&host);
+        .write_to(&host);
     let bench = Bench::new(&host);
     let target = Scan::default().find(&bench.context()).unwrap();
     assert_eq!(
@@ -30,7 +30,9 @@ fn the_only_validator_is_found_with_its_parsed_arguments() {
 #[test]
 fn a_relative_ledger_begins_at_the_working_directory_of_the_process() {
     let host = host();
-    Pretend::validator(77).line("agave-validator").on(&host);
+    FakeProcess::validator(77)
+        .line("agave-validator")
+        .write_to(&host);
     let bench = Bench::new(&host);
     assert_eq!(Scan::default().find(&bench.context()).unwrap().ledger, None);
     std::os::unix::fs::symlink("/home/sol", host.path("proc/77/cwd")).unwrap();
@@ -43,13 +45,13 @@ fn a_relative_ledger_begins_at_the_working_directory_of_the_process() {
 #[test]
 fn other_tasks_of_the_same_program_and_zombies_are_refused() {
     let host = host();
-    Pretend::validator(77)
+    FakeProcess::validator(77)
         .line("agave-validator --ledger /l monitor")
-        .on(&host);
-    Pretend::validator(78)
+        .write_to(&host);
+    FakeProcess::validator(78)
         .line("agave-validator --ledger /l exit --force")
-        .on(&host);
-    Pretend::validator(79).state('Z').on(&host);
+        .write_to(&host);
+    FakeProcess::validator(79).state('Z').write_to(&host);
     let found = Scan::default().find(&Bench::new(&host).context());
     assert_eq!(words(&found), "absent: no process looks like a validator");
 }
@@ -57,7 +59,10 @@ fn other_tasks_of_the_same_program_and_zombies_are_refused() {
 #[test]
 fn a_validator_whose_main_thread_has_ended_is_found_while_others_run() {
     let host = host();
-    Pretend::validator(77).state('Z').living(3).on(&host);
+    FakeProcess::validator(77)
+        .state('Z')
+        .thread_count(3)
+        .write_to(&host);
     let found = Scan::default().find(&Bench::new(&host).context());
     assert_eq!(pid_of(&found), Some(77));
 }
@@ -65,10 +70,10 @@ fn a_validator_whose_main_thread_has_ended_is_found_while_others_run() {
 #[test]
 fn two_running_validators_are_ambiguous_and_reported_with_their_ledgers() {
     let host = host();
-    Pretend::validator(77).on(&host);
-    Pretend::validator(1200)
+    FakeProcess::validator(77).write_to(&host);
+    FakeProcess::validator(1200)
         .line("agave-validator --ledger /mnt/second")
-        .on(&host);
+        .write_to(&host);
     let found = Scan::default().find(&Bench::new(&host).context());
     let words = words(&found);
     assert!(
@@ -84,12 +89,12 @@ fn two_running_validators_are_ambiguous_and_reported_with_their_ledgers() {
 #[test]
 fn a_running_validator_is_preferred_to_a_process_without_validator_threads() {
     let host = host();
-    Pretend::validator(77)
+    FakeProcess::validator(77)
         .threads(&["solReplayStage"])
-        .on(&host);
-    Pretend::validator(78)
+        .write_to(&host);
+    FakeProcess::validator(78)
         .threads(&["agave-validator"])
-        .on(&host);
+        .write_to(&host);
     let found = Scan::default().find(&Bench::new(&host).context());
     assert_eq!(pid_of(&found), Some(77));
 }
@@ -97,12 +102,15 @@ fn a_running_validator_is_preferred_to_a_process_without_validator_threads() {
 #[test]
 fn a_sole_candidate_without_threads_is_accepted_after_a_delay() {
     let host = host();
-    Pretend::validator(77).threads(&[]).on(&host);
+    FakeProcess::validator(77).threads(&[]).write_to(&host);
     let (bench, mut scan) = (Bench::new(&host), Scan::default());
     assert!(words(&scan.find(&bench.at(10))).contains("none of its threads yet"));
     assert_eq!(pid_of(&scan.find(&bench.at(12))), None);
     // Another one takes its place: the wait begins anew.
-    Pretend::validator(77).threads(&[]).start(200).on(&host);
+    FakeProcess::validator(77)
+        .threads(&[])
+        .start(200)
+        .write_to(&host);
     assert_eq!(pid_of(&scan.find(&bench.at(14))), None);
     assert_eq!(pid_of(&scan.find(&bench.at(17))), Some(77));
 }
@@ -110,7 +118,7 @@ fn a_sole_candidate_without_threads_is_accepted_after_a_delay() {
 #[test]
 fn a_one_time_search_accepts_a_candidate_immediately() {
     let host = host();
-    Pretend::validator(77).threads(&[]).on(&host);
+    FakeProcess::validator(77).threads(&[]).write_to(&host);
     let mut finder = finder(config::TargetSelector::Scan, HostRoot::below(host.root()));
     assert_eq!(finder.find_once().unwrap().process.pid, 77);
     assert_eq!(
@@ -122,13 +130,13 @@ fn a_one_time_search_accepts_a_candidate_immediately() {
 #[test]
 fn a_validator_on_another_ledger_is_no_successor() {
     let host = host();
-    Pretend::validator(77).on(&host);
+    FakeProcess::validator(77).write_to(&host);
     let bench = Bench::new(&host);
     let before = Scan::default().find(&bench.context()).unwrap();
     host.remove("proc/77").unwrap();
-    Pretend::validator(90)
+    FakeProcess::validator(90)
         .line("agave-validator --ledger /other")
-        .on(&host);
+        .write_to(&host);
     let context = SearchContext {
         previous_target: Some(&before),
         ..bench.context()
@@ -139,7 +147,7 @@ fn a_validator_on_another_ledger_is_no_successor() {
         "{}",
         words(&found)
     );
-    Pretend::validator(91).on(&host);
+    FakeProcess::validator(91).write_to(&host);
     assert_eq!(pid_of(&Scan::default().find(&context)), Some(91));
 }
 
@@ -154,12 +162,12 @@ pub fn run_by(host: &FakeHost, pid: u32, user: u32) {
 #[test]
 fn a_process_of_another_user_is_no_successor() {
     let host = host();
-    Pretend::validator(77).on(&host);
+    FakeProcess::validator(77).write_to(&host);
     run_by(&host, 77, 1000);
     let (bench, mut scan) = (Bench::new(&host), Scan::default());
     let before = scan.find(&bench.context()).unwrap();
     host.remove("proc/77").unwrap();
-    Pretend::validator(90).on(&host);
+    FakeProcess::validator(90).write_to(&host);
     run_by(&host, 90, 1001);
     let context = SearchContext {
         previous_target: Some(&before),
@@ -172,7 +180,7 @@ fn a_process_of_another_user_is_no_successor() {
         words(&found)
     );
     // Nor does it make the real one ambiguous.
-    Pretend::validator(91).on(&host);
+    FakeProcess::validator(91).write_to(&host);
     run_by(&host, 91, 1000);
     assert_eq!(pid_of(&scan.find(&context)), Some(91));
 }
@@ -184,7 +192,7 @@ fn another_users_process_naming_the_ledger_does_not_cause_ambiguity() {
     let line = format!("agave-validator --ledger {}", ledger.path().display());
     let owner = std::os::unix::fs::MetadataExt::uid(&std::fs::metadata(ledger.path()).unwrap());
     for (pid, user) in [(77, owner), (78, owner + 1)] {
-        Pretend::validator(pid).line(&line).on(&host);
+        FakeProcess::validator(pid).line(&line).write_to(&host);
         run_by(&host, pid, user);
     }
     assert_eq!(
@@ -204,7 +212,7 @@ fn hidden_processes_are_reported_as_hidden() {
     let host = FakeHost::empty().unwrap();
     let found = Scan::default().find(&Bench::new(&host).context());
     assert_eq!(words(&found), "absent: no process looks like a validator");
-    Pretend::new(500, "faultlined").on(&host);
+    FakeProcess::new(500, "faultlined").write_to(&host);
     let found = Scan::default().find(&Bench::new(&host).context());
     assert!(
         words(&found).starts_with("forbidden: processes of other users are hidden"),

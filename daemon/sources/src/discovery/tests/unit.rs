@@ -13,14 +13,14 @@ fn the_validator_behind_a_startup_shell_is_found_in_the_units_cgroup() {
         "sys/fs/cgroup/systemd/system.slice/sol.service",
     ] {
         let host = host();
-        Pretend::new(70, "start.sh")
+        FakeProcess::new(70, "start.sh")
             .line("/bin/bash /home/sol/start.sh")
-            .on(&host);
-        Pretend::validator(71).parent(70).on(&host);
-        Pretend::validator(72)
+            .write_to(&host);
+        FakeProcess::validator(71).parent(70).write_to(&host);
+        FakeProcess::validator(72)
             .line("agave-validator --ledger /l monitor")
-            .on(&host);
-        Pretend::validator(90).on(&host);
+            .write_to(&host);
+        FakeProcess::validator(90).write_to(&host);
         host.write(&format!("{folder}/cgroup.procs"), "72\n70\n71\n0\n")
             .unwrap();
         for name in ["sol", "sol.service"] {
@@ -39,7 +39,7 @@ fn the_validator_behind_a_startup_shell_is_found_in_the_units_cgroup() {
 #[test]
 fn processes_in_cgroups_that_the_unit_made_itself_belong_to_it() {
     let host = host();
-    Pretend::validator(71).threads(&[]).on(&host);
+    FakeProcess::validator(71).threads(&[]).write_to(&host);
     host.write("sys/fs/cgroup/system.slice/sol.service/cgroup.procs", "")
         .unwrap();
     host.write(
@@ -56,7 +56,7 @@ fn processes_in_cgroups_that_the_unit_made_itself_belong_to_it() {
 #[test]
 fn a_unit_with_hidden_processes_is_not_reported_as_empty() {
     let host = FakeHost::empty().unwrap();
-    Pretend::new(8, "faultlined").on(&host);
+    FakeProcess::new(8, "faultlined").write_to(&host);
     host.write(
         "sys/fs/cgroup/system.slice/sol.service/cgroup.procs",
         "71\n",
@@ -75,7 +75,7 @@ fn a_unit_without_a_validator_lists_its_processes() {
     let bench = Bench::new(&host);
     let mut unit = UnitSearch::new("sol");
     assert!(words(&unit.find(&bench.context())).contains("sol.service has no cgroup"));
-    Pretend::new(70, "start.sh").on(&host);
+    FakeProcess::new(70, "start.sh").write_to(&host);
     host.write("sys/fs/cgroup/system.slice/sol.service/cgroup.procs", "")
         .unwrap();
     assert!(words(&unit.find(&bench.context())).contains("sol.service has no process"));
@@ -92,7 +92,7 @@ fn a_startup_script_named_like_the_validator_is_not_followed() {
     let host = host();
     let bench = Bench::new(&host);
     let mut unit = UnitSearch::new("sol");
-    let script = Pretend::new(70, "agave-validator");
+    let script = FakeProcess::new(70, "agave-validator");
     host.write(
         "sys/fs/cgroup/system.slice/sol.service/cgroup.procs",
         "70\n71\n",
@@ -102,7 +102,7 @@ fn a_startup_script_named_like_the_validator_is_not_followed() {
         "/bin/bash /home/sol/agave-validator.sh",
         "/bin/sh -e ./agave-validator --ledger /l",
     ] {
-        script.clone().line(line).on(&host);
+        script.clone().line(line).write_to(&host);
         let found = unit.find(&bench.context());
         assert!(
             words(&found).contains("has no validator among its processes (70 "),
@@ -115,16 +115,19 @@ fn a_startup_script_named_like_the_validator_is_not_followed() {
             words(&found)
         );
     }
-    Pretend::validator(71).threads(&[]).parent(70).on(&host);
+    FakeProcess::validator(71)
+        .threads(&[])
+        .parent(70)
+        .write_to(&host);
     assert_eq!(pid_of(&unit.find(&bench.context())), Some(71));
 }
 
 #[test]
 fn a_log_named_like_the_validator_does_not_make_it_a_script() {
     let host = host();
-    Pretend::validator(71)
+    FakeProcess::validator(71)
         .line("/opt/agave-validator -o /var/log/agave-validator.log")
-        .on(&host);
+        .write_to(&host);
     host.write(
         "sys/fs/cgroup/system.slice/sol.service/cgroup.procs",
         "71\n",
@@ -139,7 +142,7 @@ fn a_log_named_like_the_validator_does_not_make_it_a_script() {
 #[test]
 fn a_unit_name_that_is_a_path_is_not_found() {
     let host = host();
-    Pretend::validator(71).on(&host);
+    FakeProcess::validator(71).write_to(&host);
     host.write("sys/fs/cgroup/a.service/cgroup.procs", "71\n")
         .unwrap();
     host.write("sys/fs/cgroup/system.slice/b.service/cgroup.procs", "")
@@ -164,8 +167,8 @@ fn systemctl(host: &FakeHost, says: &str) -> std::ffi::OsString {
 #[test]
 fn systemd_resolves_a_unit_alias_and_the_main_process() {
     let host = host();
-    Pretend::validator(71).on(&host);
-    Pretend::validator(72).on(&host);
+    FakeProcess::validator(71).write_to(&host);
+    FakeProcess::validator(72).write_to(&host);
     host.write(
         "sys/fs/cgroup/system.slice/validator.service/cgroup.procs",
         "71\n72\n",
