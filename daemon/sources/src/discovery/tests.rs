@@ -115,25 +115,25 @@ impl<'a> FakeProcess<'a> {
     }
 }
 
-/// What one look of a way needs.
-struct Bench {
+/// The context of one search.
+struct SearchFixture {
     root: HostRoot,
     clock: Clock,
     stop: Stop,
-    paths: PathCalls,
+    path_calls: PathCalls,
 }
 
-impl Bench {
+impl SearchFixture {
     fn new(host: &FakeHost) -> Self {
-        Bench {
+        SearchFixture {
             root: HostRoot::below(host.root()),
             clock: Clock::start(),
             stop: Stop::default(),
-            paths: PathCalls::new("test"),
+            path_calls: PathCalls::new("test"),
         }
     }
 
-    /// The first look, by someone who will look again.
+    /// Of the first search of several.
     fn context(&self) -> SearchContext<'_> {
         let (root, stop, now) = (&self.root, &self.stop, self.clock.now());
         SearchContext {
@@ -144,7 +144,7 @@ impl Bench {
             shares_pid_namespace: false,
             will_retry: true,
             stop,
-            path_calls: &self.paths,
+            path_calls: &self.path_calls,
         }
     }
 
@@ -164,8 +164,8 @@ fn pid_of(found: &SearchResult) -> Option<u32> {
     found.as_ref().ok().map(|target| target.process.pid)
 }
 
-/// The problems in words.
-fn words(found: &SearchResult) -> String {
+/// The problems, one per line.
+fn problem_text(found: &SearchResult) -> String {
     let problems = found.as_ref().err().map(Vec::as_slice).unwrap_or_default();
     problems
         .iter()

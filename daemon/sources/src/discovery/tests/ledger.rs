@@ -29,23 +29,26 @@ fn the_ledger_lock_owner_is_the_validator_unless_preparing_the_ledger() {
         .line("agave-validator --ledger /elsewhere")
         .write_to(&host);
     lock(&host, 77, &ledger.path().join("ledger.lock"));
-    let bench = Bench::new(&host);
+    let fixture = SearchFixture::new(&host);
     let mut by_ledger = LedgerSearch::new(ledger.path());
-    let target = by_ledger.find(&bench.context()).unwrap();
+    let target = by_ledger.find(&fixture.context()).unwrap();
     assert_eq!((target.process.pid, target.found_by), (77, "ledger.lock"));
     FakeProcess::validator(77)
         .line("agave-validator --ledger /elsewhere init")
         .write_to(&host);
-    assert_eq!(pid_of(&by_ledger.find(&bench.context())), None);
+    assert_eq!(pid_of(&by_ledger.find(&fixture.context())), None);
 }
 
 #[test]
 fn the_validator_using_the_ledger_is_found_under_any_path() {
     let host = host();
     let ledger = tempfile::tempdir().unwrap();
-    let bench = Bench::new(&host);
+    let fixture = SearchFixture::new(&host);
     let mut by_ledger = LedgerSearch::new(ledger.path());
-    assert!(words(&by_ledger.find(&bench.context())).starts_with("absent: no process listens on"));
+    assert!(
+        problem_text(&by_ledger.find(&fixture.context()))
+            .starts_with("absent: no process listens on")
+    );
     FakeProcess::validator(77)
         .line("agave-validator --ledger /data")
         .write_to(&host);
@@ -55,12 +58,12 @@ fn the_validator_using_the_ledger_is_found_under_any_path() {
             ledger.path().display()
         ))
         .write_to(&host);
-    assert_eq!(pid_of(&by_ledger.find(&bench.context())), Some(78));
+    assert_eq!(pid_of(&by_ledger.find(&fixture.context())), Some(78));
     host.remove("proc/78").unwrap();
-    assert_eq!(pid_of(&by_ledger.find(&bench.context())), None);
+    assert_eq!(pid_of(&by_ledger.find(&fixture.context())), None);
     host.write("proc/77/root/x", "").unwrap();
     std::os::unix::fs::symlink(ledger.path(), host.path("proc/77/root/data")).unwrap();
-    assert_eq!(pid_of(&by_ledger.find(&bench.context())), Some(77));
+    assert_eq!(pid_of(&by_ledger.find(&fixture.context())), Some(77));
 }
 
 #[test]
@@ -76,17 +79,17 @@ fn another_users_process_using_the_ledger_is_not_a_successor() {
         lock(&host, pid, &lock_file);
     };
     appears(77, 1000);
-    let (bench, mut by_ledger) = (Bench::new(&host), LedgerSearch::new(ledger.path()));
-    let before = by_ledger.find(&bench.context()).unwrap();
+    let (fixture, mut by_ledger) = (SearchFixture::new(&host), LedgerSearch::new(ledger.path()));
+    let before = by_ledger.find(&fixture.context()).unwrap();
     host.remove("proc/77").unwrap();
     appears(90, 1001);
     let context = SearchContext {
         previous_target: Some(&before),
-        ..bench.context()
+        ..fixture.context()
     };
     let found = by_ledger.find(&context);
     assert_eq!(
-        words(&found)
+        problem_text(&found)
             .matches("process 90 has a validator's name, but does not run as user ")
             .count(),
         1

@@ -7,19 +7,19 @@ use std::fs;
 #[test]
 fn a_long_name_is_compared_beyond_the_truncated_comm() {
     let host = host();
-    FakeProcess::new(70, "solana-bench-tp")
-        .line("/opt/solana-bench-tps --url x")
+    FakeProcess::new(70, "solana-fixture-tp")
+        .line("/opt/solana-fixture-tps --url x")
         .write_to(&host);
-    FakeProcess::new(71, "solana-bench-tp")
-        .line("solana-bench-tpu")
+    FakeProcess::new(71, "solana-fixture-tp")
+        .line("solana-fixture-tpu")
         .write_to(&host);
-    let bench = Bench::new(&host);
-    let found = NameSearch::new("solana-bench-tps").find(&bench.context());
+    let fixture = SearchFixture::new(&host);
+    let found = NameSearch::new("solana-fixture-tps").find(&fixture.context());
     assert_eq!(pid_of(&found), Some(70));
     assert_eq!(found.unwrap().validator, None);
     assert_eq!(
-        words(&NameSearch::new("solana-bench").find(&bench.context())),
-        "absent: no process is called solana-bench"
+        problem_text(&NameSearch::new("solana-fixture").find(&fixture.context())),
+        "absent: no process is called solana-fixture"
     );
 }
 
@@ -29,13 +29,13 @@ fn the_parent_is_chosen_over_its_worker_processes() {
     FakeProcess::new(71, "redis").parent(70).write_to(&host);
     FakeProcess::new(70, "redis").write_to(&host);
     FakeProcess::new(72, "redis").parent(71).write_to(&host);
-    let bench = Bench::new(&host);
+    let fixture = SearchFixture::new(&host);
     assert_eq!(
-        pid_of(&NameSearch::new("redis").find(&bench.context())),
+        pid_of(&NameSearch::new("redis").find(&fixture.context())),
         Some(70)
     );
     FakeProcess::new(80, "redis").write_to(&host);
-    let words = words(&NameSearch::new("redis").find(&bench.context()));
+    let words = problem_text(&NameSearch::new("redis").find(&fixture.context()));
     assert!(
         words.contains("70 redis, 71 redis, 72 redis, 80 redis;"),
         "{words}"
@@ -46,23 +46,23 @@ fn the_parent_is_chosen_over_its_worker_processes() {
 fn a_configured_pid_accepts_any_program_first_then_only_the_same() {
     let host = host();
     FakeProcess::new(70, "redis").write_to(&host);
-    let (bench, mut by_pid) = (Bench::new(&host), PidSearch::new(70, false));
-    let before = by_pid.find(&bench.context()).unwrap();
+    let (fixture, mut by_pid) = (SearchFixture::new(&host), PidSearch::new(70, false));
+    let before = by_pid.find(&fixture.context()).unwrap();
     assert_eq!(before.validator, None);
     let context = SearchContext {
         previous_target: Some(&before),
-        ..bench.context()
+        ..fixture.context()
     };
     FakeProcess::new(70, "cron").start(200).write_to(&host);
     assert_eq!(
-        words(&by_pid.find(&context)),
+        problem_text(&by_pid.find(&context)),
         "gone: the pid 70 now belongs to another program (cron)"
     );
     FakeProcess::new(70, "redis").start(300).write_to(&host);
     assert_eq!(by_pid.find(&context).unwrap().process.start_ticks, 300);
     host.remove("proc/70").unwrap();
     assert_eq!(
-        words(&by_pid.find(&context)),
+        problem_text(&by_pid.find(&context)),
         "gone: there is no process 70"
     );
 }
@@ -70,21 +70,21 @@ fn a_configured_pid_accepts_any_program_first_then_only_the_same() {
 #[test]
 fn a_configured_pid_that_appears_late_must_be_a_validator() {
     let host = host();
-    let (bench, mut by_pid) = (Bench::new(&host), PidSearch::new(70, false));
-    assert_eq!(pid_of(&by_pid.find(&bench.context())), None);
+    let (fixture, mut by_pid) = (SearchFixture::new(&host), PidSearch::new(70, false));
+    assert_eq!(pid_of(&by_pid.find(&fixture.context())), None);
     FakeProcess::new(70, "cron").write_to(&host);
-    assert_eq!(pid_of(&by_pid.find(&bench.context())), None);
+    assert_eq!(pid_of(&by_pid.find(&fixture.context())), None);
     FakeProcess::validator(70).write_to(&host);
-    assert_eq!(pid_of(&by_pid.find(&bench.context())), Some(70));
+    assert_eq!(pid_of(&by_pid.find(&fixture.context())), Some(70));
 }
 
 #[test]
 fn an_ended_configured_process_is_not_reported_as_missing() {
     let host = host();
     FakeProcess::new(70, "redis").state('Z').write_to(&host);
-    let (bench, mut by_pid) = (Bench::new(&host), PidSearch::new(70, false));
+    let (fixture, mut by_pid) = (SearchFixture::new(&host), PidSearch::new(70, false));
     assert_eq!(
-        words(&by_pid.find(&bench.context())),
+        problem_text(&by_pid.find(&fixture.context())),
         "gone: process 70 has ended; it is a zombie until its parent waits for it"
     );
 }
@@ -93,8 +93,8 @@ fn an_ended_configured_process_is_not_reported_as_missing() {
 fn a_configured_process_possibly_hidden_by_procfs_is_not_reported_missing() {
     let host = FakeHost::empty().unwrap();
     FakeProcess::new(8, "faultlined").write_to(&host);
-    let (bench, mut by_pid) = (Bench::new(&host), PidSearch::new(70, false));
-    let found = words(&by_pid.find(&bench.context()));
+    let (fixture, mut by_pid) = (SearchFixture::new(&host), PidSearch::new(70, false));
+    let found = problem_text(&by_pid.find(&fixture.context()));
     assert!(
         found.starts_with(
             "forbidden: process 70 cannot be seen: processes of other users are hidden (hidepid)"
@@ -105,8 +105,8 @@ fn a_configured_process_possibly_hidden_by_procfs_is_not_reported_missing() {
         let host = self::host();
         FakeProcess::new(70, "redis").write_to(&host);
         host.forbid("proc/70/stat").unwrap();
-        let bench = Bench::new(&host);
-        let found = words(&by_pid.find(&bench.context()));
+        let fixture = SearchFixture::new(&host);
+        let found = problem_text(&by_pid.find(&fixture.context()));
         assert!(found.contains("(hidepid)"), "{found}");
     }
 }
@@ -122,8 +122,8 @@ fn a_long_name_is_found_after_its_program_file_was_replaced() {
         let _ = fs::remove_file(&link);
         std::os::unix::fs::symlink(path, link).unwrap();
     };
-    let bench = Bench::new(&host);
-    let find = |name: &str| NameSearch::new(name).find(&bench.context());
+    let fixture = SearchFixture::new(&host);
+    let find = |name: &str| NameSearch::new(name).find(&fixture.context());
     exe(70, "/opt/validator-with-long-name (deleted)");
     exe(71, "/opt/validator-with-other-name");
     assert_eq!(pid_of(&find("validator-with-long-name")), Some(70));
@@ -145,11 +145,11 @@ fn a_pid_is_the_same_program_after_its_file_was_replaced() {
         std::os::unix::fs::symlink(path, link).unwrap();
     };
     exe("/opt/redis (deleted)", 100);
-    let (bench, mut by_pid) = (Bench::new(&host), PidSearch::new(70, false));
-    let before = by_pid.find(&bench.context()).unwrap();
+    let (fixture, mut by_pid) = (SearchFixture::new(&host), PidSearch::new(70, false));
+    let before = by_pid.find(&fixture.context()).unwrap();
     let context = SearchContext {
         previous_target: Some(&before),
-        ..bench.context()
+        ..fixture.context()
     };
     exe("/opt/redis", 200);
     assert_eq!(by_pid.find(&context).unwrap().process.start_ticks, 200);

@@ -9,8 +9,8 @@ fn the_only_validator_is_found_with_its_parsed_arguments() {
     FakeProcess::new(78, "bash")
         .line("bash agave-validator")
         .write_to(&host);
-    let bench = Bench::new(&host);
-    let target = Scan::default().find(&bench.context()).unwrap();
+    let fixture = SearchFixture::new(&host);
+    let target = Scan::default().find(&fixture.context()).unwrap();
     assert_eq!(
         target.process,
         ProcessId {
@@ -33,11 +33,14 @@ fn a_relative_ledger_begins_at_the_working_directory_of_the_process() {
     FakeProcess::validator(77)
         .line("agave-validator")
         .write_to(&host);
-    let bench = Bench::new(&host);
-    assert_eq!(Scan::default().find(&bench.context()).unwrap().ledger, None);
+    let fixture = SearchFixture::new(&host);
+    assert_eq!(
+        Scan::default().find(&fixture.context()).unwrap().ledger,
+        None
+    );
     std::os::unix::fs::symlink("/home/sol", host.path("proc/77/cwd")).unwrap();
     assert_eq!(
-        Scan::default().find(&bench.context()).unwrap().ledger,
+        Scan::default().find(&fixture.context()).unwrap().ledger,
         Some("/home/sol/ledger".into())
     );
 }
@@ -52,8 +55,11 @@ fn other_tasks_of_the_same_program_and_zombies_are_refused() {
         .line("agave-validator --ledger /l exit --force")
         .write_to(&host);
     FakeProcess::validator(79).state('Z').write_to(&host);
-    let found = Scan::default().find(&Bench::new(&host).context());
-    assert_eq!(words(&found), "absent: no process looks like a validator");
+    let found = Scan::default().find(&SearchFixture::new(&host).context());
+    assert_eq!(
+        problem_text(&found),
+        "absent: no process looks like a validator"
+    );
 }
 
 #[test]
@@ -63,7 +69,7 @@ fn a_validator_whose_main_thread_has_ended_is_found_while_others_run() {
         .state('Z')
         .thread_count(3)
         .write_to(&host);
-    let found = Scan::default().find(&Bench::new(&host).context());
+    let found = Scan::default().find(&SearchFixture::new(&host).context());
     assert_eq!(pid_of(&found), Some(77));
 }
 
@@ -74,8 +80,8 @@ fn two_running_validators_are_ambiguous_and_reported_with_their_ledgers() {
     FakeProcess::validator(1200)
         .line("agave-validator --ledger /mnt/second")
         .write_to(&host);
-    let found = Scan::default().find(&Bench::new(&host).context());
-    let words = words(&found);
+    let found = Scan::default().find(&SearchFixture::new(&host).context());
+    let words = problem_text(&found);
     assert!(
         words.contains("77 agave-validator (ledger /l), 1200 agave-validator (ledger /mnt/second)"),
         "{words}"
@@ -95,7 +101,7 @@ fn a_running_validator_is_preferred_to_a_process_without_validator_threads() {
     FakeProcess::validator(78)
         .threads(&["agave-validator"])
         .write_to(&host);
-    let found = Scan::default().find(&Bench::new(&host).context());
+    let found = Scan::default().find(&SearchFixture::new(&host).context());
     assert_eq!(pid_of(&found), Some(77));
 }
 
@@ -103,16 +109,16 @@ fn a_running_validator_is_preferred_to_a_process_without_validator_threads() {
 fn a_sole_candidate_without_threads_is_accepted_after_a_delay() {
     let host = host();
     FakeProcess::validator(77).threads(&[]).write_to(&host);
-    let (bench, mut scan) = (Bench::new(&host), Scan::default());
-    assert!(words(&scan.find(&bench.at(10))).contains("none of its threads yet"));
-    assert_eq!(pid_of(&scan.find(&bench.at(12))), None);
+    let (fixture, mut scan) = (SearchFixture::new(&host), Scan::default());
+    assert!(problem_text(&scan.find(&fixture.at(10))).contains("none of its threads yet"));
+    assert_eq!(pid_of(&scan.find(&fixture.at(12))), None);
     // Another one takes its place: the wait begins anew.
     FakeProcess::validator(77)
         .threads(&[])
         .start(200)
         .write_to(&host);
-    assert_eq!(pid_of(&scan.find(&bench.at(14))), None);
-    assert_eq!(pid_of(&scan.find(&bench.at(17))), Some(77));
+    assert_eq!(pid_of(&scan.find(&fixture.at(14))), None);
+    assert_eq!(pid_of(&scan.find(&fixture.at(17))), Some(77));
 }
 
 #[test]
@@ -131,21 +137,21 @@ fn a_one_time_search_accepts_a_candidate_immediately() {
 fn a_validator_on_another_ledger_is_no_successor() {
     let host = host();
     FakeProcess::validator(77).write_to(&host);
-    let bench = Bench::new(&host);
-    let before = Scan::default().find(&bench.context()).unwrap();
+    let fixture = SearchFixture::new(&host);
+    let before = Scan::default().find(&fixture.context()).unwrap();
     host.remove("proc/77").unwrap();
     FakeProcess::validator(90)
         .line("agave-validator --ledger /other")
         .write_to(&host);
     let context = SearchContext {
         previous_target: Some(&before),
-        ..bench.context()
+        ..fixture.context()
     };
     let found = Scan::default().find(&context);
     assert!(
-        words(&found).contains("process 90 is another validator"),
+        problem_text(&found).contains("process 90 is another validator"),
         "{}",
-        words(&found)
+        problem_text(&found)
     );
     FakeProcess::validator(91).write_to(&host);
     assert_eq!(pid_of(&Scan::default().find(&context)), Some(91));
@@ -164,20 +170,21 @@ fn a_process_of_another_user_is_no_successor() {
     let host = host();
     FakeProcess::validator(77).write_to(&host);
     run_by(&host, 77, 1000);
-    let (bench, mut scan) = (Bench::new(&host), Scan::default());
-    let before = scan.find(&bench.context()).unwrap();
+    let (fixture, mut scan) = (SearchFixture::new(&host), Scan::default());
+    let before = scan.find(&fixture.context()).unwrap();
     host.remove("proc/77").unwrap();
     FakeProcess::validator(90).write_to(&host);
     run_by(&host, 90, 1001);
     let context = SearchContext {
         previous_target: Some(&before),
-        ..bench.context()
+        ..fixture.context()
     };
     let found = scan.find(&context);
     assert!(
-        words(&found).contains("process 90") && words(&found).contains("does not run as user "),
+        problem_text(&found).contains("process 90")
+            && problem_text(&found).contains("does not run as user "),
         "{}",
-        words(&found)
+        problem_text(&found)
     );
     // Nor does it make the real one ambiguous.
     FakeProcess::validator(91).write_to(&host);
@@ -196,11 +203,11 @@ fn another_users_process_naming_the_ledger_does_not_cause_ambiguity() {
         run_by(&host, pid, user);
     }
     assert_eq!(
-        pid_of(&Scan::default().find(&Bench::new(&host).context())),
+        pid_of(&Scan::default().find(&SearchFixture::new(&host).context())),
         Some(77)
     );
     run_by(&host, 78, owner);
-    let words = words(&Scan::default().find(&Bench::new(&host).context()));
+    let words = problem_text(&Scan::default().find(&SearchFixture::new(&host).context()));
     assert!(
         words.contains("77 agave") && words.contains("78 agave"),
         "both may be meant: {words}"
@@ -210,14 +217,17 @@ fn another_users_process_naming_the_ledger_does_not_cause_ambiguity() {
 #[test]
 fn hidden_processes_are_reported_as_hidden() {
     let host = FakeHost::empty().unwrap();
-    let found = Scan::default().find(&Bench::new(&host).context());
-    assert_eq!(words(&found), "absent: no process looks like a validator");
+    let found = Scan::default().find(&SearchFixture::new(&host).context());
+    assert_eq!(
+        problem_text(&found),
+        "absent: no process looks like a validator"
+    );
     FakeProcess::new(500, "faultlined").write_to(&host);
-    let found = Scan::default().find(&Bench::new(&host).context());
+    let found = Scan::default().find(&SearchFixture::new(&host).context());
     assert!(
-        words(&found).starts_with("forbidden: processes of other users are hidden"),
+        problem_text(&found).starts_with("forbidden: processes of other users are hidden"),
         "{}",
-        words(&found)
+        problem_text(&found)
     );
 }
 
@@ -225,6 +235,10 @@ fn hidden_processes_are_reported_as_hidden() {
 fn a_missing_procfs_is_reported_without_a_panic() {
     let host = host();
     host.remove("proc").unwrap();
-    let found = Scan::default().find(&Bench::new(&host).context());
-    assert!(words(&found).starts_with("absent: "), "{}", words(&found));
+    let found = Scan::default().find(&SearchFixture::new(&host).context());
+    assert!(
+        problem_text(&found).starts_with("absent: "),
+        "{}",
+        problem_text(&found)
+    );
 }

@@ -25,7 +25,7 @@ fn the_validator_behind_a_startup_shell_is_found_in_the_units_cgroup() {
             .unwrap();
         for name in ["sol", "sol.service"] {
             let target = UnitSearch::new(name)
-                .find(&Bench::new(&host).context())
+                .find(&SearchFixture::new(&host).context())
                 .unwrap();
             assert_eq!(
                 (target.process.pid, target.found_by),
@@ -48,7 +48,7 @@ fn processes_in_cgroups_that_the_unit_made_itself_belong_to_it() {
     )
     .unwrap();
     assert_eq!(
-        pid_of(&UnitSearch::new("sol").find(&Bench::new(&host).context())),
+        pid_of(&UnitSearch::new("sol").find(&SearchFixture::new(&host).context())),
         Some(71)
     );
 }
@@ -62,7 +62,7 @@ fn a_unit_with_hidden_processes_is_not_reported_as_empty() {
         "71\n",
     )
     .unwrap();
-    let words = words(&UnitSearch::new("sol").find(&Bench::new(&host).context()));
+    let words = problem_text(&UnitSearch::new("sol").find(&SearchFixture::new(&host).context()));
     assert!(
         words.contains("process 71 cannot be seen") && words.contains("(hidepid)"),
         "{words}"
@@ -72,25 +72,25 @@ fn a_unit_with_hidden_processes_is_not_reported_as_empty() {
 #[test]
 fn a_unit_without_a_validator_lists_its_processes() {
     let host = host();
-    let bench = Bench::new(&host);
+    let fixture = SearchFixture::new(&host);
     let mut unit = UnitSearch::new("sol");
-    assert!(words(&unit.find(&bench.context())).contains("sol.service has no cgroup"));
+    assert!(problem_text(&unit.find(&fixture.context())).contains("sol.service has no cgroup"));
     FakeProcess::new(70, "start.sh").write_to(&host);
     host.write("sys/fs/cgroup/system.slice/sol.service/cgroup.procs", "")
         .unwrap();
-    assert!(words(&unit.find(&bench.context())).contains("sol.service has no process"));
+    assert!(problem_text(&unit.find(&fixture.context())).contains("sol.service has no process"));
     host.write(
         "sys/fs/cgroup/system.slice/sol.service/cgroup.procs",
         "70\n",
     )
     .unwrap();
-    assert!(words(&unit.find(&bench.context())).contains("(70 start.sh)"));
+    assert!(problem_text(&unit.find(&fixture.context())).contains("(70 start.sh)"));
 }
 
 #[test]
 fn a_startup_script_named_like_the_validator_is_not_followed() {
     let host = host();
-    let bench = Bench::new(&host);
+    let fixture = SearchFixture::new(&host);
     let mut unit = UnitSearch::new("sol");
     let script = FakeProcess::new(70, "agave-validator");
     host.write(
@@ -103,23 +103,23 @@ fn a_startup_script_named_like_the_validator_is_not_followed() {
         "/bin/sh -e ./agave-validator --ledger /l",
     ] {
         script.clone().line(line).write_to(&host);
-        let found = unit.find(&bench.context());
+        let found = unit.find(&fixture.context());
         assert!(
-            words(&found).contains("has no validator among its processes (70 "),
+            problem_text(&found).contains("has no validator among its processes (70 "),
             "{}",
-            words(&found)
+            problem_text(&found)
         );
         assert!(
-            words(&found).contains("agave-validator"),
+            problem_text(&found).contains("agave-validator"),
             "{}",
-            words(&found)
+            problem_text(&found)
         );
     }
     FakeProcess::validator(71)
         .threads(&[])
         .parent(70)
         .write_to(&host);
-    assert_eq!(pid_of(&unit.find(&bench.context())), Some(71));
+    assert_eq!(pid_of(&unit.find(&fixture.context())), Some(71));
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn a_log_named_like_the_validator_does_not_make_it_a_script() {
     )
     .unwrap();
     assert_eq!(
-        pid_of(&UnitSearch::new("sol").find(&Bench::new(&host).context())),
+        pid_of(&UnitSearch::new("sol").find(&SearchFixture::new(&host).context())),
         Some(71)
     );
 }
@@ -147,8 +147,12 @@ fn a_unit_name_that_is_a_path_is_not_found() {
         .unwrap();
     host.write("sys/fs/cgroup/system.slice/b.service/cgroup.procs", "")
         .unwrap();
-    let found = UnitSearch::new("../a.service").find(&Bench::new(&host).context());
-    assert!(words(&found).contains("has no cgroup"), "{}", words(&found));
+    let found = UnitSearch::new("../a.service").find(&SearchFixture::new(&host).context());
+    assert!(
+        problem_text(&found).contains("has no cgroup"),
+        "{}",
+        problem_text(&found)
+    );
 }
 
 /// A `systemctl` that always says the same.
@@ -174,20 +178,20 @@ fn systemd_resolves_a_unit_alias_and_the_main_process() {
         "71\n72\n",
     )
     .unwrap();
-    let bench = Bench::new(&host);
+    let fixture = SearchFixture::new(&host);
     let mut unit = UnitSearch::new("sol");
     unit.systemctl = systemctl(
         &host,
         "MainPID=72\\nControlGroup=/system.slice/validator.service\\n",
     );
     assert_eq!(
-        pid_of(&unit.find(&bench.context())),
+        pid_of(&unit.find(&fixture.context())),
         None,
         "numbers of another pid namespace are not asked for"
     );
     let context = SearchContext {
         shares_pid_namespace: true,
-        ..bench.context()
+        ..fixture.context()
     };
     assert_eq!(pid_of(&unit.find(&context)), Some(72));
     let mut unit = UnitSearch::new("validator");
@@ -195,7 +199,7 @@ fn systemd_resolves_a_unit_alias_and_the_main_process() {
         &host,
         "MainPID=70\\nControlGroup=/system.slice/validator.service\\n",
     );
-    let words = words(&unit.find(&context));
+    let words = problem_text(&unit.find(&context));
     assert!(
         words.contains("71 agave-validator (ledger /l), 72 agave-validator (ledger /l)"),
         "{words}"
@@ -205,16 +209,16 @@ fn systemd_resolves_a_unit_alias_and_the_main_process() {
 #[test]
 fn discovery_works_without_systemctl() {
     let host = host();
-    let bench = Bench::new(&host);
+    let fixture = SearchFixture::new(&host);
     let mut unit = UnitSearch::new("sol");
     unit.systemctl = host.path("nothing").into();
     let found = unit.find(&SearchContext {
         shares_pid_namespace: true,
-        ..bench.context()
+        ..fixture.context()
     });
     assert!(
-        words(&found).contains("sol.service has no cgroup"),
+        problem_text(&found).contains("sol.service has no cgroup"),
         "{}",
-        words(&found)
+        problem_text(&found)
     );
 }
