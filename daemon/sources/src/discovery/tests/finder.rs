@@ -11,21 +11,21 @@ use std::thread::JoinHandle;
 
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// A finder at work; it is stopped when dropped.
-pub struct AtWork {
+/// Stops the finder when dropped.
+pub struct RunningFinder {
     pub target_handle: TargetHandle,
     stop: Stop,
     thread: Option<JoinHandle<()>>,
 }
 
-impl AtWork {
+impl RunningFinder {
     pub fn start(finder: Finder) -> Self {
         let (target_handle, stop) = (finder.target_handle.clone(), Stop::default());
         let signal = stop.clone();
         let thread = std::thread::Builder::new()
             .spawn(move || finder.run(signal))
             .unwrap();
-        AtWork {
+        RunningFinder {
             target_handle,
             stop,
             thread: Some(thread),
@@ -43,7 +43,7 @@ impl AtWork {
     }
 
     #[track_caller]
-    pub fn wait_for_words(&self, words: &str) {
+    pub fn wait_for_problem(&self, words: &str) {
         eventually_ok(DEADLINE, words, || {
             let problems = self.target_handle.report().problems;
             if problems.iter().any(|problem| problem.what.contains(words)) {
@@ -54,12 +54,12 @@ impl AtWork {
         });
     }
 
-    /// Waits until the process was looked at anew from beginning to end.
+    /// Waits until a search that began after this call has ended.
     #[track_caller]
-    fn wait_for_looks(&self) {
-        for look in ["one that may have begun before", "another look"] {
+    fn wait_for_searches(&self) {
+        for search in ["a search that may have begun before", "another search"] {
             let last = self.target_handle.report().searched_at;
-            eventually(DEADLINE, look, || {
+            eventually(DEADLINE, search, || {
                 (self.target_handle.report().searched_at > last).then_some(())
             });
         }
@@ -74,7 +74,7 @@ impl AtWork {
     }
 }
 
-impl Drop for AtWork {
+impl Drop for RunningFinder {
     fn drop(&mut self) {
         self.stop.set();
         let ended = self.thread.take().map(JoinHandle::join);
@@ -86,22 +86,25 @@ impl Drop for AtWork {
 fn a_reused_pid_is_a_new_process_followed_only_if_a_validator() {
     let host = host();
     FakeProcess::validator(77).write_to(&host);
-    let work = AtWork::start(finder(
+    let running_finder = RunningFinder::start(finder(
         config::TargetSelector::Pid(77),
         HostRoot::below(host.root()),
     ));
-    let first = work.wait_for("the validator", |_| true);
+    let first = running_finder.wait_for("the validator", |_| true);
     assert_eq!(first.process.start_ticks, 100);
     FakeProcess::new(77, "bash").start(200).write_to(&host);
-    work.wait_for_words("belongs to another program (bash)");
+    running_finder.wait_for_problem("belongs to another program (bash)");
     assert_eq!(
-        (work.target_handle.current(), work.restarts()),
+        (
+            running_finder.target_handle.current(),
+            running_finder.restarts()
+        ),
         (None, [0, 0, 0])
     );
-    work.wait_for_words("process 77 (agave-validator) exited (unknown)");
+    running_finder.wait_for_problem("process 77 (agave-validator) exited (unknown)");
     FakeProcess::validator(77).start(300).write_to(&host);
-    work.wait_for("its successor", |target| target.process.start_ticks == 300);
-    assert_eq!(work.restarts(), [0, 0, 1]);
+    running_finder.wait_for("its successor", |target| target.process.start_ticks == 300);
+    assert_eq!(running_finder.restarts(), [0, 0, 1]);
 }
 
 #[test]
@@ -109,22 +112,25 @@ fn a_zombie_is_gone_with_the_oom_kill_as_its_reason() {
     let host = host();
     FakeProcess::validator(77).write_to(&host);
     host.write("proc/vmstat", "oom_kill 4\n").unwrap();
-    let work = AtWork::start(finder(
+    let running_finder = RunningFinder::start(finder(
         config::TargetSelector::Scan,
         HostRoot::below(host.root()),
     ));
-    work.wait_for("the validator", |_| true);
+    running_finder.wait_for("the validator", |_| true);
     host.write("proc/vmstat", "oom_kill 5\n").unwrap();
     FakeProcess::validator(77).state('Z').write_to(&host);
-    work.wait_for_words("exited (oom_kill)");
+    running_finder.wait_for_problem("exited (oom_kill)");
     // The end counts at once, the restart when there is a successor.
-    assert_eq!((work.ends(), work.restarts()), ([0, 1, 0], [0, 0, 0]));
+    assert_eq!(
+        (running_finder.ends(), running_finder.restarts()),
+        ([0, 1, 0], [0, 0, 0])
+    );
     host.remove("proc/77").unwrap();
     FakeProcess::validator(80).start(900).write_to(&host);
-    work.wait_for("its successor", |target| target.process.pid == 80);
-    assert_eq!(work.restarts(), [0, 1, 0]);
+    running_finder.wait_for("its successor", |target| target.process.pid == 80);
+    assert_eq!(running_finder.restarts(), [0, 1, 0]);
     let mut readings = Vec::new();
-    work.target_handle.readings(&mut readings);
+    running_finder.target_handle.readings(&mut readings);
     let labels: Vec<_> = readings
         .iter()
         .map(|reading| (reading.labels[0].as_str(), reading.value.number()))
@@ -144,9 +150,13 @@ fn a_host_oom_kill_seen_by_a_tick_is_the_exit_reason() {
     FakeProcess::validator(77).write_to(&host);
     host.write("proc/vmstat", "oom_kill 4\n").unwrap();
     let root = HostRoot::below(host.root());
-    let work = AtWork::start(finder(config::TargetSelector::Scan, root.clone()));
-    work.wait_for("the validator", |_| true);
-    let mut source = HostSampler::new(&root, SharedMeminfo::default(), work.target_handle.clone());
+    let running_finder = RunningFinder::start(finder(config::TargetSelector::Scan, root.clone()));
+    running_finder.wait_for("the validator", |_| true);
+    let mut source = HostSampler::new(
+        &root,
+        SharedMeminfo::default(),
+        running_finder.target_handle.clone(),
+    );
     host.write("proc/vmstat", "oom_kill 5\n").unwrap();
     let units = HostConstants {
         page_size: 4096,
@@ -163,9 +173,9 @@ fn a_host_oom_kill_seen_by_a_tick_is_the_exit_reason() {
         process_state: &process_state,
     });
     host.write("proc/vmstat", "oom_kill 4\n").unwrap();
-    work.wait_for_looks();
+    running_finder.wait_for_searches();
     FakeProcess::validator(77).state('Z').write_to(&host);
-    work.wait_for_words("exited (oom_kill)");
+    running_finder.wait_for_problem("exited (oom_kill)");
 }
 
 /// The kernel takes a process's program and arguments away before its many GB, which take it seconds.
@@ -176,18 +186,18 @@ fn a_process_being_torn_down_is_followed_and_keeps_its_exit_reason() {
     let exe = host.root().join("proc/77/exe");
     std::os::unix::fs::symlink("/opt/agave-validator", &exe).unwrap();
     host.write("proc/vmstat", "oom_kill 4\n").unwrap();
-    let work = AtWork::start(finder(
+    let running_finder = RunningFinder::start(finder(
         config::TargetSelector::Scan,
         HostRoot::below(host.root()),
     ));
-    let before = work.wait_for("the validator", |target| target.exe.is_some());
+    let before = running_finder.wait_for("the validator", |target| target.exe.is_some());
     host.write("proc/vmstat", "oom_kill 5\n").unwrap();
     std::fs::remove_file(&exe).unwrap();
     host.write("proc/77/cmdline", "").unwrap();
-    work.wait_for_looks();
-    assert_eq!(work.target_handle.current(), Some(before));
+    running_finder.wait_for_searches();
+    assert_eq!(running_finder.target_handle.current(), Some(before));
     FakeProcess::validator(77).state('Z').write_to(&host);
-    work.wait_for_words("exited (oom_kill)");
+    running_finder.wait_for_problem("exited (oom_kill)");
 }
 
 /// Without a descriptor that tells of the end, `stat` is all there is, and it is the main thread's.
@@ -195,19 +205,19 @@ fn a_process_being_torn_down_is_followed_and_keeps_its_exit_reason() {
 fn a_process_is_followed_until_its_last_thread_exits() {
     let host = host();
     FakeProcess::validator(77).write_to(&host);
-    let work = AtWork::start(finder(
+    let running_finder = RunningFinder::start(finder(
         config::TargetSelector::Scan,
         HostRoot::below(host.root()),
     ));
-    let before = work.wait_for("the validator", |_| true);
+    let before = running_finder.wait_for("the validator", |_| true);
     FakeProcess::validator(77)
         .state('Z')
         .thread_count(3)
         .write_to(&host);
-    work.wait_for_looks();
-    assert_eq!(work.target_handle.current(), Some(before));
+    running_finder.wait_for_searches();
+    assert_eq!(running_finder.target_handle.current(), Some(before));
     FakeProcess::validator(77).state('Z').write_to(&host);
-    work.wait_for_words("exited (unknown)");
+    running_finder.wait_for_problem("exited (unknown)");
 }
 
 /// Between the inspection that finds the validator and the search that follows it, both can end.
@@ -221,27 +231,34 @@ fn a_wrapper_ending_with_its_validator_is_no_longer_followed() {
     let wrapper = finder.find_once().unwrap();
     assert_eq!((wrapper.process.pid, &wrapper.validator), (50, &None));
     host.remove("proc/50").unwrap();
-    let work = AtWork::start(finder);
-    work.wait_for_words("process 50 (runuser) exited (unknown)");
-    assert_eq!(work.target_handle.current(), None);
-    assert_eq!(*work.target_handle.process().borrow(), None);
-    assert_eq!((work.ends(), work.restarts()), ([0, 0, 1], [0, 0, 0]));
+    let running_finder = RunningFinder::start(finder);
+    running_finder.wait_for_problem("process 50 (runuser) exited (unknown)");
+    assert_eq!(running_finder.target_handle.current(), None);
+    assert_eq!(*running_finder.target_handle.process().borrow(), None);
+    assert_eq!(
+        (running_finder.ends(), running_finder.restarts()),
+        ([0, 0, 1], [0, 0, 0])
+    );
 }
 
 #[test]
 fn another_program_execed_in_the_validators_process_is_not_followed() {
     let host = host();
     FakeProcess::validator(77).write_to(&host);
-    let work = AtWork::start(finder(
+    let running_finder = RunningFinder::start(finder(
         config::TargetSelector::Scan,
         HostRoot::below(host.root()),
     ));
-    work.wait_for("the validator", |_| true);
+    running_finder.wait_for("the validator", |_| true);
     FakeProcess::new(77, "sleep").write_to(&host);
     eventually(DEADLINE, "the end", || {
-        work.target_handle.current().is_none().then_some(())
+        running_finder
+            .target_handle
+            .current()
+            .is_none()
+            .then_some(())
     });
-    work.wait_for_words("no process looks like a validator");
+    running_finder.wait_for_problem("no process looks like a validator");
 }
 
 /// process-exporter's issues 29 and 229 are of this kind: a process is named before its exec ends.
@@ -251,16 +268,19 @@ fn arguments_that_appear_after_the_name_make_a_validator() {
     let validator = FakeProcess::validator(77);
     validator.clone().write_to(&host);
     host.write("proc/77/cmdline", "").unwrap();
-    let work = AtWork::start(finder(
+    let running_finder = RunningFinder::start(finder(
         config::TargetSelector::Pid(77),
         HostRoot::below(host.root()),
     ));
-    let before = work.wait_for("the name", |target| target.comm == "agave-validator");
+    let before = running_finder.wait_for("the name", |target| target.comm == "agave-validator");
     assert_eq!(before.validator, None);
     validator.write_to(&host);
-    let after = work.wait_for("the arguments", |target| target.validator.is_some());
+    let after = running_finder.wait_for("the arguments", |target| target.validator.is_some());
     assert_eq!(after.process, before.process);
-    assert_eq!((work.ends(), work.restarts()), ([0; 3], [0; 3]));
+    assert_eq!(
+        (running_finder.ends(), running_finder.restarts()),
+        ([0; 3], [0; 3])
+    );
 }
 
 #[test]

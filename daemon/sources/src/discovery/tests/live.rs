@@ -1,6 +1,6 @@
 //! Real processes: a shell by a link with a validator's name, which waits for a line from a FIFO.
 
-use super::{finder::AtWork, *};
+use super::{finder::RunningFinder, *};
 use faultline_testkit::{
     eventually::eventually,
     proc::is_alive,
@@ -73,23 +73,26 @@ impl Folder {
 fn exit_and_successor_of_a_killed_validator_are_detected() {
     let folder = Folder::new();
     let mut first = folder.validator();
-    let work = AtWork::start(finder(
+    let running_finder = RunningFinder::start(finder(
         config::TargetSelector::Ledger(folder.path("ledger")),
         HostRoot::default(),
     ));
-    let target = work.wait_for("the first", |target| target.process.pid == first.pid());
+    let target = running_finder.wait_for("the first", |target| target.process.pid == first.pid());
     assert_eq!(target.exe, fs::canonicalize("/bin/sh").ok());
     assert_eq!(target.ledger, Some(folder.path("ledger")));
     first.kill().unwrap();
-    work.wait_for_words("waiting for a new one");
+    running_finder.wait_for_problem("waiting for a new one");
     assert_eq!(
-        (work.target_handle.current(), work.restarts()),
+        (
+            running_finder.target_handle.current(),
+            running_finder.restarts()
+        ),
         (None, [0, 0, 0])
     );
     let second = folder.validator();
-    work.wait_for("the second", |target| target.process.pid == second.pid());
+    running_finder.wait_for("the second", |target| target.process.pid == second.pid());
     // Another test on this machine may run out of memory meanwhile; the kernel told of the end in any case.
-    let [exit, oom_kill, unknown] = work.restarts();
+    let [exit, oom_kill, unknown] = running_finder.restarts();
     assert_eq!((exit + oom_kill, unknown), (1, 0));
 }
 
@@ -107,21 +110,21 @@ fn a_shell_that_execs_the_validator_is_the_same_process() {
         &folder.shell("start"),
         &["-c", script, &fifo, &validator, &never, &ledger],
     );
-    let work = AtWork::start(finder(
+    let running_finder = RunningFinder::start(finder(
         config::TargetSelector::Pid(shell.pid()),
         HostRoot::default(),
     ));
-    let before = work.wait_for("the shell", |target| target.comm == "start");
+    let before = running_finder.wait_for("the shell", |target| target.comm == "start");
     assert_eq!((&before.validator, &before.ledger), (&None, &None));
-    work.wait_for_words("not known as a validator");
+    running_finder.wait_for_problem("not known as a validator");
     fs::write(&fifo, "go\n").unwrap();
-    let after = work.wait_for("the validator", |target| target.validator.is_some());
+    let after = running_finder.wait_for("the validator", |target| target.validator.is_some());
     assert_eq!(
         (after.process, after.ledger.clone()),
         (before.process, Some(folder.path("ledger")))
     );
-    assert_eq!(work.target_handle.report().problems, []);
-    assert_eq!(work.restarts(), [0, 0, 0]);
+    assert_eq!(running_finder.target_handle.report().problems, []);
+    assert_eq!(running_finder.restarts(), [0, 0, 0]);
 }
 
 #[test]
@@ -133,19 +136,24 @@ fn a_process_is_found_by_name_and_its_exit_reported_before_reaping() {
         &folder.shell(&name),
         &["-c", "read line <$0; exit 3", &fifo],
     );
-    let work = AtWork::start(finder(
+    let running_finder = RunningFinder::start(finder(
         config::TargetSelector::ProcessName(name),
         HostRoot::default(),
     ));
-    let target = work.wait_for("the process", |target| target.process.pid == running.pid());
+    let target =
+        running_finder.wait_for("the process", |target| target.process.pid == running.pid());
     assert_eq!(target.found_by, "process_name");
     fs::write(&fifo, "go\n").unwrap();
     // Nobody has waited for it: it is a zombie now.
     eventually(Duration::from_secs(60), "its end", || {
-        work.target_handle.current().is_none().then_some(())
+        running_finder
+            .target_handle
+            .current()
+            .is_none()
+            .then_some(())
     });
     assert!(!is_alive(running.pid()));
-    work.wait_for_words("no process is called");
+    running_finder.wait_for_problem("no process is called");
 }
 
 #[test]
@@ -163,25 +171,28 @@ fn the_validator_below_a_configured_wrapper_and_its_successor_are_followed() {
         &["-c", script, &fifo, &validator, &never, &ledger],
     );
     let find = config::TargetSelector::ProcessTree(wrapper.pid());
-    let work = AtWork::start(finder(find.clone(), HostRoot::default()));
-    work.wait_for("the wrapper", |target| target.comm == "start");
+    let running_finder = RunningFinder::start(finder(find.clone(), HostRoot::default()));
+    running_finder.wait_for("the wrapper", |target| target.comm == "start");
     fs::write(&fifo, "go\n").unwrap();
-    let first = work.wait_for("the validator", |target| target.validator.is_some());
+    let first = running_finder.wait_for("the validator", |target| target.validator.is_some());
     assert_eq!(
         (first.found_by, first.ledger.clone()),
         ("descendant", Some(folder.path("ledger")))
     );
-    assert_eq!((work.ends(), work.restarts()), ([0, 0, 0], [0, 0, 0]));
+    assert_eq!(
+        (running_finder.ends(), running_finder.restarts()),
+        ([0, 0, 0], [0, 0, 0])
+    );
     let at_once = finder(find, HostRoot::default()).find_once();
     assert_eq!(at_once.map(|target| target.process), Some(first.process));
     signal(first.process.pid, "KILL").unwrap();
-    work.wait_for_words("no validator runs below process");
-    assert_eq!(work.target_handle.current(), None);
+    running_finder.wait_for_problem("no validator runs below process");
+    assert_eq!(running_finder.target_handle.current(), None);
     fs::write(&fifo, "go\n").unwrap();
-    let second = work.wait_for("its successor", |target| target.process != first.process);
+    let second = running_finder.wait_for("its successor", |target| target.process != first.process);
     assert!(second.validator.is_some());
     // Another test on this machine may run out of memory meanwhile.
-    let [exit, oom_kill, unknown] = work.restarts();
+    let [exit, oom_kill, unknown] = running_finder.restarts();
     assert_eq!((exit + oom_kill, unknown), (1, 0));
     // The end of the wrapper does not end it.
     signal(second.process.pid, "KILL").unwrap();
@@ -195,10 +206,10 @@ fn a_configured_wrapper_is_reported_with_its_largest_descendant() {
     let shell = folder.shell("memory").display().to_string();
     let wrapper = folder.run(&folder.shell("start"), &["-c", script, &fifo, &shell]);
     let find = config::TargetSelector::ProcessTree(wrapper.pid());
-    let work = AtWork::start(finder(find, HostRoot::default()));
-    work.wait_for_words("of anonymous memory; its descendants have");
-    work.wait_for_words("(memory)");
-    let target = work.target_handle.current();
+    let running_finder = RunningFinder::start(finder(find, HostRoot::default()));
+    running_finder.wait_for_problem("of anonymous memory; its descendants have");
+    running_finder.wait_for_problem("(memory)");
+    let target = running_finder.target_handle.current();
     assert_eq!(target.map(|target| target.process.pid), Some(wrapper.pid()));
     fs::write(&fifo, "end\n").unwrap();
 }
@@ -274,11 +285,11 @@ fn a_validator_without_main_thread_is_found_and_followed_until_exit() {
     let mut files = faultline_kernel::ProcessFiles::open(&root, pid).unwrap();
     let status = files.sample(true, &mut Vec::new()).status.unwrap();
     assert!(status.rss_anon > Some(0), "{status:?}");
-    let work = AtWork::start(finder(
+    let running_finder = RunningFinder::start(finder(
         config::TargetSelector::Pid(pid),
         HostRoot::default(),
     ));
-    work.wait_for("the validator", |target| target.validator.is_some());
+    running_finder.wait_for("the validator", |target| target.validator.is_some());
     drop(running);
-    work.wait_for_words("exited");
+    running_finder.wait_for_problem("exited");
 }
