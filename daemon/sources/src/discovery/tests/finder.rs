@@ -120,7 +120,7 @@ fn a_zombie_is_gone_with_the_oom_kill_as_its_reason() {
     host.write("proc/vmstat", "oom_kill 5\n").unwrap();
     FakeProcess::validator(77).state('Z').write_to(&host);
     running_finder.wait_for_problem("exited (oom_kill)");
-    // The end counts at once, the restart when there is a successor.
+    // An end counts at once, a restart with the successor.
     assert_eq!(
         (running_finder.ends(), running_finder.restarts()),
         ([0, 1, 0], [0, 0, 0])
@@ -143,7 +143,7 @@ fn a_zombie_is_gone_with_the_oom_kill_as_its_reason() {
     assert_eq!(labels, [once, once].concat());
 }
 
-/// Until the end the host's count is read by the tick alone.
+/// Until the process ends, only the tick reads the host's count.
 #[test]
 fn a_host_oom_kill_seen_by_a_tick_is_the_exit_reason() {
     let host = host();
@@ -178,7 +178,7 @@ fn a_host_oom_kill_seen_by_a_tick_is_the_exit_reason() {
     running_finder.wait_for_problem("exited (oom_kill)");
 }
 
-/// The kernel takes a process's program and arguments away before its many GB, which take it seconds.
+/// The kernel frees a process's program and arguments first; its memory may take seconds.
 #[test]
 fn a_process_being_torn_down_is_followed_and_keeps_its_exit_reason() {
     let host = host();
@@ -200,7 +200,7 @@ fn a_process_being_torn_down_is_followed_and_keeps_its_exit_reason() {
     running_finder.wait_for_problem("exited (oom_kill)");
 }
 
-/// Without a descriptor that tells of the end, `stat` is all there is, and it is the main thread's.
+/// Without a pidfd only `stat` shows the end, and its state is that of the main thread.
 #[test]
 fn a_process_is_followed_until_its_last_thread_exits() {
     let host = host();
@@ -220,7 +220,7 @@ fn a_process_is_followed_until_its_last_thread_exits() {
     running_finder.wait_for_problem("exited (unknown)");
 }
 
-/// Between the inspection that finds the validator and the search that follows it, both can end.
+/// Both can end between the inspection that finds the validator and the next search.
 #[test]
 fn a_wrapper_ending_with_its_validator_is_no_longer_followed() {
     let host = host();
@@ -261,7 +261,7 @@ fn another_program_execed_in_the_validators_process_is_not_followed() {
     running_finder.wait_for_problem("no process looks like a validator");
 }
 
-/// process-exporter's issues 29 and 229 are of this kind: a process is named before its exec ends.
+/// The kernel sets the name before an exec ends (process-exporter's issues 29 and 229).
 #[test]
 fn arguments_that_appear_after_the_name_make_a_validator() {
     let host = host();

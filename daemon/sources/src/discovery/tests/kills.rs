@@ -82,7 +82,7 @@ fn a_host_oom_kill_counts_only_if_the_cgroup_is_gone() {
     host.write("proc/vmstat", "oom_kill 10\n").unwrap();
     kills.update(&host_kills(host_oom_kills(&root)), at(2));
     assert!(!kills.has_recent_kill(at(2)));
-    // The held file of a cgroup that was removed tells nothing any more.
+    // The file of a removed cgroup has no count.
     host.write(events, "").unwrap();
     std::fs::remove_file(host.root().join(events)).unwrap();
     kills.update(&host_kills(host_oom_kills(&root)), at(3));
@@ -149,7 +149,7 @@ fn only_oom_kills_after_a_cgroup_move_count() {
     oom_counts.cgroup = found(PROCESS);
     kills.update(&oom_counts, at(2));
     assert!(!kills.has_recent_kill(at(2)));
-    // The first look after the move may come after the kill.
+    // The first update after the move may come after the kill.
     host.write("proc/77/cgroup", "0::/old\n").unwrap();
     let mut kills = OomKillWatch::begin(&root, PROCESS);
     host.write("sys/fs/cgroup/new/memory.events", "oom_kill 9\n")

@@ -1,4 +1,4 @@
-//! Real processes: a shell by a link with a validator's name, which waits for a line from a FIFO.
+//! Real processes: a shell that is started under a validator's name and reads a FIFO.
 
 use super::{finder::RunningFinder, *};
 use faultline_testkit::{
@@ -36,7 +36,7 @@ impl Folder {
         self.path(name).display().to_string()
     }
 
-    /// The shell under another name. A copy could not be executed while another test's child still holds it open.
+    /// A link to the shell. A copy cannot be executed while another test's child has it open.
     fn shell(&self, name: &str) -> PathBuf {
         let link = self.path(name);
         if !link.exists() {
@@ -59,7 +59,7 @@ impl Folder {
         Running::start(&program).unwrap()
     }
 
-    /// What looks like a validator and does nothing.
+    /// A process that looks like a validator.
     fn validator(&self) -> Running {
         let (never, ledger) = (self.text("never"), self.text("ledger"));
         self.run(
@@ -91,7 +91,7 @@ fn exit_and_successor_of_a_killed_validator_are_detected() {
     );
     let second = folder.validator();
     running_finder.wait_for("the second", |target| target.process.pid == second.pid());
-    // Another test on this machine may run out of memory meanwhile; the kernel told of the end in any case.
+    // Another test may cause an OOM kill meanwhile. In any case the pidfd reports the end.
     let [exit, oom_kill, unknown] = running_finder.restarts();
     assert_eq!((exit + oom_kill, unknown), (1, 0));
 }
@@ -144,7 +144,7 @@ fn a_process_is_found_by_name_and_its_exit_reported_before_reaping() {
         running_finder.wait_for("the process", |target| target.process.pid == running.pid());
     assert_eq!(target.found_by, "process_name");
     fs::write(&fifo, "go\n").unwrap();
-    // Nobody has waited for it: it is a zombie now.
+    // Its parent has not waited for it: it is a zombie.
     eventually(Duration::from_secs(60), "its end", || {
         running_finder
             .target_handle
@@ -191,10 +191,10 @@ fn the_validator_below_a_configured_wrapper_and_its_successor_are_followed() {
     fs::write(&fifo, "go\n").unwrap();
     let second = running_finder.wait_for("its successor", |target| target.process != first.process);
     assert!(second.validator.is_some());
-    // Another test on this machine may run out of memory meanwhile.
+    // Another test may cause an OOM kill meanwhile.
     let [exit, oom_kill, unknown] = running_finder.restarts();
     assert_eq!((exit + oom_kill, unknown), (1, 0));
-    // The end of the wrapper does not end it.
+    // The end of the wrapper does not end the validator.
     signal(second.process.pid, "KILL").unwrap();
 }
 
@@ -232,7 +232,7 @@ fn forked_children_sharing_memory_are_not_reported_as_largest_descendants() {
     }
 }
 
-/// A thread is named like a validator's, and the main thread ends by the system call that ends one thread.
+/// The main thread ends alone; another thread has the name of a validator's thread.
 const MAIN_THREAD_ENDS: &str = "
 import ctypes, sys, threading, time
 libc = ctypes.CDLL(None)

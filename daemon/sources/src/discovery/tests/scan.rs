@@ -112,7 +112,7 @@ fn a_sole_candidate_without_threads_is_accepted_after_a_delay() {
     let (fixture, mut scan) = (SearchFixture::new(&host), Scan::default());
     assert!(problem_text(&scan.find(&fixture.at(10))).contains("none of its threads yet"));
     assert_eq!(pid_of(&scan.find(&fixture.at(12))), None);
-    // Another one takes its place: the wait begins anew.
+    // Another process replaces it: the wait starts again.
     FakeProcess::validator(77)
         .threads(&[])
         .start(200)
@@ -186,7 +186,7 @@ fn a_process_of_another_user_is_no_successor() {
         "{}",
         problem_text(&found)
     );
-    // Nor does it make the real one ambiguous.
+    // Nor does it make the search ambiguous.
     FakeProcess::validator(91).write_to(&host);
     run_by(&host, 91, 1000);
     assert_eq!(pid_of(&scan.find(&context)), Some(91));

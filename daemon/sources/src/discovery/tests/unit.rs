@@ -155,13 +155,13 @@ fn a_unit_name_that_is_a_path_is_not_found() {
     );
 }
 
-/// A `systemctl` that always says the same.
-fn systemctl(host: &FakeHost, says: &str) -> std::ffi::OsString {
-    host.write("systemctl", format!("#!/bin/sh\nprintf '{says}'\n"))
+/// A `systemctl` with this output.
+fn systemctl(host: &FakeHost, output: &str) -> std::ffi::OsString {
+    host.write("systemctl", format!("#!/bin/sh\nprintf '{output}'\n"))
         .unwrap();
     let path = host.path("systemctl");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-    // While another test starts a program, its child may still hold the script open for writing.
+    // While another test starts a program, its child may have the script open for writing.
     eventually(Duration::from_secs(60), "the script runs", || {
         sync_command(&path).output().ok()
     });
