@@ -1,4 +1,4 @@
-//! A unix socket that answers as a test tells it to.
+//! A scripted admin socket.
 
 use serde_json::Value;
 use std::{
@@ -11,39 +11,38 @@ use tokio::{
     task::JoinSet,
 };
 
-/// What is sent back.
 #[derive(Clone)]
 pub enum Reply {
     Text(String),
-    /// One after the other, and then nothing more.
+    /// One after the other. The connection stays open.
     Pieces(Vec<&'static str>),
-    /// And then the connection is closed.
+    /// Closes the connection after the text.
     Last(String),
     Never,
 }
 
 type Script = dyn Fn(&str) -> Reply + Send + Sync;
 
-/// Listens until it is dropped, and leaves the socket's file behind as a killed validator does.
+/// Listens until it is dropped. Leaves the socket's file behind, like a killed validator.
 pub struct Server {
     methods: Arc<Mutex<Vec<String>>>,
     _listening: JoinSet<()>,
 }
 
 impl Server {
-    /// Listens at `admin.rpc` in the folder; `script` is told the method.
+    /// Listens at `admin.rpc` in the folder. `script` gets the method.
     pub fn start(folder: &Path, script: impl Fn(&str) -> Reply + Send + Sync + 'static) -> Self {
         let listener = UnixListener::bind(folder.join("admin.rpc")).unwrap();
         let methods: Arc<Mutex<Vec<String>>> = Arc::default();
         let script: Arc<Script> = Arc::new(script);
         let mut listening = JoinSet::new();
-        let asked = Arc::clone(&methods);
+        let requested = Arc::clone(&methods);
         listening.spawn(async move {
             let mut connections = JoinSet::new();
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
-                let (script, asked) = (Arc::clone(&script), Arc::clone(&asked));
-                connections.spawn(async move { serve(stream, &*script, &asked).await });
+                let (script, requested) = (Arc::clone(&script), Arc::clone(&requested));
+                connections.spawn(async move { serve(stream, &*script, &requested).await });
             }
         });
         Server {
@@ -52,14 +51,18 @@ impl Server {
         }
     }
 
-    /// Everything asked so far.
+    /// The methods of all requests so far.
     pub fn methods(&self) -> Vec<String> {
         self.methods.lock().unwrap().clone()
     }
 }
 
 /// Ends with the connection.
-async fn serve(mut stream: UnixStream, script: &Script, asked: &Mutex<Vec<String>>) -> Option<()> {
+async fn serve(
+    mut stream: UnixStream,
+    script: &Script,
+    requested: &Mutex<Vec<String>>,
+) -> Option<()> {
     let mut request = [0; 4096];
     loop {
         let got = stream
@@ -69,7 +72,7 @@ async fn serve(mut stream: UnixStream, script: &Script, asked: &Mutex<Vec<String
             .filter(|got| *got > 0)?;
         let request: Value = serde_json::from_slice(&request[..got]).unwrap();
         let method = request["method"].as_str().unwrap();
-        asked.lock().unwrap().push(method.to_owned());
+        requested.lock().unwrap().push(method.to_owned());
         match script(method) {
             Reply::Text(text) => stream.write_all(text.as_bytes()).await.ok()?,
             Reply::Last(text) => return stream.write_all(text.as_bytes()).await.ok(),
