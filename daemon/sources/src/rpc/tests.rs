@@ -26,13 +26,13 @@ const NEXT: ProcessId = ProcessId {
     start_ticks: 80,
 };
 
-type SharedAsked = Arc<Mutex<Option<Target>>>;
+type SharedTarget = Arc<Mutex<Option<Target>>>;
 
-/// A poller that runs, and the process it is told to ask.
+/// A running poller and its target.
 struct Running {
     handle: Handle,
     admin: Latest<AdminFacts>,
-    asked: SharedAsked,
+    target: SharedTarget,
     stage: Stage,
 }
 
@@ -43,18 +43,18 @@ impl Running {
             timeout,
             ..config::Rpc::default()
         };
-        let asked = Arc::new(Mutex::new(Some(target(ME, port))));
-        let whom = Arc::clone(&asked);
+        let target = Arc::new(Mutex::new(Some(target(ME, port))));
+        let current = Arc::clone(&target);
         let admin = Latest::default();
-        let whom = Box::new(move || whom.lock().clone().map(Arc::new));
-        let poller = Poller::new(&config, Clock::start(), whom, admin.clone());
+        let lookup = Box::new(move || current.lock().clone().map(Arc::new));
+        let poller = Poller::new(&config, Clock::start(), lookup, admin.clone());
         let handle = poller.handle.clone();
         let mut stage = Stage::new("test", &Runtime::current());
         stage.task("rpc", |stop| poller.run(stop));
         Running {
             handle,
             admin,
-            asked,
+            target,
             stage,
         }
     }
@@ -63,13 +63,13 @@ impl Running {
         Self::start(Some(server.port()), Duration::from_secs(20))
     }
 
-    /// Waits for facts that `wanted` likes.
-    async fn facts(&self, what: &str, wanted: impl Fn(&RpcFacts) -> bool) -> Arc<RpcFacts> {
-        until(what, || self.handle.facts().filter(|facts| wanted(facts))).await
+    /// Waits for facts that match.
+    async fn facts(&self, what: &str, matches: impl Fn(&RpcFacts) -> bool) -> Arc<RpcFacts> {
+        until(what, || self.handle.facts().filter(|facts| matches(facts))).await
     }
 
     fn follow(&self, process: ProcessId) {
-        self.asked.lock().as_mut().unwrap().process = process;
+        self.target.lock().as_mut().unwrap().process = process;
     }
 
     async fn end(self) {
@@ -78,7 +78,7 @@ impl Running {
 }
 
 async fn until<T>(what: &str, mut context: impl FnMut() -> Option<T>) -> T {
-    let looking = async {
+    let poll = async {
         loop {
             match context() {
                 Some(found) => return found,
@@ -86,12 +86,12 @@ async fn until<T>(what: &str, mut context: impl FnMut() -> Option<T>) -> T {
             }
         }
     };
-    tokio::time::timeout(Duration::from_secs(30), looking)
+    tokio::time::timeout(Duration::from_secs(30), poll)
         .await
         .unwrap_or_else(|_| panic!("waited in vain for {what}"))
 }
 
-/// What a validator answers to one request, with this many transactions.
+/// The response of a validator with this many transactions.
 fn answer(request: &Value, transactions: u64) -> Value {
     let result = match (
         request["method"].as_str().unwrap(),
@@ -220,19 +220,25 @@ async fn methods_missing_in_a_minimal_api_are_requested_once_per_process() {
             .collect::<Vec<_>>(),
         [ProblemKind::Absent]
     );
-    let asked = |body: &Value| methods(body).contains(&"getMaxShredInsertSlot");
+    let is_requested = |body: &Value| methods(body).contains(&"getMaxShredInsertSlot");
     assert_eq!(
         server
             .bodies()
             .iter()
             .take(3)
-            .map(asked)
+            .map(is_requested)
             .collect::<Vec<_>>(),
         [true, false, false]
     );
     running.follow(NEXT);
     until("the question to the next process", || {
-        (server.bodies().iter().filter(|body| asked(body)).count() == 2).then_some(())
+        (server
+            .bodies()
+            .iter()
+            .filter(|body| is_requested(body))
+            .count()
+            == 2)
+            .then_some(())
     })
     .await;
     running.end().await;
@@ -331,7 +337,7 @@ async fn a_silent_server_gets_one_request_at_a_time_until_timeout() {
         )
     );
     until("another try", || (server.bodies().len() >= 3).then_some(())).await;
-    // Polls of 20 ms fall into timeouts of 150 ms: were they piled up, many would be waiting.
+    // Polls are due every 20 ms, within a timeout of 150 ms: they must not pile up.
     assert!(
         server.max_waiting() <= 2,
         "{} at once",
@@ -488,13 +494,13 @@ async fn a_closed_port_is_a_problem_only_after_the_first_response() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn rpc_responses_of_a_replaced_process_are_discarded() {
-    let asked: Arc<Mutex<Option<SharedAsked>>> = Arc::default();
-    let slot = Arc::clone(&asked);
-    // While the first question waits for its answer, the process is replaced.
+    let target: Arc<Mutex<Option<SharedTarget>>> = Arc::default();
+    let slot = Arc::clone(&target);
+    // The process is replaced before the first response.
     let server = MockNode::start(move |n, body| {
-        let asked = slot.lock().clone();
-        if let Some(asked) = asked.filter(|_| n == 0) {
-            asked.lock().as_mut().unwrap().process = NEXT;
+        let target = slot.lock().clone();
+        if let Some(target) = target.filter(|_| n == 0) {
+            target.lock().as_mut().unwrap().process = NEXT;
             return batch(body, |request| answer(request, 999_999));
         }
         batch(body, |request| answer(request, 50))
@@ -503,10 +509,10 @@ async fn rpc_responses_of_a_replaced_process_are_discarded() {
     let mut closed = MockNode::start(|_, body| normal(body)).unwrap();
     closed.close();
     let running = Running::start(Some(closed.port()), Duration::from_secs(20));
-    *asked.lock() = Some(Arc::clone(&running.asked));
+    *target.lock() = Some(Arc::clone(&running.target));
     let port = Some(server.port());
     let set_port = |target: &mut Target| target.validator.as_mut().unwrap().rpc_port = port;
-    running.asked.lock().as_mut().map(set_port).unwrap();
+    running.target.lock().as_mut().map(set_port).unwrap();
     let facts = running.facts("an answer", |facts| facts.up).await;
     assert_eq!(facts.process, NEXT);
     assert_eq!(
@@ -525,7 +531,7 @@ async fn without_a_process_rpc_facts_end_but_the_total_stays() {
     let server = MockNode::start(|_, body| normal(body)).unwrap();
     let running = Running::polling(&server);
     running.facts("an answer", |facts| facts.up).await;
-    *running.asked.lock() = None;
+    *running.target.lock() = None;
     until("the end of the facts", || {
         running.handle.facts().is_none().then_some(())
     })

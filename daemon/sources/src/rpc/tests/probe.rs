@@ -1,4 +1,4 @@
-//! The probe, against a server that fails in every way.
+//! The probe, against a server with each kind of failure.
 
 use super::*;
 use crate::rpc::Endpoint;
@@ -26,13 +26,13 @@ fn config(port: u16) -> config::Config {
 
 fn start(port: u16) -> (Handle, Stage) {
     let (config, clock) = (config(port), Clock::start());
-    let whom = || -> crate::admin::TargetLookup { Box::new(|| Some(Arc::new(target(ME, None)))) };
-    let poller = Poller::new(&config.rpc, clock, whom(), Latest::default());
+    let lookup = || -> crate::admin::TargetLookup { Box::new(|| Some(Arc::new(target(ME, None)))) };
+    let poller = Poller::new(&config.rpc, clock, lookup(), Latest::default());
     let handle = poller.handle.clone();
     let probe = Probe::new(
         &config.probe,
         clock,
-        Endpoint::new(&config.rpc, whom(), Latest::default(), handle.clone()),
+        Endpoint::new(&config.rpc, lookup(), Latest::default(), handle.clone()),
     );
     let mut stage = Stage::new("test", &Runtime::current());
     stage.task("rpc", |stop| poller.run(stop));
@@ -40,7 +40,7 @@ fn start(port: u16) -> (Handle, Stage) {
     (handle, stage)
 }
 
-/// Good answers with their sum in seconds, and failures by kind.
+/// Number and total seconds of good responses, and failures by kind.
 fn counted(handle: &Handle) -> (u64, f64, Vec<(String, f64)>) {
     let (mut readings, mut good, mut sum) = (Vec::new(), 0, 0.0);
     handle.readings(None, &mut readings);
@@ -112,9 +112,9 @@ async fn probe_responses_are_timed_and_failures_counted_by_kind() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_starting_validator_is_not_probed_and_a_failing_one_backs_off() {
     let starting = Arc::new(AtomicBool::new(true));
-    let told = Arc::clone(&starting);
+    let is_starting = Arc::clone(&starting);
     let server = MockNode::start(move |_, body| match body.is_array() {
-        true if told.load(Ordering::SeqCst) => Reply::status(503, &[], ""),
+        true if is_starting.load(Ordering::SeqCst) => Reply::status(503, &[], ""),
         true => normal(body),
         false => Reply::status(429, &[], ""),
     })
@@ -131,7 +131,7 @@ async fn a_starting_validator_is_not_probed_and_a_failing_one_backs_off() {
     until("some polls", || (polls(&server) >= 5).then_some(())).await;
     assert_eq!(probes(&server), 0);
     starting.store(false, Ordering::SeqCst);
-    // Due with the poller; the sixth failure comes after 0 + 1 + 3 + 7 + 15 + 15 requests that are left out.
+    // The sixth failure comes after 0 + 1 + 3 + 7 + 15 + 15 skipped polls.
     until("six probes", || (probes(&server) >= 6).then_some(())).await;
     assert!(polls(&server) >= 30, "{} polls", polls(&server));
     let failed = counted(&handle).2;
