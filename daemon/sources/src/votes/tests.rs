@@ -38,7 +38,7 @@ fn account(vote: impl Display, node: impl Display, credits: u64) -> Value {
     })
 }
 
-/// Stake accounts, cut down to their delegations: 2.5 SOL delegated in epoch 5, 7 SOL taken back in it, and one lamport that stays.
+/// Stake accounts: 2.5 SOL activate and 7 SOL deactivate in epoch 5, and one lamport stays.
 const STAKES: [&str; 3] = [
     "169JXQ4KktPcvkkQdnhJJXp3qSD3FdTh8",
     "13mofhMmGUcNiHvg1MN18RNjoBNRa8jfM",
@@ -84,7 +84,7 @@ fn voting(request: &Value) -> Value {
     }
 }
 
-/// A server, with `refused` methods that it does not have.
+/// A server without the `refused` methods.
 async fn serve(
     answer: impl Fn(&Value) -> Value + Send + Sync + 'static,
     refused: &'static [&'static str],
@@ -92,7 +92,7 @@ async fn serve(
     serve_node(answer, voting, refused).await
 }
 
-/// The same with other answers to `batches`, which the source `rpc` asks.
+/// The same with other responses to batches, which the source `rpc` sends.
 async fn serve_node(
     answer: impl Fn(&Value) -> Value + Send + Sync + 'static,
     batches: impl Fn(&Value) -> Value + Send + Sync + 'static,
@@ -154,7 +154,7 @@ impl Running {
             interval,
             timeout,
         };
-        let whom = || -> TargetLookup {
+        let lookup = || -> TargetLookup {
             Box::new(move || {
                 let mut target = target(ME, None);
                 target.validator.as_mut().unwrap().vote_account = argument;
@@ -162,11 +162,11 @@ impl Running {
             })
         };
         let clock = Clock::start();
-        let poller = rpc::Poller::new(&rpc, clock, whom(), Latest::default());
+        let poller = rpc::Poller::new(&rpc, clock, lookup(), Latest::default());
         let votes = Poller::new(
             &validator,
             clock,
-            Endpoint::new(&rpc, whom(), Latest::default(), poller.handle.clone()),
+            Endpoint::new(&rpc, lookup(), Latest::default(), poller.handle.clone()),
         );
         let handle = votes.handle.clone();
         let mut stage = Stage::new("test", &tokio::runtime::Handle::current());
@@ -300,7 +300,7 @@ fn the_next_epoch_has_no_figures_of_the_last(vote_facts: &VoteFacts) {
     assert_eq!(
         of_next,
         [Some(6.0), Some(8.0 / 432.0), Some(300.0)],
-        "credits of the epoch in which they were asked"
+        "credits of the epoch of the request"
     );
     let leads = [
         "leader_slots assigned",
@@ -360,22 +360,24 @@ async fn a_voting_validator_reports_all_vote_metrics() {
     the_next_epoch_has_no_figures_of_the_last(&vote_facts);
     times_need_the_slot_time_and_the_tip(&vote_facts);
     running.vote_facts(35).await;
-    what_was_asked(&server);
+    check_request_counts(&server);
     running.end().await;
 }
 
-/// Of a node that was asked in 35 rounds.
-fn what_was_asked(server: &MockNode) {
-    let asked = |node: &MockNode, method: &str| {
+/// After 35 rounds.
+fn check_request_counts(server: &MockNode) {
+    let requests = |node: &MockNode, method: &str| {
         node.bodies()
             .iter()
             .filter(|body| body["method"] == method)
             .count()
     };
     let once = ["getGenesisHash", "getLeaderSchedule", "getProgramAccounts"]
-        .map(|method| asked(server, method));
+        .map(|method| requests(server, method));
     assert_eq!(once, [1; 3]);
-    assert!(asked(server, "getClusterNodes") <= 5 && asked(server, "getBlockProduction") <= 9);
+    assert!(
+        requests(server, "getClusterNodes") <= 5 && requests(server, "getBlockProduction") <= 9
+    );
     let has = |of: &str, params: Value| {
         server
             .bodies()
@@ -536,7 +538,7 @@ fn moved(request: &Value) -> Value {
         request["method"].as_str(),
         request.pointer("/params/0/votePubkey"),
     ) {
-        (Some("getVoteAccounts"), Some(asked)) if *asked == VOTE => voting(request),
+        (Some("getVoteAccounts"), Some(account)) if *account == VOTE => voting(request),
         (Some("getVoteAccounts"), Some(_)) => json!({"current": [], "delinquent": [old]}),
         (Some("getVoteAccounts"), None) => {
             json!({"current": [account(VOTE, IDENTITY, 300)], "delinquent": [old]})
@@ -657,16 +659,16 @@ async fn only_a_missing_field_of_the_own_validator_is_reported() {
     running.end().await;
 }
 
-/// All vote accounts, which take a node longer than any other question.
+/// The request of all vote accounts, the slowest for a node.
 fn is_of_all(request: &Value) -> bool {
     request["method"] == "getVoteAccounts" && request.pointer("/params/0/votePubkey").is_none()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn without_a_response_voting_is_unknown_and_all_accounts_are_requeried() {
-    let asked = AtomicUsize::new(0);
+    let requests = AtomicUsize::new(0);
     let late = move |request: &Value| match is_of_all(request)
-        && asked.fetch_add(1, Ordering::Relaxed) < 2
+        && requests.fetch_add(1, Ordering::Relaxed) < 2
     {
         true => json!("busy"),
         false => voting(request),
@@ -801,12 +803,12 @@ async fn the_own_votes_are_published_before_slower_responses() {
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    let facts = facts.expect("it is told");
+    let facts = facts.expect("published facts");
     assert!(!facts.is_complete && facts.own_account(facts.polled_at).flatten().is_some());
     running.end().await;
 }
 
-/// A vote account in the epoch after the migration, of a list that has both halves of that.
+/// A vote account in epoch 5. In epoch 4, that of the migration, it earned credits, then lamports.
 fn migrated(vote: impl Display, node: impl Display, tower: u64, lamports: [u64; 2]) -> Value {
     const M: u64 = u64::MAX;
     let [before, now] = lamports;
