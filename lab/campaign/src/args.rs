@@ -5,8 +5,8 @@ use std::path::PathBuf;
 /// `campaign`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Exit codes: 0 done, 1 failed or stopped; `check`: 1 if a metric is worse, or if its runs cannot say; 64 wrong \
-usage or a campaign with errors."
+    after_help = "Exit codes: 0 done, 1 failed or stopped; `check`: 1 also if a metric is worse, or if the runs do not \
+suffice to decide; 64 wrong usage or a campaign with errors."
 )]
 pub struct CampaignArgs {
     /// What to do.
@@ -55,7 +55,8 @@ pub enum CampaignCommand {
         #[arg(long, short, value_name = "FILE")]
         out: PathBuf,
     },
-    /// Compare a version with another; exit code 1 if a metric is shown to be worse.
+    /// Compare a version with another; exit code 1 if a metric is worse, or if the runs do not
+    /// suffice to decide.
     Check(CheckArgs),
 }
 
