@@ -192,8 +192,9 @@ fn group_section(index: usize, group: &Group) -> Section {
     columns.push(("Consensus and slot time", ""));
     columns.push(("Kernel", ""));
     let note = format!(
-        "How much each release differs from {}, with 95 % intervals: the geometric mean of the ratios of pairs of runs. Each cell leads to \
-         the report of its newest runs, the table of recordings to that of each round. Marked is what is shown to be worse or better.",
+        "How much each release differs from {}, with 95 % intervals: the geometric mean of the ratios of pairs of runs. A release and its \
+         differences link to the report of its newest runs, the table of recordings to that of each round. A mark says that a difference is \
+         worse or better.",
         group.conditions.baseline
     );
     let (id, title) = match index {
@@ -322,7 +323,7 @@ fn recordings(groups: &[Group]) -> Section {
         ("Plan", ""),
         ("Machine", ""),
     ];
-    let note = "Each row of results.db. Plan: the first digits of its SHA-256.";
+    let note = "Each run in results.db, except those of removed releases. Plan: the first digits of its SHA-256.";
     let mut recordings: Table = table("recordings", "Runs and their recordings", &columns, note);
     for run in groups
         .iter()
