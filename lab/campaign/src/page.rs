@@ -381,18 +381,19 @@ fn method(campaign: &Campaign) -> Section {
     let margin = percent(campaign.margin);
     let texts = [
         format!(
-            "Each release runs in turns with the baseline {}; what is compared is the ratio of the two runs of a turn, so that drift of the \
+            "Each release alternates with the baseline {}. The ratio of the two runs of each pair is compared, so that drift of the \
              host cancels. A cell is marked if Student's test of the log ratios, adjusted by Holm over the metrics of the release, has \
              p < 0.05, the ratio differs by more than {margin} %, and a second round of runs shows the same by itself.",
             campaign.baseline.version
         ),
         format!(
-            "A change in a trend can be marked from {MIN_RELEASES} releases on, with two of them or more on each side of it: segments of constant mean of \
-             the log ratios, with a penalty by how far the pairs of one release are apart. A flat history has a mark in fewer than one of 100 cases, \
+            "A change in a trend can be marked from {MIN_RELEASES} releases on, with two of them or more on each side of it. The history is split into \
+             segments of constant mean log ratio. The penalty for a split grows with the spread of the pairs of one release. A flat history has a mark in fewer than one of 100 cases, \
              for each metric and each time the pages are renewed; there are {} metrics.",
             releases::metrics().count()
         ),
-        "The same for machines: results.json, changes.xml (Atom), badges/METRIC.svg.".to_owned(),
+        "The same results for other programs: results.json, changes.xml (Atom), badges/METRIC.svg."
+            .to_owned(),
     ];
     let blocks = texts.into_iter().map(Block::Text).collect();
     section("method", "Method", blocks)
