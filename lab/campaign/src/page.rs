@@ -242,7 +242,7 @@ fn release_row(release: &Release) -> Vec<Cell> {
             }
             Some(test) => linked(estimate(percents(test), 1), test.mark.word()),
             None => match release.without_ratio(metric) {
-                Some(WithoutRatio::Zero { .. }) => linked(text_cell("was 0"), ""),
+                Some(WithoutRatio::Zero { .. }) => linked(text_cell("a run has 0"), ""),
                 Some(WithoutRatio::Missing) => {
                     missing("the baseline has values, the release has none")
                 }
