@@ -23,7 +23,7 @@ pub enum CampaignCommand {
     Slurm(SlurmArgs),
     /// Run a submitted round on this host.
     Round(RoundArgs),
-    /// Show which versions run, how long a round takes, and which change its pairs can show.
+    /// Show which versions run, how long a round takes, and how small a change it can show.
     Plan {
         /// The campaign's folder.
         dir: PathBuf,

@@ -33,12 +33,12 @@ pub fn page(campaign: &Campaign, store: &Store) -> Result<String> {
     };
     let mut page = versions(campaign, store)?;
     page += &format!(
-        "each: a round of {} of runs, {}; a second round where the first shows a difference\n\n",
+        "each version: a round of {} of runs, which takes {}; a second round if the first shows a difference\n\n",
         counted(rule.pairs as f64, "pair"),
         duration_text(&experiments)
     );
     page += &format!(
-        "A change that marks show in {} of 100 releases (margin {} %, Holm over {} metrics):\n",
+        "The smallest change that is marked in {} of 100 releases (margin {} %, Holm over {} metrics):\n",
         number(100.0 * POWER, 0),
         number(100.0 * rule.margin, 1),
         rule.metrics
@@ -125,7 +125,7 @@ fn detectable_changes(rule: MarkingRule, measured_noise: &[(&str, f64)]) -> Stri
     };
     let rows: Vec<_> = if measured_noise.is_empty() {
         ASSUMED_NOISE
-            .map(|noise| row("not measured yet, if".to_owned(), noise))
+            .map(|noise| row("not measured, assumed".to_owned(), noise))
             .into_iter()
             .collect()
     } else {
