@@ -204,7 +204,7 @@ fn search_plan_text(campaign: &Campaign, program: &ResolvedProgram) -> Result<St
     let Some(workload_line) = lines.iter().position(|line| line.trim() == WORKLOAD) else {
         let file = campaign.plan.display();
         bail!(UsageError(format!(
-            "{file}: a plan that searches needs a line {WORKLOAD}, where its program is named"
+            "{file}: a plan that searches needs a line {WORKLOAD}: the campaign adds the program below it"
         )));
     };
     lines.insert(
@@ -289,7 +289,7 @@ impl Round {
         }
         if let (Some((name, _)), false) = (&counted, others.is_empty()) {
             say(&format!(
-                "{}: attempt {name} has the results of round {} that count; not used: {}",
+                "{}: the results of round {} are those of {name}; not used: {}",
                 self.version,
                 self.number,
                 others.iter().join(", ")

@@ -114,7 +114,7 @@ fn rounds_of_tasks_are_collected_once_and_repeated_whole_on_another_host() {
 
     let (_, words) = stage.slurm(&["--follow-up"]);
     assert!(
-        words.contains("1.1.0: attempt n2-1 has the results of round 1 that count; not used: n1-0"),
+        words.contains("1.1.0: the results of round 1 are those of n2-1; not used: n1-0"),
         "{words}"
     );
     let submissions = stage.submissions();
