@@ -67,7 +67,7 @@ pub fn collect_round(
             .map(|experiment| experiment.plan.folder.display());
         ensure!(
             sha256(&program.file)? == program.digest,
-            "{}: another program than at the beginning of these runs: put the first one back, and remove what was run: {}",
+            "{}: the program has changed since these runs began: restore it, and remove the folders of the runs: {}",
             program.file.display(),
             folders.join(", ")
         );

@@ -96,8 +96,8 @@ impl ResolvedProgram {
         if let Some(measured) = &listed.digest {
             ensure!(
                 !listed.measured || *measured == self.digest,
-                "{}: another program than the one that was measured as {} (SHA-256 {}, was {measured}): put it back, or add it as \
-                 another version",
+                "{}: another program was measured as {} (SHA-256 {measured}, this file has {}): restore it, or add this file as another \
+                 version",
                 self.file.display(),
                 listed.program.version,
                 self.digest
@@ -333,7 +333,7 @@ mod tests {
         store.add_runs(&[row]).unwrap();
         let error = obtained(&store, "another").unwrap_err().to_string();
         assert!(
-            error.contains("another program than the one that was measured as 2.1.14"),
+            error.contains("another program was measured as 2.1.14"),
             "{error}"
         );
         assert_eq!(obtained(&store, "right").unwrap(), right);
