@@ -37,7 +37,7 @@ pub struct Stopped(pub String);
 
 impl Stopped {
     pub fn by_signal() -> Self {
-        Stopped("a signal asked to".to_owned())
+        Stopped("a signal arrived".to_owned())
     }
 }
 
