@@ -79,7 +79,7 @@ pub struct RunArgs {
 /// `campaign slurm`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "A job that follows the tasks collects their results and submits second rounds."
+    after_help = "A job after the tasks collects their results, and submits a second round where the first shows a difference."
 )]
 pub struct SlurmArgs {
     /// The campaign's folder.
@@ -87,7 +87,8 @@ pub struct SlurmArgs {
     /// Only print the script of the tasks.
     #[arg(long)]
     pub print: bool,
-    /// Only versions that were submitted before, and no round twice: for the job after the tasks.
+    /// For the job after the tasks: submit only versions that were submitted before, and no round a
+    /// second time.
     #[arg(long)]
     pub follow_up: bool,
     /// Confirm that the validator may vote.

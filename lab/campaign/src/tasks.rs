@@ -250,7 +250,7 @@ pub fn slurm(args: &SlurmArgs) -> Result<u8> {
     let others = slurm::jobs(&name)?;
     ensure!(
         others.is_empty(),
-        "{} of it still queued or running: wait for the end, or `scancel --name={name}`",
+        "this campaign has {} queued or running: wait for the end, or `scancel --name={name}`",
         counted(others.len() as f64, "job")
     );
     slurm::check(plan)?;
