@@ -56,13 +56,13 @@ pub fn status(campaign: &Campaign, store: &Store, as_json: bool) -> Result<Strin
     if as_json {
         return Ok(json(&versions)?);
     }
-    let heads = ["VERSION", "STATE", "RUNS", "FROM", "PROGRAM", "NAME"];
+    let heads = ["VERSION", "STATE", "RUNS", "SOURCE", "DIGEST", "NAME"];
     let rows = versions.iter().map(|version| {
         let digest = version
             .digest
             .as_deref()
             .and_then(|digest| digest.get(..12))
-            .unwrap_or("not there yet");
+            .unwrap_or("not known yet");
         vec![
             version.version.clone(),
             version.state.clone(),
