@@ -6,7 +6,7 @@ use crate::{
     page, plan, programs,
     settings::{self, Campaign, Program},
     status,
-    store::{FROM_COMMAND, FROM_FILE, find},
+    store::{FROM_COMMAND, FROM_FILE, find_version},
     tasks::{self, open},
     verify, work,
 };
@@ -86,7 +86,7 @@ fn add(args: &AddArgs) -> Result<u8> {
         name: args.name.clone().unwrap_or_default(),
         path,
     };
-    if let Some(listed) = find(&store.listed()?, &program.version) {
+    if let Some(listed) = find_version(&store.listed_versions()?, &program.version) {
         programs::check_unchanged(&campaign, &program, listed)?;
     }
     store.add(&program, FROM_COMMAND, clock::unix_ns())?;
@@ -100,7 +100,7 @@ fn add(args: &AddArgs) -> Result<u8> {
 fn remove(folder: &Path, version: &str) -> Result<u8> {
     let (campaign, mut store) = open(folder)?;
     let listed = work::synchronized_list(&campaign, &store)?;
-    let Some(listed) = find(&listed, version).filter(|listed| !listed.removed) else {
+    let Some(listed) = find_version(&listed, version).filter(|listed| !listed.removed) else {
         bail!("{version} is not on the list");
     };
     if work::is_baseline(&campaign, listed) || listed.source == FROM_FILE {
@@ -138,8 +138,8 @@ fn check(args: &CheckArgs) -> Result<u8> {
             .find(|release| release.version != args.against)
             .context("no other release has a result")?,
     };
-    let listed = store.listed()?;
-    let listed = find(&listed, &release.version);
+    let listed = store.listed_versions()?;
+    let listed = find_version(&listed, &release.version);
     if let Some(error) = listed.and_then(|listed| listed.error.as_ref()) {
         bail!(
             "{} has no result that can be checked: {error}",

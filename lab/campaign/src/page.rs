@@ -9,7 +9,7 @@ use crate::{
     feed,
     mark::Mark,
     settings::Campaign,
-    store::{Conditions, Store, find},
+    store::{Conditions, Store, find_version},
 };
 use anyhow::Result;
 use faultline_common::files::put;
@@ -60,8 +60,9 @@ pub fn rewrite_pages(campaign: &Campaign, store: &mut Store) -> Result<()> {
 }
 
 pub fn groups(campaign: &Campaign, store: &Store) -> Result<Vec<Group>> {
-    let listed = store.listed()?;
-    let is_listed = |version: &str| find(&listed, version).is_none_or(|listed| !listed.removed);
+    let listed = store.listed_versions()?;
+    let is_listed =
+        |version: &str| find_version(&listed, version).is_none_or(|listed| !listed.removed);
     let runs: Vec<_> = store
         .runs()?
         .into_iter()
@@ -69,7 +70,7 @@ pub fn groups(campaign: &Campaign, store: &Store) -> Result<Vec<Group>> {
         .collect();
     let mut groups = compare::groups(&runs, campaign.margin);
     for release in groups.iter_mut().flat_map(|group| &mut group.releases) {
-        release.name = find(&listed, &release.version)
+        release.name = find_version(&listed, &release.version)
             .map(|listed| listed.program.name.clone())
             .unwrap_or_default();
     }
@@ -78,7 +79,7 @@ pub fn groups(campaign: &Campaign, store: &Store) -> Result<Vec<Group>> {
 
 fn failed(store: &Store) -> Result<Vec<FailedVersion>> {
     let failed = store
-        .listed()?
+        .listed_versions()?
         .into_iter()
         .filter(|listed| !listed.removed)
         .filter_map(|listed| {

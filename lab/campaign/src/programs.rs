@@ -310,7 +310,7 @@ mod tests {
         store.add(&program, FROM_COMMAND, 1).unwrap();
         let mut obtained = |store: &Store, text: &str| {
             fs::write(&path, text).unwrap();
-            let listed = store.listed().unwrap().remove(0);
+            let listed = store.listed_versions().unwrap().remove(0);
             let found = obtain(&campaign, &program, Some(&listed), &mut signals);
             assert_eq!(
                 check_unchanged(&campaign, &program, &listed).is_ok(),

@@ -87,7 +87,7 @@ pub struct ListedVersion {
     pub error: Option<String>,
 }
 
-pub fn find<'l>(listed: &'l [ListedVersion], version: &str) -> Option<&'l ListedVersion> {
+pub fn find_version<'l>(listed: &'l [ListedVersion], version: &str) -> Option<&'l ListedVersion> {
     listed
         .iter()
         .find(|listed| listed.program.version == version)
@@ -208,7 +208,7 @@ impl Store {
         Ok(Store(database))
     }
 
-    pub fn listed(&self) -> Result<Vec<ListedVersion>> {
+    pub fn listed_versions(&self) -> Result<Vec<ListedVersion>> {
         let text = "SELECT *, EXISTS (SELECT 1 FROM run WHERE program.version IN (release, baseline)) AS measured
                     FROM program ORDER BY added_unix_ns, program.rowid";
         let mut select = self.0.prepare(text)?;

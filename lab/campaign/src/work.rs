@@ -9,7 +9,7 @@ use crate::{
     programs::{self, ResolvedProgram, Stopped},
     round::{self, CampaignExperiment, Round},
     settings::{Campaign, Program},
-    store::{Conditions, FROM_FILE, FROM_WATCH, ListedVersion, Store, find},
+    store::{Conditions, FROM_FILE, FROM_WATCH, ListedVersion, Store, find_version},
 };
 use anyhow::{Context as _, Result, bail, ensure};
 use faultline_common::{clock, output::say, signals::Signals};
@@ -45,7 +45,7 @@ impl From<anyhow::Error> for VersionOutcome {
 
 /// Adds and removes versions so that the list matches `campaign.toml`. Returns the list.
 pub fn synchronized_list(campaign: &Campaign, store: &Store) -> Result<Vec<ListedVersion>> {
-    let known = store.listed()?;
+    let known = store.listed_versions()?;
     for program in &campaign.programs {
         let same = known.iter().find(|listed| listed.program == *program);
         if !same.is_some_and(|listed| listed.source == FROM_FILE && !listed.removed) {
@@ -61,7 +61,7 @@ pub fn synchronized_list(campaign: &Campaign, store: &Store) -> Result<Vec<Liste
             store.remove(&listed.program.version)?;
         }
     }
-    store.listed()
+    store.listed_versions()
 }
 
 /// Runs a round, or returns the outcome of a version whose round has no result.
@@ -199,9 +199,9 @@ fn add_published_versions(campaign: &Campaign, store: &Store, signals: &mut Sign
         }
         versions => versions?,
     };
-    let known = store.listed()?;
+    let known = store.listed_versions()?;
     for version in versions {
-        if find(&known, &version).is_none() {
+        if find_version(&known, &version).is_none() {
             say(&format!("{version} was published, and is added"));
             let program = Program {
                 version,
@@ -225,9 +225,9 @@ fn check_signals(signals: &mut Signals) -> Result<()> {
 }
 
 fn baseline(campaign: &Campaign, store: &Store, signals: &mut Signals) -> Result<ResolvedProgram> {
-    let listed = store.listed()?;
+    let listed = store.listed_versions()?;
     let version = &campaign.baseline.version;
-    let same = find(&listed, version);
+    let same = find_version(&listed, version);
     let obtained = programs::obtain(campaign, &campaign.baseline, same, signals)?;
     if same.is_none() {
         store.add(&campaign.baseline, BASELINE, clock::unix_ns())?;
@@ -253,8 +253,8 @@ fn advance_version(
     let mut repeats = 0;
     while let Some(number) = next_round(campaign, store, version, &conditions)? {
         // The first round makes the digest final.
-        let current_list = store.listed()?;
-        let current = find(&current_list, version);
+        let current_list = store.listed_versions()?;
+        let current = find_version(&current_list, version);
         let program = match programs::obtain(campaign, &listed.program, current, signals) {
             Ok(program) => program,
             Err(error) => return Ok(error.into()),
@@ -296,7 +296,7 @@ pub fn pending_round(
     version: &ListedVersion,
     listed: &[ListedVersion],
 ) -> Result<Option<u32>> {
-    let baseline = find(listed, &campaign.baseline.version);
+    let baseline = find_version(listed, &campaign.baseline.version);
     let Some(digest) = baseline.and_then(|baseline| baseline.digest.as_ref()) else {
         return Ok(Some(1));
     };

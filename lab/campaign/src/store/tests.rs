@@ -37,7 +37,7 @@ fn stored_campaign_rounds_are_read_and_stored_only_once() {
     store.replace_verdicts(&[VerdictRow::default()]).unwrap();
     drop(store);
     let store = Store::open(&folder.path().join(RESULTS)).unwrap();
-    let listed = store.listed().unwrap();
+    let listed = store.listed_versions().unwrap();
     assert_eq!(
         (listed[0].program.clone(), listed[0].removed),
         (program.clone(), true)
@@ -48,7 +48,7 @@ fn stored_campaign_rounds_are_read_and_stored_only_once() {
     );
     assert_eq!(store.runs().unwrap(), [row]);
     store.add(&program, FROM_WATCH, 2).unwrap();
-    assert!(!store.listed().unwrap()[0].removed);
+    assert!(!store.listed_versions().unwrap()[0].removed);
 }
 
 /// A database of format 1 with a run.
