@@ -1,7 +1,7 @@
 //! One sentence per release change, for the page and the feeds.
 
 use crate::{
-    compare::{Group, MetricTest, Release},
+    compare::{MetricTest, Release, ReleaseGroup},
     mark::Mark,
 };
 use faultline_experiments::folder::digest;
@@ -31,7 +31,7 @@ pub struct FailedVersion {
 }
 
 /// Differences from the baseline, and changes against the releases before.
-pub fn release_changes(groups: &[Group]) -> Vec<ReleaseChange> {
+pub fn release_changes(groups: &[ReleaseGroup]) -> Vec<ReleaseChange> {
     let mut all = Vec::new();
     for group in groups {
         for release in group.releases.iter().rev() {
@@ -73,7 +73,7 @@ pub fn release_changes(groups: &[Group]) -> Vec<ReleaseChange> {
     all
 }
 
-pub fn incomparable_releases(groups: &[Group]) -> Vec<ReleaseChange> {
+pub fn incomparable_releases(groups: &[ReleaseGroup]) -> Vec<ReleaseChange> {
     let mut changes = Vec::new();
     for group in groups {
         changes.extend(group.releases.iter().rev().filter_map(|release| {
@@ -101,7 +101,7 @@ pub fn not_comparable(release: &Release) -> Option<String> {
 
 fn release_change(
     kind: &str,
-    group: &Group,
+    group: &ReleaseGroup,
     release: &Release,
     (metric, mark): (Option<&'static Scalar>, Mark),
     sentence: String,

@@ -1,7 +1,7 @@
 use crate::{
     args::{AddArgs, CampaignArgs, CampaignCommand, CheckArgs, RunArgs},
     changes, comparability,
-    compare::{Group, MetricTest, Release, WithoutRatio},
+    compare::{MetricTest, Release, ReleaseGroup, WithoutRatio},
     mark::{Mark, SIGNIFICANCE_LEVEL},
     page, plan, programs,
     settings::{self, Campaign, Program},
@@ -127,7 +127,7 @@ fn check(args: &CheckArgs) -> Result<u8> {
     campaign.margin = args
         .margin
         .map_or(campaign.margin, |percent| percent / 100.0);
-    let groups = page::groups(&campaign, &store)?;
+    let groups = page::release_groups(&campaign, &store)?;
     let group = groups.first().context("no release has a result yet")?;
     let release = match &args.release {
         Some(version) => find_release(group, version)?,
@@ -290,7 +290,7 @@ fn inconclusive_reason(release: &Release, comparisons: &[MetricComparison]) -> O
     })
 }
 
-fn find_release<'g>(group: &'g Group, version: &str) -> Result<&'g Release> {
+fn find_release<'g>(group: &'g ReleaseGroup, version: &str) -> Result<&'g Release> {
     group
         .releases
         .iter()
@@ -362,13 +362,13 @@ mod tests {
     use crate::store::Store;
     use crate::{
         comparability::tests::{pace, with_paces},
-        compare::{groups, tests::runs},
+        compare::{release_groups, tests::runs},
         settings::RESULTS,
         store::{RunRow, tests::make_format_1},
     };
 
     fn message(rows: &[RunRow]) -> Option<String> {
-        let group = groups(rows, 0.05).remove(0);
+        let group = release_groups(rows, 0.05).remove(0);
         inconclusive_reason(
             &group.releases[0],
             &compare_with_baseline(&group.releases[0]),
@@ -376,7 +376,7 @@ mod tests {
     }
 
     fn release(rows: &[RunRow]) -> Release {
-        groups(rows, 0.05).remove(0).releases.remove(0)
+        release_groups(rows, 0.05).remove(0).releases.remove(0)
     }
 
     #[test]

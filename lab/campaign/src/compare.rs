@@ -84,14 +84,14 @@ pub struct Shift {
 }
 
 /// Releases that were measured under the same conditions.
-pub struct Group {
+pub struct ReleaseGroup {
     pub conditions: Conditions,
     pub machine: String,
     pub releases: Vec<Release>,
     pub shifts: Vec<Shift>,
 }
 
-pub fn groups(runs: &[RunRow], margin: f64) -> Vec<Group> {
+pub fn release_groups(runs: &[RunRow], margin: f64) -> Vec<ReleaseGroup> {
     let mut groups = by_key(
         runs.iter()
             .map(|run| ((&run.conditions, &run.machine), run)),
@@ -105,7 +105,7 @@ pub fn groups(runs: &[RunRow], margin: f64) -> Vec<Group> {
             .map(|(version, runs)| release(version.clone(), runs, margin))
             .collect();
         releases.sort_by(|a, b| compare_versions(&a.version, &b.version));
-        Group {
+        ReleaseGroup {
             conditions: conditions.clone(),
             machine: machine.clone(),
             shifts: shifts(&releases, margin),
@@ -282,7 +282,7 @@ fn shifts(releases: &[Release], margin: f64) -> Vec<Shift> {
     shifts
 }
 
-pub fn verdict_rows(groups: &[Group]) -> Vec<VerdictRow> {
+pub fn verdict_rows(groups: &[ReleaseGroup]) -> Vec<VerdictRow> {
     let mut rows = Vec::new();
     for group in groups {
         for release in &group.releases {

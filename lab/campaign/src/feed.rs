@@ -2,7 +2,7 @@ use crate::{
     changes::{
         FailedVersion, ReleaseChange, incomparable_releases, release_changes, signed_percent,
     },
-    compare::{Group, MetricTest, compare_versions},
+    compare::{MetricTest, ReleaseGroup, compare_versions},
     mark::Mark,
     settings::Campaign,
     store::RunRow,
@@ -20,7 +20,7 @@ const WORSE_COLOUR: &str = "#b3480a";
 
 pub fn json(
     campaign: &Campaign,
-    groups: &[Group],
+    groups: &[ReleaseGroup],
     failed: &[FailedVersion],
 ) -> anyhow::Result<String> {
     let metrics: Vec<Value> = releases::metrics()
@@ -55,7 +55,7 @@ fn change(change: &ReleaseChange) -> Value {
     })
 }
 
-fn group(group: &Group) -> Value {
+fn group(group: &ReleaseGroup) -> Value {
     let releases: Vec<Value> = group
         .releases
         .iter()
@@ -124,7 +124,7 @@ fn time(unix_ns: i64) -> String {
 }
 
 /// The time of a change is that of the newest run that shows it.
-pub fn atom(campaign: &Campaign, groups: &[Group], failed: &[FailedVersion]) -> String {
+pub fn atom(campaign: &Campaign, groups: &[ReleaseGroup], failed: &[FailedVersion]) -> String {
     let times = groups
         .iter()
         .flat_map(|group| &group.releases)
@@ -171,7 +171,7 @@ fn entry(texts: [&str; 5], updated_unix_ns: i64) -> String {
 }
 
 /// An SVG with the newest release's result, or the name of a newer version without a result.
-pub fn badge(metric: &Scalar, group: Option<&Group>, failed: &[FailedVersion]) -> String {
+pub fn badge(metric: &Scalar, group: Option<&ReleaseGroup>, failed: &[FailedVersion]) -> String {
     let newest = group
         .into_iter()
         .flat_map(|group| group.releases.iter().rev())
@@ -227,7 +227,7 @@ mod tests {
     use crate::{
         comparability::tests::{pace, with_paces},
         compare::{
-            groups,
+            release_groups,
             tests::{metric, runs},
         },
     };
@@ -242,7 +242,7 @@ mod tests {
 
     #[test]
     fn feeds_and_badges_contain_only_the_marked_change() {
-        let groups = groups(
+        let groups = release_groups(
             &[runs("1.1.0", 1.0, 1), runs("1.2.0", 1.08, 2)].concat(),
             0.05,
         );
@@ -282,7 +282,7 @@ mod tests {
             &pace(&["tower"], Some(0.4)),
             &pace(&["alpenglow"], Some(0.2)),
         ];
-        let groups = groups(&with_paces("1.2.0", paces), 0.05);
+        let groups = release_groups(&with_paces("1.2.0", paces), 0.05);
         let feed = atom(&campaign(), &groups, &[]);
         let title = "<title>1.2.0: not comparable by slot</title>";
         assert!(
@@ -311,7 +311,7 @@ mod tests {
 
     #[test]
     fn a_version_without_results_has_a_feed_entry_and_marks_older_badges() {
-        let groups = groups(&runs("1.1.0", 1.0, 1), 0.05);
+        let groups = release_groups(&runs("1.1.0", 1.0, 1), 0.05);
         let failed = ["1.0.9", "1.2.0"].map(|version| FailedVersion {
             version: version.to_owned(),
             error: "it <exits>".to_owned(),

@@ -5,7 +5,7 @@ mod head;
 
 use crate::{
     changes::{FailedVersion, incomparable_releases, release_changes},
-    compare::{self, Group, MetricTest, Release, WithoutRatio},
+    compare::{self, MetricTest, Release, ReleaseGroup, WithoutRatio},
     feed,
     mark::Mark,
     settings::Campaign,
@@ -39,7 +39,7 @@ pub fn report_name(name: &str, conditions: &Conditions) -> String {
 
 /// Rewrites the pages, and the verdicts in the database.
 pub fn rewrite_pages(campaign: &Campaign, store: &mut Store) -> Result<()> {
-    let groups = groups(campaign, store)?;
+    let groups = release_groups(campaign, store)?;
     store.replace_verdicts(&compare::verdict_rows(&groups))?;
     let out = campaign.folder.join(FOLDER);
     let write = |name: &str, text: &str| put(&out, &out.join(name), text, true);
@@ -59,7 +59,7 @@ pub fn rewrite_pages(campaign: &Campaign, store: &mut Store) -> Result<()> {
     Ok(())
 }
 
-pub fn groups(campaign: &Campaign, store: &Store) -> Result<Vec<Group>> {
+pub fn release_groups(campaign: &Campaign, store: &Store) -> Result<Vec<ReleaseGroup>> {
     let listed = store.listed_versions()?;
     let is_listed =
         |version: &str| find_version(&listed, version).is_none_or(|listed| !listed.removed);
@@ -68,7 +68,7 @@ pub fn groups(campaign: &Campaign, store: &Store) -> Result<Vec<Group>> {
         .into_iter()
         .filter(|run| is_listed(&run.release))
         .collect();
-    let mut groups = compare::groups(&runs, campaign.margin);
+    let mut groups = compare::release_groups(&runs, campaign.margin);
     for release in groups.iter_mut().flat_map(|group| &mut group.releases) {
         release.name = find_version(&listed, &release.version)
             .map(|listed| listed.program.name.clone())
@@ -92,7 +92,7 @@ fn failed(store: &Store) -> Result<Vec<FailedVersion>> {
     Ok(failed.collect())
 }
 
-fn report(campaign: &Campaign, groups: &[Group], failed: &[FailedVersion]) -> Report {
+fn report(campaign: &Campaign, groups: &[ReleaseGroup], failed: &[FailedVersion]) -> Report {
     let changes = release_changes(groups);
     let releases: usize = groups.iter().map(|group| group.releases.len()).sum();
     let margin = percent(campaign.margin);
@@ -168,7 +168,7 @@ fn versions_sentence<'v>(
     }
 }
 
-fn ended_early(groups: &[Group]) -> String {
+fn ended_early(groups: &[ReleaseGroup]) -> String {
     let counts: Vec<(usize, usize)> = groups
         .iter()
         .take(1)
@@ -187,7 +187,7 @@ fn ended_early(groups: &[Group]) -> String {
     }
 }
 
-fn group_section(index: usize, group: &Group) -> Section {
+fn group_section(index: usize, group: &ReleaseGroup) -> Section {
     let mut columns = vec![("Release", ""), ("What it is", ""), ("Runs completed", "")];
     columns.extend(releases::metrics().map(|metric| (metric.title, "% against the baseline")));
     columns.push(("Consensus and slot time", ""));
@@ -264,7 +264,7 @@ fn percents(test: &MetricTest) -> [f64; 3] {
         .map(|ratio| 100.0 * (ratio - 1.0))
 }
 
-fn trends(group: &Group) -> Option<Section> {
+fn trends(group: &ReleaseGroup) -> Option<Section> {
     let mut blocks = Vec::new();
     for metric in releases::metrics() {
         let mut releases = group.releases.iter();
@@ -309,7 +309,7 @@ fn trends(group: &Group) -> Option<Section> {
     (!blocks.is_empty()).then(|| section("trends", "Trends", blocks))
 }
 
-fn recordings(groups: &[Group]) -> Section {
+fn recordings(groups: &[ReleaseGroup]) -> Section {
     let columns = [
         ("Run", ""),
         ("Round", ""),
@@ -419,7 +419,7 @@ mod tests {
         all.iter_mut()
             .filter(|run| !run.is_baseline)
             .for_each(|run| run.outcome = "oom".to_owned());
-        let page_html = report(&campaign, &compare::groups(&all, 0.05), &[])
+        let page_html = report(&campaign, &compare::release_groups(&all, 0.05), &[])
             .verdict
             .headline;
         assert_eq!(
@@ -438,7 +438,7 @@ mod tests {
             margin: 0.05,
             ..Campaign::default()
         };
-        let groups = compare::groups(&with_paces("1.2.0", paces), 0.05);
+        let groups = compare::release_groups(&with_paces("1.2.0", paces), 0.05);
         let report = report(&campaign, &groups, &[]);
         assert_eq!(
             report.verdict.headline,
@@ -471,7 +471,7 @@ mod tests {
             ..Campaign::default()
         };
         for name in ["", "a build"] {
-            let mut groups = compare::groups(
+            let mut groups = compare::release_groups(
                 &[runs("1.1.0", 1.0, 1), runs("1.2.0", 1.08, 2)].concat(),
                 0.05,
             );

@@ -202,7 +202,7 @@ impl MarkingRule {
 /// By metric title: the standard deviation of log ratios around the mean of their release, divided by the
 /// square root of two. Needs a release with two pairs.
 pub fn measured_noise(runs: &[RunRow]) -> Vec<(&'static str, f64)> {
-    let groups = compare::groups(runs, 0.0);
+    let groups = compare::release_groups(runs, 0.0);
     let noise = |metric: &'static Scalar| {
         let tests = groups
             .iter()

@@ -323,7 +323,7 @@ fn next_round(
     if newest.round >= MAX_ROUNDS {
         return Ok(None);
     }
-    let needs_repetition = compare::groups(&runs, campaign.margin)
+    let needs_repetition = compare::release_groups(&runs, campaign.margin)
         .iter()
         .filter(|group| group.machine == newest.machine)
         .take(1)

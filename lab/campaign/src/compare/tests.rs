@@ -103,7 +103,7 @@ fn only_a_repeated_difference_is_marked_and_host_drift_cancels() {
         runs("1.4.0", 1.03, 2),
     ]
     .concat();
-    let groups = groups(&all, 0.05);
+    let groups = release_groups(&all, 0.05);
     assert_eq!(groups.len(), 1);
     let found: Vec<[Mark; 2]> = groups[0].releases.iter().map(marks).collect();
     let nothing = Mark::Nothing;
@@ -140,7 +140,7 @@ fn a_second_round_without_the_difference_withdraws_the_first_finding() {
             .filter(|run| run.round == 2),
     );
     assert_eq!(
-        marks(&groups(&all, 0.05)[0].releases[0]),
+        marks(&release_groups(&all, 0.05)[0].releases[0]),
         [Mark::Nothing; 2]
     );
 }
@@ -160,7 +160,7 @@ fn a_repeat_round_does_not_mark_metrics_without_a_first_finding() {
     {
         run.values[0].1 *= [1.02, 1.12, 1.22][run.replicate as usize - 1];
     }
-    let release = &groups(&all, 0.05)[0].releases[0];
+    let release = &release_groups(&all, 0.05)[0].releases[0];
     let one = release.test(metric("replay-p95")).unwrap();
     assert!(
         one.adjusted_p.unwrap() < 0.05 && one.ratio_test.ratio.value > 1.05,
@@ -175,7 +175,7 @@ fn a_round_on_another_machine_or_kernel_does_not_confirm() {
     all.iter_mut()
         .filter(|run| run.round == 2)
         .for_each(|run| run.machine = "another".to_owned());
-    let found: Vec<[Mark; 2]> = groups(&all, 0.05)
+    let found: Vec<[Mark; 2]> = release_groups(&all, 0.05)
         .iter()
         .map(|group| marks(&group.releases[0]))
         .collect();
@@ -184,7 +184,7 @@ fn a_round_on_another_machine_or_kernel_does_not_confirm() {
     all.iter_mut()
         .filter(|run| run.is_baseline)
         .for_each(|run| run.kernel = "6.2".to_owned());
-    assert!(groups(&all, 0.05)[0].releases[0].tests.is_empty());
+    assert!(release_groups(&all, 0.05)[0].releases[0].tests.is_empty());
 }
 
 #[test]
@@ -199,7 +199,7 @@ fn rows_of_different_machines_plans_or_baselines_are_not_compared() {
         more.iter_mut().for_each(change);
         all.extend(more);
     }
-    let groups = groups(&all, 0.05);
+    let groups = release_groups(&all, 0.05);
     assert_eq!(groups.len(), 4);
     assert!(groups.iter().all(|group| group.releases.len() == 1));
 }
@@ -211,17 +211,17 @@ fn a_step_is_marked_at_its_release_if_history_is_long_enough() {
             .flat_map(|n| runs(&format!("1.{}.0", n + 1), if n < 5 { 1.0 } else { 1.08 }, 1))
             .collect()
     };
-    let long = &groups(&history(12), 0.05)[0];
+    let long = &release_groups(&history(12), 0.05)[0];
     let found: Vec<(&str, &str, Mark)> = long
         .shifts
         .iter()
         .map(|shift| (shift.metric.id, shift.version.as_str(), shift.mark))
         .collect();
     assert_eq!(found, [("replay-p95", "1.6.0", Mark::Worse)]);
-    assert_eq!(groups(&history(7), 0.05)[0].shifts.len(), 1);
+    assert_eq!(release_groups(&history(7), 0.05)[0].shifts.len(), 1);
     // A single release is marked by its own runs; five are no history.
     for short in [6, 5] {
-        assert!(groups(&history(short), 0.05)[0].shifts.is_empty());
+        assert!(release_groups(&history(short), 0.05)[0].shifts.is_empty());
     }
 }
 
@@ -243,7 +243,7 @@ fn a_release_of_another_consensus_is_marked_only_by_what_does_not_depend_on_slot
         let evictions = if run.is_baseline { 0.0 } else { 5.0 };
         run.values.push(("cache-evictions".to_owned(), evictions));
     }
-    let groups = groups(&all, 0.05);
+    let groups = release_groups(&all, 0.05);
     let release = &groups[0].releases[0];
     assert_eq!(marks(release), [Mark::NotComparable; 2]);
     let rss = release.test(metric("rss-at-tip")).unwrap();
@@ -265,7 +265,7 @@ fn a_release_of_another_consensus_is_marked_only_by_what_does_not_depend_on_slot
 fn a_first_round_across_consensus_is_not_repeated() {
     let mut all = across_consensus();
     all.retain(|run| run.round == 1);
-    let groups = groups(&all, 0.05);
+    let groups = release_groups(&all, 0.05);
     let mut tests = groups[0].releases[0].tests.iter();
     assert!(tests.all(|one| !one.mark.needs_repetition()));
 }
@@ -274,7 +274,7 @@ fn a_first_round_across_consensus_is_not_repeated() {
 fn an_unknown_consensus_is_compared() {
     let alpenglow = pace(&["alpenglow"], Some(0.2));
     for paces in [[&pace(&[], None), &alpenglow], [&alpenglow, &alpenglow]] {
-        let release = groups(&with_paces("1.1.0", paces), 0.05).remove(0);
+        let release = release_groups(&with_paces("1.1.0", paces), 0.05).remove(0);
         assert_eq!(marks(&release.releases[0]), [Mark::Worse, Mark::Nothing]);
     }
 }
@@ -290,7 +290,7 @@ fn a_history_by_slot_ends_where_consensus_changes() {
             }
             all
         };
-        groups(&(0..12).flat_map(of).collect::<Vec<_>>(), 0.05).remove(0)
+        release_groups(&(0..12).flat_map(of).collect::<Vec<_>>(), 0.05).remove(0)
     };
     assert_eq!(history(&alpenglow).shifts.len(), 1);
     assert!(history(&tower).shifts.is_empty());
@@ -331,7 +331,7 @@ fn a_ratio_interval_uses_pairwise_ratios_despite_a_wide_baseline() {
     {
         *value *= 20.0;
     }
-    let groups = groups(&all, 0.05);
+    let groups = release_groups(&all, 0.05);
     let one = groups[0].releases[0].test(metric("replay-p95")).unwrap();
     let mut pairs: Vec<f64> = Vec::new();
     let value = |is_baseline: bool, replicate: u32| {

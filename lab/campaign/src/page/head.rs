@@ -1,7 +1,7 @@
 //! The headline's sentence and the first figure.
 
 use crate::{
-    compare::{Group, MetricTest, Release},
+    compare::{MetricTest, Release, ReleaseGroup},
     mark::Mark,
 };
 use faultline_pages::{
@@ -10,7 +10,7 @@ use faultline_pages::{
 };
 
 /// A difference of the newest release that has one, a worse one first; `None` without differences.
-pub fn sentence(groups: &[Group]) -> Option<String> {
+pub fn sentence(groups: &[ReleaseGroup]) -> Option<String> {
     groups.iter().find_map(|group| {
         let (release, test) = group.releases.iter().rev().find_map(|release| {
             let marked = release
@@ -28,7 +28,7 @@ pub fn sentence(groups: &[Group]) -> Option<String> {
 }
 
 /// The newest release that has ratios, against its baseline.
-pub fn effects(groups: &[Group]) -> Option<Block> {
+pub fn effects(groups: &[ReleaseGroup]) -> Option<Block> {
     groups.iter().find_map(|group| {
         group
             .releases
@@ -38,7 +38,7 @@ pub fn effects(groups: &[Group]) -> Option<Block> {
     })
 }
 
-fn forest(group: &Group, release: &Release) -> Option<Block> {
+fn forest(group: &ReleaseGroup, release: &Release) -> Option<Block> {
     let mut rows: Vec<&MetricTest> = release
         .tests
         .iter()
@@ -84,7 +84,7 @@ mod tests {
             ..Campaign::default()
         };
         let all = [runs("1.1.0", 1.0, 1), runs("1.2.0", 1.08, 2)].concat();
-        let report = report(&campaign, &compare::groups(&all, 0.05), &[]);
+        let report = report(&campaign, &compare::release_groups(&all, 0.05), &[]);
         assert_eq!(report.verdict.standing, VerdictKind::Worse);
         assert_eq!(
             report.verdict.headline,
