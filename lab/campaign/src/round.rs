@@ -106,7 +106,7 @@ impl Round {
                 experiments.push(CampaignExperiment {
                     plan: parse_plan(campaign, &folder, "replicates = 1\n", &text)?,
                     name,
-                    search: Some(Search {
+                    search: Some(SearchRun {
                         is_baseline,
                         replicate,
                     }),
@@ -139,7 +139,7 @@ pub struct CampaignExperiment {
     pub name: String,
     pub plan: Plan,
     /// `None` for a plan with arms.
-    pub search: Option<Search>,
+    pub search: Option<SearchRun>,
 }
 
 impl CampaignExperiment {
@@ -166,7 +166,7 @@ pub fn void_runs(
 }
 
 #[derive(Clone, Copy)]
-pub struct Search {
+pub struct SearchRun {
     pub is_baseline: bool,
     /// From 1.
     pub replicate: u32,
