@@ -214,7 +214,7 @@ fn pace_notes(release: &Release, other: Option<&Release>) -> String {
 fn metric_table(comparisons: &[MetricComparison]) -> String {
     let rows = comparisons.iter().map(|comparison| {
         let word = match comparison.mark {
-            Mark::Nothing => "-",
+            Mark::NothingShown => "-",
             other => other.verdict(),
         };
         let difference = match comparison.mark {
@@ -334,7 +334,7 @@ fn compare_with(release: &Release, other: &Release, margin: f64) -> Vec<MetricCo
             let mark = match p {
                 _ if !is_comparable(own) => Mark::NotComparable,
                 Some(p) if p < SIGNIFICANCE_LEVEL => direction,
-                Some(_) => Mark::Nothing,
+                Some(_) => Mark::NothingShown,
                 None if is_disjoint(&own.pair_ratios.logarithms, &other.pair_ratios.logarithms) => {
                     direction.untested()
                 }
@@ -443,7 +443,7 @@ mod tests {
             "1.2.0 is not comparable by slot: Alpenglow, 1.1.0 Tower.\n"
         );
         let same = of("1.2.0", 1.2, "tower");
-        assert_eq!(marks(&same), [Mark::Nothing, Mark::Worse]);
+        assert_eq!(marks(&same), [Mark::NothingShown, Mark::Worse]);
         assert_eq!(pace_notes(&same, Some(&old)), "");
     }
 

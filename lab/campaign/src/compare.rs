@@ -237,7 +237,7 @@ fn metric_test(metric: &'static Scalar, runs: &[RunRow]) -> Option<MetricTest> {
         adjusted_p: None,
         means: [mean(&baselines)?, mean(&releases)?],
         pair_ratios,
-        mark: Mark::Nothing,
+        mark: Mark::NothingShown,
     })
 }
 

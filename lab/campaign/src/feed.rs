@@ -191,7 +191,7 @@ pub fn badge(metric: &Scalar, group: Option<&ReleaseGroup>, failed: &[FailedVers
             let colour = match mark {
                 Mark::Worse | Mark::WorseUntested => WORSE_COLOUR,
                 Mark::Better | Mark::BetterUntested => "#00734f",
-                Mark::Nothing | Mark::NotComparable | Mark::Untested | Mark::Unrepeated => {
+                Mark::NothingShown | Mark::NotComparable | Mark::Untested | Mark::Unrepeated => {
                     "#5a6470"
                 }
             };

@@ -20,7 +20,7 @@ pub const SIGNIFICANCE_LEVEL: f64 = 0.05;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Mark {
-    Nothing,
+    NothingShown,
     /// The release ran with another consensus or slot time than the baseline.
     NotComparable,
     /// No test is possible, and the pairs do not all differ in one direction beyond the margin.
@@ -44,13 +44,13 @@ impl Mark {
             Mark::WorseUntested => "worse in every pair, not tested",
             Mark::BetterUntested => "better in every pair, not tested",
             Mark::NotComparable => "not comparable",
-            Mark::Nothing | Mark::Untested | Mark::Unrepeated => "",
+            Mark::NothingShown | Mark::Untested | Mark::Unrepeated => "",
         }
     }
 
     pub fn verdict(self) -> &'static str {
         match self {
-            Mark::Nothing => "nothing shown",
+            Mark::NothingShown => "nothing shown",
             Mark::Untested => "not tested",
             Mark::Unrepeated => "not repeated yet",
             other => other.word(),
@@ -62,16 +62,16 @@ impl Mark {
         match (better, ratio > 1.0) {
             (Better::Lower, true) | (Better::Higher, false) => Mark::Worse,
             (Better::Lower, false) | (Better::Higher, true) => Mark::Better,
-            (Better::Neither, _) => Mark::Nothing,
+            (Better::Neither, _) => Mark::NothingShown,
         }
     }
 
-    /// [`Mark::Nothing`] within the margin.
+    /// [`Mark::NothingShown`] within the margin.
     pub fn beyond(better: Better, ratio: f64, margin: f64) -> Self {
         if (ratio - 1.0).abs() > margin {
             Mark::of(better, ratio)
         } else {
-            Mark::Nothing
+            Mark::NothingShown
         }
     }
 
@@ -90,7 +90,7 @@ impl Mark {
     pub fn is_difference(self) -> bool {
         !matches!(
             self,
-            Mark::Nothing | Mark::NotComparable | Mark::Untested | Mark::Unrepeated
+            Mark::NothingShown | Mark::NotComparable | Mark::Untested | Mark::Unrepeated
         )
     }
 
@@ -145,7 +145,7 @@ impl PairRatios {
         if confirmed && (first_mark == unadjusted || first_mark == unadjusted.untested()) {
             unadjusted
         } else {
-            Mark::Nothing
+            Mark::NothingShown
         }
     }
 }
@@ -159,7 +159,7 @@ fn unadjusted_mark(logarithms: &[f64], better: Better, margin: f64) -> Mark {
     let is_one_sided = |sign: f64| logarithms.iter().all(|value| value * sign > 0.0);
     match test.p {
         Some(p) if p < SIGNIFICANCE_LEVEL => direction,
-        Some(_) => Mark::Nothing,
+        Some(_) => Mark::NothingShown,
         None if is_one_sided(1.0) || is_one_sided(-1.0) => direction.untested(),
         None => Mark::Untested,
     }
@@ -204,6 +204,6 @@ mod tests {
     fn a_first_round_without_variance_is_confirmed_by_a_second_with_some() {
         assert_eq!(mark(&[&[2.0; 3], &[2.0, 2.01, 1.99]]), Mark::Worse);
         assert_eq!(mark(&[&[2.0, 2.01, 1.99], &[2.0; 3]]), Mark::Worse);
-        assert_eq!(mark(&[&[2.0; 3], &[1.0, 1.01, 0.99]]), Mark::Nothing);
+        assert_eq!(mark(&[&[2.0; 3], &[1.0, 1.01, 0.99]]), Mark::NothingShown);
     }
 }

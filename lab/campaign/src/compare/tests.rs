@@ -106,7 +106,7 @@ fn only_a_repeated_difference_is_marked_and_host_drift_cancels() {
     let groups = release_groups(&all, 0.05);
     assert_eq!(groups.len(), 1);
     let found: Vec<[Mark; 2]> = groups[0].releases.iter().map(marks).collect();
-    let nothing = Mark::Nothing;
+    let nothing = Mark::NothingShown;
     assert_eq!(
         found,
         [
@@ -141,7 +141,7 @@ fn a_second_round_without_the_difference_withdraws_the_first_finding() {
     );
     assert_eq!(
         marks(&release_groups(&all, 0.05)[0].releases[0]),
-        [Mark::Nothing; 2]
+        [Mark::NothingShown; 2]
     );
 }
 
@@ -166,7 +166,7 @@ fn a_repeat_round_does_not_mark_metrics_without_a_first_finding() {
         one.adjusted_p.unwrap() < 0.05 && one.ratio_test.ratio.value > 1.05,
         "{one:?}"
     );
-    assert_eq!(marks(release), [Mark::Nothing; 2]);
+    assert_eq!(marks(release), [Mark::NothingShown; 2]);
 }
 
 #[test]
@@ -179,7 +179,7 @@ fn a_round_on_another_machine_or_kernel_does_not_confirm() {
         .iter()
         .map(|group| marks(&group.releases[0]))
         .collect();
-    assert_eq!(found, [[Mark::Unrepeated, Mark::Nothing]; 2]);
+    assert_eq!(found, [[Mark::Unrepeated, Mark::NothingShown]; 2]);
     let mut all = runs("1.1.0", 1.08, 1);
     all.iter_mut()
         .filter(|run| run.is_baseline)
@@ -275,7 +275,10 @@ fn an_unknown_consensus_is_compared() {
     let alpenglow = pace(&["alpenglow"], Some(0.2));
     for paces in [[&pace(&[], None), &alpenglow], [&alpenglow, &alpenglow]] {
         let release = release_groups(&with_paces("1.1.0", paces), 0.05).remove(0);
-        assert_eq!(marks(&release.releases[0]), [Mark::Worse, Mark::Nothing]);
+        assert_eq!(
+            marks(&release.releases[0]),
+            [Mark::Worse, Mark::NothingShown]
+        );
     }
 }
 
