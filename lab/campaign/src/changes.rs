@@ -132,7 +132,7 @@ fn release_change(
         mark,
         sentence,
         unix_ns: newest_run_start(std::slice::from_ref(release)),
-        report: release.report(),
+        report: release.report_path(),
     }
 }
 

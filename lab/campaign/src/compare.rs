@@ -35,7 +35,8 @@ pub struct Release {
 }
 
 impl Release {
-    pub fn report(&self) -> String {
+    /// Of the newest run, relative to the page.
+    pub fn report_path(&self) -> String {
         self.runs
             .last()
             .map(|run| run.report.clone())
@@ -46,8 +47,8 @@ impl Release {
         self.tests.iter().find(|test| test.metric.id == metric.id)
     }
 
-    /// Numbers of the release's completed runs and of all its runs, without those of the baseline.
-    pub fn completed(&self) -> (usize, usize) {
+    /// Numbers of runs of the release, without those of the baseline.
+    pub fn completed_and_all_runs(&self) -> (usize, usize) {
         let own = || self.runs.iter().filter(|run| !run.is_baseline);
         (
             own().filter(|run| run.outcome == "completed").count(),

@@ -173,7 +173,7 @@ fn ended_early(groups: &[ReleaseGroup]) -> String {
         .iter()
         .take(1)
         .flat_map(|group| &group.releases)
-        .map(Release::completed)
+        .map(Release::completed_and_all_runs)
         .collect();
     let early: usize = counts
         .iter()
@@ -224,13 +224,13 @@ fn group_section(index: usize, group: &ReleaseGroup) -> Section {
 }
 
 fn release_row(release: &Release) -> Vec<Cell> {
-    let report = release.report();
+    let report = release.report_path();
     let linked = |cell: Cell, mark: &str| Cell::Linked {
         cell: Box::new(cell),
         to: report.clone(),
         mark: mark.to_owned(),
     };
-    let (completed, runs) = release.completed();
+    let (completed, runs) = release.completed_and_all_runs();
     let mut cells = vec![
         linked(text_cell(&release.version), ""),
         text(Some(release.name.as_str()), "not said"),
