@@ -92,7 +92,7 @@ pub fn incomparable_releases(groups: &[ReleaseGroup]) -> Vec<ReleaseChange> {
 }
 
 pub fn not_comparable(release: &Release) -> Option<String> {
-    let reason = release.comparability.difference()?;
+    let reason = release.comparability.difference_text()?;
     Some(format!(
         "{} is not comparable by slot: {reason}.",
         release.version

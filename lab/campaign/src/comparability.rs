@@ -48,12 +48,12 @@ impl Comparability {
     }
 
     /// Such as `Alpenglow at 0.20 s, the baseline Tower at 0.40 s`.
-    pub fn difference(&self) -> Option<&str> {
+    pub fn difference_text(&self) -> Option<&str> {
         self.difference.as_ref().map(|(_, text)| text.as_str())
     }
 
     pub fn text(&self) -> String {
-        self.difference()
+        self.difference_text()
             .or(self.unknown.as_deref())
             .map_or_else(|| pace_text(&self.pace), str::to_owned)
     }

@@ -70,7 +70,7 @@ fn group(group: &ReleaseGroup) -> Value {
                 "version": release.version,
                 "name": release.name,
                 "program_sha256": release.runs.first().map(|run| run.program_digest.clone()),
-                "not_comparable": release.comparability.difference(),
+                "not_comparable": release.comparability.difference_text(),
                 "not_known": release.comparability.unknown,
                 "metrics": metrics,
                 "runs": runs,

@@ -24,7 +24,7 @@ fn slot_times_that_drift_in_both_runs_of_a_pair_are_compared() {
         let seconds = if run.replicate == 1 { 0.2 } else { 0.25 };
         run.pace.slot_seconds = Some((seconds, seconds));
     }
-    assert_eq!(Comparability::of(&all).difference(), None);
+    assert_eq!(Comparability::of(&all).difference_text(), None);
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn only_a_known_difference_prevents_a_comparison() {
     ];
     for (paces, difference, unknown) in cases {
         let found = Comparability::of(&with_paces("1.1.0", paces));
-        let found = (found.difference(), found.unknown.as_deref());
+        let found = (found.difference_text(), found.unknown.as_deref());
         assert_eq!(found, (difference, unknown), "{paces:?}");
     }
 }
@@ -106,7 +106,7 @@ fn a_consensus_that_changed_within_or_between_rounds_is_neither() {
         for run in all.iter_mut().filter(|run| is_migrated(run)) {
             run.pace = alpenglow.clone();
         }
-        Comparability::of(&all).difference().map(str::to_owned)
+        Comparability::of(&all).difference_text().map(str::to_owned)
     };
     assert_eq!(
         reason(|run| run.round == 2 && run.replicate == 3).as_deref(),
@@ -126,5 +126,5 @@ fn runs_without_values_do_not_count() {
     for run in all.iter_mut().filter(|run| !run.is_baseline) {
         run.outcome = "oom".to_owned();
     }
-    assert_eq!(Comparability::of(&all).difference(), None);
+    assert_eq!(Comparability::of(&all).difference_text(), None);
 }
