@@ -81,8 +81,9 @@ fn consensus_difference(rounds: &[(u32, [Pace; 2])], arms: &[Pace; 2]) -> Option
     if has_changed(arms) {
         return Some(changed(arms, "between the rounds"));
     }
-    let differs =
-        |[baseline, own]: &[Pace; 2]| own.difference(baseline) == Some(Difference::Consensus);
+    let differs = |[baseline, release]: &[Pace; 2]| {
+        release.difference(baseline) == Some(Difference::Consensus)
+    };
     let (_, arms) = rounds.iter().find(|(_, arms)| differs(arms))?;
     Some(paces_text(arms))
 }
@@ -94,16 +95,20 @@ fn slot_time_difference(runs: &[RunRow]) -> Option<String> {
     let pair = by_key(completed.map(|run| ((run.round, run.replicate), run)))
         .into_iter()
         .map(|(_, runs)| arm_paces(runs.into_iter()))
-        .find(|[baseline, own]| own.difference(baseline) == Some(Difference::SlotTime))?;
+        .find(|[baseline, release]| release.difference(baseline) == Some(Difference::SlotTime))?;
     Some(paces_text(&pair))
 }
 
-fn paces_text([baseline, own]: &[Pace; 2]) -> String {
-    format!("{}, the baseline {}", pace_text(own), pace_text(baseline))
+fn paces_text([baseline, release]: &[Pace; 2]) -> String {
+    format!(
+        "{}, the baseline {}",
+        pace_text(release),
+        pace_text(baseline)
+    )
 }
 
-fn unknown_consensus([baseline, own]: &[Pace; 2]) -> Option<String> {
-    let is_known = [baseline, own].map(|pace| !pace.consensus.is_empty());
+fn unknown_consensus([baseline, release]: &[Pace; 2]) -> Option<String> {
+    let is_known = [baseline, release].map(|pace| !pace.consensus.is_empty());
     match is_known {
         [true, true] => None,
         [false, false] => Some("the consensus is not known".to_owned()),
@@ -113,7 +118,7 @@ fn unknown_consensus([baseline, own]: &[Pace; 2]) -> Option<String> {
         )),
         [false, true] => Some(format!(
             "its consensus is {}, the baseline's is not known",
-            protocol_names(own)
+            protocol_names(release)
         )),
     }
 }
