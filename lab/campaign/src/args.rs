@@ -107,7 +107,7 @@ pub struct RoundArgs {
     pub dir: PathBuf,
     /// The number of the round in slurm/rounds.json, from 1 on.
     #[arg(value_name = "N")]
-    pub task: u32,
+    pub task_number: u32,
     /// Confirm that the validator may vote.
     #[arg(long)]
     pub i_vote: bool,

@@ -313,9 +313,11 @@ impl Round {
         let experiments = self.experiments_in(campaign, &self.own_attempt(campaign)?)?;
         for experiment in &experiments {
             let folder = campaign.folder.display();
-            let task = args.task;
+            let task_number = args.task_number;
             let block = BlockContext {
-                how_to_resume: format!("`faultline campaign round {folder} {task}` continues"),
+                how_to_resume: format!(
+                    "`faultline campaign round {folder} {task_number}` continues"
+                ),
                 ..BlockContext::default()
             };
             let plan = experiment.plan.clone();

@@ -43,7 +43,7 @@ const FOLLOW_UP: &str = "follow-up.sh";
 struct Submitted {
     /// Of `results.db`: another host may have a different file at this path.
     results_inode: u64,
-    /// By number, from 1.
+    /// By task number, from 1.
     rounds: Vec<Round>,
 }
 
@@ -57,8 +57,8 @@ impl Submitted {
         }
     }
 
-    /// The number of its task, from 1.
-    fn number(&self, round: &Round) -> Option<u32> {
+    /// From 1.
+    fn task_number(&self, round: &Round) -> Option<u32> {
         let index = self
             .rounds
             .iter()
@@ -67,10 +67,10 @@ impl Submitted {
     }
 
     fn add(&mut self, round: Round) -> Result<u32> {
-        if self.number(&round).is_none() {
+        if self.task_number(&round).is_none() {
             self.rounds.push(round.clone());
         }
-        self.number(&round).context("too many rounds")
+        self.task_number(&round).context("too many rounds")
     }
 
     fn submit(
@@ -184,12 +184,12 @@ pub fn run(args: &RoundArgs) -> Result<u8> {
     let campaign = Campaign::read(&args.dir)?;
     let submitted = Submitted::read(&campaign)?;
     let mut rounds = (1..).zip(&submitted.rounds);
-    let Some((_, round)) = rounds.find(|(number, _)| *number == args.task) else {
+    let Some((_, round)) = rounds.find(|(number, _)| *number == args.task_number) else {
         bail!(UsageError(format!(
             "{}: it has {}, and no {}",
             slurm_file(&campaign, ROUNDS).display(),
             counted(submitted.rounds.len() as f64, "round"),
-            args.task
+            args.task_number
         )));
     };
     let name = format!("round {} of {}", round.number, round.version);
@@ -262,7 +262,7 @@ pub fn slurm(args: &SlurmArgs) -> Result<u8> {
             &campaign,
             &mut store,
             only.as_deref(),
-            &mut |round, _| match submitted.number(round).filter(|_| args.follow_up) {
+            &mut |round, _| match submitted.task_number(round).filter(|_| args.follow_up) {
                 Some(task) => Err(without_result(&campaign, round, task)),
                 None => {
                     pending.push(round.clone());
