@@ -40,18 +40,18 @@ const FOLLOW_UP: &str = "follow-up.sh";
 
 /// `rounds.json`. It only grows, so that a task's number stays the same.
 #[derive(Default, Serialize, Deserialize)]
-struct Submitted {
+struct SubmittedRounds {
     /// Of `results.db`: another host may have a different file at this path.
     results_inode: u64,
     /// By task number, from 1.
     rounds: Vec<Round>,
 }
 
-impl Submitted {
+impl SubmittedRounds {
     fn read(campaign: &Campaign) -> Result<Self> {
         let path = slurm_file(campaign, ROUNDS);
         match fs::read_to_string(&path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Submitted::default()),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(SubmittedRounds::default()),
             text => serde_json::from_str(&text.at(&path)?)
                 .with_context(|| format!("{}: restore or remove it", path.display())),
         }
@@ -156,7 +156,7 @@ pub fn open_to_advance(campaign: &Campaign) -> Result<(Lock, Store)> {
 
 /// Fails if rounds were submitted and the database is on another host: here it would begin empty.
 pub fn require_results(campaign: &Campaign) -> Result<()> {
-    let is_submitted = !Submitted::read(campaign)?.rounds.is_empty();
+    let is_submitted = !SubmittedRounds::read(campaign)?.rounds.is_empty();
     ensure!(
         !is_submitted || campaign.results.exists(),
         "{}: it is not here, although rounds were submitted: use the host that has it, or restore it",
@@ -167,7 +167,7 @@ pub fn require_results(campaign: &Campaign) -> Result<()> {
 
 /// Fails while a task runs a round.
 fn refuse_running(campaign: &Campaign) -> Result<()> {
-    for round in &Submitted::read(campaign)?.rounds {
+    for round in &SubmittedRounds::read(campaign)?.rounds {
         ensure!(
             lock::holder(&round.lock_file(campaign))? == Holder::Free,
             "round {} of {} is being run by a task: wait for its end, or end it by `scancel --name={}`",
@@ -182,7 +182,7 @@ fn refuse_running(campaign: &Campaign) -> Result<()> {
 /// `campaign round`.
 pub fn run(args: &RoundArgs) -> Result<u8> {
     let campaign = Campaign::read(&args.dir)?;
-    let submitted = Submitted::read(&campaign)?;
+    let submitted = SubmittedRounds::read(&campaign)?;
     let mut rounds = (1..).zip(&submitted.rounds);
     let Some((_, round)) = rounds.find(|(number, _)| *number == args.task_number) else {
         bail!(UsageError(format!(
@@ -241,7 +241,7 @@ pub fn slurm(args: &SlurmArgs) -> Result<u8> {
     if args.print {
         return print(&script).map(|()| 0);
     }
-    let mut submitted = Submitted::read(&campaign)?;
+    let mut submitted = SubmittedRounds::read(&campaign)?;
     if args.follow_up {
         submitted.check_follow_up(&campaign)?;
     }
