@@ -30,7 +30,7 @@ pub fn run(args: &CampaignArgs) -> Result<u8> {
         CampaignCommand::Round(args) => tasks::run(args),
         CampaignCommand::Plan { dir } => {
             let (campaign, store) = open(dir)?;
-            print(&plan::page(&campaign, &store)?).map(|()| 0)
+            print(&plan::overview(&campaign, &store)?).map(|()| 0)
         }
         CampaignCommand::Add(args) => add(args),
         CampaignCommand::Verify(args) => verify::run(args),

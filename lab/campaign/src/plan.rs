@@ -23,7 +23,7 @@ use std::{
 /// Noise of a run, as a fraction, if nothing was measured.
 const ASSUMED_NOISE: [f64; 3] = [0.01, 0.02, 0.05];
 
-pub fn page(campaign: &Campaign, store: &Store) -> Result<String> {
+pub fn overview(campaign: &Campaign, store: &Store) -> Result<String> {
     let experiments = round::example_experiments(campaign)?;
     let runs = store.runs()?;
     let rule = MarkingRule {
@@ -31,20 +31,20 @@ pub fn page(campaign: &Campaign, store: &Store) -> Result<String> {
         metrics: metric_count(&experiments),
         margin: campaign.margin,
     };
-    let mut page = versions(campaign, store)?;
-    page += &format!(
+    let mut text = versions(campaign, store)?;
+    text += &format!(
         "each version: a round of {} of runs, which takes {}; a second round if the first shows a difference\n\n",
         counted(rule.pairs as f64, "pair"),
         duration_text(&experiments)
     );
-    page += &format!(
+    text += &format!(
         "The smallest change that is marked in {} of 100 releases (margin {} %, Holm over {} metrics):\n",
         number(100.0 * POWER, 0),
         number(100.0 * rule.margin, 1),
         rule.metrics
     );
-    page += &detectable_changes(rule, &measured_noise(&runs));
-    Ok(page)
+    text += &detectable_changes(rule, &measured_noise(&runs));
+    Ok(text)
 }
 
 fn versions(campaign: &Campaign, store: &Store) -> Result<String> {
