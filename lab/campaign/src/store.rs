@@ -156,7 +156,7 @@ impl RunRow {
         self.validity == VOID
     }
 
-    pub fn is_pair_of(&self, other: &RunRow) -> bool {
+    pub fn is_in_same_pair(&self, other: &RunRow) -> bool {
         (&self.release, self.round, self.replicate, &self.conditions)
             == (
                 &other.release,

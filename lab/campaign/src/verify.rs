@@ -40,7 +40,7 @@ pub fn run(args: &VerifyArgs) -> Result<u8> {
     let folder = campaign.folder.display();
     if args.repeat {
         let _lock = campaign.lock()?;
-        repeat(&campaign, &mut store, &damaged)?;
+        void_damaged(&campaign, &mut store, &damaged)?;
         rewrite_pages(&campaign, &mut store)?;
         say(&format!(
             "these runs and their pairs have no result any more: `faultline campaign run {folder}` repeats them"
@@ -73,10 +73,10 @@ fn compare(campaign: &Campaign, store: &Store) -> Result<(usize, Vec<DamagedRun>
 }
 
 /// Voids these runs and their pairs, so that the next `campaign run` repeats them.
-fn repeat(campaign: &Campaign, store: &mut Store, damaged: &[DamagedRun]) -> Result<()> {
+fn void_damaged(campaign: &Campaign, store: &mut Store, damaged: &[DamagedRun]) -> Result<()> {
     let runs = store.runs()?;
     for damaged in damaged {
-        let pair = runs.iter().filter(|run| run.is_pair_of(&damaged.run));
+        let pair = runs.iter().filter(|run| run.is_in_same_pair(&damaged.run));
         for run in pair {
             void_in_journal(&campaign.folder.join(&run.recording), &damaged.error)?;
         }
