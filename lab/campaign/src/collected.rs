@@ -50,7 +50,7 @@ pub fn collect_round(
     conditions: &Conditions,
     experiments: &[CampaignExperiment],
 ) -> Result<RoundOutcome> {
-    let shared = &RunRow {
+    let row_template = &RunRow {
         release: round.version.clone(),
         program_digest: round.program.digest.clone(),
         conditions: conditions.clone(),
@@ -59,7 +59,7 @@ pub fn collect_round(
     };
     let mut runs = Vec::new();
     for experiment in experiments {
-        runs.extend(collect_experiment(campaign, shared, experiment)?);
+        runs.extend(collect_experiment(campaign, row_template, experiment)?);
     }
     for program in [&round.baseline, &round.program] {
         let mut folders = experiments
@@ -87,7 +87,7 @@ pub fn collect_round(
         })?;
         return Ok(RoundOutcome::Damaged(why));
     }
-    if let Some(why) = not_started(campaign, shared, &runs) {
+    if let Some(why) = not_started(campaign, row_template, &runs) {
         void_runs(experiments, &why, |_| true)?;
         return Ok(RoundOutcome::NotStarted(why));
     }
@@ -97,10 +97,14 @@ pub fn collect_round(
 }
 
 /// Names the program that started in none of its runs, with its last line of output.
-fn not_started(campaign: &Campaign, shared: &RunRow, runs: &[CollectedRun]) -> Option<String> {
+fn not_started(
+    campaign: &Campaign,
+    row_template: &RunRow,
+    runs: &[CollectedRun],
+) -> Option<String> {
     [
-        (true, shared.conditions.baseline.as_str()),
-        (false, shared.release.as_str()),
+        (true, row_template.conditions.baseline.as_str()),
+        (false, row_template.release.as_str()),
     ]
     .into_iter()
     .find_map(|(is_baseline, version)| {
@@ -141,12 +145,12 @@ fn last_line(path: &Path) -> Option<String> {
 
 fn collect_experiment(
     campaign: &Campaign,
-    shared: &RunRow,
+    row_template: &RunRow,
     experiment: &CampaignExperiment,
 ) -> Result<Vec<CollectedRun>> {
     let results = Experiment::read(&experiment.plan.folder)?;
-    let report = page::report_name(&experiment.name, &shared.conditions);
-    let out = campaign.folder.join(page::FOLDER).join(&report);
+    let report_path = page::report_path(&experiment.name, &row_template.conditions);
+    let out = campaign.folder.join(page::FOLDER).join(&report_path);
     fs::create_dir_all(out.parent().unwrap_or(&campaign.folder)).at(&out)?;
     render::write(&results.report()?.report, &out, true)?;
     let counted = results.journal_state.counted();
@@ -162,7 +166,7 @@ fn collect_experiment(
         let has_started = has_started(&counted_run.ending.outcome, run.as_ref());
         let mut row = run_row(
             campaign,
-            shared,
+            row_template,
             experiment,
             (&results, counted_run, run.as_ref()),
         );
@@ -172,7 +176,7 @@ fn collect_experiment(
             .and_then(least_ram);
         row.values
             .extend(least_ram.map(|gib| (releases::LEAST_RAM.to_owned(), gib)));
-        row.report.clone_from(&report);
+        row.report.clone_from(&report_path);
         // A search changes the memory limit, so its other values are not comparable.
         measured.extend(run.filter(|_| row.is_complete() && experiment.search.is_none()));
         collected.push(CollectedRun { row, has_started });
@@ -185,12 +189,12 @@ fn collect_experiment(
         row.values
             .extend(values.filter_map(|(metric, value)| Some((metric.id.to_owned(), value?))));
     }
-    name_machine(&mut collected);
+    fill_in_machine(&mut collected);
     Ok(collected)
 }
 
 /// Fills in unknown machines: all runs of an experiment are on one host.
-fn name_machine(runs: &mut [CollectedRun]) {
+fn fill_in_machine(runs: &mut [CollectedRun]) {
     let Some(machine) = runs
         .iter()
         .map(|run| &run.row.machine)
@@ -220,7 +224,7 @@ fn has_started(outcome: &RunOutcome, run: Option<&Run>) -> bool {
 /// The row of a run, without its values. A completed run is void if its recording cannot be read.
 fn run_row(
     campaign: &Campaign,
-    shared: &RunRow,
+    row_template: &RunRow,
     experiment: &CampaignExperiment,
     (results, counted, run): (&Experiment, &CountedRun<'_>, Option<&Run>),
 ) -> RunRow {
@@ -246,7 +250,7 @@ fn run_row(
             .to_string(),
         recording_digest: sha256(&recording).ok(),
         pace: run.map(Pace::of_run).unwrap_or_default(),
-        ..shared.clone()
+        ..row_template.clone()
     };
     let is_readable = run.is_some() && row.recording_digest.is_some();
     if row.is_complete() && !is_readable {

@@ -30,7 +30,7 @@ use itertools::Itertools;
 
 pub const FOLDER: &str = "page";
 
-pub fn report_name(name: &str, conditions: &Conditions) -> String {
+pub fn report_path(name: &str, conditions: &Conditions) -> String {
     let digest_prefix = |digest: &str| digest.get(..8).unwrap_or_default().to_owned();
     let plan = digest_prefix(&conditions.plan_digest);
     let baseline = digest_prefix(&conditions.baseline_digest);
