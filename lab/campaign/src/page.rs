@@ -61,12 +61,12 @@ pub fn rewrite_pages(campaign: &Campaign, store: &mut Store) -> Result<()> {
 
 pub fn release_groups(campaign: &Campaign, store: &Store) -> Result<Vec<ReleaseGroup>> {
     let listed = store.listed_versions()?;
-    let is_listed =
+    let is_shown =
         |version: &str| find_version(&listed, version).is_none_or(|listed| !listed.removed);
     let runs: Vec<_> = store
         .runs()?
         .into_iter()
-        .filter(|run| is_listed(&run.release))
+        .filter(|run| is_shown(&run.release))
         .collect();
     let mut groups = compare::release_groups(&runs, campaign.margin);
     for release in groups.iter_mut().flat_map(|group| &mut group.releases) {
@@ -267,8 +267,8 @@ fn percents(test: &MetricTest) -> [f64; 3] {
 fn trends(group: &ReleaseGroup) -> Option<Section> {
     let mut blocks = Vec::new();
     for metric in releases::metrics() {
-        let mut releases = group.releases.iter();
-        if !releases.any(|release| release.test(metric).is_some()) {
+        let has_test = |release: &Release| release.test(metric).is_some();
+        if !group.releases.iter().any(has_test) {
             continue;
         }
         let bar = |release: &Release| -> Option<ValueWithInterval> {
