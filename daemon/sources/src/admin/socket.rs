@@ -30,7 +30,7 @@ pub enum Failure {
     Timeout(Duration),
     ConnectionLost(io::Error),
     TooLong,
-    Answer(Error),
+    InvalidAnswer(Error),
 }
 
 impl Failure {
@@ -77,11 +77,11 @@ impl Failure {
                 ProblemKind::Broken,
                 format!("{path}: an answer of more than {MAX_ANSWER_BYTES} bytes"),
             ),
-            Failure::Answer(Error::NotOffered { method }) => (
+            Failure::InvalidAnswer(Error::NotOffered { method }) => (
                 ProblemKind::Absent,
                 format!("{path}: this version does not offer {method}"),
             ),
-            Failure::Answer(error) => (ProblemKind::Broken, format!("{path}: {error}")),
+            Failure::InvalidAnswer(error) => (ProblemKind::Broken, format!("{path}: {error}")),
         };
         Problem::new(status, what)
     }
@@ -97,13 +97,15 @@ impl Connection {
     /// Fails if another process serves the socket. Accepts a peer outside of this daemon's pid
     /// namespace, whose pid is unknown.
     pub async fn open(
-        paths: &PathCalls,
+        path_calls: &PathCalls,
         path: &Path,
         pid: u32,
         timeout: Duration,
     ) -> Result<Self, Failure> {
         let path = path.to_owned();
-        let connected = paths.call_from_task(timeout, move || connect(&path)).await;
+        let connected = path_calls
+            .call_from_task(timeout, move || connect(&path))
+            .await;
         let stream = connected
             .map_err(Failure::PathTimeout)?
             .map_err(io::Error::from)
@@ -130,7 +132,7 @@ impl Connection {
         let body = tokio::time::timeout(timeout, exchange)
             .await
             .map_err(|_| Failure::Timeout(timeout))??;
-        method.read(ID, &body).map_err(Failure::Answer)
+        method.read(ID, &body).map_err(Failure::InvalidAnswer)
     }
 
     /// Reads up to the newline, or to the end of the JSON value or of the connection.

@@ -31,24 +31,23 @@ fn next() -> ProcessId {
     }
 }
 
-type SharedAsked = Arc<Mutex<Option<Target>>>;
+type SharedTarget = Arc<Mutex<Option<Target>>>;
 
-/// A poller that runs, and the process it is told to ask.
+/// A running poller and its target.
 struct Running {
     facts: Latest<AdminFacts>,
-    asked: SharedAsked,
+    target: SharedTarget,
     stage: Stage,
 }
 
 impl Running {
     fn start(process: ProcessId, ledger: Option<&Path>, timeout: Duration) -> Self {
-        let asked = Target {
+        let target = Target {
             ledger: ledger.map(Path::to_owned),
             ..target(process, None)
         };
-        let asked = Arc::new(Mutex::new(Some(asked)));
-        let whom = Arc::clone(&asked);
-        let whom = Box::new(move || whom.lock().unwrap().clone().map(Arc::new));
+        let target = Arc::new(Mutex::new(Some(target)));
+        let lookup = target_lookup_of(&target);
         let poll_intervals = PollIntervals {
             starting: Duration::from_millis(20),
             running: Duration::from_millis(200),
@@ -60,7 +59,7 @@ impl Running {
                 timeout,
             },
             Clock::start(),
-            whom,
+            lookup,
             facts.clone(),
         );
         poller.poll_intervals = poll_intervals;
@@ -68,21 +67,21 @@ impl Running {
         stage.task("admin", |stop| poller.run(stop));
         Running {
             facts,
-            asked,
+            target,
             stage,
         }
     }
 
-    fn asking(ledger: &Path) -> Self {
+    fn polling(ledger: &Path) -> Self {
         Self::start(me(), Some(ledger), Duration::from_secs(20))
     }
 
-    /// Waits for facts that `wanted` likes.
-    async fn facts(&self, what: &str, wanted: impl Fn(&AdminFacts) -> bool) -> Arc<AdminFacts> {
-        until(what, || self.facts.get().filter(|facts| wanted(facts))).await
+    /// Waits for facts that match.
+    async fn facts(&self, what: &str, matches: impl Fn(&AdminFacts) -> bool) -> Arc<AdminFacts> {
+        until(what, || self.facts.get().filter(|facts| matches(facts))).await
     }
 
-    /// Waits for a problem and gives it as text.
+    /// Waits for a problem and returns its text.
     async fn problem(&self, status: ProblemKind) -> String {
         let of = |facts: &AdminFacts| {
             facts
@@ -102,8 +101,13 @@ impl Running {
     }
 }
 
+fn target_lookup_of(target: &SharedTarget) -> TargetLookup {
+    let target = Arc::clone(target);
+    Box::new(move || target.lock().unwrap().clone().map(Arc::new))
+}
+
 async fn until<T>(what: &str, mut context: impl FnMut() -> Option<T>) -> T {
-    let looking = async {
+    let poll = async {
         loop {
             match context() {
                 Some(found) => return found,
@@ -111,7 +115,7 @@ async fn until<T>(what: &str, mut context: impl FnMut() -> Option<T>) -> T {
             }
         }
     };
-    tokio::time::timeout(Duration::from_secs(30), looking)
+    tokio::time::timeout(Duration::from_secs(30), poll)
         .await
         .unwrap_or_else(|_| panic!("waited in vain for {what}"))
 }
@@ -128,7 +132,7 @@ fn error(code: i64, message: &str) -> Reply {
     ))
 }
 
-/// A validator whose start has come this far.
+/// Replies of a validator with this start progress.
 fn validator(method: &str, progress: &str) -> Reply {
     match method {
         "startProgress" => result(progress),
@@ -147,11 +151,11 @@ async fn startup_is_polled_until_the_validator_runs_and_reports_its_identity() {
     let progress = Arc::new(Mutex::new(
         r#"{"ProcessingLedger":{"slot":7,"max_slot":9}}"#,
     ));
-    let told = Arc::clone(&progress);
+    let shared = Arc::clone(&progress);
     let server = Server::start(folder.path(), move |method| {
-        validator(method, *told.lock().unwrap())
+        validator(method, *shared.lock().unwrap())
     });
-    let running = Running::asking(folder.path());
+    let running = Running::polling(folder.path());
     let facts = running.facts("the progress", |facts| facts.up).await;
     assert_eq!(facts.progress, Some(StartProgress::ProcessingLedger));
     assert_eq!(
@@ -170,21 +174,21 @@ async fn startup_is_polled_until_the_validator_runs_and_reports_its_identity() {
             "DMz6SsztgBqTVkGc6CTcs4EYSJPUTfqKKwEzHLC7P8sr".parse().ok()
         )
     );
-    let asked = |method: &str| {
+    let requests = |method: &str| {
         server
             .methods()
             .iter()
-            .filter(|asked| *asked == method)
+            .filter(|requested| *requested == method)
             .count()
     };
-    until("a second look at a running validator", || {
-        (asked("contactInfo") >= 2).then_some(())
+    until("a second poll of a running validator", || {
+        (requests("contactInfo") >= 2).then_some(())
     })
     .await;
     assert_eq!(
-        asked("rpcAddress"),
+        requests("rpcAddress"),
         1,
-        "the address does not change within a life"
+        "the address of a process does not change"
     );
     running.end().await;
 }
@@ -197,14 +201,13 @@ async fn a_running_validator_is_polled_rarely_and_its_successor_immediately() {
         starting: Duration::from_millis(20),
         running: Duration::from_secs(3600),
     };
-    let mut running = Running::asking(folder.path());
+    let mut running = Running::polling(folder.path());
     running.stage = {
         assert!(running.stage.end(Duration::from_secs(20)).await.is_empty());
-        let whom = Arc::clone(&running.asked);
-        let whom = Box::new(move || whom.lock().unwrap().clone().map(Arc::new));
+        let lookup = target_lookup_of(&running.target);
         let config = config::Admin::default();
         running.facts = Latest::default();
-        let mut poller = Poller::new(&config, Clock::start(), whom, running.facts.clone());
+        let mut poller = Poller::new(&config, Clock::start(), lookup, running.facts.clone());
         poller.poll_intervals = poll_intervals;
         let mut stage = Stage::new("test", &Runtime::current());
         stage.task("admin", |stop| poller.run(stop));
@@ -214,7 +217,7 @@ async fn a_running_validator_is_polled_rarely_and_its_successor_immediately() {
         .facts("the first", |facts| facts.process == me() && facts.up)
         .await;
     let polls = server.methods().len();
-    running.asked.lock().unwrap().as_mut().unwrap().process = next();
+    running.target.lock().unwrap().as_mut().unwrap().process = next();
     running
         .facts("the successor", |facts| facts.process == next() && facts.up)
         .await;
@@ -238,7 +241,7 @@ async fn an_admin_socket_lacking_identity_or_a_method_reports_the_rest() {
         "rpcAddress" => error(-32601, "Method not found"),
         _ => validator(method, "\"Running\""),
     });
-    let running = Running::asking(folder.path());
+    let running = Running::polling(folder.path());
     let facts = running.facts("the progress", |facts| facts.up).await;
     assert_eq!((facts.identity, facts.rpc_address), (None, None));
     assert_eq!(
@@ -270,7 +273,7 @@ async fn an_admin_response_may_be_fragmented_or_end_with_the_connection() {
             "startProgress" => reply.clone(),
             _ => validator(method, ""),
         });
-        let running = Running::asking(folder.path());
+        let running = Running::polling(folder.path());
         let facts = running.facts("the progress", |facts| facts.up).await;
         assert_eq!(
             facts.progress,
@@ -328,7 +331,7 @@ async fn an_invalid_admin_response_is_broken_or_gone() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_missing_admin_socket_is_retried_and_a_stale_one_is_gone() {
     let folder = tempfile::tempdir().unwrap();
-    let running = Running::asking(folder.path());
+    let running = Running::polling(folder.path());
     let problem = running.problem(ProblemKind::Absent).await;
     assert!(problem.contains("has not created it yet"), "{problem}");
     let server = Server::start(folder.path(), |method| {
@@ -381,7 +384,7 @@ async fn without_a_ledger_or_process_no_admin_request_is_made() {
             .await
             .contains("ledger folder")
     );
-    *running.asked.lock().unwrap() = None;
+    *running.target.lock().unwrap() = None;
     until("the end of the facts", || {
         running.facts.get().is_none().then_some(())
     })
@@ -392,18 +395,18 @@ async fn without_a_ledger_or_process_no_admin_request_is_made() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn admin_responses_of_a_replaced_process_are_discarded() {
     let folder = tempfile::tempdir().unwrap();
-    let slot: Arc<Mutex<Option<SharedAsked>>> = Arc::default();
-    let asked = Arc::clone(&slot);
+    let slot: Arc<Mutex<Option<SharedTarget>>> = Arc::default();
+    let shared = Arc::clone(&slot);
     let _server = Server::start(folder.path(), move |method| {
-        let Some(asked) = asked.lock().unwrap().clone() else {
+        let Some(target) = shared.lock().unwrap().clone() else {
             return validator(method, "\"Initializing\"");
         };
-        let old = asked
+        let old = target
             .lock()
             .unwrap()
             .as_ref()
-            .is_some_and(|asked| asked.process == me());
-        asked.lock().unwrap().as_mut().unwrap().process = next();
+            .is_some_and(|target| target.process == me());
+        target.lock().unwrap().as_mut().unwrap().process = next();
         validator(
             method,
             if old {
@@ -413,9 +416,9 @@ async fn admin_responses_of_a_replaced_process_are_discarded() {
             },
         )
     });
-    let running = Running::asking(folder.path());
+    let running = Running::polling(folder.path());
     running.facts("the first", |facts| facts.up).await;
-    *slot.lock().unwrap() = Some(Arc::clone(&running.asked));
+    *slot.lock().unwrap() = Some(Arc::clone(&running.target));
     let facts = running
         .facts("the successor", |facts| facts.process == next() && facts.up)
         .await;
@@ -423,7 +426,7 @@ async fn admin_responses_of_a_replaced_process_are_discarded() {
     running.end().await;
 }
 
-/// Root may connect to any socket; so this thread, and nothing else of the process, becomes nobody.
+/// Root may connect to any socket, so this thread takes the user `nobody`.
 #[test]
 fn a_socket_without_connect_permission_is_forbidden_with_a_remedy() {
     let body = || {
@@ -444,7 +447,7 @@ fn a_socket_without_connect_permission_is_forbidden_with_a_remedy() {
                 rustix::thread::set_thread_res_uid(nobody, nobody, rustix::process::Uid::ROOT)
                     .unwrap();
             }
-            let running = Running::asking(folder.path());
+            let running = Running::polling(folder.path());
             let problem = running.problem(ProblemKind::Forbidden).await;
             assert!(problem.contains("run the daemon as that user"), "{problem}");
             running.end().await;
@@ -461,27 +464,27 @@ fn a_socket_without_connect_permission_is_forbidden_with_a_remedy() {
         .unwrap();
 }
 
-/// Whether it is admitted in this and in the next epoch, and what it lacks in lamports.
+/// The readings of an admission status, and the shortfall in lamports.
 async fn admission(status: &'static str) -> (Vec<(String, f64)>, Option<u64>) {
     let folder = tempfile::tempdir().unwrap();
     let _server = Server::start(folder.path(), move |method| match method {
         "validatorAdmissionTicketStatus" => result(status),
         _ => validator(method, "\"Running\""),
     });
-    let running = Running::asking(folder.path());
+    let running = Running::polling(folder.path());
     let facts = running
         .facts("the admission", |facts| facts.admission.is_some())
         .await;
     let mut output = SourceOutput::default();
     facts.readings(&mut output);
-    let told = output.readings.iter().map(|reading| {
+    let readings = output.readings.iter().map(|reading| {
         let labels: Vec<&str> = reading.labels.iter().map(|label| label.as_str()).collect();
         (labels.join(" "), reading.value.number().unwrap())
     });
-    let told = told.collect();
+    let readings = readings.collect();
     running.end().await;
     assert_eq!(facts.problems, []);
-    (told, facts.admission_shortfall())
+    (readings, facts.admission_shortfall())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
