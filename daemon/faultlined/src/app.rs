@@ -84,7 +84,7 @@ impl App {
             .transpose()?;
         let prepared = recording::prepare(&config, clock);
         let finder = Finder::build(&config.target, host_root.clone(), clock);
-        let target_handle = finder.following.clone();
+        let target_handle = finder.target_handle.clone();
         let searched = (host_root.clone(), target_handle.clone());
         intake.set_user_lookup(move || discovery::validator_user(&searched.0, &searched.1));
         let live = LiveConfig::new(config.clone(), options.reload, intake.clone());
@@ -92,7 +92,7 @@ impl App {
             config: &config,
             clock,
             root: &host_root,
-            following: &target_handle,
+            target_handle: &target_handle,
         };
         let mut registry = Registry::default();
         registry.on_start(|stage| stage.thread("target", |stop| finder.run(stop)));

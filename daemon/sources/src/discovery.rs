@@ -7,11 +7,11 @@
 mod candidates;
 mod descendants;
 mod end;
-mod following;
 mod ledger;
 mod method;
 mod poh;
 mod process;
+mod target_handle;
 mod unit;
 
 pub use candidates::{user, validator_user};
@@ -25,12 +25,12 @@ use faultline_core::{
 };
 use faultline_kernel::{HostRoot, ProcessId};
 use faultline_metrics::{Problem, ProblemKind, Stamp};
-pub use following::{EndReason, FoundCgroup, SearchReport, TargetHandle};
 use method::Method;
 pub use process::same_program;
 use process::{ExecDetector, InspectedProcess};
 pub(crate) use process::{problem, thread_named};
 use std::{path::PathBuf, sync::Arc, time::Duration};
+pub use target_handle::{EndReason, FoundCgroup, SearchReport, TargetHandle};
 
 /// Interval of searches, and of checks while following without a pidfd.
 const SEARCH_INTERVAL: Duration = Duration::from_secs(1);
@@ -90,7 +90,7 @@ pub struct Finder {
     root: HostRoot,
     clock: Clock,
     method: Method,
-    pub following: TargetHandle,
+    pub target_handle: TargetHandle,
     shares_pid_namespace: bool,
     last_end: Option<(Arc<Target>, EndReason)>,
     /// The first unsuccessful search since a process was followed.
@@ -109,7 +109,7 @@ impl Finder {
             root,
             clock,
             method,
-            following: TargetHandle::new(looking_for),
+            target_handle: TargetHandle::new(looking_for),
             shares_pid_namespace,
             last_end: None,
             searching_since: None,
@@ -166,10 +166,10 @@ impl Finder {
                 tracing::warn!(why, "no target found");
             }
         }
-        let report = &mut self.following.state().report;
+        let report = &mut self.target_handle.state().report;
         report.problems = problems;
         report.searched_at = Some(now);
-        self.following.notify_searched();
+        self.target_handle.notify_searched();
         found
     }
 
@@ -179,7 +179,8 @@ impl Finder {
         let id = found.process;
         let Some(watch) = EndWatch::begin(&self.root, id, self.shares_pid_namespace) else {
             let message = format!("process {} ended before it could be followed", id.pid);
-            self.following.state().report.problems = vec![Problem::new(ProblemKind::Gone, message)];
+            self.target_handle.state().report.problems =
+                vec![Problem::new(ProblemKind::Gone, message)];
             return false;
         };
         let mut kills = OomKillWatch::begin(&self.root, id);
@@ -205,7 +206,7 @@ impl Finder {
                 continue;
             }
             searched_at = now;
-            let oom_counts = self.following.state().oom_kills.clone();
+            let oom_counts = self.target_handle.state().oom_kills.clone();
             kills.update(&oom_counts, now);
             let Some(target) = self.check_exec(&current, &mut exec_detector, now) else {
                 break EndReason::Unknown;
@@ -220,7 +221,7 @@ impl Finder {
         };
         let now = self.clock.now();
         // Reads the host's count again, because the last tick may be older than the kill.
-        let mut oom_counts = self.following.state().oom_kills.clone();
+        let mut oom_counts = self.target_handle.state().oom_kills.clone();
         oom_counts.host = end::host_oom_kills(&self.root);
         kills.update(&oom_counts, now);
         let is_oom_kill = kills.has_recent_kill(now);
@@ -247,7 +248,7 @@ impl Finder {
         } else {
             process::inspect(&self.root, current.process.pid, current.found_by).ok()
         };
-        self.following.state().report.searched_at = Some(now);
+        self.target_handle.state().report.searched_at = Some(now);
         let has_no_arguments = |process: &InspectedProcess| process.program.is_none();
         let is_unread = inspected.as_ref().is_none_or(has_no_arguments);
         exec_detector.inspection_due = !same || (is_due && is_unread);
@@ -282,7 +283,7 @@ impl Finder {
             && let Some(problem) = descendants.memory_problem(&self.root)
         {
             inspection_timer.is_memory_reported = true;
-            self.following.state().report.problems.push(problem);
+            self.target_handle.state().report.problems.push(problem);
         }
         false
     }
@@ -298,7 +299,7 @@ impl Finder {
         }
         self.last_logged.clear();
         self.searching_since = None;
-        let mut state = self.following.state();
+        let mut state = self.target_handle.state();
         if let Some((before, reason)) = self.last_end.take()
             && before.process != target.process
         {
@@ -307,7 +308,7 @@ impl Finder {
         state.report.problems = self.method.target_problems(&target);
         state.current = Some(Arc::clone(&target));
         state.process.send_replace(Some(target.process));
-        self.following.notify_searched();
+        self.target_handle.notify_searched();
         target
     }
 
@@ -319,7 +320,7 @@ impl Finder {
             "target exited"
         );
         {
-            let mut state = self.following.state();
+            let mut state = self.target_handle.state();
             state.current = None;
             state.report.last_end = Some((target.process, reason));
             state.process.send_replace(None);
@@ -330,7 +331,7 @@ impl Finder {
 
     /// Ends a followed wrapper if the search did not find the validator below it.
     fn end_abandoned_wrapper(&mut self) {
-        if let Some(wrapper) = self.following.current() {
+        if let Some(wrapper) = self.target_handle.current() {
             self.end(wrapper, EndReason::Unknown);
         }
     }

@@ -135,7 +135,7 @@ pub fn register(
 ) {
     if let Some(recorder) = &state.recorder {
         intake.set_recorder(recorder.point_recorder());
-        let target_handle = context.following.clone();
+        let target_handle = context.target_handle.clone();
         let flight = state.flight.clone();
         let report = move |output: &mut _| flight.iter().for_each(|flight| flight.report(output));
         let sampler = recorder.sampler(target_handle, report);

@@ -41,7 +41,7 @@ pub fn sample(config: &Config) -> Result<Arc<Tick>> {
     let root = config.paths.clone();
     let clock = Clock::start();
     let mut finder = Finder::build(&config.target, root.clone(), clock);
-    let target_handle = finder.following.clone();
+    let target_handle = finder.target_handle.clone();
     if finder.find_once().is_none() {
         let report = target_handle.report();
         let reasons: Vec<String> = report.problems.iter().map(ToString::to_string).collect();
@@ -65,7 +65,7 @@ pub(super) fn tick(
         config,
         clock,
         root,
-        following: &target_handle,
+        target_handle: &target_handle,
     };
     faultline_sources::register_kernel(&mut registry, &context);
     let host = HostConstants::read(root).context("procfs cannot be read; see paths.procfs")?;

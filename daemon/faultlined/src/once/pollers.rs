@@ -399,7 +399,7 @@ fn vote_check(facts: &votes::VoteFacts, is_configured: bool, is_far: bool) -> Ch
                 .with_detail("lacks", lacks);
         }
     };
-    let last_vote = own.distance().filter(|_| !is_far);
+    let last_vote = own.slots_since_vote().filter(|_| !is_far);
     let last_vote =
         last_vote.map(|slots| format!("{slots} {} ago", if slots == 1 { "slot" } else { "slots" }));
     let check = match own.delinquent {

@@ -31,7 +31,7 @@ impl ProcessInspection {
     pub fn inspect(config: &Config, clock: Clock) -> anyhow::Result<ProcessInspection> {
         let root = config.paths.clone();
         let mut finder = Finder::build(&config.target, root.clone(), clock);
-        let target_handle = finder.following.clone();
+        let target_handle = finder.target_handle.clone();
         let target = finder.find_once();
         let tick = metrics::tick(config, &root, target_handle.clone(), clock)?;
         let Some(target) = target else {

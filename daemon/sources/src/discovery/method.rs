@@ -221,7 +221,7 @@ impl PidSearch {
         {
             return Ok(target);
         }
-        let message = format!("the number {pid} now belongs to another program ({comm})");
+        let message = format!("the pid {pid} now belongs to another program ({comm})");
         Err(vec![Problem::new(ProblemKind::Gone, message)])
     }
 

@@ -136,7 +136,7 @@ fn only_oom_kills_after_a_cgroup_move_count() {
     let found = |process| {
         Some(FoundCgroup {
             process,
-            memory: faultline_kernel::locate_cgroups(&root, 77)
+            memory_folder: faultline_kernel::locate_cgroups(&root, 77)
                 .unwrap()
                 .memory
                 .unwrap(),
