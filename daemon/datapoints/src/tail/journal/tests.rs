@@ -14,8 +14,9 @@ const QUICK: RestartTimes = RestartTimes {
     working_after: Duration::from_millis(50),
 };
 
-/// A journalctl whose n-th life prints `out.n` and `err.n`, then runs `end.n`; without these it is silent.
-const FAKE: &str = r#"#!/bin/sh
+/// A journalctl whose n-th run prints the files `out.n` and `err.n`, then runs `end.n`, if they
+/// exist.
+const FAKE_JOURNALCTL: &str = r#"#!/bin/sh
 cd "$(dirname "$0")" || exit 9
 echo "$*" >>calls
 n=$(($(wc -l <calls)))
@@ -25,24 +26,24 @@ if [ -e "end.$n" ]; then . "./end.$n"; fi
 exec sleep 600
 "#;
 
-struct Rig {
+struct RunningTail {
     dir: TempDir,
     probe: Probe,
     status: StatusHandle,
     stage: Stage,
 }
 
-impl Rig {
-    fn over(prepare: impl FnOnce(&Path)) -> Self {
+impl RunningTail {
+    fn start(prepare: impl FnOnce(&Path)) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("journalctl");
-        fs::write(&path, FAKE).unwrap();
+        fs::write(&path, FAKE_JOURNALCTL).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
         prepare(dir.path());
-        Self::running(dir, path.to_str().unwrap())
+        Self::start_program(dir, path.to_str().unwrap())
     }
 
-    fn running(dir: TempDir, program: &str) -> Self {
+    fn start_program(dir: TempDir, program: &str) -> Self {
         let probe = Probe::default();
         let intake = Intake::new(&Datapoints::default());
         let tail = JournalTail {
@@ -53,7 +54,7 @@ impl Rig {
         };
         let (status, mut stage) = (tail.status(), Stage::new("test", &Handle::current()));
         stage.task("journal", |stop| tail.run(stop));
-        Rig {
+        RunningTail {
             dir,
             probe,
             status,
@@ -66,18 +67,18 @@ impl Rig {
         calls.lines().map(str::to_owned).collect()
     }
 
-    fn sees(&self, count: usize) {
-        eventually(DEADLINE, "the records come", || {
+    fn wait_for_records(&self, count: usize) {
+        eventually(DEADLINE, "the records", || {
             (self.probe.count() >= count).then_some(())
         });
     }
 
-    fn problem(&self, wanted: impl Fn(&Problem) -> bool) -> Problem {
+    fn problem(&self, matches: impl Fn(&Problem) -> bool) -> Problem {
         eventually(DEADLINE, "the problem is shown", || {
             self.status
                 .snapshot()
                 .problem
-                .filter(|problem| wanted(problem))
+                .filter(|problem| matches(problem))
         })
     }
 
@@ -100,7 +101,7 @@ fn entries(numbers: impl IntoIterator<Item = u64>) -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_restarted_journalctl_continues_after_the_last_entry() {
-    let rig = Rig::over(|dir| {
+    let tail = RunningTail::start(|dir| {
         let cut = entry(3);
         let out = format!(
             "-- Journal begins at Sat. --\n{}{}",
@@ -109,24 +110,24 @@ async fn a_restarted_journalctl_continues_after_the_last_entry() {
         );
         fs::write(dir.join("out.1"), out).unwrap();
         fs::write(dir.join("end.1"), "exit 1").unwrap();
-        // The entry pointed at comes first, and is left out.
+        // The entry of the cursor comes first, and is skipped.
         fs::write(dir.join("out.2"), entries(2..6)).unwrap();
         fs::write(dir.join("end.2"), "exit 0").unwrap();
-        // The entry pointed at was vacuumed: the first is a new one.
+        // The entry of the cursor was vacuumed: the first entry is new.
         fs::write(dir.join("out.3"), entries(6..8)).unwrap();
     });
-    rig.sees(8);
-    assert_eq!(rig.probe.numbers(), (0..8).collect::<Vec<_>>());
-    assert_eq!(rig.probe.bad(), 0);
-    let calls = rig.calls();
+    tail.wait_for_records(8);
+    assert_eq!(tail.probe.numbers(), (0..8).collect::<Vec<_>>());
+    assert_eq!(tail.probe.bad(), 0);
+    let calls = tail.calls();
     assert!(
         calls[0].contains("--unit=agave.service --since=@"),
         "{calls:?}"
     );
     assert!(calls[1].ends_with("--cursor=s=1;i=2"), "{calls:?}");
     assert!(calls[2].ends_with("--cursor=s=1;i=5"), "{calls:?}");
-    assert!(rig.status.snapshot().up);
-    rig.end().await;
+    assert!(tail.status.snapshot().up);
+    tail.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
@@ -137,21 +138,21 @@ async fn journal_entries_of_one_datapoint_are_joined_across_journalctl_restarts(
             serde_json::json!({ "__CURSOR": cursor.to_string(), "MESSAGE": message })
         )
     };
-    let rig = Rig::over(|dir| {
+    let tail = RunningTail::start(|dir| {
         let head =
             "[2025-03-01T12:00:00Z ERROR solana_metrics::metrics] datapoint: panic message=\"one";
         fs::write(dir.join("out.1"), line(1, head)).unwrap();
         fs::write(dir.join("end.1"), "exit 0").unwrap();
         fs::write(dir.join("out.2"), line(2, "    two\" thread=\"x\"")).unwrap();
     });
-    rig.sees(1);
-    assert!(rig.probe.seen()[0].ends_with("message=\"one\ntwo\" thread=\"x\""));
-    rig.end().await;
+    tail.wait_for_records(1);
+    assert!(tail.probe.seen()[0].ends_with("message=\"one\ntwo\" thread=\"x\""));
+    tail.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn invalid_and_oversized_journal_entries_discard_only_themselves() {
-    let rig = Rig::over(|dir| {
+    let tail = RunningTail::start(|dir| {
         let giant =
             serde_json::json!({ "__CURSOR": "giant", "MESSAGE": "x".repeat(MAX_LINE_BYTES) });
         fs::write(
@@ -160,16 +161,16 @@ async fn invalid_and_oversized_journal_entries_discard_only_themselves() {
         )
         .unwrap();
     });
-    rig.sees(2);
-    assert_eq!(rig.probe.numbers(), [0, 1]);
-    assert_eq!(rig.probe.bad(), 2);
-    rig.end().await;
+    tail.wait_for_records(2);
+    assert_eq!(tail.probe.numbers(), [0, 1]);
+    assert_eq!(tail.probe.bad(), 2);
+    tail.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_missing_journalctl_is_absent() {
-    let rig = Rig::running(tempfile::tempdir().unwrap(), "/nonexistent/journalctl");
-    let problem = rig.problem(|_| true);
+    let tail = RunningTail::start_program(tempfile::tempdir().unwrap(), "/nonexistent/journalctl");
+    let problem = tail.problem(|_| true);
     assert_eq!(
         problem,
         Problem::new(
@@ -177,12 +178,12 @@ async fn a_missing_journalctl_is_absent() {
             "/nonexistent/journalctl is not installed here"
         )
     );
-    rig.end().await;
+    tail.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn an_exited_journalctl_is_reported_with_its_own_message() {
-    let rig = Rig::over(|dir| {
+    let tail = RunningTail::start(|dir| {
         for life in 1..50 {
             fs::write(
                 dir.join(format!("err.{life}")),
@@ -192,7 +193,7 @@ async fn an_exited_journalctl_is_reported_with_its_own_message() {
             fs::write(dir.join(format!("end.{life}")), "exit 1").unwrap();
         }
     });
-    let problem = rig.problem(|problem| problem.what.contains("Invalid"));
+    let problem = tail.problem(|problem| problem.what.contains("Invalid"));
     assert_eq!(problem.kind, ProblemKind::Broken);
     assert!(
         problem.what.ends_with(
@@ -201,15 +202,15 @@ async fn an_exited_journalctl_is_reported_with_its_own_message() {
         "{problem}"
     );
     eventually(DEADLINE, "it is started anew", || {
-        (rig.calls().len() > 3).then_some(())
+        (tail.calls().len() > 3).then_some(())
     });
-    rig.end().await;
+    tail.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_permission_hint_means_forbidden_until_an_entry_arrives() {
     let hint = "Hint: You are currently not seeing messages from other users and the system.\n";
-    let rig = Rig::over(|dir| {
+    let tail = RunningTail::start(|dir| {
         fs::write(dir.join("err.1"), hint).unwrap();
         fs::write(
             dir.join("end.1"),
@@ -217,25 +218,25 @@ async fn a_permission_hint_means_forbidden_until_an_entry_arrives() {
         )
         .unwrap();
     });
-    let problem = rig.problem(|problem| problem.kind == ProblemKind::Forbidden);
+    let problem = tail.problem(|problem| problem.kind == ProblemKind::Forbidden);
     assert!(problem.what.contains("systemd-journal"), "{problem}");
-    fs::write(rig.dir.path().join("new"), entry(0)).unwrap();
-    fs::rename(rig.dir.path().join("new"), rig.dir.path().join("go")).unwrap();
-    rig.sees(1);
+    fs::write(tail.dir.path().join("new"), entry(0)).unwrap();
+    fs::rename(tail.dir.path().join("new"), tail.dir.path().join("go")).unwrap();
+    tail.wait_for_records(1);
     eventually(DEADLINE, "it is up", || {
-        rig.status.snapshot().up.then_some(())
+        tail.status.snapshot().up.then_some(())
     });
-    rig.end().await;
+    tail.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn an_idle_journalctl_is_up_and_stops_with_the_daemon() {
-    let rig = Rig::over(|_| {});
+    let tail = RunningTail::start(|_| {});
     eventually(DEADLINE, "it is up", || {
-        rig.status.snapshot().up.then_some(())
+        tail.status.snapshot().up.then_some(())
     });
-    assert_eq!(rig.status.snapshot().last_record_at, None);
-    rig.end().await;
+    assert_eq!(tail.status.snapshot().last_record_at, None);
+    tail.end().await;
 }
 
 fn messages(line: &str) -> Option<Vec<Vec<u8>>> {
