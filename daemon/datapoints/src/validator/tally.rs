@@ -32,9 +32,9 @@ pub(super) fn add(sum: &mut u64, more: u64) {
     *sum = sum.saturating_add(more);
 }
 
-/// Number of recent evictions that determine the shrink target. A wrong level is forgotten after
+/// Number of recent evictions that determine the shrink target. A wrong number is forgotten after
 /// this many correct ones.
-const MAX_EVICTION_LEVELS: usize = 256;
+const MAX_RECENT_EVICTIONS: usize = 256;
 
 /// A histogram that is absent before its first value.
 #[derive(Debug, Default, PartialEq)]
@@ -54,11 +54,11 @@ impl OptionalHistogram {
         }
     }
 
-    fn reading(&self, metric: &'static Metric, path: Option<&'static str>) -> Option<Reading> {
+    fn reading(&self, metric: &'static Metric, label: Option<&'static str>) -> Option<Reading> {
         let value = Value::Histogram(Arc::new(self.0.clone()?));
         Some(Reading {
             metric,
-            labels: path.into_iter().map(LabelText::from).collect(),
+            labels: label.into_iter().map(LabelText::from).collect(),
             tags: Box::default(),
             value,
         })
@@ -71,7 +71,7 @@ pub struct Tally {
     pub jobs: Jobs,
     votor: Votor,
     /// Cache entries at the last evictions. The lowest is one above the shrink target.
-    eviction_levels: VecDeque<u64>,
+    entries_at_evictions: VecDeque<u64>,
     loaded_entries: Option<u64>,
     /// Only an instrumented build reports it.
     prune_times: OptionalHistogram,
@@ -96,12 +96,12 @@ impl Tally {
 
     fn add_cache(&mut self, cache: &ProgramCache) {
         if cache.evictions.is_some_and(|evictions| evictions > 0) {
-            self.eviction_levels.extend(cache.loaded_entries());
+            self.entries_at_evictions.extend(cache.loaded_entries());
             let surplus = self
-                .eviction_levels
+                .entries_at_evictions
                 .len()
-                .saturating_sub(MAX_EVICTION_LEVELS);
-            self.eviction_levels.drain(..surplus);
+                .saturating_sub(MAX_RECENT_EVICTIONS);
+            self.entries_at_evictions.drain(..surplus);
         }
         self.loaded_entries = cache.loaded_entries().or(self.loaded_entries);
     }
@@ -118,9 +118,9 @@ impl Tally {
         self.series.merge(&other.series);
         self.jobs.merge(&other.jobs);
         self.votor.merge(&other.votor);
-        let free = MAX_EVICTION_LEVELS.saturating_sub(self.eviction_levels.len());
-        self.eviction_levels
-            .extend(other.eviction_levels.iter().take(free));
+        let free = MAX_RECENT_EVICTIONS.saturating_sub(self.entries_at_evictions.len());
+        self.entries_at_evictions
+            .extend(other.entries_at_evictions.iter().take(free));
         self.loaded_entries = self.loaded_entries.or(other.loaded_entries);
         self.prune_times.merge(&other.prune_times);
         self.own_slots += other.own_slots;
@@ -131,7 +131,7 @@ impl Tally {
         self.series.forget_levels();
         self.jobs.forget_levels();
         self.votor.forget_levels();
-        self.eviction_levels.clear();
+        self.entries_at_evictions.clear();
         self.loaded_entries = None;
     }
 
@@ -157,9 +157,9 @@ impl Tally {
 
     /// The size to which evictions shrink the cache, as observed; `None` before an eviction.
     pub fn observed_shrink_target(&self) -> Option<u64> {
-        self.eviction_levels
+        self.entries_at_evictions
             .iter()
             .min()
-            .map(|level| level.saturating_sub(1))
+            .map(|entries| entries.saturating_sub(1))
     }
 }
