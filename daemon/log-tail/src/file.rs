@@ -24,7 +24,7 @@
 mod followed;
 
 use crate::records::{RecordWriter, StatusHandle};
-use faultline_metrics::{Problem, Stamp, Status};
+use faultline_metrics::{Problem, ProblemKind, Stamp};
 use followed::{FileId, FilePosition, FollowedFile};
 use rustix::fs::OFlags;
 use std::{
@@ -142,9 +142,9 @@ impl Follower {
                 let missing_since = *self.missing_since.get_or_insert(now.uptime);
                 let (status, state) =
                     if self.open_files.is_empty() && self.closed_positions.is_empty() {
-                        (Status::Absent, "does not exist yet")
+                        (ProblemKind::Absent, "does not exist yet")
                     } else if now.uptime.saturating_sub(missing_since) >= MISSING_GRACE {
-                        (Status::Gone, "no longer exists")
+                        (ProblemKind::Gone, "no longer exists")
                     } else {
                         return None;
                     };
@@ -288,9 +288,9 @@ fn require_regular_file(metadata: Metadata) -> io::Result<Metadata> {
 
 fn problem(path: &Path, error: &io::Error) -> Problem {
     let status = match error.kind() {
-        ErrorKind::PermissionDenied => Status::Forbidden,
-        ErrorKind::StaleNetworkFileHandle => Status::Gone,
-        _ => Status::Broken,
+        ErrorKind::PermissionDenied => ProblemKind::Forbidden,
+        ErrorKind::StaleNetworkFileHandle => ProblemKind::Gone,
+        _ => ProblemKind::Broken,
     };
     Problem::new(status, format!("{}: {error}", faultline_text::path(path)))
 }

@@ -183,7 +183,7 @@ fn target(table: &mut Table<'_>, config: &mut Target) {
     let keys = ["pid", "ledger", "unit", "process_name"];
     let given_keys: Vec<&str> = keys.into_iter().filter(|key| table.has(key)).collect();
     if given_keys.len() > 1 {
-        table.refuse(format!("{} are given; keep one", given_keys.join(" and ")));
+        table.report(format!("{} are given; keep one", given_keys.join(" and ")));
     }
     let pid = table.take("pid", |v| {
         let pid = u32::try_from(whole(v)?).ok().filter(|pid| *pid > 0);
@@ -220,8 +220,8 @@ fn log(table: &mut Table<'_>) -> Option<Log> {
     let file = table.take("file", path).map(Log::File);
     let journal = table.take("journal", text).map(Log::Journal);
     match (table.has("file"), table.has("journal")) {
-        (true, true) => table.refuse("file and journal are both given; keep one"),
-        (false, false) => table.refuse("give file or journal"),
+        (true, true) => table.report("file and journal are both given; keep one"),
+        (false, false) => table.report("give file or journal"),
         (true, false) | (false, true) => return file.or(journal),
     }
     None
@@ -232,13 +232,13 @@ fn ingest(table: &mut Table<'_>, config: &mut Config) {
     table.take_into("enabled", &mut config.ingest.enabled, flag);
     table.take_into("listen", &mut config.ingest.listen, address);
     if config.log.is_some() && (config.ingest.enabled || (is_set && !table.has("enabled"))) {
-        table.refuse("datapoints would be counted twice: keep either [ingest] or [log]");
+        table.report("datapoints would be counted twice: keep either [ingest] or [log]");
     }
     let missing = table.missing(&["db", "user", "password_file"]);
     config.ingest.credentials = credentials(table, &mut config.secret_files);
     if matches!(missing.len(), 1 | 2) {
         let missing = missing.join(" and ");
-        table.refuse(format!(
+        table.report(format!(
             "db, user and password_file go together: add {missing}, or give none of them"
         ));
     }
@@ -246,13 +246,13 @@ fn ingest(table: &mut Table<'_>, config: &mut Config) {
         distinct(v, user_id)
     });
     if table.has("allow_users") && missing.len() < 3 {
-        table.refuse(
+        table.report(
             "allow_users is for pushes without a password: remove it, or db, user and password_file",
         );
     }
     table.take_into("beyond_loopback", &mut config.ingest.beyond_loopback, flag);
     if config.ingest.beyond_loopback && missing.len() == 3 {
-        table.refuse("beyond_loopback lets other machines push: db, user and password_file are needed with it");
+        table.report("beyond_loopback lets other machines push: db, user and password_file are needed with it");
     }
 }
 
@@ -284,12 +284,12 @@ fn forward(table: &mut Table<'_>, files: &mut Vec<PathBuf>) -> Option<Forward> {
             (config.host.clone(), config.into())
         }
         (true, _) => {
-            table.refuse("metrics_config_file holds url, db, user and password: keep either it or these keys");
+            table.report("metrics_config_file holds url, db, user and password: keep either it or these keys");
             return None;
         }
         (false, missing) => {
             let missing = missing.join(", ");
-            table.refuse(format!("give metrics_config_file, or add {missing}"));
+            table.report(format!("give metrics_config_file, or add {missing}"));
             return None;
         }
     };
@@ -308,7 +308,7 @@ fn phase(table: &mut Table<'_>, config: &mut Phase) {
     table.take_into("behind_slots", &mut config.behind_slots, whole);
     table.take_into("behind_for", &mut config.behind_for, time);
     if table.errors().len() == errors_before && config.behind_slots < config.at_tip_slots {
-        table.refuse("behind_slots is less than at_tip_slots: both phases would apply");
+        table.report("behind_slots is less than at_tip_slots: both phases would apply");
     }
 }
 
@@ -342,7 +342,7 @@ fn flight(table: &mut Table<'_>, config: &mut Flight) {
     table.take_into("max_saved_bytes", &mut config.max_saved_bytes, at_least_one);
     let after_and_pause = config.after.saturating_add(config.pause);
     if table.errors().len() == errors_before && after_and_pause >= config.keep {
-        table.refuse(format!(
+        table.report(format!(
             "after plus pause ({after_and_pause:?}) must be less than keep, or \
              events would be forgotten"
         ));

@@ -11,7 +11,7 @@ mod probe;
 
 use faultline_agave::log::Progress;
 use faultline_log_tail::{CLOSE_OLD_FILE_AFTER, Follower};
-use faultline_metrics::{Problem, Stamp, Status};
+use faultline_metrics::{Problem, ProblemKind, Stamp};
 use model::{Model, Step};
 use probe::{append, numbered};
 use proptest::prelude::*;
@@ -32,8 +32,8 @@ impl Rig {
         self.tail.status().snapshot().problem
     }
 
-    fn status(&self) -> Option<Status> {
-        self.problem().map(|problem| problem.status)
+    fn status(&self) -> Option<ProblemKind> {
+        self.problem().map(|problem| problem.kind)
     }
 }
 
@@ -61,7 +61,7 @@ fn log_lines_before_start_and_a_partial_first_line_are_skipped() {
 fn a_file_that_appears_later_is_read_from_its_beginning() {
     let mut rig = Rig::over(nothing);
     rig.poll();
-    assert_eq!(rig.status(), Some(Status::Absent));
+    assert_eq!(rig.status(), Some(ProblemKind::Absent));
     assert!(!rig.tail.status().snapshot().up);
     let mut file = append(&rig.path("log"));
     rig.write(&mut file, 3);
@@ -179,7 +179,7 @@ fn a_deleted_log_is_reported_closed_and_reread_when_recreated() {
     assert_eq!(rig.problem(), None, "a rotation may be under way");
     rig.write(&mut file, 2);
     rig.poll_after(Duration::from_secs(10));
-    assert_eq!(rig.status(), Some(Status::Gone));
+    assert_eq!(rig.status(), Some(ProblemKind::Gone));
     rig.poll_after(Duration::from_secs(60));
     assert_eq!(
         rig.tail.open_file_count(),
@@ -261,7 +261,7 @@ fn an_unreadable_file_is_reported_as_forbidden() {
     let mut rig = Rig::over(link);
     rig.poll();
     let problem = rig.problem().unwrap();
-    assert_eq!(problem.status, Status::Forbidden);
+    assert_eq!(problem.kind, ProblemKind::Forbidden);
     assert!(problem.what.contains("log: Permission denied"), "{problem}");
 }
 
@@ -310,7 +310,7 @@ fn a_non_regular_log_is_broken_until_replaced_by_a_file() {
     let mut rig = Rig::over(|path| fs::create_dir(path).unwrap());
     rig.poll();
     let problem = rig.problem().unwrap();
-    assert_eq!(problem.status, Status::Broken);
+    assert_eq!(problem.kind, ProblemKind::Broken);
     assert!(
         problem.what.ends_with("log: a directory, not a file"),
         "{problem}"
@@ -327,7 +327,7 @@ fn a_non_regular_log_is_broken_until_replaced_by_a_file() {
     )
     .unwrap();
     rig.poll();
-    assert_eq!(rig.status(), Some(Status::Broken));
+    assert_eq!(rig.status(), Some(ProblemKind::Broken));
     fs::remove_file(rig.path("log")).unwrap();
 
     rig.write(&mut append(&rig.path("log")), 2);

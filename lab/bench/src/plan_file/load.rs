@@ -115,7 +115,7 @@ fn unique_name(
 fn read_arms(top: &mut Table<'_>, plan: &mut Plan) -> Vec<ArmOptions> {
     let (mut arms, mut names) = (Vec::new(), Unique::default());
     if !top.has("arm") {
-        top.lacks(
+        top.report_missing(
             "arm",
             "[[arm]] is missing: say which node is asked, with name and url",
         );
@@ -137,7 +137,7 @@ fn read_arms(top: &mut Table<'_>, plan: &mut Plan) -> Vec<ArmOptions> {
         let encoding = table.take("encoding", printable_name);
         let method = table.take("method", printable_name);
         if arms.len() == MAX_ARMS {
-            table.refuse(format!("there are more than {MAX_ARMS} arms"));
+            table.report(format!("there are more than {MAX_ARMS} arms"));
         }
         if let Some((name, endpoint)) = name.zip(endpoint) {
             plan.arms.push(name);
@@ -163,22 +163,22 @@ fn read_values(top: &mut Table<'_>, folder: &Path) -> Vec<Value> {
         let is_range = table.has("from") || table.has("to");
         let sources = [is_range, table.has("list"), table.has("file")];
         if sources.into_iter().filter(|given| *given).count() != 1 {
-            table.refuse("one of these is wanted: from and to; list; file");
+            table.report("one of these is wanted: from and to; list; file");
             return;
         }
         if table.has("hex") && !is_range {
-            table.refuse("hex is for from and to only; leave it out");
+            table.report("hex is for from and to only; leave it out");
         }
         let source = match range {
             (Some(from), Some(to)) if from <= to => Some(ValueSource::Range { from, to, hex }),
             (Some(from), Some(to)) => {
-                table.refuse(format!("from = {from} is above to = {to}"));
+                table.report(format!("from = {from} is above to = {to}"));
                 None
             }
             _ => {
                 let missing = table.missing(&["from", "to"]);
                 if is_range && !missing.is_empty() {
-                    table.refuse(format!("{} is missing", missing.join(" and ")));
+                    table.report(format!("{} is missing", missing.join(" and ")));
                 }
                 list.or(lines).map(|texts| ValueSource::List(texts.into()))
             }
@@ -231,7 +231,7 @@ fn non_empty(texts: Vec<String>) -> Result<Vec<String>, String> {
 
 fn read_requests(top: &mut Table<'_>, plan: &mut Plan, arms: &[ArmOptions]) {
     if !top.has("request") {
-        top.lacks(
+        top.report_missing(
             "request",
             "[[request]] is missing: say what is asked, with method and params",
         );
@@ -266,7 +266,7 @@ fn read_requests(top: &mut Table<'_>, plan: &mut Plan, arms: &[ArmOptions]) {
             names.insert(name.clone(), table.line(), what, table.errors());
         }
         if plan.request_names.len() == MAX_REQUEST_TABLES {
-            table.refuse(format!(
+            table.report(format!(
                 "there are more than {MAX_REQUEST_TABLES} tables [[request]]"
             ));
         }
