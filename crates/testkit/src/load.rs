@@ -306,7 +306,7 @@ mod tests {
             rpc,
             payers: payers(PAYERS),
             popularity: Popularity::new(3),
-            left: u64::MAX,
+            remaining: u64::MAX,
             blockhash: [1; 32],
             blockhash_at: Instant::now(),
         };

@@ -208,7 +208,7 @@ impl RecorderHandle {
 }
 
 impl Sink for RecorderHandle {
-    fn tick(&mut self, tick: &Arc<Tick>) {
+    fn receive(&mut self, tick: &Arc<Tick>) {
         let followed = self.followed.lock().clone();
         self.queue
             .push(QueueMessage::Tick(Arc::clone(tick), followed));
@@ -358,7 +358,7 @@ mod tests {
         let mut recorder = recorder.with_sink(Box::new(Memory(Arc::clone(&saved_entries))));
         let mut sink = handle.sink();
         for number in 0..1000 {
-            sink.tick(&Arc::new(Tick {
+            sink.receive(&Arc::new(Tick {
                 number,
                 at: Stamp::default(),
                 batches: Vec::new(),
@@ -408,7 +408,7 @@ mod tests {
                 target: Some(Arc::new(target(comm))),
                 end_reason: None,
             };
-            handle.clone().tick(&Arc::new(Tick {
+            handle.clone().receive(&Arc::new(Tick {
                 number,
                 at: Stamp::default(),
                 batches: Vec::new(),

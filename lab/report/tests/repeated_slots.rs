@@ -177,7 +177,7 @@ fn transactions_of_repeated_slots_agree_with_the_daemon() {
             assert_eq!(live, expected as f64);
         }
         let at_20 = seconds.iter().find(|second| second.at == 20.0).unwrap();
-        assert_eq!((at_20.count, at_20.executed), (Some(9), true));
+        assert_eq!((at_20.count, at_20.had_execution), (Some(9), true));
         let tps = numbers(&run, &measured.tps, Span::ALWAYS).tps;
         let zero = total(&readings, "agave_zero_tps_seconds_total", None);
         assert_eq!((tps.zero, zero), (Some(5), 5.0));

@@ -72,7 +72,11 @@ fn accounts_paths<S: AsRef<OsStr>>(arguments: &[S]) -> Vec<&Path> {
 
 /// One sentence per folder that shares a file system or disk with the recording. Skips unreadable
 /// folders.
-pub fn warnings(root: &HostRoot, recording: &Path, folders: &[ValidatorFolder]) -> Vec<String> {
+pub fn shared_disk_warnings(
+    root: &HostRoot,
+    recording: &Path,
+    folders: &[ValidatorFolder],
+) -> Vec<String> {
     let absolute = std::path::absolute(recording).unwrap_or_else(|_| recording.to_owned());
     let Some(recording_disks) = absolute
         .parent()

@@ -272,12 +272,12 @@ impl FileSystems {
                 ),
                 (None, Err(FileSystemError::Forbidden)) => (
                     ProblemKind::Forbidden,
-                    "the daemon may not search a folder on the way, behind which may be a link",
+                    "the daemon may not search a parent folder, where a link may lead to another file system",
                     Some("run it as the validator's user, or let it search (setfacl -m u:USER:x)"),
                 ),
                 (None, Ok((system, _))) if system.space.is_none() => (
                     ProblemKind::Broken,
-                    "its file system does not say how full it is",
+                    "its file system does not report its size",
                     None,
                 ),
                 _ => return None,

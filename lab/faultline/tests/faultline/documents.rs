@@ -63,7 +63,12 @@ fn documented_recording_commands_run() {
             .current_dir(folder.path())
             .output()
             .unwrap();
-        assert!(output.status.success(), "{}: {}", line.location, said(&output));
+        assert!(
+            output.status.success(),
+            "{}: {}",
+            line.location,
+            said(&output)
+        );
         run += 1;
     }
     assert!(run >= 5, "{run} commands");
