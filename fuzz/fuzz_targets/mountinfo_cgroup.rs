@@ -26,7 +26,7 @@ fuzz_target!(|text: &[u8]| {
         assert!(
             memberships
                 .iter()
-                .all(|one| !one.unified || one.controllers.is_empty())
+                .all(|one| !one.is_unified || one.controllers.is_empty())
         );
     }
 });
