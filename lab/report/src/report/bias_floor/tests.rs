@@ -249,7 +249,7 @@ fn differing_disk_wait_within_a_turn_is_a_caveat() {
         caveats
             .iter()
             .map(|caveat| caveat.what.as_str())
-            .filter(|what| what.contains("I/O alike"))
+            .filter(|what| what.contains("I/O equally long"))
             .collect()
     };
     assert!(

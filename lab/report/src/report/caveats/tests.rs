@@ -74,7 +74,7 @@ fn every_caveat_is_full_sentences_with_its_numbers() {
         "All runs of 256 came before all of 1024",
         "1 gap in the recording, 1 min 1 s in all",
         "restarted 2 times",
-        "of 61 of 63 seconds",
+        "in 61 of 63 seconds",
         "held 1024 entries, more than the 512",
     ] {
         assert!(
