@@ -233,7 +233,7 @@ mod tests {
         assert_eq!(read.evidence_problem, None);
         for (text, why) in [
             ("{", "it is broken"),
-            (r#"{"version":9}"#, "its format is 9"),
+            (r#"{"version":9}"#, "its format 9 is of a newer release"),
         ] {
             let problem = with_evidence(text).evidence_problem.unwrap();
             assert!(

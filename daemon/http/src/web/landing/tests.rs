@@ -323,7 +323,7 @@ fn the_landing_page_shows_program_cache_entries_and_plots() {
         &History::default(),
         at(90.3),
     );
-    assert!(html.contains("<strong>at most 512 entries"), "{html}");
+    assert!(html.contains("<strong>capacity 512 entries"), "{html}");
     let differ = vec![
         reading(capacity, &["configured"], 1024.0),
         reading(capacity, &["observed"], 512.0),
