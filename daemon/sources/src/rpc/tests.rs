@@ -372,49 +372,35 @@ async fn an_unrequested_compressed_response_is_reported_with_its_encoding() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn an_invalid_rpc_response_is_broken_or_forbidden() {
+    use ProblemKind::{Broken, Forbidden};
     let huge = format!("[{}]", " ".repeat(2 << 20));
     for (status, body, expected, word) in [
         (
             200,
             "<html>hello</html>".to_owned(),
-            ProblemKind::Broken,
+            Broken,
             "not a JSON-RPC answer",
         ),
         (
             200,
             r#"{"jsonrpc":"2.0","error":{"code":-32700,"message":"Parse error"},"id":null}"#
                 .to_owned(),
-            ProblemKind::Broken,
+            Broken,
             "Parse error",
         ),
-        (
-            200,
-            huge.clone(),
-            ProblemKind::Broken,
-            "more than 1048576 bytes",
-        ),
+        (200, huge.clone(), Broken, "more than 1048576 bytes"),
         (
             500,
             "boom".to_owned(),
-            ProblemKind::Broken,
+            Broken,
             "500 Internal Server Error: `boom`",
         ),
-        (
-            500,
-            huge,
-            ProblemKind::Broken,
-            "500 Internal Server Error: `[`",
-        ),
-        (
-            403,
-            "who are you".to_owned(),
-            ProblemKind::Forbidden,
-            "403 Forbidden",
-        ),
+        (500, huge, Broken, "500 Internal Server Error: `[`"),
+        (403, "who are you".to_owned(), Forbidden, "403 Forbidden"),
         (
             0,
             "this is not HTTP\r\n\r\n".to_owned(),
-            ProblemKind::Broken,
+            Broken,
             "invalid HTTP",
         ),
     ] {
