@@ -3,7 +3,7 @@
 //! goes away, and what the kernel counts belongs to one process.
 #![allow(clippy::unwrap_used, reason = "what cannot go on fails the test")]
 
-use crate::support::pretend::{OF_THE_KERNEL, PID, Pretend, fixtures, series};
+use crate::support::fake_daemon::{FakeDaemon, KERNEL_SOURCES, PID, fixtures, series};
 use faultline_core::config;
 use faultline_kernel::ProcessId;
 use faultline_metrics::{
@@ -49,7 +49,7 @@ fn event() -> impl Strategy<Value = Event> {
 
 /// The pretend validator, as far as it changes.
 struct Model {
-    pretend: Pretend,
+    pretend: FakeDaemon,
     pushes: Vec<String>,
     /// `None` while there is no process.
     alive: Option<Life>,
@@ -76,7 +76,7 @@ impl Model {
             .map(str::to_owned)
             .collect();
         let mut model = Model {
-            pretend: Pretend::new(HOST, &config),
+            pretend: FakeDaemon::new(HOST, &config),
             pushes,
             alive: None,
             starts: 1000,
@@ -258,19 +258,19 @@ proptest! {
     fn counters_never_decrease_across_restarts_and_clock_steps(events in prop::collection::vec(event(), 1..40)) {
         let mut model = Model::new();
         let first = model.pretend.tick();
-        let mut own = counters(&first, |source| !OF_THE_KERNEL.contains(&source));
-        let mut kernels = counters(&first, |source| OF_THE_KERNEL.contains(&source));
+        let mut own = counters(&first, |source| !KERNEL_SOURCES.contains(&source));
+        let mut kernels = counters(&first, |source| KERNEL_SOURCES.contains(&source));
         let mut followed: Option<ProcessId> = model.pretend.target.as_ref().map(|target| target.process);
         for event in &events {
             model.happen(event);
             let tick = model.pretend.tick();
 
-            let now = counters(&tick, |source| !OF_THE_KERNEL.contains(&source));
+            let now = counters(&tick, |source| !KERNEL_SOURCES.contains(&source));
             never_falls(&own, &now, true)?;
             own = now;
 
             let process = model.pretend.target.as_ref().map(|target| target.process);
-            let now = counters(&tick, |source| OF_THE_KERNEL.contains(&source));
+            let now = counters(&tick, |source| KERNEL_SOURCES.contains(&source));
             if process == followed {
                 never_falls(&kernels, &now, process.is_some())?;
             }

@@ -12,7 +12,7 @@
 
 mod stored;
 
-use crate::support::pretend::{PID, Pretend};
+use crate::support::fake_daemon::{FakeDaemon, PID};
 use faultline_core::config::{self, Config};
 use faultline_http::sinks::prometheus::{ConstantLabels, Exposition, ExpositionFormat};
 use faultline_metrics::{Batch, LabelText, Source, Tick};
@@ -71,7 +71,7 @@ fn case(folder: PathBuf) -> Case {
         .split("\n\n")
         .filter(|push| !push.is_empty())
         .collect();
-    let mut pretend = Pretend::new(text("host").trim(), &config);
+    let mut pretend = FakeDaemon::new(text("host").trim(), &config);
     if let Some(first) = pushes.first() {
         pretend.started = sent_at(first).saturating_sub(Duration::from_secs(PUSH_EVERY));
     }
@@ -253,7 +253,7 @@ fn series_of(page: &str) -> usize {
 
 /// What the threads of a whole validator give, their block I/O delay included.
 fn all_threads() -> Arc<Batch> {
-    let mut pretend = Pretend::new("linux-6.18-hybrid", &Config::default());
+    let mut pretend = FakeDaemon::new("linux-6.18-hybrid", &Config::default());
     pretend
         .host
         .write("proc/sys/kernel/task_delayacct", "1\n")

@@ -1,7 +1,7 @@
 //! Memory headroom over pretended hosts: which level binds, and how much is left there.
 #![allow(clippy::unwrap_used, reason = "what cannot go on fails the test")]
 
-use crate::support::pretend::Pretend;
+use crate::support::fake_daemon::FakeDaemon;
 use faultline_core::config::Config;
 use faultline_metrics::{Tick, metrics::memory as m};
 use std::fs;
@@ -13,7 +13,7 @@ const SLICE: &str = "sys/fs/cgroup/validator.slice";
 const OWN: &str = "sys/fs/cgroup/validator.slice/sol.service";
 
 /// Replaces lines of a file by their key, or adds them.
-fn set(host: &Pretend, path: &str, separator: &str, values: &[(&str, String)]) {
+fn set(host: &FakeDaemon, path: &str, separator: &str, values: &[(&str, String)]) {
     let old = fs::read_to_string(host.host.path(path)).unwrap_or_default();
     let key_of = |line: &str| line.split([':', ' ']).next().unwrap_or_default().to_owned();
     let mut lines: Vec<String> = old
@@ -29,7 +29,7 @@ fn set(host: &Pretend, path: &str, separator: &str, values: &[(&str, String)]) {
     host.host.write(path, lines.join("\n") + "\n").unwrap();
 }
 
-fn meminfo(host: &Pretend, gib: &[(&str, f64)]) {
+fn meminfo(host: &FakeDaemon, gib: &[(&str, f64)]) {
     let values: Vec<(&str, String)> = gib
         .iter()
         .map(|(key, gib)| (*key, format!("{} kB", (gib * 1024.0 * 1024.0) as u64)))
@@ -38,7 +38,7 @@ fn meminfo(host: &Pretend, gib: &[(&str, f64)]) {
 }
 
 /// A cgroup of version 2, all in GiB: its limit, its usage, and what of that can be dropped.
-fn cgroup(host: &Pretend, folder: &str, limit: Option<f64>, usage: f64, droppable: f64) {
+fn cgroup(host: &FakeDaemon, folder: &str, limit: Option<f64>, usage: f64, droppable: f64) {
     let bytes = |gib: f64| ((gib * GIB as f64) as u64).to_string();
     let write = |file: &str, text: String| {
         host.host.write(&format!("{folder}/{file}"), text).unwrap();
@@ -78,7 +78,7 @@ fn binding(tick: &Tick) -> Option<(String, f64)> {
 struct Case {
     name: &'static str,
     fixture: &'static str,
-    change: fn(&Pretend),
+    change: fn(&FakeDaemon),
     /// The level that binds, and its headroom in GiB.
     right: Option<(&'static str, f64)>,
 }
@@ -288,7 +288,7 @@ const CASES: &[Case] = &[
 #[test]
 fn the_level_reached_first_binds_with_its_remaining_headroom() {
     for case in CASES {
-        let mut host = Pretend::new(case.fixture, &Config::default());
+        let mut host = FakeDaemon::new(case.fixture, &Config::default());
         (case.change)(&host);
         host.find();
         let tick = host.tick();
@@ -306,7 +306,7 @@ fn the_level_reached_first_binds_with_its_remaining_headroom() {
 
 #[test]
 fn systemd_oomd_and_the_commit_limit_are_recognized() {
-    let mut host = Pretend::new(V2, &Config::default());
+    let mut host = FakeDaemon::new(V2, &Config::default());
     host.host
         .write("proc/sys/vm/overcommit_memory", "2\n")
         .unwrap();

@@ -11,8 +11,8 @@
 )]
 
 use crate::support::{
+    fake_daemon::FakeDaemon,
     mounted::{Mounted, run},
-    pretend::Pretend,
 };
 use faultline_testkit::{Result, daemon::Daemon, eventually::eventually, host::FakeHost};
 use faultlined::once::metrics;
@@ -570,7 +570,7 @@ fn an_endpoint_that_accepts_but_never_responds_is_reported_without_blocking() {
 
 #[test]
 fn once_metrics_has_no_counts_since_the_start_of_a_daemon() {
-    let tick = Pretend::following("linux-6.1-v2").tick();
+    let tick = FakeDaemon::with_target("linux-6.1-v2").tick();
     for text in [metrics::table(&tick), metrics::json(&tick)] {
         assert!(text.contains("agave_host_memory_bytes"), "{text}");
         assert!(text.contains("agave_cgroup_memory_events_total"), "{text}");

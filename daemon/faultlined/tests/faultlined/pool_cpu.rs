@@ -1,6 +1,6 @@
 //! CPU time by pool, of a real program whose threads use a known amount in small pieces.
 
-use crate::support::{compiled, pretend::Pretend, start};
+use crate::support::{compiled, fake_daemon::FakeDaemon, start};
 use faultline_core::config::{Config, TargetSelector};
 use faultline_metrics::{
     Tick,
@@ -83,7 +83,7 @@ fn pool_cpu_times_match_their_threads_and_sum_to_the_process() -> Result<()> {
     let running = start(program, &[], folder.path())?;
     let mut config = Config::default();
     config.target.selector = TargetSelector::Pid(running.pid());
-    let mut daemon = Pretend::real(&config);
+    let mut daemon = FakeDaemon::real(&config);
     daemon.find();
     let output = folder.path().join("output");
     eventually_ok(PATIENCE, "all threads have worked", || {

@@ -6,7 +6,7 @@
     reason = "a test that cannot prepare its scene fails"
 )]
 
-use crate::support::{compiled, limited::LimitedCgroup, pretend::Pretend, start};
+use crate::support::{compiled, fake_daemon::FakeDaemon, limited::LimitedCgroup, start};
 use faultline_core::config::{Config, TargetSelector};
 use faultline_metrics::{
     Tick,
@@ -52,10 +52,10 @@ int main(void) {
 ";
 
 /// A daemon that follows this process.
-fn following(pid: u32) -> Pretend {
+fn following(pid: u32) -> FakeDaemon {
     let mut config = Config::default();
     config.target.selector = TargetSelector::Pid(pid);
-    let mut daemon = Pretend::real(&config);
+    let mut daemon = FakeDaemon::real(&config);
     daemon.find();
     daemon
 }

@@ -3,7 +3,7 @@
 //! known.
 #![allow(clippy::unwrap_used, reason = "what cannot go on fails the test")]
 
-use crate::support::pretend::{OF_THE_KERNEL, Pretend, series};
+use crate::support::fake_daemon::{FakeDaemon, KERNEL_SOURCES, series};
 use faultline_core::config::Config;
 use faultline_metrics::{
     ProblemKind, Source, Tick, Value,
@@ -363,7 +363,7 @@ fn kernels(tick: &Tick) -> BTreeMap<String, Value> {
     let batches = tick
         .batches
         .iter()
-        .filter(|batch| OF_THE_KERNEL.contains(&batch.source));
+        .filter(|batch| KERNEL_SOURCES.contains(&batch.source));
     batches
         .flat_map(|batch| &batch.readings)
         .map(|reading| (series(reading), reading.value.clone()))
@@ -430,7 +430,7 @@ fn unharmed(file: &File, what: &str, tick: &Tick) -> Result<(), String> {
 /// What an undamaged host gives at its first tick.
 fn healthy(host: &str) -> Arc<Tick> {
     static TICKS: LazyLock<[(&str, Arc<Tick>); 2]> =
-        LazyLock::new(|| [HOST, HOST_V1].map(|host| (host, Pretend::following(host).tick())));
+        LazyLock::new(|| [HOST, HOST_V1].map(|host| (host, FakeDaemon::with_target(host).tick())));
     TICKS
         .iter()
         .find(|(name, _)| *name == host)
@@ -470,7 +470,7 @@ fn a_missing_file_is_counted_absent_and_loses_only_its_own_series() {
             .iter()
             .filter(|file| !MAY_BE_ABSENT.contains(&file.path)),
         |file| {
-            let mut pretend = Pretend::following(file.host);
+            let mut pretend = FakeDaemon::with_target(file.host);
             pretend.host.remove(file.path).unwrap();
             // A folder of a process without `stat` is that of a process that has ended.
             let kind = if file.path == "proc/4242/stat" {
@@ -494,7 +494,7 @@ fn an_unparsable_file_is_counted_per_tick_until_it_recovers() {
         each(
             FILES.iter().filter(|file| file.path != "proc/stat"),
             |file| {
-                let mut pretend = Pretend::following(file.host);
+                let mut pretend = FakeDaemon::with_target(file.host);
                 let whole = fs::read(pretend.host.path(file.path)).unwrap();
                 let before = pretend.tick_after(LONG);
                 // Of a thread that has not run since, nothing is read again.
@@ -538,7 +538,7 @@ fn a_proc_file_truncated_after_its_first_word_is_broken() {
         has_first_word && !matches!(file.form, Sole | List)
     };
     each(FILES.iter().filter(can_tell), |file| {
-        let mut pretend = Pretend::following(file.host);
+        let mut pretend = FakeDaemon::with_target(file.host);
         let whole = fs::read(pretend.host.path(file.path)).unwrap();
         let word = whole
             .iter()
@@ -556,7 +556,7 @@ fn an_empty_number_file_or_line_is_reported_as_broken() {
             .iter()
             .filter(|file| matches!(file.form, Sole | Fixed)),
         |file| {
-            let mut pretend = Pretend::following(file.host);
+            let mut pretend = FakeDaemon::with_target(file.host);
             pretend.host.write(file.path, "").unwrap();
             // A process in no hierarchy at all has an empty list of groups. Containers hide interrupts.
             let kind = match file.path {
@@ -573,7 +573,7 @@ fn an_empty_key_list_file_gives_no_values_instead_of_zeros() {
     // The sum over threads is then that of the others.
     let of_all = |file: &&File| matches!(file.form, Keys | List) && !file.path.contains("/task/");
     each(FILES.iter().filter(of_all), |file| {
-        let mut pretend = Pretend::following(file.host);
+        let mut pretend = FakeDaemon::with_target(file.host);
         pretend.host.write(file.path, "").unwrap();
         unharmed(file, "empty", &pretend.tick())
     });
@@ -598,7 +598,7 @@ fn end(host: &FakeHost) {
 #[test]
 fn a_process_vanishing_between_ticks_is_counted_gone_leaving_only_host_metrics() {
     for ticks_before in [0, 1, 7] {
-        let mut pretend = Pretend::following(HOST);
+        let mut pretend = FakeDaemon::with_target(HOST);
         for _ in 0..ticks_before {
             pretend.tick();
         }
@@ -644,7 +644,7 @@ fn states(tick: &Tick) -> Vec<String> {
 }
 
 /// Writes these fields of `stat` anew, by their numbers in proc_pid_stat(5).
-fn set_stat(pretend: &Pretend, path: &str, fields: &[(usize, &str)]) {
+fn set_stat(pretend: &FakeDaemon, path: &str, fields: &[(usize, &str)]) {
     let text = fs::read_to_string(pretend.host.path(path)).unwrap();
     let (name, rest) = text.trim_end().rsplit_once(") ").unwrap();
     let mut words: Vec<&str> = rest.split(' ').collect();
@@ -666,7 +666,7 @@ const ALIVE: &str = "4194560";
 
 #[test]
 fn one_of_eight_main_thread_states_is_set_or_none_if_unknown() {
-    let mut pretend = Pretend::following(HOST);
+    let mut pretend = FakeDaemon::with_target(HOST);
     for (letter, name) in [
         ("R", "running"),
         ("D", "disk_sleep"),
@@ -692,7 +692,7 @@ fn one_of_eight_main_thread_states_is_set_or_none_if_unknown() {
 
 #[test]
 fn virtual_size_is_absent_not_0_once_memory_is_released() {
-    let mut pretend = Pretend::following(HOST);
+    let mut pretend = FakeDaemon::with_target(HOST);
     assert!(pretend.tick().value_of(&p::VIRTUAL, &[]) > Some(0.0));
     set_stat(
         &pretend,
@@ -709,13 +709,13 @@ fn virtual_size_is_absent_not_0_once_memory_is_released() {
 
 #[test]
 fn the_boot_time_is_reread_only_after_a_clock_step() {
-    let mut pretend = Pretend::following(HOST);
+    let mut pretend = FakeDaemon::with_target(HOST);
     let started = pretend.tick().value_of(&START_TIME, &[]).unwrap();
     let stat = fs::read_to_string(pretend.host.path("proc/stat")).unwrap();
     let (before, boot) = stat.split_once("btime ").unwrap();
     let (boot, after) = boot.split_once('\n').unwrap();
     let boot: u64 = boot.parse().unwrap();
-    let set = |pretend: &Pretend, boot: u64| {
+    let set = |pretend: &FakeDaemon, boot: u64| {
         let text = format!("{before}btime {boot}\n{after}");
         pretend.host.write("proc/stat", text).unwrap();
     };
@@ -758,7 +758,7 @@ fn of_cgroup(tick: &Tick) -> BTreeMap<String, Value> {
 
 #[test]
 fn a_process_is_followed_into_another_cgroup_including_the_root() {
-    let mut pretend = Pretend::following(HOST);
+    let mut pretend = FakeDaemon::with_target(HOST);
     assert_eq!(label(&pretend.tick()), "/validator.slice/sol.service");
     for path in ["/validator.slice", "/"] {
         pretend
@@ -767,7 +767,7 @@ fn a_process_is_followed_into_another_cgroup_including_the_root() {
             .unwrap();
         assert_eq!(label(&pretend.tick()), path, "at the next tick");
     }
-    let mut pretend = Pretend::following(HOST_V1);
+    let mut pretend = FakeDaemon::with_target(HOST_V1);
     assert!(!of_cgroup(&pretend.tick()).is_empty());
     pretend.host.write("proc/4242/cgroup", TOPMOST).unwrap();
     let tick = pretend.tick();
@@ -821,10 +821,10 @@ fn cgroup_counters(tick: &Tick) -> [f64; 3] {
 
 #[test]
 fn a_moved_process_reports_its_new_cgroup_with_continuous_counters() {
-    let mut pretend = Pretend::following(HOST);
+    let mut pretend = FakeDaemon::with_target(HOST);
     let before = cgroup_counters(&pretend.tick());
     write_small_cgroup(&pretend.host);
-    let write = |pretend: &Pretend, name: &str, text: String| {
+    let write = |pretend: &FakeDaemon, name: &str, text: String| {
         pretend
             .host
             .write(&format!("{SMALL}/{name}"), text)
@@ -857,14 +857,14 @@ const TOPMOST: &str = "11:memory:/\n10:blkio:/\n8:cpu,cpuacct:/\n1:name=systemd:
 
 #[test]
 fn an_exiting_v1_process_keeps_its_cgroup_or_a_living_threads() {
-    let mut pretend = Pretend::following(HOST_V1);
+    let mut pretend = FakeDaemon::with_target(HOST_V1);
     let before = pretend.tick();
     assert_eq!(label(&before), "/system.slice/sol.service");
     let threads: Vec<_> = fs::read_dir(pretend.host.path("proc/4242/task"))
         .unwrap()
         .map(|e| e.unwrap().file_name())
         .collect();
-    let exit = |pretend: &Pretend, folder: &str| {
+    let exit = |pretend: &FakeDaemon, folder: &str| {
         pretend
             .host
             .write(&format!("{folder}/cgroup"), TOPMOST)
@@ -903,7 +903,7 @@ fn an_exiting_v1_process_keeps_its_cgroup_or_a_living_threads() {
 
 #[test]
 fn a_process_found_while_exiting_has_no_cgroup_instead_of_the_root() {
-    let mut pretend = Pretend::new(HOST_V1, &Config::default());
+    let mut pretend = FakeDaemon::new(HOST_V1, &Config::default());
     pretend.find();
     pretend.host.write("proc/4242/cgroup", TOPMOST).unwrap();
     set_stat(&pretend, "proc/4242/stat", &[(FLAGS, EXITING)]);
@@ -921,7 +921,7 @@ fn a_forbidden_file_is_counted_and_loses_only_its_own_series() {
         );
     }
     each(FILES, |file| {
-        let mut pretend = Pretend::following(file.host);
+        let mut pretend = FakeDaemon::with_target(file.host);
         pretend.host.forbid(file.path).unwrap();
         hold(
             file,

@@ -8,9 +8,9 @@
     reason = "a test that cannot prepare its scene fails; programs are started by it"
 )]
 
+pub mod fake_daemon;
 pub mod limited;
 pub mod mounted;
-pub mod pretend;
 pub mod small_disk;
 
 use faultline_testkit::{

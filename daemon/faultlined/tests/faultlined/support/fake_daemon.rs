@@ -28,7 +28,7 @@ use std::{
 pub const PID: u32 = 4242;
 
 /// The sources that read the kernel's files.
-pub const OF_THE_KERNEL: [Source; 5] = [
+pub const KERNEL_SOURCES: [Source; 5] = [
     Source::Process,
     Source::Threads,
     Source::Cgroup,
@@ -37,7 +37,7 @@ pub const OF_THE_KERNEL: [Source; 5] = [
 ];
 
 /// A daemon without threads, sockets and clocks.
-pub struct Pretend {
+pub struct FakeDaemon {
     /// What it looks at.
     pub host: FakeHost,
     /// Where pushes go.
@@ -54,20 +54,20 @@ pub struct Pretend {
     ticker: Ticker,
 }
 
-impl Pretend {
+impl FakeDaemon {
     /// Over a copy of a pretend host. Nobody is followed yet.
     pub fn new(fixture: &str, config: &Config) -> Self {
         let host = FakeHost::from_fixture(&fixtures().join(fixture)).unwrap();
         let root = HostRoot::below(host.root());
-        Self::over(host, root, config)
+        Self::build(host, root, config)
     }
 
     /// Over the machine that the test runs on; its own host stays empty.
     pub fn real(config: &Config) -> Self {
-        Self::over(FakeHost::empty().unwrap(), HostRoot::default(), config)
+        Self::build(FakeHost::empty().unwrap(), HostRoot::default(), config)
     }
 
-    fn over(host: FakeHost, root: HostRoot, config: &Config) -> Self {
+    fn build(host: FakeHost, root: HostRoot, config: &Config) -> Self {
         let clock = Clock::start();
         let finder = Finder::build(&config.target, root.clone(), clock);
         let (intake, history) = (Intake::new(&config.datapoints), History::default());
@@ -87,7 +87,7 @@ impl Pretend {
         let sinks: Vec<Box<dyn Sink>> = vec![Box::new(history.clone())];
         let ticker = Ticker::new(&context, constants(&root), registry.samplers, sinks);
         let started = Duration::from_secs(1_795_225_000);
-        Pretend {
+        FakeDaemon {
             host,
             intake,
             history,
@@ -100,7 +100,7 @@ impl Pretend {
     }
 
     /// The same, with its validator found.
-    pub fn following(fixture: &str) -> Self {
+    pub fn with_target(fixture: &str) -> Self {
         let mut pretend = Self::new(fixture, &Config::default());
         pretend.find();
         assert!(pretend.target.is_some(), "{fixture}: nobody was found");
