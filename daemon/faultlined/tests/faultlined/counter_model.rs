@@ -47,9 +47,9 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// The pretend validator, as far as it changes.
+/// The fake validator, as far as it changes.
 struct Model {
-    pretend: FakeDaemon,
+    fake: FakeDaemon,
     pushes: Vec<String>,
     /// `None` while there is no process.
     alive: Option<Life>,
@@ -76,7 +76,7 @@ impl Model {
             .map(str::to_owned)
             .collect();
         let mut model = Model {
-            pretend: FakeDaemon::new(HOST, &config),
+            fake: FakeDaemon::new(HOST, &config),
             pushes,
             alive: None,
             starts: 1000,
@@ -95,16 +95,16 @@ impl Model {
             thread: faults / 2,
         };
         let process = fixtures().join(HOST).join(format!("proc/{PID}"));
-        copy(&process, &self.pretend.host.path(&format!("proc/{PID}")));
+        copy(&process, &self.fake.host.path(&format!("proc/{PID}")));
         self.alive = Some(life);
         self.write(life);
-        self.pretend.find();
+        self.fake.find();
     }
 
     fn end(&mut self) {
         // The first process is the fixture's own.
-        let _ = self.pretend.host.remove(&format!("proc/{PID}"));
-        (self.alive, self.pretend.target) = (None, None);
+        let _ = self.fake.host.remove(&format!("proc/{PID}"));
+        (self.alive, self.fake.target) = (None, None);
     }
 
     /// The texts in which a life shows. Only one thread has faults.
@@ -116,7 +116,7 @@ impl Model {
             // Counted from the state, which is the third.
             (fields[7], fields[9], fields[19]) =
                 (minor.to_string(), major.to_string(), life.start.to_string());
-            self.pretend
+            self.fake
                 .host
                 .write(path, format!("{head}) {}", fields.join(" ")))
                 .unwrap();
@@ -144,11 +144,11 @@ impl Model {
             }
             Event::End => self.end(),
             Event::Restart { faults } => self.restart(faults),
-            Event::Push(number) => self.pretend.push(&self.pushes[number]),
+            Event::Push(number) => self.fake.push(&self.pushes[number]),
             Event::Clock(seconds) => {
-                self.pretend.started = self.pretend.started.saturating_add_signed_seconds(seconds);
+                self.fake.started = self.fake.started.saturating_add_signed_seconds(seconds);
             }
-            Event::Wait(seconds) => self.pretend.uptime += Duration::from_secs(seconds),
+            Event::Wait(seconds) => self.fake.uptime += Duration::from_secs(seconds),
         }
     }
 }
@@ -257,19 +257,19 @@ proptest! {
     #[test]
     fn counters_never_decrease_across_restarts_and_clock_steps(events in prop::collection::vec(event(), 1..40)) {
         let mut model = Model::new();
-        let first = model.pretend.tick();
+        let first = model.fake.tick();
         let mut own = counters(&first, |source| !KERNEL_SOURCES.contains(&source));
         let mut kernels = counters(&first, |source| KERNEL_SOURCES.contains(&source));
-        let mut followed: Option<ProcessId> = model.pretend.target.as_ref().map(|target| target.process);
+        let mut followed: Option<ProcessId> = model.fake.target.as_ref().map(|target| target.process);
         for event in &events {
             model.happen(event);
-            let tick = model.pretend.tick();
+            let tick = model.fake.tick();
 
             let now = counters(&tick, |source| !KERNEL_SOURCES.contains(&source));
             never_falls(&own, &now, true)?;
             own = now;
 
-            let process = model.pretend.target.as_ref().map(|target| target.process);
+            let process = model.fake.target.as_ref().map(|target| target.process);
             let now = counters(&tick, |source| KERNEL_SOURCES.contains(&source));
             if process == followed {
                 never_falls(&kernels, &now, process.is_some())?;
@@ -289,12 +289,12 @@ proptest! {
                     prop_assert!(left.is_none(), "{left:?} outlives its process");
                 }
             }
-            for (plot, points) in model.pretend.history.plot_series().into_iter().filter(|(plot, _)| plot.figure.is_counter()) {
+            for (plot, points) in model.fake.history.plot_series().into_iter().filter(|(plot, _)| plot.figure.is_counter()) {
                 prop_assert!(points.iter().all(|(_, rate)| *rate >= 0.0), "{}: {points:?}", plot.title);
             }
         }
         if let Some(life) = model.alive {
-            pools_add_up(&model.pretend.tick_after(COMPLETE), life, true)?;
+            pools_add_up(&model.fake.tick_after(COMPLETE), life, true)?;
         }
     }
 }
@@ -302,11 +302,11 @@ proptest! {
 #[test]
 fn a_push_that_arrives_twice_is_counted_once() {
     let mut model = Model::new();
-    model.pretend.tick();
+    model.fake.tick();
     model.happen(&Event::Push(1));
-    let once = model.pretend.tick();
+    let once = model.fake.tick();
     model.happen(&Event::Push(1));
-    let twice = model.pretend.tick();
+    let twice = model.fake.tick();
     let of_datapoints = |tick: &Tick| {
         let mut counters = counters(tick, |source| source == Source::Datapoints);
         counters.retain(|series, _| series.starts_with("agave_"));

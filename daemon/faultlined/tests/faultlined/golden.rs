@@ -1,6 +1,6 @@
-//! Whole pages, byte for byte: a pretend host and captured datapoints in, `expected.prom` and `expected.openmetrics` out.
+//! Whole pages, byte for byte: a fake host and captured datapoints in, `expected.prom` and `expected.openmetrics` out.
 //!
-//! A case is a folder in `tests/cases`: `host` names the pretend host, `points.lp` has the pushes with an empty line
+//! A case is a folder in `tests/cases`: `host` names the fake host, `points.lp` has the pushes with an empty line
 //! between two of them, one every ten seconds, `config.toml` is the configuration. After a change that is meant, renew the
 //! pages with `FAULTLINE_RENEW=1 cargo test -p faultlined --test faultlined golden` and read the difference.
 #![allow(
@@ -71,19 +71,19 @@ fn case(folder: PathBuf) -> Case {
         .split("\n\n")
         .filter(|push| !push.is_empty())
         .collect();
-    let mut pretend = FakeDaemon::new(text("host").trim(), &config);
+    let mut fake = FakeDaemon::new(text("host").trim(), &config);
     if let Some(first) = pushes.first() {
-        pretend.started = sent_at(first).saturating_sub(Duration::from_secs(PUSH_EVERY));
+        fake.started = sent_at(first).saturating_sub(Duration::from_secs(PUSH_EVERY));
     }
-    pretend.find();
-    let mut tick = pretend.tick();
+    fake.find();
+    let mut tick = fake.tick();
     for second in 2..=PUSH_EVERY * (pushes.len() as u64 + 1) {
         if second % PUSH_EVERY == 0
             && let Some(push) = pushes.get((second / PUSH_EVERY - 1) as usize)
         {
-            pretend.push(push);
+            fake.push(push);
         }
-        tick = pretend.tick();
+        tick = fake.tick();
     }
     Case {
         constant: constant_labels(&config),
@@ -253,12 +253,11 @@ fn series_of(page: &str) -> usize {
 
 /// What the threads of a whole validator give, their block I/O delay included.
 fn all_threads() -> Arc<Batch> {
-    let mut pretend = FakeDaemon::new("linux-6.18-hybrid", &Config::default());
-    pretend
-        .host
+    let mut fake = FakeDaemon::new("linux-6.18-hybrid", &Config::default());
+    fake.host
         .write("proc/sys/kernel/task_delayacct", "1\n")
         .unwrap();
-    let read = |name: &str| fs::read_to_string(pretend.host.path(name)).unwrap();
+    let read = |name: &str| fs::read_to_string(fake.host.path(name)).unwrap();
     let task = format!("proc/{PID}/task");
     let texts =
         ["stat", "status", "schedstat"].map(|name| (name, read(&format!("{task}/{PID}/{name}"))));
@@ -268,14 +267,13 @@ fn all_threads() -> Arc<Batch> {
             let text = text
                 .replace("(agave-validator)", &format!("({comm})"))
                 .replace(" 0 0 0 0 0 9", " 0 0 7 0 0 9");
-            pretend
-                .host
+            fake.host
                 .write(&format!("{task}/{tid}/{name}"), text)
                 .unwrap();
         }
     }
-    pretend.find();
-    let tick = pretend.tick();
+    fake.find();
+    let tick = fake.tick();
     tick.batches
         .iter()
         .find(|batch| batch.source == Source::Threads)

@@ -1,4 +1,4 @@
-//! Memory headroom over pretended hosts: which level binds, and how much is left there.
+//! Memory headroom over fake hosts: which level binds, and how much is left there.
 #![allow(clippy::unwrap_used, reason = "what cannot go on fails the test")]
 
 use crate::support::fake_daemon::FakeDaemon;

@@ -1,4 +1,4 @@
-//! The daemon as it runs, and its sources over pretended hosts. One program, so that tests which wait do so beside others; what
+//! The daemon as it runs, and its sources over fake hosts. One program, so that tests which wait do so beside others; what
 //! needs the machine for itself is a program of its own.
 
 mod activation;

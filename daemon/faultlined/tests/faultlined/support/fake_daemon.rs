@@ -24,7 +24,7 @@ use std::{
     time::Duration,
 };
 
-/// The validator of every pretend host.
+/// The validator of every fake host.
 pub const PID: u32 = 4242;
 
 /// The sources that read the kernel's files.
@@ -38,24 +38,22 @@ pub const KERNEL_SOURCES: [Source; 5] = [
 
 /// A daemon without threads, sockets and clocks.
 pub struct FakeDaemon {
-    /// What it looks at.
+    /// The host that it samples.
     pub host: FakeHost,
-    /// Where pushes go.
     pub intake: Intake,
-    /// What the landing page would draw.
     pub history: History,
-    /// Who is followed.
+    /// The followed process.
     pub target: Option<Arc<Target>>,
     /// Time since the daemon started.
     pub uptime: Duration,
-    /// What the wall clock showed then; a test may move it.
+    /// Wall clock at the start; a test may change it.
     pub started: Duration,
     finder: Finder,
     ticker: Ticker,
 }
 
 impl FakeDaemon {
-    /// Over a copy of a pretend host. Nobody is followed yet.
+    /// Over a copy of a fake host. No process is followed yet.
     pub fn new(fixture: &str, config: &Config) -> Self {
         let host = FakeHost::from_fixture(&fixtures().join(fixture)).unwrap();
         let root = HostRoot::below(host.root());
@@ -101,13 +99,13 @@ impl FakeDaemon {
 
     /// The same, with its validator found.
     pub fn with_target(fixture: &str) -> Self {
-        let mut pretend = Self::new(fixture, &Config::default());
-        pretend.find();
-        assert!(pretend.target.is_some(), "{fixture}: nobody was found");
-        pretend
+        let mut fake = Self::new(fixture, &Config::default());
+        fake.find();
+        assert!(fake.target.is_some(), "{fixture}: no process was found");
+        fake
     }
 
-    /// Looks for the validator; nobody is followed if there is none.
+    /// Looks for the validator. If there is none, no process is followed.
     pub fn find(&mut self) {
         self.target = self.finder.find_once();
     }
@@ -144,7 +142,7 @@ impl FakeDaemon {
     }
 }
 
-/// The folder of pretend hosts.
+/// The folder of fake hosts.
 pub fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates/testkit/fixtures/hosts")
 }
@@ -168,7 +166,7 @@ pub fn series(reading: &Reading) -> String {
     format!("{}{{{}}}", reading.metric.name, labels.join(","))
 }
 
-/// The units of the machines the pretend hosts were taken from, whatever this one has.
+/// The units of the machines the fake hosts were taken from, whatever this one has.
 fn constants(root: &HostRoot) -> HostConstants {
     HostConstants {
         page_size: 4096,
