@@ -44,7 +44,6 @@ const ROUNDS: usize = 9;
 /// Short captures are repeated up to this size.
 const MIN_BODY_BYTES: usize = 64 * 1024 * 1024;
 
-/// With so many fields a datapoint counts as one that has many.
 const MANY_FIELDS: usize = 16;
 
 fn main() {
@@ -87,7 +86,6 @@ fn main() {
     }
 }
 
-/// What is sent, and what is asked of it.
 struct Case {
     name: &'static str,
     body: Vec<u8>,
@@ -195,7 +193,6 @@ fn numeric_fields(body: &[u8]) -> BTreeMap<String, Vec<String>> {
     names
 }
 
-/// Whose lines they are.
 fn sender(body: &[u8]) -> String {
     String::from_utf8_lossy(host_id_of(body).unwrap_or_default()).into_owned()
 }

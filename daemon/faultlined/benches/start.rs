@@ -21,7 +21,6 @@ use std::{
 const STARTS: usize = 20;
 const THREADS: usize = 600;
 const AS_TARGET: &str = "be-the-target";
-/// Longer is no start.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 fn main() {

@@ -1,5 +1,3 @@
-//! What several of these tests need.
-
 #![allow(
     clippy::expect_used,
     clippy::unwrap_used,

@@ -38,13 +38,10 @@ pub const KERNEL_SOURCES: [Source; 5] = [
 
 /// A daemon without threads, sockets and clocks.
 pub struct FakeDaemon {
-    /// The host that it samples.
     pub host: FakeHost,
     pub intake: Intake,
     pub history: History,
-    /// The followed process.
     pub target: Option<Arc<Target>>,
-    /// Time since the daemon started.
     pub uptime: Duration,
     /// Wall clock at the start; a test may change it.
     pub started: Duration,
@@ -110,7 +107,6 @@ impl FakeDaemon {
         self.target = self.finder.find_once();
     }
 
-    /// Now, as far as the daemon knows.
     pub fn now(&self) -> Stamp {
         Stamp {
             uptime: self.uptime,
@@ -134,7 +130,6 @@ impl FakeDaemon {
         self.tick_after(Duration::from_secs(1))
     }
 
-    /// A push arrives whole.
     pub fn push(&self, body: &str) {
         let mut push = self.intake.begin(self.now());
         body.lines().for_each(|line| push.line(line.as_bytes()));
@@ -142,7 +137,6 @@ impl FakeDaemon {
     }
 }
 
-/// The folder of fake hosts.
 pub fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates/testkit/fixtures/hosts")
 }
