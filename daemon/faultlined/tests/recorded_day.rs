@@ -31,8 +31,8 @@ mod disk;
 mod drawn;
 #[path = "recorded_day/faults.rs"]
 mod faults;
-#[path = "recorded_day/held.rs"]
-mod held;
+#[path = "recorded_day/fired_alerts.rs"]
+mod fired_alerts;
 #[path = "faultlined/support/limited.rs"]
 mod limited;
 #[path = "recorded_day/migration.rs"]
@@ -104,9 +104,9 @@ fn a_healthy_day_fires_no_alert_and_each_injected_fault_its_own() -> Result<()> 
         prometheus.query(&format!("count(count_over_time(up[1d] @ {}))", to / 1000))?[0].1,
         2.0
     );
-    let held = held::all(&prometheus, &rules, [from, to])?;
-    held::assert_quiet(&held, "healthy");
-    held::assert_explained(&held, "faulty", faults::all());
+    let fired = fired_alerts::all(&prometheus, &rules, [from, to])?;
+    fired_alerts::assert_quiet(&fired, "healthy");
+    fired_alerts::assert_explained(&fired, "faulty", faults::all());
     Ok(())
 }
 

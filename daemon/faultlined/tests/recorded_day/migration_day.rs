@@ -1,7 +1,7 @@
 //! A day in whose middle the cluster migrates to Alpenglow.
 
 use crate::{
-    held, hours, migration_faults, now,
+    fired_alerts, hours, migration_faults, now,
     recording::{HOUR, Node, Recording},
     stored,
 };
@@ -43,11 +43,11 @@ fn a_migration_day_fires_no_alert_and_each_fault_its_own() -> Result<()> {
     let days = format!("count(count_over_time(up[1d] @ {}))", to / 1000);
     // Otherwise everything is quiet.
     assert_eq!(prometheus.query(&days)?[0].1, nodes.len() as f64);
-    let held = held::all(&prometheus, &rules, [from, to])?;
-    held::assert_quiet(&held, "healthy");
-    held::assert_explained(&held, "faulty", migration_faults::all());
+    let fired = fired_alerts::all(&prometheus, &rules, [from, to])?;
+    fired_alerts::assert_quiet(&fired, "healthy");
+    fired_alerts::assert_explained(&fired, "faulty", migration_faults::all());
     for fault in migration_faults::IN_THE_MIGRATION {
-        held::assert_explained(&held, fault.what, std::iter::once(fault));
+        fired_alerts::assert_explained(&fired, fault.what, std::iter::once(fault));
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     changes::{self, Change},
-    faults, held, hours, now,
+    faults, fired_alerts, hours, now,
     recording::{HOUR, Node, Recording},
     stored,
     verdicts::{self, Column, OfRules},
@@ -60,13 +60,13 @@ fn day(
     let of_rule = |rule: &Rule| {
         let is_refused = stored::words(&rule.expression)
             .any(|word| stored.refused.iter().any(|refused| refused == word));
-        match held::of(&prometheus, rule, [from, to], &pauses) {
+        match fired_alerts::of_rule(&prometheus, rule, [from, to], &pauses) {
             _ if is_refused => Ok(None),
             Err(Error::Malformed {
                 what: "prometheus refuses",
                 ..
             }) => Ok(None),
-            held => held.map(Some),
+            fired => fired.map(Some),
         }
     };
     let alerts = rules.iter().filter(|rule| rule.is_alert);

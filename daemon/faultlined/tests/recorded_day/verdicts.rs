@@ -1,6 +1,6 @@
 //! What a change does to each rule, as a table.
 
-use crate::{changes::Change, held::Held};
+use crate::{changes::Change, fired_alerts::FiredAlert};
 use faultline_testkit::prometheus::Rule;
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 const TOLERANCE: f64 = 0.15;
 
 /// The alerts of each rule in a day; `None`: Prometheus refuses the rule.
-pub type OfRules = Vec<Option<Vec<Held>>>;
+pub type OfRules = Vec<Option<Vec<FiredAlert>>>;
 
 /// One change, and for each rule what is wrong: nothing, or some of `LEGEND`.
 pub type Column = (Change, Vec<String>);
@@ -17,18 +17,18 @@ pub const LEGEND: &str = "E: the rule errs; o: alerts of another instance differ
 
 /// Compares a day with a change with the day without it.
 pub fn compare(without: &OfRules, with: &OfRules, leaves_faults: bool) -> Vec<String> {
-    let of_rule = |(without, with): (&Option<Vec<Held>>, &Option<Vec<Held>>)| {
+    let of_rule = |(without, with): (&Option<Vec<FiredAlert>>, &Option<Vec<FiredAlert>>)| {
         let (Some(without), Some(with)) = (without, with) else {
             return "E".to_owned();
         };
-        let of = |held: &[Held], instance: &str| -> Vec<Held> {
-            let of = held.iter().filter(|one| one.instance == instance);
+        let of = |fired: &[FiredAlert], instance: &str| -> Vec<FiredAlert> {
+            let of = fired.iter().filter(|one| one.instance == instance);
             of.cloned().collect()
         };
         let (before, after) = (of(without, "faulty"), of(with, "changing_faulty"));
-        let others = |held: &[Held]| -> Vec<Held> {
-            let is_other = |one: &&Held| !one.instance.starts_with("changing");
-            held.iter().filter(is_other).cloned().collect()
+        let others = |fired: &[FiredAlert]| -> Vec<FiredAlert> {
+            let is_other = |one: &&FiredAlert| !one.instance.starts_with("changing");
+            fired.iter().filter(is_other).cloned().collect()
         };
         let differ = !same(&others(without), &others(with));
         let is_false = !of(with, "changing").is_empty() || !all_in(&after, &before);
@@ -42,9 +42,9 @@ pub fn compare(without: &OfRules, with: &OfRules, leaves_faults: bool) -> Vec<St
     without.iter().zip(with).map(of_rule).collect()
 }
 
-fn same(one: &[Held], other: &[Held]) -> bool {
-    let instances = |held: &[Held]| -> Vec<String> {
-        let mut all: Vec<_> = held.iter().map(|one| one.instance.clone()).collect();
+fn same(one: &[FiredAlert], other: &[FiredAlert]) -> bool {
+    let instances = |fired: &[FiredAlert]| -> Vec<String> {
+        let mut all: Vec<_> = fired.iter().map(|one| one.instance.clone()).collect();
         all.sort_unstable();
         all
     };
@@ -56,12 +56,12 @@ fn same(one: &[Held], other: &[Held]) -> bool {
         })
 }
 
-fn is_near(one: &Held, other: &Held) -> bool {
+fn is_near(one: &FiredAlert, other: &FiredAlert) -> bool {
     (one.from - other.from).abs() < TOLERANCE && (one.to - other.to).abs() < TOLERANCE
 }
 
 /// Whether each of `some` is at the time of one of `all`.
-fn all_in(some: &[Held], all: &[Held]) -> bool {
+fn all_in(some: &[FiredAlert], all: &[FiredAlert]) -> bool {
     some.iter().all(|one| {
         all.iter()
             .any(|other| one.from < other.to + TOLERANCE && other.from < one.to + TOLERANCE)
@@ -95,7 +95,7 @@ pub fn name(rule: &Rule) -> String {
 
 #[test]
 fn added_and_missing_alerts_are_marked_with_their_sign() {
-    let held = |instance: &str, from: f64| Held {
+    let fired = |instance: &str, from: f64| FiredAlert {
         alert: "A".to_owned(),
         severity: "page".to_owned(),
         because: String::new(),
@@ -103,28 +103,28 @@ fn added_and_missing_alerts_are_marked_with_their_sign() {
         from,
         to: from + 1.0,
     };
-    let without = vec![Some(vec![held("faulty", 2.0)])];
+    let without = vec![Some(vec![fired("faulty", 2.0)])];
     for (with, wanted) in [
         (None, "E"),
         (
-            Some(vec![held("faulty", 2.0), held("changing_faulty", 2.1)]),
+            Some(vec![fired("faulty", 2.0), fired("changing_faulty", 2.1)]),
             "",
         ),
-        (Some(vec![held("changing_faulty", 2.0)]), "o"),
+        (Some(vec![fired("changing_faulty", 2.0)]), "o"),
         (
-            Some(vec![held("faulty", 3.0), held("changing_faulty", 2.0)]),
+            Some(vec![fired("faulty", 3.0), fired("changing_faulty", 2.0)]),
             "o",
         ),
-        (Some(vec![held("faulty", 2.0)]), "m"),
+        (Some(vec![fired("faulty", 2.0)]), "m"),
         (
-            Some(vec![held("faulty", 2.0), held("changing_faulty", 5.0)]),
+            Some(vec![fired("faulty", 2.0), fired("changing_faulty", 5.0)]),
             "fm",
         ),
         (
             Some(vec![
-                held("faulty", 2.0),
-                held("changing_faulty", 2.0),
-                held("changing", 9.0),
+                fired("faulty", 2.0),
+                fired("changing_faulty", 2.0),
+                fired("changing", 9.0),
             ]),
             "f",
         ),

@@ -9,7 +9,7 @@ use std::{collections::BTreeMap, fmt};
 
 /// One alert that fired.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Held {
+pub struct FiredAlert {
     pub alert: String,
     pub severity: String,
     pub because: String,
@@ -19,9 +19,9 @@ pub struct Held {
     pub to: f64,
 }
 
-impl fmt::Display for Held {
+impl fmt::Display for FiredAlert {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Held {
+        let FiredAlert {
             alert,
             severity,
             because,
@@ -37,22 +37,22 @@ impl fmt::Display for Held {
 }
 
 /// Every time for which an alert's expression held for longer than its `for`, without a break.
-pub fn all(prometheus: &Prometheus, rules: &[Rule], day: [i64; 2]) -> Result<Vec<Held>> {
-    let mut held = Vec::new();
+pub fn all(prometheus: &Prometheus, rules: &[Rule], day: [i64; 2]) -> Result<Vec<FiredAlert>> {
+    let mut fired = Vec::new();
     for rule in rules.iter().filter(|rule| rule.is_alert) {
-        held.extend(of(prometheus, rule, day, &[])?);
+        fired.extend(of_rule(prometheus, rule, day, &[])?);
     }
-    Ok(held)
+    Ok(fired)
 }
 
 /// The same of one rule, which is not evaluated in the pauses.
-pub fn of(
+pub fn of_rule(
     prometheus: &Prometheus,
     rule: &Rule,
     [begin, end]: [i64; 2],
     pauses: &[[i64; 2]],
-) -> Result<Vec<Held>> {
-    let mut held = Vec::new();
+) -> Result<Vec<FiredAlert>> {
+    let mut fired = Vec::new();
     let paused = |one: f64, next: f64| {
         let within = pauses.iter().map(|pause| pause.map(|end| end as f64 / 1e3));
         let shared = within.map(|[begin, end]| (end.min(next) - begin.max(one)).max(0.0));
@@ -68,10 +68,10 @@ pub fn of(
         let without_a_break =
             moments.chunk_by(|one, next| next - one < 1.5 * rule.interval + paused(*one, *next));
         let times = without_a_break.filter_map(|times| Some((*times.first()?, *times.last()?)));
-        held.extend(
+        fired.extend(
             times
                 .filter(|(from, to)| to - from >= rule.for_seconds)
-                .map(|(from, to)| Held {
+                .map(|(from, to)| FiredAlert {
                     alert: rule.name.clone(),
                     severity: label("severity"),
                     because: label("because"),
@@ -81,7 +81,7 @@ pub fn of(
                 }),
         );
     }
-    Ok(held)
+    Ok(fired)
 }
 
 /// The moments at which an expression holds, by its labels; asked in pieces, each of which is answered soon.
@@ -109,8 +109,8 @@ fn moments(
 }
 
 /// Fails with the alerts of a node that should have none.
-pub fn assert_quiet(held: &[Held], instance: &str) {
-    let loud = held.iter().filter(|one| one.instance == instance);
+pub fn assert_quiet(fired: &[FiredAlert], instance: &str) {
+    let loud = fired.iter().filter(|one| one.instance == instance);
     assert_eq!(
         loud.map(ToString::to_string).collect::<Vec<_>>(),
         [""; 0],
@@ -120,16 +120,19 @@ pub fn assert_quiet(held: &[Held], instance: &str) {
 
 /// Fails if a fault of a node has not its alerts, or the node has one that no fault explains.
 pub fn assert_explained<'a>(
-    held: &[Held],
+    fired: &[FiredAlert],
     instance: &str,
     faults: impl Iterator<Item = &'a Fault>,
 ) {
     let faults: Vec<&Fault> = faults.collect();
-    let of_node: Vec<&Held> = held.iter().filter(|one| one.instance == instance).collect();
+    let of_node: Vec<&FiredAlert> = fired
+        .iter()
+        .filter(|one| one.instance == instance)
+        .collect();
     for one in &of_node {
         println!("{one}");
     }
-    let is_of = |one: &Held, fault: &Fault| {
+    let is_of = |one: &FiredAlert, fault: &Fault| {
         fault.alerts.contains(&(&*one.alert, &*one.severity))
             && one.from >= fault.at
             && one.to <= fault.at + fault.hours + fault.after
