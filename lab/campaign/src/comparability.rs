@@ -1,5 +1,5 @@
-//! Consensus and slot time of a release and of its baseline. If they differ, what is counted by
-//! slot or transaction is not compared.
+//! Consensus and slot time of a release and of its baseline. If one differs, metrics that it
+//! affects are not compared.
 
 use crate::store::RunRow;
 use faultline_pages::groups::by_key;
@@ -11,7 +11,7 @@ use itertools::Itertools;
 
 #[derive(Debug, Clone, Default)]
 pub struct Comparability {
-    /// With its text; `None` also if something is unknown.
+    /// Its kind and text; `None` also if something is unknown.
     difference: Option<(Difference, String)>,
     /// Such as `its consensus is not known, the baseline's is Tower`; `None` with a difference.
     pub unknown: Option<String>,

@@ -30,7 +30,7 @@ pub struct Release {
     pub name: String,
     pub runs: Vec<RunRow>,
     pub comparability: Comparability,
-    /// In the order of [`releases::metrics`], without those that have fewer than two pairs.
+    /// In the order of [`releases::metrics`], without metrics of fewer than two pairs.
     pub tests: Vec<MetricTest>,
 }
 
@@ -242,7 +242,7 @@ fn metric_test(metric: &'static Scalar, runs: &[RunRow]) -> Option<MetricTest> {
     })
 }
 
-/// A history has only releases with the consensus of the newest one.
+/// A history has only releases that are comparable with the newest one.
 fn shifts(releases: &[Release], margin: f64) -> Vec<Shift> {
     let mut shifts = Vec::new();
     let mut detector = Detector::default();

@@ -28,7 +28,7 @@ use std::{
 
 const EXPERIMENTS: &str = "experiments";
 const CAMPAIGN_KEYS: [&str; 6] = ["folder", "arm", "factors", "concurrent", "lane", "order"];
-/// Default, and minimum of a plan with arms: fewer allow no test.
+/// The default; in a plan without `search` also the minimum, as fewer allow no test.
 const MIN_REPLICATES: u32 = 3;
 const WORKLOAD: &str = "[workload]";
 
@@ -149,7 +149,7 @@ impl CampaignExperiment {
     }
 }
 
-/// Voids all results of these replicates, because the runs of a pair are repeated together.
+/// Voids all results of each replicate for which `is_void` is true: a pair is repeated as a whole.
 pub fn void_runs(
     experiments: &[CampaignExperiment],
     reason: &str,
@@ -268,8 +268,8 @@ impl Round {
         })
     }
 
-    /// The experiments of the first attempt that has all results: that of `campaign run`, then the
-    /// attempts by number. If one counts, prints the names of others that have begun.
+    /// The experiments of the first candidate that has all results: `campaign run`, then the
+    /// attempts by number. If there is one, prints the names of others that have begun.
     pub fn counted_attempt(&self, campaign: &Campaign) -> Result<Option<Vec<CampaignExperiment>>> {
         let folder = self.attempts_folder(campaign);
         let mut candidates = vec![("campaign run".to_owned(), self.experiments(campaign)?)];
@@ -333,7 +333,7 @@ impl Round {
         Ok(ExperimentEnd::Finished)
     }
 
-    /// The host's newest attempt if it can be continued, or a new one.
+    /// The host's newest attempt whose journals can be read, or a new one.
     fn own_attempt(&self, campaign: &Campaign) -> Result<PathBuf> {
         let folder = self.attempts_folder(campaign);
         let host = host_name();

@@ -21,7 +21,7 @@ struct VersionStatus {
     /// `done`, `waits`, `round 2 waits`, `failed`, `removed`, `baseline`.
     state: String,
     error: Option<String>,
-    /// Why it is not compared with its baseline by slot.
+    /// Why metrics that depend on slots are not compared.
     not_comparable: Option<String>,
 }
 

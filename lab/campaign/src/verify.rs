@@ -53,7 +53,8 @@ pub fn run(args: &VerifyArgs) -> Result<u8> {
     Ok(1)
 }
 
-/// Returns the number of compared recordings and the damaged ones. Void runs are skipped.
+/// Returns the number of compared recordings and the damaged ones. Skips void runs and those
+/// without a digest.
 fn compare(campaign: &Campaign, store: &Store) -> Result<(usize, Vec<DamagedRun>)> {
     let mut compared = 0;
     let mut damaged = Vec::new();
