@@ -8,7 +8,7 @@ use faultline_experiments::folder::digest;
 use faultline_report::report::Scalar;
 use faultline_text::{number as grouped, p_value};
 
-/// A marked difference or shift of a metric. Or a release whose consensus or slot time is not that of
+/// A marked difference or shift of a metric, or a release with another consensus or slot time than
 /// its baseline.
 pub struct ReleaseChange {
     pub id: String,

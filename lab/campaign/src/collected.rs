@@ -181,7 +181,7 @@ fn collect_experiment(
         measured.extend(run.filter(|_| row.is_complete() && experiment.search.is_none()));
         collected.push(CollectedRun { row, has_started });
     }
-    // Only complete runs, because the compared part of a run depends on all runs.
+    // Only complete runs: all runs that are passed decide which part of each is compared.
     let values = releases::values(measured);
     let rows = collected.iter_mut().map(|run| &mut run.row);
     for (row, values) in rows.filter(|row| row.is_complete()).zip(values) {

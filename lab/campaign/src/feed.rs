@@ -203,7 +203,7 @@ pub fn badge(metric: &Scalar, group: Option<&ReleaseGroup>, failed: &[FailedVers
             (format!("{version}: {result}"), colour)
         }
     };
-    // A digit of a usual font is 6.6 px wide at a size of 11 px. Other letters need the 10 px.
+    // 6.6 px for a character at a font size of 11 px, and 10 px of padding.
     let text_width = |text: &str| 10.0 + 6.6 * text.chars().count() as f64;
     let id_width = text_width(metric.id);
     let message_width = text_width(&message);

@@ -140,7 +140,7 @@ fn detectable_changes(rule: MarkingRule, measured_noise: &[(&str, f64)]) -> Stri
 
 /// Share of releases in which a detectable change is marked.
 pub const POWER: f64 = 0.8;
-/// Upper end of the search: a release that takes twice as much.
+/// Upper end of the bisection: a release that takes twice as much.
 const LARGEST_CHANGE: f64 = 1.0;
 const SIMULATED_RELEASES: u32 = 1000;
 const BISECTIONS: u32 = 9;

@@ -59,7 +59,7 @@ const EXPORT: &str = "SELECT release, arm, round, replicate, began_unix_ns, outc
 
 const REMEDY: &str = "restore a copy, or move it away and let `faultline campaign run` begin anew";
 
-/// Bytes. The longest text is a reason with a program's last line.
+/// The longest text is a reason with a program's last line.
 const MAX_VALUE_BYTES: i32 = 1 << 20;
 
 /// Between the protocols of a run.
@@ -93,7 +93,7 @@ pub fn find_version<'l>(listed: &'l [ListedVersion], version: &str) -> Option<&'
         .find(|listed| listed.program.version == version)
 }
 
-/// Rows are comparable if these and the machine are equal.
+/// Runs with equal conditions and machine are comparable.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Conditions {
     pub plan_digest: String,

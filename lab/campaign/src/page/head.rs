@@ -9,7 +9,7 @@ use faultline_pages::{
     model::{Block, ForestRow, Tone},
 };
 
-/// A difference of the newest release that has one, a worse one first; `None` without differences.
+/// The first difference of the newest release that has one; differences for the worse come first.
 pub fn sentence(groups: &[ReleaseGroup]) -> Option<String> {
     groups.iter().find_map(|group| {
         let (release, test) = group.releases.iter().rev().find_map(|release| {
