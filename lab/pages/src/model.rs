@@ -7,11 +7,11 @@ pub struct Report {
     pub title: String,
     pub subtitle: String,
     pub verdict: Verdict,
-    /// Below the headline if there is one, else below [`Report::overview`].
+    /// A single one is below the headline, several are below [`Report::overview`].
     pub answers: Vec<Answers>,
     /// Directly below the headline.
     pub overview: Vec<Block>,
-    /// In the order of all tables and figures.
+    /// All tables and figures have this order.
     pub runs: Vec<RunCard>,
     pub caveats: Vec<Caveat>,
     pub sections: Vec<Section>,
@@ -43,7 +43,7 @@ pub enum VerdictKind {
     /// One run, or one run per arm: not tested.
     #[default]
     Described,
-    /// Neither better nor worse, or several differences that disagree.
+    /// A difference without a direction, or differences that disagree.
     Differs,
     Better,
     Worse,
