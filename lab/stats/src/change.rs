@@ -36,8 +36,8 @@ pub struct Detector {
 }
 
 impl Detector {
-    /// In order, from the values of each release's runs. None with fewer than [`MIN_RELEASES`] releases, a
-    /// release without values, a value that is not finite, or runs that are all single or equal.
+    /// In order, from the values of each release's runs. Empty with fewer than [`MIN_RELEASES`] releases, a
+    /// release without values, a value that is not finite, or releases without a spread of runs.
     pub fn changes(&mut self, releases: &[&[f64]]) -> Vec<Change> {
         let first = releases.len().saturating_sub(MAX_RELEASES);
         let newest = &releases[first..];

@@ -235,7 +235,7 @@ fn has_too_few_blocks(blocks: f64, level: f64) -> bool {
     0.5_f64.powf(blocks - 1.0) > 1.0 - level
 }
 
-/// Twice the share of halves on the rarer side of 0. Adding 1 to both counts keeps it above 0.
+/// Twice the share of means on the rarer side of 0. Adding 1 to both counts keeps it above 0.
 fn p_of_zero_mean(means: &[f64]) -> f64 {
     let count = |on_side: fn(&f64) -> bool| means.iter().filter(|mean| on_side(mean)).count();
     let rarer = count(|mean| *mean <= 0.0).min(count(|mean| *mean >= 0.0));
