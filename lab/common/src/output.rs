@@ -1,7 +1,7 @@
 //! Terminal output. A reader that has gone, as in `| head`, is no failure.
 //!
 //! Foreign texts (recordings, validators, daemons) cannot control the terminal or reverse the text
-//! next to them: only letters and line ends pass.
+//! next to them: characters that can are replaced.
 
 use anyhow::{Context, Result};
 use faultline_text::{clean, is_unsafe_char};

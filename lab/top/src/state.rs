@@ -165,7 +165,7 @@ impl History {
         self.push(self.newest);
     }
 
-    /// `None` if no answer came. `newest` stays.
+    /// `None` if no answer came or it has no value. Keeps `newest`.
     fn push(&mut self, value: Option<f64>) {
         self.values.push_back(value);
         if self.values.len() > MAX_HISTORY {

@@ -7,7 +7,7 @@ use ratatui::{
 };
 
 pub const NAME_WIDTH: u16 = 10;
-/// If the terminal is wide enough.
+/// Smaller only if the terminal is too narrow.
 const MIN_TEXT_WIDTH: u16 = 46;
 const MIN_BAR_WIDTH: u16 = 10;
 pub const MAX_PLOT_HEIGHT: u16 = 6;
