@@ -48,7 +48,7 @@ pub enum Command {
     Top(TopArgs),
     /// Check this host as `faultlined once` does: process, rights, disks, JSON-RPC, votes, log and pushes.
     Doctor(DoctorArgs),
-    /// How `record` and `experiment` start their children.
+    /// Start a program for `record` or `experiment`; not for users.
     #[command(hide = true)]
     Hold(GateArgs),
     /// Write man pages and shell completions, for packages.
