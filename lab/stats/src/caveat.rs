@@ -90,7 +90,7 @@ pub fn reliability_text(reliability: Reliability) -> String {
     match reliability {
         Reliability::Reliable => "the interval is reliable".to_owned(),
         Reliability::TooShort { n_eff } => format!(
-            "the run is worth only {n_eff:.0} independent values, so the interval covers less often than it says"
+            "the run is worth only {n_eff:.0} independent values, so the interval contains the true value less often than it claims"
         ),
         Reliability::TooRare => {
             "it happened in too few stretches of the run for an interval that can be trusted".to_owned()
