@@ -88,12 +88,12 @@ impl State {
             self.histories
                 .entry(*figure)
                 .or_insert_with(|| History::recorded(*figure, &samples, self.interval))
-                .take(*figure, &samples);
+                .add(*figure, &samples);
         }
-        self.pools.take(&samples);
+        self.pools.add(&samples);
         let slots = &status.slots;
-        self.cache_time.take(&samples, slots.cache.as_ref());
-        self.replay_time.take(&samples, slots.replay.as_ref());
+        self.cache_time.add(&samples, slots.cache.as_ref());
+        self.replay_time.add(&samples, slots.replay.as_ref());
         if self.received_at.is_some() {
             let failing_since = self.error.as_ref().map(|error| error.since);
             for text in changes(&self.status, &status, failing_since, received_at) {
@@ -155,7 +155,7 @@ impl History {
     }
 
     /// A counter becomes a rate.
-    fn take(&mut self, figure: Figure, samples: &Samples<'_>) {
+    fn add(&mut self, figure: Figure, samples: &Samples<'_>) {
         let value = samples.status.figure(figure);
         self.newest = if figure.is_counter() {
             samples.rate(&mut self.meter, figure.source(), value)
@@ -213,7 +213,7 @@ impl Samples<'_> {
 
     fn rate(&self, meter: &mut Meter, source: Source, total: Option<f64>) -> Option<f64> {
         let reading = self.reading(source, total)?;
-        meter.take(reading, self.status.time, self.stale_after)
+        meter.add(reading, self.status.time, self.stale_after)
     }
 }
 

@@ -21,7 +21,7 @@ impl Meter {
     /// The rate per second at this reading; the previous one until the source samples again. `None`
     /// for the first reading of an epoch, after a fall, without a total, and if the source has no
     /// sample in the `stale_after` seconds before `now`.
-    pub fn take(&mut self, reading: Reading, now: f64, stale_after: f64) -> Option<f64> {
+    pub fn add(&mut self, reading: Reading, now: f64, stale_after: f64) -> Option<f64> {
         if reading.total.is_none() {
             self.rate = None;
             return None;
@@ -58,7 +58,7 @@ pub struct TimePerSlot {
 }
 
 impl TimePerSlot {
-    pub fn take(&mut self, samples: &Samples<'_>, times: Option<&TimeHistogram>) {
+    pub fn add(&mut self, samples: &Samples<'_>, times: Option<&TimeHistogram>) {
         let Some(times) = times else {
             *self = TimePerSlot::default();
             return;
@@ -131,7 +131,7 @@ pub struct Pools {
 }
 
 impl Pools {
-    pub fn take(&mut self, samples: &Samples<'_>) {
+    pub fn add(&mut self, samples: &Samples<'_>) {
         let pools = &samples.status.pools;
         self.meters
             .retain(|name, _| pools.iter().any(|pool| pool.name == *name));
@@ -181,7 +181,7 @@ mod tests {
         readings
             .iter()
             .map(|(at, total, epoch)| {
-                meter.take(
+                meter.add(
                     Reading {
                         at: *at,
                         total: *total,
@@ -249,10 +249,10 @@ mod tests {
             total: Some(total),
             epoch: 1,
         };
-        meter.take(reading(0.0, 0.0), 0.0, 60.0);
-        assert_eq!(meter.take(reading(10.0, 100.0), 10.0, 60.0), Some(10.0));
-        assert_eq!(meter.take(reading(10.0, 100.0), 69.0, 60.0), Some(10.0));
-        assert_eq!(meter.take(reading(10.0, 100.0), 71.0, 60.0), None);
+        meter.add(reading(0.0, 0.0), 0.0, 60.0);
+        assert_eq!(meter.add(reading(10.0, 100.0), 10.0, 60.0), Some(10.0));
+        assert_eq!(meter.add(reading(10.0, 100.0), 69.0, 60.0), Some(10.0));
+        assert_eq!(meter.add(reading(10.0, 100.0), 71.0, 60.0), None);
     }
 
     #[test]
