@@ -221,15 +221,15 @@ impl Samples<'_> {
 fn changes(
     before: &Status,
     status: &Status,
-    silent_since: Option<Moment>,
+    failing_since: Option<Moment>,
     received_at: Moment,
 ) -> Vec<String> {
     let mut events = Vec::new();
-    if let Some(since) = silent_since {
-        let silence = received_at.uptime.saturating_sub(since.uptime);
+    if let Some(since) = failing_since {
+        let failing = received_at.uptime.saturating_sub(since.uptime);
         events.push(format!(
             "faultlined is back after {}",
-            faultline_text::duration(Duration::from_secs(silence.as_secs()))
+            faultline_text::duration(Duration::from_secs(failing.as_secs()))
         ));
     }
     let values = |figure| before.figure(figure).zip(status.figure(figure));
