@@ -160,11 +160,13 @@ pub enum Cell {
         high: f64,
         decimals: u8,
     },
+    /// With the reason.
     Missing(String),
     Linked {
         cell: Box<Cell>,
         /// Relative to the page.
         to: String,
+        /// Text next to the link.
         mark: String,
     },
 }
@@ -200,7 +202,6 @@ pub enum Chart {
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Timeline {
     pub x_label: String,
-    /// Vertical axis, with its unit.
     pub y_label: String,
     /// `B`, `B/s` and `s` get a unit of fitting size; large amounts of others get T, G or M.
     pub unit: String,
@@ -208,6 +209,7 @@ pub struct Timeline {
     /// Phases and gaps. One run: shading. Several runs: a strip each, so that nothing overlaps.
     pub bands: Vec<Band>,
     pub marks: Vec<Mark>,
+    /// Whether the vertical axis is logarithmic.
     pub log: bool,
 }
 
@@ -296,6 +298,7 @@ pub struct Histogram {
     pub y_label: String,
     pub edges: Vec<f64>,
     pub series: Vec<Counts>,
+    /// Whether the vertical axis is logarithmic.
     pub log: bool,
 }
 
@@ -314,6 +317,7 @@ pub struct Bars {
     pub y_label: String,
     pub categories: Vec<String>,
     pub series: Vec<BarSeries>,
+    /// Whether the vertical axis is logarithmic.
     pub log: bool,
 }
 
@@ -359,7 +363,6 @@ pub struct ForestRow {
     pub name: String,
     /// 1 is no effect.
     pub ratio: ValueWithInterval,
-    /// The effect.
     pub text: String,
     pub tone: Tone,
 }
