@@ -14,11 +14,11 @@ use crate::{
     summary::{ascending, largest, mean_and_variance, total},
 };
 
-/// With fewer independent rounds, intervals cover less than they state: see the README's table.
-const MIN_INDEPENDENT_ROUNDS: f64 = 20.0;
+/// With fewer independent values, intervals cover less than they state: see the README's table.
+const MIN_INDEPENDENT_VALUES: f64 = 20.0;
 /// If fewer blocks make up the difference, it depends on single blocks.
 const MIN_DECIDING_BLOCKS: f64 = 6.0;
-/// A mean this far from 0 is reliable despite few rounds (in standard deviations of rounds) or despite
+/// A mean this far from 0 is reliable despite few values (in standard deviations of values) or despite
 /// drift (in units of [`sd_of_parts`]).
 pub const CLEAR_SD: f64 = 5.0;
 /// A mean this far from 0 is reliable despite possible drift, in units of [`sd_of_parts`].
@@ -193,7 +193,7 @@ impl HalfMeans {
         let reliability = if !varies {
             Reliability::Constant
         } else if has_too_few_blocks(blocks, plan.level)
-            || (n_eff < MIN_INDEPENDENT_ROUNDS && !is_clear)
+            || (n_eff < MIN_INDEPENDENT_VALUES && !is_clear)
         {
             Reliability::TooShort { n_eff }
         } else if required_distance.is_some_and(|sd| !mean_exceeds(sd * sd_of_parts(&deviations))) {
