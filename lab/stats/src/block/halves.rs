@@ -92,7 +92,7 @@ impl RandomHalves {
     }
 
     /// Variance of the mean times the number of samples, estimated from the sums of blocks.
-    fn block_variance(&self, deviations: &[f64]) -> f64 {
+    fn variance_by_blocks(&self, deviations: &[f64]) -> f64 {
         let sums = self.block_sums(deviations);
         let squares: f64 = sums.iter().map(|sum| sum * sum).sum();
         let blocks = self.blocks() as f64;
@@ -175,11 +175,11 @@ impl HalfMeans {
         let (mean, deviations, scale) = scaled_deviations(series);
         let dependence = dependence(&deviations);
         let blocks = halves.blocks() as f64;
-        let block_variance = halves.block_variance(&deviations);
+        let variance_by_blocks = halves.variance_by_blocks(&deviations);
         let varies = scale.is_finite();
-        let long_run_variance = dependence.long_run_variance.max(block_variance);
-        let widening = if block_variance > 0.0 {
-            (long_run_variance / block_variance).sqrt()
+        let long_run_variance = dependence.long_run_variance.max(variance_by_blocks);
+        let widening = if variance_by_blocks > 0.0 {
+            (long_run_variance / variance_by_blocks).sqrt()
         } else {
             1.0
         };
