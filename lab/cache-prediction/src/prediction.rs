@@ -324,8 +324,8 @@ pub fn predict_from_adjacent_trace(run: &Path) -> Option<Result<Prediction>> {
     }))
 }
 
-/// In entries, ascending, each once: the requested ones or [`SIZES`], the recorded one, and the
-/// largest of [`SIZES`], because whether a size is enough depends on what larger ones save.
+/// The requested ones or [`SIZES`], and the recorded one; ascending, each once. Also the largest of
+/// [`SIZES`], because whether a size is enough depends on what larger ones save.
 pub fn sizes(requested: &[u64], recorded: u64) -> Vec<u64> {
     let mut sizes = if requested.is_empty() {
         SIZES.to_vec()
@@ -340,8 +340,7 @@ pub fn sizes(requested: &[u64], recorded: u64) -> Vec<u64> {
 }
 
 impl Prediction {
-    /// `sizes` contain the recorded one. Fails if the recording began after the validator's start and
-    /// no size can be predicted.
+    /// `sizes` contain the recorded one. Fails if none can be predicted, as [`predict`] does.
     pub fn of(input: &PredictionInput, sizes: &[u64]) -> Result<Self> {
         // The recorded size is simulated first, and again with the others.
         let mut progress = Progress::new(sizes.len() as u64 + 1, "sizes");

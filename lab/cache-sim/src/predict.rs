@@ -10,7 +10,7 @@ use crate::{
 };
 use serde::Serialize;
 
-/// Allowed relative difference between the misses of runs that begin with an empty and a full cache.
+/// Allowed relative difference of the misses of runs that begin with an empty and a full cache.
 const MAX_START_DIFFERENCE: f64 = 0.01;
 /// The share of the replay time that a larger cache must save.
 const MIN_SAVING: f64 = 0.01;
@@ -179,8 +179,7 @@ fn mean_misses(runs: &[Outcome]) -> f64 {
     runs.iter().map(|run| run.counts.misses as f64).sum::<f64>() / runs.len().max(1) as f64
 }
 
-/// Whether the mean misses of runs that begin with an empty and a full cache differ too much. A
-/// difference of up to one is accepted.
+/// Whether the mean misses of such runs differ too much. A difference of up to one is accepted.
 fn depends_on_start(empty: f64, full: f64) -> bool {
     (empty - full).abs() > (MAX_START_DIFFERENCE * empty.max(full)).max(1.0)
 }

@@ -23,8 +23,7 @@ pub const RETRIES: RetryPolicy = RetryPolicy {
     first_wait: Duration::from_millis(500),
     patience: Duration::from_secs(30),
 };
-/// Default number of slots before a recording that began after the validator's start: about half
-/// an hour at slots of 0.4 s.
+/// Before a recording that began after the validator's start: half an hour at slots of 0.4 s.
 const DEFAULT_WARMUP_SLOTS: u64 = 5_000;
 /// Errors for slots without a block: skipped, and skipped or missing in long-term storage.
 const SKIPPED: [i64; 2] = [-32007, -32009];
@@ -170,7 +169,7 @@ impl Fetcher<'_> {
     }
 
     /// Counts blocks whose number of transactions differs from the recorded one. Fails if most of
-    /// the first ones do: the node is then of another cluster.
+    /// the first do: they are of another cluster.
     fn compare(&mut self, block: &Block) -> Result<()> {
         let Some(recorded) = self.transactions.get(&block.slot) else {
             return Ok(());

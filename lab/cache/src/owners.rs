@@ -204,7 +204,7 @@ impl ProgramIndex {
     }
 
     /// Adds accounts of the loader that no longer exist: buffers whose code was deployed, and the
-    /// code of closed programs. A transaction with the loader writes to them without their signature.
+    /// code of closed programs. The loader's transactions write to them without their signature.
     fn add_missing_loader_accounts(
         &mut self,
         transaction: &Transaction,

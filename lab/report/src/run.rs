@@ -88,7 +88,7 @@ pub struct ClockStep {
 
 #[derive(Debug, Clone, Default)]
 pub struct Tick {
-    /// Seconds of the time axis: by the monotonic clock within a session, by the wall clock between.
+    /// By the monotonic clock within a session, by the wall clock between sessions.
     pub at: f64,
     pub session: i64,
     pub process: Option<i64>,

@@ -148,7 +148,7 @@ impl<R: BufRead> RecordReader<R> {
         Ok(())
     }
 
-    /// Returns the kind of the next record, and reads its content into `content`; `None` at the end.
+    /// Reads the next record into `content`, and returns its kind; `None` at the end.
     fn record(&mut self) -> Result<Option<u8>, Error> {
         let begin = self.offset;
         if self.input.fill_buf()?.is_empty() {

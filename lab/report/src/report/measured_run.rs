@@ -50,7 +50,7 @@ pub struct MeasuredRuns {
     pub per_second: bool,
 }
 
-/// Ends the arm's name of the second run of an A/A pair, which is one arm twice at the same time.
+/// Suffix of the arm of second runs of an A/A pair, which is one arm twice at the same time.
 pub const AA_SUFFIX: &str = " (A/A)";
 
 impl MeasuredRuns {

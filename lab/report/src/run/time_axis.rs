@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-/// The two clocks are read one after the other, so a smaller change of their difference is no step.
+/// The clocks are read one after the other, so a smaller difference is no step.
 const MIN_STEP_NS: u64 = 1_000_000_000;
 
 /// Datapoints may be this old when they are written: a push has those of some seconds, and a busy
@@ -96,8 +96,8 @@ impl TimeAxis {
         self.periods.iter().tuple_windows().map(step).collect()
     }
 
-    /// Converts a Unix time to what the wall clock would show without its steps. `written_at` is the
-    /// axis time of writing: it resolves times that occur twice after a step backwards.
+    /// The time that the wall clock would show without its steps. `written_at` is the axis time of
+    /// writing: it resolves times that occur twice after a step backwards.
     pub fn without_clock_steps(&self, unix_ns: i64, written_at: Option<i64>) -> i64 {
         let distance = |period: &&ClockPeriod| {
             let axis_ns = unix_ns
