@@ -16,7 +16,6 @@ const CODE_FOLDERS: [&str; 3] = ["crates", "daemon", "lab"];
 
 /// Folders and files that users read, except their comments.
 const SHIPPED: [&str; 3] = [RULES, "grafana/dashboards", "packaging/debian/control"];
-/// Of systemd units, which users read, too.
 const UNIT_EXTENSIONS: [&str; 4] = ["service", "socket", "slice", "target"];
 const SCRIPTS: [&str; 3] = [".ci", "packaging", "scripts"];
 

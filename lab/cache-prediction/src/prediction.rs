@@ -108,8 +108,7 @@ fn default_seeds(lookups: u64, start: RecordingStart) -> u64 {
     (LOOKUP_BUDGET / (lookups.max(1) * simulations_per_seed(start))).clamp(MIN_SEEDS, SEEDS)
 }
 
-/// One for each default size and the recorded one, or two if the cache's content at the start is
-/// unknown. The self-test adds two of the recorded size.
+/// One or two for each default size and the recorded one, and two in the self-test.
 fn simulations_per_seed(start: RecordingStart) -> u64 {
     let starts = if start == RecordingStart::ValidatorStart {
         1
@@ -288,7 +287,7 @@ pub struct Prediction {
     /// Recorded slots of the trace, over which seconds are summed.
     pub slots: u64,
     pub sizes: Vec<SizePrediction>,
-    /// Sizes without a prediction, because it depends on the cache's unknown content at the start.
+    /// Sizes whose misses depend on the cache's unknown content at the start.
     pub unknown: Vec<u64>,
     /// The smallest size from which no larger one saves 1 % of the replay time.
     pub enough_entries: Option<u64>,

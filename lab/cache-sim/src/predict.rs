@@ -39,7 +39,6 @@ pub struct PredictionPlan<'a> {
     pub sizes: &'a [u64],
     /// Simulated runs of each size, at least 2.
     pub seeds: u64,
-    /// Of the first run; that of each further run is one higher.
     pub base_seed: u64,
     pub threads: usize,
     pub recording_start: RecordingStart,
@@ -66,7 +65,7 @@ pub struct SizePrediction {
 #[derive(Debug, Default, PartialEq)]
 pub struct Curve {
     pub sizes: Vec<SizePrediction>,
-    /// Sizes without a prediction, because it depends on the cache's unknown content at the start.
+    /// Sizes whose misses depend on the cache's unknown content at the start.
     pub unknown: Vec<u64>,
 }
 
@@ -261,7 +260,6 @@ pub const COUNTERS: [CounterSpec; 4] = [
     ("insertions", |slot| slot.insertions, |sum| sum.insertions),
 ];
 
-/// A counter summed over the compared slots, and its prediction.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct CounterPrediction {
     pub name: &'static str,

@@ -86,7 +86,6 @@ impl Block {
 }
 
 impl Transaction {
-    /// Whether `key`, which is one of this transaction, signs it.
     pub fn signs(&self, key: &Address) -> bool {
         !self.unsigned_keys.iter().any(|(other, _)| other == key)
     }

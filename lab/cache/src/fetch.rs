@@ -168,8 +168,7 @@ impl Fetcher<'_> {
         Ok(())
     }
 
-    /// Counts blocks whose number of transactions differs from the recorded one. Fails if most of
-    /// the first do: they are of another cluster.
+    /// Counts blocks with another number of transactions than recorded. Fails if most have.
     fn compare(&mut self, block: &Block) -> Result<()> {
         let Some(recorded) = self.transactions.get(&block.slot) else {
             return Ok(());

@@ -1,5 +1,4 @@
-//! `faultline cache`: fetches the lookups of a recorded run, predicts its program cache at other
-//! sizes and with other policies, and checks predictions with other runs.
+//! `faultline cache`: fetches a run's lookups, predicts its program cache, and checks predictions.
 
 mod address;
 pub mod args;

@@ -10,14 +10,12 @@ const MIN_HALVES: u64 = 8;
 
 pub struct PredictedRuns {
     runs: Vec<Counts>,
-    /// Set if the prediction is for other blocks than those of the trace.
     other_blocks: Option<OtherBlocks>,
 }
 
 struct OtherBlocks {
     /// Transactions with programs in the other blocks, divided by those in the trace.
     transaction_ratio: f64,
-    /// For each random half of the trace: its runs.
     runs_by_half: Vec<Vec<Counts>>,
     /// Of the whole trace, also outside of the counted slots.
     lookups: f64,

@@ -29,7 +29,7 @@ pub struct ValidatorTrace {
     pub slots: BTreeMap<u64, SlotLookups>,
     /// (slot, program, microseconds), of programs with code.
     pub loads: Vec<(u64, u32, u64)>,
-    /// Batches by thread pool, which is the thread's name without its number.
+    /// Batches by thread pool: the thread's name without its number.
     pub lookups_by_pool: BTreeMap<String, u64>,
     pub evictions: u64,
     /// Lines not written in time.
@@ -49,7 +49,7 @@ pub struct SlotLookups {
     /// Including batches without programs.
     pub batches: u64,
     pub misses: u64,
-    /// (calls of the slot before the change, program, kind).
+    /// (calls before the change, program, kind).
     pub changes: Vec<(u32, u32, ChangeKind)>,
 }
 

@@ -116,8 +116,7 @@ impl Dashboard {
         elements(&self.annotations["list"])
     }
 
-    /// The annotations as if the dashboard selected one instance. With this they must be equal on
-    /// all dashboards.
+    /// As if the dashboard selected one instance: so they must be equal on all dashboards.
     fn annotations_for_one_instance(&self) -> String {
         self.annotations
             .to_string()

@@ -81,8 +81,7 @@ impl KnownMetrics {
         }
     }
 
-    /// The errors of [`KnownMetrics::expression_errors`], and one for each operand or result that
-    /// still has target labels.
+    /// Also an error for each operand or result that still has target labels.
     pub fn query_errors(&self, expression: &str) -> Vec<String> {
         let mut errors = self.expression_errors(expression);
         if let Ok(parsed) = parse(expression) {

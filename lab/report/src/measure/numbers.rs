@@ -251,7 +251,7 @@ pub fn cache_us_per_slot(run: &Run, window: Span) -> Vec<Option<f64>> {
         .collect()
 }
 
-/// [`cache_us_per_slot`], each with the time of its datapoint in seconds.
+/// [`cache_us_per_slot`] with the times of the datapoints.
 pub fn timed_cache_us_per_slot(
     run: &Run,
     window: Span,

@@ -143,7 +143,7 @@ fn second_of(run: &Run, at: f64) -> i64 {
         .div_euclid(SECOND_NS)
 }
 
-/// For each process, the first Unix second that counts, and the first that no longer does.
+/// For each process, the first Unix second, and the first after it.
 fn process_spans(run: &Run) -> Vec<(i64, i64)> {
     let later = run.processes.iter().skip(1);
     let starts = later.map(|process| second_of(run, process.first_followed_at));

@@ -19,7 +19,7 @@ pub struct MetricComparison {
     pub title: String,
     pub unit: String,
     pub comparison: Comparison,
-    /// Whether arms are compared within blocks, because there are several hosts.
+    /// Whether arms are compared within blocks.
     pub by_block: bool,
     /// Why the arms are not compared by this metric.
     pub refusal: Option<String>,
@@ -117,7 +117,7 @@ fn values(subjects: &MeasuredRuns, arm: &str, scalar: &Scalar) -> Vec<f64> {
         .collect()
 }
 
-/// A clause that says why earlier arms are not the reference. Empty if the first arm is it.
+/// A clause on arms before the reference; empty without any.
 fn arms_without_values(subjects: &MeasuredRuns, pair: &ArmComparison) -> String {
     let before = subjects
         .arms

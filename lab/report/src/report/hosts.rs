@@ -181,7 +181,7 @@ pub fn caveats(subjects: &MeasuredRuns) -> Vec<Caveat> {
         .collect()
 }
 
-/// Warns about runs without a host or a block, if the runs are of several hosts.
+/// If the runs are of several hosts.
 fn runs_without_block(subjects: &MeasuredRuns) -> Option<Caveat> {
     let arms = subjects.arms.iter();
     let runs = arms
