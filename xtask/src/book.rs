@@ -373,7 +373,6 @@ fn check_site(site: &Path) -> Result<usize> {
     Ok(checked)
 }
 
-/// The anchors of each page.
 type Anchors<'a> = BTreeMap<&'a Path, BTreeSet<&'a str>>;
 
 fn leads_somewhere(page: &Path, target: &str, anchors: &Anchors<'_>) -> bool {

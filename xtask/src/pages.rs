@@ -21,7 +21,6 @@ const QUICK_START_PAGES: [(&str, &str); 2] = [
 ];
 const QUICK_START_LINES: usize = 10;
 
-/// Keeps README short: longer text goes to docs/.
 const MAX_README_LINES: usize = 150;
 
 const CONFIG_PAGE: &str = "docs/CONFIGURATION.md";
@@ -45,7 +44,6 @@ pub fn check(root: &Path, files: &[PathBuf], violations: &mut Vec<String>) -> Re
     check_quick_start(root, violations)
 }
 
-/// Links, anchors and names of tests.
 fn check_page(root: &Path, file: &Path, violations: &mut Vec<String>) -> Result<()> {
     let text = read(root, file)?;
     let folder = file.parent().unwrap_or(Path::new(""));

@@ -321,7 +321,6 @@ pub fn self_test(
     Ok(COUNTERS.map(counter).to_vec())
 }
 
-/// Minimum for predictions, in percent.
 pub const MIN_COVERAGE_PERCENT: f64 = 98.0;
 
 /// How many of a recording's transactions are in the slots of a trace.

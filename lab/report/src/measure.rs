@@ -69,7 +69,6 @@ pub fn measure(run: &Run) -> Measured {
     }
 }
 
-/// Of a counter.
 pub fn growth(run: &Run, signal: Signal, window: Span) -> Rates {
     let readings: Vec<Reading> = run
         .ticks
@@ -125,7 +124,6 @@ pub(crate) fn column<P: Point>(
         .collect()
 }
 
-/// `None` where either value is.
 pub fn combine(
     a: &[Option<f64>],
     b: &[Option<f64>],
@@ -166,7 +164,7 @@ fn has_transactions(point: &ReplaySlotPoint) -> bool {
     point.total_transactions.is_some_and(|count| count > 0)
 }
 
-/// In ms; the last replay of a slot counts. For a fixed range, the time from bank to bank.
+/// The last replay of a slot counts. For a fixed range, the time from bank to bank.
 pub fn replay_ms_by_slot(run: &Run, window: Span) -> Vec<(u64, f64)> {
     let logged = run
         .replayed
@@ -180,7 +178,7 @@ pub fn replay_ms_by_slot(run: &Run, window: Span) -> Vec<(u64, f64)> {
         .collect()
 }
 
-/// In ms, for slots with transactions; the last replay of a slot counts.
+/// For slots with transactions; the last replay of a slot counts.
 pub fn cache_ms_by_slot(run: &Run, window: Span) -> Vec<(u64, f64)> {
     with_transactions(run, window)
         .filter_map(|point| Some((point.slot?, point.program_cache_us? as f64 / 1e3)))

@@ -154,7 +154,6 @@ pub fn all_matchers(matchers: &Matchers) -> impl Iterator<Item = &Matcher> {
         .chain(&matchers.matchers)
 }
 
-/// Calls `visit` for the expression and all its parts.
 pub fn for_each(expression: &Expr, visit: impl FnMut(&Expr)) {
     struct Visitor<F>(F);
     impl<F: FnMut(&Expr)> ExprVisitor for Visitor<F> {

@@ -49,7 +49,6 @@ pub struct Tps {
 }
 
 impl Tps {
-    /// The transactions of each second.
     pub fn counts(&self, span: Span) -> Vec<Option<f64>> {
         self.within(span).map(Second::transactions).collect()
     }

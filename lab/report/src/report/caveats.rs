@@ -50,7 +50,6 @@ type WhatAndRemedy = (String, &'static str);
 
 const MAX_NAMED: usize = 6;
 
-/// Merges equal caveats of several runs.
 fn merged_caveats<C: IntoIterator<Item = WhatAndRemedy>>(
     subjects: &MeasuredRuns,
     caveats_of: impl Fn(&MeasuredRun) -> C,

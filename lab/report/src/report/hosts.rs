@@ -181,7 +181,6 @@ pub fn caveats(subjects: &MeasuredRuns) -> Vec<Caveat> {
         .collect()
 }
 
-/// If the runs are of several hosts.
 fn runs_without_block(subjects: &MeasuredRuns) -> Option<Caveat> {
     let arms = subjects.arms.iter();
     let runs = arms

@@ -30,7 +30,6 @@ pub struct MeasuredRun {
     pub arm: String,
 }
 
-/// Metrics with an interval within one run.
 pub const ESTIMATED_METRICS: [&str; 4] = [
     "Replay time per slot, p95",
     "TPS",

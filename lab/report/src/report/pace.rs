@@ -111,7 +111,6 @@ pub(crate) fn protocols(run: &Run) -> Option<String> {
     Some(format!("{first}{}", changes.format("")))
 }
 
-/// Why the scalar of two arms is not compared.
 pub(crate) fn refusal(
     subjects: &MeasuredRuns,
     reference: &str,

@@ -53,7 +53,6 @@ const NON_VALIDATOR_METRICS: [&str; 8] = [
     "cpu",
 ];
 
-/// The metrics that these runs can have.
 pub fn scalars_of(subjects: &MeasuredRuns) -> impl Iterator<Item = &'static Scalar> {
     let are_validators = !subjects.has_no_validator();
     SCALARS

@@ -48,7 +48,7 @@ impl<'s> SectionBuilder<'s> {
         self.add(chart.map(|chart| figure(id, title, caption, chart)));
     }
 
-    /// A figure over time. `label` and `unit` are of its vertical axis.
+    /// `label` and `unit` are of the vertical axis.
     pub fn add_timeline(
         &mut self,
         id: &str,

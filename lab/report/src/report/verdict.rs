@@ -406,7 +406,6 @@ fn outcomes(subjects: &MeasuredRuns) -> Vec<String> {
     sentences
 }
 
-/// Metrics shown for arms that are not tested.
 const UNTESTED_METRICS: [&str; 5] = [
     "cache-misses",
     "cache-time",
