@@ -470,15 +470,15 @@ fn a_missing_file_is_counted_absent_and_loses_only_its_own_series() {
             .iter()
             .filter(|file| !MAY_BE_ABSENT.contains(&file.path)),
         |file| {
-            let mut pretend = FakeDaemon::with_target(file.host);
-            pretend.host.remove(file.path).unwrap();
+            let mut fake = FakeDaemon::with_target(file.host);
+            fake.host.remove(file.path).unwrap();
             // A folder of a process without `stat` is that of a process that has ended.
             let kind = if file.path == "proc/4242/stat" {
                 ProblemKind::Gone
             } else {
                 ProblemKind::Absent
             };
-            hold(file, "removed", kind, &pretend.tick(), None)
+            hold(file, "removed", kind, &fake.tick(), None)
         },
     );
 }
@@ -494,31 +494,30 @@ fn an_unparsable_file_is_counted_per_tick_until_it_recovers() {
         each(
             FILES.iter().filter(|file| file.path != "proc/stat"),
             |file| {
-                let mut pretend = FakeDaemon::with_target(file.host);
-                let whole = fs::read(pretend.host.path(file.path)).unwrap();
-                let before = pretend.tick_after(LONG);
+                let mut fake = FakeDaemon::with_target(file.host);
+                let whole = fs::read(fake.host.path(file.path)).unwrap();
+                let before = fake.tick_after(LONG);
                 // Of a thread that has not run since, nothing is read again.
                 if file.path.starts_with("proc/4242/task/") {
-                    pretend
-                        .host
+                    fake.host
                         .write(
                             "proc/4242/task/4243/schedstat",
                             "5378071246 6969083770 981\n",
                         )
                         .unwrap();
                 }
-                pretend.host.write(file.path, nonsense).unwrap();
-                let first = pretend.tick_after(LONG);
+                fake.host.write(file.path, nonsense).unwrap();
+                let first = fake.tick_after(LONG);
                 hold(file, what, ProblemKind::Broken, &first, Some(&before))?;
                 hold(
                     file,
                     what,
                     ProblemKind::Broken,
-                    &pretend.tick_after(LONG),
+                    &fake.tick_after(LONG),
                     Some(&first),
                 )?;
-                pretend.host.write(file.path, whole).unwrap();
-                let mended = kernels(&pretend.tick_after(LONG));
+                fake.host.write(file.path, whole).unwrap();
+                let mended = kernels(&fake.tick_after(LONG));
                 if mended == kernels(&before) {
                     Ok(())
                 } else {
@@ -538,14 +537,14 @@ fn a_proc_file_truncated_after_its_first_word_is_broken() {
         has_first_word && !matches!(file.form, Sole | List)
     };
     each(FILES.iter().filter(can_tell), |file| {
-        let mut pretend = FakeDaemon::with_target(file.host);
-        let whole = fs::read(pretend.host.path(file.path)).unwrap();
+        let mut fake = FakeDaemon::with_target(file.host);
+        let whole = fs::read(fake.host.path(file.path)).unwrap();
         let word = whole
             .iter()
             .position(|byte| byte.is_ascii_whitespace() || *byte == b':')
             .unwrap();
-        pretend.host.write(file.path, &whole[..word]).unwrap();
-        hold(file, "cut", ProblemKind::Broken, &pretend.tick(), None)
+        fake.host.write(file.path, &whole[..word]).unwrap();
+        hold(file, "cut", ProblemKind::Broken, &fake.tick(), None)
     });
 }
 
@@ -556,14 +555,14 @@ fn an_empty_number_file_or_line_is_reported_as_broken() {
             .iter()
             .filter(|file| matches!(file.form, Sole | Fixed)),
         |file| {
-            let mut pretend = FakeDaemon::with_target(file.host);
-            pretend.host.write(file.path, "").unwrap();
+            let mut fake = FakeDaemon::with_target(file.host);
+            fake.host.write(file.path, "").unwrap();
             // A process in no hierarchy at all has an empty list of groups. Containers hide interrupts.
             let kind = match file.path {
                 "proc/4242/cgroup" | "proc/interrupts" | "proc/softirqs" => ProblemKind::Absent,
                 _ => ProblemKind::Broken,
             };
-            hold(file, "empty", kind, &pretend.tick(), None)
+            hold(file, "empty", kind, &fake.tick(), None)
         },
     );
 }
@@ -573,9 +572,9 @@ fn an_empty_key_list_file_gives_no_values_instead_of_zeros() {
     // The sum over threads is then that of the others.
     let of_all = |file: &&File| matches!(file.form, Keys | List) && !file.path.contains("/task/");
     each(FILES.iter().filter(of_all), |file| {
-        let mut pretend = FakeDaemon::with_target(file.host);
-        pretend.host.write(file.path, "").unwrap();
-        unharmed(file, "empty", &pretend.tick())
+        let mut fake = FakeDaemon::with_target(file.host);
+        fake.host.write(file.path, "").unwrap();
+        unharmed(file, "empty", &fake.tick())
     });
 }
 
@@ -598,12 +597,12 @@ fn end(host: &FakeHost) {
 #[test]
 fn a_process_vanishing_between_ticks_is_counted_gone_leaving_only_host_metrics() {
     for ticks_before in [0, 1, 7] {
-        let mut pretend = FakeDaemon::with_target(HOST);
+        let mut fake = FakeDaemon::with_target(HOST);
         for _ in 0..ticks_before {
-            pretend.tick();
+            fake.tick();
         }
-        end(&pretend.host);
-        let tick = pretend.tick_after(LONG);
+        end(&fake.host);
+        let tick = fake.tick_after(LONG);
         for source in [Source::Process, Source::Threads, Source::Cgroup] {
             assert!(
                 counted(&tick, source, ProblemKind::Gone) >= 1.0,
@@ -644,15 +643,14 @@ fn states(tick: &Tick) -> Vec<String> {
 }
 
 /// Writes these fields of `stat` anew, by their numbers in proc_pid_stat(5).
-fn set_stat(pretend: &FakeDaemon, path: &str, fields: &[(usize, &str)]) {
-    let text = fs::read_to_string(pretend.host.path(path)).unwrap();
+fn set_stat(fake: &FakeDaemon, path: &str, fields: &[(usize, &str)]) {
+    let text = fs::read_to_string(fake.host.path(path)).unwrap();
     let (name, rest) = text.trim_end().rsplit_once(") ").unwrap();
     let mut words: Vec<&str> = rest.split(' ').collect();
     for (number, value) in fields {
         words[number - 3] = value;
     }
-    pretend
-        .host
+    fake.host
         .write(path, format!("{name}) {}\n", words.join(" ")))
         .unwrap();
 }
@@ -666,7 +664,7 @@ const ALIVE: &str = "4194560";
 
 #[test]
 fn one_of_eight_main_thread_states_is_set_or_none_if_unknown() {
-    let mut pretend = FakeDaemon::with_target(HOST);
+    let mut fake = FakeDaemon::with_target(HOST);
     for (letter, name) in [
         ("R", "running"),
         ("D", "disk_sleep"),
@@ -674,8 +672,8 @@ fn one_of_eight_main_thread_states_is_set_or_none_if_unknown() {
         ("X", "dead"),
         ("S", "sleeping"),
     ] {
-        set_stat(&pretend, "proc/4242/stat", &[(STATE_FIELD, letter)]);
-        let states = states(&pretend.tick());
+        set_stat(&fake, "proc/4242/stat", &[(STATE_FIELD, letter)]);
+        let states = states(&fake.tick());
         assert_eq!(
             (
                 states.len(),
@@ -686,20 +684,16 @@ fn one_of_eight_main_thread_states_is_set_or_none_if_unknown() {
         );
         assert!(states.contains(&format!("{name}=1")), "{states:?}");
     }
-    set_stat(&pretend, "proc/4242/stat", &[(STATE_FIELD, "P")]);
-    assert_eq!(states(&pretend.tick()), Vec::<String>::new());
+    set_stat(&fake, "proc/4242/stat", &[(STATE_FIELD, "P")]);
+    assert_eq!(states(&fake.tick()), Vec::<String>::new());
 }
 
 #[test]
 fn virtual_size_is_absent_not_0_once_memory_is_released() {
-    let mut pretend = FakeDaemon::with_target(HOST);
-    assert!(pretend.tick().value_of(&p::VIRTUAL, &[]) > Some(0.0));
-    set_stat(
-        &pretend,
-        "proc/4242/stat",
-        &[(FLAGS, EXITING), (VSIZE, "0")],
-    );
-    let tick = pretend.tick();
+    let mut fake = FakeDaemon::with_target(HOST);
+    assert!(fake.tick().value_of(&p::VIRTUAL, &[]) > Some(0.0));
+    set_stat(&fake, "proc/4242/stat", &[(FLAGS, EXITING), (VSIZE, "0")]);
+    let tick = fake.tick();
     assert_eq!(tick.value_of(&p::VIRTUAL, &[]), None);
     assert!(
         tick.value_of(&p::THREADS, &[]) > Some(0.0),
@@ -709,33 +703,33 @@ fn virtual_size_is_absent_not_0_once_memory_is_released() {
 
 #[test]
 fn the_boot_time_is_reread_only_after_a_clock_step() {
-    let mut pretend = FakeDaemon::with_target(HOST);
-    let started = pretend.tick().value_of(&START_TIME, &[]).unwrap();
-    let stat = fs::read_to_string(pretend.host.path("proc/stat")).unwrap();
+    let mut fake = FakeDaemon::with_target(HOST);
+    let started = fake.tick().value_of(&START_TIME, &[]).unwrap();
+    let stat = fs::read_to_string(fake.host.path("proc/stat")).unwrap();
     let (before, boot) = stat.split_once("btime ").unwrap();
     let (boot, after) = boot.split_once('\n').unwrap();
     let boot: u64 = boot.parse().unwrap();
-    let set = |pretend: &FakeDaemon, boot: u64| {
+    let set = |fake: &FakeDaemon, boot: u64| {
         let text = format!("{before}btime {boot}\n{after}");
-        pretend.host.write("proc/stat", text).unwrap();
+        fake.host.write("proc/stat", text).unwrap();
     };
-    set(&pretend, boot + 7200);
+    set(&fake, boot + 7200);
     for _ in 0..3 {
-        let tick = pretend.tick_after(LONG);
+        let tick = fake.tick_after(LONG);
         assert_eq!(tick.value_of(&START_TIME, &[]), Some(started));
     }
-    pretend.started += Duration::from_secs(7200);
-    let tick = pretend.tick();
+    fake.started += Duration::from_secs(7200);
+    let tick = fake.tick();
     assert_eq!(tick.value_of(&START_TIME, &[]), Some(started + 7200.0));
     // A process that is found after the step starts by the new clock.
-    set(&pretend, boot);
-    pretend.target = None;
-    pretend.tick();
-    pretend.started -= Duration::from_secs(7200);
-    pretend.tick();
-    set(&pretend, boot + 1);
-    pretend.find();
-    let tick = pretend.tick();
+    set(&fake, boot);
+    fake.target = None;
+    fake.tick();
+    fake.started -= Duration::from_secs(7200);
+    fake.tick();
+    set(&fake, boot + 1);
+    fake.find();
+    let tick = fake.tick();
     assert_eq!(tick.value_of(&START_TIME, &[]), Some(started));
 }
 
@@ -758,19 +752,18 @@ fn of_cgroup(tick: &Tick) -> BTreeMap<String, Value> {
 
 #[test]
 fn a_process_is_followed_into_another_cgroup_including_the_root() {
-    let mut pretend = FakeDaemon::with_target(HOST);
-    assert_eq!(label(&pretend.tick()), "/validator.slice/sol.service");
+    let mut fake = FakeDaemon::with_target(HOST);
+    assert_eq!(label(&fake.tick()), "/validator.slice/sol.service");
     for path in ["/validator.slice", "/"] {
-        pretend
-            .host
+        fake.host
             .write("proc/4242/cgroup", format!("0::{path}\n"))
             .unwrap();
-        assert_eq!(label(&pretend.tick()), path, "at the next tick");
+        assert_eq!(label(&fake.tick()), path, "at the next tick");
     }
-    let mut pretend = FakeDaemon::with_target(HOST_V1);
-    assert!(!of_cgroup(&pretend.tick()).is_empty());
-    pretend.host.write("proc/4242/cgroup", TOPMOST).unwrap();
-    let tick = pretend.tick();
+    let mut fake = FakeDaemon::with_target(HOST_V1);
+    assert!(!of_cgroup(&fake.tick()).is_empty());
+    fake.host.write("proc/4242/cgroup", TOPMOST).unwrap();
+    let tick = fake.tick();
     assert_eq!(label(&tick), "/");
     assert_eq!(
         tick.value_of(&USAGE, &[]),
@@ -821,34 +814,30 @@ fn cgroup_counters(tick: &Tick) -> [f64; 3] {
 
 #[test]
 fn a_moved_process_reports_its_new_cgroup_with_continuous_counters() {
-    let mut pretend = FakeDaemon::with_target(HOST);
-    let before = cgroup_counters(&pretend.tick());
-    write_small_cgroup(&pretend.host);
-    let write = |pretend: &FakeDaemon, name: &str, text: String| {
-        pretend
-            .host
-            .write(&format!("{SMALL}/{name}"), text)
-            .unwrap();
+    let mut fake = FakeDaemon::with_target(HOST);
+    let before = cgroup_counters(&fake.tick());
+    write_small_cgroup(&fake.host);
+    let write = |fake: &FakeDaemon, name: &str, text: String| {
+        fake.host.write(&format!("{SMALL}/{name}"), text).unwrap();
     };
-    pretend
-        .host
+    fake.host
         .write("proc/4242/cgroup", "0::/small.scope\n")
         .unwrap();
-    let tick = pretend.tick();
+    let tick = fake.tick();
     assert_eq!(tick.value_of(&EFFECTIVE_LIMIT, &[]), Some(104_857_600.0));
     assert_eq!(tick.value_of(&STAT, &["anon"]), Some(4096.0));
     assert_eq!(cgroup_counters(&tick), before, "neither growth nor a reset");
-    write(&pretend, "memory.events", memory_events(41));
-    let [kills, faults, _] = cgroup_counters(&pretend.tick());
+    write(&fake, "memory.events", memory_events(41));
+    let [kills, faults, _] = cgroup_counters(&fake.tick());
     assert_eq!((kills, faults), (before[0] + 1.0, before[1]));
     // A cgroup that is made anew under its path counts from zero, also if it had counted nothing before the process came.
     for full in [1_000_000, 2_000_000] {
-        write(&pretend, "memory.pressure", memory_pressure(full));
-        pretend.tick();
+        write(&fake, "memory.pressure", memory_pressure(full));
+        fake.tick();
     }
-    write(&pretend, "memory.events", memory_events(1));
-    write(&pretend, "memory.pressure", memory_pressure(1_500_000));
-    let [kills, _, stalled] = cgroup_counters(&pretend.tick());
+    write(&fake, "memory.events", memory_events(1));
+    write(&fake, "memory.pressure", memory_pressure(1_500_000));
+    let [kills, _, stalled] = cgroup_counters(&fake.tick());
     assert_eq!((kills, stalled), (1.0, 1.5));
 }
 
@@ -857,58 +846,56 @@ const TOPMOST: &str = "11:memory:/\n10:blkio:/\n8:cpu,cpuacct:/\n1:name=systemd:
 
 #[test]
 fn an_exiting_v1_process_keeps_its_cgroup_or_a_living_threads() {
-    let mut pretend = FakeDaemon::with_target(HOST_V1);
-    let before = pretend.tick();
+    let mut fake = FakeDaemon::with_target(HOST_V1);
+    let before = fake.tick();
     assert_eq!(label(&before), "/system.slice/sol.service");
-    let threads: Vec<_> = fs::read_dir(pretend.host.path("proc/4242/task"))
+    let threads: Vec<_> = fs::read_dir(fake.host.path("proc/4242/task"))
         .unwrap()
         .map(|e| e.unwrap().file_name())
         .collect();
-    let exit = |pretend: &FakeDaemon, folder: &str| {
-        pretend
-            .host
+    let exit = |fake: &FakeDaemon, folder: &str| {
+        fake.host
             .write(&format!("{folder}/cgroup"), TOPMOST)
             .unwrap();
         set_stat(
-            pretend,
+            fake,
             &format!("{folder}/stat"),
             &[(STATE_FIELD, "Z"), (FLAGS, EXITING), (VSIZE, "0")],
         );
     };
     // All threads are exiting: nothing tells where they are.
-    exit(&pretend, "proc/4242");
+    exit(&fake, "proc/4242");
     for thread in &threads {
-        exit(&pretend, &format!("proc/4242/task/{}", thread.display()));
+        exit(&fake, &format!("proc/4242/task/{}", thread.display()));
     }
-    let tick = pretend.tick_after(LONG);
+    let tick = fake.tick_after(LONG);
     assert_eq!(
         (label(&tick), of_cgroup(&tick)),
         (label(&before), of_cgroup(&before))
     );
     // The main thread alone has exited, and another was moved since.
-    pretend
-        .host
+    fake.host
         .write(
             "proc/4242/task/4243/cgroup",
             TOPMOST.replace(":/\n", ":/system.slice\n"),
         )
         .unwrap();
     set_stat(
-        &pretend,
+        &fake,
         "proc/4242/task/4243/stat",
         &[(STATE_FIELD, "S"), (FLAGS, ALIVE)],
     );
-    assert_eq!(label(&pretend.tick_after(LONG)), "/system.slice");
+    assert_eq!(label(&fake.tick_after(LONG)), "/system.slice");
 }
 
 #[test]
 fn a_process_found_while_exiting_has_no_cgroup_instead_of_the_root() {
-    let mut pretend = FakeDaemon::new(HOST_V1, &Config::default());
-    pretend.find();
-    pretend.host.write("proc/4242/cgroup", TOPMOST).unwrap();
-    set_stat(&pretend, "proc/4242/stat", &[(FLAGS, EXITING)]);
-    fs::remove_dir_all(pretend.host.path("proc/4242/task")).unwrap();
-    let tick = pretend.tick();
+    let mut fake = FakeDaemon::new(HOST_V1, &Config::default());
+    fake.find();
+    fake.host.write("proc/4242/cgroup", TOPMOST).unwrap();
+    set_stat(&fake, "proc/4242/stat", &[(FLAGS, EXITING)]);
+    fs::remove_dir_all(fake.host.path("proc/4242/task")).unwrap();
+    let tick = fake.tick();
     assert_eq!((label(&tick), of_cgroup(&tick).len()), (String::new(), 0));
     assert!(counted(&tick, Source::Cgroup, ProblemKind::Gone) >= 1.0);
 }
@@ -921,13 +908,13 @@ fn a_forbidden_file_is_counted_and_loses_only_its_own_series() {
         );
     }
     each(FILES, |file| {
-        let mut pretend = FakeDaemon::with_target(file.host);
-        pretend.host.forbid(file.path).unwrap();
+        let mut fake = FakeDaemon::with_target(file.host);
+        fake.host.forbid(file.path).unwrap();
         hold(
             file,
             "forbidden",
             ProblemKind::Forbidden,
-            &pretend.tick(),
+            &fake.tick(),
             None,
         )
     });
