@@ -453,7 +453,7 @@ fn a_cache_limit_in_bytes_is_applied_as_requested() {
     .unwrap();
     assert!(
         page.contains("300 MiB of code")
-            && page.contains("At a limit in bytes MIN is only a policy"),
+            && page.contains("MIN is optimal only for a limit in entries"),
         "{page}"
     );
 }
