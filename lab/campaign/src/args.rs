@@ -55,8 +55,8 @@ pub enum CampaignCommand {
         #[arg(long, short, value_name = "FILE")]
         out: PathBuf,
     },
-    /// Compare a version with another; exit code 1 if a metric is worse, or if the runs do not
-    /// suffice to decide.
+    /// Compare a version with another; exit code 1 if a metric is worse or has no values, or
+    /// if the runs do not suffice to decide.
     Check(CheckArgs),
 }
 

@@ -78,7 +78,7 @@ pub fn section(subjects: &MeasuredRuns) -> Section {
     add_thread_pools(&mut section);
     let note = "Refaults: pages read back soon after they were reclaimed, so the working set does not fit. Waiting: pressure stall \
                 information of the cgroup (version 2 has it) and of the machine, as a share of the time; some: at least one task \
-                waited, all: all tasks waited.";
+                waited, all: all tasks that were not idle waited.";
     section.add_numbers("pressure", "Refaults and pressure", note, PRESSURE);
     pressure_over_time(&mut section);
     section.build("faults", "Page faults and memory pressure")
@@ -171,7 +171,7 @@ fn pool_table(pools: &[RunPools<'_>]) -> Block {
             "CPU [s]",
         ],
         "From the first execution on, the 15 pools of each run with most faults. Threads with the same name up to their number \
-         form a pool; the pool called exited has what threads used between their last sample and their end.",
+         form a pool; the pool called exited has what ended threads used and no sample of them contains.",
     );
     for (subject, pools) in pools {
         let all_faults: f64 = pools.iter().map(PoolFaults::faults).sum();
