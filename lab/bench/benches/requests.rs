@@ -108,7 +108,7 @@ fn compare() {
             Some((*all.get(all.len() / 2)?, *all.first()?, *all.last()?))
         };
         match median_and_range(|run| run.per_second).zip(median_and_range(|run| run.cpu_us)) {
-            None => println!("{name:16} is not installed"),
+            None => println!("{name:16} is not installed, or failed"),
             Some(((rate, low, high), (cpu, ..))) => {
                 println!(
                     "{name:16} {rate:9.0} requests/s ({low:.0} to {high:.0}), {cpu:.2} us of CPU each"

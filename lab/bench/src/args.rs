@@ -49,7 +49,7 @@ pub enum Format {
     Table,
     /// One line of JSON with everything except single requests.
     Json,
-    /// One line for each request of each arm.
+    /// One line for each arm and each account, method or request of the plan.
     Csv,
 }
 

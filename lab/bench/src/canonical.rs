@@ -84,7 +84,7 @@ pub fn difference(reference: &str, other: &str) -> String {
         path => path.strip_prefix('.').unwrap_or(path),
     };
     if actual == expected {
-        format!("{part_name} is {actual} in both, and differs in a part that is not listed")
+        format!("{part_name} is {actual} in both, and differs in its type or in what is not shown")
     } else {
         format!("{part_name} is {actual} instead of {expected}")
     }
@@ -298,6 +298,9 @@ mod tests {
         assert_eq!(message("[1,2]", "[1,3]"), "[1] is 3 instead of 2");
         assert_eq!(message("7", "8"), "the answer is 8 instead of 7");
         assert_eq!(message(r#"{".":7}"#, r#"{".":8}"#), ". is 8 instead of 7");
+        assert_eq!(message(r#"{"":7}"#, r#"{"":8}"#), r#""" is 8 instead of 7"#);
+        let type_differs = "a is 7 in both, and differs in its type or in what is not shown";
+        assert_eq!(message(r#"{"a":7}"#, r#"{"a":"7"}"#), type_differs);
         let meta = |logs: &str| {
             format!(r#"{{"blockTime":5,"transactions":[{{"meta":{{"logMessages":{logs}}}}},7]}}"#)
         };
@@ -306,7 +309,7 @@ mod tests {
         let long = |last: u8| format!("[{}{last}]", "0,".repeat(100));
         assert_eq!(
             message(&long(1), &long(2)),
-            "the answer is array of 101 in both, and differs in a part that is not listed"
+            "the answer is array of 101 in both, and differs in its type or in what is not shown"
         );
     }
 

@@ -106,7 +106,7 @@ pub fn caveat(reliability: Reliability) -> &'static str {
             "too few independent rounds: the interval may be too narrow"
         }
         Reliability::TooRare => "a few rounds decide the result",
-        Reliability::Drifts => "the differences drift during the run",
+        Reliability::Drifts => "the values drift during the run",
         Reliability::Constant => "all rounds are the same",
     }
 }

@@ -295,7 +295,7 @@ pub fn percentiles(results: &Results, id: &str, title: &str) -> Table {
 }
 
 pub fn phases(results: &Results) -> Table {
-    let note = "Means. The parts add up to the latency; queued is the time from the scheduled to the actual sending. Bytes are with headers.";
+    let note = "Means. The parts add up to the latency; queued is the time from the scheduled sending until the request is begun. Bytes are with headers.";
     let mut columns = vec![("arm", ""), ("about", "")];
     columns.extend(PHASES.map(|phase| (phase, "ms")));
     columns.extend([("decode CPU", "ms"), ("received", "bytes")]);

@@ -92,7 +92,7 @@ pub struct CompressionArgs {
     /// Number of records to fetch over loopback, with and without compression; 0 for none.
     #[arg(long, value_name = "N", default_value = "200", value_parser = value_parser!(u32).range(..=100_000))]
     pub fetch: u32,
-    /// Latencies to add to the requests of the fetch; each is measured.
+    /// Latencies to add to each answer of the fetch; each is measured.
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "0ms,30ms,60ms", value_parser = parse_latency)]
     pub latencies: Vec<Duration>,
     /// Requests of the fetch in flight at the same time.

@@ -208,7 +208,7 @@ fn codec_blocks(outcome: &Outcome) -> Vec<Block> {
         ),
         chart(
             "restore-speed",
-            "Speed of restoring",
+            "Speed of decompression",
             "MB/s of CPU",
             true,
             |row| row.decompress,

@@ -13,7 +13,7 @@ use faultline_common::{
     progress::Progress,
     signals::Signals,
 };
-use faultline_text::{count, counted};
+use faultline_text::counted;
 use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
 use std::{
@@ -294,7 +294,10 @@ impl NodeReader<'_> {
             let blocks = counted(blocks as f64, "block");
             let mut note = format!("{blocks}, slots {oldest} to {newest}");
             if skipped > 0 {
-                note += &format!(", without {} that the node lacks", count(skipped));
+                note += &format!(
+                    ", without {} that have no block",
+                    counted(skipped as f64, "slot")
+                );
             }
             self.notes.push(note);
         }

@@ -120,7 +120,7 @@ fn read_version(path: &Path, is_over: IsOver<'_>) -> Result<Version> {
     };
     ensure!(
         name.starts_with("MANIFEST-") && files.contains_key(&name),
-        "no file in it names its manifest"
+        "no file in it names a manifest that exists"
     );
     let manifest = path.join(name);
     ensure!(

@@ -184,8 +184,8 @@ fn order_effect(arms: &[String], rounds: &[CompleteRound]) -> String {
     )
 }
 
-/// Compares all pairs of nodes on all methods, with simultaneous intervals. Nodes with failures, or
-/// with answers that differ from the reference's, are left out.
+/// Compares all pairs of nodes on all methods, with simultaneous intervals. Nodes with failed requests
+/// or with answers that differ are left out.
 fn recommendations(results: &Results) -> String {
     let methods = results.request_names();
     let arms = results.header.arms.len();
@@ -220,7 +220,7 @@ fn recommendations(results: &Results) -> String {
         out += &format!("Send {method} to {node}\n");
         if !left_out.is_empty() {
             out += &format!(
-                "  left out, since answers failed or differ from the reference's: {}\n",
+                "  left out, since requests failed or answers differ: {}\n",
                 left_out.join(", ")
             );
         }
@@ -240,8 +240,7 @@ fn recommended_node(faultless_arms: &[&str], compared: &[(&str, Comparison)]) ->
     };
     match faultless_arms {
         [] => {
-            return "no node: each has answers that failed or differ from the reference's"
-                .to_owned();
+            return "no node: each has failed requests or answers that differ".to_owned();
         }
         [only] => return format!("{only}: there is no other to compare with"),
         _ => {}
@@ -452,7 +451,7 @@ mod tests {
             "{out}"
         );
         assert!(
-            out.contains("left out, since answers failed or differ from the reference's: two"),
+            out.contains("left out, since requests failed or answers differ: two"),
             "{out}"
         );
     }
