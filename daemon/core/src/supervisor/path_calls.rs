@@ -19,7 +19,7 @@ pub const UNRESPONSIVE_FILE_SYSTEM: &str = "its file system does not answer; is 
 pub enum PathError {
     #[error("{UNRESPONSIVE_FILE_SYSTEM}")]
     TimedOut,
-    #[error("reading it failed by a panic; please report this with the log")]
+    #[error("the call on it panicked; please report this with the log")]
     Panicked,
     /// Not called: the previous call has not returned.
     #[error("its file system does not answer an earlier request yet; is its mount dead?")]

@@ -98,7 +98,8 @@ pub fn path_warnings(config: &Config) -> Vec<String> {
     relative.chain(missing).chain(unreadable).collect()
 }
 
-/// [`ErrorKind::TimedOut`] if the call did not return or could not start.
+/// [`ErrorKind::TimedOut`] if the call panicked, did not return in time or could
+/// not start.
 fn metadata(path: &Path) -> io::Result<Metadata> {
     let path = path.to_owned();
     PathCalls::new("config-path")

@@ -23,8 +23,8 @@ const READ_CHUNK_BYTES: usize = 16 << 10;
 
 pub enum Failure {
     Connect(io::Error),
-    /// The file system did not resolve the path in time.
-    PathTimeout(PathError),
+    /// The call on the path did not return in time, panicked or could not start.
+    PathCall(PathError),
     /// Pid of the process that serves the socket.
     WrongPeer(i32),
     Timeout(Duration),
@@ -60,7 +60,7 @@ impl Failure {
                 ),
                 _ => (ProblemKind::Broken, format!("{path}: {error}")),
             },
-            Failure::PathTimeout(error) => (ProblemKind::Broken, format!("{path}: {error}")),
+            Failure::PathCall(error) => (ProblemKind::Broken, format!("{path}: {error}")),
             Failure::WrongPeer(pid) => (
                 ProblemKind::Broken,
                 format!("{path} is served by process {pid}, which is not the one that is followed"),
@@ -107,7 +107,7 @@ impl Connection {
             .call_from_task(timeout, move || connect(&path))
             .await;
         let stream = connected
-            .map_err(Failure::PathTimeout)?
+            .map_err(Failure::PathCall)?
             .map_err(io::Error::from)
             .and_then(UnixStream::from_std)
             .map_err(Failure::Connect)?;
