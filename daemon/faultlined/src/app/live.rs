@@ -71,7 +71,7 @@ impl LiveConfig {
         } else {
             tracing::warn!(
                 sections = need_restart.join(", "),
-                "configuration reloaded, except for these sections: restart the daemon to apply them"
+                "configuration reloaded; restart the daemon to apply all changes of the listed sections"
             );
         }
     }
