@@ -272,12 +272,12 @@ impl SampledTarget {
         let intake = Intake::new(&config.datapoints);
         let live = Latest::default();
         live.set(Some(Arc::new(config.clone())));
-        let following = finder.target_handle.clone();
+        let target_handle = finder.target_handle.clone();
         let context = BuildContext {
             config,
             clock,
             root: &root,
-            target_handle: &following,
+            target_handle: &target_handle,
         };
         let mut registry = Registry::default();
         faultline_sources::register(&mut registry, &context, &intake, None, None, live);

@@ -128,7 +128,8 @@ fn page_status_card_and_once_have_the_same_three_lines() {
     });
     let log = daemon.log();
     assert!(
-        log.contains("status.evidence is not used") && log.contains("its format is 2"),
+        log.contains("status.evidence is not used")
+            && log.contains("its format 2 is of a newer release"),
         "{log}"
     );
 }

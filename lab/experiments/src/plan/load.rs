@@ -399,7 +399,9 @@ fn concurrent(top: &mut Table<'_>, plan: &mut Plan) {
 fn at_least(minimum: Duration, value: &DeValue<'_>) -> Result<Duration, String> {
     let time = time(value)?;
     if time < minimum {
-        Err(format!("{time:?} is shorter than {minimum:?}"))
+        Err(format!(
+            "{time:?} is shorter than the minimum of {minimum:?}"
+        ))
     } else {
         Ok(time)
     }
