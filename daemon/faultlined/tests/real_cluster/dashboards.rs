@@ -19,7 +19,7 @@ use std::{
 const WINDOW: f64 = 300.0;
 
 /// How long a query may go on showing nothing, or a rendering take.
-const PATIENCE: Duration = Duration::from_secs(180);
+const PATIENCE: Duration = Duration::from_secs(400);
 
 /// The label `experiment` of both daemons.
 const EXPERIMENT: &str = "by two ways";
