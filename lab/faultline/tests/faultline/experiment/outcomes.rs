@@ -50,7 +50,7 @@ fn the_run_outcome_is_derived_from_the_evidence() {
         said(&output)
     );
     assert!(
-        !said(&output).contains("takes from what the validator waits for"),
+        !said(&output).contains("its writes delay those of the validator"),
         "{}",
         said(&output)
     );
