@@ -7,19 +7,19 @@ use std::fs;
 #[test]
 fn a_long_name_is_compared_beyond_the_truncated_comm() {
     let host = host();
-    FakeProcess::new(70, "solana-fixture-tp")
-        .line("/opt/solana-fixture-tps --url x")
+    FakeProcess::new(70, "solana-bench-tp")
+        .line("/opt/solana-bench-tps --url x")
         .write_to(&host);
-    FakeProcess::new(71, "solana-fixture-tp")
-        .line("solana-fixture-tpu")
+    FakeProcess::new(71, "solana-bench-tp")
+        .line("solana-bench-tpu")
         .write_to(&host);
     let fixture = SearchFixture::new(&host);
-    let found = NameSearch::new("solana-fixture-tps").find(&fixture.context());
+    let found = NameSearch::new("solana-bench-tps").find(&fixture.context());
     assert_eq!(pid_of(&found), Some(70));
     assert_eq!(found.unwrap().validator, None);
     assert_eq!(
-        problem_text(&NameSearch::new("solana-fixture").find(&fixture.context())),
-        "absent: no process is called solana-fixture"
+        problem_text(&NameSearch::new("solana-bench").find(&fixture.context())),
+        "absent: no process is called solana-bench"
     );
 }
 
