@@ -177,7 +177,7 @@ pub struct AnswerInputs {
     pub rewards_unknown: Option<String>,
 }
 
-/// When unreclaimable memory meets the limit, in seconds since 1970, with an interval of 95 %.
+/// When unreclaimable memory reaches the limit, in seconds since 1970, with an interval of 95 %.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LimitForecast {
     pub expected: f64,

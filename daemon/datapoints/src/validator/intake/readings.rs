@@ -68,7 +68,7 @@ impl Intake {
         }
         if let Some(identity) = state.senders.assumed_identity() {
             let text = format!(
-                "the validator does not report its identity; the only sender of pushes is assumed to be it: {identity}. Set target.identity to be sure"
+                "the validator does not report its identity; the only sender of pushes is assumed to be the validator: {identity}. Set target.identity to be sure"
             );
             problems.push(Problem::absent(text));
         }
