@@ -92,7 +92,7 @@ impl JournalState {
         journal_state
     }
 
-    /// A line about a run that never began is ignored.
+    /// A line about a run whose attempt never began changes no run.
     pub fn add(&mut self, line: JournalLine) {
         let unix_ns = line.unix_ns;
         match line.entry {
@@ -234,7 +234,8 @@ impl JournalState {
         })
     }
 
-    /// Run and attempt of runs that began and have no end: their runner was killed, or still works.
+    /// Run and attempt of runs without an end in attempts that began: their runner was killed, or
+    /// still works.
     pub fn unfinished_attempts(&self) -> Vec<(u32, u32)> {
         self.scheduled()
             .filter_map(|(turn, scheduled)| {

@@ -82,7 +82,7 @@ impl TimePerSlot {
 }
 
 /// A quantile as in Prometheus. `buckets` are (upper bound, cumulative rate); values above the last bound
-/// count as that bound. `None` without buckets.
+/// count as that bound. `None` without buckets or values.
 fn quantile(buckets: &[(f64, f64)], total: f64, q: f64) -> Option<f64> {
     let rank = total * q;
     let mut low = 0.0;
