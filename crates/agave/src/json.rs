@@ -84,7 +84,7 @@ impl ErrorObject<'_> {
 }
 
 pub fn read<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Error> {
-    // serde_json checks each text of bytes by itself, which takes longer.
+    // serde_json checks each text of bytes by itself, which takes longer, and ignores some.
     let read = check(body)
         .and_then(|()| str::from_utf8(body).map_err(|_| "it is not UTF-8"))
         .map_err(serde_json::Error::custom)
@@ -178,7 +178,8 @@ pub fn list<'de, T: Deserialize<'de>, D: Deserializer<'de>, const MAX: usize>(
 }
 
 /// Reads one field of an entry: `None` if it is null or has the wrong type. So one bad field does
-/// not discard the entry.
+/// not discard the entry. A number beyond `f64` and half a surrogate pair are errors of the whole
+/// text.
 pub fn tolerant<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {
@@ -352,6 +353,13 @@ mod tests {
             compare::<u8>(field);
             compare::<String>(field);
             compare::<crate::PublicKey>(field);
+        }
+    }
+
+    #[test]
+    fn a_number_beyond_f64_and_half_a_surrogate_pair_are_no_fields() {
+        for field in ["1e400", r#""\ud800""#, r#"{"\ud800": 1}"#] {
+            assert!(read::<(Tolerant<u64>, u8)>(format!("[{field}, 7]").as_bytes()).is_err());
         }
     }
 
