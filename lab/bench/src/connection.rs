@@ -56,7 +56,7 @@ const MAX_UNSENT: usize = 80 << 20;
 
 pub enum Connection {
     Http(HttpConnection),
-    Socket(Box<Socket>),
+    WebSocket(Box<WebSocket>),
 }
 
 impl Connection {
@@ -67,8 +67,8 @@ impl Connection {
         time_limit: Duration,
     ) -> Result<Connection, Failure> {
         Ok(if config.protocol == Protocol::WebSocket {
-            let socket = Socket::open(config, tls, max_bytes, time_limit).await?;
-            Connection::Socket(Box::new(socket))
+            let socket = WebSocket::open(config, tls, max_bytes, time_limit).await?;
+            Connection::WebSocket(Box::new(socket))
         } else {
             Connection::Http(HttpConnection::open(config, tls, time_limit).await?)
         })
@@ -77,21 +77,21 @@ impl Connection {
     pub fn connect_tls_times(&self) -> [Duration; 2] {
         match self {
             Connection::Http(http) => http.traffic.connect_tls_times,
-            Connection::Socket(socket) => socket.traffic.connect_tls_times,
+            Connection::WebSocket(socket) => socket.traffic.connect_tls_times,
         }
     }
 
     pub async fn is_usable(&mut self) -> bool {
         match self {
             Connection::Http(http) => http.is_usable().await,
-            Connection::Socket(socket) => socket.is_usable(),
+            Connection::WebSocket(socket) => socket.is_usable(),
         }
     }
 
     pub async fn request(&mut self, body: Bytes, max_bytes: usize) -> Result<RawAnswer, Failure> {
         match self {
             Connection::Http(http) => http.request(body, max_bytes).await,
-            Connection::Socket(socket) => socket.request(&body).await,
+            Connection::WebSocket(socket) => socket.request(&body).await,
         }
     }
 }
@@ -271,10 +271,10 @@ fn failure_of(error: &hyper::Error) -> Failure {
     }
 }
 
-pub struct Socket {
+pub struct WebSocket {
     stream: WebSocketStream<CountedStream>,
     /// Address without path and query, which may be a key.
-    node: String,
+    redacted_url: String,
     /// Since the last request.
     control_frames: u32,
     pub traffic: Traffic,
@@ -285,14 +285,14 @@ pub struct ReceivedMessage {
     pub end_at: Duration,
 }
 
-impl Socket {
+impl WebSocket {
     /// The upgrade is part of connecting. A message has at most `max_bytes`.
     pub async fn open(
         config: &LinkConfig,
         tls: Option<&TlsConnector>,
         max_bytes: usize,
         time_limit: Duration,
-    ) -> Result<Socket, Failure> {
+    ) -> Result<WebSocket, Failure> {
         let (stream, mut traffic) = stream::connect(config, tls, time_limit).await?;
         let begun = clock::uptime();
         let (mut sender, mut connection) = http1::handshake(TokioIo::new(stream))
@@ -322,9 +322,9 @@ impl Socket {
         let stream =
             WebSocketStream::from_partially_read(stream, read, Role::Client, Some(limits)).await;
         traffic.connect_tls_times[0] += clock::uptime().saturating_sub(begun);
-        Ok(Socket {
+        Ok(WebSocket {
             stream,
-            node: config.endpoint.redacted_url(),
+            redacted_url: config.endpoint.redacted_url(),
             control_frames: 0,
             traffic,
         })
@@ -368,7 +368,7 @@ impl Socket {
                 Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => {
                     self.control_frames += 1;
                     if self.control_frames > MAX_CONTROL_FRAMES {
-                        return Err(Failure::Flooded(self.node.clone()));
+                        return Err(Failure::Flooded(self.redacted_url.clone()));
                     }
                 }
                 Some(Ok(Message::Binary(_))) => return Err(Failure::Malformed),
@@ -385,7 +385,7 @@ impl Socket {
             | Error::Io(_)
             | Error::Protocol(ProtocolError::ResetWithoutClosingHandshake) => Failure::Closed,
             Error::Capacity(_) => Failure::TooLarge,
-            Error::WriteBufferFull(_) => Failure::Flooded(self.node.clone()),
+            Error::WriteBufferFull(_) => Failure::Flooded(self.redacted_url.clone()),
             _ => Failure::Malformed,
         }
     }

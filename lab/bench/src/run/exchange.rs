@@ -74,7 +74,7 @@ impl Connections {
         let decode_cpu = cpu.map(|cpu| clock::thread_cpu().saturating_sub(cpu));
         let [connect, tls, first_byte, transfer, decode] = raw.phases(begun, connect_tls_times);
         let is_unclear = matches!(decoded, Err(Failure::WrongId | Failure::Malformed));
-        if is_unclear && matches!(self.by_link[case.link], Some(Connection::Socket(_))) {
+        if is_unclear && matches!(self.by_link[case.link], Some(Connection::WebSocket(_))) {
             // On an open socket, a late answer could be taken for the next one.
             self.by_link[case.link] = None;
         }

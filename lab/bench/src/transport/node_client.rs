@@ -1,6 +1,6 @@
 use crate::{
     answer::parse_result,
-    connection::{HttpConnection, Socket},
+    connection::{HttpConnection, WebSocket},
     failure::Failure,
     plan::LinkConfig,
     protocol::Protocol,
@@ -48,7 +48,7 @@ pub struct NodeClient {
     /// Sums of the calls since they were last cleared. The first phase, queued, is 0.
     pub sums: Timing,
     http_connections: BTreeMap<Protocol, HttpConnection>,
-    socket: Option<Socket>,
+    socket: Option<WebSocket>,
     /// Unread notifications that came while a call waited for its answer.
     notifications: VecDeque<Utf8Bytes>,
     last_id: u64,
@@ -105,7 +105,7 @@ impl NodeClient {
                         self.notifications.clear();
                         let tls = self.tls.as_ref();
                         let socket =
-                            Socket::open(&self.websocket, tls, self.max_bytes, self.timeout);
+                            WebSocket::open(&self.websocket, tls, self.max_bytes, self.timeout);
                         self.socket = Some(socket.await?);
                         return Ok(true);
                     }
