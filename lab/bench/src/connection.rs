@@ -48,7 +48,7 @@ use tokio_tungstenite::{
 /// Appended to the client's key (RFC 6455, 1.3).
 const WEBSOCKET_GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
-/// Maximum before an answer: 14 hours of one each 5 s.
+/// Maximum between two requests: 14 hours of one ping each 5 s.
 const MAX_CONTROL_FRAMES: u32 = 10_000;
 
 /// Bytes that a node may leave unread: the largest request, and pongs.
@@ -273,7 +273,7 @@ fn failure_of(error: &hyper::Error) -> Failure {
 
 pub struct WebSocket {
     stream: WebSocketStream<CountedStream>,
-    /// Address without path and query, which may be a key.
+    /// For messages: without path and query, which may hold an API key.
     redacted_url: String,
     /// Since the last request.
     control_frames: u32,
@@ -286,7 +286,7 @@ pub struct ReceivedMessage {
 }
 
 impl WebSocket {
-    /// The upgrade is part of connecting. A message has at most `max_bytes`.
+    /// The time of the upgrade counts as connect time. A message has at most `max_bytes`.
     pub async fn open(
         config: &LinkConfig,
         tls: Option<&TlsConnector>,
@@ -364,7 +364,7 @@ impl WebSocket {
                         end_at: clock::uptime(),
                     });
                 }
-                // Pongs stay in memory while the node does not read.
+                // Each ping queues a pong, in memory until the node reads it.
                 Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => {
                     self.control_frames += 1;
                     if self.control_frames > MAX_CONTROL_FRAMES {
