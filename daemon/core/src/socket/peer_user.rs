@@ -54,8 +54,8 @@ impl From<io::Error> for PeerUserError {
     }
 }
 
-/// For TCP the peer's socket must be open: the kernel reports user 0 for a closed one, which is
-/// rejected.
+/// For TCP the peer's socket must be open: for a closed one the kernel reports user 0. This is
+/// [`PeerUserError::Gone`] here, and not root.
 pub fn peer_uid(stream: &Stream) -> Result<u32, PeerUserError> {
     let uid = match stream {
         Stream::Left(tcp) => tcp_socket_uid(tcp.peer_addr()?, tcp.local_addr()?)?,
@@ -67,6 +67,7 @@ pub fn peer_uid(stream: &Stream) -> Result<u32, PeerUserError> {
     Ok(uid)
 }
 
+/// The user of the socket with these addresses, as it sees them itself.
 fn tcp_socket_uid(local: SocketAddr, remote: SocketAddr) -> Result<u32, PeerUserError> {
     let (source, destination) = (local.ip().to_canonical(), remote.ip().to_canonical());
     let request = InetRequest {
