@@ -40,15 +40,15 @@ impl Range {
     }
 
     /// The interval for a run over other blocks of the same load, `size_ratio` times as many as the
-    /// known ones. `values` and `halves` are of the known blocks, and so is the scale of the interval:
-    /// the caller multiplies it by `size_ratio`. `None` if a variance is missing.
+    /// known ones. `values` and `halves` are of the known blocks. The interval is at their scale: the
+    /// caller multiplies it by `size_ratio`. `None` if a variance is missing.
     ///
     /// Before the factor `1 + 1 / n`, the variance is `C + D / size_ratio + B (1 + 1 / size_ratio)`: `C` is that of uncertain
     /// costs, `D` of random draws, `B` of blocks ([`HalfRuns::variance`]). `B` counts twice,
     /// for the known blocks and for the other ones.
     pub fn of_other_blocks(values: &[f64], halves: &HalfRuns, size_ratio: f64) -> Option<Self> {
-        // Draws add up, so their variance grows with `size_ratio`. A run has one set of costs, so
-        // their variance grows with the square of `size_ratio`.
+        // Over the other blocks, the variance of draws grows with `size_ratio`. That of costs grows
+        // with its square, as a run has one set of costs. Here both are divided by the square.
         let cost_variance = (variance(values)? - halves.draw_variance).max(0.0);
         let variance = cost_variance
             + halves.draw_variance / size_ratio
@@ -95,9 +95,9 @@ pub struct HalfRuns {
     pub blocks: f64,
     /// Variance of the value between runs over all slots, by random draws only.
     pub draw_variance: f64,
-    /// In the slots whose counters are summed.
+    /// Lookups in slots whose counters are summed.
     pub counted_lookups: f64,
-    /// In those, and in the slots whose counters are not summed.
+    /// Lookups in all slots.
     pub all_lookups: f64,
 }
 
