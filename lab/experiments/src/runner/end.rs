@@ -40,14 +40,15 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// Ends all runs of a turn after an error. Returns that error, or a worse one.
+    /// Ends all runs of a turn after an error. Returns that error if it is of the
+    /// disk or journal, else the first error of the ends, if there is one.
     pub(super) fn abandon(&mut self, runs: &mut [ActiveRun], turn_error: TurnError) -> TurnError {
         let mut open: Vec<&mut ActiveRun> =
             runs.iter_mut().filter(|run| !run.end_journaled).collect();
-        let mut worse = None;
+        let mut end_error = None;
         if !matches!(turn_error, TurnError::Journal(_)) {
             for run in &open {
-                worse = worse.or(self.journal_step(run, Step::End).err());
+                end_error = end_error.or(self.journal_step(run, Step::End).err());
             }
         }
         self.terminate(&mut open);
@@ -78,16 +79,17 @@ impl Runner<'_> {
                 notes: mem::take(&mut run.notes),
                 ..Ending::new(outcome)
             };
-            worse = worse.or(self.journal_end(run, ending).err());
+            end_error = end_error.or(self.journal_end(run, ending).err());
         }
         match turn_error {
             // A full disk explains a failed write.
             TurnError::DiskFull(_) | TurnError::Journal(_) => turn_error,
-            _ => worse.unwrap_or(turn_error),
+            _ => end_error.unwrap_or(turn_error),
         }
     }
 
-    /// Asks runs to end, and waits for the grace period or a forced stop.
+    /// Asks runs to end, and waits until they have, but at most for the grace period or until a
+    /// forced stop.
     fn terminate(&mut self, runs: &mut [&mut ActiveRun]) {
         for run in &mut *runs {
             search::lift_memory_limit(run);
@@ -235,7 +237,7 @@ impl Runner<'_> {
         run.end_journaled = true;
         self.last_run_ended = Some(self.system.now().uptime);
         match failure {
-            // The turn is repeated, so its other runs can stop.
+            // A turn of several runs is repeated as a whole, so its other runs can stop.
             Some(why)
                 if self
                     .journal_state
