@@ -112,7 +112,7 @@ fn one_by_one(plan: &Plan) -> Vec<(usize, u32)> {
 }
 
 /// Arms, and whether each is the second run of the A/A pair. Each turn moves every arm one lane
-/// further, so that lane effects cancel out. Runs start in lane order, so that effects of the start
+/// further: over as many replicates as lanes, lane effects cancel out. Runs start in lane order, so that effects of the start
 /// order cancel out, too.
 fn by_lane(plan: &Plan, twice: usize, replicate: u32) -> Vec<(usize, bool)> {
     let mut by_lane: Vec<(usize, bool)> = (0..plan.arms.len()).map(|arm| (arm, false)).collect();

@@ -212,7 +212,7 @@ impl JournalState {
         self.attempts_of_run(run).next_back()?.runs.get(&run)
     }
 
-    /// Whether every run has its result from the same attempt.
+    /// Whether the newest attempt has a result for every run.
     pub fn is_done(&self, turn: &Turn) -> bool {
         self.newest_attempt(turn)
             .is_some_and(|newest| newest.is_complete(turn))
