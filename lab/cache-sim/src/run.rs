@@ -40,7 +40,7 @@ pub struct Outcome {
 }
 
 impl Simulation<'_> {
-    pub fn run(&self, each_slot: impl FnMut(u64, Counts)) -> Result<Outcome, Error> {
+    pub fn run(&self, on_counted_slot: impl FnMut(u64, Counts)) -> Result<Outcome, Error> {
         let budget = Budget::new(self.trace, self.setting.limit, self.setting.fill_percent)?;
         let trace = self.trace;
         let compile_us = self.compile_us;
@@ -51,7 +51,7 @@ impl Simulation<'_> {
                 if self.initial_content == InitialContent::Full {
                     cache.fill(&most_used(trace));
                 }
-                return Ok(self.drive(&mut cache, rule.includes_fees_only, each_slot));
+                return Ok(self.drive(&mut cache, rule.includes_fees_only, on_counted_slot));
             }
             Policy::Lru => Box::new(policy::QueuePolicy::new(&budget, true)),
             Policy::Fifo => Box::new(policy::QueuePolicy::new(&budget, false)),
@@ -64,14 +64,14 @@ impl Simulation<'_> {
             Policy::Min => Box::new(policy::Min::new(&budget, trace, includes_fees_only)),
         };
         let mut cache = PolicyCache::new(policy, trace, budget, compile_us);
-        Ok(self.drive(&mut cache, includes_fees_only, each_slot))
+        Ok(self.drive(&mut cache, includes_fees_only, on_counted_slot))
     }
 
     pub(crate) fn drive<C: Cache>(
         &self,
         cache: &mut C,
         includes_fees_only: bool,
-        mut each_slot: impl FnMut(u64, Counts),
+        mut on_counted_slot: impl FnMut(u64, Counts),
     ) -> Outcome {
         let trace = self.trace;
         let mut total = Counts::default();
@@ -106,7 +106,7 @@ impl Simulation<'_> {
             counts.transactions += slot.transactions;
             if slot.slot >= self.first_slot {
                 total += counts;
-                each_slot(slot.slot, counts);
+                on_counted_slot(slot.slot, counts);
             }
         }
         let mut outcome = Outcome {
