@@ -123,7 +123,7 @@ impl PredictionInput {
     /// little.
     pub fn read(run: &Path, args: &SourceArgs) -> Result<Self> {
         let recorded = Recorded::read(run)?;
-        recorded.require_public_blocks(run)?;
+        recorded.refuse_demo(run)?;
         let version = args
             .version
             .as_deref()

@@ -92,7 +92,7 @@ impl Recorded {
         })
     }
 
-    pub fn require_public_blocks(&self, path: &Path) -> Result<()> {
+    pub fn refuse_demo(&self, path: &Path) -> Result<()> {
         anyhow::ensure!(
             !self.is_demo,
             "{} is a recording of the demo: no node has the blocks of its slots; record a validator",

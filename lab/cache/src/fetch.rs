@@ -35,7 +35,7 @@ const BLOCKS_TO_COMPARE: u64 = 20;
 /// After an error, the blocks fetched so far stay in the trace.
 pub fn fetch(args: &FetchArgs, retry_policy: RetryPolicy) -> Result<(String, u8)> {
     let recorded = Recorded::read(&args.run)?;
-    recorded.require_public_blocks(&args.run)?;
+    recorded.refuse_demo(&args.run)?;
     let rpc = Rpc::new(
         args.rpc.as_deref().context("--rpc is missing")?,
         args.ca.as_deref(),
