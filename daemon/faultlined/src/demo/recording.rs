@@ -10,7 +10,7 @@ use std::{io::Read, time::Duration};
 static RECORDED_LINES_GZ: &[u8] = include_bytes!("../../assets/demo.lp.gz");
 pub const RECORDING_LENGTH: Duration = Duration::from_secs(24);
 pub const SLOT_TIME: Duration = Duration::from_millis(200);
-pub const FIRST_SLOT: u64 = 1_000_000;
+pub const DEMO_FIRST_SLOT: u64 = 1_000_000;
 
 /// Programs that the recorded load calls. With 512 entries a real node evicted and reloaded them
 /// all the time, with 1,024 never (`docs/sample-report`).
@@ -83,7 +83,7 @@ impl Recording {
             .min()
             .context("no times")?;
         let frozen = || points.iter().filter(|point| point.name() == "bank_frozen");
-        let first_slot = frozen()
+        let recorded_first_slot = frozen()
             .filter_map(|point| integer_field(point, "slot"))
             .min()
             .context("no slots")?;
@@ -102,7 +102,7 @@ impl Recording {
             );
             let line = Line {
                 position,
-                parts: line_parts(point, first_slot, cache)?,
+                parts: line_parts(point, recorded_first_slot, cache)?,
             };
             match point.name() {
                 "shred_insert_is_full" => {
@@ -143,14 +143,14 @@ impl Recording {
                 .and_then(|last| self.blocks.get(last))
                 .map_or(0, |(_, sum)| *sum)
         };
-        let slot = FIRST_SLOT + u64::from(repetition) * self.slots() + replayed as u64;
+        let slot = DEMO_FIRST_SLOT + u64::from(repetition) * self.block_count() + replayed as u64;
         (
             slot - 1,
             u64::from(repetition) * sum(self.blocks.len()) + sum(replayed),
         )
     }
 
-    fn slots(&self) -> u64 {
+    fn block_count(&self) -> u64 {
         self.blocks.len() as u64
     }
 
@@ -171,7 +171,10 @@ impl Recording {
             for line in lines {
                 let position = RECORDING_LENGTH * repetition + line.position;
                 if position > after && position <= until {
-                    rendered.push((position, line.render(u64::from(repetition) * self.slots())));
+                    rendered.push((
+                        position,
+                        line.render(u64::from(repetition) * self.block_count()),
+                    ));
                 }
             }
         }
@@ -246,11 +249,11 @@ fn integer_field(point: &Point<'_>, key: &str) -> Option<u64> {
     }
 }
 
-/// The point's text with the demo identity and without its time, split at its slots. `first_slot` is
+/// The point's text with the demo identity and without its time, split at its slots. `recorded_first_slot` is
 /// the first slot of the recording.
 fn line_parts(
     point: &Point<'_>,
-    first_slot: u64,
+    recorded_first_slot: u64,
     cache: Option<CacheSize>,
 ) -> Result<Vec<LinePart>> {
     let mut parts = Vec::new();
@@ -268,15 +271,15 @@ fn line_parts(
         let field = field.map_err(|reason| point.bad(reason))?;
         text.push_str(&format!("{separator}{}=", field.key));
         separator = ',';
-        // Smaller numbers in these fields are counts, or 0 for none.
+        // Numbers far below the recording's first slot are counts, or 0 for none.
         let slot = SLOT_FIELDS
             .contains(&field.key)
             .then(|| integer_field(point, field.key))
             .flatten();
-        match slot.filter(|slot| *slot >= first_slot / 2) {
+        match slot.filter(|slot| *slot >= recorded_first_slot / 2) {
             Some(slot) => {
                 parts.push(LinePart::Text(std::mem::take(&mut text)));
-                parts.push(LinePart::Slot(FIRST_SLOT + slot - first_slot));
+                parts.push(LinePart::Slot(DEMO_FIRST_SLOT + slot - recorded_first_slot));
                 text.push('i');
             }
             None => match value_at_size(field.key) {

@@ -4,7 +4,7 @@
 
 use super::{
     CONSENSUS, IDENTITY,
-    recording::{FIRST_SLOT, RECORDING_LENGTH, Recording, SLOT_TIME, Track},
+    recording::{DEMO_FIRST_SLOT, RECORDING_LENGTH, Recording, SLOT_TIME, Track},
 };
 use faultline_metrics::Stamp;
 use faultline_mock_validator::NodeState;
@@ -46,10 +46,12 @@ fn progress(uptime: Duration) -> Value {
     match uptime.as_secs() / START_STEP_TIME.as_secs() {
         0 => json!("SearchingForRpcService"),
         1 => {
-            json!({"DownloadingSnapshot": {"slot": FIRST_SLOT - 100, "rpc_addr": "192.0.2.1:8899"}})
+            json!({"DownloadingSnapshot": {"slot": DEMO_FIRST_SLOT - 100, "rpc_addr": "192.0.2.1:8899"}})
         }
         2 => json!("LoadingLedger"),
-        3 => json!({"ProcessingLedger": {"slot": FIRST_SLOT - 1, "max_slot": FIRST_SLOT - 1}}),
+        3 => {
+            json!({"ProcessingLedger": {"slot": DEMO_FIRST_SLOT - 1, "max_slot": DEMO_FIRST_SLOT - 1}})
+        }
         _ => json!("Running"),
     }
 }

@@ -115,7 +115,7 @@ fn a_demo_cache_that_holds_all_programs_reloads_none() {
 fn the_demo_recording_is_alpenglow_with_200_ms_slots() {
     let recording = recording();
     assert_eq!(
-        SLOT_TIME * u32::try_from(recording.slots()).unwrap(),
+        SLOT_TIME * u32::try_from(recording.block_count()).unwrap(),
         RECORDING_LENGTH
     );
     let names: BTreeSet<String> = [Track::Validator, Track::Cluster]
@@ -139,7 +139,7 @@ fn the_replayed_demo_contains_no_original_slot() {
         let point = Point::parse(line.as_bytes()).unwrap();
         for key in SLOT_FIELDS {
             let slot = integer_field(&point, key).unwrap_or(0);
-            assert!(!(500..FIRST_SLOT - 1000).contains(&slot), "{line}");
+            assert!(!(500..DEMO_FIRST_SLOT - 1000).contains(&slot), "{line}");
         }
     }
 }
