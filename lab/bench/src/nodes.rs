@@ -115,7 +115,7 @@ fn check_same_chain(
     nodes: &Plan,
 ) -> Result<(Vec<String>, (u64, u64))> {
     let mut status = nodes.clone();
-    let heights = [chain.newest_call, chain.newest_final_call].into_iter();
+    let heights = [chain.newest_call, chain.height_limit_call].into_iter();
     let calls = heights.chain(chain.oldest_call).chain([chain.version_call]);
     for call in calls {
         let name = call.0.to_owned();
