@@ -92,8 +92,8 @@ pub fn open_root(root: &Path) -> rustix::io::Result<OwnedFd> {
 }
 
 /// Opens `path` as if `top` were the root, safe against concurrent renames. Uses openat2 (Linux
-/// 5.6), or one step per folder if a seccomp filter refuses it. systemd's `RestrictSUIDSGID=` then
-/// returns ENOSYS, some container runtimes EPERM.
+/// 5.6), or one step per folder if the kernel is older or a seccomp filter refuses it. systemd's
+/// `RestrictSUIDSGID=` returns ENOSYS like an older kernel, some container runtimes EPERM.
 pub fn open_below(top: &OwnedFd, path: &Path) -> rustix::io::Result<OwnedFd> {
     match open_at_once(top, path) {
         Err(Errno::NOSYS | Errno::PERM) => open_by_steps(top, path),

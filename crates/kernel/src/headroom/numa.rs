@@ -146,7 +146,7 @@ Node 1 KReclaimable:      6 kB
     }
 
     #[test]
-    fn a_numa_node_without_free_memory_is_an_error() {
+    fn a_numa_node_whose_meminfo_lacks_a_line_is_an_error() {
         let (folder, root) = host("Mems_allowed_list:\t1\n");
         let path = folder.path().join("sys/devices/system/node/node1/meminfo");
         std::fs::write(path, "Node 1 MemTotal: 1000 kB\n").unwrap();
