@@ -59,7 +59,13 @@ impl TraceFile {
 
     pub fn create(path: &Path, trace: Trace) -> Result<Self> {
         let file = File::create_new(path).at(path)?;
-        lock(&file).at(path)?;
+        if let Err(error) = file.try_lock() {
+            // Another process that has locked the file writes to it.
+            if let TryLockError::Error(_) = error {
+                let _ = std::fs::remove_file(path);
+            }
+            return Err(lock_error(error)).at(path);
+        }
         let writer = file::Writer::new(BufWriter::new(file), &trace)
             .and_then(|mut writer| writer.write(&trace).map(|()| writer));
         match writer {
@@ -79,7 +85,7 @@ impl TraceFile {
     }
 
     fn resume(mut file: File, meta: &Meta, path: &Path) -> Result<Self> {
-        lock(&file)?;
+        file.try_lock().map_err(lock_error)?;
         let records = file::read_whole_records(BufReader::new(&file))?;
         let existing = records.trace.meta();
         if existing.source != meta.source {
@@ -156,9 +162,9 @@ fn not_written(error: Error, path: &Path) -> anyhow::Error {
     })
 }
 
-fn lock(file: &File) -> Result<()> {
-    file.try_lock().map_err(|error| match error {
+fn lock_error(error: TryLockError) -> anyhow::Error {
+    match error {
         TryLockError::WouldBlock => anyhow::anyhow!("another process has locked it"),
         TryLockError::Error(error) => anyhow::Error::new(error).context("it cannot be locked"),
-    })
+    }
 }
