@@ -90,7 +90,7 @@ pub fn shared_disk_warnings(
         let path = faultline_text::path(&folder.path);
         let (role, recording) = (folder.role, recording.display());
         Some(format!(
-            "the recording {recording} lies {shared} as the validator's {role} {path}: its writes delay those of the validator; put it on another disk"
+            "the recording {recording} lies {shared} as the validator's {role} {path}: its writes can delay those of the validator; put it on another disk"
         ))
     };
     folders.iter().filter_map(sentence).collect()

@@ -24,7 +24,7 @@ const POLLS_BEFORE_MESSAGE: u32 = 40;
 /// Short, because setting a mark delays polls.
 const MARK_TIMEOUT: Duration = Duration::from_millis(500);
 /// The end of a daemon's warning that the plan's check already gave.
-const KNOWN_WARNING: &str = "its writes delay those of the validator; put it on another disk";
+const KNOWN_WARNING: &str = "its writes can delay those of the validator; put it on another disk";
 /// For the CPU of the proof-of-history thread, which spins: anything else on it delays slots.
 /// Since Agave 4.2 the value is the number of the CPU; before it was an index into those that the
 /// process may use.

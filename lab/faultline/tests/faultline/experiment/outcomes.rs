@@ -50,7 +50,7 @@ fn the_run_outcome_is_derived_from_the_evidence() {
         said(&output)
     );
     assert!(
-        !said(&output).contains("its writes delay those of the validator"),
+        !said(&output).contains("its writes can delay those of the validator"),
         "{}",
         said(&output)
     );
