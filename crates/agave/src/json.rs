@@ -3,10 +3,7 @@
 
 use serde::{
     Deserialize,
-    de::{
-        self, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor,
-        value::{StrDeserializer, U64Deserializer},
-    },
+    de::{self, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor},
 };
 use serde_json::value::RawValue;
 use std::{collections::HashMap, fmt, hash::Hash, marker::PhantomData};
@@ -177,23 +174,66 @@ pub fn list<'de, T: Deserialize<'de>, D: Deserializer<'de>, const MAX: usize>(
     deserializer.deserialize_seq(List::<T, MAX>(PhantomData))
 }
 
+/// A type of which [`tolerant`] reads a field: from a number, a text or a list, else `None`.
+pub trait Field<'de>: Sized {
+    fn from_number(_: u64) -> Option<Self> {
+        None
+    }
+
+    fn from_text(_: &str) -> Option<Self> {
+        None
+    }
+
+    /// Reads all entries of `list`, whatever their types.
+    fn from_list<A: SeqAccess<'de>>(mut list: A) -> Result<Option<Self>, A::Error> {
+        while list.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(None)
+    }
+}
+
+macro_rules! number_fields {
+    ($($number:ty)*) => {$(
+        impl Field<'_> for $number {
+            fn from_number(number: u64) -> Option<Self> {
+                number.try_into().ok()
+            }
+        }
+    )*};
+}
+
+number_fields!(u8 u16 u32 u64);
+
+impl<'de, T: Field<'de> + Copy + Default, const LENGTH: usize> Field<'de> for [T; LENGTH] {
+    fn from_list<A: SeqAccess<'de>>(mut list: A) -> Result<Option<Self>, A::Error> {
+        let (mut entries, mut read, mut is_valid) = ([T::default(); LENGTH], 0, true);
+        while let Some(Tolerant(entry)) = list.next_element()? {
+            match (entries.get_mut(read), entry) {
+                (Some(place), Some(entry)) => *place = entry,
+                _ => is_valid = false,
+            }
+            read += 1;
+        }
+        Ok((is_valid && read == LENGTH).then_some(entries))
+    }
+}
+
 /// Reads one field of an entry: `None` if it is null or has the wrong type. So one bad field does
 /// not discard the entry. A number beyond `f64` and half a surrogate pair are errors of the whole
 /// text.
-pub fn tolerant<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+pub fn tolerant<'de, T: Field<'de>, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {
     Tolerant::deserialize(deserializer).map(|Tolerant(value)| value)
 }
 
-/// A number or text of type `T`; `None` for a list, an object or another type.
-struct Tolerant<T>(Option<T>);
+/// The value of a [`Field`]; `None` for null or another type.
+pub struct Tolerant<T>(pub Option<T>);
 
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Tolerant<T> {
+impl<'de, T: Field<'de>> Deserialize<'de> for Tolerant<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct AnyValue<T>(PhantomData<T>);
 
-        impl<'de, T: Deserialize<'de>> Visitor<'de> for AnyValue<T> {
+        impl<'de, T: Field<'de>> Visitor<'de> for AnyValue<T> {
             type Value = Tolerant<T>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -201,15 +241,15 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Tolerant<T> {
             }
 
             fn visit_u64<E: de::Error>(self, number: u64) -> Result<Self::Value, E> {
-                Ok(Tolerant(
-                    T::deserialize(U64Deserializer::<E>::new(number)).ok(),
-                ))
+                Ok(Tolerant(T::from_number(number)))
             }
 
             fn visit_str<E: de::Error>(self, text: &str) -> Result<Self::Value, E> {
-                Ok(Tolerant(
-                    T::deserialize(StrDeserializer::<E>::new(text)).ok(),
-                ))
+                Ok(Tolerant(T::from_text(text)))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Self::Value, A::Error> {
+                T::from_list(list).map(Tolerant)
             }
 
             fn visit_bool<E: de::Error>(self, _: bool) -> Result<Self::Value, E> {
@@ -228,11 +268,6 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Tolerant<T> {
                 Ok(Tolerant(None))
             }
 
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
-                while list.next_element::<IgnoredAny>()?.is_some() {}
-                Ok(Tolerant(None))
-            }
-
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
                 while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
                 Ok(Tolerant(None))
@@ -241,14 +276,6 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Tolerant<T> {
 
         deserializer.deserialize_any(AnyValue(PhantomData))
     }
-}
-
-/// Like [`tolerant`], for a list.
-pub fn tolerant_list<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<T>, D::Error> {
-    let field = <&RawValue>::deserialize(deserializer)?;
-    Ok(serde_json::from_str(field.get()).ok())
 }
 
 pub fn map<'de, K, V, D>(deserializer: D) -> Result<HashMap<K, V>, D::Error>
@@ -326,7 +353,9 @@ mod tests {
 
     #[test]
     fn a_tolerant_field_is_its_value_or_none_and_the_next_one_is_read() {
-        fn compare<T: for<'a> Deserialize<'a> + PartialEq + fmt::Debug>(field: &str) {
+        fn compare<T: for<'a> Field<'a> + for<'a> Deserialize<'a> + PartialEq + fmt::Debug>(
+            field: &str,
+        ) {
             let (Tolerant(value), next): (Tolerant<T>, u8) =
                 read(format!("[{field}, 7]").as_bytes()).unwrap();
             assert_eq!(
@@ -347,11 +376,12 @@ mod tests {
             "1e3",
             "18446744073709551616",
         ];
-        let nested = ["[]", "[1, [2, {}]]", "{}", r#"{"a": {"b": [1]}}"#];
-        for field in texts.iter().chain(&numbers).chain(&nested) {
+        let lists = ["[]", "[1]", "[1, 2]", "[1, -2]", "[1, 2, 3]"];
+        let nested = ["[1, [2, {}]]", "{}", r#"{"a": {"b": [1]}}"#];
+        for field in texts.iter().chain(&numbers).chain(&lists).chain(&nested) {
             compare::<u64>(field);
             compare::<u8>(field);
-            compare::<String>(field);
+            compare::<[u64; 2]>(field);
             compare::<crate::PublicKey>(field);
         }
     }

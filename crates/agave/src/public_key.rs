@@ -4,6 +4,8 @@ use serde::de::{Deserialize, Deserializer, Error, Visitor};
 use std::{fmt, str::FromStr};
 use thiserror::Error;
 
+use crate::json;
+
 /// An address, validated on input. So text from a node becomes a label only if it is an address.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct PublicKey([u8; 32]);
@@ -52,6 +54,12 @@ impl<'de> Deserialize<'de> for PublicKey {
         }
 
         deserializer.deserialize_str(Base58)
+    }
+}
+
+impl json::Field<'_> for PublicKey {
+    fn from_text(text: &str) -> Option<Self> {
+        text.parse().ok()
     }
 }
 

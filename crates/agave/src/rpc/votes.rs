@@ -5,13 +5,13 @@
 
 use serde::{
     Deserialize,
-    de::{Deserializer, Error as _, MapAccess, Visitor},
+    de::{Deserializer, Error as _, MapAccess, SeqAccess, Visitor},
 };
 use std::{collections::HashMap, fmt};
 
 use crate::{
     PublicKey,
-    json::{self, MAX_ENTRIES},
+    json::{self, MAX_ENTRIES, Tolerant},
     version::{Client, Release, Version},
 };
 
@@ -59,7 +59,7 @@ pub struct VoteAccount {
     /// the slot of the newest finalization certificate with its vote.
     #[serde(deserialize_with = "json::tolerant")]
     pub root_slot: Option<u64>,
-    #[serde(deserialize_with = "json::tolerant_list")]
+    #[serde(deserialize_with = "json::tolerant")]
     epoch_credits: Option<EpochCredits>,
 }
 
@@ -197,7 +197,7 @@ struct EpochEarnings {
 }
 
 /// The entry between credits and lamports (Agave's `AG_MIGRATION_EPOCH_CREDIT`).
-const MIGRATION_MARKER: (u64, u64, u64) = (u64::MAX, u64::MAX, u64::MAX);
+const MIGRATION_MARKER: [u64; 3] = [u64::MAX; 3];
 
 impl EpochCredits {
     fn of(&self, epoch: u64) -> Option<EpochEarnings> {
@@ -231,16 +231,20 @@ impl EpochCredits {
     }
 }
 
-impl<'de> Deserialize<'de> for EpochCredits {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let entries = json::list::<(u64, u64, u64), D, MAX_ENTRIES>(deserializer)?;
-        let (mut credits, mut after_marker) = (EpochCredits::default(), false);
-        for (epoch, end, begin) in entries {
-            if (epoch, end, begin) == MIGRATION_MARKER {
+impl<'de> json::Field<'de> for EpochCredits {
+    fn from_list<A: SeqAccess<'de>>(mut list: A) -> Result<Option<Self>, A::Error> {
+        let (mut credits, mut after_marker) = (Some(EpochCredits::default()), false);
+        while let Some(Tolerant(entry)) = list.next_element()? {
+            let (Some(credits), Some(entry)) = (&mut credits, entry) else {
+                credits = None;
+                continue;
+            };
+            if entry == MIGRATION_MARKER {
                 credits.mark();
                 after_marker = true;
                 continue;
             }
+            let [epoch, end, begin] = entry;
             if after_marker {
                 credits.migration_epoch.get_or_insert(epoch);
             }
@@ -356,23 +360,25 @@ pub struct ClusterNode {
     #[serde(deserialize_with = "json::tolerant")]
     pub pubkey: Option<PublicKey>,
     /// The Agave release; `None` without a version. Meaningless for a client without Agave code.
-    #[serde(deserialize_with = "release")]
+    #[serde(deserialize_with = "json::tolerant")]
     pub version: Option<Release>,
     /// `None` if the answering node does not report it.
-    #[serde(deserialize_with = "client")]
+    #[serde(deserialize_with = "json::tolerant")]
     pub client_id: Option<Client>,
     #[serde(deserialize_with = "json::tolerant")]
     pub feature_set: Option<u32>,
 }
 
-fn release<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Release>, D::Error> {
-    let text: Option<String> = json::tolerant(deserializer)?;
-    Ok(text.and_then(|text| Some(Version::parse(&text).ok()?.release())))
+impl json::Field<'_> for Release {
+    fn from_text(text: &str) -> Option<Self> {
+        Some(Version::parse(text).ok()?.release())
+    }
 }
 
-fn client<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Client>, D::Error> {
-    let name: Option<String> = json::tolerant(deserializer)?;
-    Ok(name.as_deref().map(Client::of_name))
+impl json::Field<'_> for Client {
+    fn from_text(text: &str) -> Option<Self> {
+        Some(Client::of_name(text))
+    }
 }
 
 #[cfg(test)]
@@ -535,6 +541,21 @@ mod tests {
             (None, Some(30)),
             "nothing behind it"
         );
+    }
+
+    #[test]
+    fn credits_with_a_malformed_entry_are_missing() {
+        for entry in [
+            json!([5]),
+            json!([5, 9, 0, 1]),
+            json!([5, -9, 0]),
+            json!(5),
+            json!(null),
+        ] {
+            let votes = account("va", "a", 3, json!([[4, 9, 0], entry, [6, 9, 0]]));
+            let votes: VoteAccount = read(&votes).unwrap();
+            assert_eq!(votes.missing_fields(), ["epochCredits"]);
+        }
     }
 
     #[test]
