@@ -91,7 +91,7 @@ impl ConsensusState {
             has_event_handler: reports.has_event_handler,
             is_migration_complete: reports.is_complete,
             reported_genesis_slot: reports.genesis_slot,
-            migration_slot: reports.migration_slot,
+            reported_migration_slot: reports.migration_slot,
             processed_slot: facts.processed_slot().or(replayed),
             has_optimistic_slot: reports.optimistic_at.is_some_and(is_recent),
             has_commitment_gap: self.gap.shows_tower(now),
