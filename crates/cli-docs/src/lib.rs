@@ -22,11 +22,11 @@ const FILES: [(&str, &str); 5] = [
     ),
     (
         "/var/lib/faultlined",
-        "The daemon's recordings, its flight recorder's in flight.",
+        "The daemon's recordings. The folder flight holds those of the flight recorder.",
     ),
     (
         "/run/faultlined/metrics.sock",
-        "The daemon of this host, for root and the group faultline; also 127.0.0.1:9912.",
+        "The daemon's HTTP server, for root and the group faultline; also at 127.0.0.1:9912.",
     ),
     (
         "/usr/share/faultlined",
