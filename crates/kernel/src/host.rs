@@ -48,7 +48,7 @@ impl HostRoot {
     /// Opens a file below `procfs` for repeated reads. The kernel must deliver it in one piece, as it
     /// does `meminfo`. Never fails with `Gone`.
     pub fn open_proc_single_read(&self, relative: &str) -> Result<OpenFile> {
-        open(self.procfs.join(relative), ReadMode::One)
+        open(self.procfs.join(relative), ReadMode::OnePiece)
     }
 
     pub fn read_proc<T>(
@@ -56,13 +56,13 @@ impl HostRoot {
         relative: &str,
         parse: impl FnOnce(&[u8]) -> Parsed<T>,
     ) -> Result<T> {
-        open(self.procfs.join(relative), ReadMode::Many)?.parse(&mut Vec::new(), parse)
+        open(self.procfs.join(relative), ReadMode::ManyPieces)?.parse(&mut Vec::new(), parse)
     }
 
     /// Reads a file below `sysfs` once. `Broken` if the kernel does not know the value
     /// and the read fails.
     pub fn read_sys<T>(&self, relative: &str, parse: impl FnOnce(&[u8]) -> Parsed<T>) -> Result<T> {
-        open(self.sysfs.join(relative), ReadMode::Many)?.parse(&mut Vec::new(), parse)
+        open(self.sysfs.join(relative), ReadMode::ManyPieces)?.parse(&mut Vec::new(), parse)
     }
 
     /// Sorted names in a folder below `sysfs`, without those that are not UTF-8.
@@ -194,8 +194,8 @@ impl HostFiles {
             // The kernel sums over all CPUs at each read. No line after `oom_kill` is used.
             vmstat: lazy_file("vmstat", ReadMode::LinesUntil(b"oom_kill ")),
             pressures: ["pressure/cpu", "pressure/memory", "pressure/io"]
-                .map(|name| lazy_file(name, ReadMode::One)),
-            max_map_count: lazy_file("sys/vm/max_map_count", ReadMode::One),
+                .map(|name| lazy_file(name, ReadMode::OnePiece)),
+            max_map_count: lazy_file("sys/vm/max_map_count", ReadMode::OnePiece),
             max_maps: None,
         }
     }

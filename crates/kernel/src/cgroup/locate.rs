@@ -162,7 +162,7 @@ impl TaskCgroupFile {
     fn read(root: &HostRoot, task: String) -> Result<Self> {
         let folder = root.procfs.join(&task);
         let path = Arc::from(folder.join("cgroup"));
-        let file = OpenFile::open(Owner::Folder(Arc::from(folder)), path, ReadMode::One)?;
+        let file = OpenFile::open(Owner::Folder(Arc::from(folder)), path, ReadMode::OnePiece)?;
         let mut text = Vec::new();
         let memberships = file.parse(&mut text, cgroup::memberships)?;
         Ok(Self {

@@ -121,7 +121,7 @@ fn read(
 }
 
 fn setting(path: &Path, is_amount: bool) -> Result<Setting> {
-    let file = OpenFile::open(Owner::Host, Arc::from(path), ReadMode::Many)?;
+    let file = OpenFile::open(Owner::Host, Arc::from(path), ReadMode::ManyPieces)?;
     if is_amount {
         return file
             .parse(&mut Vec::new(), Limit::parse)

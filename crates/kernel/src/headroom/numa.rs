@@ -51,7 +51,7 @@ impl NumaFiles {
             let path = root
                 .sysfs
                 .join(format!("devices/system/node/node{node}/meminfo"));
-            LazyFile::new(Owner::Host, path, ReadMode::One)
+            LazyFile::new(Owner::Host, path, ReadMode::OnePiece)
         };
         Ok(Some(Self {
             path: Arc::from(node_list(&nodes)),
