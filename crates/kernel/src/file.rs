@@ -7,7 +7,7 @@ use rustix::{
 
 use crate::{Parsed, ReadError, Result};
 
-/// Most kernel files fit; a larger one grows the buffer once.
+/// Most kernel files fit; for larger ones the buffer is doubled.
 const INITIAL_CAPACITY: usize = 4096;
 
 const MIN_PAGE_BYTES: usize = 4096;

@@ -93,7 +93,7 @@ fn only_main_thread_ended(stat: &PidStat) -> bool {
     stat.state == State::Zombie && !stat.has_ended()
 }
 
-/// Holds at most ten descriptors.
+/// Holds at most eight descriptors.
 #[derive(Debug)]
 pub struct ProcessFiles {
     root: HostRoot,

@@ -1,6 +1,6 @@
 use std::{fmt::Write as _, os::unix::ffi::OsStrExt, path::Path};
 
-/// Maximum characters written as `[U+202E]`, which takes up to ten times their bytes.
+/// Maximum characters written as `[U+202E]`, which takes up to eight times their bytes.
 const MAX_ESCAPES: usize = 256;
 
 /// Makes untrusted text safe to show: one line, without characters that are invalid in XML,
