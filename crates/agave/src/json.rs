@@ -186,7 +186,7 @@ pub fn tolerant<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     Tolerant::deserialize(deserializer).map(|Tolerant(value)| value)
 }
 
-/// A number or text of type `T`; `None` for a list, an object or another type.
+/// An unsigned integer or a string of type `T`; `None` for anything else.
 struct Tolerant<T>(Option<T>);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Tolerant<T> {
