@@ -122,7 +122,7 @@ fn check(body: &[u8]) -> Result<(), &'static str> {
     while let Some((byte, after)) = rest.split_first() {
         rest = after;
         match byte {
-            b'"' => rest = after_text(after).ok_or("a text is too long")?,
+            b'"' => rest = after_text(after).ok_or("a string is too long")?,
             b'[' | b'{' => depth += 1,
             b']' | b'}' => depth = depth.saturating_sub(1),
             _ => {}
