@@ -190,7 +190,7 @@ fn version(version: NodeVersion) -> Result<NodeVersion, Error> {
 
 #[derive(Deserialize)]
 struct Responses<'a>(
-    #[serde(borrow, deserialize_with = "json::list::<_, _, MAX_ANSWERS>")]
+    #[serde(borrow, deserialize_with = "json::bounded_list::<_, _, MAX_ANSWERS>")]
     Vec<Response<'a, &'a RawValue>>,
 );
 

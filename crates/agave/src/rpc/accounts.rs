@@ -29,7 +29,7 @@ pub fn stake_accounts_params(account: PublicKey) -> Value {
 
 #[derive(Debug, Deserialize)]
 pub struct StakeAccounts(
-    #[serde(deserialize_with = "json::list::<_, _, MAX_ACCOUNTS>")] Vec<KeyedAccount>,
+    #[serde(deserialize_with = "json::bounded_list::<_, _, MAX_ACCOUNTS>")] Vec<KeyedAccount>,
 );
 
 #[derive(Debug, Deserialize)]

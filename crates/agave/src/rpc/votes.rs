@@ -29,10 +29,10 @@ pub struct InContext<T> {
 
 #[derive(Debug, Default, Deserialize)]
 pub struct VoteAccounts {
-    #[serde(deserialize_with = "json::list::<_, _, MAX_ENTRIES>")]
+    #[serde(deserialize_with = "json::bounded_list::<_, _, MAX_ENTRIES>")]
     pub current: Vec<VoteAccount>,
     /// The last vote is too old (128 slots): no rewards.
-    #[serde(deserialize_with = "json::list::<_, _, MAX_ENTRIES>")]
+    #[serde(deserialize_with = "json::bounded_list::<_, _, MAX_ENTRIES>")]
     pub delinquent: Vec<VoteAccount>,
 }
 
@@ -233,7 +233,7 @@ impl EpochCredits {
 
 impl<'de> Deserialize<'de> for EpochCredits {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let entries = json::list::<(u64, u64, u64), D, MAX_ENTRIES>(deserializer)?;
+        let entries = json::bounded_list::<(u64, u64, u64), D, MAX_ENTRIES>(deserializer)?;
         let (mut credits, mut after_marker) = (EpochCredits::default(), false);
         for (epoch, end, begin) in entries {
             if (epoch, end, begin) == MIGRATION_MARKER {
@@ -258,7 +258,7 @@ pub const NOT_IN_LEADER_SCHEDULE: i64 = -32022;
 pub struct LeaderSchedule(Option<(PublicKey, Slots)>);
 
 #[derive(Debug, PartialEq, Deserialize)]
-struct Slots(#[serde(deserialize_with = "json::list::<_, _, MAX_LEADER_SLOTS>")] Vec<u32>);
+struct Slots(#[serde(deserialize_with = "json::bounded_list::<_, _, MAX_LEADER_SLOTS>")] Vec<u32>);
 
 impl LeaderSchedule {
     /// Slots relative to the first slot of the epoch.
@@ -299,7 +299,7 @@ impl<'de> Deserialize<'de> for LeaderSchedule {
 #[serde(rename_all = "camelCase")]
 pub struct BlockProduction {
     /// Leader slots so far, and blocks in them.
-    #[serde(deserialize_with = "json::map")]
+    #[serde(deserialize_with = "json::bounded_map")]
     by_identity: HashMap<PublicKey, Option<(u64, u64)>>,
     pub range: SlotRange,
 }
@@ -347,7 +347,7 @@ fn slots((passed, blocks): (u64, u64)) -> LeaderSlots {
 
 #[derive(Debug, Deserialize)]
 pub struct ClusterNodes(
-    #[serde(deserialize_with = "json::list::<_, _, MAX_ENTRIES>")] pub Vec<ClusterNode>,
+    #[serde(deserialize_with = "json::bounded_list::<_, _, MAX_ENTRIES>")] pub Vec<ClusterNode>,
 );
 
 #[derive(Debug, Default, PartialEq, Deserialize)]
