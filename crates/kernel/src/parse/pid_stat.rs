@@ -107,7 +107,7 @@ impl State {
 
 pub fn parse(text: &[u8]) -> Parsed<PidStat> {
     parse_fields(text)
-        .ok_or_else(|| ParseError::new(1, text, "expected a stat line with at least 42 fields"))
+        .ok_or_else(|| ParseError::new(1, text, "malformed stat line, or fewer than 42 fields"))
 }
 
 fn parse_fields(text: &[u8]) -> Option<PidStat> {
