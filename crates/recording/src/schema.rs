@@ -29,18 +29,18 @@ pub const APPLICATION_ID: i32 = 0x464C_544C;
 pub const FORMAT: i32 = 1;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum ColumnKind {
     Integer,
     Real,
     Text,
 }
 
-impl Kind {
+impl ColumnKind {
     pub const fn sql(self) -> &'static str {
         match self {
-            Kind::Integer => "INTEGER",
-            Kind::Real => "REAL",
-            Kind::Text => "TEXT",
+            ColumnKind::Integer => "INTEGER",
+            ColumnKind::Real => "REAL",
+            ColumnKind::Text => "TEXT",
         }
     }
 }
@@ -55,10 +55,10 @@ pub struct Column {
 }
 
 impl Column {
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> ColumnKind {
         match self.metric.unit {
-            Unit::Seconds | Unit::Ratio | Unit::Sol => Kind::Real,
-            Unit::Count | Unit::Bytes | Unit::Flag | Unit::AsReported => Kind::Integer,
+            Unit::Seconds | Unit::Ratio | Unit::Sol => ColumnKind::Real,
+            Unit::Count | Unit::Bytes | Unit::Flag | Unit::AsReported => ColumnKind::Integer,
         }
     }
 }

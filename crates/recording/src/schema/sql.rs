@@ -1,5 +1,5 @@
 use super::{
-    Column, DEVICE, Kind, POOL, Table,
+    Column, ColumnKind, DEVICE, POOL, Table,
     fixed::{self, ColumnDeclaration, NOT_NULL, TableDeclaration},
     points::{PointSpec, SPECS},
 };
@@ -8,7 +8,7 @@ use std::{fmt::Write, sync::LazyLock};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableColumn {
     pub name: &'static str,
-    pub kind: Kind,
+    pub kind: ColumnKind,
     /// The table whose ids it has.
     pub references: Option<&'static str>,
     /// Text after the type in CREATE TABLE: `PRIMARY KEY`, `NOT NULL` or nothing.
@@ -142,7 +142,7 @@ fn column(
     }
 }
 
-fn value_column(name: &'static str, kind: Kind, description: String) -> TableColumn {
+fn value_column(name: &'static str, kind: ColumnKind, description: String) -> TableColumn {
     TableColumn {
         name,
         kind,
@@ -207,7 +207,7 @@ fn named_samples_table(
     description: &'static str,
     values: &[Column],
 ) -> TableSpec {
-    let key = |name_table| column(name, &(name_table, Kind::Integer, NOT_NULL, ""));
+    let key = |name_table| column(name, &(name_table, ColumnKind::Integer, NOT_NULL, ""));
     let mut columns = vec![key("tick"), key(name_table)];
     columns.extend(values.iter().map(|column| metric_column(column, &["..."])));
     table_spec(name, "rowid", description, columns)
@@ -219,7 +219,7 @@ fn point_table(spec: &PointSpec) -> TableSpec {
         .map(|declaration| column(spec.name, declaration));
     let values = spec.fields.iter().map(|(name, description)| {
         let description = description.trim().trim_end_matches('.');
-        value_column(name, Kind::Integer, description.to_owned())
+        value_column(name, ColumnKind::Integer, description.to_owned())
     });
     table_spec(
         spec.name,

@@ -86,7 +86,7 @@ fn a_column_name_states_its_unit() {
             faultline_metrics::Unit::Bytes => assert!(ends("_bytes"), "{}", column.name),
             faultline_metrics::Unit::Seconds => {
                 assert!(
-                    ends("_seconds") && column.kind() == Kind::Real,
+                    ends("_seconds") && column.kind() == ColumnKind::Real,
                     "{}",
                     column.name
                 );

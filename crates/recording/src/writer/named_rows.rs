@@ -8,7 +8,7 @@ use rusqlite::{
     types::{Null, ToSqlOutput},
 };
 
-use crate::schema::{Kind, TABLES, TableSpec, table_named};
+use crate::schema::{ColumnKind, TABLES, TableSpec, table_named};
 
 /// Rows by table.
 pub type Counts = BTreeMap<&'static str, u64>;
@@ -189,12 +189,14 @@ const MAX_EXACT_INTEGER: f64 = 9_007_199_254_740_992.0;
 
 impl Number {
     /// Uses the column's kind if that is lossless. Nothing for a histogram.
-    pub fn of(value: &Value, kind: Kind) -> Self {
+    pub fn of(value: &Value, kind: ColumnKind) -> Self {
         match *value {
-            Value::Whole(n) if kind == Kind::Real => Number::real(n as f64),
+            Value::Whole(n) if kind == ColumnKind::Real => Number::real(n as f64),
             Value::Whole(n) => i64::try_from(n).map_or(Number::Real(n as f64), Number::Whole),
             Value::Real(x)
-                if kind == Kind::Integer && x.fract() == 0.0 && x.abs() < MAX_EXACT_INTEGER =>
+                if kind == ColumnKind::Integer
+                    && x.fract() == 0.0
+                    && x.abs() < MAX_EXACT_INTEGER =>
             {
                 Number::Whole(x as i64)
             }

@@ -6,7 +6,7 @@ use faultline_metrics::{
 use rusqlite::Connection;
 
 use super::named_rows::{Counts, NamedRows, Number, SEPARATOR, SampledSources, insert_into};
-use crate::schema::{Column, DEVICE, Kind, POOL, Table, elsewhere};
+use crate::schema::{Column, ColumnKind, DEVICE, POOL, Table, elsewhere};
 
 #[derive(Debug)]
 struct WideRow {
@@ -156,7 +156,7 @@ impl Samples {
             return;
         }
         write_series_name(reading, "", &mut self.series_name_buffer);
-        let value = Number::of(&reading.value, Kind::Real);
+        let value = Number::of(&reading.value, ColumnKind::Real);
         self.named[SERIES].put(&self.series_name_buffer, source, 0, value);
     }
 }
@@ -207,13 +207,13 @@ pub enum Destination {
     Wide {
         table_index: usize,
         column: usize,
-        kind: Kind,
+        kind: ColumnKind,
     },
     /// The first label is the name of the pool or device.
     Named {
         rows: usize,
         column: usize,
-        kind: Kind,
+        kind: ColumnKind,
     },
     /// The reading is the tick's phase.
     Phase,

@@ -3,7 +3,7 @@ use anyhow::Result;
 use faultline_pages::export::{Type, Values, chunk_rows};
 use faultline_recording::{
     Cell, Error, Row, Table,
-    schema::{Kind, TABLES, TableColumn, TableSpec},
+    schema::{ColumnKind, TABLES, TableColumn, TableSpec},
 };
 
 pub const TICK: &str = "tick";
@@ -22,7 +22,7 @@ pub fn columns(
         .columns
         .iter()
         .map(|column| match column.kind {
-            Kind::Integer if is_real(column) => (column.name.to_owned(), Type::Real),
+            ColumnKind::Integer if is_real(column) => (column.name.to_owned(), Type::Real),
             _ => declared_column(column),
         })
         .collect();
@@ -45,9 +45,9 @@ pub fn columns(
 
 fn declared_column(column: &TableColumn) -> (String, Type) {
     let column_type = match column.kind {
-        Kind::Integer => Type::Integer,
-        Kind::Real => Type::Real,
-        Kind::Text => Type::Text,
+        ColumnKind::Integer => Type::Integer,
+        ColumnKind::Real => Type::Real,
+        ColumnKind::Text => Type::Text,
     };
     (column.name.to_owned(), column_type)
 }
