@@ -137,7 +137,7 @@ pub fn column_of(metric: &Metric, labels: &[&str]) -> Option<(Table, &'static Co
 
 /// Metrics that are not recorded under their own name: where their values are, or why they are not
 /// kept. A metric with neither a row here nor a column is stored as a series.
-static ELSEWHERE: &[(&[&Metric], &str)] = &[
+static METRICS_WITHOUT_SAMPLES: &[(&[&Metric], &str)] = &[
     (
         &[&p::UP],
         "tick.process is NULL while no process is followed",
@@ -220,9 +220,9 @@ static ELSEWHERE: &[(&[&Metric], &str)] = &[
     (&[&d::SELF_MAX_FDS], "in session.manifest"),
 ];
 
-/// The metrics of [`ELSEWHERE`], each with its reason.
-pub fn elsewhere() -> impl Iterator<Item = (&'static Metric, &'static str)> {
-    ELSEWHERE
+/// The metrics of [`METRICS_WITHOUT_SAMPLES`], each with its reason.
+pub fn metrics_without_samples() -> impl Iterator<Item = (&'static Metric, &'static str)> {
+    METRICS_WITHOUT_SAMPLES
         .iter()
         .flat_map(|(metrics, why)| metrics.iter().map(move |metric| (*metric, *why)))
 }

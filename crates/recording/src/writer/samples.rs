@@ -6,7 +6,7 @@ use faultline_metrics::{
 use rusqlite::Connection;
 
 use super::named_rows::{Counts, NamedRows, Number, SEPARATOR, SampledSources, insert_into};
-use crate::schema::{Column, ColumnKind, DEVICE, POOL, Table, elsewhere};
+use crate::schema::{Column, ColumnKind, DEVICE, POOL, Table, metrics_without_samples};
 
 #[derive(Debug)]
 struct WideRow {
@@ -217,7 +217,7 @@ pub enum Destination {
     },
     /// The reading is the tick's phase.
     Phase,
-    /// Not stored: see [`elsewhere`], which has the reasons.
+    /// Not stored: see [`metrics_without_samples`], which has the reasons.
     Elsewhere,
     /// `series`, for all other readings.
     Series,
@@ -264,7 +264,7 @@ impl Destinations {
                 );
             }
         }
-        for (metric, _) in elsewhere() {
+        for (metric, _) in metrics_without_samples() {
             let destination = if std::ptr::eq(metric, &PHASE) {
                 Destination::Phase
             } else {
