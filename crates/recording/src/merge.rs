@@ -191,7 +191,7 @@ fn append_piece(
     let mut names = Names::new();
     for table in TABLES.iter().filter(|table| table.name != "label") {
         let mut insert = conn
-            .prepare(&table.insert().replacen("INSERT", "INSERT OR IGNORE", 1))
+            .prepare(&table.insert_sql().replacen("INSERT", "INSERT OR IGNORE", 1))
             .at(to)?;
         piece.recording.rows(table.name, CHUNK_ROWS, |rows| {
             for row in rows {

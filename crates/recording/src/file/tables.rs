@@ -170,7 +170,9 @@ fn parse_declarations<'a>(sql: &'a str, spec: &TableSpec) -> Option<Vec<(&'a str
         .strip_prefix("CREATE TABLE ")?
         .strip_prefix(spec.name)?
         .strip_prefix('(')?;
-    let body = body.strip_suffix(')')?.strip_suffix(spec.unique)?;
+    let body = body
+        .strip_suffix(')')?
+        .strip_suffix(spec.unique_constraint)?;
     let column = |text: &'a str| {
         let text = text.trim();
         let (name, rest) = text.split_once(' ').unwrap_or((text, ""));

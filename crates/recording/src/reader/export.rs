@@ -49,7 +49,7 @@ impl Recording {
         let Some((spec, select)) = self.select(table)? else {
             return Ok(());
         };
-        let sql = format!("{select} ORDER BY {}", spec.order);
+        let sql = format!("{select} ORDER BY {}", spec.order_column);
         let mut rows: Vec<Row> = Vec::new();
         self.conn.walk(&sql, [], |row| {
             rows.push(cells(row, spec.columns.len()).at(&self.path)?);

@@ -22,10 +22,10 @@ pub struct TableSpec {
     pub name: &'static str,
     pub columns: Vec<TableColumn>,
     /// Sort column for the order of writing.
-    pub order: &'static str,
+    pub order_column: &'static str,
     /// For docs/RECORDING.md.
     pub description: &'static str,
-    pub(crate) unique: &'static str,
+    pub(crate) unique_constraint: &'static str,
 }
 
 impl TableSpec {
@@ -36,7 +36,7 @@ impl TableSpec {
             .any(|(name, ..)| *name == self.name)
     }
 
-    pub(crate) fn create(&self) -> String {
+    pub(crate) fn create_sql(&self) -> String {
         let mut sql = format!("CREATE TABLE {}(", self.name);
         for (i, column) in self.columns.iter().enumerate() {
             let comma = if i == 0 { "" } else { ", " };
@@ -45,21 +45,21 @@ impl TableSpec {
                 let _ = write!(sql, " {}", column.constraint);
             }
         }
-        sql.push_str(self.unique);
+        sql.push_str(self.unique_constraint);
         sql.push(')');
         sql
     }
 
-    pub(crate) fn insert(&self) -> String {
+    pub(crate) fn insert_sql(&self) -> String {
         let placeholders = vec!["?"; self.columns.len()].join(",");
         format!(
             "INSERT INTO {}({}) VALUES({placeholders})",
             self.name,
-            self.names()
+            self.column_names()
         )
     }
 
-    pub(crate) fn names(&self) -> String {
+    pub(crate) fn column_names(&self) -> String {
         self.columns
             .iter()
             .map(|column| column.name)
@@ -70,12 +70,12 @@ impl TableSpec {
     /// For a table of names whose first column is the id: one statement finds the id of a name,
     /// one adds the name. Their parameters are the other columns.
     pub(crate) fn name_statements(&self) -> [String; 2] {
-        let (table, names) = (self.name, self.names());
-        let parts = names.trim_start_matches("id,");
+        let (table, columns) = (self.name, self.column_names());
+        let name_columns = columns.trim_start_matches("id,");
         let placeholders = vec!["?"; self.columns.len() - 1].join(",");
         [
-            format!("SELECT id FROM {table} WHERE ({parts}) = ({placeholders})"),
-            format!("INSERT INTO {table}({parts}) VALUES({placeholders})"),
+            format!("SELECT id FROM {table} WHERE ({name_columns}) = ({placeholders})"),
+            format!("INSERT INTO {table}({name_columns}) VALUES({placeholders})"),
         ]
     }
 }
@@ -154,26 +154,26 @@ fn value_column(name: &'static str, kind: ColumnKind, description: String) -> Ta
 
 fn table_spec(
     name: &'static str,
-    order: &'static str,
+    order_column: &'static str,
     description: &'static str,
     columns: Vec<TableColumn>,
 ) -> TableSpec {
-    let unique = match name {
+    let unique_constraint = match name {
         "series" => ", UNIQUE(metric, labels)",
         _ => "",
     };
     TableSpec {
         name,
         columns,
-        order,
+        order_column,
         description,
-        unique,
+        unique_constraint,
     }
 }
 
-fn fixed_table(&(name, order, description, columns): &TableDeclaration) -> TableSpec {
+fn fixed_table(&(name, order_column, description, columns): &TableDeclaration) -> TableSpec {
     let columns = columns.iter().map(|declaration| column(name, declaration));
-    table_spec(name, order, description, columns.collect())
+    table_spec(name, order_column, description, columns.collect())
 }
 
 fn metric_column(column: &Column, key: &[&str]) -> TableColumn {

@@ -170,7 +170,7 @@ pub fn insert_into(table: &str) -> &'static str {
     static INSERTS: LazyLock<BTreeMap<&'static str, String>> = LazyLock::new(|| {
         TABLES
             .iter()
-            .map(|spec| (spec.name, spec.insert()))
+            .map(|spec| (spec.name, spec.insert_sql()))
             .collect()
     });
     INSERTS.get(table).map_or("", String::as_str)

@@ -119,7 +119,7 @@ pub fn make_tables(conn: &Connection, labels: &[(String, String)]) -> rusqlite::
     conn.pragma_update(None, "application_id", APPLICATION_ID)?;
     conn.pragma_update(None, "user_version", FORMAT)?;
     for table in TABLES.iter() {
-        conn.execute_batch(&table.create())?;
+        conn.execute_batch(&table.create_sql())?;
     }
     for (key, value) in labels {
         conn.execute("INSERT INTO label(key, value) VALUES(?, ?)", [key, value])?;
@@ -132,7 +132,7 @@ fn upgrade_tables(conn: &Connection, present_tables: &PresentTables) -> rusqlite
     conn.execute_batch("BEGIN IMMEDIATE")?;
     for table in TABLES.iter() {
         let Some(columns) = present_tables.get(table.name) else {
-            conn.execute_batch(&table.create())?;
+            conn.execute_batch(&table.create_sql())?;
             continue;
         };
         for column in table
