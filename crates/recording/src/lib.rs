@@ -25,6 +25,6 @@ pub use rows::{
 };
 pub use schema::{
     CacheTimesPoint, CostTrackerPoint, Point, ProgramCachePoint, ReplaySlotPoint, SetRootPoint,
-    Table,
+    WideTable,
 };
 pub use writer::Writer;

@@ -63,8 +63,9 @@ impl Column {
     }
 }
 
+/// A table with a column for each series and at most one row for each tick.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Table {
+pub enum WideTable {
     Process,
     Cgroup,
     Host,
@@ -72,32 +73,32 @@ pub enum Table {
     Daemon,
 }
 
-impl Table {
+impl WideTable {
     /// In the order of the file.
-    pub const ALL: [Table; 5] = [
-        Table::Process,
-        Table::Cgroup,
-        Table::Host,
-        Table::Validator,
-        Table::Daemon,
+    pub const ALL: [WideTable; 5] = [
+        WideTable::Process,
+        WideTable::Cgroup,
+        WideTable::Host,
+        WideTable::Validator,
+        WideTable::Daemon,
     ];
 
     /// Name, description and columns.
     fn declaration(self) -> (&'static str, &'static str, &'static [Column]) {
         match self {
-            Table::Process => (
+            WideTable::Process => (
                 "process_sample",
                 "The followed process, from /proc.",
                 columns::PROCESS,
             ),
-            Table::Cgroup => ("cgroup_sample", "Its cgroup.", columns::CGROUP),
-            Table::Host => ("host_sample", "The machine around it.", columns::HOST),
-            Table::Validator => (
+            WideTable::Cgroup => ("cgroup_sample", "Its cgroup.", columns::CGROUP),
+            WideTable::Host => ("host_sample", "The machine around it.", columns::HOST),
+            WideTable::Validator => (
                 "validator_sample",
                 "What the validator says of itself: sums and levels as the daemon exports them.",
                 columns::VALIDATOR,
             ),
-            Table::Daemon => (
+            WideTable::Daemon => (
                 "daemon_sample",
                 "The daemon itself: what it costs and what it could not see.",
                 columns::DAEMON,
@@ -124,15 +125,15 @@ impl Table {
 }
 
 /// `None` if the series is stored elsewhere or not at all.
-pub fn column_of(metric: &Metric, labels: &[&str]) -> Option<(Table, &'static Column)> {
-    let find = |table: Table| {
+pub fn column_of(metric: &Metric, labels: &[&str]) -> Option<(WideTable, &'static Column)> {
+    let find = |table: WideTable| {
         let column = table
             .columns()
             .iter()
             .find(|c| c.metric.name == metric.name && c.labels == labels);
         column.map(|column| (table, column))
     };
-    Table::ALL.into_iter().find_map(find)
+    WideTable::ALL.into_iter().find_map(find)
 }
 
 /// Metrics that are not recorded under their own name: where their values are, or why they are not

@@ -8,7 +8,7 @@ use crate::{
     },
     schema::{
         CacheTimesPoint, CostTrackerPoint, POOL, PointTable, ProgramCachePoint, ReplaySlotPoint,
-        SetRootPoint, Table,
+        SetRootPoint, WideTable,
     },
 };
 use faultline_metrics::Metric;
@@ -120,7 +120,7 @@ impl Recording {
         })
     }
 
-    pub fn columns(&self, table: Table, names: &[&str]) -> Result<Columns> {
+    pub fn columns(&self, table: WideTable, names: &[&str]) -> Result<Columns> {
         let unknown = |name: &&&str| table.column(name).is_none();
         if let Some(name) = names.iter().find(unknown) {
             return Err(Error::NoSuchColumn {

@@ -6,7 +6,7 @@ use faultline_metrics::{
 use rusqlite::Connection;
 
 use super::named_rows::{Counts, NamedRows, Number, SEPARATOR, SampledSources, insert_into};
-use crate::schema::{Column, ColumnKind, DEVICE, POOL, Table, metrics_without_samples};
+use crate::schema::{Column, ColumnKind, DEVICE, POOL, WideTable, metrics_without_samples};
 
 #[derive(Debug)]
 struct WideRow {
@@ -30,7 +30,7 @@ pub struct Samples {
 
 impl Samples {
     pub fn new() -> Self {
-        let wide = |table: Table| WideRow {
+        let wide = |table: WideTable| WideRow {
             sql: insert_into(table.name()),
             name: table.name(),
             values: vec![Number::None; table.columns().len()],
@@ -38,7 +38,7 @@ impl Samples {
         };
         Samples {
             destinations: Destinations::new(),
-            wide: Table::ALL.into_iter().map(wide).collect(),
+            wide: WideTable::ALL.into_iter().map(wide).collect(),
             named: [
                 NamedRows::new(["pool", "pool_sample"], POOL.len()),
                 NamedRows::new(["device", "device_sample"], DEVICE.len()),
@@ -238,7 +238,7 @@ impl Destinations {
                 .or_default()
                 .push((column.labels, destination));
         };
-        for (table_index, table) in Table::ALL.into_iter().enumerate() {
+        for (table_index, table) in WideTable::ALL.into_iter().enumerate() {
             for (index, column) in table.columns().iter().enumerate() {
                 let kind = column.kind();
                 add(
