@@ -45,7 +45,7 @@ impl ColumnKind {
     }
 }
 
-/// A column of a wide sample table: one series of the catalog.
+/// A column of a table of samples.
 #[derive(Debug)]
 pub struct Column {
     pub name: &'static str,
