@@ -5,7 +5,8 @@ mod values;
 
 pub use table::Table;
 pub use values::{
-    Unique, choice, distinct, flag, number, several, size, text, time, wanted, whole, within,
+    Unique, array, choice, distinct, flag, mismatch, number, size, text, time, whole_number,
+    whole_number_within,
 };
 
 use std::{
