@@ -139,8 +139,8 @@ fn unix_nanos(text: &str) -> Option<i64> {
     (text.ends_with('Z') && text.len() <= MAX_LENGTH).then(|| time.timestamp_nanos_opt())?
 }
 
-/// Messages about the migration to Alpenglow, as Agave 4.2.2 to 4.5.0-alpha.4 print them. Each begins
-/// with a subject and a colon; the subject is the identity, except at start-up.
+/// Messages about the migration to Alpenglow, as Agave 4.2.2 to 4.5.0-alpha.4 print them. Each
+/// begins with a subject and a colon; the subject is the identity, except at start-up.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Migration {
     /// The feature is active. Blocks hold only votes from this slot on.

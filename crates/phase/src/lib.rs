@@ -75,7 +75,7 @@ pub struct Evidence {
     pub is_healthy: bool,
 }
 
-/// A longer time between two ticks, and longer than three intervals, means that the daemon did not run.
+/// The daemon did not run if two ticks are further apart than this and than three intervals.
 const MIN_GAP: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
