@@ -75,8 +75,8 @@ fn scaled(number: &str, unit: u64) -> Option<u128> {
     }
     let digits = u32::try_from(fraction.len()).ok()?;
     let (whole, fraction) = (whole.parse::<u128>().ok()?, fraction.parse::<u128>().ok()?);
-    let ten = 10_u128.pow(digits);
-    Some((whole * ten + fraction) * u128::from(unit) / ten)
+    let scale = 10_u128.pow(digits);
+    Some((whole * scale + fraction) * u128::from(unit) / scale)
 }
 
 #[cfg(test)]
