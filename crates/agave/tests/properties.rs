@@ -153,7 +153,7 @@ proptest! {
         }
         let text = String::from_utf8_lossy(&bytes);
         let line = LogLine::parse(&text);
-        let _ = (line.progress(), line.frozen(), line.replay_timings());
+        let _ = (line.progress(), line.frozen_bank(), line.replay_timings());
         let _ = line.point().map(|point| point.map(|point| point.check()));
         drop(version::Version::parse(&text).map(|version| (version.agave_number(), version.to_string())));
         let _ = config::MetricsConfig::parse(&text).is_ok();
