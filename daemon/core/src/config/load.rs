@@ -3,7 +3,7 @@ use super::{
     Rpc, Target, TargetSelector, Threads, Validator, datapoints,
     values::{address, checked_label, user_id},
 };
-use faultline_agave::{PublicKey, config::MetricsConfig, rpc::PROBES};
+use faultline_agave::{PublicKey, config::MetricsConfig, rpc::PROBE_METHODS};
 use faultline_kernel::HostRoot;
 use faultline_settings::{ConfigError, Table, distinct, flag, text, time, whole_number};
 use std::{
@@ -142,11 +142,11 @@ fn probe(table: &mut Table<'_>, config: &mut Probe) {
     table.take_into("enabled", &mut config.enabled, flag);
     table.take_into("method", &mut config.method, |v| {
         let method = text(v)?;
-        let known = PROBES.into_iter().find(|known| *known == method);
+        let known = PROBE_METHODS.into_iter().find(|known| *known == method);
         known.ok_or_else(|| {
             format!(
                 "{method:?} is not a probe method; choose one of {}",
-                PROBES.join(", ")
+                PROBE_METHODS.join(", ")
             )
         })
     });
