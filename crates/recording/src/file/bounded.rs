@@ -99,7 +99,7 @@ impl BoundedConnection {
     }
 
     /// Fails if the file is truncated. Then sets the size to that of the database, including its
-    /// log.
+    /// WAL.
     pub fn measure(&mut self) -> Result<()> {
         self.bytes = check_not_truncated(&self.conn, &self.path)?;
         self.step_counter
@@ -203,7 +203,7 @@ pub const HEADER_BYTES: usize = 100;
 const WAL_HEADER_BYTES: usize = 32;
 const FRAME_HEADER_BYTES: usize = 24;
 
-/// Returns the bytes of the database. Fails if the file ends before its last page, unless the log
+/// Returns the bytes of the database. Fails if the file ends before its last page, unless the WAL
 /// has the missing pages. SQLite would return such a page as zeros, and only on access.
 fn check_not_truncated(conn: &Connection, path: &Path) -> Result<u64> {
     let read_pragma =
@@ -263,7 +263,7 @@ fn declared_bytes(path: &Path) -> io::Result<u64> {
     Ok(u64::from(pages).saturating_mul(page_size))
 }
 
-/// Pages in the log's frames of the current generation.
+/// Pages in the frames of the WAL's current generation.
 fn logged_pages(wal: &Path, page_size: u64) -> io::Result<HashSet<u64>> {
     let mut wal = BufReader::with_capacity(1 << 16, File::open(wal)?);
     let mut header = [0; WAL_HEADER_BYTES];
