@@ -174,7 +174,7 @@ impl Recording {
     /// Counts every row: 0.1 s per 100 MiB.
     pub fn info(&self) -> Result<RecordingInfo> {
         let sessions = self.sessions()?;
-        let meta = self.all("SELECT key, value FROM meta WHERE key <> 'rows'", |row| {
+        let meta = self.query_rows("SELECT key, value FROM meta WHERE key <> 'rows'", |row| {
             Ok((row.get(0)?, row.get(1)?))
         })?;
         Ok(RecordingInfo {
@@ -247,7 +247,7 @@ impl Recording {
         let sql = format!(
             "SELECT rowid, unix_ns, replay_total_elapsed_us FROM replay_slot_point WHERE rowid > {after} ORDER BY rowid LIMIT {MAX_POINTS}"
         );
-        let replays = self.all_of("replay_slot_point", &sql, |row| {
+        let replays = self.query_table("replay_slot_point", &sql, |row| {
             live.last_point_rowid = row.get(0)?;
             let duration: Option<f64> = row.get(2)?;
             Ok(duration.zip(row.get(1)?).map(|(us, unix_ns)| (unix_ns, us)))
