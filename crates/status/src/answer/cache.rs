@@ -77,7 +77,7 @@ fn predicted(inputs: &AnswerInputs) -> String {
     } = prediction;
     let measured = measured_on(release.as_deref());
     if *saved_seconds <= 0.0 {
-        return format!("a larger one would save nothing{measured}");
+        return format!("a larger cache would save nothing{measured}");
     }
     let (entries, saved) = (short(*entries), ms(*saved_seconds));
     format!("{entries} entries would save {saved}{measured}")

@@ -33,7 +33,7 @@ pub fn add(
 fn no_validator(readings: Readings<'_>) -> Option<&'static str> {
     match readings.flag(&p::UP) {
         Some(true) if readings.has_phases() => None,
-        Some(true) => Some("the process is no validator"),
+        Some(true) => Some("the process is not a validator"),
         Some(false) => Some("no process is followed"),
         None => None,
     }
