@@ -77,7 +77,7 @@ pub enum Error {
         path: PathBuf,
         why: String,
     },
-    #[error("no column {what} in a recording; docs/RECORDING.md lists them")]
+    #[error("no table or column {what} in a recording; docs/RECORDING.md lists them")]
     NoSuchColumn {
         /// `table.column`, or only the table.
         what: String,
