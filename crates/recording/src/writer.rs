@@ -27,10 +27,10 @@ use std::{
     time::Duration,
 };
 
-/// Bytes: a longer write-ahead log is truncated unless a reader prevents it.
+/// Bytes: a longer WAL (write-ahead log) is truncated unless a reader prevents it.
 const LONG_WAL_BYTES: u64 = 4 << 20;
 
-/// Bytes: for a longer log the writer waits for readers.
+/// Bytes: for a longer WAL the writer waits for readers.
 const VERY_LONG_WAL_BYTES: u64 = 16 << 20;
 
 /// How long the writer waits for readers. New readers may begin meanwhile.
@@ -181,8 +181,8 @@ impl Writer {
         self.conn.query_row(&sql, [], |_| Ok(())).at(&self.path)
     }
 
-    /// Commits, then moves the log into the file as far as readers allow. So a power cut loses no
-    /// earlier data, and the log stays bounded. If the log is longer than 16 MiB, waits up to half
+    /// Commits, then moves the WAL into the file as far as readers allow. So a power cut loses no
+    /// earlier data, and the WAL stays bounded. If the WAL is longer than 16 MiB, waits up to half
     /// a second for readers.
     pub fn checkpoint(&mut self) -> Result<()> {
         self.store_row_counts()?;
@@ -206,7 +206,7 @@ impl Writer {
     /// Commits, ends the session and makes the recording a single complete file.
     ///
     /// # Errors
-    /// [`Error::BeingRead`] if a reader keeps the log beside the file; no data is lost.
+    /// [`Error::BeingRead`] if a reader keeps the WAL beside the file; no data is lost.
     pub fn finish(mut self, ended: Stamp) -> Result<()> {
         self.write(|writer| {
             let sql = "UPDATE session SET ended_unix_ns = ?2 WHERE id = ?1";

@@ -13,7 +13,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Without an explicit checkpoint, SQLite does one when the log has this many pages (16 MiB).
+/// Without an explicit checkpoint, SQLite does one when the WAL has this many pages (16 MiB).
 const AUTOCHECKPOINT_PAGES: i64 = 4096;
 
 impl Writer {
@@ -95,7 +95,7 @@ fn side_file(path: &Path) -> Option<(PathBuf, Metadata)> {
         .next()
 }
 
-/// Moves the write-ahead log into the recording and removes it. No transaction may be open.
+/// Moves the WAL into the recording and removes it. No transaction may be open.
 pub fn remove_wal(conn: &Connection, path: &Path) -> Result<()> {
     conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
         .at(path)?;
