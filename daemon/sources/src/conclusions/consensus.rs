@@ -62,7 +62,7 @@ pub fn admission_shortfall(
         let lamports = facts.votes.as_ref()?.vote_balance(facts.now)?;
         let slot_seconds = slot_time?.as_secs_f64();
         let is_near_tip = facts.distance_evidence().is_near_tip() == Some(true);
-        admission::shortfall(lamports, slot_seconds).filter(|_| is_near_tip)
+        admission::shortfall_lamports(lamports, slot_seconds).filter(|_| is_near_tip)
     };
     let lamports = reported.or_else(by_balance);
     output.real(&ADMISSION_SHORTFALL, [], lamports.map(sol));
