@@ -36,7 +36,7 @@ impl LogSplitter {
 
     pub fn with_max_line(max_line_bytes: usize) -> Self {
         Self {
-            lines: LineSplitter::plain(max_line_bytes),
+            lines: LineSplitter::ignoring_quotes(max_line_bytes),
             joiner: Joiner {
                 record: Vec::new(),
                 max_line_bytes,
