@@ -8,7 +8,7 @@ use std::{
 use crate::{
     HostRoot, Parsed,
     parse::{cgroup::Device, mountinfo::Mount, number},
-    text::only_line,
+    text::trimmed_text,
 };
 
 const MAX_LEVELS: u32 = 8;
@@ -126,7 +126,7 @@ fn wear_tenths(folder: &Path) -> Option<u64> {
 }
 
 fn read_text(file: &Path) -> Option<String> {
-    read(file, only_line).filter(|text| !text.is_empty())
+    read(file, trimmed_text).filter(|text| !text.is_empty())
 }
 
 fn read<T>(file: &Path, parse: impl FnOnce(&[u8]) -> Parsed<T>) -> Option<T> {

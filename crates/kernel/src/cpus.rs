@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{HostRoot, parse::number, text::only_line};
+use crate::{HostRoot, parse::number, text::trimmed_text};
 
 const MAX_CPUS: usize = 1024;
 
@@ -38,7 +38,7 @@ impl CpuSpeeds {
             hertz.extend(read("cpufreq/scaling_cur_freq").map(|khz| khz as f64 * 1000.0));
             speeds
                 .governors
-                .extend(root.read_sys(&file("cpufreq/scaling_governor"), only_line));
+                .extend(root.read_sys(&file("cpufreq/scaling_governor"), trimmed_text));
             let Some(count) = read("thermal_throttle/core_throttle_count") else {
                 continue;
             };

@@ -16,7 +16,7 @@ use crate::{
         mountinfo::{self, Mount},
         number, os_name, selected_word,
     },
-    text::only_line,
+    text::trimmed_text,
 };
 
 /// Limit for entries of a sysfs folder and for mounts.
@@ -57,10 +57,10 @@ impl Hardware {
             problems: Vec::new(),
         };
         let mut hardware = Self {
-            host_name: reader.proc("sys/kernel/hostname", only_line),
+            host_name: reader.proc("sys/kernel/hostname", trimmed_text),
             os: os(&mut reader),
-            kernel_release: reader.proc("sys/kernel/osrelease", only_line),
-            kernel_command_line: reader.proc("cmdline", only_line),
+            kernel_release: reader.proc("sys/kernel/osrelease", trimmed_text),
+            kernel_command_line: reader.proc("cmdline", trimmed_text),
             processors: processors(&mut reader),
             memory: memory(&mut reader),
             disks: disks::read(&mut reader),
@@ -143,7 +143,7 @@ fn synchronised(root: &HostRoot) -> bool {
 
 /// With psi=0 the file exists and returns `EOPNOTSUPP`.
 fn has_pressure(reader: &HardwareReader<'_>) -> Option<bool> {
-    match reader.root.read_proc("pressure/memory", only_line) {
+    match reader.root.read_proc("pressure/memory", trimmed_text) {
         Ok(_) => Some(true),
         Err(error) if error.kind() == ErrorKind::Absent => Some(false),
         Err(_) => None,
@@ -202,7 +202,7 @@ fn governors(reader: &mut HardwareReader<'_>) -> Vec<String> {
     for cpu in reader.names("devices/system/cpu") {
         if is_cpu(&cpu) {
             let file = format!("devices/system/cpu/{cpu}/cpufreq/scaling_governor");
-            governors.extend(reader.sys(&file, only_line));
+            governors.extend(reader.sys(&file, trimmed_text));
         }
     }
     governors.into_iter().collect()
@@ -268,7 +268,7 @@ fn nodes(reader: &mut HardwareReader<'_>) -> Vec<NumaNode> {
         number,
         cpus: reader.sys(
             &format!("devices/system/node/node{number}/cpulist"),
-            only_line,
+            trimmed_text,
         ),
         memory: reader
             .sys(
@@ -299,7 +299,7 @@ fn interfaces(reader: &mut HardwareReader<'_>) -> Vec<Interface> {
         // The folder also has files like bonding_masters.
         state: reader
             .root
-            .read_sys(&format!("class/net/{name}/operstate"), only_line)
+            .read_sys(&format!("class/net/{name}/operstate"), trimmed_text)
             .ok(),
         name,
     };

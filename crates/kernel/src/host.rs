@@ -14,7 +14,7 @@ use crate::{
         memory::Vmstat,
         pressure::{self, Pressure},
     },
-    text::only_line,
+    text::trimmed_text,
 };
 
 /// All files are opened below these folders. A container that watches its host, and a test with a
@@ -159,7 +159,7 @@ impl HostConstants {
         Ok(Self {
             page_size: rustix::param::page_size() as u64,
             clock_ticks_per_second: rustix::param::clock_ticks_per_second(),
-            kernel_release: root.read_proc("sys/kernel/osrelease", only_line)?,
+            kernel_release: root.read_proc("sys/kernel/osrelease", trimmed_text)?,
         })
     }
 }
