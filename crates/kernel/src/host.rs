@@ -149,7 +149,7 @@ pub struct HostConstants {
 }
 
 impl HostConstants {
-    pub fn ticks(&self, count: u64) -> Duration {
+    pub fn ticks_to_duration(&self, count: u64) -> Duration {
         let nanos =
             u128::from(count) * 1_000_000_000 / u128::from(self.clock_ticks_per_second.max(1));
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))

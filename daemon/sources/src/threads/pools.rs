@@ -46,7 +46,9 @@ impl ThreadTotals {
         let ticks = thread.utime_ticks + thread.stime_ticks;
         ThreadTotals {
             faults: [thread.majflt, thread.minflt],
-            total_cpu: thread.on_cpu.unwrap_or_else(|| host.ticks(ticks)),
+            total_cpu: thread
+                .on_cpu
+                .unwrap_or_else(|| host.ticks_to_duration(ticks)),
             utime_ticks: thread.utime_ticks,
             stime_ticks: thread.stime_ticks,
             blkio_ticks: thread.delayacct_blkio_ticks,
