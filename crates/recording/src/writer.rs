@@ -20,7 +20,7 @@ use faultline_metrics::{Problem, Source, Stamp, Tick, metrics::process::START_TI
 use named_rows::Counts;
 use named_rows::{SampledSources, insert_into};
 use rusqlite::{Connection, params};
-use samples::{Samples, phase};
+use samples::{Samples, phase_name};
 use std::{
     mem,
     path::{Path, PathBuf},
@@ -313,13 +313,13 @@ impl Writer {
             unix,
             uptime,
             self.process_id(),
-            phase(tick)
+            phase_name(tick)
         ])?;
         drop(row);
         self.current.next_tick += 1;
         let before: u64 = self.current.counts.values().sum();
         *self.current.counts.entry("tick").or_default() += 1;
-        let sampled = self.samples.sampled(tick);
+        let sampled = self.samples.update_sampled(tick);
         self.samples
             .write(&self.conn, id, tick, &sampled, &mut self.current.counts)?;
         self.uncommitted_rows += self.current.counts.values().sum::<u64>() - before;
