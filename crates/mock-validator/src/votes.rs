@@ -286,7 +286,7 @@ mod tests {
             identity: "DemoFauLtLine1111111111111111111111111111111".to_owned(),
             rpc_address: None,
             started: Duration::ZERO,
-            running: true,
+            is_running: true,
             progress: Value::Null,
             slot,
             tip: slot,
