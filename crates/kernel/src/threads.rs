@@ -117,7 +117,7 @@ struct LastRead {
     sample: ThreadSample,
     activity_at_stat: Option<Activity>,
     activity_at_switches: Option<Activity>,
-    /// Reads since its last `stat` in which it had not run.
+    /// Reads since the last `stat` in which the thread had not run.
     idle_reads: u8,
 }
 
@@ -352,7 +352,7 @@ impl OpenThread {
             },
         };
         read.idle_reads = match known {
-            // It follows an `Active` sample.
+            // Each `Busy` sample follows an `Active` one.
             Some(known) if known.activity_at_stat == activity && depth == ReadDepth::Busy => {
                 known.idle_reads
             }
@@ -371,7 +371,7 @@ impl OpenThread {
         Ok(read)
     }
 
-    /// `None` if the kernel has none. An underflowed counter keeps its value of `last`.
+    /// `None` if the kernel has no such file. An underflowed counter keeps its value of `last`.
     fn schedstat(
         &self,
         last: Option<&LastRead>,
