@@ -99,8 +99,8 @@ fn connect(path: &Path, flags: OpenFlags, kind: &DatabaseKind) -> Result<Connect
     Ok(conn)
 }
 
-/// Rejects foreign files before SQLite creates a WAL beside them. Reads through SQLite: closing a
-/// descriptor of its own would drop the locks of a writer in this process.
+/// Rejects foreign files before SQLite creates a WAL beside them. Reads through SQLite: if this
+/// function closed another descriptor of the file, a writer in this process would lose its locks.
 fn check_kind(absolute: &Path, path: &Path, kind: &DatabaseKind) -> Result<()> {
     if length(absolute) < HEADER_BYTES as u64 {
         return Ok(());
