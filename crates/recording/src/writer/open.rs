@@ -196,7 +196,7 @@ fn begin_session(
         committed: current.clone(),
         current,
         uncommitted_rows: 0,
-        failed: false,
+        has_failed: false,
     })
 }
 
