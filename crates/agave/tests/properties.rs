@@ -158,8 +158,8 @@ proptest! {
         drop(version::Version::parse(&text).map(|version| (version.agave_number(), version.to_string())));
         let _ = config::MetricsConfig::parse(&text).is_ok();
         let _ = (text.parse::<faultline_agave::PublicKey>(), identify::identify("agave-validator", &[&*text, &*text]));
-        prop_assert!(!threads::pool(&bytes).is_empty());
-        prop_assert!(!threads::pool(&bytes).chars().any(char::is_control));
+        prop_assert!(!threads::pool_name(&bytes).is_empty());
+        prop_assert!(!threads::pool_name(&bytes).chars().any(char::is_control));
         for method in admin::Method::ALL {
             drop(method.read(1, &bytes));
         }

@@ -13,7 +13,7 @@
 //! last sample.
 
 use crate::tick::CpuTime;
-use faultline_agave::threads::pool;
+use faultline_agave::threads::pool_name;
 use faultline_kernel::{Comm, HostConstants, ThreadSample};
 use foldhash::HashMap;
 use std::{sync::Arc, time::Duration};
@@ -307,7 +307,7 @@ impl Pools {
         if let Some(index) = self.index_by_comm.get(&comm) {
             return *index;
         }
-        let name = pool(comm.as_bytes());
+        let name = pool_name(comm.as_bytes());
         let known = self.index_by_name.get(&*name).copied();
         let index = known.unwrap_or_else(|| {
             let full = self.pools.len() >= MAX_NAMED_POOLS;
