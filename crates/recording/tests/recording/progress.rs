@@ -41,10 +41,10 @@ fn expected_progress(recording: &Recording) -> Progress {
         .find(|event| is_end(event.kind) || is_beginning(event.kind));
     Progress {
         was_followed: !recording.processes().unwrap().is_empty(),
-        ended: decides.is_some_and(|event| is_end(event.kind)),
+        has_ended: decides.is_some_and(|event| is_end(event.kind)),
         first_transaction_unix_ns: executed.min(),
         newest_slot: slots.max(),
-        at_tip: ticks
+        has_reached_tip: ticks
             .iter()
             .any(|tick| tick.phase.as_deref() == Some("at_tip")),
         last_tick: ticks.last().cloned(),
@@ -159,5 +159,5 @@ fn progress_always_equals_a_scan_of_all_rows() {
     let ever = |what: fn(&Progress) -> bool| message.iter().any(what) && !message.iter().all(what);
     let last = message.last().unwrap();
     assert!(last.first_transaction_unix_ns.is_some() && last.newest_slot > message[0].newest_slot);
-    assert!(ever(|progress| progress.at_tip));
+    assert!(ever(|progress| progress.has_reached_tip));
 }
