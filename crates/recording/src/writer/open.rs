@@ -52,7 +52,7 @@ impl Writer {
         if let Some((path, _)) = side_file(path).filter(|(_, metadata)| !metadata.is_file()) {
             return Err(Error::Leftover {
                 path,
-                what: "is a link, folder or device, not the log of a recording",
+                what: "is a link, folder or device, not a WAL or journal of SQLite",
             });
         }
         let file = OpenOptions::new()
