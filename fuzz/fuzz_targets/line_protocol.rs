@@ -18,9 +18,9 @@ fn split<'b>(chunks: impl Iterator<Item = &'b [u8]>) -> Vec<Result<Vec<u8>, BadL
     for chunk in chunks {
         splitter.feed(chunk, |line| found.push(line.map(<[u8]>::to_vec)));
         assert!(
-            splitter.memory() <= MOST_MEMORY,
+            splitter.memory_bytes() <= MOST_MEMORY,
             "{} bytes kept",
-            splitter.memory()
+            splitter.memory_bytes()
         );
     }
     splitter.finish(|line| found.push(line.map(<[u8]>::to_vec)));

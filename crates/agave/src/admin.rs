@@ -66,7 +66,7 @@ pub struct ContactInfo {
 pub struct AdmissionStatus {
     /// Whether the node has a vote key. A standby and an RPC node have none.
     pub voting_enabled: bool,
-    /// Whether the feature is active. Only 4.2.2 reports it.
+    /// Whether the feature of the ticket is active. Only 4.2.2 reports it.
     #[serde(default)]
     pub vat_active: Option<bool>,
     pub in_current_epoch_vat: bool,
@@ -76,7 +76,7 @@ pub struct AdmissionStatus {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(from = "FailureReason")]
 pub enum AdmissionFailure {
-    Lamports {
+    InsufficientLamports {
         balance: u64,
         /// Rent, the ticket, and rewards that are not paid out yet.
         needed: u64,
@@ -87,7 +87,7 @@ pub enum AdmissionFailure {
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum FailureReason {
-    Lamports {
+    InsufficientLamports {
         #[serde(rename = "InsufficientFundsInVoteAccount")]
         lamports: (u64, u64),
     },
@@ -97,9 +97,9 @@ enum FailureReason {
 impl From<FailureReason> for AdmissionFailure {
     fn from(reason: FailureReason) -> Self {
         match reason {
-            FailureReason::Lamports {
+            FailureReason::InsufficientLamports {
                 lamports: (balance, needed),
-            } => Self::Lamports { balance, needed },
+            } => Self::InsufficientLamports { balance, needed },
             FailureReason::Other(_) => Self::Other,
         }
     }
@@ -153,7 +153,7 @@ impl StartProgress {
             .map_or("", |(name, _)| name)
     }
 
-    fn named(name: &str) -> Self {
+    fn from_name(name: &str) -> Self {
         let mut names = Self::NAMES.into_iter();
         let known = names.find(|(known, _)| *known == name);
         known.map_or_else(
@@ -171,11 +171,11 @@ impl<'de> Deserialize<'de> for StartProgress {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let state = <&RawValue>::deserialize(deserializer)?.get();
         if let Ok(name) = serde_json::from_str::<String>(state) {
-            return Ok(Self::named(&name));
+            return Ok(Self::from_name(&name));
         }
         let states: Option<BTreeMap<String, IgnoredAny>> = serde_json::from_str(state).ok();
         match states.into_iter().flatten().collect::<Vec<_>>()[..] {
-            [(ref name, _)] => Ok(Self::named(name)),
+            [(ref name, _)] => Ok(Self::from_name(name)),
             _ => Err(D::Error::custom(
                 "expected a string or an object with one key",
             )),

@@ -10,31 +10,31 @@ const TICKETS: [(f64, u64); 5] = [
     (0.2, 800_000_000),
 ];
 /// Accepted range of measured slot times, relative to the nominal slot time.
-const MIN_RATIO: f64 = 0.98;
-const MAX_RATIO: f64 = 1.24;
+const MIN_SLOT_TIME_RATIO: f64 = 0.98;
+const MAX_SLOT_TIME_RATIO: f64 = 1.24;
 /// Minimum accepted slot time in seconds. Nominal slots of 0.2 s took as little as 0.166 s on
 /// devnet, and no shorter ones are planned.
 const MIN_SLOT_SECONDS: f64 = 0.16;
 
-/// Lamports of rent for the 3,762 bytes of a vote account.
-pub const VOTE_ACCOUNT_RENT: u64 = 27_074_400;
+/// Rent for the 3,762 bytes of a vote account.
+pub const VOTE_ACCOUNT_RENT_LAMPORTS: u64 = 27_074_400;
 
 /// Price of one epoch in lamports, by the nominal slot time that fits `slot_seconds`. `None` if no
 /// public cluster has such a slot time.
-pub fn ticket(slot_seconds: f64) -> Option<u64> {
+pub fn ticket_lamports(slot_seconds: f64) -> Option<u64> {
     let nominal = { TICKETS }
         .into_iter()
-        .find(|(time, _)| MIN_RATIO * time <= slot_seconds)
+        .find(|(time, _)| MIN_SLOT_TIME_RATIO * time <= slot_seconds)
         .or(TICKETS.last().copied())
         .filter(|_| slot_seconds >= MIN_SLOT_SECONDS);
-    let (_, ticket) = nominal.filter(|(time, _)| slot_seconds <= MAX_RATIO * time)?;
+    let (_, ticket) = nominal.filter(|(time, _)| slot_seconds <= MAX_SLOT_TIME_RATIO * time)?;
     Some(ticket)
 }
 
 /// Lamports that the account lacks. Unpaid rewards raise the requirement, but only the validator
 /// itself reports them.
-pub fn shortfall(balance: u64, slot_seconds: f64) -> Option<u64> {
-    Some((VOTE_ACCOUNT_RENT + ticket(slot_seconds)?).saturating_sub(balance))
+pub fn shortfall_lamports(balance: u64, slot_seconds: f64) -> Option<u64> {
+    Some((VOTE_ACCOUNT_RENT_LAMPORTS + ticket_lamports(slot_seconds)?).saturating_sub(balance))
 }
 
 #[cfg(test)]
@@ -60,16 +60,16 @@ mod tests {
             (1.0, None),
             (f64::NAN, None),
         ] {
-            let ticket = ticket(measured).map(|lamports| lamports as f64 / 1e9);
+            let ticket = ticket_lamports(measured).map(|lamports| lamports as f64 / 1e9);
             assert_eq!(ticket, sol, "{measured}");
         }
     }
 
     #[test]
     fn the_shortfall_is_rent_plus_ticket_minus_balance() {
-        assert_eq!(shortfall(27_074_400, 0.2), Some(800_000_000));
-        assert_eq!(shortfall(827_074_400, 0.2), Some(0));
-        assert_eq!(shortfall(u64::MAX, 0.4), Some(0));
-        assert_eq!(shortfall(0, 0.05), None);
+        assert_eq!(shortfall_lamports(27_074_400, 0.2), Some(800_000_000));
+        assert_eq!(shortfall_lamports(827_074_400, 0.2), Some(0));
+        assert_eq!(shortfall_lamports(u64::MAX, 0.4), Some(0));
+        assert_eq!(shortfall_lamports(0, 0.05), None);
     }
 }

@@ -62,7 +62,7 @@ pub struct Evidence<'a> {
     pub is_migration_complete: bool,
     pub reported_genesis_slot: Option<u64>,
     /// Where the migration begins: `migration-started` reports it some thousand slots before.
-    pub migration_slot: Option<u64>,
+    pub reported_migration_slot: Option<u64>,
     pub has_marker: bool,
     pub genesis_hash: Option<&'a str>,
     /// The highest credits that an account earned in an epoch, and the number of slots of an epoch.
@@ -125,7 +125,7 @@ impl Evidence<'_> {
 
     fn before_alpenglow(&self) -> Option<(Protocol, Sign)> {
         if let Some((migration, slot)) = self.migration_slot().zip(self.processed_slot) {
-            let sign = match self.migration_slot {
+            let sign = match self.reported_migration_slot {
                 Some(_) => Sign::MigrationStarted,
                 None => Sign::FeatureGate,
             };
@@ -154,7 +154,7 @@ impl Evidence<'_> {
             _ => None,
         };
         // A cluster that began with Alpenglow has no migration.
-        self.migration_slot
+        self.reported_migration_slot
             .or(by_gate)
             .filter(|_| self.certificate_slot != Some(0))
     }

@@ -94,7 +94,7 @@ pub enum PohCpu {
 }
 
 /// Default of `--health-check-slot-distance`.
-pub const HEALTH_DISTANCE: u64 = 128;
+pub const DEFAULT_HEALTH_DISTANCE: u64 = 128;
 
 impl Validator {
     /// `None` for Frankendancer, which names it in a file.
@@ -162,7 +162,7 @@ pub fn identify<S: AsRef<OsStr>>(comm: &str, args: &[S]) -> Process {
             poh_cpu: poh_cpu(program, &args),
             health_distance: text(&["--health-check-slot-distance"])
                 .and_then(|slots| slots.parse().ok())
-                .unwrap_or(HEALTH_DISTANCE),
+                .unwrap_or(DEFAULT_HEALTH_DISTANCE),
             log: if program == Program::TestValidator {
                 None
             } else {
@@ -200,12 +200,14 @@ fn subcommand<'a>(program: Program, args: &[&'a str]) -> Option<&'a str> {
         return (!args.contains(&"run-agave")).then_some(first);
     }
     let before = std::iter::once("").chain(args.iter().copied());
-    let task = args.iter().zip(before).find(|(arg, before)| {
-        let known = SUBCOMMANDS.contains(*arg);
+    let info_or_subcommand = args.iter().zip(before).find(|(arg, before)| {
+        let is_subcommand = SUBCOMMANDS.contains(*arg);
         INFO_OPTIONS.contains(*arg)
-            || (known && program != Program::TestValidator && !PATH_OPTIONS.contains(before))
+            || (is_subcommand
+                && program != Program::TestValidator
+                && !PATH_OPTIONS.contains(before))
     });
-    task.map(|(arg, _)| *arg)
+    info_or_subcommand.map(|(arg, _)| *arg)
 }
 
 fn option<'a>(args: &'a [&OsStr], names: &[&str]) -> Option<&'a OsStr> {

@@ -13,7 +13,7 @@ use crate::{Error, Excerpt};
 const METHOD_NOT_FOUND: i64 = -32601;
 /// serde_json copies strings with escapes and tracks each nesting level. Bodies up to this size
 /// need no check.
-const MAX_TEXT_BYTES: usize = 64 << 10;
+const MAX_STRING_BYTES: usize = 64 << 10;
 const MAX_DEPTH: usize = 128;
 /// Maximum entries of a list; mainnet-beta has 5,000 nodes.
 pub const MAX_ENTRIES: usize = 1 << 16;
@@ -22,7 +22,7 @@ const MAX_REASON_CHARS: usize = 160;
 #[derive(Debug, Deserialize)]
 #[serde(bound(deserialize = "T: Deserialize<'de>"))]
 pub struct Response<'a, T = &'a RawValue> {
-    #[serde(default, deserialize_with = "number")]
+    #[serde(default, deserialize_with = "parse_id")]
     pub id: Option<u64>,
     // `"result": null` is valid; a missing result is not.
     #[serde(default = "missing", deserialize_with = "present")]
@@ -40,7 +40,7 @@ pub struct ErrorObject<'a> {
     pub data: Option<&'a RawValue>,
 }
 
-fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+fn parse_id<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
     <&RawValue>::deserialize(deserializer).map(|id| id.get().parse().ok())
 }
 
@@ -82,7 +82,7 @@ impl ErrorObject<'_> {
 
 pub fn read<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Error> {
     // serde_json checks each text of bytes by itself, which takes longer, and ignores some.
-    let read = check(body)
+    let read = check_strings_and_depth(body)
         .and_then(|()| str::from_utf8(body).map_err(|_| "it is not UTF-8"))
         .map_err(serde_json::Error::custom)
         .and_then(serde_json::from_str);
@@ -111,15 +111,15 @@ fn reason(error: &serde_json::Error) -> String {
 }
 
 /// Refuses bodies from which serde_json would copy large strings.
-fn check(body: &[u8]) -> Result<(), &'static str> {
-    if body.len() <= MAX_TEXT_BYTES {
+fn check_strings_and_depth(body: &[u8]) -> Result<(), &'static str> {
+    if body.len() <= MAX_STRING_BYTES {
         return Ok(());
     }
     let (mut depth, mut rest) = (0_usize, body);
     while let Some((byte, after)) = rest.split_first() {
         rest = after;
         match byte {
-            b'"' => rest = after_text(after).ok_or("a text is too long")?,
+            b'"' => rest = after_string(after).ok_or("a string is too long")?,
             b'[' | b'{' => depth += 1,
             b']' | b'}' => depth = depth.saturating_sub(1),
             _ => {}
@@ -132,22 +132,22 @@ fn check(body: &[u8]) -> Result<(), &'static str> {
 }
 
 /// The text after the closing quote. serde_json reports an unterminated string.
-fn after_text(text: &[u8]) -> Option<&[u8]> {
+fn after_string(text: &[u8]) -> Option<&[u8]> {
     let mut start = 0;
     while let Some(found) = memchr::memchr2(b'"', b'\\', text.get(start..)?) {
-        let at = start + found;
-        if at > MAX_TEXT_BYTES {
+        let offset = start + found;
+        if offset > MAX_STRING_BYTES {
             return None;
         }
-        match text.get(at) {
-            Some(b'"') => return text.get(at + 1..),
-            _ => start = at + 2,
+        match text.get(offset) {
+            Some(b'"') => return text.get(offset + 1..),
+            _ => start = offset + 2,
         }
     }
-    (text.len() <= MAX_TEXT_BYTES).then_some(&[])
+    (text.len() <= MAX_STRING_BYTES).then_some(&[])
 }
 
-pub fn list<'de, T: Deserialize<'de>, D: Deserializer<'de>, const MAX: usize>(
+pub fn bounded_list<'de, T: Deserialize<'de>, D: Deserializer<'de>, const MAX: usize>(
     deserializer: D,
 ) -> Result<Vec<T>, D::Error> {
     struct List<T, const MAX: usize>(PhantomData<T>);
@@ -278,7 +278,7 @@ impl<'de, T: Field<'de>> Deserialize<'de> for Tolerant<T> {
     }
 }
 
-pub fn map<'de, K, V, D>(deserializer: D) -> Result<HashMap<K, V>, D::Error>
+pub fn bounded_map<'de, K, V, D>(deserializer: D) -> Result<HashMap<K, V>, D::Error>
 where
     K: Deserialize<'de> + Eq + Hash,
     V: Deserialize<'de>,
@@ -320,11 +320,11 @@ mod tests {
 
     #[test]
     fn only_overlong_texts_and_deep_nesting_are_refused() {
-        let fill = " ".repeat(MAX_TEXT_BYTES);
+        let fill = " ".repeat(MAX_STRING_BYTES);
         let read = |body: String| read::<Value>(body.as_bytes()).map_err(|error| error.to_string());
         let text = |bytes| format!("\"{}\"{fill}", "\\\"".repeat(bytes / 2));
-        assert!(read(text(MAX_TEXT_BYTES)).is_ok());
-        let long = read(text(MAX_TEXT_BYTES + 2)).unwrap_err();
+        assert!(read(text(MAX_STRING_BYTES)).is_ok());
+        let long = read(text(MAX_STRING_BYTES + 2)).unwrap_err();
         assert!(long.contains("too long"), "{long}");
         let nested = |depth| format!("{}{}{fill}", "[".repeat(depth), "]".repeat(depth));
         assert!(read(nested(100)).is_ok());
@@ -343,9 +343,9 @@ mod tests {
     #[test]
     fn a_json_list_is_limited_to_65536_entries() {
         #[derive(Debug, Deserialize)]
-        struct Numbers(#[serde(deserialize_with = "list::<_, _, MAX_ENTRIES>")] Vec<u8>);
+        struct Bytes(#[serde(deserialize_with = "bounded_list::<_, _, MAX_ENTRIES>")] Vec<u8>);
         let of = |entries: usize| format!("[{}0]", "0,".repeat(entries - 1));
-        let read = |body: String| read::<Numbers>(body.as_bytes());
+        let read = |body: String| read::<Bytes>(body.as_bytes());
         assert_eq!(read(of(MAX_ENTRIES)).unwrap().0.len(), MAX_ENTRIES);
         let error = read(of(MAX_ENTRIES + 1)).unwrap_err().to_string();
         assert!(error.contains("at most 65536 entries"), "{error}");
@@ -402,7 +402,7 @@ mod tests {
     proptest! {
         #[test]
         fn json_size_checks_do_not_change_what_parses(text in "[\\[\\]{}\"\\\\:,0a ]{0,40}") {
-            let padded = format!("{text}{}", " ".repeat(MAX_TEXT_BYTES));
+            let padded = format!("{text}{}", " ".repeat(MAX_STRING_BYTES));
             prop_assert_eq!(read::<Value>(padded.as_bytes()).is_ok(), serde_json::from_str::<Value>(&text).is_ok());
         }
     }

@@ -30,13 +30,13 @@ pub struct LogLine<'a> {
 impl<'a> LogLine<'a> {
     /// Parses one line without its newline, or one record of [`LogSplitter`]. It never fails.
     pub fn parse(line: &'a str) -> Self {
-        Self::with_head(line).unwrap_or(Self {
+        Self::parse_head(line).unwrap_or(Self {
             time_ns: None,
             message: line,
         })
     }
 
-    fn with_head(line: &'a str) -> Option<Self> {
+    fn parse_head(line: &'a str) -> Option<Self> {
         let (head, message) = line.strip_prefix('[')?.split_once("] ")?;
         // The level and the target follow.
         let (time, _) = head.split_once(' ')?;
@@ -62,7 +62,7 @@ impl<'a> LogLine<'a> {
         }
         let entry = MESSAGES
             .iter()
-            .find(|(start, _)| begins(self.message, start))?;
+            .find(|(start, _)| matches_start(self.message, start))?;
         Some(entry.1)
     }
 
@@ -94,10 +94,10 @@ impl<'a> LogLine<'a> {
         Some(Migration::Starts { slot })
     }
 
-    pub fn frozen(&self) -> Option<FrozenBank<'a>> {
+    pub fn frozen_bank(&self) -> Option<FrozenBank<'a>> {
         let rest = self.message.strip_prefix("bank frozen: ")?;
         let (slot, rest) = rest.split_once(' ').unwrap_or((rest, ""));
-        let word = |key: &str| {
+        let value_after = |key: &str| {
             rest.split_once(key)?
                 .1
                 .split([' ', ','])
@@ -106,8 +106,8 @@ impl<'a> LogLine<'a> {
         };
         Some(FrozenBank {
             slot: slot.parse().ok()?,
-            hash: word("hash: "),
-            signatures: word("signature_count: ").and_then(|count| count.parse().ok()),
+            hash: value_after("hash: "),
+            signatures: value_after("signature_count: ").and_then(|count| count.parse().ok()),
         })
     }
 
@@ -115,18 +115,18 @@ impl<'a> LogLine<'a> {
         let rest = self
             .message
             .strip_prefix("ledger processing timing: ExecuteTimings { metrics: [")?;
-        let numbers: Option<Vec<u64>> = rest
+        let metrics: Option<Vec<u64>> = rest
             .split_once(']')?
             .0
             .split(',')
             .take(METRIC_COUNT + 1)
             .map(|number| number.trim().parse().ok())
             .collect();
-        let numbers = numbers
-            .filter(|numbers| numbers.len() == METRIC_COUNT)
+        let metrics = metrics
+            .filter(|metrics| metrics.len() == METRIC_COUNT)
             .unwrap_or_default();
         Some(ReplayTimings {
-            program_cache_us: numbers.get(PROGRAM_CACHE_INDEX).copied(),
+            program_cache_us: metrics.get(PROGRAM_CACHE_INDEX).copied(),
         })
     }
 }
@@ -139,8 +139,8 @@ fn unix_nanos(text: &str) -> Option<i64> {
     (text.ends_with('Z') && text.len() <= MAX_LENGTH).then(|| time.timestamp_nanos_opt())?
 }
 
-/// Messages about the migration to Alpenglow, as Agave 4.2.2 to 4.5.0-alpha.4 print them. Each begins
-/// with a subject and a colon; the subject is the identity, except at start-up.
+/// Messages about the migration to Alpenglow, as Agave 4.2.2 to 4.5.0-alpha.4 print them. Each
+/// begins with a subject and a colon; the subject is the identity, except at start-up.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Migration {
     /// The feature is active. Blocks hold only votes from this slot on.
@@ -195,7 +195,7 @@ const MESSAGES: [(&str, Progress); 11] = [
     ),
 ];
 
-fn begins(message: &str, start: &str) -> bool {
+fn matches_start(message: &str, start: &str) -> bool {
     let Some((head, tail)) = start.split_once('#') else {
         return message.starts_with(start);
     };

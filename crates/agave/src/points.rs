@@ -91,11 +91,11 @@ impl FromValue for String {
 pub fn decode<T: Datapoint>(point: &Point<'_>) -> Result<T, BadLine> {
     let mut datapoint = T::default();
     for tag in point.tags() {
-        let tag = tag.map_err(|reason| point.bad(reason))?;
+        let tag = tag.map_err(|reason| point.bad_line(reason))?;
         datapoint.set_field(tag.key, || tag.value.parse().ok().map(Value::Bool));
     }
     for field in point.fields() {
-        let field = field.map_err(|reason| point.bad(reason))?;
+        let field = field.map_err(|reason| point.bad_line(reason))?;
         datapoint.set_field(field.key, || field.value().ok());
     }
     Ok(datapoint)

@@ -70,7 +70,7 @@ impl Call {
         }
     }
 
-    fn answer(self, response: Response<'_>) -> Result<Answer, Error> {
+    fn parse_answer(self, response: Response<'_>) -> Result<Answer, Error> {
         let method = self.method();
         let result = match response.outcome()? {
             Ok(result) => result,
@@ -82,7 +82,9 @@ impl Call {
         match self {
             Self::EpochInfo => json::parse_result(method, result).map(Answer::EpochInfo),
             Self::Slot(_) => json::parse_result(method, result).map(Answer::Slot),
-            Self::Version => version(json::parse_result(method, result)?).map(Answer::Version),
+            Self::Version => {
+                check_version(json::parse_result(method, result)?).map(Answer::Version)
+            }
             Self::Identity => json::parse_result(method, result)
                 .map(|IdentityResult { identity }| Answer::Identity(identity)),
             Self::MaxShredInsertSlot => {
@@ -177,7 +179,7 @@ struct IdentityResult {
     identity: PublicKey,
 }
 
-fn version(version: NodeVersion) -> Result<NodeVersion, Error> {
+fn check_version(version: NodeVersion) -> Result<NodeVersion, Error> {
     match is_printable_version(&version.solana_core) {
         true => Ok(version),
         false => Err(Error::UnexpectedResult {
@@ -190,7 +192,7 @@ fn version(version: NodeVersion) -> Result<NodeVersion, Error> {
 
 #[derive(Deserialize)]
 struct Responses<'a>(
-    #[serde(borrow, deserialize_with = "json::list::<_, _, MAX_ANSWERS>")]
+    #[serde(borrow, deserialize_with = "json::bounded_list::<_, _, MAX_ANSWERS>")]
     Vec<Response<'a, &'a RawValue>>,
 );
 
@@ -242,20 +244,20 @@ impl Batch {
             responses
         };
         let mut match_answer = |(id, call): (u64, &Call)| {
-            let at = responses
+            let position = responses
                 .iter()
                 .position(|response| response.id == Some(id));
-            let at = at.ok_or(Error::MissingAnswer {
+            let position = position.ok_or(Error::MissingAnswer {
                 method: call.method(),
             })?;
-            call.answer(responses.swap_remove(at))
+            call.parse_answer(responses.swap_remove(position))
         };
         Ok((1..).zip(&self.calls).map(&mut match_answer).collect())
     }
 }
 
 /// Methods without parameters, which every validator with RPC offers and answers from memory.
-pub const PROBES: [&str; 6] = [
+pub const PROBE_METHODS: [&str; 6] = [
     "getSlot",
     "getBlockHeight",
     "getEpochInfo",
@@ -270,7 +272,7 @@ pub fn request_body(method: &'static str, params: &Value, id: u64) -> String {
 }
 
 /// Checks the id and that the node did not refuse; ignores the result.
-pub fn answered(method: &'static str, id: u64, body: &[u8]) -> Result<(), Error> {
+pub fn check_answer(method: &'static str, id: u64, body: &[u8]) -> Result<(), Error> {
     result::<IgnoredAny>(method, id, body).map(drop)
 }
 

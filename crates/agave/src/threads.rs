@@ -12,7 +12,7 @@ pub const UNNAMED: &str = "unnamed";
 /// `solScHandler07`: `solScHandler`; `solIdxFlusher10`, cut from `solIdxFlusher100`:
 /// `solIdxFlusher`; `iou-wrk-1234`: `iou-wrk`; `net:0`: `net`. `rocksdb:low` and `tokio-runtime-w`
 /// stay.
-pub fn pool(comm: &[u8]) -> Cow<'_, str> {
+pub fn pool_name(comm: &[u8]) -> Cow<'_, str> {
     let comm = comm.strip_suffix(b"\n").unwrap_or(comm).trim_ascii();
     let length = comm
         .iter()

@@ -22,11 +22,11 @@ const FILES: [(&str, &str); 5] = [
     ),
     (
         "/var/lib/faultlined",
-        "The daemon's recordings, its flight recorder's in flight.",
+        "The daemon's recordings. The folder flight holds those of the flight recorder.",
     ),
     (
         "/run/faultlined/metrics.sock",
-        "The daemon of this host, for root and the group faultline; also 127.0.0.1:9912.",
+        "The daemon's HTTP server, for root and the group faultline; also at 127.0.0.1:9912.",
     ),
     (
         "/usr/share/faultlined",
@@ -53,9 +53,10 @@ pub fn write(command: Command, section: &str, folder: &Path) -> io::Result<()> {
     fs::create_dir_all(&pages)?;
     let mut built = command.clone();
     built.build();
-    page(&built, section, &pages)?;
-    let own = pages.join(Man::new(built.clone()).section(section).get_filename());
-    files(built.get_name()).to_writer(&mut fs::OpenOptions::new().append(true).open(own)?)?;
+    write_page(&built, section, &pages)?;
+    let main_page = pages.join(Man::new(built.clone()).section(section).get_filename());
+    files_section(built.get_name())
+        .to_writer(&mut fs::OpenOptions::new().append(true).open(main_page)?)?;
     for (shell, name) in SHELLS {
         let folder = completions.join(name);
         fs::create_dir_all(&folder)?;
@@ -77,7 +78,7 @@ pub fn write(command: Command, section: &str, folder: &Path) -> io::Result<()> {
 }
 
 /// Writes `man/NAME.5` into `folder`: a configuration file, with its comments as the description.
-pub fn write_file_page(name: &str, about: &str, text: &str, folder: &Path) -> io::Result<()> {
+pub fn write_file_page(name: &str, about: &str, config: &str, folder: &Path) -> io::Result<()> {
     let folder = folder.join("man");
     fs::create_dir_all(&folder)?;
     let mut page = Roff::new();
@@ -86,30 +87,30 @@ pub fn write_file_page(name: &str, about: &str, text: &str, folder: &Path) -> io
     page.text([roman(format!("{name} - {about}"))]);
     page.control("SH", ["DESCRIPTION"]);
     page.control("nf", []);
-    for line in text.lines() {
+    for line in config.lines() {
         page.text([roman(line)]);
     }
     page.control("fi", []);
     page.to_writer(&mut fs::File::create(folder.join(format!("{name}.5")))?)
 }
 
-fn files(name: &str) -> Roff {
+fn files_section(name: &str) -> Roff {
     let mut section = Roff::new();
     section.control("SH", ["FILES"]);
-    for (file_path, what) in FILES {
+    for (file_path, description) in FILES {
         section.control("TP", []);
         section.text([bold(file_path.replace("NAME", name))]);
-        section.text([roman(what)]);
+        section.text([roman(description)]);
     }
     section
 }
 
-fn page(command: &Command, section: &str, folder: &Path) -> io::Result<()> {
+fn write_page(command: &Command, section: &str, folder: &Path) -> io::Result<()> {
     for subcommand in command
         .get_subcommands()
         .filter(|subcommand| !subcommand.is_hide_set())
     {
-        page(subcommand, section, folder)?;
+        write_page(subcommand, section, folder)?;
     }
     let page = Man::new(command.clone()).section(section);
     let mut file = fs::File::create(folder.join(page.get_filename()))?;

@@ -8,7 +8,7 @@ use std::{
 use crate::{
     HostRoot, Parsed,
     parse::{cgroup::Device, mountinfo::Mount, number},
-    text::only_line,
+    text::trimmed_text,
 };
 
 const MAX_LEVELS: u32 = 8;
@@ -49,7 +49,7 @@ fn folder_of(root: &HostRoot, mount: &Mount) -> Option<PathBuf> {
                 let blocks = root.list_sys("block").ok()?.into_iter();
                 blocks
                     .map(|block| root.sysfs.join("block").join(block))
-                    .find(|block| text(&block.join("dm/name")).as_deref() == mapped)?
+                    .find(|block| read_text(&block.join("dm/name")).as_deref() == mapped)?
             }
             Err(_) => root.sysfs.join("class/block").join(name),
         }
@@ -58,12 +58,12 @@ fn folder_of(root: &HostRoot, mount: &Mount) -> Option<PathBuf> {
 }
 
 fn add_with_members(folder: &Path, devices: &mut Vec<BlockDevice>, max_devices: usize, level: u32) {
-    let whole = if folder.join("partition").exists() {
+    let device_folder = if folder.join("partition").exists() {
         folder.parent().unwrap_or(folder)
     } else {
         folder
     };
-    let Some(device) = describe(whole) else {
+    let Some(device) = read_device(device_folder) else {
         return;
     };
     if devices.len() >= max_devices || devices.iter().any(|known| known.device == device.device) {
@@ -73,7 +73,7 @@ fn add_with_members(folder: &Path, devices: &mut Vec<BlockDevice>, max_devices: 
     if level == MAX_LEVELS {
         return;
     }
-    let members = fs::read_dir(whole.join("slaves"));
+    let members = fs::read_dir(device_folder.join("slaves"));
     let mut members: Vec<PathBuf> = { members.into_iter().flatten().flatten() }
         .filter_map(|entry| entry.path().canonicalize().ok())
         .collect();
@@ -83,24 +83,24 @@ fn add_with_members(folder: &Path, devices: &mut Vec<BlockDevice>, max_devices: 
     }
 }
 
-fn describe(folder: &Path) -> Option<BlockDevice> {
+fn read_device(folder: &Path) -> Option<BlockDevice> {
     let name = folder.file_name()?.to_str()?.to_owned();
-    let device = Device::parse(text(&folder.join("dev"))?.as_bytes())?;
+    let device = Device::parse(read_text(&folder.join("dev"))?.as_bytes())?;
     Some(BlockDevice {
         kind: kind(folder, &name),
         name,
         device,
-        mapped_name: text(&folder.join("dm/name")),
+        mapped_name: read_text(&folder.join("dm/name")),
         wear_tenths: wear_tenths(folder),
         missing_members: read(&folder.join("md/degraded"), number),
     })
 }
 
 fn kind(folder: &Path, name: &str) -> String {
-    if let Some(level) = text(&folder.join("md/level")) {
+    if let Some(level) = read_text(&folder.join("md/level")) {
         return level;
     }
-    let kind = match text(&folder.join("dm/uuid")) {
+    let kind = match read_text(&folder.join("dm/uuid")) {
         Some(uuid) if uuid.starts_with("LVM-") => "lvm",
         Some(uuid) if uuid.starts_with("CRYPT-") => "crypt",
         _ if folder.join("dm").exists() => "device_mapper",
@@ -113,10 +113,10 @@ fn kind(folder: &Path, name: &str) -> String {
 /// `0x01 0x03`: the worse of two cell types in tenths; 0 is unknown, 11 "beyond its life". UFS has
 /// separate files.
 fn wear_tenths(folder: &Path) -> Option<u64> {
-    let device = |file: &str| text(&folder.join("device").join(file));
-    let life_time = device("life_time").or_else(|| {
-        let first = device("health_descriptor/life_time_estimation_a")?;
-        Some(first + " " + &device("health_descriptor/life_time_estimation_b")?)
+    let device_file = |file: &str| read_text(&folder.join("device").join(file));
+    let life_time = device_file("life_time").or_else(|| {
+        let first = device_file("health_descriptor/life_time_estimation_a")?;
+        Some(first + " " + &device_file("health_descriptor/life_time_estimation_b")?)
     })?;
     let tenths = life_time
         .split_whitespace()
@@ -125,8 +125,8 @@ fn wear_tenths(folder: &Path) -> Option<u64> {
     Some(worst.min(10))
 }
 
-fn text(file: &Path) -> Option<String> {
-    read(file, only_line).filter(|text| !text.is_empty())
+fn read_text(file: &Path) -> Option<String> {
+    read(file, trimmed_text).filter(|text| !text.is_empty())
 }
 
 fn read<T>(file: &Path, parse: impl FnOnce(&[u8]) -> Parsed<T>) -> Option<T> {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{HostRoot, parse::number, text::only_line};
+use crate::{HostRoot, parse::number, text::trimmed_text};
 
 const MAX_CPUS: usize = 1024;
 
@@ -28,35 +28,36 @@ impl CpuSpeeds {
     /// Reads up to six small files of each CPU: too slow for a tick.
     pub fn read(root: &HostRoot) -> Self {
         let names = root.list_sys("devices/system/cpu").unwrap_or_default();
-        let mut speed = CpuSpeeds::default();
-        let mut rates = Vec::new();
+        let mut speeds = CpuSpeeds::default();
+        let mut hertz = Vec::new();
         // Hyper-threads of one core each report its count.
-        let (mut cores, mut packages) = (BTreeMap::new(), BTreeMap::new());
+        let (mut core_counts, mut package_counts) = (BTreeMap::new(), BTreeMap::new());
         for cpu in names.iter().filter(|name| is_cpu(name)).take(MAX_CPUS) {
             let file = |relative: &str| format!("devices/system/cpu/{cpu}/{relative}");
             let read = |relative: &str| root.read_sys(&file(relative), number).ok();
-            rates.extend(read("cpufreq/scaling_cur_freq").map(|khz| khz as f64 * 1000.0));
-            speed
+            hertz.extend(read("cpufreq/scaling_cur_freq").map(|khz| khz as f64 * 1000.0));
+            speeds
                 .governors
-                .extend(root.read_sys(&file("cpufreq/scaling_governor"), only_line));
+                .extend(root.read_sys(&file("cpufreq/scaling_governor"), trimmed_text));
             let Some(count) = read("thermal_throttle/core_throttle_count") else {
                 continue;
             };
             let package = read("topology/physical_package_id");
             keep_largest(
-                cores
+                core_counts
                     .entry((package, read("topology/core_id")))
                     .or_default(),
                 count,
             );
             if let Some(count) = read("thermal_throttle/package_throttle_count") {
-                keep_largest(packages.entry(package).or_default(), count);
+                keep_largest(package_counts.entry(package).or_default(), count);
             }
         }
-        speed.hertz = spread(&rates);
-        speed.core_throttles = (!cores.is_empty()).then(|| cores.values().sum());
-        speed.package_throttles = (!packages.is_empty()).then(|| packages.values().sum());
-        speed
+        speeds.hertz = spread(&hertz);
+        speeds.core_throttles = (!core_counts.is_empty()).then(|| core_counts.values().sum());
+        speeds.package_throttles =
+            (!package_counts.is_empty()).then(|| package_counts.values().sum());
+        speeds
     }
 }
 
@@ -69,11 +70,11 @@ fn keep_largest(largest: &mut u64, count: u64) {
     *largest = count.max(*largest);
 }
 
-fn spread(rates: &[f64]) -> Option<Spread> {
+fn spread(hertz: &[f64]) -> Option<Spread> {
     Some(Spread {
-        min: rates.iter().copied().reduce(f64::min)?,
-        mean: rates.iter().sum::<f64>() / rates.len() as f64,
-        max: rates.iter().copied().reduce(f64::max)?,
+        min: hertz.iter().copied().reduce(f64::min)?,
+        mean: hertz.iter().sum::<f64>() / hertz.len() as f64,
+        max: hertz.iter().copied().reduce(f64::max)?,
     })
 }
 
@@ -116,9 +117,9 @@ mod tests {
             ("performance", "2000000", 0, 5),
             ("powersave", "1000000", 1, 2),
         ]);
-        let speed = CpuSpeeds::read(&HostRoot::below(folder.path()));
+        let speeds = CpuSpeeds::read(&HostRoot::below(folder.path()));
         assert_eq!(
-            speed.hertz,
+            speeds.hertz,
             Some(Spread {
                 min: 1e9,
                 mean: 2e9,
@@ -126,7 +127,7 @@ mod tests {
             })
         );
         assert_eq!(
-            speed
+            speeds
                 .governors
                 .iter()
                 .map(String::as_str)
@@ -134,7 +135,7 @@ mod tests {
             ["performance", "powersave"]
         );
         assert_eq!(
-            (speed.core_throttles, speed.package_throttles),
+            (speeds.core_throttles, speeds.package_throttles),
             (Some(7), Some(9))
         );
     }

@@ -7,7 +7,7 @@ use rustix::{
 
 use crate::{Parsed, ReadError, Result};
 
-/// Most kernel files fit; a larger one grows the buffer once.
+/// Most kernel files fit; for larger ones the buffer is doubled.
 const INITIAL_CAPACITY: usize = 4096;
 
 const MIN_PAGE_BYTES: usize = 4096;
@@ -59,9 +59,9 @@ impl Owner {
 pub enum ReadMode {
     /// The kernel delivers the file in one piece. A read that does not fill the buffer was
     /// complete, which saves a second read.
-    One,
+    OnePiece,
     /// The kernel delivers pieces. Only an empty read is the end.
-    Many,
+    ManyPieces,
     /// The kernel delivers pieces of whole lines, at most a page each. A line is shorter than
     /// [`MAX_LINE_BYTES`], so a piece that leaves at least that much space in its page is the last.
     /// Reading stops after the piece that contains a line with this prefix.
@@ -130,8 +130,8 @@ pub fn read_whole(fd: &OwnedFd, read_mode: ReadMode, buffer: &mut Vec<u8>) -> Re
             Err(Errno::INTR) => continue,
             Err(errno) => return Err(errno),
         };
-        let last = match read_mode {
-            ReadMode::One => bytes_read < free,
+        let is_last_piece = match read_mode {
+            ReadMode::OnePiece => bytes_read < free,
             ReadMode::LinesUntil(_) if bytes_read + MAX_LINE_BYTES <= MIN_PAGE_BYTES => {
                 bytes_read < free
             }
@@ -139,9 +139,9 @@ pub fn read_whole(fd: &OwnedFd, read_mode: ReadMode, buffer: &mut Vec<u8>) -> Re
                 let mut lines = buffer.rsplit(|byte| *byte == b'\n');
                 lines.any(|line| line.starts_with(start))
             }
-            ReadMode::Many => false,
+            ReadMode::ManyPieces => false,
         };
-        if bytes_read == 0 || (last && buffer.last() == Some(&b'\n')) {
+        if bytes_read == 0 || (is_last_piece && buffer.last() == Some(&b'\n')) {
             return Ok(());
         }
         if buffer.len() > MAX_BYTES {

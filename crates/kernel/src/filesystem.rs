@@ -37,7 +37,7 @@ impl Mounts {
         })
     }
 
-    fn preferred(&self) -> &[Mount] {
+    fn process_or_reader(&self) -> &[Mount] {
         if self.process.is_empty() {
             &self.reader
         } else {
@@ -51,7 +51,7 @@ pub struct FileSystem {
     pub mount: Mount,
     /// False if the process's mounts are unknown: `mount` is then this process's, whose options may
     /// differ.
-    pub of_process: bool,
+    pub is_process_mount: bool,
     pub space: Option<Space>,
 }
 
@@ -77,7 +77,7 @@ pub fn find_file_system(
     let with_space = |mount, opened| {
         Ok(FileSystem {
             mount,
-            of_process: !mounts.process.is_empty(),
+            is_process_mount: !mounts.process.is_empty(),
             space: space(&opened),
         })
     };
@@ -88,7 +88,7 @@ pub fn find_file_system(
         return with_space(mount, opened);
     }
     let reader_view = open_folder(&root_of("self"), folder, &mounts.reader);
-    let denied = [&process_view, &reader_view]
+    let is_forbidden = [&process_view, &reader_view]
         .into_iter()
         .any(|result| matches!(result, Err(FileSystemError::Forbidden)));
     if let Ok((seen, opened)) = reader_view
@@ -96,10 +96,10 @@ pub fn find_file_system(
     {
         return with_space(mount, opened);
     }
-    let mount_by_name =
-        mountinfo::mount_of_path(mounts.preferred(), folder).ok_or(FileSystemError::Absent)?;
+    let mount_by_name = mountinfo::mount_of_path(mounts.process_or_reader(), folder)
+        .ok_or(FileSystemError::Absent)?;
     // A mount point is not a link.
-    if denied && mount_by_name.mount_point != folder {
+    if is_forbidden && mount_by_name.mount_point != folder {
         return Err(FileSystemError::Forbidden);
     }
     let (mount, opened) =
@@ -159,10 +159,10 @@ fn process_mount_of(seen: &Mount, folder: &Path, mounts: &Mounts) -> Option<Moun
         return None;
     }
     // Behind a link the mount may differ from the name's.
-    let same = |mount: &&Mount| mount.device == seen.device;
+    let is_same_device = |mount: &&Mount| mount.device == seen.device;
     let mount = Some(process_mount)
-        .filter(same)
-        .or_else(|| mounts.process.iter().find(same))?;
+        .filter(is_same_device)
+        .or_else(|| mounts.process.iter().find(is_same_device))?;
     Some(with_current_options(mount, seen))
 }
 
@@ -308,12 +308,15 @@ mod tests {
             ..mount
         });
         let found = find_file_system(&root, None, folder.path(), &mounts).unwrap();
-        assert!(found.of_process && !found.mount.is_read_only(), "{found:?}");
+        assert!(
+            found.is_process_mount && !found.mount.is_read_only(),
+            "{found:?}"
+        );
         mounts.process.clear();
         assert!(
             !find_file_system(&root, None, folder.path(), &mounts)
                 .unwrap()
-                .of_process,
+                .is_process_mount,
             "nothing is known of a process"
         );
         // The kernel made the file system read-only, for all, and the process ended of it.
@@ -373,7 +376,7 @@ mod tests {
             }
             let ask = |folder: &Path| {
                 find_file_system(&HostRoot::default(), None, folder, &mounts)
-                    .map(|found| found.of_process)
+                    .map(|found| found.is_process_mount)
             };
             (ask(&path.join("ledger")), ask(&path), ask(Path::new("/")))
         };

@@ -16,7 +16,7 @@ use crate::{
         mountinfo::{self, Mount},
         number, os_name, selected_word,
     },
-    text::only_line,
+    text::trimmed_text,
 };
 
 /// Limit for entries of a sysfs folder and for mounts.
@@ -24,9 +24,9 @@ const MAX_ENTRIES: usize = 1024;
 
 #[derive(Debug, Default)]
 pub struct Hardware {
-    pub name: Option<String>,
+    pub host_name: Option<String>,
     /// Name of the host's OS; the container's if the host's is not visible.
-    pub system: Option<String>,
+    pub os: Option<String>,
     pub kernel_release: Option<String>,
     /// May contain secrets: filter it before storing.
     pub kernel_command_line: Option<String>,
@@ -38,9 +38,9 @@ pub struct Hardware {
     pub mounts: Vec<Mount>,
     pub interfaces: Vec<Interface>,
     /// Mounted hierarchies: `v1`, `v2` or `hybrid`.
-    pub cgroup: Option<&'static str>,
+    pub cgroup_hierarchies: Option<&'static str>,
     /// Whether the kernel reports pressure (PSI).
-    pub pressure: Option<bool>,
+    pub has_pressure: Option<bool>,
     /// Whether block I/O delay is counted for tasks that start from now on.
     pub task_delayacct: Option<bool>,
     pub clock_source: Option<String>,
@@ -57,10 +57,10 @@ impl Hardware {
             problems: Vec::new(),
         };
         let mut hardware = Self {
-            name: reader.proc("sys/kernel/hostname", only_line),
-            system: system(&mut reader),
-            kernel_release: reader.proc("sys/kernel/osrelease", only_line),
-            kernel_command_line: reader.proc("cmdline", only_line),
+            host_name: reader.proc("sys/kernel/hostname", trimmed_text),
+            os: os(&mut reader),
+            kernel_release: reader.proc("sys/kernel/osrelease", trimmed_text),
+            kernel_command_line: reader.proc("cmdline", trimmed_text),
             processors: processors(&mut reader),
             memory: memory(&mut reader),
             disks: disks::read(&mut reader),
@@ -68,8 +68,8 @@ impl Hardware {
                 .proc("self/mountinfo", mountinfo::parse)
                 .unwrap_or_default(),
             interfaces: interfaces(&mut reader),
-            cgroup: None,
-            pressure: pressure(&reader),
+            cgroup_hierarchies: None,
+            has_pressure: has_pressure(&reader),
             task_delayacct: reader
                 .proc("sys/kernel/task_delayacct", number)
                 .map(|value| value != 0),
@@ -80,7 +80,7 @@ impl Hardware {
             clock_synchronised: synchronised(root).then_some(true),
             problems: reader.problems,
         };
-        hardware.cgroup = cgroup(&hardware.mounts);
+        hardware.cgroup_hierarchies = cgroup_hierarchies(&hardware.mounts);
         hardware.mounts.truncate(MAX_ENTRIES);
         hardware
     }
@@ -122,7 +122,7 @@ impl HardwareReader<'_> {
 }
 
 /// Name of the OS in the root of pid 1, which is the host's; else in this reader's.
-fn system(reader: &mut HardwareReader<'_>) -> Option<String> {
+fn os(reader: &mut HardwareReader<'_>) -> Option<String> {
     let paths = [
         "1/root/etc/os-release",
         "1/root/usr/lib/os-release",
@@ -142,15 +142,15 @@ fn synchronised(root: &HostRoot) -> bool {
 }
 
 /// With psi=0 the file exists and returns `EOPNOTSUPP`.
-fn pressure(reader: &HardwareReader<'_>) -> Option<bool> {
-    match reader.root.read_proc("pressure/memory", only_line) {
+fn has_pressure(reader: &HardwareReader<'_>) -> Option<bool> {
+    match reader.root.read_proc("pressure/memory", trimmed_text) {
         Ok(_) => Some(true),
         Err(error) if error.kind() == ErrorKind::Absent => Some(false),
         Err(_) => None,
     }
 }
 
-fn cgroup(mounts: &[Mount]) -> Option<&'static str> {
+fn cgroup_hierarchies(mounts: &[Mount]) -> Option<&'static str> {
     let mounted = |kind: &str| mounts.iter().any(|mount| mount.fs_type == kind);
     match (mounted("cgroup"), mounted("cgroup2")) {
         (true, true) => Some("hybrid"),
@@ -175,11 +175,11 @@ pub struct Processors {
 
 fn processors(reader: &mut HardwareReader<'_>) -> Processors {
     let info = reader.proc("cpuinfo", CpuTopology::parse);
-    let mut first = |file: &str| reader.sys(&format!("devices/system/cpu/cpu0/{file}"), number);
-    let base = first("cpufreq/base_frequency")
+    let mut cpu0 = |file: &str| reader.sys(&format!("devices/system/cpu/cpu0/{file}"), number);
+    let base = cpu0("cpufreq/base_frequency")
         .map(|khz| khz / 1000)
-        .or_else(|| first("acpi_cppc/nominal_freq"));
-    let max_mhz = first("cpufreq/cpuinfo_max_freq").map(|khz| khz / 1000);
+        .or_else(|| cpu0("acpi_cppc/nominal_freq"));
+    let max_mhz = cpu0("cpufreq/cpuinfo_max_freq").map(|khz| khz / 1000);
     let governors = governors(reader);
     let info = info.unwrap_or_default();
     // The driver may report 0 for unknown.
@@ -198,17 +198,17 @@ fn processors(reader: &mut HardwareReader<'_>) -> Processors {
 }
 
 fn governors(reader: &mut HardwareReader<'_>) -> Vec<String> {
-    let mut all = BTreeSet::new();
+    let mut governors = BTreeSet::new();
     for cpu in reader.names("devices/system/cpu") {
         if is_cpu(&cpu) {
             let file = format!("devices/system/cpu/{cpu}/cpufreq/scaling_governor");
-            all.extend(reader.sys(&file, only_line));
+            governors.extend(reader.sys(&file, trimmed_text));
         }
     }
-    all.into_iter().collect()
+    governors.into_iter().collect()
 }
 
-/// Intel appends it to the name: `... CPU @ 2.40GHz`.
+/// Intel appends the base frequency to the name: `... CPU @ 2.40GHz`.
 fn mhz_in_model_name(model: &str) -> Option<u64> {
     let (_, speed) = model.rsplit_once('@')?;
     let ghz: f64 = speed.trim().strip_suffix("GHz")?.trim().parse().ok()?;
@@ -268,7 +268,7 @@ fn nodes(reader: &mut HardwareReader<'_>) -> Vec<NumaNode> {
         number,
         cpus: reader.sys(
             &format!("devices/system/node/node{number}/cpulist"),
-            only_line,
+            trimmed_text,
         ),
         memory: reader
             .sys(
@@ -299,7 +299,7 @@ fn interfaces(reader: &mut HardwareReader<'_>) -> Vec<Interface> {
         // The folder also has files like bonding_masters.
         state: reader
             .root
-            .read_sys(&format!("class/net/{name}/operstate"), only_line)
+            .read_sys(&format!("class/net/{name}/operstate"), trimmed_text)
             .ok(),
         name,
     };

@@ -29,8 +29,8 @@ pub enum Level {
 impl fmt::Display for Level {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Cgroup(up) => write!(f, "{up}"),
-            Self::MemoryAndSwap(up) => write!(f, "{up}_swap"),
+            Self::Cgroup(levels_up) => write!(f, "{levels_up}"),
+            Self::MemoryAndSwap(levels_up) => write!(f, "{levels_up}_swap"),
             Self::Above => f.write_str("above"),
             Self::Numa => f.write_str("numa"),
             Self::Machine => f.write_str("machine"),

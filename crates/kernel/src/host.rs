@@ -14,7 +14,7 @@ use crate::{
         memory::Vmstat,
         pressure::{self, Pressure},
     },
-    text::only_line,
+    text::trimmed_text,
 };
 
 /// All files are opened below these folders. A container that watches its host, and a test with a
@@ -48,7 +48,7 @@ impl HostRoot {
     /// Opens a file below `procfs` for repeated reads. The kernel must deliver it in one piece, as it
     /// does `meminfo`. Never fails with `Gone`.
     pub fn open_proc_single_read(&self, relative: &str) -> Result<OpenFile> {
-        open(self.procfs.join(relative), ReadMode::One)
+        open(self.procfs.join(relative), ReadMode::OnePiece)
     }
 
     pub fn read_proc<T>(
@@ -56,13 +56,13 @@ impl HostRoot {
         relative: &str,
         parse: impl FnOnce(&[u8]) -> Parsed<T>,
     ) -> Result<T> {
-        open(self.procfs.join(relative), ReadMode::Many)?.parse(&mut Vec::new(), parse)
+        open(self.procfs.join(relative), ReadMode::ManyPieces)?.parse(&mut Vec::new(), parse)
     }
 
     /// Reads a file below `sysfs` once. `Broken` if the kernel does not know the value
     /// and the read fails.
     pub fn read_sys<T>(&self, relative: &str, parse: impl FnOnce(&[u8]) -> Parsed<T>) -> Result<T> {
-        open(self.sysfs.join(relative), ReadMode::Many)?.parse(&mut Vec::new(), parse)
+        open(self.sysfs.join(relative), ReadMode::ManyPieces)?.parse(&mut Vec::new(), parse)
     }
 
     /// Sorted names in a folder below `sysfs`, without those that are not UTF-8.
@@ -149,7 +149,7 @@ pub struct HostConstants {
 }
 
 impl HostConstants {
-    pub fn ticks(&self, count: u64) -> Duration {
+    pub fn ticks_to_duration(&self, count: u64) -> Duration {
         let nanos =
             u128::from(count) * 1_000_000_000 / u128::from(self.clock_ticks_per_second.max(1));
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
@@ -159,7 +159,7 @@ impl HostConstants {
         Ok(Self {
             page_size: rustix::param::page_size() as u64,
             clock_ticks_per_second: rustix::param::clock_ticks_per_second(),
-            kernel_release: root.read_proc("sys/kernel/osrelease", only_line)?,
+            kernel_release: root.read_proc("sys/kernel/osrelease", trimmed_text)?,
         })
     }
 }
@@ -194,8 +194,8 @@ impl HostFiles {
             // The kernel sums over all CPUs at each read. No line after `oom_kill` is used.
             vmstat: lazy_file("vmstat", ReadMode::LinesUntil(b"oom_kill ")),
             pressures: ["pressure/cpu", "pressure/memory", "pressure/io"]
-                .map(|name| lazy_file(name, ReadMode::One)),
-            max_map_count: lazy_file("sys/vm/max_map_count", ReadMode::One),
+                .map(|name| lazy_file(name, ReadMode::OnePiece)),
+            max_map_count: lazy_file("sys/vm/max_map_count", ReadMode::OnePiece),
             max_maps: None,
         }
     }

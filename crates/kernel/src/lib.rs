@@ -42,5 +42,5 @@ pub use host::{HostConstants, HostFiles, HostRoot, HostSample};
 pub use location::{Location, locate_folder};
 pub use parse::{cgroup::Limit, pid_status::IgnoredSignals};
 pub use process::{LimitSample, ProcessFiles, ProcessId, ProcessSample};
-pub use text::{Comm, only_line};
+pub use text::{Comm, trimmed_text};
 pub use threads::{ReadDepth, ThreadSample, Threads};

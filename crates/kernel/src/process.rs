@@ -93,7 +93,7 @@ fn only_main_thread_ended(stat: &PidStat) -> bool {
     stat.state == State::Zombie && !stat.has_ended()
 }
 
-/// Holds at most ten descriptors.
+/// Holds at most eight descriptors.
 #[derive(Debug)]
 pub struct ProcessFiles {
     root: HostRoot,
@@ -145,7 +145,7 @@ impl ProcessFiles {
     /// exist (or `hidepid` hides it).
     pub fn open(root: &HostRoot, pid: u32) -> Result<Self> {
         let folder = TaskFolder::open(root, &pid.to_string())?;
-        let mut stat = folder.file("stat", ReadMode::One);
+        let mut stat = folder.file("stat", ReadMode::OnePiece);
         let first = stat.parse(&mut Vec::new(), pid_stat::parse)?;
         let living_thread = if only_main_thread_ended(&first) {
             TaskFolder::of_living_thread(root, pid)
@@ -160,11 +160,11 @@ impl ProcessFiles {
                 start_ticks: first.start_ticks,
             },
             stat,
-            status: living_task.file("status", ReadMode::One),
-            io: folder.file("io", ReadMode::One),
-            oom_score: folder.file("oom_score", ReadMode::One),
-            oom_score_adj: folder.file("oom_score_adj", ReadMode::One),
-            limits: folder.file("limits", ReadMode::One),
+            status: living_task.file("status", ReadMode::OnePiece),
+            io: folder.file("io", ReadMode::OnePiece),
+            oom_score: folder.file("oom_score", ReadMode::OnePiece),
+            oom_score_adj: folder.file("oom_score_adj", ReadMode::OnePiece),
+            limits: folder.file("limits", ReadMode::OnePiece),
             last_limits: None,
             fd_path: Arc::from(folder.path.join("fd")),
             folder,
@@ -188,7 +188,7 @@ impl ProcessFiles {
                 .map_or(true, |status| status.vm_size.is_none())
             && let Some(living) = TaskFolder::of_living_thread(&self.root, self.id.pid)
         {
-            self.status = living.file("status", ReadMode::One);
+            self.status = living.file("status", ReadMode::OnePiece);
             self.living_task = living;
             status = self.status(buffer);
         }
@@ -280,7 +280,7 @@ impl ProcessFiles {
     }
 
     fn read<T>(&self, name: &str, parse: impl FnOnce(&[u8]) -> Parsed<T>) -> Result<T> {
-        let mut file = self.living_task.file(name, ReadMode::Many);
+        let mut file = self.living_task.file(name, ReadMode::ManyPieces);
         file.parse(&mut Vec::new(), parse)
     }
 

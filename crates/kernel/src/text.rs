@@ -217,8 +217,7 @@ pub fn rows<T>(
     rows.filter_map(Result::transpose).collect()
 }
 
-/// The text without blanks around it.
-pub fn only_line(text: &[u8]) -> Parsed<String> {
+pub fn trimmed_text(text: &[u8]) -> Parsed<String> {
     Ok(String::from_utf8_lossy(text.trim_ascii()).into_owned())
 }
 

@@ -117,7 +117,7 @@ struct LastRead {
     sample: ThreadSample,
     activity_at_stat: Option<Activity>,
     activity_at_switches: Option<Activity>,
-    /// Reads since its last `stat` in which it had not run.
+    /// Reads since the last `stat` in which the thread had not run.
     idle_reads: u8,
 }
 
@@ -352,7 +352,7 @@ impl OpenThread {
             },
         };
         read.idle_reads = match known {
-            // It follows an `Active` sample.
+            // Each `Busy` sample follows an `Active` one.
             Some(known) if known.activity_at_stat == activity && depth == ReadDepth::Busy => {
                 known.idle_reads
             }
@@ -371,7 +371,7 @@ impl OpenThread {
         Ok(read)
     }
 
-    /// `None` if the kernel has none. An underflowed counter keeps its value of `last`.
+    /// `None` if the kernel has no such file. An underflowed counter keeps its value of `last`.
     fn schedstat(
         &self,
         last: Option<&LastRead>,
@@ -380,7 +380,7 @@ impl OpenThread {
         let Some(fd) = &self.schedstat else {
             return Ok(None);
         };
-        read_whole(fd, ReadMode::One, buffer)?;
+        read_whole(fd, ReadMode::OnePiece, buffer)?;
         let now =
             Schedstat::parse(buffer).map_err(|error| SampleError::Parse("schedstat", error))?;
         Ok(Some(Schedstat {
@@ -399,7 +399,7 @@ impl OpenThread {
         last: Option<&LastRead>,
         buffer: &mut Vec<u8>,
     ) -> Result<ThreadSample, SampleError> {
-        read_whole(&self.stat, ReadMode::One, buffer)?;
+        read_whole(&self.stat, ReadMode::OnePiece, buffer)?;
         let stat = pid_stat::parse(buffer).map_err(|error| SampleError::Parse("stat", error))?;
         if stat.state == pid_stat::State::Dead {
             return Err(SampleError::Ended);
@@ -451,7 +451,11 @@ fn read_switches(
     tid: u32,
     buffer: &mut Vec<u8>,
 ) -> Result<Switches, SampleError> {
-    read_whole(&open_file(folder, tid, "status")?, ReadMode::One, buffer)?;
+    read_whole(
+        &open_file(folder, tid, "status")?,
+        ReadMode::OnePiece,
+        buffer,
+    )?;
     pid_status::switches(buffer).map_err(|error| SampleError::Parse("status", error))
 }
 

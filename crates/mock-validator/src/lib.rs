@@ -25,7 +25,7 @@ const SLOTS_IN_EPOCH: u64 = 432_000;
 /// Slots without a block since genesis.
 const SKIPPED_SLOTS: u64 = 1_000;
 /// The node is healthy up to this many slots behind: `--health-check-slot-distance`.
-const HEALTHY_SLOTS: u64 = 128;
+const MAX_HEALTHY_SLOTS_BEHIND: u64 = 128;
 /// How long a client of the admin socket may be silent.
 const READ_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -82,7 +82,7 @@ pub struct NodeState {
     pub rpc_address: Option<String>,
     pub started: Duration,
     /// Whether its services run: it has completed its start.
-    pub running: bool,
+    pub is_running: bool,
     /// The result of `startProgress`.
     pub progress: Value,
     /// Newest replayed slot, at least [`Consensus::root_depth`]; with Alpenglow above
@@ -97,12 +97,12 @@ pub struct NodeState {
 
 impl NodeState {
     #[must_use]
-    pub fn http(&self, body: &[u8]) -> String {
-        let answer = |request: &Value| frame(request, self.rpc(request));
+    pub fn answer_http(&self, body: &[u8]) -> String {
+        let answer = |request: &Value| response(request, self.rpc_outcome(request));
         let answer = match serde_json::from_slice(body) {
             Ok(Value::Array(requests)) => Value::Array(requests.iter().map(answer).collect()),
             Ok(request) => answer(&request),
-            Err(_) => frame(
+            Err(_) => response(
                 &Value::Null,
                 Err((-32700, "Parse error".into(), Value::Null)),
             ),
@@ -111,7 +111,7 @@ impl NodeState {
     }
 
     #[must_use]
-    pub fn admin(&self, request: &Value) -> String {
+    pub fn answer_admin(&self, request: &Value) -> String {
         let started = self.started;
         let outcome = match method(request) {
             "startProgress" => Ok(self.progress.clone()),
@@ -119,7 +119,7 @@ impl NodeState {
                 json!({"secs_since_epoch": started.as_secs(), "nanos_since_epoch": started.subsec_nanos()}),
             ),
             "rpcAddress" => Ok(json!(self.rpc_address)),
-            "contactInfo" if self.running => {
+            "contactInfo" if self.is_running => {
                 Ok(json!({"id": self.identity, "rpc": self.rpc_address, "shred_version": 1}))
             }
             "contactInfo" => Err((
@@ -132,12 +132,12 @@ impl NodeState {
             }
             _ => Err(NO_SUCH_METHOD),
         };
-        format!("{}\n", frame(request, outcome))
+        format!("{}\n", response(request, outcome))
     }
 
-    fn rpc(&self, request: &Value) -> Result<Value, RpcError> {
+    fn rpc_outcome(&self, request: &Value) -> Result<Value, RpcError> {
         let slot = self.slot;
-        let behind = self.tip.saturating_sub(slot);
+        let slots_behind = self.tip.saturating_sub(slot);
         match method(request) {
             "getSlot" => Ok(json!(match request
                 .pointer("/params/0/commitment")
@@ -161,11 +161,11 @@ impl NodeState {
                 "value": {"blockhash": self.identity, "lastValidBlockHeight": slot.saturating_add(150)},
             })),
             "getTransactionCount" => Ok(json!(self.transactions)),
-            "getHealth" if behind <= HEALTHY_SLOTS => Ok(json!("ok")),
+            "getHealth" if slots_behind <= MAX_HEALTHY_SLOTS_BEHIND => Ok(json!("ok")),
             "getHealth" => Err((
                 -32005,
-                format!("Node is behind by {behind} slots").into(),
-                json!({"numSlotsBehind": behind}),
+                format!("Node is behind by {slots_behind} slots").into(),
+                json!({"numSlotsBehind": slots_behind}),
             )),
             "getMaxShredInsertSlot" => Ok(json!(self.tip)),
             "getVersion" => Ok(json!({"solana-core": self.consensus.version(), "feature-set": 0})),
@@ -193,7 +193,7 @@ fn method(request: &Value) -> &str {
         .unwrap_or_default()
 }
 
-fn frame(request: &Value, outcome: Result<Value, RpcError>) -> Value {
+fn response(request: &Value, outcome: Result<Value, RpcError>) -> Value {
     let id = request.get("id").cloned().unwrap_or_default();
     match outcome {
         Ok(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
@@ -235,7 +235,7 @@ impl Ledger {
 
     /// Serves the admin socket until the process ends, one connection at a time, because requests
     /// are short. Answers end with a newline.
-    pub fn answer(&self, answer: impl Fn(&Value) -> String) {
+    pub fn serve(&self, answer: impl Fn(&Value) -> String) {
         for stream in self.socket.incoming() {
             // A client that disconnects, or is silent for too long, loses only its answer.
             drop(stream.and_then(|stream| answer_requests(&stream, &answer)));

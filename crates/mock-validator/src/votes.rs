@@ -30,8 +30,8 @@ const OTHERS: [(u64, u64, Version); 5] = [
     (300_000, 1_540, Version::Newer),
     (100_000, 1_212, Version::Older),
 ];
-/// Credits of the mock validator for a hundred slots.
-const CREDITS: u64 = 1_586;
+/// Of the mock validator.
+const CREDITS_PER_HUNDRED_SLOTS: u64 = 1_586;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Version {
@@ -117,7 +117,7 @@ fn validator_address(kind: &str, number: u64) -> String {
 }
 
 fn vote_accounts(state: &NodeState) -> Vec<Value> {
-    let last = state.slot.saturating_sub(state.consensus.confirmed_depth());
+    let last_vote = state.slot.saturating_sub(state.consensus.confirmed_depth());
     let other_accounts = others(state).map(|(number, (stake, credits, _))| {
         let vote = validator_address("Vote", number);
         vote_account(
@@ -125,7 +125,7 @@ fn vote_accounts(state: &NodeState) -> Vec<Value> {
             &vote,
             &validator_address("Node", number),
             (stake, credits),
-            last,
+            last_vote,
         )
     });
     let lag = u64::from(state.consensus == Consensus::Alpenglow);
@@ -133,8 +133,8 @@ fn vote_accounts(state: &NodeState) -> Vec<Value> {
         state,
         VOTE_ACCOUNT,
         &state.identity,
-        (STAKE, CREDITS),
-        last.saturating_sub(lag),
+        (STAKE, CREDITS_PER_HUNDRED_SLOTS),
+        last_vote.saturating_sub(lag),
     );
     other_accounts.chain([own_account]).collect()
 }
@@ -144,15 +144,15 @@ fn vote_account(
     vote: &str,
     node: &str,
     (stake, credits): (u64, u64),
-    last: u64,
+    last_vote: u64,
 ) -> Value {
-    let tower = state.consensus == Consensus::Tower;
-    let root = if tower {
+    let is_tower = state.consensus == Consensus::Tower;
+    let root = if is_tower {
         state.slot.saturating_sub(state.consensus.root_depth() + 1)
     } else {
-        last
+        last_vote
     };
-    let entries = if tower {
+    let entries = if is_tower {
         credits_until(state.slot, credits)
     } else {
         alpenglow_credits(state, stake, credits)
@@ -160,9 +160,9 @@ fn vote_account(
     let entries = &entries[entries.len().saturating_sub(MAX_CREDIT_ENTRIES)..];
     let mut account = json!({
         "votePubkey": vote, "nodePubkey": node, "activatedStake": stake * LAMPORTS_PER_SOL, "commission": 5,
-        "epochVoteAccount": true, "lastVote": last, "rootSlot": root, "epochCredits": entries,
+        "epochVoteAccount": true, "lastVote": last_vote, "rootSlot": root, "epochCredits": entries,
     });
-    if !tower {
+    if !is_tower {
         account["inflationRewardsCommissionBps"] = json!(500);
     }
     account
@@ -261,16 +261,16 @@ fn reward(state: &NodeState, stake: u64, per_hundred_slots: u64, slots: u64) -> 
 }
 
 pub fn admission(state: &NodeState) -> Value {
-    let votes = state.voters > 0;
+    let is_voting = state.voters > 0;
     let account = bs58::decode(VOTE_ACCOUNT).into_vec().unwrap_or_default();
     json!({
         "current_epoch": state.slot / SLOTS_IN_EPOCH,
-        "current_epoch_vote_account_stake": if votes { STAKE * LAMPORTS_PER_SOL } else { 0 },
+        "current_epoch_vote_account_stake": if is_voting { STAKE * LAMPORTS_PER_SOL } else { 0 },
         "current_epoch_vote_accounts": state.voters,
-        "in_current_epoch_vat": votes,
-        "next_epoch_vat_failure_reason": if votes { Value::Null } else { json!("VoteAccountNotFound") },
+        "in_current_epoch_vat": is_voting,
+        "next_epoch_vat_failure_reason": if is_voting { Value::Null } else { json!("VoteAccountNotFound") },
         "vote_account": account,
-        "voting_enabled": votes,
+        "voting_enabled": is_voting,
     })
 }
 
@@ -286,7 +286,7 @@ mod tests {
             identity: "DemoFauLtLine1111111111111111111111111111111".to_owned(),
             rpc_address: None,
             started: Duration::ZERO,
-            running: true,
+            is_running: true,
             progress: Value::Null,
             slot,
             tip: slot,

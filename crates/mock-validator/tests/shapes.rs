@@ -20,7 +20,7 @@ fn node(slot: u64, behind: u64) -> NodeState {
         identity: IDENTITY.to_owned(),
         rpc_address: Some("127.0.0.1:8899".to_owned()),
         started: Duration::ZERO,
-        running: true,
+        is_running: true,
         progress: json!("Running"),
         slot,
         tip: slot + behind,
@@ -69,7 +69,7 @@ fn shape(value: &Value) -> Value {
 
 fn answer(node: &NodeState, method: &str, params: &Value) -> Value {
     let request = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
-    serde_json::from_str(&node.http(request.to_string().as_bytes())).expect(method)
+    serde_json::from_str(&node.answer_http(request.to_string().as_bytes())).expect(method)
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn mock_validator_responses_match_the_real_release() {
             voters,
             ..node(slot, 0)
         };
-        let answer: Value = serde_json::from_str(&node.admin(&request)).expect("JSON");
+        let answer: Value = serde_json::from_str(&node.answer_admin(&request)).expect("JSON");
         let expected = fixture(&format!("admin/validatorAdmissionTicketStatus-{file}.json"));
         assert_eq!(shape(&answer), shape(&expected), "{file}");
     }

@@ -75,7 +75,7 @@ pub struct Evidence {
     pub is_healthy: bool,
 }
 
-/// A longer time between two ticks, and longer than three intervals, means that the daemon did not run.
+/// The daemon did not run if two ticks are further apart than this and than three intervals.
 const MIN_GAP: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,8 +93,8 @@ pub struct Rules {
 
 impl Rules {
     /// Whether the daemon did not run between two ticks.
-    pub fn is_gap(&self, between: Duration) -> bool {
-        between > MIN_GAP.max(self.interval.saturating_mul(3))
+    pub fn is_gap(&self, since_last_tick: Duration) -> bool {
+        since_last_tick > MIN_GAP.max(self.interval.saturating_mul(3))
     }
 }
 
@@ -111,13 +111,13 @@ impl Default for Rules {
 }
 
 /// Minimum share of time at the tip, since it was first there.
-pub const KEPT_UP: f64 = 0.99;
+pub const MIN_KEPT_UP_SHARE: f64 = 0.99;
 
 /// Time since a process was first at the tip.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TipTime {
     pub at_tip: Duration,
-    pub elsewhere: Duration,
+    pub not_at_tip: Duration,
     pub unknown: Duration,
 }
 
@@ -125,7 +125,8 @@ impl TipTime {
     /// Whether it was at the tip for 99 % of the time; `None` without any time, and while time of
     /// unknown phase could decide it either way.
     pub fn kept_up(self) -> Option<bool> {
-        let needed = KEPT_UP * (self.at_tip + self.elsewhere + self.unknown).as_secs_f64();
+        let needed =
+            MIN_KEPT_UP_SHARE * (self.at_tip + self.not_at_tip + self.unknown).as_secs_f64();
         if needed <= 0.0 {
             None
         } else if self.at_tip.as_secs_f64() >= needed {
@@ -140,7 +141,7 @@ impl TipTime {
     pub fn add(&mut self, phase: Option<Phase>, time: Duration) {
         *match phase {
             Some(Phase::AtTip) => &mut self.at_tip,
-            Some(_) => &mut self.elsewhere,
+            Some(_) => &mut self.not_at_tip,
             None => &mut self.unknown,
         } += time;
     }

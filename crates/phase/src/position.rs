@@ -18,14 +18,14 @@ const MIN_RATE: f64 = 0.4;
 const MAX_RATE: f64 = 1.6;
 
 /// Maximum slots that a cluster makes in this time; unlimited while the slot time is unknown.
-pub fn max_slots(within: Duration, slot_time: Option<Duration>) -> u64 {
+pub fn max_slots(duration: Duration, slot_time: Option<Duration>) -> u64 {
     slot_time.map_or(u64::MAX, |slot_time| {
-        slots_at_rate(within, slot_time, MAX_RATE)
+        slots_at_rate(duration, slot_time, MAX_RATE)
     })
 }
 
-fn slots_at_rate(within: Duration, slot_time: Duration, rate: f64) -> u64 {
-    (rate * within.as_secs_f64() / slot_time.as_secs_f64()) as u64
+fn slots_at_rate(duration: Duration, slot_time: Duration, rate: f64) -> u64 {
+    (rate * duration.as_secs_f64() / slot_time.as_secs_f64()) as u64
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -70,8 +70,8 @@ impl SlotTrack {
         }
         let passed = at.saturating_sub(self.pace_start.1);
         let needed_slots = slot_time.map_or(MIN_PACE_SLOTS, |slot_time| {
-            let min = slots_at_rate(MIN_PACE_TIME, slot_time, 1.0).clamp(1, MIN_PACE_SLOTS);
-            slots_at_rate(passed, slot_time, MIN_RATE).max(min)
+            let min_slots = slots_at_rate(MIN_PACE_TIME, slot_time, 1.0).clamp(1, MIN_PACE_SLOTS);
+            slots_at_rate(passed, slot_time, MIN_RATE).max(min_slots)
         });
         let keeps_pace = slot.saturating_sub(self.pace_start.0) >= needed_slots;
         if keeps_pace {

@@ -56,7 +56,7 @@ pub struct Tracker {
     now: Option<Duration>,
     decided_until: Duration,
     decided: Vec<Interval>,
-    seconds: [Duration; Phase::ALL.len()],
+    time_by_phase: [Duration; Phase::ALL.len()],
     /// A property of the cluster, so it stays when the process changes.
     slot_time: SlotTimeMeter,
     process_state: ProcessState,
@@ -94,7 +94,7 @@ impl Tracker {
             now: None,
             decided_until: Duration::ZERO,
             decided: Vec::new(),
-            seconds: [Duration::ZERO; Phase::ALL.len()],
+            time_by_phase: [Duration::ZERO; Phase::ALL.len()],
             slot_time: SlotTimeMeter::default(),
             process_state: ProcessState::default(),
         }
@@ -118,9 +118,9 @@ impl Tracker {
     /// `None` unless the validator was at the tip when the slot last advanced.
     pub fn stalled(&self) -> Option<bool> {
         let own_track = self.process_state.own_track?;
-        let for_long =
+        let is_long =
             self.now?.saturating_sub(own_track.advanced_at) >= STALL_AFTER.max(self.max_silence());
-        (self.phase == Phase::AtTip || self.process_state.is_stalled_at_tip).then_some(for_long)
+        (self.phase == Phase::AtTip || self.process_state.is_stalled_at_tip).then_some(is_long)
     }
 
     /// Whether this process was at the tip for 99 % of the time since it was first there; `None`
@@ -132,7 +132,7 @@ impl Tracker {
     }
 
     pub fn time_in(&self, phase: Phase) -> Duration {
-        self.seconds[phase as usize]
+        self.time_by_phase[phase as usize]
     }
 
     pub fn restart(&mut self) {
@@ -162,7 +162,7 @@ impl Tracker {
                 self.phase = Phase::Gone;
             }
         } else {
-            self.report(now, evidence);
+            self.take_evidence(now, evidence);
             self.update_phase(now, evidence, had_gap);
         }
         mem::take(&mut self.decided)
@@ -180,7 +180,7 @@ impl Tracker {
         self.is_known = true;
     }
 
-    fn report(&mut self, now: Duration, evidence: &Evidence) {
+    fn take_evidence(&mut self, now: Duration, evidence: &Evidence) {
         self.forget_purged_slots(evidence);
         let (state, slot_time) = (&mut self.process_state, self.slot_time.stable());
         state.has_reported |= evidence.stage.is_some() || evidence.slot.is_some();
@@ -251,10 +251,10 @@ impl Tracker {
 
     fn update_phase(&mut self, now: Duration, evidence: &Evidence, had_gap: bool) {
         let is_stopped = evidence.process == Process::Stopped;
-        let newest = self.newest(now, evidence);
+        let newest_evidence_at = self.newest_evidence_at(now, evidence);
         let state = &mut self.process_state;
-        let has_new_evidence = !state.has_reported || newest > state.evidence_at;
-        state.evidence_at = newest.max(state.evidence_at);
+        let has_new_evidence = !state.has_reported || newest_evidence_at > state.evidence_at;
+        state.evidence_at = newest_evidence_at.max(state.evidence_at);
         if let Some(from) = self.standstill_behind_tip(now) {
             self.decide(Some(Phase::AtTip), from);
             self.set_phase(now, Phase::Behind, Some(Phase::Behind));
@@ -278,7 +278,7 @@ impl Tracker {
     /// Time of the newest evidence. With a slot: when slot and tip both last kept pace or, if it is
     /// clearly behind, when either last advanced. Without a slot: now, if a source reports the
     /// phase.
-    fn newest(&self, now: Duration, evidence: &Evidence) -> Option<Duration> {
+    fn newest_evidence_at(&self, now: Duration, evidence: &Evidence) -> Option<Duration> {
         let state = &self.process_state;
         let own_track = match (state.own_track, evidence.stage) {
             (None, stage) => return stage.map(|_| now),
@@ -338,7 +338,7 @@ impl Tracker {
 
     fn apply_evidence(&mut self, now: Duration, evidence: &Evidence) {
         self.process_state.evidence_taken_at = now;
-        let next = self.next(now, evidence);
+        let next = self.next_phase(now, evidence);
         let is_reported = matches!(evidence.stage, Some(Stage::Reported(_)));
         if self.is_known {
             // Time near the tip counts as at the tip if it lasts long enough.
@@ -391,14 +391,14 @@ impl Tracker {
         self.decided_until = to;
         self.decided.push(Interval { from, to, phase });
         if let Some(phase) = phase {
-            self.seconds[phase as usize] += to - from;
+            self.time_by_phase[phase as usize] += to - from;
         }
         if let Some(time) = &mut self.process_state.tip_time {
             time.add(phase, to - from);
         }
     }
 
-    fn next(&mut self, now: Duration, evidence: &Evidence) -> Phase {
+    fn next_phase(&mut self, now: Duration, evidence: &Evidence) -> Phase {
         let state = &mut self.process_state;
         match (evidence.stage, self.phase) {
             (Some(Stage::Reported(phase)), _) if !phase.runs() => {
@@ -435,8 +435,8 @@ impl Tracker {
         state.near_tip_since = (slots_behind <= rules.at_tip_slots).then_some(since.unwrap_or(now));
         state.far_behind_since =
             (slots_behind > rules.behind_slots).then(|| state.far_behind_since.unwrap_or(now));
-        let lasts = |since: Option<Duration>, long| {
-            since.is_some_and(|since| now.saturating_sub(since) >= long)
+        let lasts = |since: Option<Duration>, min_duration| {
+            since.is_some_and(|since| now.saturating_sub(since) >= min_duration)
         };
         match phase {
             Phase::AtTip if lasts(state.far_behind_since, rules.behind_for) => Phase::Behind,

@@ -11,7 +11,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub enum Error {
     #[error("{path}: exists already; give another name, or remove it first")]
     Exists { path: PathBuf },
-    /// A log or journal without its recording, or one that SQLite would follow to another location.
+    /// A WAL or journal without its recording, or one that SQLite would follow to another location.
     #[error("{path}: {what}, so that writing could lose it; move it away, or remove it")]
     Leftover { path: PathBuf, what: &'static str },
     #[error("{path}: no such file")]
@@ -31,7 +31,7 @@ pub enum Error {
         found: i32,
         known: i32,
     },
-    /// The end of the file is missing, for example after an aborted copy or a copy without its log.
+    /// The end of the file is missing, for example after an aborted copy or a copy without its WAL.
     #[error(
         "{path}: cut off: {have} bytes of {want}; copy it again, or see \"A damaged recording\" in docs/RECORDING.md (`sqlite3 FILE .recover`)"
     )]
@@ -61,7 +61,7 @@ pub enum Error {
     },
     #[error("{path}: is being written by another program; wait for its end, or give another name")]
     InUse { path: PathBuf },
-    /// Readers kept the log from being checkpointed, so a second file stays beside the recording.
+    /// Readers kept the WAL from being checkpointed, so a second file stays beside the recording.
     #[error(
         "{path}: complete, but another program is reading it, so its -wal file remains; move both files together"
     )]
@@ -77,7 +77,7 @@ pub enum Error {
         path: PathBuf,
         why: String,
     },
-    #[error("no column {what} in a recording; docs/RECORDING.md lists them")]
+    #[error("no table or column {what} in a recording; docs/RECORDING.md lists them")]
     NoSuchColumn {
         /// `table.column`, or only the table.
         what: String,
@@ -135,7 +135,7 @@ impl Error {
     pub(crate) fn sqlite(path: &Path, source: rusqlite::Error) -> Self {
         use rusqlite::ErrorCode;
         let path = path.to_owned();
-        // The log's index could not grow, which only lack of space causes.
+        // The WAL's index could not grow, which only lack of space causes.
         if source
             .sqlite_error()
             .is_some_and(|error| error.extended_code == rusqlite::ffi::SQLITE_IOERR_SHMSIZE)
@@ -166,7 +166,7 @@ impl Error {
     }
 }
 
-/// A foreign log damages the result, although the file itself is sound.
+/// The WAL of another recording damages the result, although the file itself is sound.
 fn damage(path: &Path, source: &rusqlite::Error) -> String {
     let mut log = OsString::from(path);
     log.push("-wal");

@@ -99,15 +99,15 @@ fn connect(path: &Path, flags: OpenFlags, kind: &DatabaseKind) -> Result<Connect
     Ok(conn)
 }
 
-/// Rejects foreign files before SQLite creates a log beside them. Reads through SQLite: closing a
-/// descriptor of its own would drop the locks of a writer in this process.
+/// Rejects foreign files before SQLite creates a WAL beside them. Reads through SQLite: if this
+/// function closed another descriptor of the file, a writer in this process would lose its locks.
 fn check_kind(absolute: &Path, path: &Path, kind: &DatabaseKind) -> Result<()> {
     if length(absolute) < HEADER_BYTES as u64 {
         return Ok(());
     }
     let conn = open_immutable(absolute).at(path)?;
     let application = conn.pragma_query_value(None, "application_id", |row| row.get::<_, i32>(0));
-    // The newest header may be only in the log or journal.
+    // The newest header may be only in the WAL or journal.
     let has_side_files = SIDE_FILES
         .iter()
         .any(|suffix| length(&with_suffix(absolute, suffix)) > 0);
@@ -118,7 +118,7 @@ fn check_kind(absolute: &Path, path: &Path, kind: &DatabaseKind) -> Result<()> {
     check_application_and_format(&conn, path, kind)
 }
 
-/// Opens a database without locks and without files beside it. The content of its log is not read.
+/// Opens a database without locks and without files beside it. The content of its WAL is not read.
 pub fn open_immutable(path: &Path) -> rusqlite::Result<Connection> {
     let mut address = String::from("file:");
     for byte in path.as_os_str().as_bytes() {

@@ -2,8 +2,8 @@
 //!
 //! [`Writer`] takes ticks, points and events, and commits on request; committed data survives a
 //! kill at any moment. [`Recording`] reads a file that is finished, still being written, or left by
-//! a kill. [`merge`] joins the pieces of a run, [`backup`] copies a live one. Callers pass all
-//! times: no clock is read.
+//! a kill. [`merge`] joins the pieces of a run, [`backup`] copies a live recording. Callers pass
+//! all times: no clock is read.
 
 mod error;
 mod file;
@@ -25,6 +25,6 @@ pub use rows::{
 };
 pub use schema::{
     CacheTimesPoint, CostTrackerPoint, Point, ProgramCachePoint, ReplaySlotPoint, SetRootPoint,
-    Table,
+    WideTable,
 };
 pub use writer::Writer;

@@ -30,7 +30,7 @@ pub struct MergeSummary {
     pub gaps: Vec<Duration>,
 }
 
-struct SourceRecording {
+struct Piece {
     recording: Recording,
     began: Duration,
     ended: Duration,
@@ -64,7 +64,7 @@ pub fn merge(from: &[PathBuf], to: &Path) -> Result<MergeSummary> {
         append_piece(&conn, piece, &offsets, to)?;
         if let Some(ended) = last_end {
             gaps.push(piece.began.saturating_sub(ended));
-            insert_gap(
+            insert_gap_event(
                 &conn,
                 offsets["session"].saturating_add(1),
                 ended,
@@ -110,7 +110,7 @@ fn file_name(recording: &Recording) -> String {
         .into_owned()
 }
 
-fn open_piece(path: &Path) -> Result<SourceRecording> {
+fn open_piece(path: &Path) -> Result<Piece> {
     let recording = Recording::open(path)?;
     let sessions = recording.sessions()?;
     let last_tick = recording.query_integer("SELECT max(unix_ns) FROM tick")?;
@@ -121,7 +121,7 @@ fn open_piece(path: &Path) -> Result<SourceRecording> {
         .ended
         .unwrap_or(last.started)
         .max(last_tick.map_or(Duration::ZERO, duration));
-    Ok(SourceRecording {
+    Ok(Piece {
         began: first.started,
         ended,
         recording,
@@ -135,14 +135,13 @@ fn unmergeable<T>(path: &Path, why: impl Into<String>) -> Result<T> {
     })
 }
 
-fn check_pieces(pieces: &[SourceRecording], to: &Path) -> Result<()> {
+fn check_pieces(pieces: &[Piece], to: &Path) -> Result<()> {
     if pieces.len() < 2 {
         return unmergeable(to, "it takes two recordings or more");
     }
     for pair in pieces.windows(2) {
         let [earlier, later] = pair else { continue };
-        let canonical_path =
-            |piece: &SourceRecording| std::fs::canonicalize(piece.recording.path()).ok();
+        let canonical_path = |piece: &Piece| std::fs::canonicalize(piece.recording.path()).ok();
         if canonical_path(earlier).is_some() && canonical_path(earlier) == canonical_path(later) {
             return unmergeable(later.recording.path(), "it is given twice");
         }
@@ -180,29 +179,24 @@ fn highest_ids(conn: &Connection) -> rusqlite::Result<Offsets> {
 }
 
 /// Ids of names in the result, by (table, id in the piece).
-type Names = HashMap<(&'static str, i64), i64>;
+type NameIds = HashMap<(&'static str, i64), i64>;
 
-fn append_piece(
-    conn: &Connection,
-    piece: &SourceRecording,
-    offsets: &Offsets,
-    to: &Path,
-) -> Result<()> {
-    let mut names = Names::new();
+fn append_piece(conn: &Connection, piece: &Piece, offsets: &Offsets, to: &Path) -> Result<()> {
+    let mut name_ids = NameIds::new();
     for table in TABLES.iter().filter(|table| table.name != "label") {
         let mut insert = conn
-            .prepare(&table.insert().replacen("INSERT", "INSERT OR IGNORE", 1))
+            .prepare(&table.insert_sql().replacen("INSERT", "INSERT OR IGNORE", 1))
             .at(to)?;
         piece.recording.rows(table.name, CHUNK_ROWS, |rows| {
             for row in rows {
                 if matches!(table.name, "pool" | "device" | "series") {
-                    add_name(conn, table, row, &mut names).at(to)?;
+                    add_name(conn, table, row, &mut name_ids).at(to)?;
                     continue;
                 }
                 let values = row.iter().zip(&table.columns).map(|(cell, column)| {
                     match (cell, column.references) {
-                        (Cell::Integer(id), Some(of)) => {
-                            Cell::Integer(renumber(of, *id, offsets, &names))
+                        (Cell::Integer(id), Some(referenced_table)) => {
+                            Cell::Integer(renumber(referenced_table, *id, offsets, &name_ids))
                         }
                         _ => cell.clone(),
                     }
@@ -215,10 +209,10 @@ fn append_piece(
     Ok(())
 }
 
-fn renumber(of: &'static str, id: i64, offsets: &Offsets, names: &Names) -> i64 {
-    match offsets.get(of) {
+fn renumber(table: &'static str, id: i64, offsets: &Offsets, name_ids: &NameIds) -> i64 {
+    match offsets.get(table) {
         Some(offset) => id.saturating_add(*offset),
-        None => names.get(&(of, id)).copied().unwrap_or(id),
+        None => name_ids.get(&(table, id)).copied().unwrap_or(id),
     }
 }
 
@@ -227,18 +221,18 @@ fn add_name(
     conn: &Connection,
     table: &TableSpec,
     row: &[Cell],
-    names: &mut Names,
+    name_ids: &mut NameIds,
 ) -> rusqlite::Result<()> {
     let (Some(Cell::Integer(old)), Some(parts)) = (row.first(), row.get(1..)) else {
         return Ok(());
     };
     let (id, _) = id_of_name(conn, &table.name_statements(), parts.iter())?;
-    names.insert((table.name, *old), id);
+    name_ids.insert((table.name, *old), id);
     Ok(())
 }
 
 /// Adds an event `gap` at the beginning of the later piece's first session.
-fn insert_gap(
+fn insert_gap_event(
     conn: &Connection,
     session: i64,
     from: Duration,
@@ -266,9 +260,9 @@ const STEP_PAGES: i32 = 64;
 /// Copies `from` into a new file with SQLite's backup API in small steps. The copy is of the moment
 /// of the call: its last session ends with its last tick.
 ///
-/// `progress` gets copied and total pages after each step, and may wait. Meanwhile the log of a
-/// live recording cannot be truncated and grows by about 50 KB a second. `meta` are further entries
-/// of the table `meta`, such as the reason for the copy.
+/// `progress` gets copied and total pages after each step, and may wait. Meanwhile the WAL of a live
+/// recording cannot be truncated and grows by about 50 KB a second. `meta` are more entries of the
+/// table `meta`, such as the reason for the copy.
 pub fn backup(
     from: &Path,
     to: &Path,

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 /// A snapshot of a recording from the moment when it was opened.
 ///
-/// While it is open, the log of a live recording cannot be truncated: drop it soon.
+/// While it is open, the WAL of a live recording cannot be truncated: drop it soon.
 #[derive(Debug)]
 pub struct Recording {
     // Closed before the copy that it may use is removed.
@@ -28,7 +28,7 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Opens read-only. Where SQLite cannot read without writing (a killed writer's log in a
+    /// Opens read-only. Where SQLite cannot read without writing (a killed writer's WAL in a
     /// read-only folder), it uses a temporary copy.
     ///
     /// # Errors

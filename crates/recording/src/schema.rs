@@ -29,23 +29,23 @@ pub const APPLICATION_ID: i32 = 0x464C_544C;
 pub const FORMAT: i32 = 1;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum ColumnKind {
     Integer,
     Real,
     Text,
 }
 
-impl Kind {
+impl ColumnKind {
     pub const fn sql(self) -> &'static str {
         match self {
-            Kind::Integer => "INTEGER",
-            Kind::Real => "REAL",
-            Kind::Text => "TEXT",
+            ColumnKind::Integer => "INTEGER",
+            ColumnKind::Real => "REAL",
+            ColumnKind::Text => "TEXT",
         }
     }
 }
 
-/// A column of a wide sample table: one series of the catalog.
+/// A column of a table of samples.
 #[derive(Debug)]
 pub struct Column {
     pub name: &'static str,
@@ -55,16 +55,17 @@ pub struct Column {
 }
 
 impl Column {
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> ColumnKind {
         match self.metric.unit {
-            Unit::Seconds | Unit::Ratio | Unit::Sol => Kind::Real,
-            Unit::Count | Unit::Bytes | Unit::Flag | Unit::AsReported => Kind::Integer,
+            Unit::Seconds | Unit::Ratio | Unit::Sol => ColumnKind::Real,
+            Unit::Count | Unit::Bytes | Unit::Flag | Unit::AsReported => ColumnKind::Integer,
         }
     }
 }
 
+/// A table with a column for each series and at most one row for each tick.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Table {
+pub enum WideTable {
     Process,
     Cgroup,
     Host,
@@ -72,32 +73,32 @@ pub enum Table {
     Daemon,
 }
 
-impl Table {
+impl WideTable {
     /// In the order of the file.
-    pub const ALL: [Table; 5] = [
-        Table::Process,
-        Table::Cgroup,
-        Table::Host,
-        Table::Validator,
-        Table::Daemon,
+    pub const ALL: [WideTable; 5] = [
+        WideTable::Process,
+        WideTable::Cgroup,
+        WideTable::Host,
+        WideTable::Validator,
+        WideTable::Daemon,
     ];
 
     /// Name, description and columns.
     fn declaration(self) -> (&'static str, &'static str, &'static [Column]) {
         match self {
-            Table::Process => (
+            WideTable::Process => (
                 "process_sample",
                 "The followed process, from /proc.",
                 columns::PROCESS,
             ),
-            Table::Cgroup => ("cgroup_sample", "Its cgroup.", columns::CGROUP),
-            Table::Host => ("host_sample", "The machine around it.", columns::HOST),
-            Table::Validator => (
+            WideTable::Cgroup => ("cgroup_sample", "Its cgroup.", columns::CGROUP),
+            WideTable::Host => ("host_sample", "The machine around it.", columns::HOST),
+            WideTable::Validator => (
                 "validator_sample",
                 "What the validator says of itself: sums and levels as the daemon exports them.",
                 columns::VALIDATOR,
             ),
-            Table::Daemon => (
+            WideTable::Daemon => (
                 "daemon_sample",
                 "The daemon itself: what it costs and what it could not see.",
                 columns::DAEMON,
@@ -124,20 +125,20 @@ impl Table {
 }
 
 /// `None` if the series is stored elsewhere or not at all.
-pub fn column_of(metric: &Metric, labels: &[&str]) -> Option<(Table, &'static Column)> {
-    let find = |table: Table| {
+pub fn column_of(metric: &Metric, labels: &[&str]) -> Option<(WideTable, &'static Column)> {
+    let find = |table: WideTable| {
         let column = table
             .columns()
             .iter()
             .find(|c| c.metric.name == metric.name && c.labels == labels);
         column.map(|column| (table, column))
     };
-    Table::ALL.into_iter().find_map(find)
+    WideTable::ALL.into_iter().find_map(find)
 }
 
 /// Metrics that are not recorded under their own name: where their values are, or why they are not
 /// kept. A metric with neither a row here nor a column is stored as a series.
-static ELSEWHERE: &[(&[&Metric], &str)] = &[
+static METRICS_WITHOUT_SAMPLES: &[(&[&Metric], &str)] = &[
     (
         &[&p::UP],
         "tick.process is NULL while no process is followed",
@@ -220,9 +221,9 @@ static ELSEWHERE: &[(&[&Metric], &str)] = &[
     (&[&d::SELF_MAX_FDS], "in session.manifest"),
 ];
 
-/// The metrics of [`ELSEWHERE`], each with its reason.
-pub fn elsewhere() -> impl Iterator<Item = (&'static Metric, &'static str)> {
-    ELSEWHERE
+/// The metrics of [`METRICS_WITHOUT_SAMPLES`], each with its reason.
+pub fn metrics_without_samples() -> impl Iterator<Item = (&'static Metric, &'static str)> {
+    METRICS_WITHOUT_SAMPLES
         .iter()
         .flat_map(|(metrics, why)| metrics.iter().map(move |metric| (*metric, *why)))
 }

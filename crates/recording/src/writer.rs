@@ -20,17 +20,17 @@ use faultline_metrics::{Problem, Source, Stamp, Tick, metrics::process::START_TI
 use named_rows::Counts;
 use named_rows::{SampledSources, insert_into};
 use rusqlite::{Connection, params};
-use samples::{Samples, phase};
+use samples::{Samples, phase_name};
 use std::{
     mem,
     path::{Path, PathBuf},
     time::Duration,
 };
 
-/// Bytes: a longer write-ahead log is truncated unless a reader prevents it.
+/// Bytes: a longer WAL (write-ahead log) is truncated unless a reader prevents it.
 const LONG_WAL_BYTES: u64 = 4 << 20;
 
-/// Bytes: for a longer log the writer waits for readers.
+/// Bytes: for a longer WAL the writer waits for readers.
 const VERY_LONG_WAL_BYTES: u64 = 16 << 20;
 
 /// How long the writer waits for readers. New readers may begin meanwhile.
@@ -74,7 +74,7 @@ pub struct Writer {
     current: RollbackState,
     committed: RollbackState,
     uncommitted_rows: u64,
-    failed: bool,
+    has_failed: bool,
 }
 
 impl Writer {
@@ -129,19 +129,19 @@ impl Writer {
             let mut row = writer.conn.prepare_cached(sql)?;
             row.execute(params![writer.session, unix, uptime, event.kind.name(), writer.process_id(), event.detail])?;
             drop(row);
-            writer.count("event", 1);
+            writer.add_to_count("event", 1);
             Ok(())
         })
     }
 
     /// Returns the number of committed rows.
     pub fn commit(&mut self) -> Result<u64> {
-        self.check()?;
+        self.check_not_failed()?;
         if self.conn.is_autocommit() {
             return Ok(0);
         }
         if let Err(error) = self.conn.execute_batch("COMMIT") {
-            self.failed = true;
+            self.has_failed = true;
             return Err(Error::sqlite(&self.path, error));
         }
         self.committed = self.current.clone();
@@ -155,7 +155,7 @@ impl Writer {
             // A rollback needs no space and waits for no reader. The next write reports a failure.
             let _ = self.conn.execute_batch("ROLLBACK");
         }
-        self.failed = false;
+        self.has_failed = false;
         self.current = self.committed.clone();
         if let Some(followed) = &mut self.followed {
             followed.must_rewrite_start = true;
@@ -170,8 +170,8 @@ impl Writer {
         mem::take(&mut self.uncommitted_rows)
     }
 
-    /// File size in bytes, above which writes fail with [`Error::Full`] until something is pruned.
-    pub fn limit(&mut self, bytes: u64) -> Result<()> {
+    /// Sets the file size above which writes fail with [`Error::Full`] until something is pruned.
+    pub fn set_max_bytes(&mut self, bytes: u64) -> Result<()> {
         let size: i64 = self
             .conn
             .pragma_query_value(None, "page_size", |row| row.get(0))
@@ -181,8 +181,8 @@ impl Writer {
         self.conn.query_row(&sql, [], |_| Ok(())).at(&self.path)
     }
 
-    /// Commits, then moves the log into the file as far as readers allow. So a power cut loses no
-    /// earlier data, and the log stays bounded. If the log is longer than 16 MiB, waits up to half
+    /// Commits, then moves the WAL into the file as far as readers allow. So a power cut loses no
+    /// earlier data, and the WAL stays bounded. If the WAL is longer than 16 MiB, waits up to half
     /// a second for readers.
     pub fn checkpoint(&mut self) -> Result<()> {
         self.store_row_counts()?;
@@ -206,7 +206,7 @@ impl Writer {
     /// Commits, ends the session and makes the recording a single complete file.
     ///
     /// # Errors
-    /// [`Error::BeingRead`] if a reader keeps the log beside the file; no data is lost.
+    /// [`Error::BeingRead`] if a reader keeps the WAL beside the file; no data is lost.
     pub fn finish(mut self, ended: Stamp) -> Result<()> {
         self.write(|writer| {
             let sql = "UPDATE session SET ended_unix_ns = ?2 WHERE id = ?1";
@@ -222,16 +222,16 @@ impl Writer {
 
     /// Runs `operation` in a transaction; an error requires a rollback.
     fn write(&mut self, operation: impl FnOnce(&mut Self) -> rusqlite::Result<()>) -> Result<()> {
-        self.check()?;
-        let done = self.begin().and_then(|()| operation(self));
-        done.map_err(|error| {
-            self.failed = true;
+        self.check_not_failed()?;
+        let result = self.begin().and_then(|()| operation(self));
+        result.map_err(|error| {
+            self.has_failed = true;
             Error::sqlite(&self.path, error)
         })
     }
 
-    fn check(&self) -> Result<()> {
-        if self.failed {
+    fn check_not_failed(&self) -> Result<()> {
+        if self.has_failed {
             Err(Error::RollBackFirst {
                 path: self.path.clone(),
             })
@@ -268,7 +268,7 @@ impl Writer {
         let row = self.conn.last_insert_rowid();
         *id = Some(row);
         self.current.process = Some(row);
-        self.count("process", 1);
+        self.add_to_count("process", 1);
         Ok(())
     }
 
@@ -276,7 +276,7 @@ impl Writer {
         self.followed.as_ref().and_then(|followed| followed.id)
     }
 
-    fn count(&mut self, table: &'static str, rows: u64) {
+    fn add_to_count(&mut self, table: &'static str, rows: u64) {
         *self.current.counts.entry(table).or_default() += rows;
         self.uncommitted_rows += rows;
     }
@@ -313,13 +313,13 @@ impl Writer {
             unix,
             uptime,
             self.process_id(),
-            phase(tick)
+            phase_name(tick)
         ])?;
         drop(row);
         self.current.next_tick += 1;
         let before: u64 = self.current.counts.values().sum();
         *self.current.counts.entry("tick").or_default() += 1;
-        let sampled = self.samples.sampled(tick);
+        let sampled = self.samples.update_sampled(tick);
         self.samples
             .write(&self.conn, id, tick, &sampled, &mut self.current.counts)?;
         self.uncommitted_rows += self.current.counts.values().sum::<u64>() - before;
@@ -366,7 +366,7 @@ impl Writer {
             written.problems = problems.into_iter().cloned().collect();
             written.must_rewrite = false;
         }
-        self.count("problem", rows);
+        self.add_to_count("problem", rows);
         Ok(())
     }
 
@@ -382,7 +382,7 @@ impl Writer {
         }
         row.raw_execute()?;
         drop(row);
-        self.count(point.table, 1);
+        self.add_to_count(point.table, 1);
         Ok(())
     }
 

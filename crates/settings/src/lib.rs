@@ -5,7 +5,8 @@ mod values;
 
 pub use table::Table;
 pub use values::{
-    Unique, choice, distinct, flag, number, several, size, text, time, wanted, whole, within,
+    Unique, array, choice, distinct, flag, mismatch, number, size, text, time, whole_number,
+    whole_number_within,
 };
 
 use std::{
@@ -37,8 +38,8 @@ impl ConfigError {
         }
     }
 
-    /// Whether it concerns the value of `key`, such as `metrics.listen`, or an unknown key for which
-    /// `key` was suggested.
+    /// Whether it concerns the value of `key`, such as `metrics.listen`, or an unknown key in whose
+    /// place `key` was suggested.
     pub fn is_about(&self, key: &str) -> bool {
         let is_named = self.what.starts_with(&format!("{key}:"));
         let is_suggested = key.rsplit_once('.').is_some_and(|(table, leaf)| {
@@ -60,27 +61,32 @@ impl fmt::Display for ConfigError {
     }
 }
 
-/// `read_table` reads the known keys of the whole file, then calls [`Table::finish`]. For text that is
-/// not TOML, returns `None` and the parser's errors. Without `quotes_line` such an error does not quote
-/// its line, which may contain an API key.
+/// `read_table` reads the known keys of the whole file, then calls [`Table::finish`]. For text that
+/// is not TOML, returns `None` and the parser's errors. They quote their lines, which may contain an
+/// API key, only with `quotes_line`.
 pub fn read<T>(
     text: &str,
     file: Option<&Path>,
     quotes_line: bool,
     read_table: impl FnOnce(Table<'_>) -> T,
 ) -> (Option<T>, Vec<ConfigError>) {
-    let (top, errors) = DeTable::parse_recoverable(text);
-    let errors_found = ConfigErrors {
+    let (root_table, errors) = DeTable::parse_recoverable(text);
+    let config_errors = ConfigErrors {
         file,
         text,
         errors: RefCell::default(),
     };
-    errors_found.syntax(&errors, quotes_line);
-    if !errors_found.is_empty() {
-        return (None, errors_found.in_order());
+    config_errors.push_syntax_errors(&errors, quotes_line);
+    if !config_errors.is_empty() {
+        return (None, config_errors.sorted_by_line());
     }
-    let read = read_table(Table::new(String::new(), 0, top.get_ref(), &errors_found));
-    (Some(read), errors_found.in_order())
+    let settings = read_table(Table::new(
+        String::new(),
+        0,
+        root_table.get_ref(),
+        &config_errors,
+    ));
+    (Some(settings), config_errors.sorted_by_line())
 }
 
 #[derive(Debug)]
@@ -116,7 +122,7 @@ impl ConfigErrors<'_> {
         self.errors.borrow().len()
     }
 
-    fn in_order(self) -> Vec<ConfigError> {
+    fn sorted_by_line(self) -> Vec<ConfigError> {
         let mut errors = self.errors.into_inner();
         errors.sort_by_key(|error| error.line);
         errors
@@ -124,7 +130,7 @@ impl ConfigErrors<'_> {
 
     /// Syntax errors, one per line. If a token is not closed, all later text looks wrong, so only
     /// the first error is reported. `quotes_line`: with the line's text.
-    fn syntax(&self, errors: &[toml::de::Error], quotes_line: bool) {
+    fn push_syntax_errors(&self, errors: &[toml::de::Error], quotes_line: bool) {
         let unclosed = errors
             .iter()
             .any(|error| error.message().contains("unclosed"));

@@ -1,6 +1,6 @@
 use crate::{
     ConfigErrors,
-    values::{EMPTY, not_a_table, wanted},
+    values::{EMPTY, mismatch, not_a_table},
 };
 use std::fmt;
 use strsim::levenshtein;
@@ -139,7 +139,7 @@ impl<'a> Table<'a> {
     pub fn tables(&mut self, key: &'static str, mut read: impl FnMut(&mut Table<'a>)) {
         let Some(entry) = self.entry(key) else { return };
         let DeValue::Array(items) = entry.get_ref() else {
-            let what = wanted("an array of tables", entry.get_ref());
+            let what = mismatch("an array of tables", entry.get_ref());
             return self
                 .errors
                 .push_at(entry.span().start, format!("{}: {what}", self.name(key)));

@@ -7,7 +7,7 @@ use crate::ConfigErrors;
 
 pub const EMPTY: &str = "is empty; leave the key out instead";
 
-fn kind(value: &DeValue<'_>) -> String {
+fn describe(value: &DeValue<'_>) -> String {
     match value {
         DeValue::String(text) => format!("the string {text:?}"),
         DeValue::Integer(number) => format!("the number {}", number.as_str()),
@@ -23,17 +23,17 @@ fn kind(value: &DeValue<'_>) -> String {
 pub fn not_a_table(value: &DeValue<'_>) -> String {
     let found = match value {
         DeValue::String(_) => "a string".to_owned(),
-        other => kind(other),
+        other => describe(other),
     };
     format!("a table is wanted, not {found}")
 }
 
-pub fn wanted(what: &str, found: &DeValue<'_>) -> String {
-    format!("{what} is wanted, not {}", kind(found))
+pub fn mismatch(expected: &str, found: &DeValue<'_>) -> String {
+    format!("{expected} is wanted, not {}", describe(found))
 }
 
 fn string<'v>(value: &'v DeValue<'_>, what: &str) -> Result<&'v str, String> {
-    value.as_str().ok_or_else(|| wanted(what, value))
+    value.as_str().ok_or_else(|| mismatch(what, value))
 }
 
 /// Not empty, without NUL.
@@ -45,42 +45,45 @@ pub fn text(value: &DeValue<'_>) -> Result<String, String> {
     }
 }
 
-pub fn several<T>(
+pub fn array<T>(
     value: &DeValue<'_>,
     read: impl Fn(&DeValue<'_>) -> Result<T, String>,
 ) -> Result<Vec<T>, String> {
-    let items = value.as_array().ok_or_else(|| wanted("an array", value))?;
+    let items = value
+        .as_array()
+        .ok_or_else(|| mismatch("an array", value))?;
     items.iter().map(|item| read(item.get_ref())).collect()
 }
 
 pub fn flag(value: &DeValue<'_>) -> Result<bool, String> {
     value
         .as_bool()
-        .ok_or_else(|| wanted("true or false", value))
+        .ok_or_else(|| mismatch("true or false", value))
 }
 
-pub fn whole(value: &DeValue<'_>) -> Result<u64, String> {
-    within(value, 0..=u64::MAX).map_err(|_| wanted("a whole number from 0 on", value))
+pub fn whole_number(value: &DeValue<'_>) -> Result<u64, String> {
+    whole_number_within(value, 0..=u64::MAX)
+        .map_err(|_| mismatch("a whole number from 0 on", value))
 }
 
-pub fn within<T: TryFrom<u64> + PartialOrd + fmt::Display>(
+pub fn whole_number_within<T: TryFrom<u64> + PartialOrd + fmt::Display>(
     value: &DeValue<'_>,
     range: RangeInclusive<T>,
 ) -> Result<T, String> {
-    let wanted = || {
-        wanted(
+    let out_of_range = || {
+        mismatch(
             &format!("a whole number from {} to {}", range.start(), range.end()),
             value,
         )
     };
     let DeValue::Integer(integer) = value else {
-        return Err(wanted());
+        return Err(out_of_range());
     };
     let number = u64::from_str_radix(&integer.as_str().replace('_', ""), integer.radix()).ok();
     let number = number.and_then(|number| T::try_from(number).ok());
     number
         .filter(|number| range.contains(number))
-        .ok_or_else(wanted)
+        .ok_or_else(out_of_range)
 }
 
 /// Not negative.
@@ -88,12 +91,12 @@ pub fn number(value: &DeValue<'_>) -> Result<f64, String> {
     let text = match value {
         DeValue::Integer(number) => number.as_str(),
         DeValue::Float(number) => number.as_str(),
-        other => return Err(wanted("a number", other)),
+        other => return Err(mismatch("a number", other)),
     };
     let number = text.replace('_', "").parse::<f64>().ok();
     number
         .filter(|n| n.is_finite() && *n >= 0.0)
-        .ok_or_else(|| wanted("a number from 0 on", value))
+        .ok_or_else(|| mismatch("a number from 0 on", value))
 }
 
 pub fn time(value: &DeValue<'_>) -> Result<Duration, String> {
@@ -106,9 +109,9 @@ pub fn size(value: &DeValue<'_>) -> Result<u64, String> {
 
 pub fn choice<T: Copy>(value: &DeValue<'_>, words: &[(&str, T)]) -> Result<T, String> {
     let entry = words.iter().find(|(word, _)| value.as_str() == Some(word));
-    entry.map(|(_, meant)| *meant).ok_or_else(|| {
+    entry.map(|(_, choice)| *choice).ok_or_else(|| {
         let allowed: Vec<String> = words.iter().map(|(word, _)| format!("{word:?}")).collect();
-        wanted(&format!("one of {}", allowed.join(", ")), value)
+        mismatch(&format!("one of {}", allowed.join(", ")), value)
     })
 }
 
@@ -154,7 +157,7 @@ pub fn distinct<T: PartialEq>(
     value: &DeValue<'_>,
     read: impl Fn(&DeValue<'_>) -> Result<T, String>,
 ) -> Result<Vec<T>, String> {
-    let values = several(value, read)?;
+    let values = array(value, read)?;
     let items = value.as_array().into_iter().flat_map(|items| items.iter());
     let items: Vec<_> = items.map(|item| item.get_ref()).collect();
     for (index, value) in values.iter().enumerate() {
@@ -167,9 +170,9 @@ pub fn distinct<T: PartialEq>(
             return Err(format!(
                 "item {}, {}, is the same as item {}, {}: keep one",
                 index + 1,
-                kind(later),
+                describe(later),
                 first + 1,
-                kind(earlier),
+                describe(earlier),
             ));
         }
     }

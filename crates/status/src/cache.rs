@@ -101,9 +101,9 @@ pub fn warning(readings: Readings<'_>, now: Stamp) -> Option<String> {
     let is_validator = is_followed && readings.has_phases();
     // If the validator is older than the daemon, only the daemon's time counts. A process keeps
     // its start time at exec.
-    let of_daemon = now.uptime.as_secs_f64();
-    let of_validator = since(&process::START_TIME).filter(|age| (0.0..of_daemon).contains(age));
-    let program = of_validator.map_or("daemon", |_| "validator");
-    let waiting = seconds(of_validator.unwrap_or(of_daemon));
+    let daemon_age = now.uptime.as_secs_f64();
+    let validator_age = since(&process::START_TIME).filter(|age| (0.0..daemon_age).contains(age));
+    let program = validator_age.map_or("daemon", |_| "validator");
+    let waiting = seconds(validator_age.unwrap_or(daemon_age));
     is_validator.then(|| format!("no datapoints in the {waiting} since the {program} started"))
 }

@@ -15,13 +15,13 @@ const FULL_SOON_SECONDS: f64 = 4.0 * 3600.0;
 /// the same threshold.
 const MAX_OPEN_FILES_SHARE: f64 = 0.9;
 
-/// Empty if none of it is known.
+/// Empty if nothing is known.
 pub fn capacity(readings: Readings<'_>) -> Vec<StatusItem> {
     let fullest = FullestFileSystem::of(readings);
-    let files = readings
+    let open_files = readings
         .number(&p::OPEN_FDS)
         .zip(readings.number(&p::MAX_FDS));
-    let unresponsive = unresponsive(readings).map(|mount| format!("{mount} does not answer"));
+    let unresponsive = unresponsive_mount(readings).map(|mount| format!("{mount} does not answer"));
     let busiest = readings
         .by_label(&m::DISK_UTILISATION)
         .max_by(|(_, a), (_, b)| a.total_cmp(b));
@@ -36,7 +36,7 @@ pub fn capacity(readings: Readings<'_>) -> Vec<StatusItem> {
     let (state, tone) = match readings.active(&m::FILESYSTEM_READ_ONLY) {
         Some(_) => ("read-only", Tone::Bad),
         None if is_full => ("nearly full", Tone::Bad),
-        None if files.is_some_and(|(open, limit)| open / limit > MAX_OPEN_FILES_SHARE) => {
+        None if open_files.is_some_and(|(open, limit)| open / limit > MAX_OPEN_FILES_SHARE) => {
             ("open files near the limit", Tone::Bad)
         }
         None if is_full_soon => ("full within hours", Tone::Warn),
@@ -49,7 +49,7 @@ pub fn capacity(readings: Readings<'_>) -> Vec<StatusItem> {
         fullest.as_ref().map(FullestFileSystem::summary),
         busiest.map(|(disk, share)| format!("{disk} {} busy", percent(share))),
         drops.map(|drops| format!("{} UDP datagrams dropped", short(drops))),
-        files.map(|(open, limit)| format!("{} of {} files open", short(open), short(limit))),
+        open_files.map(|(open, limit)| format!("{} of {} files open", short(open), short(limit))),
     ]
     .into_iter()
     .flatten()
@@ -69,8 +69,8 @@ struct FullestFileSystem<'a> {
     mount: &'a str,
     avail: f64,
     free_share: f64,
-    /// The file system that is full first, and seconds until then.
-    full: Option<(&'a str, f64)>,
+    /// The file system that fills up first, which may be another, and seconds until then.
+    first_to_fill: Option<(&'a str, f64)>,
 }
 
 impl<'a> FullestFileSystem<'a> {
@@ -83,21 +83,21 @@ impl<'a> FullestFileSystem<'a> {
                 Some((mount, avail, avail / size))
             });
         let (mount, avail, share) = shares.min_by(|(.., a), (.., b)| a.total_cmp(b))?;
-        let full = readings
+        let first_to_fill = readings
             .by_label(&m::FILESYSTEM_UNTIL_FULL)
             .min_by(|(_, a), (_, b)| a.total_cmp(b));
         Some(FullestFileSystem {
             mount,
             avail,
             free_share: share,
-            full,
+            first_to_fill,
         })
     }
 
     fn summary(&self) -> String {
         let (avail, share) = (bytes_f64(self.avail), percent(self.free_share));
         let free = format!("{} has {avail} ({share}) left", self.mount);
-        match self.full {
+        match self.first_to_fill {
             Some((first, time)) if first == self.mount => {
                 format!("{free}, full in {}", seconds(time))
             }
@@ -108,7 +108,7 @@ impl<'a> FullestFileSystem<'a> {
 }
 
 /// A file system that answered once, and whose last answer is too old.
-fn unresponsive<'a>(readings: Readings<'a>) -> Option<&'a str> {
+fn unresponsive_mount<'a>(readings: Readings<'a>) -> Option<&'a str> {
     let is_known = |mount: &str| {
         readings
             .by_label(&m::FILESYSTEM_SIZE)

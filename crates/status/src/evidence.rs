@@ -77,11 +77,10 @@ impl Evidence {
         serde_json::from_slice(json).map_err(broken)
     }
 
-    /// `running`: the validator's version.
-    fn add(&self, running: Option<&str>, known: AnswerInputs) -> AnswerInputs {
+    fn add(&self, running_version: Option<&str>, inputs: AnswerInputs) -> AnswerInputs {
         let other = |release: &Option<String>, day: &str| {
             let release = release.as_deref()?;
-            let differs = running != Some(release);
+            let differs = running_version != Some(release);
             differs.then(|| format!("{release}, {day}"))
         };
         let ram = self.ram.as_ref();
@@ -89,10 +88,10 @@ impl Evidence {
         let prediction = cache.and_then(|cache| {
             Some(CachePrediction {
                 measured_on: other(&cache.release, &cache.measured),
-                ..cache.prediction(known.cache_capacity?, known.cache_seconds_per_slot)?
+                ..cache.prediction(inputs.cache_capacity?, inputs.cache_seconds_per_slot)?
             })
         });
-        let prediction_problem = cache.zip(known.cache_capacity).map(|(_, entries)| {
+        let prediction_problem = cache.zip(inputs.cache_capacity).map(|(_, entries)| {
             format!(
                 "the evidence has no prediction for {} entries",
                 short(entries)
@@ -103,7 +102,7 @@ impl Evidence {
             proven_on: ram.and_then(|ram| other(&ram.release, &ram.measured)),
             prediction_problem: prediction_problem.filter(|_| prediction.is_none()),
             prediction,
-            ..known
+            ..inputs
         }
     }
 }
@@ -145,12 +144,12 @@ pub struct AnswerConfig {
 }
 
 impl AnswerConfig {
-    pub(crate) fn add(&self, running: Option<&str>, known: AnswerInputs) -> AnswerInputs {
+    pub(crate) fn add(&self, running_version: Option<&str>, inputs: AnswerInputs) -> AnswerInputs {
         let can_change = self.has_custom_capacity.then_some(true);
         AnswerInputs {
             evidence_problem: self.evidence_problem.clone(),
-            can_change_capacity: can_change.or(known.can_change_capacity),
-            ..self.evidence.add(running, known)
+            can_change_capacity: can_change.or(inputs.can_change_capacity),
+            ..self.evidence.add(running_version, inputs)
         }
     }
 }
@@ -184,11 +183,11 @@ mod tests {
     }
 
     fn with(entries: f64, running: &str) -> AnswerInputs {
-        let known = AnswerInputs {
+        let inputs = AnswerInputs {
             cache_capacity: Some(entries),
             ..AnswerInputs::default()
         };
-        evidence().add(Some(running), known)
+        evidence().add(Some(running), inputs)
     }
 
     #[test]

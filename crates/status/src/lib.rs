@@ -90,9 +90,9 @@ impl Status {
     ) -> Self {
         let readings = Readings { tick };
         let memory = MemoryStatus::of(tick);
-        let inputs = answer::inputs::add(readings, memory.as_ref(), now, trends);
-        let running = readings.label(&metrics::process::TARGET_INFO, "version");
-        let inputs = answer_config.add(running, inputs);
+        let inputs = answer::inputs::add_tick(readings, memory.as_ref(), now, trends);
+        let running_version = readings.label(&metrics::process::TARGET_INFO, "version");
+        let inputs = answer_config.add(running_version, inputs);
         let version = readings.label(&metrics::daemon::BUILD_INFO, "version");
         Status {
             version: VERSION,

@@ -108,7 +108,7 @@ impl MemoryStatus {
             .collect()
     }
 
-    /// The level with the least headroom; `None` while one cannot be read.
+    /// The level with the least headroom; `None` while a level cannot be read.
     pub fn binding(&self) -> Option<&LevelStatus> {
         self.levels.iter().find(|level| level.binds)
     }

@@ -97,7 +97,7 @@ static STATES: [State; 8] = [
 ];
 
 /// Labels of `agave_target_info` with the names of the facts.
-static LABELS: [(&str, &str); 10] = [
+static LABELED_FACTS: [(&str, &str); 10] = [
     ("version", "Version"),
     ("client", "Client"),
     ("cluster", "Cluster"),
@@ -142,7 +142,7 @@ impl Target {
             .all(&p::TARGET_INFO)
             .next()
             .filter(|_| is_followed != Some(false));
-        let name = info.map(program);
+        let name = info.map(program_name);
         let phase = readings.active(&v::PHASE);
         let restarts: BTreeMap<String, f64> = readings
             .by_label(&p::RESTARTS)
@@ -150,11 +150,11 @@ impl Target {
             .collect();
         let mut state: Vec<StatusItem> = Vec::new();
         let mut explanation = String::new();
-        if let Some((part, about)) = phase_item(readings) {
-            state.push(part);
+        if let Some((item, about)) = phase_item(readings) {
+            state.push(item);
             explanation.push_str(about);
         }
-        state.extend(stopped(readings).map(|words| StatusItem::new(words, Bad)));
+        state.extend(stop_reasons(readings).map(|words| StatusItem::new(words, Bad)));
         if readings.flag_of(&v::CONSENSUS, &["migrating"]) == Some(true) {
             state.push(StatusItem::new("migrates to Alpenglow", Warn));
             explanation.push_str(MIGRATING_EXPLANATION);
@@ -189,9 +189,9 @@ impl Target {
     /// The program's name, or what the search found instead.
     pub fn headline(&self) -> &str {
         let problem = self.search_problem.as_deref();
-        let several =
+        let ambiguous =
             problem.and_then(|problem| problem.strip_prefix(AMBIGUOUS_PREFIX)?.split(':').next());
-        let name = self.name.as_deref().or(several);
+        let name = self.name.as_deref().or(ambiguous);
         name.unwrap_or("waiting for a validator")
     }
 
@@ -207,7 +207,7 @@ fn search_problem(readings: Readings<'_>) -> Option<String> {
     Some(target.problems.last()?.what.clone())
 }
 
-fn program(info: &Reading) -> String {
+fn program_name(info: &Reading) -> String {
     let exe = label(info, "exe").map(|exe| exe.trim_end_matches(" (deleted)"));
     let file = exe.and_then(|exe| exe.rsplit('/').next());
     let name = file.filter(|name| !name.is_empty());
@@ -244,7 +244,7 @@ fn is_frozen(readings: Readings<'_>) -> bool {
 }
 
 /// What keeps the process from running.
-fn stopped(readings: Readings<'_>) -> impl Iterator<Item = &'static str> {
+fn stop_reasons(readings: Readings<'_>) -> impl Iterator<Item = &'static str> {
     let (state, is_frozen) = (state(readings), is_frozen(readings));
     let stopped = state.and_then(|(_, words, _)| *words);
     // A short wait for a disk is normal. Without a phase, nothing shows that the process advances.
@@ -292,7 +292,7 @@ fn facts(readings: Readings<'_>, info: &Reading, name: Option<&str>, now: Stamp)
     let consensus = readings
         .active(&v::CONSENSUS)
         .zip(readings.active(&v::CONSENSUS_SIGN));
-    let first = [
+    let first_facts = [
         ("Running for", running.map(seconds)),
         ("Started", start.map(|start| moment((start * 1e9) as i64))),
         (
@@ -301,12 +301,12 @@ fn facts(readings: Readings<'_>, info: &Reading, name: Option<&str>, now: Stamp)
         ),
     ];
     // The heading already shows the name.
-    let labels = LABELS.map(|(key, title)| {
+    let labels = LABELED_FACTS.map(|(key, title)| {
         let value = label(info, key).filter(|value| name != Some(*value));
         (title, value.map(str::to_owned))
     });
-    let last = ("Main thread", main_thread.map(str::to_owned));
-    let all = first.into_iter().chain(labels).chain([last]);
+    let last_fact = ("Main thread", main_thread.map(str::to_owned));
+    let all = first_facts.into_iter().chain(labels).chain([last_fact]);
     all.filter_map(|(name, value)| {
         Some(Fact {
             name: name.to_owned(),

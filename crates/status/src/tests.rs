@@ -399,7 +399,7 @@ fn what_is_missing_is_said() {
     );
     assert_eq!(absent[2], format!("Earns: {reason}."));
     let other = of(vec![real(&p::UP, &[], 1.0)]);
-    assert_eq!(other[2], "Earns: the process is no validator.");
+    assert_eq!(other[2], "Earns: the process is not a validator.");
     let silent = of(vec![
         real(&p::UP, &[], 1.0),
         real(&v::PHASE, &["absent"], 0.0),

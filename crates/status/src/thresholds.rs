@@ -14,7 +14,7 @@ pub const RELOADS_PER_SLOT: f64 = 5.0;
 
 pub const VOTE_DISTANCE: f64 = 30.0;
 
-/// From this one on, votes are late.
+/// From this distance on, votes are late.
 pub const LATE_CERTIFIED_VOTE_DISTANCE: f64 = 6.0;
 pub const LATE_VOTES_SHARE: f64 = 0.5;
 pub const BALANCE_SOL: f64 = 0.1;

@@ -31,14 +31,14 @@ pub fn votes(readings: Readings<'_>) -> Vec<StatusItem> {
         None => return vec![StatusItem::plain("it is not known whether it votes")],
     };
     let standby = is_standby.then(|| "the vote account is another node's".to_owned());
-    let next = readings.number(&m::NEXT_LEADER_SLOT);
-    let next = next.map(|time| match time {
+    let next_leader_slot = readings.number(&m::NEXT_LEADER_SLOT);
+    let next_leader_slot = next_leader_slot.map(|time| match time {
         0.0 => "leads now".to_owned(),
         _ => format!("leads in {}", seconds(time)),
     });
     let balance = balance(readings).filter(|_| !is_standby);
     let details = { [standby].into_iter().chain(vote_details(readings)) }
-        .chain([skipped(readings), next, balance])
+        .chain([skipped(readings), next_leader_slot, balance])
         .flatten()
         .map(StatusItem::plain);
     [state].into_iter().chain(details).collect()

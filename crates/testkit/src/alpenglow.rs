@@ -117,7 +117,7 @@ impl Node {
             .unwrap_or_default();
         let (answers, address) = (Arc::clone(&self.answers), self.server.address());
         std::thread::spawn(move || {
-            ledger.answer(|request| lock(&answers).admin(request, address, started))
+            ledger.serve(|request| lock(&answers).admin(request, address, started))
         });
         Ok(())
     }

@@ -1,6 +1,6 @@
 use std::{fmt::Write as _, os::unix::ffi::OsStrExt, path::Path};
 
-/// Maximum characters written as `[U+202E]`, which takes up to ten times their bytes.
+/// Maximum characters written as `[U+202E]`, which takes up to eight times their bytes.
 const MAX_ESCAPES: usize = 256;
 
 /// Makes untrusted text safe to show: one line, without characters that are invalid in XML,
@@ -9,15 +9,15 @@ const MAX_ESCAPES: usize = 256;
 pub fn clean(text: &str) -> String {
     let mut clean = String::with_capacity(text.len());
     let mut escapes = 0;
-    for letter in text.chars() {
-        match letter {
-            letter if letter.is_whitespace() => clean.push(' '),
-            letter if is_unsafe_char(letter) && escapes == MAX_ESCAPES => clean.push('?'),
-            letter if is_unsafe_char(letter) => {
+    for character in text.chars() {
+        match character {
+            character if character.is_whitespace() => clean.push(' '),
+            character if is_unsafe_char(character) && escapes == MAX_ESCAPES => clean.push('?'),
+            character if is_unsafe_char(character) => {
                 escapes += 1;
-                write!(clean, "[U+{:04X}]", u32::from(letter)).unwrap_or_default()
+                write!(clean, "[U+{:04X}]", u32::from(character)).unwrap_or_default()
             }
-            letter => clean.push(letter),
+            character => clean.push(character),
         }
     }
     clean
@@ -34,9 +34,9 @@ pub fn path(path: &Path) -> String {
     shown.collect()
 }
 
-pub fn is_unsafe_char(letter: char) -> bool {
-    letter.is_control()
-        || matches!(letter,
+pub fn is_unsafe_char(character: char) -> bool {
+    character.is_control()
+        || matches!(character,
             '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
             | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{fffe}' | '\u{ffff}' | '\u{e0000}'..='\u{e007f}')
 }
@@ -44,14 +44,14 @@ pub fn is_unsafe_char(letter: char) -> bool {
 /// [`clean`], escaped for text and quoted attributes of XML and HTML.
 pub fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    for letter in clean(text).chars() {
-        match letter {
+    for character in clean(text).chars() {
+        match character {
             '&' => out.push_str("&amp;"),
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
             '\'' => out.push_str("&#39;"),
-            letter => out.push(letter),
+            character => out.push(character),
         }
     }
     out

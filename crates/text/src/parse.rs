@@ -33,9 +33,9 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
         }
     };
     let bytes = scaled(number, 1 << shift).and_then(|bytes| u64::try_from(bytes).ok());
-    bytes
-        .filter(|bytes| *bytes < 1 << 63)
-        .ok_or_else(|| format!("{text:?} is no size, as \"512G\" or \"1.5T\" are"))
+    bytes.filter(|bytes| *bytes < 1 << 63).ok_or_else(|| {
+        format!("{text:?} is not a size below 8 EiB: write it as \"512G\" or \"1.5T\"")
+    })
 }
 
 /// `1500ms`, `90s`, `30m`, `12h`, `1.5d`; at most a year.
@@ -75,8 +75,8 @@ fn scaled(number: &str, unit: u64) -> Option<u128> {
     }
     let digits = u32::try_from(fraction.len()).ok()?;
     let (whole, fraction) = (whole.parse::<u128>().ok()?, fraction.parse::<u128>().ok()?);
-    let ten = 10_u128.pow(digits);
-    Some((whole * ten + fraction) * u128::from(unit) / ten)
+    let scale = 10_u128.pow(digits);
+    Some((whole * scale + fraction) * u128::from(unit) / scale)
 }
 
 #[cfg(test)]

@@ -31,13 +31,13 @@ pub fn duration(length: Duration) -> String {
             let text = format!("{:.1}", length.as_secs_f64());
             format!("{} s", text.trim_end_matches(".0"))
         }
-        60..3600 => two((seconds / 60, "min"), (seconds % 60, "s")),
-        3600..86_400 => two((seconds / 3600, "h"), (seconds / 60 % 60, "min")),
-        _ => two((seconds / 86_400, "d"), (seconds / 3600 % 24, "h")),
+        60..3600 => two_units((seconds / 60, "min"), (seconds % 60, "s")),
+        3600..86_400 => two_units((seconds / 3600, "h"), (seconds / 60 % 60, "min")),
+        _ => two_units((seconds / 86_400, "d"), (seconds / 3600 % 24, "h")),
     }
 }
 
-fn two((large, large_unit): (u64, &str), (small, small_unit): (u64, &str)) -> String {
+fn two_units((large, large_unit): (u64, &str), (small, small_unit): (u64, &str)) -> String {
     match small {
         0 => format!("{large} {large_unit}"),
         _ => format!("{large} {large_unit} {small} {small_unit}"),

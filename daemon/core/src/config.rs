@@ -268,7 +268,7 @@ impl Default for Rpc {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Probe {
     pub enabled: bool,
-    /// One of [`faultline_agave::rpc::PROBES`].
+    /// One of [`faultline_agave::rpc::PROBE_METHODS`].
     pub method: &'static str,
     /// At least a second.
     pub interval: Duration,

@@ -141,7 +141,7 @@ fn answer(stream: TcpStream) -> io::Result<()> {
         identity: "DemoFauLtLine1111111111111111111111111111111".to_owned(),
         rpc_address: None,
         started: Duration::ZERO,
-        running: true,
+        is_running: true,
         progress: "Running".into(),
         slot: 400_000_000,
         tip: 400_000_000,
@@ -160,7 +160,7 @@ fn answer(stream: TcpStream) -> io::Result<()> {
         }
         let mut body = vec![0; length];
         stream.read_exact(&mut body)?;
-        let answer = node.http(&body);
+        let answer = node.answer_http(&body);
         let head = format!(
             "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n",
             answer.len()

@@ -75,7 +75,7 @@ impl AdminFacts {
     pub fn admission_shortfall(&self) -> Option<u64> {
         match self.admission.as_ref()?.next_epoch_vat_failure_reason {
             None => Some(0),
-            Some(AdmissionFailure::Lamports { balance, needed }) => {
+            Some(AdmissionFailure::InsufficientLamports { balance, needed }) => {
                 Some(needed.saturating_sub(balance))
             }
             Some(_) => None,

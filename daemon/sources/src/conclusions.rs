@@ -26,7 +26,7 @@ use faultline_datapoints::{
 use consensus::ConsensusState;
 use faultline_agave::{
     consensus::Protocol,
-    identify::{HEALTH_DISTANCE, Program, startup_host_id},
+    identify::{DEFAULT_HEALTH_DISTANCE, Program, startup_host_id},
     version::{Client, Version, shrink_target},
 };
 use faultline_kernel::{HostRoot, ProcessId, parse::pid_stat::State};
@@ -181,7 +181,7 @@ impl Conclusions {
             datapoints: self.intake.facts(),
             health_distance: context
                 .target
-                .map_or(HEALTH_DISTANCE, Target::health_distance),
+                .map_or(DEFAULT_HEALTH_DISTANCE, Target::health_distance),
         }
     }
 

@@ -17,7 +17,7 @@ mod unit;
 pub use candidates::{user, validator_user};
 use descendants::{Descendants, InspectionTimer};
 use end::{EndWatch, OomKillWatch};
-use faultline_agave::identify::{HEALTH_DISTANCE, Validator};
+use faultline_agave::identify::{DEFAULT_HEALTH_DISTANCE, Validator};
 use faultline_core::{
     clock::Clock,
     config,
@@ -61,7 +61,9 @@ impl Target {
     /// Maximum distance at which the validator reports itself healthy.
     pub(crate) fn health_distance(&self) -> u64 {
         let validator = self.validator.as_ref();
-        validator.map_or(HEALTH_DISTANCE, |validator| validator.health_distance)
+        validator.map_or(DEFAULT_HEALTH_DISTANCE, |validator| {
+            validator.health_distance
+        })
     }
 
     /// True if `before` was a wrapper, followed only until its validator, this target, appeared.

@@ -46,8 +46,8 @@ impl Sampler for ProcessSampler {
             if let Ok(stat) = &sample.stat {
                 let cpu = stat.utime_ticks.zip(stat.stime_ticks);
                 let cpu = cpu.map(|(user, system)| CpuTime {
-                    user: context.host.ticks(user),
-                    system: context.host.ticks(system),
+                    user: context.host.ticks_to_duration(user),
+                    system: context.host.ticks_to_duration(system),
                 });
                 context.process_state.cpu.set(cpu);
                 context.process_state.major_faults.set(stat.majflt);

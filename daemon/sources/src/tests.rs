@@ -3,7 +3,7 @@
 use crate::discovery::Target;
 use faultline_agave::{
     PublicKey,
-    identify::{HEALTH_DISTANCE, Program, Validator},
+    identify::{DEFAULT_HEALTH_DISTANCE, Program, Validator},
 };
 use faultline_kernel::ProcessId;
 
@@ -27,7 +27,7 @@ pub fn target(process: ProcessId, rpc_port: Option<u16>) -> Target {
             vote_account: None,
             log: None,
             poh_cpu: None,
-            health_distance: HEALTH_DISTANCE,
+            health_distance: DEFAULT_HEALTH_DISTANCE,
         }),
         ledger: None,
         found_by: "scan",

@@ -252,9 +252,11 @@ fn block_io_delay(
     } else if all == 0 {
         "block I/O delay: 0 for all threads; kernel.task_delayacct was probably 0 when the validator started"
     } else {
-        output.seconds(&p::BLOCK_IO_DELAY, [], Some(host.ticks(all)));
+        output.seconds(&p::BLOCK_IO_DELAY, [], Some(host.ticks_to_duration(all)));
         for pool in &pools.pools {
-            let delay = host.ticks(pool.totals.blkio_ticks).as_secs_f64();
+            let delay = host
+                .ticks_to_duration(pool.totals.blkio_ticks)
+                .as_secs_f64();
             let labels = [LabelText::Shared(Arc::clone(&pool.name))];
             output
                 .readings

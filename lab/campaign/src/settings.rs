@@ -1,7 +1,7 @@
 use anyhow::{Context as _, Result, bail};
 use faultline_common::{args::UsageError, files::AtPath};
 use faultline_experiments::{folder::digest, lock::Lock};
-use faultline_settings::{ConfigError, Table, Unique, number, several, text};
+use faultline_settings::{ConfigError, Table, Unique, array, number, text};
 use itertools::Itertools;
 use semver::VersionReq;
 use std::{
@@ -191,7 +191,7 @@ pub fn version(text: String) -> Result<String, String> {
 }
 
 fn command(v: &DeValue<'_>) -> Result<Vec<String>, String> {
-    let words = several(v, text)?;
+    let words = array(v, text)?;
     if words.is_empty() {
         Err("a program and its arguments are wanted".to_owned())
     } else {

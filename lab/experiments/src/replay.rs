@@ -60,7 +60,7 @@ impl ReplayLog {
             return;
         };
         let line = LogLine::parse(line);
-        if let Some(bank) = line.frozen() {
+        if let Some(bank) = line.frozen_bank() {
             self.add_bank(&bank, line.time_ns);
         } else if let Some(Progress::ReplayBegins) = line.progress() {
             // Earlier banks were not replayed, or have no result.

@@ -105,7 +105,7 @@ impl Watch {
         if progress.newest_slot > self.newest_slot.map(|(slot, _)| slot) {
             self.newest_slot = progress.newest_slot.map(|slot| (slot, now.uptime));
         }
-        self.was_at_tip |= progress.at_tip;
+        self.was_at_tip |= progress.has_reached_tip;
         if let Some(tick) = &progress.last_tick {
             self.phase = tick.phase.as_deref().map(str::to_owned);
             if self

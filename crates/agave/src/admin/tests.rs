@@ -154,7 +154,7 @@ fn an_admission_status_gives_the_next_checks_failure_reason() {
             "",
             r#"{"InsufficientFundsInVoteAccount":[27074400,827074400]}"#,
             None,
-            Some(AdmissionFailure::Lamports {
+            Some(AdmissionFailure::InsufficientLamports {
                 balance: 27_074_400,
                 needed: 827_074_400,
             }),

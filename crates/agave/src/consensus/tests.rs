@@ -5,7 +5,7 @@ const NONE: Evidence<'static> = Evidence {
     has_event_handler: false,
     is_migration_complete: false,
     reported_genesis_slot: None,
-    migration_slot: None,
+    reported_migration_slot: None,
     has_marker: false,
     genesis_hash: None,
     max_credits: None,
@@ -45,18 +45,18 @@ fn cases() -> Vec<(&'static str, Evidence<'static>, Expected)> {
             Some((Migrating, Sign::FeatureGate, None, Some(6_000)))),
         ("optimistic slots came a moment before", Evidence { gate: active(1_000), processed_slot: Some(6_000), has_optimistic_slot: true, ..NONE },
             Some((Migrating, Sign::FeatureGate, None, Some(6_000)))),
-        ("migration-started comes before the migration", Evidence { migration_slot: Some(900), processed_slot: Some(899), ..NONE },
+        ("migration-started comes before the migration", Evidence { reported_migration_slot: Some(900), processed_slot: Some(899), ..NONE },
             Some((Tower, Sign::MigrationStarted, None, Some(900)))),
-        ("migration-started, and its slot", Evidence { migration_slot: Some(900), processed_slot: Some(900), ..NONE },
+        ("migration-started, and its slot", Evidence { reported_migration_slot: Some(900), processed_slot: Some(900), ..NONE },
             Some((Migrating, Sign::MigrationStarted, None, Some(900)))),
-        ("a test build's offset", Evidence { migration_slot: Some(64), gate: active(32), processed_slot: Some(70), ..NONE },
+        ("a test build's offset", Evidence { reported_migration_slot: Some(64), gate: active(32), processed_slot: Some(70), ..NONE },
             Some((Migrating, Sign::MigrationStarted, None, Some(64)))),
-        ("migration-started without a slot of its own", Evidence { migration_slot: Some(900), ..NONE }, None),
+        ("migration-started without a slot of its own", Evidence { reported_migration_slot: Some(900), ..NONE }, None),
         ("a certificate", Evidence { certificate_slot: Some(899), ..tower_signs }, alpenglow(Sign::Certificate, Some(899))),
         ("a certificate of a cluster that began with it", Evidence { certificate_slot: Some(0), gate: active(0), processed_slot: Some(3), ..NONE },
             alpenglow(Sign::Certificate, Some(0))),
         ("the event handler", Evidence { has_event_handler: true, ..tower_signs }, alpenglow(Sign::EventHandlerStats, None)),
-        ("migration-complete", Evidence { is_migration_complete: true, reported_genesis_slot: Some(899), migration_slot: Some(900), processed_slot: Some(899), ..NONE },
+        ("migration-complete", Evidence { is_migration_complete: true, reported_genesis_slot: Some(899), reported_migration_slot: Some(900), processed_slot: Some(899), ..NONE },
             Some((Alpenglow, Sign::MigrationComplete, Some(899), Some(900)))),
         ("the log says it is enabled", Evidence { is_migration_complete: true, ..NONE }, alpenglow(Sign::MigrationComplete, None)),
         ("the marker", Evidence { has_marker: true, has_commitment_gap: true, ..NONE }, alpenglow(Sign::CreditsMarker, None)),
@@ -90,12 +90,12 @@ fn consensus_migration_is_irreversible_and_tower_ends_when_evidence_is_silent() 
     });
     assert_eq!(Consensus::next(tower, None), None, "silence");
     let migrating = of(Evidence {
-        migration_slot: Some(900),
+        reported_migration_slot: Some(900),
         processed_slot: Some(901),
         ..NONE
     });
     let purged = of(Evidence {
-        migration_slot: Some(900),
+        reported_migration_slot: Some(900),
         processed_slot: Some(899),
         ..NONE
     });

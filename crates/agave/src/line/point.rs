@@ -27,7 +27,7 @@ impl<'a> Point<'a> {
     }
 
     fn parse_pushed(text: &'a str) -> Result<Self, Reason> {
-        let (name, tags, rest) = head(text)?;
+        let (name, tags, rest) = split_name_and_tags(text)?;
         let (fields, timestamp) = split_timestamp(rest);
         if fields.is_empty() {
             return Err(Reason::NoFields);
@@ -44,7 +44,7 @@ impl<'a> Point<'a> {
     /// Parses `name[,tag=v...] field=v field=v`, the form of the log.
     pub(crate) fn parse_logged(text: &'a str, timestamp: Option<i64>) -> Result<Self, BadLine> {
         let bad = |reason| BadLine::new(reason, text);
-        let (name, tags, fields) = head(text).map_err(bad)?;
+        let (name, tags, fields) = split_name_and_tags(text).map_err(bad)?;
         let fields = fields.trim_end_matches(' ');
         if fields.is_empty() {
             return Err(bad(Reason::NoFields));
@@ -101,12 +101,12 @@ impl<'a> Point<'a> {
 
     pub fn check(&self) -> Result<(), BadLine> {
         for tag in self.tags() {
-            tag.map_err(|reason| self.bad(reason))?;
+            tag.map_err(|reason| self.bad_line(reason))?;
         }
         for field in self.fields() {
             field
                 .and_then(|field| field.value())
-                .map_err(|reason| self.bad(reason))?;
+                .map_err(|reason| self.bad_line(reason))?;
         }
         Ok(())
     }
@@ -116,7 +116,7 @@ impl<'a> Point<'a> {
         self.tags().all(|tag| tag.is_ok()) && self.fields().all(|field| field.is_ok())
     }
 
-    pub fn bad(&self, reason: Reason) -> BadLine {
+    pub fn bad_line(&self, reason: Reason) -> BadLine {
         BadLine::new(
             reason,
             format!(
@@ -129,7 +129,7 @@ impl<'a> Point<'a> {
     }
 }
 
-fn head(text: &str) -> Result<(&str, &str, &str), Reason> {
+fn split_name_and_tags(text: &str) -> Result<(&str, &str, &str), Reason> {
     let bytes = text.as_bytes();
     let name_end = memchr2(b',', b' ', bytes).ok_or(if text.is_empty() {
         Reason::NoName
@@ -146,11 +146,11 @@ fn head(text: &str) -> Result<(&str, &str, &str), Reason> {
 
 /// Splits off the final nanoseconds. `None` if the last word is not a timestamp.
 fn split_timestamp(rest: &str) -> (&str, Option<i64>) {
-    let whole = rest.trim_end_matches(' ');
-    let (fields, last) = whole.rsplit_once(' ').unwrap_or(("", whole));
+    let trimmed = rest.trim_end_matches(' ');
+    let (fields, last) = trimmed.rsplit_once(' ').unwrap_or(("", trimmed));
     match last.parse() {
         Ok(nanos) => (fields, Some(nanos)),
-        Err(_) => (whole, None),
+        Err(_) => (trimmed, None),
     }
 }
 
@@ -160,7 +160,7 @@ pub fn name_of(line: &[u8]) -> Option<&[u8]> {
     line.get(..end).filter(|name| !name.is_empty())
 }
 
-/// Agave always writes `host_id` as the first tag. `None` elsewhere.
+/// Agave always writes `host_id` as the first tag. `None` if another tag is first.
 #[inline]
 pub fn host_id_of(line: &[u8]) -> Option<&[u8]> {
     let name = name_of(line)?;
@@ -179,16 +179,16 @@ pub struct Tag<'a> {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Field<'a> {
     pub key: &'a str,
-    text: &'a str,
+    raw_value: &'a str,
 }
 
 impl<'a> Field<'a> {
     pub fn value(&self) -> Result<Value<'a>, Reason> {
-        Value::parse(self.text)
+        Value::parse(self.raw_value)
     }
 
     pub fn raw(&self) -> &'a str {
-        self.text
+        self.raw_value
     }
 }
 
@@ -201,7 +201,7 @@ pub struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    fn step(&mut self) -> Result<Field<'a>, Reason> {
+    fn parse_next(&mut self) -> Result<Field<'a>, Reason> {
         // Keys are short: a plain loop beats a vectorised search. Letters, nearly all bytes, are
         // above all four.
         let ends_key = |byte| byte <= b'=' && matches!(byte, b'=' | b' ' | b',' | b'"');
@@ -221,7 +221,7 @@ impl<'a> Fields<'a> {
                 .position(|byte| byte == self.separator)
                 .unwrap_or(value.len())
         };
-        let (text, rest) = value.split_at_checked(end).ok_or(Reason::BadField)?;
+        let (raw_value, rest) = value.split_at_checked(end).ok_or(Reason::BadField)?;
         match rest.as_bytes().split_first() {
             None => self.done = true,
             Some((&byte, _)) if byte == self.separator => {
@@ -229,7 +229,7 @@ impl<'a> Fields<'a> {
             }
             Some(_) => return Err(Reason::BadField),
         }
-        Ok(Field { key, text })
+        Ok(Field { key, raw_value })
     }
 }
 
@@ -241,22 +241,22 @@ impl<'a> Iterator for Fields<'a> {
         if self.done {
             return None;
         }
-        let step = self.step();
-        self.done |= step.is_err();
-        Some(step)
+        let next = self.parse_next();
+        self.done |= next.is_err();
+        Some(next)
     }
 }
 
 /// Length of the string value at the start of `text`, both quotes included. `None` if it is not
 /// closed.
 pub fn quoted_end(text: &[u8]) -> Option<usize> {
-    let mut from = 1;
+    let mut search_start = 1;
     loop {
-        let quote = from + memchr(b'"', text.get(from..)?)?;
+        let quote = search_start + memchr(b'"', text.get(search_start..)?)?;
         if text.get(quote - 1) != Some(&b'\\') {
             return Some(quote + 1);
         }
-        from = quote + 1;
+        search_start = quote + 1;
     }
 }
 

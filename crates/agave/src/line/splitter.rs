@@ -41,17 +41,17 @@ impl LineSplitter {
         Self::with_max_line(DEFAULT_MAX_LINE_BYTES)
     }
 
-    pub fn with_max_line(max_line: usize) -> Self {
+    pub fn with_max_line(max_line_bytes: usize) -> Self {
         Self {
-            scanner: Scanner::new(max_line, true),
+            scanner: Scanner::new(max_line_bytes, true),
             tail: Vec::new(),
         }
     }
 
     /// Ignores quotes: every newline ends a line.
-    pub(crate) fn plain(max_line: usize) -> Self {
+    pub(crate) fn ignoring_quotes(max_line_bytes: usize) -> Self {
         Self {
-            scanner: Scanner::new(max_line, false),
+            scanner: Scanner::new(max_line_bytes, false),
             tail: Vec::new(),
         }
     }
@@ -106,7 +106,7 @@ impl LineSplitter {
     /// Maximum bytes to append to the tail at once, which bounds it. Never 0, so a chunk is always
     /// consumed.
     fn free_bytes(&self) -> usize {
-        (self.scanner.max_line + LOOKAHEAD)
+        (self.scanner.max_line_bytes + LOOKAHEAD)
             .saturating_sub(self.tail.len())
             .max(1)
     }
@@ -114,7 +114,7 @@ impl LineSplitter {
     pub fn finish<R>(&mut self, mut sink: impl FnMut(Result<&[u8], BadLine>) -> R) {
         let tail = std::mem::take(&mut self.tail);
         let mut rest = tail.as_slice();
-        self.scanner.at_end = true;
+        self.scanner.is_at_end = true;
         while !rest.is_empty() {
             let step = self.scanner.scan(rest);
             let Some(used) = deliver(step, rest, &mut sink) else {
@@ -138,11 +138,11 @@ impl LineSplitter {
     pub fn reset(&mut self) -> usize {
         let dropped = self.tail.len();
         self.tail = Vec::new();
-        self.scanner = Scanner::new(self.scanner.max_line, self.scanner.respects_quotes);
+        self.scanner = Scanner::new(self.scanner.max_line_bytes, self.scanner.respects_quotes);
         dropped
     }
 
-    pub fn memory(&self) -> usize {
+    pub fn memory_bytes(&self) -> usize {
         self.tail.capacity()
     }
 }
@@ -195,30 +195,30 @@ enum Step {
 /// Position of the scan in the current line: no byte is scanned twice, however small the chunks.
 #[derive(Debug)]
 struct Scanner {
-    max_line: usize,
+    max_line_bytes: usize,
     respects_quotes: bool,
     scanned: usize,
     in_string: bool,
-    skipping: bool,
-    at_end: bool,
+    is_skipping: bool,
+    is_at_end: bool,
 }
 
 impl Scanner {
-    fn new(max_line: usize, respects_quotes: bool) -> Self {
+    fn new(max_line_bytes: usize, respects_quotes: bool) -> Self {
         Self {
-            max_line: max_line.max(1),
+            max_line_bytes: max_line_bytes.max(1),
             respects_quotes,
             scanned: 0,
             in_string: false,
-            skipping: false,
-            at_end: false,
+            is_skipping: false,
+            is_at_end: false,
         }
     }
 
     fn scan(&mut self, buffer: &[u8]) -> Step {
-        if self.skipping {
+        if self.is_skipping {
             let newline = memchr(b'\n', buffer);
-            self.skipping = newline.is_none();
+            self.is_skipping = newline.is_none();
             return Step::Skipped {
                 used: newline.map_or(buffer.len(), |at| at + 1),
             };
@@ -230,33 +230,37 @@ impl Scanner {
             } else {
                 memchr(b'\n', unseen)
             };
-            let at = self.scanned + found.unwrap_or(unseen.len());
-            if at > self.max_line {
-                return self.too_long();
+            let position = self.scanned + found.unwrap_or(unseen.len());
+            if position > self.max_line_bytes {
+                return self.start_skipping();
             }
             if found.is_none() {
-                self.scanned = at;
+                self.scanned = position;
                 return Step::NeedsMore;
             }
-            if buffer.get(at) == Some(&b'"') {
-                self.quote(at.checked_sub(1).and_then(|before| buffer.get(before)));
+            if buffer.get(position) == Some(&b'"') {
+                self.update_in_string(
+                    position
+                        .checked_sub(1)
+                        .and_then(|before| buffer.get(before)),
+                );
             } else if !self.in_string {
-                return self.line(at);
+                return self.end_line(position);
             } else {
-                match point_start(buffer.get(at + 1..).unwrap_or_default()) {
-                    PointStart::Yes => return self.line(at),
-                    PointStart::Unknown if !self.at_end => {
-                        self.scanned = at;
+                match point_start(buffer.get(position + 1..).unwrap_or_default()) {
+                    PointStart::Yes => return self.end_line(position),
+                    PointStart::Unknown if !self.is_at_end => {
+                        self.scanned = position;
                         return Step::NeedsMore;
                     }
                     PointStart::No | PointStart::Unknown => {}
                 }
             }
-            self.scanned = at + 1;
+            self.scanned = position + 1;
         }
     }
 
-    fn quote(&mut self, before: Option<&u8>) {
+    fn update_in_string(&mut self, before: Option<&u8>) {
         if self.in_string {
             self.in_string = before == Some(&b'\\');
         } else {
@@ -264,18 +268,18 @@ impl Scanner {
         }
     }
 
-    fn line(&mut self, end: usize) -> Step {
+    fn end_line(&mut self, end: usize) -> Step {
         self.scanned = 0;
         self.in_string = false;
         Step::Line { end, used: end + 1 }
     }
 
-    fn too_long(&mut self) -> Step {
+    fn start_skipping(&mut self) -> Step {
         self.scanned = 0;
         self.in_string = false;
-        self.skipping = true;
+        self.is_skipping = true;
         Step::TooLong {
-            used: self.max_line,
+            used: self.max_line_bytes,
         }
     }
 }
@@ -291,16 +295,16 @@ fn point_start(text: &[u8]) -> PointStart {
     let is_name = |byte: &u8| {
         byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b':' | b'/')
     };
-    let name = text
+    let name_length = text
         .iter()
         .take(MAX_NAME_BYTES + 1)
         .take_while(|byte| is_name(byte))
         .count();
-    if name > MAX_NAME_BYTES {
+    if name_length > MAX_NAME_BYTES {
         return PointStart::No;
     }
-    let after = text.get(name..).unwrap_or_default();
-    if name == 0 && !after.is_empty() {
+    let after = text.get(name_length..).unwrap_or_default();
+    if name_length == 0 && !after.is_empty() {
         PointStart::No
     } else if after.starts_with(HOST_ID) {
         PointStart::Yes

@@ -103,9 +103,9 @@ fn the_line_splitters_memory_is_bounded_for_any_input() {
         for _ in 0..2_000 {
             splitter.feed(filler.repeat(50).as_bytes(), |line| line.is_ok());
             assert!(
-                splitter.memory() <= 4 * 1024,
+                splitter.memory_bytes() <= 4 * 1024,
                 "{filler:?}: {} bytes",
-                splitter.memory()
+                splitter.memory_bytes()
             );
         }
     }

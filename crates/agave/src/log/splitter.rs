@@ -20,7 +20,7 @@ pub struct LogSplitter {
 #[derive(Debug)]
 struct Joiner {
     record: Vec<u8>,
-    max_line: usize,
+    max_line_bytes: usize,
 }
 
 impl Default for LogSplitter {
@@ -34,12 +34,12 @@ impl LogSplitter {
         Self::with_max_line(DEFAULT_MAX_LINE_BYTES)
     }
 
-    pub fn with_max_line(max_line: usize) -> Self {
+    pub fn with_max_line(max_line_bytes: usize) -> Self {
         Self {
-            lines: LineSplitter::plain(max_line),
+            lines: LineSplitter::ignoring_quotes(max_line_bytes),
             joiner: Joiner {
                 record: Vec::new(),
-                max_line,
+                max_line_bytes,
             },
         }
     }
@@ -76,7 +76,7 @@ impl Joiner {
                 None => self.reject_record(Reason::UnbalancedQuote, sink),
             }
         }
-        if is_open(line) {
+        if has_open_string(line) {
             self.record.extend_from_slice(line);
         } else {
             sink(Ok(line));
@@ -88,14 +88,14 @@ impl Joiner {
         continuation: &[u8],
         sink: &mut impl FnMut(Result<&[u8], BadLine>) -> R,
     ) {
-        if self.record.len() + 1 + continuation.len() > self.max_line {
+        if self.record.len() + 1 + continuation.len() > self.max_line_bytes {
             return self.reject_record(Reason::TooLong, sink);
         }
         self.record.push(b'\n');
         self.record.extend_from_slice(continuation);
         // Only a line with a quote can close the string: this avoids a new search of a long record
         // for each line.
-        if memchr::memchr(b'"', continuation).is_some() && !is_open(&self.record) {
+        if memchr::memchr(b'"', continuation).is_some() && !has_open_string(&self.record) {
             sink(Ok(&self.record));
             self.record.clear();
         }
@@ -113,11 +113,11 @@ impl Joiner {
     }
 }
 
-fn is_open(line: &[u8]) -> bool {
-    let Some(at) = memchr::memmem::find(line, b"datapoint: ") else {
+fn has_open_string(line: &[u8]) -> bool {
+    let Some(datapoint_start) = memchr::memmem::find(line, b"datapoint: ") else {
         return false;
     };
-    let mut rest = line.get(at..).unwrap_or_default();
+    let mut rest = line.get(datapoint_start..).unwrap_or_default();
     while let Some(open) = memchr::memmem::find(rest, b"=\"") {
         let string = rest.get(open + 1..).unwrap_or_default();
         let Some(end) = quoted_end(string) else {

@@ -151,7 +151,7 @@ fn a_frozen_bank_line_gives_hash_and_signatures_unlike_a_datapoint() {
     let of = |message: &str| {
         let text = format!("{HEAD}{message}");
         LogLine::parse(&text)
-            .frozen()
+            .frozen_bank()
             .map(|bank| (bank.slot, bank.hash.map(str::to_owned), bank.signatures))
     };
     let whole = "bank frozen: 7 hash: 9xQe accounts_delta: 5dRo signature_count: 12 last_blockhash: 3Fy capitalization: 500, \

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::{PublicKey, json};
 
 const STAKE_PROGRAM: &str = "Stake11111111111111111111111111111111111111";
-const ACCOUNT_BYTES: u64 = 200;
+const STAKE_ACCOUNT_BYTES: u64 = 200;
 const VOTER_OFFSET: u64 = 124;
 /// Stake, activation epoch and deactivation epoch: eight bytes each.
 const DELEGATION_OFFSET: u64 = 156;
@@ -22,14 +22,14 @@ const DELEGATION_BYTES: usize = 24;
 const MAX_ACCOUNTS: usize = 1 << 18;
 
 pub fn stake_accounts_params(account: PublicKey) -> Value {
-    let filters = json!([{"dataSize": ACCOUNT_BYTES}, {"memcmp": {"offset": VOTER_OFFSET, "bytes": account.to_string()}}]);
+    let filters = json!([{"dataSize": STAKE_ACCOUNT_BYTES}, {"memcmp": {"offset": VOTER_OFFSET, "bytes": account.to_string()}}]);
     let slice = json!({"offset": DELEGATION_OFFSET, "length": DELEGATION_BYTES});
     json!([STAKE_PROGRAM, {"commitment": "processed", "encoding": "base58", "dataSlice": slice, "filters": filters}])
 }
 
 #[derive(Debug, Deserialize)]
 pub struct StakeAccounts(
-    #[serde(deserialize_with = "json::list::<_, _, MAX_ACCOUNTS>")] Vec<KeyedAccount>,
+    #[serde(deserialize_with = "json::bounded_list::<_, _, MAX_ACCOUNTS>")] Vec<KeyedAccount>,
 );
 
 #[derive(Debug, Deserialize)]
@@ -45,8 +45,8 @@ struct Account {
 #[derive(Debug, PartialEq)]
 struct Delegation {
     stake: u64,
-    activated: u64,
-    deactivated: u64,
+    activation_epoch: u64,
+    deactivation_epoch: u64,
 }
 
 /// Lamports that activate or deactivate at the end of an epoch.
@@ -66,10 +66,10 @@ impl StakeAccounts {
         for KeyedAccount { account } in &self.0 {
             let Delegation {
                 stake,
-                activated,
-                deactivated,
+                activation_epoch,
+                deactivation_epoch,
             } = account.data;
-            match (activated == epoch, deactivated == epoch) {
+            match (activation_epoch == epoch, deactivation_epoch == epoch) {
                 (true, false) => sum.activating = sum.activating.saturating_add(stake),
                 (false, true) => sum.deactivating = sum.deactivating.saturating_add(stake),
                 // Deactivated before it ever counted, or no change in this epoch.
@@ -91,8 +91,8 @@ impl Delegation {
         (length == DELEGATION_BYTES).then(|| {
             Some(Self {
                 stake: next()?,
-                activated: next()?,
-                deactivated: next()?,
+                activation_epoch: next()?,
+                deactivation_epoch: next()?,
             })
         })?
     }

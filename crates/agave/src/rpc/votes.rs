@@ -29,10 +29,10 @@ pub struct InContext<T> {
 
 #[derive(Debug, Default, Deserialize)]
 pub struct VoteAccounts {
-    #[serde(deserialize_with = "json::list::<_, _, MAX_ENTRIES>")]
+    #[serde(deserialize_with = "json::bounded_list::<_, _, MAX_ENTRIES>")]
     pub current: Vec<VoteAccount>,
     /// The last vote is too old (128 slots): no rewards.
-    #[serde(deserialize_with = "json::list::<_, _, MAX_ENTRIES>")]
+    #[serde(deserialize_with = "json::bounded_list::<_, _, MAX_ENTRIES>")]
     pub delinquent: Vec<VoteAccount>,
 }
 
@@ -85,8 +85,8 @@ impl VoteAccounts {
             .filter_map(|(account, delinquent)| Some((account.vote_pubkey?, account, delinquent)))
             .max_by_key(|(key, account, delinquent)| {
                 let is_preferred = Some(*key) == preferred;
-                let votes = (!delinquent, account.last_vote, account.activated_stake);
-                (is_preferred, votes)
+                let standing = (!delinquent, account.last_vote, account.activated_stake);
+                (is_preferred, standing)
             });
         best.map(|(key, ..)| key)
     }
@@ -132,26 +132,26 @@ impl VoteAccount {
     /// `None` if there are none, the unit is unknown, or the epoch is not one of the list's two
     /// newest.
     pub fn credits(&self, epoch: u64, unit: CreditUnit) -> Option<u64> {
-        let earned = self.epoch_credits?.of(epoch)?;
+        let earned = self.epoch_credits?.earnings_of(epoch)?;
         earned
             .unmarked
-            .filter(|_| earned.before_marker || unit.is_credits(epoch))
+            .filter(|_| earned.is_before_marker || unit.is_credits(epoch))
     }
 
     /// Lamports earned with Alpenglow; in the epoch of the migration only those after it. `None`
     /// like [`credits`](Self::credits).
     pub fn reward_lamports(&self, epoch: u64, unit: CreditUnit) -> Option<u64> {
-        let earned = self.epoch_credits?.of(epoch)?;
+        let earned = self.epoch_credits?.earnings_of(epoch)?;
         let by_unit = earned
             .unmarked
-            .filter(|_| !earned.before_marker && unit.is_lamports(epoch));
+            .filter(|_| !earned.is_before_marker && unit.is_lamports(epoch));
         earned.marked.or(by_unit)
     }
 
     /// The largest entry of this epoch, whatever the unit.
     pub fn max_earned(&self, epoch: u64) -> Option<u64> {
         self.epoch_credits?
-            .of(epoch)
+            .earnings_of(epoch)
             .and_then(|earnings| earnings.unmarked.max(earnings.marked))
     }
 
@@ -193,21 +193,21 @@ struct EpochEarnings {
     unmarked: Option<u64>,
     /// Lamports, from an entry after the marker.
     marked: Option<u64>,
-    before_marker: bool,
+    is_before_marker: bool,
 }
 
 /// The entry between credits and lamports (Agave's `AG_MIGRATION_EPOCH_CREDIT`).
 const MIGRATION_MARKER: [u64; 3] = [u64::MAX; 3];
 
 impl EpochCredits {
-    fn of(&self, epoch: u64) -> Option<EpochEarnings> {
+    fn earnings_of(&self, epoch: u64) -> Option<EpochEarnings> {
         self.newest
             .into_iter()
             .flatten()
             .find(|earnings| earnings.epoch == epoch)
     }
 
-    fn add(&mut self, epoch: u64, earned: u64, after_marker: bool) {
+    fn add_entry(&mut self, epoch: u64, earned: u64, is_after_marker: bool) {
         let [before, newest] = &mut self.newest;
         if newest.is_none_or(|newest| newest.epoch != epoch) {
             *before = newest.replace(EpochEarnings {
@@ -216,7 +216,7 @@ impl EpochCredits {
             });
         }
         if let Some(newest) = newest {
-            if after_marker {
+            if is_after_marker {
                 newest.marked = Some(earned);
             } else {
                 newest.unmarked = Some(earned);
@@ -224,31 +224,31 @@ impl EpochCredits {
         }
     }
 
-    fn mark(&mut self) {
+    fn mark_migration(&mut self) {
         for earnings in self.newest.iter_mut().flatten() {
-            earnings.before_marker = true;
+            earnings.is_before_marker = true;
         }
     }
 }
 
 impl<'de> json::Field<'de> for EpochCredits {
     fn from_list<A: SeqAccess<'de>>(mut list: A) -> Result<Option<Self>, A::Error> {
-        let (mut credits, mut after_marker) = (Some(EpochCredits::default()), false);
+        let (mut credits, mut is_after_marker) = (Some(EpochCredits::default()), false);
         while let Some(Tolerant(entry)) = list.next_element()? {
             let (Some(credits), Some(entry)) = (&mut credits, entry) else {
                 credits = None;
                 continue;
             };
             if entry == MIGRATION_MARKER {
-                credits.mark();
-                after_marker = true;
+                credits.mark_migration();
+                is_after_marker = true;
                 continue;
             }
             let [epoch, end, begin] = entry;
-            if after_marker {
+            if is_after_marker {
                 credits.migration_epoch.get_or_insert(epoch);
             }
-            credits.add(epoch, end.saturating_sub(begin), after_marker);
+            credits.add_entry(epoch, end.saturating_sub(begin), is_after_marker);
         }
         Ok(credits)
     }
@@ -262,7 +262,7 @@ pub const NOT_IN_LEADER_SCHEDULE: i64 = -32022;
 pub struct LeaderSchedule(Option<(PublicKey, Slots)>);
 
 #[derive(Debug, PartialEq, Deserialize)]
-struct Slots(#[serde(deserialize_with = "json::list::<_, _, MAX_LEADER_SLOTS>")] Vec<u32>);
+struct Slots(#[serde(deserialize_with = "json::bounded_list::<_, _, MAX_LEADER_SLOTS>")] Vec<u32>);
 
 impl LeaderSchedule {
     /// Slots relative to the first slot of the epoch.
@@ -303,7 +303,7 @@ impl<'de> Deserialize<'de> for LeaderSchedule {
 #[serde(rename_all = "camelCase")]
 pub struct BlockProduction {
     /// Leader slots so far, and blocks in them.
-    #[serde(deserialize_with = "json::map")]
+    #[serde(deserialize_with = "json::bounded_map")]
     by_identity: HashMap<PublicKey, Option<(u64, u64)>>,
     pub range: SlotRange,
 }
@@ -326,7 +326,9 @@ impl BlockProduction {
     /// Zeros for an unlisted identity; `None` if its entry is null.
     pub fn of(&self, identity: PublicKey) -> Option<LeaderSlots> {
         let found = self.by_identity.get(&identity).copied();
-        found.map_or(Some(LeaderSlots::default()), |found| found.map(slots))
+        found.map_or(Some(LeaderSlots::default()), |found| {
+            found.map(leader_slots)
+        })
     }
 
     pub fn of_all(&self) -> LeaderSlots {
@@ -334,15 +336,15 @@ impl BlockProduction {
             .values()
             .copied()
             .flatten()
-            .map(slots)
-            .fold(LeaderSlots::default(), |sum, one| LeaderSlots {
-                passed: sum.passed.saturating_add(one.passed),
-                skipped: sum.skipped.saturating_add(one.skipped),
+            .map(leader_slots)
+            .fold(LeaderSlots::default(), |sum, slots| LeaderSlots {
+                passed: sum.passed.saturating_add(slots.passed),
+                skipped: sum.skipped.saturating_add(slots.skipped),
             })
     }
 }
 
-fn slots((passed, blocks): (u64, u64)) -> LeaderSlots {
+fn leader_slots((passed, blocks): (u64, u64)) -> LeaderSlots {
     LeaderSlots {
         passed,
         skipped: passed.saturating_sub(blocks),
@@ -351,7 +353,7 @@ fn slots((passed, blocks): (u64, u64)) -> LeaderSlots {
 
 #[derive(Debug, Deserialize)]
 pub struct ClusterNodes(
-    #[serde(deserialize_with = "json::list::<_, _, MAX_ENTRIES>")] pub Vec<ClusterNode>,
+    #[serde(deserialize_with = "json::bounded_list::<_, _, MAX_ENTRIES>")] pub Vec<ClusterNode>,
 );
 
 #[derive(Debug, Default, PartialEq, Deserialize)]

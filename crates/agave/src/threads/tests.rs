@@ -20,21 +20,21 @@ fn a_thread_pool_name_excludes_index_and_separator() {
         ("-", UNNAMED),
         (" ", UNNAMED),
     ] {
-        assert_eq!(pool(comm.as_bytes()), expected, "{comm:?}");
+        assert_eq!(pool_name(comm.as_bytes()), expected, "{comm:?}");
     }
 }
 
 #[test]
 fn a_thread_pool_name_is_sanitized_for_a_label() {
-    assert_eq!(pool(b"bad\xff01"), "bad\u{fffd}");
-    assert_eq!(pool(b"new\nline3"), "new\u{fffd}line");
+    assert_eq!(pool_name(b"bad\xff01"), "bad\u{fffd}");
+    assert_eq!(pool_name(b"new\nline3"), "new\u{fffd}line");
 }
 
 #[test]
 fn every_pool_with_a_purpose_is_a_pool_the_kernel_can_show() {
     for (name, purpose) in PURPOSES {
         assert!(name.len() <= 15, "{name}");
-        assert_eq!(pool(name.as_bytes()), *name);
+        assert_eq!(pool_name(name.as_bytes()), *name);
         assert_eq!(
             super::purpose(name),
             Some(*purpose),
@@ -51,7 +51,7 @@ fn pools_of_a_real_validator_have_a_known_purpose() {
         "solStatsReport",
         "solRcvrShredRep",
     ] {
-        let found = super::purpose(&pool(comm.as_bytes()));
+        let found = super::purpose(&pool_name(comm.as_bytes()));
         assert!(found.is_some_and(|purpose| !purpose.is_empty()), "{comm}");
     }
 }

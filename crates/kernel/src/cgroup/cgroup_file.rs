@@ -26,7 +26,7 @@ impl CgroupFile {
                 Self::File(LazyFile::new(
                     owner,
                     cgroup.folder.join(name),
-                    ReadMode::One,
+                    ReadMode::OnePiece,
                 ))
             }
             None => {

@@ -225,10 +225,11 @@ impl Freezers {
             .as_ref()
             .ok()
             .filter(|cgroup| cgroup.version == CgroupVersion::V1);
-        let both = [v1, cgroups.unified.as_ref().ok()].into_iter().flatten();
+        let hierarchies = [v1, cgroups.unified.as_ref().ok()].into_iter().flatten();
         // The state of a hierarchy that is not mounted here is unknown.
         Self(
-            both.filter(|cgroup| cgroup.top.is_dir())
+            hierarchies
+                .filter(|cgroup| cgroup.top.is_dir())
                 .map(Freezer::new)
                 .collect(),
         )
@@ -237,7 +238,7 @@ impl Freezers {
     pub fn frozen(&mut self, buffer: &mut Vec<u8>) -> Result<Option<bool>> {
         let mut frozen = None;
         for freezer in &mut self.0 {
-            // `Some(true)` is the maximum: one frozen is enough.
+            // `Some(true)` is the maximum: one frozen cgroup is enough.
             frozen = frozen.max(freezer.frozen(buffer)?);
         }
         Ok(frozen)

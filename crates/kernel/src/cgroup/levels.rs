@@ -93,14 +93,14 @@ impl Default for MemorySettings {
 
 impl Ancestry {
     pub fn new(own: &CgroupFolder) -> Self {
-        let levels = own.with_ancestors().enumerate().map(|(up, folder)| {
+        let levels = own.with_ancestors().enumerate().map(|(levels_up, folder)| {
             let level = CgroupFolder {
                 folder: Arc::from(folder),
                 ..own.clone()
             };
             let file = |v2, v1| CgroupFile::in_folder(&level, v2, v1);
             LevelFiles {
-                path: Arc::from(ancestor(&own.path, up)),
+                path: Arc::from(ancestor(&own.path, levels_up)),
                 max: file(Some("memory.max"), Some("memory.limit_in_bytes")),
                 high: file(Some("memory.high"), None),
                 min: file(Some("memory.min"), None),
@@ -124,9 +124,9 @@ impl Ancestry {
     pub fn read_settings(&mut self, buffer: &mut Vec<u8>) {
         let top = self.levels.len().saturating_sub(1);
         let mut level_below: Option<Arc<Path>> = None;
-        for (up, files) in self.levels.iter_mut().enumerate() {
+        for (levels_up, files) in self.levels.iter_mut().enumerate() {
             files.read_settings(buffer);
-            let can_reclaim = up == top || files.needs_usage();
+            let can_reclaim = levels_up == top || files.needs_usage();
             files.protected_children = match &level_below {
                 Some(level_below) if can_reclaim && self.own.version == CgroupVersion::V2 => {
                     protected_children(&self.own, &files.folder, level_below, buffer)
@@ -152,28 +152,28 @@ impl Ancestry {
         let top = self.levels.len().saturating_sub(1);
         // What `memory.min` of this level's children protects from reclaim at this level.
         let mut protected = 0;
-        for (up, files) in self.levels.iter_mut().enumerate() {
+        for (levels_up, files) in self.levels.iter_mut().enumerate() {
             levels.errors.extend(files.settings.error.clone());
             protected = files
                 .protected_by_children(buffer)
                 .saturating_add(protected);
-            let usage = match up {
+            let usage = match levels_up {
                 0 => own.clone(),
                 _ if files.needs_usage() => files.usage(self.own.version, buffer),
                 _ => Ok(None),
             };
             match usage {
                 Ok(Some(usage)) => {
-                    if up == 0 && top > 0 {
+                    if levels_up == 0 && top > 0 {
                         levels.own_unreclaimable = Some(usage.unreclaimable());
                     }
-                    files.add_levels(up, usage, protected, buffer, &mut levels);
+                    files.add_levels(levels_up, usage, protected, buffer, &mut levels);
                     protected = usage.protected(files.settings.min);
                 }
                 Ok(None) if files.needs_usage() => levels.errors.push(files.missing_usage()),
                 // Without `memory.min` a level passes no protection on to its parent. The top
                 // level has no parent, so its children's protection remains.
-                Ok(None) if up < top => protected = 0,
+                Ok(None) if levels_up < top => protected = 0,
                 Ok(None) => {}
                 Err(error) => levels.errors.push(error),
             }
@@ -277,14 +277,20 @@ impl LevelFiles {
 
     fn add_levels(
         &mut self,
-        up: usize,
+        levels_up: usize,
         usage: CgroupUsage,
         protected: u64,
         buffer: &mut Vec<u8>,
         levels: &mut CgroupLevels,
     ) {
         if let Limit::Bytes(limit) = self.settings.max {
-            let memory = level_memory(Level::Cgroup(up), &self.path, limit, usage, protected);
+            let memory = level_memory(
+                Level::Cgroup(levels_up),
+                &self.path,
+                limit,
+                usage,
+                protected,
+            );
             levels.limits.push(memory);
         }
         if let Limit::Bytes(limit) = self.settings.memory_and_swap {
@@ -295,14 +301,14 @@ impl LevelFiles {
                         ..usage
                     };
                     let memory_and_swap =
-                        level_memory(Level::MemoryAndSwap(up), &self.path, limit, usage, 0);
+                        level_memory(Level::MemoryAndSwap(levels_up), &self.path, limit, usage, 0);
                     levels.limits.push(memory_and_swap);
                 }
                 Err(error) => levels.errors.push(error),
             }
         }
         if let Limit::Bytes(high) = self.settings.high {
-            let high = level_memory(Level::Cgroup(up), &self.path, high, usage, protected);
+            let high = level_memory(Level::Cgroup(levels_up), &self.path, high, usage, protected);
             levels.high.push(high);
         }
     }
@@ -378,9 +384,9 @@ fn usage_of(usage: &Result<u64>, stat: &Result<MemoryStat>) -> Result<Option<Cgr
     }
 }
 
-/// The path `up` levels above, at most up to `/`.
-fn ancestor(path: &str, up: usize) -> &str {
-    let parent = (0..up).fold(path, |path, _| {
+/// The path that many levels above, at most up to `/`.
+fn ancestor(path: &str, levels_up: usize) -> &str {
+    let parent = (0..levels_up).fold(path, |path, _| {
         path.rsplit_once('/').map_or("", |(parent, _)| parent)
     });
     if parent.is_empty() { "/" } else { parent }

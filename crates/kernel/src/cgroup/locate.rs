@@ -65,14 +65,15 @@ impl ProcessCgroups {
 
     /// The process exits, or its cgroup was removed.
     pub fn is_gone(&self) -> bool {
-        let all = [
+        let cgroups = [
             &self.memory,
             &self.cpu,
             &self.io,
             &self.unified,
             &self.freezer,
         ];
-        all.into_iter()
+        cgroups
+            .into_iter()
             .any(|cgroup| matches!(cgroup, Err(ReadError::Gone { .. })))
     }
 }
@@ -91,7 +92,7 @@ pub struct CgroupLocator {
     root: HostRoot,
     pid: u32,
     /// The `cgroup` file that the last [`locate`](Self::locate) used, and its text then.
-    list: Option<(OpenFile, Vec<u8>)>,
+    cgroup_file: Option<(OpenFile, Vec<u8>)>,
     buffer: Vec<u8>,
 }
 
@@ -100,27 +101,28 @@ impl CgroupLocator {
         Self {
             root: root.clone(),
             pid,
-            list: None,
+            cgroup_file: None,
             buffer: Vec::new(),
         }
     }
 
     /// Whether [`locate`](Self::locate) may return another result than before. Reads one open file.
     pub fn has_moved(&mut self) -> bool {
-        let Some((file, last)) = &self.list else {
+        let Some((file, last_text)) = &self.cgroup_file else {
             return true;
         };
-        file.read(&mut self.buffer).map_or(true, |now| now != last)
+        file.read(&mut self.buffer)
+            .map_or(true, |text| text != last_text)
     }
 
     pub fn locate(&mut self) -> Result<ProcessCgroups> {
-        self.list = None;
+        self.cgroup_file = None;
         let main = TaskCgroupFile::read(&self.root, self.pid.to_string())?;
         let path = Arc::from(main.file.path());
-        let (list, all_exiting) = if main.is_stale(&self.root) {
+        let (task_file, all_exiting) = if main.is_stale(&self.root) {
             let living = first_threads(&self.root, self.pid)
                 .filter_map(|thread| TaskCgroupFile::read(&self.root, thread).ok())
-                .find(|list| !list.is_stale(&self.root));
+                .find(|file| !file.is_stale(&self.root));
             let all_exiting = living.is_none();
             (living.unwrap_or(main), all_exiting)
         } else {
@@ -135,18 +137,18 @@ impl CgroupLocator {
         let search = Search {
             root: &self.root,
             path,
-            memberships: list.memberships,
+            memberships: task_file.memberships,
             all_exiting,
             mounts,
         };
         let cgroups = ProcessCgroups {
-            memory: search.controller("memory"),
-            cpu: search.controller("cpu"),
-            io: search.controller("blkio"),
-            unified: search.unified(),
-            freezer: search.controller("freezer"),
+            memory: search.find_controller("memory"),
+            cpu: search.find_controller("cpu"),
+            io: search.find_controller("blkio"),
+            unified: search.find_unified(),
+            freezer: search.find_controller("freezer"),
         };
-        self.list = Some((list.file, list.text));
+        self.cgroup_file = Some((task_file.file, task_file.text));
         Ok(cgroups)
     }
 }
@@ -162,7 +164,7 @@ impl TaskCgroupFile {
     fn read(root: &HostRoot, task: String) -> Result<Self> {
         let folder = root.procfs.join(&task);
         let path = Arc::from(folder.join("cgroup"));
-        let file = OpenFile::open(Owner::Folder(Arc::from(folder)), path, ReadMode::One)?;
+        let file = OpenFile::open(Owner::Folder(Arc::from(folder)), path, ReadMode::OnePiece)?;
         let mut text = Vec::new();
         let memberships = file.parse(&mut text, cgroup::memberships)?;
         Ok(Self {
@@ -175,7 +177,7 @@ impl TaskCgroupFile {
 
     /// Whether the thread is exiting. In v1 the kernel then reports `/` in every hierarchy, also in
     /// a cgroup namespace, long before the memory is freed. In v2 the thread stays in its cgroup.
-    /// Flags are read after the list: a thread that is not exiting now was not exiting then.
+    /// Flags are read after the file: a thread that is not exiting now was not exiting then.
     fn is_stale(&self, root: &HostRoot) -> bool {
         let mut v1 = self.memberships.iter().filter(|entry| !entry.is_unified);
         v1.all(|entry| entry.path == "/") && is_exiting(root, &self.task)
@@ -192,7 +194,7 @@ struct Search<'a> {
 
 impl Search<'_> {
     /// Finds the cgroup by the controller's v1 name, else in the unified hierarchy.
-    fn controller(&self, name: &str) -> Result<CgroupFolder> {
+    fn find_controller(&self, name: &str) -> Result<CgroupFolder> {
         match self.memberships.iter().find(|entry| {
             entry
                 .controllers
@@ -202,18 +204,18 @@ impl Search<'_> {
             Some(entry) => {
                 let mounted =
                     |mount: &Mount| mount.fs_type == "cgroup" && mount.has_super_option(name);
-                self.folder(
+                self.find_folder(
                     CgroupVersion::V1,
                     entry,
                     mounted,
                     self.root.cgroup.join(name),
                 )
             }
-            None => self.unified(),
+            None => self.find_unified(),
         }
     }
 
-    fn unified(&self) -> Result<CgroupFolder> {
+    fn find_unified(&self) -> Result<CgroupFolder> {
         let Some(entry) = self.memberships.iter().find(|entry| entry.is_unified) else {
             return Err(self.absent("the process is in no hierarchy with this controller"));
         };
@@ -223,7 +225,7 @@ impl Search<'_> {
         } else {
             self.root.cgroup.clone()
         };
-        self.folder(
+        self.find_folder(
             CgroupVersion::V2,
             entry,
             |mount| mount.fs_type == "cgroup2",
@@ -231,7 +233,7 @@ impl Search<'_> {
         )
     }
 
-    fn folder(
+    fn find_folder(
         &self,
         version: CgroupVersion,
         entry: &Membership,
@@ -244,18 +246,18 @@ impl Search<'_> {
             });
         }
         let mut mounts = self.mounts.iter().filter(|mount| mounted(mount)).peekable();
-        let found = if mounts.peek().is_none() {
+        let top_and_relative = if mounts.peek().is_none() {
             relative_to(&entry.path, Path::new("/")).map(|relative| (default_top, relative))
         } else {
             let mut visible = mounts.filter(|mount| self.is_visible(mount));
             visible.find_map(|mount| {
                 Some((
-                    self.reachable(&mount.mount_point)?,
+                    self.reachable_path(&mount.mount_point)?,
                     relative_to(&entry.path, &mount.root)?,
                 ))
             })
         };
-        let Some((top, relative)) = found else {
+        let Some((top, relative)) = top_and_relative else {
             return Err(
                 self.absent("the cgroup is outside of the cgroup namespace or of what is mounted")
             );
@@ -284,7 +286,7 @@ impl Search<'_> {
 
     /// Maps a mount point below `/sys/fs/cgroup` to [`HostRoot::cgroup`]. `None` for other mount
     /// points.
-    fn reachable(&self, mount_point: &Path) -> Option<PathBuf> {
+    fn reachable_path(&self, mount_point: &Path) -> Option<PathBuf> {
         if mount_point.starts_with(&self.root.cgroup) {
             return Some(mount_point.to_owned());
         }

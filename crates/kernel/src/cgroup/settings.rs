@@ -69,17 +69,17 @@ impl ProcessCgroups {
     pub fn settings(&self) -> (Vec<CgroupLevel>, Vec<ReadError>) {
         let mut levels: Vec<CgroupLevel> = Vec::new();
         let mut problems = Vec::new();
-        let parts: [(_, &[&'static str], _); 3] = [
+        let controllers: [(_, &[&'static str], _); 3] = [
             (&self.memory, &MEMORY, AMOUNT_COUNT),
             (&self.cpu, &CPU, 0),
             (&self.io, &IO, 0),
         ];
-        for (cgroup, names, amounts) in parts {
+        for (cgroup, names, amount_count) in controllers {
             let Ok(cgroup) = cgroup else { continue };
             // In v2 the controllers share their folders.
             for folder in cgroup.with_ancestors() {
-                let settings = read(folder, names, amounts, &mut problems);
-                let path = relative(folder, &cgroup.top);
+                let settings = read_settings(folder, names, amount_count, &mut problems);
+                let path = relative_path(folder, &cgroup.top);
                 match levels
                     .iter_mut()
                     .find(|level| level.path == path && level.version == cgroup.version)
@@ -97,20 +97,20 @@ impl ProcessCgroups {
     }
 }
 
-fn relative(folder: &Path, top: &Path) -> String {
+fn relative_path(folder: &Path, top: &Path) -> String {
     let below = folder.strip_prefix(top).unwrap_or(Path::new(""));
     format!("/{}", below.display())
 }
 
-fn read(
+fn read_settings(
     folder: &Path,
     names: &[&'static str],
-    amounts: usize,
+    amount_count: usize,
     problems: &mut Vec<ReadError>,
 ) -> Vec<(&'static str, Setting)> {
     let mut settings = Vec::new();
     for (index, name) in names.iter().enumerate() {
-        match setting(&folder.join(name), index < amounts) {
+        match read_setting(&folder.join(name), index < amount_count) {
             Ok(Setting::Text(text)) if text.is_empty() => {}
             Ok(setting) => settings.push((*name, setting)),
             Err(error) if error.kind() == ErrorKind::Absent => {}
@@ -120,8 +120,8 @@ fn read(
     settings
 }
 
-fn setting(path: &Path, is_amount: bool) -> Result<Setting> {
-    let file = OpenFile::open(Owner::Host, Arc::from(path), ReadMode::Many)?;
+fn read_setting(path: &Path, is_amount: bool) -> Result<Setting> {
+    let file = OpenFile::open(Owner::Host, Arc::from(path), ReadMode::ManyPieces)?;
     if is_amount {
         return file
             .parse(&mut Vec::new(), Limit::parse)

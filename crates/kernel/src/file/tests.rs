@@ -16,8 +16,8 @@ fn a_file_larger_than_the_buffer_is_read_whole() {
         .collect();
     fs::write(&path, &text).unwrap();
     for read_mode in [
-        ReadMode::One,
-        ReadMode::Many,
+        ReadMode::OnePiece,
+        ReadMode::ManyPieces,
         ReadMode::LinesUntil(b"none "),
     ] {
         let mut buffer = Vec::new();
@@ -50,7 +50,7 @@ fn a_large_enough_buffer_is_reused_without_allocation() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("file");
     fs::write(&path, vec![b'x'; 10_000]).unwrap();
-    let file = open(&path, ReadMode::Many);
+    let file = open(&path, ReadMode::ManyPieces);
     let mut buffer = Vec::new();
     file.read(&mut buffer).unwrap();
     let (place, capacity) = (buffer.as_ptr(), buffer.capacity());
@@ -66,7 +66,7 @@ fn a_second_read_returns_the_current_file_content() {
     let path = folder.path().join("file");
     let mut buffer = Vec::new();
     fs::write(&path, "a longer text\n").unwrap();
-    let file = open(&path, ReadMode::One);
+    let file = open(&path, ReadMode::OnePiece);
     assert_eq!(file.read(&mut buffer).unwrap(), b"a longer text\n");
     fs::write(&path, "short\n").unwrap();
     assert_eq!(file.read(&mut buffer).unwrap(), b"short\n");
@@ -78,7 +78,9 @@ fn an_empty_file_is_read_as_empty_text() {
     let path = folder.path().join("empty");
     fs::write(&path, "").unwrap();
     assert_eq!(
-        open(&path, ReadMode::One).read(&mut Vec::new()).unwrap(),
+        open(&path, ReadMode::OnePiece)
+            .read(&mut Vec::new())
+            .unwrap(),
         b""
     );
 }
@@ -90,7 +92,7 @@ fn a_file_created_later_is_found_by_the_next_read() {
     let mut slot = LazyFile::new(
         Owner::Folder(Arc::from(folder.path())),
         path.clone(),
-        ReadMode::One,
+        ReadMode::OnePiece,
     );
     let mut buffer = Vec::new();
     assert_eq!(
@@ -108,7 +110,7 @@ fn a_file_whose_folder_was_removed_is_gone() {
     let mut slot = LazyFile::new(
         Owner::Folder(Arc::from(home.as_path())),
         home.join("file"),
-        ReadMode::One,
+        ReadMode::OnePiece,
     );
     assert_eq!(
         slot.parse(&mut Vec::new(), |_| Ok(())).unwrap_err().kind(),
@@ -121,7 +123,7 @@ fn a_parse_error_names_the_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("oom_score");
     fs::write(&path, "many\n").unwrap();
-    let error = open(&path, ReadMode::One)
+    let error = open(&path, ReadMode::OnePiece)
         .parse(&mut Vec::new(), crate::parse::number)
         .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Broken);

@@ -2,7 +2,7 @@ use super::HardwareReader;
 use crate::{
     HostRoot, ParseError, Parsed,
     parse::{cgroup::Device, mountinfo::Mount, number, selected_word},
-    text::only_line,
+    text::trimmed_text,
 };
 
 /// A whole disk, including device mapper and RAID devices.
@@ -79,9 +79,9 @@ fn disk(reader: &mut HardwareReader<'_>, name: String) -> Option<Disk> {
         partitions,
         device: reader.sys(&file(&name, "dev"), device),
         model: reader
-            .sys(&file(&name, "device/model"), only_line)
+            .sys(&file(&name, "device/model"), trimmed_text)
             .filter(|model| !model.is_empty()),
-        mapped_name: reader.sys(&file(&name, "dm/name"), only_line),
+        mapped_name: reader.sys(&file(&name, "dm/name"), trimmed_text),
         rotational: reader
             .sys(&file(&name, "queue/rotational"), number)
             .map(|value| value != 0),

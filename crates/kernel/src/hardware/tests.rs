@@ -31,12 +31,16 @@ impl Pretend {
 fn an_empty_procfs_gives_unknown_hardware_without_errors() {
     let found = Pretend::new(&[]).read();
     assert_eq!(
-        (found.name, found.processors, found.memory),
+        (found.host_name, found.processors, found.memory),
         (None, Processors::default(), Memory::default())
     );
     assert!(found.disks.is_empty() && found.mounts.is_empty() && found.interfaces.is_empty());
     assert_eq!(
-        (found.pressure, found.cgroup, found.clock_synchronised),
+        (
+            found.has_pressure,
+            found.cgroup_hierarchies,
+            found.clock_synchronised
+        ),
         (Some(false), None, None)
     );
     assert!(found.problems.is_empty(), "{:?}", found.problems);
@@ -220,5 +224,5 @@ fn this_machine_is_described() {
         found.processors
     );
     assert!(found.memory.total.is_some_and(|total| total > 64 << 20));
-    assert!(found.name.is_some() && found.kernel_release.is_some());
+    assert!(found.host_name.is_some() && found.kernel_release.is_some());
 }

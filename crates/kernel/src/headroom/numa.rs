@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// Open files of the allowed nodes. Exists only if a cpuset excludes some nodes with memory.
-/// `numactl --membind` is not seen.
+/// `numactl --membind` is not detected.
 #[derive(Debug)]
 pub struct NumaFiles {
     path: Arc<str>,
@@ -28,21 +28,22 @@ impl NumaFiles {
         else {
             return Ok(None);
         };
-        let with_memory = match root.read_sys("devices/system/node/has_memory", cpu::id_list) {
+        let nodes_with_memory = match root.read_sys("devices/system/node/has_memory", cpu::id_list)
+        {
             Ok(nodes) => nodes,
             Err(ReadError::Absent { .. }) => return Ok(None),
             Err(error) => return Err(error),
         };
-        let nodes: Vec<u32> = with_memory
+        let nodes: Vec<u32> = nodes_with_memory
             .iter()
             .copied()
             .filter(|node| allowed.contains(node))
             .collect();
-        if nodes.is_empty() || nodes.len() == with_memory.len() {
+        if nodes.is_empty() || nodes.len() == nodes_with_memory.len() {
             return Ok(None);
         }
         let watermarks = root.read_proc("zoneinfo", memory::zone_watermarks)?;
-        let pages: u64 = watermarks
+        let watermark_pages: u64 = watermarks
             .iter()
             .filter(|zone| nodes.contains(&zone.node))
             .map(|zone| zone.min)
@@ -51,17 +52,17 @@ impl NumaFiles {
             let path = root
                 .sysfs
                 .join(format!("devices/system/node/node{node}/meminfo"));
-            LazyFile::new(Owner::Host, path, ReadMode::One)
+            LazyFile::new(Owner::Host, path, ReadMode::OnePiece)
         };
         Ok(Some(Self {
             path: Arc::from(node_list(&nodes)),
             nodes: nodes.iter().map(node_file).collect(),
-            watermark: pages.saturating_mul(page_size),
+            watermark: watermark_pages.saturating_mul(page_size),
         }))
     }
 
     pub fn sample(&mut self, buffer: &mut Vec<u8>) -> Result<LevelMemory> {
-        let (mut limit, mut sum) = (0_u64, 0_u64);
+        let (mut limit, mut available_sum) = (0_u64, 0_u64);
         let mut dirty = Some(0);
         for node in &mut self.nodes {
             let memory = node.parse(buffer, NodeMeminfo::parse)?;
@@ -72,14 +73,14 @@ impl NumaFiles {
                 ));
             };
             limit = limit.saturating_add(total);
-            sum = sum.saturating_add(available);
+            available_sum = available_sum.saturating_add(available);
             dirty = dirty.zip(memory.dirty).map(|(sum, bytes)| sum + bytes);
         }
         Ok(LevelMemory {
             level: Level::Numa,
             path: Arc::clone(&self.path),
             limit,
-            unreclaimable: limit.saturating_sub(sum.saturating_sub(self.watermark)),
+            unreclaimable: limit.saturating_sub(available_sum.saturating_sub(self.watermark)),
             dirty,
         })
     }

@@ -107,7 +107,7 @@ impl State {
 
 pub fn parse(text: &[u8]) -> Parsed<PidStat> {
     parse_fields(text)
-        .ok_or_else(|| ParseError::new(1, text, "expected a stat line with at least 42 fields"))
+        .ok_or_else(|| ParseError::new(1, text, "malformed stat line, or fewer than 42 fields"))
 }
 
 fn parse_fields(text: &[u8]) -> Option<PidStat> {
@@ -147,7 +147,7 @@ struct Fields<'a> {
 
 impl<'a> Fields<'a> {
     fn of(text: &'a [u8]) -> Option<Self> {
-        let comm = Comm::new(name(text)?);
+        let comm = Comm::new(comm_bytes(text)?);
         let after_name = text.get(memchr::memrchr(b')', text)? + 1..)?;
         let mut line = Fields {
             comm,
@@ -180,7 +180,7 @@ impl<'a> Fields<'a> {
 
 /// The text in parentheses. `None` also without a number and a space before it, or a space and a
 /// state after it.
-fn name(text: &[u8]) -> Option<&[u8]> {
+fn comm_bytes(text: &[u8]) -> Option<&[u8]> {
     let (open, close) = (memchr::memchr(b'(', text)?, memchr::memrchr(b')', text)?);
     let state = text.get(close + 1..)?.strip_prefix(b" ")?.first()?;
     let is_valid = text.first()?.is_ascii_digit()

@@ -4,8 +4,8 @@ use std::fs;
 
 const STAT: &str = include_str!("../../tests/text/linux-6.18/pid_stat");
 
-/// A pretend host with process 7, which has nothing but its stat.
-fn pretend(stat: &str) -> (tempfile::TempDir, HostRoot, PathBuf) {
+/// A simulated host with process 7, which has nothing but its stat.
+fn simulated_host(stat: &str) -> (tempfile::TempDir, HostRoot, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let root = HostRoot::below(folder.path());
     let process = root.procfs.join("7");
@@ -16,7 +16,7 @@ fn pretend(stat: &str) -> (tempfile::TempDir, HostRoot, PathBuf) {
 
 #[test]
 fn a_file_missing_in_this_kernel_is_absent_without_affecting_others() {
-    let (_folder, root, process) = pretend(STAT);
+    let (_folder, root, process) = simulated_host(STAT);
     let mut files = ProcessFiles::open(&root, 7).unwrap();
     assert_eq!(
         files.id(),
@@ -43,7 +43,7 @@ fn a_file_missing_in_this_kernel_is_absent_without_affecting_others() {
 
 #[test]
 fn limits_of_the_last_sample_are_repeated_while_the_process_is_there() {
-    let (_folder, root, process) = pretend(STAT);
+    let (_folder, root, process) = simulated_host(STAT);
     let mut files = ProcessFiles::open(&root, 7).unwrap();
     let set = |soft: u64| {
         let line = format!(
@@ -79,7 +79,7 @@ fn limits_of_the_last_sample_are_repeated_while_the_process_is_there() {
 
 #[test]
 fn a_process_reusing_the_pid_is_not_the_same_process() {
-    let (_folder, root, process) = pretend(STAT);
+    let (_folder, root, process) = simulated_host(STAT);
     let mut files = ProcessFiles::open(&root, 7).unwrap();
     fs::remove_dir_all(&process).unwrap();
     fs::create_dir(&process).unwrap();
@@ -97,7 +97,7 @@ fn a_process_reusing_the_pid_is_not_the_same_process() {
 
 #[test]
 fn a_process_being_torn_down_has_no_totals() {
-    let (_folder, root, _) = pretend(&STAT.replace(") R ", ") X "));
+    let (_folder, root, _) = simulated_host(&STAT.replace(") R ", ") X "));
     let mut files = ProcessFiles::open(&root, 7).unwrap();
     let sample = files.sample(true, &mut Vec::new());
     assert_eq!(
@@ -108,7 +108,7 @@ fn a_process_being_torn_down_has_no_totals() {
 
 #[test]
 fn a_missing_process_is_gone() {
-    let (_folder, root, _) = pretend(STAT);
+    let (_folder, root, _) = simulated_host(STAT);
     assert_eq!(
         ProcessFiles::open(&root, 8).unwrap_err().kind(),
         ErrorKind::Gone
@@ -124,7 +124,7 @@ fn without_its_main_thread_a_process_is_described_by_another_thread() {
         (fields[8], fields[19]) = (flags, threads);
         fields.join(" ")
     };
-    let (_folder, root, process) = pretend(&with_threads("4", "2"));
+    let (_folder, root, process) = simulated_host(&with_threads("4", "2"));
     fs::write(process.join("status"), "Name:\tx\nThreads:\t2\n").unwrap();
     fs::write(process.join("cmdline"), "").unwrap();
     for (thread, flags) in [("8", "4"), ("9", "0")] {

@@ -5,8 +5,8 @@ use crate::ErrorKind;
 
 const STAT: &str = include_str!("../../tests/text/linux-6.18/pid_stat");
 
-/// A pretend process 7 with these threads.
-fn pretend(tids: &[u32]) -> (tempfile::TempDir, HostRoot, PathBuf) {
+/// A simulated process 7 with these threads.
+fn simulated_process(tids: &[u32]) -> (tempfile::TempDir, HostRoot, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let root = HostRoot::below(folder.path());
     let process = root.procfs.join("7");
@@ -27,7 +27,7 @@ fn pretend(tids: &[u32]) -> (tempfile::TempDir, HostRoot, PathBuf) {
 #[test]
 fn threads_are_sorted_by_tid_with_or_without_open_descriptors() {
     for descriptors in [0, 3, 100] {
-        let (_folder, root, _) = pretend(&[11, 7, 9]);
+        let (_folder, root, _) = simulated_process(&[11, 7, 9]);
         let mut threads = Threads::open(&root, 7, descriptors).unwrap();
         let tids: Vec<u32> = threads
             .sample(ReadDepth::Ran)
@@ -50,7 +50,7 @@ fn threads_are_sorted_by_tid_with_or_without_open_descriptors() {
 
 #[test]
 fn a_thread_sample_contains_the_values_of_its_files() {
-    let (_folder, root, _) = pretend(&[7]);
+    let (_folder, root, _) = simulated_process(&[7]);
     let mut threads = Threads::open(&root, 7, 2).unwrap();
     let sample = threads.sample(ReadDepth::Ran).unwrap().next().unwrap();
     assert_eq!(
@@ -64,7 +64,7 @@ fn a_thread_sample_contains_the_values_of_its_files() {
 
 #[test]
 fn descriptors_of_ended_threads_are_reused() {
-    let (_folder, root, task) = pretend(&[7, 9]);
+    let (_folder, root, task) = simulated_process(&[7, 9]);
     let mut threads = Threads::open(&root, 7, 4).unwrap();
     assert_eq!(
         (
@@ -96,7 +96,7 @@ fn descriptors_of_ended_threads_are_reused() {
 
 #[test]
 fn a_kernel_without_scheduler_statistics_leaves_delay_and_time_unknown() {
-    let (_folder, root, task) = pretend(&[7]);
+    let (_folder, root, task) = simulated_process(&[7]);
     fs::remove_file(task.join("7/schedstat")).unwrap();
     for descriptors in [0, 100] {
         let mut threads = Threads::open(&root, 7, descriptors).unwrap();
@@ -107,7 +107,7 @@ fn a_kernel_without_scheduler_statistics_leaves_delay_and_time_unknown() {
 
 #[test]
 fn an_exiting_thread_is_not_in_the_sample() {
-    let (_folder, root, task) = pretend(&[7, 9]);
+    let (_folder, root, task) = simulated_process(&[7, 9]);
     fs::write(task.join("9/stat"), STAT.replace(") R ", ") X ")).unwrap();
     let mut threads = Threads::open(&root, 7, 0).unwrap();
     assert_eq!(threads.sample(ReadDepth::Ran).unwrap().count(), 1);
@@ -115,7 +115,7 @@ fn an_exiting_thread_is_not_in_the_sample() {
 
 #[test]
 fn a_thread_that_has_not_run_is_not_read_again() {
-    let (_folder, root, task) = pretend(&[7]);
+    let (_folder, root, task) = simulated_process(&[7]);
     let mut threads = Threads::open(&root, 7, 100).unwrap();
     let mut now = |schedstat: &str, minflt: &str, switches: u64| {
         fs::write(task.join("7/schedstat"), schedstat).unwrap();
@@ -150,7 +150,7 @@ fn a_thread_that_has_not_run_is_not_read_again() {
 
 #[test]
 fn a_mostly_idle_thread_has_new_times_and_cached_faults() {
-    let (_folder, root, task) = pretend(&[7]);
+    let (_folder, root, task) = simulated_process(&[7]);
     let mut threads = Threads::open(&root, 7, 100).unwrap();
     let mut now = |nanos: u64, minflt: &str, depth| {
         fs::write(task.join("7/schedstat"), format!("{nanos} {nanos} 7\n")).unwrap();
@@ -181,7 +181,7 @@ fn a_mostly_idle_thread_has_new_times_and_cached_faults() {
 
 #[test]
 fn an_idle_thread_is_read_only_by_deeper_samples() {
-    let (_folder, root, task) = pretend(&[7]);
+    let (_folder, root, task) = simulated_process(&[7]);
     let mut threads = Threads::open(&root, 7, 100).unwrap();
     let mut times = |nanos: u64, depth| {
         fs::write(task.join("7/schedstat"), format!("{nanos} {nanos} 7\n")).unwrap();
@@ -204,7 +204,7 @@ fn an_idle_thread_is_read_only_by_deeper_samples() {
 
 #[test]
 fn a_renamed_thread_shows_its_new_name_within_a_millisecond_of_cpu() {
-    let (_folder, root, task) = pretend(&[7]);
+    let (_folder, root, task) = simulated_process(&[7]);
     let mut threads = Threads::open(&root, 7, 100).unwrap();
     let mut name_at = |nanos: u64| {
         fs::write(task.join("7/schedstat"), format!("{nanos} 6 7\n")).unwrap();
@@ -227,7 +227,7 @@ fn a_renamed_thread_shows_its_new_name_within_a_millisecond_of_cpu() {
 
 #[test]
 fn a_parse_error_names_the_thread_and_the_file() {
-    let (_folder, root, task) = pretend(&[7]);
+    let (_folder, root, task) = simulated_process(&[7]);
     fs::write(task.join("7/schedstat"), "never\n").unwrap();
     let mut threads = Threads::open(&root, 7, 0).unwrap();
     let error = threads.sample(ReadDepth::Ran).err().unwrap();
@@ -238,7 +238,7 @@ fn a_parse_error_names_the_thread_and_the_file() {
 
 #[test]
 fn steady_threads_are_read_without_allocation() {
-    let (_folder, root, _) = pretend(&[7, 9, 11]);
+    let (_folder, root, _) = simulated_process(&[7, 9, 11]);
     let mut threads = Threads::open(&root, 7, 100).unwrap();
     drop(threads.sample(ReadDepth::Ran).unwrap());
     let places = (threads.threads.as_ptr(), threads.buffer.as_ptr());

@@ -2,7 +2,7 @@ use crate::metric::section;
 
 section! {
     "Votes and leader slots",
-    "From the node's own JSON-RPC, asked one question at a time, once a minute and less often (`[validator]` in the configuration). What the node does not answer is absent: getBlockProduction and getClusterNodes need --full-rpc-api. Without a vote account, as on an RPC node, its votes, credits, stake and balance are absent, too. An answer is dropped after three of its intervals.";
+    "From the node's own JSON-RPC, asked one question at a time, once a minute or less often (`[validator]` in the configuration). What the node does not answer is absent: getBlockProduction and getClusterNodes need --full-rpc-api. Without a vote account, as on an RPC node, its votes, credits, stake and balance are absent, too. An answer is dropped after three of its intervals.";
     VOTE_ACCOUNT = Info, Flag, "agave_vote_account_info" ["identity", "role", "vote_account"]
         "The vote account, and whether this validator is voting with it, or on standby: then it runs another identity than the account's node."
         from "getVoteAccounts: the account that the configuration names; else of the accounts of the identity the one that --vote-account names, else a current one before a delinquent one, else the one with the newest vote";

@@ -10,7 +10,9 @@ use faultline_metrics::{
     Batch, LabelText, Problem, ProblemKind, Reading, Source, Stamp, Tick,
     metrics::{cgroup, daemon as d, pools as q, validator as v},
 };
-use faultline_recording::{Event, EventKind, NewProcess, NewRecording, NewSession, Point, Table};
+use faultline_recording::{
+    Event, EventKind, NewProcess, NewRecording, NewSession, Point, WideTable,
+};
 use std::{mem, sync::Arc, time::Duration};
 
 /// 2026-09-21, a Monday.
@@ -89,7 +91,7 @@ pub struct Second {
 pub struct Day {
     arm: Arm,
     random: Random,
-    series: Vec<(Table, Vec<Series>)>,
+    series: Vec<(WideTable, Vec<Series>)>,
     pools: Vec<Pool>,
     threads: Option<Arc<Batch>>,
     phase: &'static str,
@@ -100,7 +102,7 @@ pub struct Day {
 
 impl Day {
     pub fn new(arm: Arm) -> Self {
-        let series = |table: Table| {
+        let series = |table: WideTable| {
             let all = table
                 .columns()
                 .iter()
@@ -115,7 +117,7 @@ impl Day {
         };
         Day {
             random: Random::new(arm.seed),
-            series: Table::ALL.into_iter().map(series).collect(),
+            series: WideTable::ALL.into_iter().map(series).collect(),
             pools: (0..POOLS).map(pool).collect(),
             threads: None,
             phase: "absent",
@@ -216,7 +218,7 @@ impl Day {
         // The counters of a new process begin at zero.
         if self.second > 0 {
             let process = Series::of;
-            self.series[0].1 = Table::Process
+            self.series[0].1 = WideTable::Process
                 .columns()
                 .iter()
                 .map(|c| process("", c))

@@ -5,7 +5,7 @@ use faultline_metrics::{
     Kind, LabelText, Labels, Metric, Reading, Source, Unit,
     metrics::{process as p, validator as v},
 };
-use faultline_recording::{Table, schema::Column};
+use faultline_recording::{WideTable, schema::Column};
 
 const GIB: f64 = (1u64 << 30) as f64;
 
@@ -147,16 +147,16 @@ fn usual(table: &str, column: &Column) -> (f64, f64) {
 }
 
 /// The source that reads a metric of a wide table.
-pub fn source_of(table: Table, metric: &'static Metric) -> Source {
+pub fn source_of(table: WideTable, metric: &'static Metric) -> Source {
     let is = |other: &'static Metric| std::ptr::eq(metric, other);
     match table {
-        Table::Process if is(&p::BLOCK_IO_DELAY) || is(&p::CONTEXT_SWITCHES) => Source::Threads,
-        Table::Process => Source::Process,
-        Table::Cgroup => Source::Cgroup,
-        Table::Host => Source::Host,
-        Table::Validator if is(&v::TRANSACTIONS) || is(&v::HEALTHY) => Source::Rpc,
-        Table::Validator if is(&v::SLOT) || is(&v::SLOTS_BEHIND) => Source::Conclusions,
-        Table::Validator => Source::Datapoints,
-        Table::Daemon => Source::Daemon,
+        WideTable::Process if is(&p::BLOCK_IO_DELAY) || is(&p::CONTEXT_SWITCHES) => Source::Threads,
+        WideTable::Process => Source::Process,
+        WideTable::Cgroup => Source::Cgroup,
+        WideTable::Host => Source::Host,
+        WideTable::Validator if is(&v::TRANSACTIONS) || is(&v::HEALTHY) => Source::Rpc,
+        WideTable::Validator if is(&v::SLOT) || is(&v::SLOTS_BEHIND) => Source::Conclusions,
+        WideTable::Validator => Source::Datapoints,
+        WideTable::Daemon => Source::Daemon,
     }
 }

@@ -51,7 +51,7 @@ pub struct BoundedConnection {
 
 #[derive(Debug)]
 struct StepCounter {
-    done: AtomicU64,
+    steps_done: AtomicU64,
     max_steps: AtomicU64,
 }
 
@@ -68,12 +68,14 @@ impl BoundedConnection {
     /// Takes an unused connection. `path` is for errors, `bytes` is the length of the file.
     pub fn new(mut conn: Connection, path: &Path, bytes: u64) -> Result<BoundedConnection> {
         let step_counter = Arc::new(StepCounter {
-            done: AtomicU64::new(0),
-            max_steps: AtomicU64::new(steps(bytes)),
+            steps_done: AtomicU64::new(0),
+            max_steps: AtomicU64::new(max_steps(bytes)),
         });
         let counter = Arc::clone(&step_counter);
         let check = move || {
-            counter.done.fetch_add(CHECK_INTERVAL_STEPS.into(), Relaxed)
+            counter
+                .steps_done
+                .fetch_add(CHECK_INTERVAL_STEPS.into(), Relaxed)
                 >= counter.max_steps.load(Relaxed)
         };
         conn.progress_handler(CHECK_INTERVAL_STEPS.into(), Some(check))
@@ -84,7 +86,7 @@ impl BoundedConnection {
             step_counter,
             bytes,
         };
-        bounded.limit(MAX_STATEMENT_BYTES)?;
+        bounded.limit_value_bytes(MAX_STATEMENT_BYTES)?;
         bounded
             .conn
             .set_limit(Limit::SQLITE_LIMIT_ATTACHED, 0)
@@ -97,12 +99,12 @@ impl BoundedConnection {
     }
 
     /// Fails if the file is truncated. Then sets the size to that of the database, including its
-    /// log.
+    /// WAL.
     pub fn measure(&mut self) -> Result<()> {
-        self.bytes = check_whole(&self.conn, &self.path)?;
+        self.bytes = check_not_truncated(&self.conn, &self.path)?;
         self.step_counter
             .max_steps
-            .store(steps(self.bytes), Relaxed);
+            .store(max_steps(self.bytes), Relaxed);
         Ok(())
     }
 
@@ -130,7 +132,7 @@ impl BoundedConnection {
         &self.conn
     }
 
-    /// Passes each row to `each`, whose error ends the walk.
+    /// Passes each row to `on_row`, whose error ends the walk.
     ///
     /// # Errors
     /// [`Error::Refused`] if the result or the work exceeds what a recording of this size needs, or
@@ -139,19 +141,19 @@ impl BoundedConnection {
         &self,
         sql: &str,
         parameters: impl Params,
-        mut each: impl FnMut(&Row<'_>) -> Result<(), E>,
+        mut on_row: impl FnMut(&Row<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut statement = self.conn.prepare_cached(sql).at(&self.path)?;
         let columns = statement.column_count();
-        self.limit(MAX_VALUE_BYTES.min(MAX_ROW_BYTES / columns.max(1)))?;
-        self.step_counter.done.store(0, Relaxed);
+        self.limit_value_bytes(MAX_VALUE_BYTES.min(MAX_ROW_BYTES / columns.max(1)))?;
+        self.step_counter.steps_done.store(0, Relaxed);
         let mut rows = statement.query(parameters).at(&self.path)?;
         let mut remaining = self.bytes;
         while let Some(row) = rows.next().at(&self.path)? {
             remaining = remaining
                 .checked_sub(MIN_ROW_BYTES + text_bytes(row, columns))
                 .ok_or_else(|| Error::refused(&self.path, TOO_MANY_ROWS))?;
-            each(row)?;
+            on_row(row)?;
         }
         Ok(())
     }
@@ -170,7 +172,7 @@ impl BoundedConnection {
         Ok(out)
     }
 
-    fn limit(&self, bytes: usize) -> Result<()> {
+    fn limit_value_bytes(&self, bytes: usize) -> Result<()> {
         let bytes = i32::try_from(bytes).unwrap_or(i32::MAX);
         self.conn
             .set_limit(Limit::SQLITE_LIMIT_LENGTH, bytes)
@@ -181,7 +183,7 @@ impl BoundedConnection {
 
 const TOO_MANY_ROWS: &str = "one of its tables has more rows than a file of its size can hold";
 
-fn steps(bytes: u64) -> u64 {
+fn max_steps(bytes: u64) -> u64 {
     bytes
         .saturating_mul(STEPS_PER_BYTE)
         .saturating_add(BASE_STEPS)
@@ -201,15 +203,16 @@ pub const HEADER_BYTES: usize = 100;
 const WAL_HEADER_BYTES: usize = 32;
 const FRAME_HEADER_BYTES: usize = 24;
 
-/// Returns the bytes of the database. Fails if the file ends before its last page, unless the log
+/// Returns the bytes of the database. Fails if the file ends before its last page, unless the WAL
 /// has the missing pages. SQLite would return such a page as zeros, and only on access.
-fn check_whole(conn: &Connection, path: &Path) -> Result<u64> {
-    let number = |pragma: &str| conn.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0));
-    let pages = match number("page_count") {
+fn check_not_truncated(conn: &Connection, path: &Path) -> Result<u64> {
+    let read_pragma =
+        |pragma: &str| conn.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0));
+    let pages = match read_pragma("page_count") {
         Ok(pages) => u64::try_from(pages).unwrap_or(0),
         Err(error) => return Err(detect_truncation(path, Error::sqlite(path, error))),
     };
-    let size = u64::try_from(number("page_size").at(path)?).unwrap_or(0);
+    let size = u64::try_from(read_pragma("page_size").at(path)?).unwrap_or(0);
     let file = opened_path(conn, path);
     let (have, want) = (length(&file), pages.saturating_mul(size));
     if have >= want || size == 0 {
@@ -260,19 +263,19 @@ fn declared_bytes(path: &Path) -> io::Result<u64> {
     Ok(u64::from(pages).saturating_mul(page_size))
 }
 
-/// Pages in the log's frames of the current generation.
-fn logged_pages(log: &Path, page_size: u64) -> io::Result<HashSet<u64>> {
-    let mut log = BufReader::with_capacity(1 << 16, File::open(log)?);
+/// Pages in the frames of the WAL's current generation.
+fn logged_pages(wal: &Path, page_size: u64) -> io::Result<HashSet<u64>> {
+    let mut wal = BufReader::with_capacity(1 << 16, File::open(wal)?);
     let mut header = [0; WAL_HEADER_BYTES];
-    log.read_exact(&mut header)?;
+    wal.read_exact(&mut header)?;
     let mut pages = HashSet::new();
     let mut frame = [0; FRAME_HEADER_BYTES];
-    while log.read_exact(&mut frame).is_ok() && frame[8..16] == header[16..24] {
+    while wal.read_exact(&mut frame).is_ok() && frame[8..16] == header[16..24] {
         pages.insert(u64::from(u32::from_be_bytes([
             frame[0], frame[1], frame[2], frame[3],
         ])));
         let skipped = i64::try_from(page_size).unwrap_or(i64::MAX);
-        log.seek_relative(skipped)?;
+        wal.seek_relative(skipped)?;
     }
     Ok(pages)
 }

@@ -3,7 +3,7 @@
 use super::BoundedConnection;
 use crate::{
     error::{Error, Result},
-    schema::{Kind, TABLES, TableSpec},
+    schema::{ColumnKind, TABLES, TableSpec},
 };
 use std::{
     collections::{HashMap, HashSet},
@@ -123,7 +123,12 @@ fn check_columns(sql: &str, spec: &TableSpec) -> Result<HashSet<String>, String>
     for (name, declaration) in &declared {
         let column = spec.columns.iter().find(|column| column.name == *name);
         // Other versions may use another type, other writers none.
-        let kinds = [Kind::Integer.sql(), Kind::Real.sql(), Kind::Text.sql(), ""];
+        let kinds = [
+            ColumnKind::Integer.sql(),
+            ColumnKind::Real.sql(),
+            ColumnKind::Text.sql(),
+            "",
+        ];
         let rest = kinds
             .iter()
             .find_map(|kind| declaration.strip_prefix(kind))
@@ -165,7 +170,9 @@ fn parse_declarations<'a>(sql: &'a str, spec: &TableSpec) -> Option<Vec<(&'a str
         .strip_prefix("CREATE TABLE ")?
         .strip_prefix(spec.name)?
         .strip_prefix('(')?;
-    let body = body.strip_suffix(')')?.strip_suffix(spec.unique)?;
+    let body = body
+        .strip_suffix(')')?
+        .strip_suffix(spec.unique_constraint)?;
     let column = |text: &'a str| {
         let text = text.trim();
         let (name, rest) = text.split_once(' ').unwrap_or((text, ""));

@@ -4,7 +4,7 @@ use super::Recording;
 use crate::{
     error::{AttachPath, Error, Result},
     file,
-    schema::{TABLES, Table, TableColumn, TableSpec, table_named},
+    schema::{TABLES, TableColumn, TableSpec, WideTable, table_named},
 };
 pub use rusqlite::types::Value as Cell;
 use rusqlite::types::ValueRef;
@@ -49,7 +49,7 @@ impl Recording {
         let Some((spec, select)) = self.select(table)? else {
             return Ok(());
         };
-        let sql = format!("{select} ORDER BY {}", spec.order);
+        let sql = format!("{select} ORDER BY {}", spec.order_column);
         let mut rows: Vec<Row> = Vec::new();
         self.conn.walk(&sql, [], |row| {
             rows.push(cells(row, spec.columns.len()).at(&self.path)?);
@@ -63,7 +63,7 @@ impl Recording {
     }
 
     /// Rows of a wide table for the ticks `first` to `last`, both included.
-    pub fn rows_of_ticks(&self, table: Table, first: i64, last: i64) -> Result<Vec<Row>> {
+    pub fn rows_of_ticks(&self, table: WideTable, first: i64, last: i64) -> Result<Vec<Row>> {
         let Some((spec, select)) = self.select(table.name())? else {
             return Ok(Vec::new());
         };

@@ -53,7 +53,7 @@ fn begin<T>(
     Ok((conn, checked))
 }
 
-/// Whether SQLite must write before it can read, to recover the log or journal of a killed writer,
+/// Whether SQLite must write before it can read, to recover the WAL or journal of a killed writer,
 /// but cannot.
 fn needs_write(error: &rusqlite::Error) -> bool {
     matches!(

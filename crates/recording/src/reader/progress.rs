@@ -14,13 +14,13 @@ pub struct Progress {
     /// Whether a process was followed.
     pub was_followed: bool,
     /// Whether the process that was followed last has exited.
-    pub ended: bool,
+    pub has_ended: bool,
     /// When the first bank with a transaction was frozen, in Unix ns of the validator's clock. If
     /// `cost_tracker_point` has no rows: when the first slot with one was replayed.
     pub first_transaction_unix_ns: Option<i64>,
     /// Highest slot in the newest rows of the tables with slots.
     pub newest_slot: Option<u64>,
-    pub at_tip: bool,
+    pub has_reached_tip: bool,
 }
 
 const SLOT_COLUMNS: [(&str, &str); 4] = [
@@ -63,10 +63,10 @@ impl Recording {
         Ok(Progress {
             was_followed: self.query_integer("SELECT max(id) FROM process")?.is_some(),
             // A start after an end is of another process.
-            ended: last_end_id.is_some() && last_end_id > last_start_id,
+            has_ended: last_end_id.is_some() && last_end_id > last_start_id,
             first_transaction_unix_ns: self.first_transaction()?,
             newest_slot: self.newest_slot()?,
-            at_tip: last_event_id(&format!("'{tip}'"))?.is_some()
+            has_reached_tip: last_event_id(&format!("'{tip}'"))?.is_some()
                 || last_tick_at_tip(last_tick.as_ref()),
             last_tick,
         })
@@ -174,7 +174,7 @@ impl Recording {
     /// Counts every row: 0.1 s per 100 MiB.
     pub fn info(&self) -> Result<RecordingInfo> {
         let sessions = self.sessions()?;
-        let meta = self.all("SELECT key, value FROM meta WHERE key <> 'rows'", |row| {
+        let meta = self.query_rows("SELECT key, value FROM meta WHERE key <> 'rows'", |row| {
             Ok((row.get(0)?, row.get(1)?))
         })?;
         Ok(RecordingInfo {
@@ -247,7 +247,7 @@ impl Recording {
         let sql = format!(
             "SELECT rowid, unix_ns, replay_total_elapsed_us FROM replay_slot_point WHERE rowid > {after} ORDER BY rowid LIMIT {MAX_POINTS}"
         );
-        let replays = self.all_of("replay_slot_point", &sql, |row| {
+        let replays = self.query_table("replay_slot_point", &sql, |row| {
             live.last_point_rowid = row.get(0)?;
             let duration: Option<f64> = row.get(2)?;
             Ok(duration.zip(row.get(1)?).map(|(us, unix_ns)| (unix_ns, us)))

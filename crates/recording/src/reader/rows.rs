@@ -8,7 +8,7 @@ use crate::{
     },
     schema::{
         CacheTimesPoint, CostTrackerPoint, POOL, PointTable, ProgramCachePoint, ReplaySlotPoint,
-        SetRootPoint, Table,
+        SetRootPoint, WideTable,
     },
 };
 use faultline_metrics::Metric;
@@ -26,7 +26,7 @@ const MAX_KIND_BYTES: usize = 64;
 impl Recording {
     pub fn sessions(&self) -> Result<Vec<SessionRow>> {
         let sql = "SELECT id, started_unix_ns, ended_unix_ns, interval_ns, version, manifest FROM session ORDER BY id";
-        self.all(sql, |row| {
+        self.query_rows(sql, |row| {
             Ok(SessionRow {
                 id: row.get(0)?,
                 started: duration(row.get(1)?),
@@ -40,7 +40,7 @@ impl Recording {
 
     pub fn processes(&self) -> Result<Vec<ProcessRow>> {
         let sql = "SELECT id, session, pid, started_unix_ns, seen_unix_ns, manifest FROM process ORDER BY id";
-        self.all(sql, |row| {
+        self.query_rows(sql, |row| {
             Ok(ProcessRow {
                 id: row.get(0)?,
                 session: row.get(1)?,
@@ -55,7 +55,7 @@ impl Recording {
     pub fn events(&self) -> Result<Vec<EventRow>> {
         let sql =
             "SELECT id, session, unix_ns, uptime_ns, kind, process, detail FROM event ORDER BY id";
-        let rows = self.all(sql, |row| {
+        let rows = self.query_rows(sql, |row| {
             let kind = row.get_ref(4)?.as_str()?;
             let Some(kind) = EventKind::parse(kind) else {
                 return Ok(Err((
@@ -73,7 +73,7 @@ impl Recording {
                 detail: json(truncate(row.get_ref(6)?.as_str()?, MAX_TEXT_BYTES).to_owned()),
             }))
         })?;
-        let unknown = |(id, kind)| {
+        let unknown_kind = |(id, kind)| {
             let what = format!(
                 "event {id} is of an unknown kind, {kind:?}; a later version of faultline may know it"
             );
@@ -84,7 +84,7 @@ impl Recording {
         };
         let mut rows = rows
             .into_iter()
-            .map(|row| row.map_err(unknown))
+            .map(|row| row.map_err(unknown_kind))
             .collect::<Result<Vec<EventRow>>>()?;
         rows.sort_by_key(|row| (row.session, row.uptime));
         Ok(rows)
@@ -102,27 +102,27 @@ impl Recording {
         let sql = format!(
             "SELECT id, session, number, unix_ns, uptime_ns, process, phase FROM tick {clause}"
         );
-        let mut last: Option<Arc<str>> = None;
-        self.all(&sql, |row| {
+        let mut last_phase: Option<Arc<str>> = None;
+        self.query_rows(&sql, |row| {
             let phase = row.get_ref(6)?.as_str_or_null()?;
-            if last.as_deref() != phase {
-                last = phase.map(Arc::from);
+            if last_phase.as_deref() != phase {
+                last_phase = phase.map(Arc::from);
             }
             Ok(TickRow {
                 id: row.get(0)?,
                 session: row.get(1)?,
-                number: whole(row, 2)?.unwrap_or_default(),
+                number: unsigned(row, 2)?.unwrap_or_default(),
                 unix_ns: row.get(3)?,
                 uptime_ns: row.get(4)?,
                 process: row.get(5)?,
-                phase: last.clone(),
+                phase: last_phase.clone(),
             })
         })
     }
 
-    pub fn columns(&self, table: Table, names: &[&str]) -> Result<Columns> {
-        let unknown = |name: &&&str| table.column(name).is_none();
-        if let Some(name) = names.iter().find(unknown) {
+    pub fn columns(&self, table: WideTable, names: &[&str]) -> Result<Columns> {
+        let is_unknown = |name: &&&str| table.column(name).is_none();
+        if let Some(name) = names.iter().find(is_unknown) {
             return Err(Error::NoSuchColumn {
                 what: format!("{}.{name}", table.name()),
             });
@@ -137,7 +137,7 @@ impl Recording {
         let column_names = std::iter::once("tick").chain(names.iter().copied());
         let column_list = file::column_list(&self.present_tables, table.name(), column_names);
         let sql = format!("SELECT {column_list} FROM {} ORDER BY tick", table.name());
-        columns.ticks = self.all(&sql, |row| {
+        columns.ticks = self.query_rows(&sql, |row| {
             for (i, values) in columns.values.iter_mut().enumerate() {
                 values.push(row.get(i + 1)?);
             }
@@ -154,16 +154,16 @@ impl Recording {
             .map(|column| column.name)
             .collect::<Vec<_>>()
             .join(", ");
-        let mut rows = self.all_of(
+        let mut rows = self.query_table(
             "pool_sample",
             &format!("SELECT tick, pool, {columns} FROM pool_sample ORDER BY rowid"),
             |row| {
                 Ok(PoolRow {
                     tick: row.get(0)?,
-                    pool: name(&names, row.get(1)?),
-                    threads: whole(row, 2)?,
-                    major_faults: whole(row, 3)?,
-                    minor_faults: whole(row, 4)?,
+                    pool: name_or_id(&names, row.get(1)?),
+                    threads: unsigned(row, 2)?,
+                    major_faults: unsigned(row, 3)?,
+                    minor_faults: unsigned(row, 4)?,
                     cpu_user: row.get(5)?,
                     cpu_system: row.get(6)?,
                     run_queue: row.get(7)?,
@@ -185,12 +185,12 @@ impl Recording {
     }
 
     fn series_where(&self, clause: &str) -> Result<Vec<SeriesRow>> {
-        let names = self.all("SELECT id, metric, labels FROM series", |row| {
+        let names = self.query_rows("SELECT id, metric, labels FROM series", |row| {
             let text = |i| row.get::<_, String>(i).map(Arc::<str>::from);
             Ok((row.get::<_, i64>(0)?, (text(1)?, text(2)?)))
         })?;
         let names: HashMap<i64, (Arc<str>, Arc<str>)> = names.into_iter().collect();
-        let mut rows = self.all(
+        let mut rows = self.query_rows(
             &format!("SELECT tick, series, value FROM series_sample {clause} ORDER BY rowid"),
             |row| {
                 let (metric, labels) = names
@@ -210,7 +210,7 @@ impl Recording {
     }
 
     pub fn problems(&self) -> Result<Vec<ProblemRow>> {
-        let mut rows = self.all(
+        let mut rows = self.query_rows(
             "SELECT tick, source, status, what FROM problem ORDER BY rowid",
             |row| {
                 Ok(ProblemRow {
@@ -276,7 +276,7 @@ impl Recording {
             "SELECT unix_ns, received_unix_ns, {fields} FROM {}",
             P::SPEC.name
         );
-        let mut points = self.all_of(P::SPEC.name, &sql, |row| {
+        let mut points = self.query_table(P::SPEC.name, &sql, |row| {
             let mut index = 1;
             P::restore(row.get(0)?, duration(row.get(1)?), &mut || {
                 index += 1;
@@ -289,7 +289,7 @@ impl Recording {
     }
 
     fn names(&self, table: &str) -> Result<HashMap<i64, Arc<str>>> {
-        let names = self.all_of(table, &format!("SELECT id, name FROM {table}"), |row| {
+        let names = self.query_table(table, &format!("SELECT id, name FROM {table}"), |row| {
             Ok((
                 row.get::<_, i64>(0)?,
                 Arc::<str>::from(row.get::<_, String>(1)?),
@@ -299,20 +299,20 @@ impl Recording {
     }
 
     /// No rows if an older version did not write the table.
-    pub(super) fn all_of<T>(
+    pub(super) fn query_table<T>(
         &self,
         table: &str,
         sql: &str,
         read_row: impl FnMut(&rusqlite::Row<'_>) -> rusqlite::Result<T>,
     ) -> Result<Vec<T>> {
         if self.has(table) {
-            self.all(sql, read_row)
+            self.query_rows(sql, read_row)
         } else {
             Ok(Vec::new())
         }
     }
 
-    pub(super) fn all<T>(
+    pub(super) fn query_rows<T>(
         &self,
         sql: &str,
         read_row: impl FnMut(&rusqlite::Row<'_>) -> rusqlite::Result<T>,
@@ -321,7 +321,7 @@ impl Recording {
     }
 }
 
-fn name(names: &HashMap<i64, Arc<str>>, id: i64) -> Arc<str> {
+fn name_or_id(names: &HashMap<i64, Arc<str>>, id: i64) -> Arc<str> {
     names
         .get(&id)
         .cloned()
@@ -329,7 +329,7 @@ fn name(names: &HashMap<i64, Arc<str>>, id: i64) -> Arc<str> {
 }
 
 /// Also accepts a float: a count beyond SQLite's integers is stored as one.
-fn whole(row: &rusqlite::Row<'_>, index: usize) -> rusqlite::Result<Option<u64>> {
+fn unsigned(row: &rusqlite::Row<'_>, index: usize) -> rusqlite::Result<Option<u64>> {
     Ok(match row.get_ref(index)? {
         ValueRef::Integer(n) => u64::try_from(n).ok(),
         ValueRef::Real(x) => Some(x as u64),

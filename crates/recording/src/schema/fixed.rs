@@ -1,9 +1,9 @@
 //! Tables with fixed columns, and the first columns of the tables of samples, points and names.
 
-use super::Kind::{self, Integer, Real, Text};
+use super::ColumnKind::{self, Integer, Real, Text};
 
 /// Name, kind, text after the type in CREATE TABLE, description.
-pub type ColumnDeclaration = (&'static str, Kind, &'static str, &'static str);
+pub type ColumnDeclaration = (&'static str, ColumnKind, &'static str, &'static str);
 
 /// Name, order column, description, columns.
 pub type TableDeclaration = (

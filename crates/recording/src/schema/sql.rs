@@ -1,5 +1,5 @@
 use super::{
-    Column, DEVICE, Kind, POOL, Table,
+    Column, ColumnKind, DEVICE, POOL, WideTable,
     fixed::{self, ColumnDeclaration, NOT_NULL, TableDeclaration},
     points::{PointSpec, SPECS},
 };
@@ -8,7 +8,7 @@ use std::{fmt::Write, sync::LazyLock};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableColumn {
     pub name: &'static str,
-    pub kind: Kind,
+    pub kind: ColumnKind,
     /// The table whose ids it has.
     pub references: Option<&'static str>,
     /// Text after the type in CREATE TABLE: `PRIMARY KEY`, `NOT NULL` or nothing.
@@ -22,10 +22,10 @@ pub struct TableSpec {
     pub name: &'static str,
     pub columns: Vec<TableColumn>,
     /// Sort column for the order of writing.
-    pub order: &'static str,
+    pub order_column: &'static str,
     /// For docs/RECORDING.md.
     pub description: &'static str,
-    pub(crate) unique: &'static str,
+    pub(crate) unique_constraint: &'static str,
 }
 
 impl TableSpec {
@@ -36,7 +36,7 @@ impl TableSpec {
             .any(|(name, ..)| *name == self.name)
     }
 
-    pub(crate) fn create(&self) -> String {
+    pub(crate) fn create_sql(&self) -> String {
         let mut sql = format!("CREATE TABLE {}(", self.name);
         for (i, column) in self.columns.iter().enumerate() {
             let comma = if i == 0 { "" } else { ", " };
@@ -45,21 +45,21 @@ impl TableSpec {
                 let _ = write!(sql, " {}", column.constraint);
             }
         }
-        sql.push_str(self.unique);
+        sql.push_str(self.unique_constraint);
         sql.push(')');
         sql
     }
 
-    pub(crate) fn insert(&self) -> String {
+    pub(crate) fn insert_sql(&self) -> String {
         let placeholders = vec!["?"; self.columns.len()].join(",");
         format!(
             "INSERT INTO {}({}) VALUES({placeholders})",
             self.name,
-            self.names()
+            self.column_names()
         )
     }
 
-    pub(crate) fn names(&self) -> String {
+    pub(crate) fn column_names(&self) -> String {
         self.columns
             .iter()
             .map(|column| column.name)
@@ -70,12 +70,12 @@ impl TableSpec {
     /// For a table of names whose first column is the id: one statement finds the id of a name,
     /// one adds the name. Their parameters are the other columns.
     pub(crate) fn name_statements(&self) -> [String; 2] {
-        let (table, names) = (self.name, self.names());
-        let parts = names.trim_start_matches("id,");
+        let (table, columns) = (self.name, self.column_names());
+        let name_columns = columns.trim_start_matches("id,");
         let placeholders = vec!["?"; self.columns.len() - 1].join(",");
         [
-            format!("SELECT id FROM {table} WHERE ({parts}) = ({placeholders})"),
-            format!("INSERT INTO {table}({parts}) VALUES({placeholders})"),
+            format!("SELECT id FROM {table} WHERE ({name_columns}) = ({placeholders})"),
+            format!("INSERT INTO {table}({name_columns}) VALUES({placeholders})"),
         ]
     }
 }
@@ -86,7 +86,7 @@ pub fn table_named(name: &str) -> Option<&'static TableSpec> {
 
 pub static TABLES: LazyLock<Vec<TableSpec>> = LazyLock::new(|| {
     let mut tables: Vec<TableSpec> = fixed::MAIN_TABLES.iter().map(fixed_table).collect();
-    tables.extend(Table::ALL.map(wide_table));
+    tables.extend(WideTable::ALL.map(wide_table));
     tables.push(fixed_table(&(
         "pool",
         "id",
@@ -142,7 +142,7 @@ fn column(
     }
 }
 
-fn value_column(name: &'static str, kind: Kind, description: String) -> TableColumn {
+fn value_column(name: &'static str, kind: ColumnKind, description: String) -> TableColumn {
     TableColumn {
         name,
         kind,
@@ -154,26 +154,26 @@ fn value_column(name: &'static str, kind: Kind, description: String) -> TableCol
 
 fn table_spec(
     name: &'static str,
-    order: &'static str,
+    order_column: &'static str,
     description: &'static str,
     columns: Vec<TableColumn>,
 ) -> TableSpec {
-    let unique = match name {
+    let unique_constraint = match name {
         "series" => ", UNIQUE(metric, labels)",
         _ => "",
     };
     TableSpec {
         name,
         columns,
-        order,
+        order_column,
         description,
-        unique,
+        unique_constraint,
     }
 }
 
-fn fixed_table(&(name, order, description, columns): &TableDeclaration) -> TableSpec {
+fn fixed_table(&(name, order_column, description, columns): &TableDeclaration) -> TableSpec {
     let columns = columns.iter().map(|declaration| column(name, declaration));
-    table_spec(name, order, description, columns.collect())
+    table_spec(name, order_column, description, columns.collect())
 }
 
 fn metric_column(column: &Column, key: &[&str]) -> TableColumn {
@@ -190,7 +190,7 @@ fn metric_column(column: &Column, key: &[&str]) -> TableColumn {
     value_column(column.name, column.kind(), description)
 }
 
-fn wide_table(table: Table) -> TableSpec {
+fn wide_table(table: WideTable) -> TableSpec {
     let mut columns = vec![column(table.name(), &fixed::TICK)];
     columns.extend(
         table
@@ -207,7 +207,7 @@ fn named_samples_table(
     description: &'static str,
     values: &[Column],
 ) -> TableSpec {
-    let key = |name_table| column(name, &(name_table, Kind::Integer, NOT_NULL, ""));
+    let key = |name_table| column(name, &(name_table, ColumnKind::Integer, NOT_NULL, ""));
     let mut columns = vec![key("tick"), key(name_table)];
     columns.extend(values.iter().map(|column| metric_column(column, &["..."])));
     table_spec(name, "rowid", description, columns)
@@ -219,7 +219,7 @@ fn point_table(spec: &PointSpec) -> TableSpec {
         .map(|declaration| column(spec.name, declaration));
     let values = spec.fields.iter().map(|(name, description)| {
         let description = description.trim().trim_end_matches('.');
-        value_column(name, Kind::Integer, description.to_owned())
+        value_column(name, ColumnKind::Integer, description.to_owned())
     });
     table_spec(
         spec.name,

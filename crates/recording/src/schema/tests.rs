@@ -3,7 +3,7 @@ use faultline_metrics::metrics;
 use std::collections::BTreeSet;
 
 fn columns() -> impl Iterator<Item = &'static Column> {
-    let wide = Table::ALL.into_iter().flat_map(|table| table.columns());
+    let wide = WideTable::ALL.into_iter().flat_map(|table| table.columns());
     wide.chain(POOL).chain(DEVICE)
 }
 
@@ -43,7 +43,7 @@ fn every_column_is_a_series_of_the_catalog() {
 fn metrics_without_a_column_are_known_and_stored_elsewhere_once() {
     let columns: BTreeSet<&str> = columns().map(|column| column.metric.name).collect();
     let mut seen = BTreeSet::new();
-    for (metric, why) in elsewhere() {
+    for (metric, why) in metrics_without_samples() {
         assert!(seen.insert(metric.name), "{} twice", metric.name);
         assert!(
             !columns.contains(metric.name),
@@ -86,7 +86,7 @@ fn a_column_name_states_its_unit() {
             faultline_metrics::Unit::Bytes => assert!(ends("_bytes"), "{}", column.name),
             faultline_metrics::Unit::Seconds => {
                 assert!(
-                    ends("_seconds") && column.kind() == Kind::Real,
+                    ends("_seconds") && column.kind() == ColumnKind::Real,
                     "{}",
                     column.name
                 );
@@ -99,6 +99,6 @@ fn a_column_name_states_its_unit() {
 #[test]
 fn a_series_is_found_by_its_metric_and_labels() {
     let (table, column) = column_of(&metrics::process::PAGE_FAULTS, &["major"]).unwrap();
-    assert_eq!((table, column.name), (Table::Process, "major_faults"));
+    assert_eq!((table, column.name), (WideTable::Process, "major_faults"));
     assert!(column_of(&metrics::process::PAGE_FAULTS, &["other"]).is_none());
 }

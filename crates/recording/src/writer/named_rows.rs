@@ -8,7 +8,7 @@ use rusqlite::{
     types::{Null, ToSqlOutput},
 };
 
-use crate::schema::{Kind, TABLES, TableSpec, table_named};
+use crate::schema::{ColumnKind, TABLES, TableSpec, table_named};
 
 /// Rows by table.
 pub type Counts = BTreeMap<&'static str, u64>;
@@ -41,12 +41,12 @@ pub struct NamedRows {
 pub const SEPARATOR: char = '\u{1f}';
 
 impl NamedRows {
-    pub fn new(tables: [&'static str; 2], values: usize) -> Self {
-        let names = table_named(tables[0]);
+    pub fn new(tables: [&'static str; 2], value_count: usize) -> Self {
+        let name_table = table_named(tables[0]);
         NamedRows {
             tables,
-            name_statements: names.map_or_else(Default::default, TableSpec::name_statements),
-            empty_values: vec![Number::None; values],
+            name_statements: name_table.map_or_else(Default::default, TableSpec::name_statements),
+            empty_values: vec![Number::None; value_count],
             entries: BTreeMap::new(),
         }
     }
@@ -81,8 +81,8 @@ impl NamedRows {
         for table in self.tables {
             counts.entry(table).or_default();
         }
-        let [names, rows] = self.tables;
-        let mut row = conn.prepare_cached(insert_into(rows))?;
+        let [name_table, sample_table] = self.tables;
+        let mut insert = conn.prepare_cached(insert_into(sample_table))?;
         for (name, entry) in &mut self.entries {
             if sampled.get(entry.source as usize) != Some(&true) {
                 continue;
@@ -93,15 +93,15 @@ impl NamedRows {
                     None => {
                         let parts = name.split(SEPARATOR);
                         let (id, is_new) = id_of_name(conn, &self.name_statements, parts)?;
-                        *counts.entry(names).or_default() += u64::from(is_new);
+                        *counts.entry(name_table).or_default() += u64::from(is_new);
                         id
                     }
                 };
                 entry.id = Some(id);
-                insert(&mut row, tick, id, &entry.current)?;
+                insert_row(&mut insert, tick, id, &entry.current)?;
                 let written = entry.written.get_or_insert_default();
                 written.clone_from(&entry.current);
-                *counts.entry(rows).or_default() += 1;
+                *counts.entry(sample_table).or_default() += 1;
             }
             entry.current.clone_from(&self.empty_values);
         }
@@ -134,18 +134,18 @@ impl NamedRows {
     }
 }
 
-fn insert(
-    row: &mut CachedStatement<'_>,
+fn insert_row(
+    insert: &mut CachedStatement<'_>,
     tick: i64,
     id: i64,
     values: &[Number],
 ) -> rusqlite::Result<()> {
-    row.raw_bind_parameter(1, tick)?;
-    row.raw_bind_parameter(2, id)?;
+    insert.raw_bind_parameter(1, tick)?;
+    insert.raw_bind_parameter(2, id)?;
     for (i, value) in values.iter().enumerate() {
-        row.raw_bind_parameter(i + 3, value)?;
+        insert.raw_bind_parameter(i + 3, value)?;
     }
-    row.raw_execute().map(|_| ())
+    insert.raw_execute().map(|_| ())
 }
 
 /// Adds the name if it is new. Returns its id, and whether it is new.
@@ -170,7 +170,7 @@ pub fn insert_into(table: &str) -> &'static str {
     static INSERTS: LazyLock<BTreeMap<&'static str, String>> = LazyLock::new(|| {
         TABLES
             .iter()
-            .map(|spec| (spec.name, spec.insert()))
+            .map(|spec| (spec.name, spec.insert_sql()))
             .collect()
     });
     INSERTS.get(table).map_or("", String::as_str)
@@ -188,13 +188,15 @@ pub enum Number {
 const MAX_EXACT_INTEGER: f64 = 9_007_199_254_740_992.0;
 
 impl Number {
-    /// Uses the column's kind if that is lossless. Nothing for a histogram.
-    pub fn of(value: &Value, kind: Kind) -> Self {
+    /// Uses the column's kind if that is lossless. `None` for a histogram.
+    pub fn of(value: &Value, kind: ColumnKind) -> Self {
         match *value {
-            Value::Whole(n) if kind == Kind::Real => Number::real(n as f64),
+            Value::Whole(n) if kind == ColumnKind::Real => Number::real(n as f64),
             Value::Whole(n) => i64::try_from(n).map_or(Number::Real(n as f64), Number::Whole),
             Value::Real(x)
-                if kind == Kind::Integer && x.fract() == 0.0 && x.abs() < MAX_EXACT_INTEGER =>
+                if kind == ColumnKind::Integer
+                    && x.fract() == 0.0
+                    && x.abs() < MAX_EXACT_INTEGER =>
             {
                 Number::Whole(x as i64)
             }

@@ -13,7 +13,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Without an explicit checkpoint, SQLite does one when the log has this many pages (16 MiB).
+/// Without an explicit checkpoint, SQLite does one when the WAL has this many pages (16 MiB).
 const AUTOCHECKPOINT_PAGES: i64 = 4096;
 
 impl Writer {
@@ -52,7 +52,7 @@ impl Writer {
         if let Some((path, _)) = side_file(path).filter(|(_, metadata)| !metadata.is_file()) {
             return Err(Error::Leftover {
                 path,
-                what: "is a link, folder or device, not the log of a recording",
+                what: "is a link, folder or device, not a WAL or journal of SQLite",
             });
         }
         let file = OpenOptions::new()
@@ -95,7 +95,7 @@ fn side_file(path: &Path) -> Option<(PathBuf, Metadata)> {
         .next()
 }
 
-/// Moves the write-ahead log into the recording and removes it. No transaction may be open.
+/// Moves the WAL into the recording and removes it. No transaction may be open.
 pub fn remove_wal(conn: &Connection, path: &Path) -> Result<()> {
     conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
         .at(path)?;
@@ -119,7 +119,7 @@ pub fn make_tables(conn: &Connection, labels: &[(String, String)]) -> rusqlite::
     conn.pragma_update(None, "application_id", APPLICATION_ID)?;
     conn.pragma_update(None, "user_version", FORMAT)?;
     for table in TABLES.iter() {
-        conn.execute_batch(&table.create())?;
+        conn.execute_batch(&table.create_sql())?;
     }
     for (key, value) in labels {
         conn.execute("INSERT INTO label(key, value) VALUES(?, ?)", [key, value])?;
@@ -132,7 +132,7 @@ fn upgrade_tables(conn: &Connection, present_tables: &PresentTables) -> rusqlite
     conn.execute_batch("BEGIN IMMEDIATE")?;
     for table in TABLES.iter() {
         let Some(columns) = present_tables.get(table.name) else {
-            conn.execute_batch(&table.create())?;
+            conn.execute_batch(&table.create_sql())?;
             continue;
         };
         for column in table
@@ -196,7 +196,7 @@ fn begin_session(
         committed: current.clone(),
         current,
         uncommitted_rows: 0,
-        failed: false,
+        has_failed: false,
     })
 }
 

@@ -53,7 +53,7 @@ struct FirstRetained {
 fn first_retained(conn: &Connection, before_unix: i64) -> rusqlite::Result<Option<FirstRetained>> {
     let newest = "SELECT id, session, unix_ns, uptime_ns FROM tick ORDER BY id DESC LIMIT 1";
     let newest = conn.query_row(newest, [], |row| <(i64, i64, i64, i64)>::try_from(row));
-    let Some((last, session, unix, uptime)) = newest.optional()? else {
+    let Some((newest_tick, session, unix, uptime)) = newest.optional()? else {
         return Ok(None);
     };
     let from_uptime = uptime.saturating_sub(unix.saturating_sub(before_unix).max(0));
@@ -63,7 +63,7 @@ fn first_retained(conn: &Connection, before_unix: i64) -> rusqlite::Result<Optio
                ORDER BY id LIMIT 1";
     let retained = conn.query_row(
         sql,
-        params![session, from_uptime, before_unix, unix, last],
+        params![session, from_uptime, before_unix, unix, newest_tick],
         |row| {
             Ok(FirstRetained {
                 tick: row.get(0)?,
@@ -73,8 +73,9 @@ fn first_retained(conn: &Connection, before_unix: i64) -> rusqlite::Result<Optio
             })
         },
     )?;
-    let first: Option<i64> = conn.query_row("SELECT min(id) FROM tick", [], |row| row.get(0))?;
-    Ok((first != Some(retained.tick)).then_some(retained))
+    let oldest_tick: Option<i64> =
+        conn.query_row("SELECT min(id) FROM tick", [], |row| row.get(0))?;
+    Ok((oldest_tick != Some(retained.tick)).then_some(retained))
 }
 
 fn prune(
@@ -88,11 +89,11 @@ fn prune(
     }
     carry_problems(conn, retained)?;
     let mut delete =
-        |table: &'static str, condition: &str, values: &[i64]| -> rusqlite::Result<()> {
+        |table: &'static str, condition: &str, parameters: &[i64]| -> rusqlite::Result<()> {
             let sql = format!("DELETE FROM {table} WHERE {condition}");
             let rows = conn
                 .prepare_cached(&sql)?
-                .execute(rusqlite::params_from_iter(values))?;
+                .execute(rusqlite::params_from_iter(parameters))?;
             *removed.entry(table).or_default() += rows as u64;
             Ok(())
         };

@@ -6,7 +6,7 @@ use faultline_metrics::{
 use rusqlite::Connection;
 
 use super::named_rows::{Counts, NamedRows, Number, SEPARATOR, SampledSources, insert_into};
-use crate::schema::{Column, DEVICE, Kind, POOL, Table, elsewhere};
+use crate::schema::{Column, ColumnKind, DEVICE, POOL, WideTable, metrics_without_samples};
 
 #[derive(Debug)]
 struct WideRow {
@@ -20,9 +20,9 @@ struct WideRow {
 #[derive(Debug)]
 pub struct Samples {
     destinations: Destinations,
-    wide: Vec<WideRow>,
+    wide_rows: Vec<WideRow>,
     /// Pools, devices and series.
-    named: [NamedRows; 3],
+    named_rows: [NamedRows; 3],
     /// Sample time of each source at the last written tick.
     sampled_at: [Option<Stamp>; Source::ALL.len()],
     series_name_buffer: String,
@@ -30,7 +30,7 @@ pub struct Samples {
 
 impl Samples {
     pub fn new() -> Self {
-        let wide = |table: Table| WideRow {
+        let wide = |table: WideTable| WideRow {
             sql: insert_into(table.name()),
             name: table.name(),
             values: vec![Number::None; table.columns().len()],
@@ -38,8 +38,8 @@ impl Samples {
         };
         Samples {
             destinations: Destinations::new(),
-            wide: Table::ALL.into_iter().map(wide).collect(),
-            named: [
+            wide_rows: WideTable::ALL.into_iter().map(wide).collect(),
+            named_rows: [
                 NamedRows::new(["pool", "pool_sample"], POOL.len()),
                 NamedRows::new(["device", "device_sample"], DEVICE.len()),
                 NamedRows::new(["series", "series_sample"], 1),
@@ -50,26 +50,28 @@ impl Samples {
     }
 
     pub fn restart(&mut self) {
-        self.named.iter_mut().for_each(NamedRows::restart);
+        self.named_rows.iter_mut().for_each(NamedRows::restart);
     }
 
     /// The last rows may not be in the file.
     pub fn invalidate(&mut self) {
-        self.named.iter_mut().for_each(NamedRows::invalidate);
+        self.named_rows.iter_mut().for_each(NamedRows::invalidate);
         self.sampled_at = [None; Source::ALL.len()];
     }
 
     /// All rows are committed.
     pub fn mark_committed(&mut self) {
-        self.named.iter_mut().for_each(NamedRows::mark_committed);
+        self.named_rows
+            .iter_mut()
+            .for_each(NamedRows::mark_committed);
     }
 
     /// Names may have been removed from the file.
     pub fn forget_ids(&mut self) {
-        self.named.iter_mut().for_each(NamedRows::forget_ids);
+        self.named_rows.iter_mut().for_each(NamedRows::forget_ids);
     }
 
-    pub fn sampled(&mut self, tick: &Tick) -> SampledSources {
+    pub fn update_sampled(&mut self, tick: &Tick) -> SampledSources {
         let mut sampled = [false; Source::ALL.len()];
         for batch in &tick.batches {
             let index = batch.source as usize;
@@ -85,11 +87,11 @@ impl Samples {
         sampled
     }
 
-    /// Writes the readings of sampled sources as rows of tick `id`.
+    /// Writes the readings of sampled sources as rows of the tick.
     pub fn write(
         &mut self,
         conn: &Connection,
-        id: i64,
+        tick_id: i64,
         tick: &Tick,
         sampled: &SampledSources,
         counts: &mut Counts,
@@ -101,18 +103,18 @@ impl Samples {
         {
             self.add_batch(batch);
         }
-        for wide in self.wide.iter_mut().filter(|wide| wide.has_values) {
-            let mut row = conn.prepare_cached(wide.sql)?;
-            row.raw_bind_parameter(1, id)?;
+        for wide in self.wide_rows.iter_mut().filter(|wide| wide.has_values) {
+            let mut insert = conn.prepare_cached(wide.sql)?;
+            insert.raw_bind_parameter(1, tick_id)?;
             for (i, value) in wide.values.iter_mut().enumerate() {
-                row.raw_bind_parameter(i + 2, std::mem::take(value))?;
+                insert.raw_bind_parameter(i + 2, std::mem::take(value))?;
             }
             wide.has_values = false;
-            row.raw_execute()?;
+            insert.raw_execute()?;
             *counts.entry(wide.name).or_default() += 1;
         }
-        for named in &mut self.named {
-            named.write(conn, id, sampled, counts)?;
+        for named in &mut self.named_rows {
+            named.write(conn, tick_id, sampled, counts)?;
         }
         Ok(())
     }
@@ -125,7 +127,7 @@ impl Samples {
                     column,
                     kind,
                 } => {
-                    let Some(wide) = self.wide.get_mut(table_index) else {
+                    let Some(wide) = self.wide_rows.get_mut(table_index) else {
                         continue;
                     };
                     if let Some(value) = wide.values.get_mut(column) {
@@ -135,9 +137,9 @@ impl Samples {
                 }
                 Destination::Named { rows, column, kind } => {
                     let value = Number::of(&reading.value, kind);
-                    self.named[rows].put(first_label(reading), batch.source, column, value);
+                    self.named_rows[rows].put(first_label(reading), batch.source, column, value);
                 }
-                Destination::Phase | Destination::Elsewhere => {}
+                Destination::Phase | Destination::WithoutSamples => {}
                 Destination::Series => self.put_series(reading, batch.source),
             }
         }
@@ -151,17 +153,22 @@ impl Samples {
                 ("_sum", histogram.sum()),
             ] {
                 write_series_name(reading, suffix, &mut self.series_name_buffer);
-                self.named[SERIES].put(&self.series_name_buffer, source, 0, Number::real(number));
+                self.named_rows[SERIES].put(
+                    &self.series_name_buffer,
+                    source,
+                    0,
+                    Number::real(number),
+                );
             }
             return;
         }
         write_series_name(reading, "", &mut self.series_name_buffer);
-        let value = Number::of(&reading.value, Kind::Real);
-        self.named[SERIES].put(&self.series_name_buffer, source, 0, value);
+        let value = Number::of(&reading.value, ColumnKind::Real);
+        self.named_rows[SERIES].put(&self.series_name_buffer, source, 0, value);
     }
 }
 
-pub fn phase(tick: &Tick) -> Option<&str> {
+pub fn phase_name(tick: &Tick) -> Option<&str> {
     let is_on = |reading: &&Reading| {
         std::ptr::eq(reading.metric, &PHASE) && reading.value == Value::Whole(1)
     };
@@ -207,18 +214,18 @@ pub enum Destination {
     Wide {
         table_index: usize,
         column: usize,
-        kind: Kind,
+        kind: ColumnKind,
     },
     /// The first label is the name of the pool or device.
     Named {
         rows: usize,
         column: usize,
-        kind: Kind,
+        kind: ColumnKind,
     },
     /// The reading is the tick's phase.
     Phase,
-    /// Not stored: see [`elsewhere`], which has the reasons.
-    Elsewhere,
+    /// Not stored: see [`metrics_without_samples`], which has the reasons.
+    WithoutSamples,
     /// `series`, for all other readings.
     Series,
 }
@@ -238,7 +245,7 @@ impl Destinations {
                 .or_default()
                 .push((column.labels, destination));
         };
-        for (table_index, table) in Table::ALL.into_iter().enumerate() {
+        for (table_index, table) in WideTable::ALL.into_iter().enumerate() {
             for (index, column) in table.columns().iter().enumerate() {
                 let kind = column.kind();
                 add(
@@ -264,11 +271,11 @@ impl Destinations {
                 );
             }
         }
-        for (metric, _) in elsewhere() {
+        for (metric, _) in metrics_without_samples() {
             let destination = if std::ptr::eq(metric, &PHASE) {
                 Destination::Phase
             } else {
-                Destination::Elsewhere
+                Destination::WithoutSamples
             };
             destinations.insert(address(metric), vec![(&[], destination)]);
         }
@@ -281,7 +288,7 @@ impl Destinations {
         };
         let matches = |(labels, destination): &&(Labels, Destination)| {
             let values = match destination {
-                Destination::Phase | Destination::Elsewhere => return true,
+                Destination::Phase | Destination::WithoutSamples => return true,
                 Destination::Named { .. } => reading.labels.get(1..).unwrap_or_default(),
                 _ => &*reading.labels,
             };

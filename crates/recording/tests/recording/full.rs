@@ -35,7 +35,7 @@ fn a_recording_at_its_size_limit_errors_then_continues_when_raised() {
     let arm = arm(600);
     let mut day = Day::new(arm.clone());
     let mut writer = Writer::create(&path, &day.opening()).unwrap();
-    writer.limit(400_000).unwrap();
+    writer.set_max_bytes(400_000).unwrap();
     let (committed, second) = fill(&mut writer, &mut day);
     assert!(committed > 10);
     assert!(matches!(
@@ -55,7 +55,7 @@ fn a_recording_at_its_size_limit_errors_then_continues_when_raised() {
             .is_full()
     );
     writer.rollback();
-    writer.limit(1 << 30).unwrap();
+    writer.set_max_bytes(1 << 30).unwrap();
     write(&mut writer, &second).unwrap();
     crate::made_up::write_all(&mut writer, &mut day);
     writer.finish(day.ended()).unwrap();

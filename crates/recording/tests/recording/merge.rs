@@ -79,7 +79,7 @@ fn the_rows_of_both_parts_follow_one_another() {
         ["first.db", "second.db"].map(|name| Recording::open(&folder.path().join(name)).unwrap());
     let faults = |recording: &Recording| {
         recording
-            .columns(faultline_recording::Table::Process, &["major_faults"])
+            .columns(faultline_recording::WideTable::Process, &["major_faults"])
             .unwrap()
             .values
             .remove(0)

@@ -2,7 +2,7 @@
 
 use crate::made_up::{arm, day::Arm, day::Day, write};
 use faultline_metrics::{Stamp, Tick};
-use faultline_recording::{EventKind, Progress, Recording, Table, Writer};
+use faultline_recording::{EventKind, Progress, Recording, WideTable, Writer};
 use std::time::Duration;
 
 /// The progress from all rows of the recording.
@@ -14,7 +14,7 @@ fn expected_progress(recording: &Recording) -> Progress {
         .filter(|bank| bank.transaction_count > Some(0))
         .map(|bank| bank.time_unix_ns);
     let processed = recording
-        .columns(Table::Validator, &["slot_processed"])
+        .columns(WideTable::Validator, &["slot_processed"])
         .unwrap();
     let slots = (banks.iter().filter_map(|bank| bank.bank_slot))
         .chain(replayed.iter().filter_map(|slot| slot.slot))
@@ -41,10 +41,10 @@ fn expected_progress(recording: &Recording) -> Progress {
         .find(|event| is_end(event.kind) || is_beginning(event.kind));
     Progress {
         was_followed: !recording.processes().unwrap().is_empty(),
-        ended: decides.is_some_and(|event| is_end(event.kind)),
+        has_ended: decides.is_some_and(|event| is_end(event.kind)),
         first_transaction_unix_ns: executed.min(),
         newest_slot: slots.max(),
-        at_tip: ticks
+        has_reached_tip: ticks
             .iter()
             .any(|tick| tick.phase.as_deref() == Some("at_tip")),
         last_tick: ticks.last().cloned(),
@@ -54,7 +54,7 @@ fn expected_progress(recording: &Recording) -> Progress {
 /// The arrival of the newest push, from all rows of the recording.
 fn last_push(recording: &Recording) -> Option<Duration> {
     let message = recording
-        .columns(Table::Daemon, &["last_push_timestamp_seconds"])
+        .columns(WideTable::Daemon, &["last_push_timestamp_seconds"])
         .unwrap();
     let message = message.values[0]
         .last()
@@ -159,5 +159,5 @@ fn progress_always_equals_a_scan_of_all_rows() {
     let ever = |what: fn(&Progress) -> bool| message.iter().any(what) && !message.iter().all(what);
     let last = message.last().unwrap();
     assert!(last.first_transaction_unix_ns.is_some() && last.newest_slot > message[0].newest_slot);
-    assert!(ever(|progress| progress.at_tip));
+    assert!(ever(|progress| progress.has_reached_tip));
 }

@@ -10,7 +10,7 @@ use faultline_metrics::{
 };
 use faultline_recording::{
     Cell, CostTrackerPoint, Error, Event, EventKind, NewProcess, NewRecording, NewSession, Point,
-    Recording, Table, Writer,
+    Recording, WideTable, Writer,
 };
 use std::{sync::Arc, time::Duration};
 
@@ -140,7 +140,7 @@ fn repeated_source_values_are_not_recorded_again() {
     writer.finish(at(5)).unwrap();
     let recording = Recording::open(&path).unwrap();
     let columns = recording
-        .columns(Table::Process, &["virtual_bytes", "threads"])
+        .columns(WideTable::Process, &["virtual_bytes", "threads"])
         .unwrap();
     assert_eq!(columns.ticks, [1, 3]);
     assert_eq!(
@@ -237,7 +237,10 @@ fn samples_without_a_column_are_stored_as_series() {
     ];
     assert_eq!(rows, expected);
     assert_eq!(
-        recording.columns(Table::Daemon, &["ticks"]).unwrap().values,
+        recording
+            .columns(WideTable::Daemon, &["ticks"])
+            .unwrap()
+            .values,
         [[Some(1.0)]]
     );
 }
@@ -277,7 +280,7 @@ fn device_numbers_negative_and_maximum_values_round_trip() {
     writer.finish(at(2)).unwrap();
     let recording = Recording::open(&path).unwrap();
     let columns = recording
-        .columns(Table::Process, &["oom_score_adj", "swap_bytes"])
+        .columns(WideTable::Process, &["oom_score_adj", "swap_bytes"])
         .unwrap();
     assert_eq!(columns.values, [[Some(-500.0)], [Some(u64::MAX as f64)]]);
     assert_eq!(
@@ -458,7 +461,7 @@ fn a_rollback_loses_only_uncommitted_rows() {
     let info = recording.info().unwrap();
     assert_eq!(info.processes.len(), 1);
     let columns = recording
-        .columns(Table::Process, &["major_faults"])
+        .columns(WideTable::Process, &["major_faults"])
         .unwrap();
     assert!(columns.values[0].iter().all(Option::is_some));
 }
@@ -586,7 +589,7 @@ fn any_table_can_be_read_in_chunks_without_its_schema() {
         .unwrap_err();
     assert!(matches!(unknown, Error::NoSuchColumn { .. }));
     let unknown = recording
-        .columns(Table::Host, &["oom_kills", "nothing"])
+        .columns(WideTable::Host, &["oom_kills", "nothing"])
         .unwrap_err();
     assert!(unknown.to_string().contains("host_sample.nothing"));
 }

@@ -10,7 +10,7 @@ const HOW_TO_MEASURE: &str = "what another size saves is not predicted: it takes
 
 pub fn answer(inputs: &AnswerInputs) -> Answer {
     let Some(reloads) = inputs.reloads_per_slot else {
-        return unknown(inputs);
+        return unknown_answer(inputs);
     };
     let is_too_small = reloads > RELOADS_PER_SLOT;
     let below_alert = format!("below the alert's {} per slot", short(RELOADS_PER_SLOT));
@@ -20,7 +20,7 @@ pub fn answer(inputs: &AnswerInputs) -> Answer {
         Some(true) => (Verdict::Act, "too small"),
         _ => (Verdict::Look, "too small"),
     };
-    let per_slot = per_slot(inputs, reloads);
+    let per_slot = per_slot_clause(inputs, reloads);
     let why = too_early_text(verdict, inputs.seconds_to_cache_verdict, "replayed slots");
     let (verdict, mut clauses) = match why {
         Some(why) => (Verdict::Unknown, vec![why, per_slot]),
@@ -28,26 +28,26 @@ pub fn answer(inputs: &AnswerInputs) -> Answer {
     };
     let capacity = inputs.cache_capacity.map(short);
     let is_constant = is_too_small && inputs.can_change_capacity == Some(false);
-    let constant = capacity.filter(|_| is_constant);
-    let constant =
-        constant.map(|entries| format!("{entries} entries are a constant of this build"));
-    clauses.push(predicted(inputs));
-    clauses.extend(constant);
+    let constant_entries = capacity.filter(|_| is_constant);
+    let constant_clause =
+        constant_entries.map(|entries| format!("{entries} entries are a constant of this build"));
+    clauses.push(prediction_clause(inputs));
+    clauses.extend(constant_clause);
     Answer::new(Subject::ProgramCache, verdict, clauses)
 }
 
-fn unknown(inputs: &AnswerInputs) -> Answer {
+fn unknown_answer(inputs: &AnswerInputs) -> Answer {
     let why = inputs.cache_unknown.as_deref();
     let why = why.unwrap_or("no datapoints of replayed slots arrived");
     let mut clauses = vec![format!("the reloads are not known: {why}")];
     if inputs.prediction.is_some() {
-        clauses.push(predicted(inputs));
+        clauses.push(prediction_clause(inputs));
     }
     Answer::new(Subject::ProgramCache, Verdict::Unknown, clauses)
 }
 
 /// `24 reloads and 8.3 ms per slot (63 % of replay)`.
-fn per_slot(inputs: &AnswerInputs, reloads: f64) -> String {
+fn per_slot_clause(inputs: &AnswerInputs, reloads: f64) -> String {
     let reloads = counted(reloads, "reload");
     let Some(seconds) = inputs.cache_seconds_per_slot else {
         return format!("{reloads} per slot");
@@ -63,7 +63,7 @@ fn per_slot(inputs: &AnswerInputs, reloads: f64) -> String {
     format!("{reloads} and {} per slot{share}", ms(seconds))
 }
 
-fn predicted(inputs: &AnswerInputs) -> String {
+fn prediction_clause(inputs: &AnswerInputs) -> String {
     let Some(prediction) = &inputs.prediction else {
         if let Some(why) = &inputs.prediction_problem {
             return why.clone();
@@ -77,7 +77,7 @@ fn predicted(inputs: &AnswerInputs) -> String {
     } = prediction;
     let measured = measured_on(release.as_deref());
     if *saved_seconds <= 0.0 {
-        return format!("a larger one would save nothing{measured}");
+        return format!("a larger cache would save nothing{measured}");
     }
     let (entries, saved) = (short(*entries), ms(*saved_seconds));
     format!("{entries} entries would save {saved}{measured}")

@@ -17,23 +17,23 @@ const CATCH_UP_SECONDS: f64 = 90.0 * 60.0;
 /// Between the level at which evictions begin and a full cache.
 const LATE_EVICTION_SHARE: f64 = 0.1;
 
-/// Adds what the tick has to `known`: trends and evidence.
-pub fn add(
+/// Adds what the tick has to `inputs`, which have trends and evidence.
+pub fn add_tick(
     readings: Readings<'_>,
     memory: Option<&MemoryStatus>,
     now: Stamp,
-    known: AnswerInputs,
+    inputs: AnswerInputs,
 ) -> AnswerInputs {
-    let known = add_memory(readings, memory, known);
-    let known = add_cache(readings, now, known);
-    add_votes(readings, now, known)
+    let inputs = add_memory(readings, memory, inputs);
+    let inputs = add_cache(readings, now, inputs);
+    add_votes(readings, now, inputs)
 }
 
 /// Why nothing of a validator is known.
-fn no_validator(readings: Readings<'_>) -> Option<&'static str> {
+fn why_no_validator(readings: Readings<'_>) -> Option<&'static str> {
     match readings.flag(&p::UP) {
         Some(true) if readings.has_phases() => None,
-        Some(true) => Some("the process is no validator"),
+        Some(true) => Some("the process is not a validator"),
         Some(false) => Some("no process is followed"),
         None => None,
     }
@@ -42,7 +42,7 @@ fn no_validator(readings: Readings<'_>) -> Option<&'static str> {
 fn add_memory(
     readings: Readings<'_>,
     memory: Option<&MemoryStatus>,
-    known: AnswerInputs,
+    inputs: AnswerInputs,
 ) -> AnswerInputs {
     let binding = memory.and_then(MemoryStatus::binding);
     let shares = memory.into_iter().flat_map(|memory| &memory.levels);
@@ -63,11 +63,11 @@ fn add_memory(
         unreclaimable_share: share,
         swap: swap.into_iter().flatten().max_by(f64::total_cmp),
         ram_unknown: why.map(str::to_owned),
-        ..known
+        ..inputs
     }
 }
 
-fn add_cache(readings: Readings<'_>, now: Stamp, known: AnswerInputs) -> AnswerInputs {
+fn add_cache(readings: Readings<'_>, now: Stamp, inputs: AnswerInputs) -> AnswerInputs {
     let [observed, configured] = observed_and_configured(readings, &v::CACHE_CAPACITY);
     // The first eviction passes begin some entries late. A larger difference means a modified
     // build.
@@ -80,21 +80,21 @@ fn add_cache(readings: Readings<'_>, now: Stamp, known: AnswerInputs) -> AnswerI
     };
     AnswerInputs {
         cache_capacity: capacity.or(configured),
-        can_change_capacity: known.can_change_capacity.or(is_changed),
-        cache_unknown: Some(no_reloads(readings, now)),
-        ..known
+        can_change_capacity: inputs.can_change_capacity.or(is_changed),
+        cache_unknown: Some(why_no_reloads(readings, now)),
+        ..inputs
     }
 }
 
-fn no_reloads(readings: Readings<'_>, now: Stamp) -> String {
-    if let Some(why) = no_validator(readings) {
+fn why_no_reloads(readings: Readings<'_>, now: Stamp) -> String {
+    if let Some(why) = why_no_validator(readings) {
         return why.to_owned();
     }
-    let waits = "no slot was replayed between two pushes yet";
-    warning(readings, now).unwrap_or_else(|| waits.to_owned())
+    let no_replay = "no slot was replayed between two pushes yet";
+    warning(readings, now).unwrap_or_else(|| no_replay.to_owned())
 }
 
-fn add_votes(readings: Readings<'_>, now: Stamp, known: AnswerInputs) -> AnswerInputs {
+fn add_votes(readings: Readings<'_>, now: Stamp, inputs: AnswerInputs) -> AnswerInputs {
     let consensus = match readings.active(&v::CONSENSUS) {
         Some("tower") => Some(Consensus::Tower),
         Some("migrating") => Some(Consensus::Migrating),
@@ -131,9 +131,9 @@ fn add_votes(readings: Readings<'_>, now: Stamp, known: AnswerInputs) -> AnswerI
         is_admitted: readings.flag_of(&m::ADMITTED, &["epoch_after_next"]),
         admission_shortfall: readings.number(&m::ADMISSION_SHORTFALL),
         identity_balance: readings.number_of(&m::BALANCE, &["identity"]),
-        rewards_unknown: no_validator(readings)
+        rewards_unknown: why_no_validator(readings)
             .or(role.map(|_| "it is far behind: votes are not judged"))
             .map(str::to_owned),
-        ..known
+        ..inputs
     }
 }

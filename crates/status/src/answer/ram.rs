@@ -24,9 +24,9 @@ pub fn answer(inputs: &AnswerInputs) -> Answer {
         verdict = Verdict::Unknown;
         clauses.push(why);
     }
-    clauses.extend(proven(inputs));
-    clauses.extend(headroom(inputs));
-    clauses.extend(inputs.forecast.as_ref().map(forecast));
+    clauses.extend(proven_clause(inputs));
+    clauses.extend(headroom_clause(inputs));
+    clauses.extend(inputs.forecast.as_ref().map(forecast_clause));
     if inputs.proven.is_none() {
         clauses.push(missing_evidence_text(inputs, HOW_TO_MEASURE));
     }
@@ -50,7 +50,7 @@ fn findings(inputs: &AnswerInputs) -> Vec<Finding> {
             seconds(time)
         )
     });
-    let pages = [
+    let page_texts = [
         above(share, t::OOM_AHEAD_SHARE)
             .map(|share| format!("unreclaimable memory is {} of the limit", percent(share))),
         soon.or(grown),
@@ -60,7 +60,7 @@ fn findings(inputs: &AnswerInputs) -> Vec<Finding> {
             .was_oom_killed
             .then(|| "a run was OOM-killed".to_owned()),
     ];
-    let tickets = [
+    let ticket_texts = [
         above(inputs.swap, t::SWAP_BYTES)
             .map(|bytes| format!("{} are swapped out", bytes_f64(bytes))),
         above(inputs.memory_stalled_share, t::MEMORY_STALLED_SHARE)
@@ -68,12 +68,12 @@ fn findings(inputs: &AnswerInputs) -> Vec<Finding> {
         above(inputs.major_faults_per_second, t::MAJOR_FAULTS_PER_SECOND)
             .map(|rate| format!("{} major faults per second", short(rate))),
     ];
-    let pages = pages.into_iter().flatten().map(Finding::page);
-    let tickets = tickets.into_iter().flatten().map(Finding::ticket);
-    pages.chain(tickets).collect()
+    let page_findings = page_texts.into_iter().flatten().map(Finding::page);
+    let ticket_findings = ticket_texts.into_iter().flatten().map(Finding::ticket);
+    page_findings.chain(ticket_findings).collect()
 }
 
-fn proven(inputs: &AnswerInputs) -> Option<String> {
+fn proven_clause(inputs: &AnswerInputs) -> Option<String> {
     let proven = inputs.proven?;
     let memory_size = inputs.limit.or(inputs.installed);
     let joint = if memory_size.is_some_and(|size| size < proven) {
@@ -93,7 +93,7 @@ fn proven(inputs: &AnswerInputs) -> Option<String> {
     ))
 }
 
-fn headroom(inputs: &AnswerInputs) -> Option<String> {
+fn headroom_clause(inputs: &AnswerInputs) -> Option<String> {
     let headroom = size(inputs.headroom?);
     let limit_clause = match (inputs.proven, inputs.limit, inputs.installed) {
         (None, Some(limit), _) => format!(" of {} allowed", plain_size(limit)),
@@ -107,7 +107,7 @@ fn headroom(inputs: &AnswerInputs) -> Option<String> {
     Some(format!("{headroom} of headroom {when}{limit_clause}"))
 }
 
-fn forecast(forecast: &LimitForecast) -> String {
+fn forecast_clause(forecast: &LimitForecast) -> String {
     let day = |unix: f64| day((unix * 1e9) as i64);
     let [expected, earliest] = [forecast.expected, forecast.earliest].map(day);
     let latest = forecast.latest.map_or("later".to_owned(), day);

@@ -300,7 +300,7 @@ static CHANGEABLE: States = &[
         },
         "fine",
         "below the alert's 5 per slot, 1 reload and 8.3 ms per slot (summed over threads, more than replay's wall time); \
-         a larger one would save nothing (measured on 4.0.1).",
+         a larger cache would save nothing (measured on 4.0.1).",
     ),
     (
         |cache| cache.cache_seconds_per_slot = None,

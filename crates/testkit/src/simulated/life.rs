@@ -143,7 +143,7 @@ fn start_threads(
     }
     let shared = Arc::clone(state);
     thread("solAdminRpc", move || {
-        admin.answer(|request| shared.node_state().admin(request))
+        admin.serve(|request| shared.node_state().answer_admin(request))
     })?;
     let shared = Arc::clone(state);
     thread("solBgAccounts", move || allocate(&shared))?;

@@ -39,7 +39,7 @@ fn converse(connection: TcpStream, state: &State) -> Option<()> {
         read_line(&mut from).ok()?;
         let headers = read_headers(&mut from).ok()?;
         let body = read_body(&mut from, &headers, UnknownLength::Empty).ok()?;
-        let answer = state.node_state().http(&body);
+        let answer = state.node_state().answer_http(&body);
         let length = answer.len();
         let head = format!(
             "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{answer}"

@@ -45,7 +45,7 @@ impl State {
                 .rpc_port
                 .map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)).to_string()),
             started: self.started_unix,
-            running,
+            is_running: running,
             progress: if running {
                 json!("Running")
             } else {

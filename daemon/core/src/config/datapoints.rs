@@ -2,7 +2,7 @@
 
 use super::{Config, Labels};
 use faultline_metrics::{metrics::validator::DATAPOINT, named_enum};
-use faultline_settings::{Table, Unique, distinct, text, whole};
+use faultline_settings::{Table, Unique, distinct, text, whole_number};
 use toml::de::DeValue;
 
 /// Labels of histograms and summaries. `promtool` rejects a page that has them on another metric.
@@ -50,7 +50,11 @@ pub fn label_name(tag: &str) -> impl Iterator<Item = char> {
 }
 
 pub fn read(table: &mut Table<'_>, config: &mut Config) {
-    table.take_into("max_series", &mut config.datapoints.max_series, whole);
+    table.take_into(
+        "max_series",
+        &mut config.datapoints.max_series,
+        whole_number,
+    );
     let (constant_labels, mut entries) =
         (config.metrics.constant_labels_everywhere, Unique::default());
     table.tables("allow", |table| {

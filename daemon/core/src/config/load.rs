@@ -3,9 +3,9 @@ use super::{
     Rpc, Target, TargetSelector, Threads, Validator, datapoints,
     values::{address, checked_label, user_id},
 };
-use faultline_agave::{PublicKey, config::MetricsConfig, rpc::PROBES};
+use faultline_agave::{PublicKey, config::MetricsConfig, rpc::PROBE_METHODS};
 use faultline_kernel::HostRoot;
-use faultline_settings::{ConfigError, Table, distinct, flag, text, time, whole};
+use faultline_settings::{ConfigError, Table, distinct, flag, text, time, whole_number};
 use std::{
     path::{Path, PathBuf},
     time::Duration,
@@ -142,11 +142,11 @@ fn probe(table: &mut Table<'_>, config: &mut Probe) {
     table.take_into("enabled", &mut config.enabled, flag);
     table.take_into("method", &mut config.method, |v| {
         let method = text(v)?;
-        let known = PROBES.into_iter().find(|known| *known == method);
+        let known = PROBE_METHODS.into_iter().find(|known| *known == method);
         known.ok_or_else(|| {
             format!(
                 "{method:?} is not a probe method; choose one of {}",
-                PROBES.join(", ")
+                PROBE_METHODS.join(", ")
             )
         })
     });
@@ -186,7 +186,7 @@ fn target(table: &mut Table<'_>, config: &mut Target) {
         table.report(format!("{} are given; keep one", given_keys.join(" and ")));
     }
     let pid = table.take("pid", |v| {
-        let pid = u32::try_from(whole(v)?).ok().filter(|pid| *pid > 0);
+        let pid = u32::try_from(whole_number(v)?).ok().filter(|pid| *pid > 0);
         pid.ok_or_else(|| "a process id from 1 on is wanted".to_owned())
     });
     let selectors = [
@@ -199,7 +199,7 @@ fn target(table: &mut Table<'_>, config: &mut Target) {
     ];
     config.selector = selectors.into_iter().flatten().next().unwrap_or_default();
     config.identity = table.take("identity", public_key);
-    config.program_cache_entries = table.take("program_cache_entries", whole);
+    config.program_cache_entries = table.take("program_cache_entries", whole_number);
 }
 
 fn metrics(table: &mut Table<'_>, config: &mut Metrics) {
@@ -267,7 +267,7 @@ fn credentials(table: &mut Table<'_>, files: &mut Vec<PathBuf>) -> Option<Creden
 }
 
 fn forward(table: &mut Table<'_>, files: &mut Vec<PathBuf>) -> Option<Forward> {
-    let queue_bytes = table.take("queue_bytes", |v| match whole(v)? {
+    let queue_bytes = table.take("queue_bytes", |v| match whole_number(v)? {
         n if n <= 24_000_000 => Ok(n),
         n => Err(format!("{n} is more than the maximum of 24000000")),
     });
@@ -303,9 +303,9 @@ fn forward(table: &mut Table<'_>, files: &mut Vec<PathBuf>) -> Option<Forward> {
 
 fn phase(table: &mut Table<'_>, config: &mut Phase) {
     let errors_before = table.errors().len();
-    table.take_into("at_tip_slots", &mut config.at_tip_slots, whole);
+    table.take_into("at_tip_slots", &mut config.at_tip_slots, whole_number);
     table.take_into("at_tip_for", &mut config.at_tip_for, time);
-    table.take_into("behind_slots", &mut config.behind_slots, whole);
+    table.take_into("behind_slots", &mut config.behind_slots, whole_number);
     table.take_into("behind_for", &mut config.behind_for, time);
     if table.errors().len() == errors_before && config.behind_slots < config.at_tip_slots {
         table.report("behind_slots is less than at_tip_slots: both phases would apply");
@@ -332,7 +332,7 @@ fn flight(table: &mut Table<'_>, config: &mut Flight) {
     );
     table.take_into("after", &mut config.after, time);
     table.take_into("pause", &mut config.pause, time);
-    let at_least_one = |v: &DeValue<'_>| match whole(v)? {
+    let at_least_one = |v: &DeValue<'_>| match whole_number(v)? {
         0 => {
             Err("at least 1 is wanted; enabled = false switches the flight recorder off".to_owned())
         }

@@ -1,4 +1,4 @@
-use faultline_settings::{wanted, within};
+use faultline_settings::{mismatch, whole_number_within};
 use std::net::SocketAddr;
 use toml::de::DeValue;
 
@@ -6,18 +6,18 @@ pub fn address(value: &DeValue<'_>) -> Result<SocketAddr, String> {
     parse_address(
         value
             .as_str()
-            .ok_or_else(|| wanted("an address such as \"127.0.0.1:9912\"", value))?,
+            .ok_or_else(|| mismatch("an address such as \"127.0.0.1:9912\"", value))?,
     )
 }
 
 /// A user id, or a name in `/etc/passwd`.
 pub fn user_id(value: &DeValue<'_>) -> Result<u32, String> {
     if matches!(value, DeValue::Integer(_)) {
-        return within(value, 0..=u32::MAX - 1);
+        return whole_number_within(value, 0..=u32::MAX - 1);
     }
     let name = value
         .as_str()
-        .ok_or_else(|| wanted("a user such as \"sol\" or 1000", value))?;
+        .ok_or_else(|| mismatch("a user such as \"sol\" or 1000", value))?;
     let passwd = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
     let mut users = passwd.lines().map(|line| line.split(':'));
     let id = users.find_map(|mut user| (user.next()? == name).then(|| user.nth(1))?);

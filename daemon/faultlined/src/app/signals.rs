@@ -58,7 +58,7 @@ impl SignalListener {
 
 impl Signals {
     pub fn subscribe() -> Result<Self> {
-        let subscribe = |kind| SignalListener::new(kind).context("signals cannot be heard");
+        let subscribe = |kind| SignalListener::new(kind).context("signals cannot be received");
         Ok(Signals {
             terminate: subscribe(SignalKind::terminate())?,
             interrupt: subscribe(SignalKind::interrupt())?,

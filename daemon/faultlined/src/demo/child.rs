@@ -194,7 +194,7 @@ fn start_threads(
     stage.thread("solMetricsAgent", move |stop| push(&state, &config, &stop))?;
     let state = Arc::clone(demo_state);
     stage.thread("solAdminRpc", move |_| {
-        ledger.answer(|request| state.node_state().admin(request))
+        ledger.serve(|request| state.node_state().answer_admin(request))
     })?;
     Ok(stage)
 }
@@ -297,7 +297,7 @@ async fn answer_rpc(
     request: Request<Incoming>,
 ) -> hyper::Result<Response<Full<Bytes>>> {
     let body = request.into_body().collect().await?.to_bytes();
-    let mut answer = Response::new(Full::from(demo_state.node_state().http(&body)));
+    let mut answer = Response::new(Full::from(demo_state.node_state().answer_http(&body)));
     answer
         .headers_mut()
         .insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));

@@ -259,7 +259,7 @@ fn line_parts(
     let mut parts = Vec::new();
     let mut text = format!("{},host_id={IDENTITY}", point.name());
     for tag in point.tags() {
-        let tag = tag.map_err(|reason| point.bad(reason))?;
+        let tag = tag.map_err(|reason| point.bad_line(reason))?;
         if tag.key != "host_id" {
             text.push_str(&format!(",{}={}", tag.key, tag.value));
         }
@@ -268,7 +268,7 @@ fn line_parts(
         |key: &str| cache?.value(point.name(), key, |other| integer_field(point, other));
     let mut separator = ' ';
     for field in point.fields() {
-        let field = field.map_err(|reason| point.bad(reason))?;
+        let field = field.map_err(|reason| point.bad_line(reason))?;
         text.push_str(&format!("{separator}{}=", field.key));
         separator = ',';
         // Numbers far below the recording's first slot are counts, or 0 for none.

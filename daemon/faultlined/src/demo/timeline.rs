@@ -33,7 +33,7 @@ pub fn node_state(
         identity: IDENTITY.to_owned(),
         rpc_address: Some(rpc_address.to_string()),
         started,
-        running: uptime >= SERVICES_START,
+        is_running: uptime >= SERVICES_START,
         progress: progress(uptime),
         slot,
         tip: recording.newest_slot(tip_position(uptime)).0,

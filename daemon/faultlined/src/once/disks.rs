@@ -93,7 +93,7 @@ fn file_system_check(usage: &FileSystemUsage, space: Space) -> Check {
     let attention = |what: &str, remedy: &str| {
         Check::attention(format!("{mounted_at} {what}: {free_text}"), remedy)
     };
-    let check = if usage.file_system.of_process && mount.is_read_only() {
+    let check = if usage.file_system.is_process_mount && mount.is_read_only() {
         attention(
             "is read-only",
             "the kernel makes it so after errors of its disk; see runbook AgaveFilesystemReadOnly",
@@ -157,12 +157,12 @@ mod tests {
 
     const GIB: u64 = 1 << 30;
 
-    fn check_of_mount(options: &str, of_process: bool, space: Space) -> Check {
+    fn check_of_mount(options: &str, is_process_mount: bool, space: Space) -> Check {
         let line = format!("1 0 259:1 / /mnt/ledger {options} - ext4 /dev/nvme0n1p1 rw\n");
         let mount = mountinfo::parse(line.as_bytes()).unwrap().remove(0);
         let system = FileSystem {
             mount,
-            of_process,
+            is_process_mount,
             space: Some(space),
         };
         let usage = FileSystemUsage {

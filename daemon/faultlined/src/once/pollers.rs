@@ -6,7 +6,7 @@ use super::{
 };
 use faultline_agave::{
     admin::StartProgress,
-    identify::{HEALTH_DISTANCE, Program},
+    identify::{DEFAULT_HEALTH_DISTANCE, Program},
     rpc::{Health, LAMPORTS_PER_SOL},
 };
 use faultline_core::{
@@ -354,8 +354,13 @@ pub async fn votes(
         timeout,
         ..config.validator.clone()
     };
-    let is_far = DistanceEvidence::new(clock.now(), rpc.facts().as_deref(), None, HEALTH_DISTANCE)
-        .is_near_tip()
+    let is_far = DistanceEvidence::new(
+        clock.now(),
+        rpc.facts().as_deref(),
+        None,
+        DEFAULT_HEALTH_DISTANCE,
+    )
+    .is_near_tip()
         == Some(false);
     let poller = votes::Poller::new(
         &quick,

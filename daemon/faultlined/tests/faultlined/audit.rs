@@ -1,5 +1,5 @@
 //! What the daemon asks of the kernel, by strace: the process it watches is never stopped, never written to, and none of
-//! the files is opened whose reading holds that process's memory lock.
+//! the files is opened whose reading holds that process's `mmap_lock`.
 
 #![allow(
     clippy::expect_used,
@@ -18,7 +18,7 @@ use std::{
 };
 
 const PATIENCE: Duration = Duration::from_secs(90);
-/// Reading these holds the memory lock of the process, or shows its memory.
+/// Reading these holds the process's `mmap_lock`, or shows its memory.
 const NEVER_OPENED: [&str; 8] = [
     "smaps",
     "smaps_rollup",

@@ -48,14 +48,14 @@ const MAX_OPTION_BYTES: usize = 512;
 
 pub fn describe(root: &HostRoot, hardware: &Hardware) -> Value {
     without_nulls(json!({
-        "name": hardware.name,
-        "system": hardware.system,
+        "name": hardware.host_name,
+        "system": hardware.os,
         "kernel": without_nulls(json!({
             "release": hardware.kernel_release,
             "command_line": hardware.kernel_command_line.as_deref().map(redact::line),
-            "pressure": hardware.pressure,
+            "pressure": hardware.has_pressure,
             "task_delayacct": hardware.task_delayacct,
-            "cgroup": hardware.cgroup,
+            "cgroup": hardware.cgroup_hierarchies,
         })),
         "cpu": processors(&hardware.processors),
         "memory": memory(&hardware.memory),
@@ -205,11 +205,11 @@ pub fn add_sysinfo(root: &HostRoot, hardware: &mut Hardware) {
     if (&root.procfs, &root.sysfs) != (&default_root.procfs, &default_root.sysfs) {
         return;
     }
-    replace(&mut hardware.name, System::host_name());
+    replace(&mut hardware.host_name, System::host_name());
     replace(&mut hardware.kernel_release, System::kernel_version());
     // For the system's name, files are preferred: they have the distribution's own name, and
     // describe the host even if the daemon runs in a container.
-    hardware.system = hardware.system.take().or_else(|| {
+    hardware.os = hardware.os.take().or_else(|| {
         System::name()
             .zip(System::os_version())
             .map(|(name, version)| format!("{name} {version}"))
@@ -281,8 +281,8 @@ mod tests {
             .for_each(|disk| disk.rotational = None);
         add_sysinfo(&root, &mut reported);
         assert_eq!(
-            (&reported.name, &reported.kernel_release),
-            (&files.name, &files.kernel_release)
+            (&reported.host_name, &reported.kernel_release),
+            (&files.host_name, &files.kernel_release)
         );
         assert_eq!(reported.processors.threads, files.processors.threads);
         assert!(
@@ -307,7 +307,7 @@ mod tests {
         add_sysinfo(&HostRoot::below("/host".as_ref()), &mut hardware);
         assert_eq!(
             (
-                hardware.name,
+                hardware.host_name,
                 hardware.memory.total,
                 hardware.processors.threads
             ),

@@ -62,7 +62,7 @@ pub fn admission_shortfall(
         let lamports = facts.votes.as_ref()?.vote_balance(facts.now)?;
         let slot_seconds = slot_time?.as_secs_f64();
         let is_near_tip = facts.distance_evidence().is_near_tip() == Some(true);
-        admission::shortfall(lamports, slot_seconds).filter(|_| is_near_tip)
+        admission::shortfall_lamports(lamports, slot_seconds).filter(|_| is_near_tip)
     };
     let lamports = reported.or_else(by_balance);
     output.real(&ADMISSION_SHORTFALL, [], lamports.map(sol));
@@ -91,7 +91,7 @@ impl ConsensusState {
             has_event_handler: reports.has_event_handler,
             is_migration_complete: reports.is_complete,
             reported_genesis_slot: reports.genesis_slot,
-            migration_slot: reports.migration_slot,
+            reported_migration_slot: reports.migration_slot,
             processed_slot: facts.processed_slot().or(replayed),
             has_optimistic_slot: reports.optimistic_at.is_some_and(is_recent),
             has_commitment_gap: self.gap.shows_tower(now),

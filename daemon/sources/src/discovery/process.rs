@@ -111,7 +111,7 @@ pub fn has_ended(root: &HostRoot, id: ProcessId) -> bool {
 }
 
 /// Reads name and `exe`: a change shows an exec. `exe` distinguishes a script from a program of the
-/// same name. `cmdline` is not read, because that takes the process's memory lock.
+/// same name. `cmdline` is not read, because that takes the process's `mmap_lock`.
 pub struct ExecDetector {
     id: ProcessId,
     exe: PathBuf,

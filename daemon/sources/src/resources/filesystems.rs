@@ -229,7 +229,7 @@ impl FileSystems {
                 out.whole(&m::FILESYSTEM_INODES_FREE, labels(), free);
             }
             // The daemon's own mounts may be read-only for it alone (ProtectSystem, a container).
-            if usage.file_system.of_process {
+            if usage.file_system.is_process_mount {
                 out.flag(&m::FILESYSTEM_READ_ONLY, labels(), mount.is_read_only());
             }
         }

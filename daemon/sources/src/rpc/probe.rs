@@ -120,7 +120,7 @@ impl Probe {
                 continue;
             }
             let result = answer.and_then(|body| {
-                rpc::answered(self.config.method, id, &body).map_err(Failure::InvalidAnswer)
+                rpc::check_answer(self.config.method, id, &body).map_err(Failure::InvalidAnswer)
             });
             consecutive_failures = result
                 .as_ref()

@@ -13,7 +13,7 @@
 //! last sample.
 
 use crate::tick::CpuTime;
-use faultline_agave::threads::pool;
+use faultline_agave::threads::pool_name;
 use faultline_kernel::{Comm, HostConstants, ThreadSample};
 use foldhash::HashMap;
 use std::{sync::Arc, time::Duration};
@@ -46,7 +46,9 @@ impl ThreadTotals {
         let ticks = thread.utime_ticks + thread.stime_ticks;
         ThreadTotals {
             faults: [thread.majflt, thread.minflt],
-            total_cpu: thread.on_cpu.unwrap_or_else(|| host.ticks(ticks)),
+            total_cpu: thread
+                .on_cpu
+                .unwrap_or_else(|| host.ticks_to_duration(ticks)),
             utime_ticks: thread.utime_ticks,
             stime_ticks: thread.stime_ticks,
             blkio_ticks: thread.delayacct_blkio_ticks,
@@ -305,7 +307,7 @@ impl Pools {
         if let Some(index) = self.index_by_comm.get(&comm) {
             return *index;
         }
-        let name = pool(comm.as_bytes());
+        let name = pool_name(comm.as_bytes());
         let known = self.index_by_name.get(&*name).copied();
         let index = known.unwrap_or_else(|| {
             let full = self.pools.len() >= MAX_NAMED_POOLS;

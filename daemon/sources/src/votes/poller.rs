@@ -12,7 +12,7 @@ use crate::{
 };
 use faultline_agave::{
     Error, PublicKey,
-    identify::HEALTH_DISTANCE,
+    identify::DEFAULT_HEALTH_DISTANCE,
     rpc::{
         self, ALPENGLOW_GATE, BlockProduction, ClusterNodes, EpochInfo, FeatureGate,
         GenesisCertificate, InContext, LeaderSchedule, NOT_IN_LEADER_SCHEDULE, StakeAccounts,
@@ -198,7 +198,8 @@ impl Round<'_> {
     /// Only near the tip. A scan needs the full JSON-RPC API, which also reports the distance.
     fn is_scan_due(&self) -> bool {
         let rpc = self.poller.endpoint.facts(self.facts.process);
-        let distance = DistanceEvidence::new(self.now(), rpc.as_deref(), None, HEALTH_DISTANCE);
+        let distance =
+            DistanceEvidence::new(self.now(), rpc.as_deref(), None, DEFAULT_HEALTH_DISTANCE);
         self.poller.config.activating_stake
             && self.facts.needs_scan()
             && distance.is_near_tip() == Some(true)

@@ -12,7 +12,8 @@ use crate::{
     values::{self, Value, ValueSource},
 };
 use faultline_settings::{
-    ConfigError, Table, Unique, choice, distinct, flag, number, size, text, time, whole, within,
+    ConfigError, Table, Unique, choice, distinct, flag, number, size, text, time, whole_number,
+    whole_number_within,
 };
 use faultline_text::is_unsafe_char;
 use serde_json::Value as Json;
@@ -67,9 +68,13 @@ pub fn parse(text: &str, file: &Path) -> Result<(Plan, Option<PathBuf>), Vec<Con
 }
 
 fn read_schedule(top: &mut Table<'_>, plan: &mut Plan) {
-    top.take_into("rounds", &mut plan.rounds, |v| within(v, 1..=u32::MAX));
-    top.take_into("warm_up", &mut plan.warm_up, |v| within(v, 0..=u32::MAX));
-    top.take_into("seed", &mut plan.seed, whole);
+    top.take_into("rounds", &mut plan.rounds, |v| {
+        whole_number_within(v, 1..=u32::MAX)
+    });
+    top.take_into("warm_up", &mut plan.warm_up, |v| {
+        whole_number_within(v, 0..=u32::MAX)
+    });
+    top.take_into("seed", &mut plan.seed, whole_number);
     plan.rate = top.take("rate", |v| {
         let rate = number(v)?;
         let valid = RATE_RANGE.contains(&rate).then_some(rate);
@@ -77,7 +82,7 @@ fn read_schedule(top: &mut Table<'_>, plan: &mut Plan) {
     });
     plan.workers = preset::workers(None, plan.rate);
     top.take_into("workers", &mut plan.workers, |v| {
-        within(v, 1..=1024_u16).map(usize::from)
+        whole_number_within(v, 1..=1024_u16).map(usize::from)
     });
     top.take_into("timeout", &mut plan.timeout, |v| {
         let valid = Some(time(v)?).filter(is_valid_timeout);
@@ -156,7 +161,10 @@ fn read_values(top: &mut Table<'_>, folder: &Path) -> Vec<Value> {
     let (mut values, mut names) = (Vec::new(), Unique::default());
     top.tables("value", |table| {
         let name = unique_name(table, &mut names, "value", value_name);
-        let range = (table.take("from", whole), table.take("to", whole));
+        let range = (
+            table.take("from", whole_number),
+            table.take("to", whole_number),
+        );
         let hex = table.take("hex", flag).unwrap_or(false);
         let list = table.take("list", |v| non_empty(distinct(v, list_item)?));
         let lines = table.take("file", |v| read_lines(&folder.join(text(v)?)));
@@ -204,7 +212,7 @@ fn value_name(value: &DeValue<'_>) -> Result<String, String> {
 /// A number or a text, escaped for a JSON string.
 fn list_item(value: &DeValue<'_>) -> Result<String, String> {
     if matches!(value, DeValue::Integer(_)) {
-        return whole(value).map(|number| number.to_string());
+        return whole_number(value).map(|number| number.to_string());
     }
     Ok(json_escaped(&text(value)?))
 }
@@ -252,7 +260,7 @@ fn read_requests(top: &mut Table<'_>, plan: &mut Plan, arms: &[ArmOptions]) {
             }
             Ok(params)
         });
-        let weight = table.take("weight", |v| within(v, 1..=1_000_000));
+        let weight = table.take("weight", |v| whole_number_within(v, 1..=1_000_000));
         let answers = [
             ("same", AnswerCheck::Same),
             ("any", AnswerCheck::Any),

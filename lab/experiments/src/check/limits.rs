@@ -44,12 +44,6 @@ fn check_abilities(
             "use a host with cgroup version 2, or leave memory_high out",
         );
     }
-    if arm.memory_max.is_some() && !abilities.memory_max {
-        findings.refuse(
-            format!("arm {name:?} sets memory_max, and {launcher_name} cannot limit memory here"),
-            "enable the memory controller, or use the other launcher",
-        );
-    }
     if arm.swap_max.is_some() && arm.memory_max.is_none() && launcher_name == CGROUP_V1 {
         findings.refuse(
             format!("arm {name:?} sets swap_max without memory_max, and {launcher_name} limits only both together"),

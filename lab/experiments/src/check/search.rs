@@ -66,13 +66,7 @@ pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
 
 fn check_launcher(launcher: &LauncherFacts, findings: &mut Findings) {
     let LauncherFacts { name, abilities } = launcher;
-    if !abilities.memory_high && !abilities.memory_max {
-        findings.refuse(
-            format!("{name} cannot limit memory here"),
-            "enable the memory controller",
-        );
-    }
-    if !abilities.memory_high && abilities.memory_max {
+    if !abilities.memory_high {
         findings.warn(
             format!(
                 "{name} has no limit that only slows down: nothing is killed, but a write into a full group fails with ENOMEM, and \

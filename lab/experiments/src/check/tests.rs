@@ -67,7 +67,6 @@ fn plan(text: &str) -> Plan {
 fn fit(plan: &Plan) -> HostFacts {
     let open_files = Some(1_048_576);
     let abilities = Abilities {
-        memory_max: true,
         memory_high: true,
         swap_max: true,
         cpus: true,

@@ -11,7 +11,7 @@ use clap::ValueEnum;
 use faultline_report::report::{SCALARS, scalar};
 use faultline_runner::isolation::CpuSet;
 use faultline_settings::{
-    ConfigError, Table, choice, flag, number, size, text, time, wanted, within,
+    ConfigError, Table, choice, flag, mismatch, number, size, text, time, whole_number_within,
 };
 use itertools::Itertools;
 use std::{
@@ -169,9 +169,9 @@ fn sections(top: &mut Table<'_>, plan_folder: &PlanFolder) -> (Plan, SourceLines
 fn keys_before_sections(top: &mut Table<'_>, plan_folder: &PlanFolder) -> Plan {
     let name = top.need("name", |v| name(&text(v)?)).unwrap_or_default();
     let folder = top.need("folder", |v| plan_folder.path(v));
-    let replicates = top.take("replicates", |v| within(v, 1..=1000));
-    let attempts = top.take("attempts", |v| within(v, 1..=100));
-    let seed = top.take("seed", |v| within(v, 0..=u64::MAX >> 1));
+    let replicates = top.take("replicates", |v| whole_number_within(v, 1..=1000));
+    let attempts = top.take("attempts", |v| whole_number_within(v, 1..=100));
+    let seed = top.take("seed", |v| whole_number_within(v, 0..=u64::MAX >> 1));
     let order = order(top);
     let default_replicates = match order {
         _ if top.has("search") => 1,
@@ -366,7 +366,7 @@ fn variant<T: ValueEnum>(value: &DeValue<'_>) -> Result<T, String> {
         .filter_map(T::to_possible_value)
         .map(|variant| format!("{:?}", variant.get_name()))
         .join(", ");
-    Err(wanted(&format!("one of {names}"), value))
+    Err(mismatch(&format!("one of {names}"), value))
 }
 
 fn cpus(value: &DeValue<'_>) -> Result<CpuSet, String> {

@@ -117,7 +117,7 @@ fn each_stop_rule_ends_a_run_at_its_time() {
         Some((210, Outcome::NotAtTip))
     );
     let tip = |second: u64| Progress {
-        at_tip: second == 150,
+        has_reached_tip: second == 150,
         ..executing(second, 10, second)
     };
     assert_eq!(

@@ -2,8 +2,8 @@ use super::files::{RecordingExport, TableFiles};
 use anyhow::Result;
 use faultline_pages::export::{Type, Values, chunk_rows};
 use faultline_recording::{
-    Cell, Error, Row, Table,
-    schema::{Kind, TABLES, TableColumn, TableSpec},
+    Cell, Error, Row, WideTable,
+    schema::{ColumnKind, TABLES, TableColumn, TableSpec},
 };
 
 pub const TICK: &str = "tick";
@@ -22,7 +22,7 @@ pub fn columns(
         .columns
         .iter()
         .map(|column| match column.kind {
-            Kind::Integer if is_real(column) => (column.name.to_owned(), Type::Real),
+            ColumnKind::Integer if is_real(column) => (column.name.to_owned(), Type::Real),
             _ => declared_column(column),
         })
         .collect();
@@ -45,16 +45,16 @@ pub fn columns(
 
 fn declared_column(column: &TableColumn) -> (String, Type) {
     let column_type = match column.kind {
-        Kind::Integer => Type::Integer,
-        Kind::Real => Type::Real,
-        Kind::Text => Type::Text,
+        ColumnKind::Integer => Type::Integer,
+        ColumnKind::Real => Type::Real,
+        ColumnKind::Text => Type::Text,
     };
     (column.name.to_owned(), column_type)
 }
 
 /// One row per tick: `tick` joined with all tables that have at most one row per tick, and labels.
 pub fn wide_columns(export: &RecordingExport<'_>) -> Result<Vec<(String, Type)>, Error> {
-    let is_sample = |name: &str| Table::ALL.iter().any(|table| table.name() == name);
+    let is_sample = |name: &str| WideTable::ALL.iter().any(|table| table.name() == name);
     let mut all = Vec::new();
     for spec in TABLES.iter() {
         if spec.name == TICK {
@@ -144,7 +144,7 @@ fn join(
     let ([first, ..], [.., last]) = (tick_ids.as_slice(), tick_ids.as_slice()) else {
         return Ok(());
     };
-    for table in Table::ALL {
+    for table in WideTable::ALL {
         let (of_table, others) = columns.split_at_mut(table.columns().len());
         columns = others;
         let samples = export.recording.rows_of_ticks(table, *first, *last)?;

@@ -262,7 +262,7 @@ fn success(run: &Run, lifecycle: &Lifecycle) -> Success {
     let Some(time) = from.and_then(|from| tip_time(run, lifecycle, from)) else {
         return without_share(run, lifecycle);
     };
-    let all = (time.at_tip + time.elsewhere + time.unknown).as_secs_f64();
+    let all = (time.at_tip + time.not_at_tip + time.unknown).as_secs_f64();
     let [share, unknown] = [time.at_tip, time.unknown].map(|part| part.as_secs_f64() / all);
     if lifecycle.end.was_oom_killed {
         return Success {

@@ -9,7 +9,7 @@ use super::{
     scalars::{Scalar, scalar},
 };
 use crate::run::{ClockStep, Signal};
-use faultline_phase::{KEPT_UP, Phase};
+use faultline_phase::{MIN_KEPT_UP_SHARE, Phase};
 use faultline_stats::{
     arms::RUNS_FOR_A_TEST,
     caveat::{self, counts_hits_as_before_4_4, not_interleaved, outliers_of_arm},
@@ -315,7 +315,7 @@ fn clock_set(subject: &MeasuredRun) -> Option<WhatAndRemedy> {
 fn not_at_tip(subject: &MeasuredRun, part: Option<RunPart>) -> Option<WhatAndRemedy> {
     let window = subject.executing?;
     let lifecycle = &subject.lifecycle;
-    if lifecycle.success.share >= Some(KEPT_UP) {
+    if lifecycle.success.share >= Some(MIN_KEPT_UP_SHARE) {
         return None;
     }
     let has_phases = subject

@@ -11,7 +11,7 @@ use faultline_metrics::metrics::{
 };
 use faultline_phase::Rules;
 use faultline_recording::{
-    Error, ProcessRow, Recording, SeriesRow, SessionRow, Table, TickRow, schema::column_of,
+    Error, ProcessRow, Recording, SeriesRow, SessionRow, TickRow, WideTable, schema::column_of,
 };
 use serde_json::Value;
 use std::{
@@ -291,7 +291,7 @@ impl<'r> Loader<'r> {
     /// By signal and tick; `None` for ticks without a row, and for other signals.
     fn signals(&self, wanted_signals: &[Signal]) -> Result<Vec<Vec<Option<f64>>>, Error> {
         let mut signals = vec![vec![None; self.ticks.len()]; Signal::ALL.len()];
-        for table in Table::ALL {
+        for table in WideTable::ALL {
             let mut indices = Vec::new();
             let mut names = Vec::new();
             for signal in wanted_signals {

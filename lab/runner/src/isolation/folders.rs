@@ -13,7 +13,7 @@ use super::{
 };
 use anyhow::{Result, anyhow, bail};
 use faultline_common::lock::flock_with_retries;
-use faultline_kernel::{HostRoot, only_line};
+use faultline_kernel::{HostRoot, trimmed_text};
 use rustix::{
     fs::{AtFlags, FlockOperation, Mode, OFlags, flock, fsync, mkdir, openat, unlinkat},
     io::Errno,
@@ -238,7 +238,7 @@ fn folder_process(root: &HostRoot, pid: u32, folder: &Path) -> Option<FolderProc
         .into_iter()
         .chain(open_paths)
         .find(|path| path.starts_with(folder) && !path.is_dir())?;
-    let name = root.read_proc(&format!("{pid}/comm"), only_line);
+    let name = root.read_proc(&format!("{pid}/comm"), trimmed_text);
     Some(FolderProcess {
         pid,
         name: name.unwrap_or_else(|_| "gone".to_owned()),

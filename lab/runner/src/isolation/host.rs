@@ -3,8 +3,8 @@
 use faultline_kernel::{
     HostConstants, HostRoot,
     hardware::Hardware,
-    only_line,
     parse::{cpu, pid_stat},
+    trimmed_text,
 };
 use std::{
     path::{Path, PathBuf},
@@ -65,7 +65,7 @@ pub fn inspect(
 }
 
 pub fn boot_id(root: &HostRoot) -> Option<String> {
-    let text = root.read_proc("sys/kernel/random/boot_id", only_line);
+    let text = root.read_proc("sys/kernel/random/boot_id", trimmed_text);
     text.ok().filter(|text| !text.is_empty())
 }
 

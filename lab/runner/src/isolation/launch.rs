@@ -80,10 +80,9 @@ pub trait Launched {
     fn close(self: Box<Self>) -> Result<Evidence>;
 }
 
+/// What a launcher has besides the hard limit of memory.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Abilities {
-    /// Hard limit: the kernel kills above it.
-    pub memory_max: bool,
     /// Throttling limit: cgroup version 2 only.
     pub memory_high: bool,
     pub swap_max: bool,

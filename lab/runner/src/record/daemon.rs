@@ -123,7 +123,7 @@ impl Daemon {
     /// Waits until the recording has the process's exit. Gives up after some intervals.
     pub fn wait_for_exit(&mut self, signals: &mut Signals) -> Result<()> {
         for _ in 0..self.polls_to_write {
-            if self.progress().ended || self.ended()?.is_some() {
+            if self.progress().has_ended || self.ended()?.is_some() {
                 break;
             }
             signals.wait(None, POLL_INTERVAL)?;

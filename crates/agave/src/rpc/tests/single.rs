@@ -28,7 +28,7 @@ fn any_result_counts_as_success_except_errors_and_mismatched_ids() {
         request,
         json!({"jsonrpc": "2.0", "id": 3, "method": "getSlot", "params": []})
     );
-    let read = |body: &str| answered("getSlot", 3, body.as_bytes());
+    let read = |body: &str| check_answer("getSlot", 3, body.as_bytes());
     assert_eq!(read(r#"{"jsonrpc":"2.0","result":5,"id":3}"#), Ok(()));
     assert_eq!(read(r#"{"jsonrpc":"2.0","result":null,"id":3}"#), Ok(()));
     assert_eq!(

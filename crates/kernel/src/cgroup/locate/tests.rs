@@ -4,7 +4,7 @@ use std::fs;
 
 const HYBRID_MOUNTS: &str = include_str!("../../../tests/text/linux-6.18/mountinfo");
 
-/// A pretend host where process 7 is in the given cgroups.
+/// A simulated host where process 7 is in the given cgroups.
 fn locate_in(
     cgroup: &str,
     mountinfo: Option<&str>,

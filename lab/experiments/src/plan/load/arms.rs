@@ -6,7 +6,7 @@ use super::{
     workload::{argument, check_plain_name, environment, plain_name, variable},
 };
 use faultline_runner::isolation::IoLimit;
-use faultline_settings::{Table, Unique, choice, distinct, several, size, within};
+use faultline_settings::{Table, Unique, array, choice, distinct, size, whole_number_within};
 use std::collections::BTreeMap;
 use toml::de::DeValue;
 
@@ -83,7 +83,7 @@ fn arm(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Arm {
             0 => Err("0 would stop it; leave the key out for no limit".to_owned()),
             bytes => Ok(bytes),
         };
-        let operations = |v: &DeValue<'_>| within(v, 1..=u64::MAX >> 1);
+        let operations = |v: &DeValue<'_>| whole_number_within(v, 1..=u64::MAX >> 1);
         let device = table.need("device", |v| plan_folder.path(v));
         let limit = IoLimit {
             device: device.unwrap_or_default(),
@@ -137,7 +137,7 @@ fn set_value(
             name = format!("swap-{as_written}");
         }
         "cache_entries" => {
-            let entries = within(value, 1..=u32::MAX)?;
+            let entries = whole_number_within(value, 1..=u32::MAX)?;
             arm.cache_entries = Some(entries);
             name = format!("cache-{entries}");
         }
@@ -147,7 +147,7 @@ fn set_value(
             arm.cpus = Some(cpus);
         }
         "binary" => arm.binary = Some(plan_folder.path(value)?),
-        "arguments" => arm.arguments = several(value, argument)?,
+        "arguments" => arm.arguments = array(value, argument)?,
         _ => arm.environment = variables(value)?,
     }
     Ok(name)

@@ -3,7 +3,7 @@ use super::{
     PlanFolder, cpus, variant,
 };
 use faultline_agave::PublicKey;
-use faultline_settings::{Table, distinct, several, size, text, within};
+use faultline_settings::{Table, array, distinct, size, text, whole_number_within};
 use std::collections::BTreeMap;
 use toml::de::DeValue;
 
@@ -32,7 +32,7 @@ pub fn workload(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Workload {
         user: table.take("user", text),
         working_folder: table.take("working_folder", path),
         environment: environment(table, "environment"),
-        open_files: table.take("open_files", |v| within(v, 1..=u64::MAX >> 1)),
+        open_files: table.take("open_files", |v| whole_number_within(v, 1..=u64::MAX >> 1)),
         binary: table.take("binary", path),
         cache_variable: table
             .take("cache_variable", |v| variable(&text(v)?))
@@ -56,7 +56,7 @@ pub fn workload(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Workload {
 }
 
 fn command(value: &DeValue<'_>, plan_folder: &PlanFolder) -> Result<Vec<String>, String> {
-    let mut words = several(value, argument)?;
+    let mut words = array(value, argument)?;
     let Some(program) = words.first_mut() else {
         return Err("is empty: name the program".to_owned());
     };
@@ -168,7 +168,7 @@ pub fn lanes(top: &mut Table<'_>, plan_folder: &PlanFolder, lanes: &mut Vec<Lane
 
 fn lane(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Lane {
     let path = |v: &DeValue<'_>| plan_folder.path(v);
-    let port = |v: &DeValue<'_>| within(v, 1..=u16::MAX);
+    let port = |v: &DeValue<'_>| whole_number_within(v, 1..=u16::MAX);
     Lane {
         ledger: table.need("ledger", path).unwrap_or_default(),
         accounts: table.take("accounts", path),
@@ -215,7 +215,7 @@ pub fn slurm(table: &mut Table<'_>) -> Slurm {
         constraint: table.take("constraint", quotable),
         exclude: table.take("exclude", quotable),
         options: table
-            .take("options", |v| several(v, sbatch_option))
+            .take("options", |v| array(v, sbatch_option))
             .unwrap_or_default(),
     }
 }

@@ -4,7 +4,7 @@ use crate::{
     runner::Observer,
     search::{Reading, ReplayedSlot},
 };
-use faultline_agave::threads::{pool, purpose};
+use faultline_agave::threads::{pool_name, purpose};
 use faultline_common::clock;
 use faultline_kernel::{
     CgroupFiles, HostRoot, Limit, headroom::CgroupUsage, locate_cgroups, parse::pid::Schedstat,
@@ -171,7 +171,7 @@ impl ReplayThreads {
             for tid in tids {
                 if !self.by_thread.contains_key(&tid)
                     && let Ok(comm) = fs::read(folder.join(tid.to_string()).join("comm"))
-                    && purpose(&pool(&comm))
+                    && purpose(&pool_name(&comm))
                         .is_some_and(|purpose| purpose.starts_with(REPLAY_PURPOSE))
                     && let Some(first) = schedstat(&folder, tid)
                 {

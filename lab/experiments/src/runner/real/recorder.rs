@@ -264,7 +264,7 @@ impl Recorder for RecorderDaemon {
             let progress = progress(&daemon.recording).ok();
             // Without a process, no end can be seen.
             Ok(
-                progress.is_none_or(|progress| progress.ended || !progress.was_followed)
+                progress.is_none_or(|progress| progress.has_ended || !progress.was_followed)
                     || daemon.ended()?.is_some(),
             )
         });

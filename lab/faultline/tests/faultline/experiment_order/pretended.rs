@@ -382,11 +382,11 @@ impl System for Pretended {
         Some(Progress {
             last_tick: Some(tick),
             was_followed: true,
-            ended: false,
+            has_ended: false,
             first_transaction_unix_ns: executes
                 .map(|at| i64::try_from(began).unwrap() + (at * 1e9) as i64),
             newest_slot: executes.map(|at| 100 + ((moving - at).max(0.0) * RATE) as u64),
-            at_tip: executes.is_some_and(|first| age >= at("tip", first + 3.0)),
+            has_reached_tip: executes.is_some_and(|first| age >= at("tip", first + 3.0)),
         })
     }
 

@@ -185,11 +185,6 @@ fn refuse_unsupported(job: &Job, abilities: &Abilities) -> Result<()> {
     let limits = &job.limits;
     let requested = [
         (
-            "memory_max",
-            limits.memory_max.is_some(),
-            abilities.memory_max,
-        ),
-        (
             "memory_high",
             limits.memory_high.is_some(),
             abilities.memory_high,

@@ -54,7 +54,6 @@ impl Systemd {
             bail!("{}: {advice}", path.display());
         }
         let abilities = Abilities {
-            memory_max: true,
             memory_high: true,
             swap_max: true,
             cpus: has("cpuset"),

@@ -31,7 +31,7 @@ fn node_state_at(uptime: Duration) -> NodeState {
 fn ask(after_running: u64) -> Vec<Answer> {
     let batch = Batch::new(CALLS);
     let body = node_state_at(SERVICES_START + Duration::from_secs(after_running))
-        .http(batch.body().as_bytes());
+        .answer_http(batch.body().as_bytes());
     batch
         .read(body.as_bytes())
         .unwrap()
@@ -93,14 +93,15 @@ fn the_demo_refuses_invalid_requests() {
         (r#"{"method":"getBlock"}"#, -32601),
     ] {
         let answer: Value =
-            serde_json::from_str(&node_state_at(Duration::ZERO).http(body.as_bytes())).unwrap();
+            serde_json::from_str(&node_state_at(Duration::ZERO).answer_http(body.as_bytes()))
+                .unwrap();
         assert_eq!(answer["error"]["code"], code, "{body}");
     }
 }
 
 fn ask_admin(method: Method, uptime: Duration) -> Result<AdminAnswer, Error> {
     let request = serde_json::from_str(&method.request(5)).unwrap();
-    let answer = node_state_at(uptime).admin(&request);
+    let answer = node_state_at(uptime).answer_admin(&request);
     assert!(answer.ends_with('\n'));
     method.read(5, answer.as_bytes())
 }

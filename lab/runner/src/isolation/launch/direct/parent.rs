@@ -110,7 +110,6 @@ impl Cgroups {
                 folders,
                 pressure_group,
             } => Abilities {
-                memory_max: true,
                 memory_high: false,
                 swap_max: folders.memory.join("memory.memsw.limit_in_bytes").exists(),
                 cpus: folders.cpuset.is_some(),
@@ -126,7 +125,6 @@ impl Cgroups {
                 // The root cgroup has no limit files.
                 let is_root = !folder.join("memory.max").exists();
                 Abilities {
-                    memory_max: true,
                     memory_high: true,
                     swap_max: folder.join("memory.swap.max").exists()
                         || is_root && host.procfs.join("swaps").exists(),

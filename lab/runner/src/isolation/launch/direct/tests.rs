@@ -50,7 +50,6 @@ fn on_a_hybrid_host_groups_use_the_memory_hierarchy() {
         (folder.path().join("sys/fs/cgroup/memory").as_path(), &None)
     );
     let expected = Abilities {
-        memory_max: true,
         io: true,
         ..Abilities::default()
     };
@@ -77,7 +76,6 @@ fn cgroup_v2_uses_the_own_or_the_configured_parent() {
     let direct = Direct::new(&roots).unwrap();
     assert_eq!(direct.name(), "cgroup v2");
     let expected = Abilities {
-        memory_max: true,
         memory_high: true,
         swap_max: true,
         cpus: true,
