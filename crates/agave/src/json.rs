@@ -260,8 +260,10 @@ impl<'de, T: Field<'de>> Deserialize<'de> for Tolerant<T> {
                 Ok(Tolerant(None))
             }
 
-            fn visit_f64<E: de::Error>(self, _: f64) -> Result<Self::Value, E> {
-                Ok(Tolerant(None))
+            fn visit_f64<E: de::Error>(self, number: f64) -> Result<Self::Value, E> {
+                // Proxies that keep numbers as `f64` write `u64::MAX` as 18446744073709552000.
+                let max = (number == u64::MAX as f64).then_some(u64::MAX);
+                Ok(Tolerant(max.and_then(T::from_number)))
             }
 
             fn visit_unit<E: de::Error>(self) -> Result<Self::Value, E> {
@@ -374,7 +376,7 @@ mod tests {
             "-1",
             "7.0",
             "1e3",
-            "18446744073709551616",
+            "18446744073709555000",
         ];
         let lists = ["[]", "[1]", "[1, 2]", "[1, -2]", "[1, 2, 3]"];
         let nested = ["[1, [2, {}]]", "{}", r#"{"a": {"b": [1]}}"#];
@@ -384,6 +386,15 @@ mod tests {
             compare::<[u64; 2]>(field);
             compare::<crate::PublicKey>(field);
         }
+    }
+
+    #[test]
+    fn the_largest_count_is_read_also_after_a_round_trip_through_f64() {
+        let read = |text: &str| read::<Tolerant<u64>>(text.as_bytes()).unwrap().0;
+        assert_eq!(read("18446744073709551615"), Some(u64::MAX));
+        assert_eq!(read("18446744073709552000"), Some(u64::MAX));
+        assert_eq!(read("1.8446744073709552e19"), Some(u64::MAX));
+        assert_eq!(read("1844674407370955200"), Some(1_844_674_407_370_955_200));
     }
 
     #[test]

@@ -457,6 +457,10 @@ mod tests {
             let expected = [[None, Some(30), Some(60)], [None, Some(5_000), None]];
             assert_eq!(earned(in_it.clone(), unit), expected, "{unit:?}");
         }
+        let rounded = [M as f64; 3];
+        let from_a_proxy = json!([[6, 60, 0], [7, 90, 60], rounded, [7, 5_090, 90]]);
+        let expected = [[None, Some(30), Some(60)], [None, Some(5_000), None]];
+        assert_eq!(earned(from_a_proxy, migrated_in(7)), expected);
         let next = json!([[7, 90, 60], [M, M, M], [7, 5_090, 90], [8, 9_090, 5_090]]);
         let expected = [[None, Some(30), None], [Some(4_000), Some(5_000), None]];
         assert_eq!(earned(next, migrated_in(7)), expected);
