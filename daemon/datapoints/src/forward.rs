@@ -160,7 +160,7 @@ impl Handle {
                 ),
             )],
             Some(AttemptResult::Refused { code, excerpt }) => {
-                let (status, remedy) = match code {
+                let (kind, remedy) = match code {
                     401 | 403 => (
                         ProblemKind::Forbidden,
                         "; check db, user and password in [forward]",
@@ -169,7 +169,7 @@ impl Handle {
                     _ => (ProblemKind::Broken, ""),
                 };
                 vec![(
-                    status,
+                    kind,
                     format!(
                         "upstream {} rejects pushes with {code}: {excerpt}{remedy}",
                         self.0.upstream_origin

@@ -140,7 +140,7 @@ fn unresolved_check(unavailable: &UnavailableFolder, process_uid: Option<u32>) -
         faultline_text::path(&unavailable.folder.path),
         unavailable.reason
     );
-    match (unavailable.status, unavailable.remedy) {
+    match (unavailable.kind, unavailable.remedy) {
         (ProblemKind::Absent, Some(remedy)) => Check::off(format!("{finding}; {remedy}")),
         (ProblemKind::Forbidden, _) => Check::attention(finding, rights_remedy(process_uid)),
         (_, remedy) => Check::attention(finding, remedy.unwrap_or(SEE_MOUNTS)),
@@ -254,7 +254,7 @@ mod tests {
 
     #[test]
     fn unresolved_file_systems_are_reported_and_hanging_ones_warn() {
-        let unavailable = |status, remedy| {
+        let unavailable = |kind, remedy| {
             let folder = Folder {
                 purpose: "ledger",
                 path: "/mnt/ledger".into(),
@@ -262,7 +262,7 @@ mod tests {
             unresolved_check(
                 &UnavailableFolder {
                     folder,
-                    status,
+                    kind,
                     reason: "why",
                     remedy,
                 },

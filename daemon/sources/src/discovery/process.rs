@@ -201,13 +201,13 @@ pub fn has_ledger(context: &SearchContext<'_>, target: &Target, folder: &Path) -
 }
 
 pub fn problem(error: &ReadError) -> Problem {
-    let status = match error.kind() {
+    let kind = match error.kind() {
         ErrorKind::Absent => ProblemKind::Absent,
         ErrorKind::Forbidden => ProblemKind::Forbidden,
         ErrorKind::Gone => ProblemKind::Gone,
         ErrorKind::Broken => ProblemKind::Broken,
     };
-    Problem::new(status, error)
+    Problem::new(kind, error)
 }
 
 /// The absolute path of the ledger, as the process sees it. `None` without a path, or for a

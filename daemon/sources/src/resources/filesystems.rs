@@ -109,7 +109,7 @@ pub struct FileSystemUsage {
 /// A folder whose file system is unknown or does not respond.
 pub struct UnavailableFolder {
     pub folder: Folder,
-    pub status: ProblemKind,
+    pub kind: ProblemKind,
     pub reason: &'static str,
     pub remedy: Option<&'static str>,
 }
@@ -254,16 +254,13 @@ impl FileSystems {
             let (path, why) = (faultline_text::path(path), unavailable.reason);
             let remedy = unavailable.remedy.map(|remedy| format!("; {remedy}"));
             let remedy = remedy.unwrap_or_default();
-            Problem::new(
-                unavailable.status,
-                format!("{purpose} {path}: {why}{remedy}"),
-            )
+            Problem::new(unavailable.kind, format!("{purpose} {path}: {why}{remedy}"))
         })
     }
 
     pub fn unavailable(&self) -> impl Iterator<Item = UnavailableFolder> {
         self.folder_polls.iter().filter_map(|poll| {
-            let (status, why, remedy) = match (&poll.pending_call, &poll.last_result) {
+            let (kind, why, remedy) = match (&poll.pending_call, &poll.last_result) {
                 (Some(_), _) => (ProblemKind::Broken, UNRESPONSIVE_FILE_SYSTEM, None),
                 (None, Err(FileSystemError::Absent)) => (
                     ProblemKind::Absent,
@@ -284,7 +281,7 @@ impl FileSystems {
             };
             Some(UnavailableFolder {
                 folder: poll.folder.clone(),
-                status,
+                kind,
                 reason: why,
                 remedy,
             })
