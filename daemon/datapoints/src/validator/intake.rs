@@ -89,7 +89,7 @@ impl Intake {
         let _ = self.recorder.set(points);
     }
 
-    fn allow(&self) -> Arc<AllowList> {
+    fn allow_list(&self) -> Arc<AllowList> {
         self.allow_list.get().unwrap_or_default()
     }
 
@@ -99,17 +99,17 @@ impl Intake {
 
     /// Starts a trusted body: one with a password, or a section of the validator's log.
     pub fn begin(&self, now: Stamp) -> Push {
-        Push::new(self.clone(), self.allow(), (None, true), now)
+        Push::new(self.clone(), self.allow_list(), (None, true), now)
     }
 
     /// Starts a body of `user`. It counts only if the validator runs as that user.
     pub fn begin_from_user(&self, user: u32, now: Stamp) -> Push {
-        Push::new(self.clone(), self.allow(), (Some(user), true), now)
+        Push::new(self.clone(), self.allow_list(), (Some(user), true), now)
     }
 
     /// Starts a body of an allowed user. Nothing proves that the validator wrote it.
     pub fn begin_relayed(&self, now: Stamp) -> Push {
-        Push::new(self.clone(), self.allow(), (None, false), now)
+        Push::new(self.clone(), self.allow_list(), (None, false), now)
     }
 
     /// Ends a body, complete or cut. Its lines were counted when they arrived.
@@ -207,7 +207,7 @@ impl Intake {
     fn change_senders(&self, change: impl FnOnce(&mut Senders) -> SenderOutcome) {
         let mut state = self.lock();
         let outcome = change(&mut state.senders);
-        state.apply(outcome, self.allow().max_series, self.recorder.get());
+        state.apply(outcome, self.allow_list().max_series, self.recorder.get());
     }
 
     /// For a validator whose identity is unavailable. After a while, assumes that the only sender, or
@@ -218,7 +218,7 @@ impl Intake {
         if matches!(assumption, Some(Assumption::Revised { .. })) {
             state.identity_revisions += 1;
         }
-        state.apply(outcome, self.allow().max_series, self.recorder.get());
+        state.apply(outcome, self.allow_list().max_series, self.recorder.get());
         assumption
     }
 
@@ -325,7 +325,7 @@ impl State {
     /// of the log. Returns `None` for a line that does not count.
     fn add(
         &mut self,
-        allow: &AllowList,
+        allow_list: &AllowList,
         (host_id, user): (Option<&str>, Option<u32>),
         line: &[u8],
         point: &Point<'_>,
@@ -364,9 +364,10 @@ impl State {
             }
         }
         sums.tally.add(point, known.as_ref());
-        let allowed_fields = allow.allowed_fields(point.name().as_bytes());
-        let allowed = allowed_fields
-            .is_some_and(|allowed_fields| sums.allowed_values.add(allow, allowed_fields, point));
+        let allowed_fields = allow_list.allowed_fields(point.name().as_bytes());
+        let allowed = allowed_fields.is_some_and(|allowed_fields| {
+            sums.allowed_values.add(allow_list, allowed_fields, point)
+        });
         if known.is_some() || is_summed || allowed {
             sums.line_counts.used += 1;
         } else {

@@ -39,7 +39,7 @@ pub fn is_counted(name: &[u8]) -> bool {
 impl Push {
     pub(super) fn new(
         intake: Intake,
-        allow: Arc<AllowList>,
+        allow_list: Arc<AllowList>,
         (user, is_proven): (Option<u32>, bool),
         now: Stamp,
     ) -> Self {
@@ -49,7 +49,7 @@ impl Push {
         };
         Push {
             intake,
-            allow_list: allow,
+            allow_list,
             now,
             host_id: String::new(),
             user,
