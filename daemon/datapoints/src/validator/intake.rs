@@ -303,7 +303,7 @@ impl State {
                 &mut self.total,
                 &mut self.recent_log_lines,
             ),
-            Some(host_id) => match self.senders.find(host_id, user, now) {
+            Some(host_id) => match self.senders.find_or_create(host_id, user, now) {
                 Some(sender) if sender.state == SenderState::Ours => {
                     (SenderState::Ours, &mut self.total, &mut sender.recent_lines)
                 }
@@ -383,14 +383,14 @@ impl State {
     fn pending_sums(&mut self, host_id: &str, user: Option<u32>, now: Stamp) -> Option<&mut Sums> {
         let sender = self
             .senders
-            .find(host_id, user, now)
+            .find_or_create(host_id, user, now)
             .filter(|sender| sender.state == SenderState::Pending)?;
         Some(&mut sender.sums)
     }
 
     /// True if the sender is the followed validator.
     fn count_ignored(&mut self, host_id: &str, user: Option<u32>, count: u64, now: Stamp) -> bool {
-        match self.senders.find(host_id, user, now) {
+        match self.senders.find_or_create(host_id, user, now) {
             Some(sender) if sender.state == SenderState::Ours => {
                 self.total.line_counts.ignored += count;
                 return true;

@@ -137,8 +137,13 @@ fn is_other_user(user: Option<u32>, validator_user: Option<u32>) -> bool {
 }
 
 impl Senders {
-    /// The sender `id` of `user`, created if necessary; `None` at the limit.
-    pub fn find(&mut self, id: &str, user: Option<u32>, now: Stamp) -> Option<&mut Sender> {
+    /// The sender `id` of `user`; `None` at the limit.
+    pub fn find_or_create(
+        &mut self,
+        id: &str,
+        user: Option<u32>,
+        now: Stamp,
+    ) -> Option<&mut Sender> {
         let is_valid_id =
             id.len() <= MAX_ID_LENGTH && id.bytes().all(|byte| byte.is_ascii_alphanumeric());
         let id = if is_valid_id { id } else { NO_ID };

@@ -298,7 +298,7 @@ fn unknown_senders_use_bounded_memory() {
     senders.restart(None);
     senders.set_reported_identity("ours", at(1));
     for i in 0..1000 {
-        let _ = senders.find(&format!("stranger{i}"), None, at(i));
+        let _ = senders.find_or_create(&format!("stranger{i}"), None, at(i));
         senders.set_reported_identity("ours", at(1));
     }
     assert!(senders.senders.len() <= MAX_SENDERS);
