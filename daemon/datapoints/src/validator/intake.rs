@@ -125,7 +125,7 @@ impl Intake {
         {
             state.total.allowed_values.forget_levels();
         }
-        if !push.is_followed {
+        if !push.is_from_followed {
             return;
         }
         state.last_push = Some(at);
@@ -347,7 +347,7 @@ impl State {
             sums.line_counts.duplicate += 1;
             return None;
         }
-        let time = point
+        let unix_ns = point
             .timestamp()
             .unwrap_or_else(|| i64::try_from(now.unix.as_nanos()).unwrap_or(i64::MAX));
         if let Some(known) = &known {
@@ -360,7 +360,7 @@ impl State {
                 return None;
             }
             if let KnownPoint::AccountsActive(active) = known {
-                sums.tally.jobs.add(active, time, now.uptime);
+                sums.tally.jobs.add(active, unix_ns, now.uptime);
             }
         }
         sums.tally.add(point, known.as_ref());
@@ -375,8 +375,8 @@ impl State {
         }
         Some(AddedPoint {
             known,
-            is_followed: sender_state == SenderState::Ours,
-            time,
+            is_from_followed: sender_state == SenderState::Ours,
+            unix_ns,
         })
     }
 
@@ -406,8 +406,8 @@ impl State {
 
 struct AddedPoint {
     known: Option<KnownPoint>,
-    is_followed: bool,
-    time: i64,
+    is_from_followed: bool,
+    unix_ns: i64,
 }
 
 #[cfg(test)]
