@@ -84,9 +84,9 @@ impl Intake {
             .set(Some(Arc::new(AllowList::new(datapoints))));
     }
 
-    /// `points` gets the followed validator's points. Only the first call counts.
-    pub fn set_recorder(&self, points: PointRecorder) {
-        let _ = self.recorder.set(points);
+    /// Records the followed validator's points. Only the first call counts.
+    pub fn set_recorder(&self, recorder: PointRecorder) {
+        let _ = self.recorder.set(recorder);
     }
 
     fn allow_list(&self) -> Arc<AllowList> {
