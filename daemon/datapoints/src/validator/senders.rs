@@ -1,7 +1,7 @@
 //! Decides which senders' points count. A push has its sender's identity as `host_id`. Points under
 //! the followed validator's identities count; other senders on the same port are foreign. Until the
 //! identity is known, a sender is pending: its points are summed separately, and merged or dropped
-//! later. Then one new sender at a time is pending, because a validator uses a new identity before
+//! later. Afterwards one new sender at a time is pending, because a validator uses a new identity before
 //! the poller learns it.
 //!
 //! Before a validator has read its identity, it uses the hash of the host name as its `host_id`.
@@ -82,7 +82,7 @@ pub struct Sums {
 
 pub struct Sender {
     pub id: String,
-    /// The sender's user, if no password decides.
+    /// `None` if a password, or an allowed user, vouches for the push.
     user: Option<u32>,
     pub state: SenderState,
     first_push: Stamp,
@@ -192,8 +192,8 @@ impl Senders {
         !self.identities.is_empty() && self.senders.iter().any(is_candidate)
     }
 
-    /// Forgets the identity, as another process or none is followed. Every sender is pending again.
-    /// Pending sums stay: the new process may have sent them before it was found.
+    /// Forgets the identity, as another process or none is followed. Every sender that may be the
+    /// validator is pending again. Its sums stay: it may have pushed before it was found.
     pub fn restart(&mut self, startup_id: Option<String>) {
         self.identities.clear();
         self.identity_is_assumed = false;
