@@ -216,8 +216,8 @@ impl Senders {
     pub fn set_validator_user(&mut self, user: u32) -> SenderOutcome {
         let mut outcome = SenderOutcome::default();
         self.validator_user = Some(user);
-        let others = |sender: &&mut Sender| is_other_user(sender.user, Some(user));
-        for sender in self.senders.iter_mut().filter(others) {
+        let has_other_user = |sender: &&mut Sender| is_other_user(sender.user, Some(user));
+        for sender in self.senders.iter_mut().filter(has_other_user) {
             sender.become_foreign(&mut outcome);
         }
         outcome
@@ -279,9 +279,9 @@ impl Senders {
 
     /// The state of the start-up id, now that the identity is known.
     fn startup_id_state(&self, now: Stamp) -> SenderState {
-        let of_user = |sender: &&Sender| !is_other_user(sender.user, self.validator_user);
+        let may_be_ours = |sender: &&Sender| !is_other_user(sender.user, self.validator_user);
         let sender = |id: &String| {
-            let mut all = self.senders.iter().filter(of_user);
+            let mut all = self.senders.iter().filter(may_be_ours);
             all.find(|sender| sender.id == *id)
         };
         let Some(startup) = self.startup_id.as_ref().and_then(sender) else {
@@ -350,7 +350,7 @@ impl Senders {
     fn successor(&self, current: &str, now: Stamp) -> Option<String> {
         let last = self.last_received_from(current);
         let is_silent = |time| last.is_none_or(|at| now.since(at) >= time);
-        let mut others = self.senders.iter().filter(|sender| {
+        let mut candidates = self.senders.iter().filter(|sender| {
             let is_possible =
                 sender.id != NO_ID && !is_other_user(sender.user, self.validator_user);
             let took_over = self.identities.contains(&sender.id)
@@ -366,12 +366,14 @@ impl Senders {
                 .as_ref()
                 .map_or(is_silent(STOPPED_AFTER), |old| old == current)
         {
-            return others.any(|sender| sender.id == *new).then(|| new.clone());
+            return candidates
+                .any(|sender| sender.id == *new)
+                .then(|| new.clone());
         }
-        let sole = others.next()?;
+        let sole = candidates.next()?;
         let is_established = now.since(sole.first_push) >= OBSERVATION_TIME
             && now.since(sole.newest_push) < STOPPED_AFTER;
-        (others.next().is_none() && is_silent(OBSERVATION_TIME) && is_established)
+        (candidates.next().is_none() && is_silent(OBSERVATION_TIME) && is_established)
             .then(|| sole.id.clone())
     }
 
