@@ -230,7 +230,7 @@ impl Forwarder {
 
     async fn send_all(&self, stop: &Stop) {
         let mut failures = 0;
-        let mut stopping = false;
+        let mut is_stopping = false;
         while let Some(push) = self.next_push(stop).await {
             let Some(wait) = self.send_once(&push, failures).await else {
                 failures = 0;
@@ -241,8 +241,8 @@ impl Forwarder {
             failures = failures.saturating_add(1);
             tokio::select! {
                 () = tokio::time::sleep(wait) => {}
-                () = stop.wait(), if !stopping => {
-                    stopping = true;
+                () = stop.wait(), if !is_stopping => {
+                    is_stopping = true;
                     failures = 0;
                 }
             }
@@ -276,7 +276,7 @@ impl Forwarder {
             }
             AttemptResult::Failed { retry_after, .. } => {
                 queue.keep_first_for_retry(self.shared.give_up_after);
-                let backoff = pause(self.retry_times, failures, fastrand::f64());
+                let backoff = retry_pause(self.retry_times, failures, fastrand::f64());
                 Some(retry_after.unwrap_or_default().max(backoff))
             }
         }
@@ -284,7 +284,7 @@ impl Forwarder {
 }
 
 /// The pause after `failures` earlier failures, less up to half of it: `random` is from 0 to 1.
-fn pause(retry_times: RetryTimes, failures: u32, random: f64) -> Duration {
+fn retry_pause(retry_times: RetryTimes, failures: u32, random: f64) -> Duration {
     let doubled = retry_times
         .first_pause
         .saturating_mul(1_u32.checked_shl(failures).unwrap_or(u32::MAX))

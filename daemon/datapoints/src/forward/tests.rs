@@ -520,7 +520,7 @@ proptest! {
 
 #[test]
 fn retry_delays_double_up_to_the_maximum_with_jitter() {
-    let seconds = |failures, random| pause(RETRY_TIMES, failures, random).as_secs_f64();
+    let seconds = |failures, random| retry_pause(RETRY_TIMES, failures, random).as_secs_f64();
     assert_eq!(
         [
             seconds(0, 0.0),
