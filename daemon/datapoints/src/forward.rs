@@ -75,8 +75,7 @@ struct Shared {
 }
 
 impl Shared {
-    /// Logs the result if its kind differs from the last one's, or the status of a refusal.
-    /// Another reason alone is not logged.
+    /// Logs a result of another kind than the last one, and a refusal with another HTTP status.
     fn record_result(&self, result: &AttemptResult) {
         let upstream = &self.upstream_origin;
         let last = self.last_result.lock().replace(result.clone());
