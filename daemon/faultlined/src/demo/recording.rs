@@ -14,9 +14,9 @@ pub const DEMO_FIRST_SLOT: u64 = 1_000_000;
 
 /// Programs that the recorded load calls. With 512 entries a real node evicted and reloaded them
 /// all the time, with 1,024 never (`docs/sample-report`).
-const PROGRAMS: u64 = 640;
+const PROGRAM_COUNT: u64 = 640;
 /// Share of its program cache time that this node still had with 1,024 entries.
-const REMAINING_PERCENT: u64 = 15;
+const CACHE_TIME_PERCENT_IF_ALL_FIT: u64 = 15;
 
 /// Fields whose value is a slot, which is shifted. Fields that count slots are not changed.
 const SLOT_FIELDS: [&str; 15] = [
@@ -211,26 +211,28 @@ pub struct CacheSize(pub u64);
 impl CacheSize {
     /// The value of a point's field at this size; `None` if it is as recorded. `recorded` gives the
     /// point's recorded fields.
-    pub fn value(
+    pub fn changed_value(
         self,
         point: &str,
         key: &str,
         recorded: impl Fn(&str) -> Option<u64>,
     ) -> Option<u64> {
         let eviction_start = self.0.saturating_mul(9).div_ceil(10);
-        let all_fit = eviction_start >= PROGRAMS;
+        let all_fit = eviction_start >= PROGRAM_COUNT;
         match (point, key) {
-            ("loaded-programs-cache-stats", "water_level") => Some(eviction_start.min(PROGRAMS)),
+            ("loaded-programs-cache-stats", "water_level") => {
+                Some(eviction_start.min(PROGRAM_COUNT))
+            }
             ("loaded-programs-cache-stats", "misses" | "evictions" | "reloads" | "insertions") => {
                 all_fit.then_some(0)
             }
             ("replay-slot-stats", key) if all_fit => {
-                let spent = recorded("program_cache_us")?;
-                let remaining = spent * REMAINING_PERCENT / 100;
+                let recorded_us = recorded("program_cache_us")?;
+                let remaining_us = recorded_us * CACHE_TIME_PERCENT_IF_ALL_FIT / 100;
                 match key {
-                    "program_cache_us" => Some(remaining),
+                    "program_cache_us" => Some(remaining_us),
                     "replay_total_elapsed" => {
-                        Some(recorded(key)?.saturating_sub(spent - remaining))
+                        Some(recorded(key)?.saturating_sub(recorded_us - remaining_us))
                     }
                     _ => key
                         .starts_with("execute_details_create_executor_")
@@ -265,7 +267,7 @@ fn line_parts(
         }
     }
     let value_at_size =
-        |key: &str| cache?.value(point.name(), key, |other| integer_field(point, other));
+        |key: &str| cache?.changed_value(point.name(), key, |other| integer_field(point, other));
     let mut separator = ' ';
     for field in point.fields() {
         let field = field.map_err(|reason| point.bad(reason))?;
