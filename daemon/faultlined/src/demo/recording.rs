@@ -37,12 +37,12 @@ const SLOT_FIELDS: [&str; 15] = [
     "highest-shred-slot-min",
 ];
 
-/// The recorded lines. A position in the recording continues over its repetitions.
+/// The recorded lines. A position is the time since the start of the first repetition.
 pub struct Recording {
     validator: Vec<Line>,
     /// Lines of the cluster, which are ahead of the validator's during catch-up.
     cluster: Vec<Line>,
-    /// Replay position of each block, and the total transactions up to it.
+    /// Position at which each block was frozen, and the total transactions up to it.
     blocks: Vec<(Duration, u64)>,
 }
 
@@ -63,7 +63,7 @@ enum LinePart {
 }
 
 impl Recording {
-    /// The recorded lines, or those of a program cache of this size.
+    /// The recorded lines, changed as if the program cache had the size `cache`.
     pub fn embedded(cache: Option<CacheSize>) -> Result<Self> {
         let mut text = String::new();
         GzDecoder::new(RECORDED_LINES_GZ)
@@ -251,8 +251,7 @@ fn integer_field(point: &Point<'_>, key: &str) -> Option<u64> {
     }
 }
 
-/// The point's text with the demo identity and without its time, split at its slots. `recorded_first_slot` is
-/// the first slot of the recording.
+/// The point's text with the demo identity and without its time, split at its slots.
 fn line_parts(
     point: &Point<'_>,
     recorded_first_slot: u64,
