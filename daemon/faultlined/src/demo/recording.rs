@@ -77,13 +77,13 @@ impl Recording {
             .lines()
             .map(|line| Point::parse(line.as_bytes()))
             .collect::<Result<Vec<_>, _>>()?;
-        let begin = points
+        let recording_start = points
             .iter()
             .filter_map(Point::timestamp)
             .min()
             .context("no times")?;
-        let frozen = || points.iter().filter(|point| point.name() == "bank_frozen");
-        let recorded_first_slot = frozen()
+        let frozen_points = || points.iter().filter(|point| point.name() == "bank_frozen");
+        let recorded_first_slot = frozen_points()
             .filter_map(|point| integer_field(point, "slot"))
             .min()
             .context("no slots")?;
@@ -97,7 +97,7 @@ impl Recording {
             let position = Duration::from_nanos(
                 point
                     .timestamp()
-                    .and_then(|time| u64::try_from(time - begin).ok())
+                    .and_then(|time| u64::try_from(time - recording_start).ok())
                     .context("a line without time")?,
             );
             let line = Line {
@@ -133,11 +133,11 @@ impl Recording {
 
     /// The newest slot replayed at a position, and the total transactions up to it.
     pub fn newest_slot(&self, position: Duration) -> (u64, u64) {
-        let (repetition, position_within) = repetition(position);
+        let (repetition, position_within) = split_position(position);
         let replayed = self
             .blocks
             .partition_point(|(position, _)| *position <= position_within);
-        let sum = |blocks: usize| {
+        let transactions_of = |blocks: usize| {
             blocks
                 .checked_sub(1)
                 .and_then(|last| self.blocks.get(last))
@@ -146,7 +146,7 @@ impl Recording {
         let slot = DEMO_FIRST_SLOT + u64::from(repetition) * self.block_count() + replayed as u64;
         (
             slot - 1,
-            u64::from(repetition) * sum(self.blocks.len()) + sum(replayed),
+            u64::from(repetition) * transactions_of(self.blocks.len()) + transactions_of(replayed),
         )
     }
 
@@ -167,7 +167,7 @@ impl Recording {
             Track::Cluster => &self.cluster,
         };
         let mut rendered = Vec::new();
-        for repetition in repetition(after).0..=repetition(until).0 {
+        for repetition in split_position(after).0..=split_position(until).0 {
             for line in lines {
                 let position = RECORDING_LENGTH * repetition + line.position;
                 if position > after && position <= until {
@@ -182,7 +182,8 @@ impl Recording {
     }
 }
 
-fn repetition(position: Duration) -> (u32, Duration) {
+/// The number of the repetition, and the position in it.
+fn split_position(position: Duration) -> (u32, Duration) {
     let repetition =
         u32::try_from(position.as_secs() / RECORDING_LENGTH.as_secs()).unwrap_or(u32::MAX);
     (
@@ -192,12 +193,12 @@ fn repetition(position: Duration) -> (u32, Duration) {
 }
 
 impl Line {
-    fn render(&self, shift: u64) -> String {
+    fn render(&self, slot_shift: u64) -> String {
         let mut text = String::new();
         for part in &self.parts {
             match part {
                 LinePart::Text(part) => text.push_str(part),
-                LinePart::Slot(slot) => text.push_str(&(slot + shift).to_string()),
+                LinePart::Slot(slot) => text.push_str(&(slot + slot_shift).to_string()),
             }
         }
         text
