@@ -204,7 +204,7 @@ impl ConfigReader {
             cert: self.relative_to_config(&cert),
             key: self.relative_to_config(&key),
             client_certificates: client_certificates?,
-            versions: versions?,
+            protocol_versions: versions?,
         })
     }
 

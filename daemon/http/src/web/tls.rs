@@ -55,7 +55,7 @@ pub struct TlsFiles {
     pub cert: PathBuf,
     pub key: PathBuf,
     pub client_certificates: ClientCertificates,
-    pub versions: Vec<&'static SupportedProtocolVersion>,
+    pub protocol_versions: Vec<&'static SupportedProtocolVersion>,
 }
 
 /// The path is the CA file.
@@ -95,7 +95,7 @@ struct LoadedConfig {
 impl Acceptor {
     pub fn new(files: TlsFiles) -> Result<Self, WebError> {
         // The versions are read before the files, so that a change in between causes a reload.
-        let versions = files.versions();
+        let versions = files.file_versions();
         let config = Arc::new(files.load()?);
         Ok(Acceptor {
             files,
@@ -118,7 +118,7 @@ impl Acceptor {
 
     /// Reloads changed files; keeps the last good configuration if they are invalid.
     fn current(&self) -> Arc<ServerConfig> {
-        let versions = self.files.versions();
+        let versions = self.files.file_versions();
         let mut loaded = self.loaded.lock();
         if loaded.file_versions == versions {
             loaded.last_error = None;
@@ -150,7 +150,7 @@ impl Acceptor {
 }
 
 impl TlsFiles {
-    fn versions(&self) -> FileVersions {
+    fn file_versions(&self) -> FileVersions {
         let files = [
             Some(self.cert.as_path()),
             Some(&self.key),
@@ -267,7 +267,7 @@ impl TlsFiles {
     fn load(&self) -> Result<ServerConfig, WebError> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
-            .with_protocol_versions(&self.versions)
+            .with_protocol_versions(&self.protocol_versions)
             .map_err(|error| self.key_error("min_version", error))?;
         let builder = match self.client_certificates.ca_file() {
             None => builder.with_no_client_auth(),
