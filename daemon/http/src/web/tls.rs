@@ -231,9 +231,9 @@ impl TlsFiles {
     fn unusable_key(&self, key: &PrivateKeyDer<'_>, error: &Error) -> WebError {
         let path = self.key.display();
         let Some(kind) = unsupported_key_kind(key) else {
-            return self.key_error("key_file", format!("{path}: {error}"));
+            return self.setting_error("key_file", format!("{path}: {error}"));
         };
-        self.key_error(
+        self.setting_error(
             "key_file",
             format!(
                 "{path} holds a key of a kind that the TLS library cannot use ({kind}): make a P-256 key with `openssl \
@@ -254,7 +254,7 @@ impl TlsFiles {
         else {
             return Ok(certificates);
         };
-        Err(self.key_error(
+        Err(self.setting_error(
             "client_ca_file",
             format!(
                 "{}: the TLS library cannot check signatures of this authority's key ({curve}): sign the clients with a \
@@ -268,7 +268,7 @@ impl TlsFiles {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_protocol_versions(&self.protocol_versions)
-            .map_err(|error| self.key_error("min_version", error))?;
+            .map_err(|error| self.setting_error("min_version", error))?;
         let builder = match self.client_certificates.ca_file() {
             None => builder.with_no_client_auth(),
             Some(ca) => builder.with_client_cert_verifier(self.verifier(ca, provider)?),
@@ -276,7 +276,7 @@ impl TlsFiles {
         let chain = self.certificates(&self.cert, "cert_file")?;
         let key = self.private_key()?;
         let mut config = builder.with_single_cert(chain, key).map_err(|error| {
-            self.key_error(
+            self.setting_error(
                 "cert_file",
                 format!(
                     "{} cannot be used with {}: {error}",
@@ -297,7 +297,7 @@ impl TlsFiles {
         let mut roots = RootCertStore::empty();
         for certificate in self.client_authorities(ca)? {
             roots.add(certificate).map_err(|error| {
-                self.key_error("client_ca_file", format!("{}: {error}", ca.display()))
+                self.setting_error("client_ca_file", format!("{}: {error}", ca.display()))
             })?;
         }
         let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
@@ -307,13 +307,13 @@ impl TlsFiles {
         };
         builder
             .build()
-            .map_err(|error| self.key_error("client_ca_file", error))
+            .map_err(|error| self.setting_error("client_ca_file", error))
     }
 
     fn certificates(
         &self,
         path: &Path,
-        key: &str,
+        setting: &str,
     ) -> Result<Vec<CertificateDer<'static>>, WebError> {
         let text = read(path)?;
         let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
@@ -321,21 +321,24 @@ impl TlsFiles {
             Ok(certificates) if certificates.is_empty() => Err(pem::Error::NoItemsFound),
             other => other,
         };
-        certificates.map_err(|error| self.pem_error(key, path, "certificate", &error))
+        certificates.map_err(|error| self.pem_error(setting, path, "certificate", &error))
     }
 
-    fn pem_error(&self, key: &str, path: &Path, what: &str, error: &pem::Error) -> WebError {
+    fn pem_error(&self, setting: &str, path: &Path, what: &str, error: &pem::Error) -> WebError {
         match error {
-            pem::Error::NoItemsFound => self.key_error(
-                key,
+            pem::Error::NoItemsFound => self.setting_error(
+                setting,
                 format!("{} holds no {what} in PEM form", path.display()),
             ),
-            error => self.key_error(key, format!("{}: {error}", path.display())),
+            error => self.setting_error(setting, format!("{}: {error}", path.display())),
         }
     }
 
-    fn key_error(&self, key: &str, what: impl ToString) -> WebError {
-        let (path, key) = (self.config_file.clone(), format!("tls_server_config.{key}"));
+    fn setting_error(&self, setting: &str, what: impl ToString) -> WebError {
+        let (path, key) = (
+            self.config_file.clone(),
+            format!("tls_server_config.{setting}"),
+        );
         WebError::Key {
             path,
             key,
@@ -364,7 +367,7 @@ fn unsupported_key_kind(key: &PrivateKeyDer<'_>) -> Option<&'static str> {
         .next()
 }
 
-/// The curve of a certificate's own key, if the library cannot check signatures on it.
+/// The curve of a certificate's own key, if the library cannot check its signatures.
 fn unsupported_curve(certificate: &[u8]) -> Option<&'static str> {
     let of_key = |(identifier, _): &&(&[u8], &str)| {
         contains(certificate, &[EC_PUBLIC_KEY, identifier].concat())
