@@ -75,25 +75,25 @@ pub struct OomKillWatch {
 }
 
 /// Sets a count; true if it increased. An unreadable count does not increase. A decrease means a
-/// new cgroup, or an older value of the host.
-fn update_count(count: &mut Option<u64>, now: Option<u64>) -> bool {
-    let increased = count.zip(now).is_some_and(|(before, now)| now > before);
-    *count = now.or(*count);
+/// new cgroup.
+fn update_count(count: &mut Option<u64>, newest: Option<u64>) -> bool {
+    let increased = count.zip(newest).is_some_and(|(before, now)| now > before);
+    *count = newest.or(*count);
     increased
 }
 
 impl OomKillWatch {
     pub fn begin(root: &HostRoot, process: ProcessId) -> Self {
         let memory = locate_cgroups(root, process.pid).and_then(|cgroups| cgroups.memory);
-        let mut kills = OomKillWatch {
+        let mut watch = OomKillWatch {
             process,
             events_file: memory.ok().as_ref().map(events_file),
             cgroup_count: None,
             host_count: host_oom_kills(root),
             last_kill_at: None,
         };
-        kills.cgroup_count = kills.cgroup_kills();
-        kills
+        watch.cgroup_count = watch.cgroup_kills();
+        watch
     }
 
     /// Updates both counts. If a tick found the process in another cgroup, that cgroup's count
