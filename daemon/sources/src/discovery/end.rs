@@ -58,8 +58,8 @@ impl EndWatch {
                 }
             }
         }
-        let may_have_ended = !stop.sleep(POLL_INTERVAL.min(timeout));
-        (may_have_ended && has_ended(root, id)).then_some(EndReason::Unknown)
+        let is_stopping = stop.sleep(POLL_INTERVAL.min(timeout));
+        (!is_stopping && has_ended(root, id)).then_some(EndReason::Unknown)
     }
 }
 
@@ -99,11 +99,13 @@ impl OomKillWatch {
     /// Updates both counts. If a tick found the process in another cgroup, that cgroup's count
     /// replaces the earlier one's.
     pub fn update(&mut self, oom_counts: &OomKills, now: Stamp) {
-        let found = oom_counts.cgroup.as_ref();
-        if let Some(found) = found.filter(|found| found.process == self.process) {
-            let events_file = events_file(&found.memory_folder);
+        let tick_cgroup = oom_counts.cgroup.as_ref();
+        if let Some(tick_cgroup) =
+            tick_cgroup.filter(|tick_cgroup| tick_cgroup.process == self.process)
+        {
+            let events_file = events_file(&tick_cgroup.memory_folder);
             if self.events_file.as_ref() != Some(&events_file) {
-                self.cgroup_count = found.oom_kills;
+                self.cgroup_count = tick_cgroup.oom_kills;
                 self.events_file = Some(events_file);
             }
         }
