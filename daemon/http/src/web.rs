@@ -26,7 +26,7 @@ use faultline_core::{
     clock::Clock,
     config::{Metrics, TargetSelector},
     connection_limit::{Connection, Connections, Timeouts, accept},
-    hub::Latest,
+    publish::Latest,
     socket::{self, BoundSocket, Stream, set_nodelay},
     supervisor::Stop,
 };

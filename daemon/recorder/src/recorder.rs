@@ -16,7 +16,7 @@ use crate::manifest::ProcessManifest;
 use events::{DescribeProcess, EventDetector};
 use faultline_core::{
     clock::Clock,
-    hub::{Latest, Sink},
+    publish::{Latest, Sink},
     supervisor::Stop,
 };
 use faultline_datapoints::validator::point_recorder::{PointMessage, PointRecorder};

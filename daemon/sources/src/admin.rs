@@ -18,7 +18,7 @@ use faultline_agave::{
     PublicKey,
     admin::{AdmissionFailure, AdmissionStatus, StartProgress},
 };
-use faultline_core::hub::Latest;
+use faultline_core::publish::Latest;
 use faultline_kernel::ProcessId;
 use faultline_metrics::{Problem, Source, Stamp, metrics::votes as m};
 use std::{net::SocketAddr, sync::Arc};

@@ -13,7 +13,7 @@ use crate::{
     tick::{SampleContext, Sampler, SourceOutput},
     votes::{self, VoteFacts},
 };
-use faultline_core::{config, hub::Latest};
+use faultline_core::{config, publish::Latest};
 use faultline_datapoints::{
     tail,
     validator::{

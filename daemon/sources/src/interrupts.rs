@@ -8,7 +8,7 @@ use crate::{
     polling::{PollResult, PolledSource},
     tick::{BuildContext, SampleContext, Sampler, SourceOutput},
 };
-use faultline_core::{clock::Schedule, hub::Latest};
+use faultline_core::{clock::Schedule, publish::Latest};
 use faultline_kernel::{
     HostRoot, ProcessId,
     parse::{

@@ -15,7 +15,7 @@ use crate::{
     tick::{BuildContext, SourceOutput},
 };
 use disks::BusyTimes;
-use faultline_core::{clock::Clock, hub::Latest, supervisor::Stop};
+use faultline_core::{clock::Clock, publish::Latest, supervisor::Stop};
 use faultline_kernel::{
     HostRoot, ProcessId, ReadError, block, cpus::CpuSpeeds, filesystem::Mounts,
     parse::mountinfo::Mount,

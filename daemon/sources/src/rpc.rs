@@ -22,7 +22,7 @@ use faultline_agave::{
     PublicKey,
     rpc::{EpochInfo, Health, NodeVersion},
 };
-use faultline_core::{config, hub::Latest};
+use faultline_core::{config, publish::Latest};
 use faultline_kernel::ProcessId;
 use faultline_metrics::{
     Problem, Reading, ReadingList, Source, Stamp,

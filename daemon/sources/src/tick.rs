@@ -8,7 +8,7 @@ use crate::discovery::{Target, TargetHandle, problem};
 use faultline_core::{
     clock::{Clock, DueTick, Schedule},
     config::Config,
-    hub::Sink,
+    publish::Sink,
     supervisor::Stop,
 };
 use faultline_kernel::{HostConstants, HostRoot, ProcessId, ReadError, parse::pid_stat::State};

@@ -26,7 +26,7 @@ use faultline_agave::{
     consensus::{Consensus, Protocol},
     rpc::{EpochInfo, FeatureGate, LeaderSlots, PendingStake, VoteAccount},
 };
-use faultline_core::hub::Latest;
+use faultline_core::publish::Latest;
 use faultline_datapoints::validator::intake::Intake;
 use faultline_kernel::ProcessId;
 use faultline_metrics::{Problem, Source, Stamp};

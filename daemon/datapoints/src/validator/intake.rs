@@ -16,7 +16,7 @@ use super::{
     tally::has_series,
 };
 use faultline_agave::{line::Point, points::KnownPoint};
-use faultline_core::{config::Datapoints, hub::Latest};
+use faultline_core::{config::Datapoints, publish::Latest};
 use faultline_kernel::ProcessId;
 use faultline_metrics::Stamp;
 use parking_lot::{Mutex, MutexGuard};

@@ -5,7 +5,7 @@ use super::{
     process::{ProcessInspection, rights_remedy},
     report::Check,
 };
-use faultline_core::{clock::Clock, config::Config, hub::Latest};
+use faultline_core::{clock::Clock, config::Config, publish::Latest};
 use faultline_kernel::filesystem::Space;
 use faultline_metrics::ProblemKind;
 use faultline_sources::resources::{self, FileSystemUsage, UnavailableFolder};

@@ -12,7 +12,7 @@ use faultline_agave::{
 use faultline_core::{
     clock::Clock,
     config::{self, Config, Log, MIN_INTERVAL, TargetSelector},
-    hub::Latest,
+    publish::Latest,
     supervisor::{Stage, Stop},
 };
 use faultline_datapoints::{tail::LogTail, validator::intake::Intake};

@@ -11,7 +11,7 @@ use faultline_core::{
     auth_failures::AuthFailures,
     clock::Clock,
     config::{self, Config, Metrics, TargetSelector},
-    hub::{Latest, Sink},
+    publish::{Latest, Sink},
     supervisor::Stage,
 };
 use faultline_datapoints::validator::intake::Intake;

@@ -2,7 +2,7 @@ mod trends;
 
 pub use trends::TREND_SPAN;
 
-use faultline_core::hub::Sink;
+use faultline_core::publish::Sink;
 use faultline_metrics::{
     Source, Tick,
     metrics::daemon::{LAST_PUSH, SOURCE_LAST_SUCCESS},

@@ -3,7 +3,7 @@
 
 use super::{BinaryDigest, hash, insert_some, messages, process};
 use faultline_core::{
-    hub::Latest,
+    publish::Latest,
     supervisor::{PATH_CALL_TIMEOUT, PathCalls, Stop},
 };
 use faultline_kernel::{HostRoot, ProcessFiles, hardware::Hardware};

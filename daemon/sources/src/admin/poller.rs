@@ -10,7 +10,7 @@ use faultline_agave::{
 use faultline_core::{
     clock::Clock,
     config,
-    hub::Latest,
+    publish::Latest,
     supervisor::{PathCalls, Stop},
 };
 use faultline_kernel::ProcessId;

@@ -4,7 +4,7 @@ mod server;
 
 use super::{poller::PollIntervals, *};
 use crate::tests::target;
-use faultline_core::{clock::Clock, config, hub::Latest, supervisor::Stage};
+use faultline_core::{clock::Clock, config, publish::Latest, supervisor::Stage};
 use faultline_metrics::ProblemKind;
 use server::{Reply, Server};
 use std::{

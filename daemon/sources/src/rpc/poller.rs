@@ -14,7 +14,7 @@ use faultline_agave::{
     identify::Program,
     rpc::{Answer, Batch},
 };
-use faultline_core::{clock::Clock, config, hub::Latest, supervisor::Stop};
+use faultline_core::{clock::Clock, config, publish::Latest, supervisor::Stop};
 use faultline_kernel::ProcessId;
 use faultline_metrics::{Problem, Source};
 use hyper::Uri;

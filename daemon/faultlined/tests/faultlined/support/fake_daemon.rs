@@ -5,7 +5,7 @@
 use faultline_core::{
     clock::{Clock, DueTick},
     config::Config,
-    hub::{Latest, Sink},
+    publish::{Latest, Sink},
 };
 use faultline_datapoints::validator::intake::Intake;
 use faultline_http::sinks::history::History;
