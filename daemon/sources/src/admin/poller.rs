@@ -21,7 +21,8 @@ use std::{
     time::Duration,
 };
 
-/// Error code of `contactInfo`: early in the start, and always with solana-test-validator.
+/// Error code of the methods that the validator cannot answer: early in its start, and always with
+/// solana-test-validator.
 const INVALID_PARAMS: i64 = -32602;
 
 /// The admission changes with transfers and with epochs.
