@@ -26,7 +26,7 @@ use faultline_core::{
 use faultline_kernel::{HostRoot, ProcessId};
 use faultline_metrics::{Problem, ProblemKind, Stamp};
 use method::Method;
-pub use process::same_program;
+pub use process::may_be_same_program;
 use process::{ExecDetector, InspectedProcess};
 pub(crate) use process::{problem, thread_named};
 use std::{path::PathBuf, sync::Arc, time::Duration};

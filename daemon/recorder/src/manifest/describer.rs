@@ -10,7 +10,7 @@ use faultline_kernel::{HostRoot, ProcessFiles, hardware::Hardware};
 use faultline_sources::{
     admin::AdminFacts,
     conclusions::client,
-    discovery::{Target, same_program},
+    discovery::{Target, may_be_same_program},
     rpc::{self, identity_of},
 };
 use serde_json::{Value, json};
@@ -149,7 +149,7 @@ fn hash_program(
         .filter(|files| files.id() == id)?;
     let file = files.open_exe();
     // Checked after the open, so that the file is certainly this program's.
-    if file.is_ok() && !same_program(files.exe().ok().as_deref(), target.exe.as_deref()) {
+    if file.is_ok() && !may_be_same_program(files.exe().ok().as_deref(), target.exe.as_deref()) {
         return None;
     }
     let hashed = file

@@ -217,7 +217,7 @@ impl PidSearch {
             return Ok(target);
         }
         if let Some(before) = context.previous_target
-            && is_same(before, &target)
+            && may_be_same_target(before, &target)
         {
             return Ok(target);
         }
@@ -245,11 +245,11 @@ impl PidSearch {
     }
 }
 
-fn is_same(before: &Target, now: &Target) -> bool {
+fn may_be_same_target(before: &Target, now: &Target) -> bool {
     before.process == now.process
         || (before.validator.is_none()
             && before.comm == now.comm
-            && process::same_program(before.exe.as_deref(), now.exe.as_deref()))
+            && process::may_be_same_program(before.exe.as_deref(), now.exe.as_deref()))
 }
 
 /// The full name. The kernel keeps 15 bytes; the rest is compared with the file name of `argv[0]`

@@ -170,7 +170,7 @@ pub fn thread_named(root: &HostRoot, pid: u32, names: &[&str]) -> Option<String>
 
 /// True if two `exe` links are the same program, replaced on disk or not. Also true if one of them
 /// is unknown.
-pub fn same_program(left: Option<&Path>, right: Option<&Path>) -> bool {
+pub fn may_be_same_program(left: Option<&Path>, right: Option<&Path>) -> bool {
     left.zip(right)
         .is_none_or(|(left, right)| left == right || program_file(left) == program_file(right))
 }
