@@ -222,7 +222,7 @@ impl FileSystems {
             }
             out.whole(&m::FILESYSTEM_SIZE, labels(), space.size);
             out.whole(&m::FILESYSTEM_AVAIL, labels(), space.avail);
-            let until_full = forecast.until_full();
+            let until_full = forecast.seconds_until_full();
             out.real(&m::FILESYSTEM_UNTIL_FULL, labels(), until_full);
             if let Some((all, free)) = space.inodes {
                 out.whole(&m::FILESYSTEM_INODES, labels(), all);
