@@ -168,7 +168,7 @@ mod tests {
         let usage = FileSystemUsage {
             file_system: system,
             purposes: ["ledger", "snapshots"].into(),
-            at: Stamp::default(),
+            sampled_at: Stamp::default(),
         };
         file_system_check(&usage, space)
     }
