@@ -12,9 +12,9 @@ pub struct VoteRanking {
     pub by_credits: Option<(u64, f64)>,
     /// Own reward per stake, divided by the best account's.
     pub reward_vs_best: Option<f64>,
-    /// Slots between the newest vote of all accounts and the own one.
+    /// Slots between the newest vote of all accounts and this account's.
     pub vote_distance: Option<u64>,
-    /// Slots between the newest root of all accounts and the own one.
+    /// Slots between the newest root of all accounts and this account's.
     pub root_distance: Option<u64>,
     /// The epoch of the migration, if an account has its marker.
     pub marker_epoch: Option<u64>,
