@@ -54,7 +54,7 @@ impl Case {
         for (config, lines) in self.configs.iter().zip(&self.lines) {
             intake.reconfigure(&config.datapoints);
             let mut push = intake.begin(now);
-            lines.iter().for_each(|line| push.line(line.as_bytes()));
+            lines.iter().for_each(|line| push.add_line(line.as_bytes()));
             intake.commit(push, now);
         }
         let mut batch = Batch::empty(Source::Datapoints, now);

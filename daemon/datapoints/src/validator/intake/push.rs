@@ -63,7 +63,7 @@ impl Push {
         }
     }
 
-    pub fn line(&mut self, line: &[u8]) {
+    pub fn add_line(&mut self, line: &[u8]) {
         let Some(name) = name_of(line) else {
             self.bad_lines += 1;
             return;
@@ -86,14 +86,14 @@ impl Push {
     }
 
     /// Adds a line of the log. Ignores lines without a datapoint.
-    pub fn log_line(&mut self, line: &str) {
+    pub fn add_log_line(&mut self, line: &str) {
         let parsed = LogLine::parse(line);
         self.newest_log_time = self.newest_log_time.max(parsed.time_ns);
         match parsed.point() {
             Some(Ok(point)) => {
                 self.add(line.as_bytes(), &point, false);
             }
-            Some(Err(_)) => self.bad_line(),
+            Some(Err(_)) => self.count_bad_line(),
             None => {
                 if let Some(step) = parsed.migration() {
                     self.intake.lock().total.reports.migration.add_logged(step);
@@ -102,7 +102,7 @@ impl Push {
         }
     }
 
-    pub fn bad_line(&mut self) {
+    pub fn count_bad_line(&mut self) {
         self.bad_lines += 1;
     }
 

@@ -132,7 +132,7 @@ impl FakeDaemon {
 
     pub fn push(&self, body: &str) {
         let mut push = self.intake.begin(self.now());
-        body.lines().for_each(|line| push.line(line.as_bytes()));
+        body.lines().for_each(|line| push.add_line(line.as_bytes()));
         self.intake.commit(push, self.now());
     }
 }
