@@ -185,12 +185,12 @@ impl RecorderHandle {
     /// Sampled before the tick reaches the sinks. `extra_readings` adds to its output.
     pub fn sampler(
         &self,
-        following: TargetHandle,
+        target_handle: TargetHandle,
         extra_readings: impl Fn(&mut SourceOutput) + Send + 'static,
     ) -> Box<dyn Sampler> {
         Box::new(RecorderSampler {
             handle: self.clone(),
-            following,
+            target_handle,
             extra_readings: Box::new(extra_readings),
             reported_lost: 0,
             overrun_until: Duration::ZERO,
