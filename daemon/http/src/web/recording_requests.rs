@@ -28,16 +28,16 @@ fn is_kind(kind: &str) -> bool {
 }
 
 pub fn mark_name(query: Option<&str>) -> Result<String, String> {
-    let wanted = || "Give the mark a name: POST /mark?name=NAME.".to_owned();
+    let missing_name = || "Give the mark a name: POST /mark?name=NAME.".to_owned();
     let mut names = query_values(query, "name");
-    let value = names.next().ok_or_else(wanted)?;
+    let value = names.next().ok_or_else(missing_name)?;
     if names.next().is_some() {
         return Err("The query has several names; use one.".to_owned());
     }
     let name = query_text(value, "The mark's name")?;
     Some(name)
         .filter(|name| !name.is_empty())
-        .ok_or_else(wanted)
+        .ok_or_else(missing_name)
 }
 
 /// Timeout of the save, below the connection's response timeout.
