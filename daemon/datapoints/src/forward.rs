@@ -10,8 +10,8 @@
 //! at 0.5 s and doubles to 30 s, with up to half of it as jitter. A longer `Retry-After` replaces
 //! it. Any other non-2xx response rejects the push for good. Redirects are not followed.
 //!
-//! A full queue drops its oldest push that is not being sent. A push larger than the queue is not
-//! copied. Every push with 204 and a body counts once as sent, lost or refused. Other pushes do not
+//! A full queue drops its oldest push that is not being sent. A push larger than the queue is lost.
+//! Every push with 204 and a body counts once as sent, lost or refused. Other pushes do not
 //! count.
 
 mod client;
