@@ -184,16 +184,13 @@ impl TlsFiles {
         let what = match checked.err()? {
             Error::InvalidCertificate(
                 CertificateError::Expired | CertificateError::ExpiredContext { .. },
-            ) => "has expired",
+            ) => "has expired: scrapers refuse it; renew it",
             Error::InvalidCertificate(
                 CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. },
-            ) => "is not valid yet",
+            ) => "is not valid yet: scrapers refuse it; check its start and this machine's clock",
             _ => return None,
         };
-        Some(format!(
-            "{}: the certificate {what}: scrapers refuse it; renew it",
-            self.cert.display()
-        ))
+        Some(format!("{}: the certificate {what}", self.cert.display()))
     }
 
     pub fn errors(&self) -> Vec<WebError> {
