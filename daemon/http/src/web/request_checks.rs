@@ -59,7 +59,7 @@ impl AllowedHosts {
         }
         Some(format!(
             "Without TLS and passwords, faultlined does not answer to the name {name}: a page in a browser could make it up. \
-             Ask for localhost or an IP address, or add the name to metrics.hosts in the daemon's configuration."
+             Use localhost or an IP address, or add the name to metrics.hosts in the daemon's configuration."
         ))
     }
 

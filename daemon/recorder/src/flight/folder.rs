@@ -195,7 +195,7 @@ pub fn make_space(
             limits.max_saved, limits.max_saved_bytes
         );
         return Err(format!(
-            "{} is full: {limit_names}; remove recordings that are no longer needed, or raise it",
+            "{} is full: {limit_names}; remove recordings that are no longer needed, or raise the limit",
             folder.display()
         ));
     }
