@@ -76,7 +76,7 @@ impl RecordSink for IntakeSink {
         }
     }
 
-    fn bad_record(&mut self) {
+    fn count_bad_record(&mut self) {
         if let Some(push) = &mut self.push {
             push.count_bad_line();
         }
