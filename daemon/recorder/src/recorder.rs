@@ -137,7 +137,7 @@ impl Queue {
     /// error.
     fn push(&self, message: QueueMessage) -> bool {
         let mut queued = self.queued.lock();
-        let (count, max, counted) = match message {
+        let (count, max, counts_loss) = match message {
             QueueMessage::Tick(..) => (&mut queued.ticks, MAX_TICKS, true),
             QueueMessage::Point(_) => (&mut queued.points, MAX_POINTS, true),
             QueueMessage::Mark(..) => (&mut queued.marks, MAX_MARKS, false),
@@ -146,7 +146,7 @@ impl Queue {
         if has_capacity {
             *count += 1;
             queued.messages.push_back(message);
-        } else if counted {
+        } else if counts_loss {
             self.lost.fetch_add(1, Ordering::Relaxed);
         }
         has_capacity

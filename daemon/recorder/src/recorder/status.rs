@@ -125,8 +125,8 @@ impl RecorderSampler {
             return;
         }
         let before: Option<ProcessId> = followed.target.take().map(|target| target.process);
-        let ended = self.target_handle.report().last_end;
-        followed.end_reason = ended
+        let last_end = self.target_handle.report().last_end;
+        followed.end_reason = last_end
             .filter(|(process, _)| Some(*process) == before)
             .map(|(_, reason)| reason);
         followed.target = context.target.map(|target| Arc::new(target.clone()));
