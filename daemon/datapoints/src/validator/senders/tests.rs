@@ -9,7 +9,7 @@ fn at(seconds: u64) -> Stamp {
 
 fn send(senders: &mut Senders, id: &str, now: u64) -> SenderState {
     let sender = senders
-        .find(id, None, at(now))
+        .find_or_create(id, None, at(now))
         .expect("fewer senders than the limit");
     sender.sums.line_counts.used += u64::from(sender.state == SenderState::Pending);
     sender.state
