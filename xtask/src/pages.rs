@@ -166,10 +166,10 @@ mod tests {
 
     #[test]
     fn tests_are_named_by_file_and_function() {
-        let text = "held by `daemon/core/src/hub.rs::a_test` and `kernel::Error`";
+        let text = "held by `daemon/core/src/publish.rs::a_test` and `kernel::Error`";
         assert_eq!(
             named_tests(text).collect::<Vec<_>>(),
-            [("daemon/core/src/hub.rs", "a_test")]
+            [("daemon/core/src/publish.rs", "a_test")]
         );
     }
 

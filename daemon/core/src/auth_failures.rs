@@ -34,9 +34,9 @@ impl AuthFailures {
         }
     }
 
-    pub fn record_failure(&self, peer: Peer, now: Duration) {
+    pub fn record_failure(&self, peer: Peer, uptime: Duration) {
         // Logging may block, so the lock is released first.
-        let failures = self.counts.lock().count(now);
+        let failures = self.counts.lock().count(uptime);
         if let Some(failures) = failures {
             let (listener, seconds) = (self.listener, LOG_INTERVAL.as_secs());
             tracing::warn!(
@@ -59,9 +59,9 @@ impl AuthFailures {
 
 impl Counts {
     /// Counts one failure. Returns the failures since the last log line if a new line is allowed.
-    fn count(&mut self, now: Duration) -> Option<u64> {
+    fn count(&mut self, uptime: Duration) -> Option<u64> {
         self.total += 1;
-        if !self.log_limit.allows(now) {
+        if !self.log_limit.allows(uptime) {
             return None;
         }
         let failures = self.total - self.logged;

@@ -74,8 +74,8 @@ fn read_both<A, B>(first: impl Fn() -> A, second: impl Fn() -> B) -> (A, B) {
     }
 }
 
-/// Detects that the wall clock was set: it moved over a second more or less than the time that
-/// passed, beyond the greatest slew. Suspension does not count.
+/// Detects that the wall clock was set: its movement differs from the time that passed by over a
+/// second plus the greatest slew. Suspension does not count.
 #[derive(Default)]
 pub struct ClockStepDetector {
     last_call: Option<(Stamp, Duration)>,

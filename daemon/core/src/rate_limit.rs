@@ -20,8 +20,8 @@ impl RateLimit {
         }
     }
 
-    /// Time until the next action is allowed; zero if it is allowed now.
-    pub fn wait(&self, now: Duration) -> Duration {
+    /// Zero if the next action is allowed now.
+    pub fn time_until_allowed(&self, now: Duration) -> Duration {
         let used = self.full_at.saturating_sub(now);
         used.saturating_sub(self.interval * (self.burst - 1))
     }
@@ -38,7 +38,7 @@ impl RateLimit {
 
     /// Returns whether an action is allowed, and counts it if so.
     pub fn allows(&mut self, now: Duration) -> bool {
-        let allowed = self.wait(now).is_zero();
+        let allowed = self.time_until_allowed(now).is_zero();
         if allowed {
             self.count(now);
         }
@@ -64,7 +64,7 @@ mod tests {
             true, true, false, false, true, false, true, true, true, false,
         ];
         assert_eq!(allowed, expected);
-        assert_eq!(limit.wait(at(202)), at(28));
+        assert_eq!(limit.time_until_allowed(at(202)), at(28));
         limit.refund();
         assert_eq!(
             [203, 204].map(|now| limit.allows(at(now))),

@@ -1,5 +1,5 @@
-//! The only module that starts threads, tasks and programs. A stage names and stops its threads and
-//! tasks.
+//! Starts all threads and programs, and all tasks but those of connections and blocking calls. A
+//! stage names and stops its threads and tasks.
 
 #![expect(
     clippy::disallowed_methods,

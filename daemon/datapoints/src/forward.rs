@@ -10,8 +10,8 @@
 //! at 0.5 s and doubles to 30 s, with up to half of it as jitter. A longer `Retry-After` replaces
 //! it. Any other non-2xx response rejects the push for good. Redirects are not followed.
 //!
-//! A full queue drops its oldest push that is not being sent. A push larger than the queue is not
-//! copied. Every push with 204 and a body counts once as sent, lost or refused. Other pushes do not
+//! A full queue drops its oldest push that is not being sent. A push larger than the queue is lost.
+//! Every push with 204 and a body counts once as sent, lost or refused. Other pushes do not
 //! count.
 
 mod client;
@@ -75,8 +75,7 @@ struct Shared {
 }
 
 impl Shared {
-    /// Logs the result if its kind differs from the last one's, or the status of a refusal.
-    /// Another reason alone is not logged.
+    /// Logs a result of another kind than the last one, and a refusal with another HTTP status.
     fn record_result(&self, result: &AttemptResult) {
         let upstream = &self.upstream_origin;
         let last = self.last_result.lock().replace(result.clone());
@@ -160,7 +159,7 @@ impl Handle {
                 ),
             )],
             Some(AttemptResult::Refused { code, excerpt }) => {
-                let (status, remedy) = match code {
+                let (kind, remedy) = match code {
                     401 | 403 => (
                         ProblemKind::Forbidden,
                         "; check db, user and password in [forward]",
@@ -169,7 +168,7 @@ impl Handle {
                     _ => (ProblemKind::Broken, ""),
                 };
                 vec![(
-                    status,
+                    kind,
                     format!(
                         "upstream {} rejects pushes with {code}: {excerpt}{remedy}",
                         self.0.upstream_origin
@@ -230,7 +229,7 @@ impl Forwarder {
 
     async fn send_all(&self, stop: &Stop) {
         let mut failures = 0;
-        let mut stopping = false;
+        let mut is_stopping = false;
         while let Some(push) = self.next_push(stop).await {
             let Some(wait) = self.send_once(&push, failures).await else {
                 failures = 0;
@@ -241,8 +240,8 @@ impl Forwarder {
             failures = failures.saturating_add(1);
             tokio::select! {
                 () = tokio::time::sleep(wait) => {}
-                () = stop.wait(), if !stopping => {
-                    stopping = true;
+                () = stop.wait(), if !is_stopping => {
+                    is_stopping = true;
                     failures = 0;
                 }
             }
@@ -276,7 +275,7 @@ impl Forwarder {
             }
             AttemptResult::Failed { retry_after, .. } => {
                 queue.keep_first_for_retry(self.shared.give_up_after);
-                let backoff = pause(self.retry_times, failures, fastrand::f64());
+                let backoff = retry_pause(self.retry_times, failures, fastrand::f64());
                 Some(retry_after.unwrap_or_default().max(backoff))
             }
         }
@@ -284,7 +283,7 @@ impl Forwarder {
 }
 
 /// The pause after `failures` earlier failures, less up to half of it: `random` is from 0 to 1.
-fn pause(retry_times: RetryTimes, failures: u32, random: f64) -> Duration {
+fn retry_pause(retry_times: RetryTimes, failures: u32, random: f64) -> Duration {
     let doubled = retry_times
         .first_pause
         .saturating_mul(1_u32.checked_shl(failures).unwrap_or(u32::MAX))

@@ -105,10 +105,10 @@ pub trait PushSink: Clone + Send + Sync + 'static {
 }
 
 pub trait LineSink: Send + 'static {
-    fn line(&mut self, line: &[u8]);
+    fn add_line(&mut self, line: &[u8]);
 
     /// An incomplete line, or one with invalid content.
-    fn bad_line(&mut self);
+    fn count_bad_line(&mut self);
 }
 
 impl PushSink for intake::Intake {
@@ -139,12 +139,12 @@ impl PushSink for intake::Intake {
 }
 
 impl LineSink for intake::Push {
-    fn line(&mut self, line: &[u8]) {
-        self.line(line);
+    fn add_line(&mut self, line: &[u8]) {
+        self.add_line(line);
     }
 
-    fn bad_line(&mut self) {
-        self.bad_line();
+    fn count_bad_line(&mut self) {
+        self.count_bad_line();
     }
 }
 

@@ -72,13 +72,13 @@ impl RecordSink for IntakeSink {
 
     fn record(&mut self, record: &str) {
         if let Some(push) = &mut self.push {
-            push.log_line(record);
+            push.add_log_line(record);
         }
     }
 
-    fn bad_record(&mut self) {
+    fn count_bad_record(&mut self) {
         if let Some(push) = &mut self.push {
-            push.bad_line();
+            push.count_bad_line();
         }
     }
 

@@ -215,8 +215,8 @@ fn count_direct_lines(case: &Case, body: &[u8]) -> u64 {
         splitter.feed(black_box(chunk), |line| {
             lines += 1;
             match line {
-                Ok(line) => push.line(line),
-                Err(_) => push.bad_line(),
+                Ok(line) => push.add_line(line),
+                Err(_) => push.count_bad_line(),
             }
         });
     }

@@ -8,7 +8,7 @@ use faultline_core::{
     auth_failures::AuthFailures,
     clock::Clock,
     config::{Metrics, TargetSelector},
-    hub::{Latest, Sink},
+    publish::{Latest, Sink},
     supervisor::Stage,
 };
 use faultline_http::{

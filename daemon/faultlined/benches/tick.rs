@@ -18,7 +18,7 @@
 use faultline_core::{
     clock::{Clock, DueTick},
     config::{Config, TargetSelector},
-    hub::{Latest, Sink},
+    publish::{Latest, Sink},
     supervisor::Stage,
 };
 use faultline_datapoints::validator::intake::Intake;

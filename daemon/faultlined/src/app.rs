@@ -15,7 +15,7 @@ use anyhow::{Context, Result};
 use faultline_core::{
     clock::Clock,
     config::{Config, ConfigError, TargetSelector},
-    hub::Latest,
+    publish::Latest,
     socket::{InheritError, InheritedSockets},
     supervisor::Stage,
 };

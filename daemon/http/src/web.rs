@@ -26,7 +26,7 @@ use faultline_core::{
     clock::Clock,
     config::{Metrics, TargetSelector},
     connection_limit::{Connection, Connections, Timeouts, accept},
-    hub::Latest,
+    publish::Latest,
     socket::{self, BoundSocket, Stream, set_nodelay},
     supervisor::Stop,
 };
@@ -321,7 +321,7 @@ const TIMEOUTS: Timeouts = Timeouts {
 };
 
 /// hyper's buffer, which limits a request's head: a scraper's has a few hundred bytes.
-const HEAD_BYTES: usize = 16 * 1024;
+const MAX_HEAD_BYTES: usize = 16 * 1024;
 
 async fn serve_connection(
     stream: Stream,
@@ -370,7 +370,10 @@ async fn serve_http(
         Ok::<_, Infallible>(response)
     });
     let mut http = hyper::server::conn::http1::Builder::new();
-    let mut http_connection = pin!(http.max_buf_size(HEAD_BYTES).serve_connection(io, service));
+    let mut http_connection = pin!(
+        http.max_buf_size(MAX_HEAD_BYTES)
+            .serve_connection(io, service)
+    );
     tokio::select! {
         served_result = http_connection.as_mut() => return Ok(served_result?),
         () = stop.wait() => http_connection.as_mut().graceful_shutdown(),

@@ -140,7 +140,7 @@ impl Follower {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 self.current_id = None;
                 let missing_since = *self.missing_since.get_or_insert(now.uptime);
-                let (status, state) =
+                let (kind, state) =
                     if self.open_files.is_empty() && self.closed_positions.is_empty() {
                         (ProblemKind::Absent, "does not exist yet")
                     } else if now.uptime.saturating_sub(missing_since) >= MISSING_GRACE {
@@ -149,7 +149,7 @@ impl Follower {
                         return None;
                     };
                 let path = faultline_text::path(&self.path);
-                Some(Problem::new(status, format!("{path} {state}")))
+                Some(Problem::new(kind, format!("{path} {state}")))
             }
             Err(error) => {
                 self.current_id = None;
@@ -287,10 +287,10 @@ fn require_regular_file(metadata: Metadata) -> io::Result<Metadata> {
 }
 
 fn problem(path: &Path, error: &io::Error) -> Problem {
-    let status = match error.kind() {
+    let kind = match error.kind() {
         ErrorKind::PermissionDenied => ProblemKind::Forbidden,
         ErrorKind::StaleNetworkFileHandle => ProblemKind::Gone,
         _ => ProblemKind::Broken,
     };
-    Problem::new(status, format!("{}: {error}", faultline_text::path(path)))
+    Problem::new(kind, format!("{}: {error}", faultline_text::path(path)))
 }

@@ -13,7 +13,7 @@ pub trait RecordSink: Send {
     fn begin(&mut self, now: Stamp);
     /// A line, or a datapoint joined from several lines.
     fn record(&mut self, record: &str);
-    fn bad_record(&mut self);
+    fn count_bad_record(&mut self);
     fn commit(&mut self, at: Stamp);
 }
 
@@ -70,7 +70,7 @@ impl RecordBatch<'_> {
 
     pub fn count_bad_record(&mut self) {
         self.bad_records += 1;
-        self.writer.sink.bad_record();
+        self.writer.sink.count_bad_record();
     }
 
     fn record(&mut self, record: &[u8]) {

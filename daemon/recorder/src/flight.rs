@@ -188,7 +188,7 @@ struct State {
     /// Since 1970.
     last_saved_at: Option<Duration>,
     problem: Option<String>,
-    in_progress: usize,
+    saves_in_progress: usize,
 }
 
 impl FlightHandle {
@@ -215,7 +215,7 @@ impl FlightHandle {
 
     fn wait_for_saves(&self, timeout: Duration) {
         let mut state = self.0.state.lock();
-        let in_progress = |state: &mut State| state.in_progress > 0;
+        let in_progress = |state: &mut State| state.saves_in_progress > 0;
         let waited = self
             .0
             .save_ended
@@ -240,7 +240,7 @@ impl FlightHandle {
                 state.problem = Some(format!("the flight recorder could not save: {why}"));
             }
         }
-        state.in_progress = state.in_progress.saturating_sub(1);
+        state.saves_in_progress = state.saves_in_progress.saturating_sub(1);
         self.0.save_ended.notify_all();
         drop(state);
         if let Some(reply) = job.reply {

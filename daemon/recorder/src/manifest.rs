@@ -19,13 +19,13 @@ use serde_json::{Value, json};
 
 /// The session's manifest: `host`, `clock`, `daemon`, `demo`, and `problems` if something was
 /// unreadable. `clock_offset_ns` is the wall clock minus `CLOCK_MONOTONIC` in nanoseconds.
-/// `version` is that of the daemon. `demo`: the target is the built-in mock validator.
+/// `version` is that of the daemon. `is_demo`: the target is the built-in mock validator.
 pub fn session(
     root: &HostRoot,
     config: &Config,
     clock_offset_ns: i64,
     version: &str,
-    demo: bool,
+    is_demo: bool,
 ) -> Value {
     let mut hardware = Hardware::read(root);
     host::add_sysinfo(root, &mut hardware);
@@ -37,7 +37,7 @@ pub fn session(
             "synchronised": hardware.clock_synchronised,
         })),
         "daemon": daemon(root, config, version),
-        "demo": demo,
+        "demo": is_demo,
         "problems": messages(&hardware.problems),
     }))
 }

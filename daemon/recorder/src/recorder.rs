@@ -16,7 +16,7 @@ use crate::manifest::ProcessManifest;
 use events::{DescribeProcess, EventDetector};
 use faultline_core::{
     clock::Clock,
-    hub::{Latest, Sink},
+    publish::{Latest, Sink},
     supervisor::Stop,
 };
 use faultline_datapoints::validator::point_recorder::{PointMessage, PointRecorder};
@@ -137,7 +137,7 @@ impl Queue {
     /// error.
     fn push(&self, message: QueueMessage) -> bool {
         let mut queued = self.queued.lock();
-        let (count, max, counted) = match message {
+        let (count, max, counts_loss) = match message {
             QueueMessage::Tick(..) => (&mut queued.ticks, MAX_TICKS, true),
             QueueMessage::Point(_) => (&mut queued.points, MAX_POINTS, true),
             QueueMessage::Mark(..) => (&mut queued.marks, MAX_MARKS, false),
@@ -146,7 +146,7 @@ impl Queue {
         if has_capacity {
             *count += 1;
             queued.messages.push_back(message);
-        } else if counted {
+        } else if counts_loss {
             self.lost.fetch_add(1, Ordering::Relaxed);
         }
         has_capacity
@@ -185,12 +185,12 @@ impl RecorderHandle {
     /// Sampled before the tick reaches the sinks. `extra_readings` adds to its output.
     pub fn sampler(
         &self,
-        following: TargetHandle,
+        target_handle: TargetHandle,
         extra_readings: impl Fn(&mut SourceOutput) + Send + 'static,
     ) -> Box<dyn Sampler> {
         Box::new(RecorderSampler {
             handle: self.clone(),
-            following,
+            target_handle,
             extra_readings: Box::new(extra_readings),
             reported_lost: 0,
             overrun_until: Duration::ZERO,

@@ -18,7 +18,7 @@ use faultline_agave::{
     PublicKey,
     admin::{AdmissionFailure, AdmissionStatus, StartProgress},
 };
-use faultline_core::hub::Latest;
+use faultline_core::publish::Latest;
 use faultline_kernel::ProcessId;
 use faultline_metrics::{Problem, Source, Stamp, metrics::votes as m};
 use std::{net::SocketAddr, sync::Arc};
@@ -64,10 +64,10 @@ impl AdminFacts {
         if !status.voting_enabled || status.vat_active == Some(false) {
             return;
         }
-        let passes_next = status.next_epoch_vat_failure_reason.is_none();
+        let would_pass_next_check = status.next_epoch_vat_failure_reason.is_none();
         let is_admitted = status.in_current_epoch_vat;
         output.flag(&m::ADMITTED, ["this_epoch"], is_admitted);
-        output.flag(&m::ADMITTED, ["epoch_after_next"], passes_next);
+        output.flag(&m::ADMITTED, ["epoch_after_next"], would_pass_next_check);
     }
 
     /// Lamports that the vote account lacks for the next check. `None` if the validator does not

@@ -27,7 +27,7 @@ struct CgroupSampler {
     process: Option<ProcessId>,
     locator: Option<CgroupLocator>,
     /// The open cgroups, and when they were last located.
-    followed: Option<(Stamp, ProcessCgroups, CgroupFiles)>,
+    located: Option<(Stamp, ProcessCgroups, CgroupFiles)>,
     /// False in the root cgroup of version 2, whose pressure is the whole machine's. A hybrid host
     /// may have the process there.
     has_own_pressure: bool,
@@ -54,14 +54,14 @@ impl CgroupSampler {
             .locator
             .get_or_insert_with(|| CgroupLocator::new(context.root, process.pid));
         let is_recent = |(at, ..): &(Stamp, _, _)| context.now.since(*at) < LOCATE_INTERVAL;
-        if self.followed.as_ref().is_some_and(is_recent) && !locator.has_moved() {
+        if self.located.as_ref().is_some_and(is_recent) && !locator.has_moved() {
             return false;
         }
         let Some(cgroups) = output.value_or_problem(locator.locate()) else {
-            self.followed = None;
+            self.located = None;
             return false;
         };
-        if let (true, Some((at, ..))) = (cgroups.is_gone(), &mut self.followed) {
+        if let (true, Some((at, ..))) = (cgroups.is_gone(), &mut self.located) {
             // The process is exiting: its memory stays in this cgroup until it is released.
             *at = context.now;
             return false;
@@ -76,21 +76,21 @@ impl CgroupSampler {
                 memory.top.display()
             );
             output.problems.push(Problem::absent(message));
-            self.followed = None;
+            self.located = None;
             return false;
         }
         self.has_own_pressure = cgroups
             .unified
             .as_ref()
             .is_ok_and(|unified| unified.folder != unified.top);
-        match &mut self.followed {
+        match &mut self.located {
             Some((at, before, _)) if *before == cgroups => {
                 *at = context.now;
                 false
             }
-            followed => {
+            located => {
                 let files = CgroupFiles::new(&cgroups);
-                *followed = Some((context.now, cgroups, files));
+                *located = Some((context.now, cgroups, files));
                 true
             }
         }
@@ -104,7 +104,7 @@ impl CgroupSampler {
         files_changed: bool,
         output: &mut SourceOutput,
     ) -> Option<CgroupLevels> {
-        let (_, cgroups, files) = self.followed.as_mut()?;
+        let (_, cgroups, files) = self.located.as_mut()?;
         let sample = files.sample(self.limits_throttle.is_due(context.now), &mut self.buffer);
         let levels = files.levels(&sample, &mut self.buffer);
         output.up = sample.memory_usage.is_ok() || sample.memory_stat.is_ok();
@@ -159,7 +159,7 @@ impl Sampler for CgroupSampler {
         if self.process != process {
             self.process = process;
             self.locator = None;
-            self.followed = None;
+            self.located = None;
             self.path = None;
             self.devices.clear();
             self.headroom = Headroom::new(self.meminfo.clone());
@@ -309,7 +309,8 @@ impl ContinuedCounters {
             if let Some(offset) = self.offsets.iter_mut().find(same_series) {
                 let before = std::mem::replace(&mut offset.last_value, reading.value.clone());
                 if before.number() <= reading.value.number() {
-                    reading.value = sum(&offset.earlier.value, &offset.first_value, &reading.value);
+                    reading.value =
+                        continued_value(&offset.earlier.value, &offset.first_value, &reading.value);
                 } else {
                     // A cgroup that was recreated under its path counts from zero.
                     self.offsets
@@ -325,7 +326,7 @@ fn is_same_series(reading: &Reading, other: &Reading) -> bool {
     reading.metric.name == other.metric.name && *reading.labels == *other.labels
 }
 
-fn sum(before: &Value, first: &Value, now: &Value) -> Value {
+fn continued_value(before: &Value, first: &Value, now: &Value) -> Value {
     match (before, first, now) {
         (Value::Whole(before), Value::Whole(first), Value::Whole(now)) => {
             Value::Whole(before.saturating_add(now.saturating_sub(*first)))
@@ -345,7 +346,7 @@ pub fn register(registry: &mut Registry, context: &BuildContext<'_>, meminfo: &S
             target_handle: context.target_handle.clone(),
             process: None,
             locator: None,
-            followed: None,
+            located: None,
             has_own_pressure: false,
             path: None,
             meminfo: meminfo.clone(),

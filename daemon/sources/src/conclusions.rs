@@ -13,7 +13,7 @@ use crate::{
     tick::{SampleContext, Sampler, SourceOutput},
     votes::{self, VoteFacts},
 };
-use faultline_core::{config, hub::Latest};
+use faultline_core::{config, publish::Latest};
 use faultline_datapoints::{
     tail,
     validator::{
@@ -200,10 +200,11 @@ impl Conclusions {
         } else if let Some(identity) = config.target.identity {
             intake.set_configured_identity(&identity.to_string(), now);
         }
-        let has_rpc = config.rpc.url.is_some()
+        let has_rpc_endpoint = config.rpc.url.is_some()
             || validator.is_some_and(|validator| validator.rpc_port.is_some());
-        let has_rpc_poller = (config.rpc.enabled && has_rpc) || admin.is_some_and(|facts| facts.up);
-        if !has_rpc_poller {
+        let may_report_identity =
+            (config.rpc.enabled && has_rpc_endpoint) || admin.is_some_and(|facts| facts.up);
+        if !may_report_identity {
             log_assumption(intake.assume_identity(now));
         }
         if let Some((slot, at)) = facts.processed_slot().zip(facts.slot_received_at()) {
@@ -232,7 +233,7 @@ impl Conclusions {
         let (rpc, admin) = (facts.rpc.as_ref(), facts.admin.as_ref());
         let log = self.log_status.as_ref().map(tail::StatusHandle::snapshot);
         let log = log.unwrap_or_default();
-        let last_line = log.last_record_at.filter(|at| *at >= self.followed_at);
+        let last_line_at = log.last_record_at.filter(|at| *at >= self.followed_at);
         let step = log.progress.filter(|step| step.at >= self.followed_at);
         let progress = admin.and_then(|facts| facts.progress.as_ref());
         let start_phase = match progress {
@@ -248,7 +249,7 @@ impl Conclusions {
         let reported_at = facts
             .datapoints
             .last_push
-            .max(last_line)
+            .max(last_line_at)
             .max(
                 admin
                     .filter(|_| progress.is_some())
@@ -412,8 +413,8 @@ fn display_version(version: &str) -> String {
 }
 
 fn cache_capacity(version: Option<&str>, configured: Option<u64>, output: &mut SourceOutput) {
-    let stock = || Some(Version::parse(version?).ok()?.program_cache_capacity());
-    let capacity = configured.or_else(stock);
+    let default_capacity = || Some(Version::parse(version?).ok()?.program_cache_capacity());
+    let capacity = configured.or_else(default_capacity);
     output.whole(&v::CACHE_CAPACITY, ["configured"], capacity);
     let shrink_target = capacity.map(shrink_target);
     output.whole(&v::CACHE_SHRINK_TARGET, ["configured"], shrink_target);

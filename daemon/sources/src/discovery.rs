@@ -26,7 +26,7 @@ use faultline_core::{
 use faultline_kernel::{HostRoot, ProcessId};
 use faultline_metrics::{Problem, ProblemKind, Stamp};
 use method::Method;
-pub use process::same_program;
+pub use process::may_be_same_program;
 use process::{ExecDetector, InspectedProcess};
 pub(crate) use process::{problem, thread_named};
 use std::{path::PathBuf, sync::Arc, time::Duration};
@@ -128,7 +128,7 @@ impl Finder {
 
     pub fn run(mut self, stop: Stop) {
         while !stop.is_set() {
-            let followed = match self.search(true, &stop) {
+            let was_followed = match self.search(true, &stop) {
                 Some(target) => self.follow(target, &stop),
                 None => {
                     self.end_abandoned_wrapper();
@@ -136,7 +136,7 @@ impl Finder {
                 }
             };
             // After a followed target the next search is immediate: a successor may exist already.
-            if !followed {
+            if !was_followed {
                 stop.sleep(SEARCH_INTERVAL);
             }
         }
@@ -185,7 +185,7 @@ impl Finder {
                 vec![Problem::new(ProblemKind::Gone, message)];
             return false;
         };
-        let mut kills = OomKillWatch::begin(&self.root, id);
+        let mut oom_kill_watch = OomKillWatch::begin(&self.root, id);
         let mut exec_detector = ExecDetector::new(&self.root, id);
         let mut current = self.publish(found);
         let mut searched_at = self.clock.now();
@@ -209,7 +209,7 @@ impl Finder {
             }
             searched_at = now;
             let oom_counts = self.target_handle.state().oom_kills.clone();
-            kills.update(&oom_counts, now);
+            oom_kill_watch.update(&oom_counts, now);
             let Some(target) = self.check_exec(&current, &mut exec_detector, now) else {
                 break EndReason::Unknown;
             };
@@ -217,7 +217,7 @@ impl Finder {
                 current = target;
                 inspection_timer = InspectionTimer::new(now);
             }
-            if self.is_wrapper(&current, &mut inspection_timer) {
+            if self.check_descendants(&current, &mut inspection_timer) {
                 return true;
             }
         };
@@ -225,8 +225,8 @@ impl Finder {
         // Reads the host's count again, because the last tick may be older than the kill.
         let mut oom_counts = self.target_handle.state().oom_kills.clone();
         oom_counts.host = end::host_oom_kills(&self.root);
-        kills.update(&oom_counts, now);
-        let is_oom_kill = kills.has_recent_kill(now);
+        oom_kill_watch.update(&oom_counts, now);
+        let is_oom_kill = oom_kill_watch.has_recent_kill(now);
         self.end(current, if is_oom_kill { EndReason::OomKill } else { end });
         true
     }
@@ -240,12 +240,12 @@ impl Finder {
         now: Stamp,
     ) -> Option<Arc<Target>> {
         // An exiting process has no program and no arguments. A large one exits for seconds.
-        let same_exe = |exe: Option<PathBuf>| exe.is_none() || exe == current.exe;
-        let same = exec_detector
+        let has_same_exe = |exe: Option<PathBuf>| exe.is_none() || exe == current.exe;
+        let is_unchanged = exec_detector
             .inspect(&self.root)
-            .is_none_or(|(comm, exe)| comm.to_str_lossy() == current.comm && same_exe(exe));
+            .is_none_or(|(comm, exe)| comm.to_str_lossy() == current.comm && has_same_exe(exe));
         let is_due = exec_detector.inspection_due && current.validator.is_none();
-        let inspected = if same && !is_due {
+        let inspected = if is_unchanged && !is_due {
             None
         } else {
             process::inspect(&self.root, current.process.pid, current.found_by).ok()
@@ -253,9 +253,9 @@ impl Finder {
         self.target_handle.state().report.searched_at = Some(now);
         let has_no_arguments = |process: &InspectedProcess| process.program.is_none();
         let is_unread = inspected.as_ref().is_none_or(has_no_arguments);
-        exec_detector.inspection_due = !same || (is_due && is_unread);
+        exec_detector.inspection_due = !is_unchanged || (is_due && is_unread);
         let inspected = inspected.map(|inspected| inspected.target);
-        match inspected.filter(|target| !same || target.validator.is_some()) {
+        match inspected.filter(|target| !is_unchanged || target.validator.is_some()) {
             // The watch reports a reused pid.
             Some(target) if target.process == current.process && target != **current => {
                 let matches = self.method.still_matches(current, &target);
@@ -267,7 +267,7 @@ impl Finder {
 
     /// True if the followed process is no validator but has one as descendant. Otherwise reports
     /// descendants with most of the memory.
-    fn is_wrapper(&self, current: &Target, inspection_timer: &mut InspectionTimer) -> bool {
+    fn check_descendants(&self, current: &Target, inspection_timer: &mut InspectionTimer) -> bool {
         let now = self.clock.now();
         if current.validator.is_some()
             || !self.method.follows_descendants()

@@ -8,7 +8,7 @@ use crate::{
     polling::{PollResult, PolledSource},
     tick::{BuildContext, SampleContext, Sampler, SourceOutput},
 };
-use faultline_core::{clock::Schedule, hub::Latest};
+use faultline_core::{clock::Schedule, publish::Latest};
 use faultline_kernel::{
     HostRoot, ProcessId,
     parse::{
@@ -150,29 +150,29 @@ struct WrappingCounter {
 const MIN_BEFORE_WRAP: u32 = u32::MAX - (1 << 28);
 
 impl WrappingCounter {
-    fn starting_at(now: u32) -> Self {
+    fn starting_at(count: u32) -> Self {
         WrappingCounter {
-            last: now,
+            last: count,
             total: 0,
         }
     }
 
-    fn advance(&mut self, now: u32, is_continuous: bool) {
-        if is_continuous && let Some(growth) = self.growth(now) {
+    fn advance(&mut self, count: u32, is_continuous: bool) {
+        if is_continuous && let Some(growth) = self.growth(count) {
             self.total += u64::from(growth);
         }
-        self.last = now;
+        self.last = count;
     }
 
     /// Increase since the last value, also over a wrap; `None` after a reset.
-    fn growth(&self, now: u32) -> Option<u32> {
-        let is_continuous = now >= self.last || self.last >= MIN_BEFORE_WRAP && now < 1 << 31;
-        is_continuous.then(|| now.wrapping_sub(self.last))
+    fn growth(&self, count: u32) -> Option<u32> {
+        let is_continuous = count >= self.last || self.last >= MIN_BEFORE_WRAP && count < 1 << 31;
+        is_continuous.then(|| count.wrapping_sub(self.last))
     }
 }
 
 impl CpuTotals {
-    /// If a line vanishes or falls, the sums fall with it. Such a sample counts nothing: it is only
+    /// If a row vanishes or falls, the sums fall with it. Such a sample counts nothing: it is only
     /// the start of the next interval.
     fn add(&mut self, table: &CpuTable) {
         let rows = table.rows.iter().map(|row| (row.name.as_str(), row.sum));
@@ -181,10 +181,10 @@ impl CpuTotals {
             |(name, row): (&String, &WrappingCounter)| row.growth(*rows.get(name.as_str())?);
         let is_continuous = self.rows.iter().all(|row| growth_of(row).is_some());
         self.rows.retain(|name, _| rows.contains_key(name.as_str()));
-        for (name, now) in rows {
+        for (name, count) in rows {
             let row = self.rows.entry(name.to_owned());
-            row.or_insert(WrappingCounter::starting_at(now))
-                .advance(now, is_continuous);
+            row.or_insert(WrappingCounter::starting_at(count))
+                .advance(count, is_continuous);
         }
         let sums = table.devices.iter().zip(&table.others);
         for (cpu, (&devices, &others)) in table.cpus.iter().zip(sums) {

@@ -28,7 +28,7 @@ use admin::AdminFacts;
 use conclusions::Conclusions;
 use faultline_core::{
     config::Config,
-    hub::Latest,
+    publish::Latest,
     supervisor::{Stage, Stop},
 };
 use faultline_datapoints::{forward, ingest::Listener, validator::intake::Intake};

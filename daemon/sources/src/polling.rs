@@ -4,7 +4,7 @@
 use crate::tick::{SampleContext, Sampler, SourceOutput};
 use faultline_core::{
     clock::{Clock, Schedule},
-    hub::Latest,
+    publish::Latest,
     supervisor::Stop,
 };
 use faultline_kernel::ProcessId;

@@ -63,10 +63,10 @@ fn add_state_readings(state: State, output: &mut SourceOutput) {
     if state.name().is_none() {
         return;
     }
-    for other in State::NAMED {
-        if let Some(name) = other.name() {
-            let is_on = other == state;
-            output.flag(&p::STATE, [name], is_on);
+    for named_state in State::NAMED {
+        if let Some(name) = named_state.name() {
+            let is_current = named_state == state;
+            output.flag(&p::STATE, [name], is_current);
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::{
     tick::{BuildContext, SourceOutput},
 };
 use disks::BusyTimes;
-use faultline_core::{clock::Clock, hub::Latest, supervisor::Stop};
+use faultline_core::{clock::Clock, publish::Latest, supervisor::Stop};
 use faultline_kernel::{
     HostRoot, ProcessId, ReadError, block, cpus::CpuSpeeds, filesystem::Mounts,
     parse::mountinfo::Mount,
@@ -148,12 +148,12 @@ impl Poller {
         let disks: Vec<_> = mounts
             .map(|mount| block::under(&self.root, mount, disks::MAX_DISKS))
             .collect();
-        let when = (self.clock.now(), self.interval);
+        let now_and_interval = (self.clock.now(), self.interval);
         self.file_systems
-            .readings(&usages, &disks, when, &mut output.readings);
+            .readings(&usages, &disks, now_and_interval, &mut output.readings);
         output.problems.extend(self.file_systems.problems());
-        let busy = (&mut self.busy_times, self.clock);
-        disks::readings(&self.root, &disks, busy, output);
+        let busy_times_and_clock = (&mut self.busy_times, self.clock);
+        disks::readings(&self.root, &disks, busy_times_and_clock, output);
         let is_broken = |problem: &Problem| problem.kind == ProblemKind::Broken;
         output.up = self.file_systems.is_up() && !output.problems.iter().any(is_broken);
     }
@@ -182,22 +182,22 @@ impl MountCache {
     }
 }
 
-fn cpu_readings(speed: &CpuSpeeds) -> Vec<Reading> {
+fn cpu_readings(speeds: &CpuSpeeds) -> Vec<Reading> {
     let mut out = Vec::new();
-    if let Some(hertz) = speed.hertz {
+    if let Some(hertz) = speeds.hertz {
         for (name, hertz) in [("min", hertz.min), ("mean", hertz.mean), ("max", hertz.max)] {
             out.real(&m::CPU_FREQUENCY, [name.into()], hertz);
         }
     }
-    let governor = match speed.governors.len() {
-        0 | 1 => speed.governors.first().cloned().map(LabelText::from),
+    let governor = match speeds.governors.len() {
+        0 | 1 => speeds.governors.first().cloned().map(LabelText::from),
         _ => Some("mixed".into()),
     };
     if let Some(governor) = governor {
         out.flag(&m::CPU_GOVERNOR, [governor], true);
     }
-    out.counter(&m::CPU_THROTTLES, ["core".into()], speed.core_throttles);
-    let packages = speed.package_throttles;
+    out.counter(&m::CPU_THROTTLES, ["core".into()], speeds.core_throttles);
+    let packages = speeds.package_throttles;
     out.counter(&m::CPU_THROTTLES, ["package".into()], packages);
     out
 }

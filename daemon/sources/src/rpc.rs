@@ -22,7 +22,7 @@ use faultline_agave::{
     PublicKey,
     rpc::{EpochInfo, Health, NodeVersion},
 };
-use faultline_core::{config, hub::Latest};
+use faultline_core::{config, publish::Latest};
 use faultline_kernel::ProcessId;
 use faultline_metrics::{
     Problem, Reading, ReadingList, Source, Stamp,
@@ -139,7 +139,7 @@ impl TransactionCounter {
 /// The JSON-RPC endpoint of the followed process, for other tasks than the poller.
 pub struct Endpoint {
     url: Option<String>,
-    target: TargetLookup,
+    find_target: TargetLookup,
     admin: Latest<AdminFacts>,
     handle: Handle,
 }
@@ -147,13 +147,13 @@ pub struct Endpoint {
 impl Endpoint {
     pub fn new(
         config: &config::Rpc,
-        target: TargetLookup,
+        find_target: TargetLookup,
         admin: Latest<AdminFacts>,
         handle: Handle,
     ) -> Endpoint {
         Endpoint {
             url: config.url.clone(),
-            target,
+            find_target,
             admin,
             handle,
         }
@@ -161,7 +161,7 @@ impl Endpoint {
 
     /// `None` before JSON-RPC first responded to the poller, so a validator's start is no failure.
     pub fn current(&self) -> Option<(ProcessId, Uri)> {
-        let target = (self.target)()?;
+        let target = (self.find_target)()?;
         self.facts(target.process)?.slot_received_at?;
         let url = endpoint_url(self.url.as_deref(), &target, self.admin.get().as_deref()).ok()?;
         Some((target.process, url))
@@ -173,7 +173,7 @@ impl Endpoint {
     }
 
     pub fn vote_account(&self, process: ProcessId) -> Option<PublicKey> {
-        let target = (self.target)().filter(|target| target.process == process);
+        let target = (self.find_target)().filter(|target| target.process == process);
         target?.validator.as_ref()?.vote_account
     }
 

@@ -178,14 +178,20 @@ impl Sampler for ThreadsSampler {
             return output;
         }
         if let Some(followed) = &self.followed {
-            let delayacct = output.value_or_problem(followed.delayacct.clone()) == Some(true);
-            readings(&followed.pools, context.host, delayacct, &mut output);
+            let is_delay_counted =
+                output.value_or_problem(followed.delayacct.clone()) == Some(true);
+            readings(&followed.pools, context.host, is_delay_counted, &mut output);
         }
         output
     }
 }
 
-fn readings(pools: &Pools, host: &HostConstants, delayacct: bool, output: &mut SourceOutput) {
+fn readings(
+    pools: &Pools,
+    host: &HostConstants,
+    is_delay_counted: bool,
+    output: &mut SourceOutput,
+) {
     let mut all = ThreadTotals::default();
     for pool in &pools.pools {
         all.add(&pool.totals);
@@ -200,7 +206,7 @@ fn readings(pools: &Pools, host: &HostConstants, delayacct: bool, output: &mut S
         output.whole(&pool_metrics::PAGE_FAULTS, ["exited", kind], faults);
     }
     if let Some(cpu) = pools.exited_cpu {
-        cpu_time("exited".into(), cpu, output);
+        add_cpu_time("exited".into(), cpu, output);
     }
     output.whole(&d::POOLS_FOLDED, [], pools.folded_names);
     output.whole(&p::CONTEXT_SWITCHES, ["voluntary"], all.voluntary_switches);
@@ -209,7 +215,7 @@ fn readings(pools: &Pools, host: &HostConstants, delayacct: bool, output: &mut S
         ["involuntary"],
         all.involuntary_switches,
     );
-    block_io_delay(pools, all.blkio_ticks, host, delayacct, output);
+    block_io_delay(pools, all.blkio_ticks, host, is_delay_counted, output);
 }
 
 fn pool_readings(pool: &Pool, output: &mut SourceOutput) {
@@ -223,14 +229,14 @@ fn pool_readings(pool: &Pool, output: &mut SourceOutput) {
     output
         .readings
         .whole(&pool_metrics::THREADS, [name.clone()], pool.threads);
-    cpu_time(name.clone(), pool.cpu_by_mode, output);
+    add_cpu_time(name.clone(), pool.cpu_by_mode, output);
     let delay = totals.run_queue_delay.map(|delay| delay.as_secs_f64());
     output
         .readings
         .real(&pool_metrics::RUN_QUEUE, [name], delay);
 }
 
-fn cpu_time(pool: LabelText, cpu: CpuTime, output: &mut SourceOutput) {
+fn add_cpu_time(pool: LabelText, cpu: CpuTime, output: &mut SourceOutput) {
     for (mode, time) in [("user", cpu.user), ("system", cpu.system)] {
         let labels = [pool.clone(), mode.into()];
         output
@@ -239,20 +245,19 @@ fn cpu_time(pool: LabelText, cpu: CpuTime, output: &mut SourceOutput) {
     }
 }
 
-/// `all` is the delay of all pools, in clock ticks.
 fn block_io_delay(
     pools: &Pools,
-    all: u64,
+    total_ticks: u64,
     host: &HostConstants,
-    delayacct: bool,
+    is_delay_counted: bool,
     output: &mut SourceOutput,
 ) {
-    let missing = if !delayacct {
+    let missing = if !is_delay_counted {
         "block I/O delay: kernel.task_delayacct is 0; set it to 1 before the validator starts"
-    } else if all == 0 {
+    } else if total_ticks == 0 {
         "block I/O delay: 0 for all threads; kernel.task_delayacct was probably 0 when the validator started"
     } else {
-        output.seconds(&p::BLOCK_IO_DELAY, [], Some(host.ticks_to_duration(all)));
+        output.seconds(&p::BLOCK_IO_DELAY, [], Some(host.ticks_to_duration(total_ticks)));
         for pool in &pools.pools {
             let delay = host
                 .ticks_to_duration(pool.totals.blkio_ticks)

@@ -8,7 +8,7 @@ use crate::discovery::{Target, TargetHandle, problem};
 use faultline_core::{
     clock::{Clock, DueTick, Schedule},
     config::Config,
-    hub::Sink,
+    publish::Sink,
     supervisor::Stop,
 };
 use faultline_kernel::{HostConstants, HostRoot, ProcessId, ReadError, parse::pid_stat::State};
@@ -104,14 +104,14 @@ impl Ticker {
     pub fn tick_at(&mut self, at: Stamp, due: DueTick, target: Option<&Target>) -> Arc<Tick> {
         self.statistics.count_tick(due);
         let clock_was_set = self.statistics.detect_clock_step(at, Clock::suspended());
-        let known = self.boot_time.take();
-        let boot_time = known
-            .filter(|known| known.is_ok() && !clock_was_set)
+        let cached_boot_time = self.boot_time.take();
+        let boot_time = cached_boot_time
+            .filter(|cached| cached.is_ok() && !clock_was_set)
             .unwrap_or_else(|| self.root.boot_time_seconds());
         let followed = target.map(|target| target.process);
         // After a change of process every source is polled at once, so that no series outlives its
         // process.
-        let changed = std::mem::replace(&mut self.followed_process, followed) != followed;
+        let process_changed = std::mem::replace(&mut self.followed_process, followed) != followed;
         let context = SampleContext {
             now: at,
             target,
@@ -125,7 +125,7 @@ impl Ticker {
             // To open hundreds of thread files would delay the first page, so the next tick does
             // it.
             let is_deferred = due == DueTick::START && entry.source == Source::Threads;
-            if !is_deferred && (changed || entry.due_at <= at.uptime) {
+            if !is_deferred && (process_changed || entry.due_at <= at.uptime) {
                 entry.sample(&context, &self.clock, &mut self.statistics);
             }
             batches.push(Arc::clone(&entry.newest_batch));

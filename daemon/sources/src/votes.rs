@@ -26,7 +26,7 @@ use faultline_agave::{
     consensus::{Consensus, Protocol},
     rpc::{EpochInfo, FeatureGate, LeaderSlots, PendingStake, VoteAccount},
 };
-use faultline_core::hub::Latest;
+use faultline_core::publish::Latest;
 use faultline_datapoints::validator::intake::Intake;
 use faultline_kernel::ProcessId;
 use faultline_metrics::{Problem, Source, Stamp};
@@ -151,16 +151,18 @@ impl VotesSampler {
     /// True if the node was far behind when it returned the own votes, which are then of an old
     /// bank. Requests another round once the node is near the tip.
     fn answered_far_behind(&mut self, facts: &VoteFacts, near_tip: Option<bool>) -> bool {
-        let Some(answered) = facts.own_account.received_at() else {
+        let Some(answered_at) = facts.own_account.received_at() else {
             return false;
         };
-        let arrival = self.near_tip_at_arrival.filter(|(at, _)| *at == answered);
-        let (_, was_near) = arrival.unwrap_or((answered, near_tip));
-        self.near_tip_at_arrival = Some((answered, was_near));
+        let arrival = self
+            .near_tip_at_arrival
+            .filter(|(at, _)| *at == answered_at);
+        let (_, was_near) = arrival.unwrap_or((answered_at, near_tip));
+        self.near_tip_at_arrival = Some((answered_at, was_near));
         // Once per response: a node in trouble gets no extra requests.
         if was_near == Some(false)
             && near_tip == Some(true)
-            && self.round_requested_for.replace(answered) != Some(answered)
+            && self.round_requested_for.replace(answered_at) != Some(answered_at)
         {
             self.handle
                 .is_round_requested

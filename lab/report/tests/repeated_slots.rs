@@ -100,7 +100,7 @@ fn live(path: &Path, with_costs: bool) -> Vec<Reading> {
             let mut push = intake.begin(stamp(second));
             pending
                 .drain(..)
-                .for_each(|line| push.line(line.as_bytes()));
+                .for_each(|line| push.add_line(line.as_bytes()));
             intake.commit(push, stamp(second));
         }
         if second.is_multiple_of(RESTART) {

@@ -55,10 +55,10 @@ pub fn read(table: &mut Table<'_>, config: &mut Config) {
         &mut config.datapoints.max_series,
         whole_number,
     );
-    let (constant_labels, mut entries) =
+    let (has_constant_labels, mut entries) =
         (config.metrics.constant_labels_everywhere, Unique::default());
     table.tables("allow", |table| {
-        let Some(allowed) = allowed(table, constant_labels) else {
+        let Some(allowed) = read_allowed(table, has_constant_labels) else {
             return;
         };
         let AllowedDatapoint {
@@ -76,7 +76,7 @@ pub fn read(table: &mut Table<'_>, config: &mut Config) {
     });
 }
 
-fn allowed(table: &mut Table<'_>, constant_labels: bool) -> Option<AllowedDatapoint> {
+fn read_allowed(table: &mut Table<'_>, has_constant_labels: bool) -> Option<AllowedDatapoint> {
     let name = table.take("name", text);
     let field = table.take("field", text);
     let kind = table.take("kind", |v| {
@@ -88,7 +88,7 @@ fn allowed(table: &mut Table<'_>, constant_labels: bool) -> Option<AllowedDatapo
             format!("{name:?} is neither \"level\" (the last value) nor \"delta\" (summed)")
         })
     });
-    let tags = table.take("tags", |v| distinct(v, |v| tag(v, constant_labels)));
+    let tags = table.take("tags", |v| distinct(v, |v| tag(v, has_constant_labels)));
     let tags = tags.unwrap_or_default().into_iter().map(|tag| tag.key);
     if let (Some(name), Some(field), Some(kind)) = (name, field, kind) {
         return Some(AllowedDatapoint {
@@ -120,14 +120,14 @@ impl PartialEq for Tag {
     }
 }
 
-fn tag(value: &DeValue<'_>, constant_labels: bool) -> Result<Tag, String> {
+fn tag(value: &DeValue<'_>, has_constant_labels: bool) -> Result<Tag, String> {
     let key = text(value)?;
     let label: String = label_name(&key).collect();
     let owner = if DATAPOINT.labels.contains(&label.as_str()) {
         "every series of a datapoint has"
     } else if label.starts_with("__") || RESERVED_LABELS.contains(&label.as_str()) {
         "Prometheus keeps for itself"
-    } else if constant_labels && Labels::default().by_name(&label).is_some() {
+    } else if has_constant_labels && Labels::default().by_name(&label).is_some() {
         "metrics.constant_labels_everywhere sets"
     } else {
         return Ok(Tag { key, label });

@@ -28,7 +28,7 @@ pub enum PeerUserError {
     #[error(
         "the lookup of the sender's socket failed ({0}); it needs AF_NETLINK and the kernel's tcp_diag"
     )]
-    Refused(Errno),
+    LookupFailed(Errno),
     /// There is no such socket any more, or it is in another network namespace.
     #[error("the sender has closed its socket, or is in another network namespace")]
     Gone,
@@ -43,7 +43,7 @@ impl From<Errno> for PeerUserError {
     fn from(errno: Errno) -> Self {
         match errno {
             Errno::NOENT => PeerUserError::Gone,
-            other => PeerUserError::Refused(other),
+            other => PeerUserError::LookupFailed(other),
         }
     }
 }

@@ -175,7 +175,7 @@ impl Upstream {
         }
     }
 
-    /// The start of a response for the log, as one line without our query and the password.
+    /// The start of a response for the log, as one line without the password.
     fn excerpt(&self, body: &[u8]) -> String {
         // A password cut at the end would not be recognized.
         let longest = self.secrets.first().map_or(0, String::len);
@@ -260,9 +260,9 @@ fn without_queries(text: &str) -> String {
     redacted + rest
 }
 
-fn connector(tls: bool) -> Result<HttpsConnector<Connector>, Error> {
+fn connector(uses_tls: bool) -> Result<HttpsConnector<Connector>, Error> {
     let mut roots = rustls::RootCertStore::empty();
-    if tls {
+    if uses_tls {
         let loaded = rustls_native_certs::load_native_certs();
         roots.add_parsable_certificates(loaded.certs);
         if roots.is_empty() {

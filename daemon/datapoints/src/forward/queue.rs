@@ -51,7 +51,7 @@ pub struct Queue {
 struct QueueState {
     queued_pushes: VecDeque<Arc<QueuedPush>>,
     bytes: u64,
-    /// The first item is being sent. It may still arrive, so it must not count as lost.
+    /// The first push is being sent. It may still arrive, so it must not count as lost.
     is_sending_first: bool,
     /// Requests and bytes by outcome, since the start.
     totals: [(u64, u64); Outcome::ALL.len()],
@@ -78,7 +78,7 @@ impl Queue {
         self.state.lock().totals[outcome as usize]
     }
 
-    /// Waits for the oldest item and marks it as being sent.
+    /// Waits for the oldest push and marks it as being sent.
     pub async fn begin_first(&self) -> Arc<QueuedPush> {
         loop {
             if let Some(queued_push) = self.try_begin_first() {
@@ -101,7 +101,7 @@ impl Queue {
         state.drop_oldest(outcome);
     }
 
-    /// Keeps the first item, which could not be sent, for a retry. Drops items that are
+    /// Keeps the first push, which could not be sent, for a retry. Drops pushes that are
     /// `give_up_after` old, also the first.
     pub fn keep_first_for_retry(&self, give_up_after: Duration) {
         let now = self.clock.now().uptime;
@@ -116,7 +116,7 @@ impl Queue {
         }
     }
 
-    /// Drops all items as lost and returns their count and bytes.
+    /// Drops all pushes as lost and returns their count and bytes.
     pub fn clear(&self) -> (u64, u64) {
         let mut state = self.state.lock();
         state.is_sending_first = false;
@@ -138,7 +138,7 @@ impl Queue {
         self.push_added.notify_one();
     }
 
-    /// Charges bytes for a growing copy. Drops older items if necessary.
+    /// Charges bytes for a growing copy. Drops older pushes if necessary.
     fn reserve(&self, bytes: u32) -> Option<Permit> {
         loop {
             if let Some(permit) = self.push_memory.try_acquire_copy(bytes) {
@@ -152,7 +152,7 @@ impl Queue {
 }
 
 impl QueueState {
-    /// Drops and counts the oldest item that is not being sent; false if there is none.
+    /// Drops and counts the oldest push that is not being sent; false if there is none.
     fn drop_oldest(&mut self, outcome: Outcome) -> bool {
         let Some(queued_push) = self
             .queued_pushes
@@ -181,7 +181,7 @@ pub struct PushCopy {
     open_piece_bytes: usize,
     bytes: u64,
     permit: Option<Permit>,
-    given_up: bool,
+    is_given_up: bool,
 }
 
 impl Handle {
@@ -196,7 +196,7 @@ impl Handle {
             open_piece_bytes: 0,
             bytes: 0,
             permit: None,
-            given_up: false,
+            is_given_up: false,
         }
     }
 }
@@ -208,7 +208,7 @@ impl PushCopy {
         if self.bytes > self.handle.0.queue.max_bytes {
             self.give_up();
         }
-        while !self.given_up && !chunk.is_empty() {
+        while !self.is_given_up && !chunk.is_empty() {
             let free = self
                 .open_piece
                 .as_mut()
@@ -230,7 +230,7 @@ impl PushCopy {
     /// Queues the complete body, or counts it as lost if it was given up. An empty one is
     /// discarded.
     pub fn finish(mut self) {
-        if self.given_up {
+        if self.is_given_up {
             let mut state = self.handle.0.queue.state.lock();
             return state.count(Outcome::Lost, self.bytes);
         }
@@ -281,7 +281,7 @@ impl PushCopy {
     }
 
     fn give_up(&mut self) {
-        self.given_up = true;
+        self.is_given_up = true;
         self.pieces = Vec::new();
         self.open_piece = None;
         self.permit = None;

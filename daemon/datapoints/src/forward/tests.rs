@@ -169,8 +169,8 @@ async fn pushes_during_upstream_downtime_arrive_once_in_order() {
         !forwarding.handle.problems().is_empty()
     })
     .await;
-    let (status, text) = forwarding.handle.problems().remove(0);
-    assert_eq!(status, ProblemKind::Broken);
+    let (kind, text) = forwarding.handle.problems().remove(0);
+    assert_eq!(kind, ProblemKind::Broken);
     assert!(
         text.contains("refused") && text.contains("are queued"),
         "{text}"
@@ -225,8 +225,8 @@ async fn a_push_the_upstream_refuses_is_dropped_and_the_next_is_sent() {
     let forwarding = Forwarding::start(&config(server.url(), 100_000), QUICK);
     forwarding.add(&body(0, 100));
     until("it is refused", || forwarding.bytes()[2] == 100).await;
-    let (status, text) = forwarding.handle.problems().remove(0);
-    assert_eq!(status, ProblemKind::Broken);
+    let (kind, text) = forwarding.handle.problems().remove(0);
+    assert_eq!(kind, ProblemKind::Broken);
     assert!(
         text.contains("400: {\"error\":\"no db for (hidden)\"} xxx") && text.len() < 350,
         "{text}"
@@ -520,7 +520,7 @@ proptest! {
 
 #[test]
 fn retry_delays_double_up_to_the_maximum_with_jitter() {
-    let seconds = |failures, random| pause(RETRY_TIMES, failures, random).as_secs_f64();
+    let seconds = |failures, random| retry_pause(RETRY_TIMES, failures, random).as_secs_f64();
     assert_eq!(
         [
             seconds(0, 0.0),

@@ -252,7 +252,7 @@ impl<I: PushSink> Drop for BodyReader<'_, I> {
             return;
         };
         if self.splitter.reset() > 0 {
-            push.bad_line();
+            push.count_bad_line();
         }
         self.shared.intake.commit(push, self.shared.clock.now());
         self.shared.counters.count_request(self.code);
@@ -262,8 +262,8 @@ impl<I: PushSink> Drop for BodyReader<'_, I> {
 fn pass_line<P: LineSink>(push: Option<&mut P>, is_nanoseconds: bool, line: Option<&[u8]>) {
     let Some(push) = push else { return };
     match line {
-        Some(line) if is_nanoseconds => push.line(line),
-        _ => push.bad_line(),
+        Some(line) if is_nanoseconds => push.add_line(line),
+        _ => push.count_bad_line(),
     }
 }
 

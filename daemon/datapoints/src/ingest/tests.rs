@@ -48,11 +48,11 @@ impl PushSink for FakeIntake {
 }
 
 impl LineSink for Seen {
-    fn line(&mut self, line: &[u8]) {
+    fn add_line(&mut self, line: &[u8]) {
         self.lines.push(line.to_vec());
     }
 
-    fn bad_line(&mut self) {
+    fn count_bad_line(&mut self) {
         self.bad += 1;
     }
 }

@@ -241,7 +241,7 @@ impl JournalTail {
     }
 
     fn not_started(&self, error: &io::Error) -> Problem {
-        let (status, reason) = match error.kind() {
+        let (kind, reason) = match error.kind() {
             ErrorKind::NotFound => (ProblemKind::Absent, "is not installed here".to_owned()),
             ErrorKind::PermissionDenied => (
                 ProblemKind::Forbidden,
@@ -249,7 +249,7 @@ impl JournalTail {
             ),
             _ => (ProblemKind::Broken, format!("cannot be started: {error}")),
         };
-        Problem::new(status, format!("{} {reason}", self.program))
+        Problem::new(kind, format!("{} {reason}", self.program))
     }
 
     fn problem_at_exit(&self, status: Option<ExitStatus>, stderr_tail: &StderrTail) -> Problem {

@@ -181,7 +181,7 @@ impl Coverage {
     }
 
     /// Merges data from before the sender was known to be the followed process. Seconds without
-    /// transactions between the two do not count.
+    /// transactions between both data do not count.
     pub fn merge_pending(&mut self, pending: Coverage) {
         let follows = |first: &PushEnd| {
             self.newest_push

@@ -16,7 +16,7 @@ use super::{
     tally::has_series,
 };
 use faultline_agave::{line::Point, points::KnownPoint};
-use faultline_core::{config::Datapoints, hub::Latest};
+use faultline_core::{config::Datapoints, publish::Latest};
 use faultline_kernel::ProcessId;
 use faultline_metrics::Stamp;
 use parking_lot::{Mutex, MutexGuard};
@@ -84,12 +84,12 @@ impl Intake {
             .set(Some(Arc::new(AllowList::new(datapoints))));
     }
 
-    /// `points` gets the followed validator's points. Only the first call counts.
-    pub fn set_recorder(&self, points: PointRecorder) {
-        let _ = self.recorder.set(points);
+    /// Records the followed validator's points. Only the first call counts.
+    pub fn set_recorder(&self, recorder: PointRecorder) {
+        let _ = self.recorder.set(recorder);
     }
 
-    fn allow(&self) -> Arc<AllowList> {
+    fn allow_list(&self) -> Arc<AllowList> {
         self.allow_list.get().unwrap_or_default()
     }
 
@@ -99,17 +99,17 @@ impl Intake {
 
     /// Starts a trusted body: one with a password, or a section of the validator's log.
     pub fn begin(&self, now: Stamp) -> Push {
-        Push::new(self.clone(), self.allow(), (None, true), now)
+        Push::new(self.clone(), self.allow_list(), (None, true), now)
     }
 
     /// Starts a body of `user`. It counts only if the validator runs as that user.
     pub fn begin_from_user(&self, user: u32, now: Stamp) -> Push {
-        Push::new(self.clone(), self.allow(), (Some(user), true), now)
+        Push::new(self.clone(), self.allow_list(), (Some(user), true), now)
     }
 
     /// Starts a body of an allowed user. Nothing proves that the validator wrote it.
     pub fn begin_relayed(&self, now: Stamp) -> Push {
-        Push::new(self.clone(), self.allow(), (None, false), now)
+        Push::new(self.clone(), self.allow_list(), (None, false), now)
     }
 
     /// Ends a body, complete or cut. Its lines were counted when they arrived.
@@ -125,7 +125,7 @@ impl Intake {
         {
             state.total.allowed_values.forget_levels();
         }
-        if !push.is_followed {
+        if !push.is_from_followed {
             return;
         }
         state.last_push = Some(at);
@@ -207,7 +207,7 @@ impl Intake {
     fn change_senders(&self, change: impl FnOnce(&mut Senders) -> SenderOutcome) {
         let mut state = self.lock();
         let outcome = change(&mut state.senders);
-        state.apply(outcome, self.allow().max_series, self.recorder.get());
+        state.apply(outcome, self.allow_list().max_series, self.recorder.get());
     }
 
     /// For a validator whose identity is unavailable. After a while, assumes that the only sender, or
@@ -218,7 +218,7 @@ impl Intake {
         if matches!(assumption, Some(Assumption::Revised { .. })) {
             state.identity_revisions += 1;
         }
-        state.apply(outcome, self.allow().max_series, self.recorder.get());
+        state.apply(outcome, self.allow_list().max_series, self.recorder.get());
         assumption
     }
 
@@ -303,7 +303,7 @@ impl State {
                 &mut self.total,
                 &mut self.recent_log_lines,
             ),
-            Some(host_id) => match self.senders.find(host_id, user, now) {
+            Some(host_id) => match self.senders.find_or_create(host_id, user, now) {
                 Some(sender) if sender.state == SenderState::Ours => {
                     (SenderState::Ours, &mut self.total, &mut sender.recent_lines)
                 }
@@ -325,7 +325,7 @@ impl State {
     /// of the log. Returns `None` for a line that does not count.
     fn add(
         &mut self,
-        allow: &AllowList,
+        allow_list: &AllowList,
         (host_id, user): (Option<&str>, Option<u32>),
         line: &[u8],
         point: &Point<'_>,
@@ -347,7 +347,7 @@ impl State {
             sums.line_counts.duplicate += 1;
             return None;
         }
-        let time = point
+        let unix_ns = point
             .timestamp()
             .unwrap_or_else(|| i64::try_from(now.unix.as_nanos()).unwrap_or(i64::MAX));
         if let Some(known) = &known {
@@ -360,13 +360,14 @@ impl State {
                 return None;
             }
             if let KnownPoint::AccountsActive(active) = known {
-                sums.tally.jobs.add(active, time, now.uptime);
+                sums.tally.jobs.add(active, unix_ns, now.uptime);
             }
         }
         sums.tally.add(point, known.as_ref());
-        let allowed_fields = allow.allowed_fields(point.name().as_bytes());
-        let allowed = allowed_fields
-            .is_some_and(|allowed_fields| sums.allowed_values.add(allow, allowed_fields, point));
+        let allowed_fields = allow_list.allowed_fields(point.name().as_bytes());
+        let allowed = allowed_fields.is_some_and(|allowed_fields| {
+            sums.allowed_values.add(allow_list, allowed_fields, point)
+        });
         if known.is_some() || is_summed || allowed {
             sums.line_counts.used += 1;
         } else {
@@ -374,22 +375,22 @@ impl State {
         }
         Some(AddedPoint {
             known,
-            is_followed: sender_state == SenderState::Ours,
-            time,
+            is_from_followed: sender_state == SenderState::Ours,
+            unix_ns,
         })
     }
 
     fn pending_sums(&mut self, host_id: &str, user: Option<u32>, now: Stamp) -> Option<&mut Sums> {
         let sender = self
             .senders
-            .find(host_id, user, now)
+            .find_or_create(host_id, user, now)
             .filter(|sender| sender.state == SenderState::Pending)?;
         Some(&mut sender.sums)
     }
 
     /// True if the sender is the followed validator.
     fn count_ignored(&mut self, host_id: &str, user: Option<u32>, count: u64, now: Stamp) -> bool {
-        match self.senders.find(host_id, user, now) {
+        match self.senders.find_or_create(host_id, user, now) {
             Some(sender) if sender.state == SenderState::Ours => {
                 self.total.line_counts.ignored += count;
                 return true;
@@ -405,8 +406,8 @@ impl State {
 
 struct AddedPoint {
     known: Option<KnownPoint>,
-    is_followed: bool,
-    time: i64,
+    is_from_followed: bool,
+    unix_ns: i64,
 }
 
 #[cfg(test)]

@@ -117,7 +117,9 @@ mod tests {
         intake.follow_validator(None);
         let push = |host: &str, time: u64| {
             let mut push = intake.begin(Stamp::default());
-            push.line(format!("bank-forks_set_root,host_id={host} slot={time}i {time}").as_bytes());
+            push.add_line(
+                format!("bank-forks_set_root,host_id={host} slot={time}i {time}").as_bytes(),
+            );
             intake.commit(push, Stamp::default());
         };
         let times = || -> Vec<i64> {

@@ -1,7 +1,7 @@
 //! Decides which senders' points count. A push has its sender's identity as `host_id`. Points under
 //! the followed validator's identities count; other senders on the same port are foreign. Until the
 //! identity is known, a sender is pending: its points are summed separately, and merged or dropped
-//! later. Then one new sender at a time is pending, because a validator uses a new identity before
+//! later. Afterwards one new sender at a time is pending, because a validator uses a new identity before
 //! the poller learns it.
 //!
 //! Before a validator has read its identity, it uses the hash of the host name as its `host_id`.
@@ -82,7 +82,7 @@ pub struct Sums {
 
 pub struct Sender {
     pub id: String,
-    /// The sender's user, if no password decides.
+    /// `None` if a password, or an allowed user, vouches for the push.
     user: Option<u32>,
     pub state: SenderState,
     first_push: Stamp,
@@ -137,8 +137,13 @@ fn is_other_user(user: Option<u32>, validator_user: Option<u32>) -> bool {
 }
 
 impl Senders {
-    /// The sender `id` of `user`, created if necessary; `None` at the limit.
-    pub fn find(&mut self, id: &str, user: Option<u32>, now: Stamp) -> Option<&mut Sender> {
+    /// The sender `id` of `user`; `None` at the limit.
+    pub fn find_or_create(
+        &mut self,
+        id: &str,
+        user: Option<u32>,
+        now: Stamp,
+    ) -> Option<&mut Sender> {
         let is_valid_id =
             id.len() <= MAX_ID_LENGTH && id.bytes().all(|byte| byte.is_ascii_alphanumeric());
         let id = if is_valid_id { id } else { NO_ID };
@@ -187,8 +192,8 @@ impl Senders {
         !self.identities.is_empty() && self.senders.iter().any(is_candidate)
     }
 
-    /// Forgets the identity, as another process or none is followed. Every sender is pending again.
-    /// Pending sums stay: the new process may have sent them before it was found.
+    /// Forgets the identity, as another process or none is followed. Every sender that may be the
+    /// validator is pending again. Its sums stay: it may have pushed before it was found.
     pub fn restart(&mut self, startup_id: Option<String>) {
         self.identities.clear();
         self.identity_is_assumed = false;
@@ -211,8 +216,8 @@ impl Senders {
     pub fn set_validator_user(&mut self, user: u32) -> SenderOutcome {
         let mut outcome = SenderOutcome::default();
         self.validator_user = Some(user);
-        let others = |sender: &&mut Sender| is_other_user(sender.user, Some(user));
-        for sender in self.senders.iter_mut().filter(others) {
+        let has_other_user = |sender: &&mut Sender| is_other_user(sender.user, Some(user));
+        for sender in self.senders.iter_mut().filter(has_other_user) {
             sender.become_foreign(&mut outcome);
         }
         outcome
@@ -274,9 +279,9 @@ impl Senders {
 
     /// The state of the start-up id, now that the identity is known.
     fn startup_id_state(&self, now: Stamp) -> SenderState {
-        let of_user = |sender: &&Sender| !is_other_user(sender.user, self.validator_user);
+        let may_be_ours = |sender: &&Sender| !is_other_user(sender.user, self.validator_user);
         let sender = |id: &String| {
-            let mut all = self.senders.iter().filter(of_user);
+            let mut all = self.senders.iter().filter(may_be_ours);
             all.find(|sender| sender.id == *id)
         };
         let Some(startup) = self.startup_id.as_ref().and_then(sender) else {
@@ -345,7 +350,7 @@ impl Senders {
     fn successor(&self, current: &str, now: Stamp) -> Option<String> {
         let last = self.last_received_from(current);
         let is_silent = |time| last.is_none_or(|at| now.since(at) >= time);
-        let mut others = self.senders.iter().filter(|sender| {
+        let mut candidates = self.senders.iter().filter(|sender| {
             let is_possible =
                 sender.id != NO_ID && !is_other_user(sender.user, self.validator_user);
             let took_over = self.identities.contains(&sender.id)
@@ -361,12 +366,14 @@ impl Senders {
                 .as_ref()
                 .map_or(is_silent(STOPPED_AFTER), |old| old == current)
         {
-            return others.any(|sender| sender.id == *new).then(|| new.clone());
+            return candidates
+                .any(|sender| sender.id == *new)
+                .then(|| new.clone());
         }
-        let sole = others.next()?;
+        let sole = candidates.next()?;
         let is_established = now.since(sole.first_push) >= OBSERVATION_TIME
             && now.since(sole.newest_push) < STOPPED_AFTER;
-        (others.next().is_none() && is_silent(OBSERVATION_TIME) && is_established)
+        (candidates.next().is_none() && is_silent(OBSERVATION_TIME) && is_established)
             .then(|| sole.id.clone())
     }
 

@@ -4,7 +4,7 @@
 use super::Reload;
 use faultline_core::{
     config::{Config, ConfigError},
-    hub::Latest,
+    publish::Latest,
     supervisor::{PATH_CALL_TIMEOUT, PathCalls},
 };
 use faultline_datapoints::validator::intake::Intake;

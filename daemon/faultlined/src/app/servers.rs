@@ -5,7 +5,7 @@ use faultline_core::{
     auth_failures::AuthFailures,
     clock::Clock,
     config::{self, Config},
-    hub::{Latest, Sink},
+    publish::{Latest, Sink},
     push_memory::PushMemory,
     socket::{self, BoundSocket, ListenAddress},
 };

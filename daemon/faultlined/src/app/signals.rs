@@ -1,6 +1,6 @@
 use super::LiveConfig;
 use anyhow::{Context, Result};
-use faultline_core::{clock::Clock, hub::Latest, supervisor::Stage};
+use faultline_core::{clock::Clock, publish::Latest, supervisor::Stage};
 use faultline_http::web;
 use faultline_kernel::HostRoot;
 use faultline_metrics::Tick;

@@ -82,7 +82,7 @@ struct DemoState {
 }
 
 impl DemoState {
-    /// On the timeline.
+    /// The time on the demo's timeline.
     fn now(&self) -> Stamp {
         let now = self.clock.now();
         Stamp {
@@ -191,7 +191,9 @@ fn start_threads(
     let state = Arc::clone(demo_state);
     stage.thread("solReplayStage", move |stop| read_cold_file(&state, stop))?;
     let state = Arc::clone(demo_state);
-    stage.thread("solMetricsAgent", move |stop| push(&state, &config, &stop))?;
+    stage.thread("solMetricsAgent", move |stop| {
+        push_until_stopped(&state, &config, &stop)
+    })?;
     let state = Arc::clone(demo_state);
     stage.thread("solAdminRpc", move |_| {
         ledger.serve(|request| state.node_state().answer_admin(request))
@@ -227,21 +229,21 @@ fn read_cold_file(demo_state: &DemoState, stop: Stop) {
     idle(stop);
 }
 
-fn push(demo_state: &DemoState, config: &MetricsConfig, stop: &Stop) {
+fn push_until_stopped(demo_state: &DemoState, config: &MetricsConfig, stop: &Stop) {
     let mut pushes =
         RecordedPushes::new(Arc::clone(&demo_state.recording), demo_state.skipped_uptime);
     let mut due = Duration::from_secs(1);
-    let mut failed = false;
+    let mut has_failed = false;
     while !stop.sleep(due.saturating_sub(demo_state.clock.now().uptime)) {
         let body = pushes.next_body(demo_state.now());
         let sent = post(config, &body);
-        if let (Err(error), false) = (&sent, failed) {
+        if let (Err(error), false) = (&sent, has_failed) {
             log_line(&format!("pushes are lost: {error:#}"));
         }
-        failed = sent.is_err();
+        has_failed = sent.is_err();
         due = match demo_state.skipped_uptime {
             Duration::ZERO => timeline::next_push_uptime(due),
-            // Runs of seconds need a slot time at once.
+            // A run of seconds must measure the slot time early.
             _ => due + SHORT_RUN_PUSH_INTERVAL,
         };
     }

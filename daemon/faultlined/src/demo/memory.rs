@@ -64,7 +64,7 @@ pub fn written_memory(bytes: usize) -> io::Result<MmapMut> {
 pub struct ColdFile {
     file: File,
     map: MmapRaw,
-    next: usize,
+    next_page: usize,
 }
 
 impl ColdFile {
@@ -82,7 +82,11 @@ impl ColdFile {
         // Dirty pages cannot be evicted.
         file.sync_all()?;
         let map = Self::map_cold(&file)?;
-        Ok(ColdFile { file, map, next: 0 })
+        Ok(ColdFile {
+            file,
+            map,
+            next_page: 0,
+        })
     }
 
     fn map_cold(file: &File) -> io::Result<MmapRaw> {
@@ -99,16 +103,19 @@ impl ColdFile {
     /// The kernel is older than 5.14, or the file cannot be mapped again.
     pub fn read(&mut self, pages: usize) -> io::Result<()> {
         for _ in 0..pages {
-            self.map
-                .advise_range(Advice::PopulateRead, self.next * PAGE_BYTES, PAGE_BYTES)?;
-            self.next += 1;
-            if self.next == FILE_PAGES {
+            self.map.advise_range(
+                Advice::PopulateRead,
+                self.next_page * PAGE_BYTES,
+                PAGE_BYTES,
+            )?;
+            self.next_page += 1;
+            if self.next_page == FILE_PAGES {
                 // Mapped pages cannot be evicted, so a mapping of one page replaces the old one first.
                 self.map = MmapOptions::new()
                     .len(PAGE_BYTES)
                     .map_raw_read_only(&self.file)?;
                 self.map = Self::map_cold(&self.file)?;
-                self.next = 0;
+                self.next_page = 0;
             }
         }
         Ok(())

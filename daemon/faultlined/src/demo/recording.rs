@@ -14,9 +14,9 @@ pub const DEMO_FIRST_SLOT: u64 = 1_000_000;
 
 /// Programs that the recorded load calls. With 512 entries a real node evicted and reloaded them
 /// all the time, with 1,024 never (`docs/sample-report`).
-const PROGRAMS: u64 = 640;
+const PROGRAM_COUNT: u64 = 640;
 /// Share of its program cache time that this node still had with 1,024 entries.
-const REMAINING_PERCENT: u64 = 15;
+const CACHE_TIME_PERCENT_IF_ALL_FIT: u64 = 15;
 
 /// Fields whose value is a slot, which is shifted. Fields that count slots are not changed.
 const SLOT_FIELDS: [&str; 15] = [
@@ -37,12 +37,12 @@ const SLOT_FIELDS: [&str; 15] = [
     "highest-shred-slot-min",
 ];
 
-/// The recorded lines. A position in the recording continues over its repetitions.
+/// The recorded lines. A position is the time since the start of the first repetition.
 pub struct Recording {
     validator: Vec<Line>,
     /// Lines of the cluster, which are ahead of the validator's during catch-up.
     cluster: Vec<Line>,
-    /// Replay position of each block, and the total transactions up to it.
+    /// Position at which each block was frozen, and the total transactions up to it.
     blocks: Vec<(Duration, u64)>,
 }
 
@@ -63,7 +63,7 @@ enum LinePart {
 }
 
 impl Recording {
-    /// The recorded lines, or those of a program cache of this size.
+    /// The recorded lines, changed as if the program cache had the size `cache`.
     pub fn embedded(cache: Option<CacheSize>) -> Result<Self> {
         let mut text = String::new();
         GzDecoder::new(RECORDED_LINES_GZ)
@@ -77,13 +77,13 @@ impl Recording {
             .lines()
             .map(|line| Point::parse(line.as_bytes()))
             .collect::<Result<Vec<_>, _>>()?;
-        let begin = points
+        let recording_start = points
             .iter()
             .filter_map(Point::timestamp)
             .min()
             .context("no times")?;
-        let frozen = || points.iter().filter(|point| point.name() == "bank_frozen");
-        let recorded_first_slot = frozen()
+        let frozen_points = || points.iter().filter(|point| point.name() == "bank_frozen");
+        let recorded_first_slot = frozen_points()
             .filter_map(|point| integer_field(point, "slot"))
             .min()
             .context("no slots")?;
@@ -97,7 +97,7 @@ impl Recording {
             let position = Duration::from_nanos(
                 point
                     .timestamp()
-                    .and_then(|time| u64::try_from(time - begin).ok())
+                    .and_then(|time| u64::try_from(time - recording_start).ok())
                     .context("a line without time")?,
             );
             let line = Line {
@@ -133,11 +133,11 @@ impl Recording {
 
     /// The newest slot replayed at a position, and the total transactions up to it.
     pub fn newest_slot(&self, position: Duration) -> (u64, u64) {
-        let (repetition, position_within) = repetition(position);
+        let (repetition, position_within) = split_position(position);
         let replayed = self
             .blocks
             .partition_point(|(position, _)| *position <= position_within);
-        let sum = |blocks: usize| {
+        let transactions_of = |blocks: usize| {
             blocks
                 .checked_sub(1)
                 .and_then(|last| self.blocks.get(last))
@@ -146,7 +146,7 @@ impl Recording {
         let slot = DEMO_FIRST_SLOT + u64::from(repetition) * self.block_count() + replayed as u64;
         (
             slot - 1,
-            u64::from(repetition) * sum(self.blocks.len()) + sum(replayed),
+            u64::from(repetition) * transactions_of(self.blocks.len()) + transactions_of(replayed),
         )
     }
 
@@ -167,7 +167,7 @@ impl Recording {
             Track::Cluster => &self.cluster,
         };
         let mut rendered = Vec::new();
-        for repetition in repetition(after).0..=repetition(until).0 {
+        for repetition in split_position(after).0..=split_position(until).0 {
             for line in lines {
                 let position = RECORDING_LENGTH * repetition + line.position;
                 if position > after && position <= until {
@@ -182,7 +182,8 @@ impl Recording {
     }
 }
 
-fn repetition(position: Duration) -> (u32, Duration) {
+/// The number of the repetition, and the position in it.
+fn split_position(position: Duration) -> (u32, Duration) {
     let repetition =
         u32::try_from(position.as_secs() / RECORDING_LENGTH.as_secs()).unwrap_or(u32::MAX);
     (
@@ -192,12 +193,12 @@ fn repetition(position: Duration) -> (u32, Duration) {
 }
 
 impl Line {
-    fn render(&self, shift: u64) -> String {
+    fn render(&self, slot_shift: u64) -> String {
         let mut text = String::new();
         for part in &self.parts {
             match part {
                 LinePart::Text(part) => text.push_str(part),
-                LinePart::Slot(slot) => text.push_str(&(slot + shift).to_string()),
+                LinePart::Slot(slot) => text.push_str(&(slot + slot_shift).to_string()),
             }
         }
         text
@@ -211,26 +212,28 @@ pub struct CacheSize(pub u64);
 impl CacheSize {
     /// The value of a point's field at this size; `None` if it is as recorded. `recorded` gives the
     /// point's recorded fields.
-    pub fn value(
+    pub fn changed_value(
         self,
         point: &str,
         key: &str,
         recorded: impl Fn(&str) -> Option<u64>,
     ) -> Option<u64> {
         let eviction_start = self.0.saturating_mul(9).div_ceil(10);
-        let all_fit = eviction_start >= PROGRAMS;
+        let all_fit = eviction_start >= PROGRAM_COUNT;
         match (point, key) {
-            ("loaded-programs-cache-stats", "water_level") => Some(eviction_start.min(PROGRAMS)),
+            ("loaded-programs-cache-stats", "water_level") => {
+                Some(eviction_start.min(PROGRAM_COUNT))
+            }
             ("loaded-programs-cache-stats", "misses" | "evictions" | "reloads" | "insertions") => {
                 all_fit.then_some(0)
             }
             ("replay-slot-stats", key) if all_fit => {
-                let spent = recorded("program_cache_us")?;
-                let remaining = spent * REMAINING_PERCENT / 100;
+                let recorded_us = recorded("program_cache_us")?;
+                let remaining_us = recorded_us * CACHE_TIME_PERCENT_IF_ALL_FIT / 100;
                 match key {
-                    "program_cache_us" => Some(remaining),
+                    "program_cache_us" => Some(remaining_us),
                     "replay_total_elapsed" => {
-                        Some(recorded(key)?.saturating_sub(spent - remaining))
+                        Some(recorded(key)?.saturating_sub(recorded_us - remaining_us))
                     }
                     _ => key
                         .starts_with("execute_details_create_executor_")
@@ -249,8 +252,7 @@ fn integer_field(point: &Point<'_>, key: &str) -> Option<u64> {
     }
 }
 
-/// The point's text with the demo identity and without its time, split at its slots. `recorded_first_slot` is
-/// the first slot of the recording.
+/// The point's text with the demo identity and without its time, split at its slots.
 fn line_parts(
     point: &Point<'_>,
     recorded_first_slot: u64,
@@ -265,7 +267,7 @@ fn line_parts(
         }
     }
     let value_at_size =
-        |key: &str| cache?.value(point.name(), key, |other| integer_field(point, other));
+        |key: &str| cache?.changed_value(point.name(), key, |other| integer_field(point, other));
     let mut separator = ' ';
     for field in point.fields() {
         let field = field.map_err(|reason| point.bad_line(reason))?;

@@ -5,7 +5,7 @@ use super::{
     process::{ProcessInspection, rights_remedy},
     report::Check,
 };
-use faultline_core::{clock::Clock, config::Config, hub::Latest};
+use faultline_core::{clock::Clock, config::Config, publish::Latest};
 use faultline_kernel::filesystem::Space;
 use faultline_metrics::ProblemKind;
 use faultline_sources::resources::{self, FileSystemUsage, UnavailableFolder};
@@ -140,7 +140,7 @@ fn unresolved_check(unavailable: &UnavailableFolder, process_uid: Option<u32>) -
         faultline_text::path(&unavailable.folder.path),
         unavailable.reason
     );
-    match (unavailable.status, unavailable.remedy) {
+    match (unavailable.kind, unavailable.remedy) {
         (ProblemKind::Absent, Some(remedy)) => Check::off(format!("{finding}; {remedy}")),
         (ProblemKind::Forbidden, _) => Check::attention(finding, rights_remedy(process_uid)),
         (_, remedy) => Check::attention(finding, remedy.unwrap_or(SEE_MOUNTS)),
@@ -168,7 +168,7 @@ mod tests {
         let usage = FileSystemUsage {
             file_system: system,
             purposes: ["ledger", "snapshots"].into(),
-            at: Stamp::default(),
+            sampled_at: Stamp::default(),
         };
         file_system_check(&usage, space)
     }
@@ -254,7 +254,7 @@ mod tests {
 
     #[test]
     fn unresolved_file_systems_are_reported_and_hanging_ones_warn() {
-        let unavailable = |status, remedy| {
+        let unavailable = |kind, remedy| {
             let folder = Folder {
                 purpose: "ledger",
                 path: "/mnt/ledger".into(),
@@ -262,7 +262,7 @@ mod tests {
             unresolved_check(
                 &UnavailableFolder {
                     folder,
-                    status,
+                    kind,
                     reason: "why",
                     remedy,
                 },

@@ -1,7 +1,7 @@
 //! Checks the admin socket, JSON-RPC, votes and the log with the daemon's pollers.
 
 use super::{
-    process::{ProcessInspection, is_forbidden, rights_remedy},
+    process::{ProcessInspection, is_any_forbidden, rights_remedy},
     report::Check,
 };
 use faultline_agave::{
@@ -12,7 +12,7 @@ use faultline_agave::{
 use faultline_core::{
     clock::Clock,
     config::{self, Config, Log, MIN_INTERVAL, TargetSelector},
-    hub::Latest,
+    publish::Latest,
     supervisor::{Stage, Stop},
 };
 use faultline_datapoints::{tail::LogTail, validator::intake::Intake};
@@ -143,7 +143,7 @@ fn admin_answer(reported: &AdminFacts, inspection: &ProcessInspection) -> Check 
             progress.name()
         )),
         None => {
-            let remedy = if is_forbidden(&reported.problems) {
+            let remedy = if is_any_forbidden(&reported.problems) {
                 rights_remedy(inspection.process_uid) + " (admin.enabled = false)"
             } else {
                 SEE_LOG.to_owned()

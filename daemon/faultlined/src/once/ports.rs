@@ -57,7 +57,7 @@ async fn probe_port(
         .unwrap_or(PortState::Silent)
 }
 
-/// The status code, and the first `min_bytes` of the body or more; a shorter body whole.
+/// Returns the status code, and at least `min_bytes` of the body, or all of a shorter one.
 async fn fetch(
     address: SocketAddr,
     path: &str,
@@ -206,7 +206,7 @@ pub async fn push(config: &Config, inspection: &ProcessInspection) -> Check {
 async fn push_check(config: &Config, pushed: &MetricsConfig, remedy: String) -> Check {
     let listen = config.ingest.listen;
     let destination = push_destination(&pushed.host, listen);
-    let elsewhere = match destination {
+    let port_elsewhere = match destination {
         PushDestination::Elsewhere(Some(address)) if address.ip().is_loopback() => {
             ingest_listener(address).await
         }
@@ -218,7 +218,7 @@ async fn push_check(config: &Config, pushed: &MetricsConfig, remedy: String) -> 
         .as_ref()
         .is_none_or(|required| ingest::accepts(required, pushed));
     let host = address_of(&pushed.host);
-    match (destination, elsewhere) {
+    match (destination, port_elsewhere) {
         (PushDestination::Here, _) if config.ingest.credentials.is_none() => Check::ok(format!(
             "the validator pushes to {host}; its db, u and p are not compared, since [ingest] has none"
         )),

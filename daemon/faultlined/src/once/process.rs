@@ -81,7 +81,7 @@ impl ProcessInspection {
 
 fn no_process_check(config: &Config, target_handle: &TargetHandle) -> Check {
     let problems = target_handle.report().problems;
-    let is_hidden = is_forbidden(problems.iter());
+    let is_hidden = is_any_forbidden(problems.iter());
     let problems: Vec<String> = problems.into_iter().map(|problem| problem.what).collect();
     let remedy = match &config.target.selector {
         TargetSelector::Pid(_) | TargetSelector::ProcessTree(_) if is_hidden => {
@@ -173,7 +173,7 @@ fn file_check(what: &str, error: Option<&ReadError>, process_uid: Option<u32>) -
     }
 }
 
-pub fn is_forbidden<'a>(problems: impl IntoIterator<Item = &'a Problem>) -> bool {
+pub fn is_any_forbidden<'a>(problems: impl IntoIterator<Item = &'a Problem>) -> bool {
     let mut problems = problems.into_iter();
     problems.any(|problem| problem.kind == ProblemKind::Forbidden)
 }
@@ -234,25 +234,25 @@ fn batch_check(batch: &Batch, process_uid: Option<u32>) -> (&'static str, Check)
     // The checks of single files report these problems already.
     let has_own_check =
         |what: &str| name == "status" && (what.contains("/io: ") || what.contains("/fd: "));
-    let (absent, mut bad): (Vec<_>, Vec<_>) = batch
+    let (absent, mut serious): (Vec<_>, Vec<_>) = batch
         .problems
         .iter()
         .partition(|problem| problem.kind == ProblemKind::Absent);
-    bad.retain(|problem| !has_own_check(&problem.what));
-    if bad.is_empty() && batch.up {
+    serious.retain(|problem| !has_own_check(&problem.what));
+    if serious.is_empty() && batch.up {
         let note = match absent.len() {
             0 => String::new(),
-            some => format!(" ({some} not offered by this kernel, see --metrics)"),
+            count => format!(" ({count} not offered by this kernel, see --metrics)"),
         };
         return (name, Check::ok(format!("{what}{note}")));
     }
-    let all = if bad.is_empty() { absent } else { bad };
-    let lines: Vec<&str> = all
+    let reported = if serious.is_empty() { absent } else { serious };
+    let lines: Vec<&str> = reported
         .iter()
         .take(3)
         .map(|problem| problem.what.as_str())
         .collect();
-    let remedy = if is_forbidden(all) {
+    let remedy = if is_any_forbidden(reported) {
         rights_remedy(process_uid)
     } else {
         CHECK_AGAIN.to_owned()

@@ -11,7 +11,7 @@ use faultline_core::{
     auth_failures::AuthFailures,
     clock::Clock,
     config::{self, Config, Metrics, TargetSelector},
-    hub::{Latest, Sink},
+    publish::{Latest, Sink},
     supervisor::Stage,
 };
 use faultline_datapoints::validator::intake::Intake;
@@ -54,7 +54,7 @@ impl Case {
         for (config, lines) in self.configs.iter().zip(&self.lines) {
             intake.reconfigure(&config.datapoints);
             let mut push = intake.begin(now);
-            lines.iter().for_each(|line| push.line(line.as_bytes()));
+            lines.iter().for_each(|line| push.add_line(line.as_bytes()));
             intake.commit(push, now);
         }
         let mut batch = Batch::empty(Source::Datapoints, now);

@@ -2,7 +2,7 @@ mod trends;
 
 pub use trends::TREND_SPAN;
 
-use faultline_core::hub::Sink;
+use faultline_core::publish::Sink;
 use faultline_metrics::{
     Source, Tick,
     metrics::daemon::{LAST_PUSH, SOURCE_LAST_SUCCESS},
@@ -56,7 +56,7 @@ const MAX_ROWS: usize = 120;
 
 /// Between two samples, the wall clock and the uptime may advance by amounts that differ by these
 /// seconds. A larger difference means that the clock was set.
-const CLOCK_TOLERANCE: f64 = 10.0;
+const CLOCK_TOLERANCE_SECONDS: f64 = 10.0;
 
 #[derive(Debug, Clone, Copy)]
 struct Point {
@@ -92,14 +92,14 @@ impl Point {
 
     /// Growth per second since `earlier`; `None` if the counter fell, or the wall clock was set
     /// meanwhile.
-    fn growth(&self, earlier: &Self) -> Option<f64> {
+    fn growth_per_second(&self, earlier: &Self) -> Option<f64> {
         let (growth, seconds) = (
             self.value - earlier.value,
             self.received_unix - earlier.received_unix,
         );
         let clock_was_set = (self.uptime.saturating_sub(earlier.uptime).as_secs_f64() - seconds)
             .abs()
-            > CLOCK_TOLERANCE;
+            > CLOCK_TOLERANCE_SECONDS;
         (growth >= 0.0 && seconds > 0.0 && !clock_was_set).then(|| growth / seconds)
     }
 }
@@ -166,7 +166,7 @@ fn figure_values(
             // The tick repeats the last sample of the source, so the growth stays the same.
             (Some(earlier), Some(later)) if later.received_unix == earlier.received_unix => {}
             (Some(earlier), Some(later)) => {
-                (previous, growth) = (Some(later), later.growth(&earlier))
+                (previous, growth) = (Some(later), later.growth_per_second(&earlier))
             }
             (_, point) => (previous, growth) = (point, None),
         }

@@ -197,7 +197,10 @@ impl PasswordAttempts {
             limit: RateLimit::new(5, Duration::from_secs(5)),
             queue: Arc::new(Semaphore::new(1)),
         });
-        let wait = peer_attempts.limit.wait(now).max(self.all_peers.wait(now));
+        let wait = peer_attempts
+            .limit
+            .time_until_allowed(now)
+            .max(self.all_peers.time_until_allowed(now));
         if !wait.is_zero() {
             return Err(wait);
         }

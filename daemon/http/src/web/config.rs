@@ -82,7 +82,7 @@ struct Tls {
     other_keys: OtherKeys,
 }
 
-/// `http2` only permits HTTP/2, so it may be ignored: the server always uses HTTP/1.1.
+/// `http2` allows HTTP/2 without requiring it. The server uses HTTP/1.1 with either value.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Http {
@@ -204,7 +204,7 @@ impl ConfigReader {
             cert: self.relative_to_config(&cert),
             key: self.relative_to_config(&key),
             client_certificates: client_certificates?,
-            versions: versions?,
+            protocol_versions: versions?,
         })
     }
 

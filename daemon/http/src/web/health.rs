@@ -2,18 +2,18 @@ use faultline_metrics::Stamp;
 use faultline_text::duration;
 use std::time::Duration;
 
-/// Alive while the newest tick is younger than five intervals or 10 s, whichever is longer. Before the first tick,
-/// the daemon's start counts. The watchdog and `/healthz` share this check.
-pub fn health(newest: Option<Stamp>, now: Stamp, interval: Duration) -> Result<(), String> {
+/// Alive while the newest tick is younger than five intervals or 10 s, whichever is longer. Before
+/// the first tick, the daemon's start counts. The watchdog and `/healthz` share this check.
+pub fn health(newest_tick: Option<Stamp>, now: Stamp, interval: Duration) -> Result<(), String> {
     let limit = interval.saturating_mul(5).max(Duration::from_secs(10));
-    let age = now.since(newest.unwrap_or_default());
+    let age = now.since(newest_tick.unwrap_or_default());
     if age < limit {
         return Ok(());
     }
     let (age, limit) = (duration(age), duration(limit));
-    Err(match newest {
+    Err(match newest_tick {
         Some(_) => format!("the newest tick is {age} old; it must be younger than {limit}"),
-        None => format!("no tick in the {age} since the start; the first is due within {limit}"),
+        None => format!("no tick in the {age} since the start; the first was due within {limit}"),
     })
 }
 

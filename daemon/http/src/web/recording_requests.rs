@@ -28,16 +28,16 @@ fn is_kind(kind: &str) -> bool {
 }
 
 pub fn mark_name(query: Option<&str>) -> Result<String, String> {
-    let wanted = || "Give the mark a name: POST /mark?name=NAME.".to_owned();
+    let missing_name = || "Give the mark a name: POST /mark?name=NAME.".to_owned();
     let mut names = query_values(query, "name");
-    let value = names.next().ok_or_else(wanted)?;
+    let value = names.next().ok_or_else(missing_name)?;
     if names.next().is_some() {
         return Err("The query has several names; use one.".to_owned());
     }
     let name = query_text(value, "The mark's name")?;
     Some(name)
         .filter(|name| !name.is_empty())
-        .ok_or_else(wanted)
+        .ok_or_else(missing_name)
 }
 
 /// Timeout of the save, below the connection's response timeout.
@@ -98,7 +98,7 @@ fn save_reason(query: Option<&str>) -> Result<String, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::request_checks::MAX_TEXT_LENGTH, *};
+    use super::{super::request_checks::MAX_TEXT_BYTES, *};
 
     #[test]
     fn a_mark_name_is_decoded_from_form_or_percent_encoding() {
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn a_missing_or_invalid_mark_name_is_refused_with_a_remedy() {
-        let long = format!("name={}", "a".repeat(MAX_TEXT_LENGTH + 1));
+        let long = format!("name={}", "a".repeat(MAX_TEXT_BYTES + 1));
         for query in [
             "",
             "name",
@@ -170,7 +170,7 @@ mod tests {
         ] {
             assert_eq!(save_reason(query).as_deref(), Ok(expected));
         }
-        let long = format!("reason={}", "a".repeat(MAX_TEXT_LENGTH + 1));
+        let long = format!("reason={}", "a".repeat(MAX_TEXT_BYTES + 1));
         for query in ["reason=%ff", "reason=a%00", "reason=a%E2%80%AEb", &long] {
             assert!(
                 save_reason(Some(query)).unwrap_err().ends_with('.'),

@@ -15,7 +15,7 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-pub const MAX_TEXT_LENGTH: usize = 200;
+pub const MAX_TEXT_BYTES: usize = 200;
 
 /// Accepted host names besides addresses and `localhost`.
 #[derive(Debug)]
@@ -59,7 +59,7 @@ impl AllowedHosts {
         }
         Some(format!(
             "Without TLS and passwords, faultlined does not answer to the name {name}: a page in a browser could make it up. \
-             Ask for localhost or an IP address, or add the name to metrics.hosts in the daemon's configuration."
+             Use localhost or an IP address, or add the name to metrics.hosts in the daemon's configuration."
         ))
     }
 
@@ -104,8 +104,8 @@ pub fn query_text(value: &str, what: &str) -> Result<String, String> {
         .decode_utf8()
         .map_err(|_| format!("{what} is not UTF-8."))?;
     match text.trim() {
-        text if text.len() > MAX_TEXT_LENGTH => {
-            Err(format!("{what} is longer than {MAX_TEXT_LENGTH} bytes."))
+        text if text.len() > MAX_TEXT_BYTES => {
+            Err(format!("{what} is longer than {MAX_TEXT_BYTES} bytes."))
         }
         text if text.contains(is_unsafe_char) => Err(format!("{what} has control characters.")),
         text => Ok(text.to_owned()),

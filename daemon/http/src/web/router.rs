@@ -190,7 +190,7 @@ impl Router {
 
     fn metrics(&self, headers: &HeaderMap, peer: Peer) -> Response<Body> {
         // Compression costs more CPU than a copy within the host.
-        let gzip = !peer.is_same_host()
+        let use_gzip = !peer.is_same_host()
             && accepts_gzip(header_text(headers, header::ACCEPT_ENCODING).as_deref());
         let Some(tick) = self.state.ticks.get() else {
             return no_sample();
@@ -199,7 +199,7 @@ impl Router {
             header_text(headers, header::ACCEPT).as_deref(),
             self.native_histograms,
         );
-        let (page, compressed) = match self.pages.get(&tick, exposition_format, gzip) {
+        let (page, is_compressed) = match self.pages.get(&tick, exposition_format, use_gzip) {
             Ok(page) => page,
             Err(error) => {
                 tracing::error!(?exposition_format, %error, "the page could not be encoded");
@@ -211,7 +211,7 @@ impl Router {
         };
         let response = response(StatusCode::OK, exposition_format.content_type(), page);
         let response = with_header(response, header::VARY, VARY);
-        if compressed {
+        if is_compressed {
             with_header(response, header::CONTENT_ENCODING, GZIP)
         } else {
             response
@@ -360,10 +360,14 @@ fn text_response(status: StatusCode, text: impl Into<String>) -> Response<Body> 
     response(status, TEXT, text.into() + "\n")
 }
 
-fn response(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> Response<Body> {
+fn response(
+    status: StatusCode,
+    content_type: &'static str,
+    body: impl Into<Bytes>,
+) -> Response<Body> {
     let mut response = Response::new(Full::new(body.into()));
     *response.status_mut() = status;
-    with_header(response, header::CONTENT_TYPE, kind)
+    with_header(response, header::CONTENT_TYPE, content_type)
 }
 
 fn with_header(

@@ -48,7 +48,7 @@ impl PageCache {
         &self,
         tick: &Arc<Tick>,
         exposition_format: ExpositionFormat,
-        gzip: bool,
+        accepts_gzip: bool,
     ) -> Result<(Bytes, bool), fmt::Error> {
         let mut encoded = self.encoded.lock();
         let exposition = self.exposition(&mut encoded, tick);
@@ -61,7 +61,7 @@ impl PageCache {
             exposition_format,
         )?;
         let plain = &cached.page.bytes;
-        if !gzip || plain.len() <= MIN_BYTES_TO_COMPRESS {
+        if !accepts_gzip || plain.len() <= MIN_BYTES_TO_COMPRESS {
             return Ok((plain.clone(), false));
         }
         if let Some(compressed) = &cached.compressed {
@@ -85,9 +85,9 @@ impl PageCache {
             let exposition = Exposition::new(tick, &self.constant_labels, last.as_ref());
             self.dropped_series.count(&exposition);
             // Frees the pages of formats that no client requested during the last tick.
-            let last = last.as_ref().map(Exposition::tick_number);
+            let last_number = last.as_ref().map(Exposition::tick_number);
             for page in &mut encoded.pages {
-                page.take_if(|cached| last != Some(cached.page.tick_number()));
+                page.take_if(|cached| last_number != Some(cached.page.tick_number()));
             }
             exposition
         });
@@ -128,15 +128,15 @@ impl Compressor {
         // A compressed page is a few times this size.
         const GROWTH_BYTES: usize = 4096;
         self.0.reset();
-        let (mut out, mut read) = (Vec::new(), 0);
+        let (mut out, mut read_bytes) = (Vec::new(), 0);
         loop {
             out.reserve_exact(GROWTH_BYTES);
-            let rest = page.get(read..).unwrap_or_default();
+            let rest = page.get(read_bytes..).unwrap_or_default();
             let status = self.0.compress_vec(rest, &mut out, FlushCompress::Finish)?;
             if status == Status::StreamEnd {
                 return Ok(out.into());
             }
-            read = usize::try_from(self.0.total_in()).unwrap_or(usize::MAX);
+            read_bytes = usize::try_from(self.0.total_in()).unwrap_or(usize::MAX);
         }
     }
 }

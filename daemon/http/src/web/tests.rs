@@ -1,5 +1,5 @@
 use super::*;
-use faultline_core::{hub::Sink, supervisor::Stage};
+use faultline_core::{publish::Sink, supervisor::Stage};
 use faultline_metrics::{Batch, Reading, Source, metrics};
 use faultline_status::Figure;
 use http_body_util::BodyExt;

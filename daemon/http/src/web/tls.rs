@@ -55,7 +55,7 @@ pub struct TlsFiles {
     pub cert: PathBuf,
     pub key: PathBuf,
     pub client_certificates: ClientCertificates,
-    pub versions: Vec<&'static SupportedProtocolVersion>,
+    pub protocol_versions: Vec<&'static SupportedProtocolVersion>,
 }
 
 /// The path is the CA file.
@@ -95,7 +95,7 @@ struct LoadedConfig {
 impl Acceptor {
     pub fn new(files: TlsFiles) -> Result<Self, WebError> {
         // The versions are read before the files, so that a change in between causes a reload.
-        let versions = files.versions();
+        let versions = files.file_versions();
         let config = Arc::new(files.load()?);
         Ok(Acceptor {
             files,
@@ -118,7 +118,7 @@ impl Acceptor {
 
     /// Reloads changed files; keeps the last good configuration if they are invalid.
     fn current(&self) -> Arc<ServerConfig> {
-        let versions = self.files.versions();
+        let versions = self.files.file_versions();
         let mut loaded = self.loaded.lock();
         if loaded.file_versions == versions {
             loaded.last_error = None;
@@ -150,7 +150,7 @@ impl Acceptor {
 }
 
 impl TlsFiles {
-    fn versions(&self) -> FileVersions {
+    fn file_versions(&self) -> FileVersions {
         let files = [
             Some(self.cert.as_path()),
             Some(&self.key),
@@ -184,16 +184,13 @@ impl TlsFiles {
         let what = match checked.err()? {
             Error::InvalidCertificate(
                 CertificateError::Expired | CertificateError::ExpiredContext { .. },
-            ) => "has expired",
+            ) => "has expired: scrapers refuse it; renew it",
             Error::InvalidCertificate(
                 CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. },
-            ) => "is not valid yet",
+            ) => "is not valid yet: scrapers refuse it; check its start and this machine's clock",
             _ => return None,
         };
-        Some(format!(
-            "{}: the certificate {what}: scrapers refuse it; renew it",
-            self.cert.display()
-        ))
+        Some(format!("{}: the certificate {what}", self.cert.display()))
     }
 
     pub fn errors(&self) -> Vec<WebError> {
@@ -231,9 +228,9 @@ impl TlsFiles {
     fn unusable_key(&self, key: &PrivateKeyDer<'_>, error: &Error) -> WebError {
         let path = self.key.display();
         let Some(kind) = unsupported_key_kind(key) else {
-            return self.key_error("key_file", format!("{path}: {error}"));
+            return self.setting_error("key_file", format!("{path}: {error}"));
         };
-        self.key_error(
+        self.setting_error(
             "key_file",
             format!(
                 "{path} holds a key of a kind that the TLS library cannot use ({kind}): make a P-256 key with `openssl \
@@ -254,7 +251,7 @@ impl TlsFiles {
         else {
             return Ok(certificates);
         };
-        Err(self.key_error(
+        Err(self.setting_error(
             "client_ca_file",
             format!(
                 "{}: the TLS library cannot check signatures of this authority's key ({curve}): sign the clients with a \
@@ -267,8 +264,8 @@ impl TlsFiles {
     fn load(&self) -> Result<ServerConfig, WebError> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
-            .with_protocol_versions(&self.versions)
-            .map_err(|error| self.key_error("min_version", error))?;
+            .with_protocol_versions(&self.protocol_versions)
+            .map_err(|error| self.setting_error("min_version", error))?;
         let builder = match self.client_certificates.ca_file() {
             None => builder.with_no_client_auth(),
             Some(ca) => builder.with_client_cert_verifier(self.verifier(ca, provider)?),
@@ -276,7 +273,7 @@ impl TlsFiles {
         let chain = self.certificates(&self.cert, "cert_file")?;
         let key = self.private_key()?;
         let mut config = builder.with_single_cert(chain, key).map_err(|error| {
-            self.key_error(
+            self.setting_error(
                 "cert_file",
                 format!(
                     "{} cannot be used with {}: {error}",
@@ -297,7 +294,7 @@ impl TlsFiles {
         let mut roots = RootCertStore::empty();
         for certificate in self.client_authorities(ca)? {
             roots.add(certificate).map_err(|error| {
-                self.key_error("client_ca_file", format!("{}: {error}", ca.display()))
+                self.setting_error("client_ca_file", format!("{}: {error}", ca.display()))
             })?;
         }
         let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
@@ -307,13 +304,13 @@ impl TlsFiles {
         };
         builder
             .build()
-            .map_err(|error| self.key_error("client_ca_file", error))
+            .map_err(|error| self.setting_error("client_ca_file", error))
     }
 
     fn certificates(
         &self,
         path: &Path,
-        key: &str,
+        setting: &str,
     ) -> Result<Vec<CertificateDer<'static>>, WebError> {
         let text = read(path)?;
         let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
@@ -321,21 +318,24 @@ impl TlsFiles {
             Ok(certificates) if certificates.is_empty() => Err(pem::Error::NoItemsFound),
             other => other,
         };
-        certificates.map_err(|error| self.pem_error(key, path, "certificate", &error))
+        certificates.map_err(|error| self.pem_error(setting, path, "certificate", &error))
     }
 
-    fn pem_error(&self, key: &str, path: &Path, what: &str, error: &pem::Error) -> WebError {
+    fn pem_error(&self, setting: &str, path: &Path, what: &str, error: &pem::Error) -> WebError {
         match error {
-            pem::Error::NoItemsFound => self.key_error(
-                key,
+            pem::Error::NoItemsFound => self.setting_error(
+                setting,
                 format!("{} holds no {what} in PEM form", path.display()),
             ),
-            error => self.key_error(key, format!("{}: {error}", path.display())),
+            error => self.setting_error(setting, format!("{}: {error}", path.display())),
         }
     }
 
-    fn key_error(&self, key: &str, what: impl ToString) -> WebError {
-        let (path, key) = (self.config_file.clone(), format!("tls_server_config.{key}"));
+    fn setting_error(&self, setting: &str, what: impl ToString) -> WebError {
+        let (path, key) = (
+            self.config_file.clone(),
+            format!("tls_server_config.{setting}"),
+        );
         WebError::Key {
             path,
             key,
@@ -364,7 +364,7 @@ fn unsupported_key_kind(key: &PrivateKeyDer<'_>) -> Option<&'static str> {
         .next()
 }
 
-/// The curve of a certificate's own key, if the library cannot check signatures on it.
+/// The curve of a certificate's own key, if the library cannot check its signatures.
 fn unsupported_curve(certificate: &[u8]) -> Option<&'static str> {
     let of_key = |(identifier, _): &&(&[u8], &str)| {
         contains(certificate, &[EC_PUBLIC_KEY, identifier].concat())

@@ -32,7 +32,7 @@ impl Rig {
         self.tail.status().snapshot().problem
     }
 
-    fn status(&self) -> Option<ProblemKind> {
+    fn problem_kind(&self) -> Option<ProblemKind> {
         self.problem().map(|problem| problem.kind)
     }
 }
@@ -61,7 +61,7 @@ fn log_lines_before_start_and_a_partial_first_line_are_skipped() {
 fn a_file_that_appears_later_is_read_from_its_beginning() {
     let mut rig = Rig::over(nothing);
     rig.poll();
-    assert_eq!(rig.status(), Some(ProblemKind::Absent));
+    assert_eq!(rig.problem_kind(), Some(ProblemKind::Absent));
     assert!(!rig.tail.status().snapshot().up);
     let mut file = append(&rig.path("log"));
     rig.write(&mut file, 3);
@@ -179,7 +179,7 @@ fn a_deleted_log_is_reported_closed_and_reread_when_recreated() {
     assert_eq!(rig.problem(), None, "a rotation may be under way");
     rig.write(&mut file, 2);
     rig.poll_after(Duration::from_secs(10));
-    assert_eq!(rig.status(), Some(ProblemKind::Gone));
+    assert_eq!(rig.problem_kind(), Some(ProblemKind::Gone));
     rig.poll_after(Duration::from_secs(60));
     assert_eq!(
         rig.tail.open_file_count(),
@@ -327,7 +327,7 @@ fn a_non_regular_log_is_broken_until_replaced_by_a_file() {
     )
     .unwrap();
     rig.poll();
-    assert_eq!(rig.status(), Some(ProblemKind::Broken));
+    assert_eq!(rig.problem_kind(), Some(ProblemKind::Broken));
     fs::remove_file(rig.path("log")).unwrap();
 
     rig.write(&mut append(&rig.path("log")), 2);

@@ -81,7 +81,7 @@ impl RecordSink for Probe {
             .push(record.to_owned());
     }
 
-    fn bad_record(&mut self) {
+    fn count_bad_record(&mut self) {
         self.0.lock().unwrap().bad += 1;
     }
 

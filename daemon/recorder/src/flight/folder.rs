@@ -17,7 +17,7 @@ pub const MARKER_FILE: &str = ".faultline-flight";
 
 pub const RING_FILE: &str = "ring.fltl";
 
-const SUFFIX: &str = ".fltl";
+const RECORDING_SUFFIX: &str = ".fltl";
 
 const PARTIAL_SUFFIX: &str = ".part";
 
@@ -109,8 +109,8 @@ pub fn file_name_part(text: &str) -> String {
 pub fn unused_path(folder: &Path, name: &str, reason: &str, at: Stamp) -> Option<PathBuf> {
     let time = faultline_text::stamp(i64::try_from(at.unix.as_nanos()).unwrap_or(i64::MAX));
     let path_with_number = |number: u32| match number {
-        1 => folder.join(format!("{name}-{reason}-{time}{SUFFIX}")),
-        number => folder.join(format!("{name}-{reason}-{time}_{number}{SUFFIX}")),
+        1 => folder.join(format!("{name}-{reason}-{time}{RECORDING_SUFFIX}")),
+        number => folder.join(format!("{name}-{reason}-{time}_{number}{RECORDING_SUFFIX}")),
     };
     (1..=100).map(path_with_number).find(|path| {
         !SQLITE_SUFFIXES
@@ -195,7 +195,7 @@ pub fn make_space(
             limits.max_saved, limits.max_saved_bytes
         );
         return Err(format!(
-            "{} is full: {limit_names}; remove recordings that are no longer needed, or raise it",
+            "{} is full: {limit_names}; remove recordings that are no longer needed, or raise the limit",
             folder.display()
         ));
     }
@@ -284,13 +284,16 @@ fn list_saved(folder: &Path) -> std::io::Result<Vec<SavedRecording>> {
 
 /// The time in a saved recording's name, and whether it was automatic. `None` for any other name.
 fn parse_name(name: &str) -> Option<(&str, bool)> {
-    let mut parts = name.strip_suffix(SUFFIX)?.rsplitn(3, '-');
+    let mut parts = name.strip_suffix(RECORDING_SUFFIX)?.rsplitn(3, '-');
     let (time, reason, _) = (parts.next()?, parts.next()?, parts.next()?);
     let (stamp, number) = time.split_once('_').unwrap_or((time, "2"));
-    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let is_digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let (day, second) = stamp.strip_suffix('Z')?.split_once('T')?;
-    let fits =
-        day.len() >= 8 && second.len() == 6 && digits(day) && digits(second) && digits(number);
+    let fits = day.len() >= 8
+        && second.len() == 6
+        && is_digits(day)
+        && is_digits(second)
+        && is_digits(number);
     fits.then(|| (time, AUTOMATIC_REASONS.contains(&reason)))
 }
 

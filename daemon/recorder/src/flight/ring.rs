@@ -155,7 +155,7 @@ impl Ring {
     }
 
     fn save(&self, job: SaveJob) {
-        self.context.handle.0.state.lock().in_progress += 1;
+        self.context.handle.0.state.lock().saves_in_progress += 1;
         let (job, why) = if self.file.is_none() {
             let why = "there is no ring; see faultline_source_up{source=\"recorder\"}";
             (job, why)

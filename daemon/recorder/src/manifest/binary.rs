@@ -39,12 +39,12 @@ pub fn hash(file: &File, stop: &Stop) -> io::Result<BinaryDigest> {
     let mut context = ring::digest::Context::new(&ring::digest::SHA256);
     let (mut buffer, mut offset, mut pieces) = (vec![0; PIECE_BYTES], 0, 0);
     loop {
-        let (count, cached) = read_piece(file, &mut buffer, offset)?;
+        let (count, is_cached) = read_piece(file, &mut buffer, offset)?;
         let Some(piece) = buffer.get(..count).filter(|piece| !piece.is_empty()) else {
             break;
         };
         context.update(piece);
-        if !cached {
+        if !is_cached {
             let _ = fadvise(
                 file,
                 offset,
@@ -81,13 +81,13 @@ pub fn hash(file: &File, stop: &Stop) -> io::Result<BinaryDigest> {
 
 /// Reads one piece. Also returns whether all of it was in the page cache; false if unknown.
 fn read_piece(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<(usize, bool)> {
-    let from_cache = rustix::io::preadv2(
+    let cached_bytes = rustix::io::preadv2(
         file,
         &mut [IoSliceMut::new(buffer)],
         offset,
         ReadWriteFlags::NOWAIT,
     );
-    let from_cache = match from_cache {
+    let cached_bytes = match cached_bytes {
         Ok(count) if count == buffer.len() => return Ok((count, true)),
         Ok(count) => Some(count),
         Err(Errno::AGAIN | Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL | Errno::INTR) => None,
@@ -97,7 +97,7 @@ fn read_piece(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<(usize,
         match rustix::io::pread(file, &mut *buffer, offset) {
             Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
-            Ok(count) => return Ok((count, from_cache == Some(count))),
+            Ok(count) => return Ok((count, cached_bytes == Some(count))),
         }
     }
 }

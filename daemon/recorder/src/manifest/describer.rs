@@ -3,14 +3,14 @@
 
 use super::{BinaryDigest, hash, insert_some, messages, process};
 use faultline_core::{
-    hub::Latest,
+    publish::Latest,
     supervisor::{PATH_CALL_TIMEOUT, PathCalls, Stop},
 };
 use faultline_kernel::{HostRoot, ProcessFiles, hardware::Hardware};
 use faultline_sources::{
     admin::AdminFacts,
     conclusions::client,
-    discovery::{Target, same_program},
+    discovery::{Target, may_be_same_program},
     rpc::{self, identity_of},
 };
 use serde_json::{Value, json};
@@ -73,21 +73,21 @@ impl ProcessDescriber {
     }
 
     pub fn run(&self, facts: &ProcessFacts, stop: &Stop) {
-        let mut followed: Option<Arc<ProcessManifest>> = None;
+        let mut current: Option<Arc<ProcessManifest>> = None;
         let (mut digest, mut reported, mut published) = (None, json!({}), None);
         let (hash_calls, mut pending_digest) = (PathCalls::new("binary-digest"), None);
         while !stop.sleep(POLL_INTERVAL) {
             let Some(initial) = self.initial.get() else {
                 continue;
             };
-            if !followed
+            if !current
                 .as_ref()
                 .is_some_and(|before| Arc::ptr_eq(before, &initial))
             {
                 (digest, pending_digest) = (None, None);
                 reported = json!({});
                 published = Some(initial.manifest.clone());
-                followed = Some(Arc::clone(&initial));
+                current = Some(Arc::clone(&initial));
             }
             if pending_digest.is_none() {
                 let (root, target) = (self.root.clone(), Arc::clone(&initial.target));
@@ -104,7 +104,7 @@ impl ProcessDescriber {
             }
             // Facts remain when they are no longer reported, for example after the process ended.
             add_reported(&mut reported, &initial.target, facts);
-            let manifest = complete(&initial.manifest, digest.as_ref(), &reported);
+            let manifest = completed_manifest(&initial.manifest, digest.as_ref(), &reported);
             if published.as_ref() != Some(&manifest) {
                 let described = ProcessManifest {
                     target: Arc::clone(&initial.target),
@@ -149,7 +149,7 @@ fn hash_program(
         .filter(|files| files.id() == id)?;
     let file = files.open_exe();
     // Checked after the open, so that the file is certainly this program's.
-    if file.is_ok() && !same_program(files.exe().ok().as_deref(), target.exe.as_deref()) {
+    if file.is_ok() && !may_be_same_program(files.exe().ok().as_deref(), target.exe.as_deref()) {
         return None;
     }
     let hashed = file
@@ -161,7 +161,7 @@ fn hash_program(
     Some(hashed)
 }
 
-fn complete(
+fn completed_manifest(
     initial: &Value,
     digest: Option<&Result<BinaryDigest, String>>,
     reported: &Value,

@@ -88,7 +88,7 @@ fn add_file_facts(
         manifest,
         "limits",
         value_or_problem(files.limits(), problems)
-            .map(|limits| limits.iter().map(limit).collect::<Map<_, _>>()),
+            .map(|limits| limits.iter().map(limit_entry).collect::<Map<_, _>>()),
     );
     if let Some(cgroups) = value_or_problem(locate_cgroups(root, target.process.pid), problems) {
         let path = cgroups
@@ -103,7 +103,7 @@ fn add_file_facts(
         insert_some(
             manifest,
             "cgroup_limits",
-            Some(levels.iter().map(level).collect::<Vec<_>>()),
+            Some(levels.iter().map(cgroup_level_json).collect::<Vec<_>>()),
         );
     }
 }
@@ -169,7 +169,7 @@ fn shortened(text: &str) -> String {
     )
 }
 
-fn limit(limit: &ProcessLimit) -> (String, Value) {
+fn limit_entry(limit: &ProcessLimit) -> (String, Value) {
     let bound = |value: Option<u64>| value.map_or_else(|| "unlimited".into(), Value::from);
     (
         limit.name.clone(),
@@ -177,7 +177,7 @@ fn limit(limit: &ProcessLimit) -> (String, Value) {
     )
 }
 
-fn level(level: &CgroupLevel) -> Value {
+fn cgroup_level_json(level: &CgroupLevel) -> Value {
     let setting = |(name, setting): &(&str, Setting)| {
         let value = match setting {
             Setting::Amount(Limit::Max) => "max".into(),

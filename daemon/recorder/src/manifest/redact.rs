@@ -29,15 +29,15 @@ const SECRET_WORDS: [&str; 10] = [
 ];
 
 /// Authorization schemes, which precede the secret.
-const SCHEMES: [&str; 4] = ["basic", "bearer", "digest", "token"];
+const AUTH_SCHEMES: [&str; 4] = ["basic", "bearer", "digest", "token"];
 
 /// Option names that look secret, but whose values are public.
 const PUBLIC_NAMES: [&str; 2] = ["account-index-include-key", "account-index-exclude-key"];
 
-/// A name with this ending is the path of a secret, not the secret.
-const PATH_SUFFIXES: [&str; 5] = ["file", "path", "dir", "directory", "folder"];
+/// A name whose last word is one of these is the path of a secret.
+const PATH_WORDS: [&str; 5] = ["file", "path", "dir", "directory", "folder"];
 
-const MAX_PAIRS: usize = 32;
+const MAX_PAIRS_PER_WORD: usize = 32;
 
 /// A part of a URL path with letters, digits and at least this length is a key, not a word.
 const MIN_PATH_KEY_LENGTH: usize = 16;
@@ -62,7 +62,7 @@ fn redact_words<'a>(all: impl Iterator<Item = &'a str>) -> Vec<String> {
         let name = word.trim_matches(|c: char| !c.is_ascii_alphanumeric());
         if std::mem::take(&mut hide_next) && !is_option {
             // `Authorization: Bearer abc`: the secret follows the scheme.
-            hide_next = SCHEMES
+            hide_next = AUTH_SCHEMES
                 .iter()
                 .any(|scheme| name.eq_ignore_ascii_case(scheme));
             return HIDDEN.to_owned();
@@ -71,7 +71,7 @@ fn redact_words<'a>(all: impl Iterator<Item = &'a str>) -> Vec<String> {
         hide_next =
             (word.starts_with('-') || word.ends_with(':') || name.eq_ignore_ascii_case("bearer"))
                 && !word.contains('=')
-                && is_secret(name);
+                && is_secret_name(name);
         if word.contains(char::is_whitespace) {
             line(word)
         } else {
@@ -83,15 +83,15 @@ fn redact_words<'a>(all: impl Iterator<Item = &'a str>) -> Vec<String> {
 
 fn redact_word(word: &str) -> String {
     let (mut shown, mut rest) = (String::new(), word);
-    for _ in 0..MAX_PAIRS {
+    for _ in 0..MAX_PAIRS_PER_WORD {
         if is_private_key(rest) {
             return shown + HIDDEN;
         }
-        if let Some(pairs) = metrics_config(rest) {
+        if let Some(pairs) = redact_metrics_config(rest) {
             return shown + &pairs;
         }
         let scheme = rest.find("://");
-        // `--token=x`, `PASSWORD=x`, `"x-token":"y"`; the colon of a URL is part of it.
+        // `--token=x`, `PASSWORD=x`, `"x-token":"y"`; the colon of a URL ends no name.
         let end = rest
             .find(['=', ':'])
             .filter(|end| scheme.is_none_or(|scheme| *end < scheme));
@@ -104,7 +104,7 @@ fn redact_word(word: &str) -> String {
                 };
         };
         shown += name;
-        if is_secret(name) && !value.is_empty() {
+        if is_secret_name(name) && !value.is_empty() {
             return shown + HIDDEN;
         }
         rest = value;
@@ -154,7 +154,7 @@ fn redact_url(text: &str) -> String {
 
 /// Redacts user and password of `host=...,db=...,u=...,p=...`, also after `SOLANA_METRICS_CONFIG=`.
 /// `None` for other words.
-fn metrics_config(word: &str) -> Option<String> {
+fn redact_metrics_config(word: &str) -> Option<String> {
     let (before, pairs) = word.split_at_checked(word.find("host=")?)?;
     if !pairs.contains(',') {
         return None;
@@ -170,13 +170,13 @@ fn metrics_config(word: &str) -> Option<String> {
     ))
 }
 
-fn is_secret(name: &str) -> bool {
+fn is_secret_name(name: &str) -> bool {
     let name = name
         .trim_matches(|c: char| !c.is_ascii_alphanumeric())
         .to_ascii_lowercase();
     let parts: Vec<&str> = name.split(|c: char| !c.is_ascii_alphanumeric()).collect();
     let last = parts.last().copied().unwrap_or_default();
-    if PUBLIC_NAMES.contains(&name.as_str()) || PATH_SUFFIXES.contains(&last) {
+    if PUBLIC_NAMES.contains(&name.as_str()) || PATH_WORDS.contains(&last) {
         return false;
     }
     let joined = parts.concat();
@@ -195,12 +195,12 @@ fn is_private_key(word: &str) -> bool {
 }
 
 fn is_key_in_path(part: &str) -> bool {
-    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    let is_key_char = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     let (digits, letters) = (
         part.chars().any(|c| c.is_ascii_digit()),
         part.chars().any(char::is_alphabetic),
     );
-    part.len() >= MIN_PATH_KEY_LENGTH && part.chars().all(fits) && digits && letters
+    part.len() >= MIN_PATH_KEY_LENGTH && part.chars().all(is_key_char) && digits && letters
 }
 
 #[cfg(test)]

@@ -74,9 +74,7 @@ fn target(host: &FakeHost) -> (HostRoot, Target) {
         root.clone(),
         Clock::start(),
     );
-    let target = finder
-        .find_once()
-        .expect("the pretend host has a validator");
+    let target = finder.find_once().expect("the fake host has a validator");
     (root, Target::clone(&target))
 }
 

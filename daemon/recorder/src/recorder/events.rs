@@ -90,9 +90,9 @@ impl EventDetector {
     ) {
         let target = followed.target.as_ref();
         if let Some(before) = &self.target {
-            let is_wrapper = followed.end_reason.is_none()
+            let replaces_wrapper = followed.end_reason.is_none()
                 && target.is_some_and(|target| target.replaces_wrapper(before));
-            if !is_wrapper {
+            if !replaces_wrapper {
                 let reason = followed.end_reason.unwrap_or(EndReason::Unknown);
                 let kind = match reason {
                     EndReason::OomKill => EventKind::OomKill,
@@ -132,16 +132,16 @@ impl EventDetector {
     }
 
     fn add_stall(&mut self, tick: &Tick, out: &mut Vec<RecordingEntry>) {
-        let stalled = tick.value_of(&v::STALLED, &[]) == Some(1.0);
+        let is_stalled = tick.value_of(&v::STALLED, &[]) == Some(1.0);
         self.last_slot = tick.value_of(&v::SLOT, &["processed"]).or(self.last_slot);
-        if stalled && !self.was_stalled {
+        if is_stalled && !self.was_stalled {
             out.push(RecordingEntry::event(
                 tick.at,
                 EventKind::Stall,
                 json!({ "slot": self.last_slot }),
             ));
         }
-        self.was_stalled = stalled;
+        self.was_stalled = is_stalled;
     }
 
     /// Adds phase events. A phase that becomes unknown and then known again does not count as
@@ -174,7 +174,7 @@ impl EventDetector {
 
 /// True for another process or after an exec. Ignores how the process was found, and whether its
 /// file was replaced on disk.
-fn is_other_process_or_program(before: Option<&Target>, now: Option<&Target>) -> bool {
+fn is_other_process_or_program(before: Option<&Target>, current: Option<&Target>) -> bool {
     let program = |target: &Target| {
         let exe = target
             .exe
@@ -184,7 +184,7 @@ fn is_other_process_or_program(before: Option<&Target>, now: Option<&Target>) ->
     };
     let process_and_program =
         |target: &Target| (target.process, target.comm.clone(), program(target));
-    before.map(process_and_program) != now.map(process_and_program)
+    before.map(process_and_program) != current.map(process_and_program)
 }
 
 fn phase_of(tick: &Tick) -> Option<&LabelText> {

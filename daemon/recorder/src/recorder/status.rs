@@ -59,7 +59,7 @@ impl RecorderStatus {
     }
 }
 
-/// Kinds that count separately: labels must not grow with time.
+/// Maximum kinds that count separately: labels must not grow with time.
 const MAX_MARK_KINDS: usize = 16;
 /// Kinds of the marks that a memory search of the lab sets. They always count separately, because a
 /// search may begin after many other kinds.
@@ -98,22 +98,22 @@ impl Marks {
 /// process.
 pub struct RecorderSampler {
     pub handle: RecorderHandle,
-    pub following: TargetHandle,
+    pub target_handle: TargetHandle,
     pub extra_readings: Box<dyn Fn(&mut SourceOutput) + Send>,
     /// The queue's dropped entries at the last sample.
     pub reported_lost: u64,
-    /// Uptime until which they are a problem.
+    /// Uptime until which dropped entries are a problem.
     pub overrun_until: Duration,
 }
 
 impl RecorderSampler {
     /// A problem if the queue dropped entries recently. Its text is constant, so it is logged once.
-    fn overrun(&mut self, now: Duration) -> Option<Problem> {
+    fn overrun(&mut self, uptime: Duration) -> Option<Problem> {
         let lost = self.handle.queue.lost();
         if std::mem::replace(&mut self.reported_lost, lost) < lost {
-            self.overrun_until = now + PROBLEM_SHOWN_FOR;
+            self.overrun_until = uptime + PROBLEM_SHOWN_FOR;
         }
-        (now < self.overrun_until).then(|| {
+        (uptime < self.overrun_until).then(|| {
             let message = "the recorder does not keep up and drops entries; faultline_recorder_dropped_total counts them";
             Problem::broken(message)
         })
@@ -125,8 +125,8 @@ impl RecorderSampler {
             return;
         }
         let before: Option<ProcessId> = followed.target.take().map(|target| target.process);
-        let ended = self.following.report().last_end;
-        followed.end_reason = ended
+        let last_end = self.target_handle.report().last_end;
+        followed.end_reason = last_end
             .filter(|(process, _)| Some(*process) == before)
             .map(|(_, reason)| reason);
         followed.target = context.target.map(|target| Arc::new(target.clone()));

@@ -10,7 +10,7 @@ use faultline_agave::{
 use faultline_core::{
     clock::Clock,
     config,
-    hub::Latest,
+    publish::Latest,
     supervisor::{PathCalls, Stop},
 };
 use faultline_kernel::ProcessId;
@@ -21,7 +21,8 @@ use std::{
     time::Duration,
 };
 
-/// Error code of `contactInfo`: early in the start, and always with solana-test-validator.
+/// Error code of the methods that the validator cannot answer: early in its start, and always with
+/// solana-test-validator.
 const INVALID_PARAMS: i64 = -32602;
 
 /// The admission changes with transfers and with epochs.
@@ -44,7 +45,7 @@ pub struct Poller {
     timeout: Duration,
     pub(super) poll_intervals: PollIntervals,
     clock: Clock,
-    target: TargetLookup,
+    find_target: TargetLookup,
     facts: Latest<AdminFacts>,
     cache: Option<ProcessCache>,
     problem_log: ProblemLog,
@@ -56,14 +57,14 @@ impl Poller {
     pub fn new(
         config: &config::Admin,
         clock: Clock,
-        target: TargetLookup,
+        find_target: TargetLookup,
         facts: Latest<AdminFacts>,
     ) -> Self {
         Poller {
             timeout: config.timeout,
             poll_intervals: POLL_INTERVALS,
             clock,
-            target,
+            find_target,
             facts,
             cache: None,
             problem_log: ProblemLog::default(),
@@ -85,7 +86,7 @@ impl Poller {
     pub async fn run(mut self, stop: Stop) {
         let mut timer = PollTimer::new(self.clock, self.poll_intervals.starting, stop);
         while timer.next().await {
-            let Some(target) = (self.target)() else {
+            let Some(target) = (self.find_target)() else {
                 self.cache = None;
                 self.facts.set(None);
                 continue;
@@ -184,7 +185,7 @@ impl Poller {
 
     /// Stores a poll's result, unless the process was replaced meanwhile.
     fn receive(&mut self, cache: ProcessCache) {
-        if (self.target)().is_some_and(|target| target.process == cache.process) {
+        if (self.find_target)().is_some_and(|target| target.process == cache.process) {
             self.problem_log
                 .log_changes(Source::AdminRpc, cache.up, &cache.problems);
             self.cache = Some(cache);

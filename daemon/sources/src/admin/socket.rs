@@ -37,7 +37,7 @@ impl Failure {
     /// `has_connected`: the validator's socket has accepted a connection before.
     pub fn problem(&self, path: &Path, has_connected: bool) -> Problem {
         let path = faultline_text::path(path);
-        let (status, what) = match self {
+        let (kind, what) = match self {
             Failure::Connect(error) => match error.kind() {
                 ErrorKind::PermissionDenied => (
                     ProblemKind::Forbidden,
@@ -83,7 +83,7 @@ impl Failure {
             ),
             Failure::InvalidAnswer(error) => (ProblemKind::Broken, format!("{path}: {error}")),
         };
-        Problem::new(status, what)
+        Problem::new(kind, what)
     }
 }
 

@@ -4,7 +4,7 @@ mod server;
 
 use super::{poller::PollIntervals, *};
 use crate::tests::target;
-use faultline_core::{clock::Clock, config, hub::Latest, supervisor::Stage};
+use faultline_core::{clock::Clock, config, publish::Latest, supervisor::Stage};
 use faultline_metrics::ProblemKind;
 use server::{Reply, Server};
 use std::{
@@ -82,15 +82,15 @@ impl Running {
     }
 
     /// Waits for a problem and returns its text.
-    async fn problem(&self, status: ProblemKind) -> String {
+    async fn problem(&self, kind: ProblemKind) -> String {
         let of = |facts: &AdminFacts| {
             facts
                 .problems
                 .iter()
-                .find(|problem| problem.kind == status)
+                .find(|problem| problem.kind == kind)
                 .cloned()
         };
-        let what = format!("something {}", status.name());
+        let what = format!("something {}", kind.name());
         of(&*self.facts(&what, |facts| of(facts).is_some()).await)
             .unwrap()
             .what
@@ -285,7 +285,7 @@ async fn an_admin_response_may_be_fragmented_or_end_with_the_connection() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn an_invalid_admin_response_is_broken_or_gone() {
-    for (reply, status, words) in [
+    for (reply, kind, words) in [
         (
             Reply::Text("<html>\n".to_owned()),
             ProblemKind::Broken,
@@ -316,7 +316,7 @@ async fn an_invalid_admin_response_is_broken_or_gone() {
         let folder = tempfile::tempdir().unwrap();
         let _server = Server::start(folder.path(), move |_| reply.clone());
         let running = Running::start(me(), Some(folder.path()), Duration::from_millis(200));
-        let problem = running.problem(status).await;
+        let problem = running.problem(kind).await;
         assert!(problem.contains(words), "{problem}");
         assert!(
             running

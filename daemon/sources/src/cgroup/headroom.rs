@@ -15,8 +15,8 @@ pub struct Headroom {
     settings_throttle: Throttle,
     /// `None` without a NUMA level. After an error the level is unknown until the next read.
     numa: Result<Option<NumaFiles>, ReadError>,
-    strict_overcommit: bool,
-    oomd_running: bool,
+    is_overcommit_strict: bool,
+    is_oomd_running: bool,
     buffer: Vec<u8>,
 }
 
@@ -26,8 +26,8 @@ impl Headroom {
             meminfo,
             settings_throttle: Throttle::every(LIMITS_INTERVAL),
             numa: Ok(None),
-            strict_overcommit: false,
-            oomd_running: false,
+            is_overcommit_strict: false,
+            is_oomd_running: false,
             buffer: Vec::new(),
         }
     }
@@ -40,7 +40,7 @@ impl Headroom {
         cgroups: Option<CgroupLevels>,
         output: &mut SourceOutput,
     ) {
-        let is_found = cgroups.is_some();
+        let has_cgroups = cgroups.is_some();
         let cgroups = cgroups.unwrap_or_default();
         for error in &cgroups.errors {
             output.add_problem(error);
@@ -63,7 +63,7 @@ impl Headroom {
         };
         let numa = output.value_or_problem(numa);
         let is_complete =
-            is_found && cgroups.errors.is_empty() && machine.is_some() && numa.is_some();
+            has_cgroups && cgroups.errors.is_empty() && machine.is_some() && numa.is_some();
         let mut levels = cgroups.limits;
         levels.extend(numa.flatten());
         levels.extend(machine);
@@ -86,21 +86,21 @@ impl Headroom {
 
     fn read_settings(&mut self, context: &SampleContext<'_>, pid: u32, output: &mut SourceOutput) {
         self.numa = NumaFiles::open(context.root, pid, context.host.page_size);
-        self.strict_overcommit =
+        self.is_overcommit_strict =
             output.value_or_problem(context.root.has_strict_overcommit()) == Some(true);
-        self.oomd_running = context.root.runs_systemd_oomd();
+        self.is_oomd_running = context.root.runs_systemd_oomd();
     }
 
-    fn add_machine(&self, meminfo: &Meminfo, limit: Option<Limit>, output: &mut SourceOutput) {
-        let swap = meminfo.swap_free.zip(limit);
+    fn add_machine(&self, meminfo: &Meminfo, swap_limit: Option<Limit>, output: &mut SourceOutput) {
+        let swap = meminfo.swap_free.zip(swap_limit);
         let swap = swap.and_then(|(free, limit)| limit.min(Limit::Bytes(free)).bytes());
         output.whole(&m::SWAP_HEADROOM, [], swap);
-        if self.strict_overcommit {
+        if self.is_overcommit_strict {
             let committed = meminfo.commit_limit.zip(meminfo.committed);
             let commit_headroom = committed.map(|(limit, used)| limit.saturating_sub(used));
             output.whole(&m::COMMIT_HEADROOM, [], commit_headroom);
         }
-        output.flag(&m::OOMD, [], self.oomd_running);
+        output.flag(&m::OOMD, [], self.is_oomd_running);
     }
 }
 

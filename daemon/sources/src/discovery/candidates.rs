@@ -159,19 +159,19 @@ impl PreviousUsers {
     pub fn retain_same_user(
         &mut self,
         context: &SearchContext<'_>,
-        all: Vec<Candidate>,
+        candidates: Vec<Candidate>,
         problems: &mut Vec<Problem>,
     ) -> Vec<Candidate> {
         let previous = context.previous_target.map(|target| target.process);
         let mut known = [self.last_found, self.last_followed].into_iter().flatten();
         self.last_followed = known.find(|(process, _)| Some(*process) == previous);
         let Some((_, user_before)) = self.last_followed else {
-            return all;
+            return candidates;
         };
         let is_same = |candidate: &Candidate| {
             user(context.root, candidate.target.process).is_none_or(|user| user == user_before)
         };
-        let (possible, others): (Vec<_>, Vec<_>) = all.into_iter().partition(is_same);
+        let (possible, others): (Vec<_>, Vec<_>) = candidates.into_iter().partition(is_same);
         for other in others {
             let pid = other.target.process.pid;
             let message = format!(
@@ -200,11 +200,14 @@ fn claims_foreign_ledger(context: &SearchContext<'_>, target: &Target) -> bool {
 }
 
 /// Of several candidates, drops those that name a ledger of another user, unless all of them do.
-pub fn without_foreign_ledgers(context: &SearchContext<'_>, all: Vec<Candidate>) -> Vec<Candidate> {
-    if all.len() < 2 {
-        return all;
+pub fn without_foreign_ledgers(
+    context: &SearchContext<'_>,
+    candidates: Vec<Candidate>,
+) -> Vec<Candidate> {
+    if candidates.len() < 2 {
+        return candidates;
     }
-    let (impostors, others): (Vec<_>, Vec<_>) = all
+    let (impostors, others): (Vec<_>, Vec<_>) = candidates
         .into_iter()
         .partition(|candidate| claims_foreign_ledger(context, &candidate.target));
     if others.is_empty() { impostors } else { others }

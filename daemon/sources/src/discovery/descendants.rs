@@ -92,7 +92,7 @@ impl Descendants {
         })
     }
 
-    /// The only validator among them; a running one is preferred.
+    /// The only validator among the descendants; a running one is preferred.
     pub fn validator(&self, root: &HostRoot) -> Option<Target> {
         let named = self
             .descendants
@@ -113,22 +113,22 @@ impl Descendants {
     /// A problem if the descendants hold most of the memory. Counts only what exceeds the process's
     /// own memory, because a forked child may share the rest.
     pub fn memory_problem(&self, root: &HostRoot) -> Option<Problem> {
-        let anonymous = |pid: u32| {
+        let anonymous_bytes = |pid: u32| {
             let status = root.read_proc(&format!("{pid}/status"), PidStatus::parse);
             status.ok()?.rss_anon
         };
-        let own = anonymous(self.ancestor.pid)?;
-        let excess = |pid| anonymous(pid).unwrap_or(0).saturating_sub(own);
+        let own = anonymous_bytes(self.ancestor.pid)?;
+        let excess = |pid| anonymous_bytes(pid).unwrap_or(0).saturating_sub(own);
         let excesses = self
             .descendants
             .iter()
             .map(|process| (excess(process.pid), process));
         let excesses: Vec<(u64, &PidStat)> = excesses.collect();
-        let all = excesses
+        let total_excess = excesses
             .iter()
             .fold(0, |sum: u64, (bytes, _)| sum.saturating_add(*bytes));
         let (largest_excess, largest) = excesses.iter().max_by_key(|(bytes, _)| *bytes)?;
-        if all < own.saturating_add(MIN_EXCESS_BYTES) {
+        if total_excess < own.saturating_add(MIN_EXCESS_BYTES) {
             return None;
         }
         let message = format!(
@@ -137,7 +137,7 @@ impl Descendants {
             self.ancestor.pid,
             self.ancestor.comm,
             faultline_text::bytes(own),
-            faultline_text::bytes(all),
+            faultline_text::bytes(total_excess),
             largest.pid,
             largest.comm,
             faultline_text::bytes(*largest_excess),

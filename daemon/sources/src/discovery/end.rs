@@ -58,8 +58,8 @@ impl EndWatch {
                 }
             }
         }
-        let may_have_ended = !stop.sleep(POLL_INTERVAL.min(timeout));
-        (may_have_ended && has_ended(root, id)).then_some(EndReason::Unknown)
+        let is_stopping = stop.sleep(POLL_INTERVAL.min(timeout));
+        (!is_stopping && has_ended(root, id)).then_some(EndReason::Unknown)
     }
 }
 
@@ -75,35 +75,37 @@ pub struct OomKillWatch {
 }
 
 /// Sets a count; true if it increased. An unreadable count does not increase. A decrease means a
-/// new cgroup, or an older value of the host.
-fn update_count(count: &mut Option<u64>, now: Option<u64>) -> bool {
-    let increased = count.zip(now).is_some_and(|(before, now)| now > before);
-    *count = now.or(*count);
+/// new cgroup.
+fn update_count(count: &mut Option<u64>, newest: Option<u64>) -> bool {
+    let increased = count.zip(newest).is_some_and(|(before, now)| now > before);
+    *count = newest.or(*count);
     increased
 }
 
 impl OomKillWatch {
     pub fn begin(root: &HostRoot, process: ProcessId) -> Self {
         let memory = locate_cgroups(root, process.pid).and_then(|cgroups| cgroups.memory);
-        let mut kills = OomKillWatch {
+        let mut watch = OomKillWatch {
             process,
             events_file: memory.ok().as_ref().map(events_file),
             cgroup_count: None,
             host_count: host_oom_kills(root),
             last_kill_at: None,
         };
-        kills.cgroup_count = kills.cgroup_kills();
-        kills
+        watch.cgroup_count = watch.cgroup_kills();
+        watch
     }
 
     /// Updates both counts. If a tick found the process in another cgroup, that cgroup's count
     /// replaces the earlier one's.
     pub fn update(&mut self, oom_counts: &OomKills, now: Stamp) {
-        let found = oom_counts.cgroup.as_ref();
-        if let Some(found) = found.filter(|found| found.process == self.process) {
-            let events_file = events_file(&found.memory_folder);
+        let tick_cgroup = oom_counts.cgroup.as_ref();
+        if let Some(tick_cgroup) =
+            tick_cgroup.filter(|tick_cgroup| tick_cgroup.process == self.process)
+        {
+            let events_file = events_file(&tick_cgroup.memory_folder);
             if self.events_file.as_ref() != Some(&events_file) {
-                self.cgroup_count = found.oom_kills;
+                self.cgroup_count = tick_cgroup.oom_kills;
                 self.events_file = Some(events_file);
             }
         }

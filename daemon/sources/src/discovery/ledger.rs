@@ -68,7 +68,7 @@ impl LedgerSearch {
         let listening = context
             .path_calls
             .call(PATH_CALL_TIMEOUT, move || listener_pid(&socket));
-        let (status, why) = match listening {
+        let (kind, why) = match listening {
             Err(path_error) => (ProblemKind::Broken, path_error.to_string()),
             Ok(Ok(Some(pid))) => match process::inspect(context.root, pid, "admin.rpc") {
                 // A process without arguments is exiting.
@@ -93,7 +93,7 @@ impl LedgerSearch {
             ),
             Ok(Err(errno)) => (ProblemKind::Broken, errno.to_string()),
         };
-        problems.push(Problem::new(status, format!("{shown_path}: {why}")));
+        problems.push(Problem::new(kind, format!("{shown_path}: {why}")));
         None
     }
 
@@ -166,12 +166,12 @@ pub fn lock_holders(root: &HostRoot, file: &Path) -> Result<Vec<u32>, Problem> {
         Ok(stat) => stat,
         Err(Errno::NOENT | Errno::NOTDIR) => return Ok(Vec::new()),
         Err(errno) => {
-            let status = match errno {
+            let kind = match errno {
                 Errno::ACCESS | Errno::PERM => ProblemKind::Forbidden,
                 _ => ProblemKind::Broken,
             };
             let path = faultline_text::path(file);
-            return Err(Problem::new(status, format!("{path}: {errno}")));
+            return Err(Problem::new(kind, format!("{path}: {errno}")));
         }
     };
     let (major, minor) = (

@@ -72,13 +72,13 @@ impl Method {
     }
 
     /// True if a process still matches the search after an exec.
-    pub fn still_matches(&self, before: &Target, now: &Target) -> bool {
+    pub fn still_matches(&self, before: &Target, current: &Target) -> bool {
         match self {
-            Method::Pid(_) if now.found_by == DESCENDANT => now.validator.is_some(),
+            Method::Pid(_) if current.found_by == DESCENDANT => current.validator.is_some(),
             Method::Pid(_) => true,
-            Method::Name(name) => name.still_matches(now),
+            Method::Name(name) => name.still_matches(current),
             Method::Scan(_) | Method::Ledger(_) | Method::Unit(_) => {
-                now.validator.is_some() || before.validator.is_none()
+                current.validator.is_some() || before.validator.is_none()
             }
         }
     }
@@ -108,9 +108,9 @@ pub struct Scan {
 impl Scan {
     pub fn find(&mut self, context: &SearchContext<'_>) -> SearchResult {
         let mut problems = Vec::new();
-        let all = candidates_by_name(context.root, &mut problems)
+        let candidates = candidates_by_name(context.root, &mut problems)
             .map_err(|error| vec![process::problem(&error)])?;
-        let possible = successors(context.previous_target, all, &mut problems);
+        let possible = successors(context.previous_target, candidates, &mut problems);
         let possible = self
             .previous_users
             .retain_same_user(context, possible, &mut problems);
@@ -148,13 +148,13 @@ impl Scan {
 /// validators, the other validator is not the successor.
 fn successors(
     before: Option<&Target>,
-    all: Vec<Candidate>,
+    candidates: Vec<Candidate>,
     problems: &mut Vec<Problem>,
 ) -> Vec<Candidate> {
     let Some(ledger) = before.and_then(|before| before.ledger.as_ref()) else {
-        return all;
+        return candidates;
     };
-    let (possible, others): (Vec<_>, Vec<_>) = all.into_iter().partition(|candidate| {
+    let (possible, others): (Vec<_>, Vec<_>) = candidates.into_iter().partition(|candidate| {
         let other = candidate.target.ledger.as_ref();
         other.is_none_or(|other| other == ledger)
     });
@@ -217,7 +217,7 @@ impl PidSearch {
             return Ok(target);
         }
         if let Some(before) = context.previous_target
-            && is_same(before, &target)
+            && may_be_same_target(before, &target)
         {
             return Ok(target);
         }
@@ -245,11 +245,11 @@ impl PidSearch {
     }
 }
 
-fn is_same(before: &Target, now: &Target) -> bool {
-    before.process == now.process
+fn may_be_same_target(before: &Target, current: &Target) -> bool {
+    before.process == current.process
         || (before.validator.is_none()
-            && before.comm == now.comm
-            && process::same_program(before.exe.as_deref(), now.exe.as_deref()))
+            && before.comm == current.comm
+            && process::may_be_same_program(before.exe.as_deref(), current.exe.as_deref()))
 }
 
 /// The full name. The kernel keeps 15 bytes; the rest is compared with the file name of `argv[0]`
@@ -273,18 +273,23 @@ impl NameSearch {
         let pids = pids_by_name(context.root, |other| other == comm, &mut problems)
             .map_err(|error| vec![process::problem(&error)])?;
         let pids = pids.into_iter().filter(|&pid| pid != std::process::id());
-        let mut all = inspect_processes(context.root, pids, "process_name", &mut problems);
-        all.retain(|inspected| self.has_full_name(inspected));
+        let mut processes = inspect_processes(context.root, pids, "process_name", &mut problems);
+        processes.retain(|inspected| self.has_full_name(inspected));
         let has_parent = |process: &InspectedProcess| {
-            all.iter()
+            processes
+                .iter()
                 .any(|other| other.target.process.pid == process.parent)
         };
-        let roots: Vec<_> = all.iter().filter(|process| !has_parent(process)).collect();
+        let roots: Vec<_> = processes
+            .iter()
+            .filter(|process| !has_parent(process))
+            .collect();
         problems.push(match roots.as_slice() {
             [process] => return Ok(process.target.clone()),
             [] => Problem::absent(format!("no process is called {}", self.name)),
             _ => ambiguity_problem(
-                &all.into_iter()
+                &processes
+                    .into_iter()
                     .map(|process| process.target)
                     .collect::<Vec<_>>(),
             ),

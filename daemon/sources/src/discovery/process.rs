@@ -170,7 +170,7 @@ pub fn thread_named(root: &HostRoot, pid: u32, names: &[&str]) -> Option<String>
 
 /// True if two `exe` links are the same program, replaced on disk or not. Also true if one of them
 /// is unknown.
-pub fn same_program(left: Option<&Path>, right: Option<&Path>) -> bool {
+pub fn may_be_same_program(left: Option<&Path>, right: Option<&Path>) -> bool {
     left.zip(right)
         .is_none_or(|(left, right)| left == right || program_file(left) == program_file(right))
 }
@@ -201,13 +201,13 @@ pub fn has_ledger(context: &SearchContext<'_>, target: &Target, folder: &Path) -
 }
 
 pub fn problem(error: &ReadError) -> Problem {
-    let status = match error.kind() {
+    let kind = match error.kind() {
         ErrorKind::Absent => ProblemKind::Absent,
         ErrorKind::Forbidden => ProblemKind::Forbidden,
         ErrorKind::Gone => ProblemKind::Gone,
         ErrorKind::Broken => ProblemKind::Broken,
     };
-    Problem::new(status, error)
+    Problem::new(kind, error)
 }
 
 /// The absolute path of the ledger, as the process sees it. `None` without a path, or for a

@@ -33,7 +33,7 @@ const DEPTH_BELOW_UNIT: u32 = 3;
 
 pub struct UnitSearch {
     name: String,
-    folder: Option<PathBuf>,
+    cgroup_folder: Option<PathBuf>,
     pub systemctl: OsString,
     systemctl_called_at: Option<Stamp>,
     unit_status: UnitStatus,
@@ -46,7 +46,7 @@ impl UnitSearch {
         let has_suffix = suffixes.iter().any(|suffix| name.ends_with(suffix));
         UnitSearch {
             name: format!("{name}{}", if has_suffix { "" } else { ".service" }),
-            folder: None,
+            cgroup_folder: None,
             systemctl: "systemctl".into(),
             systemctl_called_at: None,
             unit_status: UnitStatus::default(),
@@ -77,7 +77,7 @@ impl UnitSearch {
 
     fn choose(&mut self, root: &HostRoot) -> (Vec<u32>, Choice, Vec<Problem>) {
         self.find_folder(root);
-        let folder = self.folder.as_ref();
+        let folder = self.cgroup_folder.as_ref();
         let pids = folder.map(|folder| cgroup_pids(folder, DEPTH_BELOW_UNIT));
         let pids = pids.unwrap_or_default();
         let mut problems = Vec::new();
@@ -92,7 +92,7 @@ impl UnitSearch {
 
     fn not_found(&self, root: &HostRoot, pids: &[u32]) -> String {
         let name = &self.name;
-        if self.folder.is_none() {
+        if self.cgroup_folder.is_none() {
             return format!("the unit {name} has no cgroup: it does not run, or is not known here");
         }
         let describe = |&pid: &u32| {
@@ -100,11 +100,11 @@ impl UnitSearch {
             let program = inspected.script.unwrap_or(inspected.target.comm);
             Some(format!("{pid} {program}"))
         };
-        let others: Vec<String> = pids.iter().filter_map(describe).take(5).collect();
-        if !others.is_empty() {
+        let descriptions: Vec<String> = pids.iter().filter_map(describe).take(5).collect();
+        if !descriptions.is_empty() {
             return format!(
                 "the unit {name} has no validator among its processes ({}); --pid and --process-name follow any program",
-                others.join(", ")
+                descriptions.join(", ")
             );
         }
         match pids.iter().find_map(|&pid| hidden_problem(root, pid)) {
@@ -116,7 +116,11 @@ impl UnitSearch {
     /// Keeps the cached folder, else takes systemd's, else the one with the unit's name.
     fn find_folder(&mut self, root: &HostRoot) {
         let cgroup = &root.cgroup;
-        if self.folder.as_ref().is_some_and(|folder| folder.is_dir()) {
+        if self
+            .cgroup_folder
+            .as_ref()
+            .is_some_and(|folder| folder.is_dir())
+        {
             return;
         }
         // In order: v2 on a hybrid host, systemd's own hierarchy of v1, v2 without v1.
@@ -126,7 +130,7 @@ impl UnitSearch {
             let mut folders = tops.iter().map(|top| top.join(&path));
             folders.find(|folder| folder.is_dir())
         });
-        self.folder = from_systemctl.or_else(|| {
+        self.cgroup_folder = from_systemctl.or_else(|| {
             tops.into_iter()
                 .find_map(|top| find_unit_folder(top, &self.name))
         });
@@ -155,10 +159,10 @@ impl UnitSearch {
 /// outside.
 fn below_top(control_group: &str) -> Option<PathBuf> {
     let path = Path::new(control_group.trim_start_matches('/'));
-    let downwards = path
+    let leads_downwards = path
         .components()
         .all(|part| matches!(part, Component::Normal(_)));
-    (downwards && !path.as_os_str().is_empty()).then(|| path.to_owned())
+    (leads_downwards && !path.as_os_str().is_empty()).then(|| path.to_owned())
 }
 
 /// Searches slices and the services `user@`: only these contain units.

@@ -53,7 +53,7 @@ impl FoldersAndPorts {
         let files = ProcessFiles::open(root, target.process.pid)?;
         let argv = files.cmdline()?;
         let cwd = files.cwd().unwrap_or_default();
-        let mut found = arguments::folders(validator, target.ledger.as_deref(), &argv);
+        let mut kinds_and_paths = arguments::folders(validator, target.ledger.as_deref(), &argv);
         // Without --log the validator redirects standard error to a file, visible only to its user
         // and root.
         let link = root.procfs.join(format!("{}/fd/2", target.process.pid));
@@ -61,16 +61,16 @@ impl FoldersAndPorts {
         let log = log.filter(|file| file.is_absolute() && !file.starts_with("/dev"));
         for (kind, path) in [("snapshots", target.ledger.clone()), ("log", log)] {
             if let Some(path) = path
-                && !found.iter().any(|(known, _)| *known == kind)
+                && !kinds_and_paths.iter().any(|(known, _)| *known == kind)
             {
-                found.push((kind, path));
+                kinds_and_paths.push((kind, path));
             }
         }
-        let all = found.into_iter().map(|(kind, path)| Folder {
+        let all_folders = kinds_and_paths.into_iter().map(|(kind, path)| Folder {
             purpose: purpose(kind),
             path: cwd.join(path),
         });
-        let folders = all.filter(|folder| folder.path.is_absolute());
+        let folders = all_folders.filter(|folder| folder.path.is_absolute());
         Ok(FoldersAndPorts {
             folders: folders.take(MAX_FOLDERS).collect(),
             udp_ports: arguments::udp_ports(validator, &argv),
@@ -103,13 +103,13 @@ pub struct FileSystemUsage {
     pub file_system: FileSystem,
     /// Purposes of the folders on it: `accounts`, `ledger`, `log`, `snapshots`.
     pub purposes: BTreeSet<&'static str>,
-    pub at: Stamp,
+    pub sampled_at: Stamp,
 }
 
 /// A folder whose file system is unknown or does not respond.
 pub struct UnavailableFolder {
     pub folder: Folder,
-    pub status: ProblemKind,
+    pub kind: ProblemKind,
     pub reason: &'static str,
     pub remedy: Option<&'static str>,
 }
@@ -166,21 +166,21 @@ impl FileSystems {
             let mut known = all.iter_mut();
             if let Some(usage) = known.find(|usage| usage.file_system.mount.device == device) {
                 usage.purposes.insert(poll.folder.purpose);
-                if *at > usage.at {
-                    (usage.file_system.space, usage.at) = (system.space, *at);
+                if *at > usage.sampled_at {
+                    (usage.file_system.space, usage.sampled_at) = (system.space, *at);
                 }
             } else if all.len() < MAX_FILE_SYSTEMS {
                 all.push(FileSystemUsage {
                     file_system: system.clone(),
                     purposes: BTreeSet::from([poll.folder.purpose]),
-                    at: *at,
+                    sampled_at: *at,
                 });
             }
         }
         all
     }
 
-    /// `disks`: those below each file system.
+    /// `disks` are the disks below each file system.
     pub fn readings(
         &mut self,
         usages: &[FileSystemUsage],
@@ -208,7 +208,7 @@ impl FileSystems {
                 [mount_point.clone(), purposes.clone(), fs_type, disk],
                 true,
             );
-            let age = now.since(usage.at);
+            let age = now.since(usage.sampled_at);
             out.real(&m::FILESYSTEM_AGE, labels(), age.as_secs_f64());
             let Some(space) = usage.file_system.space else {
                 continue;
@@ -218,14 +218,14 @@ impl FileSystems {
             }
             let forecast = self.fill_forecasts.entry(mount.device).or_default();
             if age < interval {
-                forecast.add(usage.at.uptime, space.avail, space.size);
+                forecast.add(usage.sampled_at.uptime, space.avail, space.size);
             }
             out.whole(&m::FILESYSTEM_SIZE, labels(), space.size);
             out.whole(&m::FILESYSTEM_AVAIL, labels(), space.avail);
-            let until_full = forecast.until_full();
+            let until_full = forecast.seconds_until_full();
             out.real(&m::FILESYSTEM_UNTIL_FULL, labels(), until_full);
-            if let Some((all, free)) = space.inodes {
-                out.whole(&m::FILESYSTEM_INODES, labels(), all);
+            if let Some((total, free)) = space.inodes {
+                out.whole(&m::FILESYSTEM_INODES, labels(), total);
                 out.whole(&m::FILESYSTEM_INODES_FREE, labels(), free);
             }
             // The daemon's own mounts may be read-only for it alone (ProtectSystem, a container).
@@ -254,16 +254,13 @@ impl FileSystems {
             let (path, why) = (faultline_text::path(path), unavailable.reason);
             let remedy = unavailable.remedy.map(|remedy| format!("; {remedy}"));
             let remedy = remedy.unwrap_or_default();
-            Problem::new(
-                unavailable.status,
-                format!("{purpose} {path}: {why}{remedy}"),
-            )
+            Problem::new(unavailable.kind, format!("{purpose} {path}: {why}{remedy}"))
         })
     }
 
     pub fn unavailable(&self) -> impl Iterator<Item = UnavailableFolder> {
         self.folder_polls.iter().filter_map(|poll| {
-            let (status, why, remedy) = match (&poll.pending_call, &poll.last_result) {
+            let (kind, why, remedy) = match (&poll.pending_call, &poll.last_result) {
                 (Some(_), _) => (ProblemKind::Broken, UNRESPONSIVE_FILE_SYSTEM, None),
                 (None, Err(FileSystemError::Absent)) => (
                     ProblemKind::Absent,
@@ -284,7 +281,7 @@ impl FileSystems {
             };
             Some(UnavailableFolder {
                 folder: poll.folder.clone(),
-                status,
+                kind,
                 reason: why,
                 remedy,
             })

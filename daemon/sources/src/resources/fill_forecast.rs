@@ -31,8 +31,8 @@ impl FillForecast {
 
     /// Seconds until nothing is available, by least squares. `None` if there are too few polls, if
     /// the file system does not fill, and beyond a year.
-    pub fn until_full(&self) -> Option<f64> {
-        let (_, now) = self.0.back().filter(|_| self.0.len() >= MIN_POLLS)?;
+    pub fn seconds_until_full(&self) -> Option<f64> {
+        let (_, newest_avail) = self.0.back().filter(|_| self.0.len() >= MIN_POLLS)?;
         if self.filling_time()? < MIN_FILLING_TIME {
             return None;
         }
@@ -53,8 +53,8 @@ impl FillForecast {
             )
         });
         let fill_rate = -products / squares;
-        let until = *now as f64 / fill_rate;
-        (fill_rate > 0.0 && until <= MAX_PREDICTION.as_secs_f64()).then_some(until)
+        let seconds = *newest_avail as f64 / fill_rate;
+        (fill_rate > 0.0 && seconds <= MAX_PREDICTION.as_secs_f64()).then_some(seconds)
     }
 
     /// Time from the poll before the first decrease to that after the last one.
@@ -78,7 +78,7 @@ mod tests {
         for (at, avail) in (0..).zip(avails) {
             forecast.add(Duration::from_secs(at * 15), avail, 2_000 * GB);
         }
-        forecast.until_full()
+        forecast.seconds_until_full()
     }
 
     #[test]
@@ -121,7 +121,7 @@ mod tests {
         for (second, avail) in (0..).zip(minutes) {
             forecast.add(Duration::from_secs(second), avail, 2_000 * GB);
         }
-        assert_eq!(forecast.until_full(), None, "polled every second");
+        assert_eq!(forecast.seconds_until_full(), None, "polled every second");
     }
 
     #[test]
@@ -146,7 +146,7 @@ mod tests {
         let mut forecast = FillForecast::default();
         for (at, avail) in (0..).zip(sawtooth) {
             forecast.add(Duration::from_secs(at * 15), avail, 2_000 * GB);
-            let until = forecast.until_full();
+            let until = forecast.seconds_until_full();
             let warned = at > 1_440 && until.is_some_and(|until| until < 86_400.0);
             assert!(!warned, "{until:?} at poll {at}");
         }

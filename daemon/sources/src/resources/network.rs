@@ -14,7 +14,7 @@ use std::{collections::HashMap, ops::RangeInclusive};
 /// Maximum interfaces: each costs four series.
 const MAX_INTERFACES: usize = 4;
 
-/// After this many polls without a socket it counts as closed. The kernel's list is not atomic: an
+/// A socket that is missing from this many polls is closed. The kernel's list is not atomic: an
 /// open socket may be missing.
 const MAX_MISSED_POLLS: u64 = 4;
 
@@ -80,20 +80,22 @@ impl Network {
     fn busiest<'a>(&mut self, interfaces: &'a [InterfaceTraffic]) -> Vec<&'a InterfaceTraffic> {
         let by_name = |name: &String| interfaces.iter().find(|interface| interface.name == *name);
         self.interfaces.retain(|name| by_name(name).is_some());
-        let mut others: Vec<_> = interfaces
+        let mut unselected: Vec<_> = interfaces
             .iter()
             .filter(|interface| !self.interfaces.contains(&interface.name))
             .collect();
         // Stable: equal traffic keeps the kernel's order.
-        others.sort_by_key(|interface| {
+        unselected.sort_by_key(|interface| {
             std::cmp::Reverse(
                 interface
                     .received_bytes
                     .saturating_add(interface.sent_bytes),
             )
         });
-        let others = others.into_iter().map(|interface| interface.name.clone());
-        self.interfaces.extend(others);
+        let unselected = unselected
+            .into_iter()
+            .map(|interface| interface.name.clone());
+        self.interfaces.extend(unselected);
         self.interfaces.truncate(MAX_INTERFACES);
         self.interfaces.iter().filter_map(by_name).collect()
     }

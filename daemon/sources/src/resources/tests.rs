@@ -88,16 +88,16 @@ async fn a_hanging_file_system_blocks_nothing_and_its_sample_ages() {
         folder("ledger", place.path()),
     ]);
     systems.poll_folders(&root, None, &mounts(), clock).await;
-    let answered = systems.usages()[0].at;
+    let answered = systems.usages()[0].sampled_at;
     hang(&mut systems, 0);
     systems.poll_folders(&root, None, &mounts(), clock).await;
     let usages = systems.usages();
     assert_eq!(
-        (usages.len(), usages[0].at),
+        (usages.len(), usages[0].sampled_at),
         (2, answered),
         "the call that hangs is not made again"
     );
-    assert!(usages[1].at > answered, "the other one is");
+    assert!(usages[1].sampled_at > answered, "the other one is");
     let problems: Vec<Problem> = systems.problems().collect();
     assert_eq!(
         (problems.len(), problems[0].kind),

@@ -47,7 +47,7 @@ pub enum Readiness {
 
 impl Failure {
     pub fn problem(&self, server: &str, readiness: Readiness) -> Problem {
-        let (status, what) = match self {
+        let (kind, what) = match self {
             Failure::Refused => match readiness {
                 Readiness::Starting => {
                     let what =
@@ -70,12 +70,12 @@ impl Failure {
                 format!("{server}: no answer within {} s", timeout.as_secs_f64()),
             ),
             Failure::Status(code, text) => {
-                let status = if code.is_client_error() {
+                let kind = if code.is_client_error() {
                     ProblemKind::Forbidden
                 } else {
                     ProblemKind::Broken
                 };
-                (status, format!("{server} answers {code}: `{text}`"))
+                (kind, format!("{server} answers {code}: `{text}`"))
             }
             Failure::TooLong(limit) => (
                 ProblemKind::Broken,
@@ -94,7 +94,7 @@ impl Failure {
             ),
             Failure::InvalidAnswer(error) => (ProblemKind::Broken, format!("{server}: {error}")),
         };
-        Problem::new(status, what)
+        Problem::new(kind, what)
     }
 }
 

@@ -14,7 +14,7 @@ use faultline_agave::{
     identify::Program,
     rpc::{Answer, Batch},
 };
-use faultline_core::{clock::Clock, config, hub::Latest, supervisor::Stop};
+use faultline_core::{clock::Clock, config, publish::Latest, supervisor::Stop};
 use faultline_kernel::ProcessId;
 use faultline_metrics::{Problem, Source};
 use hyper::Uri;
@@ -27,7 +27,7 @@ use std::{
 pub struct Poller {
     config: config::Rpc,
     clock: Clock,
-    target: TargetLookup,
+    find_target: TargetLookup,
     admin: Latest<AdminFacts>,
     pub handle: Handle,
     /// Of the current process: the next process gets a new connection.
@@ -43,13 +43,13 @@ impl Poller {
     pub fn new(
         config: &config::Rpc,
         clock: Clock,
-        target: TargetLookup,
+        find_target: TargetLookup,
         admin: Latest<AdminFacts>,
     ) -> Self {
         Poller {
             config: config.clone(),
             clock,
-            target,
+            find_target,
             admin,
             handle: Handle::default(),
             client: Client::new(),
@@ -79,7 +79,7 @@ impl Poller {
 
     fn request(&mut self) -> Option<PollRequest> {
         let now = self.clock.now();
-        let Some(target) = (self.target)() else {
+        let Some(target) = (self.find_target)() else {
             self.cache = None;
             self.handle.facts.set(None);
             return None;
@@ -120,7 +120,7 @@ impl Poller {
         responses: Result<Vec<Result<Answer, Error>>, Failure>,
     ) {
         let process = request.process;
-        if (self.target)().is_none_or(|target| target.process != process) {
+        if (self.find_target)().is_none_or(|target| target.process != process) {
             return;
         }
         let Some(cache) = self.cache.as_mut().filter(|cache| cache.process == process) else {

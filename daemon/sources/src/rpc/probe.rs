@@ -85,7 +85,7 @@ impl Probe {
     pub async fn run(self, stop: Stop) {
         let mut timer = PollTimer::new(self.clock, self.config.interval, stop);
         let mut current: Option<(ProcessId, Client)> = None;
-        let (mut id, mut polls_to_skip, mut consecutive_failures) = (0, 0, 0_u32);
+        let (mut request_id, mut polls_to_skip, mut consecutive_failures) = (0, 0, 0_u32);
         while timer.next().await {
             let Some((process, url)) = self.endpoint.current() else {
                 continue;
@@ -101,9 +101,9 @@ impl Probe {
             let Some((_, client)) = &current else {
                 continue;
             };
-            id += 1;
+            request_id += 1;
             let started = self.clock.now();
-            let request_body = rpc::request_body(self.config.method, &json!([]), id);
+            let request_body = rpc::request_body(self.config.method, &json!([]), request_id);
             let Some(answer) = timer
                 .wait_for(client.send(&url, request_body, self.config.timeout), || {})
                 .await
@@ -120,7 +120,7 @@ impl Probe {
                 continue;
             }
             let result = answer.and_then(|body| {
-                rpc::check_answer(self.config.method, id, &body).map_err(Failure::InvalidAnswer)
+                rpc::check_answer(self.config.method, request_id, &body).map_err(Failure::InvalidAnswer)
             });
             consecutive_failures = result
                 .as_ref()

@@ -431,9 +431,8 @@ async fn a_closed_port_is_a_problem_only_after_the_first_response() {
     let mut server = MockNode::start(|_, body| normal(body)).unwrap();
     server.close();
     let running = Running::polling(&server);
-    let problem = |status| {
-        move |facts: &RpcFacts| facts.problems.iter().any(|problem| problem.kind == status)
-    };
+    let problem =
+        |kind| move |facts: &RpcFacts| facts.problems.iter().any(|problem| problem.kind == kind);
     let facts = running.facts("absence", problem(ProblemKind::Absent)).await;
     assert!(
         facts.problems[0].what.contains("not open yet"),

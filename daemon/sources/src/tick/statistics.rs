@@ -167,7 +167,7 @@ mod tests {
     fn batch(problems: &[(ProblemKind, &str)]) -> Batch {
         let problems = problems
             .iter()
-            .map(|(status, what)| Problem::new(*status, what))
+            .map(|(kind, what)| Problem::new(*kind, what))
             .collect();
         Batch {
             problems,

@@ -28,14 +28,14 @@ pub fn name(genesis_hash: &str) -> &str {
 /// A label value and its share of the cluster's active stake.
 type Share = (&'static str, f64);
 
-/// The versions in the cluster relative to the own one.
+/// The cluster's stake by version, relative to this node's.
 #[derive(Debug, Clone)]
 pub struct VersionShares {
     pub versions: [Share; 4],
     pub feature_sets: [Share; 3],
 }
 
-/// `None` without stake, or if the own version is unreadable. The own stake counts with the own
+/// `None` without stake, or if this node's version is unreadable. Its stake counts with that
 /// version, because gossip may still show an earlier machine with this identity.
 pub fn version_shares(
     votes: &VoteAccounts,

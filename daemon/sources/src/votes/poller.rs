@@ -168,11 +168,11 @@ impl Round<'_> {
         }
         self.request_epoch().await;
         self.request_alpenglow_genesis().await;
-        let mut all = None;
+        let mut all_votes = None;
         let protocol = self.poller.handle.protocol(self.facts.process);
         let is_slow = finished_rounds.is_multiple_of(SLOW_FACTOR);
         if is_slow || !self.facts.has_all_accounts() || self.facts.is_late(protocol) {
-            all = self.request_all_votes().await;
+            all_votes = self.request_all_votes().await;
         }
         self.request_own_votes().await;
         if finished_rounds == 0 {
@@ -186,9 +186,9 @@ impl Round<'_> {
             self.request_production().await;
         }
         if finished_rounds.is_multiple_of(SLOWEST_FACTOR)
-            && let Some(all) = all
+            && let Some(all_votes) = all_votes
         {
-            self.request_versions(&all).await;
+            self.request_versions(&all_votes).await;
         }
         self.report_missing_methods();
         self.facts.polled_at = self.now();
@@ -333,8 +333,8 @@ impl Round<'_> {
         let Some((own, delinquent)) =
             accounts.find(|(candidate, _)| candidate.vote_pubkey == Some(account))
         else {
-            let unnamed = votes.all().any(|(other, _)| other.vote_pubkey.is_none());
-            self.add_broken_problem(if unnamed {
+            let has_unnamed = votes.all().any(|(other, _)| other.vote_pubkey.is_none());
+            self.add_broken_problem(if has_unnamed {
                 format!("getVoteAccounts: votePubkey is missing in the answer about {account}")
             } else {
                 format!("getVoteAccounts: the node knows no vote account {account}")
@@ -342,9 +342,9 @@ impl Round<'_> {
             self.facts.own_account.set(None, self.now());
             return;
         };
-        let unreadable = own.missing_fields();
-        if !unreadable.is_empty() {
-            let fields = unreadable.join(", ");
+        let missing_fields = own.missing_fields();
+        if !missing_fields.is_empty() {
+            let fields = missing_fields.join(", ");
             self.add_broken_problem(format!(
                 "getVoteAccounts: vote account {account} has no readable {fields}"
             ));

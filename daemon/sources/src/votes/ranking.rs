@@ -12,9 +12,9 @@ pub struct VoteRanking {
     pub by_credits: Option<(u64, f64)>,
     /// Own reward per stake, divided by the best account's.
     pub reward_vs_best: Option<f64>,
-    /// Slots between the newest vote of all accounts and the own one.
+    /// Slots between the newest vote of all accounts and this account's.
     pub vote_distance: Option<u64>,
-    /// Slots between the newest root of all accounts and the own one.
+    /// Slots between the newest root of all accounts and this account's.
     pub root_distance: Option<u64>,
     /// The epoch of the migration, if an account has its marker.
     pub marker_epoch: Option<u64>,
@@ -26,7 +26,7 @@ impl VoteRanking {
     /// `known_migration_epoch`: from another response, if it had one.
     pub fn new(
         votes: &VoteAccounts,
-        own: Option<PublicKey>,
+        own_key: Option<PublicKey>,
         epoch: Option<u64>,
         known_migration_epoch: Option<u64>,
     ) -> Self {
@@ -39,15 +39,15 @@ impl VoteRanking {
                 .filter_map(|epoch| account.max_earned(epoch))
                 .max()
         };
-        let all = VoteRanking {
+        let without_own = VoteRanking {
             epoch,
             marker_epoch,
             max_earned: accounts().filter_map(earned).max(),
             ..VoteRanking::default()
         };
-        let is_own = |account: &&VoteAccount| own.is_some() && account.vote_pubkey == own;
+        let is_own = |account: &&VoteAccount| own_key.is_some() && account.vote_pubkey == own_key;
         let Some(own) = accounts().find(is_own) else {
-            return all;
+            return without_own;
         };
         let distance_to_newest = |slot: fn(&VoteAccount) -> Option<u64>| {
             let newest = accounts().filter_map(slot).max()?;
@@ -60,7 +60,7 @@ impl VoteRanking {
             }),
             vote_distance: distance_to_newest(|account| account.last_vote),
             root_distance: distance_to_newest(|account| account.root_slot),
-            ..all
+            ..without_own
         }
     }
 }
@@ -69,9 +69,12 @@ fn by_credits(votes: &VoteAccounts, own: &VoteAccount, epoch: u64) -> Option<(u6
     let credits_of = |account: &VoteAccount| account.credits(epoch, CreditUnit::Credits);
     let own_credits = credits_of(own)?;
     let credits = || votes.all().filter_map(|(account, _)| credits_of(account));
-    let better = credits().filter(|credits| *credits > own_credits).count() as u64;
+    let better_count = credits().filter(|credits| *credits > own_credits).count() as u64;
     let best = credits().max().filter(|best| *best > 0)?;
-    Some((better.saturating_add(1), own_credits as f64 / best as f64))
+    Some((
+        better_count.saturating_add(1),
+        own_credits as f64 / best as f64,
+    ))
 }
 
 /// Only accounts with at least the median stake can be the best: with a small stake, one lamport of

@@ -14,7 +14,7 @@ pub const SLOWEST_FACTOR: u32 = 10;
 /// Interval of stake account scans, if enabled.
 pub const SCAN_INTERVAL: Duration = Duration::from_secs(30 * 60);
 
-/// The own vote is late if it is more slots than this behind the newest vote of all. A healthy
+/// A vote is late if it is more slots than this behind the newest vote of all accounts. A healthy
 /// validator's vote is in a certificate at most nine slots later.
 const MAX_VOTE_DISTANCE: u64 = 16;
 
@@ -193,9 +193,9 @@ impl VoteFacts {
     fn epoch_readings(&self, bank: EpochInfo, context: ReadingContext, output: &mut SourceOutput) {
         let seconds = |slots: Option<u64>| Some(slots? as f64 * context.slot_time?.as_secs_f64());
         let slots_in_epoch = bank.slots_in_epoch;
-        let passed = bank.slot_index as f64 / slots_in_epoch.max(1) as f64;
+        let progress = bank.slot_index as f64 / slots_in_epoch.max(1) as f64;
         output.whole(&m::EPOCH, [], bank.epoch);
-        output.real(&m::EPOCH_PROGRESS, [], passed);
+        output.real(&m::EPOCH_PROGRESS, [], progress);
         let remaining = slots_in_epoch.saturating_sub(bank.slot_index);
         output.real(&m::EPOCH_REMAINING, [], seconds(Some(remaining)));
         let Some(schedule) = &self.own_schedule else {

@@ -52,7 +52,7 @@ struct Series {
 pub struct AllowedValues {
     series: Vec<Series>,
     by_key: BTreeMap<SeriesKey, usize>,
-    overflow: u64,
+    dropped_values: u64,
     /// Cached rows of each group of the list `list_id`, so that a line of known series needs no
     /// lookup by key.
     rows: Vec<Vec<CachedRow>>,
@@ -138,7 +138,7 @@ impl AllowedValues {
             }
             match cell.and_then(|index| self.series.get_mut(index)) {
                 Some(series) => series.update(*value),
-                None => self.overflow += 1,
+                None => self.dropped_values += 1,
             }
         }
         self.cache_row(group, position, &tag_values, series_indices);
@@ -189,12 +189,12 @@ impl AllowedValues {
     }
 
     pub fn merge(&mut self, max_series: usize, other: AllowedValues) {
-        self.overflow += other.overflow;
+        self.dropped_values += other.dropped_values;
         for series in other.series {
             let index = self.find_or_create(max_series, series.key);
             match index.and_then(|index| self.series.get_mut(index)) {
                 Some(merged) => merged.update(series.value),
-                None => self.overflow += 1,
+                None => self.dropped_values += 1,
             }
         }
     }
@@ -220,7 +220,7 @@ impl AllowedValues {
                 .filter(|series| fresh || series.key.is_sum)
                 .map(Series::reading),
         );
-        out.counter(&daemon::DATAPOINT_OVERFLOW, [], self.overflow);
+        out.counter(&daemon::DATAPOINT_OVERFLOW, [], self.dropped_values);
     }
 }
 

@@ -24,7 +24,7 @@ pub struct Push {
     /// From the `metrics` point of the followed validator, the last point of a push.
     pub(super) end: Option<PushEnd>,
     has_cache_points: bool,
-    pub(super) is_followed: bool,
+    pub(super) is_from_followed: bool,
     pub(super) slots: Slots,
     /// Unix nanoseconds, by the validator's clock.
     pub(super) newest_log_time: Option<i64>,
@@ -39,7 +39,7 @@ pub fn is_counted(name: &[u8]) -> bool {
 impl Push {
     pub(super) fn new(
         intake: Intake,
-        allow: Arc<AllowList>,
+        allow_list: Arc<AllowList>,
         (user, is_proven): (Option<u32>, bool),
         now: Stamp,
     ) -> Self {
@@ -49,21 +49,21 @@ impl Push {
         };
         Push {
             intake,
-            allow_list: allow,
+            allow_list,
             now,
             host_id: String::new(),
             user,
             bad_lines: 0,
             end: None,
             has_cache_points: false,
-            is_followed: false,
+            is_from_followed: false,
             slots,
             newest_log_time: None,
             ignored_lines: 0,
         }
     }
 
-    pub fn line(&mut self, line: &[u8]) {
+    pub fn add_line(&mut self, line: &[u8]) {
         let Some(name) = name_of(line) else {
             self.bad_lines += 1;
             return;
@@ -86,14 +86,14 @@ impl Push {
     }
 
     /// Adds a line of the log. Ignores lines without a datapoint.
-    pub fn log_line(&mut self, line: &str) {
+    pub fn add_log_line(&mut self, line: &str) {
         let parsed = LogLine::parse(line);
         self.newest_log_time = self.newest_log_time.max(parsed.time_ns);
         match parsed.point() {
             Some(Ok(point)) => {
                 self.add(line.as_bytes(), &point, false);
             }
-            Some(Err(_)) => self.bad_line(),
+            Some(Err(_)) => self.count_bad_line(),
             None => {
                 if let Some(step) = parsed.migration() {
                     self.intake.lock().total.reports.migration.add_logged(step);
@@ -102,7 +102,7 @@ impl Push {
         }
     }
 
-    pub fn bad_line(&mut self) {
+    pub fn count_bad_line(&mut self) {
         self.bad_lines += 1;
     }
 
@@ -117,26 +117,26 @@ impl Push {
             self.now,
         );
         let Some(added) = added else { return };
-        self.is_followed |= added.is_followed;
+        self.is_from_followed |= added.is_from_followed;
         let Some(known) = added.known else { return };
         if let KnownPoint::SetIdentity(set) = &known {
             state.senders.announce_change(&self.host_id, set);
         }
         let recorder = self.intake.recorder.get();
         let recorded = recorder.and_then(|to| {
-            let point = faultline_recording::Point::new(&known, added.time, self.now.unix)?;
+            let point = faultline_recording::Point::new(&known, added.unix_ns, self.now.unix)?;
             Some((to, Box::new(point)))
         });
         self.has_cache_points |= matches!(known, KnownPoint::ProgramCache(_));
-        let end = self.end_at(&known, added.time);
-        if !added.is_followed {
+        let end = self.end_at(&known, added.unix_ns);
+        if !added.is_from_followed {
             let Some(sums) = state.pending_sums(&self.host_id, self.user, self.now) else {
                 return;
             };
             if let Some((_, slots)) = &mut sums.slots {
                 slots.is_proven = self.slots.is_proven;
             }
-            sums.coverage.add_point(&known, added.time);
+            sums.coverage.add_point(&known, added.unix_ns);
             sums.reports.add(&known, self.now);
             if let Some(end) = end {
                 sums.coverage.add_push(end);
@@ -147,7 +147,7 @@ impl Push {
             return;
         }
         self.slots.raise(&known);
-        state.total.coverage.add_point(&known, added.time);
+        state.total.coverage.add_point(&known, added.unix_ns);
         state.total.reports.add(&known, self.now);
         drop(state);
         if let Some((recorder, point)) = recorded {
@@ -172,7 +172,7 @@ impl Push {
     pub(super) fn flush_ignored(&mut self) {
         if self.ignored_lines > 0 {
             let count = std::mem::take(&mut self.ignored_lines);
-            self.is_followed |=
+            self.is_from_followed |=
                 self.intake
                     .lock()
                     .count_ignored(&self.host_id, self.user, count, self.now);

@@ -20,7 +20,7 @@ fn intake() -> Intake {
 
 fn push(intake: &Intake, now: u64, lines: &[String]) {
     let mut push = intake.begin(at(now));
-    lines.iter().for_each(|line| push.line(line.as_bytes()));
+    lines.iter().for_each(|line| push.add_line(line.as_bytes()));
     intake.commit(push, at(now));
 }
 
@@ -362,8 +362,8 @@ fn the_log_and_the_push_give_the_same_sums() {
     push(&pushed, 1, &[cache("A", 3, 10)]);
     let logged = intake();
     let mut stretch = logged.begin(at(1));
-    stretch.log_line("[2025-03-01T12:00:00.123456789Z INFO  solana_metrics::metrics] datapoint: loaded-programs-cache-stats slot=1i hits=9i misses=3i evictions=1i reloads=1i insertions=1i lost_insertions=0i replace_entry=0i one_hit_wonders=0i prunes_orphan=0i prunes_environment=0i empty_entries=0i water_level=461i");
-    stretch.log_line("[2025-03-01T12:00:00.123456789Z INFO  solana_core::x] bank frozen: 3");
+    stretch.add_log_line("[2025-03-01T12:00:00.123456789Z INFO  solana_metrics::metrics] datapoint: loaded-programs-cache-stats slot=1i hits=9i misses=3i evictions=1i reloads=1i insertions=1i lost_insertions=0i replace_entry=0i one_hit_wonders=0i prunes_orphan=0i prunes_environment=0i empty_entries=0i water_level=461i");
+    stretch.add_log_line("[2025-03-01T12:00:00.123456789Z INFO  solana_core::x] bank frozen: 3");
     logged.commit(stretch, at(1));
     assert_eq!(misses(&logged), misses(&pushed));
     assert_eq!(
@@ -702,7 +702,7 @@ fn the_migration_is_detected_from_points_or_log_until_exit() {
         "event_handler_stats,host_id=A ignored=0i,leader_window_replaced=0i,set_root_count=9i,timeout_set=3i 4",
         "event_handler_stats,host_id=B ignored=0i 5",
     ] {
-        push.line(line.as_bytes());
+        push.add_line(line.as_bytes());
     }
     intake.commit(push, Stamp::default());
     let expected = MigrationReports {
@@ -716,8 +716,8 @@ fn the_migration_is_detected_from_points_or_log_until_exit() {
     intake.follow_validator(None);
     assert_eq!(intake.facts().migration, MigrationReports::default());
     let mut log = intake.begin(Stamp::default());
-    log.log_line("[2026-10-21T12:00:00.1Z INFO  solana_metrics::metrics] datapoint: migration-started migration_slot=900i");
-    log.log_line(
+    log.add_log_line("[2026-10-21T12:00:00.1Z INFO  solana_metrics::metrics] datapoint: migration-started migration_slot=900i");
+    log.add_log_line(
         "[2026-10-21T12:00:00.2Z INFO  agave_votor_messages::migration] A: Alpenglow enabled!",
     );
     intake.commit(log, Stamp::default());
@@ -734,7 +734,7 @@ fn migration_points_of_a_pending_sender_count_once_it_is_ours() {
     let intake = Intake::new(&Datapoints::default());
     intake.follow_validator(None);
     let mut push = intake.begin(Stamp::default());
-    push.line(b"event_handler_stats,host_id=A ignored=0i 1");
+    push.add_line(b"event_handler_stats,host_id=A ignored=0i 1");
     intake.commit(push, Stamp::default());
     assert!(!intake.facts().migration.has_event_handler);
     intake.set_reported_identity("A", Stamp::default());

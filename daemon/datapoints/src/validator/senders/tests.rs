@@ -9,7 +9,7 @@ fn at(seconds: u64) -> Stamp {
 
 fn send(senders: &mut Senders, id: &str, now: u64) -> SenderState {
     let sender = senders
-        .find(id, None, at(now))
+        .find_or_create(id, None, at(now))
         .expect("fewer senders than the limit");
     sender.sums.line_counts.used += u64::from(sender.state == SenderState::Pending);
     sender.state
@@ -298,7 +298,7 @@ fn unknown_senders_use_bounded_memory() {
     senders.restart(None);
     senders.set_reported_identity("ours", at(1));
     for i in 0..1000 {
-        let _ = senders.find(&format!("stranger{i}"), None, at(i));
+        let _ = senders.find_or_create(&format!("stranger{i}"), None, at(i));
         senders.set_reported_identity("ours", at(1));
     }
     assert!(senders.senders.len() <= MAX_SENDERS);

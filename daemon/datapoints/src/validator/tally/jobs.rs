@@ -31,20 +31,22 @@ struct JobKind {
 }
 
 impl JobKind {
-    fn update(&mut self, running: u64, time: i64, received_at: Duration) {
+    fn update(&mut self, running: u64, unix_ns: i64, received_at: Duration) {
         let before = self.running.replace(running);
         let started = self.started.take();
         if running > 0 {
             // The start stays while several jobs run, and when one of them ends. If one job
             // ran before and one is reported again, the report of an end was lost.
             let continues = running > 1 || before > Some(running);
-            self.started = started.filter(|_| continues).or(Some((time, received_at)));
+            self.started = started
+                .filter(|_| continues)
+                .or(Some((unix_ns, received_at)));
             return;
         }
         let Some((started, first_received_at)) = started else {
             return;
         };
-        let run_time = time
+        let run_time = unix_ns
             .checked_sub(started)
             .and_then(|run_time| u64::try_from(run_time).ok())
             .map(Duration::from_nanos);
@@ -63,12 +65,12 @@ impl JobKind {
 pub struct Jobs([JobKind; JOB_KINDS.len()]);
 
 impl Jobs {
-    /// A background job began or ended at `time` (Unix nanoseconds). The report arrived at the
-    /// uptime `received_at`.
-    pub fn add(&mut self, active: &AccountsActive, time: i64, received_at: Duration) {
+    /// A background job began or ended at `unix_ns`. The report arrived at the uptime
+    /// `received_at`.
+    pub fn add(&mut self, active: &AccountsActive, unix_ns: i64, received_at: Duration) {
         for (job, (_, read_running)) in self.0.iter_mut().zip(JOB_KINDS) {
             if let Some(running) = read_running(active) {
-                job.update(running, time, received_at);
+                job.update(running, unix_ns, received_at);
             }
         }
     }

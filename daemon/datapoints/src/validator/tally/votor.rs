@@ -49,19 +49,23 @@ impl Votor {
             return;
         }
         self.newest_slot = slot;
-        let Some(finalized) = point.finalized_us else {
+        let Some(finalized_us) = point.finalized_us else {
             return;
         };
         match point.is_fast_finalization {
-            Some(true) => self.fast_finalizations.observe_us(finalized, &SLOT_BOUNDS),
-            Some(false) => self.slow_finalizations.observe_us(finalized, &SLOT_BOUNDS),
+            Some(true) => self
+                .fast_finalizations
+                .observe_us(finalized_us, &SLOT_BOUNDS),
+            Some(false) => self
+                .slow_finalizations
+                .observe_us(finalized_us, &SLOT_BOUNDS),
             None => {}
         }
         match (point.vote_notarize_us, point.vote_skip_us) {
-            (Some(vote), _) => {
-                let lateness = vote.saturating_sub(finalized);
-                self.vote_lateness.observe_us(lateness, &SLOT_BOUNDS);
-                self.missed_votes.late += u64::from(vote > finalized);
+            (Some(vote_us), _) => {
+                let lateness_us = vote_us.saturating_sub(finalized_us);
+                self.vote_lateness.observe_us(lateness_us, &SLOT_BOUNDS);
+                self.missed_votes.late += u64::from(vote_us > finalized_us);
             }
             (None, Some(_)) => self.missed_votes.skipped += 1,
             (None, None) => self.missed_votes.none += 1,

@@ -59,7 +59,7 @@ fn a_cold_file_is_unlinked_and_read_repeatedly() {
     let mut file = ColdFile::make(&folder.path().join("cold")).unwrap();
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
     match file.read(FILE_PAGES + 10) {
-        Ok(()) => assert_eq!(file.next, 10),
+        Ok(()) => assert_eq!(file.next_page, 10),
         // Before Linux 5.14.
         Err(error) => assert_eq!(error.kind(), io::ErrorKind::InvalidInput),
     }

@@ -5,7 +5,7 @@
 use faultline_core::{
     clock::{Clock, DueTick},
     config::Config,
-    hub::{Latest, Sink},
+    publish::{Latest, Sink},
 };
 use faultline_datapoints::validator::intake::Intake;
 use faultline_http::sinks::history::History;
@@ -132,7 +132,7 @@ impl FakeDaemon {
 
     pub fn push(&self, body: &str) {
         let mut push = self.intake.begin(self.now());
-        body.lines().for_each(|line| push.line(line.as_bytes()));
+        body.lines().for_each(|line| push.add_line(line.as_bytes()));
         self.intake.commit(push, self.now());
     }
 }

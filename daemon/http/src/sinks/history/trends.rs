@@ -317,7 +317,7 @@ impl Trends {
             return None;
         }
         let newest = self.rows.back()?;
-        let (now, limit) = (newest.unreclaimable?, newest.limit?);
+        let (newest_bytes, limit) = (newest.unreclaimable?, newest.limit?);
         let oldest_within = |span: Duration| {
             let mut rows = self.rows.iter().filter(|row| row.limit == Some(limit));
             let row =
@@ -330,8 +330,8 @@ impl Trends {
         let (_, level_before) = oldest_within(RECENT_SPAN)?;
         let (span, pace_start_level) =
             oldest_within(PACE_SPAN).filter(|(span, _)| *span >= RECENT_SPAN)?;
-        let pace = (now - pace_start_level) / span.as_secs_f64();
-        (now > level_before && pace > 0.0).then(|| (limit - now).max(0.0) / pace)
+        let pace = (newest_bytes - pace_start_level) / span.as_secs_f64();
+        (newest_bytes > level_before && pace > 0.0).then(|| (limit - newest_bytes).max(0.0) / pace)
     }
 
     fn minute_rows_within(&self, span: Duration) -> impl Iterator<Item = &MinuteRow> {
@@ -356,13 +356,14 @@ impl Trends {
     /// the process had this level over half an hour ago, or started lately.
     fn seconds_to_limit_by_growth(&self) -> Option<f64> {
         let newest = self.minute_rows.back()?;
-        let (now, limit) = (newest.unreclaimable?, newest.limit?);
+        let (newest_bytes, limit) = (newest.unreclaimable?, newest.limit?);
         let age = |row: &MinuteRow| newest.tick_uptime.saturating_sub(row.tick_uptime);
         let is_before = |row: &&MinuteRow| {
             row.process_start == newest.process_start && age(row) >= GROWTH_SPANS[0]
         };
         let mut before = self.minute_rows.iter().filter(is_before);
-        let had_this_level = before.any(|row| row.unreclaimable.is_some_and(|bytes| bytes >= now));
+        let had_this_level =
+            before.any(|row| row.unreclaimable.is_some_and(|bytes| bytes >= newest_bytes));
         if had_this_level
             || self
                 .minute_rows_within(SETTLING_SPAN)
@@ -378,7 +379,7 @@ impl Trends {
                 .filter_map(|row| Some((-age(row).as_secs_f64(), row.unreclaimable?)))
                 .collect();
             let slope = slope(&points).filter(|slope| *slope > 0.0)?;
-            Some((limit - now).max(0.0) / slope)
+            Some((limit - newest_bytes).max(0.0) / slope)
         });
         let [long, short] = times;
         Some(long?.max(short?))
@@ -389,9 +390,13 @@ impl Trends {
         let mut known = self.minute_rows_within(span).filter_map(total);
         let mut before = known.next()?;
         let mut sum = 0.0;
-        for now in known {
-            sum += if now >= before { now - before } else { now };
-            before = now;
+        for value in known {
+            sum += if value >= before {
+                value - before
+            } else {
+                value
+            };
+            before = value;
         }
         Some(sum)
     }

@@ -19,7 +19,7 @@ pub fn encode<'a>(
     };
     let _ = writeln!(out, "# HELP {name} {}\n# TYPE {name} {kind}", metric.help);
     for reading in readings {
-        let mut sample = |suffix, bound, value: fmt::Arguments<'_>| {
+        let mut write_sample = |suffix, bound, value: fmt::Arguments<'_>| {
             out.push_str(name);
             out.push_str(suffix);
             write_labels(out, labels(reading, constant_labels), bound);
@@ -28,17 +28,17 @@ pub fn encode<'a>(
         match &reading.value {
             Value::Histogram(histogram) => {
                 for (bound, count) in histogram.cumulative() {
-                    sample("_bucket", Some(bound), format_args!("{count}"));
+                    write_sample("_bucket", Some(bound), format_args!("{count}"));
                 }
-                sample("_sum", None, format_args!("{}", Number(histogram.sum())));
-                sample(
+                write_sample("_sum", None, format_args!("{}", Number(histogram.sum())));
+                write_sample(
                     "_count",
                     None,
                     format_args!("{}", Number(histogram.count() as f64)),
                 );
             }
-            Value::Whole(n) => sample("", None, format_args!("{n}")),
-            Value::Real(x) => sample("", None, format_args!("{}", Number(*x))),
+            Value::Whole(n) => write_sample("", None, format_args!("{n}")),
+            Value::Real(x) => write_sample("", None, format_args!("{}", Number(*x))),
         }
     }
 }

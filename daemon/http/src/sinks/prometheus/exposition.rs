@@ -52,8 +52,11 @@ impl Exposition {
 
     /// Series that were left out because they collide, by metric.
     pub fn dropped_series(&self) -> impl Iterator<Item = (&'static str, usize)> {
-        let families = self.families.iter().filter(|family| family.dropped > 0);
-        families.map(|family| (family.metric.name, family.dropped))
+        let families = self
+            .families
+            .iter()
+            .filter(|family| family.dropped_series > 0);
+        families.map(|family| (family.metric.name, family.dropped_series))
     }
 
     /// Reuses unchanged families of `last`, which may be of any tick.
@@ -163,7 +166,7 @@ fn families(
     for family in &mut families {
         let before = last.and_then(|last| Some((last, last.family(family.catalog_index)?)));
         let is_collision_free = before.is_some_and(|(last, before)| {
-            before.dropped == 0
+            before.dropped_series == 0
                 && have_equal_readings((before, &last.tick), (family, tick), is_same_series)
         });
         if !is_collision_free {
@@ -213,7 +216,7 @@ pub struct Family {
     pub metric: &'static Metric,
     pub catalog_index: usize,
     positions: Vec<ReadingPosition>,
-    dropped: usize,
+    dropped_series: usize,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -245,7 +248,7 @@ impl Family {
                 metric,
                 catalog_index,
                 positions,
-                dropped: 0,
+                dropped_series: 0,
             })
         });
         families.collect()
@@ -268,7 +271,7 @@ impl Family {
                     && has_each_label_once(reading, constant_labels)
             })
         });
-        self.dropped = before - self.positions.len();
+        self.dropped_series = before - self.positions.len();
     }
 }
 

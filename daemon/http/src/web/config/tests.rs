@@ -56,7 +56,7 @@ fn a_complete_exporter_toolkit_web_config_is_parsed() {
     assert!(
         matches!(tls.client_certificates, ClientCertificates::Required(ca) if ca.ends_with("ca.pem"))
     );
-    assert_eq!(tls.versions, [&rustls::version::TLS13]);
+    assert_eq!(tls.protocol_versions, [&rustls::version::TLS13]);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 use super::*;
 use crate::sinks::history::History;
-use faultline_core::{config::TargetSelector, hub::Sink};
+use faultline_core::{config::TargetSelector, publish::Sink};
 use faultline_metrics::{
     Batch, LabelText, Metric, Problem, ProblemKind as Kind, Reading, Source, Stamp, Tick, Value,
     metrics,

@@ -138,7 +138,7 @@ fn a_separator_only_argument_is_truncated() {
     let long = ":=".repeat(50_000);
     assert_eq!(
         shown(&[&long]),
-        format!("{}{HIDDEN}", ":=".repeat(MAX_PAIRS / 2))
+        format!("{}{HIDDEN}", ":=".repeat(MAX_PAIRS_PER_WORD / 2))
     );
     assert_eq!(
         shown(&["[2001:db8::1]:8899", "host=[::1]:8899"]),

@@ -130,7 +130,7 @@ fn a_shell_that_execs_the_validator_is_the_same_process() {
 #[test]
 fn a_process_is_found_by_name_and_its_exit_reported_before_reaping() {
     let folder = Folder::new();
-    let name = format!("pretend-daemon-{}", std::process::id());
+    let name = format!("long-name-test-{}", std::process::id());
     let fifo = folder.text("fifo");
     let running = folder.run(
         &folder.shell(&name),

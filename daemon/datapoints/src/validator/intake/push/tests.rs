@@ -34,7 +34,7 @@ fn push(intake: &Intake, user: u32, now: u64, lines: &[&str]) -> bool {
     let admitted = intake.admits(user, at(now));
     if admitted {
         let mut push = intake.begin_from_user(user, at(now));
-        lines.iter().for_each(|line| push.line(line.as_bytes()));
+        lines.iter().for_each(|line| push.add_line(line.as_bytes()));
         intake.commit(push, at(now));
     }
     admitted
@@ -97,11 +97,11 @@ fn a_body_begun_before_discovery_counts_only_for_the_validators_user() {
     let (intake, user) = intake();
     assert!(intake.admits(OTHER, at(1)));
     let mut slow = intake.begin_from_user(OTHER, at(1));
-    slow.line(lost(1).as_bytes());
+    slow.add_line(lost(1).as_bytes());
     user.store(VALIDATOR, Ordering::Relaxed);
     intake.follow_validator(None);
     intake.set_reported_identity("A", at(2));
-    slow.line(lost(7).as_bytes());
+    slow.add_line(lost(7).as_bytes());
     intake.commit(slow, at(3));
     assert_eq!(
         number(&intake, 3, "faultline_points_lost_total", ""),
@@ -113,7 +113,7 @@ fn a_body_begun_before_discovery_counts_only_for_the_validators_user() {
 #[test]
 fn slots_are_proven_by_password_or_the_validators_user_not_a_relay() {
     let pushed = |intake: &Intake, mut push: Push, second: u64, slot: u64| {
-        push.line(format!("bank_frozen,host_id=A slot={slot}i,hash=\"x\" {second}").as_bytes());
+        push.add_line(format!("bank_frozen,host_id=A slot={slot}i,hash=\"x\" {second}").as_bytes());
         intake.commit(push, at(second));
         let (_, slots) = intake.newest_slots().unwrap();
         (slots.frozen, slots.is_proven)
@@ -123,7 +123,7 @@ fn slots_are_proven_by_password_or_the_validators_user_not_a_relay() {
     intake.follow_validator(None);
     // Before the identity is known they wait, and stay what they are.
     let mut early = intake.begin_from_user(VALIDATOR, at(1));
-    early.line(b"bank_frozen,host_id=A slot=9i,hash=\"x\" 1");
+    early.add_line(b"bank_frozen,host_id=A slot=9i,hash=\"x\" 1");
     intake.commit(early, at(1));
     intake.set_reported_identity("A", at(2));
     assert!(
@@ -136,7 +136,7 @@ fn slots_are_proven_by_password_or_the_validators_user_not_a_relay() {
     let trusted = intake.begin(at(4));
     assert_eq!(pushed(&intake, trusted, 4, 11), (Some(11), true));
     let mut relayed = intake.begin_relayed(at(5));
-    relayed.line(b"optimistic_slot,host_id=A slot=900i 5");
+    relayed.add_line(b"optimistic_slot,host_id=A slot=900i 5");
     assert_eq!(pushed(&intake, relayed, 5, 12), (Some(12), false));
     assert_eq!(intake.newest_slots().unwrap().1.behind(), Some(888));
     let own = intake.begin_from_user(VALIDATOR, at(6));

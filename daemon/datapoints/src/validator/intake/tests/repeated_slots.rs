@@ -216,7 +216,7 @@ fn the_log_counts_repeated_slots_as_pushes_do() {
         let (fields, _) = rest.rsplit_once(' ').unwrap();
         let (name, tags) = name_and_tags.split_once(",host_id=A").unwrap();
         let fields = fields.replace(',', " ");
-        log.log_line(&format!(
+        log.add_log_line(&format!(
             "[2026-10-21T12:00:00.1Z INFO  solana_metrics::metrics] datapoint: {name}{tags} {fields}"
         ));
     }
