@@ -165,7 +165,9 @@ pub fn findings(plan: &Plan, facts: &HostFacts, i_vote: bool) -> Vec<Finding> {
     let mut findings = Findings::default();
     limits::check(plan, facts, &mut findings);
     programs::check(plan, facts, &mut findings);
-    vote::check(plan, facts, i_vote, &mut findings);
+    if !i_vote {
+        vote::check(plan, &facts.stakes, &facts.files, &mut findings);
+    }
     environment::check(plan, &mut findings);
     folders::check(plan, facts, &mut findings);
     access::check(plan, facts, &mut findings);
@@ -175,6 +177,14 @@ pub fn findings(plan: &Plan, facts: &HostFacts, i_vote: bool) -> Vec<Finding> {
     check_design(plan, &mut findings);
     check_tip(plan, facts, &mut findings);
     findings.0.sort_by_key(|finding| Reverse(finding.severity));
+    findings.0
+}
+
+/// The objections against a voting validator, with its stake now.
+pub fn vote_findings(plan: &Plan) -> Vec<Finding> {
+    let mut findings = Findings::default();
+    let stakes = vote::request_stakes(plan, vote::RETRY_POLICY);
+    vote::check(plan, &stakes, &gather::files(plan), &mut findings);
     findings.0
 }
 

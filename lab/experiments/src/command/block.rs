@@ -103,7 +103,7 @@ pub fn run(args: &BlockArgs) -> Result<ExperimentEnd> {
         number: Some(number),
     };
     match own.filter(|own| own.journal_state.planned.is_some()) {
-        Some(own) => continue_run(plan, &own.journal_state, Some(block)),
+        Some(own) => continue_run(plan, &own.journal_state, args.i_vote, Some(block)),
         None => begin(plan, args.launcher, args.i_vote, Some(block)),
     }
 }
