@@ -87,16 +87,16 @@ impl Plan {
 
 #[derive(Debug, Clone)]
 pub struct Search {
-    /// First headroom, in bytes.
-    pub from: u64,
+    /// In bytes.
+    pub first_headroom: u64,
     /// Minimum time of an approach to a limit.
     pub settle: Duration,
     /// Time under a limit.
     pub dwell: Duration,
     /// Maximum relative width of the 90 % interval.
     pub width: f64,
-    /// Maximum time of the search, from the tip on.
-    pub most: Duration,
+    /// From the tip on.
+    pub max_duration: Duration,
     /// Growth is extrapolated to this time.
     pub horizon: Duration,
 }

@@ -108,7 +108,7 @@ impl SearchMachine {
     /// rules.
     pub fn new(rules: Search, at_tip_slots: u64, is_hard_limit: bool) -> Option<Self> {
         let config = SearchConfig {
-            from: rules.from as f64,
+            from: rules.first_headroom as f64,
             width: rules.width,
             most: MAX_TRIALS,
         };
@@ -134,7 +134,7 @@ impl SearchMachine {
     pub fn poll(&mut self, reading: &Reading) -> Vec<Action> {
         let began = *self.began.get_or_insert(reading.at);
         let danger = self.approach.detect_danger(reading);
-        let is_overdue = reading.at.saturating_sub(began) >= self.rules.most;
+        let is_overdue = reading.at.saturating_sub(began) >= self.rules.max_duration;
         match mem::replace(&mut self.stage, Stage::Over) {
             Stage::Over => {}
             _ if is_overdue => self.end(match self.staircase.narrow_interval() {

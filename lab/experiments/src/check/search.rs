@@ -24,9 +24,9 @@ pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
         );
     }
     if let Some(ram) = facts.ram
-        && search.from >= ram
+        && search.first_headroom >= ram
     {
-        let (from, ram) = (size(search.from), size(ram));
+        let (from, ram) = (size(search.first_headroom), size(ram));
         findings.refuse(
             format!("search.from is {from}, and this host has {ram}: the first limit would limit nothing"),
             "a headroom that the page cache of the validator fills; half of it is more than enough to begin with",
@@ -44,8 +44,8 @@ pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
     check_interval(plan, findings);
     check_api(plan, findings);
     let min_duration = search.min_duration();
-    if min_duration > search.most {
-        let (most, min_duration) = (duration(search.most), duration(min_duration));
+    if min_duration > search.max_duration {
+        let (most, min_duration) = (duration(search.max_duration), duration(min_duration));
         findings.warn(
             format!(
                 "search.most is {most}, and a search takes {min_duration} even if few dwells are enough"

@@ -114,9 +114,9 @@ fn max_run_time(plan: &Plan) -> Option<Duration> {
         (Kind::Validator, CountedFrom::FirstTransaction) => stop.first_transaction_within?,
         (Kind::Replay, _) | (_, CountedFrom::Start) => Duration::ZERO,
     };
-    // `most` of a search counts from the tip, and reaching the tip may take as long again.
+    // `max_duration` counts from the tip, and reaching the tip may take as long again.
     let (before, length) = match &plan.search {
-        Some(search) => (before.max(search.most), search.most),
+        Some(search) => (before.max(search.max_duration), search.max_duration),
         None => (before, stop.duration),
     };
     Some(before + length + stop.grace + KILL_MARGIN)

@@ -298,11 +298,11 @@ mod tests {
     fn a_past_oom_event_of_a_group_is_reported_only_once() {
         let second = Duration::from_secs(1);
         let rules = Search {
-            from: 1 << 30,
+            first_headroom: 1 << 30,
             settle: second,
             dwell: second,
             width: 0.1,
-            most: second,
+            max_duration: second,
             horizon: second,
         };
         let mut running_search =

@@ -9,11 +9,11 @@ const MIB: u64 = 1 << 20;
 
 fn rules() -> Search {
     Search {
-        from: 400 * MIB,
+        first_headroom: 400 * MIB,
         settle: seconds(20),
         dwell: seconds(60),
         width: 0.1,
-        most: seconds(8 * 3600),
+        max_duration: seconds(8 * 3600),
         horizon: seconds(24 * 3600),
     }
 }
@@ -212,7 +212,7 @@ fn an_expired_search_ends_with_the_limit_lifted() {
     let mut plant = Plant::new(200 * MIB, 7);
     let mut machine = SearchMachine::new(
         Search {
-            most: seconds(1000),
+            max_duration: seconds(1000),
             ..rules()
         },
         32,
@@ -246,7 +246,7 @@ fn a_search_timing_out_in_confirmation_reports_an_unconfirmed_range() {
             machine.stage,
             Stage::Dwelling(DwellPurpose::Confirm { .. }, _)
         ) {
-            machine.rules.most = Duration::ZERO;
+            machine.rules.max_duration = Duration::ZERO;
         }
         actions.into_iter().find_map(|act| match act {
             Action::Limit(limit) => {
@@ -374,7 +374,7 @@ fn a_limit_falls_at_most_six_percent_per_step_and_rises_immediately() {
 fn a_large_limit_falls_one_gibibyte_per_second_before_its_dwell() {
     const GIB: u64 = 1 << 30;
     let rules = Search {
-        from: 100 * GIB,
+        first_headroom: 100 * GIB,
         settle: seconds(2),
         ..rules()
     };
@@ -542,7 +542,7 @@ fn the_maximum_search_time_counts_from_the_tip() {
     let over = |tip: u64| {
         let mut machine = SearchMachine::new(
             Search {
-                most: seconds(1000),
+                max_duration: seconds(1000),
                 ..rules()
             },
             32,
@@ -600,7 +600,7 @@ fn a_hard_limit_leaves_space_for_the_largest_previous_rise() {
     let mut plant = Plant::new(20 * MIB, 11);
     let mut machine = SearchMachine::new(
         Search {
-            from: 100 * MIB,
+            first_headroom: 100 * MIB,
             ..rules()
         },
         32,

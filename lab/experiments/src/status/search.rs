@@ -45,7 +45,7 @@ impl SearchStatus {
     ) -> Self {
         let mut dwells = Dwells::default();
         let config = SearchConfig {
-            from: search.from as f64,
+            from: search.first_headroom as f64,
             width: search.width,
             most: NO_TRIAL_LIMIT,
         };
@@ -163,11 +163,11 @@ mod tests {
     fn search() -> Search {
         let second = Duration::from_secs(1);
         Search {
-            from: 24 * GIB,
+            first_headroom: 24 * GIB,
             settle: second,
             dwell: second,
             width: 0.1,
-            most: second,
+            max_duration: second,
             horizon: second,
         }
     }

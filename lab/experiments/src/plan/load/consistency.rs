@@ -293,8 +293,8 @@ fn check_search(plan: &Plan, line: Option<usize>, errors: &ConfigErrors<'_>) {
         );
     }
     let min_time = (search.settle + search.dwell) * 10;
-    if search.most < min_time {
-        let [most, min_time] = [search.most, min_time].map(duration);
+    if search.max_duration < min_time {
+        let [most, min_time] = [search.max_duration, min_time].map(duration);
         errors.push(
             line,
             format!("search.most is {most}, and ten dwells with their settling take {min_time}: give it more, or shorten dwell or settle"),

@@ -29,7 +29,7 @@ impl Search<'_> {
         let Some(answer) = &self.search_log.answer else {
             return self.without_answer();
         };
-        let most = duration(self.rules.most);
+        let most = duration(self.rules.max_duration);
         let words = match &answer.outcome {
             Outcome::Found(interval) => return self.found(answer, interval),
             Outcome::Unconfirmed(interval) => {
@@ -47,7 +47,7 @@ impl Search<'_> {
             }
             Outcome::AboveStart => format!(
                 "The first headroom, {}, was too small to keep up: the least is above it.",
-                bytes(self.rules.from)
+                bytes(self.rules.first_headroom)
             ),
             Outcome::OutOfTime => format!(
                 "Out of time: {most} were over before the range was narrow enough, so there is no size."
