@@ -119,7 +119,7 @@ impl Search {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Concurrent {
     /// Index of the arm that runs twice: the A/A pair.
-    pub twice: usize,
+    pub repeated_arm: usize,
     /// Severity if lanes share a device without I/O limits.
     pub shared_device: Severity,
 }

@@ -148,7 +148,10 @@ fn memory(plan: &Plan) -> Result<u64> {
     let limits = limits.collect::<Option<Vec<u64>>>();
     let needed = limits.filter(|_| plan.search.is_none()).map(|limits| {
         let limit: u64 = match plan.concurrent {
-            Some(concurrent) => limits.iter().chain(limits.get(concurrent.twice)).sum(),
+            Some(concurrent) => limits
+                .iter()
+                .chain(limits.get(concurrent.repeated_arm))
+                .sum(),
             None => limits.into_iter().max().unwrap_or_default(),
         };
         limit.saturating_add(RESERVED_BYTES)

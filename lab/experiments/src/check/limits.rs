@@ -157,7 +157,7 @@ fn check_cpus(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
 fn check_concurrent(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
     let repeated_arm = plan
         .concurrent
-        .and_then(|concurrent| plan.arms.get(concurrent.twice));
+        .and_then(|concurrent| plan.arms.get(concurrent.repeated_arm));
     let mut sum = 0_u64;
     for arm in plan.arms.iter().chain(repeated_arm) {
         match arm.memory_max {

@@ -378,7 +378,7 @@ fn concurrent(top: &mut Table<'_>, plan: &mut Plan) {
     // After a mistake, an arm may lack its name: then `twice` is not checked.
     let is_valid = top.errors().is_empty();
     top.table("concurrent", |table| {
-        let twice = table.take("twice", |v| {
+        let repeated_arm = table.take("twice", |v| {
             let arm_name = text(v)?;
             match names.iter().position(|name| **name == arm_name) {
                 None if is_valid => Err(format!(
@@ -390,7 +390,7 @@ fn concurrent(top: &mut Table<'_>, plan: &mut Plan) {
         });
         let shared_device = table.take("shared_device", variant);
         plan.concurrent = Some(Concurrent {
-            twice: twice.unwrap_or(0),
+            repeated_arm: repeated_arm.unwrap_or(0),
             shared_device: shared_device.unwrap_or(Severity::Refuse),
         });
     });

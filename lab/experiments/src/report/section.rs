@@ -67,7 +67,7 @@ fn origin(experiment: &Experiment) -> String {
     };
     if let Some(twice) = plan
         .concurrent
-        .and_then(|concurrent| plan.arms.get(concurrent.twice))
+        .and_then(|concurrent| plan.arms.get(concurrent.repeated_arm))
     {
         text += &format!(
             " The runs of a turn are made at the same time; {} runs twice in each.",

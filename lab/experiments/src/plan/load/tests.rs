@@ -566,7 +566,7 @@ fn lanes_of_a_concurrent_plan_share_nothing() {
         (
             2,
             Some(Concurrent {
-                twice: 0,
+                repeated_arm: 0,
                 shared_device: Severity::Refuse
             })
         )
