@@ -13,7 +13,7 @@ pub use folders::{SpaceNeed, space_needs};
 pub use gather::{gather, phase_config, program_files};
 pub use programs::TOOLS;
 
-use super::plan::{Arm, Begin, Kind, Order, PageCache, Plan, Severity};
+use super::plan::{Arm, Begin, Order, PageCache, Plan, Severity, WorkloadKind};
 use crate::host::HostFinding;
 use faultline_kernel::LevelMemory;
 use faultline_runner::isolation::{Abilities, CpuSet};
@@ -207,7 +207,7 @@ fn check_host(facts: &HostFacts, findings: &mut Findings) {
 /// The daemon reports the tip only after some time near it.
 fn check_tip(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
     if let (Some(deadline), Some(delay)) = (plan.stop.at_tip_within, facts.at_tip_for)
-        && plan.workload.kind == Kind::Validator
+        && plan.workload.kind == WorkloadKind::Validator
         && deadline <= delay
     {
         let [deadline, delay] = [deadline, delay].map(duration);
@@ -255,7 +255,7 @@ fn check_design(plan: &Plan, findings: &mut Findings) {
             "replicates = 3 or more",
         );
     }
-    if plan.begin == Begin::AsIs && plan.workload.kind == Kind::Validator {
+    if plan.begin == Begin::AsIs && plan.workload.kind == WorkloadKind::Validator {
         findings.warn(
             "begin.how is \"as-is\": each run continues from the state that the previous one left, so the starts are not equal",
             "\"download\" or, better, \"restore\"",

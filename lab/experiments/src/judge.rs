@@ -2,7 +2,7 @@
 
 use super::{
     outcome::{Outcome, Validity},
-    plan::{Kind, Stop},
+    plan::{Stop, WorkloadKind},
 };
 use faultline_common::clock::{from_nanoseconds, nanoseconds};
 use faultline_recording::{ProgramCachePoint, TickRow};
@@ -43,7 +43,7 @@ pub fn killed_for_memory(evidence: &Evidence) -> bool {
     kills.is_some_and(|kills| *kills > 0) || evidence.result.as_deref() == Some("oom-kill")
 }
 
-pub fn outcome(kind: Kind, stop: &Stop, facts: &EndFacts) -> (Outcome, Vec<String>) {
+pub fn outcome(kind: WorkloadKind, stop: &Stop, facts: &EndFacts) -> (Outcome, Vec<String>) {
     let failed = |why: &str| Outcome::Failed {
         why: why.to_owned(),
     };
@@ -56,7 +56,7 @@ pub fn outcome(kind: Kind, stop: &Stop, facts: &EndFacts) -> (Outcome, Vec<Strin
             if is_oom_killed {
                 notes.push("it was OOM-killed while it was being ended".to_owned());
             }
-            if (reason, kind) == (&Outcome::Completed, Kind::Replay) {
+            if (reason, kind) == (&Outcome::Completed, WorkloadKind::Replay) {
                 failed(&format!(
                     "its work was not done within {}: give it a longer `stop.duration`",
                     duration(stop.duration)
@@ -70,10 +70,12 @@ pub fn outcome(kind: Kind, stop: &Stop, facts: &EndFacts) -> (Outcome, Vec<Strin
             failed("systemd ended it: it has lived longer than any run of this plan may")
         }
         // The exit code is probably that of a start script.
-        (None, Some(End::Code(0))) if facts.has_survivors && kind == Kind::Validator => failed(
-            "its command ended with exit code 0 while what it had started was still running: a start-up \
+        (None, Some(End::Code(0))) if facts.has_survivors && kind == WorkloadKind::Validator => {
+            failed(
+                "its command ended with exit code 0 while what it had started was still running: a start-up \
              script has to stay until the validator ends (`exec` it, or `wait` for it)",
-        ),
+            )
+        }
         (None, end) => {
             if facts.has_survivors {
                 notes.push(
@@ -82,7 +84,7 @@ pub fn outcome(kind: Kind, stop: &Stop, facts: &EndFacts) -> (Outcome, Vec<Strin
                 );
             }
             match end {
-                Some(End::Code(0)) if kind == Kind::Replay => Outcome::Completed,
+                Some(End::Code(0)) if kind == WorkloadKind::Replay => Outcome::Completed,
                 Some(End::Code(code)) => {
                     if code > SHELL_SIGNAL_BASE {
                         let signal = code - SHELL_SIGNAL_BASE;

@@ -139,7 +139,7 @@ pub enum Order {
 
 #[derive(Debug, Clone, Default)]
 pub struct Workload {
-    pub kind: Kind,
+    pub kind: WorkloadKind,
     /// With placeholders.
     pub command: Vec<String>,
     /// Default: this program's user.
@@ -160,7 +160,7 @@ pub struct Workload {
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, ValueEnum)]
-pub enum Kind {
+pub enum WorkloadKind {
     #[default]
     /// Follows a cluster until stopped.
     Validator,

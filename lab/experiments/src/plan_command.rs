@@ -2,7 +2,7 @@
 
 use super::{
     check::{self, Finding, HostFacts, LauncherFacts, SpaceNeed},
-    plan::{self, Arm, CountedFrom, Kind, Plan, Severity},
+    plan::{self, Arm, CountedFrom, Plan, Severity, WorkloadKind},
     schedule::{Turn, schedule},
 };
 use crate::args::PlanArgs;
@@ -167,7 +167,7 @@ pub fn estimate(plan: &Plan, turns: usize) -> Estimate {
     if turns > 1 {
         assumed += &format!(", {} between them", duration(cool_down));
     }
-    if plan.workload.kind == Kind::Replay {
+    if plan.workload.kind == WorkloadKind::Replay {
         assumed += "; a replay ends with its work, and its turn with it";
     }
     if let Some(wait) = wait {

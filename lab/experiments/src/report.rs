@@ -11,7 +11,7 @@ use super::{
     journal::JournalState,
     lock::{self, Holder},
     outcome::{Outcome, Validity},
-    plan::{Kind, Plan},
+    plan::{Plan, WorkloadKind},
     replay,
     saved::{find_folder, read_for_report},
     search::Answer,
@@ -174,7 +174,7 @@ impl Experiment {
             Run::default()
         });
         run.predict_cache(&path);
-        if self.plan.workload.kind == Kind::Replay {
+        if self.plan.workload.kind == WorkloadKind::Replay {
             let log = self.run_folder(counted_run).join(OUTPUT);
             match replay::read(&log) {
                 Ok(log) => run.replayed = log.replayed,

@@ -1,7 +1,7 @@
 //! Detects log filters that suppress required datapoints.
 
 use super::Findings;
-use crate::plan::{Kind, Plan};
+use crate::plan::{Plan, WorkloadKind};
 
 /// A module creates its datapoints only if it may log at `info`.
 const LOG_VARIABLE: &str = "RUST_LOG";
@@ -26,12 +26,12 @@ const REPLAY_LOG: [&str; 4] = [
 
 pub fn check(plan: &Plan, findings: &mut Findings) {
     let (modules, harm, value): (&[&str], _, _) = match plan.workload.kind {
-        Kind::Replay => (
+        WorkloadKind::Replay => (
             &REPLAY_LOG,
             "the report of a replay reads slots and cache numbers from its log",
             "solana=info,agave=info",
         ),
-        Kind::Validator => (
+        WorkloadKind::Validator => (
             &DATAPOINTS,
             "its datapoints are not made, and replay times and cache numbers come from datapoints",
             "solana=info,agave=info,solana_metrics=warn",

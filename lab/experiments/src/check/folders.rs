@@ -1,7 +1,7 @@
 //! Folders must be distinct, clearable, and no homes, and their disks need space.
 
 use super::{Findings, HostFacts};
-use crate::plan::{Begin, Cluster, Kind, Plan};
+use crate::plan::{Begin, Cluster, Plan, WorkloadKind};
 use faultline_runner::record::recorder::DEFAULT_SAMPLING_INTERVAL;
 use faultline_text::{bytes, counted};
 use itertools::Itertools;
@@ -164,7 +164,7 @@ pub fn space_needs(plan: &Plan, facts: &HostFacts) -> Vec<SpaceNeed> {
         ),
         false,
     )];
-    let is_validator = plan.workload.kind == Kind::Validator;
+    let is_validator = plan.workload.kind == WorkloadKind::Validator;
     let (bytes, what) = match (&plan.begin, &facts.snapshot_bytes, plan.workload.cluster) {
         (Begin::Restore { .. }, Some(Ok(bytes)), _) => {
             (*bytes, "the snapshot of begin.from, before each run")

@@ -1,7 +1,7 @@
 //! Refuses validators that vote or have stake: stopping one costs its owner and the cluster.
 
 use super::{Findings, Stake};
-use crate::plan::{Cluster, Kind, Lane, Plan, Severity, Workload};
+use crate::plan::{Cluster, Lane, Plan, Severity, Workload, WorkloadKind};
 use faultline_client::rpc::{RetryPolicy, Rpc};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::json;
@@ -32,7 +32,7 @@ pub fn check(
     files: &BTreeMap<PathBuf, Result<(), String>>,
     findings: &mut Findings,
 ) {
-    if plan.workload.kind != Kind::Validator {
+    if plan.workload.kind != WorkloadKind::Validator {
         return;
     }
     let votes = |word: &&String| VOTE_OPTIONS.iter().any(|option| has_option(word, option));
@@ -158,7 +158,7 @@ fn has_option(text: &str, option: &str) -> bool {
 pub fn request_stakes(plan: &Plan, retry_policy: RetryPolicy) -> BTreeMap<String, Stake> {
     let workload = &plan.workload;
     let mut stakes = BTreeMap::new();
-    if workload.kind != Kind::Validator {
+    if workload.kind != WorkloadKind::Validator {
         return stakes;
     }
     let mut accounts = None;

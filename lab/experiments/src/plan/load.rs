@@ -3,8 +3,8 @@ mod consistency;
 mod workload;
 
 use super::{
-    Begin, Concurrent, CountedFrom, HostRules, Kind, Order, PageCache, Plan, Recorder, ReportRules,
-    Rule, Severity, Slurm, Stop, Workload,
+    Begin, Concurrent, CountedFrom, HostRules, Order, PageCache, Plan, Recorder, ReportRules, Rule,
+    Severity, Slurm, Stop, Workload, WorkloadKind,
 };
 use anyhow::{bail, ensure};
 use clap::ValueEnum;
@@ -191,7 +191,7 @@ fn keys_before_sections(top: &mut Table<'_>, plan_folder: &PlanFolder) -> Plan {
         workload: Workload::default(),
         begin: Begin::AsIs,
         page_cache: PageCache::DropFiles,
-        stop: default_stop(Kind::Validator),
+        stop: default_stop(WorkloadKind::Validator),
         host: default_host_rules(),
         recorder: Recorder::default(),
         arms: Vec::new(),
@@ -222,8 +222,8 @@ fn default_host_rules() -> HostRules {
     }
 }
 
-fn default_stop(kind: Kind) -> Stop {
-    let is_validator = kind == Kind::Validator;
+fn default_stop(kind: WorkloadKind) -> Stop {
+    let is_validator = kind == WorkloadKind::Validator;
     Stop {
         duration: 12 * HOUR,
         counted_from: if is_validator {

@@ -5,7 +5,7 @@ use super::{
 use crate::{
     journal::{Attempt, JournalState, RunAttempt},
     outcome::{Outcome, Validity},
-    plan::{Kind, Order, Plan},
+    plan::{Order, Plan, WorkloadKind},
     schedule::{ScheduledRun, Turn},
 };
 use faultline_pages::{
@@ -87,7 +87,7 @@ fn origin(experiment: &Experiment) -> String {
             journal_state.runner_starts
         );
     }
-    if plan.workload.kind == Kind::Replay {
+    if plan.workload.kind == WorkloadKind::Replay {
         text +=
             " The folder slots next to this page has what each run's log says about every slot.";
     }
@@ -301,7 +301,7 @@ fn attempts(experiment: &Experiment) -> Table {
 }
 
 fn attempt_row(
-    kind: Kind,
+    kind: WorkloadKind,
     scheduled: &ScheduledRun,
     attempt: &Attempt,
     run_attempt: &RunAttempt,

@@ -2,7 +2,7 @@ use super::ActiveRun;
 use crate::{
     folder::{self, GATE, OUTPUT, PROGRAM_FOLDER},
     passwd,
-    plan::{CountedFrom, Kind, Plan, expand},
+    plan::{CountedFrom, Plan, WorkloadKind, expand},
 };
 use anyhow::{Context, Result};
 use faultline_common::files::AtPath;
@@ -111,8 +111,8 @@ pub fn make_folder(folder: &Path, user: Option<&str>) -> Result<()> {
 fn max_run_time(plan: &Plan) -> Option<Duration> {
     let stop = &plan.stop;
     let before = match (plan.workload.kind, stop.counted_from) {
-        (Kind::Validator, CountedFrom::FirstTransaction) => stop.first_transaction_within?,
-        (Kind::Replay, _) | (_, CountedFrom::Start) => Duration::ZERO,
+        (WorkloadKind::Validator, CountedFrom::FirstTransaction) => stop.first_transaction_within?,
+        (WorkloadKind::Replay, _) | (_, CountedFrom::Start) => Duration::ZERO,
     };
     // `max_duration` counts from the tip, and reaching the tip may take as long again.
     let (before, length) = match &plan.search {

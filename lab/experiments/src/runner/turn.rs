@@ -5,7 +5,7 @@ use crate::{
     journal::{Entry, Step},
     judge::killed_for_memory,
     outcome::Outcome,
-    plan::{Begin, Kind, PageCache, Severity},
+    plan::{Begin, PageCache, Severity, WorkloadKind},
     schedule::{ScheduledRun, Turn},
     targets::Target,
     watch::Watch,
@@ -204,7 +204,7 @@ impl Runner<'_> {
             folder: &run.folder,
             labels,
             cache_entries: run.arm.cache_entries,
-            pid: pid.filter(|_| self.plan.workload.kind == Kind::Replay),
+            pid: pid.filter(|_| self.plan.workload.kind == WorkloadKind::Replay),
             ledger: &run.lane.ledger,
         })?;
         let target = Target::new(

@@ -8,7 +8,7 @@
 #![expect(clippy::disallowed_methods, reason = "a test starts programs itself")]
 
 use faultline_experiments::{
-    plan::{Begin, Cluster, Kind, Order, Plan, load},
+    plan::{Begin, Cluster, Order, Plan, WorkloadKind, load},
     schedule::schedule,
 };
 use std::{
@@ -104,7 +104,7 @@ fn each_public_cluster_has_a_plan_with_its_entrypoints_and_known_validators() {
                 .any(|word| word == "--no-voting")
         );
     }
-    assert_eq!(read("replay.toml").workload.kind, Kind::Replay);
+    assert_eq!(read("replay.toml").workload.kind, WorkloadKind::Replay);
     assert!(read("concurrent-cache.toml").concurrent.is_some());
     assert_eq!(read("local.toml").workload.cluster, Some(Cluster::Localnet));
 }

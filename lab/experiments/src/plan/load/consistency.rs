@@ -2,7 +2,7 @@
 
 use super::{
     super::{
-        Begin, CountedFrom, Kind, Lane, Plan,
+        Begin, CountedFrom, Lane, Plan, WorkloadKind,
         expand::{expand, is_set_by_the_runner},
     },
     SourceLines,
@@ -260,7 +260,7 @@ fn check_folders(plan: &Plan, errors: &ConfigErrors<'_>) {
 }
 
 fn check_begin_and_stop(plan: &Plan, source_lines: &SourceLines, errors: &ConfigErrors<'_>) {
-    let is_validator = plan.workload.kind == Kind::Validator;
+    let is_validator = plan.workload.kind == WorkloadKind::Validator;
     if !is_validator && plan.stop.counted_from == CountedFrom::FirstTransaction {
         errors.push(
             source_lines.counted_from,
@@ -286,7 +286,7 @@ fn check_begin_and_stop(plan: &Plan, source_lines: &SourceLines, errors: &Config
 
 fn check_search(plan: &Plan, line: Option<usize>, errors: &ConfigErrors<'_>) {
     let Some(search) = &plan.search else { return };
-    if plan.workload.kind == Kind::Replay {
+    if plan.workload.kind == WorkloadKind::Replay {
         errors.push(
             line,
             "search: a replay has no tip to keep up with; say workload.kind = \"validator\"",

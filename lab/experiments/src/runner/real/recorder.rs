@@ -1,6 +1,6 @@
 use crate::{
     folder::{RECORDER_LOG, RECORDING},
-    plan::{Arm, Kind, Lane, Plan, expand},
+    plan::{Arm, Lane, Plan, WorkloadKind, expand},
     runner::{Recorder, RecorderRequest, job::command_prefix},
 };
 use anyhow::{Result, anyhow, bail};
@@ -165,7 +165,7 @@ fn recorder_cpus(plan: &Plan, allowed: &[u32]) -> Option<CpuSet> {
         return plan.recorder.cpus.clone();
     }
     // A replay has no such thread.
-    if plan.workload.kind == Kind::Replay {
+    if plan.workload.kind == WorkloadKind::Replay {
         return None;
     }
     let poh_cpus = poh_cpus(plan, allowed);
