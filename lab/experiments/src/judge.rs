@@ -2,7 +2,7 @@
 
 use super::{
     outcome::{Outcome, Validity},
-    plan::{Stop, WorkloadKind},
+    plan::{StopRules, WorkloadKind},
 };
 use faultline_common::clock::{from_nanoseconds, nanoseconds};
 use faultline_recording::{ProgramCachePoint, TickRow};
@@ -43,7 +43,7 @@ pub fn killed_for_memory(evidence: &Evidence) -> bool {
     kills.is_some_and(|kills| *kills > 0) || evidence.result.as_deref() == Some("oom-kill")
 }
 
-pub fn outcome(kind: WorkloadKind, stop: &Stop, facts: &EndFacts) -> (Outcome, Vec<String>) {
+pub fn outcome(kind: WorkloadKind, stop: &StopRules, facts: &EndFacts) -> (Outcome, Vec<String>) {
     let failed = |why: &str| Outcome::Failed {
         why: why.to_owned(),
     };

@@ -36,7 +36,7 @@ pub struct Plan {
     pub workload: Workload,
     pub begin: Begin,
     pub page_cache: PageCache,
-    pub stop: Stop,
+    pub stop: StopRules,
     pub host: HostRules,
     pub recorder: Recorder,
     /// With factors already crossed.
@@ -198,7 +198,7 @@ pub enum PageCache {
 
 /// When a run ends. An exit and an OOM kill always end it.
 #[derive(Debug, Clone)]
-pub struct Stop {
+pub struct StopRules {
     pub duration: Duration,
     /// Event from which `duration` counts.
     pub counted_from: CountedFrom,

@@ -2,7 +2,7 @@
 
 use super::{
     outcome::Outcome,
-    plan::{CountedFrom, Plan, Stop, WorkloadKind},
+    plan::{CountedFrom, Plan, StopRules, WorkloadKind},
 };
 use faultline_common::clock::from_nanoseconds;
 use faultline_recording::Progress;
@@ -31,7 +31,7 @@ pub struct Now {
 /// Times are uptimes.
 pub struct Watch {
     kind: WorkloadKind,
-    rules: Stop,
+    rules: StopRules,
     is_search: bool,
     stale_after: Duration,
     pub(crate) began: Now,

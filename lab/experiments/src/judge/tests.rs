@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 mod cache;
 mod gaps;
 
-fn stop() -> Stop {
-    Stop {
+fn stop() -> StopRules {
+    StopRules {
         duration: Duration::from_secs(60),
         counted_from: crate::plan::CountedFrom::Start,
         first_transaction_within: None,

@@ -4,7 +4,7 @@ mod workload;
 
 use super::{
     Begin, Concurrent, CountedFrom, HostRules, Order, PageCache, Plan, Recorder, ReportRules, Rule,
-    Severity, Slurm, Stop, Workload, WorkloadKind,
+    Severity, Slurm, StopRules, Workload, WorkloadKind,
 };
 use anyhow::{bail, ensure};
 use clap::ValueEnum;
@@ -222,9 +222,9 @@ fn default_host_rules() -> HostRules {
     }
 }
 
-fn default_stop(kind: WorkloadKind) -> Stop {
+fn default_stop(kind: WorkloadKind) -> StopRules {
     let is_validator = kind == WorkloadKind::Validator;
-    Stop {
+    StopRules {
         duration: 12 * HOUR,
         counted_from: if is_validator {
             CountedFrom::FirstTransaction
@@ -309,7 +309,7 @@ fn begin(top: &mut Table<'_>, plan: &mut Plan, plan_folder: &PlanFolder) -> Opti
     line
 }
 
-fn stop(table: &mut Table<'_>, stop: &mut Stop) {
+fn stop(table: &mut Table<'_>, stop: &mut StopRules) {
     table.take_into("duration", &mut stop.duration, |v| at_least(SECOND, v));
     table.take_into("counted_from", &mut stop.counted_from, variant);
     for (key, limit) in [
