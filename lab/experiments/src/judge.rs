@@ -38,7 +38,7 @@ pub struct EndFacts {
 }
 
 /// Also reads the events of the cgroup: a shell may survive its OOM-killed child.
-pub fn killed_for_memory(evidence: &Evidence) -> bool {
+pub fn was_oom_killed(evidence: &Evidence) -> bool {
     let kills = evidence.memory_events.get("oom_kill");
     kills.is_some_and(|kills| *kills > 0) || evidence.result.as_deref() == Some("oom-kill")
 }
@@ -49,9 +49,9 @@ pub fn outcome(kind: WorkloadKind, stop: &StopRules, facts: &EndFacts) -> (Outco
     };
     let mut notes = Vec::new();
     let evidence = &facts.final_evidence;
-    let is_oom_killed = killed_for_memory(evidence);
+    let is_oom_killed = was_oom_killed(evidence);
     let outcome = match (&facts.stop_reason, evidence.end) {
-        _ if killed_for_memory(&facts.evidence_at_stop) => Outcome::OutOfMemory,
+        _ if was_oom_killed(&facts.evidence_at_stop) => Outcome::OutOfMemory,
         (Some(reason), _) => {
             if is_oom_killed {
                 notes.push("it was OOM-killed while it was being ended".to_owned());

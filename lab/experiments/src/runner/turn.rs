@@ -3,7 +3,7 @@ use crate::{
     blocks::BlockContext,
     folder::{RECORDING, group_name},
     journal::{Entry, Step},
-    judge::killed_for_memory,
+    judge::was_oom_killed,
     outcome::Outcome,
     plan::{Begin, PageCache, Severity, WorkloadKind},
     schedule::{ScheduledRun, Turn},
@@ -49,7 +49,7 @@ fn poll_job(run: &mut ActiveRun) -> Result<JobState> {
     let launched = run.launched.as_mut().context("it was never begun")?;
     let ended = launched.ended()?;
     let evidence = launched.evidence()?;
-    let is_oom_killed = killed_for_memory(&evidence);
+    let is_oom_killed = was_oom_killed(&evidence);
     Ok(JobState {
         has_no_process: ended.is_some() && !is_oom_killed && launched.has_no_process()?,
         recorder_ended: match &mut run.recorder {
