@@ -216,13 +216,13 @@ fn context<'e>(
     let (tallies, kind) = (headline::tallies(experiment, counted), plan.workload.kind);
     let headline = search::headline(searches)
         .into_iter()
-        .chain(headline::outcomes(&tallies, kind))
+        .chain(headline::early_end_sentences(&tallies, kind))
         .join(" ");
     ReportContext {
         title: format!("Experiment {}", plan.name),
-        headline_prefix: headline::unfinished(&tallies),
+        headline_prefix: headline::unfinished_text(&tallies),
         headline: Some(headline).filter(|text| !text.is_empty()),
-        points: headline::points(&tallies, kind),
+        points: headline::failure_sentences(&tallies, kind),
         caveats: caveats(experiment, &tallies, counted, read_errors),
         sections: search::section(searches)
             .into_iter()
@@ -312,7 +312,7 @@ fn invalid_or_unproven(counted: &[CountedRun<'_>]) -> Vec<Caveat> {
 }
 
 fn unfinished(experiment: &Experiment, tallies: &[ArmTally<'_>]) -> Option<Caveat> {
-    let (counted, planned) = headline::progress(tallies);
+    let (counted, planned) = headline::counted_and_planned(tallies);
     if counted >= planned {
         return None;
     }

@@ -50,13 +50,13 @@ pub fn is_invalid(run: &CountedRun<'_>) -> bool {
     matches!(run.ending.validity, Validity::Invalid(_))
 }
 
-pub fn progress(tallies: &[ArmTally<'_>]) -> (usize, usize) {
+pub fn counted_and_planned(tallies: &[ArmTally<'_>]) -> (usize, usize) {
     let planned = tallies.iter().map(|tally| tally.planned).sum();
     (tallies.iter().map(ArmTally::counted).sum(), planned)
 }
 
-pub fn unfinished(tallies: &[ArmTally<'_>]) -> Option<String> {
-    let (counted_runs, planned) = progress(tallies);
+pub fn unfinished_text(tallies: &[ArmTally<'_>]) -> Option<String> {
+    let (counted_runs, planned) = counted_and_planned(tallies);
     (counted_runs < planned).then(|| {
         format!(
             "Not finished: {counted_runs} of {} count so far.",
@@ -66,7 +66,7 @@ pub fn unfinished(tallies: &[ArmTally<'_>]) -> Option<String> {
 }
 
 /// `None` if nothing ended early.
-pub fn outcomes(tallies: &[ArmTally<'_>], kind: WorkloadKind) -> Option<String> {
+pub fn early_end_sentences(tallies: &[ArmTally<'_>], kind: WorkloadKind) -> Option<String> {
     let ended =
         |label: &str, matches: fn(&Outcome) -> bool| sentence(label, &arms_with(tallies, matches));
     let early = [
@@ -95,7 +95,7 @@ pub fn outcomes(tallies: &[ArmTally<'_>], kind: WorkloadKind) -> Option<String> 
             format!("{} ({} of {all})", tally.arm, tally.left_out)
         })
         .collect();
-    let is_complete = unfinished(tallies).is_none() && invalid_runs.is_empty();
+    let is_complete = unfinished_text(tallies).is_none() && invalid_runs.is_empty();
     let no_success = (completed.is_none() && is_complete).then(|| format!("No run {did}."));
     let without_runs: Vec<String> = tallies
         .iter()
@@ -143,14 +143,14 @@ pub fn ended_by_rule(outcome: &Outcome) -> bool {
 }
 
 /// One sentence for each arm without compared runs, or without success.
-pub fn points(tallies: &[ArmTally<'_>], kind: WorkloadKind) -> Vec<String> {
+pub fn failure_sentences(tallies: &[ArmTally<'_>], kind: WorkloadKind) -> Vec<String> {
     tallies
         .iter()
-        .filter_map(|tally| point(tally, kind))
+        .filter_map(|tally| failure_sentence(tally, kind))
         .collect()
 }
 
-fn point(tally: &ArmTally<'_>, kind: WorkloadKind) -> Option<String> {
+fn failure_sentence(tally: &ArmTally<'_>, kind: WorkloadKind) -> Option<String> {
     let arm = tally.arm;
     if tally.outcomes.is_empty() {
         return Some(match (tally.left_out, tally.begun) {
