@@ -167,7 +167,7 @@ pub trait Recorder {
     fn addresses(&self) -> &Addresses;
 
     /// How it ended, with its last warning or error (may be empty).
-    fn ended(&mut self) -> Result<Option<(End, String)>>;
+    fn poll_end(&mut self) -> Result<Option<(End, String)>>;
 
     fn warnings(&mut self) -> Vec<String>;
 

@@ -36,27 +36,27 @@ enum RunPoll {
 }
 
 struct JobState {
-    ended: Option<End>,
+    end: Option<End>,
     evidence: Evidence,
     is_oom_killed: bool,
     /// With its last output.
-    recorder_ended: Option<(End, String)>,
+    recorder_end: Option<(End, String)>,
     /// In its cgroup. Not checked while its first process runs.
     has_no_process: bool,
 }
 
 fn poll_job(run: &mut ActiveRun) -> Result<JobState> {
     let launched = run.launched.as_mut().context("it was never begun")?;
-    let ended = launched.ended()?;
+    let end = launched.poll_end()?;
     let evidence = launched.evidence()?;
     let is_oom_killed = was_oom_killed(&evidence);
     Ok(JobState {
-        has_no_process: ended.is_some() && !is_oom_killed && launched.has_no_process()?,
-        recorder_ended: match &mut run.recorder {
-            Some(recorder) => recorder.ended()?,
+        has_no_process: end.is_some() && !is_oom_killed && launched.has_no_process()?,
+        recorder_end: match &mut run.recorder {
+            Some(recorder) => recorder.poll_end()?,
             None => None,
         },
-        ended,
+        end,
         evidence,
         is_oom_killed,
     })
@@ -362,8 +362,8 @@ impl Runner<'_> {
                 self.system.print(&message);
             }
         }
-        let has_ended = state.ended.is_some();
-        if let Some((end, last_warning)) = state.recorder_ended.filter(|_| !has_ended) {
+        let has_ended = state.end.is_some();
+        if let Some((end, last_warning)) = state.recorder_end.filter(|_| !has_ended) {
             anyhow::bail!(
                 "faultlined ended in the middle of the run{}",
                 describe_end(end, &last_warning)

@@ -66,7 +66,7 @@ pub trait Launched {
 
     /// How the first process ended; `None` while it runs. Its children may live on (systemd before
     /// version 250 asks them to end).
-    fn ended(&mut self) -> Result<Option<End>>;
+    fn poll_end(&mut self) -> Result<Option<End>>;
 
     fn has_no_process(&mut self) -> Result<bool>;
 

@@ -523,7 +523,7 @@ impl Launched for Started {
         Ok(memory)
     }
 
-    fn ended(&mut self) -> Result<Option<End>> {
+    fn poll_end(&mut self) -> Result<Option<End>> {
         Ok(self.state.borrow().end(of(&self.name)))
     }
 
@@ -593,7 +593,7 @@ impl Recorder for Tape {
         &self.addresses
     }
 
-    fn ended(&mut self) -> Result<Option<(End, String)>> {
+    fn poll_end(&mut self) -> Result<Option<(End, String)>> {
         let ended = self.state.borrow().over(self.run, "recorder");
         Ok(ended.then(|| (End::Signal(9), "its last words".to_owned())))
     }
