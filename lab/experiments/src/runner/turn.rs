@@ -41,8 +41,8 @@ struct JobState {
     is_oom_killed: bool,
     /// With its last output.
     recorder_end: Option<(End, String)>,
-    /// In its cgroup. Not checked while its first process runs.
-    has_no_process: bool,
+    /// Not checked while its first process runs.
+    has_survivors: bool,
 }
 
 fn poll_job(run: &mut ActiveRun) -> Result<JobState> {
@@ -51,7 +51,7 @@ fn poll_job(run: &mut ActiveRun) -> Result<JobState> {
     let evidence = launched.evidence()?;
     let is_oom_killed = was_oom_killed(&evidence);
     Ok(JobState {
-        has_no_process: end.is_some() && !is_oom_killed && launched.has_no_process()?,
+        has_survivors: end.is_some() && !is_oom_killed && !launched.has_no_process()?,
         recorder_end: match &mut run.recorder {
             Some(recorder) => recorder.poll_end()?,
             None => None,
@@ -371,7 +371,7 @@ impl Runner<'_> {
         }
         if has_ended && !state.is_oom_killed {
             // A log writer may need a moment to exit.
-            let had_survivors = std::mem::replace(&mut run.has_survivors, !state.has_no_process);
+            let had_survivors = std::mem::replace(&mut run.has_survivors, state.has_survivors);
             if run.has_survivors && !had_survivors {
                 return Ok(RunPoll::Running);
             }
