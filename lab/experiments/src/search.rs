@@ -12,8 +12,8 @@ mod messages;
 
 pub(crate) use messages::median;
 pub use messages::{
-    Action, Answer, DwellResult, EndTrials, Evidence, HeadroomInterval, Memory, Outcome, Reading,
-    ReplayedSlot, SearchEvent, Verdict,
+    Action, Answer, DwellEvidence, DwellResult, EndTrials, HeadroomInterval, Memory, Outcome,
+    Reading, ReplayedSlot, SearchEvent, Verdict,
 };
 
 use crate::plan::Search;
@@ -166,7 +166,7 @@ impl SearchMachine {
             return None;
         };
         purpose.headroom().and(self.approach.limit)?;
-        let evidence = Evidence {
+        let evidence = DwellEvidence {
             why: vec![VALIDATOR_ENDED.to_owned()],
             ..dwell.evidence()
         };
@@ -404,10 +404,10 @@ impl SearchMachine {
                 "not tried: unreclaimable memory has risen by {} within a second, half of it or more",
                 faultline_text::bytes(floor / 2)
             );
-            let evidence = Evidence {
+            let evidence = DwellEvidence {
                 unreclaimable: reading.unreclaimable,
                 why: vec![why],
-                ..Evidence::default()
+                ..DwellEvidence::default()
             };
             let untried = dwell_event(purpose, Verdict::Failed, evidence);
             self.actions.push(Action::Journal(untried));
@@ -462,7 +462,7 @@ impl SearchMachine {
     }
 }
 
-fn dwell_event(purpose: DwellPurpose, verdict: Verdict, evidence: Evidence) -> SearchEvent {
+fn dwell_event(purpose: DwellPurpose, verdict: Verdict, evidence: DwellEvidence) -> SearchEvent {
     SearchEvent::Dwell(DwellResult {
         headroom: purpose.headroom(),
         confirms: purpose.confirms(),

@@ -5,7 +5,7 @@ use crate::{
     journal::SearchLog,
     plan::{self, Cluster},
     schedule::{ScheduledRun, Turn},
-    search::{DwellResult, Evidence, HeadroomInterval, Outcome, SearchEvent, Verdict, median},
+    search::{DwellEvidence, DwellResult, HeadroomInterval, Outcome, SearchEvent, Verdict, median},
 };
 use faultline_pages::{
     cells::{self, count, figure, number, table, text, text_cell, without_missing},
@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 const MAX_ROWS: usize = 1000;
 const MIB: f64 = 1_048_576.0;
 /// `None` if it was not read.
-type Measurement = fn(&Evidence) -> Option<f64>;
+type Measurement = fn(&DwellEvidence) -> Option<f64>;
 
 /// Slots per epoch of the public clusters.
 const SLOTS_PER_EPOCH: u64 = 432_000;

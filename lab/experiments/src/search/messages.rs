@@ -82,7 +82,7 @@ pub struct DwellResult {
     /// Whether it was to confirm an end of the interval, at double length.
     pub confirms: bool,
     pub verdict: Verdict,
-    pub evidence: Box<Evidence>,
+    pub evidence: Box<DwellEvidence>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -107,7 +107,7 @@ impl Verdict {
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Evidence {
+pub struct DwellEvidence {
     pub seconds: f64,
     pub behind_most: Option<u64>,
     /// Mean over the first eighth.

@@ -35,7 +35,7 @@ fn search(plant: &mut Plant) -> (Answer, Vec<SearchEvent>) {
     panic!("no end: {lines:#?}");
 }
 
-fn dwells(lines: &[SearchEvent]) -> Vec<(Option<u64>, Verdict, &Evidence)> {
+fn dwells(lines: &[SearchEvent]) -> Vec<(Option<u64>, Verdict, &DwellEvidence)> {
     let mut all = Vec::new();
     for line in lines {
         if let SearchEvent::Dwell(DwellResult {

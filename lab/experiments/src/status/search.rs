@@ -156,7 +156,7 @@ fn outcome_text(outcome: &Outcome) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::search::{DwellResult, Evidence};
+    use crate::search::{DwellEvidence, DwellResult};
 
     const GIB: u64 = 1 << 30;
 
@@ -177,7 +177,7 @@ mod tests {
             headroom,
             confirms: false,
             verdict,
-            evidence: Box::new(Evidence::default()),
+            evidence: Box::new(DwellEvidence::default()),
         })
     }
 

@@ -25,7 +25,7 @@ fn dwell(headroom: Option<f64>, confirms: bool, verdict: Verdict) -> SearchEvent
             vec!["the cluster made 1.20 slots a second, in the references 2.50".to_owned()]
         }
     };
-    let evidence = Evidence {
+    let evidence = DwellEvidence {
         replayed: 0,
         seconds: if confirms { 960.0 } else { 480.0 },
         behind_most: Some(if verdict == Verdict::Failed { 45 } else { 2 }),
