@@ -253,7 +253,9 @@ fn exit_code(end: ExperimentEnd) -> Result<u8> {
             say("the experiment is finished");
             Ok(0)
         }
-        ExperimentEnd::Stopped(why) | ExperimentEnd::GaveUp(why) | ExperimentEnd::Unfit(why) => {
+        ExperimentEnd::Stopped(why)
+        | ExperimentEnd::GaveUp(why)
+        | ExperimentEnd::UnfitHost(why) => {
             bail!("the experiment has stopped: {why}")
         }
     }

@@ -46,8 +46,8 @@ pub enum ExperimentEnd {
     Stopped(String),
     /// After too many failures; with a remedy.
     GaveUp(String),
-    /// The host is not fit for a block now; another may be.
-    Unfit(String),
+    /// Only in a block: another host may be fit.
+    UnfitHost(String),
 }
 
 enum TurnError {
@@ -57,7 +57,7 @@ enum TurnError {
         run: u32,
         why: String,
     },
-    Unfit {
+    UnfitHost {
         run: u32,
         why: String,
     },
@@ -268,10 +268,10 @@ impl<'w> Runner<'w> {
             }
             let (turn, attempt) = (next.turn.clone(), next.attempt);
             match self.run_turn(&turn, attempt) {
-                Err(TurnError::Unfit { why, .. }) if self.block.is_some() => {
-                    return self.stop(why).map(ExperimentEnd::Unfit);
+                Err(TurnError::UnfitHost { why, .. }) if self.block.is_some() => {
+                    return self.stop(why).map(ExperimentEnd::UnfitHost);
                 }
-                Ok(()) | Err(TurnError::Failed { .. } | TurnError::Unfit { .. }) => {}
+                Ok(()) | Err(TurnError::Failed { .. } | TurnError::UnfitHost { .. }) => {}
                 Err(TurnError::StoppedBy(why) | TurnError::DiskFull(why)) => {
                     return self.stop(why).map(ExperimentEnd::Stopped);
                 }

@@ -55,7 +55,7 @@ pub fn task_exit_code(what: &str, end: Result<ExperimentEnd>) -> Result<u8> {
             say(&format!("{what} is done"));
             Ok(0)
         }
-        Ok(ExperimentEnd::Unfit(why)) => not_now(why),
+        Ok(ExperimentEnd::UnfitHost(why)) => not_now(why),
         Ok(ExperimentEnd::Stopped(why) | ExperimentEnd::GaveUp(why)) => {
             bail!("{what} has stopped: {why}")
         }

@@ -283,7 +283,7 @@ impl Runner<'_> {
                 let warnings = messages(Severity::Warn);
                 return Ok(warnings.map(|what| format!("warning: {what}")).collect());
             }
-            return Err(TurnError::Unfit {
+            return Err(TurnError::UnfitHost {
                 run: first,
                 why: format!("the host is not fit for a run: {refused}"),
             });

@@ -64,7 +64,7 @@ fn run(plan: &Plan, script: &Script, resumes: usize) -> String {
             Ok(
                 ExperimentEnd::Stopped(why)
                 | ExperimentEnd::GaveUp(why)
-                | ExperimentEnd::Unfit(why),
+                | ExperimentEnd::UnfitHost(why),
             ) => {
                 format!("stopped: {}", why.split(';').next().unwrap_or_default())
             }
