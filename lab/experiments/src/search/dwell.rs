@@ -71,9 +71,9 @@ pub struct Dwell {
     first: Reading,
     last: Reading,
     /// When memory and slots behind were last read.
-    last_complete: Duration,
+    last_complete_at: Duration,
     /// The last reading that was not silent.
-    last_answer: Duration,
+    last_answer_at: Duration,
     /// The longest time between two readings, or without slots behind or memory. Silence of the
     /// validator does not count.
     longest_gap: Duration,
@@ -106,8 +106,8 @@ impl Dwell {
             length,
             last: first.clone(),
             first: first.clone(),
-            last_complete: reading.at,
-            last_answer: reading.at,
+            last_complete_at: reading.at,
+            last_answer_at: reading.at,
             ..Dwell::default()
         };
         dwell.add(&first);
@@ -122,14 +122,16 @@ impl Dwell {
         let (at, part) = (reading.at, self.part());
         self.longest_gap = self.longest_gap.max(at.saturating_sub(self.last.at));
         if !reading.is_silent() {
-            self.last_answer = at;
+            self.last_answer_at = at;
         }
         if reading.slots_behind.is_some() && reading.unreclaimable.is_some() {
-            self.last_complete = at;
-        } else if at.saturating_sub(self.last_answer) > MAX_DATA_AGE {
+            self.last_complete_at = at;
+        } else if at.saturating_sub(self.last_answer_at) > MAX_DATA_AGE {
             self.was_silent = true;
-        } else if at.saturating_sub(self.last_complete) > MAX_DATA_AGE {
-            self.longest_gap = self.longest_gap.max(at.saturating_sub(self.last_complete));
+        } else if at.saturating_sub(self.last_complete_at) > MAX_DATA_AGE {
+            self.longest_gap = self
+                .longest_gap
+                .max(at.saturating_sub(self.last_complete_at));
         }
         if let Some(behind) = reading.slots_behind {
             self.max_behind = self.max_behind.max(Some(behind));
