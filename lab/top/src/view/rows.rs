@@ -329,11 +329,11 @@ impl Scene<'_> {
         let replay = state.replay_time.mean.or(recorded.replay_seconds);
         let share = cache.zip(replay).filter(|(_, replay)| *replay > 0.0);
         format!(
-            "{} of cache time, p95 {}; replay {}, {} of it",
+            "{} of cache time, p95 {}; {} of replay ({})",
             self.value_or_dash(cache, seconds),
             self.value_or_dash(state.cache_time.p95, seconds),
-            self.value_or_dash(replay, seconds),
             self.value_or_dash(share.map(|(cache, replay)| cache / replay), percent),
+            self.value_or_dash(replay, seconds),
         )
     }
 }
