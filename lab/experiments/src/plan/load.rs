@@ -144,7 +144,7 @@ fn sections(top: &mut Table<'_>, plan_folder: &PlanFolder) -> (Plan, SourceLines
         if has_search && table.has("duration") {
             table.errors().push(
                 table.line_of("duration"),
-                "stop.duration: a search ends by itself; say search.most instead",
+                "stop.duration: a search ends by itself; set search.most instead",
             );
         }
         stop(table, &mut plan.stop);
@@ -256,7 +256,7 @@ fn order(top: &mut Table<'_>) -> Order {
         top.errors().push(
             top.line_of("order"),
             "order: with \"sequential\" whatever changes with time looks like a difference between arms; choose \
-             another order, or say force_order = true",
+             another order, or set force_order = true",
         );
     }
     if top.has("concurrent") {
@@ -279,7 +279,7 @@ fn begin(top: &mut Table<'_>, plan: &mut Plan, plan_folder: &PlanFolder) -> Opti
     if !top.has("begin") {
         top.report_missing(
             "begin",
-            "[begin] is missing: say how = \"download\", \"restore\" or \"as-is\"",
+            "[begin] is missing: set how = \"download\", \"restore\" or \"as-is\"",
         );
     }
     let mut line = None;

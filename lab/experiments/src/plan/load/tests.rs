@@ -792,7 +792,7 @@ fn a_search_plan_excludes_arms_factors_and_comparison_keys() {
     );
     refused(
         &search.replace("[begin]", "[stop]\nduration = \"1h\"\n[begin]"),
-        "say search.most instead",
+        "set search.most instead",
     );
     refused(
         &search.replace("[workload]", "order = \"random\"\n[workload]"),

@@ -243,6 +243,6 @@ fn sbatch_option(value: &DeValue<'_>) -> Result<String, String> {
         return Ok(text);
     }
     Err(format!(
-        "{text:?} is no option; say it as in \"--partition=lab\""
+        "{text:?} is no option; write it as in \"--partition=lab\""
     ))
 }
