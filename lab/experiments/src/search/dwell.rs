@@ -341,7 +341,7 @@ impl Dwell {
         let mut why = Vec::new();
         if self.longest_gap > MAX_READING_GAP {
             why.push(format!(
-                "nothing was read for {:.1} s",
+                "memory or slots behind were not read for {:.1} s",
                 self.longest_gap.as_secs_f64()
             ));
         }
