@@ -3,7 +3,7 @@
 //! * Student's test of the log ratios of all pairs has p < 0.05, adjusted by Holm over
 //!   the release's metrics;
 //! * the ratio is beyond the margin;
-//! * the first round showed it (p < 0.05 unadjusted);
+//! * the first round showed it: p < 0.05 unadjusted or, untested, in each pair;
 //! * the second round is beyond the margin in the same direction.
 //!
 //! No test is possible with fewer than three pairs, or with equal ratios, as those of program-cache
