@@ -15,7 +15,7 @@ use faultline_kernel::HostRoot;
 use itertools::Itertools;
 use std::{collections::BTreeSet, fs, io::ErrorKind, path::Path};
 
-/// What a runner does for a block, or for a round of a campaign.
+/// The block, or the round of a campaign, that a runner works for.
 #[derive(Default)]
 pub struct BlockContext {
     /// The replicate, from 1 on; `None`: all.

@@ -136,7 +136,7 @@ pub enum End {
     Signal(i32),
 }
 
-/// Final state of a group, from the kernel and systemd. Unreported values are absent.
+/// State of a group, final after its end. The kernel or systemd may not report all values.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Evidence {
     pub end: Option<End>,

@@ -306,7 +306,7 @@ impl Scene<'_> {
         ]
     }
 
-    /// `None` after the first datapoint.
+    /// `None` after the first datapoint, or without a warning.
     fn no_datapoints_reason(&self) -> Option<String> {
         let status = &self.state().status;
         let source = status.source(Source::Datapoints)?;
@@ -391,7 +391,7 @@ fn truncated(text: &str, max_letters: usize) -> String {
     first
 }
 
-/// What has the limit, and how much others than the validator use of it.
+/// The limit's owner, and the memory of others than the validator in it.
 fn limit_owner(level: &LevelStatus) -> Vec<String> {
     let owner = match level.level.as_str() {
         "0" => "its cgroup".to_owned(),
