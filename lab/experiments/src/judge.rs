@@ -28,12 +28,12 @@ const GAP_INTERVALS: u32 = 3;
 
 #[derive(Default)]
 pub struct EndFacts {
-    /// Why the runner stopped it: [`Outcome::Completed`] if its time was up. `None` if the run
+    /// Why the runner stopped the run: [`Outcome::Completed`] if its time was up. `None` if it
     /// ended by itself.
     pub stop_reason: Option<Outcome>,
     pub evidence_at_stop: Evidence,
     pub final_evidence: Evidence,
-    /// Its first process exited and left others in the cgroup.
+    /// The first process exited and left others in the cgroup.
     pub has_survivors: bool,
 }
 
@@ -142,7 +142,7 @@ impl CacheTotals {
     }
 }
 
-/// Whether the run behaved like a cache of `entries`: a stock binary ignores the variable silently.
+/// Whether the run behaved like a cache of `entries`: a stock binary ignores its variable silently.
 /// A pass that evicts begins at nine tenths of the capacity or slightly above. Without evictions,
 /// all sufficient capacities behave alike.
 pub fn cache_validity(entries: u32, totals: &CacheTotals) -> Validity {

@@ -307,7 +307,7 @@ impl Runner<'_> {
         let mut polled_at = Duration::ZERO;
         loop {
             self.system.wait(poll_interval);
-            // The signal may have ended the run, too. Such a run has no result.
+            // A stop signal may also have ended the run, which has no result then.
             self.check_stop_request()?;
             // Under systemd, each check for the end is a request to PID 1.
             let now = self.system.now().uptime;
@@ -377,7 +377,7 @@ impl Runner<'_> {
             }
         }
         if has_ended || state.is_oom_killed {
-            // The evidence already has what the recording lacks.
+            // The evidence names the end; the recording may lack it.
             return Ok(RunPoll::Over);
         }
         let stop_reason = self.sample_recording(watch, number, &run.folder)?;
