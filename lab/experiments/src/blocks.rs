@@ -115,8 +115,8 @@ pub fn attempt_name(host: &str, number: u32) -> String {
     format!("{}-{number}", path_safe(host))
 }
 
-/// By number. Those of one number, from hosts without a common file system, by their begin. With
-/// `only_host`, journals of other hosts are not read.
+/// Sorted by number, then by begin: hosts without a common file system may use the same number.
+/// With `only_host`, journals of other hosts are not read.
 pub fn attempts(
     folder: &Folder,
     plan_digest: &str,

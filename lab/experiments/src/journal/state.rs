@@ -19,7 +19,7 @@ pub struct JournalState {
     pub runner_starts: u32,
     /// Host of the last runner; empty in journals of older versions.
     pub host: String,
-    /// When it began; 0 without one.
+    /// When the last runner began; 0 without one.
     pub runner_began_unix_ns: i64,
     /// Blocks with a runner; 0 without blocks.
     pub running_blocks: usize,
@@ -40,7 +40,7 @@ pub struct Attempt {
     pub runner_start: u32,
     pub unix_ns: i64,
     pub host: String,
-    /// Folder of an attempt at a block, and the number in its journal. `None` without blocks.
+    /// With blocks: the folder whose journal has this attempt, and the number there.
     pub origin: Option<(PathBuf, u32)>,
     /// Only runs with at least one line.
     pub runs: BTreeMap<u32, RunAttempt>,
@@ -190,7 +190,7 @@ impl JournalState {
             .find(|turn| turn.runs.iter().any(|scheduled| scheduled.run == run))
     }
 
-    /// Folder of a run in an attempt, which may be at a block.
+    /// With blocks, it is inside the folder of the block's attempt.
     pub fn run_folder(&self, folder: &Folder, run: &ScheduledRun, attempt: u32) -> PathBuf {
         let origin = self
             .attempts_of_run(run.run)

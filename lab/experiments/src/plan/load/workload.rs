@@ -148,7 +148,7 @@ pub fn single_lane(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Option<La
     })
 }
 
-/// Reads `[[lane]]`. `lanes` has the one of `[workload]`.
+/// Reads `[[lane]]`. `lanes` may have a lane from `[workload]`.
 pub fn lanes(top: &mut Table<'_>, plan_folder: &PlanFolder, lanes: &mut Vec<Lane>) {
     if let (Some(only), true) = (lanes.first(), top.has("lane")) {
         top.errors().push(
