@@ -1,5 +1,5 @@
-//! Validated without the host. Sizes have binary units (`512G`: powers of 1024), times have a unit
-//! (`12h`).
+//! A plan, validated without the host. Sizes have binary units (`512G`: powers of 1024), times
+//! have a unit (`12h`).
 
 mod clusters;
 mod expand;
