@@ -5,7 +5,7 @@ mod clusters;
 mod expand;
 mod load;
 
-pub use expand::{Expanded, UnknownPlaceholder, expand};
+pub use expand::{Expanded, PlaceholderError, expand};
 pub use faultline_settings::ConfigError;
 pub use load::{load, parse};
 

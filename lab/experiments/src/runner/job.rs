@@ -19,7 +19,7 @@ pub fn job(plan: &Plan, run: &ActiveRun, scope: &str, launcher: &dyn Launcher) -
     let program_folder = run.folder.join(PROGRAM_FOLDER);
     let replicate = run.scheduled.replicate;
     let expanded = expand(plan, &run.arm, &run.lane, &program_folder, replicate)
-        .map_err(|errors| anyhow::anyhow!(errors.iter().map(|error| &error.what).join("; ")))?;
+        .map_err(|errors| anyhow::anyhow!(errors.iter().map(|error| &error.message).join("; ")))?;
     let gate = run.folder.join(GATE);
     let mut command = command_prefix(launcher, Some(&gate), None)?;
     command.extend(expanded.command.into_iter().map(OsString::from));

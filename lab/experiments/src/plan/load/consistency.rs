@@ -308,14 +308,14 @@ fn check_placeholders(plan: &Plan, workload_line: Option<usize>, errors: &Config
     for arm in &plan.arms {
         for lane in &plan.lanes {
             let expanded = expand(plan, arm, lane, Path::new("/"), 1);
-            for unknown in expanded.err().unwrap_or_default() {
-                let line = if unknown.is_in_arm {
+            for error in expanded.err().unwrap_or_default() {
+                let line = if error.is_in_arm {
                     arm.line
                 } else {
                     workload_line
                 };
-                if reported.insert((line, unknown.what.clone())) {
-                    errors.push(line, unknown.what);
+                if reported.insert((line, error.message.clone())) {
+                    errors.push(line, error.message);
                 }
             }
         }
