@@ -32,7 +32,7 @@ use faultline_status::RamEvidence;
 use faultline_text::clean;
 use headline::{ArmTally, is_invalid, listed, run_count};
 use itertools::Itertools;
-use search::Search;
+use search::SearchReport;
 use std::path::{Path, PathBuf};
 
 pub const REPORT: &str = "report";
@@ -209,7 +209,7 @@ impl Experiment {
 fn context<'e>(
     experiment: &'e Experiment,
     counted: &[CountedRun<'e>],
-    searches: &[Search<'e>],
+    searches: &[SearchReport<'e>],
     read_errors: &[String],
 ) -> ReportContext {
     let plan = &experiment.plan;

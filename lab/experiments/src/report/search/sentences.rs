@@ -1,4 +1,4 @@
-use super::{SLOTS_PER_EPOCH, Search};
+use super::{SLOTS_PER_EPOCH, SearchReport};
 use crate::{
     plan::Cluster,
     search::{Answer, DwellResult, EndTrials, HeadroomInterval, Outcome, VALIDATOR_ENDED, Verdict},
@@ -13,7 +13,7 @@ const PAGE: u64 = 4096;
 /// From here on, GiB are precise enough.
 const MIN_GIB_BYTES: u64 = 10 << 30;
 
-pub fn headline(searches: &[Search<'_>]) -> Option<String> {
+pub fn headline(searches: &[SearchReport<'_>]) -> Option<String> {
     let mut answers = searches.iter().map(|search| {
         if search.is_only_search {
             search.answer()
@@ -24,7 +24,7 @@ pub fn headline(searches: &[Search<'_>]) -> Option<String> {
     Some(answers.join(" ")).filter(|text| !text.is_empty())
 }
 
-impl Search<'_> {
+impl SearchReport<'_> {
     fn answer(&self) -> String {
         let Some(answer) = &self.search_log.answer else {
             return self.without_answer();
