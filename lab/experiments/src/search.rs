@@ -293,7 +293,7 @@ impl SearchMachine {
             }
         }
         let (verdict, evidence) = match purpose {
-            DwellPurpose::Reference => dwell.reference(self.at_tip_slots, &self.references),
+            DwellPurpose::Reference => dwell.reference_verdict(self.at_tip_slots, &self.references),
             _ => dwell.verdict(self.at_tip_slots, &self.references, danger),
         };
         if purpose == DwellPurpose::Reference && verdict == Verdict::KeptUp {

@@ -319,7 +319,7 @@ impl Dwell {
     }
 
     /// The verdict of a dwell without a limit: kept up or void.
-    pub fn reference(
+    pub fn reference_verdict(
         mut self,
         at_tip_slots: u64,
         references: &References,

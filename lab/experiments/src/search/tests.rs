@@ -488,7 +488,11 @@ fn a_busier_host_is_detected_despite_a_high_baseline_wait() {
     };
     let mut usual = References::default();
     // Two seconds waited for each that they ran.
-    usual.add(&dwell(2, 1000.0).reference(32, &References::default()).1);
+    usual.add(
+        &dwell(2, 1000.0)
+            .reference_verdict(32, &References::default())
+            .1,
+    );
     let verdict = |waits: u64| dwell(waits, 5000.0).verdict(32, &usual, None).0;
     assert_eq!((verdict(3), verdict(9)), (Verdict::Failed, Verdict::Void));
 }
@@ -510,7 +514,7 @@ fn a_dwell_with_permanently_slow_replay_is_not_extended() {
     let mut dwell = Dwell::begin(&reading(0, 1000.0, 0), seconds(200));
     (1..=200).for_each(|at| dwell.add(&reading(at, 1000.0, 0)));
     assert!(!dwell.has_failed(&usual), "slower than what?");
-    usual.add(&dwell.reference(32, &References::default()).1);
+    usual.add(&dwell.reference_verdict(32, &References::default()).1);
     // Of 200 slots 10 may be slow, and one more for safety.
     let busy = |slow: u64, until: u64, waits: u64| {
         let mut dwell = Dwell::begin(&reading(0, 1000.0, 0), seconds(200));
