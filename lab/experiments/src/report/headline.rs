@@ -18,7 +18,7 @@ pub struct ArmTally<'e> {
     /// Outcomes of the runs that count and are compared.
     pub outcomes: Vec<&'e Outcome>,
     /// Runs that count but do not match their arm.
-    pub left_out: usize,
+    pub invalid: usize,
 }
 
 pub fn tallies<'e>(experiment: &'e Experiment, counted: &[CountedRun<'e>]) -> Vec<ArmTally<'e>> {
@@ -35,7 +35,7 @@ pub fn tallies<'e>(experiment: &'e Experiment, counted: &[CountedRun<'e>]) -> Ve
                 attempts.any(|attempt| attempt.runs.contains_key(&run.run))
             }),
             outcomes: compared.map(|run| &run.ending.outcome).collect(),
-            left_out: runs().filter(|run| is_invalid(run)).count(),
+            invalid: runs().filter(|run| is_invalid(run)).count(),
         }
     };
     experiment
@@ -89,10 +89,10 @@ pub fn early_end_sentences(tallies: &[ArmTally<'_>], kind: WorkloadKind) -> Opti
     let completed = ended(done, |outcome| *outcome == Outcome::Completed);
     let invalid_runs: Vec<String> = tallies
         .iter()
-        .filter(|tally| tally.left_out > 0)
+        .filter(|tally| tally.invalid > 0)
         .map(|tally| {
             let all = run_count(tally.counted());
-            format!("{} ({} of {all})", tally.arm, tally.left_out)
+            format!("{} ({} of {all})", tally.arm, tally.invalid)
         })
         .collect();
     let is_complete = unfinished_text(tallies).is_none() && invalid_runs.is_empty();
@@ -153,13 +153,13 @@ pub fn failure_sentences(tallies: &[ArmTally<'_>], kind: WorkloadKind) -> Vec<St
 fn failure_sentence(tally: &ArmTally<'_>, kind: WorkloadKind) -> Option<String> {
     let arm = tally.arm;
     if tally.outcomes.is_empty() {
-        return Some(match (tally.left_out, tally.begun) {
+        return Some(match (tally.invalid, tally.begun) {
             (0, false) => format!("{arm} has not been run yet."),
             (0, true) => format!("{arm} has no run that counts yet."),
-            (left_out, _) => {
+            (invalid, _) => {
                 format!(
                     "{arm} is not compared: {} left out as invalid.",
-                    run_count(left_out)
+                    run_count(invalid)
                 )
             }
         });
@@ -186,7 +186,7 @@ fn failure_sentence(tally: &ArmTally<'_>, kind: WorkloadKind) -> Option<String> 
 
 impl ArmTally<'_> {
     pub fn counted(&self) -> usize {
-        self.outcomes.len() + self.left_out
+        self.outcomes.len() + self.invalid
     }
 }
 
