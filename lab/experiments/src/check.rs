@@ -13,7 +13,7 @@ pub use folders::{SpaceNeed, space_needs};
 pub use gather::{gather, phase_config, program_files};
 pub use programs::TOOLS;
 
-use super::plan::{Arm, Begin, Order, PageCache, Plan, Severity, WorkloadKind};
+use super::plan::{Arm, InitialState, Order, PageCache, Plan, Severity, WorkloadKind};
 use crate::host::HostFinding;
 use faultline_kernel::LevelMemory;
 use faultline_runner::isolation::{Abilities, CpuSet};
@@ -255,7 +255,7 @@ fn check_design(plan: &Plan, findings: &mut Findings) {
             "replicates = 3 or more",
         );
     }
-    if plan.begin == Begin::AsIs && plan.workload.kind == WorkloadKind::Validator {
+    if plan.begin == InitialState::AsIs && plan.workload.kind == WorkloadKind::Validator {
         findings.warn(
             "begin.how is \"as-is\": each run continues from the state that the previous one left, so the starts are not equal",
             "\"download\" or, better, \"restore\"",

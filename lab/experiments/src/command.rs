@@ -14,7 +14,7 @@ use super::{
 use crate::{
     args::{ExperimentArgs, ExperimentCommand, InitArgs, LauncherKind, ResumeArgs, RunArgs},
     check::{self, Finding, LauncherFacts},
-    plan::{Begin, Plan, Severity},
+    plan::{InitialState, Plan, Severity},
 };
 use anyhow::{Context, Result, bail, ensure};
 pub use block::task_exit_code;
@@ -95,7 +95,7 @@ fn dry_run(plan: &Plan) -> Result<u8> {
     let _folders = lock::lock_folders(plan)?;
     let mut printed = String::new();
     for folder in plan.work_folders() {
-        if plan.begin == Begin::AsIs {
+        if plan.begin == InitialState::AsIs {
             printed += &format!("{}: stays as it is\n", folder.display());
         } else {
             let summary = folders::would_clear(folder, &HostRoot::default())?;

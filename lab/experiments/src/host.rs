@@ -1,4 +1,4 @@
-use crate::plan::{Begin, HostRules, Plan, Severity};
+use crate::plan::{HostRules, InitialState, Plan, Severity};
 use faultline_agave::identify::Program;
 use faultline_kernel::HostRoot;
 use faultline_runner::isolation::{
@@ -81,7 +81,7 @@ pub(crate) fn host_findings(
 fn add_space_of_clearing(plan: &Plan, root: &HostRoot, disks: &mut [Disk]) {
     let rule = &plan.host.free_disk;
     let mut free_sizes = disks.iter().filter_map(|disk| disk.free);
-    if plan.begin == Begin::AsIs
+    if plan.begin == InitialState::AsIs
         || rule.severity == Severity::Ignore
         || !free_sizes.any(|free| free < rule.bound)
     {

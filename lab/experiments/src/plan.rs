@@ -34,7 +34,7 @@ pub struct Plan {
     /// Attempts at a run before the experiment gives up.
     pub attempts: u32,
     pub workload: Workload,
-    pub begin: Begin,
+    pub begin: InitialState,
     pub page_cache: PageCache,
     pub stop: StopRules,
     pub host: HostRules,
@@ -71,7 +71,7 @@ impl Plan {
 
     pub(crate) fn restored_from(&self) -> Option<&Path> {
         match &self.begin {
-            Begin::Restore { from } => Some(from),
+            InitialState::Restore { from } => Some(from),
             _ => None,
         }
     }
@@ -177,7 +177,7 @@ pub enum Cluster {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub enum Begin {
+pub enum InitialState {
     /// Ledger, accounts and snapshots are cleared; the validator downloads a snapshot.
     Download,
     /// They are cleared, and this folder is copied into the ledger (snapshot archives into the

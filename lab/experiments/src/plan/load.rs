@@ -3,8 +3,8 @@ mod consistency;
 mod workload;
 
 use super::{
-    Begin, Concurrent, CountedFrom, HostRules, Order, PageCache, Plan, Recorder, ReportRules, Rule,
-    Severity, Slurm, StopRules, Workload, WorkloadKind,
+    Concurrent, CountedFrom, HostRules, InitialState, Order, PageCache, Plan, Recorder,
+    ReportRules, Rule, Severity, Slurm, StopRules, Workload, WorkloadKind,
 };
 use anyhow::{bail, ensure};
 use clap::ValueEnum;
@@ -189,7 +189,7 @@ fn keys_before_sections(top: &mut Table<'_>, plan_folder: &PlanFolder) -> Plan {
         seed: seed.unwrap_or(1),
         attempts: attempts.unwrap_or(3),
         workload: Workload::default(),
-        begin: Begin::AsIs,
+        begin: InitialState::AsIs,
         page_cache: PageCache::DropFiles,
         stop: default_stop(WorkloadKind::Validator),
         host: default_host_rules(),
@@ -289,20 +289,20 @@ fn begin(top: &mut Table<'_>, plan: &mut Plan, plan_folder: &PlanFolder) -> Opti
         let how = table.need("how", |v| choice(v, &how));
         let from = table.take("from", |v| plan_folder.path(v));
         plan.begin = match (how, from) {
-            (Some("restore"), Some(from)) => Begin::Restore { from },
+            (Some("restore"), Some(from)) => InitialState::Restore { from },
             (Some("restore"), None) if !table.has("from") => {
                 table.report_missing(
                     "from",
                     "begin: from is missing: the folder whose snapshots are copied before each run",
                 );
-                Begin::AsIs
+                InitialState::AsIs
             }
             (Some(_), Some(_)) => {
                 table.report("from is for how = \"restore\" only; leave it out");
-                Begin::AsIs
+                InitialState::AsIs
             }
-            (Some("download"), None) => Begin::Download,
-            _ => Begin::AsIs,
+            (Some("download"), None) => InitialState::Download,
+            _ => InitialState::AsIs,
         };
         table.take_into("page_cache", &mut plan.page_cache, variant);
     });

@@ -5,7 +5,7 @@ use crate::{
     journal::{Entry, Step},
     judge::was_oom_killed,
     outcome::Outcome,
-    plan::{Begin, PageCache, Severity, WorkloadKind},
+    plan::{InitialState, PageCache, Severity, WorkloadKind},
     schedule::{ScheduledRun, Turn},
     targets::Target,
     watch::Watch,
@@ -150,7 +150,7 @@ impl Runner<'_> {
 
     fn is_planned(&self, step: Step) -> bool {
         match step {
-            Step::Clear => self.plan.begin != Begin::AsIs,
+            Step::Clear => self.plan.begin != InitialState::AsIs,
             Step::Restore => self.plan.restored_from().is_some(),
             Step::Cool => self.plan.page_cache != PageCache::Leave,
             _ => true,

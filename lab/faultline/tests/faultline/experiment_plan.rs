@@ -8,7 +8,7 @@
 #![expect(clippy::disallowed_methods, reason = "a test starts programs itself")]
 
 use faultline_experiments::{
-    plan::{Begin, Cluster, Order, Plan, WorkloadKind, load},
+    plan::{Cluster, InitialState, Order, Plan, WorkloadKind, load},
     schedule::schedule,
 };
 use std::{
@@ -75,7 +75,7 @@ fn the_tables_of_the_study_are_there() {
         assert_eq!(plan.stop.duration.as_secs(), 12 * 3600);
         assert_eq!(
             (plan.begin, plan.workload.cluster),
-            (Begin::Download, Some(Cluster::MainnetBeta))
+            (InitialState::Download, Some(Cluster::MainnetBeta))
         );
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{
     super::{
-        Begin, CountedFrom, Lane, Plan, WorkloadKind,
+        CountedFrom, InitialState, Lane, Plan, WorkloadKind,
         expand::{expand, is_set_by_the_runner},
     },
     SourceLines,
@@ -267,7 +267,7 @@ fn check_begin_and_stop(plan: &Plan, source_lines: &SourceLines, errors: &Config
             "stop.counted_from: a replay is counted from its start; leave it out",
         );
     }
-    if !is_validator && plan.begin == Begin::Download {
+    if !is_validator && plan.begin == InitialState::Download {
         errors.push(
             source_lines.begin_how,
             "begin.how: a replay works on a ledger that is there: say \"as-is\" or \"restore\"",

@@ -100,7 +100,7 @@ fn every_key_is_read() {
     );
     assert_eq!(
         plan.begin,
-        Begin::Restore {
+        InitialState::Restore {
             from: "/mnt/kept".into()
         }
     );
