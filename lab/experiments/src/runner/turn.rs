@@ -256,19 +256,20 @@ impl Runner<'_> {
             self.check_stop_request()?;
             self.system.wait(remaining.min(WAIT_INTERVAL));
         }
-        let first = runs.first().map_or(0, |run| run.scheduled.run);
-        let since = self.system.now().uptime;
+        let first_run = runs.first().map_or(0, |run| run.scheduled.run);
+        let wait_began = self.system.now().uptime;
         loop {
             self.check_stop_request()?;
             let findings = self
                 .system
                 .host_findings(&self.plan, &self.scope)
-                .map_err(|error| self.turn_error(first, &error))?;
-            let may_wait = self.system.now().uptime.saturating_sub(since) < self.plan.host.patience;
-            let may_end = findings
+                .map_err(|error| self.turn_error(first_run, &error))?;
+            let may_wait =
+                self.system.now().uptime.saturating_sub(wait_began) < self.plan.host.patience;
+            let may_pass = findings
                 .iter()
                 .any(|finding| finding.is_temporary && finding.severity != Severity::Ignore);
-            if may_wait && may_end {
+            if may_wait && may_pass {
                 self.system.wait(WAIT_INTERVAL);
                 continue;
             }
@@ -284,7 +285,7 @@ impl Runner<'_> {
                 return Ok(warnings.map(|what| format!("warning: {what}")).collect());
             }
             return Err(TurnError::UnfitHost {
-                run: first,
+                run: first_run,
                 why: format!("the host is not fit for a run: {refused}"),
             });
         }
