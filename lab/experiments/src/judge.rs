@@ -205,17 +205,17 @@ impl TickCoverage {
             .iter()
             .position(|tick| tick.unix_ns > run_period.from_unix_ns)
             .unwrap_or(ticks.len());
-        let from = ticks.get(first.saturating_sub(1)).map_or(0, |before| {
+        let from_uptime_ns = ticks.get(first.saturating_sub(1)).map_or(0, |before| {
             before
                 .uptime_ns
                 .saturating_add(run_period.from_unix_ns.saturating_sub(before.unix_ns))
         });
-        let to = from.saturating_add(nanoseconds(run_period.length));
+        let to_uptime_ns = from_uptime_ns.saturating_add(nanoseconds(run_period.length));
         let recorded = ticks
             .iter()
             .map(|tick| tick.uptime_ns)
-            .filter(|uptime_ns| *uptime_ns > from && *uptime_ns <= to);
-        let gaps = chain!([from], recorded.clone(), [to])
+            .filter(|uptime_ns| *uptime_ns > from_uptime_ns && *uptime_ns <= to_uptime_ns);
+        let gaps = chain!([from_uptime_ns], recorded.clone(), [to_uptime_ns])
             .tuple_windows()
             .map(|(last, next)| next - last);
         TickCoverage {
