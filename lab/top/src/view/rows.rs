@@ -8,7 +8,7 @@ use faultline_status::{Answer, Figure, LevelStatus, StatusItem, Tone};
 use faultline_text::{bytes_f64, clean, counted, percent, seconds, short};
 use ratatui::{style::Style, text::Span};
 
-const MAX_PLOTTED: usize = 600;
+const MAX_PLOTTED_SAMPLES: usize = 600;
 
 /// Lines for the reason why the cache has no figures.
 const MAX_REASON_LINES: usize = 3;
@@ -53,7 +53,7 @@ impl Scene<'_> {
         let state = self.state();
         let status = &self.state().status;
         let cpu = self.value_or_reason(Figure::Cpu, percent);
-        let flow = |figure| {
+        let byte_rate = |figure| {
             self.value_or_dash(state.value(figure), |rate| format!("{}/s", bytes_f64(rate)))
         };
         let swap = status.figure(Figure::HostSwap);
@@ -66,8 +66,8 @@ impl Scene<'_> {
         );
         let threads = |count| counted(count, "thread");
         let threads = self.value_or_dash(status.figure(Figure::Threads), threads);
-        let read = flow(Figure::ReadBytes);
-        let written = flow(Figure::WrittenBytes);
+        let read = byte_rate(Figure::ReadBytes);
+        let written = byte_rate(Figure::WrittenBytes);
         [
             text_row("CPU", &format!("{cpu}, {threads}"), self.plot(Figure::Cpu)),
             text_row(
@@ -81,7 +81,7 @@ impl Scene<'_> {
 
     fn plot(&self, figure: Figure) -> Graphic {
         let history = self.state().history(figure);
-        Graphic::Plot(history.map_or_else(Vec::new, |history| history.last(MAX_PLOTTED)))
+        Graphic::Plot(history.map_or_else(Vec::new, |history| history.last(MAX_PLOTTED_SAMPLES)))
     }
 
     /// A figure as text, or a dash with the reason if the daemon knows it.
