@@ -14,7 +14,7 @@ use super::{
     plan::{Plan, WorkloadKind},
     replay,
     saved::{find_folder, read_for_report},
-    search::Answer,
+    search::SearchAnswer,
 };
 use crate::args::ExperimentReportArgs;
 use anyhow::{Result, anyhow};
@@ -145,7 +145,7 @@ impl Experiment {
             .run_folder(&self.folder, counted_run.scheduled, counted_run.attempt)
     }
 
-    pub fn search_answer(&self, counted_run: &CountedRun<'_>) -> Option<&Answer> {
+    pub fn search_answer(&self, counted_run: &CountedRun<'_>) -> Option<&SearchAnswer> {
         let newest = self.journal_state.newest_run(counted_run.scheduled.run)?;
         newest.search_log.answer.as_ref()
     }

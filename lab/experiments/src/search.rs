@@ -12,8 +12,8 @@ mod messages;
 
 pub(crate) use messages::median;
 pub use messages::{
-    Action, Answer, DwellEvidence, DwellResult, EndTrials, HeadroomInterval, Memory, Outcome,
-    Reading, ReplayedSlot, SearchEvent, Verdict,
+    Action, DwellEvidence, DwellResult, EndTrials, HeadroomInterval, Memory, Reading, ReplayedSlot,
+    SearchAnswer, SearchEvent, SearchOutcome, Verdict,
 };
 
 use crate::plan::Search;
@@ -138,8 +138,8 @@ impl SearchMachine {
         match mem::replace(&mut self.stage, Stage::Over) {
             Stage::Over => {}
             _ if is_overdue => self.end(match self.staircase.narrow_interval() {
-                Some(interval) => Outcome::Unconfirmed(interval.into()),
-                None => Outcome::OutOfTime,
+                Some(interval) => SearchOutcome::Unconfirmed(interval.into()),
+                None => SearchOutcome::OutOfTime,
             }),
             Stage::Starting(since) => self.starting(since, reading),
             Stage::Recovering(since) => self.recovering(since, reading),
@@ -212,7 +212,7 @@ impl SearchMachine {
         } else {
             let waited = faultline_text::duration(waited);
             let why = format!("it has not recovered without a limit for {waited}");
-            self.end(Outcome::Inconclusive { why });
+            self.end(SearchOutcome::Inconclusive { why });
         }
     }
 
@@ -306,7 +306,7 @@ impl SearchMachine {
             let why = format!(
                 "{MAX_VOIDS} dwells in a row show nothing: the host or the cluster disturbed them"
             );
-            return self.end(Outcome::Inconclusive { why });
+            return self.end(SearchOutcome::Inconclusive { why });
         }
         if verdict == Verdict::KeptUp
             || (verdict == Verdict::Void
@@ -369,7 +369,7 @@ impl SearchMachine {
     }
 
     /// Fails with the outcome when the search is over.
-    fn next_purpose(&mut self, reading: &Reading) -> Result<DwellPurpose, Outcome> {
+    fn next_purpose(&mut self, reading: &Reading) -> Result<DwellPurpose, SearchOutcome> {
         let floor = self.floor();
         self.staircase.raise_floor(floor as f64);
         loop {
@@ -381,10 +381,12 @@ impl SearchMachine {
                 },
                 Next::Over(outcome) => {
                     return Err(match outcome {
-                        staircase::Outcome::Found(interval) => Outcome::Found(interval.into()),
-                        staircase::Outcome::Noisy => Outcome::Noisy,
-                        staircase::Outcome::AboveStart => Outcome::AboveStart,
-                        staircase::Outcome::NeverFailed { lowest } => Outcome::NeverFailed {
+                        staircase::Outcome::Found(interval) => {
+                            SearchOutcome::Found(interval.into())
+                        }
+                        staircase::Outcome::Noisy => SearchOutcome::Noisy,
+                        staircase::Outcome::AboveStart => SearchOutcome::AboveStart,
+                        staircase::Outcome::NeverFailed { lowest } => SearchOutcome::NeverFailed {
                             lowest: page_aligned(lowest as u64),
                         },
                     });
@@ -444,14 +446,14 @@ impl SearchMachine {
         self.approach.lift(&mut self.actions);
     }
 
-    fn end(&mut self, outcome: Outcome) {
+    fn end(&mut self, outcome: SearchOutcome) {
         self.lift("the search is over");
         self.stage = Stage::Over;
         let confirmed = self
             .staircase
             .confirmed()
             .map(|ends| ends.at(|bytes| page_aligned(bytes as u64)));
-        let answer = Answer::new(
+        let answer = SearchAnswer::new(
             outcome,
             confirmed,
             self.start_peak,

@@ -63,7 +63,7 @@ pub struct SearchLog {
     /// With times in nanoseconds since 1970.
     pub events: Vec<(search::SearchEvent, i64)>,
     /// `None` while it runs, and if it was cut off.
-    pub answer: Option<search::Answer>,
+    pub answer: Option<search::SearchAnswer>,
 }
 
 /// A run with a result, in a complete turn.

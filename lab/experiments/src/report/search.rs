@@ -5,7 +5,9 @@ use crate::{
     journal::SearchLog,
     plan::{self, Cluster},
     schedule::{ScheduledRun, Turn},
-    search::{DwellEvidence, DwellResult, HeadroomInterval, Outcome, SearchEvent, Verdict, median},
+    search::{
+        DwellEvidence, DwellResult, HeadroomInterval, SearchEvent, SearchOutcome, Verdict, median,
+    },
 };
 use faultline_pages::{
     cells::{self, count, figure, number, table, text, text_cell, without_missing},
@@ -89,7 +91,7 @@ impl<'e> SearchReport<'e> {
     fn ram_evidence(&self) -> Result<RamEvidence, String> {
         let no_size = "the search has no confirmed size; see its report";
         let answer = self.search_log.answer.as_ref().ok_or(no_size)?;
-        let Outcome::Found(HeadroomInterval { low, high, .. }) = answer.outcome else {
+        let SearchOutcome::Found(HeadroomInterval { low, high, .. }) = answer.outcome else {
             return Err(no_size.to_owned());
         };
         if answer.settles != Some(true) {

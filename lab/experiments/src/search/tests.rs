@@ -19,7 +19,7 @@ fn rules() -> Search {
 }
 
 /// What a search came to, and its lines.
-fn search(plant: &mut Plant) -> (Answer, Vec<SearchEvent>) {
+fn search(plant: &mut Plant) -> (SearchAnswer, Vec<SearchEvent>) {
     let mut machine = SearchMachine::new(rules(), 32, false).expect("rules");
     let mut lines = Vec::new();
     for _ in 0..4 * 9 * 3600 {
@@ -52,8 +52,8 @@ fn dwells(lines: &[SearchEvent]) -> Vec<(Option<u64>, Verdict, &DwellEvidence)> 
 }
 
 #[track_caller]
-fn holds(answer: &Answer, knee: u64) {
-    let Outcome::Found(HeadroomInterval { low, middle, high }) = answer.outcome else {
+fn holds(answer: &SearchAnswer, knee: u64) {
+    let SearchOutcome::Found(HeadroomInterval { low, middle, high }) = answer.outcome else {
         panic!("{answer:#?}")
     };
     assert!(
@@ -103,7 +103,7 @@ fn leaking_memory_never_settles_but_the_headroom_is_found() {
     plant.leak = 5 * MIB;
     let (answer, _) = search(&mut plant);
     // The limit is set once a second, and is late by what leaks in between.
-    let Outcome::Found(HeadroomInterval { middle, .. }) = answer.outcome else {
+    let SearchOutcome::Found(HeadroomInterval { middle, .. }) = answer.outcome else {
         panic!("{answer:#?}")
     };
     assert!(middle > 190 * MIB && middle < 215 * MIB, "{middle}");
@@ -145,7 +145,7 @@ fn permanent_external_load_is_inconclusive_not_a_failure() {
     plant.loaded = Some((seconds(600), seconds(100_000)));
     let (answer, lines) = search(&mut plant);
     assert!(
-        matches!(answer.outcome, Outcome::Inconclusive { .. }),
+        matches!(answer.outcome, SearchOutcome::Inconclusive { .. }),
         "{answer:#?}"
     );
     let dwells = dwells(&lines);
@@ -178,7 +178,7 @@ fn a_dwell_kept_up_above_its_limit_is_inconclusive() {
     plant.stuck = 600 * MIB;
     let (answer, lines) = search(&mut plant);
     assert!(
-        matches!(answer.outcome, Outcome::Inconclusive { .. }),
+        matches!(answer.outcome, SearchOutcome::Inconclusive { .. }),
         "{answer:#?}"
     );
     assert!(
@@ -193,7 +193,7 @@ fn a_dwell_kept_up_above_its_limit_is_inconclusive() {
 #[test]
 fn a_search_with_insufficient_first_headroom_ends_as_above_start() {
     let (answer, _) = search(&mut Plant::new(700 * MIB, 5));
-    assert_eq!(answer.outcome, Outcome::AboveStart);
+    assert_eq!(answer.outcome, SearchOutcome::AboveStart);
 }
 
 #[test]
@@ -201,7 +201,7 @@ fn a_validator_without_page_cache_need_never_fails_the_search() {
     let mut plant = Plant::new(MIB, 6);
     let (answer, _) = search(&mut plant);
     assert!(
-        matches!(answer.outcome, Outcome::NeverFailed { .. }),
+        matches!(answer.outcome, SearchOutcome::NeverFailed { .. }),
         "{answer:#?}"
     );
     assert_eq!(plant.killed, 0);
@@ -233,7 +233,10 @@ fn an_expired_search_ends_with_the_limit_lifted() {
     let Some(Action::Over(answer)) = over else {
         panic!("no end")
     };
-    assert_eq!((answer.outcome, plant.limit), (Outcome::OutOfTime, None));
+    assert_eq!(
+        (answer.outcome, plant.limit),
+        (SearchOutcome::OutOfTime, None)
+    );
 }
 
 #[test]
@@ -258,7 +261,7 @@ fn a_search_timing_out_in_confirmation_reports_an_unconfirmed_range() {
         })
     });
     let answer = answer.expect("an end");
-    let Outcome::Unconfirmed(HeadroomInterval { low, middle, high }) = answer.outcome else {
+    let SearchOutcome::Unconfirmed(HeadroomInterval { low, middle, high }) = answer.outcome else {
         panic!("{answer:?}")
     };
     assert!(low < middle && middle < high, "{answer:?}");
@@ -557,7 +560,7 @@ fn the_maximum_search_time_counts_from_the_tip() {
             let behind = Some(if *at < tip { 100 } else { 0 });
             let (unreclaimable, memory) = (Some(100 * MIB), Some(100 * MIB));
             let reading = Reading { at: seconds(*at), slots_behind: behind, unreclaimable, memory, ..Reading::default() };
-            let out_of_time = |act: &Action| matches!(act, Action::Over(answer) if answer.outcome == Outcome::OutOfTime);
+            let out_of_time = |act: &Action| matches!(act, Action::Over(answer) if answer.outcome == SearchOutcome::OutOfTime);
             machine.poll(&reading).iter().any(out_of_time)
         })
     };
@@ -632,8 +635,8 @@ fn a_hard_limit_leaves_space_for_the_largest_previous_rise() {
         }
         None
     });
-    let Some(Answer {
-        outcome: Outcome::Found(HeadroomInterval { low, high, .. }),
+    let Some(SearchAnswer {
+        outcome: SearchOutcome::Found(HeadroomInterval { low, high, .. }),
         ..
     }) = over
     else {

@@ -1,7 +1,7 @@
 use crate::{
     journal::SearchLog,
     plan::Search,
-    search::{Answer, HeadroomInterval, Outcome, SearchEvent, Verdict},
+    search::{HeadroomInterval, SearchAnswer, SearchEvent, SearchOutcome, Verdict},
 };
 use faultline_common::clock::from_nanoseconds;
 use faultline_stats::staircase::{SearchConfig, Staircase};
@@ -23,7 +23,7 @@ pub struct SearchStatus {
     pub seconds: Option<u64>,
     /// Earlier searches of this run that were cut off.
     pub cut_off: usize,
-    pub answer: Option<Answer>,
+    pub answer: Option<SearchAnswer>,
 }
 
 #[derive(Default, Serialize)]
@@ -135,21 +135,25 @@ fn least_headroom(interval: &HeadroomInterval) -> String {
     format!("the least headroom is {low} to {high}")
 }
 
-fn outcome_text(outcome: &Outcome) -> String {
+fn outcome_text(outcome: &SearchOutcome) -> String {
     match outcome {
-        Outcome::Found(interval) => least_headroom(interval),
-        Outcome::Unconfirmed(interval) => {
+        SearchOutcome::Found(interval) => least_headroom(interval),
+        SearchOutcome::Unconfirmed(interval) => {
             format!("out of time: {}, not confirmed", least_headroom(interval))
         }
-        Outcome::Noisy => "noisy: equal dwells ended too differently for an interval".to_owned(),
-        Outcome::AboveStart => "the first headroom was too small: give search.from more".to_owned(),
-        Outcome::NeverFailed { lowest } => {
+        SearchOutcome::Noisy => {
+            "noisy: equal dwells ended too differently for an interval".to_owned()
+        }
+        SearchOutcome::AboveStart => {
+            "the first headroom was too small: give search.from more".to_owned()
+        }
+        SearchOutcome::NeverFailed { lowest } => {
             format!("never failed: {} of headroom was enough", bytes(*lowest))
         }
-        Outcome::OutOfTime => {
+        SearchOutcome::OutOfTime => {
             "out of time: give search.most more, or make dwells shorter".to_owned()
         }
-        Outcome::Inconclusive { why } => format!("inconclusive: {why}"),
+        SearchOutcome::Inconclusive { why } => format!("inconclusive: {why}"),
     }
 }
 

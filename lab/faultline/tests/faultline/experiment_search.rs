@@ -11,7 +11,7 @@ use crate::support::simulated::{Scene, said};
 use faultline_experiments::{
     folder::Folder,
     journal::{self, Entry, JournalState, SearchLog},
-    search::{Answer, DwellResult, HeadroomInterval, Outcome, SearchEvent, Verdict},
+    search::{DwellResult, HeadroomInterval, SearchAnswer, SearchEvent, SearchOutcome, Verdict},
 };
 use faultline_recording::EventKind;
 use faultline_testkit::{
@@ -85,9 +85,9 @@ fn searched(scene: &Scene) -> SearchLog {
         .unwrap_or_default()
 }
 
-fn found(answer: &Answer) -> (u64, u64) {
+fn found(answer: &SearchAnswer) -> (u64, u64) {
     match answer.outcome {
-        Outcome::Found(HeadroomInterval { low, high, .. }) => (low, high),
+        SearchOutcome::Found(HeadroomInterval { low, high, .. }) => (low, high),
         _ => panic!("{answer:#?}"),
     }
 }
@@ -102,7 +102,7 @@ fn holds_the_knee(searched: &SearchLog) {
         .collect();
     let said = said.join("\n");
     assert!(
-        matches!(answer.outcome, Outcome::Found(_)),
+        matches!(answer.outcome, SearchOutcome::Found(_)),
         "{answer:#?}\n{said}"
     );
     let (low, high) = found(answer);

@@ -3,7 +3,7 @@ use crate::{
     journal::{self, Journal},
     outcome::{Outcome, Validity},
     search::{
-        Answer, DwellEvidence, DwellResult, EndTrials, HeadroomInterval, Memory, SearchEvent,
+        DwellEvidence, DwellResult, EndTrials, HeadroomInterval, Memory, SearchAnswer, SearchEvent,
         Verdict,
     },
 };
@@ -45,9 +45,9 @@ fn lines_of_a_search() -> Vec<SearchEvent> {
     ]
 }
 
-fn answer() -> Answer {
-    Answer {
-        outcome: crate::search::Outcome::Found(HeadroomInterval {
+fn answer() -> SearchAnswer {
+    SearchAnswer {
+        outcome: crate::search::SearchOutcome::Found(HeadroomInterval {
             low: 23 * GIB,
             middle: 24 * GIB,
             high: 25 * GIB,
