@@ -45,7 +45,7 @@ pub struct Plan {
     pub lanes: Vec<Lane>,
     pub concurrent: Option<Concurrent>,
     pub report: ReportRules,
-    pub search: Option<Search>,
+    pub search: Option<SearchRules>,
     pub slurm: Slurm,
 }
 
@@ -86,7 +86,7 @@ impl Plan {
 }
 
 #[derive(Debug, Clone)]
-pub struct Search {
+pub struct SearchRules {
     /// In bytes.
     pub first_headroom: u64,
     /// Minimum time of an approach to a limit.
@@ -101,7 +101,7 @@ pub struct Search {
     pub horizon: Duration,
 }
 
-impl Search {
+impl SearchRules {
     /// Estimate for few trials: 8, and 3 confirmations at each end of the interval. Every fourth
     /// dwell is a reference.
     pub fn min_duration(&self) -> Duration {

@@ -31,7 +31,7 @@ const SLOTS_PER_EPOCH: u64 = 432_000;
 /// The search of the newest attempt at a run.
 pub struct SearchReport<'e> {
     scheduled: &'e ScheduledRun,
-    rules: &'e plan::Search,
+    rules: &'e plan::SearchRules,
     search_log: &'e SearchLog,
     /// Earlier searches that were cut off.
     cut_off: usize,

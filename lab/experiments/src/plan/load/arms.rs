@@ -1,7 +1,7 @@
 //! What a plan tries: `[[arm]]`, `[factors]` or `[search]`.
 
 use super::{
-    super::{Arm, Plan, Search},
+    super::{Arm, Plan, SearchRules},
     HOUR, MINUTE, PlanFolder, SECOND, at_least, cpus, percent,
     workload::{argument, check_plain_name, environment, plain_name, variable},
 };
@@ -267,7 +267,7 @@ fn with_level(arm: &Arm, level: &FactorLevel) -> Arm {
 pub fn search(top: &mut Table<'_>, plan: &mut Plan) {
     top.table("search", |table| {
         table.need("what", |v| choice(v, &[("memory", ())]));
-        let mut search = Search {
+        let mut search = SearchRules {
             first_headroom: table.need("from", headroom).unwrap_or_default(),
             settle: 2 * MINUTE,
             dwell: 8 * MINUTE,
