@@ -38,7 +38,7 @@ pub struct Plan {
     pub page_cache: PageCache,
     pub stop: StopRules,
     pub host: HostRules,
-    pub recorder: Recorder,
+    pub recorder: RecorderOptions,
     /// With factors already crossed.
     pub arms: Vec<Arm>,
     /// One; with `concurrent`, one per arm and one for the second run of the A/A pair.
@@ -46,7 +46,7 @@ pub struct Plan {
     pub concurrent: Option<Concurrent>,
     pub report: ReportRules,
     pub search: Option<SearchRules>,
-    pub slurm: Slurm,
+    pub slurm: SlurmOptions,
 }
 
 impl Plan {
@@ -255,7 +255,7 @@ pub enum Severity {
 }
 
 #[derive(Debug, Clone, Default)]
-pub struct Recorder {
+pub struct RecorderOptions {
     pub program: Option<PathBuf>,
     pub config: Option<PathBuf>,
     pub interval: Option<Duration>,
@@ -352,9 +352,8 @@ impl Lane {
     }
 }
 
-/// Options of `sbatch`.
 #[derive(Debug, Clone, Default)]
-pub struct Slurm {
+pub struct SlurmOptions {
     /// Bytes of a node. Default: the largest limits of a turn and a reserve.
     pub memory: Option<u64>,
     pub constraint: Option<String>,

@@ -3,8 +3,8 @@ mod consistency;
 mod workload;
 
 use super::{
-    Concurrent, CountedFrom, HostRules, InitialState, Order, PageCache, Plan, Recorder,
-    ReportRules, Rule, Severity, Slurm, StopRules, Workload, WorkloadKind,
+    Concurrent, CountedFrom, HostRules, InitialState, Order, PageCache, Plan, RecorderOptions,
+    ReportRules, Rule, Severity, SlurmOptions, StopRules, Workload, WorkloadKind,
 };
 use anyhow::{bail, ensure};
 use clap::ValueEnum;
@@ -193,13 +193,13 @@ fn keys_before_sections(top: &mut Table<'_>, plan_folder: &PlanFolder) -> Plan {
         page_cache: PageCache::DropFiles,
         stop: default_stop(WorkloadKind::Validator),
         host: default_host_rules(),
-        recorder: Recorder::default(),
+        recorder: RecorderOptions::default(),
         arms: Vec::new(),
         lanes: Vec::new(),
         concurrent: None,
         report: ReportRules::default(),
         search: None,
-        slurm: Slurm::default(),
+        slurm: SlurmOptions::default(),
     }
 }
 
@@ -345,8 +345,8 @@ fn host_rules(table: &mut Table<'_>, rules: &mut HostRules) {
     table.take_into("leftovers", &mut rules.leftovers, variant);
 }
 
-fn recorder(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Recorder {
-    Recorder {
+fn recorder(table: &mut Table<'_>, plan_folder: &PlanFolder) -> RecorderOptions {
+    RecorderOptions {
         program: table.take("program", |v| Ok(plan_folder.program(&text(v)?))),
         config: table.take("config", |v| plan_folder.path(v)),
         interval: table.take("interval", |v| at_least(Duration::from_millis(100), v)),

@@ -1,5 +1,5 @@
 use super::{
-    super::{Cluster, Lane, Slurm, Workload},
+    super::{Cluster, Lane, SlurmOptions, Workload},
     PlanFolder, cpus, variant,
 };
 use faultline_agave::PublicKey;
@@ -209,8 +209,8 @@ fn port_range(value: &DeValue<'_>) -> Result<(u16, u16), String> {
 /// The options of the experiment itself.
 const RESERVED_OPTIONS: [&str; 4] = ["--array", "--mem", "--job-name", "--no-requeue"];
 
-pub fn slurm(table: &mut Table<'_>) -> Slurm {
-    Slurm {
+pub fn slurm(table: &mut Table<'_>) -> SlurmOptions {
+    SlurmOptions {
         memory: table.take("memory", size),
         constraint: table.take("constraint", quotable),
         exclude: table.take("exclude", quotable),
