@@ -45,7 +45,7 @@ impl Daemon {
             .process_group(0)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(log.to_write()?);
+            .stderr(log.stdio()?);
         let child = command.spawn().at(program)?;
         Ok(Daemon {
             child,
