@@ -11,7 +11,7 @@ use faultline_common::{args::UsageError, files::AtPath, output::say};
 use faultline_experiments::{
     BlockContext, attempt_name, attempt_names,
     command::{begin_or_continue, void},
-    folder::Folder,
+    folder::ExperimentFolder,
     host_name,
     journal::{self, JournalState},
     lock::Lock,
@@ -390,14 +390,14 @@ impl Round {
 fn has_begun(experiments: &[CampaignExperiment]) -> bool {
     experiments
         .iter()
-        .map(|experiment| Folder::new(&experiment.plan.folder))
+        .map(|experiment| ExperimentFolder::new(&experiment.plan.folder))
         .any(|folder| folder.journal().exists())
 }
 
 /// Whether all runs have their results.
 fn is_finished(experiments: &[CampaignExperiment]) -> Result<bool> {
     for experiment in experiments {
-        let journal = Folder::new(&experiment.plan.folder).journal();
+        let journal = ExperimentFolder::new(&experiment.plan.folder).journal();
         if !journal.try_exists().at(&journal)? {
             return Ok(false);
         }
@@ -542,7 +542,7 @@ mod tests {
     fn write(experiment: &CampaignExperiment, outcome: Outcome) {
         let plan = &experiment.plan;
         fs::create_dir_all(&plan.folder).unwrap();
-        let mut journal = Journal::create(&Folder::new(&plan.folder).journal()).unwrap();
+        let mut journal = Journal::create(&ExperimentFolder::new(&plan.folder).journal()).unwrap();
         let planned = Planned::new(plan, String::new(), schedule(plan));
         let ending = Box::new(Ending::new(outcome));
         for entry in [
@@ -594,7 +594,7 @@ mod tests {
         attempt("n3-10").iter().for_each(all(Outcome::Completed));
         let broken = &attempt("n4-1")[0];
         write(broken, Outcome::Completed);
-        let journal = Folder::new(&broken.plan.folder).journal();
+        let journal = ExperimentFolder::new(&broken.plan.folder).journal();
         let lines = fs::read_to_string(&journal).unwrap();
         fs::write(&journal, format!("broken\n{lines}")).unwrap();
         let counted = round.counted_attempt(&campaign).unwrap().unwrap();

@@ -17,7 +17,7 @@ use faultline_common::{
 };
 use faultline_experiments::{
     command::{task_exit_code, write_synced},
-    folder::Folder,
+    folder::ExperimentFolder,
     lock::{self, Holder, Lock},
     plan::Plan,
     schedule::schedule,
@@ -128,7 +128,7 @@ fn slurm_file(campaign: &Campaign, name: &str) -> PathBuf {
 
 fn jobs(campaign: &Campaign) -> Jobs {
     Jobs {
-        name: Folder::new(&campaign.folder).scope("campaign"),
+        name: ExperimentFolder::new(&campaign.folder).scope("campaign"),
         output_folder: campaign.folder.join(FOLDER),
     }
 }

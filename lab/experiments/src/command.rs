@@ -2,7 +2,7 @@ mod block;
 
 use super::{
     blocks::{self, BlockContext},
-    folder::Folder,
+    folder::ExperimentFolder,
     journal::{self, CountedRun, Entry, Journal, JournalLine, JournalState},
     lock::{self, Holder, Lock},
     plan_command, report,
@@ -142,7 +142,7 @@ fn begin(
     i_vote: bool,
     block: Option<BlockContext>,
 ) -> Result<ExperimentEnd> {
-    let folder = Folder::new(&plan.folder);
+    let folder = ExperimentFolder::new(&plan.folder);
     let _lock = lock_new(&folder)?;
     let launcher = launcher(launcher_kind)?;
     refuse_unfit(&plan, &*launcher, i_vote)?;
@@ -164,7 +164,7 @@ pub fn begin_or_continue(
     i_vote: bool,
     block: Option<BlockContext>,
 ) -> Result<ExperimentEnd> {
-    let folder = Folder::new(&plan.folder);
+    let folder = ExperimentFolder::new(&plan.folder);
     if !has_begun(&folder)? {
         return begin(plan, launcher_kind, i_vote, block);
     }
@@ -172,7 +172,7 @@ pub fn begin_or_continue(
     continue_run(plan, &journal_state, i_vote, block)
 }
 
-fn has_begun(folder: &Folder) -> Result<bool> {
+fn has_begun(folder: &ExperimentFolder) -> Result<bool> {
     let journal = folder.journal();
     Ok(journal.exists()
         && JournalState::of(&journal::read(&journal)?)
@@ -182,7 +182,7 @@ fn has_begun(folder: &Folder) -> Result<bool> {
 
 /// Makes and locks the folder of a new experiment. Removes a journal without a plan. Fails if the
 /// folder has an experiment.
-fn lock_new(folder: &Folder) -> Result<Lock> {
+fn lock_new(folder: &ExperimentFolder) -> Result<Lock> {
     fs::create_dir_all(folder.path()).at(folder.path())?;
     let lock = Lock::take(&folder.lock())?;
     ensure!(
@@ -235,7 +235,7 @@ fn continue_run(
     i_vote: bool,
     block: Option<BlockContext>,
 ) -> Result<ExperimentEnd> {
-    let _lock = Lock::take(&Folder::new(&plan.folder).lock())?;
+    let _lock = Lock::take(&ExperimentFolder::new(&plan.folder).lock())?;
     if journal_state.finished {
         return Ok(ExperimentEnd::Finished);
     }
@@ -401,7 +401,7 @@ fn refuse(findings: &[Finding]) -> Result<()> {
 
 /// Voids the results of these runs, so that [`begin_or_continue`] repeats their turns.
 pub fn void(folder: &Path, runs: &[&CountedRun<'_>], why: &str) -> Result<()> {
-    let folder = Folder::new(folder);
+    let folder = ExperimentFolder::new(folder);
     let _lock = Lock::take(&folder.lock())?;
     let (mut journal, _) = Journal::open(&folder.journal())?;
     for run in runs {
@@ -429,7 +429,7 @@ mod tests {
         let text = "name = \"x\"\nfolder = \"state\"\nreplicates = 3\n[workload]\ncommand = [\"v\", \"--vote-account\", \"k\"]\n\
                     ledger = \"ledger\"\n[begin]\nhow = \"as-is\"\n[stop]\nduration = \"1s\"\n[[arm]]\nname = \"a\"\n";
         let plan = crate::plan::parse(text, &root.path().join("plan.toml")).unwrap();
-        let folder = Folder::new(&plan.folder);
+        let folder = ExperimentFolder::new(&plan.folder);
         fs::create_dir(folder.path()).unwrap();
         fs::write(folder.plan(), text).unwrap();
         let planned = Planned::new(&plan, "direct".to_owned(), schedule(&plan));

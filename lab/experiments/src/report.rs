@@ -7,7 +7,7 @@ mod section;
 
 pub use super::journal::CountedRun;
 use super::{
-    folder::{Folder, OUTPUT, RECORDING},
+    folder::{ExperimentFolder, OUTPUT, RECORDING},
     journal::JournalState,
     lock::{self, Holder},
     outcome::{Outcome, Validity},
@@ -48,7 +48,7 @@ const UNPROVEN_REMEDY: &str = "If datapoints of the program cache are missing, c
      If the run lasted too long, neither stop the runner nor suspend the host.";
 
 pub struct Experiment {
-    pub folder: Folder,
+    pub folder: ExperimentFolder,
     pub plan: Plan,
     pub journal_state: JournalState,
 }

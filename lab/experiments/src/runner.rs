@@ -8,7 +8,7 @@ mod turn;
 
 use super::{
     blocks::BlockContext,
-    folder::Folder,
+    folder::ExperimentFolder,
     host::HostFinding,
     journal::{Entry, Journal, JournalLine, JournalState, NextAttempt, Planned},
     judge::{CacheTotals, RunPeriod},
@@ -184,7 +184,7 @@ pub trait Recorder {
 /// The caller holds the lock of the experiment.
 pub struct Runner<'w> {
     plan: Plan,
-    folder: Folder,
+    folder: ExperimentFolder,
     /// Names the cgroups of this experiment.
     scope: String,
     journal: Journal,
@@ -199,7 +199,7 @@ pub struct Runner<'w> {
 
 impl<'w> Runner<'w> {
     pub fn begin(plan: Plan, turns: Vec<Turn>, system: &'w mut dyn System) -> Result<Self> {
-        let folder = Folder::new(&plan.folder);
+        let folder = ExperimentFolder::new(&plan.folder);
         let journal = Journal::create(&folder.journal())?;
         let launcher = system.launcher().name().to_owned();
         let planned = Entry::Planned(Planned::new(&plan, launcher, turns));
@@ -209,7 +209,7 @@ impl<'w> Runner<'w> {
     }
 
     pub fn resume(plan: Plan, system: &'w mut dyn System) -> Result<Self> {
-        let folder = Folder::new(&plan.folder);
+        let folder = ExperimentFolder::new(&plan.folder);
         let (journal, lines) = Journal::open(&folder.journal())?;
         let mut runner = Runner::new(plan, folder, journal, system);
         runner.journal_state = JournalState::of(&lines);
@@ -237,7 +237,12 @@ impl<'w> Runner<'w> {
         }
     }
 
-    fn new(plan: Plan, folder: Folder, journal: Journal, system: &'w mut dyn System) -> Self {
+    fn new(
+        plan: Plan,
+        folder: ExperimentFolder,
+        journal: Journal,
+        system: &'w mut dyn System,
+    ) -> Self {
         let scope = folder.scope(&plan.name);
         Runner {
             plan,

@@ -1,6 +1,6 @@
 //! Calls Slurm's programs. A block or round is a task of an array, which a job follows.
 
-use crate::{blocks::env_var, folder::Folder, plan::Plan, plan_command::estimate};
+use crate::{blocks::env_var, folder::ExperimentFolder, plan::Plan, plan_command::estimate};
 use anyhow::{Context, Result, bail, ensure};
 use faultline_common::output::say;
 use faultline_text::{bytes, duration};
@@ -41,12 +41,12 @@ pub struct Job {
     pub reason: String,
 }
 
-pub(crate) fn script_path(folder: &Folder) -> PathBuf {
+pub(crate) fn script_path(folder: &ExperimentFolder) -> PathBuf {
     folder.path().join("slurm.sh")
 }
 
 pub(crate) fn script(plan: &Plan, i_vote: bool) -> Result<String> {
-    let folder = Folder::new(&plan.folder);
+    let folder = ExperimentFolder::new(&plan.folder);
     let jobs = Jobs {
         name: folder.scope(&plan.name),
         output_folder: folder.blocks(),

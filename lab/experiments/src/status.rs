@@ -5,7 +5,7 @@ pub use search::{Dwells, SearchStatus};
 pub use super::slurm::Job;
 use super::{
     blocks,
-    folder::{Folder, RECORDING},
+    folder::{ExperimentFolder, RECORDING},
     journal::{JournalState, Step},
     lock::{self, Holder},
     outcome::{Outcome, Validity},
@@ -113,7 +113,7 @@ pub fn status(args: &StatusArgs) -> anyhow::Result<String> {
     }
 }
 
-fn jobs(plan: &Plan, folder: &Folder) -> Vec<Job> {
+fn jobs(plan: &Plan, folder: &ExperimentFolder) -> Vec<Job> {
     if !slurm::script_path(folder).exists() {
         return Vec::new();
     }
@@ -127,7 +127,7 @@ impl Status {
     pub fn of(
         plan: &Plan,
         journal_state: &JournalState,
-        folder: &Folder,
+        folder: &ExperimentFolder,
         holder: Holder,
         now: Duration,
     ) -> Self {
@@ -175,7 +175,7 @@ impl Status {
 fn run_status(
     plan: &Plan,
     journal_state: &JournalState,
-    folder: &Folder,
+    folder: &ExperimentFolder,
     (turn, scheduled): (&Turn, &ScheduledRun),
     running_at: Option<Duration>,
 ) -> RunStatus {

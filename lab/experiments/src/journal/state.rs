@@ -1,6 +1,6 @@
 use super::{Entry, JournalLine, Planned, Step};
 use crate::{
-    folder::Folder,
+    folder::ExperimentFolder,
     outcome::Ending,
     schedule::{ScheduledRun, Turn},
     search,
@@ -191,13 +191,18 @@ impl JournalState {
     }
 
     /// With blocks, it is inside the folder of the block's attempt.
-    pub fn run_folder(&self, folder: &Folder, run: &ScheduledRun, attempt: u32) -> PathBuf {
+    pub fn run_folder(
+        &self,
+        folder: &ExperimentFolder,
+        run: &ScheduledRun,
+        attempt: u32,
+    ) -> PathBuf {
         let origin = self
             .attempts_of_run(run.run)
             .find(|begun| begun.number == attempt)
             .and_then(|begun| begun.origin.as_ref());
         match origin {
-            Some((block, number)) => Folder::new(block).run(run, *number),
+            Some((block, number)) => ExperimentFolder::new(block).run(run, *number),
             None => folder.run(run, attempt),
         }
     }

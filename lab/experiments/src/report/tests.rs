@@ -63,7 +63,7 @@ fn experiment(folder: &Path, lines: Vec<Entry>) -> Experiment {
         })
         .collect();
     Experiment {
-        folder: Folder::new(folder),
+        folder: ExperimentFolder::new(folder),
         plan,
         journal_state: JournalState::of(&lines),
     }

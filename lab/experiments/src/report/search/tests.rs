@@ -1,6 +1,6 @@
 use super::*;
 use crate::{
-    folder::Folder,
+    folder::ExperimentFolder,
     journal::{Entry, JournalLine, JournalState, Planned},
     outcome::{Ending, Outcome as Ended, Validity},
     schedule::Turn,
@@ -140,7 +140,7 @@ fn written(
         })
         .collect();
     Experiment {
-        folder: Folder::new(folder),
+        folder: ExperimentFolder::new(folder),
         plan,
         journal_state: JournalState::of(&lines),
     }

@@ -3,7 +3,7 @@
 use super::script::Script;
 use anyhow::Result;
 use faultline_experiments::{
-    folder::Folder,
+    folder::ExperimentFolder,
     host::HostFinding,
     journal::{Entry, JournalLine, Planned},
     judge::CacheTotals,
@@ -152,7 +152,7 @@ fn in_words(entry: &Entry) -> String {
 }
 
 impl Pretended {
-    pub fn new(folder: &Folder, script: Script) -> Self {
+    pub fn new(folder: &ExperimentFolder, script: Script) -> Self {
         let state = State {
             now: Duration::ZERO,
             log: String::new(),
