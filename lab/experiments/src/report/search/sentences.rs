@@ -179,15 +179,15 @@ impl SearchReport<'_> {
             .iter()
             .fold(0.0, |hours, dwell| hours + dwell.evidence.seconds / 3600.0);
         let is_failed = |dwell: &&&DwellResult| dwell.verdict == Verdict::Failed;
-        let time = duration_words(hours);
+        let (end, time) = (bytes(high), duration_words(hours));
         match dwells.iter().filter(is_failed).count() {
-            _ if hours <= 0.0 => "No dwell had its upper end or more.".to_owned(),
+            _ if hours <= 0.0 => format!("No dwell had {end} or more."),
             0 => format!(
-                "With its upper end or more there was no failure in {time}: at most {} an hour, with 95 % confidence.",
+                "With {end} or more there was no failure in {time}: at most {} an hour, with 95 % confidence.",
                 number(3.0 / hours, if hours > 3.0 { 2 } else { 1 })
             ),
-            1 => format!("With its upper end or more it failed once in {time}."),
-            count => format!("With its upper end or more it failed {count} times in {time}."),
+            1 => format!("With {end} or more it failed once in {time}."),
+            count => format!("With {end} or more it failed {count} times in {time}."),
         }
     }
 
