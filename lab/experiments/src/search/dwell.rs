@@ -145,8 +145,9 @@ impl Dwell {
         let dwell_replays = reading
             .replays
             .iter()
-            .filter(|slot| slot.at >= self.began && slot.us.is_finite());
-        self.replay_us.extend(dwell_replays.map(|slot| slot.us));
+            .filter(|slot| slot.at >= self.began && slot.replay_us.is_finite());
+        self.replay_us
+            .extend(dwell_replays.map(|slot| slot.replay_us));
         self.sample_cpus(reading, part);
         self.last = reading.clone();
     }

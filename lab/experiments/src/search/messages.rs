@@ -51,7 +51,7 @@ impl Reading {
 pub struct ReplayedSlot {
     /// When the replay ended, on the clock of the readings.
     pub at: Duration,
-    pub us: f64,
+    pub replay_us: f64,
 }
 
 #[derive(Debug, Clone, PartialEq)]

@@ -442,7 +442,7 @@ fn replay_of_slots_before_a_dwell_does_not_count_for_it() {
             .iter()
             .map(|(at, us)| ReplayedSlot {
                 at: seconds(*at),
-                us: *us,
+                replay_us: *us,
             })
             .collect(),
         ..Reading::default()
@@ -480,7 +480,7 @@ fn a_busier_host_is_detected_despite_a_high_baseline_wait() {
         replay_cpu: Some((seconds(waited), seconds(at))),
         replays: vec![ReplayedSlot {
             at: seconds(at),
-            us,
+            replay_us: us,
         }],
         ..Reading::default()
     };
@@ -509,7 +509,7 @@ fn a_dwell_with_permanently_slow_replay_is_not_extended() {
         replay_cpu: Some((seconds(waited), seconds(at))),
         replays: vec![ReplayedSlot {
             at: seconds(at),
-            us,
+            replay_us: us,
         }],
         ..Reading::default()
     };

@@ -68,7 +68,7 @@ fn dwell(slots: u64, replayed: u64) -> Dwell {
         replays: (second < replayed)
             .then_some(ReplayedSlot {
                 at: seconds(second),
-                us: 1000.0,
+                replay_us: 1000.0,
             })
             .into_iter()
             .collect(),

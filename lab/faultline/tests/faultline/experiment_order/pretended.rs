@@ -643,7 +643,10 @@ impl Observer for Plant {
             slots_behind: Some(if squeezed { 30 } else { 0 }),
             tip_slot: Some(slots),
             refaults: Some(0),
-            replays: vec![ReplayedSlot { at, us: 2000.0 }],
+            replays: vec![ReplayedSlot {
+                at,
+                replay_us: 2000.0,
+            }],
             ..Reading::default()
         }
     }
