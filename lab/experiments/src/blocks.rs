@@ -243,17 +243,21 @@ pub fn block_numbers<'t>(turns: impl IntoIterator<Item = &'t Turn>) -> BTreeSet<
         .collect()
 }
 
-fn merge_attempt(merged: &mut JournalState, block: BlockAttempt, void_reason: Option<String>) {
-    let is_running = block.is_running();
-    let state = block.journal_state;
+fn merge_attempt(
+    merged: &mut JournalState,
+    block_attempt: BlockAttempt,
+    void_reason: Option<String>,
+) {
+    let is_running = block_attempt.is_running();
+    let state = block_attempt.journal_state;
     merged.running_blocks += usize::from(is_running);
     merged.runner_starts += state.runner_starts;
     merged.last_end_unix_ns = merged.last_end_unix_ns.max(state.last_end_unix_ns);
     if void_reason.is_none() {
         merged.stopped = state.stopped.or(merged.stopped.take());
     }
-    if let (Some(experiment), Some(block)) = (&mut merged.planned, state.planned) {
-        experiment.launcher = block.launcher;
+    if let (Some(planned), Some(block_planned)) = (&mut merged.planned, state.planned) {
+        planned.launcher = block_planned.launcher;
     }
     for (turn, attempts) in state.attempts {
         let earlier = merged.attempts.entry(turn).or_default();
@@ -267,7 +271,7 @@ fn merge_attempt(merged: &mut JournalState, block: BlockAttempt, void_reason: Op
                 }
                 run.void_reason = void_reason.clone().or(run.void_reason.take());
             }
-            attempt.origin = Some((block.folder.path().to_owned(), attempt.number));
+            attempt.origin = Some((block_attempt.folder.path().to_owned(), attempt.number));
             attempt.number = u32::try_from(earlier.len() + 1).unwrap_or(u32::MAX);
             earlier.push(attempt);
         }
