@@ -49,7 +49,7 @@ pub struct RealSystem {
 impl RealSystem {
     /// From here on, signals do not end this program.
     pub fn new(launcher: Box<dyn Launcher>) -> Result<Self> {
-        let signals = Signals::listen().context("signals cannot be heard")?;
+        let signals = Signals::listen().context("signals cannot be received")?;
         Ok(RealSystem {
             launcher,
             signals,
