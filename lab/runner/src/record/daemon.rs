@@ -27,7 +27,7 @@ pub struct Daemon {
     pub out: PathBuf,
     polls_to_write: u32,
     ready_file: ReadyFile,
-    ended: Option<ExitStatus>,
+    exit_status: Option<ExitStatus>,
 }
 
 impl Daemon {
@@ -53,7 +53,7 @@ impl Daemon {
             out: task.out.to_owned(),
             polls_to_write: polls_to_write(task.interval.unwrap_or(DEFAULT_SAMPLING_INTERVAL)),
             ready_file,
-            ended: None,
+            exit_status: None,
         })
     }
 
@@ -101,8 +101,12 @@ impl Daemon {
     }
 
     pub fn exit_status(&mut self) -> Result<Option<ExitStatus>> {
-        self.ended = self.child.try_wait().context(DAEMON_NAME)?.or(self.ended);
-        Ok(self.ended)
+        self.exit_status = self
+            .child
+            .try_wait()
+            .context(DAEMON_NAME)?
+            .or(self.exit_status);
+        Ok(self.exit_status)
     }
 
     /// Waits until the process is in the recording, so that a short-lived command is recorded from
