@@ -18,7 +18,7 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// The rate per second at this reading; the previous rate until the source samples again. `None`
+    /// The rate per second at this reading; the last rate until the source samples again. `None`
     /// for the first reading of an epoch, after a fall, without a total, and if the source has no
     /// sample in the `stale_after` seconds before `now`.
     pub fn add(&mut self, reading: Reading, now: f64, stale_after: f64) -> Option<f64> {
