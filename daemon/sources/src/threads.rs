@@ -257,7 +257,11 @@ fn block_io_delay(
     } else if total_ticks == 0 {
         "block I/O delay: 0 for all threads; kernel.task_delayacct was probably 0 when the validator started"
     } else {
-        output.seconds(&p::BLOCK_IO_DELAY, [], Some(host.ticks_to_duration(total_ticks)));
+        output.seconds(
+            &p::BLOCK_IO_DELAY,
+            [],
+            Some(host.ticks_to_duration(total_ticks)),
+        );
         for pool in &pools.pools {
             let delay = host
                 .ticks_to_duration(pool.totals.blkio_ticks)

@@ -11,7 +11,7 @@ use faultline_experiments::{
     folder::OUTPUT,
     outcome::{Outcome as RunOutcome, Validity},
     report::{CountedRun, Experiment},
-    search::{Answer, Outcome},
+    search::{SearchAnswer, SearchOutcome},
 };
 use faultline_pages::{cells::GIB, render};
 use faultline_report::{
@@ -261,8 +261,9 @@ fn run_row(
 
 /// The smallest sufficient memory of a search, in GiB. A bound, or memory that may still have to
 /// grow, is no measurement.
-fn least_ram(answer: &Answer) -> Option<f64> {
-    let is_measured = matches!(answer.outcome, Outcome::Found(_)) && answer.settles == Some(true);
+fn least_ram(answer: &SearchAnswer) -> Option<f64> {
+    let is_measured =
+        matches!(answer.outcome, SearchOutcome::Found(_)) && answer.settles == Some(true);
     answer
         .memory
         .first()

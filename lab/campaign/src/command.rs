@@ -269,7 +269,9 @@ fn inconclusive_reason(release: &Release, comparisons: &[MetricComparison]) -> O
     let unrepeated = comparisons
         .iter()
         .filter(|comparison| comparison.mark == Mark::Unrepeated)
-        .filter(|comparison| Mark::of(comparison.metric.better, comparison.ratio) == Mark::Worse)
+        .filter(|comparison| {
+            Mark::direction(comparison.metric.better, comparison.ratio) == Mark::Worse
+        })
         .map(|comparison| comparison.metric.title)
         .join(", ");
     if own_runs < baseline_runs {
@@ -330,7 +332,7 @@ fn compare_with(release: &Release, other: &Release, margin: f64) -> Vec<MetricCo
         .zip(adjusted)
         .map(|((own, other), p)| {
             let ratio = own.ratio_test.ratio.value / other.ratio_test.ratio.value;
-            let direction = Mark::beyond(own.metric.better, ratio, margin);
+            let direction = Mark::direction_beyond(own.metric.better, ratio, margin);
             let mark = match p {
                 _ if !is_comparable(own) => Mark::NotComparable,
                 Some(p) if p < SIGNIFICANCE_LEVEL => direction,

@@ -276,7 +276,7 @@ fn shifts(releases: &[Release], margin: f64) -> Vec<Shift> {
                 metric,
                 version: release.version.clone(),
                 ratio,
-                mark: Mark::of(metric.better, ratio),
+                mark: Mark::direction(metric.better, ratio),
             });
         }
     }

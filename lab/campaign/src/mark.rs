@@ -3,7 +3,7 @@
 //! * Student's test of the log ratios of all pairs has p < 0.05, adjusted by Holm over
 //!   the release's metrics;
 //! * the ratio is beyond the margin;
-//! * the first round showed it (p < 0.05 unadjusted);
+//! * the first round showed it: p < 0.05 unadjusted or, untested, in each pair;
 //! * the second round is beyond the margin in the same direction.
 //!
 //! No test is possible with fewer than three pairs, or with equal ratios, as those of program-cache
@@ -58,7 +58,7 @@ impl Mark {
     }
 
     /// The direction of a ratio to the baseline.
-    pub fn of(better: Better, ratio: f64) -> Self {
+    pub fn direction(better: Better, ratio: f64) -> Self {
         match (better, ratio > 1.0) {
             (Better::Lower, true) | (Better::Higher, false) => Mark::Worse,
             (Better::Lower, false) | (Better::Higher, true) => Mark::Better,
@@ -67,9 +67,9 @@ impl Mark {
     }
 
     /// [`Mark::NothingShown`] within the margin.
-    pub fn beyond(better: Better, ratio: f64, margin: f64) -> Self {
+    pub fn direction_beyond(better: Better, ratio: f64, margin: f64) -> Self {
         if (ratio - 1.0).abs() > margin {
-            Mark::of(better, ratio)
+            Mark::direction(better, ratio)
         } else {
             Mark::NothingShown
         }
@@ -139,7 +139,8 @@ impl PairRatios {
         // Another metric may have caused the second round: the first round of this one must show a
         // difference too.
         let first_mark = unadjusted_mark(first, better, margin);
-        let second_mark = mean(second).map(|mean| Mark::beyond(better, mean.exp(), margin));
+        let second_mark =
+            mean(second).map(|mean| Mark::direction_beyond(better, mean.exp(), margin));
         let confirmed =
             second_mark == Some(unadjusted) && adjusted_p.is_some_and(|p| p < SIGNIFICANCE_LEVEL);
         if confirmed && (first_mark == unadjusted || first_mark == unadjusted.untested()) {
@@ -155,7 +156,7 @@ fn unadjusted_mark(logarithms: &[f64], better: Better, margin: f64) -> Mark {
     let Some(test) = ratio_test(logarithms, CONFIDENCE_LEVEL) else {
         return Mark::Untested;
     };
-    let direction = Mark::beyond(better, test.ratio.value, margin);
+    let direction = Mark::direction_beyond(better, test.ratio.value, margin);
     let is_one_sided = |sign: f64| logarithms.iter().all(|value| value * sign > 0.0);
     match test.p {
         Some(p) if p < SIGNIFICANCE_LEVEL => direction,

@@ -11,7 +11,7 @@ use faultline_common::{args::UsageError, files::AtPath, output::say};
 use faultline_experiments::{
     BlockContext, attempt_name, attempt_names,
     command::{begin_or_continue, void},
-    folder::Folder,
+    folder::ExperimentFolder,
     host_name,
     journal::{self, JournalState},
     lock::Lock,
@@ -81,7 +81,7 @@ impl Round {
         let folder = self.folder(campaign).join(self.name());
         Ok(vec![CampaignExperiment {
             name: self.name(),
-            plan: parse_plan(campaign, &folder, &added_keys, &text.concat())?,
+            plan: parse_plan(campaign, &folder, &added_keys, &text.concat(), None)?,
             search: None,
         }])
     }
@@ -101,10 +101,16 @@ impl Round {
                     (&self.program, "release")
                 };
                 let name = format!("{}-{replicate}-{arm}", self.name());
-                let text = search_plan_text(campaign, program)?;
+                let (text, binary_line) = search_plan_text(campaign, program)?;
                 let folder = self.folder(campaign).join(&name);
                 experiments.push(CampaignExperiment {
-                    plan: parse_plan(campaign, &folder, "replicates = 1\n", &text)?,
+                    plan: parse_plan(
+                        campaign,
+                        &folder,
+                        "replicates = 1\n",
+                        &text,
+                        Some(binary_line),
+                    )?,
                     name,
                     search: Some(SearchRun {
                         is_baseline,
@@ -193,13 +199,18 @@ fn arm_table(name: &str, program: &ResolvedProgram) -> String {
     format!("[[arm]]\nname = {}\nbinary = {binary}\n", quoted(name))
 }
 
-/// The plan's text with the program, and without `replicates`.
-fn search_plan_text(campaign: &Campaign, program: &ResolvedProgram) -> Result<String> {
+/// The plan's text with the program, and an empty line for `replicates`; the line of the program.
+fn search_plan_text(campaign: &Campaign, program: &ResolvedProgram) -> Result<(String, usize)> {
     let mut lines: Vec<String> = campaign
         .plan_text
         .lines()
-        .filter(|line| !line.trim_start().starts_with("replicates"))
-        .map(str::to_owned)
+        .map(|line| {
+            if line.trim_start().starts_with("replicates") {
+                String::new()
+            } else {
+                line.to_owned()
+            }
+        })
         .collect();
     let Some(workload_line) = lines.iter().position(|line| line.trim() == WORKLOAD) else {
         let file = campaign.plan.display();
@@ -211,10 +222,17 @@ fn search_plan_text(campaign: &Campaign, program: &ResolvedProgram) -> Result<St
         workload_line + 1,
         format!("binary = {}", quoted(&program.file.display().to_string())),
     );
-    Ok(lines.join("\n") + "\n")
+    Ok((lines.join("\n") + "\n", workload_line + 2))
 }
 
-fn parse_plan(campaign: &Campaign, folder: &Path, added_keys: &str, text: &str) -> Result<Plan> {
+/// `binary_line` is a line that the campaign added to the plan's `text`.
+fn parse_plan(
+    campaign: &Campaign,
+    folder: &Path,
+    added_keys: &str,
+    text: &str,
+    binary_line: Option<usize>,
+) -> Result<Plan> {
     let text = format!(
         "folder = {}\n{added_keys}{text}",
         quoted(&folder.display().to_string())
@@ -223,7 +241,11 @@ fn parse_plan(campaign: &Campaign, folder: &Path, added_keys: &str, text: &str) 
     plan::parse(&text, &campaign.plan).map_err(|mut errors| {
         // Report line numbers of the plan's own file, without the added lines.
         for error in &mut errors {
-            error.line = error.line.and_then(|line| line.checked_sub(added_lines));
+            error.line = error.line.and_then(|line| {
+                let line = line.checked_sub(added_lines)?;
+                let follows_binary = binary_line.is_some_and(|binary| line >= binary);
+                Some(line - usize::from(follows_binary))
+            });
         }
         settings::usage_error(&errors).into()
     })
@@ -368,14 +390,14 @@ impl Round {
 fn has_begun(experiments: &[CampaignExperiment]) -> bool {
     experiments
         .iter()
-        .map(|experiment| Folder::new(&experiment.plan.folder))
+        .map(|experiment| ExperimentFolder::new(&experiment.plan.folder))
         .any(|folder| folder.journal().exists())
 }
 
 /// Whether all runs have their results.
 fn is_finished(experiments: &[CampaignExperiment]) -> Result<bool> {
     for experiment in experiments {
-        let journal = Folder::new(&experiment.plan.folder).journal();
+        let journal = ExperimentFolder::new(&experiment.plan.folder).journal();
         if !journal.try_exists().at(&journal)? {
             return Ok(false);
         }
@@ -467,6 +489,12 @@ mod tests {
         assert!(problem("name = \"x\"\nreplicates = 2\n").contains("replicates: 2 are too few"));
         let wrong = problem("name = \"x\"\n[workload]\nledgr = \"y\"\n");
         assert!(wrong.contains("plan.toml:3: "), "{wrong}");
+        let search = problem(
+            "name = \"x\"\nreplicates = 2\nnothing = 3\n[workload]\nledgr = \"y\"\n[search]\nwhat = \"memory\"\n",
+        );
+        for wrong in ["plan.toml:3: nothing", "plan.toml:5: workload.ledgr"] {
+            assert!(search.contains(wrong), "{search}");
+        }
     }
 
     #[test]
@@ -514,7 +542,7 @@ mod tests {
     fn write(experiment: &CampaignExperiment, outcome: Outcome) {
         let plan = &experiment.plan;
         fs::create_dir_all(&plan.folder).unwrap();
-        let mut journal = Journal::create(&Folder::new(&plan.folder).journal()).unwrap();
+        let mut journal = Journal::create(&ExperimentFolder::new(&plan.folder).journal()).unwrap();
         let planned = Planned::new(plan, String::new(), schedule(plan));
         let ending = Box::new(Ending::new(outcome));
         for entry in [
@@ -566,7 +594,7 @@ mod tests {
         attempt("n3-10").iter().for_each(all(Outcome::Completed));
         let broken = &attempt("n4-1")[0];
         write(broken, Outcome::Completed);
-        let journal = Folder::new(&broken.plan.folder).journal();
+        let journal = ExperimentFolder::new(&broken.plan.folder).journal();
         let lines = fs::read_to_string(&journal).unwrap();
         fs::write(&journal, format!("broken\n{lines}")).unwrap();
         let counted = round.counted_attempt(&campaign).unwrap().unwrap();

@@ -211,7 +211,10 @@ fn package(v: &DeValue<'_>) -> Result<String, String> {
     if text.len() > 3 && text.chars().all(is_allowed) {
         Ok(text)
     } else {
-        Err(format!("{text:?} is no name of a package"))
+        // The index keeps shorter names elsewhere.
+        Err(format!(
+            "{text:?}: a package name has at least 4 letters, digits, - and _, as in agave-validator"
+        ))
     }
 }
 

@@ -311,7 +311,7 @@ impl Store {
         }
         ensure!(
             new_rows > 0,
-            "{RESULTS} has the runs of this round already, and yet the round was made"
+            "{RESULTS} already has all runs of this round: nothing was added"
         );
         Ok(transaction.commit()?)
     }

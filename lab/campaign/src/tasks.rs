@@ -17,7 +17,7 @@ use faultline_common::{
 };
 use faultline_experiments::{
     command::{task_exit_code, write_synced},
-    folder::Folder,
+    folder::ExperimentFolder,
     lock::{self, Holder, Lock},
     plan::Plan,
     schedule::schedule,
@@ -128,7 +128,7 @@ fn slurm_file(campaign: &Campaign, name: &str) -> PathBuf {
 
 fn jobs(campaign: &Campaign) -> Jobs {
     Jobs {
-        name: Folder::new(&campaign.folder).scope("campaign"),
+        name: ExperimentFolder::new(&campaign.folder).scope("campaign"),
         output_folder: campaign.folder.join(FOLDER),
     }
 }
@@ -247,11 +247,11 @@ pub fn slurm(args: &SlurmArgs) -> Result<u8> {
     }
     let (_lock, mut store) = open_to_advance(&campaign)?;
     let name = jobs(&campaign).name;
-    let others = slurm::jobs(&name)?;
+    let open_jobs = slurm::jobs(&name)?;
     ensure!(
-        others.is_empty(),
-        "this campaign has {} queued or running: wait for the end, or `scancel --name={name}`",
-        counted(others.len() as f64, "job")
+        open_jobs.is_empty(),
+        "this campaign still has {} queued or running: wait until none is left, or run `scancel --name={name}`",
+        counted(open_jobs.len() as f64, "job")
     );
     slurm::check(plan)?;
     let versions = submitted.rounds.iter().map(|round| round.version.clone());

@@ -157,7 +157,7 @@ fn run_on_this_host(
         match command::begin_or_continue(plan, args.launcher, args.i_vote, None)? {
             ExperimentEnd::Finished => {}
             ExperimentEnd::Stopped(why) => return Err(VersionOutcome::Stopped(why)),
-            ExperimentEnd::GaveUp(why) | ExperimentEnd::Unfit(why) => {
+            ExperimentEnd::GaveUp(why) | ExperimentEnd::UnfitHost(why) => {
                 return Err(VersionOutcome::Failed(why));
             }
         }

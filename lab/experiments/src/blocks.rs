@@ -2,7 +2,7 @@
 //! an experiment with a folder of its own: `blocks/003/HOST-NUMBER`.
 
 use crate::{
-    folder::{Folder, path_safe},
+    folder::{ExperimentFolder, path_safe},
     journal::{self, JournalState},
     lock::{self, Holder},
     outcome::{Ending, Outcome},
@@ -15,7 +15,7 @@ use faultline_kernel::HostRoot;
 use itertools::Itertools;
 use std::{collections::BTreeSet, fs, io::ErrorKind, path::Path};
 
-/// What a runner does for a block, or for a round of a campaign.
+/// The block, or the round of a campaign, that a runner works for.
 #[derive(Default)]
 pub struct BlockContext {
     /// The replicate, from 1 on; `None`: all.
@@ -47,14 +47,14 @@ impl BlockContext {
     }
 }
 
-pub fn how_to_resume(folder: &Folder, block: u32) -> String {
+pub fn how_to_resume(folder: &ExperimentFolder, block: u32) -> String {
     format!("`faultline experiment block {folder} {block}` continues")
 }
 
 /// The experiment and the block of an attempt's folder.
-pub fn block_of_attempt(folder: &Folder) -> Option<(Folder, u32)> {
+pub fn block_of_attempt(folder: &ExperimentFolder) -> Option<(ExperimentFolder, u32)> {
     let path = folder.path().parent()?;
-    let experiment = Folder::new(path.parent()?.parent()?);
+    let experiment = ExperimentFolder::new(path.parent()?.parent()?);
     let block = path.file_name()?.to_str()?.parse().ok()?;
     (experiment.block(block) == path && experiment.journal().exists())
         .then_some((experiment, block))
@@ -80,7 +80,7 @@ pub fn env_var(name: &str) -> Option<String> {
 }
 
 pub struct BlockAttempt {
-    pub folder: Folder,
+    pub folder: ExperimentFolder,
     /// Last part of the folder: `n1-0`.
     pub name: String,
     pub number: u32,
@@ -115,10 +115,10 @@ pub fn attempt_name(host: &str, number: u32) -> String {
     format!("{}-{number}", path_safe(host))
 }
 
-/// By number. Those of one number, from hosts without a common file system, by their begin. With
-/// `only_host`, journals of other hosts are not read.
+/// Sorted by number, then by begin: hosts without a common file system may use the same number.
+/// With `only_host`, journals of other hosts are not read.
 pub fn attempts(
-    folder: &Folder,
+    folder: &ExperimentFolder,
     plan_digest: &str,
     block: u32,
     only_host: Option<&str>,
@@ -130,7 +130,7 @@ pub fn attempts(
     }
     let mut all = Vec::new();
     for (number, name) in names {
-        let folder = Folder::new(&path.join(&name));
+        let folder = ExperimentFolder::new(&path.join(&name));
         let mut problem = None;
         let journal_state = read_journal(&folder.journal(), plan_digest).unwrap_or_else(|error| {
             problem = Some(format!("block {block}: {error:#}"));
@@ -186,7 +186,7 @@ fn read_journal(path: &Path, plan_digest: &str) -> Result<JournalState> {
 
 /// Adds the attempts of all blocks. The first one with all results counts, else the one that runs,
 /// else the one that ran last: a block may return to a host.
-pub fn merge_blocks(folder: &Folder, merged: &mut JournalState) {
+pub fn merge_blocks(folder: &ExperimentFolder, merged: &mut JournalState) {
     if !folder.has_blocks() {
         return;
     }
@@ -243,17 +243,21 @@ pub fn block_numbers<'t>(turns: impl IntoIterator<Item = &'t Turn>) -> BTreeSet<
         .collect()
 }
 
-fn merge_attempt(merged: &mut JournalState, block: BlockAttempt, void_reason: Option<String>) {
-    let is_running = block.is_running();
-    let state = block.journal_state;
+fn merge_attempt(
+    merged: &mut JournalState,
+    block_attempt: BlockAttempt,
+    void_reason: Option<String>,
+) {
+    let is_running = block_attempt.is_running();
+    let state = block_attempt.journal_state;
     merged.running_blocks += usize::from(is_running);
     merged.runner_starts += state.runner_starts;
     merged.last_end_unix_ns = merged.last_end_unix_ns.max(state.last_end_unix_ns);
     if void_reason.is_none() {
         merged.stopped = state.stopped.or(merged.stopped.take());
     }
-    if let (Some(experiment), Some(block)) = (&mut merged.planned, state.planned) {
-        experiment.launcher = block.launcher;
+    if let (Some(planned), Some(block_planned)) = (&mut merged.planned, state.planned) {
+        planned.launcher = block_planned.launcher;
     }
     for (turn, attempts) in state.attempts {
         let earlier = merged.attempts.entry(turn).or_default();
@@ -267,7 +271,7 @@ fn merge_attempt(merged: &mut JournalState, block: BlockAttempt, void_reason: Op
                 }
                 run.void_reason = void_reason.clone().or(run.void_reason.take());
             }
-            attempt.origin = Some((block.folder.path().to_owned(), attempt.number));
+            attempt.origin = Some((block_attempt.folder.path().to_owned(), attempt.number));
             attempt.number = u32::try_from(earlier.len() + 1).unwrap_or(u32::MAX);
             earlier.push(attempt);
         }

@@ -13,7 +13,7 @@ pub use folders::{SpaceNeed, space_needs};
 pub use gather::{gather, phase_config, program_files};
 pub use programs::TOOLS;
 
-use super::plan::{Arm, Begin, Kind, Order, PageCache, Plan, Severity};
+use super::plan::{Arm, InitialState, Order, PageCache, Plan, Severity, WorkloadKind};
 use crate::host::HostFinding;
 use faultline_kernel::LevelMemory;
 use faultline_runner::isolation::{Abilities, CpuSet};
@@ -165,7 +165,9 @@ pub fn findings(plan: &Plan, facts: &HostFacts, i_vote: bool) -> Vec<Finding> {
     let mut findings = Findings::default();
     limits::check(plan, facts, &mut findings);
     programs::check(plan, facts, &mut findings);
-    vote::check(plan, facts, i_vote, &mut findings);
+    if !i_vote {
+        vote::check(plan, &facts.stakes, &facts.files, &mut findings);
+    }
     environment::check(plan, &mut findings);
     folders::check(plan, facts, &mut findings);
     access::check(plan, facts, &mut findings);
@@ -175,6 +177,14 @@ pub fn findings(plan: &Plan, facts: &HostFacts, i_vote: bool) -> Vec<Finding> {
     check_design(plan, &mut findings);
     check_tip(plan, facts, &mut findings);
     findings.0.sort_by_key(|finding| Reverse(finding.severity));
+    findings.0
+}
+
+/// The objections against a voting validator, with its stake now.
+pub fn vote_findings(plan: &Plan) -> Vec<Finding> {
+    let mut findings = Findings::default();
+    let stakes = vote::request_stakes(plan, vote::RETRY_POLICY);
+    vote::check(plan, &stakes, &gather::files(plan), &mut findings);
     findings.0
 }
 
@@ -197,7 +207,7 @@ fn check_host(facts: &HostFacts, findings: &mut Findings) {
 /// The daemon reports the tip only after some time near it.
 fn check_tip(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
     if let (Some(deadline), Some(delay)) = (plan.stop.at_tip_within, facts.at_tip_for)
-        && plan.workload.kind == Kind::Validator
+        && plan.workload.kind == WorkloadKind::Validator
         && deadline <= delay
     {
         let [deadline, delay] = [deadline, delay].map(duration);
@@ -245,7 +255,7 @@ fn check_design(plan: &Plan, findings: &mut Findings) {
             "replicates = 3 or more",
         );
     }
-    if plan.begin == Begin::AsIs && plan.workload.kind == Kind::Validator {
+    if plan.begin == InitialState::AsIs && plan.workload.kind == WorkloadKind::Validator {
         findings.warn(
             "begin.how is \"as-is\": each run continues from the state that the previous one left, so the starts are not equal",
             "\"download\" or, better, \"restore\"",

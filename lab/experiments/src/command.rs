@@ -2,7 +2,7 @@ mod block;
 
 use super::{
     blocks::{self, BlockContext},
-    folder::Folder,
+    folder::ExperimentFolder,
     journal::{self, CountedRun, Entry, Journal, JournalLine, JournalState},
     lock::{self, Holder, Lock},
     plan_command, report,
@@ -13,8 +13,8 @@ use super::{
 };
 use crate::{
     args::{ExperimentArgs, ExperimentCommand, InitArgs, LauncherKind, ResumeArgs, RunArgs},
-    check::{self, LauncherFacts},
-    plan::{Begin, Plan, Severity},
+    check::{self, Finding, LauncherFacts},
+    plan::{InitialState, Plan, Severity},
 };
 use anyhow::{Context, Result, bail, ensure};
 pub use block::task_exit_code;
@@ -95,7 +95,7 @@ fn dry_run(plan: &Plan) -> Result<u8> {
     let _folders = lock::lock_folders(plan)?;
     let mut printed = String::new();
     for folder in plan.work_folders() {
-        if plan.begin == Begin::AsIs {
+        if plan.begin == InitialState::AsIs {
             printed += &format!("{}: stays as it is\n", folder.display());
         } else {
             let summary = folders::would_clear(folder, &HostRoot::default())?;
@@ -142,7 +142,7 @@ fn begin(
     i_vote: bool,
     block: Option<BlockContext>,
 ) -> Result<ExperimentEnd> {
-    let folder = Folder::new(&plan.folder);
+    let folder = ExperimentFolder::new(&plan.folder);
     let _lock = lock_new(&folder)?;
     let launcher = launcher(launcher_kind)?;
     refuse_unfit(&plan, &*launcher, i_vote)?;
@@ -164,15 +164,15 @@ pub fn begin_or_continue(
     i_vote: bool,
     block: Option<BlockContext>,
 ) -> Result<ExperimentEnd> {
-    let folder = Folder::new(&plan.folder);
+    let folder = ExperimentFolder::new(&plan.folder);
     if !has_begun(&folder)? {
         return begin(plan, launcher_kind, i_vote, block);
     }
     let (plan, journal_state) = read_started(&folder)?;
-    continue_run(plan, &journal_state, block)
+    continue_run(plan, &journal_state, i_vote, block)
 }
 
-fn has_begun(folder: &Folder) -> Result<bool> {
+fn has_begun(folder: &ExperimentFolder) -> Result<bool> {
     let journal = folder.journal();
     Ok(journal.exists()
         && JournalState::of(&journal::read(&journal)?)
@@ -182,7 +182,7 @@ fn has_begun(folder: &Folder) -> Result<bool> {
 
 /// Makes and locks the folder of a new experiment. Removes a journal without a plan. Fails if the
 /// folder has an experiment.
-fn lock_new(folder: &Folder) -> Result<Lock> {
+fn lock_new(folder: &ExperimentFolder) -> Result<Lock> {
     fs::create_dir_all(folder.path()).at(folder.path())?;
     let lock = Lock::take(&folder.lock())?;
     ensure!(
@@ -226,17 +226,21 @@ fn resume(args: &ResumeArgs) -> Result<u8> {
         say("this experiment is finished");
         return Ok(0);
     }
-    exit_code(continue_run(plan, &journal_state, None)?)
+    exit_code(continue_run(plan, &journal_state, args.i_vote, None)?)
 }
 
 fn continue_run(
     plan: Plan,
     journal_state: &JournalState,
+    i_vote: bool,
     block: Option<BlockContext>,
 ) -> Result<ExperimentEnd> {
-    let _lock = Lock::take(&Folder::new(&plan.folder).lock())?;
+    let _lock = Lock::take(&ExperimentFolder::new(&plan.folder).lock())?;
     if journal_state.finished {
         return Ok(ExperimentEnd::Finished);
+    }
+    if !i_vote {
+        refuse(&check::vote_findings(&plan))?;
     }
     let _folders = lock::lock_folders(&plan)?;
     let mut system = RealSystem::new(launcher_of(journal_state)?)?;
@@ -249,7 +253,9 @@ fn exit_code(end: ExperimentEnd) -> Result<u8> {
             say("the experiment is finished");
             Ok(0)
         }
-        ExperimentEnd::Stopped(why) | ExperimentEnd::GaveUp(why) | ExperimentEnd::Unfit(why) => {
+        ExperimentEnd::Stopped(why)
+        | ExperimentEnd::GaveUp(why)
+        | ExperimentEnd::UnfitHost(why) => {
             bail!("the experiment has stopped: {why}")
         }
     }
@@ -372,14 +378,18 @@ fn launcher_facts(launcher: &dyn Launcher) -> LauncherFacts {
     }
 }
 
-/// Prints all findings except notes. Fails if one refuses the plan.
 fn refuse_unfit(plan: &Plan, launcher: &dyn Launcher, i_vote: bool) -> Result<()> {
     let facts = check::gather(plan, Ok(launcher_facts(launcher)));
+    refuse(&check::findings(plan, &facts, i_vote))
+}
+
+/// Prints all findings except notes. Fails if one refuses the plan.
+fn refuse(findings: &[Finding]) -> Result<()> {
     let mut refused = 0;
-    for finding in check::findings(plan, &facts, i_vote) {
+    for finding in findings {
         refused += usize::from(finding.severity == Severity::Refuse);
         if finding.severity != Severity::Ignore {
-            say(&plan_command::finding_text(&finding));
+            say(&plan_command::finding_text(finding));
         }
     }
     ensure!(
@@ -391,7 +401,7 @@ fn refuse_unfit(plan: &Plan, launcher: &dyn Launcher, i_vote: bool) -> Result<()
 
 /// Voids the results of these runs, so that [`begin_or_continue`] repeats their turns.
 pub fn void(folder: &Path, runs: &[&CountedRun<'_>], why: &str) -> Result<()> {
-    let folder = Folder::new(folder);
+    let folder = ExperimentFolder::new(folder);
     let _lock = Lock::take(&folder.lock())?;
     let (mut journal, _) = Journal::open(&folder.journal())?;
     for run in runs {
@@ -410,7 +420,36 @@ pub fn void(folder: &Path, runs: &[&CountedRun<'_>], why: &str) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::journal::Planned;
     use faultline_runner::isolation::folders::RetainedEntry;
+
+    #[test]
+    fn resume_refuses_a_voting_validator_without_the_i_vote_option() {
+        let root = tempfile::tempdir().unwrap();
+        let text = "name = \"x\"\nfolder = \"state\"\nreplicates = 3\n[workload]\ncommand = [\"v\", \"--vote-account\", \"k\"]\n\
+                    ledger = \"ledger\"\n[begin]\nhow = \"as-is\"\n[stop]\nduration = \"1s\"\n[[arm]]\nname = \"a\"\n";
+        let plan = crate::plan::parse(text, &root.path().join("plan.toml")).unwrap();
+        let folder = ExperimentFolder::new(&plan.folder);
+        fs::create_dir(folder.path()).unwrap();
+        fs::write(folder.plan(), text).unwrap();
+        let planned = Planned::new(&plan, "direct".to_owned(), schedule(&plan));
+        let line = JournalLine {
+            unix_ns: 1,
+            entry: Entry::Planned(planned),
+        };
+        let mut journal = Journal::create(&folder.journal()).unwrap();
+        journal.append(&line).unwrap();
+        drop(journal);
+        let resumed = |i_vote: bool| {
+            let args = ResumeArgs {
+                experiment: folder.path().to_owned(),
+                i_vote,
+            };
+            resume(&args).unwrap_err().to_string()
+        };
+        assert!(resumed(false).starts_with("the plan cannot be run as it is"));
+        assert!(resumed(true).contains("ledger: No such file"));
+    }
 
     #[test]
     fn a_dry_run_lists_files_up_to_a_stated_limit() {

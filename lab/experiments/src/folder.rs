@@ -20,17 +20,17 @@ pub const GATE: &str = "gate";
 const MAX_NAME_CHARS: usize = 60;
 
 #[derive(Debug, Clone)]
-pub struct Folder(PathBuf);
+pub struct ExperimentFolder(PathBuf);
 
-impl std::fmt::Display for Folder {
+impl std::fmt::Display for ExperimentFolder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.0.display().fmt(f)
     }
 }
 
-impl Folder {
+impl ExperimentFolder {
     pub fn new(path: &Path) -> Self {
-        Folder(path.to_owned())
+        ExperimentFolder(path.to_owned())
     }
 
     pub fn path(&self) -> &Path {
@@ -131,7 +131,7 @@ mod tests {
             lane: "a".to_owned(),
             second: false,
         };
-        let folder = Folder::new(Path::new("/x"));
+        let folder = ExperimentFolder::new(Path::new("/x"));
         assert_eq!(
             folder.recording(&run, 4),
             Path::new("/x/runs/003-.._512_G__-r2/a4/run.fltl")
@@ -140,7 +140,8 @@ mod tests {
 
     #[test]
     fn groups_of_two_experiment_folders_have_distinct_scopes_without_dashes() {
-        let scopes = ["/x", "/y"].map(|path| Folder::new(Path::new(path)).scope("ram-mainnet"));
+        let scopes =
+            ["/x", "/y"].map(|path| ExperimentFolder::new(Path::new(path)).scope("ram-mainnet"));
         assert_ne!(scopes[0], scopes[1]);
         assert!(
             scopes[0].starts_with("ram_mainnet_") && scopes[0].len() == 20,
@@ -156,9 +157,9 @@ mod tests {
         let folder = root.path().join("ram");
         std::fs::create_dir(&folder).unwrap();
         std::os::unix::fs::symlink(&folder, root.path().join("link")).unwrap();
-        let expected = Folder::new(&folder).scope("ram");
+        let expected = ExperimentFolder::new(&folder).scope("ram");
         for path in ["ram/", "ram/../ram", "link"] {
-            let scope = Folder::new(&root.path().join(path)).scope("ram");
+            let scope = ExperimentFolder::new(&root.path().join(path)).scope("ram");
             assert_eq!(scope, expected, "{path}");
         }
     }

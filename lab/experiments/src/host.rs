@@ -1,4 +1,4 @@
-use crate::plan::{Begin, HostRules, Plan, Severity};
+use crate::plan::{HostRules, InitialState, Plan, Severity};
 use faultline_agave::identify::Program;
 use faultline_kernel::HostRoot;
 use faultline_runner::isolation::{
@@ -76,12 +76,11 @@ pub(crate) fn host_findings(
     all
 }
 
-/// Adds the space that clearing will free. Only if a disk lacks space, because it reads all
-/// folders.
+/// Adds the space that clearing will free. It reads all folders, so only if a disk lacks space.
 fn add_space_of_clearing(plan: &Plan, root: &HostRoot, disks: &mut [Disk]) {
     let rule = &plan.host.free_disk;
     let mut free_sizes = disks.iter().filter_map(|disk| disk.free);
-    if plan.begin == Begin::AsIs
+    if plan.begin == InitialState::AsIs
         || rule.severity == Severity::Ignore
         || !free_sizes.any(|free| free < rule.bound)
     {
@@ -106,7 +105,7 @@ fn is_validator(name: &str) -> bool {
     Program::of_comm(name).is_some() || name == FIREDANCER
 }
 
-/// Of these, only load ends by itself.
+/// Of these conditions, only load ends by itself.
 fn state_findings(
     rules: &HostRules,
     busy_cpus: Option<f64>,

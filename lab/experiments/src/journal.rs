@@ -62,7 +62,7 @@ pub enum Entry {
     SearchAnswer {
         run: u32,
         attempt: u32,
-        answer: Box<search::Answer>,
+        answer: Box<search::SearchAnswer>,
     },
     /// A run has ended, and all its data is on disk.
     RunEnded {

@@ -2,7 +2,7 @@
 
 use super::{
     outcome::{Outcome, Validity},
-    plan::{Kind, Stop},
+    plan::{StopRules, WorkloadKind},
 };
 use faultline_common::clock::{from_nanoseconds, nanoseconds};
 use faultline_recording::{ProgramCachePoint, TickRow};
@@ -28,35 +28,35 @@ const GAP_INTERVALS: u32 = 3;
 
 #[derive(Default)]
 pub struct EndFacts {
-    /// Why the runner stopped it: [`Outcome::Completed`] if its time was up. `None` if the run
+    /// Why the runner stopped the run: [`Outcome::Completed`] if its time was up. `None` if it
     /// ended by itself.
     pub stop_reason: Option<Outcome>,
     pub evidence_at_stop: Evidence,
     pub final_evidence: Evidence,
-    /// Its first process exited and left others in the cgroup.
+    /// The first process exited and left others in the cgroup.
     pub has_survivors: bool,
 }
 
 /// Also reads the events of the cgroup: a shell may survive its OOM-killed child.
-pub fn killed_for_memory(evidence: &Evidence) -> bool {
+pub fn was_oom_killed(evidence: &Evidence) -> bool {
     let kills = evidence.memory_events.get("oom_kill");
     kills.is_some_and(|kills| *kills > 0) || evidence.result.as_deref() == Some("oom-kill")
 }
 
-pub fn outcome(kind: Kind, stop: &Stop, facts: &EndFacts) -> (Outcome, Vec<String>) {
+pub fn outcome(kind: WorkloadKind, stop: &StopRules, facts: &EndFacts) -> (Outcome, Vec<String>) {
     let failed = |why: &str| Outcome::Failed {
         why: why.to_owned(),
     };
     let mut notes = Vec::new();
     let evidence = &facts.final_evidence;
-    let is_oom_killed = killed_for_memory(evidence);
+    let is_oom_killed = was_oom_killed(evidence);
     let outcome = match (&facts.stop_reason, evidence.end) {
-        _ if killed_for_memory(&facts.evidence_at_stop) => Outcome::OutOfMemory,
+        _ if was_oom_killed(&facts.evidence_at_stop) => Outcome::OutOfMemory,
         (Some(reason), _) => {
             if is_oom_killed {
                 notes.push("it was OOM-killed while it was being ended".to_owned());
             }
-            if (reason, kind) == (&Outcome::Completed, Kind::Replay) {
+            if (reason, kind) == (&Outcome::Completed, WorkloadKind::Replay) {
                 failed(&format!(
                     "its work was not done within {}: give it a longer `stop.duration`",
                     duration(stop.duration)
@@ -70,10 +70,12 @@ pub fn outcome(kind: Kind, stop: &Stop, facts: &EndFacts) -> (Outcome, Vec<Strin
             failed("systemd ended it: it has lived longer than any run of this plan may")
         }
         // The exit code is probably that of a start script.
-        (None, Some(End::Code(0))) if facts.has_survivors && kind == Kind::Validator => failed(
-            "its command ended with exit code 0 while what it had started was still running: a start-up \
+        (None, Some(End::Code(0))) if facts.has_survivors && kind == WorkloadKind::Validator => {
+            failed(
+                "its command ended with exit code 0 while what it had started was still running: a start-up \
              script has to stay until the validator ends (`exec` it, or `wait` for it)",
-        ),
+            )
+        }
         (None, end) => {
             if facts.has_survivors {
                 notes.push(
@@ -82,7 +84,7 @@ pub fn outcome(kind: Kind, stop: &Stop, facts: &EndFacts) -> (Outcome, Vec<Strin
                 );
             }
             match end {
-                Some(End::Code(0)) if kind == Kind::Replay => Outcome::Completed,
+                Some(End::Code(0)) if kind == WorkloadKind::Replay => Outcome::Completed,
                 Some(End::Code(code)) => {
                     if code > SHELL_SIGNAL_BASE {
                         let signal = code - SHELL_SIGNAL_BASE;
@@ -140,7 +142,7 @@ impl CacheTotals {
     }
 }
 
-/// Whether the run behaved like a cache of `entries`: a stock binary ignores the variable silently.
+/// Whether the run behaved like a cache of `entries`: a stock binary ignores its variable silently.
 /// A pass that evicts begins at nine tenths of the capacity or slightly above. Without evictions,
 /// all sufficient capacities behave alike.
 pub fn cache_validity(entries: u32, totals: &CacheTotals) -> Validity {
@@ -203,17 +205,17 @@ impl TickCoverage {
             .iter()
             .position(|tick| tick.unix_ns > run_period.from_unix_ns)
             .unwrap_or(ticks.len());
-        let from = ticks.get(first.saturating_sub(1)).map_or(0, |before| {
+        let from_uptime_ns = ticks.get(first.saturating_sub(1)).map_or(0, |before| {
             before
                 .uptime_ns
                 .saturating_add(run_period.from_unix_ns.saturating_sub(before.unix_ns))
         });
-        let to = from.saturating_add(nanoseconds(run_period.length));
+        let to_uptime_ns = from_uptime_ns.saturating_add(nanoseconds(run_period.length));
         let recorded = ticks
             .iter()
             .map(|tick| tick.uptime_ns)
-            .filter(|uptime_ns| *uptime_ns > from && *uptime_ns <= to);
-        let gaps = chain!([from], recorded.clone(), [to])
+            .filter(|uptime_ns| *uptime_ns > from_uptime_ns && *uptime_ns <= to_uptime_ns);
+        let gaps = chain!([from_uptime_ns], recorded.clone(), [to_uptime_ns])
             .tuple_windows()
             .map(|(last, next)| next - last);
         TickCoverage {

@@ -1,11 +1,11 @@
-//! Validated without the host. Sizes have binary units (`512G`: powers of 1024), times have a unit
-//! (`12h`).
+//! A plan, validated without the host. Sizes have binary units (`512G`: powers of 1024), times
+//! have a unit (`12h`).
 
 mod clusters;
 mod expand;
 mod load;
 
-pub use expand::{Expanded, UnknownPlaceholder, expand};
+pub use expand::{Expanded, PlaceholderError, expand};
 pub use faultline_settings::ConfigError;
 pub use load::{load, parse};
 
@@ -34,19 +34,19 @@ pub struct Plan {
     /// Attempts at a run before the experiment gives up.
     pub attempts: u32,
     pub workload: Workload,
-    pub begin: Begin,
+    pub begin: InitialState,
     pub page_cache: PageCache,
-    pub stop: Stop,
+    pub stop: StopRules,
     pub host: HostRules,
-    pub recorder: Recorder,
+    pub recorder: RecorderOptions,
     /// With factors already crossed.
     pub arms: Vec<Arm>,
     /// One; with `concurrent`, one per arm and one for the second run of the A/A pair.
     pub lanes: Vec<Lane>,
     pub concurrent: Option<Concurrent>,
     pub report: ReportRules,
-    pub search: Option<Search>,
-    pub slurm: Slurm,
+    pub search: Option<SearchRules>,
+    pub slurm: SlurmOptions,
 }
 
 impl Plan {
@@ -71,7 +71,7 @@ impl Plan {
 
     pub(crate) fn restored_from(&self) -> Option<&Path> {
         match &self.begin {
-            Begin::Restore { from } => Some(from),
+            InitialState::Restore { from } => Some(from),
             _ => None,
         }
     }
@@ -86,22 +86,22 @@ impl Plan {
 }
 
 #[derive(Debug, Clone)]
-pub struct Search {
-    /// First headroom, in bytes.
-    pub from: u64,
+pub struct SearchRules {
+    /// In bytes.
+    pub first_headroom: u64,
     /// Minimum time of an approach to a limit.
     pub settle: Duration,
     /// Time under a limit.
     pub dwell: Duration,
     /// Maximum relative width of the 90 % interval.
     pub width: f64,
-    /// Maximum time of the search, from the tip on.
-    pub most: Duration,
+    /// From the tip on.
+    pub max_duration: Duration,
     /// Growth is extrapolated to this time.
     pub horizon: Duration,
 }
 
-impl Search {
+impl SearchRules {
     /// Estimate for few trials: 8, and 3 confirmations at each end of the interval. Every fourth
     /// dwell is a reference.
     pub fn min_duration(&self) -> Duration {
@@ -119,7 +119,7 @@ impl Search {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Concurrent {
     /// Index of the arm that runs twice: the A/A pair.
-    pub twice: usize,
+    pub repeated_arm: usize,
     /// Severity if lanes share a device without I/O limits.
     pub shared_device: Severity,
 }
@@ -139,7 +139,7 @@ pub enum Order {
 
 #[derive(Debug, Clone, Default)]
 pub struct Workload {
-    pub kind: Kind,
+    pub kind: WorkloadKind,
     /// With placeholders.
     pub command: Vec<String>,
     /// Default: this program's user.
@@ -160,7 +160,7 @@ pub struct Workload {
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, ValueEnum)]
-pub enum Kind {
+pub enum WorkloadKind {
     #[default]
     /// Follows a cluster until stopped.
     Validator,
@@ -177,7 +177,7 @@ pub enum Cluster {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub enum Begin {
+pub enum InitialState {
     /// Ledger, accounts and snapshots are cleared; the validator downloads a snapshot.
     Download,
     /// They are cleared, and this folder is copied into the ledger (snapshot archives into the
@@ -198,7 +198,7 @@ pub enum PageCache {
 
 /// When a run ends. An exit and an OOM kill always end it.
 #[derive(Debug, Clone)]
-pub struct Stop {
+pub struct StopRules {
     pub duration: Duration,
     /// Event from which `duration` counts.
     pub counted_from: CountedFrom,
@@ -255,7 +255,7 @@ pub enum Severity {
 }
 
 #[derive(Debug, Clone, Default)]
-pub struct Recorder {
+pub struct RecorderOptions {
     pub program: Option<PathBuf>,
     pub config: Option<PathBuf>,
     pub interval: Option<Duration>,
@@ -352,9 +352,8 @@ impl Lane {
     }
 }
 
-/// Options of `sbatch`.
 #[derive(Debug, Clone, Default)]
-pub struct Slurm {
+pub struct SlurmOptions {
     /// Bytes of a node. Default: the largest limits of a turn and a reserve.
     pub memory: Option<u64>,
     pub constraint: Option<String>,

@@ -2,7 +2,7 @@
 
 use super::{
     check::{self, Finding, HostFacts, LauncherFacts, SpaceNeed},
-    plan::{self, Arm, CountedFrom, Kind, Plan, Severity},
+    plan::{self, Arm, CountedFrom, Plan, Severity, WorkloadKind},
     schedule::{Turn, schedule},
 };
 use crate::args::PlanArgs;
@@ -108,11 +108,11 @@ impl PlanPreview {
                 .iter()
                 .all(|finding| finding.severity < Severity::Refuse),
             search: plan.search.as_ref().map(|search| SearchPreview {
-                from: search.from,
+                from: search.first_headroom,
                 width_percent: 100.0 * search.width,
                 settle_seconds: search.settle.as_secs(),
                 dwell_seconds: search.dwell.as_secs(),
-                most_seconds: search.most.as_secs(),
+                most_seconds: search.max_duration.as_secs(),
                 horizon_seconds: search.horizon.as_secs(),
             }),
             arms: plan.arms.iter().map(arm).collect(),
@@ -151,7 +151,7 @@ pub fn estimate(plan: &Plan, turns: usize) -> Estimate {
         stop.first_transaction_within,
     ) {
         // A search counts from the tip, and the start may take as long.
-        (Some(search), ..) => (Some(search.most), "the tip"),
+        (Some(search), ..) => (Some(search.max_duration), "the tip"),
         (None, CountedFrom::Start, _) => (Some(Duration::ZERO), ""),
         (None, CountedFrom::FirstTransaction, within) => (within, "its first transaction"),
     };
@@ -167,7 +167,7 @@ pub fn estimate(plan: &Plan, turns: usize) -> Estimate {
     if turns > 1 {
         assumed += &format!(", {} between them", duration(cool_down));
     }
-    if plan.workload.kind == Kind::Replay {
+    if plan.workload.kind == WorkloadKind::Replay {
         assumed += "; a replay ends with its work, and its turn with it";
     }
     if let Some(wait) = wait {

@@ -7,14 +7,14 @@ mod section;
 
 pub use super::journal::CountedRun;
 use super::{
-    folder::{Folder, OUTPUT, RECORDING},
+    folder::{ExperimentFolder, OUTPUT, RECORDING},
     journal::JournalState,
     lock::{self, Holder},
     outcome::{Outcome, Validity},
-    plan::{Kind, Plan},
+    plan::{Plan, WorkloadKind},
     replay,
     saved::{find_folder, read_for_report},
-    search::Answer,
+    search::SearchAnswer,
 };
 use crate::args::ExperimentReportArgs;
 use anyhow::{Result, anyhow};
@@ -32,7 +32,7 @@ use faultline_status::RamEvidence;
 use faultline_text::clean;
 use headline::{ArmTally, is_invalid, listed, run_count};
 use itertools::Itertools;
-use search::Search;
+use search::SearchReport;
 use std::path::{Path, PathBuf};
 
 pub const REPORT: &str = "report";
@@ -48,7 +48,7 @@ const UNPROVEN_REMEDY: &str = "If datapoints of the program cache are missing, c
      If the run lasted too long, neither stop the runner nor suspend the host.";
 
 pub struct Experiment {
-    pub folder: Folder,
+    pub folder: ExperimentFolder,
     pub plan: Plan,
     pub journal_state: JournalState,
 }
@@ -145,7 +145,7 @@ impl Experiment {
             .run_folder(&self.folder, counted_run.scheduled, counted_run.attempt)
     }
 
-    pub fn search_answer(&self, counted_run: &CountedRun<'_>) -> Option<&Answer> {
+    pub fn search_answer(&self, counted_run: &CountedRun<'_>) -> Option<&SearchAnswer> {
         let newest = self.journal_state.newest_run(counted_run.scheduled.run)?;
         newest.search_log.answer.as_ref()
     }
@@ -174,7 +174,7 @@ impl Experiment {
             Run::default()
         });
         run.predict_cache(&path);
-        if self.plan.workload.kind == Kind::Replay {
+        if self.plan.workload.kind == WorkloadKind::Replay {
             let log = self.run_folder(counted_run).join(OUTPUT);
             match replay::read(&log) {
                 Ok(log) => run.replayed = log.replayed,
@@ -209,20 +209,20 @@ impl Experiment {
 fn context<'e>(
     experiment: &'e Experiment,
     counted: &[CountedRun<'e>],
-    searches: &[Search<'e>],
+    searches: &[SearchReport<'e>],
     read_errors: &[String],
 ) -> ReportContext {
     let plan = &experiment.plan;
     let (tallies, kind) = (headline::tallies(experiment, counted), plan.workload.kind);
     let headline = search::headline(searches)
         .into_iter()
-        .chain(headline::outcomes(&tallies, kind))
+        .chain(headline::early_end_sentences(&tallies, kind))
         .join(" ");
     ReportContext {
         title: format!("Experiment {}", plan.name),
-        headline_prefix: headline::unfinished(&tallies),
+        headline_prefix: headline::unfinished_text(&tallies),
         headline: Some(headline).filter(|text| !text.is_empty()),
-        points: headline::points(&tallies, kind),
+        points: headline::failure_sentences(&tallies, kind),
         caveats: caveats(experiment, &tallies, counted, read_errors),
         sections: search::section(searches)
             .into_iter()
@@ -312,7 +312,7 @@ fn invalid_or_unproven(counted: &[CountedRun<'_>]) -> Vec<Caveat> {
 }
 
 fn unfinished(experiment: &Experiment, tallies: &[ArmTally<'_>]) -> Option<Caveat> {
-    let (counted, planned) = headline::progress(tallies);
+    let (counted, planned) = headline::counted_and_planned(tallies);
     if counted >= planned {
         return None;
     }

@@ -8,7 +8,7 @@ mod turn;
 
 use super::{
     blocks::BlockContext,
-    folder::Folder,
+    folder::ExperimentFolder,
     host::HostFinding,
     journal::{Entry, Journal, JournalLine, JournalState, NextAttempt, Planned},
     judge::{CacheTotals, RunPeriod},
@@ -46,8 +46,8 @@ pub enum ExperimentEnd {
     Stopped(String),
     /// After too many failures; with a remedy.
     GaveUp(String),
-    /// The host is not fit for a block now; another may be.
-    Unfit(String),
+    /// Only in a block: another host may be fit.
+    UnfitHost(String),
 }
 
 enum TurnError {
@@ -57,7 +57,7 @@ enum TurnError {
         run: u32,
         why: String,
     },
-    Unfit {
+    UnfitHost {
         run: u32,
         why: String,
     },
@@ -167,7 +167,7 @@ pub trait Recorder {
     fn addresses(&self) -> &Addresses;
 
     /// How it ended, with its last warning or error (may be empty).
-    fn ended(&mut self) -> Result<Option<(End, String)>>;
+    fn poll_end(&mut self) -> Result<Option<(End, String)>>;
 
     fn warnings(&mut self) -> Vec<String>;
 
@@ -184,7 +184,7 @@ pub trait Recorder {
 /// The caller holds the lock of the experiment.
 pub struct Runner<'w> {
     plan: Plan,
-    folder: Folder,
+    folder: ExperimentFolder,
     /// Names the cgroups of this experiment.
     scope: String,
     journal: Journal,
@@ -199,7 +199,7 @@ pub struct Runner<'w> {
 
 impl<'w> Runner<'w> {
     pub fn begin(plan: Plan, turns: Vec<Turn>, system: &'w mut dyn System) -> Result<Self> {
-        let folder = Folder::new(&plan.folder);
+        let folder = ExperimentFolder::new(&plan.folder);
         let journal = Journal::create(&folder.journal())?;
         let launcher = system.launcher().name().to_owned();
         let planned = Entry::Planned(Planned::new(&plan, launcher, turns));
@@ -209,7 +209,7 @@ impl<'w> Runner<'w> {
     }
 
     pub fn resume(plan: Plan, system: &'w mut dyn System) -> Result<Self> {
-        let folder = Folder::new(&plan.folder);
+        let folder = ExperimentFolder::new(&plan.folder);
         let (journal, lines) = Journal::open(&folder.journal())?;
         let mut runner = Runner::new(plan, folder, journal, system);
         runner.journal_state = JournalState::of(&lines);
@@ -237,7 +237,12 @@ impl<'w> Runner<'w> {
         }
     }
 
-    fn new(plan: Plan, folder: Folder, journal: Journal, system: &'w mut dyn System) -> Self {
+    fn new(
+        plan: Plan,
+        folder: ExperimentFolder,
+        journal: Journal,
+        system: &'w mut dyn System,
+    ) -> Self {
         let scope = folder.scope(&plan.name);
         Runner {
             plan,
@@ -268,10 +273,10 @@ impl<'w> Runner<'w> {
             }
             let (turn, attempt) = (next.turn.clone(), next.attempt);
             match self.run_turn(&turn, attempt) {
-                Err(TurnError::Unfit { why, .. }) if self.block.is_some() => {
-                    return self.stop(why).map(ExperimentEnd::Unfit);
+                Err(TurnError::UnfitHost { why, .. }) if self.block.is_some() => {
+                    return self.stop(why).map(ExperimentEnd::UnfitHost);
                 }
-                Ok(()) | Err(TurnError::Failed { .. } | TurnError::Unfit { .. }) => {}
+                Ok(()) | Err(TurnError::Failed { .. } | TurnError::UnfitHost { .. }) => {}
                 Err(TurnError::StoppedBy(why) | TurnError::DiskFull(why)) => {
                     return self.stop(why).map(ExperimentEnd::Stopped);
                 }

@@ -2,7 +2,7 @@
 
 use crate::{
     blocks,
-    folder::{self, Folder},
+    folder::{self, ExperimentFolder},
     journal::{self, JournalState},
     plan::{self, Plan},
     plan_command,
@@ -14,16 +14,16 @@ use std::{collections::BTreeSet, fs, path::Path};
 use toml::{Table, Value};
 
 /// `path` is the experiment's folder, or its plan.
-pub fn find_folder(path: &Path) -> Result<Folder> {
+pub fn find_folder(path: &Path) -> Result<ExperimentFolder> {
     if fs::metadata(path).at(path)?.is_dir() {
-        return Ok(Folder::new(&path.canonicalize().at(path)?));
+        return Ok(ExperimentFolder::new(&path.canonicalize().at(path)?));
     }
-    Ok(Folder::new(&plan_command::read(path)?.folder))
+    Ok(ExperimentFolder::new(&plan_command::read(path)?.folder))
 }
 
 /// The plan and the journal of an experiment that was started, with its blocks. Fails if the copy of
 /// the plan in the folder was changed since.
-pub fn read_started(folder: &Folder) -> Result<(Plan, JournalState)> {
+pub fn read_started(folder: &ExperimentFolder) -> Result<(Plan, JournalState)> {
     let (plan, mut journal_state) = read_planned(folder)?;
     blocks::merge_blocks(folder, &mut journal_state);
     for problem in &journal_state.unreadable {
@@ -33,7 +33,7 @@ pub fn read_started(folder: &Folder) -> Result<(Plan, JournalState)> {
 }
 
 /// As [`read_started`], but does not read the blocks.
-pub fn read_planned(folder: &Folder) -> Result<(Plan, JournalState)> {
+pub fn read_planned(folder: &ExperimentFolder) -> Result<(Plan, JournalState)> {
     let journal_state = JournalState::of(&journal::read(&folder.journal())?);
     let planned = journal_state.planned.as_ref().with_context(|| {
         format!("{folder}: nothing was begun here: use `faultline experiment run`")
@@ -44,7 +44,7 @@ pub fn read_planned(folder: &Folder) -> Result<(Plan, JournalState)> {
 
 /// As [`read_started`]. If the folder has no blocks, the plan may have been changed, and the journal
 /// may be empty.
-pub fn read_for_report(folder: &Folder) -> Result<(Plan, JournalState)> {
+pub fn read_for_report(folder: &ExperimentFolder) -> Result<(Plan, JournalState)> {
     if folder.has_blocks() {
         return read_started(folder);
     }
@@ -56,7 +56,11 @@ pub fn read_for_report(folder: &Folder) -> Result<(Plan, JournalState)> {
 }
 
 /// `file` is the plan's path when the experiment began, for relative paths and messages.
-fn read_copy(folder: &Folder, file: &Path, expected_digest: Option<&str>) -> Result<Plan> {
+fn read_copy(
+    folder: &ExperimentFolder,
+    file: &Path,
+    expected_digest: Option<&str>,
+) -> Result<Plan> {
     let copy = folder.plan();
     let text = fs::read_to_string(&copy).at(&copy)?;
     if expected_digest.is_some_and(|expected| folder::digest(&text) != expected) {
@@ -122,7 +126,7 @@ mod tests {
     #[test]
     fn a_report_needs_neither_the_first_line_nor_the_plan_of_the_beginning() {
         let root = tempfile::tempdir().unwrap();
-        let folder = Folder::new(root.path());
+        let folder = ExperimentFolder::new(root.path());
         let text = "name = \"b\"\nfolder = \"/f\"\n[workload]\ncommand = [\"v\"]\nledger = \"/l\"\n\
                     [begin]\nhow = \"as-is\"\n[[arm]]\nname = \"x\"\n";
         std::fs::write(folder.plan(), text).unwrap();

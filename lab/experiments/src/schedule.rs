@@ -1,7 +1,7 @@
 //! The order of all runs, fixed before the first one.
 //!
 //! Default: ABBA with four replicates. With an even number, a steady drift adds equally to every
-//! arm. With three it does not, and two are too few for a test.
+//! arm. Three replicates leave a part of it, and two are too few for a test.
 
 use super::plan::{Lane, Order, Plan};
 use itertools::Itertools;
@@ -73,7 +73,7 @@ pub fn schedule(plan: &Plan) -> Vec<Turn> {
     };
     if let Some(concurrent) = plan.concurrent {
         for replicate in 0..plan.replicates {
-            let arms = by_lane(plan, concurrent.twice, replicate).into_iter();
+            let arms = by_lane(plan, concurrent.repeated_arm, replicate).into_iter();
             let runs = arms.zip(&plan.lanes);
             add_turn(
                 runs.filter_map(|(arm, lane)| scheduled(arm, replicate, lane))
@@ -112,11 +112,11 @@ fn one_by_one(plan: &Plan) -> Vec<(usize, u32)> {
 }
 
 /// Arms, and whether each is the second run of the A/A pair. Each turn moves every arm one lane
-/// further: over as many replicates as lanes, lane effects cancel out. Runs start in lane order, so that effects of the start
-/// order cancel out, too.
-fn by_lane(plan: &Plan, twice: usize, replicate: u32) -> Vec<(usize, bool)> {
+/// further. After as many turns as lanes, effects of the lane and of the start order, which is the
+/// lane order, cancel out.
+fn by_lane(plan: &Plan, repeated_arm: usize, replicate: u32) -> Vec<(usize, bool)> {
     let mut by_lane: Vec<(usize, bool)> = (0..plan.arms.len()).map(|arm| (arm, false)).collect();
-    by_lane.push((twice, true));
+    by_lane.push((repeated_arm, true));
     let lanes = by_lane.len();
     by_lane.rotate_right(replicate as usize % lanes);
     by_lane

@@ -12,11 +12,11 @@ mod messages;
 
 pub(crate) use messages::median;
 pub use messages::{
-    Action, Answer, DwellResult, EndTrials, Evidence, HeadroomInterval, Memory, Outcome, Reading,
-    ReplayedSlot, SearchEvent, Verdict,
+    Action, DwellEvidence, DwellResult, EndTrials, HeadroomInterval, Memory, Reading, ReplayedSlot,
+    SearchAnswer, SearchEvent, SearchOutcome, Verdict,
 };
 
-use crate::plan::Search;
+use crate::plan::SearchRules;
 use approach::{Approach, page_aligned};
 use dwell::{Dwell, References};
 use faultline_stats::staircase::{self, Next, SearchConfig, Staircase};
@@ -84,7 +84,7 @@ enum Stage {
 }
 
 pub struct SearchMachine {
-    rules: Search,
+    rules: SearchRules,
     at_tip_slots: u64,
     is_hard_limit: bool,
     staircase: Staircase,
@@ -106,9 +106,9 @@ impl SearchMachine {
     /// A validator is at the tip if it is at most `at_tip_slots` slots behind. With `is_hard_limit`,
     /// a write into a full cgroup fails: on cgroup v1, a validator then exits. `None` for invalid
     /// rules.
-    pub fn new(rules: Search, at_tip_slots: u64, is_hard_limit: bool) -> Option<Self> {
+    pub fn new(rules: SearchRules, at_tip_slots: u64, is_hard_limit: bool) -> Option<Self> {
         let config = SearchConfig {
-            from: rules.from as f64,
+            from: rules.first_headroom as f64,
             width: rules.width,
             most: MAX_TRIALS,
         };
@@ -134,12 +134,12 @@ impl SearchMachine {
     pub fn poll(&mut self, reading: &Reading) -> Vec<Action> {
         let began = *self.began.get_or_insert(reading.at);
         let danger = self.approach.detect_danger(reading);
-        let is_overdue = reading.at.saturating_sub(began) >= self.rules.most;
+        let is_overdue = reading.at.saturating_sub(began) >= self.rules.max_duration;
         match mem::replace(&mut self.stage, Stage::Over) {
             Stage::Over => {}
             _ if is_overdue => self.end(match self.staircase.narrow_interval() {
-                Some(interval) => Outcome::Unconfirmed(interval.into()),
-                None => Outcome::OutOfTime,
+                Some(interval) => SearchOutcome::Unconfirmed(interval.into()),
+                None => SearchOutcome::OutOfTime,
             }),
             Stage::Starting(since) => self.starting(since, reading),
             Stage::Recovering(since) => self.recovering(since, reading),
@@ -166,7 +166,7 @@ impl SearchMachine {
             return None;
         };
         purpose.headroom().and(self.approach.limit)?;
-        let evidence = Evidence {
+        let evidence = DwellEvidence {
             why: vec![VALIDATOR_ENDED.to_owned()],
             ..dwell.evidence()
         };
@@ -212,7 +212,7 @@ impl SearchMachine {
         } else {
             let waited = faultline_text::duration(waited);
             let why = format!("it has not recovered without a limit for {waited}");
-            self.end(Outcome::Inconclusive { why });
+            self.end(SearchOutcome::Inconclusive { why });
         }
     }
 
@@ -293,7 +293,7 @@ impl SearchMachine {
             }
         }
         let (verdict, evidence) = match purpose {
-            DwellPurpose::Reference => dwell.reference(self.at_tip_slots, &self.references),
+            DwellPurpose::Reference => dwell.reference_verdict(self.at_tip_slots, &self.references),
             _ => dwell.verdict(self.at_tip_slots, &self.references, danger),
         };
         if purpose == DwellPurpose::Reference && verdict == Verdict::KeptUp {
@@ -306,7 +306,7 @@ impl SearchMachine {
             let why = format!(
                 "{MAX_VOIDS} dwells in a row show nothing: the host or the cluster disturbed them"
             );
-            return self.end(Outcome::Inconclusive { why });
+            return self.end(SearchOutcome::Inconclusive { why });
         }
         if verdict == Verdict::KeptUp
             || (verdict == Verdict::Void
@@ -369,7 +369,7 @@ impl SearchMachine {
     }
 
     /// Fails with the outcome when the search is over.
-    fn next_purpose(&mut self, reading: &Reading) -> Result<DwellPurpose, Outcome> {
+    fn next_purpose(&mut self, reading: &Reading) -> Result<DwellPurpose, SearchOutcome> {
         let floor = self.floor();
         self.staircase.raise_floor(floor as f64);
         loop {
@@ -381,10 +381,12 @@ impl SearchMachine {
                 },
                 Next::Over(outcome) => {
                     return Err(match outcome {
-                        staircase::Outcome::Found(interval) => Outcome::Found(interval.into()),
-                        staircase::Outcome::Noisy => Outcome::Noisy,
-                        staircase::Outcome::AboveStart => Outcome::AboveStart,
-                        staircase::Outcome::NeverFailed { lowest } => Outcome::NeverFailed {
+                        staircase::Outcome::Found(interval) => {
+                            SearchOutcome::Found(interval.into())
+                        }
+                        staircase::Outcome::Noisy => SearchOutcome::Noisy,
+                        staircase::Outcome::AboveStart => SearchOutcome::AboveStart,
+                        staircase::Outcome::NeverFailed { lowest } => SearchOutcome::NeverFailed {
                             lowest: page_aligned(lowest as u64),
                         },
                     });
@@ -404,10 +406,10 @@ impl SearchMachine {
                 "not tried: unreclaimable memory has risen by {} within a second, half of it or more",
                 faultline_text::bytes(floor / 2)
             );
-            let evidence = Evidence {
+            let evidence = DwellEvidence {
                 unreclaimable: reading.unreclaimable,
                 why: vec![why],
-                ..Evidence::default()
+                ..DwellEvidence::default()
             };
             let untried = dwell_event(purpose, Verdict::Failed, evidence);
             self.actions.push(Action::Journal(untried));
@@ -444,14 +446,14 @@ impl SearchMachine {
         self.approach.lift(&mut self.actions);
     }
 
-    fn end(&mut self, outcome: Outcome) {
+    fn end(&mut self, outcome: SearchOutcome) {
         self.lift("the search is over");
         self.stage = Stage::Over;
         let confirmed = self
             .staircase
             .confirmed()
             .map(|ends| ends.at(|bytes| page_aligned(bytes as u64)));
-        let answer = Answer::new(
+        let answer = SearchAnswer::new(
             outcome,
             confirmed,
             self.start_peak,
@@ -462,7 +464,7 @@ impl SearchMachine {
     }
 }
 
-fn dwell_event(purpose: DwellPurpose, verdict: Verdict, evidence: Evidence) -> SearchEvent {
+fn dwell_event(purpose: DwellPurpose, verdict: Verdict, evidence: DwellEvidence) -> SearchEvent {
     SearchEvent::Dwell(DwellResult {
         headroom: purpose.headroom(),
         confirms: purpose.confirms(),

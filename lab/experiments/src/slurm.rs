@@ -1,6 +1,6 @@
 //! Calls Slurm's programs. A block or round is a task of an array, which a job follows.
 
-use crate::{blocks::env_var, folder::Folder, plan::Plan, plan_command::estimate};
+use crate::{blocks::env_var, folder::ExperimentFolder, plan::Plan, plan_command::estimate};
 use anyhow::{Context, Result, bail, ensure};
 use faultline_common::output::say;
 use faultline_text::{bytes, duration};
@@ -41,12 +41,12 @@ pub struct Job {
     pub reason: String,
 }
 
-pub(crate) fn script_path(folder: &Folder) -> PathBuf {
+pub(crate) fn script_path(folder: &ExperimentFolder) -> PathBuf {
     folder.path().join("slurm.sh")
 }
 
 pub(crate) fn script(plan: &Plan, i_vote: bool) -> Result<String> {
-    let folder = Folder::new(&plan.folder);
+    let folder = ExperimentFolder::new(&plan.folder);
     let jobs = Jobs {
         name: folder.scope(&plan.name),
         output_folder: folder.blocks(),
@@ -148,7 +148,10 @@ fn memory(plan: &Plan) -> Result<u64> {
     let limits = limits.collect::<Option<Vec<u64>>>();
     let needed = limits.filter(|_| plan.search.is_none()).map(|limits| {
         let limit: u64 = match plan.concurrent {
-            Some(concurrent) => limits.iter().chain(limits.get(concurrent.twice)).sum(),
+            Some(concurrent) => limits
+                .iter()
+                .chain(limits.get(concurrent.repeated_arm))
+                .sum(),
             None => limits.into_iter().max().unwrap_or_default(),
         };
         limit.saturating_add(RESERVED_BYTES)
@@ -204,7 +207,7 @@ pub fn check(plan: &Plan) -> Result<()> {
     Ok(())
 }
 
-/// Returns the job of the tasks.
+/// Returns the id of the tasks' job.
 pub fn submit(script: &Path, tasks: &BTreeSet<u32>, follow_up: &Path) -> Result<String> {
     let array = format!("--array={}", tasks.iter().join(","));
     let job = call("sbatch", &["--parsable", &array, &script.to_string_lossy()])?;

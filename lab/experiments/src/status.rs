@@ -5,7 +5,7 @@ pub use search::{Dwells, SearchStatus};
 pub use super::slurm::Job;
 use super::{
     blocks,
-    folder::{Folder, RECORDING},
+    folder::{ExperimentFolder, RECORDING},
     journal::{JournalState, Step},
     lock::{self, Holder},
     outcome::{Outcome, Validity},
@@ -28,7 +28,7 @@ use std::{mem, path::PathBuf, time::Duration};
 
 #[derive(Serialize)]
 #[serde(rename_all = "snake_case", tag = "is")]
-pub enum State {
+pub enum ExperimentState {
     Running {
         /// `None` if it is not written yet.
         pid: Option<u32>,
@@ -50,7 +50,7 @@ pub enum State {
 pub struct Status {
     pub name: String,
     pub folder: PathBuf,
-    pub state: State,
+    pub state: ExperimentState,
     pub done: usize,
     #[serde(rename = "of")]
     pub run_count: usize,
@@ -100,11 +100,11 @@ pub fn status(args: &StatusArgs) -> anyhow::Result<String> {
     let now = clock::since_1970();
     let mut status = Status::of(&plan, &journal_state, &folder, holder, now);
     status.jobs = jobs;
-    if let State::Running { pid: Some(pid) } = status.state
+    if let ExperimentState::Running { pid: Some(pid) } = status.state
         && blocks::ran_on_this_host(&journal_state)
         && lock::is_suspended(pid)
     {
-        (status.state, status.seconds_left) = (State::Suspended { pid }, None);
+        (status.state, status.seconds_left) = (ExperimentState::Suspended { pid }, None);
     }
     if args.json {
         Ok(json(&status)?)
@@ -113,7 +113,7 @@ pub fn status(args: &StatusArgs) -> anyhow::Result<String> {
     }
 }
 
-fn jobs(plan: &Plan, folder: &Folder) -> Vec<Job> {
+fn jobs(plan: &Plan, folder: &ExperimentFolder) -> Vec<Job> {
     if !slurm::script_path(folder).exists() {
         return Vec::new();
     }
@@ -127,17 +127,17 @@ impl Status {
     pub fn of(
         plan: &Plan,
         journal_state: &JournalState,
-        folder: &Folder,
+        folder: &ExperimentFolder,
         holder: Holder,
         now: Duration,
     ) -> Self {
         let state = match (holder, &journal_state.stopped) {
-            (Holder::Process(pid), _) => State::Running { pid },
-            _ if journal_state.finished => State::Finished,
-            (Holder::Free, Some(why)) => State::Stopped { why: why.clone() },
-            (Holder::Free, None) => State::CutOff,
+            (Holder::Process(pid), _) => ExperimentState::Running { pid },
+            _ if journal_state.finished => ExperimentState::Finished,
+            (Holder::Free, Some(why)) => ExperimentState::Stopped { why: why.clone() },
+            (Holder::Free, None) => ExperimentState::CutOff,
         };
-        let is_running = matches!(state, State::Running { .. });
+        let is_running = matches!(state, ExperimentState::Running { .. });
         let blocks = journal_state.running_blocks.max(1) as u64;
         let running_at = is_running.then_some(now);
         let runs: Vec<RunStatus> = journal_state
@@ -175,7 +175,7 @@ impl Status {
 fn run_status(
     plan: &Plan,
     journal_state: &JournalState,
-    folder: &Folder,
+    folder: &ExperimentFolder,
     (turn, scheduled): (&Turn, &ScheduledRun),
     running_at: Option<Duration>,
 ) -> RunStatus {
@@ -300,21 +300,21 @@ fn page(status: &Status, now: Duration) -> String {
     page + &table(&columns, rows)
 }
 
-fn state_text(state: &State) -> String {
+fn state_text(state: &ExperimentState) -> String {
     match state {
-        State::Running { pid: Some(pid) } => format!("running (process {pid})"),
-        State::Running { pid: None } => "running".to_owned(),
-        State::Suspended { pid } => {
+        ExperimentState::Running { pid: Some(pid) } => format!("running (process {pid})"),
+        ExperimentState::Running { pid: None } => "running".to_owned(),
+        ExperimentState::Suspended { pid } => {
             format!(
                 "process {pid} is stopped (SIGSTOP, or Ctrl-Z in its terminal); `kill -CONT {pid}` lets it continue"
             )
         }
-        State::Stopped { why } => format!("stopped: {why}"),
-        State::CutOff => {
+        ExperimentState::Stopped { why } => format!("stopped: {why}"),
+        ExperimentState::CutOff => {
             "interrupted: its runner was killed, or the host went down; `resume` continues"
                 .to_owned()
         }
-        State::Finished => "finished".to_owned(),
+        ExperimentState::Finished => "finished".to_owned(),
     }
 }
 

@@ -1,7 +1,7 @@
 //! The Prometheus target file (`file_sd_configs`).
 
 use super::{
-    folder::{self, Folder},
+    folder::{self, ExperimentFolder},
     plan::Plan,
     schedule::ScheduledRun,
 };
@@ -66,7 +66,7 @@ pub fn write(file: &Path, targets: &[Target]) -> anyhow::Result<()> {
     replace().at(file)
 }
 
-pub fn path(plan: &Plan, folder: &Folder) -> PathBuf {
+pub fn path(plan: &Plan, folder: &ExperimentFolder) -> PathBuf {
     let file = plan.recorder.targets.clone();
     file.unwrap_or_else(|| folder.targets())
 }

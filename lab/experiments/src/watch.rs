@@ -2,7 +2,7 @@
 
 use super::{
     outcome::Outcome,
-    plan::{CountedFrom, Kind, Plan, Stop},
+    plan::{CountedFrom, Plan, StopRules, WorkloadKind},
 };
 use faultline_common::clock::from_nanoseconds;
 use faultline_recording::Progress;
@@ -30,8 +30,8 @@ pub struct Now {
 
 /// Times are uptimes.
 pub struct Watch {
-    kind: Kind,
-    rules: Stop,
+    kind: WorkloadKind,
+    rules: StopRules,
     is_search: bool,
     stale_after: Duration,
     pub(crate) began: Now,
@@ -128,7 +128,7 @@ impl Watch {
         {
             return Some(Outcome::Completed);
         }
-        if self.kind == Kind::Replay || self.time_since_tick() >= self.stale_after {
+        if self.kind == WorkloadKind::Replay || self.time_since_tick() >= self.stale_after {
             return None;
         }
         match (self.first_executed, self.newest_slot) {
@@ -147,8 +147,8 @@ impl Watch {
 
     fn counted_from(&self) -> Option<Duration> {
         match (self.kind, self.rules.counted_from) {
-            (Kind::Validator, CountedFrom::FirstTransaction) => self.first_executed,
-            (Kind::Replay, _) | (_, CountedFrom::Start) => Some(self.began.uptime),
+            (WorkloadKind::Validator, CountedFrom::FirstTransaction) => self.first_executed,
+            (WorkloadKind::Replay, _) | (_, CountedFrom::Start) => Some(self.began.uptime),
         }
     }
 

@@ -114,7 +114,7 @@ impl RecordJob<'_> {
             for signal in self.signals.wait(None, POLL_INTERVAL)? {
                 command.forward_signal(signal);
             }
-            if let Some(code) = command.ended()? {
+            if let Some(code) = command.exit_code()? {
                 break code;
             }
             monitor.check(&mut daemon);
@@ -154,7 +154,7 @@ impl RecordJob<'_> {
                 break;
             }
             ensure!(
-                daemon.ended()?.is_none(),
+                daemon.exit_status()?.is_none(),
                 "faultlined has ended:\n{}",
                 daemon.log.tail()
             );
@@ -261,7 +261,7 @@ impl Monitor {
         for warning in daemon.log.warnings() {
             say(&format!("faultlined: {warning}"));
         }
-        if let (false, Ok(Some(status))) = (self.daemon_ended, daemon.ended()) {
+        if let (false, Ok(Some(status))) = (self.daemon_ended, daemon.exit_status()) {
             self.daemon_ended = true;
             say(&format!(
                 "faultlined ended ({status}); the command continues without it:\n{}",

@@ -39,7 +39,7 @@ impl Address {
     /// Parses `HOST:PORT`, an `http` or `https` URL, `unix:PATH`, or a socket's path that begins
     /// with `/`. A URL without a path gets `/status`. A final `/metrics` becomes `/status`. Fails if it
     /// contains a user, because everyone who lists processes sees a password.
-    pub fn read(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, String> {
         let path = text
             .strip_prefix("unix://")
             .or_else(|| text.strip_prefix("unix:"))
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn top_accepts_common_address_forms() {
-        let url = |text: &str| Address::read(text).unwrap().url;
+        let url = |text: &str| Address::parse(text).unwrap().url;
         assert_eq!(url("127.0.0.1:9912"), DEFAULT_URL);
         assert_eq!(url("http://127.0.0.1:9912/"), DEFAULT_URL);
         assert_eq!(url(DEFAULT_URL), DEFAULT_URL);
@@ -129,18 +129,18 @@ mod tests {
             "https://node.example.org/faultline/status"
         );
         assert_eq!(
-            Address::read("unix:f.sock").unwrap().socket.as_deref(),
+            Address::parse("unix:f.sock").unwrap().socket.as_deref(),
             Some(Path::new("f.sock"))
         );
         for text in ["unix:/run/f.sock", "unix:///run/f.sock", "/run/f.sock"] {
-            let address = Address::read(text).unwrap();
+            let address = Address::parse(text).unwrap();
             assert_eq!(
                 (address.socket.clone(), address.shown()),
                 (Some("/run/f.sock".into()), "/run/f.sock".to_owned())
             );
         }
-        assert_eq!(Address::read("node:1").unwrap().shown(), "http://node:1");
-        let keeps = |text: &str| Address::read(text).unwrap().is_safe_for_password();
+        assert_eq!(Address::parse("node:1").unwrap().shown(), "http://node:1");
+        let keeps = |text: &str| Address::parse(text).unwrap().is_safe_for_password();
         assert!(
             [
                 "https://node:1",
@@ -197,10 +197,10 @@ mod tests {
             "a b",
             "http:///metrics",
         ] {
-            let refusal = Address::read(text).unwrap_err();
+            let refusal = Address::parse(text).unwrap_err();
             assert!(refusal.contains("unix:PATH"), "{text:?}: {refusal}");
         }
-        let refusal = Address::read("http://me:secret@node:1").unwrap_err();
+        let refusal = Address::parse("http://me:secret@node:1").unwrap_err();
         assert!(
             refusal.contains("--password-file") && !refusal.contains("secret"),
             "{refusal}"
@@ -211,7 +211,7 @@ mod tests {
             "http://me:sec ret@node",
             "ftp://a@me:secret@node",
         ] {
-            let refusal = Address::read(text).unwrap_err();
+            let refusal = Address::parse(text).unwrap_err();
             assert!(
                 !refusal.contains("secret") && !refusal.contains("sec ret"),
                 "{refusal}"

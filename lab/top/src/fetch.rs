@@ -16,11 +16,11 @@ use std::{
 };
 use ureq::{Agent, config::Config};
 
-pub type Answer = Result<Box<Status>, String>;
+pub type FetchResult = Result<Box<Status>, String>;
 
 /// When it is dropped, the thread ends after its current request.
 pub struct Fetcher {
-    answers: Receiver<Answer>,
+    answers: Receiver<FetchResult>,
     _stop: Sender<()>,
 }
 
@@ -50,7 +50,7 @@ impl Fetcher {
         })
     }
 
-    pub fn answer(&self) -> Option<Answer> {
+    pub fn answer(&self) -> Option<FetchResult> {
         self.answers.try_recv().ok()
     }
 }
@@ -94,7 +94,7 @@ impl Client {
         })
     }
 
-    pub fn fetch(&self) -> Answer {
+    pub fn fetch(&self) -> FetchResult {
         let mut request = self
             .agent
             .get(&self.url)
@@ -144,7 +144,7 @@ const OTHER_RELEASE: &str = concat!(
     " needs a faultlined of the same release; install the same release of both"
 );
 
-fn parse_status(text: &str) -> Answer {
+fn parse_status(text: &str) -> FetchResult {
     let json: Value = serde_json::from_str(text)
         .map_err(|_| "it answers, but not with the status of a faultlined".to_owned())?;
     let version = json.get("version").and_then(Value::as_u64);

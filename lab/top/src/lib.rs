@@ -38,7 +38,7 @@ const REPORT_AFTER: Duration = Duration::from_secs(2);
 /// invalid address, and with `--once` if the daemon does not answer.
 pub fn run(args: &TopArgs) -> Result<u8> {
     let address = match &args.address {
-        Some(text) => Address::read(text).map_err(UsageError)?,
+        Some(text) => Address::parse(text).map_err(UsageError)?,
         None => Address::of_this_host(Path::new(address::DEFAULT_SOCKET)),
     };
     if args.user.is_some() && !address.is_safe_for_password() {

@@ -1,5 +1,5 @@
 use crate::{
-    fetch::Answer,
+    fetch::FetchResult,
     state::{Moment, PoolOrder, State},
 };
 
@@ -23,7 +23,7 @@ impl Session {
         }
     }
 
-    pub fn add_answer(&mut self, answer: Answer, received_at: Moment) {
+    pub fn add_answer(&mut self, answer: FetchResult, received_at: Moment) {
         self.live_state.add_answer(answer, received_at);
     }
 

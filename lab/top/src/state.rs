@@ -4,7 +4,7 @@ mod rate;
 
 pub use rate::PoolOrder;
 
-use crate::fetch::Answer;
+use crate::fetch::FetchResult;
 use faultline_metrics::Source;
 use faultline_stats::rate::Reading;
 use faultline_status::{Figure, Pool, Status};
@@ -63,7 +63,7 @@ impl State {
         }
     }
 
-    pub fn add_answer(&mut self, answer: Answer, received_at: Moment) {
+    pub fn add_answer(&mut self, answer: FetchResult, received_at: Moment) {
         match answer {
             Ok(status) => self.add_status(*status, received_at),
             Err(text) => {

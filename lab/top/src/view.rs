@@ -82,13 +82,13 @@ fn remove_control_characters(buffer: &mut Buffer) {
 
 fn figures_and_pools(scene: &Scene<'_>, body: Rect, max_plot_height: u16, buffer: &mut Buffer) {
     let is_wide = body.width >= MIN_WIDE_WIDTH;
-    let pools =
+    let pool_lines =
         u16::try_from(scene.state().pools(scene.session.order).len() + 1).unwrap_or(MAX_POOL_LINES);
-    let pools = pools.clamp(MIN_POOL_LINES, MAX_POOL_LINES);
+    let pool_lines = pool_lines.clamp(MIN_POOL_LINES, MAX_POOL_LINES);
     let (lines_below, min_lines_below) = if is_wide {
         (EVENT_LINES, EVENT_LINES)
     } else {
-        (pools, MIN_POOL_LINES)
+        (pool_lines, MIN_POOL_LINES)
     };
     let available = body.height.saturating_sub(lines_below);
     let width = width_of_figures(body.width);
@@ -166,7 +166,7 @@ fn split_left(area: Rect, width: u16) -> (Rect, Rect) {
 }
 
 pub fn render_as_text(scene: &Scene<'_>, width: u16) -> String {
-    let pools = u16::try_from(scene.state().pools(scene.session.order).len())
+    let pool_lines = u16::try_from(scene.state().pools(scene.session.order).len())
         .unwrap_or(u16::MAX)
         .saturating_add(1)
         .max(MIN_POOL_LINES);
@@ -174,9 +174,9 @@ pub fn render_as_text(scene: &Scene<'_>, width: u16) -> String {
     let rows = scene.rows(width_of_figures(width), true).len() + scene.extra_rows().len();
     let rows = u16::try_from(rows).unwrap_or(u16::MAX);
     let body = if width >= MIN_WIDE_WIDTH {
-        pools.max(rows.saturating_add(EVENT_LINES))
+        pool_lines.max(rows.saturating_add(EVENT_LINES))
     } else {
-        rows.saturating_add(pools)
+        rows.saturating_add(pool_lines)
     };
     let height = body.saturating_add(1 + FOOT_HEIGHT).min(u16::MAX / width);
     let area = Rect::new(0, 0, width, height);

@@ -120,7 +120,8 @@ impl Probe {
                 continue;
             }
             let result = answer.and_then(|body| {
-                rpc::check_answer(self.config.method, request_id, &body).map_err(Failure::InvalidAnswer)
+                rpc::check_answer(self.config.method, request_id, &body)
+                    .map_err(Failure::InvalidAnswer)
             });
             consecutive_failures = result
                 .as_ref()

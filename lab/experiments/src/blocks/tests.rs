@@ -33,7 +33,7 @@ fn a_block_has_every_arm_once_in_the_order_and_with_the_numbers_of_the_plan() {
 }
 
 /// An attempt at block 1 with these outcomes, `None` for a run that was cut off.
-fn write(folder: &Folder, name: &str, host: &str, outcomes: &[Option<Outcome>]) {
+fn write(folder: &ExperimentFolder, name: &str, host: &str, outcomes: &[Option<Outcome>]) {
     let path = folder.block(1).join(name);
     fs::create_dir_all(&path).unwrap();
     let turns = block(1).turns(&plan());
@@ -63,13 +63,13 @@ fn write(folder: &Folder, name: &str, host: &str, outcomes: &[Option<Outcome>]) 
             ending: Box::new(Ending::new(outcome)),
         }));
     }
-    let mut journal = Journal::create(&Folder::new(&path).journal()).unwrap();
+    let mut journal = Journal::create(&ExperimentFolder::new(&path).journal()).unwrap();
     for entry in entries {
         journal.append(&JournalLine { unix_ns: 1, entry }).unwrap();
     }
 }
 
-fn merged(folder: &Folder) -> JournalState {
+fn merged(folder: &ExperimentFolder) -> JournalState {
     let planned = Entry::Planned(Planned::new(&plan(), String::new(), schedule(&plan())));
     let mut state = JournalState::of(&[JournalLine {
         unix_ns: 0,
@@ -82,7 +82,7 @@ fn merged(folder: &Folder) -> JournalState {
 #[test]
 fn the_first_attempt_with_all_results_counts_whatever_they_are() {
     let root = tempfile::tempdir().unwrap();
-    let folder = Folder::new(root.path());
+    let folder = ExperimentFolder::new(root.path());
     let done = || Some(Outcome::Completed);
     write(&folder, "n1-0", "n1", &[done(), None]);
     write(&folder, "n2-2", "n2", &[Some(Outcome::OutOfMemory), done()]);
@@ -122,7 +122,7 @@ fn the_first_attempt_with_all_results_counts_whatever_they_are() {
 #[test]
 fn results_of_a_cut_block_do_not_count_once_another_host_has_begun_it() {
     let root = tempfile::tempdir().unwrap();
-    let folder = Folder::new(root.path());
+    let folder = ExperimentFolder::new(root.path());
     fs::create_dir_all(folder.blocks()).unwrap();
     assert_eq!(
         merged(&folder).stopped.as_deref(),
@@ -136,7 +136,7 @@ fn results_of_a_cut_block_do_not_count_once_another_host_has_begun_it() {
     assert_eq!(state.next_attempt().map(|next| next.turn.number), Some(1));
 
     // The block returns to its first host.
-    let journal = Folder::new(&folder.block(1).join("n1-0")).journal();
+    let journal = ExperimentFolder::new(&folder.block(1).join("n1-0")).journal();
     let (mut journal, _) = Journal::open(&journal).unwrap();
     let entry = Entry::Runner {
         pid: 1,
@@ -150,12 +150,12 @@ fn results_of_a_cut_block_do_not_count_once_another_host_has_begun_it() {
 #[test]
 fn unreadable_journals_are_named_and_other_attempts_count() {
     let root = tempfile::tempdir().unwrap();
-    let folder = Folder::new(root.path());
+    let folder = ExperimentFolder::new(root.path());
     let done = || Some(Outcome::Completed);
     for name in ["n1-0", "n2-1", "n3-2", "n4-3"] {
         write(&folder, name, "n1", &[done(), done()]);
     }
-    let journal = |name: &str| Folder::new(&folder.block(1).join(name)).journal();
+    let journal = |name: &str| ExperimentFolder::new(&folder.block(1).join(name)).journal();
     let lines = fs::read_to_string(journal("n1-0")).unwrap();
     fs::write(journal("n1-0"), format!("broken\n{lines}")).unwrap();
     let digest = crate::folder::digest(PLAN);

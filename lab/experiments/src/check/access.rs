@@ -4,7 +4,7 @@
 use super::{Findings, HostFacts, folders::work_folders};
 use crate::{
     passwd,
-    plan::{Begin, Plan},
+    plan::{InitialState, Plan},
 };
 use rustix::fs::{Access, access};
 use std::{
@@ -50,7 +50,7 @@ pub fn inaccessible(plan: &Plan) -> BTreeMap<PathBuf, String> {
 /// Name, path and needed access bits. A run gives a cleared folder to the user first; all others
 /// must be accessible already.
 fn required_access(plan: &Plan) -> Vec<(String, &Path, u32)> {
-    let bits = if plan.begin == Begin::AsIs {
+    let bits = if plan.begin == InitialState::AsIs {
         WRITE | EXECUTE
     } else {
         0

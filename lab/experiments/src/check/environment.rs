@@ -1,13 +1,13 @@
 //! Detects log filters that suppress required datapoints.
 
 use super::Findings;
-use crate::plan::{Kind, Plan};
+use crate::plan::{Plan, WorkloadKind};
 
 /// A module creates its datapoints only if it may log at `info`.
 const LOG_VARIABLE: &str = "RUST_LOG";
 
 /// Modules that create required datapoints, in all versions from 2.0.5 to 4.4.0.
-const DATAPOINTS: [&str; 6] = [
+const DATAPOINT_MODULES: [&str; 6] = [
     "solana_core::replay_stage",
     "solana_core::optimistic_confirmation_verifier",
     "solana_ledger::blockstore_processor",
@@ -17,7 +17,7 @@ const DATAPOINTS: [&str; 6] = [
 ];
 
 /// The log lines of a replay's report: datapoints, frozen banks, total time.
-const REPLAY_LOG: [&str; 4] = [
+const REPLAY_LOG_MODULES: [&str; 4] = [
     "solana_metrics::metrics",
     "solana_runtime::bank",
     "solana_runtime::bank::metrics",
@@ -26,13 +26,13 @@ const REPLAY_LOG: [&str; 4] = [
 
 pub fn check(plan: &Plan, findings: &mut Findings) {
     let (modules, harm, value): (&[&str], _, _) = match plan.workload.kind {
-        Kind::Replay => (
-            &REPLAY_LOG,
+        WorkloadKind::Replay => (
+            &REPLAY_LOG_MODULES,
             "the report of a replay reads slots and cache numbers from its log",
             "solana=info,agave=info",
         ),
-        Kind::Validator => (
-            &DATAPOINTS,
+        WorkloadKind::Validator => (
+            &DATAPOINT_MODULES,
             "its datapoints are not made, and replay times and cache numbers come from datapoints",
             "solana=info,agave=info,solana_metrics=warn",
         ),
@@ -149,12 +149,16 @@ mod tests {
     fn a_log_filter_is_parsed_like_the_validator_parses_it() {
         for (filter, points, log) in FILTERS {
             assert_eq!(
-                DATAPOINTS.iter().all(|module| passes_info(filter, module)),
+                DATAPOINT_MODULES
+                    .iter()
+                    .all(|module| passes_info(filter, module)),
                 points,
                 "points of {filter:?}"
             );
             assert_eq!(
-                REPLAY_LOG.iter().all(|module| passes_info(filter, module)),
+                REPLAY_LOG_MODULES
+                    .iter()
+                    .all(|module| passes_info(filter, module)),
                 log,
                 "log of {filter:?}"
             );

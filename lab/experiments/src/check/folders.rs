@@ -1,7 +1,7 @@
 //! Folders must be distinct, clearable, and no homes, and their disks need space.
 
 use super::{Findings, HostFacts};
-use crate::plan::{Begin, Cluster, Kind, Plan};
+use crate::plan::{Cluster, InitialState, Plan, WorkloadKind};
 use faultline_runner::record::recorder::DEFAULT_SAMPLING_INTERVAL;
 use faultline_text::{bytes, counted};
 use itertools::Itertools;
@@ -44,7 +44,7 @@ pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
             continue;
         }
         let shown = path.display();
-        if plan.begin == Begin::AsIs {
+        if plan.begin == InitialState::AsIs {
             if !folder.exists {
                 findings.refuse(
                     format!("{key} {shown} is not there, and begin.how is \"as-is\""),
@@ -164,12 +164,12 @@ pub fn space_needs(plan: &Plan, facts: &HostFacts) -> Vec<SpaceNeed> {
         ),
         false,
     )];
-    let is_validator = plan.workload.kind == Kind::Validator;
+    let is_validator = plan.workload.kind == WorkloadKind::Validator;
     let (bytes, what) = match (&plan.begin, &facts.snapshot_bytes, plan.workload.cluster) {
-        (Begin::Restore { .. }, Some(Ok(bytes)), _) => {
+        (InitialState::Restore { .. }, Some(Ok(bytes)), _) => {
             (*bytes, "the snapshot of begin.from, before each run")
         }
-        (Begin::Download, _, Some(Cluster::MainnetBeta)) if is_validator => (
+        (InitialState::Download, _, Some(Cluster::MainnetBeta)) if is_validator => (
             DOWNLOADED_SNAPSHOT_BYTES,
             "a snapshot of mainnet-beta, roughly; accounts and ledger come on top",
         ),

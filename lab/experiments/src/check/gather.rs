@@ -179,7 +179,7 @@ fn check_folder(path: &Path) -> Result<(), String> {
     }
 }
 
-fn files(plan: &Plan) -> BTreeMap<PathBuf, Result<(), String>> {
+pub(super) fn files(plan: &Plan) -> BTreeMap<PathBuf, Result<(), String>> {
     let mut files = BTreeMap::new();
     let mut add = |path: &Path, check: fn(&Path) -> Result<(), String>| {
         files.insert(path.to_owned(), check(path));

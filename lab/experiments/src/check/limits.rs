@@ -1,5 +1,5 @@
 use super::{Findings, HostFacts, LauncherFacts};
-use crate::plan::{Arm, Kind, Lane, Plan, Severity};
+use crate::plan::{Arm, Lane, Plan, Severity, WorkloadKind};
 use faultline_kernel::Level;
 use faultline_runner::isolation::CpuSet;
 use faultline_text::{bytes, size};
@@ -151,7 +151,7 @@ fn check_cpus(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
 fn check_concurrent(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
     let repeated_arm = plan
         .concurrent
-        .and_then(|concurrent| plan.arms.get(concurrent.twice));
+        .and_then(|concurrent| plan.arms.get(concurrent.repeated_arm));
     let mut sum = 0_u64;
     for arm in plan.arms.iter().chain(repeated_arm) {
         match arm.memory_max {
@@ -190,7 +190,7 @@ fn check_concurrent(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
     let has_ports = |lane: &Lane| {
         lane.rpc_port.is_some() && lane.gossip_port.is_some() && lane.port_range.is_some()
     };
-    if plan.workload.kind == Kind::Validator && !plan.lanes.iter().all(has_ports) {
+    if plan.workload.kind == WorkloadKind::Validator && !plan.lanes.iter().all(has_ports) {
         findings.warn(
             "not every lane says which ports it has, and validators at the same time must not share any",
             "give each lane rpc_port, gossip_port and port_range, and use the placeholders {rpc_port} and so on in the command",

@@ -7,7 +7,7 @@ use std::time::Duration;
 const MIN_DWELL: Duration = Duration::from_secs(60);
 
 /// Samples must come this often: a search lifts its limit after five seconds without samples.
-const MAX_INTERVAL: Duration = Duration::from_secs(2);
+const MAX_SAMPLING_INTERVAL: Duration = Duration::from_secs(2);
 
 /// With this option, the validator reports the tip on every request.
 const FULL_API: &str = "--full-rpc-api";
@@ -19,16 +19,16 @@ pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
     }
     if facts.swap != Some(0) {
         findings.refuse(
-            "swap is on, or it is not known whether: with swap anonymous memory can be reclaimed, and a headroom over it means nothing",
+            "swap is on, or its state is unknown: with swap, anonymous memory is reclaimable too, and a headroom above it means nothing",
             "switch swap off (swapoff -a)",
         );
     }
     if let Some(ram) = facts.ram
-        && search.from >= ram
+        && search.first_headroom >= ram
     {
-        let (from, ram) = (size(search.from), size(ram));
+        let (headroom, ram) = (size(search.first_headroom), size(ram));
         findings.refuse(
-            format!("search.from is {from}, and this host has {ram}: the first limit would limit nothing"),
+            format!("search.from is {headroom}, and this host has {ram}: the first limit would limit nothing"),
             "a headroom that the page cache of the validator fills; half of it is more than enough to begin with",
         );
     }
@@ -44,13 +44,13 @@ pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
     check_interval(plan, findings);
     check_api(plan, findings);
     let min_duration = search.min_duration();
-    if min_duration > search.most {
-        let (most, min_duration) = (duration(search.most), duration(min_duration));
+    if min_duration > search.max_duration {
+        let (max_duration, min_duration) = (duration(search.max_duration), duration(min_duration));
         findings.warn(
             format!(
-                "search.most is {most}, and a search takes {min_duration} even if few dwells are enough"
+                "search.most is {max_duration}, and a search takes {min_duration} even if few dwells are enough"
             ),
-            "a longer most, or a shorter dwell or settle",
+            "a longer search.most, or a shorter search.dwell or search.settle",
         );
     }
     findings.note(
@@ -72,12 +72,12 @@ fn check_launcher(launcher: &LauncherFacts, findings: &mut Findings) {
                 "{name} has no limit that only slows down: nothing is killed, but a write into a full group fails with ENOMEM, and \
                  a validator ends itself then"
             ),
-            "use a host with cgroup version 2; here no headroom is tried that unreclaimable memory could fill by a rise like an earlier one",
+            "use a host with cgroup version 2; here the search tries no headroom below twice the largest rise of unreclaimable memory within a second",
         );
     }
     if !abilities.pressure {
         findings.warn(
-            format!("{name} does not report how long a group waits for memory, so that cannot end a dwell early"),
+            format!("{name} does not report how long a group waits for memory, so such waits cannot end a dwell early"),
             "use a host with cgroup version 2 mounted, and pressure (psi=1)",
         );
     }
@@ -85,7 +85,7 @@ fn check_launcher(launcher: &LauncherFacts, findings: &mut Findings) {
 
 fn check_api(plan: &Plan, findings: &mut Findings) {
     let command = &plan.workload.command;
-    // A script may set it itself.
+    // A script may add the option.
     let is_script =
         plan.workload.binary.is_none() && !command.iter().any(|word| word.starts_with("--"));
     let arguments = plan.arms.iter().flat_map(|arm| &arm.arguments);
@@ -99,7 +99,7 @@ fn check_api(plan: &Plan, findings: &mut Findings) {
 
 fn check_interval(plan: &Plan, findings: &mut Findings) {
     if let Some(interval) = plan.recorder.interval
-        && interval > MAX_INTERVAL
+        && interval > MAX_SAMPLING_INTERVAL
     {
         let interval = duration(interval);
         findings.refuse(

@@ -743,7 +743,7 @@ fn the_documented_log_filter_suits_a_validator_but_not_a_replay() {
     );
     assert_eq!(shown_findings(&plan, &fit(&plan)), []);
     let mut replay = plan;
-    replay.workload.kind = Kind::Replay;
+    replay.workload.kind = WorkloadKind::Replay;
     let shown_findings = shown_findings(&replay, &fit(&replay));
     let of_log: Vec<_> = shown_findings
         .iter()

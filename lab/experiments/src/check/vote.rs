@@ -1,11 +1,16 @@
 //! Refuses validators that vote or have stake: stopping one costs its owner and the cluster.
 
-use super::{Findings, HostFacts, Stake};
-use crate::plan::{Cluster, Kind, Lane, Plan, Severity, Workload};
+use super::{Findings, Stake};
+use crate::plan::{Cluster, Lane, Plan, Severity, Workload, WorkloadKind};
 use faultline_client::rpc::{RetryPolicy, Rpc};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::json;
-use std::{collections::BTreeMap, fs, io, path::Path, time::Duration};
+use std::{
+    collections::BTreeMap,
+    fs, io,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 /// For public nodes, which limit requests.
 pub const RETRY_POLICY: RetryPolicy = RetryPolicy {
@@ -21,8 +26,13 @@ const VOTE_OPTIONS: [&str; 2] = ["--vote-account", "--authorized-voter"];
 const STAKE_REMEDY: &str =
     "use an identity without stake (solana-keygen new); if that is intended, pass --i-vote";
 
-pub fn check(plan: &Plan, facts: &HostFacts, i_vote: bool, findings: &mut Findings) {
-    if plan.workload.kind != Kind::Validator || i_vote {
+pub fn check(
+    plan: &Plan,
+    stakes: &BTreeMap<String, Stake>,
+    files: &BTreeMap<PathBuf, Result<(), String>>,
+    findings: &mut Findings,
+) {
+    if plan.workload.kind != WorkloadKind::Validator {
         return;
     }
     let votes = |word: &&String| VOTE_OPTIONS.iter().any(|option| has_option(word, option));
@@ -46,8 +56,8 @@ pub fn check(plan: &Plan, facts: &HostFacts, i_vote: bool, findings: &mut Findin
     }
     for lane in &plan.lanes {
         // An invalid keypair is refused elsewhere.
-        let is_invalid = |file| matches!(facts.files.get(file), Some(Err(_)));
-        if let Some(stake) = facts.stakes.get(&lane.name)
+        let is_invalid = |file| matches!(files.get(file), Some(Err(_)));
+        if let Some(stake) = stakes.get(&lane.name)
             && !lane.identity.as_ref().is_some_and(is_invalid)
         {
             check_stake(plan, lane, stake, findings);
@@ -148,7 +158,7 @@ fn has_option(text: &str, option: &str) -> bool {
 pub fn request_stakes(plan: &Plan, retry_policy: RetryPolicy) -> BTreeMap<String, Stake> {
     let workload = &plan.workload;
     let mut stakes = BTreeMap::new();
-    if workload.kind != Kind::Validator {
+    if workload.kind != WorkloadKind::Validator {
         return stakes;
     }
     let mut accounts = None;

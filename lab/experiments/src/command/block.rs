@@ -2,7 +2,7 @@ use super::{begin, continue_run, lock_new, write_synced};
 use crate::{
     args::{BlockArgs, SlurmArgs},
     blocks::{self, BlockAttempt, BlockContext},
-    folder::{Folder, LOCK, digest},
+    folder::{ExperimentFolder, LOCK, digest},
     journal::{Entry, Journal, JournalLine, JournalState, Planned},
     lock::Lock,
     plan::Plan,
@@ -28,8 +28,8 @@ const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// Besides the grace period, for the recorder and the scheduler.
 const STOP_MARGIN: Duration = Duration::from_secs(60);
 
-pub fn prepare(plan: &Plan) -> Result<Folder> {
-    let folder = Folder::new(&plan.folder);
+pub fn prepare(plan: &Plan) -> Result<ExperimentFolder> {
+    let folder = ExperimentFolder::new(&plan.folder);
     let _lock = lock_new(&folder)?;
     fs::create_dir_all(folder.blocks()).at(&folder.blocks())?;
     write_synced(&folder.plan(), plan.text.as_bytes())?;
@@ -55,7 +55,7 @@ pub fn task_exit_code(what: &str, end: Result<ExperimentEnd>) -> Result<u8> {
             say(&format!("{what} is done"));
             Ok(0)
         }
-        Ok(ExperimentEnd::Unfit(why)) => not_now(why),
+        Ok(ExperimentEnd::UnfitHost(why)) => not_now(why),
         Ok(ExperimentEnd::Stopped(why) | ExperimentEnd::GaveUp(why)) => {
             bail!("{what} has stopped: {why}")
         }
@@ -103,7 +103,7 @@ pub fn run(args: &BlockArgs) -> Result<ExperimentEnd> {
         number: Some(number),
     };
     match own.filter(|own| own.journal_state.planned.is_some()) {
-        Some(own) => continue_run(plan, &own.journal_state, Some(block)),
+        Some(own) => continue_run(plan, &own.journal_state, args.i_vote, Some(block)),
         None => begin(plan, args.launcher, args.i_vote, Some(block)),
     }
 }
@@ -117,7 +117,7 @@ fn next_number(attempts: &[BlockAttempt]) -> u32 {
         .max(restarts.unwrap_or(0))
 }
 
-fn last_end_unix_ns(folder: &Folder, plan: &Plan, host: &str) -> Option<i64> {
+fn last_end_unix_ns(folder: &ExperimentFolder, plan: &Plan, host: &str) -> Option<i64> {
     let digest = digest(&plan.text);
     let mut last_end = None;
     for number in 1..=plan.replicates {
@@ -139,7 +139,7 @@ pub fn submit(args: &SlurmArgs) -> Result<u8> {
     if args.print {
         return print(&slurm::script(&plan, args.i_vote)?).map(|()| 0);
     }
-    let folder = Folder::new(&plan.folder);
+    let folder = ExperimentFolder::new(&plan.folder);
     let path = slurm::script_path(&folder);
     ensure!(
         !path.exists(),
@@ -159,7 +159,7 @@ pub fn submit(args: &SlurmArgs) -> Result<u8> {
     submit_unfinished(&folder)
 }
 
-pub fn submit_unfinished(folder: &Folder) -> Result<u8> {
+pub fn submit_unfinished(folder: &ExperimentFolder) -> Result<u8> {
     let (plan, journal_state) = read_started(folder)?;
     let turns = journal_state.turns.iter();
     let open = blocks::block_numbers(turns.filter(|turn| !journal_state.is_done(turn)));
@@ -195,7 +195,7 @@ pub fn submit_unfinished(folder: &Folder) -> Result<u8> {
     Ok(0)
 }
 
-pub fn stop(folder: &Folder, plan: &Plan, journal_state: &JournalState) -> Result<u8> {
+pub fn stop(folder: &ExperimentFolder, plan: &Plan, journal_state: &JournalState) -> Result<u8> {
     let (mut failed, mut next) = (Vec::new(), String::new());
     if slurm::script_path(folder).exists() {
         failed = cancel(&folder.scope(&plan.name), plan);

@@ -1,6 +1,6 @@
 use super::{Entry, JournalLine, Planned, Step};
 use crate::{
-    folder::Folder,
+    folder::ExperimentFolder,
     outcome::Ending,
     schedule::{ScheduledRun, Turn},
     search,
@@ -19,7 +19,7 @@ pub struct JournalState {
     pub runner_starts: u32,
     /// Host of the last runner; empty in journals of older versions.
     pub host: String,
-    /// When it began; 0 without one.
+    /// When the last runner began; 0 without one.
     pub runner_began_unix_ns: i64,
     /// Blocks with a runner; 0 without blocks.
     pub running_blocks: usize,
@@ -40,7 +40,7 @@ pub struct Attempt {
     pub runner_start: u32,
     pub unix_ns: i64,
     pub host: String,
-    /// Folder of an attempt at a block, and the number in its journal. `None` without blocks.
+    /// With blocks: the folder whose journal has this attempt, and the number there.
     pub origin: Option<(PathBuf, u32)>,
     /// Only runs with at least one line.
     pub runs: BTreeMap<u32, RunAttempt>,
@@ -63,7 +63,7 @@ pub struct SearchLog {
     /// With times in nanoseconds since 1970.
     pub events: Vec<(search::SearchEvent, i64)>,
     /// `None` while it runs, and if it was cut off.
-    pub answer: Option<search::Answer>,
+    pub answer: Option<search::SearchAnswer>,
 }
 
 /// A run with a result, in a complete turn.
@@ -190,14 +190,19 @@ impl JournalState {
             .find(|turn| turn.runs.iter().any(|scheduled| scheduled.run == run))
     }
 
-    /// Folder of a run in an attempt, which may be at a block.
-    pub fn run_folder(&self, folder: &Folder, run: &ScheduledRun, attempt: u32) -> PathBuf {
+    /// With blocks, it is inside the folder of the block's attempt.
+    pub fn run_folder(
+        &self,
+        folder: &ExperimentFolder,
+        run: &ScheduledRun,
+        attempt: u32,
+    ) -> PathBuf {
         let origin = self
             .attempts_of_run(run.run)
             .find(|begun| begun.number == attempt)
             .and_then(|begun| begun.origin.as_ref());
         match origin {
-            Some((block, number)) => Folder::new(block).run(run, *number),
+            Some((block, number)) => ExperimentFolder::new(block).run(run, *number),
             None => folder.run(run, attempt),
         }
     }

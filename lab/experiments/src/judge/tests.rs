@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 mod cache;
 mod gaps;
 
-fn stop() -> Stop {
-    Stop {
+fn stop() -> StopRules {
+    StopRules {
         duration: Duration::from_secs(60),
         counted_from: crate::plan::CountedFrom::Start,
         first_transaction_within: None,
@@ -23,7 +23,7 @@ fn evidence(end: Option<End>, oom_kills: u64) -> Evidence {
     }
 }
 
-fn of(kind: Kind, why: Option<Outcome>, before: Evidence, after: Evidence) -> Outcome {
+fn of(kind: WorkloadKind, why: Option<Outcome>, before: Evidence, after: Evidence) -> Outcome {
     outcome(
         kind,
         &stop(),
@@ -46,7 +46,12 @@ fn an_oom_kill_is_the_outcome_regardless_of_the_exit_status() {
         Some(End::Signal(15)),
     ] {
         assert_eq!(
-            of(Kind::Validator, None, Evidence::default(), evidence(end, 1)),
+            of(
+                WorkloadKind::Validator,
+                None,
+                Evidence::default(),
+                evidence(end, 1)
+            ),
             Outcome::OutOfMemory
         );
     }
@@ -56,7 +61,7 @@ fn an_oom_kill_is_the_outcome_regardless_of_the_exit_status() {
         ..evidence(Some(End::Signal(9)), 0)
     };
     assert_eq!(
-        of(Kind::Validator, None, Evidence::default(), after),
+        of(WorkloadKind::Validator, None, Evidence::default(), after),
         Outcome::OutOfMemory
     );
 }
@@ -70,10 +75,10 @@ fn an_oom_kill_after_the_stop_decision_is_only_a_note() {
         final_evidence: after,
         has_survivors: false,
     };
-    let (outcome, notes) = outcome(Kind::Validator, &stop(), &facts);
+    let (outcome, notes) = outcome(WorkloadKind::Validator, &stop(), &facts);
     assert_eq!((outcome, notes.len()), (Outcome::Completed, 1));
     let late = of(
-        Kind::Validator,
+        WorkloadKind::Validator,
         Some(Outcome::Completed),
         evidence(None, 1),
         evidence(Some(End::Signal(15)), 1),
@@ -85,19 +90,22 @@ fn an_oom_kill_after_the_stop_decision_is_only_a_note() {
 fn self_initiated_exits_are_distinguished_from_stopped_ones() {
     let alone = |kind, end| of(kind, None, Evidence::default(), evidence(end, 0));
     assert_eq!(
-        alone(Kind::Validator, Some(End::Code(0))),
+        alone(WorkloadKind::Validator, Some(End::Code(0))),
         Outcome::Exited { code: 0 }
     );
-    assert_eq!(alone(Kind::Replay, Some(End::Code(0))), Outcome::Completed);
     assert_eq!(
-        alone(Kind::Replay, Some(End::Code(1))),
+        alone(WorkloadKind::Replay, Some(End::Code(0))),
+        Outcome::Completed
+    );
+    assert_eq!(
+        alone(WorkloadKind::Replay, Some(End::Code(1))),
         Outcome::Exited { code: 1 }
     );
     assert_eq!(
-        alone(Kind::Validator, Some(End::Signal(15))),
+        alone(WorkloadKind::Validator, Some(End::Signal(15))),
         Outcome::Killed { signal: 15 }
     );
-    assert!(!alone(Kind::Validator, None).is_result());
+    assert!(!alone(WorkloadKind::Validator, None).is_result());
     let ours = |kind, why| {
         of(
             kind,
@@ -107,14 +115,14 @@ fn self_initiated_exits_are_distinguished_from_stopped_ones() {
         )
     };
     assert_eq!(
-        ours(Kind::Validator, Outcome::Completed),
+        ours(WorkloadKind::Validator, Outcome::Completed),
         Outcome::Completed
     );
     assert_eq!(
-        ours(Kind::Validator, Outcome::NoProgress),
+        ours(WorkloadKind::Validator, Outcome::NoProgress),
         Outcome::NoProgress
     );
-    assert!(!ours(Kind::Replay, Outcome::Completed).is_result());
+    assert!(!ours(WorkloadKind::Replay, Outcome::Completed).is_result());
 }
 
 #[test]
@@ -123,14 +131,14 @@ fn a_process_ended_by_systemd_is_not_a_result() {
         result: Some("timeout".to_owned()),
         ..evidence(Some(End::Signal(15)), 0)
     };
-    assert!(!of(Kind::Validator, None, Evidence::default(), after).is_result());
+    assert!(!of(WorkloadKind::Validator, None, Evidence::default(), after).is_result());
 }
 
 #[test]
 fn a_shell_exit_code_above_128_is_explained_as_a_signal() {
     let after = evidence(Some(End::Code(139)), 0);
     let (outcome, notes) = outcome(
-        Kind::Validator,
+        WorkloadKind::Validator,
         &stop(),
         &EndFacts {
             final_evidence: after,
@@ -156,10 +164,12 @@ fn a_script_exiting_before_its_validator_gives_no_valid_outcome() {
         )
     };
     assert!(
-        matches!(left(Kind::Validator, 0), (Outcome::Failed { why }, _) if why.contains("exec"))
+        matches!(left(WorkloadKind::Validator, 0), (Outcome::Failed { why }, _) if why.contains("exec"))
     );
     assert!(
-        matches!(left(Kind::Validator, 3), (Outcome::Exited { code: 3 }, notes) if notes.len() == 1)
+        matches!(left(WorkloadKind::Validator, 3), (Outcome::Exited { code: 3 }, notes) if notes.len() == 1)
     );
-    assert!(matches!(left(Kind::Replay, 0), (Outcome::Completed, notes) if notes.len() == 1));
+    assert!(
+        matches!(left(WorkloadKind::Replay, 0), (Outcome::Completed, notes) if notes.len() == 1)
+    );
 }

@@ -10,10 +10,10 @@ pub struct Expanded {
 }
 
 #[derive(Debug)]
-pub struct UnknownPlaceholder {
+pub struct PlaceholderError {
     /// Whether it is in the arm, not in the workload.
     pub is_in_arm: bool,
-    pub what: String,
+    pub message: String,
 }
 
 /// Placeholders that become several words: each must be a word by itself.
@@ -51,10 +51,10 @@ pub fn expand(
     lane: &Lane,
     run_folder: &Path,
     replicate: u32,
-) -> Result<Expanded, Vec<UnknownPlaceholder>> {
+) -> Result<Expanded, Vec<PlaceholderError>> {
     let mut placeholders = Placeholders {
         values: values(plan, arm, lane, run_folder, replicate),
-        unknown: Vec::new(),
+        errors: Vec::new(),
     };
     let workload = &plan.workload;
     let location = format!("arguments of arm {:?}", arm.name);
@@ -77,8 +77,8 @@ pub fn expand(
             environment.insert(name.clone(), placeholders.fill(text, is_in_arm, location));
         }
     }
-    if !placeholders.unknown.is_empty() {
-        return Err(placeholders.unknown);
+    if !placeholders.errors.is_empty() {
+        return Err(placeholders.errors);
     }
     let values = placeholders
         .values
@@ -102,14 +102,14 @@ type Values = BTreeMap<&'static str, Option<String>>;
 
 struct Placeholders {
     values: Values,
-    unknown: Vec<UnknownPlaceholder>,
+    errors: Vec<PlaceholderError>,
 }
 
 impl Placeholders {
     fn fill(&mut self, text: &str, is_in_arm: bool, location: &str) -> String {
-        fill(text, &self.values).unwrap_or_else(|what| {
-            let what = format!("{location}: {what}");
-            self.unknown.push(UnknownPlaceholder { is_in_arm, what });
+        fill(text, &self.values).unwrap_or_else(|error| {
+            let message = format!("{location}: {error}");
+            self.errors.push(PlaceholderError { is_in_arm, message });
             String::new()
         })
     }

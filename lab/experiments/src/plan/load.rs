@@ -3,8 +3,8 @@ mod consistency;
 mod workload;
 
 use super::{
-    Begin, Concurrent, CountedFrom, HostRules, Kind, Order, PageCache, Plan, Recorder, ReportRules,
-    Rule, Severity, Slurm, Stop, Workload,
+    Concurrent, CountedFrom, HostRules, InitialState, Order, PageCache, Plan, RecorderOptions,
+    ReportRules, Rule, Severity, SlurmOptions, StopRules, Workload, WorkloadKind,
 };
 use anyhow::{bail, ensure};
 use clap::ValueEnum;
@@ -144,7 +144,7 @@ fn sections(top: &mut Table<'_>, plan_folder: &PlanFolder) -> (Plan, SourceLines
         if has_search && table.has("duration") {
             table.errors().push(
                 table.line_of("duration"),
-                "stop.duration: a search ends by itself; say search.most instead",
+                "stop.duration: a search ends by itself; set search.most instead",
             );
         }
         stop(table, &mut plan.stop);
@@ -189,17 +189,17 @@ fn keys_before_sections(top: &mut Table<'_>, plan_folder: &PlanFolder) -> Plan {
         seed: seed.unwrap_or(1),
         attempts: attempts.unwrap_or(3),
         workload: Workload::default(),
-        begin: Begin::AsIs,
+        begin: InitialState::AsIs,
         page_cache: PageCache::DropFiles,
-        stop: default_stop(Kind::Validator),
+        stop: default_stop(WorkloadKind::Validator),
         host: default_host_rules(),
-        recorder: Recorder::default(),
+        recorder: RecorderOptions::default(),
         arms: Vec::new(),
         lanes: Vec::new(),
         concurrent: None,
         report: ReportRules::default(),
         search: None,
-        slurm: Slurm::default(),
+        slurm: SlurmOptions::default(),
     }
 }
 
@@ -222,9 +222,9 @@ fn default_host_rules() -> HostRules {
     }
 }
 
-fn default_stop(kind: Kind) -> Stop {
-    let is_validator = kind == Kind::Validator;
-    Stop {
+fn default_stop(kind: WorkloadKind) -> StopRules {
+    let is_validator = kind == WorkloadKind::Validator;
+    StopRules {
         duration: 12 * HOUR,
         counted_from: if is_validator {
             CountedFrom::FirstTransaction
@@ -256,7 +256,7 @@ fn order(top: &mut Table<'_>) -> Order {
         top.errors().push(
             top.line_of("order"),
             "order: with \"sequential\" whatever changes with time looks like a difference between arms; choose \
-             another order, or say force_order = true",
+             another order, or set force_order = true",
         );
     }
     if top.has("concurrent") {
@@ -279,7 +279,7 @@ fn begin(top: &mut Table<'_>, plan: &mut Plan, plan_folder: &PlanFolder) -> Opti
     if !top.has("begin") {
         top.report_missing(
             "begin",
-            "[begin] is missing: say how = \"download\", \"restore\" or \"as-is\"",
+            "[begin] is missing: set how = \"download\", \"restore\" or \"as-is\"",
         );
     }
     let mut line = None;
@@ -289,27 +289,27 @@ fn begin(top: &mut Table<'_>, plan: &mut Plan, plan_folder: &PlanFolder) -> Opti
         let how = table.need("how", |v| choice(v, &how));
         let from = table.take("from", |v| plan_folder.path(v));
         plan.begin = match (how, from) {
-            (Some("restore"), Some(from)) => Begin::Restore { from },
+            (Some("restore"), Some(from)) => InitialState::Restore { from },
             (Some("restore"), None) if !table.has("from") => {
                 table.report_missing(
                     "from",
                     "begin: from is missing: the folder whose snapshots are copied before each run",
                 );
-                Begin::AsIs
+                InitialState::AsIs
             }
             (Some(_), Some(_)) => {
                 table.report("from is for how = \"restore\" only; leave it out");
-                Begin::AsIs
+                InitialState::AsIs
             }
-            (Some("download"), None) => Begin::Download,
-            _ => Begin::AsIs,
+            (Some("download"), None) => InitialState::Download,
+            _ => InitialState::AsIs,
         };
         table.take_into("page_cache", &mut plan.page_cache, variant);
     });
     line
 }
 
-fn stop(table: &mut Table<'_>, stop: &mut Stop) {
+fn stop(table: &mut Table<'_>, stop: &mut StopRules) {
     table.take_into("duration", &mut stop.duration, |v| at_least(SECOND, v));
     table.take_into("counted_from", &mut stop.counted_from, variant);
     for (key, limit) in [
@@ -345,8 +345,8 @@ fn host_rules(table: &mut Table<'_>, rules: &mut HostRules) {
     table.take_into("leftovers", &mut rules.leftovers, variant);
 }
 
-fn recorder(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Recorder {
-    Recorder {
+fn recorder(table: &mut Table<'_>, plan_folder: &PlanFolder) -> RecorderOptions {
+    RecorderOptions {
         program: table.take("program", |v| Ok(plan_folder.program(&text(v)?))),
         config: table.take("config", |v| plan_folder.path(v)),
         interval: table.take("interval", |v| at_least(Duration::from_millis(100), v)),
@@ -378,7 +378,7 @@ fn concurrent(top: &mut Table<'_>, plan: &mut Plan) {
     // After a mistake, an arm may lack its name: then `twice` is not checked.
     let is_valid = top.errors().is_empty();
     top.table("concurrent", |table| {
-        let twice = table.take("twice", |v| {
+        let repeated_arm = table.take("twice", |v| {
             let arm_name = text(v)?;
             match names.iter().position(|name| **name == arm_name) {
                 None if is_valid => Err(format!(
@@ -390,7 +390,7 @@ fn concurrent(top: &mut Table<'_>, plan: &mut Plan) {
         });
         let shared_device = table.take("shared_device", variant);
         plan.concurrent = Some(Concurrent {
-            twice: twice.unwrap_or(0),
+            repeated_arm: repeated_arm.unwrap_or(0),
             shared_device: shared_device.unwrap_or(Severity::Refuse),
         });
     });

@@ -3,7 +3,7 @@
 use super::{CountedRun, Experiment};
 use crate::{
     outcome::{Ending, Outcome, Validity},
-    plan::{Arm, Kind},
+    plan::{Arm, WorkloadKind},
 };
 use faultline_report::run::ExperimentOutcome;
 use faultline_runner::isolation::{End, Evidence};
@@ -18,7 +18,7 @@ pub struct ArmTally<'e> {
     /// Outcomes of the runs that count and are compared.
     pub outcomes: Vec<&'e Outcome>,
     /// Runs that count but do not match their arm.
-    pub left_out: usize,
+    pub invalid: usize,
 }
 
 pub fn tallies<'e>(experiment: &'e Experiment, counted: &[CountedRun<'e>]) -> Vec<ArmTally<'e>> {
@@ -35,7 +35,7 @@ pub fn tallies<'e>(experiment: &'e Experiment, counted: &[CountedRun<'e>]) -> Ve
                 attempts.any(|attempt| attempt.runs.contains_key(&run.run))
             }),
             outcomes: compared.map(|run| &run.ending.outcome).collect(),
-            left_out: runs().filter(|run| is_invalid(run)).count(),
+            invalid: runs().filter(|run| is_invalid(run)).count(),
         }
     };
     experiment
@@ -50,13 +50,13 @@ pub fn is_invalid(run: &CountedRun<'_>) -> bool {
     matches!(run.ending.validity, Validity::Invalid(_))
 }
 
-pub fn progress(tallies: &[ArmTally<'_>]) -> (usize, usize) {
+pub fn counted_and_planned(tallies: &[ArmTally<'_>]) -> (usize, usize) {
     let planned = tallies.iter().map(|tally| tally.planned).sum();
     (tallies.iter().map(ArmTally::counted).sum(), planned)
 }
 
-pub fn unfinished(tallies: &[ArmTally<'_>]) -> Option<String> {
-    let (counted_runs, planned) = progress(tallies);
+pub fn unfinished_text(tallies: &[ArmTally<'_>]) -> Option<String> {
+    let (counted_runs, planned) = counted_and_planned(tallies);
     (counted_runs < planned).then(|| {
         format!(
             "Not finished: {counted_runs} of {} count so far.",
@@ -66,7 +66,7 @@ pub fn unfinished(tallies: &[ArmTally<'_>]) -> Option<String> {
 }
 
 /// `None` if nothing ended early.
-pub fn outcomes(tallies: &[ArmTally<'_>], kind: Kind) -> Option<String> {
+pub fn early_end_sentences(tallies: &[ArmTally<'_>], kind: WorkloadKind) -> Option<String> {
     let ended =
         |label: &str, matches: fn(&Outcome) -> bool| sentence(label, &arms_with(tallies, matches));
     let early = [
@@ -83,19 +83,19 @@ pub fn outcomes(tallies: &[ArmTally<'_>], kind: Kind) -> Option<String> {
         return None;
     }
     let (done, did) = match kind {
-        Kind::Replay => ("Did all of its work", "did all of its work"),
-        Kind::Validator => ("Ran its whole time", "ran its whole time"),
+        WorkloadKind::Replay => ("Did all of its work", "did all of its work"),
+        WorkloadKind::Validator => ("Ran its whole time", "ran its whole time"),
     };
     let completed = ended(done, |outcome| *outcome == Outcome::Completed);
     let invalid_runs: Vec<String> = tallies
         .iter()
-        .filter(|tally| tally.left_out > 0)
+        .filter(|tally| tally.invalid > 0)
         .map(|tally| {
             let all = run_count(tally.counted());
-            format!("{} ({} of {all})", tally.arm, tally.left_out)
+            format!("{} ({} of {all})", tally.arm, tally.invalid)
         })
         .collect();
-    let is_complete = unfinished(tallies).is_none() && invalid_runs.is_empty();
+    let is_complete = unfinished_text(tallies).is_none() && invalid_runs.is_empty();
     let no_success = (completed.is_none() && is_complete).then(|| format!("No run {did}."));
     let without_runs: Vec<String> = tallies
         .iter()
@@ -143,23 +143,23 @@ pub fn ended_by_rule(outcome: &Outcome) -> bool {
 }
 
 /// One sentence for each arm without compared runs, or without success.
-pub fn points(tallies: &[ArmTally<'_>], kind: Kind) -> Vec<String> {
+pub fn failure_sentences(tallies: &[ArmTally<'_>], kind: WorkloadKind) -> Vec<String> {
     tallies
         .iter()
-        .filter_map(|tally| point(tally, kind))
+        .filter_map(|tally| failure_sentence(tally, kind))
         .collect()
 }
 
-fn point(tally: &ArmTally<'_>, kind: Kind) -> Option<String> {
+fn failure_sentence(tally: &ArmTally<'_>, kind: WorkloadKind) -> Option<String> {
     let arm = tally.arm;
     if tally.outcomes.is_empty() {
-        return Some(match (tally.left_out, tally.begun) {
+        return Some(match (tally.invalid, tally.begun) {
             (0, false) => format!("{arm} has not been run yet."),
             (0, true) => format!("{arm} has no run that counts yet."),
-            (left_out, _) => {
+            (invalid, _) => {
                 format!(
                     "{arm} is not compared: {} left out as invalid.",
-                    run_count(left_out)
+                    run_count(invalid)
                 )
             }
         });
@@ -169,7 +169,7 @@ fn point(tally: &ArmTally<'_>, kind: Kind) -> Option<String> {
     }
     let outcomes = tally.outcomes.iter();
     let mut ends = outcomes.map(|outcome| outcome_text(outcome, kind)).unique();
-    let success = if kind == Kind::Replay {
+    let success = if kind == WorkloadKind::Replay {
         "do all of its work"
     } else {
         "run its whole time"
@@ -186,7 +186,7 @@ fn point(tally: &ArmTally<'_>, kind: Kind) -> Option<String> {
 
 impl ArmTally<'_> {
     pub fn counted(&self) -> usize {
-        self.outcomes.len() + self.left_out
+        self.outcomes.len() + self.invalid
     }
 }
 
@@ -200,10 +200,14 @@ pub fn run_count(count: usize) -> String {
 }
 
 /// Overrides what the recording shows.
-pub fn experiment_outcome(ending: &Ending, arm: Option<&Arm>, kind: Kind) -> ExperimentOutcome {
+pub fn experiment_outcome(
+    ending: &Ending,
+    arm: Option<&Arm>,
+    kind: WorkloadKind,
+) -> ExperimentOutcome {
     let why = why(&ending.outcome, kind);
     ExperimentOutcome {
-        replay: kind == Kind::Replay,
+        replay: kind == WorkloadKind::Replay,
         success: (!why.is_empty()).then_some(ending.outcome == Outcome::Completed),
         why,
         end: outcome_text(&ending.outcome, kind),
@@ -220,9 +224,9 @@ pub fn experiment_outcome(ending: &Ending, arm: Option<&Arm>, kind: Kind) -> Exp
 }
 
 /// Why the run kept up or not. Empty if the recording decides, or if it is unknown.
-fn why(outcome: &Outcome, kind: Kind) -> String {
+fn why(outcome: &Outcome, kind: WorkloadKind) -> String {
     let why = match outcome {
-        Outcome::Completed if kind == Kind::Replay => "all of its work was done",
+        Outcome::Completed if kind == WorkloadKind::Replay => "all of its work was done",
         Outcome::OutOfMemory => "the kernel's OOM killer killed it",
         Outcome::Exited { code } => {
             return format!("it ended by itself with code {code} before its time");
@@ -239,9 +243,9 @@ fn why(outcome: &Outcome, kind: Kind) -> String {
     why.to_owned()
 }
 
-pub fn outcome_text(outcome: &Outcome, kind: Kind) -> String {
+pub fn outcome_text(outcome: &Outcome, kind: WorkloadKind) -> String {
     match outcome {
-        Outcome::Completed if kind == Kind::Replay => "all of its work was done".to_owned(),
+        Outcome::Completed if kind == WorkloadKind::Replay => "all of its work was done".to_owned(),
         Outcome::Completed => "ran its whole time".to_owned(),
         Outcome::OutOfMemory => "killed by the kernel's OOM killer".to_owned(),
         Outcome::Exited { code } => format!("ended by itself with code {code}"),

@@ -5,7 +5,9 @@ use crate::{
     journal::SearchLog,
     plan::{self, Cluster},
     schedule::{ScheduledRun, Turn},
-    search::{DwellResult, Evidence, HeadroomInterval, Outcome, SearchEvent, Verdict, median},
+    search::{
+        DwellEvidence, DwellResult, HeadroomInterval, SearchEvent, SearchOutcome, Verdict, median,
+    },
 };
 use faultline_pages::{
     cells::{self, count, figure, number, table, text, text_cell, without_missing},
@@ -21,15 +23,15 @@ use std::collections::BTreeMap;
 const MAX_ROWS: usize = 1000;
 const MIB: f64 = 1_048_576.0;
 /// `None` if it was not read.
-type Measurement = fn(&Evidence) -> Option<f64>;
+type Measurement = fn(&DwellEvidence) -> Option<f64>;
 
 /// Slots per epoch of the public clusters.
 const SLOTS_PER_EPOCH: u64 = 432_000;
 
 /// The search of the newest attempt at a run.
-pub struct Search<'e> {
+pub struct SearchReport<'e> {
     scheduled: &'e ScheduledRun,
-    rules: &'e plan::Search,
+    rules: &'e plan::SearchRules,
     search_log: &'e SearchLog,
     /// Earlier searches that were cut off.
     cut_off: usize,
@@ -41,7 +43,7 @@ pub struct Search<'e> {
     is_only_search: bool,
 }
 
-pub fn searches<'e>(experiment: &'e Experiment, runs: &[Run]) -> Vec<Search<'e>> {
+pub fn searches<'e>(experiment: &'e Experiment, runs: &[Run]) -> Vec<SearchReport<'e>> {
     let (plan, journal_state) = (&experiment.plan, &experiment.journal_state);
     let Some(rules) = &plan.search else {
         return Vec::new();
@@ -51,7 +53,7 @@ pub fn searches<'e>(experiment: &'e Experiment, runs: &[Run]) -> Vec<Search<'e>>
         let search_log = &journal_state.newest_run(scheduled.run)?.search_log;
         let replicate = scheduled.replicate.to_string();
         let run = runs.iter().find(|run| run.label("run") == Some(&replicate));
-        Some(Search {
+        Some(SearchReport {
             scheduled,
             rules,
             search_log,
@@ -72,24 +74,24 @@ fn slots(run: &Run) -> Option<(u64, u64)> {
 }
 
 /// Of the newest search with a confirmed size. Without one, why the newest has none.
-pub fn ram_evidence(searches: &[Search<'_>]) -> Result<RamEvidence, String> {
-    let mut results = searches.iter().rev().map(Search::ram_evidence);
+pub fn ram_evidence(searches: &[SearchReport<'_>]) -> Result<RamEvidence, String> {
+    let mut results = searches.iter().rev().map(SearchReport::ram_evidence);
     match results.next() {
         None => Err("the experiment has no search".to_owned()),
         Some(newest) => newest.or_else(|why| results.find_map(Result::ok).ok_or(why)),
     }
 }
 
-pub fn section(searches: &[Search<'_>]) -> Option<Section> {
-    let blocks: Vec<Block> = searches.iter().flat_map(Search::blocks).collect();
+pub fn section(searches: &[SearchReport<'_>]) -> Option<Section> {
+    let blocks: Vec<Block> = searches.iter().flat_map(SearchReport::blocks).collect();
     (!blocks.is_empty()).then(|| cells::section("search", "The least memory", blocks))
 }
 
-impl<'e> Search<'e> {
+impl<'e> SearchReport<'e> {
     fn ram_evidence(&self) -> Result<RamEvidence, String> {
         let no_size = "the search has no confirmed size; see its report";
         let answer = self.search_log.answer.as_ref().ok_or(no_size)?;
-        let Outcome::Found(HeadroomInterval { low, high, .. }) = answer.outcome else {
+        let SearchOutcome::Found(HeadroomInterval { low, high, .. }) = answer.outcome else {
             return Err(no_size.to_owned());
         };
         if answer.settles != Some(true) {

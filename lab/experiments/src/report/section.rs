@@ -5,7 +5,7 @@ use super::{
 use crate::{
     journal::{Attempt, JournalState, RunAttempt},
     outcome::{Outcome, Validity},
-    plan::{Kind, Order, Plan},
+    plan::{Order, Plan, WorkloadKind},
     schedule::{ScheduledRun, Turn},
 };
 use faultline_pages::{
@@ -48,7 +48,7 @@ fn origin(experiment: &Experiment) -> String {
         Order::Abba => "forwards and backwards in turn".to_owned(),
         Order::LatinSquare => "each replicate beginning with the next arm".to_owned(),
         Order::Random => {
-            format!("drawn by lot with seed {}", journal_state.planned.as_ref().map_or(plan.seed, |begun| begun.seed))
+            format!("drawn by lot with seed {}", journal_state.planned.as_ref().map_or(plan.seed, |planned| planned.seed))
         }
         Order::Sequential => {
             "one arm after the other, as the plan forces: whatever changed meanwhile looks like an effect".to_owned()
@@ -65,19 +65,19 @@ fn origin(experiment: &Experiment) -> String {
             "{runs} runs were planned, one after the other; each searches the least memory."
         ),
     };
-    if let Some(twice) = plan
+    if let Some(arm) = plan
         .concurrent
-        .and_then(|concurrent| plan.arms.get(concurrent.twice))
+        .and_then(|concurrent| plan.arms.get(concurrent.repeated_arm))
     {
         text += &format!(
             " The runs of a turn are made at the same time; {} runs twice in each.",
-            twice.name
+            arm.name
         );
     }
-    if let Some(begun) = &journal_state.planned {
+    if let Some(planned) = &journal_state.planned {
         text += &format!(
             " Groups were made by {}; the plan's SHA-256 is {}.",
-            begun.launcher, begun.plan_digest
+            planned.launcher, planned.plan_digest
         );
     }
     text += &blocks(journal_state);
@@ -87,7 +87,7 @@ fn origin(experiment: &Experiment) -> String {
             journal_state.runner_starts
         );
     }
-    if plan.workload.kind == Kind::Replay {
+    if plan.workload.kind == WorkloadKind::Replay {
         text +=
             " The folder slots next to this page has what each run's log says about every slot.";
     }
@@ -244,7 +244,7 @@ fn schedule_row(experiment: &Experiment, turn: &Turn, scheduled: &ScheduledRun) 
     let attempts = experiment.journal_state.attempts_of(turn);
     let newest = attempts.last();
     let run_attempt = newest.and_then(|newest| newest.runs.get(&scheduled.run));
-    let begun = newest.map(|newest| begun(newest, run_attempt));
+    let begun = newest.map(|newest| begun_unix_ns(newest, run_attempt));
     let ended = run_attempt.and_then(|run_attempt| run_attempt.ended.as_ref());
     let outcome = match (newest, ended) {
         (_, Some((ending, _))) => outcome_text(&ending.outcome, experiment.plan.workload.kind),
@@ -272,8 +272,7 @@ fn ended_cell(unix_ns: Option<i64>) -> Cell {
     text(unix_ns.map(moment).as_deref(), NO_END)
 }
 
-/// In nanoseconds since 1970.
-fn begun(attempt: &Attempt, run_attempt: Option<&RunAttempt>) -> i64 {
+fn begun_unix_ns(attempt: &Attempt, run_attempt: Option<&RunAttempt>) -> i64 {
     run_attempt
         .and_then(|run_attempt| run_attempt.steps.first())
         .map_or(attempt.unix_ns, |(_, begun)| *begun)
@@ -301,7 +300,7 @@ fn attempts(experiment: &Experiment) -> Table {
 }
 
 fn attempt_row(
-    kind: Kind,
+    kind: WorkloadKind,
     scheduled: &ScheduledRun,
     attempt: &Attempt,
     run_attempt: &RunAttempt,
@@ -322,7 +321,7 @@ fn attempt_row(
             scheduled.run, scheduled.arm, scheduled.replicate
         )),
         count(attempt.number as usize),
-        Cell::Text(moment(begun(attempt, Some(run_attempt)))),
+        Cell::Text(moment(begun_unix_ns(attempt, Some(run_attempt)))),
         ended_cell(ended.map(|(_, ended)| *ended)),
         Cell::Text(why),
     ]

@@ -63,7 +63,7 @@ fn experiment(folder: &Path, lines: Vec<Entry>) -> Experiment {
         })
         .collect();
     Experiment {
-        folder: Folder::new(folder),
+        folder: ExperimentFolder::new(folder),
         plan,
         journal_state: JournalState::of(&lines),
     }
@@ -323,22 +323,25 @@ fn the_experiments_outcome_overrides_the_recordings_end() {
         Outcome::NotAtTip,
     ] {
         assert_eq!(
-            kept_up(outcome.clone(), Kind::Validator),
+            kept_up(outcome.clone(), WorkloadKind::Validator),
             Some(false),
             "{outcome:?}"
         );
     }
     assert_eq!(
-        kept_up(Outcome::Exited { code: 1 }, Kind::Validator),
+        kept_up(Outcome::Exited { code: 1 }, WorkloadKind::Validator),
         Some(false)
     );
     // Nobody knows what a foreign signal says of the arm; what a run at its full time did is in its recording.
     assert_eq!(
-        kept_up(Outcome::Killed { signal: 9 }, Kind::Validator),
+        kept_up(Outcome::Killed { signal: 9 }, WorkloadKind::Validator),
         None
     );
-    assert_eq!(kept_up(Outcome::Completed, Kind::Validator), None);
-    assert_eq!(kept_up(Outcome::Completed, Kind::Replay), Some(true));
+    assert_eq!(kept_up(Outcome::Completed, WorkloadKind::Validator), None);
+    assert_eq!(
+        kept_up(Outcome::Completed, WorkloadKind::Replay),
+        Some(true)
+    );
 }
 
 #[test]

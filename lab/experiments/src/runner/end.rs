@@ -64,7 +64,7 @@ impl Runner<'_> {
                 TurnError::StoppedBy(why) | TurnError::DiskFull(why) => {
                     Outcome::Interrupted { why: why.clone() }
                 }
-                TurnError::Failed { run, why } | TurnError::Unfit { run, why } => {
+                TurnError::Failed { run, why } | TurnError::UnfitHost { run, why } => {
                     if *run == number {
                         Outcome::Failed { why: why.clone() }
                     } else {

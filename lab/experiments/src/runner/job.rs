@@ -2,7 +2,7 @@ use super::ActiveRun;
 use crate::{
     folder::{self, GATE, OUTPUT, PROGRAM_FOLDER},
     passwd,
-    plan::{CountedFrom, Kind, Plan, expand},
+    plan::{CountedFrom, Plan, WorkloadKind, expand},
 };
 use anyhow::{Context, Result};
 use faultline_common::files::AtPath;
@@ -19,7 +19,7 @@ pub fn job(plan: &Plan, run: &ActiveRun, scope: &str, launcher: &dyn Launcher) -
     let program_folder = run.folder.join(PROGRAM_FOLDER);
     let replicate = run.scheduled.replicate;
     let expanded = expand(plan, &run.arm, &run.lane, &program_folder, replicate)
-        .map_err(|errors| anyhow::anyhow!(errors.iter().map(|error| &error.what).join("; ")))?;
+        .map_err(|errors| anyhow::anyhow!(errors.iter().map(|error| &error.message).join("; ")))?;
     let gate = run.folder.join(GATE);
     let mut command = command_prefix(launcher, Some(&gate), None)?;
     command.extend(expanded.command.into_iter().map(OsString::from));
@@ -111,12 +111,12 @@ pub fn make_folder(folder: &Path, user: Option<&str>) -> Result<()> {
 fn max_run_time(plan: &Plan) -> Option<Duration> {
     let stop = &plan.stop;
     let before = match (plan.workload.kind, stop.counted_from) {
-        (Kind::Validator, CountedFrom::FirstTransaction) => stop.first_transaction_within?,
-        (Kind::Replay, _) | (_, CountedFrom::Start) => Duration::ZERO,
+        (WorkloadKind::Validator, CountedFrom::FirstTransaction) => stop.first_transaction_within?,
+        (WorkloadKind::Replay, _) | (_, CountedFrom::Start) => Duration::ZERO,
     };
-    // `most` of a search counts from the tip, and reaching the tip may take as long again.
+    // `max_duration` counts from the tip, and reaching the tip may take as long again.
     let (before, length) = match &plan.search {
-        Some(search) => (before.max(search.most), search.most),
+        Some(search) => (before.max(search.max_duration), search.max_duration),
         None => (before, stop.duration),
     };
     Some(before + length + stop.grace + KILL_MARGIN)

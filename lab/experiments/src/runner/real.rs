@@ -239,8 +239,8 @@ fn listed(label: &str, entries: &[folders::RetainedEntry]) -> String {
     }
 }
 
-fn with_residency(dropped: String, residency: Result<Residency>) -> CacheDropped {
-    let mut notes = vec![dropped];
+fn with_residency(note: String, residency: Result<Residency>) -> CacheDropped {
+    let mut notes = vec![note];
     let mut why_not_cold = None;
     match residency.map(|residency| (residency.share(), residency.resident_bytes())) {
         Ok((None, _)) => notes.push("the folders hold no pages".to_owned()),

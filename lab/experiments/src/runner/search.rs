@@ -6,7 +6,7 @@ use crate::{
     folder::RECORDING,
     journal::Entry,
     outcome::Outcome,
-    plan::{Plan, Search},
+    plan::{Plan, SearchRules},
     search::{Action, Reading, SearchEvent, SearchMachine, Verdict},
 };
 use anyhow::{Context, Result};
@@ -59,7 +59,7 @@ impl RunningSearch {
     /// `is_hard_limit`: whether the limit is not `memory.high`, which only throttles.
     fn begin(
         plan: &Plan,
-        rules: Search,
+        rules: SearchRules,
         is_hard_limit: bool,
         observer: Box<dyn Observer>,
     ) -> Result<Self> {
@@ -297,12 +297,12 @@ mod tests {
     #[test]
     fn a_past_oom_event_of_a_group_is_reported_only_once() {
         let second = Duration::from_secs(1);
-        let rules = Search {
-            from: 1 << 30,
+        let rules = SearchRules {
+            first_headroom: 1 << 30,
             settle: second,
             dwell: second,
             width: 0.1,
-            most: second,
+            max_duration: second,
             horizon: second,
         };
         let mut running_search =

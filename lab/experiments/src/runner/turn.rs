@@ -3,9 +3,9 @@ use crate::{
     blocks::BlockContext,
     folder::{RECORDING, group_name},
     journal::{Entry, Step},
-    judge::killed_for_memory,
+    judge::was_oom_killed,
     outcome::Outcome,
-    plan::{Begin, Kind, PageCache, Severity},
+    plan::{InitialState, PageCache, Severity, WorkloadKind},
     schedule::{ScheduledRun, Turn},
     targets::Target,
     watch::Watch,
@@ -36,27 +36,27 @@ enum RunPoll {
 }
 
 struct JobState {
-    ended: Option<End>,
+    end: Option<End>,
     evidence: Evidence,
     is_oom_killed: bool,
     /// With its last output.
-    recorder_ended: Option<(End, String)>,
-    /// In its cgroup. Not checked while its first process runs.
-    has_no_process: bool,
+    recorder_end: Option<(End, String)>,
+    /// Not checked while its first process runs.
+    has_survivors: bool,
 }
 
 fn poll_job(run: &mut ActiveRun) -> Result<JobState> {
     let launched = run.launched.as_mut().context("it was never begun")?;
-    let ended = launched.ended()?;
+    let end = launched.poll_end()?;
     let evidence = launched.evidence()?;
-    let is_oom_killed = killed_for_memory(&evidence);
+    let is_oom_killed = was_oom_killed(&evidence);
     Ok(JobState {
-        has_no_process: ended.is_some() && !is_oom_killed && launched.has_no_process()?,
-        recorder_ended: match &mut run.recorder {
-            Some(recorder) => recorder.ended()?,
+        has_survivors: end.is_some() && !is_oom_killed && !launched.has_no_process()?,
+        recorder_end: match &mut run.recorder {
+            Some(recorder) => recorder.poll_end()?,
             None => None,
         },
-        ended,
+        end,
         evidence,
         is_oom_killed,
     })
@@ -150,7 +150,7 @@ impl Runner<'_> {
 
     fn is_planned(&self, step: Step) -> bool {
         match step {
-            Step::Clear => self.plan.begin != Begin::AsIs,
+            Step::Clear => self.plan.begin != InitialState::AsIs,
             Step::Restore => self.plan.restored_from().is_some(),
             Step::Cool => self.plan.page_cache != PageCache::Leave,
             _ => true,
@@ -204,7 +204,7 @@ impl Runner<'_> {
             folder: &run.folder,
             labels,
             cache_entries: run.arm.cache_entries,
-            pid: pid.filter(|_| self.plan.workload.kind == Kind::Replay),
+            pid: pid.filter(|_| self.plan.workload.kind == WorkloadKind::Replay),
             ledger: &run.lane.ledger,
         })?;
         let target = Target::new(
@@ -256,19 +256,20 @@ impl Runner<'_> {
             self.check_stop_request()?;
             self.system.wait(remaining.min(WAIT_INTERVAL));
         }
-        let first = runs.first().map_or(0, |run| run.scheduled.run);
-        let since = self.system.now().uptime;
+        let first_run = runs.first().map_or(0, |run| run.scheduled.run);
+        let wait_began = self.system.now().uptime;
         loop {
             self.check_stop_request()?;
             let findings = self
                 .system
                 .host_findings(&self.plan, &self.scope)
-                .map_err(|error| self.turn_error(first, &error))?;
-            let may_wait = self.system.now().uptime.saturating_sub(since) < self.plan.host.patience;
-            let may_end = findings
+                .map_err(|error| self.turn_error(first_run, &error))?;
+            let may_wait =
+                self.system.now().uptime.saturating_sub(wait_began) < self.plan.host.patience;
+            let may_pass = findings
                 .iter()
                 .any(|finding| finding.is_temporary && finding.severity != Severity::Ignore);
-            if may_wait && may_end {
+            if may_wait && may_pass {
                 self.system.wait(WAIT_INTERVAL);
                 continue;
             }
@@ -283,8 +284,8 @@ impl Runner<'_> {
                 let warnings = messages(Severity::Warn);
                 return Ok(warnings.map(|what| format!("warning: {what}")).collect());
             }
-            return Err(TurnError::Unfit {
-                run: first,
+            return Err(TurnError::UnfitHost {
+                run: first_run,
                 why: format!("the host is not fit for a run: {refused}"),
             });
         }
@@ -307,7 +308,7 @@ impl Runner<'_> {
         let mut polled_at = Duration::ZERO;
         loop {
             self.system.wait(poll_interval);
-            // The signal may have ended the run, too. Such a run has no result.
+            // A stop signal may also have ended the run, which has no result then.
             self.check_stop_request()?;
             // Under systemd, each check for the end is a request to PID 1.
             let now = self.system.now().uptime;
@@ -362,8 +363,8 @@ impl Runner<'_> {
                 self.system.print(&message);
             }
         }
-        let has_ended = state.ended.is_some();
-        if let Some((end, last_warning)) = state.recorder_ended.filter(|_| !has_ended) {
+        let has_ended = state.end.is_some();
+        if let Some((end, last_warning)) = state.recorder_end.filter(|_| !has_ended) {
             anyhow::bail!(
                 "faultlined ended in the middle of the run{}",
                 describe_end(end, &last_warning)
@@ -371,13 +372,13 @@ impl Runner<'_> {
         }
         if has_ended && !state.is_oom_killed {
             // A log writer may need a moment to exit.
-            let had_survivors = std::mem::replace(&mut run.has_survivors, !state.has_no_process);
+            let had_survivors = std::mem::replace(&mut run.has_survivors, state.has_survivors);
             if run.has_survivors && !had_survivors {
                 return Ok(RunPoll::Running);
             }
         }
         if has_ended || state.is_oom_killed {
-            // The evidence already has what the recording lacks.
+            // The evidence names the end; the recording may lack it.
             return Ok(RunPoll::Over);
         }
         let stop_reason = self.sample_recording(watch, number, &run.folder)?;

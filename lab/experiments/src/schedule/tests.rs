@@ -16,10 +16,10 @@ fn plan(arms: usize, replicates: u32, order: &str) -> Plan {
     parse(&text, Path::new("/p.toml")).unwrap()
 }
 
-fn concurrent(arms: usize, replicates: u32, twice: usize) -> Plan {
+fn concurrent(arms: usize, replicates: u32, repeated_arm: usize) -> Plan {
     let mut plan = plan(arms, replicates, "");
     plan.concurrent = Some(Concurrent {
-        twice,
+        repeated_arm,
         shared_device: Severity::Refuse,
     });
     let lane = plan.lanes[0].clone();
@@ -129,9 +129,9 @@ proptest! {
     }
 
     #[test]
-    fn each_concurrent_turn_runs_every_arm_and_the_a_a_pair(arms in 1_usize..7, rounds in 1_u32..4, twice in 0_usize..7) {
-        let twice = twice % arms;
-        let plan = concurrent(arms, rounds * (arms as u32 + 1), twice);
+    fn each_concurrent_turn_runs_every_arm_and_the_a_a_pair(arms in 1_usize..7, rounds in 1_u32..4, repeated_arm in 0_usize..7) {
+        let repeated_arm = repeated_arm % arms;
+        let plan = concurrent(arms, rounds * (arms as u32 + 1), repeated_arm);
         let turns = schedule(&plan);
         prop_assert_eq!(turns.len(), plan.replicates as usize);
         let mut sat: BTreeMap<(String, bool, String), u32> = BTreeMap::new();
@@ -143,7 +143,7 @@ proptest! {
                 prop_assert_eq!(first, 1);
             }
             let seconds: Vec<&str> = turn.runs.iter().filter(|run| run.second).map(|run| run.arm.as_str()).collect();
-            prop_assert_eq!(seconds, [plan.arms[twice].name.as_str()]);
+            prop_assert_eq!(seconds, [plan.arms[repeated_arm].name.as_str()]);
             for run in &turn.runs {
                 prop_assert_eq!(run.replicate, turn.number);
                 *sat.entry((run.arm.clone(), run.second, run.lane.clone())).or_default() += 1;

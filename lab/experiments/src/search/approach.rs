@@ -29,16 +29,16 @@ const PAGE: u64 = 4096;
 
 #[derive(Default)]
 pub struct Approach {
-    window: Duration,
+    refault_window: Duration,
     pub limit: Option<u64>,
     headroom: Option<u64>,
-    set_at: Duration,
+    limit_set_at: Duration,
     /// When the limit was last lowered by a whole step. Smaller changes only follow memory.
     pub lowered_at: Option<Duration>,
     /// When unreclaimable memory and slots behind were last read, or their age began to count.
-    last_complete: Option<Duration>,
+    last_complete_at: Option<Duration>,
     /// The last reading that was not silent.
-    last_answer: Duration,
+    last_answer_at: Duration,
     pub unreclaimable: VecDeque<(Duration, u64)>,
     /// Largest rise of unreclaimable memory within a second, since the start was over.
     pub max_rise: u64,
@@ -50,7 +50,7 @@ pub struct Approach {
 impl Approach {
     pub fn new(settle: Duration) -> Self {
         Approach {
-            window: REFAULT_WINDOW.min(settle),
+            refault_window: REFAULT_WINDOW.min(settle),
             ..Approach::default()
         }
     }
@@ -58,7 +58,12 @@ impl Approach {
     fn record(&mut self, reading: &Reading) {
         let at = reading.at;
         push_recent(&mut self.unreclaimable, SECOND, at, reading.unreclaimable);
-        push_recent(&mut self.refaults, self.window, at, reading.refaults);
+        push_recent(
+            &mut self.refaults,
+            self.refault_window,
+            at,
+            reading.refaults,
+        );
         self.stalls
             .extend(reading.stalled.map(|stalled| (at, stalled)));
         while let Some((second, _)) = self.stalls.get(1)
@@ -67,12 +72,12 @@ impl Approach {
             self.stalls.pop_front();
         }
         if reading.unreclaimable.is_some() && reading.slots_behind.is_some()
-            || self.last_complete.is_none()
+            || self.last_complete_at.is_none()
         {
-            self.last_complete = Some(at);
+            self.last_complete_at = Some(at);
         }
         if !reading.is_silent() {
-            self.last_answer = at;
+            self.last_answer_at = at;
         }
     }
 
@@ -95,8 +100,8 @@ impl Approach {
             Some("it waits for memory too long")
         } else if self.headroom.is_some_and(|headroom| rise > headroom / 2) {
             Some("unreclaimable memory rose by half of the headroom within a second")
-        } else if self.last_complete.is_some_and(is_late) {
-            Some(if is_late(self.last_answer) {
+        } else if self.last_complete_at.is_some_and(is_late) {
+            Some(if is_late(self.last_answer_at) {
                 VALIDATOR_SILENT
             } else {
                 "its memory or its distance to the tip could not be read"
@@ -129,12 +134,12 @@ impl Approach {
         if self.limit.is_none() {
             // Earlier stalls were not caused by the limit.
             self.stalls.clear();
-            (self.last_complete, self.last_answer) = (Some(reading.at), reading.at);
+            (self.last_complete_at, self.last_answer_at) = (Some(reading.at), reading.at);
         }
         let next = match self.limit {
             None => target.max(page_aligned(memory)),
             Some(limit) if target > limit.saturating_add(headroom / RAISE_DIVISOR) => target,
-            Some(limit) if reading.at.saturating_sub(self.set_at) < SECOND => {
+            Some(limit) if reading.at.saturating_sub(self.limit_set_at) < SECOND => {
                 return limit == target;
             }
             Some(limit) if target >= limit => target,
@@ -152,12 +157,12 @@ impl Approach {
         };
         if self.limit == Some(next)
             && reading.applied_limit == self.limit
-            && reading.at.saturating_sub(self.set_at) < REAPPLY_INTERVAL
+            && reading.at.saturating_sub(self.limit_set_at) < REAPPLY_INTERVAL
         {
             return next == target;
         }
         self.limit = Some(next);
-        self.set_at = reading.at;
+        self.limit_set_at = reading.at;
         actions.push(Action::Limit(self.limit));
         next == target
     }

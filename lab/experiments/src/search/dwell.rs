@@ -1,5 +1,5 @@
 use super::{
-    Evidence, MAX_DATA_AGE, Reading, VALIDATOR_SILENT, Verdict, approach::push_recent, median,
+    DwellEvidence, MAX_DATA_AGE, Reading, VALIDATOR_SILENT, Verdict, approach::push_recent, median,
 };
 use std::{collections::VecDeque, time::Duration};
 
@@ -33,10 +33,10 @@ const MAX_READING_GAP: Duration = Duration::from_secs(2);
 const MEDIAN_OF_NEWEST: usize = 3;
 
 #[derive(Default)]
-pub struct References(pub Vec<Evidence>);
+pub struct References(pub Vec<DwellEvidence>);
 
 impl References {
-    pub fn add(&mut self, evidence: &Evidence) {
+    pub fn add(&mut self, evidence: &DwellEvidence) {
         self.0.push(evidence.clone());
     }
 
@@ -58,7 +58,7 @@ impl References {
             .map(|behind| behind.ceil() as u64)
     }
 
-    pub fn median(&self, measurement: impl Fn(&Evidence) -> Option<f64>) -> Option<f64> {
+    pub fn median(&self, measurement: impl Fn(&DwellEvidence) -> Option<f64>) -> Option<f64> {
         let newest = self.0.iter().rev().take(MEDIAN_OF_NEWEST);
         median(newest.filter_map(measurement).collect())
     }
@@ -71,9 +71,9 @@ pub struct Dwell {
     first: Reading,
     last: Reading,
     /// When memory and slots behind were last read.
-    last_complete: Duration,
+    last_complete_at: Duration,
     /// The last reading that was not silent.
-    last_answer: Duration,
+    last_answer_at: Duration,
     /// The longest time between two readings, or without slots behind or memory. Silence of the
     /// validator does not count.
     longest_gap: Duration,
@@ -106,8 +106,8 @@ impl Dwell {
             length,
             last: first.clone(),
             first: first.clone(),
-            last_complete: reading.at,
-            last_answer: reading.at,
+            last_complete_at: reading.at,
+            last_answer_at: reading.at,
             ..Dwell::default()
         };
         dwell.add(&first);
@@ -122,14 +122,16 @@ impl Dwell {
         let (at, part) = (reading.at, self.part());
         self.longest_gap = self.longest_gap.max(at.saturating_sub(self.last.at));
         if !reading.is_silent() {
-            self.last_answer = at;
+            self.last_answer_at = at;
         }
         if reading.slots_behind.is_some() && reading.unreclaimable.is_some() {
-            self.last_complete = at;
-        } else if at.saturating_sub(self.last_answer) > MAX_DATA_AGE {
+            self.last_complete_at = at;
+        } else if at.saturating_sub(self.last_answer_at) > MAX_DATA_AGE {
             self.was_silent = true;
-        } else if at.saturating_sub(self.last_complete) > MAX_DATA_AGE {
-            self.longest_gap = self.longest_gap.max(at.saturating_sub(self.last_complete));
+        } else if at.saturating_sub(self.last_complete_at) > MAX_DATA_AGE {
+            self.longest_gap = self
+                .longest_gap
+                .max(at.saturating_sub(self.last_complete_at));
         }
         if let Some(behind) = reading.slots_behind {
             self.max_behind = self.max_behind.max(Some(behind));
@@ -143,8 +145,9 @@ impl Dwell {
         let dwell_replays = reading
             .replays
             .iter()
-            .filter(|slot| slot.at >= self.began && slot.us.is_finite());
-        self.replay_us.extend(dwell_replays.map(|slot| slot.us));
+            .filter(|slot| slot.at >= self.began && slot.replay_us.is_finite());
+        self.replay_us
+            .extend(dwell_replays.map(|slot| slot.replay_us));
         self.sample_cpus(reading, part);
         self.last = reading.clone();
     }
@@ -223,7 +226,7 @@ impl Dwell {
         self.last.at.saturating_sub(self.began)
     }
 
-    pub fn evidence(&mut self) -> Evidence {
+    pub fn evidence(&mut self) -> DwellEvidence {
         let seconds = self.elapsed().as_secs_f64();
         let rate = |first: Option<u64>, last: Option<u64>| {
             let grown = last?.checked_sub(first?)? as f64;
@@ -233,7 +236,7 @@ impl Dwell {
         self.replay_us.sort_unstable_by(f64::total_cmp);
         // Nearest-rank method.
         let rank = (REPLAY_QUANTILE * self.replay_us.len() as f64).ceil() as usize;
-        Evidence {
+        DwellEvidence {
             seconds,
             replayed: self.replay_us.len(),
             behind_most: self.max_behind,
@@ -262,7 +265,7 @@ impl Dwell {
         at_tip_slots: u64,
         references: &References,
         danger: Option<&str>,
-    ) -> (Verdict, Evidence) {
+    ) -> (Verdict, DwellEvidence) {
         let evidence = self.evidence();
         let mut failures = Vec::from_iter(danger.map(str::to_owned));
         if self.was_silent && danger != Some(VALIDATOR_SILENT) {
@@ -313,11 +316,15 @@ impl Dwell {
         } else {
             (Verdict::Failed, failures)
         };
-        (verdict, Evidence { why, ..evidence })
+        (verdict, DwellEvidence { why, ..evidence })
     }
 
     /// The verdict of a dwell without a limit: kept up or void.
-    pub fn reference(mut self, at_tip_slots: u64, references: &References) -> (Verdict, Evidence) {
+    pub fn reference_verdict(
+        mut self,
+        at_tip_slots: u64,
+        references: &References,
+    ) -> (Verdict, DwellEvidence) {
         let evidence = self.evidence();
         let mut why = self.missing_data(&evidence);
         why.extend(self.was_silent.then(|| VALIDATOR_SILENT.to_owned()));
@@ -328,14 +335,14 @@ impl Dwell {
         } else {
             Verdict::Void
         };
-        (verdict, Evidence { why, ..evidence })
+        (verdict, DwellEvidence { why, ..evidence })
     }
 
-    fn missing_data(&self, evidence: &Evidence) -> Vec<String> {
+    fn missing_data(&self, evidence: &DwellEvidence) -> Vec<String> {
         let mut why = Vec::new();
         if self.longest_gap > MAX_READING_GAP {
             why.push(format!(
-                "nothing was read for {:.1} s",
+                "memory or slots behind were not read for {:.1} s",
                 self.longest_gap.as_secs_f64()
             ));
         }
@@ -346,7 +353,7 @@ impl Dwell {
     }
 }
 
-fn behind_reasons(evidence: &Evidence, at_tip_slots: u64) -> Vec<String> {
+fn behind_reasons(evidence: &DwellEvidence, at_tip_slots: u64) -> Vec<String> {
     let mut why = Vec::new();
     if let Some(most) = evidence.behind_most.filter(|most| *most > at_tip_slots) {
         why.push(format!("it was {most} slots behind"));

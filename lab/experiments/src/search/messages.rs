@@ -51,7 +51,7 @@ impl Reading {
 pub struct ReplayedSlot {
     /// When the replay ended, on the clock of the readings.
     pub at: Duration,
-    pub us: f64,
+    pub replay_us: f64,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -61,7 +61,7 @@ pub enum Action {
     /// Journal this before any later action. Only a dangerous limit is lifted first, because
     /// writing waits for a disk.
     Journal(SearchEvent),
-    Over(Box<Answer>),
+    Over(Box<SearchAnswer>),
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -82,7 +82,7 @@ pub struct DwellResult {
     /// Whether it was to confirm an end of the interval, at double length.
     pub confirms: bool,
     pub verdict: Verdict,
-    pub evidence: Box<Evidence>,
+    pub evidence: Box<DwellEvidence>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -107,7 +107,7 @@ impl Verdict {
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Evidence {
+pub struct DwellEvidence {
     pub seconds: f64,
     pub behind_most: Option<u64>,
     /// Mean over the first eighth.
@@ -139,8 +139,8 @@ pub type EndTrials = staircase::EndTrials<u64>;
 
 /// Memory in bytes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Answer {
-    pub outcome: Outcome,
+pub struct SearchAnswer {
+    pub outcome: SearchOutcome,
     pub confirmed: Option<EndTrials>,
     /// Peak of unreclaimable memory before the tip. A start cannot be tried at several limits: this
     /// is only a lower bound of what it needs.
@@ -169,7 +169,7 @@ pub struct Memory {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "outcome")]
-pub enum Outcome {
+pub enum SearchOutcome {
     /// The minimum headroom lies in this 90 % interval.
     Found(HeadroomInterval),
     /// The time ended before both ends of this 90 % interval were confirmed.
@@ -207,23 +207,25 @@ impl From<Interval> for HeadroomInterval {
     }
 }
 
-impl Outcome {
+impl SearchOutcome {
     pub(crate) fn interval(&self) -> Option<HeadroomInterval> {
         match self {
-            Outcome::Found(interval) | Outcome::Unconfirmed(interval) => Some(*interval),
+            SearchOutcome::Found(interval) | SearchOutcome::Unconfirmed(interval) => {
+                Some(*interval)
+            }
             _ => None,
         }
     }
 }
 
-impl Answer {
+impl SearchAnswer {
     /// The peak of unreclaimable memory, in dwells and before the tip.
     pub(crate) fn base_memory(&self) -> Option<u64> {
         Some(self.highest.or(self.unreclaimable)?.max(self.start))
     }
 
     pub(super) fn new(
-        outcome: Outcome,
+        outcome: SearchOutcome,
         confirmed: Option<EndTrials>,
         start: u64,
         growth: &Growth,
@@ -234,7 +236,7 @@ impl Answer {
             trend.slope * horizon.as_secs_f64() <= MAX_RELATIVE_GROWTH * now as f64
         });
         let sufficient_headroom = match outcome {
-            Outcome::NeverFailed { lowest } => Some(lowest),
+            SearchOutcome::NeverFailed { lowest } => Some(lowest),
             _ => outcome.interval().map(|interval| interval.high),
         };
         let after = |hours: f64| -> Option<Memory> {
@@ -255,7 +257,7 @@ impl Answer {
             Some(true) => vec![after(horizon.as_secs_f64() / 3600.0)],
             _ => FORECAST_HOURS.map(after).to_vec(),
         };
-        Answer {
+        SearchAnswer {
             confirmed,
             start,
             unreclaimable: newest.map(|(now, _)| now),

@@ -7,19 +7,19 @@ mod silence;
 
 const MIB: u64 = 1 << 20;
 
-fn rules() -> Search {
-    Search {
-        from: 400 * MIB,
+fn rules() -> SearchRules {
+    SearchRules {
+        first_headroom: 400 * MIB,
         settle: seconds(20),
         dwell: seconds(60),
         width: 0.1,
-        most: seconds(8 * 3600),
+        max_duration: seconds(8 * 3600),
         horizon: seconds(24 * 3600),
     }
 }
 
 /// What a search came to, and its lines.
-fn search(plant: &mut Plant) -> (Answer, Vec<SearchEvent>) {
+fn search(plant: &mut Plant) -> (SearchAnswer, Vec<SearchEvent>) {
     let mut machine = SearchMachine::new(rules(), 32, false).expect("rules");
     let mut lines = Vec::new();
     for _ in 0..4 * 9 * 3600 {
@@ -35,7 +35,7 @@ fn search(plant: &mut Plant) -> (Answer, Vec<SearchEvent>) {
     panic!("no end: {lines:#?}");
 }
 
-fn dwells(lines: &[SearchEvent]) -> Vec<(Option<u64>, Verdict, &Evidence)> {
+fn dwells(lines: &[SearchEvent]) -> Vec<(Option<u64>, Verdict, &DwellEvidence)> {
     let mut all = Vec::new();
     for line in lines {
         if let SearchEvent::Dwell(DwellResult {
@@ -52,8 +52,8 @@ fn dwells(lines: &[SearchEvent]) -> Vec<(Option<u64>, Verdict, &Evidence)> {
 }
 
 #[track_caller]
-fn holds(answer: &Answer, knee: u64) {
-    let Outcome::Found(HeadroomInterval { low, middle, high }) = answer.outcome else {
+fn holds(answer: &SearchAnswer, knee: u64) {
+    let SearchOutcome::Found(HeadroomInterval { low, middle, high }) = answer.outcome else {
         panic!("{answer:#?}")
     };
     assert!(
@@ -103,7 +103,7 @@ fn leaking_memory_never_settles_but_the_headroom_is_found() {
     plant.leak = 5 * MIB;
     let (answer, _) = search(&mut plant);
     // The limit is set once a second, and is late by what leaks in between.
-    let Outcome::Found(HeadroomInterval { middle, .. }) = answer.outcome else {
+    let SearchOutcome::Found(HeadroomInterval { middle, .. }) = answer.outcome else {
         panic!("{answer:#?}")
     };
     assert!(middle > 190 * MIB && middle < 215 * MIB, "{middle}");
@@ -145,7 +145,7 @@ fn permanent_external_load_is_inconclusive_not_a_failure() {
     plant.loaded = Some((seconds(600), seconds(100_000)));
     let (answer, lines) = search(&mut plant);
     assert!(
-        matches!(answer.outcome, Outcome::Inconclusive { .. }),
+        matches!(answer.outcome, SearchOutcome::Inconclusive { .. }),
         "{answer:#?}"
     );
     let dwells = dwells(&lines);
@@ -178,7 +178,7 @@ fn a_dwell_kept_up_above_its_limit_is_inconclusive() {
     plant.stuck = 600 * MIB;
     let (answer, lines) = search(&mut plant);
     assert!(
-        matches!(answer.outcome, Outcome::Inconclusive { .. }),
+        matches!(answer.outcome, SearchOutcome::Inconclusive { .. }),
         "{answer:#?}"
     );
     assert!(
@@ -193,7 +193,7 @@ fn a_dwell_kept_up_above_its_limit_is_inconclusive() {
 #[test]
 fn a_search_with_insufficient_first_headroom_ends_as_above_start() {
     let (answer, _) = search(&mut Plant::new(700 * MIB, 5));
-    assert_eq!(answer.outcome, Outcome::AboveStart);
+    assert_eq!(answer.outcome, SearchOutcome::AboveStart);
 }
 
 #[test]
@@ -201,7 +201,7 @@ fn a_validator_without_page_cache_need_never_fails_the_search() {
     let mut plant = Plant::new(MIB, 6);
     let (answer, _) = search(&mut plant);
     assert!(
-        matches!(answer.outcome, Outcome::NeverFailed { .. }),
+        matches!(answer.outcome, SearchOutcome::NeverFailed { .. }),
         "{answer:#?}"
     );
     assert_eq!(plant.killed, 0);
@@ -211,8 +211,8 @@ fn a_validator_without_page_cache_need_never_fails_the_search() {
 fn an_expired_search_ends_with_the_limit_lifted() {
     let mut plant = Plant::new(200 * MIB, 7);
     let mut machine = SearchMachine::new(
-        Search {
-            most: seconds(1000),
+        SearchRules {
+            max_duration: seconds(1000),
             ..rules()
         },
         32,
@@ -233,7 +233,10 @@ fn an_expired_search_ends_with_the_limit_lifted() {
     let Some(Action::Over(answer)) = over else {
         panic!("no end")
     };
-    assert_eq!((answer.outcome, plant.limit), (Outcome::OutOfTime, None));
+    assert_eq!(
+        (answer.outcome, plant.limit),
+        (SearchOutcome::OutOfTime, None)
+    );
 }
 
 #[test]
@@ -246,7 +249,7 @@ fn a_search_timing_out_in_confirmation_reports_an_unconfirmed_range() {
             machine.stage,
             Stage::Dwelling(DwellPurpose::Confirm { .. }, _)
         ) {
-            machine.rules.most = Duration::ZERO;
+            machine.rules.max_duration = Duration::ZERO;
         }
         actions.into_iter().find_map(|act| match act {
             Action::Limit(limit) => {
@@ -258,7 +261,7 @@ fn a_search_timing_out_in_confirmation_reports_an_unconfirmed_range() {
         })
     });
     let answer = answer.expect("an end");
-    let Outcome::Unconfirmed(HeadroomInterval { low, middle, high }) = answer.outcome else {
+    let SearchOutcome::Unconfirmed(HeadroomInterval { low, middle, high }) = answer.outcome else {
         panic!("{answer:?}")
     };
     assert!(low < middle && middle < high, "{answer:?}");
@@ -373,8 +376,8 @@ fn a_limit_falls_at_most_six_percent_per_step_and_rises_immediately() {
 #[test]
 fn a_large_limit_falls_one_gibibyte_per_second_before_its_dwell() {
     const GIB: u64 = 1 << 30;
-    let rules = Search {
-        from: 100 * GIB,
+    let rules = SearchRules {
+        first_headroom: 100 * GIB,
         settle: seconds(2),
         ..rules()
     };
@@ -439,7 +442,7 @@ fn replay_of_slots_before_a_dwell_does_not_count_for_it() {
             .iter()
             .map(|(at, us)| ReplayedSlot {
                 at: seconds(*at),
-                us: *us,
+                replay_us: *us,
             })
             .collect(),
         ..Reading::default()
@@ -477,7 +480,7 @@ fn a_busier_host_is_detected_despite_a_high_baseline_wait() {
         replay_cpu: Some((seconds(waited), seconds(at))),
         replays: vec![ReplayedSlot {
             at: seconds(at),
-            us,
+            replay_us: us,
         }],
         ..Reading::default()
     };
@@ -488,7 +491,11 @@ fn a_busier_host_is_detected_despite_a_high_baseline_wait() {
     };
     let mut usual = References::default();
     // Two seconds waited for each that they ran.
-    usual.add(&dwell(2, 1000.0).reference(32, &References::default()).1);
+    usual.add(
+        &dwell(2, 1000.0)
+            .reference_verdict(32, &References::default())
+            .1,
+    );
     let verdict = |waits: u64| dwell(waits, 5000.0).verdict(32, &usual, None).0;
     assert_eq!((verdict(3), verdict(9)), (Verdict::Failed, Verdict::Void));
 }
@@ -502,7 +509,7 @@ fn a_dwell_with_permanently_slow_replay_is_not_extended() {
         replay_cpu: Some((seconds(waited), seconds(at))),
         replays: vec![ReplayedSlot {
             at: seconds(at),
-            us,
+            replay_us: us,
         }],
         ..Reading::default()
     };
@@ -510,7 +517,7 @@ fn a_dwell_with_permanently_slow_replay_is_not_extended() {
     let mut dwell = Dwell::begin(&reading(0, 1000.0, 0), seconds(200));
     (1..=200).for_each(|at| dwell.add(&reading(at, 1000.0, 0)));
     assert!(!dwell.has_failed(&usual), "slower than what?");
-    usual.add(&dwell.reference(32, &References::default()).1);
+    usual.add(&dwell.reference_verdict(32, &References::default()).1);
     // Of 200 slots 10 may be slow, and one more for safety.
     let busy = |slow: u64, until: u64, waits: u64| {
         let mut dwell = Dwell::begin(&reading(0, 1000.0, 0), seconds(200));
@@ -541,8 +548,8 @@ fn a_dwell_with_permanently_slow_replay_is_not_extended() {
 fn the_maximum_search_time_counts_from_the_tip() {
     let over = |tip: u64| {
         let mut machine = SearchMachine::new(
-            Search {
-                most: seconds(1000),
+            SearchRules {
+                max_duration: seconds(1000),
                 ..rules()
             },
             32,
@@ -553,7 +560,7 @@ fn the_maximum_search_time_counts_from_the_tip() {
             let behind = Some(if *at < tip { 100 } else { 0 });
             let (unreclaimable, memory) = (Some(100 * MIB), Some(100 * MIB));
             let reading = Reading { at: seconds(*at), slots_behind: behind, unreclaimable, memory, ..Reading::default() };
-            let out_of_time = |act: &Action| matches!(act, Action::Over(answer) if answer.outcome == Outcome::OutOfTime);
+            let out_of_time = |act: &Action| matches!(act, Action::Over(answer) if answer.outcome == SearchOutcome::OutOfTime);
             machine.poll(&reading).iter().any(out_of_time)
         })
     };
@@ -599,8 +606,8 @@ fn a_safe_limit_is_lifted_after_its_dwell_is_journaled() {
 fn a_hard_limit_leaves_space_for_the_largest_previous_rise() {
     let mut plant = Plant::new(20 * MIB, 11);
     let mut machine = SearchMachine::new(
-        Search {
-            from: 100 * MIB,
+        SearchRules {
+            first_headroom: 100 * MIB,
             ..rules()
         },
         32,
@@ -628,8 +635,8 @@ fn a_hard_limit_leaves_space_for_the_largest_previous_rise() {
         }
         None
     });
-    let Some(Answer {
-        outcome: Outcome::Found(HeadroomInterval { low, high, .. }),
+    let Some(SearchAnswer {
+        outcome: SearchOutcome::Found(HeadroomInterval { low, high, .. }),
         ..
     }) = over
     else {

@@ -1,7 +1,7 @@
 use crate::{
     journal::SearchLog,
-    plan::Search,
-    search::{Answer, HeadroomInterval, Outcome, SearchEvent, Verdict},
+    plan::SearchRules,
+    search::{HeadroomInterval, SearchAnswer, SearchEvent, SearchOutcome, Verdict},
 };
 use faultline_common::clock::from_nanoseconds;
 use faultline_stats::staircase::{SearchConfig, Staircase};
@@ -23,7 +23,7 @@ pub struct SearchStatus {
     pub seconds: Option<u64>,
     /// Earlier searches of this run that were cut off.
     pub cut_off: usize,
-    pub answer: Option<Answer>,
+    pub answer: Option<SearchAnswer>,
 }
 
 #[derive(Default, Serialize)]
@@ -38,14 +38,14 @@ pub struct Dwells {
 
 impl SearchStatus {
     pub(super) fn of(
-        search: &Search,
+        search: &SearchRules,
         search_log: &SearchLog,
         cut_off: usize,
         running_at: Option<Duration>,
     ) -> Self {
         let mut dwells = Dwells::default();
         let config = SearchConfig {
-            from: search.from as f64,
+            from: search.first_headroom as f64,
             width: search.width,
             most: NO_TRIAL_LIMIT,
         };
@@ -135,39 +135,43 @@ fn least_headroom(interval: &HeadroomInterval) -> String {
     format!("the least headroom is {low} to {high}")
 }
 
-fn outcome_text(outcome: &Outcome) -> String {
+fn outcome_text(outcome: &SearchOutcome) -> String {
     match outcome {
-        Outcome::Found(interval) => least_headroom(interval),
-        Outcome::Unconfirmed(interval) => {
+        SearchOutcome::Found(interval) => least_headroom(interval),
+        SearchOutcome::Unconfirmed(interval) => {
             format!("out of time: {}, not confirmed", least_headroom(interval))
         }
-        Outcome::Noisy => "noisy: equal dwells ended too differently for an interval".to_owned(),
-        Outcome::AboveStart => "the first headroom was too small: give search.from more".to_owned(),
-        Outcome::NeverFailed { lowest } => {
+        SearchOutcome::Noisy => {
+            "noisy: equal dwells ended too differently for an interval".to_owned()
+        }
+        SearchOutcome::AboveStart => {
+            "the first headroom was too small: give search.from more".to_owned()
+        }
+        SearchOutcome::NeverFailed { lowest } => {
             format!("never failed: {} of headroom was enough", bytes(*lowest))
         }
-        Outcome::OutOfTime => {
+        SearchOutcome::OutOfTime => {
             "out of time: give search.most more, or make dwells shorter".to_owned()
         }
-        Outcome::Inconclusive { why } => format!("inconclusive: {why}"),
+        SearchOutcome::Inconclusive { why } => format!("inconclusive: {why}"),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::search::{DwellResult, Evidence};
+    use crate::search::{DwellEvidence, DwellResult};
 
     const GIB: u64 = 1 << 30;
 
-    fn search() -> Search {
+    fn search() -> SearchRules {
         let second = Duration::from_secs(1);
-        Search {
-            from: 24 * GIB,
+        SearchRules {
+            first_headroom: 24 * GIB,
             settle: second,
             dwell: second,
             width: 0.1,
-            most: second,
+            max_duration: second,
             horizon: second,
         }
     }
@@ -177,7 +181,7 @@ mod tests {
             headroom,
             confirms: false,
             verdict,
-            evidence: Box::new(Evidence::default()),
+            evidence: Box::new(DwellEvidence::default()),
         })
     }
 

@@ -222,13 +222,13 @@ fn a_late_first_transaction_does_not_prolong_the_run() {
 #[test]
 fn a_search_ends_by_itself_or_after_lack_of_progress() {
     let mut plan = plan("validator", "duration = \"60s\"\nno_progress_for = \"50s\"");
-    let (from, second) = (1 << 30, Duration::from_secs(1));
-    plan.search = Some(crate::plan::Search {
-        from,
+    let (first_headroom, second) = (1 << 30, Duration::from_secs(1));
+    plan.search = Some(crate::plan::SearchRules {
+        first_headroom,
         settle: second,
         dwell: second,
         width: 0.1,
-        most: second,
+        max_duration: second,
         horizon: second,
     });
     let of = |second: u64| executing(second, 5, second.min(100));

@@ -16,7 +16,7 @@ mod pretended;
 mod script;
 
 use faultline_experiments::{
-    folder::Folder,
+    folder::ExperimentFolder,
     journal::{self, Entry, JournalLine, JournalState, Planned},
     plan::{Plan, load},
     runner::{ExperimentEnd, Runner},
@@ -50,9 +50,9 @@ fn script(case: &Path) -> Script {
 
 /// Runs a case to its end, resuming it as often as it stops, at most so often.
 fn run(plan: &Plan, script: &Script, resumes: usize) -> String {
-    let mut world = Pretended::new(&Folder::new(&plan.folder), script.clone());
+    let mut world = Pretended::new(&ExperimentFolder::new(&plan.folder), script.clone());
     for life in 0..=resumes {
-        let runner = if life == 0 && !Folder::new(&plan.folder).journal().exists() {
+        let runner = if life == 0 && !ExperimentFolder::new(&plan.folder).journal().exists() {
             Runner::begin(plan.clone(), schedule(plan), &mut world)
         } else {
             Runner::resume(plan.clone(), &mut world)
@@ -64,7 +64,7 @@ fn run(plan: &Plan, script: &Script, resumes: usize) -> String {
             Ok(
                 ExperimentEnd::Stopped(why)
                 | ExperimentEnd::GaveUp(why)
-                | ExperimentEnd::Unfit(why),
+                | ExperimentEnd::UnfitHost(why),
             ) => {
                 format!("stopped: {}", why.split(';').next().unwrap_or_default())
             }
@@ -148,14 +148,14 @@ fn whole_journal() -> (tempfile::TempDir, Plan, Vec<u8>) {
     let case = folder_of_cases().join("concurrent");
     let (folder, plan) = plan(&case);
     run(&plan, &script(&case), 1);
-    let bytes = fs::read(Folder::new(&plan.folder).journal()).unwrap();
+    let bytes = fs::read(ExperimentFolder::new(&plan.folder).journal()).unwrap();
     (folder, plan, bytes)
 }
 
 #[test]
 fn from_any_journal_prefix_the_experiment_resumes_without_repetition() {
     let (folder, plan, bytes) = whole_journal();
-    let path = Folder::new(&plan.folder).journal();
+    let path = ExperimentFolder::new(&plan.folder).journal();
     let first = bytes.iter().position(|byte| *byte == b'\n').unwrap() + 1;
     let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig::with_cases(96));
     // Every end of a line, then bytes anywhere.
@@ -199,7 +199,7 @@ fn from_any_journal_prefix_the_experiment_resumes_without_repetition() {
 #[test]
 fn a_bad_journal_line_is_reported_with_its_number() {
     let (_folder, plan, bytes) = whole_journal();
-    let path = Folder::new(&plan.folder).journal();
+    let path = ExperimentFolder::new(&plan.folder).journal();
     let text = String::from_utf8(bytes).unwrap();
     let mut lines: Vec<&str> = text.lines().collect();
     lines[3] = "{\"entry\":\"unheard of\"}";

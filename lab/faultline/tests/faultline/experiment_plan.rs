@@ -8,7 +8,7 @@
 #![expect(clippy::disallowed_methods, reason = "a test starts programs itself")]
 
 use faultline_experiments::{
-    plan::{Begin, Cluster, Kind, Order, Plan, load},
+    plan::{Cluster, InitialState, Order, Plan, WorkloadKind, load},
     schedule::schedule,
 };
 use std::{
@@ -75,7 +75,7 @@ fn the_tables_of_the_study_are_there() {
         assert_eq!(plan.stop.duration.as_secs(), 12 * 3600);
         assert_eq!(
             (plan.begin, plan.workload.cluster),
-            (Begin::Download, Some(Cluster::MainnetBeta))
+            (InitialState::Download, Some(Cluster::MainnetBeta))
         );
     }
 }
@@ -104,7 +104,7 @@ fn each_public_cluster_has_a_plan_with_its_entrypoints_and_known_validators() {
                 .any(|word| word == "--no-voting")
         );
     }
-    assert_eq!(read("replay.toml").workload.kind, Kind::Replay);
+    assert_eq!(read("replay.toml").workload.kind, WorkloadKind::Replay);
     assert!(read("concurrent-cache.toml").concurrent.is_some());
     assert_eq!(read("local.toml").workload.cluster, Some(Cluster::Localnet));
 }
@@ -128,10 +128,10 @@ fn each_clusters_search_plan_fits_its_time_limit() {
         );
         let search = plan.search.expect("a search");
         assert!(
-            search.min_duration() * 3 / 2 <= search.most,
+            search.min_duration() * 3 / 2 <= search.max_duration,
             "{name}: {:?} of {:?}",
             search.min_duration(),
-            search.most
+            search.max_duration
         );
     }
 }

@@ -13,7 +13,7 @@ use crate::support::{
     simulated::table,
 };
 use faultline_experiments::{
-    folder::{Folder, digest},
+    folder::{ExperimentFolder, digest},
     journal::{Entry, JournalLine, Planned, Step},
     outcome::{Ending, Outcome, Validity},
     schedule::{ScheduledRun, Turn},
@@ -31,7 +31,7 @@ const MINUTE: i64 = 60_000_000_000;
 
 /// An experiment's folder, step by step.
 struct Made {
-    folder: Folder,
+    folder: ExperimentFolder,
     lines: Vec<JournalLine>,
 }
 
@@ -48,7 +48,7 @@ impl Made {
             turns,
         });
         let mut made = Made {
-            folder: Folder::new(folder),
+            folder: ExperimentFolder::new(folder),
             lines: Vec::new(),
         };
         made.write(planned);

@@ -9,9 +9,9 @@
 
 use crate::support::simulated::{Scene, said};
 use faultline_experiments::{
-    folder::Folder,
+    folder::ExperimentFolder,
     journal::{self, Entry, JournalState, SearchLog},
-    search::{Answer, DwellResult, HeadroomInterval, Outcome, SearchEvent, Verdict},
+    search::{DwellResult, HeadroomInterval, SearchAnswer, SearchEvent, SearchOutcome, Verdict},
 };
 use faultline_recording::EventKind;
 use faultline_testkit::{
@@ -67,8 +67,8 @@ fn scene_of(most: &str, truth: &str) -> Option<Scene> {
 const DAEMON: &str = "[rpc]\ninterval = \"100ms\"\n[phase]\nat_tip_for = \"1s\"\nbehind_slots = 40\nbehind_for = \"1s\"\n";
 
 fn standing(scene: &Scene) -> JournalState {
-    let lines =
-        journal::read(&Folder::new(&scene.path("experiment")).journal()).unwrap_or_default();
+    let lines = journal::read(&ExperimentFolder::new(&scene.path("experiment")).journal())
+        .unwrap_or_default();
     JournalState::of(&lines)
 }
 
@@ -85,9 +85,9 @@ fn searched(scene: &Scene) -> SearchLog {
         .unwrap_or_default()
 }
 
-fn found(answer: &Answer) -> (u64, u64) {
+fn found(answer: &SearchAnswer) -> (u64, u64) {
     match answer.outcome {
-        Outcome::Found(HeadroomInterval { low, high, .. }) => (low, high),
+        SearchOutcome::Found(HeadroomInterval { low, high, .. }) => (low, high),
         _ => panic!("{answer:#?}"),
     }
 }
@@ -102,7 +102,7 @@ fn holds_the_knee(searched: &SearchLog) {
         .collect();
     let said = said.join("\n");
     assert!(
-        matches!(answer.outcome, Outcome::Found(_)),
+        matches!(answer.outcome, SearchOutcome::Found(_)),
         "{answer:#?}\n{said}"
     );
     let (low, high) = found(answer);
@@ -211,7 +211,7 @@ fn a_search_of_leaking_memory_finds_its_headroom() {
 #[ignore = "takes five minutes and all CPUs: .ci/run --long; search::tests has the same without a kernel in the short run"]
 fn external_load_voids_failed_dwells_without_changing_the_result() {
     let Some(scene) = scene("") else { return };
-    let journal = Folder::new(&scene.path("experiment")).journal();
+    let journal = ExperimentFolder::new(&scene.path("experiment")).journal();
     let (over, loaded) = (AtomicBool::new(false), AtomicBool::new(false));
     let searched = std::thread::scope(|scope| {
         let cpus = std::thread::available_parallelism().map_or(2, usize::from);
@@ -319,8 +319,8 @@ fn a_search_killed_under_a_limit_leaves_no_limit_and_restarts() {
         turn: 1,
         attempt: 2,
     };
-    let lines =
-        journal::read(&Folder::new(&scene.path("experiment")).journal()).expect("a journal");
+    let lines = journal::read(&ExperimentFolder::new(&scene.path("experiment")).journal())
+        .expect("a journal");
     assert!(lines.iter().any(|line| line.entry == newest));
 }
 

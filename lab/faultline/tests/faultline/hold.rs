@@ -49,9 +49,9 @@ fn hold_execs_the_program_as_another_user_in_a_limited_group() {
     let job = job(folder.path(), program);
 
     let mut launched = launcher.launch(&job).unwrap();
-    assert_eq!(launched.ended().unwrap(), None);
+    assert_eq!(launched.poll_end().unwrap(), None);
     launched.release(b"TOLD=to=ld\0open").unwrap();
-    let end = eventually(PATIENCE, "its end", || launched.ended().unwrap());
+    let end = eventually(PATIENCE, "its end", || launched.poll_end().unwrap());
     let output = fs::read_to_string(&job.output).unwrap();
     assert_eq!(end, End::Code(7), "{output}");
     assert_eq!(

@@ -66,7 +66,7 @@ pub trait Launched {
 
     /// How the first process ended; `None` while it runs. Its children may live on (systemd before
     /// version 250 asks them to end).
-    fn ended(&mut self) -> Result<Option<End>>;
+    fn poll_end(&mut self) -> Result<Option<End>>;
 
     fn has_no_process(&mut self) -> Result<bool>;
 
@@ -135,7 +135,7 @@ pub enum End {
     Signal(i32),
 }
 
-/// Final state of a group, from the kernel and systemd. Unreported values are absent.
+/// State of a group, final after its end. The kernel or systemd may not report all values.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Evidence {
     pub end: Option<End>,

@@ -27,7 +27,7 @@ pub struct Daemon {
     pub out: PathBuf,
     polls_to_write: u32,
     ready_file: ReadyFile,
-    ended: Option<ExitStatus>,
+    exit_status: Option<ExitStatus>,
 }
 
 impl Daemon {
@@ -45,7 +45,7 @@ impl Daemon {
             .process_group(0)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(log.to_write()?);
+            .stderr(log.stdio()?);
         let child = command.spawn().at(program)?;
         Ok(Daemon {
             child,
@@ -53,7 +53,7 @@ impl Daemon {
             out: task.out.to_owned(),
             polls_to_write: polls_to_write(task.interval.unwrap_or(DEFAULT_SAMPLING_INTERVAL)),
             ready_file,
-            ended: None,
+            exit_status: None,
         })
     }
 
@@ -71,7 +71,7 @@ impl Daemon {
             {
                 return Ok((ready.addresses(), pid));
             }
-            if let Some(status) = self.ended()? {
+            if let Some(status) = self.exit_status()? {
                 let text = format!(
                     "{DAEMON_NAME} ended ({status}) before it recorded:\n{}",
                     self.log.tail()
@@ -100,16 +100,20 @@ impl Daemon {
         self.ready_file.read().ok()??.target()
     }
 
-    pub fn ended(&mut self) -> Result<Option<ExitStatus>> {
-        self.ended = self.child.try_wait().context(DAEMON_NAME)?.or(self.ended);
-        Ok(self.ended)
+    pub fn exit_status(&mut self) -> Result<Option<ExitStatus>> {
+        self.exit_status = self
+            .child
+            .try_wait()
+            .context(DAEMON_NAME)?
+            .or(self.exit_status);
+        Ok(self.exit_status)
     }
 
     /// Waits until the process is in the recording, so that a short-lived command is recorded from
     /// start to end. Gives up after some intervals. Fails if a signal asks to end.
     pub fn wait_for_process(&mut self, signals: &mut Signals) -> Result<()> {
         for _ in 0..self.polls_to_write {
-            if self.progress().was_followed || self.ended()?.is_some() {
+            if self.progress().was_followed || self.exit_status()?.is_some() {
                 break;
             }
             ensure!(
@@ -123,7 +127,7 @@ impl Daemon {
     /// Waits until the recording has the process's exit. Gives up after some intervals.
     pub fn wait_for_exit(&mut self, signals: &mut Signals) -> Result<()> {
         for _ in 0..self.polls_to_write {
-            if self.progress().has_ended || self.ended()?.is_some() {
+            if self.progress().has_ended || self.exit_status()?.is_some() {
                 break;
             }
             signals.wait(None, POLL_INTERVAL)?;
@@ -138,11 +142,11 @@ impl Daemon {
     /// Sends SIGTERM and waits. Fails on a bad exit status, and on a timeout, after which the
     /// daemon was killed.
     pub fn end(mut self, signals: &mut Signals) -> Result<()> {
-        if self.ended()?.is_none() {
+        if self.exit_status()?.is_none() {
             kill_process(Pid::from_child(&self.child), Signal::TERM).context(DAEMON_NAME)?;
         }
         for _ in 0..POLLS_TO_END {
-            match self.ended()? {
+            match self.exit_status()? {
                 Some(status) if status.success() => return Ok(()),
                 Some(status) => bail!("{DAEMON_NAME} ended with {status}:\n{}", self.log.tail()),
                 // Discards signals meanwhile.
@@ -158,12 +162,12 @@ impl Daemon {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        if let Ok(Some(_)) = self.ended() {
+        if let Ok(Some(_)) = self.exit_status() {
             return;
         }
         let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
         for _ in 0..POLLS_TO_GIVE_UP {
-            if let Ok(Some(_)) | Err(_) = self.ended() {
+            if let Ok(Some(_)) | Err(_) = self.exit_status() {
                 return;
             }
             std::thread::sleep(POLL_INTERVAL);
@@ -189,7 +193,7 @@ pub fn record_demo(
     let mut is_stopped = false;
     while !is_stopped && clock::uptime().saturating_sub(start) < duration {
         ensure!(
-            daemon.ended()?.is_none(),
+            daemon.exit_status()?.is_none(),
             "{DAEMON_NAME} has ended:\n{}",
             daemon.log.tail()
         );

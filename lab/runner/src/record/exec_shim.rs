@@ -290,7 +290,7 @@ impl GatedCommand {
     }
 
     /// Exit code in shell convention; `None` while it runs.
-    pub fn ended(&mut self) -> Result<Option<u8>> {
+    pub fn exit_code(&mut self) -> Result<Option<u8>> {
         if self.ended.is_none() {
             self.ended = self.child.try_wait().with_context(|| self.name.clone())?;
         }

@@ -33,7 +33,7 @@ pub fn waits_at_its_gate(scene: &Scene) {
     let job = scene.gated(scene.script("echo \"begun with $GATE_TEXT as $$\""));
     let mut launched = scene.launch(&job);
     scene.says("waiting");
-    assert_eq!(launched.ended().expect("its end is told"), None);
+    assert_eq!(launched.poll_end().expect("its end is told"), None);
     assert!(!scene.output().contains("begun"), "{}", scene.output());
     launched.release(b"two words").expect("it is released");
     assert_eq!(end_of(&mut *launched), End::Code(0));

@@ -22,7 +22,7 @@ pub fn exit_code(scene: &Scene) {
     let mut launched = scene.launch(&scene.script("exit 7"));
     assert_eq!(end_of(&mut *launched), End::Code(7));
     assert_eq!(
-        launched.ended().expect("its end is told"),
+        launched.poll_end().expect("its end is told"),
         Some(End::Code(7)),
         "and again"
     );
@@ -206,7 +206,7 @@ pub fn launch_and_wait_for_the_end(launcher: &dyn Launcher) {
     job.output = env::var_os("FAULTLINE_TEST_OUTPUT").expect("a file").into();
     let mut launched = launcher.launch(&job).expect("it is launched");
     eventually(PATIENCE, "its own end", || {
-        launched.ended().expect("its end is told")
+        launched.poll_end().expect("its end is told")
     });
 }
 

@@ -155,7 +155,7 @@ impl<'a> Scene<'a> {
 /// How the first process ended, once it has.
 pub fn end_of(launched: &mut dyn Launched) -> faultline_runner::isolation::End {
     eventually(PATIENCE, "the end of the program", || {
-        launched.ended().expect("its end is told")
+        launched.poll_end().expect("its end is told")
     })
 }
 

@@ -9,8 +9,8 @@ use std::{cmp::Ordering, collections::BTreeMap};
 /// A daemon reports at most 151 pools.
 const MAX_POOLS: usize = 1_000;
 
-/// Computes rates by the times of the source's samples, not of the answers. So a source that is sampled
-/// every five seconds has the same rate in five answers.
+/// Computes rates by the times of the source's samples, not of the answers. So all answers
+/// between two samples of a source have the same rate.
 #[derive(Clone, Default)]
 pub struct Meter {
     pub last: Option<Reading>,
@@ -18,7 +18,7 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// The rate per second at this reading; the previous one until the source samples again. `None`
+    /// The rate per second at this reading; the last rate until the source samples again. `None`
     /// for the first reading of an epoch, after a fall, without a total, and if the source has no
     /// sample in the `stale_after` seconds before `now`.
     pub fn add(&mut self, reading: Reading, now: f64, stale_after: f64) -> Option<f64> {

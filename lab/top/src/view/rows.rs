@@ -8,7 +8,7 @@ use faultline_status::{Answer, Figure, LevelStatus, StatusItem, Tone};
 use faultline_text::{bytes_f64, clean, counted, percent, seconds, short};
 use ratatui::{style::Style, text::Span};
 
-const MAX_PLOTTED: usize = 600;
+const MAX_PLOTTED_SAMPLES: usize = 600;
 
 /// Lines for the reason why the cache has no figures.
 const MAX_REASON_LINES: usize = 3;
@@ -53,7 +53,7 @@ impl Scene<'_> {
         let state = self.state();
         let status = &self.state().status;
         let cpu = self.value_or_reason(Figure::Cpu, percent);
-        let flow = |figure| {
+        let byte_rate = |figure| {
             self.value_or_dash(state.value(figure), |rate| format!("{}/s", bytes_f64(rate)))
         };
         let swap = status.figure(Figure::HostSwap);
@@ -66,8 +66,8 @@ impl Scene<'_> {
         );
         let threads = |count| counted(count, "thread");
         let threads = self.value_or_dash(status.figure(Figure::Threads), threads);
-        let read = flow(Figure::ReadBytes);
-        let written = flow(Figure::WrittenBytes);
+        let read = byte_rate(Figure::ReadBytes);
+        let written = byte_rate(Figure::WrittenBytes);
         [
             text_row("CPU", &format!("{cpu}, {threads}"), self.plot(Figure::Cpu)),
             text_row(
@@ -81,7 +81,7 @@ impl Scene<'_> {
 
     fn plot(&self, figure: Figure) -> Graphic {
         let history = self.state().history(figure);
-        Graphic::Plot(history.map_or_else(Vec::new, |history| history.last(MAX_PLOTTED)))
+        Graphic::Plot(history.map_or_else(Vec::new, |history| history.last(MAX_PLOTTED_SAMPLES)))
     }
 
     /// A figure as text, or a dash with the reason if the daemon knows it.
@@ -306,7 +306,7 @@ impl Scene<'_> {
         ]
     }
 
-    /// `None` after the first datapoint.
+    /// `None` after the first datapoint, or without a warning.
     fn no_datapoints_reason(&self) -> Option<String> {
         let status = &self.state().status;
         let source = status.source(Source::Datapoints)?;
@@ -329,11 +329,11 @@ impl Scene<'_> {
         let replay = state.replay_time.mean.or(recorded.replay_seconds);
         let share = cache.zip(replay).filter(|(_, replay)| *replay > 0.0);
         format!(
-            "{} of cache time, p95 {}; replay {}, {} of it",
+            "{} of cache time, p95 {}; {} of replay ({})",
             self.value_or_dash(cache, seconds),
             self.value_or_dash(state.cache_time.p95, seconds),
-            self.value_or_dash(replay, seconds),
             self.value_or_dash(share.map(|(cache, replay)| cache / replay), percent),
+            self.value_or_dash(replay, seconds),
         )
     }
 }
@@ -391,7 +391,7 @@ fn truncated(text: &str, max_letters: usize) -> String {
     first
 }
 
-/// What has the limit, and how much others than the validator use of it.
+/// The limit's owner, and the memory of others than the validator in it.
 fn limit_owner(level: &LevelStatus) -> Vec<String> {
     let owner = match level.level.as_str() {
         "0" => "its cgroup".to_owned(),

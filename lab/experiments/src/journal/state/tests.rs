@@ -3,7 +3,8 @@ use crate::{
     journal::{self, Journal},
     outcome::{Outcome, Validity},
     search::{
-        Answer, DwellResult, EndTrials, Evidence, HeadroomInterval, Memory, SearchEvent, Verdict,
+        DwellEvidence, DwellResult, EndTrials, HeadroomInterval, Memory, SearchAnswer, SearchEvent,
+        Verdict,
     },
 };
 use std::path::PathBuf;
@@ -12,14 +13,14 @@ const GIB: u64 = 1 << 30;
 
 /// Every kind of line that a search writes.
 fn lines_of_a_search() -> Vec<SearchEvent> {
-    let evidence = Evidence {
+    let evidence = DwellEvidence {
         seconds: 480.25,
         behind_most: Some(3),
         behind_first: Some(0.5),
         replay_p95_us: Some(0.1 + 0.2),
         unreclaimable: Some(u64::MAX),
         why: vec!["it was 30 slots behind".to_owned()],
-        ..Evidence::default()
+        ..DwellEvidence::default()
     };
     let dwell = |headroom, confirms, verdict| {
         SearchEvent::Dwell(DwellResult {
@@ -44,9 +45,9 @@ fn lines_of_a_search() -> Vec<SearchEvent> {
     ]
 }
 
-fn answer() -> Answer {
-    Answer {
-        outcome: crate::search::Outcome::Found(HeadroomInterval {
+fn answer() -> SearchAnswer {
+    SearchAnswer {
+        outcome: crate::search::SearchOutcome::Found(HeadroomInterval {
             low: 23 * GIB,
             middle: 24 * GIB,
             high: 25 * GIB,

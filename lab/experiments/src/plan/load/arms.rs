@@ -1,7 +1,7 @@
 //! What a plan tries: `[[arm]]`, `[factors]` or `[search]`.
 
 use super::{
-    super::{Arm, Plan, Search},
+    super::{Arm, Plan, SearchRules},
     HOUR, MINUTE, PlanFolder, SECOND, at_least, cpus, percent,
     workload::{argument, check_plain_name, environment, plain_name, variable},
 };
@@ -267,20 +267,20 @@ fn with_level(arm: &Arm, level: &FactorLevel) -> Arm {
 pub fn search(top: &mut Table<'_>, plan: &mut Plan) {
     top.table("search", |table| {
         table.need("what", |v| choice(v, &[("memory", ())]));
-        let mut search = Search {
-            from: table.need("from", headroom).unwrap_or_default(),
+        let mut search = SearchRules {
+            first_headroom: table.need("from", headroom).unwrap_or_default(),
             settle: 2 * MINUTE,
             dwell: 8 * MINUTE,
             width: 0.1,
-            most: 8 * HOUR,
+            max_duration: 8 * HOUR,
             horizon: 24 * HOUR,
         };
         table.take_into("settle", &mut search.settle, |v| at_least(SECOND, v));
         table.take_into("dwell", &mut search.dwell, |v| at_least(2 * SECOND, v));
         table.take_into("width", &mut search.width, width);
-        table.take_into("most", &mut search.most, |v| at_least(MINUTE, v));
+        table.take_into("most", &mut search.max_duration, |v| at_least(MINUTE, v));
         table.take_into("horizon", &mut search.horizon, |v| at_least(HOUR, v));
-        plan.stop.duration = search.most;
+        plan.stop.duration = search.max_duration;
         plan.search = Some(search);
     });
     if !top.has("search") {

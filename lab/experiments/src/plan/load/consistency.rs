@@ -2,7 +2,7 @@
 
 use super::{
     super::{
-        Begin, CountedFrom, Kind, Lane, Plan,
+        CountedFrom, InitialState, Lane, Plan, WorkloadKind,
         expand::{expand, is_set_by_the_runner},
     },
     SourceLines,
@@ -260,14 +260,14 @@ fn check_folders(plan: &Plan, errors: &ConfigErrors<'_>) {
 }
 
 fn check_begin_and_stop(plan: &Plan, source_lines: &SourceLines, errors: &ConfigErrors<'_>) {
-    let is_validator = plan.workload.kind == Kind::Validator;
+    let is_validator = plan.workload.kind == WorkloadKind::Validator;
     if !is_validator && plan.stop.counted_from == CountedFrom::FirstTransaction {
         errors.push(
             source_lines.counted_from,
             "stop.counted_from: a replay is counted from its start; leave it out",
         );
     }
-    if !is_validator && plan.begin == Begin::Download {
+    if !is_validator && plan.begin == InitialState::Download {
         errors.push(
             source_lines.begin_how,
             "begin.how: a replay works on a ledger that is there: say \"as-is\" or \"restore\"",
@@ -286,15 +286,15 @@ fn check_begin_and_stop(plan: &Plan, source_lines: &SourceLines, errors: &Config
 
 fn check_search(plan: &Plan, line: Option<usize>, errors: &ConfigErrors<'_>) {
     let Some(search) = &plan.search else { return };
-    if plan.workload.kind == Kind::Replay {
+    if plan.workload.kind == WorkloadKind::Replay {
         errors.push(
             line,
             "search: a replay has no tip to keep up with; say workload.kind = \"validator\"",
         );
     }
     let min_time = (search.settle + search.dwell) * 10;
-    if search.most < min_time {
-        let [most, min_time] = [search.most, min_time].map(duration);
+    if search.max_duration < min_time {
+        let [most, min_time] = [search.max_duration, min_time].map(duration);
         errors.push(
             line,
             format!("search.most is {most}, and ten dwells with their settling take {min_time}: give it more, or shorten dwell or settle"),
@@ -308,14 +308,14 @@ fn check_placeholders(plan: &Plan, workload_line: Option<usize>, errors: &Config
     for arm in &plan.arms {
         for lane in &plan.lanes {
             let expanded = expand(plan, arm, lane, Path::new("/"), 1);
-            for unknown in expanded.err().unwrap_or_default() {
-                let line = if unknown.is_in_arm {
+            for error in expanded.err().unwrap_or_default() {
+                let line = if error.is_in_arm {
                     arm.line
                 } else {
                     workload_line
                 };
-                if reported.insert((line, unknown.what.clone())) {
-                    errors.push(line, unknown.what);
+                if reported.insert((line, error.message.clone())) {
+                    errors.push(line, error.message);
                 }
             }
         }

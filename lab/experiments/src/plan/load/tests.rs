@@ -100,7 +100,7 @@ fn every_key_is_read() {
     );
     assert_eq!(
         plan.begin,
-        Begin::Restore {
+        InitialState::Restore {
             from: "/mnt/kept".into()
         }
     );
@@ -566,7 +566,7 @@ fn lanes_of_a_concurrent_plan_share_nothing() {
         (
             2,
             Some(Concurrent {
-                twice: 0,
+                repeated_arm: 0,
                 shared_device: Severity::Refuse
             })
         )
@@ -724,11 +724,11 @@ fn a_search_plan_has_defaults_and_one_empty_arm() {
     let plan = read(&searching("from = \"24G\"\n")).unwrap();
     let search = plan.search.expect("a search");
     assert_eq!(
-        (search.from, search.settle, search.dwell),
+        (search.first_headroom, search.settle, search.dwell),
         (24 << 30, 2 * MINUTE, 8 * MINUTE)
     );
     assert_eq!(
-        (search.width, search.most, search.horizon),
+        (search.width, search.max_duration, search.horizon),
         (0.1, 8 * HOUR, 24 * HOUR)
     );
     assert_eq!(
@@ -747,7 +747,8 @@ fn a_search_plan_has_defaults_and_one_empty_arm() {
     assert_eq!(
         (
             plan.replicates,
-            plan.search.map(|search| (search.width, search.most))
+            plan.search
+                .map(|search| (search.width, search.max_duration))
         ),
         (3, Some((0.075, 2 * HOUR)))
     );
@@ -791,7 +792,7 @@ fn a_search_plan_excludes_arms_factors_and_comparison_keys() {
     );
     refused(
         &search.replace("[begin]", "[stop]\nduration = \"1h\"\n[begin]"),
-        "say search.most instead",
+        "set search.most instead",
     );
     refused(
         &search.replace("[workload]", "order = \"random\"\n[workload]"),

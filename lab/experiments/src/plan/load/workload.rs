@@ -1,5 +1,5 @@
 use super::{
-    super::{Cluster, Lane, Slurm, Workload},
+    super::{Cluster, Lane, SlurmOptions, Workload},
     PlanFolder, cpus, variant,
 };
 use faultline_agave::PublicKey;
@@ -148,7 +148,7 @@ pub fn single_lane(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Option<La
     })
 }
 
-/// Reads `[[lane]]`. `lanes` has the one of `[workload]`.
+/// Reads `[[lane]]`. `lanes` may have a lane from `[workload]`.
 pub fn lanes(top: &mut Table<'_>, plan_folder: &PlanFolder, lanes: &mut Vec<Lane>) {
     if let (Some(only), true) = (lanes.first(), top.has("lane")) {
         top.errors().push(
@@ -209,8 +209,8 @@ fn port_range(value: &DeValue<'_>) -> Result<(u16, u16), String> {
 /// The options of the experiment itself.
 const RESERVED_OPTIONS: [&str; 4] = ["--array", "--mem", "--job-name", "--no-requeue"];
 
-pub fn slurm(table: &mut Table<'_>) -> Slurm {
-    Slurm {
+pub fn slurm(table: &mut Table<'_>) -> SlurmOptions {
+    SlurmOptions {
         memory: table.take("memory", size),
         constraint: table.take("constraint", quotable),
         exclude: table.take("exclude", quotable),
@@ -243,6 +243,6 @@ fn sbatch_option(value: &DeValue<'_>) -> Result<String, String> {
         return Ok(text);
     }
     Err(format!(
-        "{text:?} is no option; say it as in \"--partition=lab\""
+        "{text:?} is no option; write it as in \"--partition=lab\""
     ))
 }

@@ -1,6 +1,6 @@
 use super::{super::Experiment, Outcome};
 use crate::{
-    folder::Folder,
+    folder::ExperimentFolder,
     journal::{Entry, JournalLine, JournalState, Planned, Step},
     outcome::{Ending, Validity},
     plan,
@@ -76,7 +76,7 @@ fn experiment(kind: &str, arms: &str) -> Experiment {
     let plan = plan::parse(&(head + &text), &folder.join("plan.toml"));
     let plan = plan.unwrap_or_else(|mistakes| panic!("{mistakes:?}"));
     Experiment {
-        folder: Folder::new(folder),
+        folder: ExperimentFolder::new(folder),
         plan,
         journal_state: journal(turns, lines),
     }

@@ -1,7 +1,10 @@
-use super::{SLOTS_PER_EPOCH, Search};
+use super::{SLOTS_PER_EPOCH, SearchReport};
 use crate::{
     plan::Cluster,
-    search::{Answer, DwellResult, EndTrials, HeadroomInterval, Outcome, VALIDATOR_ENDED, Verdict},
+    search::{
+        DwellResult, EndTrials, HeadroomInterval, SearchAnswer, SearchOutcome, VALIDATOR_ENDED,
+        Verdict,
+    },
 };
 use faultline_text::{bytes, counted, duration, number};
 use itertools::Itertools;
@@ -13,7 +16,7 @@ const PAGE: u64 = 4096;
 /// From here on, GiB are precise enough.
 const MIN_GIB_BYTES: u64 = 10 << 30;
 
-pub fn headline(searches: &[Search<'_>]) -> Option<String> {
+pub fn headline(searches: &[SearchReport<'_>]) -> Option<String> {
     let mut answers = searches.iter().map(|search| {
         if search.is_only_search {
             search.answer()
@@ -24,35 +27,37 @@ pub fn headline(searches: &[Search<'_>]) -> Option<String> {
     Some(answers.join(" ")).filter(|text| !text.is_empty())
 }
 
-impl Search<'_> {
+impl SearchReport<'_> {
     fn answer(&self) -> String {
         let Some(answer) = &self.search_log.answer else {
             return self.without_answer();
         };
-        let most = duration(self.rules.most);
+        let most = duration(self.rules.max_duration);
         let words = match &answer.outcome {
-            Outcome::Found(interval) => return self.found(answer, interval),
-            Outcome::Unconfirmed(interval) => {
+            SearchOutcome::Found(interval) => return self.found(answer, interval),
+            SearchOutcome::Unconfirmed(interval) => {
                 let found = self.found(answer, interval);
                 return format!(
                     "{found} Not confirmed: {most} were over before both ends of the range had been tried again."
                 );
             }
-            Outcome::NeverFailed { lowest } => format!(
+            SearchOutcome::NeverFailed { lowest } => format!(
                 "Never failed: the smallest headroom that was tried, {}, was enough, so the least is not known.",
                 bytes(*lowest)
             ),
-            Outcome::Noisy => {
+            SearchOutcome::Noisy => {
                 "Noisy: equal dwells ended too differently, so there is no size.".to_owned()
             }
-            Outcome::AboveStart => format!(
+            SearchOutcome::AboveStart => format!(
                 "The first headroom, {}, was too small to keep up: the least is above it.",
-                bytes(self.rules.from)
+                bytes(self.rules.first_headroom)
             ),
-            Outcome::OutOfTime => format!(
+            SearchOutcome::OutOfTime => format!(
                 "Out of time: {most} were over before the range was narrow enough, so there is no size."
             ),
-            Outcome::Inconclusive { why } => format!("Inconclusive: {why}. There is no size."),
+            SearchOutcome::Inconclusive { why } => {
+                format!("Inconclusive: {why}. There is no size.")
+            }
         };
         match start(answer) {
             Some(start) => format!("{words} Its {start}."),
@@ -74,7 +79,7 @@ impl Search<'_> {
     }
 
     /// `Keeps up with 412 to 430 GiB after 6 h; needs 1.9 GiB more each hour; its start alone needs 388 GiB.`
-    fn found(&self, answer: &Answer, interval: &HeadroomInterval) -> String {
+    fn found(&self, answer: &SearchAnswer, interval: &HeadroomInterval) -> String {
         let HeadroomInterval { low, high, .. } = *interval;
         let Some(base) = answer.base_memory() else {
             return format!(
@@ -116,7 +121,7 @@ impl Search<'_> {
         all
     }
 
-    fn headroom_paragraph(&self, answer: &Answer) -> Option<String> {
+    fn headroom_paragraph(&self, answer: &SearchAnswer) -> Option<String> {
         let HeadroomInterval { low, middle, high } = answer.outcome.interval()?;
         let ends = answer
             .confirmed
@@ -174,19 +179,19 @@ impl Search<'_> {
             .iter()
             .fold(0.0, |hours, dwell| hours + dwell.evidence.seconds / 3600.0);
         let is_failed = |dwell: &&&DwellResult| dwell.verdict == Verdict::Failed;
-        let time = duration_words(hours);
+        let (end, time) = (bytes(high), duration_words(hours));
         match dwells.iter().filter(is_failed).count() {
-            _ if hours <= 0.0 => "No dwell had its upper end or more.".to_owned(),
+            _ if hours <= 0.0 => format!("No dwell had {end} or more."),
             0 => format!(
-                "With its upper end or more there was no failure in {time}: at most {} an hour, with 95 % confidence.",
+                "With {end} or more there was no failure in {time}: at most {} an hour, with 95 % confidence.",
                 number(3.0 / hours, if hours > 3.0 { 2 } else { 1 })
             ),
-            1 => format!("With its upper end or more it failed once in {time}."),
-            count => format!("With its upper end or more it failed {count} times in {time}."),
+            1 => format!("With {end} or more it failed once in {time}."),
+            count => format!("With {end} or more it failed {count} times in {time}."),
         }
     }
 
-    fn growth_paragraph(&self, answer: &Answer) -> Option<String> {
+    fn growth_paragraph(&self, answer: &SearchAnswer) -> Option<String> {
         let horizon = duration(self.rules.horizon);
         match answer.settles {
             None => Some("Too little was read to say whether what cannot be reclaimed grows.".to_owned()),
@@ -266,7 +271,7 @@ fn cut_off(times: usize) -> Option<String> {
     }
 }
 
-fn start(answer: &Answer) -> Option<String> {
+fn start(answer: &SearchAnswer) -> Option<String> {
     (answer.start > 0).then(|| format!("start alone needs {}", size(answer.start)))
 }
 

@@ -1,10 +1,10 @@
 use super::*;
 use crate::{
-    folder::Folder,
+    folder::ExperimentFolder,
     journal::{Entry, JournalLine, JournalState, Planned},
     outcome::{Ending, Outcome as Ended, Validity},
     schedule::Turn,
-    search::{Answer, EndTrials, HeadroomInterval, Memory, Outcome},
+    search::{EndTrials, HeadroomInterval, Memory, SearchAnswer, SearchOutcome},
 };
 use faultline_pages::render;
 use faultline_runner::isolation::Evidence as Kernel;
@@ -25,7 +25,7 @@ fn dwell(headroom: Option<f64>, confirms: bool, verdict: Verdict) -> SearchEvent
             vec!["the cluster made 1.20 slots a second, in the references 2.50".to_owned()]
         }
     };
-    let evidence = Evidence {
+    let evidence = DwellEvidence {
         replayed: 0,
         seconds: if confirms { 960.0 } else { 480.0 },
         behind_most: Some(if verdict == Verdict::Failed { 45 } else { 2 }),
@@ -73,8 +73,8 @@ fn lines() -> Vec<SearchEvent> {
     lines
 }
 
-fn answer(outcome: Outcome) -> Answer {
-    Answer {
+fn answer(outcome: SearchOutcome) -> SearchAnswer {
+    SearchAnswer {
         outcome,
         confirmed: Some(EndTrials {
             high: 26 * GIB,
@@ -98,8 +98,8 @@ fn answer(outcome: Outcome) -> Answer {
     }
 }
 
-fn found() -> Outcome {
-    Outcome::Found(HeadroomInterval {
+fn found() -> SearchOutcome {
+    SearchOutcome::Found(HeadroomInterval {
         low: 24 * GIB,
         middle: 25 * GIB,
         high: 26 * GIB,
@@ -107,7 +107,7 @@ fn found() -> Outcome {
 }
 
 /// An experiment whose search wrote this, `before` of it in an attempt that was cut off.
-fn experiment(folder: &Path, before: usize, answer: Option<Answer>) -> Experiment {
+fn experiment(folder: &Path, before: usize, answer: Option<SearchAnswer>) -> Experiment {
     written(folder, before, lines(), answer)
 }
 
@@ -116,7 +116,7 @@ fn written(
     folder: &Path,
     before: usize,
     newest: Vec<SearchEvent>,
-    answer: Option<Answer>,
+    answer: Option<SearchAnswer>,
 ) -> Experiment {
     let text = format!(
         "name = \"least\"\nfolder = {:?}\nreplicates = 1\n[workload]\ncommand = [\"/bin/true\"]\nledger = \"/x/ledger\"\n\
@@ -140,7 +140,7 @@ fn written(
         })
         .collect();
     Experiment {
-        folder: Folder::new(folder),
+        folder: ExperimentFolder::new(folder),
         plan,
         journal_state: JournalState::of(&lines),
     }
@@ -177,7 +177,7 @@ fn attempt(attempt: u32, lines: Vec<SearchEvent>) -> impl Iterator<Item = Entry>
     std::iter::once(begun).chain(lines.into_iter().map(search))
 }
 
-fn completed(attempt: u32, answer: Answer) -> [Entry; 2] {
+fn completed(attempt: u32, answer: SearchAnswer) -> [Entry; 2] {
     let ending = Ending {
         outcome: Ended::Completed,
         validity: Validity::Valid,
@@ -200,7 +200,7 @@ fn completed(attempt: u32, answer: Answer) -> [Entry; 2] {
 }
 
 #[track_caller]
-fn first(outcome: Outcome) -> String {
+fn first(outcome: SearchOutcome) -> String {
     let folder = tempfile::tempdir().expect("a folder");
     let experiment = experiment(folder.path(), 0, Some(answer(outcome)));
     headline(&searches(&experiment, &[])).expect("something was searched")
@@ -209,11 +209,11 @@ fn first(outcome: Outcome) -> String {
 #[test]
 fn only_a_confirmed_size_that_does_not_grow_is_evidence() {
     let folder = tempfile::tempdir().expect("a folder");
-    let of = |answer: Answer| {
+    let of = |answer: SearchAnswer| {
         let experiment = experiment(folder.path(), 0, Some(answer));
         ram_evidence(&searches(&experiment, &[]))
     };
-    let settled = Answer {
+    let settled = SearchAnswer {
         settles: Some(true),
         ..answer(found())
     };
@@ -222,8 +222,8 @@ fn only_a_confirmed_size_that_does_not_grow_is_evidence() {
     assert_eq!((low, high, proven.proven_bytes / GIB), (422, 424, 424));
     assert_eq!(proven.measured, "2027-01-15");
     assert!(of(answer(found())).is_err_and(|why| why.contains("still grew")));
-    let noisy = Answer {
-        outcome: Outcome::Noisy,
+    let noisy = SearchAnswer {
+        outcome: SearchOutcome::Noisy,
         ..settled
     };
     assert!(of(noisy).is_err_and(|why| why.contains("no confirmed size")));
@@ -239,34 +239,38 @@ fn any_search_outcome_is_reported_as_one_sentence() {
         first(found()),
         "Keeps up with 422 to 424 GiB after 5.7 h; needs 1.9 GiB more each hour; its start alone needs 388 GiB."
     );
-    let Outcome::Found(HeadroomInterval { low, middle, high }) = found() else {
+    let SearchOutcome::Found(HeadroomInterval { low, middle, high }) = found() else {
         panic!("an interval")
     };
     assert_eq!(
-        first(Outcome::Unconfirmed(HeadroomInterval { low, middle, high })),
+        first(SearchOutcome::Unconfirmed(HeadroomInterval {
+            low,
+            middle,
+            high
+        })),
         "Keeps up with 422 to 424 GiB after 5.7 h; needs 1.9 GiB more each hour; its start alone needs 388 GiB. \
          Not confirmed: 8 h were over before both ends of the range had been tried again."
     );
     let start = "Its start alone needs 388 GiB.";
     let cases = [
         (
-            Outcome::Noisy,
+            SearchOutcome::Noisy,
             "Noisy: equal dwells ended too differently, so there is no size.",
         ),
         (
-            Outcome::NeverFailed { lowest: 3 * GIB },
+            SearchOutcome::NeverFailed { lowest: 3 * GIB },
             "Never failed: the smallest headroom that was tried, 3.0 GiB, was enough, so the least is not known.",
         ),
         (
-            Outcome::AboveStart,
+            SearchOutcome::AboveStart,
             "The first headroom, 48.0 GiB, was too small to keep up: the least is above it.",
         ),
         (
-            Outcome::OutOfTime,
+            SearchOutcome::OutOfTime,
             "Out of time: 8 h were over before the range was narrow enough, so there is no size.",
         ),
         (
-            Outcome::Inconclusive {
+            SearchOutcome::Inconclusive {
                 why: "5 dwells in a row show nothing".to_owned(),
             },
             "Inconclusive: 5 dwells in a row show nothing. There is no size.",

@@ -122,7 +122,7 @@ impl RunObserver {
                 let now = clock::since_1970();
                 let replays = live.replays.iter().map(|(unix_ns, us)| ReplayedSlot {
                     at: at.saturating_sub(now.saturating_sub(clock::from_nanoseconds(*unix_ns))),
-                    us: *us,
+                    replay_us: *us,
                 });
                 reading.replays = replays.collect();
                 recorded.live = live;

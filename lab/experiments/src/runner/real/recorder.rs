@@ -1,6 +1,6 @@
 use crate::{
     folder::{RECORDER_LOG, RECORDING},
-    plan::{Arm, Kind, Lane, Plan, expand},
+    plan::{Arm, Lane, Plan, WorkloadKind, expand},
     runner::{Recorder, RecorderRequest, job::command_prefix},
 };
 use anyhow::{Result, anyhow, bail};
@@ -110,7 +110,7 @@ impl RecorderDaemon {
                 self.addresses = ready.addresses();
                 return Ok(());
             }
-            if let Some((end, last_warning)) = self.ended()? {
+            if let Some((end, last_warning)) = self.poll_end()? {
                 bail!(
                     "{DAEMON_NAME} ended before it recorded{}",
                     describe_end(end, &last_warning)
@@ -165,7 +165,7 @@ fn recorder_cpus(plan: &Plan, allowed: &[u32]) -> Option<CpuSet> {
         return plan.recorder.cpus.clone();
     }
     // A replay has no such thread.
-    if plan.workload.kind == Kind::Replay {
+    if plan.workload.kind == WorkloadKind::Replay {
         return None;
     }
     let poh_cpus = poh_cpus(plan, allowed);
@@ -231,8 +231,8 @@ impl Recorder for RecorderDaemon {
         &self.addresses
     }
 
-    fn ended(&mut self) -> Result<Option<(End, String)>> {
-        let end = self.launched.ended()?;
+    fn poll_end(&mut self) -> Result<Option<(End, String)>> {
+        let end = self.launched.poll_end()?;
         Ok(end.map(|end| (end, self.log.last_warning())))
     }
 
@@ -265,17 +265,17 @@ impl Recorder for RecorderDaemon {
             // Without a process, no end can be seen.
             Ok(
                 progress.is_none_or(|progress| progress.has_ended || !progress.was_followed)
-                    || daemon.ended()?.is_some(),
+                    || daemon.poll_end()?.is_some(),
             )
         });
     }
 
     fn finish(mut self: Box<Self>) -> Result<()> {
-        if self.ended()?.is_none() {
+        if self.poll_end()?.is_none() {
             self.launched.terminate()?;
         }
         let ended = self.wait(POLLS_TO_END, "to end", |daemon| {
-            Ok(daemon.ended()?.is_some())
+            Ok(daemon.poll_end()?.is_some())
         })?;
         let last_warning = self.log.last_warning();
         let evidence = self.launched.close()?;

@@ -125,7 +125,7 @@ impl Plant {
             replays: (0..slots)
                 .map(|_| ReplayedSlot {
                     at: self.now,
-                    us: slower * (2500.0 + 1000.0 * self.random.f64()),
+                    replay_us: slower * (2500.0 + 1000.0 * self.random.f64()),
                 })
                 .collect(),
         }

@@ -50,7 +50,7 @@ fn a_reference_dwell_with_missing_data_proves_nothing() {
     };
     let mut dwell = Dwell::begin(&reading(0), seconds(40));
     (1..=40).for_each(|second| dwell.add(&reading(second)));
-    let (verdict, evidence) = dwell.reference(32, &References::default());
+    let (verdict, evidence) = dwell.reference_verdict(32, &References::default());
     assert_eq!(
         (verdict, evidence.why),
         (Verdict::Void, vec![VALIDATOR_SILENT.to_owned()])
@@ -68,7 +68,7 @@ fn dwell(slots: u64, replayed: u64) -> Dwell {
         replays: (second < replayed)
             .then_some(ReplayedSlot {
                 at: seconds(second),
-                us: 1000.0,
+                replay_us: 1000.0,
             })
             .into_iter()
             .collect(),
@@ -82,7 +82,11 @@ fn dwell(slots: u64, replayed: u64) -> Dwell {
 #[test]
 fn a_slow_tip_or_unknown_replay_voids_a_dwell_unless_it_failed() {
     let mut usual = References::default();
-    usual.add(&dwell(100, 40).reference(32, &References::default()).1);
+    usual.add(
+        &dwell(100, 40)
+            .reference_verdict(32, &References::default())
+            .1,
+    );
     let verdict = |slots, replayed, danger| dwell(slots, replayed).verdict(32, &usual, danger).0;
     assert_eq!(verdict(100, 40, None), Verdict::KeptUp);
     assert_eq!(verdict(96, 20, None), Verdict::KeptUp);

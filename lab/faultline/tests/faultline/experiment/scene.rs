@@ -1,7 +1,7 @@
 //! A folder with a plan, and what is left of it on the host.
 
 use faultline_experiments::{
-    folder::Folder,
+    folder::ExperimentFolder,
     journal::{self, Entry, JournalLine, JournalState, Planned},
     outcome::Ending,
 };
@@ -80,8 +80,8 @@ impl Scene {
         self.root.path().join(name)
     }
 
-    pub fn folder(&self) -> Folder {
-        Folder::new(&self.folder)
+    pub fn folder(&self) -> ExperimentFolder {
+        ExperimentFolder::new(&self.folder)
     }
 
     /// Runs `faultline experiment` with these words to its end.

@@ -3,7 +3,7 @@
 use super::script::Script;
 use anyhow::Result;
 use faultline_experiments::{
-    folder::Folder,
+    folder::ExperimentFolder,
     host::HostFinding,
     journal::{Entry, JournalLine, Planned},
     judge::CacheTotals,
@@ -152,7 +152,7 @@ fn in_words(entry: &Entry) -> String {
 }
 
 impl Pretended {
-    pub fn new(folder: &Folder, script: Script) -> Self {
+    pub fn new(folder: &ExperimentFolder, script: Script) -> Self {
         let state = State {
             now: Duration::ZERO,
             log: String::new(),
@@ -523,7 +523,7 @@ impl Launched for Started {
         Ok(memory)
     }
 
-    fn ended(&mut self) -> Result<Option<End>> {
+    fn poll_end(&mut self) -> Result<Option<End>> {
         Ok(self.state.borrow().end(of(&self.name)))
     }
 
@@ -593,7 +593,7 @@ impl Recorder for Tape {
         &self.addresses
     }
 
-    fn ended(&mut self) -> Result<Option<(End, String)>> {
+    fn poll_end(&mut self) -> Result<Option<(End, String)>> {
         let ended = self.state.borrow().over(self.run, "recorder");
         Ok(ended.then(|| (End::Signal(9), "its last words".to_owned())))
     }
@@ -643,7 +643,10 @@ impl Observer for Plant {
             slots_behind: Some(if squeezed { 30 } else { 0 }),
             tip_slot: Some(slots),
             refaults: Some(0),
-            replays: vec![ReplayedSlot { at, us: 2000.0 }],
+            replays: vec![ReplayedSlot {
+                at,
+                replay_us: 2000.0,
+            }],
             ..Reading::default()
         }
     }

@@ -2,7 +2,7 @@ use super::*;
 use faultline_testkit::eventually::eventually;
 use std::fs;
 
-fn pretend(files: &[(&str, &str)]) -> (tempfile::TempDir, HostRoot) {
+fn fake_host(files: &[(&str, &str)]) -> (tempfile::TempDir, HostRoot) {
     let folder = tempfile::tempdir().unwrap();
     for (name, text) in files {
         let path = folder.path().join(name);
@@ -41,7 +41,7 @@ fn a_complete_host_is_described() {
 }
 
 fn whole_host() -> (tempfile::TempDir, HostRoot) {
-    pretend(&[
+    fake_host(&[
         (
             "proc/sys/kernel/random/boot_id",
             "5e3c0c1e-0000-4000-8000-000000000001\n",
@@ -67,7 +67,7 @@ fn whole_host() -> (tempfile::TempDir, HostRoot) {
 
 #[test]
 fn an_empty_host_has_unknown_values_instead_of_zeros() {
-    let (_folder, root) = pretend(&[]);
+    let (_folder, root) = fake_host(&[]);
     let state = inspect(&root, &[], &|_| true);
     assert_eq!(state, HostState::default());
     assert_eq!((busy_time(&root), boot_id(&root)), (None, None));
@@ -77,7 +77,7 @@ fn an_empty_host_has_unknown_values_instead_of_zeros() {
 fn cpu_usage_is_the_increase_of_cpu_time() {
     let at = |busy: u64| {
         let text = format!("cpu  {busy} 0 0 5000 0 0 0 0 0 0\n");
-        let (_folder, root) = pretend(&[
+        let (_folder, root) = fake_host(&[
             ("proc/stat", &text),
             ("proc/sys/kernel/osrelease", "6.18\n"),
         ]);
@@ -97,7 +97,7 @@ fn cpu_usage_is_the_increase_of_cpu_time() {
 #[test]
 fn a_missing_path_is_on_the_disk_of_its_parent_folder() {
     let folder = tempfile::tempdir().unwrap();
-    let (_pretend, root) = pretend(&[]);
+    let (_folder, root) = fake_host(&[]);
     let later = folder.path().join("not/there/yet");
     let disks = inspect(&root, &[folder.path(), &later], &|_| false).disks;
     assert_eq!(

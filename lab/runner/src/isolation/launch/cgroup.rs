@@ -33,7 +33,7 @@ pub fn read_optional(folder: &Path, file: &str) -> Result<Option<String>> {
 }
 
 /// Parses [`read_optional`]'s text.
-pub fn value<T>(
+pub fn parse_optional<T>(
     folder: &Path,
     file: &str,
     parse: fn(&[u8]) -> Result<T, ParseError>,

@@ -1,6 +1,6 @@
 use super::{
     CpuSet, Evidence, IoLimit, Limits, Pressure,
-    cgroup::{read_optional, value, write},
+    cgroup::{parse_optional, read_optional, write},
     limits::{device_node, device_path},
     path_error,
 };
@@ -32,7 +32,7 @@ pub fn memory_high(folder: &Path) -> Result<Option<u64>> {
 /// All evidence except how the process ended, which a cgroup's files do not say.
 pub fn evidence(folder: &Path) -> Result<Evidence> {
     check_exists(folder)?;
-    let stat = value(folder, "memory.stat", MemoryStat::parse)?.unwrap_or_default();
+    let stat = parse_optional(folder, "memory.stat", MemoryStat::parse)?.unwrap_or_default();
     Ok(Evidence {
         memory_events: counts(folder, "memory.events")?,
         memory_peak: bytes_or_max(folder, "memory.peak")?,
@@ -48,7 +48,7 @@ pub fn evidence(folder: &Path) -> Result<Evidence> {
 pub fn read_pressure(folder: &Path) -> Result<BTreeMap<String, Pressure>> {
     let mut by_resource = BTreeMap::new();
     for resource in ["cpu", "memory", "io"] {
-        let total = value(folder, &format!("{resource}.pressure"), pressure::parse)?;
+        let total = parse_optional(folder, &format!("{resource}.pressure"), pressure::parse)?;
         if let Some((some, full)) = total.and_then(|total| total.some.zip(total.full)) {
             let stall = Pressure {
                 some_us: micros(some),
@@ -96,7 +96,7 @@ fn invalid_file(folder: &Path, name: &str, reason: impl std::fmt::Display) -> an
 
 /// `None` for `max`, and without the file.
 fn bytes_or_max(folder: &Path, name: &str) -> Result<Option<u64>> {
-    Ok(value(folder, name, Limit::parse)?.and_then(Limit::bytes))
+    Ok(parse_optional(folder, name, Limit::parse)?.and_then(Limit::bytes))
 }
 
 /// The CPUs that the kernel allows. `cpuset.cpus` would return what was written, effective or not.

@@ -38,7 +38,7 @@ impl Log {
         })
     }
 
-    pub fn to_write(&self) -> io::Result<Stdio> {
+    pub fn stdio(&self) -> io::Result<Stdio> {
         Ok(self.file.try_clone()?.into())
     }
 

@@ -154,7 +154,7 @@ impl Launched for Child {
         self.group.set_memory_limit(memory)
     }
 
-    fn ended(&mut self) -> Result<Option<End>> {
+    fn poll_end(&mut self) -> Result<Option<End>> {
         Ok(self.status()?.and_then(end))
     }
 
@@ -167,7 +167,7 @@ impl Launched for Child {
     }
 
     fn evidence(&mut self) -> Result<Evidence> {
-        let end = self.ended()?;
+        let end = self.poll_end()?;
         Ok(Evidence {
             end,
             ..self.group.evidence()?

@@ -1,6 +1,6 @@
 use crate::isolation::launch::{
     Evidence, IoLimit, Limits,
-    cgroup::{read, value, write},
+    cgroup::{parse_optional, read, write},
     limits::page_aligned,
     path_error, v2,
 };
@@ -82,7 +82,7 @@ pub fn set_memory_limit(memory: &Path, bytes: Option<u64>) -> Result<Option<u64>
     write(memory, OOM_CONTROL, "1")?;
     let text = bytes.map_or("-1".to_owned(), |bytes| bytes.to_string());
     // The limit of memory and swap must not be below that of memory.
-    let with_swap = value(memory, MEMSW_LIMIT, number).ok().flatten();
+    let with_swap = parse_optional(memory, MEMSW_LIMIT, number).ok().flatten();
     if with_swap.is_some_and(|with_swap| bytes.is_none_or(|bytes| with_swap < bytes)) {
         write(memory, MEMSW_LIMIT, &text)?;
     }
@@ -166,14 +166,14 @@ pub fn evidence(memory: &Path, pressure_folder: Option<&Path>) -> Result<Evidenc
         ("failcnt", memory_hits),
         ("memsw_failcnt", memsw_hits),
     ];
-    let stat = value(memory, "memory.stat", MemoryStat::parse_v1)?.unwrap_or_default();
+    let stat = parse_optional(memory, "memory.stat", MemoryStat::parse_v1)?.unwrap_or_default();
     Ok(Evidence {
         memory_events: events
             .into_iter()
             .filter_map(|(name, count)| Some((name.to_owned(), count?)))
             .collect(),
-        memory_peak: value(memory, "memory.max_usage_in_bytes", number)?,
-        memory_current: value(memory, "memory.usage_in_bytes", number)?,
+        memory_peak: parse_optional(memory, "memory.max_usage_in_bytes", number)?,
+        memory_current: parse_optional(memory, "memory.usage_in_bytes", number)?,
         file: stat.file,
         anon: stat.anon,
         pressure: pressure_folder.map_or_else(|| Ok(BTreeMap::new()), v2::read_pressure)?,
@@ -183,7 +183,7 @@ pub fn evidence(memory: &Path, pressure_folder: Option<&Path>) -> Result<Evidenc
 
 /// Hits of the limit of memory, and of that of memory and swap; meaningless zeros are left out.
 fn limit_hits(memory: &Path) -> Result<[Option<u64>; 2]> {
-    let count = |file| value(memory, file, number);
+    let count = |file| parse_optional(memory, file, number);
     let [limit, memory_and_swap] = [MEMORY_LIMIT, MEMSW_LIMIT].map(count);
     // Memory and swap are charged together first: if swap is not allowed, the limit of memory alone
     // is never hit.

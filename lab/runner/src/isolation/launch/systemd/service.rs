@@ -128,7 +128,7 @@ impl Launched for Service {
             return Ok(());
         };
         let name = self.name.clone();
-        gate.release(&name, gate_text, || match self.ended()? {
+        gate.release(&name, gate_text, || match self.poll_end()? {
             Some(end) => bail!("{name} ended ({end:?}) before it was released"),
             None => Ok(()),
         })
@@ -166,7 +166,7 @@ impl Launched for Service {
         Ok(current)
     }
 
-    fn ended(&mut self) -> Result<Option<End>> {
+    fn poll_end(&mut self) -> Result<Option<End>> {
         Ok(self.unit()?.ended())
     }
 
