@@ -70,9 +70,10 @@ fn merged_caveats<C: IntoIterator<Item = WhatAndRemedy>>(
             format!("{names}: {what}")
         });
         let mut texts = texts.join("; ");
-        if by_text.len() > MAX_NAMED {
-            let more = counted((by_text.len() - MAX_NAMED) as f64, "more run");
-            texts += &format!("; and {more} likewise");
+        let unnamed = by_text.iter().skip(MAX_NAMED).flat_map(|(_, runs)| runs);
+        let unnamed = unnamed.unique().count();
+        if unnamed > 0 {
+            texts += &format!("; and {}", counted(unnamed as f64, "more run"));
         }
         Caveat::new(format!("{texts}."), remedy)
     };
