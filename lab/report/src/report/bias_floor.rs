@@ -1,5 +1,5 @@
-//! Simultaneous arms on one host. The difference of an A/A pair (one arm run twice) is the floor:
-//! smaller differences are not called real.
+//! Runs of arms at the same time on one host are a turn. The difference of an A/A pair (one arm run
+//! twice in a turn) is the floor: smaller differences are not called real.
 
 use super::{
     cells::{count, estimate, estimate_or, number, table, text_cell},
@@ -97,7 +97,7 @@ pub struct BiasFloor {
     /// By quantity; A/A pairs first.
     effects: Vec<ArmEffect>,
     margin: f64,
-    /// Hosts do not cancel out of differences: they are shown, and the floor is of ratios.
+    /// Differences include those of hosts: only ratios have a floor.
     by_block: bool,
 }
 

@@ -394,7 +394,7 @@ fn outliers<'s>(subjects: &'s MeasuredRuns, primary: &Scalar) -> Vec<(&'s str, S
 
 type RunValues<'s> = Vec<(&'s MeasuredRun, f64)>;
 
-/// With second runs of A/A pairs.
+/// Includes the second runs of A/A pairs.
 fn values_by_arm<'s>(subjects: &'s MeasuredRuns, scalar: &Scalar) -> Vec<(&'s str, RunValues<'s>)> {
     let runs = subjects.all.iter().filter(|run| subjects.is_averaged(run));
     by_key(runs.filter_map(|run| {
