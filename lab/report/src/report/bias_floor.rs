@@ -171,10 +171,10 @@ impl BiasFloor {
 
     /// `None` without an A/A pair, or if arms have no slots in common.
     pub fn headline(&self, primary: &Scalar) -> Option<(String, VerdictKind)> {
-        let arms = || self.effects.iter().filter(|effect| !effect.is_aa_pair());
-        let first = arms().min_by_key(|effect| !effect.is_about(primary))?;
+        let arm_effects = || self.effects.iter().filter(|effect| !effect.is_aa_pair());
+        let first = arm_effects().min_by_key(|effect| !effect.is_about(primary))?;
         let floor = self.floor(first.quantity_index)?;
-        let effects = arms()
+        let effects = arm_effects()
             .filter(|effect| effect.quantity_index == first.quantity_index)
             .map(|effect| (effect, self.is_beyond_floor(effect) == Some(true)))
             .collect_vec();
@@ -227,9 +227,9 @@ impl BiasFloor {
         Some((headline, standing))
     }
 
-    /// One sentence for the A/A pair and for every arm; none without an A/A pair.
-    pub fn points(&self) -> Vec<String> {
-        let times = self
+    /// A sentence for each pair of arms and quantity with a unit; none without an A/A pair.
+    pub fn verdict_points(&self) -> Vec<String> {
+        let with_unit = self
             .effects
             .iter()
             .filter(|effect| self.has_aa_pair() && !effect.quantity.unit.is_empty());
@@ -250,7 +250,7 @@ impl BiasFloor {
                 self.verdict_text(effect)
             )
         };
-        times.map(sentence).collect()
+        with_unit.map(sentence).collect()
     }
 
     /// For runs made at different times; empty with an A/A pair.

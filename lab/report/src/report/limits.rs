@@ -94,7 +94,7 @@ impl Limits {
         }
     }
 
-    pub fn points(&self) -> Vec<String> {
+    pub fn verdict_points(&self) -> Vec<String> {
         let did = self.success_text();
         let contradictions = self.bracket.contradictions.iter().map(|contradiction| {
             format!(
@@ -153,7 +153,7 @@ impl Limits {
             table.rows.push(row);
         }
         let mut sentences = vec![self.headline()];
-        sentences.extend(self.points());
+        sentences.extend(self.verdict_points());
         vec![Block::Text(sentences.join(" ")), Block::Table(table)]
     }
 }

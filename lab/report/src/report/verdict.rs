@@ -121,7 +121,7 @@ fn verdict_of_arm(subjects: &MeasuredRuns, primary: &Scalar, floor: &BiasFloor) 
     }
     headline.push('.');
     if let Some((aa_headline, standing)) = floor.aa_headline(primary) {
-        let mut points = floor.points();
+        let mut points = floor.verdict_points();
         points.push(headline);
         return Verdict {
             headline: aa_headline,
@@ -146,12 +146,12 @@ fn verdict_of_arms(
     floor: &BiasFloor,
     margin: f64,
 ) -> Verdict {
-    let mut points = floor.points();
+    let mut points = floor.verdict_points();
     points.extend(pairs.iter().map(pair_sentence));
     let (headline, standing) = match limits {
         // A bracket has no test. The test of the primary metric is a point below it.
         Some(limits) => {
-            points.splice(0..0, limits.points());
+            points.splice(0..0, limits.verdict_points());
             let tested = pairs.iter().filter(|pair| {
                 is_tested(pair) && have_equal_limits(subjects, &pair.reference, &pair.other)
             });
