@@ -111,16 +111,16 @@ pub(crate) fn points_within<'p, P: Point>(
         .filter(move |point| span.includes(run.at(point.time_unix_ns())))
 }
 
-/// A number of each point, multiplied by `unit`.
-pub(crate) fn column<P: Point>(
+/// A value of each point, multiplied by `scale`.
+pub(crate) fn point_values<P: Point>(
     run: &Run,
     points: &[P],
     span: Span,
-    of: impl Fn(&P) -> Option<u64>,
-    unit: f64,
+    value_of: impl Fn(&P) -> Option<u64>,
+    scale: f64,
 ) -> Vec<Option<f64>> {
     points_within(run, points, span)
-        .map(|point| of(point).map(|number| number as f64 * unit))
+        .map(|point| value_of(point).map(|value| value as f64 * scale))
         .collect()
 }
 

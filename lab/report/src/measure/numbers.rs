@@ -1,6 +1,6 @@
 use super::{
-    Second, Span, Tps, column, combine, epoch, is_own, points_within, replayed, with_transactions,
-    within,
+    Second, Span, Tps, combine, epoch, is_own, point_values, points_within, replayed,
+    with_transactions, within,
 };
 use crate::run::{Pool, ReplayedSlot, Run, Signal};
 use faultline_recording::{CacheTimesPoint, ProgramCachePoint, ReplaySlotPoint};
@@ -170,10 +170,16 @@ fn thread_tps(point: &ReplaySlotPoint) -> Option<f64> {
 fn cache(run: &Run, window: Span) -> Cache {
     let points = &run.points;
     let counted = |count: fn(&ProgramCachePoint) -> Option<u64>| {
-        summary(&column(run, &points.cache, window, count, 1.0))
+        summary(&point_values(run, &points.cache, window, count, 1.0))
     };
     let timed = |number: fn(&CacheTimesPoint) -> Option<u64>, unit: f64| {
-        summary(&column(run, &points.cache_times, window, number, unit))
+        summary(&point_values(
+            run,
+            &points.cache_times,
+            window,
+            number,
+            unit,
+        ))
     };
     let slots = || with_transactions(run, window);
     let loading = |point: &ReplaySlotPoint| -> Option<f64> {
@@ -185,7 +191,7 @@ fn cache(run: &Run, window: Span) -> Cache {
         ];
         stages.iter().map(|us| us.map(|us| us as f64)).sum()
     };
-    let set_root = column(run, &points.roots, window, |point| point.elapsed_ms, 1.0);
+    let set_root = point_values(run, &points.roots, window, |point| point.elapsed_ms, 1.0);
     Cache {
         misses: counted(|point| point.misses),
         evictions: counted(|point| point.evictions),

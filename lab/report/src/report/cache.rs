@@ -7,7 +7,7 @@ use super::{
     timeline::line_of_points,
 };
 use crate::{
-    measure::{Numbers, Span, cache_us_per_slot, column, prune_us, timed_cache_us_per_slot},
+    measure::{Numbers, Span, cache_us_per_slot, point_values, prune_us, timed_cache_us_per_slot},
     run::{Run, Signal},
 };
 use faultline_stats::{
@@ -285,21 +285,23 @@ fn histograms(section: &mut SectionBuilder<'_>) {
             "Time of pruning the program cache",
             "Time (ms)",
             "Roots",
-            |run, window| column(run, &run.points.cache_times, window, prune_us, 1e-3),
+            |run, window| point_values(run, &run.points.cache_times, window, prune_us, 1e-3),
         ),
         (
             "misses-histogram",
             "Misses per batch",
             "Misses",
             "Batches",
-            |run, window| column(run, &run.points.cache, window, |point| point.misses, 1.0),
+            |run, window| point_values(run, &run.points.cache, window, |point| point.misses, 1.0),
         ),
         (
             "evictions-histogram",
             "Evictions per batch",
             "Evictions",
             "Batches",
-            |run, window| column(run, &run.points.cache, window, |point| point.evictions, 1.0),
+            |run, window| {
+                point_values(run, &run.points.cache, window, |point| point.evictions, 1.0)
+            },
         ),
         (
             "cache-time-histogram",
@@ -319,7 +321,7 @@ fn histograms(section: &mut SectionBuilder<'_>) {
             "elapsed_ms (ms)",
             "Roots",
             |run, window| {
-                column(
+                point_values(
                     run,
                     &run.points.roots,
                     window,

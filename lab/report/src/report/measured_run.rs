@@ -197,7 +197,7 @@ fn measured_run(
 fn estimates(run: &Run, tps: &Tps, numbers: &Numbers, plan: &Plan) -> [Option<Estimate>; 4] {
     let tps = tps.counts(numbers.window);
     let points = &run.points.cache;
-    let misses = measure::column(run, points, numbers.window, |point| point.misses, 1.0);
+    let misses = measure::point_values(run, points, numbers.window, |point| point.misses, 1.0);
     let times = measure::cache_us_per_slot(run, numbers.window);
     let p95 = numbers.replay_quantile(0.95);
     [
