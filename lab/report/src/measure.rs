@@ -135,7 +135,7 @@ pub fn combine(
         .collect()
 }
 
-pub fn within(run: &Run, values: &[Option<f64>], window: Span) -> Vec<Option<f64>> {
+pub fn values_within(run: &Run, values: &[Option<f64>], window: Span) -> Vec<Option<f64>> {
     run.ticks
         .iter()
         .zip(values)

@@ -1,6 +1,6 @@
 use super::{
     Second, Span, Tps, combine, epoch, is_own, point_values, points_within, replayed,
-    with_transactions, within,
+    values_within, with_transactions,
 };
 use crate::run::{Pool, ReplayedSlot, Run, Signal};
 use faultline_recording::{CacheTimesPoint, ProgramCachePoint, ReplaySlotPoint};
@@ -117,12 +117,12 @@ pub fn numbers(run: &Run, seconds: &Tps, window: Span) -> Numbers {
         own_slots: points_within(run, &run.points.replay, window)
             .filter(|point| is_own(point) == Some(true))
             .count(),
-        behind: within(run, run.signal(Signal::Behind), window),
+        behind: values_within(run, run.signal(Signal::Behind), window),
     }
 }
 
 fn levels(run: &Run, window: Span) -> Levels {
-    let level = |values: &[Option<f64>]| summary(&within(run, values, window));
+    let level = |values: &[Option<f64>]| summary(&values_within(run, values, window));
     let of_signal = |signal| level(run.signal(signal));
     let rss = &super::rss(run);
     let (limit, unreclaimable) = (run.signal(Signal::Limit), run.signal(Signal::Unreclaimable));

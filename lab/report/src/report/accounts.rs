@@ -9,7 +9,7 @@ use super::{
     timeline::{line_of_signal, line_of_ticks},
 };
 use crate::{
-    measure::{Numbers, growth, replayed, within},
+    measure::{Numbers, growth, replayed, values_within},
     run::Signal,
 };
 use faultline_stats::summary::{self, Summary};
@@ -172,7 +172,7 @@ fn increase(subject: &MeasuredRun, numbers: &Numbers, signal: Signal) -> Option<
 
 fn level(subject: &MeasuredRun, numbers: &Numbers, signal: Signal) -> Summary {
     let run = &subject.recording;
-    summary::summary(&within(run, run.signal(signal), numbers.window))
+    summary::summary(&values_within(run, run.signal(signal), numbers.window))
 }
 
 fn ratio(part: f64, whole: f64) -> Option<f64> {

@@ -8,7 +8,7 @@ use super::{
     timeline::line_of_ticks,
 };
 use crate::{
-    measure::{PoolFaults, Span, growth, pool_faults, within},
+    measure::{PoolFaults, Span, growth, pool_faults, values_within},
     run::Signal,
 };
 use faultline_agave::threads::purpose;
@@ -126,7 +126,7 @@ fn over_time(section: &mut SectionBuilder<'_>) {
         let title = format!("How often each rate of {kind} faults occurred");
         section.add_histogram(&id, &title, caption, (&label, "Ticks", 0.99), |subject| {
             let rates = growth(&subject.recording, signal, Span::ALWAYS).per_second;
-            within(&subject.recording, &rates, subject.from_execution.window)
+            values_within(&subject.recording, &rates, subject.from_execution.window)
         });
     }
 }

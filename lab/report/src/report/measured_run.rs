@@ -267,7 +267,7 @@ impl MeasuredRun {
             return Some(limit as f64);
         }
         let limits = self.recording.signal(Signal::Limit);
-        measure::within(&self.recording, limits, self.whole_run.window)
+        measure::values_within(&self.recording, limits, self.whole_run.window)
             .into_iter()
             .flatten()
             .counts_by(|limit| limit as u64)

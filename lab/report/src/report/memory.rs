@@ -9,7 +9,7 @@ use super::{
     timeline::{line_of_signal, line_of_ticks},
 };
 use crate::{
-    measure::{Span, growth, rss, within},
+    measure::{Span, growth, rss, values_within},
     run::{BindingLevel, Signal},
 };
 use faultline_stats::correlation;
@@ -219,7 +219,7 @@ fn correlation_figure(subjects: &MeasuredRuns, subject: &MeasuredRun) -> Option<
     let vsz = run.signal(Signal::Virtual);
     // In the study's order.
     let values = [&rss(run), vsz, &major, &minor];
-    let values = values.map(|values| within(run, values, subject.from_execution.window));
+    let values = values.map(|values| values_within(run, values, subject.from_execution.window));
     let values = correlation::matrix(&values.each_ref().map(Vec::as_slice));
     if values.iter().flatten().all(Option::is_none) {
         return None;
