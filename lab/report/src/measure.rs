@@ -144,20 +144,20 @@ pub fn values_within(run: &Run, values: &[Option<f64>], window: Span) -> Vec<Opt
         .collect()
 }
 
-/// Whether this node produced the slot; its times then mean nothing. `None` if unknown.
-pub fn is_own(point: &ReplaySlotPoint) -> Option<bool> {
+/// Whether this node produced the slot: replay times of such a slot mean nothing.
+pub fn is_own_slot(point: &ReplaySlotPoint) -> Option<bool> {
     Some(point.total_transactions? == 0 && point.total_entries? == 0 && point.total_shreds? == 0)
 }
 
-/// In order of time; each replay of a slot counts. With an unknown producer, a slot counts if it
-/// has transactions.
-pub fn replayed(run: &Run, window: Span) -> impl Iterator<Item = &ReplaySlotPoint> {
+/// Each replay of a slot of others, in order of time. If the producer is unknown, a slot with
+/// transactions counts as theirs.
+pub fn replay_points(run: &Run, window: Span) -> impl Iterator<Item = &ReplaySlotPoint> {
     points_within(run, &run.points.replay, window)
-        .filter(|point| !is_own(point).unwrap_or(!has_transactions(point)))
+        .filter(|point| !is_own_slot(point).unwrap_or(!has_transactions(point)))
 }
 
 fn with_transactions(run: &Run, window: Span) -> impl Iterator<Item = &ReplaySlotPoint> {
-    replayed(run, window).filter(|point| has_transactions(point))
+    replay_points(run, window).filter(|point| has_transactions(point))
 }
 
 fn has_transactions(point: &ReplaySlotPoint) -> bool {
@@ -171,7 +171,7 @@ pub fn replay_ms_by_slot(run: &Run, window: Span) -> Vec<(u64, f64)> {
         .slots
         .iter()
         .filter_map(|slot| Some((slot.slot, slot.elapsed_ms?)));
-    replayed(run, window)
+    replay_points(run, window)
         .filter(|_| run.replayed.slots.is_empty())
         .filter_map(|point| Some((point.slot?, point.replay_total_elapsed_us? as f64 / 1e3)))
         .chain(logged)
@@ -198,7 +198,7 @@ pub fn slot_contents(run: &Run, window: Span) -> SlotContents {
         let (transactions, entries) = (point.total_transactions, point.total_entries);
         Some((point.slot?, [transactions, entries, point.total_shreds]))
     };
-    replayed(run, window)
+    replay_points(run, window)
         .filter(|_| run.replayed.slots.is_empty())
         .filter_map(contents)
         .chain(logged)

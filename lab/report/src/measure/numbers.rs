@@ -1,5 +1,5 @@
 use super::{
-    Second, Span, Tps, combine, epoch, is_own, point_values, points_within, replayed,
+    Second, Span, Tps, combine, epoch, is_own_slot, point_values, points_within, replay_points,
     values_within, with_transactions,
 };
 use crate::run::{Pool, ReplayedSlot, Run, Signal};
@@ -115,7 +115,7 @@ pub fn numbers(run: &Run, seconds: &Tps, window: Span) -> Numbers {
         },
         replay: replay(run, window),
         own_slots: points_within(run, &run.points.replay, window)
-            .filter(|point| is_own(point) == Some(true))
+            .filter(|point| is_own_slot(point) == Some(true))
             .count(),
         behind: values_within(run, run.signal(Signal::Behind), window),
     }
@@ -151,7 +151,7 @@ fn tps(run: &Run, all: &Tps, window: Span) -> TpsNumbers {
         .collect();
     let zero = known.len() - active.len();
     let unknown = counts.len() - known.len();
-    let by_thread_time: Vec<Option<f64>> = replayed(run, window).map(thread_tps).collect();
+    let by_thread_time: Vec<Option<f64>> = replay_points(run, window).map(thread_tps).collect();
     TpsNumbers {
         known: known.len(),
         zero: all.distinguishes_zeros.then_some(zero),
@@ -222,7 +222,7 @@ fn replay(run: &Run, window: Span) -> Vec<Option<f64>> {
     if !logged.is_empty() {
         return logged.iter().map(|slot| slot.elapsed_ms).collect();
     }
-    replayed(run, window)
+    replay_points(run, window)
         .map(|point| point.replay_total_elapsed_us.map(|us| us as f64 / 1e3))
         .collect()
 }

@@ -9,7 +9,7 @@ use super::{
     timeline::{line_of_signal, line_of_ticks},
 };
 use crate::{
-    measure::{Numbers, growth, replayed, values_within},
+    measure::{Numbers, growth, replay_points, values_within},
     run::Signal,
 };
 use faultline_stats::summary::{self, Summary};
@@ -182,7 +182,7 @@ fn ratio(part: f64, whole: f64) -> Option<f64> {
 fn per_slot(subject: &MeasuredRun, numbers: &Numbers, signal: Signal) -> Option<f64> {
     ratio(
         increase(subject, numbers, signal)?,
-        replayed(&subject.recording, numbers.window).count() as f64,
+        replay_points(&subject.recording, numbers.window).count() as f64,
     )
 }
 
@@ -215,8 +215,8 @@ pub fn index_bytes(subject: &MeasuredRun, numbers: &Numbers) -> Option<f64> {
 
 /// In µs, summed over threads.
 pub fn load_time_per_slot(subject: &MeasuredRun, numbers: &Numbers) -> Option<f64> {
-    let times =
-        replayed(&subject.recording, numbers.window).map(|point| point.load_us.map(|us| us as f64));
+    let times = replay_points(&subject.recording, numbers.window)
+        .map(|point| point.load_us.map(|us| us as f64));
     summary::summary(&times.collect_vec()).mean
 }
 

@@ -5,7 +5,7 @@ use super::{
     section_builder::{NumberColumn, SectionBuilder},
     timeline::{line_of_points, line_of_signal},
 };
-use crate::{measure::replayed, run::Signal};
+use crate::{measure::replay_points, run::Signal};
 use faultline_stats::{Estimate, caveat::reliability_text, summary};
 use itertools::izip;
 
@@ -72,7 +72,7 @@ fn figures(section: &mut SectionBuilder<'_>) {
         caption,
         ("Replay time (ms)", "ms"),
         |subject| {
-            let times = replayed(&subject.recording, subject.whole_run.window).map(|point| {
+            let times = replay_points(&subject.recording, subject.whole_run.window).map(|point| {
                 let ms = point.replay_total_elapsed_us.map(|us| us as f64 / 1e3);
                 (subject.recording.at(point.time_unix_ns), ms)
             });
