@@ -69,7 +69,7 @@ pub fn measure(run: &Run) -> Measured {
     }
 }
 
-pub fn growth(run: &Run, signal: Signal, window: Span) -> Rates {
+pub fn signal_rates(run: &Run, signal: Signal, window: Span) -> Rates {
     let readings: Vec<Reading> = run
         .ticks
         .iter()

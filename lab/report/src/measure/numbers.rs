@@ -96,17 +96,17 @@ impl Numbers {
 }
 
 pub fn numbers(run: &Run, seconds: &Tps, window: Span) -> Numbers {
-    let growth = |signal| super::growth(run, signal, window);
+    let rates = |signal| super::signal_rates(run, signal, window);
     let (cpu_user, cpu_system) = (
-        growth(Signal::CpuUser).mean(),
-        growth(Signal::CpuSystem).mean(),
+        rates(Signal::CpuUser).mean(),
+        rates(Signal::CpuSystem).mean(),
     );
     Numbers {
         window,
         tps: tps(run, seconds, window),
         levels: levels(run, window),
-        major: growth(Signal::Major),
-        minor: growth(Signal::Minor),
+        major: rates(Signal::Major),
+        minor: rates(Signal::Minor),
         cpu: cpu_user.zip(cpu_system).map(|(user, system)| user + system),
         cache: if run.replayed.slots.is_empty() {
             cache(run, window)

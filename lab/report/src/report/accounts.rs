@@ -9,7 +9,7 @@ use super::{
     timeline::{line_of_signal, line_of_ticks},
 };
 use crate::{
-    measure::{Numbers, growth, replay_points, values_within},
+    measure::{Numbers, replay_points, signal_rates, values_within},
     run::Signal,
 };
 use faultline_stats::summary::{self, Summary};
@@ -167,7 +167,7 @@ pub fn section(subjects: &MeasuredRuns) -> Option<Section> {
 }
 
 fn increase(subject: &MeasuredRun, numbers: &Numbers, signal: Signal) -> Option<f64> {
-    growth(&subject.recording, signal, numbers.window).known_increase()
+    signal_rates(&subject.recording, signal, numbers.window).known_increase()
 }
 
 fn level(subject: &MeasuredRun, numbers: &Numbers, signal: Signal) -> Summary {

@@ -8,7 +8,7 @@ use super::{
     sufficient_memory,
 };
 use crate::{
-    measure::{Numbers, growth},
+    measure::{Numbers, signal_rates},
     run::Signal,
 };
 use faultline_phase::Phase;
@@ -81,7 +81,7 @@ fn inputs(runs: &[&MeasuredRun], can_change_capacity: Option<bool>) -> AnswerInp
         unreclaimable_share: unreclaimable_shares.into_iter().reduce(f64::max),
         swap: average(|_, numbers| numbers.levels.swap.max),
         memory_stalled_share: average(|run, numbers| {
-            growth(&run.recording, Signal::MemorySome, numbers.window).mean()
+            signal_rates(&run.recording, Signal::MemorySome, numbers.window).mean()
         }),
         major_faults_per_second: average(|_, numbers| numbers.major.mean()),
         proven: proven.and_then(|proven| proven.into_iter().reduce(f64::max)),

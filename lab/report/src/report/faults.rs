@@ -8,7 +8,7 @@ use super::{
     timeline::line_of_ticks,
 };
 use crate::{
-    measure::{PoolFaults, Span, growth, pool_faults, values_within},
+    measure::{PoolFaults, Span, pool_faults, signal_rates, values_within},
     run::Signal,
 };
 use faultline_agave::threads::purpose;
@@ -48,11 +48,11 @@ const PAGE_FAULTS: &[NumberColumn] = &[
     }),
 ];
 
-/// The mean growth of a counter, times a scale. Of a counter of seconds, 100 gives percent.
+/// The mean rate of a counter, times a scale. Of a counter of seconds, 100 gives percent.
 macro_rules! mean_growth {
     ($title:literal, $signal:ident, $scale:literal) => {
         ($title, 3, |subject, numbers| {
-            let mean = growth(&subject.recording, Signal::$signal, numbers.window).mean();
+            let mean = signal_rates(&subject.recording, Signal::$signal, numbers.window).mean();
             mean.map(|mean| $scale * mean)
         })
     };
@@ -91,7 +91,7 @@ pub fn smoothed_rates(
     scale: f64,
     size: usize,
 ) -> Vec<Option<f64>> {
-    let scaled = growth(&subject.recording, signal, Span::ALWAYS)
+    let scaled = signal_rates(&subject.recording, signal, Span::ALWAYS)
         .per_second
         .into_iter()
         .map(|rate| rate.map(|rate| rate * scale))
@@ -125,7 +125,7 @@ fn over_time(section: &mut SectionBuilder<'_>) {
         let label = format!("{title} faults (/s)");
         let title = format!("How often each rate of {kind} faults occurred");
         section.add_histogram(&id, &title, caption, (&label, "Ticks", 0.99), |subject| {
-            let rates = growth(&subject.recording, signal, Span::ALWAYS).per_second;
+            let rates = signal_rates(&subject.recording, signal, Span::ALWAYS).per_second;
             values_within(&subject.recording, &rates, subject.from_execution.window)
         });
     }

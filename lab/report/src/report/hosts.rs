@@ -10,7 +10,7 @@ use super::{
     scalars::Scalar,
 };
 use crate::{
-    measure::growth,
+    measure::signal_rates,
     run::{Signal, SystemFacts},
 };
 use faultline_stats::{arms::RUNS_FOR_A_TEST, hosts, summary::mean};
@@ -272,7 +272,7 @@ fn io_wait_share(subject: &MeasuredRun) -> Option<f64> {
         let seconds = subject.recording.from_experiment.as_ref()?.io_some?;
         (run_seconds > 0.0).then(|| seconds / run_seconds)
     };
-    growth(
+    signal_rates(
         &subject.recording,
         Signal::IoSome,
         subject.from_execution.window,

@@ -9,7 +9,7 @@ use super::{
     timeline::{line_of_signal, line_of_ticks},
 };
 use crate::{
-    measure::{Span, growth, rss, values_within},
+    measure::{Span, rss, signal_rates, values_within},
     run::{BindingLevel, Signal},
 };
 use faultline_stats::correlation;
@@ -214,8 +214,8 @@ fn timelines(section: &mut SectionBuilder<'_>) {
 
 fn correlation_figure(subjects: &MeasuredRuns, subject: &MeasuredRun) -> Option<Block> {
     let run = &subject.recording;
-    let [major, minor] =
-        [Signal::Major, Signal::Minor].map(|signal| growth(run, signal, Span::ALWAYS).per_second);
+    let [major, minor] = [Signal::Major, Signal::Minor]
+        .map(|signal| signal_rates(run, signal, Span::ALWAYS).per_second);
     let vsz = run.signal(Signal::Virtual);
     // In the study's order.
     let values = [&rss(run), vsz, &major, &minor];

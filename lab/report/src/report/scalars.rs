@@ -4,7 +4,7 @@ use super::{
     measured_run::{MeasuredRun, MeasuredRuns},
 };
 use crate::{
-    measure::{Numbers, growth},
+    measure::{Numbers, signal_rates},
     run::Signal,
 };
 
@@ -105,8 +105,8 @@ scalars! {
     "headroom-min" "Memory headroom, smallest" in "GiB", 3, Higher, Time: "effective limit less unreclaimable memory" = |_, numbers| numbers.levels.headroom.min.map(gib);
     "major-faults" "Major faults per second" in "/s", 3, Lower, Time: "all faults divided by all seconds" = |_, numbers| numbers.major.mean();
     "minor-faults" "Minor faults per second" in "/s", 1, Lower, Time: "all faults divided by all seconds" = |_, numbers| numbers.minor.mean();
-    "refaults" "File refaults per second" in "/s", 2, Lower, Time: "of the cgroup" = |subject, numbers| growth(&subject.recording, Signal::RefaultFile, numbers.window).mean();
-    "memory-stall" "Time some task waited for memory" in "%", 3, Lower, Time: "PSI of the cgroup" = |subject, numbers| growth(&subject.recording, Signal::MemorySome, numbers.window).mean().map(|share| 100.0 * share);
+    "refaults" "File refaults per second" in "/s", 2, Lower, Time: "of the cgroup" = |subject, numbers| signal_rates(&subject.recording, Signal::RefaultFile, numbers.window).mean();
+    "memory-stall" "Time some task waited for memory" in "%", 3, Lower, Time: "PSI of the cgroup" = |subject, numbers| signal_rates(&subject.recording, Signal::MemorySome, numbers.window).mean().map(|share| 100.0 * share);
     "cpu" "CPU cores in use" in "cores", 2, Neither, Time: "CPU seconds per second" = |_, numbers| numbers.cpu;
 }
 

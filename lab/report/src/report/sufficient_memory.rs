@@ -90,7 +90,7 @@ fn sufficient_memory(subject: &MeasuredRun) -> Option<SufficientMemory> {
         at_tip
     };
     let (unreclaimable, cache, sum) = peak_memory(subject, window);
-    let growth = |signal| measure::growth(run, signal, at_tip).known_increase();
+    let growth = |signal| measure::signal_rates(run, signal, at_tip).known_increase();
     let anonymous_refaults = growth(Signal::RefaultAnon).unwrap_or(0.0);
     let refaults = growth(Signal::RefaultFile).map(|files| files + anonymous_refaults);
     let swapped = values_within(run, run.signal(Signal::Swap), window)

@@ -5,7 +5,7 @@ use super::{
     timeline::AFTER_THE_END,
 };
 use crate::{
-    measure::{PhaseSpan, Span, growth, rss},
+    measure::{PhaseSpan, Span, rss, signal_rates},
     run::Signal,
 };
 use faultline_phase::phase_name;
@@ -248,7 +248,7 @@ fn phase_row(subject: &MeasuredRun, rss: &[Option<f64>], phase: &PhaseSpan) -> V
     let span = phase.span;
     let is_after_end = lifecycle.ended.is_some_and(|ended| span.from >= ended);
     let rss = summary(rss.get(phase.ticks.clone()).unwrap_or_default());
-    let faults = |signal| growth(&subject.recording, signal, span).mean();
+    let faults = |signal| signal_rates(&subject.recording, signal, span).mean();
     let to = span.to.next_down();
     let tps = summary(&subject.tps.counts(Span { to, ..span }));
     let why = subject.why_no_samples();
