@@ -250,9 +250,9 @@ fn end(run: &Run, noun: &str) -> End {
     }
 }
 
-/// Seconds. A validator that catches up for longer has not kept up. In the study, catching up took
-/// up to two hours.
-const CATCH_UP_LIMIT: f64 = 7200.0;
+/// A validator that catches up for longer has not kept up. In the study, catching up took up to two
+/// hours.
+const CATCH_UP_LIMIT_SECONDS: f64 = 7200.0;
 
 const OOM: &str = "the kernel's OOM killer killed it";
 
@@ -301,7 +301,7 @@ fn without_share(run: &Run, lifecycle: &Lifecycle) -> Success {
     let (answer, why) = match lifecycle.at_tip {
         _ if lifecycle.end.was_oom_killed => (Some(false), OOM),
         Some(_) => (None, "was at the tip at the last tick only"),
-        None if ran > CATCH_UP_LIMIT => (
+        None if ran > CATCH_UP_LIMIT_SECONDS => (
             Some(false),
             "ran for more than two hours and was never at the tip",
         ),

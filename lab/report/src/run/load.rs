@@ -27,8 +27,8 @@ const MAX_START_TIME_DIFFERENCE: Duration = Duration::from_secs(2);
 /// A foreign recording may have any number.
 const MAX_TARGET_PROBLEMS: usize = 4;
 
-/// In seconds. A step and an event this close to it are the same.
-const MAX_STEP_TO_EVENT: f64 = 5.0;
+/// A clock step and an event this close to it are the same step.
+const MAX_STEP_TO_EVENT_SECONDS: f64 = 5.0;
 
 /// Older recordings lack the first three.
 const EVIDENCE_SIGNALS: [Signal; 6] = [
@@ -376,7 +376,7 @@ fn clock_steps(time_axis: &TimeAxis, events: &[Event]) -> Vec<ClockStep> {
             && let Some(seconds) = detail["seconds"].as_f64()
             && !steps
                 .iter()
-                .any(|step| (step.at - at).abs() < MAX_STEP_TO_EVENT)
+                .any(|step| (step.at - at).abs() < MAX_STEP_TO_EVENT_SECONDS)
         {
             steps.push(ClockStep { at, seconds });
         }
