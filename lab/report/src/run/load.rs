@@ -49,7 +49,7 @@ pub fn load(path: &Path) -> Result<Run, Error> {
         time_axis,
         ..
     } = &loader;
-    let run = loader.evidence(Signal::ALL)?;
+    let run = loader.run_with(Signal::ALL)?;
     let events: Vec<Event> = recording
         .events()?
         .into_iter()
@@ -84,7 +84,7 @@ pub fn load(path: &Path) -> Result<Run, Error> {
 
 /// Loads only sessions, ticks and the signals for the phases.
 pub fn load_evidence(recording: &Recording) -> Result<Run, Error> {
-    Loader::new(recording)?.evidence(&EVIDENCE_SIGNALS)
+    Loader::new(recording)?.run_with(&EVIDENCE_SIGNALS)
 }
 
 struct Loader<'r> {
@@ -117,7 +117,7 @@ impl<'r> Loader<'r> {
         })
     }
 
-    fn evidence(&self, signals: &[Signal]) -> Result<Run, Error> {
+    fn run_with(&self, signals: &[Signal]) -> Result<Run, Error> {
         let mut run = Run {
             origin_unix_ns: self.time_axis.origin_unix_ns,
             ticks: self.ticks(),
@@ -189,7 +189,7 @@ impl<'r> Loader<'r> {
             && next.is_some_and(|next| next.manifest["found_by"] == "descendant")
     }
 
-    /// Of the last tick with any.
+    /// Those of the last tick that has any.
     fn target_problems(&self) -> Result<Vec<String>, Error> {
         let followed: HashSet<i64> = self
             .ticks
@@ -296,8 +296,8 @@ impl<'r> Loader<'r> {
             let mut names = Vec::new();
             for signal in wanted_signals {
                 let (metric, labels) = signal.metric();
-                if let Some((of, column)) = column_of(metric, labels)
-                    && of == table
+                if let Some((signal_table, column)) = column_of(metric, labels)
+                    && signal_table == table
                 {
                     indices.push(*signal as usize);
                     names.push(column.name);
