@@ -8,7 +8,7 @@ use crate::{
     search::{DwellResult, Evidence, HeadroomInterval, Outcome, SearchEvent, Verdict, median},
 };
 use faultline_pages::{
-    cells::{self, count, figure, number, table, text, text_cell, without_missing},
+    cells::{self, count, figure, number, table, text, text_cell, without_missing_columns},
     model::{Block, Cell, Chart, Curve, Curves, Section, Table},
 };
 use faultline_report::run::{Run, Signal};
@@ -256,7 +256,7 @@ impl<'e> Search<'e> {
             .zip(1..)
             .map(|((dwell, ended), number)| row(number, dwell, ended))
             .collect();
-        without_missing(listed)
+        without_missing_columns(listed)
     }
 }
 

@@ -1,7 +1,7 @@
 use super::{
     cells::{
         self, estimate, estimate_or, figure, number, number_cell, row, table, text_cell,
-        without_missing,
+        without_missing_columns,
     },
     measured_run::{MeasuredRun, MeasuredRuns},
     model::{Block, Chart, Curve, Curves, Section},
@@ -184,7 +184,7 @@ fn sizes_table(passed: &[PredictedRun<'_>]) -> Block {
             .rows
             .extend(rows.map(|size| row(&subject.name, cells(size))));
     }
-    Block::Table(without_missing(table))
+    Block::Table(without_missing_columns(table))
 }
 
 /// Id, title, label, unit, value of a size, and recorded value.

@@ -1,7 +1,7 @@
 //! Compares arms, with the run as statistical unit.
 
 use super::{
-    cells::{self, count, estimate_or, number, table, text_cell, without_missing},
+    cells::{self, count, estimate_or, number, table, text_cell, without_missing_columns},
     hosts::{self, ComparisonDesign},
     measured_run::{MeasuredRuns, RunPart},
     model::{Block, Cell, Section, Tone},
@@ -215,7 +215,7 @@ fn primary_table(primary: &MetricComparison, pairs: &[ArmComparison], margin: f6
         &note,
     );
     table.rows = pairs.iter().map(primary_row).collect();
-    Block::Table(without_missing(table))
+    Block::Table(without_missing_columns(table))
 }
 
 fn primary_row(pair: &ArmComparison) -> Vec<Cell> {
@@ -307,7 +307,7 @@ fn secondary_table(pairs: &[ArmComparison]) -> Block {
             table.rows.push(cells);
         }
     }
-    Block::Table(without_missing(table))
+    Block::Table(without_missing_columns(table))
 }
 
 fn definitions(subjects: &MeasuredRuns) -> Block {
