@@ -75,7 +75,7 @@ pub fn text(text: Option<&str>, why: &str) -> Cell {
         .map_or_else(|| missing(why), text_cell)
 }
 
-/// The title of a column ends with its unit, as in `Duration [s]`, or is given apart from it.
+/// The title of a column ends with its unit, as in `Duration [s]`, or the unit is given apart.
 pub fn table(id: &str, title: &str, columns: &[impl Copy + Into<Column>], note: &str) -> Table {
     Table {
         id: id.to_owned(),
