@@ -20,7 +20,7 @@ use std::{
 /// A table in memory: names of columns, and their values.
 pub type Columns = Vec<(String, Values)>;
 
-pub fn named<'n>(columns: impl IntoIterator<Item = (&'n str, Values)>) -> Columns {
+pub fn named_columns<'n>(columns: impl IntoIterator<Item = (&'n str, Values)>) -> Columns {
     columns
         .into_iter()
         .map(|(name, values)| (name.to_owned(), values))
