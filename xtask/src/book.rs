@@ -17,8 +17,7 @@ use std::{
 const MAP_PAGE: &str = "docs/README.md";
 const FIRST_PAGE: &str = "README.md";
 
-/// Keeps hyphens as they are, because options have two. No print page, and no error page for
-/// servers.
+/// Keeps the `--` of options. No print page, and no error page for servers.
 const SETTINGS: &str = r#"[output.html]
 no-section-label = true
 smart-punctuation = false
@@ -226,7 +225,7 @@ fn location(path: &Path) -> PathBuf {
     }
 }
 
-/// Folders of documents are chapters; others keep their names.
+/// `Runbooks` for `docs/runbooks`, and the path of a folder that is not in `docs`.
 fn list_title(folder: &Path) -> String {
     let Ok(name) = folder.strip_prefix("docs") else {
         return folder.display().to_string();
