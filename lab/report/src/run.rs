@@ -7,7 +7,7 @@ mod signal;
 mod time_axis;
 
 pub use event::Event;
-pub(crate) use event::plain;
+pub(crate) use event::value_text;
 pub use load::load;
 pub(crate) use load::load_evidence;
 pub use manifest::SystemFacts;

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     measure::{PhaseSpan, Span, lifecycle::is_gap},
-    run::{ClockStep, Event, Run, Signal, plain},
+    run::{ClockStep, Event, Run, Signal, value_text},
 };
 use itertools::Itertools;
 use serde_json::Value;
@@ -232,7 +232,7 @@ fn marks(subject: &MeasuredRun, origin: f64, single: bool) -> Vec<Mark> {
 /// The name of a manual mark: `{"name": "..."}`, or plain text.
 fn mark_name(detail: &Value) -> String {
     let name = detail.get("name").filter(|name| name.is_string());
-    let name: String = plain(name.unwrap_or(detail))
+    let name: String = value_text(name.unwrap_or(detail))
         .chars()
         .filter(|c| !c.is_control())
         .take(40)
