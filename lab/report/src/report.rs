@@ -221,7 +221,11 @@ fn comparison_section(
 
 fn title(subjects: &MeasuredRuns) -> String {
     let runs = subjects.all.as_slice();
-    let prefix = match runs.iter().filter(|run| run.recording.facts.demo).count() {
+    let prefix = match runs
+        .iter()
+        .filter(|run| run.recording.facts.is_demo)
+        .count()
+    {
         0 => "",
         count if count == runs.len() => "Simulated validator. ",
         _ => "Partly simulated. ",

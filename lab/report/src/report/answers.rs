@@ -64,7 +64,7 @@ fn inputs(runs: &[&MeasuredRun], can_change_capacity: Option<bool>) -> AnswerInp
     };
     let average = |value| mean(&values(value));
     let smallest = |value| values(value).into_iter().reduce(f64::min);
-    let installed = smallest(|run, _| run.recording.facts.memory.map(|bytes| bytes as f64));
+    let installed = smallest(|run, _| run.recording.facts.memory_bytes.map(|bytes| bytes as f64));
     let unreclaimable_shares =
         values(|run, numbers| Some(numbers.levels.unreclaimable.max? / run.limit()?));
     let proven: Option<Vec<f64>> = runs

@@ -350,7 +350,7 @@ fn at_tip(at_tip: Option<f64>, seconds: f64) -> String {
 
 fn recording_caveat(subject: &MeasuredRun) -> Option<WhatAndRemedy> {
     let run = &subject.recording;
-    if run.facts.demo {
+    if run.facts.is_demo {
         let what = "recorded from the daemon's demonstration; the numbers mean nothing";
         return Some((what.to_owned(), "Record a validator."));
     }

@@ -35,7 +35,7 @@ pub fn section(subjects: &MeasuredRuns) -> Section {
                 &FOLDER_COLUMNS,
                 "The validator's folders and their file systems, when the process was found. GiB is 2^30 bytes.",
             ),
-            |facts| &facts.mounts,
+            |facts| &facts.folders,
             folder,
         ),
         shared_rows(

@@ -155,7 +155,7 @@ pub fn table_of_hosts(
 }
 
 pub fn caveats(subjects: &MeasuredRuns) -> Vec<Caveat> {
-    let memory = |facts: &SystemFacts| Some(bytes(facts.memory? as f64));
+    let memory = |facts: &SystemFacts| Some(bytes(facts.memory_bytes? as f64));
     let machines = [
         ("CPU", hosts_by_value(subjects, |facts| facts.cpu.clone())),
         ("memory", hosts_by_value(subjects, memory)),

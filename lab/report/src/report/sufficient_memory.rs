@@ -112,7 +112,7 @@ fn sufficient_memory(subject: &MeasuredRun) -> Option<SufficientMemory> {
         unreclaimable,
         cache,
         refaults,
-        installed: run.facts.memory.map(|bytes| bytes as f64),
+        installed: run.facts.memory_bytes.map(|bytes| bytes as f64),
         unproven,
     })
 }

@@ -32,7 +32,7 @@ fn run() -> Run {
         signals: vec![vec![None; SECONDS as usize]; Signal::ALL.len()],
         ..Run::default()
     };
-    run.facts.memory = Some(LARGE);
+    run.facts.memory_bytes = Some(LARGE);
     set(&mut run, Signal::Unreclaimable, |second| {
         (200.0 + second / 6.0).min(300.0) * GIB
     });
