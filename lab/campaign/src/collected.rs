@@ -215,7 +215,7 @@ fn has_started(outcome: &RunOutcome, run: Option<&Run>) -> bool {
     match outcome {
         RunOutcome::NeverExecuted => false,
         RunOutcome::Exited { .. } | RunOutcome::Killed { .. } => {
-            run.is_some_and(|run| lifecycle(run).at_tip.is_some())
+            run.is_some_and(|run| lifecycle(run).first_at_tip.is_some())
         }
         _ => true,
     }

@@ -56,14 +56,14 @@ pub fn measure(run: &Run) -> Measured {
     let tps = tps::tps(run, &lifecycle);
     // A run ends with its process: later ticks are drawn, but not counted.
     let end = match tps.seconds.last() {
-        Some(last) if lifecycle.ended.is_none() => lifecycle.until.max(last.at + 1.0),
-        _ => lifecycle.until,
+        Some(last) if lifecycle.process_end.is_none() => lifecycle.run_end.max(last.at + 1.0),
+        _ => lifecycle.run_end,
     };
     let until_end = |from| Span { from, to: end };
     Measured {
         all: until_end(0.0),
         executing: tps.seconds.first().map(|first| until_end(first.at)),
-        from_tip: lifecycle.at_tip.map(until_end),
+        from_tip: lifecycle.first_at_tip.map(until_end),
         lifecycle,
         tps,
     }

@@ -290,7 +290,7 @@ fn card(subject: &MeasuredRun) -> RunCard {
         ("Slot time", Pace::of(subject).slot_time()),
         ("Begun", subject.begun()),
         ("Recorded for", Some(seconds(recording.end()))),
-        ("Ended after", lifecycle.ended.map(seconds)),
+        ("Ended after", lifecycle.process_end.map(seconds)),
         ("Memory limit", subject.limit().map(bytes)),
         ("Catch-up", subject.catch_up().map(seconds)),
         (did, is_judged.then(|| success.to_owned())),

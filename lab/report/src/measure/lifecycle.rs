@@ -41,15 +41,15 @@ pub struct Lifecycle {
     pub slot_seconds: Option<f64>,
     pub gaps: Vec<Span>,
     /// The first tick at the tip.
-    pub at_tip: Option<f64>,
-    /// Since when the distance was small, until [`at_tip`](Self::at_tip) confirmed it.
-    pub near_tip: Option<f64>,
+    pub first_at_tip: Option<f64>,
+    /// Since when the distance was small, until `first_at_tip` confirmed it.
+    pub near_tip_since: Option<f64>,
     pub success: Success,
     pub end: End,
     /// End of the last process; `None` if the recording did not see it.
-    pub ended: Option<f64>,
-    /// The end of the run, or the last tick.
-    pub until: f64,
+    pub process_end: Option<f64>,
+    /// `process_end`, or the last tick.
+    pub run_end: f64,
     pub restarts: usize,
     /// Whether anything of a validator was recorded.
     pub has_validator: bool,
@@ -62,13 +62,14 @@ pub fn lifecycle(run: &Run) -> Lifecycle {
         slot_seconds,
     } = timeline(run);
     let phases = phases(run, &phase_by_tick);
-    let (ended, until) = ended(run).map_or((None, run.end()), |(at, until)| (Some(at), until));
+    let (process_end, run_end) =
+        process_end(run).map_or((None, run.end()), |(at, run_end)| (Some(at), run_end));
     let has_validator = has_validator(run, &phases);
     let noun = match has_validator || run.processes.is_empty() {
         true => "validator",
         false => "process",
     };
-    let first_at_tip = phase_by_tick
+    let tip_tick = phase_by_tick
         .iter()
         .position(|phase| *phase == Some(Phase::AtTip));
     let mut lifecycle = Lifecycle {
@@ -77,12 +78,12 @@ pub fn lifecycle(run: &Run) -> Lifecycle {
         stalls,
         slot_seconds,
         gaps: gaps(run),
-        at_tip: first_at_tip.and_then(|tick| Some(run.ticks.get(tick)?.at)),
-        near_tip: first_at_tip.and_then(|tick| near_tip(run, tick)),
+        first_at_tip: tip_tick.and_then(|tick| Some(run.ticks.get(tick)?.at)),
+        near_tip_since: tip_tick.and_then(|tick| near_tip_since(run, tick)),
         success: Success::default(),
         end: end(run, noun),
-        ended,
-        until,
+        process_end,
+        run_end,
         restarts: run.processes.len().saturating_sub(1),
         has_validator,
     };
@@ -100,15 +101,15 @@ pub fn lifecycle(run: &Run) -> Lifecycle {
     lifecycle
 }
 
-/// Since when the process was near the tip, up to its first tick `at_tip`.
-fn near_tip(run: &Run, at_tip: usize) -> Option<f64> {
-    let tick = run.ticks.get(at_tip)?;
+/// Since when the process was near the tip, up to the tick `tip_tick`.
+fn near_tip_since(run: &Run, tip_tick: usize) -> Option<f64> {
+    let tick = run.ticks.get(tip_tick)?;
     let max_behind = run.rules(tick).at_tip_slots as f64;
     let near = run
         .ticks
         .iter()
         .zip(run.signal(Signal::Behind))
-        .take(at_tip + 1)
+        .take(tip_tick + 1)
         .rev()
         .take_while(|(earlier, _)| earlier.process == tick.process)
         .filter_map(|(earlier, behind)| Some((earlier.at, (*behind)?)))
@@ -134,7 +135,7 @@ pub fn is_gap(run: &Run, before: &Tick, after: &Tick) -> bool {
 
 /// When the last process was gone, and the last moment that still counts. `None` if a process runs
 /// at the last tick, or none ever ran.
-fn ended(run: &Run) -> Option<(f64, f64)> {
+fn process_end(run: &Run) -> Option<(f64, f64)> {
     let last = run.ticks.iter().rposition(|tick| tick.process.is_some())?;
     let (alive, gone) = (run.ticks.get(last)?, run.ticks.get(last + 1)?);
     if is_gap(run, alive, gone) {
@@ -199,7 +200,7 @@ impl Lifecycle {
     }
 
     pub fn gaps_of_the_run(&self) -> impl Iterator<Item = &Span> {
-        self.gaps.iter().filter(|gap| gap.from < self.until)
+        self.gaps.iter().filter(|gap| gap.from < self.run_end)
     }
 }
 
@@ -258,7 +259,7 @@ const OOM: &str = "the kernel's OOM killer killed it";
 
 /// `None` as long as the answer depends on time without data.
 fn success(run: &Run, lifecycle: &Lifecycle) -> Success {
-    let from = lifecycle.at_tip;
+    let from = lifecycle.first_at_tip;
     let Some(time) = from.and_then(|from| tip_time(run, lifecycle, from)) else {
         return without_share(run, lifecycle);
     };
@@ -298,14 +299,14 @@ fn success(run: &Run, lifecycle: &Lifecycle) -> Success {
 fn without_share(run: &Run, lifecycle: &Lifecycle) -> Success {
     let is_known = lifecycle.phase_by_tick.iter().any(Option::is_some);
     let ran = lifecycle.time_in(run, Phase::CatchingUp, Span::ALWAYS);
-    let (answer, why) = match lifecycle.at_tip {
+    let (answer, why) = match lifecycle.first_at_tip {
         _ if lifecycle.end.was_oom_killed => (Some(false), OOM),
         Some(_) => (None, "was at the tip at the last tick only"),
         None if ran > CATCH_UP_LIMIT_SECONDS => (
             Some(false),
             "ran for more than two hours and was never at the tip",
         ),
-        None if ran > 0.0 && lifecycle.ended.is_some() => {
+        None if ran > 0.0 && lifecycle.process_end.is_some() => {
             (None, "was still catching up when it ended")
         }
         None if ran > 0.0 => (None, "was still catching up when the recording ended"),

@@ -212,7 +212,7 @@ impl MeasuredRun {
     /// From the first execution until the validator was near the tip, in seconds.
     pub fn catch_up(&self) -> Option<f64> {
         let first = self.executing?.from;
-        Some((self.lifecycle.near_tip? - first).max(0.0))
+        Some((self.lifecycle.near_tip_since? - first).max(0.0))
     }
 
     /// Wall-clock time of the first tick; `None` if nothing was recorded.

@@ -158,14 +158,17 @@ pub fn timeline(
 
 fn bands(subject: &MeasuredRun, origin: f64) -> Vec<Band> {
     let lifecycle = &subject.lifecycle;
-    let after_end = lifecycle.ended.map(|from| {
+    let after_end = lifecycle.process_end.map(|from| {
         let to = subject.recording.end();
         (Span { from, to }, AFTER_THE_END)
     });
     // The phase `absent` means nothing without a validator.
     let is_known = |name: &str| name != "unknown" && (name != "absent" || lifecycle.has_validator);
     let of_run = |phase: &&PhaseSpan| {
-        is_known(&phase.name) && lifecycle.ended.is_none_or(|ended| phase.span.from < ended)
+        is_known(&phase.name)
+            && lifecycle
+                .process_end
+                .is_none_or(|ended| phase.span.from < ended)
     };
     let phases = lifecycle
         .phases

@@ -66,7 +66,7 @@ pub fn lifecycle_sentences(subject: &MeasuredRun) -> String {
         ),
         None => " No executed transaction was recorded.".to_owned(),
     });
-    sentences.push_str(&match (lifecycle.at_tip, subject.catch_up()) {
+    sentences.push_str(&match (lifecycle.first_at_tip, subject.catch_up()) {
         (Some(at), Some(catch_up)) => {
             format!(
                 " It was at the tip {}; it had caught up {} after the first execution.",
@@ -104,11 +104,11 @@ fn end_sentence(subject: &MeasuredRun) -> String {
     let lifecycle = &subject.lifecycle;
     let mut sentences = format!(
         "In the end, after {}: {}.",
-        duration(lifecycle.ended.unwrap_or(lifecycle.until)),
+        duration(lifecycle.process_end.unwrap_or(lifecycle.run_end)),
         lifecycle.end.how
     );
-    let more = subject.recording.end() - lifecycle.until;
-    if lifecycle.ended.is_some() && more > 2.0 * subject.recording.interval() {
+    let more = subject.recording.end() - lifecycle.run_end;
+    if lifecycle.process_end.is_some() && more > 2.0 * subject.recording.interval() {
         sentences.push_str(&format!(
             " The recording continued for {}; that time is drawn but not counted.",
             duration(more)
@@ -185,7 +185,7 @@ fn outcome_row(subject: &MeasuredRun) -> Vec<Cell> {
     let cells = [
         text(subject.begun().as_deref(), "nothing was recorded"),
         number_cell(subject.recording.end(), 0),
-        number(lifecycle.ended, 0, "no end was recorded"),
+        number(lifecycle.process_end, 0, "no end was recorded"),
         number(executing, 0, "no transaction was recorded"),
         number(
             subject.catch_up(),
@@ -228,7 +228,10 @@ fn phases(subjects: &MeasuredRuns) -> Block {
     for subject in &subjects.all {
         let lifecycle = &subject.lifecycle;
         let is_listed = |phase: &&PhaseSpan| {
-            phase.span.seconds() > 0.0 || lifecycle.ended.is_none_or(|ended| phase.span.to < ended)
+            phase.span.seconds() > 0.0
+                || lifecycle
+                    .process_end
+                    .is_none_or(|ended| phase.span.to < ended)
         };
         let listed = lifecycle.phases.iter().filter(is_listed).collect_vec();
         let rss = rss(&subject.recording);
@@ -246,7 +249,9 @@ fn phases(subjects: &MeasuredRuns) -> Block {
 fn phase_row(subject: &MeasuredRun, rss: &[Option<f64>], phase: &PhaseSpan) -> Vec<Cell> {
     let lifecycle = &subject.lifecycle;
     let span = phase.span;
-    let is_after_end = lifecycle.ended.is_some_and(|ended| span.from >= ended);
+    let is_after_end = lifecycle
+        .process_end
+        .is_some_and(|ended| span.from >= ended);
     let rss = summary(rss.get(phase.ticks.clone()).unwrap_or_default());
     let faults = |signal| signal_rates(&subject.recording, signal, span).mean();
     let to = span.to.next_down();
@@ -257,7 +262,7 @@ fn phase_row(subject: &MeasuredRun, rss: &[Option<f64>], phase: &PhaseSpan) -> V
     } else {
         phase.name.replace('_', " ")
     };
-    let share = (lifecycle.until > 0.0).then(|| 100.0 * span.seconds() / lifecycle.until);
+    let share = (lifecycle.run_end > 0.0).then(|| 100.0 * span.seconds() / lifecycle.run_end);
     let cells = [
         Cell::Text(name),
         number_cell(span.from, 1),
