@@ -15,12 +15,13 @@ pub struct PhaseSpan {
     pub ticks: Range<usize>,
 }
 
+/// Whether the run kept up.
 #[derive(Debug, Default)]
 pub struct Success {
     pub answer: Option<bool>,
     pub why: String,
-    /// Time share at the tip since the first tick there; `None` without that tick.
-    pub share: Option<f64>,
+    /// Of the time since the first tick at the tip; `None` without that tick.
+    pub tip_share: Option<f64>,
 }
 
 #[derive(Debug, Default)]
@@ -214,20 +215,20 @@ fn end(run: &Run, noun: &str) -> End {
     // A recording cannot always tell an OOM kill from one elsewhere on the host.
     let experiment = run.from_experiment.as_ref();
     let was_oom_killed = experiment.map_or(oom_kill.is_some(), |experiment| experiment.oom);
-    let running = run.ticks.last().is_some_and(|tick| tick.process.is_some());
+    let is_running = run.ticks.last().is_some_and(|tick| tick.process.is_some());
     let (how, evidence) = if run.ticks.is_empty() {
         ("nothing was recorded".to_owned(), None)
-    } else if running && let Some(from) = &run.salvaged {
+    } else if is_running && let Some(from) = &run.salvaged {
         (
             "not known: what was saved of a damaged recording ends here".to_owned(),
             Some(format!("the recording was salvaged from {from}")),
         )
-    } else if running && run.finished {
+    } else if is_running && run.finished {
         (
             format!("the recording was ended while the {noun} ran"),
             last_event("daemon_stop"),
         )
-    } else if running {
+    } else if is_running {
         (
             format!("the recording is still being written, or was cut off, while the {noun} ran"),
             Some("the file was not ended in order".to_owned()),
@@ -269,7 +270,7 @@ fn success(run: &Run, lifecycle: &Lifecycle) -> Success {
         return Success {
             answer: Some(false),
             why: OOM.to_owned(),
-            share: Some(share),
+            tip_share: Some(share),
         };
     }
     let success = time.kept_up();
@@ -291,7 +292,7 @@ fn success(run: &Run, lifecycle: &Lifecycle) -> Success {
     Success {
         answer,
         why,
-        share: Some(share),
+        tip_share: Some(share),
     }
 }
 
@@ -398,7 +399,7 @@ mod tests {
         };
         let success = lifecycle(&slow_to_end(Some(from_experiment))).success;
         assert_eq!(
-            (success.answer, success.share),
+            (success.answer, success.tip_share),
             (Some(true), Some(1.0)),
             "{}",
             success.why

@@ -316,7 +316,7 @@ fn clock_set(subject: &MeasuredRun) -> Option<WhatAndRemedy> {
 fn not_at_tip(subject: &MeasuredRun, part: Option<RunPart>) -> Option<WhatAndRemedy> {
     let window = subject.executing?;
     let lifecycle = &subject.lifecycle;
-    if lifecycle.success.share >= Some(KEPT_UP) {
+    if lifecycle.success.tip_share >= Some(KEPT_UP) {
         return None;
     }
     let has_phases = subject

@@ -180,7 +180,7 @@ fn outcome_row(subject: &MeasuredRun) -> Vec<Cell> {
         None => missing(&lifecycle.success.why),
     };
     let executing = subject.executing.map(|window| window.from.max(0.0));
-    let share = lifecycle.success.share.map(|share| 100.0 * share);
+    let share = lifecycle.success.tip_share.map(|share| 100.0 * share);
     let gaps = lifecycle.gaps_of_the_run().map(|gap| gap.seconds()).sum();
     let cells = [
         text(subject.begun().as_deref(), "nothing was recorded"),
