@@ -284,7 +284,7 @@ fn success(run: &Run, lifecycle: &Lifecycle) -> Success {
     let percent = |share: f64| format!("{:.1} %", 100.0 * share);
     let mut why = format!("at the tip for {only}{} of the time {part}", percent(share));
     if unknown > 0.0 {
-        why += &format!(", and of {} of it that is not known", percent(unknown));
+        why += &format!("; {} of it is not known", percent(unknown));
     }
     if let Some(stalls) = stalls_text(run, &lifecycle.stalls) {
         why += &format!("; {stalls}");
