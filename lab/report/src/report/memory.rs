@@ -63,9 +63,9 @@ const HEADROOM: &[NumberColumn] = &[
 
 pub fn section(subjects: &MeasuredRuns) -> Section {
     let mut section = SectionBuilder::new(subjects, MeasuredRun::why_no_samples);
-    let gib = "GiB is 2^30 bytes. RSS: RssAnon, RssFile and RssShmem of /proc/PID/status. VSZ: vsize of /proc/PID/stat, address \
+    let rss_note = "GiB is 2^30 bytes. RSS: RssAnon, RssFile and RssShmem of /proc/PID/status. VSZ: vsize of /proc/PID/stat, address \
                space and not memory. One value per tick.";
-    section.add_numbers("memory", "RSS and VSZ", gib, RSS_AND_VSZ);
+    section.add_numbers("memory", "RSS and VSZ", rss_note, RSS_AND_VSZ);
     let note = "The study's table begins with the start of the process, so its minima are those of a program that has just started (0.016 GB).";
     if !subjects.has_no_validator() {
         section.add_numbers_of(
@@ -80,7 +80,7 @@ pub fn section(subjects: &MeasuredRuns) -> Section {
         RunPart::FromTip,
         "memory-at-tip",
         "RSS and VSZ at the tip",
-        gib,
+        rss_note,
         RSS_AND_VSZ,
     );
     let note = "Anonymous memory is demand: without swap it cannot be dropped. File memory is page cache that the process maps; \
