@@ -87,11 +87,11 @@ macro_rules! scalars {
 scalars! {
     SCALARS:
     "replay-p95" "Replay time per slot, p95" in "ms", 1, Lower, Slot: "replay_total_elapsed of replay-slot-stats, own leader slots left out; needs 20 slots" = |_, numbers| numbers.replay_quantile(0.95);
-    "replay-p50" "Replay time per slot, median" in "ms", 1, Lower, Slot: "as above" = |_, numbers| numbers.replay_quantile(0.5);
-    "replay-p99" "Replay time per slot, p99" in "ms", 1, Lower, Slot: "as above; needs 100 slots" = |_, numbers| numbers.replay_quantile(0.99);
+    "replay-p50" "Replay time per slot, median" in "ms", 1, Lower, Slot: "replay_total_elapsed of replay-slot-stats, own leader slots left out" = |_, numbers| numbers.replay_quantile(0.5);
+    "replay-p99" "Replay time per slot, p99" in "ms", 1, Lower, Slot: "replay_total_elapsed of replay-slot-stats, own leader slots left out; needs 100 slots" = |_, numbers| numbers.replay_quantile(0.99);
     "cache-misses" "Program cache misses per batch" in "", 4, Lower, Slot: "mean of misses over the points of loaded-programs-cache-stats" = |_, numbers| numbers.cache.misses.mean;
-    "cache-evictions" "Program cache evictions per batch" in "", 4, Lower, Slot: "mean of evictions over the same points" = |_, numbers| numbers.cache.evictions.mean;
-    "cache-reloads" "Program cache reloads per batch" in "", 4, Lower, Slot: "mean of reloads over the same points" = |_, numbers| numbers.cache.reloads.mean;
+    "cache-evictions" "Program cache evictions per batch" in "", 4, Lower, Slot: "mean of evictions over the points of loaded-programs-cache-stats" = |_, numbers| numbers.cache.evictions.mean;
+    "cache-reloads" "Program cache reloads per batch" in "", 4, Lower, Slot: "mean of reloads over the points of loaded-programs-cache-stats" = |_, numbers| numbers.cache.reloads.mean;
     "cache-time" "Program cache time per slot" in "µs", 1, Lower, Slot: "mean of program_cache_us, summed over threads, over replayed slots with transactions" = |_, numbers| numbers.cache.time.mean;
     "read-cache-hits" "Read cache hit ratio" in "%", 3, Higher, Time: "accounts found in the read cache, of those looked up in it" = accounts::hit_ratio;
     "read-cache-misses" "Read cache misses per slot" in "", 3, Lower, Slot: "accounts not found in the read cache, divided by replayed slots" = accounts::misses_per_slot;
@@ -113,7 +113,7 @@ scalars! {
 scalars! {
     RELEASE_SCALARS:
     "rss-at-tip" "RSS at the tip, mean" in "GiB", 3, Lower, Time: "anonymous, file and shared resident memory, mean over ticks from the first at the tip on" = |subject, _| subject.from_tip.as_ref()?.levels.rss.mean.map(gib);
-    "anon-at-tip" "Anonymous RSS at the tip, mean" in "GiB", 3, Lower, Time: "its anonymous part" = |subject, _| subject.from_tip.as_ref()?.levels.anon.mean.map(gib);
+    "anon-at-tip" "Anonymous RSS at the tip, mean" in "GiB", 3, Lower, Time: "anonymous resident memory, mean over ticks from the first at the tip on" = |subject, _| subject.from_tip.as_ref()?.levels.anon.mean.map(gib);
     "least-ram" "Least RAM" in "GiB", 2, Lower, Time: "memory that a search found to be enough; no other run has it" = |_, _| None;
     "index-memory" "Accounts index in memory, max" in "MiB", 1, Lower, Time: "largest size as the validator reports it" = |subject, numbers| accounts::index_bytes(subject, numbers).map(|bytes| bytes / 1_048_576.0);
 }
