@@ -233,7 +233,7 @@ fn title(subjects: &MeasuredRuns) -> String {
     match (runs, subjects.arms.as_slice()) {
         ([], _) => format!("{prefix}No runs"),
         ([run], _) => format!("{prefix}Run {}", run.name),
-        (_, [arm]) => format!("{prefix}{} runs of {arm}", runs.len()),
+        (_, [arm]) => format!("{prefix}{} of {arm}", counted(runs.len() as f64, "run")),
         (_, arms) => format!("{prefix}Comparison: {}", arms.join(", ")),
     }
 }
@@ -256,8 +256,8 @@ fn subtitle(subjects: &MeasuredRuns) -> String {
             )
         }
         (None, Some((first, last))) => format!(
-            "{} runs of {}, begun from {} to {}",
-            subjects.all.len(),
+            "{} of {}, begun from {} to {}",
+            counted(subjects.all.len() as f64, "run"),
             counted(subjects.arms.len() as f64, "arm"),
             moment(first),
             moment(last)

@@ -19,7 +19,7 @@ use faultline_stats::{
     paired::{over_pairs, over_pairs_of_amounts},
     summary::mean,
 };
-use faultline_text::number as grouped;
+use faultline_text::{counted, number as grouped};
 use itertools::Itertools;
 
 /// `[value, low, high]`: a value and the ends of its interval.
@@ -473,7 +473,7 @@ fn max_aa_difference(subjects: &MeasuredRuns, scalar: &Scalar, is_ratio: bool) -
 fn turns_text(count: usize) -> String {
     match count {
         1 => "one turn".to_owned(),
-        _ => format!("{count} turns"),
+        _ => counted(count as f64, "turn"),
     }
 }
 

@@ -52,7 +52,10 @@ fn sentence_without_trace(files: &[&String]) -> Option<String> {
     let first = files.first()?;
     let recordings = match files.len() {
         1 => format!("{first} has no trace next to it"),
-        many => format!("{many} recordings have no trace next to them"),
+        many => format!(
+            "{} recordings have no trace next to them",
+            count(many as u64)
+        ),
     };
     Some(format!(
         "{recordings}, so other sizes are not predicted. To read one from public blocks: faultline cache fetch {first} --rpc URL. Then \

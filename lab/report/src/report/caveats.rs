@@ -180,7 +180,7 @@ fn run_caveats(
             (
                 format!(
                     "{} in the recording, {} in all",
-                    plural(gaps.len(), "gap", "gaps"),
+                    counted(gaps.len() as f64, "gap"),
                     duration(gaps.iter().sum())
                 ),
                 "Give the daemon its own core and a disk with free space, and run again.",
@@ -190,7 +190,7 @@ fn run_caveats(
             (
                 format!(
                     "the validator was restarted {}",
-                    plural(lifecycle.restarts, "time", "times")
+                    counted(lifecycle.restarts as f64, "time")
                 ),
                 "Find out why, and run again; or look only at the time after the last restart.",
             )
@@ -200,8 +200,9 @@ fn run_caveats(
         unknown.map(|unknown| {
             (
                 format!(
-                    "it is not known whether anything was executed in {unknown} of {} seconds",
-                    unknown + tps.known
+                    "it is not known whether anything was executed in {} of {} seconds",
+                    number(unknown as f64, 0),
+                    number((unknown + tps.known) as f64, 0)
                 ),
                 "Let the validator push its metrics to the daemon all the time.",
             )
@@ -222,19 +223,16 @@ fn consensus_changed(subject: &MeasuredRun) -> Option<WhatAndRemedy> {
 }
 
 fn cache_exceeds_its_size(subject: &MeasuredRun) -> Option<WhatAndRemedy> {
-    let size = |signal| last_capacity(&subject.recording, signal).map(|entries| entries as u64);
+    let size = |signal| last_capacity(&subject.recording, signal);
     let configured = size(Signal::CapacityConfigured)?;
     let observed = size(Signal::CapacityObserved).filter(|observed| *observed > configured)?;
+    let [observed, configured] = [observed, configured].map(|entries| number(entries, 0));
     Some((
         format!(
             "the program cache held {observed} entries, more than the {configured} it was meant to have"
         ),
         "Check that this binary has the limit that the label says; a cache may also overshoot between two prunings.",
     ))
-}
-
-fn plural(n: usize, one: &str, many: &str) -> String {
-    format!("{n} {}", if n == 1 { one } else { many })
 }
 
 /// One caveat for all unreliable intervals; the section on replay times says why.
@@ -247,7 +245,11 @@ fn unreliable_intervals(subjects: &MeasuredRuns) -> Option<Caveat> {
     let metrics = metrics.iter().map(|(metric, runs)| match runs.len() {
         _ if all == 1 => metric.clone(),
         n if n == all => format!("{metric} (every run)"),
-        n if n > 2 => format!("{metric} ({n} of {all} runs)"),
+        n if n > 2 => format!(
+            "{metric} ({} of {})",
+            number(n as f64, 0),
+            counted(all as f64, "run")
+        ),
         _ => format!("{metric} ({})", runs.join("; ")),
     });
     let unused = match subjects.arms.len() {

@@ -108,7 +108,7 @@ fn metric_sentences(run: &MeasuredRun) -> impl Iterator<Item = String> + use<> {
 fn verdict_of_arm(subjects: &MeasuredRuns, primary: &Scalar, floor: &BiasFloor) -> Verdict {
     let runs = &subjects.all;
     let arm = runs.first().map_or("", |run| run.arm.as_str());
-    let mut headline = format!("{} runs of one arm, {arm}", runs.len());
+    let mut headline = format!("{} of one arm, {arm}", counted(runs.len() as f64, "run"));
     if !subjects.has_no_validator() {
         let did = if subjects.are_replays() {
             "did all of their work"
@@ -116,7 +116,7 @@ fn verdict_of_arm(subjects: &MeasuredRuns, primary: &Scalar, floor: &BiasFloor) 
             "kept up"
         };
         let [yes, no, unknown] =
-            [Some(true), Some(false), None].map(|answer| subjects.with_success(answer).count());
+            [Some(true), Some(false), None].map(|answer| success_count(subjects, answer));
         headline += &format!(": {yes} {did}, {no} did not, {unknown} not known");
     }
     headline.push('.');
@@ -195,6 +195,10 @@ fn verdict_of_arms(
         points,
         standing,
     }
+}
+
+fn success_count(subjects: &MeasuredRuns, answer: Option<bool>) -> String {
+    grouped(subjects.with_success(answer).count() as f64, 0)
 }
 
 fn is_tested(pair: &ArmComparison) -> bool {
@@ -397,9 +401,9 @@ fn outcomes(subjects: &MeasuredRuns) -> Vec<String> {
         ("are known to have kept up with the tip", "Did not keep up")
     };
     let mut sentences = vec![format!(
-        "{} of {} runs {did}.",
-        subjects.with_success(Some(true)).count(),
-        subjects.all.len()
+        "{} of {} {did}.",
+        success_count(subjects, Some(true)),
+        counted(subjects.all.len() as f64, "run")
     )];
     let failed = reasons.iter();
     sentences.extend(failed.map(|(why, runs)| format!("{did_not} ({why}): {}.", runs.join("; "))));

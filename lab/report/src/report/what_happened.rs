@@ -10,7 +10,7 @@ use crate::{
 };
 use faultline_phase::phase_name;
 use faultline_stats::summary::summary;
-use faultline_text::{moment, seconds as duration};
+use faultline_text::{moment, number as grouped, seconds as duration};
 use itertools::Itertools;
 
 const MAX_EVENTS: usize = 200;
@@ -46,7 +46,7 @@ pub fn lifecycle_sentences(subject: &MeasuredRun) -> String {
         [first, rest @ ..] => {
             let others = match rest.len() {
                 1 => "another one".to_owned(),
-                n => format!("{n} others"),
+                n => format!("{} others", grouped(n as f64, 0)),
             };
             let (pid, after) = (first.pid, after_first_tick(first.first_followed_at));
             format!("Process {pid} was found {after}, and {others} after it.")
@@ -240,7 +240,11 @@ fn phases(subjects: &MeasuredRuns) -> Block {
         }
         if listed.len() > MAX_PHASES {
             let more = listed.len() - MAX_PHASES;
-            phases.note += &format!(" {}: {more} more are left out.", subject.name);
+            phases.note += &format!(
+                " {}: {} more are left out.",
+                subject.name,
+                grouped(more as f64, 0)
+            );
         }
     }
     Block::Table(phases)
@@ -346,7 +350,7 @@ fn events(subjects: &MeasuredRuns) -> Table {
     }
     notes.sort_unstable();
     for (run, more) in notes {
-        events.note += &format!(" {run}: {more} more are left out.");
+        events.note += &format!(" {run}: {} more are left out.", grouped(more as f64, 0));
     }
     events
 }
