@@ -106,9 +106,7 @@ impl Limits {
         let unlimited = self.unlimited_arms.iter().map(|(arm, answers)| {
             let success = count_answers(answers, Some(true));
             let runs = counted(answers.len() as f64, "run");
-            format!(
-                "Without a limit, and so not among these: {arm}, of which {success} of {runs} {did}."
-            )
+            format!("{arm} had no limit and is not among these: {success} of {runs} {did}.")
         });
         contradictions.chain(unlimited).collect()
     }
