@@ -425,8 +425,8 @@ fn arms_without_variance_are_reported_with_their_values() {
         build(runs, &Options::default()).verdict
     };
     let verdict = arms([("small", 30.0), ("big", 3.0)]);
-    let said = "Replay time per slot, p95, big against small: 3.0 ms in every run against 30.0 ms in every run. That no \
-                run differs from another of its arm leaves nothing to test against.";
+    let said = "Replay time per slot, p95, big against small: 3.0 ms in every run against 30.0 ms in every run. No run \
+                differs from another of its arm, so there is nothing to test against.";
     assert!(verdict.headline.contains(said), "{verdict:#?}");
     assert!(
         verdict

@@ -293,8 +293,8 @@ fn without_spread(pair: &ArmComparison) -> String {
         return format!("{other} and {reference}: {reference_mean} in every run.");
     }
     format!(
-        "{other} against {reference}: {other_mean} in every run against {reference_mean} in every run. That no run differs from \
-         another of its arm leaves nothing to test against."
+        "{other} against {reference}: {other_mean} in every run against {reference_mean} in every run. No run differs from \
+         another of its arm, so there is nothing to test against."
     )
 }
 
