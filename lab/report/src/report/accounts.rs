@@ -224,7 +224,7 @@ pub fn load_time_per_slot(subject: &MeasuredRun, numbers: &Numbers) -> Option<f6
 fn cost_of_a_miss(subjects: &MeasuredRuns) -> Option<Block> {
     let mean = |arm: &str, value: fn(&MeasuredRun, &Numbers) -> Option<f64>| {
         let values = subjects
-            .averaged_runs(arm)
+            .runs_in_averages(arm)
             .map(|subject| value(subject, &subject.from_execution));
         summary::summary(&values.collect_vec()).mean
     };

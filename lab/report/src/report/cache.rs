@@ -241,7 +241,7 @@ fn bars(section: &mut SectionBuilder<'_>) {
         let series = summaries.iter().map(|(name, summary)| {
             let mean_of_arm = |arm: &String| {
                 let means: Option<Vec<f64>> = subjects
-                    .averaged_runs(arm)
+                    .runs_in_averages(arm)
                     .map(|run| summary(&run.from_execution).mean)
                     .collect();
                 Some((scale * mean(&means?)?, None))

@@ -295,7 +295,7 @@ fn few_slots(subject: &MeasuredRun) -> Option<WhatAndRemedy> {
 fn executed_nothing(subjects: &MeasuredRuns, subject: &MeasuredRun) -> Option<WhatAndRemedy> {
     let what = "no executed transaction was recorded, so it is in no average of its arm and in no comparison";
     let remedy = "Read what became of it in the table of outcomes; its own row in each table is about the whole run.";
-    (!subjects.is_averaged(subject)).then(|| (what.to_owned(), remedy))
+    (!subjects.is_in_averages(subject)).then(|| (what.to_owned(), remedy))
 }
 
 fn clock_set(subject: &MeasuredRun) -> Option<WhatAndRemedy> {
@@ -398,7 +398,10 @@ type RunValues<'s> = Vec<(&'s MeasuredRun, f64)>;
 
 /// Includes the second runs of A/A pairs.
 fn values_by_arm<'s>(subjects: &'s MeasuredRuns, scalar: &Scalar) -> Vec<(&'s str, RunValues<'s>)> {
-    let runs = subjects.all.iter().filter(|run| subjects.is_averaged(run));
+    let runs = subjects
+        .all
+        .iter()
+        .filter(|run| subjects.is_in_averages(run));
     by_key(runs.filter_map(|run| {
         let value = pace::compared_value(subjects, scalar, run)?;
         Some((run.arm.as_str(), (run, value)))

@@ -112,7 +112,7 @@ pub fn pairs(subjects: &MeasuredRuns, primary: &'static Scalar, margin: f64) -> 
 
 fn values(subjects: &MeasuredRuns, arm: &str, scalar: &Scalar) -> Vec<f64> {
     subjects
-        .averaged_runs(arm)
+        .runs_in_averages(arm)
         .filter_map(|subject| pace::compared_value(subjects, scalar, subject))
         .collect()
 }

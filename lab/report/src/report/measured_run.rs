@@ -119,7 +119,7 @@ impl MeasuredRuns {
     }
 
     /// A run that executed nothing is excluded if others executed something.
-    pub fn is_averaged(&self, subject: &MeasuredRun) -> bool {
+    pub fn is_in_averages(&self, subject: &MeasuredRun) -> bool {
         subject.executed() || !self.all.iter().any(MeasuredRun::executed)
     }
 
@@ -129,7 +129,7 @@ impl MeasuredRuns {
         let are_long_at_tip = self
             .all
             .iter()
-            .filter(|run| self.is_averaged(run))
+            .filter(|run| self.is_in_averages(run))
             .all(|run| {
                 let seconds = run.from_execution.window.seconds();
                 run.from_tip.as_ref().is_some_and(|numbers| {
@@ -160,9 +160,9 @@ impl MeasuredRuns {
         self.all.iter().filter(move |subject| subject.arm == arm)
     }
 
-    pub fn averaged_runs<'s>(&'s self, arm: &'s str) -> impl Iterator<Item = &'s MeasuredRun> {
+    pub fn runs_in_averages<'s>(&'s self, arm: &'s str) -> impl Iterator<Item = &'s MeasuredRun> {
         self.runs_of(arm)
-            .filter(|subject| self.is_averaged(subject))
+            .filter(|subject| self.is_in_averages(subject))
     }
 }
 

@@ -173,7 +173,7 @@ fn by_arm(
     let (id, title) = (format!("{id}-by-arm"), format!("{title}, by arm"));
     let mut table = table(&id, &title, &titles, &note);
     for arm in &subjects.arms {
-        let runs = subjects.averaged_runs(arm).collect_vec();
+        let runs = subjects.runs_in_averages(arm).collect_vec();
         let reason = if runs.is_empty() {
             "no run of the arm executed anything"
         } else {
