@@ -3,7 +3,7 @@
 use super::{
     measured_run::{MeasuredRun, MeasuredRuns, RunPart},
     model::{BarSeries, Bars, Chart, Section},
-    section_builder::{NumberColumn, SectionBuilder, averaged},
+    section_builder::{NumberColumn, SectionBuilder, averaging_caption},
     timeline::line_of_points,
 };
 use crate::{
@@ -147,7 +147,7 @@ pub fn section(subjects: &MeasuredRuns) -> Section {
 fn over_time(section: &mut SectionBuilder<'_>) {
     let slots = |subject: &MeasuredRun| subject.from_execution.replay.len();
     let size = section.subjects.averaging_window(AVERAGED_SLOTS, slots);
-    let caption = averaged(size, "replayed slot", "replayed slots") + ".";
+    let caption = averaging_caption(size, "replayed slot", "replayed slots") + ".";
     section.add_timeline(
         "cache-time-over-time",
         "Program cache time per slot over time",

@@ -4,7 +4,7 @@ use super::{
     cells::{number, row, table, text_cell},
     measured_run::{MeasuredRun, MeasuredRuns},
     model::{BarSeries, Bars, Block, Chart, Section},
-    section_builder::{NumberColumn, SectionBuilder, averaged},
+    section_builder::{NumberColumn, SectionBuilder, averaging_caption},
     timeline::line_of_ticks,
 };
 use crate::{
@@ -109,7 +109,7 @@ fn over_time(section: &mut SectionBuilder<'_>) {
         1 => "",
         _ => "; over fewer at the ends and around gaps",
     };
-    let caption = averaged(size, "sample", "samples") + at_gaps + ".";
+    let caption = averaging_caption(size, "sample", "samples") + at_gaps + ".";
     for (id, kind, signal) in kinds {
         let id = format!("{id}-faults-over-time");
         let title = format!("{kind} faults over time, smoothed");
@@ -237,7 +237,7 @@ fn pool_bars(pools: &[RunPools<'_>], label: &str, value: PoolValue) -> Option<Ch
 
 fn pressure_over_time(section: &mut SectionBuilder<'_>) {
     let size = averaging_window(section.subjects);
-    let caption = averaged(size, "sample", "samples") + ".";
+    let caption = averaging_caption(size, "sample", "samples") + ".";
     let smooth = |subject: &MeasuredRun, name, signal, scale| {
         line_of_ticks(subject, name, &smoothed_rates(subject, signal, scale, size))
     };

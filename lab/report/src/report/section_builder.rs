@@ -124,7 +124,7 @@ impl<'s> SectionBuilder<'s> {
         self.add_numbers_of(RunPart::FromTip, &id, &title, note, number_columns);
     }
 
-    /// A table by run, and one by arm if an arm has several runs. None if no run has the part.
+    /// A table by run, and one by arm if an arm has several runs; no table if no run has the part.
     pub fn add_numbers_of(
         &mut self,
         part: RunPart,
@@ -193,7 +193,7 @@ fn by_arm(
 }
 
 /// A caption without its full stop: `Moving average over 6 samples, centred`.
-pub fn averaged(size: usize, sample: &str, samples: &str) -> String {
+pub fn averaging_caption(size: usize, sample: &str, samples: &str) -> String {
     match size {
         1 => format!("One value for each {sample}"),
         size => format!("Moving average over {size} {samples}, centred"),
@@ -238,7 +238,7 @@ fn needs_log_scale(series: &[Counts]) -> bool {
 mod tests {
     #[test]
     fn one_sample_is_no_moving_average() {
-        let text = |size| super::averaged(size, "slot", "slots");
+        let text = |size| super::averaging_caption(size, "slot", "slots");
         assert_eq!(text(1), "One value for each slot");
         assert_eq!(text(6), "Moving average over 6 slots, centred");
     }
