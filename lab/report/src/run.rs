@@ -147,7 +147,7 @@ impl Points {
 #[derive(Debug, Clone, Default)]
 pub struct ExperimentOutcome {
     /// A fixed range instead of a cluster.
-    pub replay: bool,
+    pub is_replay: bool,
     /// If `None`, the recording decides.
     pub success: Option<bool>,
     pub why: String,
@@ -155,11 +155,11 @@ pub struct ExperimentOutcome {
     pub evidence: String,
     /// When a stop was requested or the end was seen.
     pub stopped_unix_ns: Option<i64>,
-    pub oom: bool,
+    pub was_oom_killed: bool,
     /// In bytes: `memory.max`, else `memory.high`.
     pub limit: Option<u64>,
-    /// Seconds in which some task waited for I/O: PSI of the cgroup.
-    pub io_some: Option<f64>,
+    /// Time in which some task waited for I/O: PSI of the cgroup.
+    pub io_stall_seconds: Option<f64>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -219,7 +219,7 @@ impl Run {
 
     pub fn is_replay(&self) -> bool {
         let experiment = self.from_experiment.as_ref();
-        !self.replayed.slots.is_empty() || experiment.is_some_and(|experiment| experiment.replay)
+        !self.replayed.slots.is_empty() || experiment.is_some_and(|experiment| experiment.is_replay)
     }
 
     /// Needs a trace next to the recording. May take minutes.

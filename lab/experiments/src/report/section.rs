@@ -199,7 +199,7 @@ fn run_row(experiment: &Experiment, run: &CountedRun<'_>) -> Vec<Cell> {
         gib(arm.and_then(|arm| arm.memory_max), NO_LIMIT),
         number(kills.map(|kills| *kills as f64), 0, NOT_REPORTED),
         gib(evidence.file, NOT_REPORTED),
-        number(outcome.io_some, 1, NOT_REPORTED),
+        number(outcome.io_stall_seconds, 1, NOT_REPORTED),
         text(Some(&outcome.evidence), "none"),
     ]
 }

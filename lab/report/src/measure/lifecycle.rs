@@ -214,7 +214,8 @@ fn end(run: &Run, noun: &str) -> End {
     let oom_kill = last_event("oom_kill");
     // A recording cannot always tell an OOM kill from one elsewhere on the host.
     let experiment = run.from_experiment.as_ref();
-    let was_oom_killed = experiment.map_or(oom_kill.is_some(), |experiment| experiment.oom);
+    let was_oom_killed =
+        experiment.map_or(oom_kill.is_some(), |experiment| experiment.was_oom_killed);
     let is_running = run.ticks.last().is_some_and(|tick| tick.process.is_some());
     let (how, evidence) = if run.ticks.is_empty() {
         ("nothing was recorded".to_owned(), None)

@@ -194,7 +194,7 @@ mod tests {
     fn an_arm_with_an_oom_kill_has_no_fine_memory() {
         let runs = [false, true].map(|oom| Run {
             from_experiment: Some(ExperimentOutcome {
-                oom,
+                was_oom_killed: oom,
                 ..ExperimentOutcome::default()
             }),
             ..Run::default()

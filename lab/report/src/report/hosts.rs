@@ -269,7 +269,11 @@ pub fn io_pressure_caveats(subjects: &MeasuredRuns) -> Vec<Caveat> {
 fn io_wait_share(subject: &MeasuredRun) -> Option<f64> {
     let run_seconds = subject.lifecycle.run_end;
     let by_experiment = || {
-        let seconds = subject.recording.from_experiment.as_ref()?.io_some?;
+        let seconds = subject
+            .recording
+            .from_experiment
+            .as_ref()?
+            .io_stall_seconds?;
         (run_seconds > 0.0).then(|| seconds / run_seconds)
     };
     signal_rates(

@@ -18,7 +18,7 @@ pub struct Limits {
     /// Arms without a planned limit. The host's memory is no tried limit.
     unlimited_arms: Vec<UnlimitedArm>,
     /// Whether the runs replayed a fixed range.
-    replays: bool,
+    are_replays: bool,
 }
 
 /// The arm, and whether each of its runs kept up.
@@ -45,7 +45,7 @@ pub fn limits(subjects: &MeasuredRuns) -> Option<Limits> {
     (differ && !subjects.has_no_validator()).then(|| Limits {
         bracket: bracket(&replicates),
         unlimited_arms: by_key(unlimited_arms),
-        replays: subjects.are_replays(),
+        are_replays: subjects.are_replays(),
     })
 }
 
@@ -73,7 +73,7 @@ pub fn have_equal_limits(subjects: &MeasuredRuns, reference: &str, other: &str) 
 
 impl Limits {
     fn success_text(&self) -> &'static str {
-        if self.replays {
+        if self.are_replays {
             "did all of its work"
         } else {
             "kept up"
@@ -112,7 +112,7 @@ impl Limits {
     }
 
     pub fn blocks(&self) -> Vec<Block> {
-        let (title, did) = if self.replays {
+        let (title, did) = if self.are_replays {
             (
                 "With which memory limit the work was done",
                 "Did all of its work",
