@@ -91,7 +91,7 @@ fn epoch(tick: &Tick) -> u64 {
 
 /// The longest step between readings that is not a gap, in seconds.
 pub(crate) fn max_tick_step(run: &Run) -> f64 {
-    2.5 * run.interval()
+    2.5 * run.interval_seconds()
 }
 
 /// Anonymous, file and shared memory together, in bytes.

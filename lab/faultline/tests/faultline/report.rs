@@ -1221,7 +1221,7 @@ fn any_run() -> impl Strategy<Value = Run> {
         };
         run.labels.push(("arm".to_owned(), arm));
         run.sessions.push(Session {
-            interval: 1.0,
+            interval_seconds: 1.0,
             ..Session::default()
         });
         run.processes = (0..3)

@@ -380,7 +380,7 @@ mod tests {
             ..Tick::default()
         };
         let sessions = vec![Session {
-            interval: 1.0,
+            interval_seconds: 1.0,
             ..Session::default()
         }];
         Run {

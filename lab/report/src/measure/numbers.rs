@@ -324,7 +324,10 @@ fn pool_growth(
         let Some(tick) = run.ticks.get(row.tick) else {
             continue;
         };
-        let (epoch, totals) = (epoch(tick), [row.major, row.minor, row.cpu]);
+        let (epoch, totals) = (
+            epoch(tick),
+            [row.major_faults, row.minor_faults, row.cpu_seconds],
+        );
         let earlier = match previous {
             Some((previous_epoch, totals)) if previous_epoch == epoch => totals,
             _ if first_ticks.get(&epoch) == Some(&row.tick) => [None; 3],

@@ -108,7 +108,7 @@ fn end_sentence(subject: &MeasuredRun) -> String {
         lifecycle.end.how
     );
     let more = subject.recording.end() - lifecycle.run_end;
-    if lifecycle.process_end.is_some() && more > 2.0 * subject.recording.interval() {
+    if lifecycle.process_end.is_some() && more > 2.0 * subject.recording.interval_seconds() {
         sentences.push_str(&format!(
             " The recording continued for {}; that time is drawn but not counted.",
             duration(more)

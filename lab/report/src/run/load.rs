@@ -129,7 +129,7 @@ impl<'r> Loader<'r> {
         let session = |row: &SessionRow| Session {
             id: row.id,
             from: run.at(nanoseconds(row.started)),
-            interval: row.interval.as_secs_f64(),
+            interval_seconds: row.interval.as_secs_f64(),
             rules: rules(row),
         };
         run.sessions = self.sessions.iter().map(session).collect();
@@ -333,9 +333,9 @@ impl<'r> Loader<'r> {
             pools.entry(row.pool).or_default().push(PoolRow {
                 tick,
                 threads: row.threads.map(|count| count as f64),
-                major: row.major_faults.map(|count| count as f64),
-                minor: row.minor_faults.map(|count| count as f64),
-                cpu: cpu.map(|(user, system)| user + system),
+                major_faults: row.major_faults.map(|count| count as f64),
+                minor_faults: row.minor_faults.map(|count| count as f64),
+                cpu_seconds: cpu.map(|(user, system)| user + system),
             });
         }
         let pool = |(name, rows): (Arc<str>, _)| Pool {

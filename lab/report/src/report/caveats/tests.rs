@@ -27,7 +27,7 @@ fn run(arm: &str, version: &str, begun: i64) -> Run {
         ticks: [0.0, 1.0, 62.0].map(tick).to_vec(),
         sessions: vec![Session {
             id: 1,
-            interval: 1.0,
+            interval_seconds: 1.0,
             ..Session::default()
         }],
         processes: vec![Process::default(); 3],

@@ -21,7 +21,7 @@ fn run() -> Run {
         ticks: (0..SECONDS).map(tick).collect(),
         sessions: vec![Session {
             id: 1,
-            interval: 1.0,
+            interval_seconds: 1.0,
             ..Session::default()
         }],
         processes: vec![Process {
