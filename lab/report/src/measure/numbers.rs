@@ -55,19 +55,19 @@ pub struct Cache {
     pub evictions: Summary,
     pub reloads: Summary,
     pub insertions: Summary,
-    /// Per replayed slot with transactions, in µs, summed over threads.
-    pub time: Summary,
-    /// The part of `time` that loaded programs, in µs.
-    pub loading: Summary,
-    /// `elapsed_ms` of `bank-forks_set_root`, which the study's prune time repeats; in ms.
-    pub set_root: Summary,
-    /// Per root with a prune, in ms. This and the fields below need an instrumented build.
-    pub prune: Summary,
+    /// Per replayed slot with transactions, summed over threads.
+    pub time_us: Summary,
+    /// The part of `time_us` that loaded programs.
+    pub loading_us: Summary,
+    /// `elapsed_ms` of `bank-forks_set_root`, which the study's prune time repeats.
+    pub set_root_ms: Summary,
+    /// Per root with a prune. This and the fields below need an instrumented build.
+    pub prune_ms: Summary,
     pub evict_passes: Summary,
-    pub evict: Summary,
+    pub evict_ms: Summary,
     pub evict_examined: Summary,
-    /// The time includes the filtering of executables, as up to 2.0.
-    pub with_filter: bool,
+    /// Whether `time_us` has the filtering of executables, as up to 2.0.
+    pub includes_filter: bool,
 }
 
 #[derive(Debug)]
@@ -197,14 +197,14 @@ fn cache(run: &Run, window: Span) -> Cache {
         evictions: counted(|point| point.evictions),
         reloads: counted(|point| point.reloads),
         insertions: counted(|point| point.insertions),
-        time: summary(&cache_us_per_slot(run, window)),
-        loading: summary(&slots().map(loading).collect::<Vec<_>>()),
-        set_root: summary(&set_root),
-        prune: timed(prune_us, 1e-3),
+        time_us: summary(&cache_us_per_slot(run, window)),
+        loading_us: summary(&slots().map(loading).collect::<Vec<_>>()),
+        set_root_ms: summary(&set_root),
+        prune_ms: timed(prune_us, 1e-3),
         evict_passes: timed(|point| point.evict_passes, 1.0),
-        evict: timed(|point| point.evict_us, 1e-3),
+        evict_ms: timed(|point| point.evict_us, 1e-3),
         evict_examined: timed(|point| point.evict_examined, 1.0),
-        with_filter: slots()
+        includes_filter: slots()
             .next()
             .is_some_and(|point| point.filter_executable_us.is_none()),
     }
@@ -240,7 +240,7 @@ fn logged_cache(run: &Run) -> Cache {
         evictions: column(|slot| slot.evictions),
         reloads: column(|slot| slot.reloads),
         insertions: column(|slot| slot.insertions),
-        time: Summary {
+        time_us: Summary {
             n: if time.is_some() { slots.len() } else { 0 },
             sum: time.unwrap_or_default(),
             mean: time.map(|us| us / slots.len().max(1) as f64),

@@ -87,7 +87,7 @@ fn inputs(runs: &[&MeasuredRun], can_change_capacity: Option<bool>) -> AnswerInp
         proven: proven.and_then(|proven| proven.into_iter().reduce(f64::max)),
         ram_unknown: first.map(|run| run.why_no_samples().to_owned()),
         reloads_per_slot: average(|_, numbers| numbers.cache.reloads.mean),
-        cache_seconds_per_slot: average(|_, numbers| numbers.cache.time.mean.map(|us| us / 1e6)),
+        cache_seconds_per_slot: average(|_, numbers| numbers.cache.time_us.mean.map(|us| us / 1e6)),
         replay_seconds_per_slot: average(|_, numbers| {
             summary(&numbers.replay).mean.map(|ms| ms / 1e3)
         }),

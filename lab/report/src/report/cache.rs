@@ -45,40 +45,41 @@ const COUNTS: &[NumberColumn] = &[
 ];
 
 const TIMES: &[NumberColumn] = &[
-    cache_quantity!("Time (sum) [µs]", 0, time, sum),
-    cache_quantity!("Time (mean) [µs]", 2, time, mean),
-    cache_quantity!("Time (max) [µs]", 0, time, max),
-    cache_quantity!("Loading (sum) [µs]", 0, loading, sum),
-    cache_quantity!("Loading (mean) [µs]", 2, loading, mean),
+    cache_quantity!("Time (sum) [µs]", 0, time_us, sum),
+    cache_quantity!("Time (mean) [µs]", 2, time_us, mean),
+    cache_quantity!("Time (max) [µs]", 0, time_us, max),
+    cache_quantity!("Loading (sum) [µs]", 0, loading_us, sum),
+    cache_quantity!("Loading (mean) [µs]", 2, loading_us, mean),
     ("Batches", 0, |_, numbers| {
-        Some((numbers.cache.time.n + numbers.cache.time.missing) as f64)
+        Some((numbers.cache.time_us.n + numbers.cache.time_us.missing) as f64)
     }),
     ("By recorded time [ms/s]", 3, |_, numbers| {
         let seconds = numbers.window.seconds();
-        (numbers.cache.time.n > 0 && seconds > 0.0).then(|| numbers.cache.time.sum / 1e3 / seconds)
+        (numbers.cache.time_us.n > 0 && seconds > 0.0)
+            .then(|| numbers.cache.time_us.sum / 1e3 / seconds)
     }),
 ];
 
 const STUDY_PRUNE: &[NumberColumn] = &[
-    cache_quantity!("elapsed_ms (sum) [ms]", 0, set_root, sum),
-    cache_quantity!("elapsed_ms (mean) [ms]", 3, set_root, mean),
-    cache_quantity!("elapsed_ms (max) [ms]", 0, set_root, max),
+    cache_quantity!("elapsed_ms (sum) [ms]", 0, set_root_ms, sum),
+    cache_quantity!("elapsed_ms (mean) [ms]", 3, set_root_ms, mean),
+    cache_quantity!("elapsed_ms (max) [ms]", 0, set_root_ms, max),
     ("Roots", 0, |_, numbers| {
-        Some((numbers.cache.set_root.n + numbers.cache.set_root.missing) as f64)
+        Some((numbers.cache.set_root_ms.n + numbers.cache.set_root_ms.missing) as f64)
     }),
 ];
 
 const PRUNE_AND_EVICTION: &[NumberColumn] = &[
-    cache_quantity!("Prune (sum) [ms]", 1, prune, sum),
-    cache_quantity!("Prune (mean) [ms]", 4, prune, mean),
-    cache_quantity!("Prune (max) [ms]", 3, prune, max),
+    cache_quantity!("Prune (sum) [ms]", 1, prune_ms, sum),
+    cache_quantity!("Prune (mean) [ms]", 4, prune_ms, mean),
+    cache_quantity!("Prune (max) [ms]", 3, prune_ms, max),
     ("Roots", 0, |_, numbers| {
-        (numbers.cache.prune.n > 0).then_some(numbers.cache.prune.n as f64)
+        (numbers.cache.prune_ms.n > 0).then_some(numbers.cache.prune_ms.n as f64)
     }),
-    cache_quantity!("Eviction (sum) [ms]", 1, evict, sum),
+    cache_quantity!("Eviction (sum) [ms]", 1, evict_ms, sum),
     cache_quantity!("Passes", 0, evict_passes, sum),
     ("Eviction per pass [ms]", 4, |_, numbers| {
-        per_pass(numbers, &numbers.cache.evict)
+        per_pass(numbers, &numbers.cache.evict_ms)
     }),
     ("Entries examined per pass", 1, |_, numbers| {
         per_pass(numbers, &numbers.cache.evict_examined)
@@ -184,10 +185,10 @@ fn pruning(section: &mut SectionBuilder<'_>) {
 }
 
 fn filter_sentence(subjects: &MeasuredRuns) -> &'static str {
-    let any_run = |with_filter| {
+    let any_run = |includes_filter| {
         subjects.all.iter().any(|run| {
             let cache = &run.from_execution.cache;
-            cache.time.n > 0 && cache.with_filter == with_filter
+            cache.time_us.n > 0 && cache.includes_filter == includes_filter
         })
     };
     match (any_run(true), any_run(false)) {
@@ -234,7 +235,9 @@ fn bars(section: &mut SectionBuilder<'_>) {
             "Program cache time per slot",
             "Time (ms)",
             1e-3,
-            &[("time in the program cache", |numbers| &numbers.cache.time)],
+            &[("time in the program cache", |numbers| {
+                &numbers.cache.time_us
+            })],
         ),
     ];
     for (id, title, label, scale, summaries) in figures {

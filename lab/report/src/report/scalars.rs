@@ -92,7 +92,7 @@ scalars! {
     "cache-misses" "Program cache misses per batch" in "", 4, Lower, Slot: "mean of misses over the points of loaded-programs-cache-stats" = |_, numbers| numbers.cache.misses.mean;
     "cache-evictions" "Program cache evictions per batch" in "", 4, Lower, Slot: "mean of evictions over the points of loaded-programs-cache-stats" = |_, numbers| numbers.cache.evictions.mean;
     "cache-reloads" "Program cache reloads per batch" in "", 4, Lower, Slot: "mean of reloads over the points of loaded-programs-cache-stats" = |_, numbers| numbers.cache.reloads.mean;
-    "cache-time" "Program cache time per slot" in "µs", 1, Lower, Slot: "mean of program_cache_us, summed over threads, over replayed slots with transactions" = |_, numbers| numbers.cache.time.mean;
+    "cache-time" "Program cache time per slot" in "µs", 1, Lower, Slot: "mean of program_cache_us, summed over threads, over replayed slots with transactions" = |_, numbers| numbers.cache.time_us.mean;
     "read-cache-hits" "Read cache hit ratio" in "%", 3, Higher, Time: "accounts found in the read cache, of those looked up in it" = accounts::hit_ratio;
     "read-cache-misses" "Read cache misses per slot" in "", 3, Lower, Slot: "accounts not found in the read cache, divided by replayed slots" = accounts::misses_per_slot;
     "account-load" "Account load time per slot" in "µs", 1, Lower, Slot: "mean of load_us of replay-slot-stats, summed over threads, over replayed slots" = accounts::load_time_per_slot;
