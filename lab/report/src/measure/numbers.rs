@@ -75,23 +75,23 @@ pub struct Numbers {
     pub window: Span,
     pub tps: TpsNumbers,
     pub levels: Levels,
-    pub major: Rates,
-    pub minor: Rates,
+    pub major_faults: Rates,
+    pub minor_faults: Rates,
     /// Cores in use: CPU seconds per second.
-    pub cpu: Option<f64>,
+    pub cpu_cores: Option<f64>,
     pub cache: Cache,
-    /// Per replayed slot in order of time, in ms.
-    pub replay: Vec<Option<f64>>,
+    /// Per replayed slot in order of time.
+    pub replay_ms: Vec<Option<f64>>,
     /// Slots produced by this node; excluded from all times.
     pub own_slots: usize,
-    /// Slots behind the tip, at each tick.
-    pub behind: Vec<Option<f64>>,
+    /// At each tick.
+    pub slots_behind: Vec<Option<f64>>,
 }
 
 impl Numbers {
     /// In ms; `None` with too few slots.
     pub fn replay_quantile(&self, p: f64) -> Option<f64> {
-        quantile_if_enough(&self.replay, p)
+        quantile_if_enough(&self.replay_ms, p)
     }
 }
 
@@ -105,19 +105,19 @@ pub fn numbers(run: &Run, seconds: &Tps, window: Span) -> Numbers {
         window,
         tps: tps(run, seconds, window),
         levels: levels(run, window),
-        major: rates(Signal::Major),
-        minor: rates(Signal::Minor),
-        cpu: cpu_user.zip(cpu_system).map(|(user, system)| user + system),
+        major_faults: rates(Signal::Major),
+        minor_faults: rates(Signal::Minor),
+        cpu_cores: cpu_user.zip(cpu_system).map(|(user, system)| user + system),
         cache: if run.replayed.slots.is_empty() {
             cache(run, window)
         } else {
             logged_cache(run)
         },
-        replay: replay(run, window),
+        replay_ms: replay_ms(run, window),
         own_slots: points_within(run, &run.points.replay, window)
             .filter(|point| is_own_slot(point) == Some(true))
             .count(),
-        behind: values_within(run, run.signal(Signal::Behind), window),
+        slots_behind: values_within(run, run.signal(Signal::Behind), window),
     }
 }
 
@@ -217,7 +217,7 @@ pub fn prune_us(point: &CacheTimesPoint) -> Option<u64> {
         .filter(|_| point.prunes.is_some_and(|prunes| prunes > 0))
 }
 
-fn replay(run: &Run, window: Span) -> Vec<Option<f64>> {
+fn replay_ms(run: &Run, window: Span) -> Vec<Option<f64>> {
     let logged = &run.replayed.slots;
     if !logged.is_empty() {
         return logged.iter().map(|slot| slot.elapsed_ms).collect();

@@ -83,13 +83,13 @@ fn inputs(runs: &[&MeasuredRun], can_change_capacity: Option<bool>) -> AnswerInp
         memory_stalled_share: average(|run, numbers| {
             signal_rates(&run.recording, Signal::MemorySome, numbers.window).mean()
         }),
-        major_faults_per_second: average(|_, numbers| numbers.major.mean()),
+        major_faults_per_second: average(|_, numbers| numbers.major_faults.mean()),
         proven: proven.and_then(|proven| proven.into_iter().reduce(f64::max)),
         ram_unknown: first.map(|run| run.why_no_samples().to_owned()),
         reloads_per_slot: average(|_, numbers| numbers.cache.reloads.mean),
         cache_seconds_per_slot: average(|_, numbers| numbers.cache.time_us.mean.map(|us| us / 1e6)),
         replay_seconds_per_slot: average(|_, numbers| {
-            summary(&numbers.replay).mean.map(|ms| ms / 1e3)
+            summary(&numbers.replay_ms).mean.map(|ms| ms / 1e3)
         }),
         cache_capacity: average(|run, _| last_capacity(&run.recording, Signal::CapacityConfigured)),
         can_change_capacity,

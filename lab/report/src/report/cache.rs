@@ -146,7 +146,7 @@ pub fn section(subjects: &MeasuredRuns) -> Section {
 }
 
 fn over_time(section: &mut SectionBuilder<'_>) {
-    let slots = |subject: &MeasuredRun| subject.from_execution.replay.len();
+    let slots = |subject: &MeasuredRun| subject.from_execution.replay_ms.len();
     let size = section.subjects.averaging_window(AVERAGED_SLOTS, slots);
     let caption = averaging_caption(size, "replayed slot", "replayed slots") + ".";
     section.add_timeline(

@@ -279,7 +279,7 @@ fn short_at_tip(subject: &MeasuredRun) -> Option<WhatAndRemedy> {
 }
 
 fn few_slots(subject: &MeasuredRun) -> Option<WhatAndRemedy> {
-    let slots = subject.from_execution.replay.iter().flatten().count();
+    let slots = subject.from_execution.replay_ms.iter().flatten().count();
     let needed = min_values_for(0.95);
     (slots > 0 && slots < needed).then(|| {
         (

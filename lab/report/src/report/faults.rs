@@ -33,18 +33,22 @@ type RunPools<'s> = (&'s MeasuredRun, Vec<PoolFaults>);
 
 const PAGE_FAULTS: &[NumberColumn] = &[
     ("Major faults", 0, |_, numbers| {
-        numbers.major.known_increase()
+        numbers.major_faults.known_increase()
     }),
-    ("Major mean [/s]", 3, |_, numbers| numbers.major.mean()),
+    ("Major mean [/s]", 3, |_, numbers| {
+        numbers.major_faults.mean()
+    }),
     ("Major max [/s]", 1, |_, numbers| {
-        summary(&numbers.major.per_second).max
+        summary(&numbers.major_faults.per_second).max
     }),
     ("Minor faults", 0, |_, numbers| {
-        numbers.minor.known_increase()
+        numbers.minor_faults.known_increase()
     }),
-    ("Minor mean [/s]", 1, |_, numbers| numbers.minor.mean()),
+    ("Minor mean [/s]", 1, |_, numbers| {
+        numbers.minor_faults.mean()
+    }),
     ("Minor max [/s]", 1, |_, numbers| {
-        summary(&numbers.minor.per_second).max
+        summary(&numbers.minor_faults.per_second).max
     }),
 ];
 

@@ -201,7 +201,7 @@ fn estimates(run: &Run, tps: &Tps, numbers: &Numbers, plan: &Plan) -> [Option<Es
     let times = measure::cache_us_per_slot(run, numbers.window);
     let p95 = numbers.replay_quantile(0.95);
     [
-        p95.and_then(|_| block::quantile(&numbers.replay, 0.95, plan)),
+        p95.and_then(|_| block::quantile(&numbers.replay_ms, 0.95, plan)),
         block::amount(&tps, plan),
         block::amount(&misses, plan),
         block::amount(&times, plan),
@@ -226,7 +226,7 @@ impl MeasuredRun {
     }
 
     pub fn why_no_quantile(&self) -> &'static str {
-        if self.from_execution.replay.iter().any(Option::is_some) {
+        if self.from_execution.replay_ms.iter().any(Option::is_some) {
             "too few slots: a p95 needs 20, a p99 needs 100"
         } else {
             self.why_no_points()

@@ -98,16 +98,16 @@ scalars! {
     "account-load" "Account load time per slot" in "µs", 1, Lower, Slot: "mean of load_us of replay-slot-stats, summed over threads, over replayed slots" = accounts::load_time_per_slot;
     "tps" "Transactions per second" in "/s", 1, Higher, Transaction: "all transactions divided by all known seconds, zeros included" = |_, numbers| numbers.tps.all_known.map(|tps| tps.mean_of_all);
     "zero-tps" "Share of seconds at zero TPS" in "%", 2, Lower, Transaction: "of the seconds for which something is known" = |_, numbers| (numbers.tps.known > 0).then(|| numbers.tps.zero.map(|zero| 100.0 * zero as f64 / numbers.tps.known as f64)).flatten();
-    "behind-p95" "Slots behind the tip, p95" in "slots", 0, Lower, SlotDistance: "of the ticks for which it is known" = |_, numbers| faultline_stats::summary::quantile_if_enough(&numbers.behind, 0.95);
+    "behind-p95" "Slots behind the tip, p95" in "slots", 0, Lower, SlotDistance: "of the ticks for which it is known" = |_, numbers| faultline_stats::summary::quantile_if_enough(&numbers.slots_behind, 0.95);
     "catch-up" "Catch-up time" in "s", 0, Lower, Time: "from the first execution until the distance to the tip was small and stayed so" = |subject, _| subject.catch_up();
     "rss-mean" "RSS, mean" in "GiB", 3, Lower, Time: "anonymous, file and shared resident memory, mean over ticks" = |_, numbers| numbers.levels.rss.mean.map(gib);
     "anon-mean" "Anonymous RSS, mean" in "GiB", 3, Lower, Time: "mean over ticks" = |_, numbers| numbers.levels.anon.mean.map(gib);
     "headroom-min" "Memory headroom, smallest" in "GiB", 3, Higher, Time: "effective limit less unreclaimable memory" = |_, numbers| numbers.levels.headroom.min.map(gib);
-    "major-faults" "Major faults per second" in "/s", 3, Lower, Time: "all faults divided by all seconds" = |_, numbers| numbers.major.mean();
-    "minor-faults" "Minor faults per second" in "/s", 1, Lower, Time: "all faults divided by all seconds" = |_, numbers| numbers.minor.mean();
+    "major-faults" "Major faults per second" in "/s", 3, Lower, Time: "all faults divided by all seconds" = |_, numbers| numbers.major_faults.mean();
+    "minor-faults" "Minor faults per second" in "/s", 1, Lower, Time: "all faults divided by all seconds" = |_, numbers| numbers.minor_faults.mean();
     "refaults" "File refaults per second" in "/s", 2, Lower, Time: "of the cgroup" = |subject, numbers| signal_rates(&subject.recording, Signal::RefaultFile, numbers.window).mean();
     "memory-stall" "Time some task waited for memory" in "%", 3, Lower, Time: "PSI of the cgroup" = |subject, numbers| signal_rates(&subject.recording, Signal::MemorySome, numbers.window).mean().map(|share| 100.0 * share);
-    "cpu" "CPU cores in use" in "cores", 2, Neither, Time: "CPU seconds per second" = |_, numbers| numbers.cpu;
+    "cpu" "CPU cores in use" in "cores", 2, Neither, Time: "CPU seconds per second" = |_, numbers| numbers.cpu_cores;
 }
 
 scalars! {

@@ -15,10 +15,10 @@ const REPLAY: &[NumberColumn] = &[
     ("p99 [ms]", 1, |_, numbers| numbers.replay_quantile(0.99)),
     ("Max [ms]", 1, |_, numbers| numbers.replay_quantile(1.0)),
     ("Mean [ms]", 2, |_, numbers| {
-        summary::summary(&numbers.replay).mean
+        summary::summary(&numbers.replay_ms).mean
     }),
     ("Slots replayed", 0, |_, numbers| {
-        Some(numbers.replay.len() as f64)
+        Some(numbers.replay_ms.len() as f64)
     }),
     ("Own slots left out", 0, |_, numbers| {
         Some(numbers.own_slots as f64)
@@ -27,16 +27,16 @@ const REPLAY: &[NumberColumn] = &[
 
 const BEHIND: &[NumberColumn] = &[
     ("Median [slots]", 0, |_, numbers| {
-        summary::quantile(&numbers.behind, 0.5)
+        summary::quantile(&numbers.slots_behind, 0.5)
     }),
     ("p95 [slots]", 0, |_, numbers| {
-        summary::quantile_if_enough(&numbers.behind, 0.95)
+        summary::quantile_if_enough(&numbers.slots_behind, 0.95)
     }),
     ("Max [slots]", 0, |_, numbers| {
-        summary::quantile(&numbers.behind, 1.0)
+        summary::quantile(&numbers.slots_behind, 1.0)
     }),
     ("Known at [ticks]", 0, |_, numbers| {
-        Some(numbers.behind.iter().flatten().count() as f64)
+        Some(numbers.slots_behind.iter().flatten().count() as f64)
     }),
 ];
 
@@ -85,7 +85,7 @@ fn figures(section: &mut SectionBuilder<'_>) {
         "How often each replay time occurred",
         caption,
         ("Replay time (ms)", "Slots", 0.995),
-        |subject| subject.from_execution.replay.clone(),
+        |subject| subject.from_execution.replay_ms.clone(),
     );
 }
 

@@ -65,12 +65,12 @@ fn verdict_of_run(run: &MeasuredRun) -> Verdict {
 
 fn metric_sentences(run: &MeasuredRun) -> impl Iterator<Item = String> + use<> {
     let numbers = &run.from_execution;
-    let slots = numbers.replay.iter().flatten().count();
+    let slots = numbers.replay_ms.iter().flatten().count();
     let replay = match numbers.replay_quantile(0.95) {
         Some(p95) => Some(format!(
             "Replay took at most {} ms in 95 % of {} slots.",
             grouped(p95, 1),
-            grouped(numbers.replay.len() as f64, 0)
+            grouped(numbers.replay_ms.len() as f64, 0)
         )),
         None => (slots > 0).then(|| {
             format!(
