@@ -5,8 +5,8 @@ mod tps;
 
 pub use lifecycle::{End, Lifecycle, PhaseSpan, Success};
 pub use numbers::{
-    Cache, Levels, Numbers, PoolFaults, TpsNumbers, cache_us_per_slot, numbers, pool_faults,
-    prune_us, timed_cache_us_per_slot,
+    CacheNumbers, MemoryLevels, PoolFaults, TpsNumbers, WindowNumbers, cache_us_per_slot, numbers,
+    pool_faults, prune_us, timed_cache_us_per_slot,
 };
 pub(crate) use timeline::timeline;
 pub use tps::{Second, Tps};

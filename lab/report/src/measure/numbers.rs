@@ -15,7 +15,7 @@ use std::{
 
 /// In bytes.
 #[derive(Debug, Clone, Copy)]
-pub struct Levels {
+pub struct MemoryLevels {
     pub rss: Summary,
     pub vsz: Summary,
     pub anon: Summary,
@@ -49,7 +49,7 @@ pub struct TpsNumbers {
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Cache {
+pub struct CacheNumbers {
     /// Per point of `loaded-programs-cache-stats`.
     pub misses: Summary,
     pub evictions: Summary,
@@ -70,16 +70,17 @@ pub struct Cache {
     pub includes_filter: bool,
 }
 
+/// What was measured within a time window of a run.
 #[derive(Debug)]
-pub struct Numbers {
+pub struct WindowNumbers {
     pub window: Span,
     pub tps: TpsNumbers,
-    pub levels: Levels,
+    pub levels: MemoryLevels,
     pub major_faults: Rates,
     pub minor_faults: Rates,
     /// Cores in use: CPU seconds per second.
     pub cpu_cores: Option<f64>,
-    pub cache: Cache,
+    pub cache: CacheNumbers,
     /// Per replayed slot in order of time.
     pub replay_ms: Vec<Option<f64>>,
     /// Slots produced by this node; excluded from all times.
@@ -88,20 +89,20 @@ pub struct Numbers {
     pub slots_behind: Vec<Option<f64>>,
 }
 
-impl Numbers {
+impl WindowNumbers {
     /// In ms; `None` with too few slots.
     pub fn replay_quantile(&self, p: f64) -> Option<f64> {
         quantile_if_enough(&self.replay_ms, p)
     }
 }
 
-pub fn numbers(run: &Run, seconds: &Tps, window: Span) -> Numbers {
+pub fn numbers(run: &Run, seconds: &Tps, window: Span) -> WindowNumbers {
     let rates = |signal| super::signal_rates(run, signal, window);
     let (cpu_user, cpu_system) = (
         rates(Signal::CpuUser).mean(),
         rates(Signal::CpuSystem).mean(),
     );
-    Numbers {
+    WindowNumbers {
         window,
         tps: tps(run, seconds, window),
         levels: levels(run, window),
@@ -121,13 +122,13 @@ pub fn numbers(run: &Run, seconds: &Tps, window: Span) -> Numbers {
     }
 }
 
-fn levels(run: &Run, window: Span) -> Levels {
+fn levels(run: &Run, window: Span) -> MemoryLevels {
     let level = |values: &[Option<f64>]| summary(&values_within(run, values, window));
     let of_signal = |signal| level(run.signal(signal));
     let rss = &super::rss(run);
     let (limit, unreclaimable) = (run.signal(Signal::Limit), run.signal(Signal::Unreclaimable));
     let vsz = run.signal(Signal::Virtual);
-    Levels {
+    MemoryLevels {
         rss: level(rss),
         vsz: level(vsz),
         anon: of_signal(Signal::RssAnon),
@@ -167,7 +168,7 @@ fn thread_tps(point: &ReplaySlotPoint) -> Option<f64> {
     (count > 0 && us > 0).then(|| count as f64 * 1e6 / us as f64)
 }
 
-fn cache(run: &Run, window: Span) -> Cache {
+fn cache(run: &Run, window: Span) -> CacheNumbers {
     let points = &run.points;
     let counted = |count: fn(&ProgramCachePoint) -> Option<u64>| {
         summary(&point_values(run, &points.cache, window, count, 1.0))
@@ -192,7 +193,7 @@ fn cache(run: &Run, window: Span) -> Cache {
         stages.iter().map(|us| us.map(|us| us as f64)).sum()
     };
     let set_root = point_values(run, &points.roots, window, |point| point.elapsed_ms, 1.0);
-    Cache {
+    CacheNumbers {
         misses: counted(|point| point.misses),
         evictions: counted(|point| point.evictions),
         reloads: counted(|point| point.reloads),
@@ -228,14 +229,14 @@ fn replay_ms(run: &Run, window: Span) -> Vec<Option<f64>> {
 }
 
 /// A replay's log has every slot and the total time in the cache.
-fn logged_cache(run: &Run) -> Cache {
+fn logged_cache(run: &Run) -> CacheNumbers {
     let slots = &run.replayed.slots;
     let column = |count: fn(&ReplayedSlot) -> Option<u64>| {
         let counts = slots.iter().map(|slot| Some(count(slot)? as f64));
         summary(&counts.collect::<Vec<_>>())
     };
     let time = run.replayed.program_cache_us.map(|us| us as f64);
-    Cache {
+    CacheNumbers {
         misses: column(|slot| slot.misses),
         evictions: column(|slot| slot.evictions),
         reloads: column(|slot| slot.reloads),
@@ -246,7 +247,7 @@ fn logged_cache(run: &Run) -> Cache {
             mean: time.map(|us| us / slots.len().max(1) as f64),
             ..Summary::default()
         },
-        ..Cache::default()
+        ..CacheNumbers::default()
     }
 }
 

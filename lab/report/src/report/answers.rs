@@ -8,7 +8,7 @@ use super::{
     sufficient_memory,
 };
 use crate::{
-    measure::{Numbers, signal_rates},
+    measure::{WindowNumbers, signal_rates},
     run::Signal,
 };
 use faultline_phase::Phase;
@@ -57,7 +57,7 @@ fn can_change_capacity(subjects: &MeasuredRuns) -> Option<bool> {
 /// the worst run. The prediction, the consensus, whether it is at the tip
 /// and why values are unknown are those of the first run.
 fn inputs(runs: &[&MeasuredRun], can_change_capacity: Option<bool>) -> AnswerInputs {
-    let values = |value: fn(&MeasuredRun, &Numbers) -> Option<f64>| {
+    let values = |value: fn(&MeasuredRun, &WindowNumbers) -> Option<f64>| {
         runs.iter()
             .filter_map(|run| value(run, run.from_tip.as_ref().unwrap_or(&run.from_execution)))
             .collect_vec()

@@ -7,7 +7,9 @@ use super::{
     timeline::line_of_points,
 };
 use crate::{
-    measure::{Numbers, Span, cache_us_per_slot, point_values, prune_us, timed_cache_us_per_slot},
+    measure::{
+        Span, WindowNumbers, cache_us_per_slot, point_values, prune_us, timed_cache_us_per_slot,
+    },
     run::{Run, Signal},
 };
 use faultline_stats::{
@@ -86,7 +88,7 @@ const PRUNE_AND_EVICTION: &[NumberColumn] = &[
     }),
 ];
 
-fn per_pass(numbers: &Numbers, summary: &Summary) -> Option<f64> {
+fn per_pass(numbers: &WindowNumbers, summary: &Summary) -> Option<f64> {
     let passes = numbers.cache.evict_passes.sum;
     (passes > 0.0).then(|| summary.sum / passes)
 }
@@ -215,7 +217,7 @@ fn max_water_level(run: &Run) -> Option<u64> {
         .max()
 }
 
-type NamedSummary = (&'static str, fn(&Numbers) -> &Summary);
+type NamedSummary = (&'static str, fn(&WindowNumbers) -> &Summary);
 
 fn bars(section: &mut SectionBuilder<'_>) {
     let subjects = section.subjects;

@@ -1,6 +1,6 @@
 use super::{cells::slug, groups::by_key};
 use crate::{
-    measure::{self, Lifecycle, Numbers, Span, Tps},
+    measure::{self, Lifecycle, Span, Tps, WindowNumbers},
     run::{Run, Signal},
 };
 use faultline_stats::{
@@ -18,10 +18,10 @@ pub struct MeasuredRun {
     pub tps: Tps,
     /// `None` if no transaction was recorded.
     pub executing: Option<Span>,
-    pub whole_run: Numbers,
+    pub whole_run: WindowNumbers,
     /// The whole run if no transaction was recorded.
-    pub from_execution: Numbers,
-    pub from_tip: Option<Numbers>,
+    pub from_execution: WindowNumbers,
+    pub from_tip: Option<WindowNumbers>,
     /// Of [`ESTIMATED_METRICS`].
     pub estimates: [Option<Estimate>; 4],
     pub input_index: usize,
@@ -194,7 +194,7 @@ fn measured_run(
     }
 }
 
-fn estimates(run: &Run, tps: &Tps, numbers: &Numbers, plan: &Plan) -> [Option<Estimate>; 4] {
+fn estimates(run: &Run, tps: &Tps, numbers: &WindowNumbers, plan: &Plan) -> [Option<Estimate>; 4] {
     let tps = tps.counts(numbers.window);
     let points = &run.points.cache;
     let misses = measure::point_values(run, points, numbers.window, |point| point.misses, 1.0);
@@ -349,7 +349,7 @@ pub enum RunPart {
 }
 
 impl RunPart {
-    pub fn numbers(self, subject: &MeasuredRun) -> Option<&Numbers> {
+    pub fn numbers(self, subject: &MeasuredRun) -> Option<&WindowNumbers> {
         match self {
             RunPart::WholeRun => Some(&subject.whole_run),
             RunPart::FromExecution => Some(&subject.from_execution),

@@ -4,7 +4,7 @@ use super::{
     measured_run::{MeasuredRun, MeasuredRuns},
 };
 use crate::{
-    measure::{Numbers, signal_rates},
+    measure::{WindowNumbers, signal_rates},
     run::Signal,
 };
 
@@ -39,7 +39,7 @@ pub struct Scalar {
     pub better: Better,
     pub(crate) scales_with: ScalesWith,
     pub definition: &'static str,
-    compute: fn(&MeasuredRun, &Numbers) -> Option<f64>,
+    compute: fn(&MeasuredRun, &WindowNumbers) -> Option<f64>,
 }
 
 const NON_VALIDATOR_METRICS: [&str; 8] = [
@@ -62,7 +62,7 @@ pub fn scalars_of(subjects: &MeasuredRuns) -> impl Iterator<Item = &'static Scal
 
 impl Scalar {
     /// `None` if it was not recorded.
-    pub(crate) fn value(&self, subject: &MeasuredRun, numbers: &Numbers) -> Option<f64> {
+    pub(crate) fn value(&self, subject: &MeasuredRun, numbers: &WindowNumbers) -> Option<f64> {
         (self.compute)(subject, numbers).filter(|value| value.is_finite())
     }
 }

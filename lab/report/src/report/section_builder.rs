@@ -6,7 +6,7 @@ use super::{
     model::{Block, Chart, Counts, Histogram, Line, Section},
     timeline::timeline,
 };
-use crate::measure::Numbers;
+use crate::measure::WindowNumbers;
 use faultline_stats::{
     histogram,
     summary::{mean, quantile},
@@ -16,7 +16,11 @@ use itertools::Itertools;
 const MAX_HISTOGRAM_CLASSES: usize = 60;
 
 /// A column of a table: its title with the unit, its decimals, and the number of each run.
-pub type NumberColumn = (&'static str, u8, fn(&MeasuredRun, &Numbers) -> Option<f64>);
+pub type NumberColumn = (
+    &'static str,
+    u8,
+    fn(&MeasuredRun, &WindowNumbers) -> Option<f64>,
+);
 
 pub struct SectionBuilder<'s> {
     pub subjects: &'s MeasuredRuns,
