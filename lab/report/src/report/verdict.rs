@@ -42,10 +42,10 @@ pub fn verdict(
 fn verdict_of_run(run: &MeasuredRun) -> Verdict {
     let (name, lifecycle) = (&run.name, &run.lifecycle);
     let why = &lifecycle.success.why;
-    let replay = run.recording.is_replay();
+    let is_replay = run.recording.is_replay();
     let headline = match lifecycle.success.answer {
-        Some(true) if replay => format!("{name} did all of its work."),
-        Some(false) if replay => format!("{name} did not do all of its work: {why}."),
+        Some(true) if is_replay => format!("{name} did all of its work."),
+        Some(false) if is_replay => format!("{name} did not do all of its work: {why}."),
         _ if !lifecycle.has_validator && !run.recording.processes.is_empty() => {
             format!("{name} shows nothing of a validator: the process itself is described.")
         }
