@@ -45,15 +45,14 @@ Generated from the catalog by `cargo run -p xtask -- metrics-doc`; do not edit.
   and the machine around it, `faultline_` the daemon, `process_` the daemon as every exporter reports itself.
 - **Absent is not zero.** A value that could not be read is not on the page; `faultline_source_problems_total` and the
   landing page say why: `absent` (not offered by this kernel, cgroup version or validator), `forbidden` (no right to read
-  it), `gone` (it vanished), `broken` (not understood). What is absent or forbidden counts when it begins, what vanished or
-  is broken each time it is met.
+  it), `gone` (it vanished), `broken` (not understood). `absent` and `forbidden` count when they begin,
+  `gone` and `broken` each time.
 - Series read from the kernel end with the process or the cgroup they belong to, and begin anew with the next one.
   Counters that the daemon sums itself (restarts, phases, transactions, program cache, ingest) live as long as the daemon
   and never fall.
 - No label grows with time. `cluster`, `experiment`, `arm` and `run` come from the configuration and sit on
   `agave_target_info`, or on every `agave_` series with `metrics.constant_labels_everywhere`.
-- A single field that an older kernel or validator does not write is absent without a problem; a whole file that is not
-  there is one.
+- A single field that an older kernel or validator does not write is absent without a problem; a missing file is a problem.
 - Every value is taken on the daemon's own tick; a scrape gets the newest one and measures nothing.
 ";
 
