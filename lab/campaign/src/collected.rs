@@ -298,7 +298,7 @@ fn machine(run: &Run) -> String {
     };
     let memory = run
         .facts
-        .memory
+        .memory_bytes
         .map(|bytes| format!("{} GiB", (bytes as f64 / f64::from(1 << 30)).round()));
     let description = [
         run.facts.cpu.clone(),
