@@ -191,7 +191,6 @@ pub fn events(timeline: &Timeline) -> impl Iterator<Item = (String, &Mark)> {
         .map(|mark| (duration(mark.at, ClockFormat::Full), mark))
 }
 
-/// In order of time.
 pub fn sorted_marks(timeline: &Timeline) -> Vec<&Mark> {
     let mut marks: Vec<&Mark> = timeline
         .marks
