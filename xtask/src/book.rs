@@ -17,8 +17,7 @@ use std::{
 const MAP_PAGE: &str = "docs/README.md";
 const FIRST_PAGE: &str = "README.md";
 
-/// Keeps hyphens as they are, because options have two. No print page, and no error page for
-/// servers.
+/// Keeps the `--` of options. No print page, and no error page for servers.
 const SETTINGS: &str = r#"[output.html]
 no-section-label = true
 smart-punctuation = false
@@ -30,27 +29,27 @@ enable = false
 /// Builds and checks `target/book`. Fails for a page without links to it, a broken link, and errors
 /// of mdBook.
 pub fn make(root: &Path, mdbook: &str, version: &str) -> Result<()> {
-    let stage = root.join("target/book-source");
+    let mdbook_root = root.join("target/book-source");
     let site = root.join("target/book");
-    for folder in [&stage, &site] {
+    for folder in [&mdbook_root, &site] {
         if folder.exists() {
             fs::remove_dir_all(folder).with_context(|| folder.display().to_string())?;
         }
     }
     let mut book = Book {
         root,
-        source: stage.join("src"),
+        source: mdbook_root.join("src"),
         pages: Vec::new(),
         seen: BTreeSet::new(),
     };
     book.collect()?;
     book.check_all_linked()?;
     book.write_page(Path::new("SUMMARY.md"), &summary(&book.pages))?;
-    let title = format!(
+    let settings = format!(
         "[book]\ntitle = \"faultline {version}\"\n[build]\nbuild-dir = \"../book\"\n{SETTINGS}"
     );
-    fs::write(stage.join("book.toml"), title)?;
-    output(root, mdbook, &["build", &stage.to_string_lossy()])?;
+    fs::write(mdbook_root.join("book.toml"), settings)?;
+    output(root, mdbook, &["build", &mdbook_root.to_string_lossy()])?;
     let checked = check_site(&site)?;
     println!(
         "target/book/index.html: {} pages, {checked} links lead somewhere",
@@ -80,36 +79,36 @@ impl Book<'_> {
             if !self.seen.insert(path.clone()) {
                 continue;
             }
-            let found = self.root.join(&path);
+            let full_path = self.root.join(&path);
             if has_extension(&path, "md") {
-                waiting.extend(self.page(&path)?);
-            } else if found.join("README.md").is_file() {
+                waiting.extend(self.add_page(&path)?);
+            } else if full_path.join("README.md").is_file() {
                 waiting.push_back(path.join("README.md"));
-            } else if found.is_dir() && !found.join("index.html").is_file() {
-                for entry in self.list(&path)?.into_iter().rev() {
+            } else if full_path.is_dir() && !full_path.join("index.html").is_file() {
+                for entry in self.add_list_page(&path)?.into_iter().rev() {
                     waiting.push_front(entry);
                 }
             } else {
-                copy(&found, &self.source.join(&path))?;
+                copy(&full_path, &self.source.join(&path))?;
             }
         }
         Ok(())
     }
 
-    fn page(&mut self, path: &Path) -> Result<Vec<PathBuf>> {
+    fn add_page(&mut self, path: &Path) -> Result<Vec<PathBuf>> {
         let text = read(self.root, path)?;
         let folder = path.parent().unwrap_or(Path::new(""));
         let mut linked = Vec::new();
         let text = rewrite_links(&text, |target| {
             let (file, anchor) = target.split_at(target.find('#').unwrap_or(target.len()));
             let file = resolve_link(folder, file)?;
-            let found = self.root.join(&file);
-            if !found.exists() {
+            let full_path = self.root.join(&file);
+            if !full_path.exists() {
                 return None;
             }
             linked.push(file.clone());
-            let location = if found.is_dir() {
-                let is_html = found.join("index.html").is_file();
+            let location = if full_path.is_dir() {
+                let is_html = full_path.join("index.html").is_file();
                 file.join(if is_html { "index.html" } else { "index.md" })
             } else {
                 location(&file)
@@ -126,7 +125,7 @@ impl Book<'_> {
         Ok(linked)
     }
 
-    fn list(&mut self, folder: &Path) -> Result<Vec<PathBuf>> {
+    fn add_list_page(&mut self, folder: &Path) -> Result<Vec<PathBuf>> {
         let entries =
             fs::read_dir(self.root.join(folder)).with_context(|| folder.display().to_string())?;
         let entries: BTreeSet<_> = entries
@@ -198,11 +197,11 @@ fn summary_entry(page: &Page, pages: &[Page], depth: usize, text: &mut String) {
         page.title,
         page.location.display()
     );
-    for below in pages
+    for child in pages
         .iter()
-        .filter(|below| list_page_of(below, pages).is_some_and(|list| list == page.location))
+        .filter(|child| list_page_of(child, pages).is_some_and(|list| list == page.location))
     {
-        summary_entry(below, pages, depth + 1, text);
+        summary_entry(child, pages, depth + 1, text);
     }
 }
 
@@ -226,7 +225,7 @@ fn location(path: &Path) -> PathBuf {
     }
 }
 
-/// Folders of documents are chapters; others keep their names.
+/// `Runbooks` for `docs/runbooks`, and the path of a folder that is not in `docs`.
 fn list_title(folder: &Path) -> String {
     let Ok(name) = folder.strip_prefix("docs") else {
         return folder.display().to_string();

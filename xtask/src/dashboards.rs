@@ -70,7 +70,7 @@ fn normalized(text: &str) -> Result<String> {
     let mut left = 0;
     let mut top = 0;
     let mut tallest = 0;
-    for (at, panel) in panels.iter_mut().enumerate() {
+    for (index, panel) in panels.iter_mut().enumerate() {
         panel
             .as_object_mut()
             .context("a panel is no object")?
@@ -78,7 +78,7 @@ fn normalized(text: &str) -> Result<String> {
         let size = |name: &str| {
             panel["gridPos"][name]
                 .as_u64()
-                .with_context(|| format!("panel {at}: no {name}"))
+                .with_context(|| format!("panel {index}: no {name}"))
         };
         let width = size("w")?;
         let height = size("h")?;
@@ -86,7 +86,7 @@ fn normalized(text: &str) -> Result<String> {
             (left, top, tallest) = (0, top + tallest, 0);
         }
         panel["gridPos"] = json!({ "x": left, "y": top, "w": width, "h": height });
-        panel["id"] = json!(at + 1);
+        panel["id"] = json!(index + 1);
         (left, tallest) = (left + width, tallest.max(height));
     }
     Ok(serde_json::to_string_pretty(&dashboard)? + "\n")

@@ -45,27 +45,26 @@ Generated from the catalog by `cargo run -p xtask -- metrics-doc`; do not edit.
   and the machine around it, `faultline_` the daemon, `process_` the daemon as every exporter reports itself.
 - **Absent is not zero.** A value that could not be read is not on the page; `faultline_source_problems_total` and the
   landing page say why: `absent` (not offered by this kernel, cgroup version or validator), `forbidden` (no right to read
-  it), `gone` (it vanished), `broken` (not understood). What is absent or forbidden counts when it begins, what vanished or
-  is broken each time it is met.
+  it), `gone` (it vanished), `broken` (not understood). `absent` and `forbidden` count when they begin,
+  `gone` and `broken` each time.
 - Series read from the kernel end with the process or the cgroup they belong to, and begin anew with the next one.
   Counters that the daemon sums itself (restarts, phases, transactions, program cache, ingest) live as long as the daemon
   and never fall.
 - No label grows with time. `cluster`, `experiment`, `arm` and `run` come from the configuration and sit on
   `agave_target_info`, or on every `agave_` series with `metrics.constant_labels_everywhere`.
-- A single field that an older kernel or validator does not write is absent without a problem; a whole file that is not
-  there is one.
+- A single field that an older kernel or validator does not write is absent without a problem; a missing file is a problem.
 - Every value is taken on the daemon's own tick; a scrape gets the newest one and measures nothing.
 ";
 
 pub fn metrics_page() -> Files {
     let mut page = METRICS_HEAD.to_owned();
     for section in metrics::SECTIONS {
-        chapter(section, &mut page);
+        push_chapter(section, &mut page);
     }
     vec![(METRICS_PAGE.into(), page)]
 }
 
-fn chapter(section: &Section, out: &mut String) {
+fn push_chapter(section: &Section, out: &mut String) {
     // Writing to a String cannot fail.
     let _ = write!(
         out,
@@ -80,13 +79,13 @@ fn chapter(section: &Section, out: &mut String) {
             metric.kind.type_name(),
             metric.labels.join(", "),
             metric.unit.name(),
-            cell(metric.help),
-            cell(&from(metric))
+            escaped_cell(metric.help),
+            escaped_cell(&origin_text(metric))
         );
     }
 }
 
-fn from(metric: &Metric) -> String {
+fn origin_text(metric: &Metric) -> String {
     match metric.kind {
         Kind::Histogram(bounds) => {
             let bounds: Vec<String> = bounds.iter().map(ToString::to_string).collect();
@@ -96,7 +95,7 @@ fn from(metric: &Metric) -> String {
     }
 }
 
-fn cell(text: &str) -> String {
+fn escaped_cell(text: &str) -> String {
     text.replace('|', "\\|")
 }
 
@@ -110,16 +109,16 @@ const RULES_HEAD: &str = "\
 /// sample as a change from 0; the `_prometheus` variants do not. `rate` needs two samples in both
 /// languages. It stays: `rate_prometheus` does not extrapolate and is 20 % too low with 60 s scrapes.
 pub fn metricsql_rules(root: &Path) -> Result<Files> {
-    let variant = |file: PathBuf| {
+    let vmalert_file = |file: PathBuf| {
         let name = file.file_name().context("a file without a name")?;
-        let (text, replaced) = replace(&read(root, &file)?);
-        let calls: usize = expressions(root, &file)?
+        let (text, replaced) = with_prometheus_variants(&read(root, &file)?);
+        let mentions: usize = expressions(root, &file)?
             .iter()
-            .map(|expression| words(expression).filter(is_function).count())
+            .map(|expression| names(expression).filter(is_counting_function).count())
             .sum();
-        if replaced != calls {
+        if replaced != mentions {
             bail!(
-                "{}: {replaced} calls were replaced, its expressions name the functions {calls} times",
+                "{}: {replaced} calls were replaced, its expressions name the functions {mentions} times",
                 file.display()
             );
         }
@@ -130,22 +129,22 @@ pub fn metricsql_rules(root: &Path) -> Result<Files> {
     };
     files(root, RULES, "yml")?
         .into_iter()
-        .map(variant)
+        .map(vmalert_file)
         .collect()
 }
 
-const FUNCTIONS: [&str; 3] = ["changes", "delta", "increase"];
+const COUNTING_FUNCTIONS: [&str; 3] = ["changes", "delta", "increase"];
 
-fn is_function(word: &&str) -> bool {
-    FUNCTIONS.contains(word)
+fn is_counting_function(word: &&str) -> bool {
+    COUNTING_FUNCTIONS.contains(word)
 }
 
-fn words(text: &str) -> impl DoubleEndedIterator<Item = &str> {
+fn names(text: &str) -> impl DoubleEndedIterator<Item = &str> {
     text.split(|c: char| !expression::is_name_char(c))
 }
 
 /// The text without comments and empty lines, and how many calls were replaced.
-fn replace(text: &str) -> (String, usize) {
+fn with_prometheus_variants(text: &str) -> (String, usize) {
     let mut result = String::new();
     let mut replaced = 0;
     let has_code = |line: &&str| !line.trim().is_empty() && !line.trim_start().starts_with('#');
@@ -154,7 +153,11 @@ fn replace(text: &str) -> (String, usize) {
         while let Some(part) = parts.next() {
             result.push_str(part);
             if parts.peek().is_some() {
-                if words(part).next_back().filter(is_function).is_some() {
+                if names(part)
+                    .next_back()
+                    .filter(is_counting_function)
+                    .is_some()
+                {
                     result.push_str("_prometheus");
                     replaced += 1;
                 }
@@ -173,7 +176,7 @@ mod tests {
     #[test]
     fn only_calls_are_replaced() {
         let text = "# increase(a)\n\nexpr: increase(a[5m]) > 0 and instance:b:increase (c) + rate(d[1m])\n";
-        let (variant, replaced) = replace(text);
+        let (variant, replaced) = with_prometheus_variants(text);
         assert_eq!(
             variant,
             "expr: increase_prometheus(a[5m]) > 0 and instance:b:increase (c) + rate(d[1m])\n"

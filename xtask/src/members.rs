@@ -77,7 +77,7 @@ pub fn check(root: &Path, members: &[Member], violations: &mut Vec<String>) -> R
         }
         for name in member.uses.difference(&used) {
             violations.push(format!(
-                "{package} does not depend on {name}, as {PAGE} says"
+                "{PAGE} says that {package} depends on {name}: it does not"
             ));
         }
     }

@@ -28,7 +28,7 @@ pub fn check(
         {
             let tokens = tokens(production(&read(root, file)?))
                 .with_context(|| file.display().to_string())?;
-            collect(
+            collect_paths(
                 &tokens.into_iter().collect::<Vec<_>>(),
                 &module,
                 paths_by_module.entry(module.clone()).or_default(),
@@ -62,7 +62,7 @@ fn module(source: &Path, file: &Path) -> Option<ModulePath> {
 }
 
 /// Adds every path that begins with `crate`, `super` or `self`, as a path from the root.
-fn collect(tokens: &[TokenTree], module: &ModulePath, paths: &mut Vec<ModulePath>) {
+fn collect_paths(tokens: &[TokenTree], module: &ModulePath, paths: &mut Vec<ModulePath>) {
     let mut at = 0;
     while let Some(token) = tokens.get(at) {
         at += 1;
@@ -76,7 +76,7 @@ fn collect(tokens: &[TokenTree], module: &ModulePath, paths: &mut Vec<ModulePath
                 };
                 at = read_path(tokens, at, start, paths);
             }
-            TokenTree::Group(group) => collect(
+            TokenTree::Group(group) => collect_paths(
                 &group.stream().into_iter().collect::<Vec<_>>(),
                 module,
                 paths,
@@ -138,10 +138,10 @@ fn uses_by_parent(paths_by_module: &BTreeMap<ModulePath, Vec<ModulePath>>) -> Us
             let (Some(from), Some(to)) = (module.get(common), path.get(common)) else {
                 continue;
             };
-            let family = uses.get_mut(&module[..common]);
-            if let Some(used) = family
-                .filter(|family| family.contains_key(to))
-                .and_then(|family| family.get_mut(from))
+            let siblings = uses.get_mut(&module[..common]);
+            if let Some(used) = siblings
+                .filter(|siblings| siblings.contains_key(to))
+                .and_then(|siblings| siblings.get_mut(from))
             {
                 used.insert(to.clone());
             }
@@ -164,7 +164,7 @@ fn cycles(uses: &BTreeMap<String, BTreeSet<String>>) -> BTreeSet<Vec<&str>> {
         .collect()
 }
 
-/// The modules that `from` uses, also indirectly. It contains `from` only if one of them uses it.
+/// The modules that `from` uses, also indirectly; `from` itself only if one of them uses it.
 fn reachable<'a>(uses: &'a BTreeMap<String, BTreeSet<String>>, from: &str) -> BTreeSet<&'a str> {
     let mut seen = BTreeSet::new();
     let mut unvisited = vec![from.to_owned()];
@@ -194,7 +194,7 @@ mod tests {
     fn module_paths_are_found_anywhere_in_the_code() {
         let mut paths = Vec::new();
         let code = "use crate::{a::b, c, d::{e, f}}; fn g() { crate::h::i(super::j::k, super::super::l, self::m); use super::{super::n, o}; }";
-        collect(
+        collect_paths(
             &code
                 .parse::<proc_macro2::TokenStream>()
                 .unwrap()

@@ -77,14 +77,42 @@ pub fn is_production(file: &Path) -> bool {
             .any(|folder| file.components().any(|part| part.as_os_str() == folder))
 }
 
-/// The lines of a file of Rust without its tests.
+/// The lines of a file of Rust without its items for tests. Nothing follows a module with tests.
 pub fn production(text: &str) -> impl Iterator<Item = &str> {
-    text.lines()
-        .take_while(|line| !line.starts_with("#[cfg(test)]"))
+    let mut lines = text.lines();
+    std::iter::from_fn(move || {
+        loop {
+            let line = lines.next()?;
+            if !line.starts_with("#[cfg(test)]") {
+                return Some(line);
+            }
+            let item = lines.find(|line| !line.starts_with("#["))?;
+            if item.starts_with("mod ") && item.ends_with('{') {
+                lines = "".lines();
+            } else if !item.ends_with([';', '}']) {
+                lines.find(|line| !line.starts_with(' ') && line.ends_with([';', '}']))?;
+            }
+        }
+    })
 }
 
 pub fn tokens<'a>(lines: impl Iterator<Item = &'a str>) -> Result<TokenStream> {
     let code: String = lines.flat_map(|line| [line, "\n"]).collect();
     code.parse()
         .map_err(|error| anyhow::anyhow!("no Rust: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_items_for_tests_are_left_out_of_production() {
+        let text = "#[cfg(test)]\nmod fake;\nmod a;\n#[cfg(test)]\n#[path = \"b.rs\"]\nmod b;\n#[cfg(test)]\nfn f() {\n    g();\n}\n\
+                    fn h() {}\n#[cfg(test)]\nmod tests {\n}\n";
+        assert_eq!(
+            production(text).collect::<Vec<_>>(),
+            ["mod a;", "fn h() {}"]
+        );
+    }
 }

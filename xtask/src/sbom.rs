@@ -8,8 +8,9 @@ use std::{
     path::Path,
 };
 
-type Id = (String, String);
-type Dependencies = BTreeMap<Id, BTreeSet<Id>>;
+/// Name and version.
+type PackageId = (String, String);
+type Dependencies = BTreeMap<PackageId, BTreeSet<PackageId>>;
 
 pub fn print(root: &Path, program: &str, target: &str) -> Result<()> {
     println!("{:#}", document(root, program, target)?);
@@ -19,7 +20,7 @@ pub fn print(root: &Path, program: &str, target: &str) -> Result<()> {
 fn document(root: &Path, program: &str, target: &str) -> Result<Value> {
     let (program, mut depends) = linked(root, program, target)?;
     let packages = crate::run::packages(root, &["--locked"])?;
-    let described: BTreeMap<Id, &Value> = packages
+    let described: BTreeMap<PackageId, &Value> = packages
         .iter()
         .map(|package| ((text(&package["name"]), text(&package["version"])), package))
         .collect();
@@ -68,7 +69,7 @@ fn document(root: &Path, program: &str, target: &str) -> Result<Value> {
 
 /// The packages that `cargo tree` lists. Only cargo's resolver knows what is linked with this
 /// program's features for this target.
-fn linked(root: &Path, program: &str, target: &str) -> Result<(Id, Dependencies)> {
+fn linked(root: &Path, program: &str, target: &str) -> Result<(PackageId, Dependencies)> {
     let arguments = [
         "tree",
         "--locked",
@@ -88,8 +89,8 @@ fn linked(root: &Path, program: &str, target: &str) -> Result<(Id, Dependencies)
 
 /// From lines like `2|serde v1.0.0 (proc-macro)| (*)`: depth, name and version. The first is the
 /// program.
-fn read_tree(tree: &str) -> Result<(Id, Dependencies)> {
-    let mut ancestors: Vec<Id> = Vec::new();
+fn read_tree(tree: &str) -> Result<(PackageId, Dependencies)> {
+    let mut ancestors: Vec<PackageId> = Vec::new();
     let mut depends = Dependencies::new();
     for line in tree.lines().filter(|line| !line.is_empty()) {
         let mut parts = line.split('|');
@@ -117,7 +118,7 @@ fn read_tree(tree: &str) -> Result<(Id, Dependencies)> {
     ))
 }
 
-fn component(id: &Id, package: &Value, checksum: Option<&String>) -> Value {
+fn component(id: &PackageId, package: &Value, checksum: Option<&String>) -> Value {
     let mut component = json!({
         "type": "library",
         "bom-ref": reference(id),
@@ -153,7 +154,7 @@ fn sqlite_component(version: &str) -> Value {
     })
 }
 
-fn reference(id: &Id) -> String {
+fn reference(id: &PackageId) -> String {
     format!("{}@{}", id.0, id.1)
 }
 
@@ -161,7 +162,7 @@ fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
-fn checksums(lock: &str) -> BTreeMap<Id, String> {
+fn checksums(lock: &str) -> BTreeMap<PackageId, String> {
     let field = |package: &str, key: &str| {
         let line = package
             .lines()
@@ -193,7 +194,7 @@ fn sqlite_version(header: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn id(name: &str, version: &str) -> Id {
+    fn id(name: &str, version: &str) -> PackageId {
         (name.to_owned(), version.to_owned())
     }
 

@@ -22,9 +22,9 @@ pub fn check(root: &Path) -> Result<()> {
         // Files that are not text, as pictures are, are skipped.
         let Ok(text) = read(root, file) else { continue };
         if has_extension(file, "rs") {
-            sizes(file, &text, &mut violations);
+            check_size(file, &text, &mut violations);
         }
-        unwanted(file, &text, &mut violations);
+        check_unwanted_words(file, &text, &mut violations);
     }
     let members = members::read_table(root)?;
     members::check(root, &members, &mut violations)?;
@@ -65,15 +65,18 @@ fn excuses_length(line: &str) -> bool {
     line.trim_start().starts_with("#[") && line.contains("clippy::too_many_lines")
 }
 
-fn sizes(file: &Path, text: &str, violations: &mut Vec<String>) {
+fn check_size(file: &Path, text: &str, violations: &mut Vec<String>) {
     if text.lines().any(excuses_length) {
         violations.push(format!(
             "{}: a function may not have more lines than clippy allows: split it",
             file.display()
         ));
     }
-    let is_test = |name: &&str| file.iter().any(|part| part == *name);
-    if ["tests", "benches", "fuzz", "tests.rs"].iter().any(is_test) {
+    let has_part = |name: &&str| file.iter().any(|part| part == *name);
+    if ["tests", "benches", "fuzz", "tests.rs"]
+        .iter()
+        .any(has_part)
+    {
         return;
     }
     let lines = production(text).count();
@@ -85,7 +88,7 @@ fn sizes(file: &Path, text: &str, violations: &mut Vec<String>) {
     }
 }
 
-fn unwanted(file: &Path, text: &str, violations: &mut Vec<String>) {
+fn check_unwanted_words(file: &Path, text: &str, violations: &mut Vec<String>) {
     // This list itself, and digests, which can contain anything.
     if file.starts_with("xtask/src/tidy.rs") || file.ends_with("package-lock.json") {
         return;
@@ -102,7 +105,7 @@ fn unwanted(file: &Path, text: &str, violations: &mut Vec<String>) {
 }
 
 /// The last entry is in force. A higher number needs a new entry with a reason.
-const LIMITS: &str = "xtask/budget.yml";
+const BUDGET_FILE: &str = "xtask/budget.yml";
 
 /// Parts of identifiers.
 #[rustfmt::skip]
@@ -127,14 +130,14 @@ struct Amount {
 /// Keeps the amount of production Rust from growing unnoticed: tokens, bytes of comments, and
 /// identifiers that name a thing by a story about it (`told`, `held`) and not by its noun.
 fn check_budget(root: &Path, files: &[PathBuf], violations: &mut Vec<String>) -> Result<()> {
-    let entries: Vec<Amount> = serde_saphyr::from_str(&read(root, Path::new(LIMITS))?)
-        .with_context(|| format!("{LIMITS} cannot be read"))?;
+    let entries: Vec<Amount> = serde_saphyr::from_str(&read(root, Path::new(BUDGET_FILE))?)
+        .with_context(|| format!("{BUDGET_FILE} cannot be read"))?;
     let limit = entries
         .last()
         .context("the list is empty")
-        .context(LIMITS)?;
+        .context(BUDGET_FILE)?;
     if entries.iter().any(|entry| entry.reason.is_empty()) {
-        violations.push(format!("{LIMITS}: each entry needs a reason"));
+        violations.push(format!("{BUDGET_FILE}: each entry needs a reason"));
     }
     let mut found = Amount::default();
     for file in files.iter().filter(|file| is_production(file)) {
@@ -149,7 +152,7 @@ fn check_budget(root: &Path, files: &[PathBuf], violations: &mut Vec<String>) ->
     ] {
         if found > limit {
             violations.push(format!(
-                "{what} of production Rust: {found}, and {LIMITS} allows {limit}: remove what is \
+                "{what} of production Rust: {found}, and {BUDGET_FILE} allows {limit}: remove what is \
                  not needed, or add an entry there that says why there is more"
             ));
         }

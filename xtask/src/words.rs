@@ -113,11 +113,26 @@ fn collect_literals(tokens: TokenStream, with_comments: bool, found: &mut Vec<St
             TokenTree::Group(group) => collect_literals(group.stream(), with_comments, found),
             TokenTree::Ident(name) => is_doc_comment = name == "doc",
             TokenTree::Literal(literal) if !is_doc_comment || with_comments => {
-                found.extend(Some(literal.to_string()).filter(|text| text.contains('"')));
+                found.extend(
+                    Some(without_escapes(&literal.to_string())).filter(|text| text.contains('"')),
+                );
             }
             TokenTree::Punct(_) | TokenTree::Literal(_) => {}
         }
     }
+}
+
+/// A space for each escape, so that the `n` of `\n` is no part of a word.
+fn without_escapes(literal: &str) -> String {
+    let mut letters = literal.chars();
+    let mut text = String::new();
+    while let Some(letter) = letters.next() {
+        if letter == '\\' {
+            letters.next();
+        }
+        text.push(if letter == '\\' { ' ' } else { letter });
+    }
+    text
 }
 
 /// Quoted texts, here-documents of `cat`, and the indented comments that scripts print as usage.
@@ -179,6 +194,15 @@ mod tests {
         collect_literals(code, true, &mut help);
         assert_eq!(plain, ["\"nobody listens\""]);
         assert_eq!(help.len(), 2);
+    }
+
+    #[test]
+    fn a_forbidden_word_is_found_after_an_escape() {
+        let code: TokenStream = r#"fn f() { say("first\nnobody listens\\n"); }"#.parse().unwrap();
+        let mut literals = Vec::new();
+        collect_literals(code, false, &mut literals);
+        assert_eq!(literals, ["\"first nobody listens n\""]);
+        assert!(contains_word(&literals[0], "nobody"));
     }
 
     #[test]

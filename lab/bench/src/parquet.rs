@@ -3,7 +3,7 @@ use crate::{
     store::check_new,
 };
 use anyhow::Result;
-use faultline_pages::export::{Columns, Values, named, write_columns};
+use faultline_pages::export::{Columns, Values, named_columns, write_columns};
 use faultline_text::counted;
 use std::path::Path;
 
@@ -35,7 +35,7 @@ fn request_columns(results: &Results) -> Columns {
         Values::Text(samples.clone().map(value).collect())
     };
     let case = |sample: &Sample| &results.cases[sample.case];
-    let mut columns = named([
+    let mut columns = named_columns([
         ("number", integer(&|sample| Some(sample.number))),
         ("round", integer(&|sample| Some(sample.round.into()))),
         ("arm", text(&|sample| Some(case(sample).arm.clone()))),
@@ -51,7 +51,7 @@ fn request_columns(results: &Results) -> Columns {
         let name = format!("{}_ns", phase.to_lowercase().replace(' ', "_"));
         columns.push((name, timing(&|timing| timing.phases[index])));
     }
-    columns.extend(named([
+    columns.extend(named_columns([
         ("decode_cpu_ns", timing(&|timing| timing.decode_cpu_ns)),
         ("sent", timing(&|timing| timing.sent)),
         ("received", timing(&|timing| timing.received)),

@@ -14,7 +14,7 @@ use crate::{
 };
 use anyhow::Result;
 use faultline_common::args::UsageError;
-use faultline_pages::{model::Table, render::plain};
+use faultline_pages::{model::Table, render::plain_table};
 use faultline_settings::ConfigError;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -68,13 +68,13 @@ pub fn study(results: &Results) -> String {
     let Some(latencies) = tables.first() else {
         return String::new();
     };
-    let mut out = "=== ALL REQUESTS ===\n\n".to_owned() + &plain(latencies);
+    let mut out = "=== ALL REQUESTS ===\n\n".to_owned() + &plain_table(latencies);
     if let Some(differences) = tables.get(1) {
         let reference = results.reference();
         out += &format!(
             "\nAgainst {reference}: difference in ms, negative where {reference} is slower\n"
         );
-        out += &plain(differences);
+        out += &plain_table(differences);
     }
     out + "\n"
 }

@@ -10,7 +10,7 @@ use faultline_common::output;
 use faultline_pages::{
     cells::{self, estimate_or, number_cell, table, text_cell},
     model::{Block, Cell, Table},
-    render::plain,
+    render::plain_table,
 };
 use faultline_stats::{
     block::Estimate,
@@ -86,9 +86,9 @@ fn too_many_failures(results: &Results) -> Option<String> {
 pub fn text(results: &Results) -> String {
     let mut out = run_summary(results);
     out += "\nLatency from the scheduled sending to the decoded answer, in ms\n";
-    out += &plain(&percentiles(results, "latencies", "Latency"));
+    out += &plain_table(&percentiles(results, "latencies", "Latency"));
     out += "\nWhere the time is spent: means in ms; bytes with headers\n";
-    out += &plain(&phases(results));
+    out += &plain_table(&phases(results));
     let compared = comparisons(results);
     if !compared.is_empty() {
         let reference = results.reference();
@@ -97,7 +97,7 @@ pub fn text(results: &Results) -> String {
              p95 have 95 % intervals\n",
             interval_label(comparison_count(results))
         );
-        out += &plain(&differences(results, &compared, "differences"));
+        out += &plain_table(&differences(results, &compared, "differences"));
         out += &crossover_sentences(results);
     }
     out += &answer_comparison(results);
@@ -335,7 +335,9 @@ pub fn differences(results: &Results, compared: &[Comparison], id: &str) -> Tabl
         "rounds",
         "caveat",
     ];
-    let cell = |value: Option<&Estimate>| estimate_or(value.map(Estimate::ends), 3, TOO_FEW_ROUNDS);
+    let cell = |value: Option<&Estimate>| {
+        estimate_or(value.map(Estimate::value_and_ends), 3, TOO_FEW_ROUNDS)
+    };
     let mut out = table(id, &format!("Against {reference}"), &columns, &note);
     for comparison in compared {
         out.rows.push(vec![

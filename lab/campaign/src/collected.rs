@@ -215,7 +215,7 @@ fn has_started(outcome: &RunOutcome, run: Option<&Run>) -> bool {
     match outcome {
         RunOutcome::NeverExecuted => false,
         RunOutcome::Exited { .. } | RunOutcome::Killed { .. } => {
-            run.is_some_and(|run| lifecycle(run).at_tip.is_some())
+            run.is_some_and(|run| lifecycle(run).first_at_tip.is_some())
         }
         _ => true,
     }
@@ -299,7 +299,7 @@ fn machine(run: &Run) -> String {
     };
     let memory = run
         .facts
-        .memory
+        .memory_bytes
         .map(|bytes| format!("{} GiB", (bytes as f64 / f64::from(1 << 30)).round()));
     let description = [
         run.facts.cpu.clone(),

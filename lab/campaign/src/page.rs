@@ -16,7 +16,7 @@ use faultline_common::files::put;
 use faultline_pages::{
     cells::{
         estimate, figure, missing, number, number_cell, percent, section, table, text, text_cell,
-        without_missing,
+        without_missing_columns,
     },
     model::{
         BarSeries, Bars, Block, Cell, Chart, Report, Section, Table, ValueWithInterval, Verdict,
@@ -218,7 +218,7 @@ fn group_section(index: usize, group: &ReleaseGroup) -> Section {
     );
     let blocks = vec![
         Block::Text(conditions),
-        Block::Table(without_missing(releases_table)),
+        Block::Table(without_missing_columns(releases_table)),
     ];
     section(&id, &title, blocks)
 }
@@ -260,7 +260,7 @@ fn release_row(release: &Release) -> Vec<Cell> {
 fn percents(test: &MetricTest) -> [f64; 3] {
     test.ratio_test
         .ratio
-        .ends()
+        .value_and_ends()
         .map(|ratio| 100.0 * (ratio - 1.0))
 }
 

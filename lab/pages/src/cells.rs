@@ -49,8 +49,8 @@ pub fn estimate([value, low, high]: [f64; 3], decimals: u8) -> Cell {
 }
 
 /// As [`estimate`]; `why` explains a missing one.
-pub fn estimate_or(of: Option<[f64; 3]>, decimals: u8, why: &str) -> Cell {
-    of.map_or_else(|| missing(why), |of| estimate(of, decimals))
+pub fn estimate_or(values: Option<[f64; 3]>, decimals: u8, why: &str) -> Cell {
+    values.map_or_else(|| missing(why), |values| estimate(values, decimals))
 }
 
 pub fn text_cell(text: &str) -> Cell {
@@ -75,7 +75,7 @@ pub fn text(text: Option<&str>, why: &str) -> Cell {
         .map_or_else(|| missing(why), text_cell)
 }
 
-/// The title of a column ends with its unit, as in `Duration [s]`, or is given apart from it.
+/// The title of a column ends with its unit, as in `Duration [s]`, or the unit is given apart.
 pub fn table(id: &str, title: &str, columns: &[impl Copy + Into<Column>], note: &str) -> Table {
     Table {
         id: id.to_owned(),
@@ -86,8 +86,8 @@ pub fn table(id: &str, title: &str, columns: &[impl Copy + Into<Column>], note: 
     }
 }
 
-/// Drops columns in which every cell is missing. The note names them, and the reasons.
-pub fn without_missing(mut table: Table) -> Table {
+/// Drops columns, except the first, in which every cell is missing. The note names them and why.
+pub fn without_missing_columns(mut table: Table) -> Table {
     let why = |index: usize| -> Option<String> {
         let mut all: Vec<String> = table
             .rows

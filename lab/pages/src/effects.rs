@@ -11,8 +11,8 @@ const MIN_MULTIPLE: f64 = 2.0;
 
 const MAX_ROWS: usize = 12;
 
-/// Of a ratio with the ends of its interval: `85 % lower (73 to 93 %)`, `2.6 times as high (2.1 to
-/// 3.2 times)`.
+/// A ratio and its interval in words: `85 % lower (73 to 93 %)`, `2.6 times as high (2.1 to 3.2
+/// times)`.
 pub fn effect_text(ratio: [f64; 3]) -> String {
     let [value, low, high] = ratio;
     if value >= MIN_MULTIPLE {
@@ -47,7 +47,7 @@ pub fn means_text(
     conjunction: &str,
 ) -> String {
     let (scale, unit, decimals) = match unit.strip_prefix('µ') {
-        Some(larger) if reference.max(other) >= 1e3 => (1e-3, format!("m{larger}"), 1),
+        Some(base_unit) if reference.max(other) >= 1e3 => (1e-3, format!("m{base_unit}"), 1),
         _ => (1.0, unit.to_owned(), usize::from(decimals)),
     };
     let means = [reference, other].map(|mean| mean * scale);

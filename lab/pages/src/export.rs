@@ -20,7 +20,7 @@ use std::{
 /// A table in memory: names of columns, and their values.
 pub type Columns = Vec<(String, Values)>;
 
-pub fn named<'n>(columns: impl IntoIterator<Item = (&'n str, Values)>) -> Columns {
+pub fn named_columns<'n>(columns: impl IntoIterator<Item = (&'n str, Values)>) -> Columns {
     columns
         .into_iter()
         .map(|(name, values)| (name.to_owned(), values))
@@ -39,7 +39,7 @@ pub fn write_columns(path: &Path, table: &str, columns: Columns) -> Result<()> {
         let out = BufWriter::new(part.file().try_clone()?);
         let mut writer = Box::new(ParquetWriter::new(out, table, layout, [])?);
         let values: Vec<Values> = columns.into_iter().map(|(_, values)| values).collect();
-        writer.chunk(&values)?;
+        writer.write_chunk(&values)?;
         writer.finish()?;
         Ok(part.finish(path)?)
     };
@@ -60,7 +60,7 @@ struct Field {
     /// Written as a date and time; the values are nanoseconds since 1970.
     is_time: bool,
     /// Index of its values.
-    column: usize,
+    column_index: usize,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -113,12 +113,12 @@ pub struct Layout {
 impl Layout {
     pub fn new<'a>(columns: impl IntoIterator<Item = (&'a str, Type)>) -> Self {
         let mut fields = Vec::new();
-        for (column, (name, kind)) in columns.into_iter().enumerate() {
+        for (column_index, (name, kind)) in columns.into_iter().enumerate() {
             let field = |name: String, is_time| Field {
                 name,
                 kind,
                 is_time,
-                column,
+                column_index,
             };
             fields.push(field(name.to_owned(), false));
             if let (Type::Integer, Some(before)) = (kind, name.strip_suffix("unix_ns")) {
@@ -134,17 +134,17 @@ impl Layout {
     ) -> impl Iterator<Item = (&'a Field, &'a Values)> {
         self.fields
             .iter()
-            .filter_map(|field| Some((field, columns.get(field.column)?)))
+            .filter_map(|field| Some((field, columns.get(field.column_index)?)))
     }
 }
 
 /// About a million values per chunk, so that memory stays constant.
-pub fn chunk_rows(columns: usize) -> usize {
+pub fn rows_per_chunk(columns: usize) -> usize {
     ((1 << 20) / columns.max(1)).clamp(1 << 10, 1 << 16)
 }
 
 pub trait TableWriter {
-    fn chunk(&mut self, columns: &[Values]) -> Result<()>;
+    fn write_chunk(&mut self, columns: &[Values]) -> Result<()>;
 
     fn finish(self: Box<Self>) -> Result<()>;
 }
@@ -182,7 +182,7 @@ impl<W: Write> CsvWriter<W> {
 }
 
 impl<W: Write> TableWriter for CsvWriter<W> {
-    fn chunk(&mut self, columns: &[Values]) -> Result<()> {
+    fn write_chunk(&mut self, columns: &[Values]) -> Result<()> {
         for row in 0..columns.first().map_or(0, Values::len) {
             for (field, values) in self.layout.values(columns) {
                 push_value(&mut self.line, field.is_time, values, row);
@@ -263,7 +263,7 @@ impl<W: Write + Send> ParquetWriter<W> {
                 .set_column_dictionary_enabled(column.clone(), false)
                 .set_column_encoding(column, Encoding::DELTA_BINARY_PACKED);
         }
-        let fields: parquet::errors::Result<_> = layout.fields.iter().map(column).collect();
+        let fields: parquet::errors::Result<_> = layout.fields.iter().map(column_schema).collect();
         let schema = SchemaType::group_type_builder(table)
             .with_fields(fields?)
             .build()?;
@@ -275,7 +275,7 @@ impl<W: Write + Send> ParquetWriter<W> {
 }
 
 impl<W: Write + Send> TableWriter for ParquetWriter<W> {
-    fn chunk(&mut self, columns: &[Values]) -> Result<()> {
+    fn write_chunk(&mut self, columns: &[Values]) -> Result<()> {
         let mut group = self.writer.next_row_group()?;
         for (field, values) in self.layout.values(columns) {
             let mut column = group
@@ -294,7 +294,7 @@ impl<W: Write + Send> TableWriter for ParquetWriter<W> {
     }
 }
 
-fn column(field: &Field) -> parquet::errors::Result<TypePtr> {
+fn column_schema(field: &Field) -> parquet::errors::Result<TypePtr> {
     let time = || LogicalType::timestamp(true, TimeUnit::NANOS);
     let (physical, logical) = match field.kind {
         Type::Integer => (PhysicalType::INT64, field.is_time.then(time)),
@@ -321,11 +321,11 @@ fn write_values(column: &mut SerializedColumnWriter<'_>, values: &Values) -> Res
 fn write_as<T: DataType, V>(
     column: &mut SerializedColumnWriter<'_>,
     values: &[Option<V>],
-    encoded: impl Fn(&V) -> T::T,
+    encode: impl Fn(&V) -> T::T,
 ) -> Result<()> {
     let is_some = |value: &Option<V>| i16::from(value.is_some());
     let definition_levels: Vec<i16> = values.iter().map(is_some).collect();
-    let values: Vec<T::T> = values.iter().flatten().map(encoded).collect();
+    let values: Vec<T::T> = values.iter().flatten().map(encode).collect();
     column
         .typed::<T>()
         .write_batch(&values, Some(&definition_levels), None)?;
@@ -370,7 +370,7 @@ mod tests {
     #[test]
     fn an_export_chunk_is_bounded_for_any_table() {
         for columns in 0..5000 {
-            let rows = chunk_rows(columns);
+            let rows = rows_per_chunk(columns);
             assert!(
                 (1024..=65536).contains(&rows) && rows * columns <= 8 << 20,
                 "{columns}"
@@ -382,7 +382,7 @@ mod tests {
         let mut out = Vec::new();
         let mut writer =
             Box::new(CsvWriter::new(&mut out, Layout::new(columns.iter().copied())).unwrap());
-        writer.chunk(values).unwrap();
+        writer.write_chunk(values).unwrap();
         writer.finish().unwrap();
         String::from_utf8(out).unwrap()
     }

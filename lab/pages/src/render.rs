@@ -22,7 +22,7 @@ pub mod svg;
 mod text;
 
 pub use style::SeriesStyles;
-pub use text::plain;
+pub use text::plain_table;
 
 #[derive(Debug)]
 pub struct WrittenFiles {

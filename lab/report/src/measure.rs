@@ -5,8 +5,8 @@ mod tps;
 
 pub use lifecycle::{End, Lifecycle, PhaseSpan, Success};
 pub use numbers::{
-    Cache, Levels, Numbers, PoolFaults, TpsNumbers, cache_us_per_slot, numbers, pool_faults,
-    prune_us, timed_cache_us_per_slot,
+    CacheNumbers, MemoryLevels, PoolFaults, TpsNumbers, WindowNumbers, cache_us_per_slot, numbers,
+    pool_faults, prune_us, timed_cache_us_per_slot,
 };
 pub(crate) use timeline::timeline;
 pub use tps::{Second, Tps};
@@ -56,20 +56,20 @@ pub fn measure(run: &Run) -> Measured {
     let tps = tps::tps(run, &lifecycle);
     // A run ends with its process: later ticks are drawn, but not counted.
     let end = match tps.seconds.last() {
-        Some(last) if lifecycle.ended.is_none() => lifecycle.until.max(last.at + 1.0),
-        _ => lifecycle.until,
+        Some(last) if lifecycle.process_end.is_none() => lifecycle.run_end.max(last.at + 1.0),
+        _ => lifecycle.run_end,
     };
     let until_end = |from| Span { from, to: end };
     Measured {
         all: until_end(0.0),
         executing: tps.seconds.first().map(|first| until_end(first.at)),
-        from_tip: lifecycle.at_tip.map(until_end),
+        from_tip: lifecycle.first_at_tip.map(until_end),
         lifecycle,
         tps,
     }
 }
 
-pub fn growth(run: &Run, signal: Signal, window: Span) -> Rates {
+pub fn signal_rates(run: &Run, signal: Signal, window: Span) -> Rates {
     let readings: Vec<Reading> = run
         .ticks
         .iter()
@@ -91,7 +91,7 @@ fn epoch(tick: &Tick) -> u64 {
 
 /// The longest step between readings that is not a gap, in seconds.
 pub(crate) fn max_tick_step(run: &Run) -> f64 {
-    2.5 * run.interval()
+    2.5 * run.interval_seconds()
 }
 
 /// Anonymous, file and shared memory together, in bytes.
@@ -111,16 +111,16 @@ pub(crate) fn points_within<'p, P: Point>(
         .filter(move |point| span.includes(run.at(point.time_unix_ns())))
 }
 
-/// A number of each point, multiplied by `unit`.
-pub(crate) fn column<P: Point>(
+/// A value of each point, multiplied by `scale`.
+pub(crate) fn point_values<P: Point>(
     run: &Run,
     points: &[P],
     span: Span,
-    of: impl Fn(&P) -> Option<u64>,
-    unit: f64,
+    value_of: impl Fn(&P) -> Option<u64>,
+    scale: f64,
 ) -> Vec<Option<f64>> {
     points_within(run, points, span)
-        .map(|point| of(point).map(|number| number as f64 * unit))
+        .map(|point| value_of(point).map(|value| value as f64 * scale))
         .collect()
 }
 
@@ -135,7 +135,7 @@ pub fn combine(
         .collect()
 }
 
-pub fn within(run: &Run, values: &[Option<f64>], window: Span) -> Vec<Option<f64>> {
+pub fn values_within(run: &Run, values: &[Option<f64>], window: Span) -> Vec<Option<f64>> {
     run.ticks
         .iter()
         .zip(values)
@@ -144,20 +144,20 @@ pub fn within(run: &Run, values: &[Option<f64>], window: Span) -> Vec<Option<f64
         .collect()
 }
 
-/// Whether this node produced the slot; its times then mean nothing. `None` if unknown.
-pub fn is_own(point: &ReplaySlotPoint) -> Option<bool> {
+/// Whether this node produced the slot: replay times of such a slot mean nothing.
+pub fn is_own_slot(point: &ReplaySlotPoint) -> Option<bool> {
     Some(point.total_transactions? == 0 && point.total_entries? == 0 && point.total_shreds? == 0)
 }
 
-/// In order of time; each replay of a slot counts. With an unknown producer, a slot counts if it
-/// has transactions.
-pub fn replayed(run: &Run, window: Span) -> impl Iterator<Item = &ReplaySlotPoint> {
+/// Each replay of a slot of others, in order of time. If the producer is unknown, a slot with
+/// transactions counts as theirs.
+pub fn replay_points(run: &Run, window: Span) -> impl Iterator<Item = &ReplaySlotPoint> {
     points_within(run, &run.points.replay, window)
-        .filter(|point| !is_own(point).unwrap_or(!has_transactions(point)))
+        .filter(|point| !is_own_slot(point).unwrap_or(!has_transactions(point)))
 }
 
 fn with_transactions(run: &Run, window: Span) -> impl Iterator<Item = &ReplaySlotPoint> {
-    replayed(run, window).filter(|point| has_transactions(point))
+    replay_points(run, window).filter(|point| has_transactions(point))
 }
 
 fn has_transactions(point: &ReplaySlotPoint) -> bool {
@@ -171,7 +171,7 @@ pub fn replay_ms_by_slot(run: &Run, window: Span) -> Vec<(u64, f64)> {
         .slots
         .iter()
         .filter_map(|slot| Some((slot.slot, slot.elapsed_ms?)));
-    replayed(run, window)
+    replay_points(run, window)
         .filter(|_| run.replayed.slots.is_empty())
         .filter_map(|point| Some((point.slot?, point.replay_total_elapsed_us? as f64 / 1e3)))
         .chain(logged)
@@ -198,7 +198,7 @@ pub fn slot_contents(run: &Run, window: Span) -> SlotContents {
         let (transactions, entries) = (point.total_transactions, point.total_entries);
         Some((point.slot?, [transactions, entries, point.total_shreds]))
     };
-    replayed(run, window)
+    replay_points(run, window)
         .filter(|_| run.replayed.slots.is_empty())
         .filter_map(contents)
         .chain(logged)

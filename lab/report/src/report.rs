@@ -221,7 +221,11 @@ fn comparison_section(
 
 fn title(subjects: &MeasuredRuns) -> String {
     let runs = subjects.all.as_slice();
-    let prefix = match runs.iter().filter(|run| run.recording.facts.demo).count() {
+    let prefix = match runs
+        .iter()
+        .filter(|run| run.recording.facts.is_demo)
+        .count()
+    {
         0 => "",
         count if count == runs.len() => "Simulated validator. ",
         _ => "Partly simulated. ",
@@ -229,7 +233,7 @@ fn title(subjects: &MeasuredRuns) -> String {
     match (runs, subjects.arms.as_slice()) {
         ([], _) => format!("{prefix}No runs"),
         ([run], _) => format!("{prefix}Run {}", run.name),
-        (_, [arm]) => format!("{prefix}{} runs of {arm}", runs.len()),
+        (_, [arm]) => format!("{prefix}{} of {arm}", counted(runs.len() as f64, "run")),
         (_, arms) => format!("{prefix}Comparison: {}", arms.join(", ")),
     }
 }
@@ -252,8 +256,8 @@ fn subtitle(subjects: &MeasuredRuns) -> String {
             )
         }
         (None, Some((first, last))) => format!(
-            "{} runs of {}, begun from {} to {}",
-            subjects.all.len(),
+            "{} of {}, begun from {} to {}",
+            counted(subjects.all.len() as f64, "run"),
             counted(subjects.arms.len() as f64, "arm"),
             moment(first),
             moment(last)
@@ -286,7 +290,7 @@ fn card(subject: &MeasuredRun) -> RunCard {
         ("Slot time", Pace::of(subject).slot_time()),
         ("Begun", subject.begun()),
         ("Recorded for", Some(seconds(recording.end()))),
-        ("Ended after", lifecycle.ended.map(seconds)),
+        ("Ended after", lifecycle.process_end.map(seconds)),
         ("Memory limit", subject.limit().map(bytes)),
         ("Catch-up", subject.catch_up().map(seconds)),
         (did, is_judged.then(|| success.to_owned())),

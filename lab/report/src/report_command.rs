@@ -18,11 +18,13 @@ pub fn report_command(args: &ReportArgs) -> Result<String> {
         .collect::<Result<Vec<_>>>()?;
     // Copies of one run would overstate the certainty.
     let mut pairs = runs.iter().tuple_combinations();
-    if let Some((one, other)) = pairs.find(|(one, other): &(&Run, &Run)| one.overlaps(other)) {
+    if let Some((first, second)) =
+        pairs.find(|(first, second): &(&Run, &Run)| first.overlaps(second))
+    {
         bail!(
-            "{} and {} have the same time of the same process: give each run once, without copies and parts of it",
-            one.file,
-            other.file
+            "{} and {} recorded the same process at the same time: give each run once, without copies and parts of it",
+            first.file,
+            second.file
         );
     }
     for (run, path) in runs.iter_mut().zip(&args.runs) {

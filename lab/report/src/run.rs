@@ -7,7 +7,7 @@ mod signal;
 mod time_axis;
 
 pub use event::Event;
-pub(crate) use event::plain;
+pub(crate) use event::value_text;
 pub use load::load;
 pub(crate) use load::load_evidence;
 pub use manifest::SystemFacts;
@@ -65,8 +65,8 @@ pub struct Run {
 pub struct Session {
     pub id: i64,
     pub from: f64,
-    /// Sampling interval in seconds.
-    pub interval: f64,
+    /// The sampling interval.
+    pub interval_seconds: f64,
     pub rules: Rules,
 }
 
@@ -117,10 +117,9 @@ pub struct Pool {
 pub struct PoolRow {
     pub tick: usize,
     pub threads: Option<f64>,
-    pub major: Option<f64>,
-    pub minor: Option<f64>,
-    /// CPU seconds.
-    pub cpu: Option<f64>,
+    pub major_faults: Option<f64>,
+    pub minor_faults: Option<f64>,
+    pub cpu_seconds: Option<f64>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -147,7 +146,7 @@ impl Points {
 #[derive(Debug, Clone, Default)]
 pub struct ExperimentOutcome {
     /// A fixed range instead of a cluster.
-    pub replay: bool,
+    pub is_replay: bool,
     /// If `None`, the recording decides.
     pub success: Option<bool>,
     pub why: String,
@@ -155,11 +154,11 @@ pub struct ExperimentOutcome {
     pub evidence: String,
     /// When a stop was requested or the end was seen.
     pub stopped_unix_ns: Option<i64>,
-    pub oom: bool,
+    pub was_oom_killed: bool,
     /// In bytes: `memory.max`, else `memory.high`.
     pub limit: Option<u64>,
-    /// Seconds in which some task waited for I/O: PSI of the cgroup.
-    pub io_some: Option<f64>,
+    /// Time in which some task waited for I/O: PSI of the cgroup.
+    pub io_stall_seconds: Option<f64>,
 }
 
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -219,7 +218,7 @@ impl Run {
 
     pub fn is_replay(&self) -> bool {
         let experiment = self.from_experiment.as_ref();
-        !self.replayed.slots.is_empty() || experiment.is_some_and(|experiment| experiment.replay)
+        !self.replayed.slots.is_empty() || experiment.is_some_and(|experiment| experiment.is_replay)
     }
 
     /// Needs a trace next to the recording. May take minutes.
@@ -269,11 +268,12 @@ impl Run {
             run.origin_unix_ns
                 .saturating_add((session.from * 1e9).round() as i64)
         };
-        let is_same_session = |(one, two): (&Session, &Session)| {
-            session_start(self, one).abs_diff(session_start(other, two)) < 1_000_000
+        let is_same_session = |(own, theirs): (&Session, &Session)| {
+            session_start(self, own).abs_diff(session_start(other, theirs)) < 1_000_000
         };
         let mut sessions = self.sessions.iter().cartesian_product(&other.sessions);
-        let pids = |run: &Run| -> Vec<i64> { run.processes.iter().map(|one| one.pid).collect() };
+        let pids =
+            |run: &Run| -> Vec<i64> { run.processes.iter().map(|process| process.pid).collect() };
         let (own, theirs) = (pids(self), pids(other));
         let begins = other.at(self.origin_unix_ns);
         sessions.any(is_same_session)
@@ -307,10 +307,9 @@ impl Run {
         }
     }
 
-    /// In seconds.
-    pub fn interval(&self) -> f64 {
+    pub fn interval_seconds(&self) -> f64 {
         match self.sessions.first() {
-            Some(session) if session.interval > 0.0 => session.interval,
+            Some(session) if session.interval_seconds > 0.0 => session.interval_seconds,
             _ => 1.0,
         }
     }

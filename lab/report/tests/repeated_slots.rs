@@ -191,7 +191,7 @@ fn the_work_of_repeated_slots_agrees_with_the_daemon() {
     let numbers = numbers(&run, &measured.tps, Span::ALWAYS);
     let banks = 5.0 * 60.0;
     let replay = total(&readings, "agave_replay_slot_seconds", Some("total"));
-    let reported: f64 = numbers.replay.iter().flatten().sum();
+    let reported: f64 = numbers.replay_ms.iter().flatten().sum();
     assert!((replay - 0.095 * banks).abs() < 1e-6, "{replay}");
     assert!((reported - 95.0 * banks).abs() < 1e-6, "{reported}");
     let misses = total(&readings, "agave_program_cache_misses_total", None);

@@ -4,9 +4,9 @@ use anyhow::Result;
 use faultline_common::output;
 use faultline_pages::{
     cells::{self, estimate_or, number, number_cell, text_cell},
-    export::{Columns, Values, named},
+    export::{Columns, Values, named_columns},
     model::{Cell, Table},
-    render::plain,
+    render::plain_table,
 };
 use faultline_text::{bytes, count, counted, moment};
 use std::path::Path;
@@ -22,7 +22,7 @@ pub fn shown(outcome: &Outcome, format: Format) -> Result<String> {
 fn text(outcome: &Outcome) -> String {
     let mut out = study(outcome) + &summary(outcome);
     out += "\nEvery codec and size class: mean bytes, percent saved with its 95 % interval, million bytes per second of CPU\n";
-    out += &plain(&class_table(outcome));
+    out += &plain_table(&class_table(outcome));
     if !outcome.bundles.is_empty() {
         out += &format!(
             "\nBundles of records below {} bytes: percent of the records' bytes, and of all bytes with {} of header and {} of ACK for each \
@@ -31,7 +31,7 @@ fn text(outcome: &Outcome) -> String {
             outcome.overhead.header,
             outcome.overhead.ack
         );
-        out += &plain(&bundle_table(outcome));
+        out += &plain_table(&bundle_table(outcome));
         out += "messages: bytes of headers and ACKs that a blob saves; saved of all: with these bytes; alone: each record compressed alone\n";
     }
     if let Some(fetch) = &outcome.fetch {
@@ -43,7 +43,7 @@ fn text(outcome: &Outcome) -> String {
             fetch.in_flight,
             bandwidth(fetch),
             fetch.repeats,
-            plain(&fetch_table(fetch))
+            plain_table(&fetch_table(fetch))
         );
     }
     out + &lines(&outcome.problems)
@@ -161,7 +161,7 @@ fn columns(outcome: &Outcome) -> Columns {
         Values::Text(rows().map(|row| Some(value(row).clone())).collect())
     };
     let real = |value: fn(&ClassRow) -> Option<f64>| Values::Real(rows().map(value).collect());
-    named([
+    named_columns([
         ("codec", text(|row| &row.codec)),
         ("library", text(|row| &row.library)),
         ("range", text(|row| &row.range)),
@@ -186,7 +186,7 @@ fn columns(outcome: &Outcome) -> Columns {
 }
 
 fn interval_cell(interval: Option<Interval>, decimals: u8) -> Cell {
-    estimate_or(interval.map(Interval::ends), decimals, "too few")
+    estimate_or(interval.map(Interval::value_and_ends), decimals, "too few")
 }
 
 fn unreliable_names(intervals: &[(&str, Option<Interval>)]) -> Cell {

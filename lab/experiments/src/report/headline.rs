@@ -207,15 +207,15 @@ pub fn experiment_outcome(
 ) -> ExperimentOutcome {
     let why = why(&ending.outcome, kind);
     ExperimentOutcome {
-        replay: kind == WorkloadKind::Replay,
+        is_replay: kind == WorkloadKind::Replay,
         success: (!why.is_empty()).then_some(ending.outcome == Outcome::Completed),
         why,
         end: outcome_text(&ending.outcome, kind),
         evidence: evidence(&ending.evidence),
         stopped_unix_ns: ending.stopped_unix_ns,
-        oom: ending.outcome == Outcome::OutOfMemory,
+        was_oom_killed: ending.outcome == Outcome::OutOfMemory,
         limit: arm.and_then(|arm| arm.memory_max.or(arm.memory_high)),
-        io_some: ending
+        io_stall_seconds: ending
             .evidence
             .pressure
             .get("io")

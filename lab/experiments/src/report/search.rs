@@ -10,7 +10,7 @@ use crate::{
     },
 };
 use faultline_pages::{
-    cells::{self, count, figure, number, table, text, text_cell, without_missing},
+    cells::{self, count, figure, number, table, text, text_cell, without_missing_columns},
     model::{Block, Cell, Chart, Curve, Curves, Section, Table},
 };
 use faultline_report::run::{Run, Signal};
@@ -258,7 +258,7 @@ impl<'e> SearchReport<'e> {
             .zip(1..)
             .map(|((dwell, ended), number)| row(number, dwell, ended))
             .collect();
-        without_missing(listed)
+        without_missing_columns(listed)
     }
 }
 

@@ -9,7 +9,7 @@ use crate::{
     schedule::{ScheduledRun, Turn},
 };
 use faultline_pages::{
-    cells::{self, GIB, count, number, table, text, text_cell, without_missing},
+    cells::{self, GIB, count, number, table, text, text_cell, without_missing_columns},
     model::{Block, Cell, Section, Table},
 };
 use faultline_text::{counted, moment, seconds};
@@ -149,7 +149,7 @@ fn arms(plan: &Plan, counted: &[CountedRun<'_>]) -> Table {
             count(runs().filter(|run| is_invalid(run)).count()),
         ]);
     }
-    without_missing(listed)
+    without_missing_columns(listed)
 }
 
 fn by_run(experiment: &Experiment, counted: &[CountedRun<'_>]) -> Table {
@@ -174,7 +174,7 @@ fn by_run(experiment: &Experiment, counted: &[CountedRun<'_>]) -> Table {
                 kernel's pressure stall information. GiB is 2^30 bytes.";
     let mut listed = table("runs", "Outcome and evidence of each run", &columns, note);
     listed.rows = counted.iter().map(|run| run_row(experiment, run)).collect();
-    without_missing(listed)
+    without_missing_columns(listed)
 }
 
 fn run_row(experiment: &Experiment, run: &CountedRun<'_>) -> Vec<Cell> {
@@ -199,7 +199,7 @@ fn run_row(experiment: &Experiment, run: &CountedRun<'_>) -> Vec<Cell> {
         gib(arm.and_then(|arm| arm.memory_max), NO_LIMIT),
         number(kills.map(|kills| *kills as f64), 0, NOT_REPORTED),
         gib(evidence.file, NOT_REPORTED),
-        number(outcome.io_some, 1, NOT_REPORTED),
+        number(outcome.io_stall_seconds, 1, NOT_REPORTED),
         text(Some(&outcome.evidence), "none"),
     ]
 }

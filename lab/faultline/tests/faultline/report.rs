@@ -402,7 +402,7 @@ fn arms_without_variance_are_reported_with_their_values() {
         let labels = [("arm", arm.to_owned()), ("run", run.to_string())]
             .map(|(key, value)| (key.to_owned(), value));
         let from_experiment = ExperimentOutcome {
-            replay: true,
+            is_replay: true,
             success: Some(true),
             why: "all of its work was done".into(),
             ..ExperimentOutcome::default()
@@ -425,8 +425,8 @@ fn arms_without_variance_are_reported_with_their_values() {
         build(runs, &Options::default()).verdict
     };
     let verdict = arms([("small", 30.0), ("big", 3.0)]);
-    let said = "Replay time per slot, p95, big against small: 3.0 ms in every run against 30.0 ms in every run. That no \
-                run differs from another of its arm leaves nothing to test against.";
+    let said = "Replay time per slot, p95, big against small: 3.0 ms in every run against 30.0 ms in every run. No run \
+                differs from another of its arm, so there is nothing to test against.";
     assert!(verdict.headline.contains(said), "{verdict:#?}");
     assert!(
         verdict
@@ -1221,7 +1221,7 @@ fn any_run() -> impl Strategy<Value = Run> {
         };
         run.labels.push(("arm".to_owned(), arm));
         run.sessions.push(Session {
-            interval: 1.0,
+            interval_seconds: 1.0,
             ..Session::default()
         });
         run.processes = (0..3)

@@ -229,13 +229,13 @@ fn chart(figure: &Figure, styles: &SeriesStyles) -> Option<Value> {
             "colour": style.class(), "dash": style.dashes(), "weight": style.thickness(),
         })
     };
-    let lanes = timeline.lanes();
+    let strip_runs = timeline.strip_runs();
     let is_drawn = |band: &&Band| band.from.is_finite() && band.to.is_finite();
     let bands = timeline.bands.iter().filter(is_drawn).map(|band| {
-        let tint = styles.band_class(&band.name, !lanes.is_empty());
+        let tint = styles.band_class(&band.name, !strip_runs.is_empty());
         json!({ "from": band.from, "to": band.to, "name": clean(&band.name), "run": band.run, "tint": tint })
     });
-    let lane = |run: &&str| json!({ "run": run, "colour": styles.run_style(run).class() });
+    let strip = |run: &&str| json!({ "run": run, "colour": styles.run_style(run).class() });
     let marks = sorted_marks(timeline).into_iter().map(|mark| {
         let colour = styles.mark_style(timeline, &mark.run).class();
         json!({ "at": mark.at, "short": fitted(&mark.name, 22.0), "run": mark.run, "colour": colour })
@@ -251,7 +251,7 @@ fn chart(figure: &Figure, styles: &SeriesStyles) -> Option<Value> {
         "one_line_a_run": each_run_once(&timeline.series),
         "lines": timeline.series.iter().zip(line_styles).map(line).collect::<Value>(),
         "bands": bands.collect::<Value>(),
-        "lanes": lanes.iter().map(lane).collect::<Value>(),
+        "lanes": strip_runs.iter().map(strip).collect::<Value>(),
         "marks": marks.collect::<Value>(),
     }))
 }

@@ -84,7 +84,6 @@ impl Sheet {
         ));
     }
 
-    /// With a tooltip.
     pub fn rect(
         &mut self,
         class: &str,
@@ -99,7 +98,6 @@ impl Sheet {
         ));
     }
 
-    /// With a tooltip.
     pub fn circle(&mut self, class: &str, (x, y): (f64, f64), radius: f64, title: &str) {
         let ([x, y], title) = ([x, y].map(Coordinate), escaped(title));
         self.add(format_args!(

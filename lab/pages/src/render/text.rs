@@ -191,7 +191,6 @@ pub fn events(timeline: &Timeline) -> impl Iterator<Item = (String, &Mark)> {
         .map(|mark| (duration(mark.at, ClockFormat::Full), mark))
 }
 
-/// In order of time.
 pub fn sorted_marks(timeline: &Timeline) -> Vec<&Mark> {
     let mut marks: Vec<&Mark> = timeline
         .marks
@@ -206,7 +205,7 @@ pub fn sorted_marks(timeline: &Timeline) -> Vec<&Mark> {
 const SMALLEST_P: f64 = 0.001;
 
 /// An estimate is followed by its interval; a missing value is `-`.
-pub fn plain(table: &Table) -> String {
+pub fn plain_table(table: &Table) -> String {
     let mut titles = Vec::new();
     let mut rows = vec![Vec::new(); table.rows.len()];
     for (index, column) in table.columns.iter().enumerate() {
@@ -314,6 +313,6 @@ mod tests {
                      a[U+202E]   1.2   \u{2212}1.0 to 2,000.0  < 0.001\n\
                      b           -     -                 0.250\n";
         let squeezed = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert_eq!(squeezed(&plain(&shown)), squeezed(lines));
+        assert_eq!(squeezed(&plain_table(&shown)), squeezed(lines));
     }
 }

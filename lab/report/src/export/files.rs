@@ -188,7 +188,7 @@ impl<'f> TableFiles<'f> {
             Some(file) => file,
             None => self.create(day)?,
         };
-        file.writer.chunk(&columns).at(&file.path)?;
+        file.writer.write_chunk(&columns).at(&file.path)?;
         self.files.insert(day, file);
         Ok(())
     }

@@ -1,6 +1,6 @@
 use super::files::{RecordingExport, TableFiles};
 use anyhow::Result;
-use faultline_pages::export::{Type, Values, chunk_rows};
+use faultline_pages::export::{Type, Values, rows_per_chunk};
 use faultline_recording::{
     Cell, Error, Row, WideTable,
     schema::{ColumnKind, TABLES, TableColumn, TableSpec},
@@ -29,7 +29,7 @@ pub fn columns(
     if is_dataset {
         return Ok(columns);
     }
-    let chunk = chunk_rows(columns.len());
+    let chunk = rows_per_chunk(columns.len());
     export.recording.rows(table.name, chunk, |rows: &[Row]| {
         for row in rows {
             for ((_, column_type), cell) in columns.iter_mut().zip(row) {
@@ -96,7 +96,7 @@ pub fn write(is_wide: bool, files: &mut TableFiles<'_>) -> Result<u64> {
     let (export, table) = (files.export, files.spec);
     let kinds: Vec<Type> = files.columns.iter().map(|(_, kind)| *kind).collect();
     let mut written = 0;
-    let chunk = chunk_rows(kinds.len());
+    let chunk = rows_per_chunk(kinds.len());
     export
         .recording
         .rows(table.name, chunk, |rows| -> Result<()> {

@@ -206,13 +206,14 @@ fn missing(summary: &Summary) -> Vec<String> {
     let killed = summary.events.iter().filter(is_kill).count();
     if killed > 0 {
         all.push(format!(
-            "what the validator had not pushed when it was OOM-killed ({killed} times)"
+            "what the validator had not pushed when it was OOM-killed ({})",
+            counted(killed as f64, "time")
         ));
     }
     all
 }
 
-/// A longer step between ticks, in intervals, is a gap.
+/// A step between ticks of more intervals is a gap.
 const GAP_INTERVALS: u32 = 3;
 
 #[derive(Debug, PartialEq, Serialize)]
@@ -244,8 +245,8 @@ struct Times {
 fn times(ticks: &[TickRow], sessions: &[SessionRow], phases: &[Option<Phase>]) -> Times {
     let mut times = Times::default();
     for ((before, after), phase) in ticks.iter().tuple_windows().zip(phases) {
-        let one_session = before.session == after.session;
-        let (from, to) = match one_session {
+        let is_one_session = before.session == after.session;
+        let (from, to) = match is_one_session {
             true => (before.uptime_ns, after.uptime_ns),
             false => (before.unix_ns, after.unix_ns),
         };
@@ -257,14 +258,14 @@ fn times(ticks: &[TickRow], sessions: &[SessionRow], phases: &[Option<Phase>]) -
             seconds: passed.as_secs_f64(),
             missed,
         };
-        if !one_session {
+        if !is_one_session {
             times.gaps.push(gap(None));
             continue;
         }
         let mut sessions = sessions.iter();
         let session = sessions.find(|session| session.id == after.session);
         let missed = after.number.saturating_sub(before.number).saturating_sub(1);
-        if missed > 0 || session.is_some_and(|one| passed > one.interval * GAP_INTERVALS) {
+        if missed > 0 || session.is_some_and(|session| passed > session.interval * GAP_INTERVALS) {
             times.gaps.push(gap(Some(missed)));
             continue;
         }

@@ -125,7 +125,10 @@ fn events(out: &mut String, summary: &Summary) {
         line(
             out,
             "",
-            &format!("({left_out} in between are left out; --json has all)"),
+            &format!(
+                "({} in between are left out; --json has all)",
+                count(left_out as u64)
+            ),
         );
     }
 }
@@ -193,7 +196,10 @@ fn gaps(out: &mut String, summary: &Summary) {
         line(
             out,
             "",
-            &format!("({} more; --json has all)", summary.gaps.len() - MAX_GAPS),
+            &format!(
+                "({} more; --json has all)",
+                count((summary.gaps.len() - MAX_GAPS) as u64)
+            ),
         );
     }
 }

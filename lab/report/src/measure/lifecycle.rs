@@ -15,12 +15,13 @@ pub struct PhaseSpan {
     pub ticks: Range<usize>,
 }
 
+/// Whether the run kept up.
 #[derive(Debug, Default)]
 pub struct Success {
     pub answer: Option<bool>,
     pub why: String,
-    /// Time share at the tip since the first tick there; `None` without that tick.
-    pub share: Option<f64>,
+    /// Of the time since the first tick at the tip; `None` without that tick.
+    pub tip_share: Option<f64>,
 }
 
 #[derive(Debug, Default)]
@@ -41,15 +42,15 @@ pub struct Lifecycle {
     pub slot_seconds: Option<f64>,
     pub gaps: Vec<Span>,
     /// The first tick at the tip.
-    pub at_tip: Option<f64>,
-    /// Since when the distance was small, until [`at_tip`](Self::at_tip) confirmed it.
-    pub near_tip: Option<f64>,
+    pub first_at_tip: Option<f64>,
+    /// Since when the distance was small, until `first_at_tip` confirmed it.
+    pub near_tip_since: Option<f64>,
     pub success: Success,
     pub end: End,
     /// End of the last process; `None` if the recording did not see it.
-    pub ended: Option<f64>,
-    /// The end of the run, or the last tick.
-    pub until: f64,
+    pub process_end: Option<f64>,
+    /// `process_end`, or the last tick.
+    pub run_end: f64,
     pub restarts: usize,
     /// Whether anything of a validator was recorded.
     pub has_validator: bool,
@@ -62,13 +63,14 @@ pub fn lifecycle(run: &Run) -> Lifecycle {
         slot_seconds,
     } = timeline(run);
     let phases = phases(run, &phase_by_tick);
-    let (ended, until) = ended(run).map_or((None, run.end()), |(at, until)| (Some(at), until));
+    let (process_end, run_end) =
+        process_end(run).map_or((None, run.end()), |(at, run_end)| (Some(at), run_end));
     let has_validator = has_validator(run, &phases);
     let noun = match has_validator || run.processes.is_empty() {
         true => "validator",
         false => "process",
     };
-    let first_at_tip = phase_by_tick
+    let tip_tick = phase_by_tick
         .iter()
         .position(|phase| *phase == Some(Phase::AtTip));
     let mut lifecycle = Lifecycle {
@@ -77,12 +79,12 @@ pub fn lifecycle(run: &Run) -> Lifecycle {
         stalls,
         slot_seconds,
         gaps: gaps(run),
-        at_tip: first_at_tip.and_then(|tick| Some(run.ticks.get(tick)?.at)),
-        near_tip: first_at_tip.and_then(|tick| near_tip(run, tick)),
+        first_at_tip: tip_tick.and_then(|tick| Some(run.ticks.get(tick)?.at)),
+        near_tip_since: tip_tick.and_then(|tick| near_tip_since(run, tick)),
         success: Success::default(),
         end: end(run, noun),
-        ended,
-        until,
+        process_end,
+        run_end,
         restarts: run.processes.len().saturating_sub(1),
         has_validator,
     };
@@ -100,15 +102,15 @@ pub fn lifecycle(run: &Run) -> Lifecycle {
     lifecycle
 }
 
-/// Since when the process was near the tip, up to its first tick `at_tip`.
-fn near_tip(run: &Run, at_tip: usize) -> Option<f64> {
-    let tick = run.ticks.get(at_tip)?;
+/// Since when the process was near the tip, up to the tick `tip_tick`.
+fn near_tip_since(run: &Run, tip_tick: usize) -> Option<f64> {
+    let tick = run.ticks.get(tip_tick)?;
     let max_behind = run.rules(tick).at_tip_slots as f64;
     let near = run
         .ticks
         .iter()
         .zip(run.signal(Signal::Behind))
-        .take(at_tip + 1)
+        .take(tip_tick + 1)
         .rev()
         .take_while(|(earlier, _)| earlier.process == tick.process)
         .filter_map(|(earlier, behind)| Some((earlier.at, (*behind)?)))
@@ -134,7 +136,7 @@ pub fn is_gap(run: &Run, before: &Tick, after: &Tick) -> bool {
 
 /// When the last process was gone, and the last moment that still counts. `None` if a process runs
 /// at the last tick, or none ever ran.
-fn ended(run: &Run) -> Option<(f64, f64)> {
+fn process_end(run: &Run) -> Option<(f64, f64)> {
     let last = run.ticks.iter().rposition(|tick| tick.process.is_some())?;
     let (alive, gone) = (run.ticks.get(last)?, run.ticks.get(last + 1)?);
     if is_gap(run, alive, gone) {
@@ -199,7 +201,7 @@ impl Lifecycle {
     }
 
     pub fn gaps_of_the_run(&self) -> impl Iterator<Item = &Span> {
-        self.gaps.iter().filter(|gap| gap.from < self.until)
+        self.gaps.iter().filter(|gap| gap.from < self.run_end)
     }
 }
 
@@ -212,21 +214,22 @@ fn end(run: &Run, noun: &str) -> End {
     let oom_kill = last_event("oom_kill");
     // A recording cannot always tell an OOM kill from one elsewhere on the host.
     let experiment = run.from_experiment.as_ref();
-    let was_oom_killed = experiment.map_or(oom_kill.is_some(), |experiment| experiment.oom);
-    let running = run.ticks.last().is_some_and(|tick| tick.process.is_some());
+    let was_oom_killed =
+        experiment.map_or(oom_kill.is_some(), |experiment| experiment.was_oom_killed);
+    let is_running = run.ticks.last().is_some_and(|tick| tick.process.is_some());
     let (how, evidence) = if run.ticks.is_empty() {
         ("nothing was recorded".to_owned(), None)
-    } else if running && let Some(from) = &run.salvaged {
+    } else if is_running && let Some(from) = &run.salvaged {
         (
             "not known: what was saved of a damaged recording ends here".to_owned(),
             Some(format!("the recording was salvaged from {from}")),
         )
-    } else if running && run.finished {
+    } else if is_running && run.finished {
         (
             format!("the recording was ended while the {noun} ran"),
             last_event("daemon_stop"),
         )
-    } else if running {
+    } else if is_running {
         (
             format!("the recording is still being written, or was cut off, while the {noun} ran"),
             Some("the file was not ended in order".to_owned()),
@@ -250,15 +253,15 @@ fn end(run: &Run, noun: &str) -> End {
     }
 }
 
-/// Seconds. A validator that catches up for longer has not kept up. In the study, catching up took
-/// up to two hours.
-const CATCH_UP_LIMIT: f64 = 7200.0;
+/// A validator that catches up for longer has not kept up. In the study, catching up took up to two
+/// hours.
+const CATCH_UP_LIMIT_SECONDS: f64 = 7200.0;
 
 const OOM: &str = "the kernel's OOM killer killed it";
 
 /// `None` as long as the answer depends on time without data.
 fn success(run: &Run, lifecycle: &Lifecycle) -> Success {
-    let from = lifecycle.at_tip;
+    let from = lifecycle.first_at_tip;
     let Some(time) = from.and_then(|from| tip_time(run, lifecycle, from)) else {
         return without_share(run, lifecycle);
     };
@@ -268,7 +271,7 @@ fn success(run: &Run, lifecycle: &Lifecycle) -> Success {
         return Success {
             answer: Some(false),
             why: OOM.to_owned(),
-            share: Some(share),
+            tip_share: Some(share),
         };
     }
     let success = time.kept_up();
@@ -282,7 +285,7 @@ fn success(run: &Run, lifecycle: &Lifecycle) -> Success {
     let percent = |share: f64| format!("{:.1} %", 100.0 * share);
     let mut why = format!("at the tip for {only}{} of the time {part}", percent(share));
     if unknown > 0.0 {
-        why += &format!(", and of {} of it that is not known", percent(unknown));
+        why += &format!("; {} of it is not known", percent(unknown));
     }
     if let Some(stalls) = stalls_text(run, &lifecycle.stalls) {
         why += &format!("; {stalls}");
@@ -290,7 +293,7 @@ fn success(run: &Run, lifecycle: &Lifecycle) -> Success {
     Success {
         answer,
         why,
-        share: Some(share),
+        tip_share: Some(share),
     }
 }
 
@@ -298,14 +301,14 @@ fn success(run: &Run, lifecycle: &Lifecycle) -> Success {
 fn without_share(run: &Run, lifecycle: &Lifecycle) -> Success {
     let is_known = lifecycle.phase_by_tick.iter().any(Option::is_some);
     let ran = lifecycle.time_in(run, Phase::CatchingUp, Span::ALWAYS);
-    let (answer, why) = match lifecycle.at_tip {
+    let (answer, why) = match lifecycle.first_at_tip {
         _ if lifecycle.end.was_oom_killed => (Some(false), OOM),
         Some(_) => (None, "was at the tip at the last tick only"),
-        None if ran > CATCH_UP_LIMIT => (
+        None if ran > CATCH_UP_LIMIT_SECONDS => (
             Some(false),
             "ran for more than two hours and was never at the tip",
         ),
-        None if ran > 0.0 && lifecycle.ended.is_some() => {
+        None if ran > 0.0 && lifecycle.process_end.is_some() => {
             (None, "was still catching up when it ended")
         }
         None if ran > 0.0 => (None, "was still catching up when the recording ended"),
@@ -377,7 +380,7 @@ mod tests {
             ..Tick::default()
         };
         let sessions = vec![Session {
-            interval: 1.0,
+            interval_seconds: 1.0,
             ..Session::default()
         }];
         Run {
@@ -397,7 +400,7 @@ mod tests {
         };
         let success = lifecycle(&slow_to_end(Some(from_experiment))).success;
         assert_eq!(
-            (success.answer, success.share),
+            (success.answer, success.tip_share),
             (Some(true), Some(1.0)),
             "{}",
             success.why

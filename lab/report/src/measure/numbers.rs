@@ -1,6 +1,6 @@
 use super::{
-    Second, Span, Tps, column, combine, epoch, is_own, points_within, replayed, with_transactions,
-    within,
+    Second, Span, Tps, combine, epoch, is_own_slot, point_values, points_within, replay_points,
+    values_within, with_transactions,
 };
 use crate::run::{Pool, ReplayedSlot, Run, Signal};
 use faultline_recording::{CacheTimesPoint, ProgramCachePoint, ReplaySlotPoint};
@@ -15,7 +15,7 @@ use std::{
 
 /// In bytes.
 #[derive(Debug, Clone, Copy)]
-pub struct Levels {
+pub struct MemoryLevels {
     pub rss: Summary,
     pub vsz: Summary,
     pub anon: Summary,
@@ -49,85 +49,86 @@ pub struct TpsNumbers {
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Cache {
+pub struct CacheNumbers {
     /// Per point of `loaded-programs-cache-stats`.
     pub misses: Summary,
     pub evictions: Summary,
     pub reloads: Summary,
     pub insertions: Summary,
-    /// Per replayed slot with transactions, in µs, summed over threads.
-    pub time: Summary,
-    /// The part of `time` that loaded programs, in µs.
-    pub loading: Summary,
-    /// `elapsed_ms` of `bank-forks_set_root`, which the study's prune time repeats; in ms.
-    pub set_root: Summary,
-    /// Per root with a prune, in ms. This and the fields below need an instrumented build.
-    pub prune: Summary,
+    /// Per replayed slot with transactions, summed over threads.
+    pub time_us: Summary,
+    /// The part of `time_us` that loaded programs.
+    pub loading_us: Summary,
+    /// `elapsed_ms` of `bank-forks_set_root`, which the study's prune time repeats.
+    pub set_root_ms: Summary,
+    /// Per root with a prune. This and the fields below need an instrumented build.
+    pub prune_ms: Summary,
     pub evict_passes: Summary,
-    pub evict: Summary,
+    pub evict_ms: Summary,
     pub evict_examined: Summary,
-    /// The time includes the filtering of executables, as up to 2.0.
-    pub with_filter: bool,
+    /// Whether `time_us` has the filtering of executables, as up to 2.0.
+    pub includes_filter: bool,
 }
 
+/// What was measured within a time window of a run.
 #[derive(Debug)]
-pub struct Numbers {
+pub struct WindowNumbers {
     pub window: Span,
     pub tps: TpsNumbers,
-    pub levels: Levels,
-    pub major: Rates,
-    pub minor: Rates,
+    pub levels: MemoryLevels,
+    pub major_faults: Rates,
+    pub minor_faults: Rates,
     /// Cores in use: CPU seconds per second.
-    pub cpu: Option<f64>,
-    pub cache: Cache,
-    /// Per replayed slot in order of time, in ms.
-    pub replay: Vec<Option<f64>>,
+    pub cpu_cores: Option<f64>,
+    pub cache: CacheNumbers,
+    /// Per replayed slot in order of time.
+    pub replay_ms: Vec<Option<f64>>,
     /// Slots produced by this node; excluded from all times.
     pub own_slots: usize,
-    /// Slots behind the tip, at each tick.
-    pub behind: Vec<Option<f64>>,
+    /// At each tick.
+    pub slots_behind: Vec<Option<f64>>,
 }
 
-impl Numbers {
+impl WindowNumbers {
     /// In ms; `None` with too few slots.
     pub fn replay_quantile(&self, p: f64) -> Option<f64> {
-        quantile_if_enough(&self.replay, p)
+        quantile_if_enough(&self.replay_ms, p)
     }
 }
 
-pub fn numbers(run: &Run, seconds: &Tps, window: Span) -> Numbers {
-    let growth = |signal| super::growth(run, signal, window);
+pub fn numbers(run: &Run, seconds: &Tps, window: Span) -> WindowNumbers {
+    let rates = |signal| super::signal_rates(run, signal, window);
     let (cpu_user, cpu_system) = (
-        growth(Signal::CpuUser).mean(),
-        growth(Signal::CpuSystem).mean(),
+        rates(Signal::CpuUser).mean(),
+        rates(Signal::CpuSystem).mean(),
     );
-    Numbers {
+    WindowNumbers {
         window,
         tps: tps(run, seconds, window),
         levels: levels(run, window),
-        major: growth(Signal::Major),
-        minor: growth(Signal::Minor),
-        cpu: cpu_user.zip(cpu_system).map(|(user, system)| user + system),
+        major_faults: rates(Signal::Major),
+        minor_faults: rates(Signal::Minor),
+        cpu_cores: cpu_user.zip(cpu_system).map(|(user, system)| user + system),
         cache: if run.replayed.slots.is_empty() {
             cache(run, window)
         } else {
             logged_cache(run)
         },
-        replay: replay(run, window),
+        replay_ms: replay_ms(run, window),
         own_slots: points_within(run, &run.points.replay, window)
-            .filter(|point| is_own(point) == Some(true))
+            .filter(|point| is_own_slot(point) == Some(true))
             .count(),
-        behind: within(run, run.signal(Signal::Behind), window),
+        slots_behind: values_within(run, run.signal(Signal::Behind), window),
     }
 }
 
-fn levels(run: &Run, window: Span) -> Levels {
-    let level = |values: &[Option<f64>]| summary(&within(run, values, window));
+fn levels(run: &Run, window: Span) -> MemoryLevels {
+    let level = |values: &[Option<f64>]| summary(&values_within(run, values, window));
     let of_signal = |signal| level(run.signal(signal));
     let rss = &super::rss(run);
     let (limit, unreclaimable) = (run.signal(Signal::Limit), run.signal(Signal::Unreclaimable));
     let vsz = run.signal(Signal::Virtual);
-    Levels {
+    MemoryLevels {
         rss: level(rss),
         vsz: level(vsz),
         anon: of_signal(Signal::RssAnon),
@@ -151,7 +152,7 @@ fn tps(run: &Run, all: &Tps, window: Span) -> TpsNumbers {
         .collect();
     let zero = known.len() - active.len();
     let unknown = counts.len() - known.len();
-    let by_thread_time: Vec<Option<f64>> = replayed(run, window).map(thread_tps).collect();
+    let by_thread_time: Vec<Option<f64>> = replay_points(run, window).map(thread_tps).collect();
     TpsNumbers {
         known: known.len(),
         zero: all.distinguishes_zeros.then_some(zero),
@@ -167,13 +168,19 @@ fn thread_tps(point: &ReplaySlotPoint) -> Option<f64> {
     (count > 0 && us > 0).then(|| count as f64 * 1e6 / us as f64)
 }
 
-fn cache(run: &Run, window: Span) -> Cache {
+fn cache(run: &Run, window: Span) -> CacheNumbers {
     let points = &run.points;
     let counted = |count: fn(&ProgramCachePoint) -> Option<u64>| {
-        summary(&column(run, &points.cache, window, count, 1.0))
+        summary(&point_values(run, &points.cache, window, count, 1.0))
     };
     let timed = |number: fn(&CacheTimesPoint) -> Option<u64>, unit: f64| {
-        summary(&column(run, &points.cache_times, window, number, unit))
+        summary(&point_values(
+            run,
+            &points.cache_times,
+            window,
+            number,
+            unit,
+        ))
     };
     let slots = || with_transactions(run, window);
     let loading = |point: &ReplaySlotPoint| -> Option<f64> {
@@ -185,20 +192,20 @@ fn cache(run: &Run, window: Span) -> Cache {
         ];
         stages.iter().map(|us| us.map(|us| us as f64)).sum()
     };
-    let set_root = column(run, &points.roots, window, |point| point.elapsed_ms, 1.0);
-    Cache {
+    let set_root = point_values(run, &points.roots, window, |point| point.elapsed_ms, 1.0);
+    CacheNumbers {
         misses: counted(|point| point.misses),
         evictions: counted(|point| point.evictions),
         reloads: counted(|point| point.reloads),
         insertions: counted(|point| point.insertions),
-        time: summary(&cache_us_per_slot(run, window)),
-        loading: summary(&slots().map(loading).collect::<Vec<_>>()),
-        set_root: summary(&set_root),
-        prune: timed(prune_us, 1e-3),
+        time_us: summary(&cache_us_per_slot(run, window)),
+        loading_us: summary(&slots().map(loading).collect::<Vec<_>>()),
+        set_root_ms: summary(&set_root),
+        prune_ms: timed(prune_us, 1e-3),
         evict_passes: timed(|point| point.evict_passes, 1.0),
-        evict: timed(|point| point.evict_us, 1e-3),
+        evict_ms: timed(|point| point.evict_us, 1e-3),
         evict_examined: timed(|point| point.evict_examined, 1.0),
-        with_filter: slots()
+        includes_filter: slots()
             .next()
             .is_some_and(|point| point.filter_executable_us.is_none()),
     }
@@ -211,36 +218,36 @@ pub fn prune_us(point: &CacheTimesPoint) -> Option<u64> {
         .filter(|_| point.prunes.is_some_and(|prunes| prunes > 0))
 }
 
-fn replay(run: &Run, window: Span) -> Vec<Option<f64>> {
+fn replay_ms(run: &Run, window: Span) -> Vec<Option<f64>> {
     let logged = &run.replayed.slots;
     if !logged.is_empty() {
         return logged.iter().map(|slot| slot.elapsed_ms).collect();
     }
-    replayed(run, window)
+    replay_points(run, window)
         .map(|point| point.replay_total_elapsed_us.map(|us| us as f64 / 1e3))
         .collect()
 }
 
 /// A replay's log has every slot and the total time in the cache.
-fn logged_cache(run: &Run) -> Cache {
+fn logged_cache(run: &Run) -> CacheNumbers {
     let slots = &run.replayed.slots;
     let column = |count: fn(&ReplayedSlot) -> Option<u64>| {
         let counts = slots.iter().map(|slot| Some(count(slot)? as f64));
         summary(&counts.collect::<Vec<_>>())
     };
     let time = run.replayed.program_cache_us.map(|us| us as f64);
-    Cache {
+    CacheNumbers {
         misses: column(|slot| slot.misses),
         evictions: column(|slot| slot.evictions),
         reloads: column(|slot| slot.reloads),
         insertions: column(|slot| slot.insertions),
-        time: Summary {
+        time_us: Summary {
             n: if time.is_some() { slots.len() } else { 0 },
             sum: time.unwrap_or_default(),
             mean: time.map(|us| us / slots.len().max(1) as f64),
             ..Summary::default()
         },
-        ..Cache::default()
+        ..CacheNumbers::default()
     }
 }
 
@@ -318,7 +325,10 @@ fn pool_growth(
         let Some(tick) = run.ticks.get(row.tick) else {
             continue;
         };
-        let (epoch, totals) = (epoch(tick), [row.major, row.minor, row.cpu]);
+        let (epoch, totals) = (
+            epoch(tick),
+            [row.major_faults, row.minor_faults, row.cpu_seconds],
+        );
         let earlier = match previous {
             Some((previous_epoch, totals)) if previous_epoch == epoch => totals,
             _ if first_ticks.get(&epoch) == Some(&row.tick) => [None; 3],

@@ -48,8 +48,8 @@ fn chunks<K: PartialEq>(ticks: &[Tick], key: fn(&Tick) -> K) -> impl Iterator<It
     })
 }
 
-/// Seconds at the tip that give one slot time.
-const SLOT_TIME_SPAN: f64 = 30.0;
+/// Time at the tip that gives one slot time.
+const SLOT_TIME_SPAN_SECONDS: f64 = 30.0;
 
 /// The median over spans at the tip. The tracker's own values include the end of the catch-up, when
 /// the known tip advances faster.
@@ -79,7 +79,7 @@ fn slot_times(ticks: &[(&Tick, f64)]) -> Vec<f64> {
         return Vec::new();
     };
     let seconds = last.at - first.at;
-    let spans = (seconds / SLOT_TIME_SPAN).floor();
+    let spans = (seconds / SLOT_TIME_SPAN_SECONDS).floor();
     if spans < 1.0 {
         return Vec::new();
     }

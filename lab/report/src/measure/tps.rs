@@ -16,7 +16,7 @@ const MIN_SETTLE_SECONDS: i64 = 3;
 const MAX_SETTLE_SECONDS: i64 = 14;
 
 /// A point this many seconds outside the recording has a wrong time.
-const MAX_POINT_OFFSET: f64 = 3600.0;
+const MAX_POINT_OFFSET_SECONDS: f64 = 3600.0;
 
 /// Later seconds are left out: about four months.
 const MAX_RUN_SECONDS: f64 = 1e7;
@@ -71,7 +71,7 @@ pub fn tps(run: &Run, lifecycle: &Lifecycle) -> Tps {
         let Some(last) = last_known_second(run, from, until) else {
             continue;
         };
-        let last = lifecycle.ended.map_or(last, |ended| {
+        let last = lifecycle.process_end.map_or(last, |ended| {
             // The second in which the run ended counts only if it has transactions.
             let end = second_of(run, ended);
             last.min(end - i64::from(!counts.contains_key(&end)))
@@ -131,8 +131,8 @@ fn counts_by_second(run: &Run) -> BTreeMap<i64, u64> {
 
 fn plausible_range(run: &Run) -> Span {
     Span {
-        from: -MAX_POINT_OFFSET,
-        to: run.end().min(MAX_RUN_SECONDS) + MAX_POINT_OFFSET,
+        from: -MAX_POINT_OFFSET_SECONDS,
+        to: run.end().min(MAX_RUN_SECONDS) + MAX_POINT_OFFSET_SECONDS,
     }
 }
 

@@ -9,7 +9,7 @@ use super::{
     timeline::{line_of_signal, line_of_ticks},
 };
 use crate::{
-    measure::{Numbers, growth, replayed, within},
+    measure::{WindowNumbers, replay_points, signal_rates, values_within},
     run::Signal,
 };
 use faultline_stats::summary::{self, Summary};
@@ -166,29 +166,29 @@ pub fn section(subjects: &MeasuredRuns) -> Option<Section> {
     Some(section.build("accounts", "Accounts"))
 }
 
-fn increase(subject: &MeasuredRun, numbers: &Numbers, signal: Signal) -> Option<f64> {
-    growth(&subject.recording, signal, numbers.window).known_increase()
+fn increase(subject: &MeasuredRun, numbers: &WindowNumbers, signal: Signal) -> Option<f64> {
+    signal_rates(&subject.recording, signal, numbers.window).known_increase()
 }
 
-fn level(subject: &MeasuredRun, numbers: &Numbers, signal: Signal) -> Summary {
+fn level(subject: &MeasuredRun, numbers: &WindowNumbers, signal: Signal) -> Summary {
     let run = &subject.recording;
-    summary::summary(&within(run, run.signal(signal), numbers.window))
+    summary::summary(&values_within(run, run.signal(signal), numbers.window))
 }
 
 fn ratio(part: f64, whole: f64) -> Option<f64> {
     (whole > 0.0).then(|| part / whole)
 }
 
-fn per_slot(subject: &MeasuredRun, numbers: &Numbers, signal: Signal) -> Option<f64> {
+fn per_slot(subject: &MeasuredRun, numbers: &WindowNumbers, signal: Signal) -> Option<f64> {
     ratio(
         increase(subject, numbers, signal)?,
-        replayed(&subject.recording, numbers.window).count() as f64,
+        replay_points(&subject.recording, numbers.window).count() as f64,
     )
 }
 
 fn percent_of_increases(
     subject: &MeasuredRun,
-    numbers: &Numbers,
+    numbers: &WindowNumbers,
     part: Signal,
     others: &[Signal],
 ) -> Option<f64> {
@@ -200,31 +200,31 @@ fn percent_of_increases(
 }
 
 /// In percent.
-pub fn hit_ratio(subject: &MeasuredRun, numbers: &Numbers) -> Option<f64> {
+pub fn hit_ratio(subject: &MeasuredRun, numbers: &WindowNumbers) -> Option<f64> {
     let misses = &[Signal::ReadCacheMisses];
     percent_of_increases(subject, numbers, Signal::ReadCacheHits, misses)
 }
 
-pub fn misses_per_slot(subject: &MeasuredRun, numbers: &Numbers) -> Option<f64> {
+pub fn misses_per_slot(subject: &MeasuredRun, numbers: &WindowNumbers) -> Option<f64> {
     per_slot(subject, numbers, Signal::ReadCacheMisses)
 }
 
-pub fn index_bytes(subject: &MeasuredRun, numbers: &Numbers) -> Option<f64> {
+pub fn index_bytes(subject: &MeasuredRun, numbers: &WindowNumbers) -> Option<f64> {
     level(subject, numbers, Signal::IndexBytes).max
 }
 
 /// In µs, summed over threads.
-pub fn load_time_per_slot(subject: &MeasuredRun, numbers: &Numbers) -> Option<f64> {
-    let times =
-        replayed(&subject.recording, numbers.window).map(|point| point.load_us.map(|us| us as f64));
+pub fn load_time_per_slot(subject: &MeasuredRun, numbers: &WindowNumbers) -> Option<f64> {
+    let times = replay_points(&subject.recording, numbers.window)
+        .map(|point| point.load_us.map(|us| us as f64));
     summary::summary(&times.collect_vec()).mean
 }
 
 /// The arms' difference of load time per slot, divided by that of misses.
 fn cost_of_a_miss(subjects: &MeasuredRuns) -> Option<Block> {
-    let mean = |arm: &str, value: fn(&MeasuredRun, &Numbers) -> Option<f64>| {
+    let mean = |arm: &str, value: fn(&MeasuredRun, &WindowNumbers) -> Option<f64>| {
         let values = subjects
-            .averaged_runs(arm)
+            .runs_in_averages(arm)
             .map(|subject| value(subject, &subject.from_execution));
         summary::summary(&values.collect_vec()).mean
     };

@@ -8,7 +8,7 @@ use super::{
     sufficient_memory,
 };
 use crate::{
-    measure::{Numbers, growth},
+    measure::{WindowNumbers, signal_rates},
     run::Signal,
 };
 use faultline_phase::Phase;
@@ -27,7 +27,7 @@ pub fn answers_by_arm(subjects: &MeasuredRuns) -> Vec<Answers> {
     }
     let can_change = can_change_capacity(subjects);
     let answers_of_arm = |arm: &String| {
-        let runs = subjects.averaged_runs(arm).collect_vec();
+        let runs = subjects.runs_in_averages(arm).collect_vec();
         let mut ends = subjects.runs_of(arm).map(|run| &run.lifecycle.end);
         let answers = answers(&AnswerInputs {
             was_oom_killed: ends.any(|end| end.was_oom_killed),
@@ -57,14 +57,14 @@ fn can_change_capacity(subjects: &MeasuredRuns) -> Option<bool> {
 /// the worst run. The prediction, the consensus, whether it is at the tip
 /// and why values are unknown are those of the first run.
 fn inputs(runs: &[&MeasuredRun], can_change_capacity: Option<bool>) -> AnswerInputs {
-    let values = |value: fn(&MeasuredRun, &Numbers) -> Option<f64>| {
+    let values = |value: fn(&MeasuredRun, &WindowNumbers) -> Option<f64>| {
         runs.iter()
             .filter_map(|run| value(run, run.from_tip.as_ref().unwrap_or(&run.from_execution)))
             .collect_vec()
     };
     let average = |value| mean(&values(value));
     let smallest = |value| values(value).into_iter().reduce(f64::min);
-    let installed = smallest(|run, _| run.recording.facts.memory.map(|bytes| bytes as f64));
+    let installed = smallest(|run, _| run.recording.facts.memory_bytes.map(|bytes| bytes as f64));
     let unreclaimable_shares =
         values(|run, numbers| Some(numbers.levels.unreclaimable.max? / run.limit()?));
     let proven: Option<Vec<f64>> = runs
@@ -81,15 +81,15 @@ fn inputs(runs: &[&MeasuredRun], can_change_capacity: Option<bool>) -> AnswerInp
         unreclaimable_share: unreclaimable_shares.into_iter().reduce(f64::max),
         swap: average(|_, numbers| numbers.levels.swap.max),
         memory_stalled_share: average(|run, numbers| {
-            growth(&run.recording, Signal::MemorySome, numbers.window).mean()
+            signal_rates(&run.recording, Signal::MemorySome, numbers.window).mean()
         }),
-        major_faults_per_second: average(|_, numbers| numbers.major.mean()),
+        major_faults_per_second: average(|_, numbers| numbers.major_faults.mean()),
         proven: proven.and_then(|proven| proven.into_iter().reduce(f64::max)),
         ram_unknown: first.map(|run| run.why_no_samples().to_owned()),
         reloads_per_slot: average(|_, numbers| numbers.cache.reloads.mean),
-        cache_seconds_per_slot: average(|_, numbers| numbers.cache.time.mean.map(|us| us / 1e6)),
+        cache_seconds_per_slot: average(|_, numbers| numbers.cache.time_us.mean.map(|us| us / 1e6)),
         replay_seconds_per_slot: average(|_, numbers| {
-            summary(&numbers.replay).mean.map(|ms| ms / 1e3)
+            summary(&numbers.replay_ms).mean.map(|ms| ms / 1e3)
         }),
         cache_capacity: average(|run, _| last_capacity(&run.recording, Signal::CapacityConfigured)),
         can_change_capacity,
@@ -194,7 +194,7 @@ mod tests {
     fn an_arm_with_an_oom_kill_has_no_fine_memory() {
         let runs = [false, true].map(|oom| Run {
             from_experiment: Some(ExperimentOutcome {
-                oom,
+                was_oom_killed: oom,
                 ..ExperimentOutcome::default()
             }),
             ..Run::default()

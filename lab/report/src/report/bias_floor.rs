@@ -1,5 +1,5 @@
-//! Simultaneous arms on one host. The difference of an A/A pair (one arm run twice) is the floor:
-//! smaller differences are not called real.
+//! Runs of arms at the same time on one host are a turn. The difference of an A/A pair (one arm run
+//! twice in a turn) is the floor: smaller differences are not called real.
 
 use super::{
     cells::{count, estimate, estimate_or, number, table, text_cell},
@@ -19,7 +19,7 @@ use faultline_stats::{
     paired::{over_pairs, over_pairs_of_amounts},
     summary::mean,
 };
-use faultline_text::number as grouped;
+use faultline_text::{counted, number as grouped};
 use itertools::Itertools;
 
 /// `[value, low, high]`: a value and the ends of its interval.
@@ -97,7 +97,7 @@ pub struct BiasFloor {
     /// By quantity; A/A pairs first.
     effects: Vec<ArmEffect>,
     margin: f64,
-    /// Hosts do not cancel out of differences: they are shown, and the floor is of ratios.
+    /// Differences include those of hosts: only ratios have a floor.
     by_block: bool,
 }
 
@@ -171,10 +171,10 @@ impl BiasFloor {
 
     /// `None` without an A/A pair, or if arms have no slots in common.
     pub fn headline(&self, primary: &Scalar) -> Option<(String, VerdictKind)> {
-        let arms = || self.effects.iter().filter(|effect| !effect.is_aa_pair());
-        let first = arms().min_by_key(|effect| !effect.is_about(primary))?;
+        let arm_effects = || self.effects.iter().filter(|effect| !effect.is_aa_pair());
+        let first = arm_effects().min_by_key(|effect| !effect.is_about(primary))?;
         let floor = self.floor(first.quantity_index)?;
-        let effects = arms()
+        let effects = arm_effects()
             .filter(|effect| effect.quantity_index == first.quantity_index)
             .map(|effect| (effect, self.is_beyond_floor(effect) == Some(true)))
             .collect_vec();
@@ -227,9 +227,9 @@ impl BiasFloor {
         Some((headline, standing))
     }
 
-    /// One sentence for the A/A pair and for every arm; none without an A/A pair.
-    pub fn points(&self) -> Vec<String> {
-        let times = self
+    /// A sentence for each pair of arms and quantity with a unit; none without an A/A pair.
+    pub fn verdict_points(&self) -> Vec<String> {
+        let with_unit = self
             .effects
             .iter()
             .filter(|effect| self.has_aa_pair() && !effect.quantity.unit.is_empty());
@@ -250,7 +250,7 @@ impl BiasFloor {
                 self.verdict_text(effect)
             )
         };
-        times.map(sentence).collect()
+        with_unit.map(sentence).collect()
     }
 
     /// For runs made at different times; empty with an A/A pair.
@@ -444,7 +444,7 @@ fn mean_over_turns(
 ) -> Option<ValueAndInterval> {
     let values = turns.iter().map(|turn| turn.value).collect_vec();
     if turns.len() >= RUNS_FOR_A_TEST {
-        return over(&values, level).map(|interval| interval.ends());
+        return over(&values, level).map(|interval| interval.value_and_ends());
     }
     let low = turns.iter().map(|turn| turn.low).reduce(f64::min)?;
     let high = turns.iter().map(|turn| turn.high).reduce(f64::max)?;
@@ -473,7 +473,7 @@ fn max_aa_difference(subjects: &MeasuredRuns, scalar: &Scalar, is_ratio: bool) -
 fn turns_text(count: usize) -> String {
     match count {
         1 => "one turn".to_owned(),
-        _ => format!("{count} turns"),
+        _ => counted(count as f64, "turn"),
     }
 }
 

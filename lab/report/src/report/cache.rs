@@ -3,11 +3,13 @@
 use super::{
     measured_run::{MeasuredRun, MeasuredRuns, RunPart},
     model::{BarSeries, Bars, Chart, Section},
-    section_builder::{NumberColumn, SectionBuilder, averaged},
+    section_builder::{NumberColumn, SectionBuilder, averaging_caption},
     timeline::line_of_points,
 };
 use crate::{
-    measure::{Numbers, Span, cache_us_per_slot, column, prune_us, timed_cache_us_per_slot},
+    measure::{
+        Span, WindowNumbers, cache_us_per_slot, point_values, prune_us, timed_cache_us_per_slot,
+    },
     run::{Run, Signal},
 };
 use faultline_stats::{
@@ -45,47 +47,48 @@ const COUNTS: &[NumberColumn] = &[
 ];
 
 const TIMES: &[NumberColumn] = &[
-    cache_quantity!("Time (sum) [µs]", 0, time, sum),
-    cache_quantity!("Time (mean) [µs]", 2, time, mean),
-    cache_quantity!("Time (max) [µs]", 0, time, max),
-    cache_quantity!("Loading (sum) [µs]", 0, loading, sum),
-    cache_quantity!("Loading (mean) [µs]", 2, loading, mean),
+    cache_quantity!("Time (sum) [µs]", 0, time_us, sum),
+    cache_quantity!("Time (mean) [µs]", 2, time_us, mean),
+    cache_quantity!("Time (max) [µs]", 0, time_us, max),
+    cache_quantity!("Loading (sum) [µs]", 0, loading_us, sum),
+    cache_quantity!("Loading (mean) [µs]", 2, loading_us, mean),
     ("Batches", 0, |_, numbers| {
-        Some((numbers.cache.time.n + numbers.cache.time.missing) as f64)
+        Some((numbers.cache.time_us.n + numbers.cache.time_us.missing) as f64)
     }),
     ("By recorded time [ms/s]", 3, |_, numbers| {
         let seconds = numbers.window.seconds();
-        (numbers.cache.time.n > 0 && seconds > 0.0).then(|| numbers.cache.time.sum / 1e3 / seconds)
+        (numbers.cache.time_us.n > 0 && seconds > 0.0)
+            .then(|| numbers.cache.time_us.sum / 1e3 / seconds)
     }),
 ];
 
 const STUDY_PRUNE: &[NumberColumn] = &[
-    cache_quantity!("elapsed_ms (sum) [ms]", 0, set_root, sum),
-    cache_quantity!("elapsed_ms (mean) [ms]", 3, set_root, mean),
-    cache_quantity!("elapsed_ms (max) [ms]", 0, set_root, max),
+    cache_quantity!("elapsed_ms (sum) [ms]", 0, set_root_ms, sum),
+    cache_quantity!("elapsed_ms (mean) [ms]", 3, set_root_ms, mean),
+    cache_quantity!("elapsed_ms (max) [ms]", 0, set_root_ms, max),
     ("Roots", 0, |_, numbers| {
-        Some((numbers.cache.set_root.n + numbers.cache.set_root.missing) as f64)
+        Some((numbers.cache.set_root_ms.n + numbers.cache.set_root_ms.missing) as f64)
     }),
 ];
 
 const PRUNE_AND_EVICTION: &[NumberColumn] = &[
-    cache_quantity!("Prune (sum) [ms]", 1, prune, sum),
-    cache_quantity!("Prune (mean) [ms]", 4, prune, mean),
-    cache_quantity!("Prune (max) [ms]", 3, prune, max),
+    cache_quantity!("Prune (sum) [ms]", 1, prune_ms, sum),
+    cache_quantity!("Prune (mean) [ms]", 4, prune_ms, mean),
+    cache_quantity!("Prune (max) [ms]", 3, prune_ms, max),
     ("Roots", 0, |_, numbers| {
-        (numbers.cache.prune.n > 0).then_some(numbers.cache.prune.n as f64)
+        (numbers.cache.prune_ms.n > 0).then_some(numbers.cache.prune_ms.n as f64)
     }),
-    cache_quantity!("Eviction (sum) [ms]", 1, evict, sum),
+    cache_quantity!("Eviction (sum) [ms]", 1, evict_ms, sum),
     cache_quantity!("Passes", 0, evict_passes, sum),
     ("Eviction per pass [ms]", 4, |_, numbers| {
-        per_pass(numbers, &numbers.cache.evict)
+        per_pass(numbers, &numbers.cache.evict_ms)
     }),
     ("Entries examined per pass", 1, |_, numbers| {
         per_pass(numbers, &numbers.cache.evict_examined)
     }),
 ];
 
-fn per_pass(numbers: &Numbers, summary: &Summary) -> Option<f64> {
+fn per_pass(numbers: &WindowNumbers, summary: &Summary) -> Option<f64> {
     let passes = numbers.cache.evict_passes.sum;
     (passes > 0.0).then(|| summary.sum / passes)
 }
@@ -145,9 +148,9 @@ pub fn section(subjects: &MeasuredRuns) -> Section {
 }
 
 fn over_time(section: &mut SectionBuilder<'_>) {
-    let slots = |subject: &MeasuredRun| subject.from_execution.replay.len();
+    let slots = |subject: &MeasuredRun| subject.from_execution.replay_ms.len();
     let size = section.subjects.averaging_window(AVERAGED_SLOTS, slots);
-    let caption = averaged(size, "replayed slot", "replayed slots") + ".";
+    let caption = averaging_caption(size, "replayed slot", "replayed slots") + ".";
     section.add_timeline(
         "cache-time-over-time",
         "Program cache time per slot over time",
@@ -184,10 +187,10 @@ fn pruning(section: &mut SectionBuilder<'_>) {
 }
 
 fn filter_sentence(subjects: &MeasuredRuns) -> &'static str {
-    let any_run = |with_filter| {
+    let any_run = |includes_filter| {
         subjects.all.iter().any(|run| {
             let cache = &run.from_execution.cache;
-            cache.time.n > 0 && cache.with_filter == with_filter
+            cache.time_us.n > 0 && cache.includes_filter == includes_filter
         })
     };
     match (any_run(true), any_run(false)) {
@@ -214,7 +217,7 @@ fn max_water_level(run: &Run) -> Option<u64> {
         .max()
 }
 
-type NamedSummary = (&'static str, fn(&Numbers) -> &Summary);
+type NamedSummary = (&'static str, fn(&WindowNumbers) -> &Summary);
 
 fn bars(section: &mut SectionBuilder<'_>) {
     let subjects = section.subjects;
@@ -234,14 +237,16 @@ fn bars(section: &mut SectionBuilder<'_>) {
             "Program cache time per slot",
             "Time (ms)",
             1e-3,
-            &[("time in the program cache", |numbers| &numbers.cache.time)],
+            &[("time in the program cache", |numbers| {
+                &numbers.cache.time_us
+            })],
         ),
     ];
     for (id, title, label, scale, summaries) in figures {
         let series = summaries.iter().map(|(name, summary)| {
             let mean_of_arm = |arm: &String| {
                 let means: Option<Vec<f64>> = subjects
-                    .averaged_runs(arm)
+                    .runs_in_averages(arm)
                     .map(|run| summary(&run.from_execution).mean)
                     .collect();
                 Some((scale * mean(&means?)?, None))
@@ -285,21 +290,23 @@ fn histograms(section: &mut SectionBuilder<'_>) {
             "Time of pruning the program cache",
             "Time (ms)",
             "Roots",
-            |run, window| column(run, &run.points.cache_times, window, prune_us, 1e-3),
+            |run, window| point_values(run, &run.points.cache_times, window, prune_us, 1e-3),
         ),
         (
             "misses-histogram",
             "Misses per batch",
             "Misses",
             "Batches",
-            |run, window| column(run, &run.points.cache, window, |point| point.misses, 1.0),
+            |run, window| point_values(run, &run.points.cache, window, |point| point.misses, 1.0),
         ),
         (
             "evictions-histogram",
             "Evictions per batch",
             "Evictions",
             "Batches",
-            |run, window| column(run, &run.points.cache, window, |point| point.evictions, 1.0),
+            |run, window| {
+                point_values(run, &run.points.cache, window, |point| point.evictions, 1.0)
+            },
         ),
         (
             "cache-time-histogram",
@@ -319,7 +326,7 @@ fn histograms(section: &mut SectionBuilder<'_>) {
             "elapsed_ms (ms)",
             "Roots",
             |run, window| {
-                column(
+                point_values(
                     run,
                     &run.points.roots,
                     window,

@@ -1,7 +1,7 @@
 use super::{
     cells::{
         self, estimate, estimate_or, figure, number, number_cell, row, table, text_cell,
-        without_missing,
+        without_missing_columns,
     },
     measured_run::{MeasuredRun, MeasuredRuns},
     model::{Block, Chart, Curve, Curves, Section},
@@ -52,7 +52,10 @@ fn sentence_without_trace(files: &[&String]) -> Option<String> {
     let first = files.first()?;
     let recordings = match files.len() {
         1 => format!("{first} has no trace next to it"),
-        many => format!("{many} recordings have no trace next to them"),
+        many => format!(
+            "{} recordings have no trace next to them",
+            count(many as u64)
+        ),
     };
     Some(format!(
         "{recordings}, so other sizes are not predicted. To read one from public blocks: faultline cache fetch {first} --rpc URL. Then \
@@ -184,7 +187,7 @@ fn sizes_table(passed: &[PredictedRun<'_>]) -> Block {
             .rows
             .extend(rows.map(|size| row(&subject.name, cells(size))));
     }
-    Block::Table(without_missing(table))
+    Block::Table(without_missing_columns(table))
 }
 
 /// Id, title, label, unit, value of a size, and recorded value.

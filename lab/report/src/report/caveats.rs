@@ -70,9 +70,10 @@ fn merged_caveats<C: IntoIterator<Item = WhatAndRemedy>>(
             format!("{names}: {what}")
         });
         let mut texts = texts.join("; ");
-        if by_text.len() > MAX_NAMED {
-            let more = counted((by_text.len() - MAX_NAMED) as f64, "more run");
-            texts += &format!("; and {more} likewise");
+        let unnamed = by_text.iter().skip(MAX_NAMED).flat_map(|(_, runs)| runs);
+        let unnamed = unnamed.unique().count();
+        if unnamed > 0 {
+            texts += &format!("; and {}", counted(unnamed as f64, "more run"));
         }
         Caveat::new(format!("{texts}."), remedy)
     };
@@ -179,7 +180,7 @@ fn run_caveats(
             (
                 format!(
                     "{} in the recording, {} in all",
-                    plural(gaps.len(), "gap", "gaps"),
+                    counted(gaps.len() as f64, "gap"),
                     duration(gaps.iter().sum())
                 ),
                 "Give the daemon its own core and a disk with free space, and run again.",
@@ -189,7 +190,7 @@ fn run_caveats(
             (
                 format!(
                     "the validator was restarted {}",
-                    plural(lifecycle.restarts, "time", "times")
+                    counted(lifecycle.restarts as f64, "time")
                 ),
                 "Find out why, and run again; or look only at the time after the last restart.",
             )
@@ -199,8 +200,9 @@ fn run_caveats(
         unknown.map(|unknown| {
             (
                 format!(
-                    "it is not known whether anything was executed in {unknown} of {} seconds",
-                    unknown + tps.known
+                    "it is not known whether anything was executed in {} of {} seconds",
+                    number(unknown as f64, 0),
+                    number((unknown + tps.known) as f64, 0)
                 ),
                 "Let the validator push its metrics to the daemon all the time.",
             )
@@ -221,19 +223,16 @@ fn consensus_changed(subject: &MeasuredRun) -> Option<WhatAndRemedy> {
 }
 
 fn cache_exceeds_its_size(subject: &MeasuredRun) -> Option<WhatAndRemedy> {
-    let size = |signal| last_capacity(&subject.recording, signal).map(|entries| entries as u64);
+    let size = |signal| last_capacity(&subject.recording, signal);
     let configured = size(Signal::CapacityConfigured)?;
     let observed = size(Signal::CapacityObserved).filter(|observed| *observed > configured)?;
+    let [observed, configured] = [observed, configured].map(|entries| number(entries, 0));
     Some((
         format!(
             "the program cache held {observed} entries, more than the {configured} it was meant to have"
         ),
         "Check that this binary has the limit that the label says; a cache may also overshoot between two prunings.",
     ))
-}
-
-fn plural(n: usize, one: &str, many: &str) -> String {
-    format!("{n} {}", if n == 1 { one } else { many })
 }
 
 /// One caveat for all unreliable intervals; the section on replay times says why.
@@ -246,7 +245,11 @@ fn unreliable_intervals(subjects: &MeasuredRuns) -> Option<Caveat> {
     let metrics = metrics.iter().map(|(metric, runs)| match runs.len() {
         _ if all == 1 => metric.clone(),
         n if n == all => format!("{metric} (every run)"),
-        n if n > 2 => format!("{metric} ({n} of {all} runs)"),
+        n if n > 2 => format!(
+            "{metric} ({} of {})",
+            number(n as f64, 0),
+            counted(all as f64, "run")
+        ),
         _ => format!("{metric} ({})", runs.join("; ")),
     });
     let unused = match subjects.arms.len() {
@@ -276,7 +279,7 @@ fn short_at_tip(subject: &MeasuredRun) -> Option<WhatAndRemedy> {
 }
 
 fn few_slots(subject: &MeasuredRun) -> Option<WhatAndRemedy> {
-    let slots = subject.from_execution.replay.iter().flatten().count();
+    let slots = subject.from_execution.replay_ms.iter().flatten().count();
     let needed = min_values_for(0.95);
     (slots > 0 && slots < needed).then(|| {
         (
@@ -292,7 +295,7 @@ fn few_slots(subject: &MeasuredRun) -> Option<WhatAndRemedy> {
 fn executed_nothing(subjects: &MeasuredRuns, subject: &MeasuredRun) -> Option<WhatAndRemedy> {
     let what = "no executed transaction was recorded, so it is in no average of its arm and in no comparison";
     let remedy = "Read what became of it in the table of outcomes; its own row in each table is about the whole run.";
-    (!subjects.is_averaged(subject)).then(|| (what.to_owned(), remedy))
+    (!subjects.is_in_averages(subject)).then(|| (what.to_owned(), remedy))
 }
 
 fn clock_set(subject: &MeasuredRun) -> Option<WhatAndRemedy> {
@@ -315,7 +318,7 @@ fn clock_set(subject: &MeasuredRun) -> Option<WhatAndRemedy> {
 fn not_at_tip(subject: &MeasuredRun, part: Option<RunPart>) -> Option<WhatAndRemedy> {
     let window = subject.executing?;
     let lifecycle = &subject.lifecycle;
-    if lifecycle.success.share >= Some(MIN_KEPT_UP_SHARE) {
+    if lifecycle.success.tip_share >= Some(MIN_KEPT_UP_SHARE) {
         return None;
     }
     let has_phases = subject
@@ -349,7 +352,7 @@ fn at_tip(at_tip: Option<f64>, seconds: f64) -> String {
 
 fn recording_caveat(subject: &MeasuredRun) -> Option<WhatAndRemedy> {
     let run = &subject.recording;
-    if run.facts.demo {
+    if run.facts.is_demo {
         let what = "recorded from the daemon's demonstration; the numbers mean nothing";
         return Some((what.to_owned(), "Record a validator."));
     }
@@ -393,9 +396,12 @@ fn outliers<'s>(subjects: &'s MeasuredRuns, primary: &Scalar) -> Vec<(&'s str, S
 
 type RunValues<'s> = Vec<(&'s MeasuredRun, f64)>;
 
-/// With second runs of A/A pairs.
+/// Includes the second runs of A/A pairs.
 fn values_by_arm<'s>(subjects: &'s MeasuredRuns, scalar: &Scalar) -> Vec<(&'s str, RunValues<'s>)> {
-    let runs = subjects.all.iter().filter(|run| subjects.is_averaged(run));
+    let runs = subjects
+        .all
+        .iter()
+        .filter(|run| subjects.is_in_averages(run));
     by_key(runs.filter_map(|run| {
         let value = pace::compared_value(subjects, scalar, run)?;
         Some((run.arm.as_str(), (run, value)))

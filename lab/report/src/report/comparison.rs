@@ -1,7 +1,7 @@
 //! Compares arms, with the run as statistical unit.
 
 use super::{
-    cells::{self, count, estimate_or, number, table, text_cell, without_missing},
+    cells::{self, count, estimate_or, number, table, text_cell, without_missing_columns},
     hosts::{self, ComparisonDesign},
     measured_run::{MeasuredRuns, RunPart},
     model::{Block, Cell, Section, Tone},
@@ -112,7 +112,7 @@ pub fn pairs(subjects: &MeasuredRuns, primary: &'static Scalar, margin: f64) -> 
 
 fn values(subjects: &MeasuredRuns, arm: &str, scalar: &Scalar) -> Vec<f64> {
     subjects
-        .averaged_runs(arm)
+        .runs_in_averages(arm)
         .filter_map(|subject| pace::compared_value(subjects, scalar, subject))
         .collect()
 }
@@ -215,7 +215,7 @@ fn primary_table(primary: &MetricComparison, pairs: &[ArmComparison], margin: f6
         &note,
     );
     table.rows = pairs.iter().map(primary_row).collect();
-    Block::Table(without_missing(table))
+    Block::Table(without_missing_columns(table))
 }
 
 fn primary_row(pair: &ArmComparison) -> Vec<Cell> {
@@ -260,7 +260,11 @@ fn mean_cells(metric: &MetricComparison, too_few_runs: &str, no_mean: &str) -> [
 }
 
 pub fn interval_cell(interval: Option<Interval>, decimals: u8, reason: &str) -> Cell {
-    estimate_or(interval.map(|interval| interval.ends()), decimals, reason)
+    estimate_or(
+        interval.map(|interval| interval.value_and_ends()),
+        decimals,
+        reason,
+    )
 }
 
 fn secondary_table(pairs: &[ArmComparison]) -> Block {
@@ -307,7 +311,7 @@ fn secondary_table(pairs: &[ArmComparison]) -> Block {
             table.rows.push(cells);
         }
     }
-    Block::Table(without_missing(table))
+    Block::Table(without_missing_columns(table))
 }
 
 fn definitions(subjects: &MeasuredRuns) -> Block {

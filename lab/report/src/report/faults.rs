@@ -4,11 +4,11 @@ use super::{
     cells::{number, row, table, text_cell},
     measured_run::{MeasuredRun, MeasuredRuns},
     model::{BarSeries, Bars, Block, Chart, Section},
-    section_builder::{NumberColumn, SectionBuilder, averaged},
+    section_builder::{NumberColumn, SectionBuilder, averaging_caption},
     timeline::line_of_ticks,
 };
 use crate::{
-    measure::{PoolFaults, Span, growth, pool_faults, within},
+    measure::{PoolFaults, Span, pool_faults, signal_rates, values_within},
     run::Signal,
 };
 use faultline_agave::threads::purpose;
@@ -33,26 +33,30 @@ type RunPools<'s> = (&'s MeasuredRun, Vec<PoolFaults>);
 
 const PAGE_FAULTS: &[NumberColumn] = &[
     ("Major faults", 0, |_, numbers| {
-        numbers.major.known_increase()
+        numbers.major_faults.known_increase()
     }),
-    ("Major mean [/s]", 3, |_, numbers| numbers.major.mean()),
+    ("Major mean [/s]", 3, |_, numbers| {
+        numbers.major_faults.mean()
+    }),
     ("Major max [/s]", 1, |_, numbers| {
-        summary(&numbers.major.per_second).max
+        summary(&numbers.major_faults.per_second).max
     }),
     ("Minor faults", 0, |_, numbers| {
-        numbers.minor.known_increase()
+        numbers.minor_faults.known_increase()
     }),
-    ("Minor mean [/s]", 1, |_, numbers| numbers.minor.mean()),
+    ("Minor mean [/s]", 1, |_, numbers| {
+        numbers.minor_faults.mean()
+    }),
     ("Minor max [/s]", 1, |_, numbers| {
-        summary(&numbers.minor.per_second).max
+        summary(&numbers.minor_faults.per_second).max
     }),
 ];
 
-/// The mean growth of a counter, times a scale. Of a counter of seconds, 100 gives percent.
+/// The mean rate of a counter, times a scale. Of a counter of seconds, 100 gives percent.
 macro_rules! mean_growth {
     ($title:literal, $signal:ident, $scale:literal) => {
         ($title, 3, |subject, numbers| {
-            let mean = growth(&subject.recording, Signal::$signal, numbers.window).mean();
+            let mean = signal_rates(&subject.recording, Signal::$signal, numbers.window).mean();
             mean.map(|mean| $scale * mean)
         })
     };
@@ -91,7 +95,7 @@ pub fn smoothed_rates(
     scale: f64,
     size: usize,
 ) -> Vec<Option<f64>> {
-    let scaled = growth(&subject.recording, signal, Span::ALWAYS)
+    let scaled = signal_rates(&subject.recording, signal, Span::ALWAYS)
         .per_second
         .into_iter()
         .map(|rate| rate.map(|rate| rate * scale))
@@ -109,7 +113,7 @@ fn over_time(section: &mut SectionBuilder<'_>) {
         1 => "",
         _ => "; over fewer at the ends and around gaps",
     };
-    let caption = averaged(size, "sample", "samples") + at_gaps + ".";
+    let caption = averaging_caption(size, "sample", "samples") + at_gaps + ".";
     for (id, kind, signal) in kinds {
         let id = format!("{id}-faults-over-time");
         let title = format!("{kind} faults over time, smoothed");
@@ -125,8 +129,8 @@ fn over_time(section: &mut SectionBuilder<'_>) {
         let label = format!("{title} faults (/s)");
         let title = format!("How often each rate of {kind} faults occurred");
         section.add_histogram(&id, &title, caption, (&label, "Ticks", 0.99), |subject| {
-            let rates = growth(&subject.recording, signal, Span::ALWAYS).per_second;
-            within(&subject.recording, &rates, subject.from_execution.window)
+            let rates = signal_rates(&subject.recording, signal, Span::ALWAYS).per_second;
+            values_within(&subject.recording, &rates, subject.from_execution.window)
         });
     }
 }
@@ -237,7 +241,7 @@ fn pool_bars(pools: &[RunPools<'_>], label: &str, value: PoolValue) -> Option<Ch
 
 fn pressure_over_time(section: &mut SectionBuilder<'_>) {
     let size = averaging_window(section.subjects);
-    let caption = averaged(size, "sample", "samples") + ".";
+    let caption = averaging_caption(size, "sample", "samples") + ".";
     let smooth = |subject: &MeasuredRun, name, signal, scale| {
         line_of_ticks(subject, name, &smoothed_rates(subject, signal, scale, size))
     };

@@ -35,7 +35,7 @@ pub fn section(subjects: &MeasuredRuns) -> Section {
                 &FOLDER_COLUMNS,
                 "The validator's folders and their file systems, when the process was found. GiB is 2^30 bytes.",
             ),
-            |facts| &facts.mounts,
+            |facts| &facts.folders,
             folder,
         ),
         shared_rows(
@@ -86,7 +86,7 @@ fn facts(
         table.rows.push(row(name, cells));
     }
     if table.rows.is_empty() {
-        table.note = "No manifest of any run has hardware.".to_owned();
+        table.note = "No manifest of any run has any of these.".to_owned();
     }
     Block::Table(table)
 }
@@ -113,7 +113,7 @@ fn shared_rows(
             .extend(values.into_iter().map(|cells| row(&names, cells)));
     }
     if table.rows.is_empty() {
-        table.note = "No manifest of any run has any.".to_owned();
+        table.note = "No manifest of any run has any of these.".to_owned();
     }
     Block::Table(table)
 }

@@ -10,7 +10,7 @@ use super::{
     scalars::Scalar,
 };
 use crate::{
-    measure::growth,
+    measure::signal_rates,
     run::{Signal, SystemFacts},
 };
 use faultline_stats::{arms::RUNS_FOR_A_TEST, hosts, summary::mean};
@@ -33,7 +33,7 @@ fn block_of(subject: &MeasuredRun) -> Option<BlockKey<'_>> {
 }
 
 fn hosts_of<'s>(subjects: &'s MeasuredRuns, arm: &'s str) -> Vec<&'s str> {
-    let runs = subjects.averaged_runs(arm);
+    let runs = subjects.runs_in_averages(arm);
     distinct(runs.filter_map(|run| run.recording.host()))
 }
 
@@ -62,8 +62,8 @@ pub fn comparison_design(
         return ComparisonDesign::ByBlock;
     }
     let runs = subjects
-        .averaged_runs(reference)
-        .chain(subjects.averaged_runs(other));
+        .runs_in_averages(reference)
+        .chain(subjects.runs_in_averages(other));
     let why = match runs.filter(|subject| block_of(subject).is_none()).count() {
         0 => String::new(),
         count => format!(" ({count} of their runs lack the label host or block)"),
@@ -81,7 +81,7 @@ fn paired_by_block<'s>(
     value: impl Fn(&MeasuredRun) -> Option<f64>,
 ) -> Vec<(f64, f64)> {
     let [reference, other] = arms.map(|arm| {
-        let runs = subjects.averaged_runs(arm);
+        let runs = subjects.runs_in_averages(arm);
         by_key(runs.filter_map(|run| Some((block_of(run)?, value(run)?))))
     });
     let pairs = reference.iter().filter_map(|(block, values)| {
@@ -105,7 +105,7 @@ pub fn table_of_hosts(
     margin: f64,
 ) -> Option<Block> {
     let pairs = scalar_pairs(subjects, [reference, other], primary);
-    let by_host = by_key(subjects.averaged_runs(reference).filter_map(|subject| {
+    let by_host = by_key(subjects.runs_in_averages(reference).filter_map(|subject| {
         let value = pace::compared_value(subjects, primary, subject)?;
         Some((subject.recording.host()?, value))
     }));
@@ -134,7 +134,7 @@ pub fn table_of_hosts(
             text_cell(host),
             count(values.len()),
             number(mean(values), primary.decimals, "not recorded"),
-            estimate_or(ratio.map(|ratio| ratio.ends()), 3, reason),
+            estimate_or(ratio.map(|ratio| ratio.value_and_ends()), 3, reason),
         ]);
     }
     for arm in &subjects.arms {
@@ -148,14 +148,14 @@ pub fn table_of_hosts(
             Cell::Text(format!("{arm} against itself (A/A)")),
             count(pairs.len()),
             Cell::Missing("this row has only a ratio of two runs".to_owned()),
-            estimate_or(ratio.map(|ratio| ratio.ends()), 3, reason),
+            estimate_or(ratio.map(|ratio| ratio.value_and_ends()), 3, reason),
         ]);
     }
     Some(Block::Table(table))
 }
 
 pub fn caveats(subjects: &MeasuredRuns) -> Vec<Caveat> {
-    let memory = |facts: &SystemFacts| Some(bytes(facts.memory? as f64));
+    let memory = |facts: &SystemFacts| Some(bytes(facts.memory_bytes? as f64));
     let machines = [
         ("CPU", hosts_by_value(subjects, |facts| facts.cpu.clone())),
         ("memory", hosts_by_value(subjects, memory)),
@@ -184,7 +184,7 @@ pub fn caveats(subjects: &MeasuredRuns) -> Vec<Caveat> {
 fn runs_without_block(subjects: &MeasuredRuns) -> Option<Caveat> {
     let arms = subjects.arms.iter();
     let runs = arms
-        .flat_map(|arm| subjects.averaged_runs(arm))
+        .flat_map(|arm| subjects.runs_in_averages(arm))
         .collect_vec();
     let hosts = distinct(runs.iter().filter_map(|run| run.recording.host()));
     let names = runs
@@ -267,12 +267,16 @@ pub fn io_pressure_caveats(subjects: &MeasuredRuns) -> Vec<Caveat> {
 }
 
 fn io_wait_share(subject: &MeasuredRun) -> Option<f64> {
-    let run_seconds = subject.lifecycle.until;
+    let run_seconds = subject.lifecycle.run_end;
     let by_experiment = || {
-        let seconds = subject.recording.from_experiment.as_ref()?.io_some?;
+        let seconds = subject
+            .recording
+            .from_experiment
+            .as_ref()?
+            .io_stall_seconds?;
         (run_seconds > 0.0).then(|| seconds / run_seconds)
     };
-    growth(
+    signal_rates(
         &subject.recording,
         Signal::IoSome,
         subject.from_execution.window,

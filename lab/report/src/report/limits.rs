@@ -18,7 +18,7 @@ pub struct Limits {
     /// Arms without a planned limit. The host's memory is no tried limit.
     unlimited_arms: Vec<UnlimitedArm>,
     /// Whether the runs replayed a fixed range.
-    replays: bool,
+    are_replays: bool,
 }
 
 /// The arm, and whether each of its runs kept up.
@@ -45,7 +45,7 @@ pub fn limits(subjects: &MeasuredRuns) -> Option<Limits> {
     (differ && !subjects.has_no_validator()).then(|| Limits {
         bracket: bracket(&replicates),
         unlimited_arms: by_key(unlimited_arms),
-        replays: subjects.are_replays(),
+        are_replays: subjects.are_replays(),
     })
 }
 
@@ -73,7 +73,7 @@ pub fn have_equal_limits(subjects: &MeasuredRuns, reference: &str, other: &str) 
 
 impl Limits {
     fn success_text(&self) -> &'static str {
-        if self.replays {
+        if self.are_replays {
             "did all of its work"
         } else {
             "kept up"
@@ -94,7 +94,7 @@ impl Limits {
         }
     }
 
-    pub fn points(&self) -> Vec<String> {
+    pub fn verdict_points(&self) -> Vec<String> {
         let did = self.success_text();
         let contradictions = self.bracket.contradictions.iter().map(|contradiction| {
             format!(
@@ -106,15 +106,13 @@ impl Limits {
         let unlimited = self.unlimited_arms.iter().map(|(arm, answers)| {
             let success = count_answers(answers, Some(true));
             let runs = counted(answers.len() as f64, "run");
-            format!(
-                "Without a limit, and so not among these: {arm}, of which {success} of {runs} {did}."
-            )
+            format!("{arm} had no limit and is not among these: {success} of {runs} {did}.")
         });
         contradictions.chain(unlimited).collect()
     }
 
     pub fn blocks(&self) -> Vec<Block> {
-        let (title, did) = if self.replays {
+        let (title, did) = if self.are_replays {
             (
                 "With which memory limit the work was done",
                 "Did all of its work",
@@ -153,7 +151,7 @@ impl Limits {
             table.rows.push(row);
         }
         let mut sentences = vec![self.headline()];
-        sentences.extend(self.points());
+        sentences.extend(self.verdict_points());
         vec![Block::Text(sentences.join(" ")), Block::Table(table)]
     }
 }

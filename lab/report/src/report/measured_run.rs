@@ -1,6 +1,6 @@
 use super::{cells::slug, groups::by_key};
 use crate::{
-    measure::{self, Lifecycle, Numbers, Span, Tps},
+    measure::{self, Lifecycle, Span, Tps, WindowNumbers},
     run::{Run, Signal},
 };
 use faultline_stats::{
@@ -18,10 +18,10 @@ pub struct MeasuredRun {
     pub tps: Tps,
     /// `None` if no transaction was recorded.
     pub executing: Option<Span>,
-    pub whole_run: Numbers,
+    pub whole_run: WindowNumbers,
     /// The whole run if no transaction was recorded.
-    pub from_execution: Numbers,
-    pub from_tip: Option<Numbers>,
+    pub from_execution: WindowNumbers,
+    pub from_tip: Option<WindowNumbers>,
     /// Of [`ESTIMATED_METRICS`].
     pub estimates: [Option<Estimate>; 4],
     pub input_index: usize,
@@ -119,7 +119,7 @@ impl MeasuredRuns {
     }
 
     /// A run that executed nothing is excluded if others executed something.
-    pub fn is_averaged(&self, subject: &MeasuredRun) -> bool {
+    pub fn is_in_averages(&self, subject: &MeasuredRun) -> bool {
         subject.executed() || !self.all.iter().any(MeasuredRun::executed)
     }
 
@@ -129,7 +129,7 @@ impl MeasuredRuns {
         let are_long_at_tip = self
             .all
             .iter()
-            .filter(|run| self.is_averaged(run))
+            .filter(|run| self.is_in_averages(run))
             .all(|run| {
                 let seconds = run.from_execution.window.seconds();
                 run.from_tip.as_ref().is_some_and(|numbers| {
@@ -160,9 +160,9 @@ impl MeasuredRuns {
         self.all.iter().filter(move |subject| subject.arm == arm)
     }
 
-    pub fn averaged_runs<'s>(&'s self, arm: &'s str) -> impl Iterator<Item = &'s MeasuredRun> {
+    pub fn runs_in_averages<'s>(&'s self, arm: &'s str) -> impl Iterator<Item = &'s MeasuredRun> {
         self.runs_of(arm)
-            .filter(|subject| self.is_averaged(subject))
+            .filter(|subject| self.is_in_averages(subject))
     }
 }
 
@@ -194,14 +194,14 @@ fn measured_run(
     }
 }
 
-fn estimates(run: &Run, tps: &Tps, numbers: &Numbers, plan: &Plan) -> [Option<Estimate>; 4] {
+fn estimates(run: &Run, tps: &Tps, numbers: &WindowNumbers, plan: &Plan) -> [Option<Estimate>; 4] {
     let tps = tps.counts(numbers.window);
     let points = &run.points.cache;
-    let misses = measure::column(run, points, numbers.window, |point| point.misses, 1.0);
+    let misses = measure::point_values(run, points, numbers.window, |point| point.misses, 1.0);
     let times = measure::cache_us_per_slot(run, numbers.window);
     let p95 = numbers.replay_quantile(0.95);
     [
-        p95.and_then(|_| block::quantile(&numbers.replay, 0.95, plan)),
+        p95.and_then(|_| block::quantile(&numbers.replay_ms, 0.95, plan)),
         block::amount(&tps, plan),
         block::amount(&misses, plan),
         block::amount(&times, plan),
@@ -212,7 +212,7 @@ impl MeasuredRun {
     /// From the first execution until the validator was near the tip, in seconds.
     pub fn catch_up(&self) -> Option<f64> {
         let first = self.executing?.from;
-        Some((self.lifecycle.near_tip? - first).max(0.0))
+        Some((self.lifecycle.near_tip_since? - first).max(0.0))
     }
 
     /// Wall-clock time of the first tick; `None` if nothing was recorded.
@@ -226,7 +226,7 @@ impl MeasuredRun {
     }
 
     pub fn why_no_quantile(&self) -> &'static str {
-        if self.from_execution.replay.iter().any(Option::is_some) {
+        if self.from_execution.replay_ms.iter().any(Option::is_some) {
             "too few slots: a p95 needs 20, a p99 needs 100"
         } else {
             self.why_no_points()
@@ -267,7 +267,7 @@ impl MeasuredRun {
             return Some(limit as f64);
         }
         let limits = self.recording.signal(Signal::Limit);
-        measure::within(&self.recording, limits, self.whole_run.window)
+        measure::values_within(&self.recording, limits, self.whole_run.window)
             .into_iter()
             .flatten()
             .counts_by(|limit| limit as u64)
@@ -349,7 +349,7 @@ pub enum RunPart {
 }
 
 impl RunPart {
-    pub fn numbers(self, subject: &MeasuredRun) -> Option<&Numbers> {
+    pub fn numbers(self, subject: &MeasuredRun) -> Option<&WindowNumbers> {
         match self {
             RunPart::WholeRun => Some(&subject.whole_run),
             RunPart::FromExecution => Some(&subject.from_execution),

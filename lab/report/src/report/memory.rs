@@ -9,7 +9,7 @@ use super::{
     timeline::{line_of_signal, line_of_ticks},
 };
 use crate::{
-    measure::{Span, growth, rss, within},
+    measure::{Span, rss, signal_rates, values_within},
     run::{BindingLevel, Signal},
 };
 use faultline_stats::correlation;
@@ -63,9 +63,9 @@ const HEADROOM: &[NumberColumn] = &[
 
 pub fn section(subjects: &MeasuredRuns) -> Section {
     let mut section = SectionBuilder::new(subjects, MeasuredRun::why_no_samples);
-    let gib = "GiB is 2^30 bytes. RSS: RssAnon, RssFile and RssShmem of /proc/PID/status. VSZ: vsize of /proc/PID/stat, address \
+    let rss_note = "GiB is 2^30 bytes. RSS: RssAnon, RssFile and RssShmem of /proc/PID/status. VSZ: vsize of /proc/PID/stat, address \
                space and not memory. One value per tick.";
-    section.add_numbers("memory", "RSS and VSZ", gib, RSS_AND_VSZ);
+    section.add_numbers("memory", "RSS and VSZ", rss_note, RSS_AND_VSZ);
     let note = "The study's table begins with the start of the process, so its minima are those of a program that has just started (0.016 GB).";
     if !subjects.has_no_validator() {
         section.add_numbers_of(
@@ -80,7 +80,7 @@ pub fn section(subjects: &MeasuredRuns) -> Section {
         RunPart::FromTip,
         "memory-at-tip",
         "RSS and VSZ at the tip",
-        gib,
+        rss_note,
         RSS_AND_VSZ,
     );
     let note = "Anonymous memory is demand: without swap it cannot be dropped. File memory is page cache that the process maps; \
@@ -214,12 +214,12 @@ fn timelines(section: &mut SectionBuilder<'_>) {
 
 fn correlation_figure(subjects: &MeasuredRuns, subject: &MeasuredRun) -> Option<Block> {
     let run = &subject.recording;
-    let [major, minor] =
-        [Signal::Major, Signal::Minor].map(|signal| growth(run, signal, Span::ALWAYS).per_second);
+    let [major, minor] = [Signal::Major, Signal::Minor]
+        .map(|signal| signal_rates(run, signal, Span::ALWAYS).per_second);
     let vsz = run.signal(Signal::Virtual);
     // In the study's order.
     let values = [&rss(run), vsz, &major, &minor];
-    let values = values.map(|values| within(run, values, subject.from_execution.window));
+    let values = values.map(|values| values_within(run, values, subject.from_execution.window));
     let values = correlation::matrix(&values.each_ref().map(Vec::as_slice));
     if values.iter().flatten().all(Option::is_none) {
         return None;

@@ -213,7 +213,7 @@ pub(crate) fn caveats(subjects: &MeasuredRuns) -> Vec<Caveat> {
         ));
     } else if (1..paces.len()).contains(&known.len()) {
         caveats.push(Caveat::new(
-            format!("The consensus was {consensus}. They are compared as if it were the same."),
+            format!("The consensus was {consensus}. The arms are compared as if all had the same."),
             "Record with JSON-RPC or the validator's pushes, which prove a consensus.",
         ));
     }

@@ -4,7 +4,7 @@ use super::{
     measured_run::{MeasuredRun, MeasuredRuns},
 };
 use crate::{
-    measure::{Numbers, growth},
+    measure::{WindowNumbers, signal_rates},
     run::Signal,
 };
 
@@ -39,7 +39,7 @@ pub struct Scalar {
     pub better: Better,
     pub(crate) scales_with: ScalesWith,
     pub definition: &'static str,
-    compute: fn(&MeasuredRun, &Numbers) -> Option<f64>,
+    compute: fn(&MeasuredRun, &WindowNumbers) -> Option<f64>,
 }
 
 const NON_VALIDATOR_METRICS: [&str; 8] = [
@@ -62,7 +62,7 @@ pub fn scalars_of(subjects: &MeasuredRuns) -> impl Iterator<Item = &'static Scal
 
 impl Scalar {
     /// `None` if it was not recorded.
-    pub(crate) fn value(&self, subject: &MeasuredRun, numbers: &Numbers) -> Option<f64> {
+    pub(crate) fn value(&self, subject: &MeasuredRun, numbers: &WindowNumbers) -> Option<f64> {
         (self.compute)(subject, numbers).filter(|value| value.is_finite())
     }
 }
@@ -87,33 +87,33 @@ macro_rules! scalars {
 scalars! {
     SCALARS:
     "replay-p95" "Replay time per slot, p95" in "ms", 1, Lower, Slot: "replay_total_elapsed of replay-slot-stats, own leader slots left out; needs 20 slots" = |_, numbers| numbers.replay_quantile(0.95);
-    "replay-p50" "Replay time per slot, median" in "ms", 1, Lower, Slot: "as above" = |_, numbers| numbers.replay_quantile(0.5);
-    "replay-p99" "Replay time per slot, p99" in "ms", 1, Lower, Slot: "as above; needs 100 slots" = |_, numbers| numbers.replay_quantile(0.99);
+    "replay-p50" "Replay time per slot, median" in "ms", 1, Lower, Slot: "replay_total_elapsed of replay-slot-stats, own leader slots left out" = |_, numbers| numbers.replay_quantile(0.5);
+    "replay-p99" "Replay time per slot, p99" in "ms", 1, Lower, Slot: "replay_total_elapsed of replay-slot-stats, own leader slots left out; needs 100 slots" = |_, numbers| numbers.replay_quantile(0.99);
     "cache-misses" "Program cache misses per batch" in "", 4, Lower, Slot: "mean of misses over the points of loaded-programs-cache-stats" = |_, numbers| numbers.cache.misses.mean;
-    "cache-evictions" "Program cache evictions per batch" in "", 4, Lower, Slot: "mean of evictions over the same points" = |_, numbers| numbers.cache.evictions.mean;
-    "cache-reloads" "Program cache reloads per batch" in "", 4, Lower, Slot: "mean of reloads over the same points" = |_, numbers| numbers.cache.reloads.mean;
-    "cache-time" "Program cache time per slot" in "µs", 1, Lower, Slot: "mean of program_cache_us, summed over threads, over replayed slots with transactions" = |_, numbers| numbers.cache.time.mean;
+    "cache-evictions" "Program cache evictions per batch" in "", 4, Lower, Slot: "mean of evictions over the points of loaded-programs-cache-stats" = |_, numbers| numbers.cache.evictions.mean;
+    "cache-reloads" "Program cache reloads per batch" in "", 4, Lower, Slot: "mean of reloads over the points of loaded-programs-cache-stats" = |_, numbers| numbers.cache.reloads.mean;
+    "cache-time" "Program cache time per slot" in "µs", 1, Lower, Slot: "mean of program_cache_us, summed over threads, over replayed slots with transactions" = |_, numbers| numbers.cache.time_us.mean;
     "read-cache-hits" "Read cache hit ratio" in "%", 3, Higher, Time: "accounts found in the read cache, of those looked up in it" = accounts::hit_ratio;
     "read-cache-misses" "Read cache misses per slot" in "", 3, Lower, Slot: "accounts not found in the read cache, divided by replayed slots" = accounts::misses_per_slot;
     "account-load" "Account load time per slot" in "µs", 1, Lower, Slot: "mean of load_us of replay-slot-stats, summed over threads, over replayed slots" = accounts::load_time_per_slot;
     "tps" "Transactions per second" in "/s", 1, Higher, Transaction: "all transactions divided by all known seconds, zeros included" = |_, numbers| numbers.tps.all_known.map(|tps| tps.mean_of_all);
     "zero-tps" "Share of seconds at zero TPS" in "%", 2, Lower, Transaction: "of the seconds for which something is known" = |_, numbers| (numbers.tps.known > 0).then(|| numbers.tps.zero.map(|zero| 100.0 * zero as f64 / numbers.tps.known as f64)).flatten();
-    "behind-p95" "Slots behind the tip, p95" in "slots", 0, Lower, SlotDistance: "of the ticks for which it is known" = |_, numbers| faultline_stats::summary::quantile_if_enough(&numbers.behind, 0.95);
+    "behind-p95" "Slots behind the tip, p95" in "slots", 0, Lower, SlotDistance: "of the ticks for which it is known" = |_, numbers| faultline_stats::summary::quantile_if_enough(&numbers.slots_behind, 0.95);
     "catch-up" "Catch-up time" in "s", 0, Lower, Time: "from the first execution until the distance to the tip was small and stayed so" = |subject, _| subject.catch_up();
     "rss-mean" "RSS, mean" in "GiB", 3, Lower, Time: "anonymous, file and shared resident memory, mean over ticks" = |_, numbers| numbers.levels.rss.mean.map(gib);
     "anon-mean" "Anonymous RSS, mean" in "GiB", 3, Lower, Time: "mean over ticks" = |_, numbers| numbers.levels.anon.mean.map(gib);
     "headroom-min" "Memory headroom, smallest" in "GiB", 3, Higher, Time: "effective limit less unreclaimable memory" = |_, numbers| numbers.levels.headroom.min.map(gib);
-    "major-faults" "Major faults per second" in "/s", 3, Lower, Time: "all faults divided by all seconds" = |_, numbers| numbers.major.mean();
-    "minor-faults" "Minor faults per second" in "/s", 1, Lower, Time: "all faults divided by all seconds" = |_, numbers| numbers.minor.mean();
-    "refaults" "File refaults per second" in "/s", 2, Lower, Time: "of the cgroup" = |subject, numbers| growth(&subject.recording, Signal::RefaultFile, numbers.window).mean();
-    "memory-stall" "Time some task waited for memory" in "%", 3, Lower, Time: "PSI of the cgroup" = |subject, numbers| growth(&subject.recording, Signal::MemorySome, numbers.window).mean().map(|share| 100.0 * share);
-    "cpu" "CPU cores in use" in "cores", 2, Neither, Time: "CPU seconds per second" = |_, numbers| numbers.cpu;
+    "major-faults" "Major faults per second" in "/s", 3, Lower, Time: "all faults divided by all seconds" = |_, numbers| numbers.major_faults.mean();
+    "minor-faults" "Minor faults per second" in "/s", 1, Lower, Time: "all faults divided by all seconds" = |_, numbers| numbers.minor_faults.mean();
+    "refaults" "File refaults per second" in "/s", 2, Lower, Time: "of the cgroup" = |subject, numbers| signal_rates(&subject.recording, Signal::RefaultFile, numbers.window).mean();
+    "memory-stall" "Time some task waited for memory" in "%", 3, Lower, Time: "PSI of the cgroup" = |subject, numbers| signal_rates(&subject.recording, Signal::MemorySome, numbers.window).mean().map(|share| 100.0 * share);
+    "cpu" "CPU cores in use" in "cores", 2, Neither, Time: "CPU seconds per second" = |_, numbers| numbers.cpu_cores;
 }
 
 scalars! {
     RELEASE_SCALARS:
     "rss-at-tip" "RSS at the tip, mean" in "GiB", 3, Lower, Time: "anonymous, file and shared resident memory, mean over ticks from the first at the tip on" = |subject, _| subject.from_tip.as_ref()?.levels.rss.mean.map(gib);
-    "anon-at-tip" "Anonymous RSS at the tip, mean" in "GiB", 3, Lower, Time: "its anonymous part" = |subject, _| subject.from_tip.as_ref()?.levels.anon.mean.map(gib);
+    "anon-at-tip" "Anonymous RSS at the tip, mean" in "GiB", 3, Lower, Time: "anonymous resident memory, mean over ticks from the first at the tip on" = |subject, _| subject.from_tip.as_ref()?.levels.anon.mean.map(gib);
     "least-ram" "Least RAM" in "GiB", 2, Lower, Time: "memory that a search found to be enough; no other run has it" = |_, _| None;
     "index-memory" "Accounts index in memory, max" in "MiB", 1, Lower, Time: "largest size as the validator reports it" = |subject, numbers| accounts::index_bytes(subject, numbers).map(|bytes| bytes / 1_048_576.0);
 }

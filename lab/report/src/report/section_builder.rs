@@ -6,7 +6,7 @@ use super::{
     model::{Block, Chart, Counts, Histogram, Line, Section},
     timeline::timeline,
 };
-use crate::measure::Numbers;
+use crate::measure::WindowNumbers;
 use faultline_stats::{
     histogram,
     summary::{mean, quantile},
@@ -16,7 +16,11 @@ use itertools::Itertools;
 const MAX_HISTOGRAM_CLASSES: usize = 60;
 
 /// A column of a table: its title with the unit, its decimals, and the number of each run.
-pub type NumberColumn = (&'static str, u8, fn(&MeasuredRun, &Numbers) -> Option<f64>);
+pub type NumberColumn = (
+    &'static str,
+    u8,
+    fn(&MeasuredRun, &WindowNumbers) -> Option<f64>,
+);
 
 pub struct SectionBuilder<'s> {
     pub subjects: &'s MeasuredRuns,
@@ -124,7 +128,7 @@ impl<'s> SectionBuilder<'s> {
         self.add_numbers_of(RunPart::FromTip, &id, &title, note, number_columns);
     }
 
-    /// A table by run, and one by arm if an arm has several runs. None if no run has the part.
+    /// A table by run, and one by arm if an arm has several runs; no table if no run has the part.
     pub fn add_numbers_of(
         &mut self,
         part: RunPart,
@@ -173,7 +177,7 @@ fn by_arm(
     let (id, title) = (format!("{id}-by-arm"), format!("{title}, by arm"));
     let mut table = table(&id, &title, &titles, &note);
     for arm in &subjects.arms {
-        let runs = subjects.averaged_runs(arm).collect_vec();
+        let runs = subjects.runs_in_averages(arm).collect_vec();
         let reason = if runs.is_empty() {
             "no run of the arm executed anything"
         } else {
@@ -193,7 +197,7 @@ fn by_arm(
 }
 
 /// A caption without its full stop: `Moving average over 6 samples, centred`.
-pub fn averaged(size: usize, sample: &str, samples: &str) -> String {
+pub fn averaging_caption(size: usize, sample: &str, samples: &str) -> String {
     match size {
         1 => format!("One value for each {sample}"),
         size => format!("Moving average over {size} {samples}, centred"),
@@ -238,7 +242,7 @@ fn needs_log_scale(series: &[Counts]) -> bool {
 mod tests {
     #[test]
     fn one_sample_is_no_moving_average() {
-        let text = |size| super::averaged(size, "slot", "slots");
+        let text = |size| super::averaging_caption(size, "slot", "slots");
         assert_eq!(text(1), "One value for each slot");
         assert_eq!(text(6), "Moving average over 6 slots, centred");
     }

@@ -5,7 +5,7 @@ use super::{
     section_builder::{NumberColumn, SectionBuilder},
     timeline::{line_of_points, line_of_signal},
 };
-use crate::{measure::replayed, run::Signal};
+use crate::{measure::replay_points, run::Signal};
 use faultline_stats::{Estimate, caveat::reliability_text, summary};
 use itertools::izip;
 
@@ -15,10 +15,10 @@ const REPLAY: &[NumberColumn] = &[
     ("p99 [ms]", 1, |_, numbers| numbers.replay_quantile(0.99)),
     ("Max [ms]", 1, |_, numbers| numbers.replay_quantile(1.0)),
     ("Mean [ms]", 2, |_, numbers| {
-        summary::summary(&numbers.replay).mean
+        summary::summary(&numbers.replay_ms).mean
     }),
     ("Slots replayed", 0, |_, numbers| {
-        Some(numbers.replay.len() as f64)
+        Some(numbers.replay_ms.len() as f64)
     }),
     ("Own slots left out", 0, |_, numbers| {
         Some(numbers.own_slots as f64)
@@ -27,16 +27,16 @@ const REPLAY: &[NumberColumn] = &[
 
 const BEHIND: &[NumberColumn] = &[
     ("Median [slots]", 0, |_, numbers| {
-        summary::quantile(&numbers.behind, 0.5)
+        summary::quantile(&numbers.slots_behind, 0.5)
     }),
     ("p95 [slots]", 0, |_, numbers| {
-        summary::quantile_if_enough(&numbers.behind, 0.95)
+        summary::quantile_if_enough(&numbers.slots_behind, 0.95)
     }),
     ("Max [slots]", 0, |_, numbers| {
-        summary::quantile(&numbers.behind, 1.0)
+        summary::quantile(&numbers.slots_behind, 1.0)
     }),
     ("Known at [ticks]", 0, |_, numbers| {
-        Some(numbers.behind.iter().flatten().count() as f64)
+        Some(numbers.slots_behind.iter().flatten().count() as f64)
     }),
 ];
 
@@ -72,7 +72,7 @@ fn figures(section: &mut SectionBuilder<'_>) {
         caption,
         ("Replay time (ms)", "ms"),
         |subject| {
-            let times = replayed(&subject.recording, subject.whole_run.window).map(|point| {
+            let times = replay_points(&subject.recording, subject.whole_run.window).map(|point| {
                 let ms = point.replay_total_elapsed_us.map(|us| us as f64 / 1e3);
                 (subject.recording.at(point.time_unix_ns), ms)
             });
@@ -85,7 +85,7 @@ fn figures(section: &mut SectionBuilder<'_>) {
         "How often each replay time occurred",
         caption,
         ("Replay time (ms)", "Slots", 0.995),
-        |subject| subject.from_execution.replay.clone(),
+        |subject| subject.from_execution.replay_ms.clone(),
     );
 }
 
@@ -132,7 +132,11 @@ fn intervals(subjects: &MeasuredRuns) -> Block {
         let reasons = [run.why_no_quantile(), no_points, no_points, no_points];
         let cells =
             izip!(&run.estimates, [1, 1, 4, 1], reasons).map(|(estimate, decimals, reason)| {
-                estimate_or(estimate.as_ref().map(Estimate::ends), decimals, reason)
+                estimate_or(
+                    estimate.as_ref().map(Estimate::value_and_ends),
+                    decimals,
+                    reason,
+                )
             });
         table.rows.push(row(&run.name, cells));
     }

@@ -6,7 +6,7 @@ use super::{
     model::{Block, Cell},
 };
 use crate::{
-    measure::{self, Span, within},
+    measure::{self, Span, values_within},
     run::{Process, Run, Signal},
 };
 use itertools::Itertools;
@@ -90,14 +90,14 @@ fn sufficient_memory(subject: &MeasuredRun) -> Option<SufficientMemory> {
         at_tip
     };
     let (unreclaimable, cache, sum) = peak_memory(subject, window);
-    let growth = |signal| measure::growth(run, signal, at_tip).known_increase();
+    let growth = |signal| measure::signal_rates(run, signal, at_tip).known_increase();
     let anonymous_refaults = growth(Signal::RefaultAnon).unwrap_or(0.0);
     let refaults = growth(Signal::RefaultFile).map(|files| files + anonymous_refaults);
-    let swapped = within(run, run.signal(Signal::Swap), window)
+    let swapped = values_within(run, run.signal(Signal::Swap), window)
         .into_iter()
         .flatten()
         .any(|bytes| bytes > 0.0);
-    let limits = within(run, run.signal(Signal::Limit), at_tip)
+    let limits = values_within(run, run.signal(Signal::Limit), at_tip)
         .into_iter()
         .flatten()
         .minmax()
@@ -112,7 +112,7 @@ fn sufficient_memory(subject: &MeasuredRun) -> Option<SufficientMemory> {
         unreclaimable,
         cache,
         refaults,
-        installed: run.facts.memory.map(|bytes| bytes as f64),
+        installed: run.facts.memory_bytes.map(|bytes| bytes as f64),
         unproven,
     })
 }
@@ -176,8 +176,8 @@ fn peak_memory(subject: &MeasuredRun, window: Span) -> (Option<f64>, Option<f64>
         run.signal(Signal::CgroupShmem),
         |file, shmem| (file - shmem).max(0.0),
     );
-    let unreclaimable = within(run, run.signal(Signal::Unreclaimable), window);
-    let cache = within(run, &cache, window);
+    let unreclaimable = values_within(run, run.signal(Signal::Unreclaimable), window);
+    let cache = values_within(run, &cache, window);
     let peak = unreclaimable
         .iter()
         .zip(&cache)

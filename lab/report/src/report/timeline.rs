@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     measure::{PhaseSpan, Span, lifecycle::is_gap},
-    run::{ClockStep, Event, Run, Signal, plain},
+    run::{ClockStep, Event, Run, Signal, value_text},
 };
 use itertools::Itertools;
 use serde_json::Value;
@@ -107,15 +107,15 @@ fn unrecorded_spans(run: &Run) -> Vec<Span> {
     spans
 }
 
-/// A single run starts at its first tick, several runs each at its first execution.
+/// A is_single run starts at its first tick, several runs each at its first execution.
 pub fn timeline(
     subjects: &MeasuredRuns,
     y_label: &str,
     unit: &str,
     lines: impl Fn(&MeasuredRun) -> Vec<Line>,
 ) -> Option<Chart> {
-    let single = subjects.single_run().is_some();
-    let max_points = if single {
+    let is_single = subjects.single_run().is_some();
+    let max_points = if is_single {
         MAX_POINTS
     } else {
         (2 * MAX_POINTS / subjects.all.len().max(1)).clamp(MIN_POINTS, MAX_POINTS)
@@ -126,7 +126,7 @@ pub fn timeline(
         ..Timeline::default()
     };
     for subject in &subjects.all {
-        let origin = if single {
+        let origin = if is_single {
             0.0
         } else {
             subject.from_execution.window.from
@@ -137,7 +137,7 @@ pub fn timeline(
             line.x = line.x.split_off(from).iter().map(|x| x - origin).collect();
             line.name = match line.name.as_str() {
                 "" => subject.name.clone(),
-                name if single => name.to_owned(),
+                name if is_single => name.to_owned(),
                 name => format!("{}: {name}", subject.name),
             };
             if line.y.iter().any(Option::is_some) {
@@ -145,9 +145,9 @@ pub fn timeline(
             }
         }
         chart.bands.extend(bands(subject, origin));
-        chart.marks.extend(marks(subject, origin, single));
+        chart.marks.extend(marks(subject, origin, is_single));
     }
-    let x_label = if single || subjects.has_no_validator() {
+    let x_label = if is_single || subjects.has_no_validator() {
         "Time since the first tick"
     } else {
         "Time since the run's first execution"
@@ -158,14 +158,17 @@ pub fn timeline(
 
 fn bands(subject: &MeasuredRun, origin: f64) -> Vec<Band> {
     let lifecycle = &subject.lifecycle;
-    let after_end = lifecycle.ended.map(|from| {
+    let after_end = lifecycle.process_end.map(|from| {
         let to = subject.recording.end();
         (Span { from, to }, AFTER_THE_END)
     });
     // The phase `absent` means nothing without a validator.
     let is_known = |name: &str| name != "unknown" && (name != "absent" || lifecycle.has_validator);
     let of_run = |phase: &&PhaseSpan| {
-        is_known(&phase.name) && lifecycle.ended.is_none_or(|ended| phase.span.from < ended)
+        is_known(&phase.name)
+            && lifecycle
+                .process_end
+                .is_none_or(|ended| phase.span.from < ended)
     };
     let phases = lifecycle
         .phases
@@ -186,7 +189,7 @@ fn bands(subject: &MeasuredRun, origin: f64) -> Vec<Band> {
     drawn.map(band).collect()
 }
 
-fn marks(subject: &MeasuredRun, origin: f64, single: bool) -> Vec<Mark> {
+fn marks(subject: &MeasuredRun, origin: f64, is_single: bool) -> Vec<Mark> {
     let mark = |at: f64, name: String| Mark {
         at: rounded(at - origin, 2),
         name,
@@ -195,7 +198,7 @@ fn marks(subject: &MeasuredRun, origin: f64, single: bool) -> Vec<Mark> {
     // With several runs, the axis starts at the first execution.
     let first = subject
         .executing
-        .filter(|_| single)
+        .filter(|_| is_single)
         .map(|window| mark(window.from.max(0.0), "first execution".to_owned()));
     // A stall is drawn at its start; the daemon detected it later.
     let stalls = &subject.lifecycle.stalls;
@@ -223,7 +226,7 @@ fn marks(subject: &MeasuredRun, origin: f64, single: bool) -> Vec<Mark> {
         .chain(events)
         .chain(stalls)
         .chain(steps)
-        .filter(|mark| single || mark.at >= 0.0)
+        .filter(|mark| is_single || mark.at >= 0.0)
         .collect_vec();
     marks.truncate(MAX_MARKS);
     marks
@@ -232,7 +235,7 @@ fn marks(subject: &MeasuredRun, origin: f64, single: bool) -> Vec<Mark> {
 /// The name of a manual mark: `{"name": "..."}`, or plain text.
 fn mark_name(detail: &Value) -> String {
     let name = detail.get("name").filter(|name| name.is_string());
-    let name: String = plain(name.unwrap_or(detail))
+    let name: String = value_text(name.unwrap_or(detail))
         .chars()
         .filter(|c| !c.is_control())
         .take(40)

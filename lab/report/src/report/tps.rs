@@ -3,7 +3,7 @@
 use super::{
     measured_run::{MeasuredRun, MeasuredRuns},
     model::{Block, Section},
-    section_builder::{NumberColumn, SectionBuilder, averaged},
+    section_builder::{NumberColumn, SectionBuilder, averaging_caption},
     timeline::line_of_points,
 };
 use crate::measure::Second;
@@ -131,7 +131,7 @@ fn over_time(section: &mut SectionBuilder<'_>) {
     let longest = section.subjects.all.iter().map(seconds).max();
     let size = (longest.unwrap_or(0) / MAX_AVERAGED_POINTS).max(MIN_AVERAGED_SECONDS);
     let size = section.subjects.averaging_window(size, seconds);
-    let caption = averaged(
+    let caption = averaging_caption(
         size,
         "second of the validator's clock",
         "seconds of the validator's clock",

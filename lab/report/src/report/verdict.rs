@@ -42,10 +42,10 @@ pub fn verdict(
 fn verdict_of_run(run: &MeasuredRun) -> Verdict {
     let (name, lifecycle) = (&run.name, &run.lifecycle);
     let why = &lifecycle.success.why;
-    let replay = run.recording.is_replay();
+    let is_replay = run.recording.is_replay();
     let headline = match lifecycle.success.answer {
-        Some(true) if replay => format!("{name} did all of its work."),
-        Some(false) if replay => format!("{name} did not do all of its work: {why}."),
+        Some(true) if is_replay => format!("{name} did all of its work."),
+        Some(false) if is_replay => format!("{name} did not do all of its work: {why}."),
         _ if !lifecycle.has_validator && !run.recording.processes.is_empty() => {
             format!("{name} shows nothing of a validator: the process itself is described.")
         }
@@ -65,12 +65,12 @@ fn verdict_of_run(run: &MeasuredRun) -> Verdict {
 
 fn metric_sentences(run: &MeasuredRun) -> impl Iterator<Item = String> + use<> {
     let numbers = &run.from_execution;
-    let slots = numbers.replay.iter().flatten().count();
+    let slots = numbers.replay_ms.iter().flatten().count();
     let replay = match numbers.replay_quantile(0.95) {
         Some(p95) => Some(format!(
             "Replay took at most {} ms in 95 % of {} slots.",
             grouped(p95, 1),
-            grouped(numbers.replay.len() as f64, 0)
+            grouped(numbers.replay_ms.len() as f64, 0)
         )),
         None => (slots > 0).then(|| {
             format!(
@@ -108,7 +108,7 @@ fn metric_sentences(run: &MeasuredRun) -> impl Iterator<Item = String> + use<> {
 fn verdict_of_arm(subjects: &MeasuredRuns, primary: &Scalar, floor: &BiasFloor) -> Verdict {
     let runs = &subjects.all;
     let arm = runs.first().map_or("", |run| run.arm.as_str());
-    let mut headline = format!("{} runs of one arm, {arm}", runs.len());
+    let mut headline = format!("{} of one arm, {arm}", counted(runs.len() as f64, "run"));
     if !subjects.has_no_validator() {
         let did = if subjects.are_replays() {
             "did all of their work"
@@ -116,12 +116,12 @@ fn verdict_of_arm(subjects: &MeasuredRuns, primary: &Scalar, floor: &BiasFloor) 
             "kept up"
         };
         let [yes, no, unknown] =
-            [Some(true), Some(false), None].map(|answer| subjects.with_success(answer).count());
+            [Some(true), Some(false), None].map(|answer| success_count(subjects, answer));
         headline += &format!(": {yes} {did}, {no} did not, {unknown} not known");
     }
     headline.push('.');
     if let Some((aa_headline, standing)) = floor.aa_headline(primary) {
-        let mut points = floor.points();
+        let mut points = floor.verdict_points();
         points.push(headline);
         return Verdict {
             headline: aa_headline,
@@ -146,12 +146,12 @@ fn verdict_of_arms(
     floor: &BiasFloor,
     margin: f64,
 ) -> Verdict {
-    let mut points = floor.points();
+    let mut points = floor.verdict_points();
     points.extend(pairs.iter().map(pair_sentence));
     let (headline, standing) = match limits {
         // A bracket has no test. The test of the primary metric is a point below it.
         Some(limits) => {
-            points.splice(0..0, limits.points());
+            points.splice(0..0, limits.verdict_points());
             let tested = pairs.iter().filter(|pair| {
                 is_tested(pair) && have_equal_limits(subjects, &pair.reference, &pair.other)
             });
@@ -195,6 +195,10 @@ fn verdict_of_arms(
         points,
         standing,
     }
+}
+
+fn success_count(subjects: &MeasuredRuns, answer: Option<bool>) -> String {
+    grouped(subjects.with_success(answer).count() as f64, 0)
 }
 
 fn is_tested(pair: &ArmComparison) -> bool {
@@ -289,8 +293,8 @@ fn without_spread(pair: &ArmComparison) -> String {
         return format!("{other} and {reference}: {reference_mean} in every run.");
     }
     format!(
-        "{other} against {reference}: {other_mean} in every run against {reference_mean} in every run. That no run differs from \
-         another of its arm leaves nothing to test against."
+        "{other} against {reference}: {other_mean} in every run against {reference_mean} in every run. No run differs from \
+         another of its arm, so there is nothing to test against."
     )
 }
 
@@ -397,9 +401,9 @@ fn outcomes(subjects: &MeasuredRuns) -> Vec<String> {
         ("are known to have kept up with the tip", "Did not keep up")
     };
     let mut sentences = vec![format!(
-        "{} of {} runs {did}.",
-        subjects.with_success(Some(true)).count(),
-        subjects.all.len()
+        "{} of {} {did}.",
+        success_count(subjects, Some(true)),
+        counted(subjects.all.len() as f64, "run")
     )];
     let failed = reasons.iter();
     sentences.extend(failed.map(|(why, runs)| format!("{did_not} ({why}): {}.", runs.join("; "))));

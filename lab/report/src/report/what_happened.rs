@@ -5,12 +5,12 @@ use super::{
     timeline::AFTER_THE_END,
 };
 use crate::{
-    measure::{PhaseSpan, Span, growth, rss},
+    measure::{PhaseSpan, Span, rss, signal_rates},
     run::Signal,
 };
 use faultline_phase::phase_name;
 use faultline_stats::summary::summary;
-use faultline_text::{moment, seconds as duration};
+use faultline_text::{moment, number as grouped, seconds as duration};
 use itertools::Itertools;
 
 const MAX_EVENTS: usize = 200;
@@ -46,7 +46,7 @@ pub fn lifecycle_sentences(subject: &MeasuredRun) -> String {
         [first, rest @ ..] => {
             let others = match rest.len() {
                 1 => "another one".to_owned(),
-                n => format!("{n} others"),
+                n => format!("{} others", grouped(n as f64, 0)),
             };
             let (pid, after) = (first.pid, after_first_tick(first.first_followed_at));
             format!("Process {pid} was found {after}, and {others} after it.")
@@ -66,7 +66,7 @@ pub fn lifecycle_sentences(subject: &MeasuredRun) -> String {
         ),
         None => " No executed transaction was recorded.".to_owned(),
     });
-    sentences.push_str(&match (lifecycle.at_tip, subject.catch_up()) {
+    sentences.push_str(&match (lifecycle.first_at_tip, subject.catch_up()) {
         (Some(at), Some(catch_up)) => {
             format!(
                 " It was at the tip {}; it had caught up {} after the first execution.",
@@ -104,11 +104,11 @@ fn end_sentence(subject: &MeasuredRun) -> String {
     let lifecycle = &subject.lifecycle;
     let mut sentences = format!(
         "In the end, after {}: {}.",
-        duration(lifecycle.ended.unwrap_or(lifecycle.until)),
+        duration(lifecycle.process_end.unwrap_or(lifecycle.run_end)),
         lifecycle.end.how
     );
-    let more = subject.recording.end() - lifecycle.until;
-    if lifecycle.ended.is_some() && more > 2.0 * subject.recording.interval() {
+    let more = subject.recording.end() - lifecycle.run_end;
+    if lifecycle.process_end.is_some() && more > 2.0 * subject.recording.interval_seconds() {
         sentences.push_str(&format!(
             " The recording continued for {}; that time is drawn but not counted.",
             duration(more)
@@ -180,12 +180,12 @@ fn outcome_row(subject: &MeasuredRun) -> Vec<Cell> {
         None => missing(&lifecycle.success.why),
     };
     let executing = subject.executing.map(|window| window.from.max(0.0));
-    let share = lifecycle.success.share.map(|share| 100.0 * share);
+    let share = lifecycle.success.tip_share.map(|share| 100.0 * share);
     let gaps = lifecycle.gaps_of_the_run().map(|gap| gap.seconds()).sum();
     let cells = [
         text(subject.begun().as_deref(), "nothing was recorded"),
         number_cell(subject.recording.end(), 0),
-        number(lifecycle.ended, 0, "no end was recorded"),
+        number(lifecycle.process_end, 0, "no end was recorded"),
         number(executing, 0, "no transaction was recorded"),
         number(
             subject.catch_up(),
@@ -228,7 +228,10 @@ fn phases(subjects: &MeasuredRuns) -> Block {
     for subject in &subjects.all {
         let lifecycle = &subject.lifecycle;
         let is_listed = |phase: &&PhaseSpan| {
-            phase.span.seconds() > 0.0 || lifecycle.ended.is_none_or(|ended| phase.span.to < ended)
+            phase.span.seconds() > 0.0
+                || lifecycle
+                    .process_end
+                    .is_none_or(|ended| phase.span.to < ended)
         };
         let listed = lifecycle.phases.iter().filter(is_listed).collect_vec();
         let rss = rss(&subject.recording);
@@ -237,7 +240,11 @@ fn phases(subjects: &MeasuredRuns) -> Block {
         }
         if listed.len() > MAX_PHASES {
             let more = listed.len() - MAX_PHASES;
-            phases.note += &format!(" {}: {more} more are left out.", subject.name);
+            phases.note += &format!(
+                " {}: {} more are left out.",
+                subject.name,
+                grouped(more as f64, 0)
+            );
         }
     }
     Block::Table(phases)
@@ -246,9 +253,11 @@ fn phases(subjects: &MeasuredRuns) -> Block {
 fn phase_row(subject: &MeasuredRun, rss: &[Option<f64>], phase: &PhaseSpan) -> Vec<Cell> {
     let lifecycle = &subject.lifecycle;
     let span = phase.span;
-    let is_after_end = lifecycle.ended.is_some_and(|ended| span.from >= ended);
+    let is_after_end = lifecycle
+        .process_end
+        .is_some_and(|ended| span.from >= ended);
     let rss = summary(rss.get(phase.ticks.clone()).unwrap_or_default());
-    let faults = |signal| growth(&subject.recording, signal, span).mean();
+    let faults = |signal| signal_rates(&subject.recording, signal, span).mean();
     let to = span.to.next_down();
     let tps = summary(&subject.tps.counts(Span { to, ..span }));
     let why = subject.why_no_samples();
@@ -257,7 +266,7 @@ fn phase_row(subject: &MeasuredRun, rss: &[Option<f64>], phase: &PhaseSpan) -> V
     } else {
         phase.name.replace('_', " ")
     };
-    let share = (lifecycle.until > 0.0).then(|| 100.0 * span.seconds() / lifecycle.until);
+    let share = (lifecycle.run_end > 0.0).then(|| 100.0 * span.seconds() / lifecycle.run_end);
     let cells = [
         Cell::Text(name),
         number_cell(span.from, 1),
@@ -341,7 +350,7 @@ fn events(subjects: &MeasuredRuns) -> Table {
     }
     notes.sort_unstable();
     for (run, more) in notes {
-        events.note += &format!(" {run}: {more} more are left out.");
+        events.note += &format!(" {run}: {} more are left out.", grouped(more as f64, 0));
     }
     events
 }

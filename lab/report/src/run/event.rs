@@ -15,21 +15,26 @@ impl Event {
     /// unknown detail becomes names and values.
     pub(crate) fn sentence(&self) -> String {
         let detail = &self.detail;
-        let text = |name: &str| detail.get(name).map(plain).filter(|text| !text.is_empty());
+        let text = |name: &str| {
+            detail
+                .get(name)
+                .map(value_text)
+                .filter(|text| !text.is_empty())
+        };
         let amount = |name: &str| detail.get(name)?.as_f64();
-        known(&self.kind, &text, &amount).unwrap_or_else(|| match detail {
+        known_sentence(&self.kind, &text, &amount).unwrap_or_else(|| match detail {
             Value::Object(fields) => fields
                 .iter()
                 .filter(|(_, value)| !value.is_null())
-                .map(|(name, value)| format!("{} {}", words(name), plain(value)))
+                .map(|(name, value)| format!("{} {}", words(name), value_text(value)))
                 .join(", "),
-            detail => plain(detail),
+            detail => value_text(detail),
         })
     }
 }
 
 /// `None` for another kind, or without a field that the words need.
-fn known(
+fn known_sentence(
     kind: &str,
     text: &dyn Fn(&str) -> Option<String>,
     amount: &dyn Fn(&str) -> Option<f64>,
@@ -67,7 +72,7 @@ fn known(
     })
 }
 
-pub fn plain(value: &Value) -> String {
+pub fn value_text(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         Value::Null => String::new(),

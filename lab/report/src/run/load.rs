@@ -27,8 +27,8 @@ const MAX_START_TIME_DIFFERENCE: Duration = Duration::from_secs(2);
 /// A foreign recording may have any number.
 const MAX_TARGET_PROBLEMS: usize = 4;
 
-/// In seconds. A step and an event this close to it are the same.
-const MAX_STEP_TO_EVENT: f64 = 5.0;
+/// A clock step and an event this close to it are the same step.
+const MAX_STEP_TO_EVENT_SECONDS: f64 = 5.0;
 
 /// Older recordings lack the first three.
 const EVIDENCE_SIGNALS: [Signal; 6] = [
@@ -49,7 +49,7 @@ pub fn load(path: &Path) -> Result<Run, Error> {
         time_axis,
         ..
     } = &loader;
-    let run = loader.evidence(Signal::ALL)?;
+    let run = loader.run_with(Signal::ALL)?;
     let events: Vec<Event> = recording
         .events()?
         .into_iter()
@@ -84,7 +84,7 @@ pub fn load(path: &Path) -> Result<Run, Error> {
 
 /// Loads only sessions, ticks and the signals for the phases.
 pub fn load_evidence(recording: &Recording) -> Result<Run, Error> {
-    Loader::new(recording)?.evidence(&EVIDENCE_SIGNALS)
+    Loader::new(recording)?.run_with(&EVIDENCE_SIGNALS)
 }
 
 struct Loader<'r> {
@@ -117,7 +117,7 @@ impl<'r> Loader<'r> {
         })
     }
 
-    fn evidence(&self, signals: &[Signal]) -> Result<Run, Error> {
+    fn run_with(&self, signals: &[Signal]) -> Result<Run, Error> {
         let mut run = Run {
             origin_unix_ns: self.time_axis.origin_unix_ns,
             ticks: self.ticks(),
@@ -129,7 +129,7 @@ impl<'r> Loader<'r> {
         let session = |row: &SessionRow| Session {
             id: row.id,
             from: run.at(nanoseconds(row.started)),
-            interval: row.interval.as_secs_f64(),
+            interval_seconds: row.interval.as_secs_f64(),
             rules: rules(row),
         };
         run.sessions = self.sessions.iter().map(session).collect();
@@ -189,7 +189,7 @@ impl<'r> Loader<'r> {
             && next.is_some_and(|next| next.manifest["found_by"] == "descendant")
     }
 
-    /// Of the last tick with any.
+    /// Those of the last tick that has any.
     fn target_problems(&self) -> Result<Vec<String>, Error> {
         let followed: HashSet<i64> = self
             .ticks
@@ -296,8 +296,8 @@ impl<'r> Loader<'r> {
             let mut names = Vec::new();
             for signal in wanted_signals {
                 let (metric, labels) = signal.metric();
-                if let Some((of, column)) = column_of(metric, labels)
-                    && of == table
+                if let Some((signal_table, column)) = column_of(metric, labels)
+                    && signal_table == table
                 {
                     indices.push(*signal as usize);
                     names.push(column.name);
@@ -333,9 +333,9 @@ impl<'r> Loader<'r> {
             pools.entry(row.pool).or_default().push(PoolRow {
                 tick,
                 threads: row.threads.map(|count| count as f64),
-                major: row.major_faults.map(|count| count as f64),
-                minor: row.minor_faults.map(|count| count as f64),
-                cpu: cpu.map(|(user, system)| user + system),
+                major_faults: row.major_faults.map(|count| count as f64),
+                minor_faults: row.minor_faults.map(|count| count as f64),
+                cpu_seconds: cpu.map(|(user, system)| user + system),
             });
         }
         let pool = |(name, rows): (Arc<str>, _)| Pool {
@@ -376,7 +376,7 @@ fn clock_steps(time_axis: &TimeAxis, events: &[Event]) -> Vec<ClockStep> {
             && let Some(seconds) = detail["seconds"].as_f64()
             && !steps
                 .iter()
-                .any(|step| (step.at - at).abs() < MAX_STEP_TO_EVENT)
+                .any(|step| (step.at - at).abs() < MAX_STEP_TO_EVENT_SECONDS)
         {
             steps.push(ClockStep { at, seconds });
         }

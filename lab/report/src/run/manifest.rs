@@ -8,17 +8,16 @@ use serde_json::Value;
 #[derive(Debug, Clone, Default)]
 pub struct SystemFacts {
     /// The recording is of the built-in demo validator: its numbers mean nothing.
-    pub demo: bool,
+    pub is_demo: bool,
     /// In reading order.
     pub host: Vec<(&'static str, String)>,
     pub validator: Vec<(&'static str, String)>,
     pub cpu: Option<String>,
     pub kernel: Option<String>,
-    /// In bytes.
-    pub memory: Option<u64>,
+    pub memory_bytes: Option<u64>,
     /// As in the manifest.
     pub drives: Vec<Value>,
-    pub mounts: Vec<Value>,
+    pub folders: Vec<Value>,
     pub interfaces: Vec<Value>,
     pub versions: Vec<String>,
 }
@@ -41,15 +40,15 @@ impl SystemFacts {
             .collect();
         versions.dedup();
         SystemFacts {
-            demo: session["demo"] == Value::Bool(true)
+            is_demo: session["demo"] == Value::Bool(true)
                 || session["daemon"]["demo"] == Value::Bool(true),
             host: facts(session, &HOST_FACTS),
             validator: facts(process, &VALIDATOR_FACTS),
             cpu: json_text(&host["cpu"]["model"]),
             kernel: json_text(&host["kernel"]["release"]),
-            memory: host["memory"]["total_bytes"].as_u64(),
+            memory_bytes: host["memory"]["total_bytes"].as_u64(),
             drives: list(&host["disks"]).cloned().collect(),
-            mounts: list(&process["folders"]).cloned().collect(),
+            folders: list(&process["folders"]).cloned().collect(),
             interfaces: list(&host["network"]).cloned().collect(),
             versions,
         }

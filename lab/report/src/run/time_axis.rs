@@ -27,9 +27,9 @@ pub struct TimeAxis {
 
 /// Consecutive ticks without a step of the wall clock.
 struct ClockPeriod {
-    /// First and last tick, in nanoseconds of the axis.
-    from: i64,
-    to: i64,
+    /// First and last tick, on the axis.
+    from_ns: i64,
+    to_ns: i64,
     /// Sum of the wall clock's steps up to this period.
     wall_ahead_ns: i64,
 }
@@ -52,7 +52,7 @@ impl TimeAxis {
                 .offsets
                 .entry(tick.session)
                 .or_insert(offset.saturating_sub(last_ahead_ns));
-            let axis_ns = axis.on_axis(tick.session, tick.uptime_ns, tick.unix_ns);
+            let axis_ns = axis.axis_nanoseconds(tick.session, tick.uptime_ns, tick.unix_ns);
             let wall_ahead_ns = offset.saturating_sub(session_offset);
             // A single deviating tick was read while the daemon was delayed.
             let is_lasting = ticks.get(index + 1).is_none_or(|next| {
@@ -63,11 +63,11 @@ impl TimeAxis {
                 Some(last)
                     if wall_ahead_ns.abs_diff(last.wall_ahead_ns) < MIN_STEP_NS || !is_lasting =>
                 {
-                    last.to = axis_ns
+                    last.to_ns = axis_ns
                 }
                 _ => axis.periods.push(ClockPeriod {
-                    from: axis_ns,
-                    to: axis_ns,
+                    from_ns: axis_ns,
+                    to_ns: axis_ns,
                     wall_ahead_ns,
                 }),
             }
@@ -75,22 +75,22 @@ impl TimeAxis {
         axis
     }
 
-    /// In nanoseconds; by the wall clock in a session without ticks.
-    fn on_axis(&self, session: i64, uptime_ns: i64, unix_ns: i64) -> i64 {
+    /// By the wall clock in a session without ticks.
+    fn axis_nanoseconds(&self, session: i64, uptime_ns: i64, unix_ns: i64) -> i64 {
         self.offsets
             .get(&session)
             .map_or(unix_ns, |offset| offset.saturating_add(uptime_ns))
             .saturating_sub(self.origin_unix_ns)
     }
 
-    /// [`TimeAxis::on_axis`] in seconds.
+    /// [`TimeAxis::axis_nanoseconds`] in seconds.
     pub fn axis_seconds(&self, session: i64, uptime_ns: i64, unix_ns: i64) -> f64 {
-        self.on_axis(session, uptime_ns, unix_ns) as f64 / 1e9
+        self.axis_nanoseconds(session, uptime_ns, unix_ns) as f64 / 1e9
     }
 
     pub fn steps(&self) -> Vec<ClockStep> {
         let step = |(before, after): (&ClockPeriod, &ClockPeriod)| ClockStep {
-            at: after.from as f64 / 1e9,
+            at: after.from_ns as f64 / 1e9,
             seconds: after.wall_ahead_ns.saturating_sub(before.wall_ahead_ns) as f64 / 1e9,
         };
         self.periods.iter().tuple_windows().map(step).collect()
@@ -104,9 +104,9 @@ impl TimeAxis {
                 .saturating_sub(period.wall_ahead_ns)
                 .saturating_sub(self.origin_unix_ns);
             let outside = period
-                .from
+                .from_ns
                 .saturating_sub(axis_ns)
-                .max(axis_ns.saturating_sub(period.to))
+                .max(axis_ns.saturating_sub(period.to_ns))
                 .saturating_sub(MAX_POINT_AGE_NS)
                 .max(0);
             let from_writing = written_at.map_or(0, |written_at| axis_ns.abs_diff(written_at));
@@ -131,8 +131,10 @@ impl TimeAxis {
         let tick_times: HashMap<i64, i64> = ticks
             .iter()
             .map(|row| {
-                let on_axis = self.on_axis(row.session, row.uptime_ns, row.unix_ns);
-                (row.id, on_axis)
+                (
+                    row.id,
+                    self.axis_nanoseconds(row.session, row.uptime_ns, row.unix_ns),
+                )
             })
             .collect();
         macro_rules! remove_clock_steps {

@@ -82,7 +82,6 @@ fn draw_whisker(sheet: &mut Sheet, frame: &Frame, (x, low, high): (f64, f64, f64
     ));
 }
 
-/// Returns the number of lines.
 fn draw_names(sheet: &mut Sheet, frame: &Frame, chart: &Bars) -> f64 {
     let mut lines = 1.0;
     for (index, name) in chart.categories.iter().enumerate() {

@@ -34,8 +34,8 @@ pub fn draw(sheet: &mut Sheet, chart: &Timeline, styles: &SeriesStyles) {
         .filter_map(|mark| Some(mark.name.as_ref()?.above + NAME_ROW_HEIGHT))
         .fold(0.0, f64::max);
     frame.draw_vertical_axis(sheet, &y, &chart.y_label, names_height, HEIGHT);
-    let lanes = chart.lanes();
-    if lanes.is_empty() {
+    let strip_runs = chart.strip_runs();
+    if strip_runs.is_empty() {
         for band in &chart.bands {
             let class = styles.band_class(&band.name, false);
             let span = (frame.top, frame.bottom - frame.top);
@@ -44,7 +44,7 @@ pub fn draw(sheet: &mut Sheet, chart: &Timeline, styles: &SeriesStyles) {
     }
     draw_lines(sheet, &frame, chart, styles);
     draw_marks(sheet, &frame, &placed_marks, (chart, styles));
-    let below = draw_strips(sheet, &frame, chart, (&lanes, styles));
+    let below = draw_strips(sheet, &frame, chart, (&strip_runs, styles));
     below.draw_horizontal_axis(sheet, &x, &format!("{} ({time_format})", chart.x_label));
     if values.count() == 0 {
         frame.draw_no_values(sheet);
@@ -63,10 +63,10 @@ fn draw_strips(
     sheet: &mut Sheet,
     frame: &Frame,
     chart: &Timeline,
-    (lanes, styles): (&[&str], &SeriesStyles),
+    (strip_runs, styles): (&[&str], &SeriesStyles),
 ) -> Frame {
     let mut below = *frame;
-    if lanes.is_empty() {
+    if strip_runs.is_empty() {
         return below;
     }
     sheet.line(
@@ -75,7 +75,7 @@ fn draw_strips(
         (frame.right, frame.bottom),
     );
     below.bottom += 4.0;
-    for run in lanes {
+    for run in strip_runs {
         sheet.begin(&run_attribute(run));
         let class = styles.run_style(run).filled_class();
         let top = below.bottom;
@@ -144,7 +144,7 @@ fn placed_marks<'a>(frame: &Frame, chart: &'a Timeline) -> Vec<PlacedMark<'a>> {
         let Some(x) = frame.x(mark.at) else { continue };
         let text = fitted(&mark.name, 22.0);
         let text_width = width(&text) * TEXT_SIZE + 6.0;
-        let is_named = all.iter().any(|other| {
+        let is_repeated = all.iter().any(|other| {
             let name = other.name.as_ref();
             (x - other.x).abs() < 8.0 && name.is_some_and(|name| name.text == text)
         });
@@ -152,7 +152,7 @@ fn placed_marks<'a>(frame: &Frame, chart: &'a Timeline) -> Vec<PlacedMark<'a>> {
             .flat_map(|row| [x + 1.0, x - 1.0 - text_width].map(|from| (row, from)))
             .find(|(row, from)| {
                 let mut others = taken[*row].iter();
-                !is_named
+                !is_repeated
                     && *from >= frame.left
                     && from + text_width <= frame.right + 14.0
                     && others.all(|(start, end)| from > end || from + text_width < *start)
@@ -212,11 +212,11 @@ fn legend_entries(chart: &Timeline, styles: &SeriesStyles) -> Vec<LegendEntry> {
             owner_attribute: run_attribute(&line.run),
         })
         .collect();
-    let strips = !chart.lanes().is_empty();
+    let has_strips = !chart.strip_runs().is_empty();
     let mut seen = BTreeSet::new();
     for band in chart.bands.iter().filter(|band| seen.insert(&band.name)) {
         entries.push(LegendEntry {
-            swatch: Swatch::Tint(styles.band_class(&band.name, strips)),
+            swatch: Swatch::Tint(styles.band_class(&band.name, has_strips)),
             text: band.name.clone(),
             owner_attribute: String::new(),
         });
@@ -226,7 +226,7 @@ fn legend_entries(chart: &Timeline, styles: &SeriesStyles) -> Vec<LegendEntry> {
 
 impl Timeline {
     /// The runs with bands, if there are several.
-    pub(in crate::render) fn lanes(&self) -> Vec<&str> {
+    pub(in crate::render) fn strip_runs(&self) -> Vec<&str> {
         let runs = distinct(self.bands.iter().map(|band| band.run.as_str()));
         if runs.len() > 1 { runs } else { Vec::new() }
     }

@@ -261,7 +261,7 @@ fn differing_disk_wait_within_a_turn_is_a_caveat() {
     );
     for (run, seconds) in runs.iter_mut().zip([1.0, 30.0, 2.0]) {
         run.from_experiment = Some(ExperimentOutcome {
-            io_some: Some(seconds),
+            io_stall_seconds: Some(seconds),
             ..ExperimentOutcome::default()
         });
     }
@@ -271,7 +271,7 @@ fn differing_disk_wait_within_a_turn_is_a_caveat() {
     );
     for run in &mut runs {
         run.from_experiment = Some(ExperimentOutcome {
-            io_some: Some(1.0),
+            io_stall_seconds: Some(1.0),
             ..ExperimentOutcome::default()
         });
     }

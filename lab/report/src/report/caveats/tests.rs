@@ -27,7 +27,7 @@ fn run(arm: &str, version: &str, begun: i64) -> Run {
         ticks: [0.0, 1.0, 62.0].map(tick).to_vec(),
         sessions: vec![Session {
             id: 1,
-            interval: 1.0,
+            interval_seconds: 1.0,
             ..Session::default()
         }],
         processes: vec![Process::default(); 3],
@@ -75,7 +75,7 @@ fn every_caveat_is_full_sentences_with_its_numbers() {
         "1 gap in the recording, 1 min 1 s in all",
         "restarted 2 times",
         "in 61 of 63 seconds",
-        "held 1024 entries, more than the 512",
+        "held 1,024 entries, more than the 512",
     ] {
         assert!(
             found.iter().any(|caveat| caveat.what.contains(fact)),

@@ -21,7 +21,7 @@ fn run() -> Run {
         ticks: (0..SECONDS).map(tick).collect(),
         sessions: vec![Session {
             id: 1,
-            interval: 1.0,
+            interval_seconds: 1.0,
             ..Session::default()
         }],
         processes: vec![Process {
@@ -32,7 +32,7 @@ fn run() -> Run {
         signals: vec![vec![None; SECONDS as usize]; Signal::ALL.len()],
         ..Run::default()
     };
-    run.facts.memory = Some(LARGE);
+    run.facts.memory_bytes = Some(LARGE);
     set(&mut run, Signal::Unreclaimable, |second| {
         (200.0 + second / 6.0).min(300.0) * GIB
     });
