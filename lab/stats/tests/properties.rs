@@ -54,7 +54,7 @@ proptest! {
         prop_assert_eq!(s.n + s.missing, values.len());
         let _ = summary::quantile(&values, p);
         let _ = summary::mean_without_peaks(&values);
-        let edges = histogram::freedman_diaconis(&values, p, size);
+        let edges = histogram::freedman_diaconis_edges(&values, p, size);
         let counted = histogram::count(&values, &edges);
         let all: u64 = counted.counts.iter().sum::<u64>() + counted.above;
         let first = edges.first().filter(|_| edges.len() > 1).copied().unwrap_or(f64::NEG_INFINITY);

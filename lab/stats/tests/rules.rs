@@ -144,7 +144,7 @@ fn empty_data_has_no_statistics() {
     assert_eq!(summary::quantile(&[None], 0.5), None);
     assert_eq!(summary::mean_without_peaks(&[]), None);
     assert_eq!(block::mean(&[Some(1.0), None], &Plan::default()), None);
-    assert!(histogram::freedman_diaconis(&[None], 1.0, 10).is_empty());
+    assert!(histogram::freedman_diaconis_edges(&[None], 1.0, 10).is_empty());
 }
 
 #[test]
@@ -166,14 +166,14 @@ fn a_histogram_bin_includes_its_lower_edge_and_the_last_both_edges() {
 fn a_long_tail_beyond_the_quantile_counts_as_above() {
     let mut values = some(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0]);
     values.push(Some(1e6));
-    let edges = histogram::freedman_diaconis(&values, 0.8, 50);
+    let edges = histogram::freedman_diaconis_edges(&values, 0.8, 50);
     let found = histogram::count(&values, &edges);
     assert!(
         *edges.last().unwrap() < 10.0 && found.above == 2,
         "{edges:?}"
     );
     assert_eq!(
-        histogram::freedman_diaconis(&some(&[5.0; 9]), 1.0, 50).len(),
+        histogram::freedman_diaconis_edges(&some(&[5.0; 9]), 1.0, 50).len(),
         2,
         "a constant has one class"
     );

@@ -107,7 +107,7 @@ fn histograms_have_numpys_bins_and_counts() {
             ),
             (
                 "freedman_diaconis",
-                histogram::freedman_diaconis(&values, 1.0, usize::MAX),
+                histogram::freedman_diaconis_edges(&values, 1.0, usize::MAX),
             ),
         ] {
             if case[key].is_null() {
