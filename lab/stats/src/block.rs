@@ -8,7 +8,7 @@ mod resample;
 use crate::{
     correlation::ranks,
     distribution::normal_quantile,
-    summary::{ascending, finite_values, largest, quantile_sorted, sorted, total},
+    summary::{ascending, finite_values, largest_magnitude, quantile_sorted, sorted, total},
 };
 pub(crate) use halves::{
     CLEAR_SD, HalfMeans, RandomHalves, block_length, distance_required_by_drift, outer_quantiles,
@@ -246,7 +246,7 @@ pub fn ratio_of_sums(
     let deviations = Deviations::of(
         &influence,
         sum / numerators.len() as f64,
-        ROUNDING_SHARE * largest(&a),
+        ROUNDING_SHARE * largest_magnitude(&a),
         plan,
     );
     let estimate = deviations.interval(ratio, a.len(), plan);

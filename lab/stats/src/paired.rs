@@ -8,7 +8,7 @@ use crate::{
     block::{self, Estimate, HalfMeans, Plan, RandomHalves, amount_ends},
     decision::Decision,
     distribution::{t_above, t_quantile},
-    summary::{finite, largest, mean_and_variance, total, varies},
+    summary::{finite, largest_magnitude, mean_and_variance, total, varies},
 };
 use std::collections::BTreeMap;
 
@@ -118,7 +118,7 @@ pub fn ratio_test(logarithms: &[f64], level: f64) -> Option<RatioTest> {
     let mean = over_pairs(&values, level)?;
     let (value, variance) = mean_and_variance(&values)?;
     let count = values.len() as f64;
-    let p = (values.len() >= RUNS_FOR_A_TEST && varies(&values, largest(&values)))
+    let p = (values.len() >= RUNS_FOR_A_TEST && varies(&values, largest_magnitude(&values)))
         .then(|| t_above(value.abs() / (variance / count).sqrt(), count - 1.0))
         .flatten();
     let [value, low, high] = mean.ends().map(f64::exp);

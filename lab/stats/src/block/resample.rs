@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     distribution::{normal_quantile, t_quantile},
-    summary::largest,
+    summary::largest_magnitude,
 };
 
 /// Maximum number of blocks in a resample. More draws cost more; longer blocks do not harm a mean.
@@ -50,7 +50,7 @@ impl Deviations {
     /// `noise`, all are rounding errors of zero.
     pub fn of(influence: &[f64], weight: f64, noise: f64, plan: &Plan) -> Deviations {
         // Relative to the largest, squares neither overflow nor vanish.
-        let unit = largest(influence);
+        let unit = largest_magnitude(influence);
         let varies = unit > noise && unit.is_finite();
         let scaled: Vec<f64> = influence
             .iter()
