@@ -35,13 +35,13 @@ struct Interval {
 }
 
 impl Interval {
-    fn ends(self) -> [f64; 3] {
+    fn value_and_ends(self) -> [f64; 3] {
         [self.value, self.low, self.high]
     }
 
     /// Transforms an estimate by a monotonic function.
     fn from_estimate(estimate: &Estimate, transform: impl Fn(f64) -> f64) -> Interval {
-        let [value, end, other_end] = estimate.ends().map(transform);
+        let [value, end, other_end] = estimate.value_and_ends().map(transform);
         Interval {
             value,
             low: end.min(other_end),

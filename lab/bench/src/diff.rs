@@ -129,7 +129,7 @@ fn row(
     match (means, ratio) {
         ([Some(before), Some(after)], Some(ratio)) => {
             row.extend([before, after].map(|mean| number(mean, 3)));
-            row.extend(percent_change(ratio.ends()));
+            row.extend(percent_change(ratio.value_and_ends()));
         }
         _ => row.extend(vec!["-".to_owned(); 4]),
     }

@@ -214,7 +214,7 @@ fn largest_difference(
     let means = [mean(reference)?, mean(&largest.arm)?];
     let means = effects::means_text(means, "ms", 2, "instead of");
     let label = results.label(&largest.request, largest.size);
-    let effect = effects::effect_text(largest.ratio?.ends());
+    let effect = effects::effect_text(largest.ratio?.value_and_ends());
     let arms = [largest.arm.as_str(), reference];
     let sentence = effects::sentence(&format!("Latency of {label}"), &effect, arms, &means);
     let sentence = sentence.trim_end_matches('.');

@@ -335,7 +335,9 @@ pub fn differences(results: &Results, compared: &[Comparison], id: &str) -> Tabl
         "rounds",
         "caveat",
     ];
-    let cell = |value: Option<&Estimate>| estimate_or(value.map(Estimate::ends), 3, TOO_FEW_ROUNDS);
+    let cell = |value: Option<&Estimate>| {
+        estimate_or(value.map(Estimate::value_and_ends), 3, TOO_FEW_ROUNDS)
+    };
     let mut out = table(id, &format!("Against {reference}"), &columns, &note);
     for comparison in compared {
         out.rows.push(vec![

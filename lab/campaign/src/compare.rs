@@ -294,7 +294,7 @@ pub fn verdict_rows(groups: &[ReleaseGroup]) -> Vec<VerdictRow> {
                     release: release.version.clone(),
                     metric: test.metric.id.to_owned(),
                     pairs: test.ratio_test.pairs,
-                    ratio: test.ratio_test.ratio.ends(),
+                    ratio: test.ratio_test.ratio.value_and_ends(),
                     p: [test.ratio_test.p, test.adjusted_p],
                     verdict: test.mark.verdict().to_owned(),
                 });

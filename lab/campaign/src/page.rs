@@ -260,7 +260,7 @@ fn release_row(release: &Release) -> Vec<Cell> {
 fn percents(test: &MetricTest) -> [f64; 3] {
     test.ratio_test
         .ratio
-        .ends()
+        .value_and_ends()
         .map(|ratio| 100.0 * (ratio - 1.0))
 }
 

@@ -170,7 +170,7 @@ pub fn ratio_of_means(
         .relative_to_bound(b - a.value * bound)
         .interval(b, n_after, plan)
         .non_negative();
-    let [value, low, high] = ratio_of_intervals(a.ends(), b.ends(), 1)?;
+    let [value, low, high] = ratio_of_intervals(a.value_and_ends(), b.value_and_ends(), 1)?;
     let less_reliable = if a.reliability.is_reliable() { b } else { a };
     let [parts_sd_before, parts_sd_after] = runs.each_ref().map(|series| sd_of_parts(series));
     let parts_sd = (parts_sd_before * bound).hypot(parts_sd_after);
@@ -404,7 +404,7 @@ fn wilson_share(p: f64, deviation: f64) -> f64 {
 
 impl Estimate {
     /// The value, then the ends of its interval.
-    pub fn ends(&self) -> [f64; 3] {
+    pub fn value_and_ends(&self) -> [f64; 3] {
         [self.value, self.low, self.high]
     }
 

@@ -121,7 +121,7 @@ pub fn ratio_test(logarithms: &[f64], level: f64) -> Option<RatioTest> {
     let p = (values.len() >= RUNS_FOR_A_TEST && varies(&values, largest_magnitude(&values)))
         .then(|| t_above(value.abs() / (variance / count).sqrt(), count - 1.0))
         .flatten();
-    let [value, low, high] = mean.ends().map(f64::exp);
+    let [value, low, high] = mean.value_and_ends().map(f64::exp);
     Some(RatioTest {
         pairs: values.len(),
         ratio: Interval {

@@ -104,7 +104,7 @@ fn comparison(
     margin: f64,
     comparisons: usize,
 ) -> (Vec<String>, bool) {
-    let ratio = ratio_of_intervals(before.ends(), after.ends(), comparisons);
+    let ratio = ratio_of_intervals(before.value_and_ends(), after.value_and_ends(), comparisons);
     let decision = ratio.map(|ratio| {
         let margin = margin / 100.0;
         let reliability =

@@ -55,7 +55,7 @@ fn verdict(outcome: &Outcome) -> Verdict {
         let saved = number(row.cmp_ratio, 1);
         let mut point = format!("{} saves {saved} % of all bytes", row.codec);
         if let Some(interval) = row.interval {
-            let [_, low, high] = interval.ends().map(|percent| number(percent, 1));
+            let [_, low, high] = interval.value_and_ends().map(|percent| number(percent, 1));
             point += &format!(", 95 % interval {low} to {high} %");
         }
         points.push(point);

@@ -186,7 +186,7 @@ fn columns(outcome: &Outcome) -> Columns {
 }
 
 fn interval_cell(interval: Option<Interval>, decimals: u8) -> Cell {
-    estimate_or(interval.map(Interval::ends), decimals, "too few")
+    estimate_or(interval.map(Interval::value_and_ends), decimals, "too few")
 }
 
 fn unreliable_names(intervals: &[(&str, Option<Interval>)]) -> Cell {

@@ -24,7 +24,7 @@ pub fn effects(results: &Results, compared: &[Comparison]) -> Option<Block> {
         return None;
     };
     let rows = compared.iter().filter_map(|comparison| {
-        let [value, low, high] = comparison.ratio?.ends();
+        let [value, low, high] = comparison.ratio?.value_and_ends();
         let mut name = results.label(&comparison.request, comparison.size);
         if others.len() > 1 {
             name = format!("{name}, {}", comparison.arm);

@@ -20,7 +20,7 @@ pub fn sentence(groups: &[ReleaseGroup]) -> Option<String> {
             Some((release, marked.min_by_key(|test| !test.mark.is_worse())?))
         })?;
         let metric = test.metric;
-        let effect = effects::effect_text(test.ratio_test.ratio.ends());
+        let effect = effects::effect_text(test.ratio_test.ratio.value_and_ends());
         let means = effects::means_text(test.means, metric.unit, metric.decimals, "instead of");
         let arms = [&*release.version, &*group.conditions.baseline];
         Some(effects::sentence(metric.title, &effect, arms, &means))
@@ -46,7 +46,7 @@ fn forest(group: &ReleaseGroup, release: &Release) -> Option<Block> {
         .collect();
     rows.sort_by_key(|test| !test.mark.is_difference());
     let rows = rows.into_iter().map(|test| {
-        let [value, low, high] = test.ratio_test.ratio.ends();
+        let [value, low, high] = test.ratio_test.ratio.value_and_ends();
         ForestRow {
             name: test.metric.title.to_owned(),
             ratio: (value, Some((low, high))),

@@ -444,7 +444,7 @@ fn mean_over_turns(
 ) -> Option<ValueAndInterval> {
     let values = turns.iter().map(|turn| turn.value).collect_vec();
     if turns.len() >= RUNS_FOR_A_TEST {
-        return over(&values, level).map(|interval| interval.ends());
+        return over(&values, level).map(|interval| interval.value_and_ends());
     }
     let low = turns.iter().map(|turn| turn.low).reduce(f64::min)?;
     let high = turns.iter().map(|turn| turn.high).reduce(f64::max)?;

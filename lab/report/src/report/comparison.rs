@@ -260,7 +260,11 @@ fn mean_cells(metric: &MetricComparison, too_few_runs: &str, no_mean: &str) -> [
 }
 
 pub fn interval_cell(interval: Option<Interval>, decimals: u8, reason: &str) -> Cell {
-    estimate_or(interval.map(|interval| interval.ends()), decimals, reason)
+    estimate_or(
+        interval.map(|interval| interval.value_and_ends()),
+        decimals,
+        reason,
+    )
 }
 
 fn secondary_table(pairs: &[ArmComparison]) -> Block {

@@ -116,7 +116,7 @@ pub fn effect_text(metric: &MetricComparison) -> Option<String> {
         return Some(format!("100 % {direction}"));
     }
     if let Some(ratio) = comparison.ratio {
-        return Some(effects::effect_text(ratio.ends()));
+        return Some(effects::effect_text(ratio.value_and_ends()));
     }
     let interval = comparison.difference.map(|difference| {
         let ends = if is_lower {

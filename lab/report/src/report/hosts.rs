@@ -134,7 +134,7 @@ pub fn table_of_hosts(
             text_cell(host),
             count(values.len()),
             number(mean(values), primary.decimals, "not recorded"),
-            estimate_or(ratio.map(|ratio| ratio.ends()), 3, reason),
+            estimate_or(ratio.map(|ratio| ratio.value_and_ends()), 3, reason),
         ]);
     }
     for arm in &subjects.arms {
@@ -148,7 +148,7 @@ pub fn table_of_hosts(
             Cell::Text(format!("{arm} against itself (A/A)")),
             count(pairs.len()),
             Cell::Missing("this row has only a ratio of two runs".to_owned()),
-            estimate_or(ratio.map(|ratio| ratio.ends()), 3, reason),
+            estimate_or(ratio.map(|ratio| ratio.value_and_ends()), 3, reason),
         ]);
     }
     Some(Block::Table(table))

@@ -316,7 +316,7 @@ fn cell(estimate: Option<Estimate>, decimals: u8) -> Cell {
         Some(estimate) if !estimate.reliability.is_reliable() => {
             number_cell(estimate.value, decimals)
         }
-        Some(estimate) => cells::estimate(estimate.ends(), decimals),
+        Some(estimate) => cells::estimate(estimate.value_and_ends(), decimals),
         None => missing("the reference's value is 0"),
     }
 }

@@ -132,7 +132,11 @@ fn intervals(subjects: &MeasuredRuns) -> Block {
         let reasons = [run.why_no_quantile(), no_points, no_points, no_points];
         let cells =
             izip!(&run.estimates, [1, 1, 4, 1], reasons).map(|(estimate, decimals, reason)| {
-                estimate_or(estimate.as_ref().map(Estimate::ends), decimals, reason)
+                estimate_or(
+                    estimate.as_ref().map(Estimate::value_and_ends),
+                    decimals,
+                    reason,
+                )
             });
         table.rows.push(row(&run.name, cells));
     }
