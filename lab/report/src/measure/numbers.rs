@@ -1,6 +1,6 @@
 use super::{
-    Second, Span, Tps, column, combine, epoch, is_own, points_within, replayed, with_transactions,
-    within,
+    Second, Span, Tps, column, combine, counter_id, is_own, points_within, replayed,
+    with_transactions, within,
 };
 use crate::run::{Pool, ReplayedSlot, Run, Signal};
 use faultline_recording::{CacheTimesPoint, ProgramCachePoint, ReplaySlotPoint};
@@ -299,7 +299,7 @@ fn first_ticks(run: &Run) -> BTreeMap<u64, usize> {
     let mut first_ticks = BTreeMap::new();
     for row in run.pools.iter().flat_map(|pool| &pool.rows) {
         if let Some(tick) = run.ticks.get(row.tick) {
-            let first = first_ticks.entry(epoch(tick)).or_insert(row.tick);
+            let first = first_ticks.entry(counter_id(tick)).or_insert(row.tick);
             *first = (*first).min(row.tick);
         }
     }
@@ -318,13 +318,13 @@ fn pool_growth(
         let Some(tick) = run.ticks.get(row.tick) else {
             continue;
         };
-        let (epoch, totals) = (epoch(tick), [row.major, row.minor, row.cpu]);
+        let (counter_id, totals) = (counter_id(tick), [row.major, row.minor, row.cpu]);
         let earlier = match previous {
-            Some((previous_epoch, totals)) if previous_epoch == epoch => totals,
-            _ if first_ticks.get(&epoch) == Some(&row.tick) => [None; 3],
+            Some((previous_id, totals)) if previous_id == counter_id => totals,
+            _ if first_ticks.get(&counter_id) == Some(&row.tick) => [None; 3],
             _ => [Some(0.0); 3],
         };
-        previous = Some((epoch, totals));
+        previous = Some((counter_id, totals));
         if tick.at > window.to {
             break;
         }
