@@ -1,7 +1,7 @@
 //! Searches for the threshold below which something fails, in long and uncertain trials.
 //!
-//! The state is a distribution over thresholds, slopes `s` and lapses. A lapse, of probability `l`, is a
-//! result that does not depend on the value tried. A trial at `h` fails with probability `l + (1 - 2 l)
+//! The state is a distribution over thresholds, slopes `s` and lapses. A lapse, of probability `l`,
+//! reverses the result of a trial. A trial at `h` fails with probability `l + (1 - 2 l)
 //! logistic((ln threshold - ln h) / s)`. The next trial should leave the least entropy of the threshold
 //! (Kontsevich and Tyler 1999; of the threshold alone: Prins 2013). Both ends of a narrow interval
 //! are tried again before it is reported.
