@@ -202,13 +202,14 @@ proptest! {
         let replicates: Vec<Replicate> =
             tried.iter().map(|(limit, passed)| Replicate { limit: *limit, passed: *passed }).collect();
         let found = bracket(&replicates);
-        for limit in found.enough.iter().chain(&found.failed) {
+        for limit in found.smallest_sufficient.iter().chain(&found.largest_failed) {
             prop_assert!(tried.iter().any(|(tried, _)| tried == limit));
         }
-        if let Some(enough) = found.enough {
+        if let Some(enough) = found.smallest_sufficient {
             prop_assert!(replicates.iter().filter(|r| r.limit == enough).all(|r| r.passed == Some(true)));
         }
-        let fits = found.enough.zip(found.failed).is_none_or(|(enough, failed)| enough > failed);
+        let both = found.smallest_sufficient.zip(found.largest_failed);
+        let fits = both.is_none_or(|(enough, failed)| enough > failed);
         prop_assert_eq!(fits, found.contradictions.is_empty());
     }
 

@@ -296,7 +296,10 @@ fn a_bracket_is_smallest_always_sufficient_and_largest_once_failed_limit() {
         run(512, Some(true)),
         run(1024, Some(true)),
     ]);
-    assert_eq!((found.failed, found.enough), (Some(256), Some(512)));
+    assert_eq!(
+        (found.largest_failed, found.smallest_sufficient),
+        (Some(256), Some(512))
+    );
     assert!(found.contradictions.is_empty());
     assert_eq!((found.limits[1].passed, found.limits[1].failed), (1, 1));
 }
@@ -305,8 +308,11 @@ fn a_bracket_is_smallest_always_sufficient_and_largest_once_failed_limit() {
 fn a_limit_with_an_unknown_replicate_is_not_sufficient() {
     let run = |limit, passed| Replicate { limit, passed };
     let found = bracket(&[run(512, Some(true)), run(512, None), run(1024, Some(true))]);
-    assert_eq!((found.failed, found.enough), (None, Some(1024)));
-    assert_eq!(bracket(&[run(512, None)]).enough, None);
+    assert_eq!(
+        (found.largest_failed, found.smallest_sufficient),
+        (None, Some(1024))
+    );
+    assert_eq!(bracket(&[run(512, None)]).smallest_sufficient, None);
 }
 
 #[test]
@@ -324,7 +330,10 @@ fn a_sufficient_limit_below_a_failed_one_is_a_contradiction() {
             failing_limit: 512
         }]
     );
-    assert_eq!((found.enough, found.failed), (Some(256), Some(512)));
+    assert_eq!(
+        (found.smallest_sufficient, found.largest_failed),
+        (Some(256), Some(512))
+    );
 }
 
 #[test]
