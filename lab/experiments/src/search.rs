@@ -108,9 +108,9 @@ impl SearchMachine {
     /// rules.
     pub fn new(rules: Search, at_tip_slots: u64, is_hard_limit: bool) -> Option<Self> {
         let config = SearchConfig {
-            from: rules.from as f64,
-            width: rules.width,
-            most: MAX_TRIALS,
+            first_value: rules.from as f64,
+            max_width: rules.width,
+            max_trials: MAX_TRIALS,
         };
         Some(SearchMachine {
             staircase: Staircase::new(config)?,

@@ -79,9 +79,9 @@ fn the_search_interval_is_the_posterior_interval() {
     ];
     for trials in cases {
         let mut staircase = Staircase::new(SearchConfig {
-            from: 1000.0,
-            width: 0.1,
-            most: 40,
+            first_value: 1000.0,
+            max_width: 0.1,
+            max_trials: 40,
         })
         .expect("a search");
         trials
@@ -220,9 +220,9 @@ fn a_search_range_above_a_floor_contains_the_smallest_sufficient_limit() {
 #[test]
 fn a_floor_rising_above_the_confirmed_range_starts_a_new_range() {
     let mut staircase = Staircase::new(SearchConfig {
-        from: 1000.0,
-        width: 0.1,
-        most: 40,
+        first_value: 1000.0,
+        max_width: 0.1,
+        max_trials: 40,
     })
     .expect("a search");
     staircase.raise_floor(400.0);

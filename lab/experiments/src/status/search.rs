@@ -45,9 +45,9 @@ impl SearchStatus {
     ) -> Self {
         let mut dwells = Dwells::default();
         let config = SearchConfig {
-            from: search.from as f64,
-            width: search.width,
-            most: NO_TRIAL_LIMIT,
+            first_value: search.from as f64,
+            max_width: search.width,
+            max_trials: NO_TRIAL_LIMIT,
         };
         let mut staircase = Staircase::new(config);
         let mut limit = (None, None);

@@ -3,9 +3,9 @@ use proptest::prelude::*;
 
 fn config() -> SearchConfig {
     SearchConfig {
-        from: 1000.0,
-        width: 0.1,
-        most: 40,
+        first_value: 1000.0,
+        max_width: 0.1,
+        max_trials: 40,
     }
 }
 
@@ -43,31 +43,31 @@ fn each_interval_end_is_confirmed_three_times_or_rejected() {
 fn an_invalid_search_configuration_is_refused() {
     for bad in [
         SearchConfig {
-            from: 0.0,
+            first_value: 0.0,
             ..config()
         },
         SearchConfig {
-            from: -1.0,
+            first_value: -1.0,
             ..config()
         },
         SearchConfig {
-            from: f64::NAN,
+            first_value: f64::NAN,
             ..config()
         },
         SearchConfig {
-            from: f64::INFINITY,
+            first_value: f64::INFINITY,
             ..config()
         },
         SearchConfig {
-            width: 0.01,
+            max_width: 0.01,
             ..config()
         },
         SearchConfig {
-            width: f64::NAN,
+            max_width: f64::NAN,
             ..config()
         },
         SearchConfig {
-            most: 0,
+            max_trials: 0,
             ..config()
         },
     ] {
@@ -133,7 +133,7 @@ proptest! {
         let mut staircase = Staircase::new(config()).unwrap();
         let mut lowest: f64 = 1000.0;
         // The lower end of an interval that is confirmed is at most the start.
-        let highest = config().from * (1.0 + config().width);
+        let highest = config().first_value * (1.0 + config().max_width);
         for passed in ends {
             let h = match staircase.next_trial() {
                 Next::Try(h) => {
