@@ -47,10 +47,10 @@ pub struct Interval {
 #[derive(Clone, Copy)]
 pub enum Next {
     Try(f64),
-    /// An end of the interval: the upper one if `high`.
+    /// An end of the interval.
     Confirm {
-        h: f64,
-        high: bool,
+        value: f64,
+        is_upper: bool,
     },
     Over(Outcome),
 }
@@ -110,15 +110,15 @@ impl Staircase {
     }
 
     /// Takes the result of a trial at `value`, which has no effect if it is not positive.
-    pub fn take(&mut self, value: f64, passed: bool) {
+    pub fn add_trial(&mut self, value: f64, passed: bool) {
         self.add_extra_trial(value, passed);
         self.trials += 1;
     }
 
-    /// Takes the result of a trial at an end of the interval, the upper one if `high`. An end at or below
-    /// the floor counts as failed without a trial and does not change the posterior.
-    pub fn confirm(&mut self, value: f64, high: bool, passed: bool) {
-        self.confirmation.take(high, passed);
+    /// Takes the result of a trial at an end of the interval. An end at or below the floor counts
+    /// as failed without a trial and does not change the posterior.
+    pub fn add_end_trial(&mut self, value: f64, is_upper: bool, passed: bool) {
+        self.confirmation.take(is_upper, passed);
         if self.floor.is_none_or(|floor| value > floor) {
             self.add_extra_trial(value, passed);
         }
@@ -191,7 +191,7 @@ impl Staircase {
     }
 
     /// `None` if no end was tried.
-    pub fn confirmed(&self) -> Option<EndTrials> {
+    pub fn end_trials(&self) -> Option<EndTrials> {
         self.confirmation.newest
     }
 
@@ -204,8 +204,8 @@ impl Staircase {
     }
 
     pub fn next_trial(&mut self) -> Next {
-        if let Some((h, high)) = self.confirmation.next() {
-            return Next::Confirm { h, high };
+        if let Some((value, is_upper)) = self.confirmation.next() {
+            return Next::Confirm { value, is_upper };
         }
         let from = self.config.first_value;
         let lowest = self.lowest_trial().unwrap_or(0.0);
@@ -227,7 +227,7 @@ impl Staircase {
         if let Some(interval) = self.narrow_interval() {
             self.confirmation.begin(&interval);
             return match self.confirmation.next() {
-                Some((h, high)) => Next::Confirm { h, high },
+                Some((value, is_upper)) => Next::Confirm { value, is_upper },
                 None if self.confirmation.agrees() => Next::Over(Outcome::Found(interval)),
                 None => Next::Over(Outcome::Noisy),
             };
@@ -305,11 +305,11 @@ impl Confirmation {
         }
     }
 
-    fn take(&mut self, high: bool, passed: bool) {
+    fn take(&mut self, is_upper: bool, passed: bool) {
         let Some(newest) = &mut self.newest else {
             return;
         };
-        let count = match (high, passed) {
+        let count = match (is_upper, passed) {
             (true, true) => &mut newest.high_kept_up,
             (true, false) => &mut newest.high_failed,
             (false, true) => &mut newest.low_kept_up,

@@ -86,7 +86,7 @@ fn the_search_interval_is_the_posterior_interval() {
         .expect("a search");
         trials
             .iter()
-            .for_each(|(h, passed)| staircase.take(*h, *passed));
+            .for_each(|(h, passed)| staircase.add_trial(*h, *passed));
         let interval = staircase.interval();
         let wanted = witness(1000.0, trials);
         for (found, wanted) in [interval.low, interval.middle, interval.high]
@@ -229,15 +229,21 @@ fn a_floor_rising_above_the_confirmed_range_starts_a_new_range() {
     let (mut risen, mut confirmed) = (false, Vec::new());
     let outcome = loop {
         match staircase.next_trial() {
-            Next::Try(h) => staircase.take(h, true),
-            Next::Confirm { h, high: true } if !risen => {
+            Next::Try(h) => staircase.add_trial(h, true),
+            Next::Confirm {
+                value: h,
+                is_upper: true,
+            } if !risen => {
                 // What failed here shows a floor above it.
-                staircase.confirm(h, true, false);
+                staircase.add_end_trial(h, true, false);
                 staircase.raise_floor(500.0);
                 risen = true;
             }
-            Next::Confirm { h, high } => {
-                staircase.confirm(h, high, high);
+            Next::Confirm {
+                value: h,
+                is_upper: high,
+            } => {
+                staircase.add_end_trial(h, high, high);
                 confirmed.push((h, high));
             }
             Next::Over(outcome) => break outcome,

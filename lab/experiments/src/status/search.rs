@@ -67,7 +67,7 @@ impl SearchStatus {
                         if dwell.confirms {
                             staircase.add_extra_trial(headroom as f64, kept_up);
                         } else {
-                            staircase.take(headroom as f64, kept_up);
+                            staircase.add_trial(headroom as f64, kept_up);
                         }
                     }
                 }

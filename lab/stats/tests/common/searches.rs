@@ -58,14 +58,20 @@ impl Thing {
                     let passed = self.keeps_up(h, threshold, random);
                     one.trials += 1;
                     one.failures += usize::from(!passed);
-                    staircase.take(h, passed);
+                    staircase.add_trial(h, passed);
                 }
-                Next::Confirm { h, high } if h <= floor => staircase.confirm(h, high, false),
-                Next::Confirm { h, high } => {
+                Next::Confirm {
+                    value: h,
+                    is_upper: high,
+                } if h <= floor => staircase.add_end_trial(h, high, false),
+                Next::Confirm {
+                    value: h,
+                    is_upper: high,
+                } => {
                     let passed = self.keeps_up(h, threshold, random);
                     one.trials += 1;
                     one.failures += usize::from(!passed);
-                    staircase.confirm(h, high, passed);
+                    staircase.add_end_trial(h, high, passed);
                 }
                 Next::Over(Outcome::Found(interval)) => {
                     one.found = 1;
