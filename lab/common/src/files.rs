@@ -21,7 +21,7 @@ pub fn creation_error(path: &Path) -> Option<String> {
     })
 }
 
-pub fn missing(path: &Path) -> String {
+pub fn missing_file_error(path: &Path) -> String {
     match missing_folder(path) {
         Some(folder) => format!("{}: no such folder: {folder}", path.display()),
         None => format!("{}: no such file", path.display()),
@@ -135,7 +135,7 @@ pub fn write_report_files(out: &Path, files: &[(PathBuf, String)], force: bool) 
             bail!("cannot write {}: it is a folder: remove it", path.display());
         }
         if !force && path.symlink_metadata().is_ok() {
-            bail!(already_exists(path));
+            bail!(exists_error(path));
         }
     }
     let mut parts = Vec::new();
@@ -161,7 +161,7 @@ pub fn write_report_files(out: &Path, files: &[(PathBuf, String)], force: bool) 
     Ok(())
 }
 
-pub fn already_exists(path: &Path) -> String {
+pub fn exists_error(path: &Path) -> String {
     format!(
         "{} is there already: choose another folder with --out, or overwrite with --force",
         path.display()
