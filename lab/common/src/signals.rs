@@ -76,8 +76,8 @@ impl Signals {
         Ok(())
     }
 
-    /// [`Signals::wait`] as whether a signal asks to end.
-    pub fn end_requested(
+    /// Whether [`Signals::wait`] returns a signal that asks to end.
+    pub fn wait_for_end_request(
         &mut self,
         also: Option<BorrowedFd<'_>>,
         timeout: Duration,
