@@ -45,11 +45,11 @@ impl Encoding {
 pub enum Expected {
     Account(Encoding),
     /// Any result; the bytes are the node's JSON.
-    Text,
+    Json,
     /// Any result.
     Unverified,
-    /// Nodes must agree, except for these fields. The bytes are a [`canonical::record`].
-    Same(&'static [&'static str]),
+    /// Nodes must agree except in these fields. The bytes are a [`canonical::record`].
+    SameExcept(&'static [&'static str]),
 }
 
 impl Expected {
@@ -57,9 +57,9 @@ impl Expected {
         if !must_agree {
             Expected::Unverified
         } else if method.starts_with("starknet_") {
-            Expected::Same(&NODE_SPECIFIC_FIELDS)
+            Expected::SameExcept(&NODE_SPECIFIC_FIELDS)
         } else {
-            Expected::Same(&[])
+            Expected::SameExcept(&[])
         }
     }
 }
@@ -161,11 +161,11 @@ impl Decoder {
                 let IgnoredAny = parse_result(body, id)?;
                 self.is_comparable = false;
             }
-            Expected::Text => {
+            Expected::Json => {
                 let text: &RawValue = parse_result(body, id)?;
                 self.bytes.extend_from_slice(text.get().as_bytes());
             }
-            Expected::Same(ignored_fields) => match parse_result::<&RawValue>(body, id) {
+            Expected::SameExcept(ignored_fields) => match parse_result::<&RawValue>(body, id) {
                 // A missing block is an answer on which nodes must agree.
                 Err(Failure::Skipped(code)) => {
                     self.bytes = format!("{SKIPPED_PREFIX}{code}").into_bytes();

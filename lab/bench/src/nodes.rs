@@ -119,7 +119,7 @@ fn check_same_chain(
     let calls = heights.chain(chain.oldest_call).chain([chain.version_call]);
     for call in calls {
         let name = call.0.to_owned();
-        status.add_request(name, call_members(call), None, Expected::Text);
+        status.add_request(name, call_members(call), None, Expected::Json);
     }
     let engine = Engine::new(&status, args.ca.as_deref())?;
     let genesis = match first_common_hash(&engine, chain, nodes, chain.genesis_call, &[0])? {
@@ -156,7 +156,7 @@ fn first_common_hash(
             height.to_string(),
             call_members(call),
             range,
-            Expected::Text,
+            Expected::Json,
         );
     }
     let answers = engine.probe(&plan)?;
