@@ -6,8 +6,8 @@ use serde::{Deserialize, Deserializer, de::IgnoredAny};
 use serde_json::{Value, value::RawValue};
 use std::{borrow::Cow, collections::BTreeMap};
 
-/// Solana's maximum, and one byte to detect a larger account.
-const MAX_ACCOUNT_BYTES: usize = (10 << 20) + 1;
+/// One byte more than Solana's largest account.
+const ACCOUNT_BUFFER_BYTES: usize = (10 << 20) + 1;
 
 const NODE_SPECIFIC_FIELDS: [&str; 2] = ["continuation_token", "status"];
 
@@ -205,7 +205,7 @@ impl Decoder {
                 self.compressed.clear();
                 STANDARD.decode_vec(&*text, &mut self.compressed).ok()?;
                 // Nodes do not send the length of the data.
-                self.bytes.reserve(MAX_ACCOUNT_BYTES);
+                self.bytes.reserve(ACCOUNT_BUFFER_BYTES);
                 self.zstd
                     .decompress_to_buffer(&self.compressed, &mut self.bytes)
                     .ok()
