@@ -119,7 +119,7 @@ pub struct Decoder {
     compressed: Vec<u8>,
     bytes: Vec<u8>,
     json: Option<(String, &'static [&'static str])>,
-    /// The node's slot; `None` if the result does not depend on it.
+    /// The slot of an account's answer.
     slot: Option<u64>,
     /// False for a parsed account, which has no bytes to compare.
     is_comparable: bool,
