@@ -167,7 +167,7 @@ fn drop_unsupported_http2(plan: &mut Plan, engine: &Engine) -> Result<Vec<String
     }
     for (case, answer) in probes.cases.iter().zip(engine.probe(&probes)?).rev() {
         if let Err(failure) = answer
-            && failure.may_be_no_http2(probes.link(case).endpoint.tls)
+            && failure.may_be_no_http2(probes.link(case).endpoint.uses_tls)
         {
             notes.push(remove_arm(plan, case.arm, &failure)?);
         }

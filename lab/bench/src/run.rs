@@ -62,7 +62,7 @@ impl Engine {
         let tls = plan
             .links
             .iter()
-            .any(|link| link.endpoint.tls)
+            .any(|link| link.endpoint.uses_tls)
             .then(|| stream::tls_connector(ca_file))
             .transpose()?;
         let runtime = Builder::new_current_thread()

@@ -217,7 +217,7 @@ pub async fn connect(
         wire,
         connect_tls_times: [connected.saturating_sub(begun), Duration::ZERO],
     };
-    if endpoint.tls
+    if endpoint.uses_tls
         && let Some(connector) = tls
     {
         let decrypted = handshake(connector, endpoint, config.protocol, stream).await?;

@@ -110,7 +110,7 @@ fn measure(
     let [http, websocket] = plan.links.as_slice() else {
         bail!("a transport without a node")
     };
-    let tls = http.endpoint.tls;
+    let tls = http.endpoint.uses_tls;
     let links = [http.clone(), websocket.clone()];
     let mut client = NodeClient::new(
         links,
