@@ -176,7 +176,8 @@ impl Engine {
                                 .exchange(plan, case, index as u64, &mut decoder, at)
                                 .await
                         };
-                        let (node, now) = (plan.node(case.link), clock::uptime());
+                        let (node, now) =
+                            (plan.first_link_to_same_node(case.link), clock::uptime());
                         let attempt = pace
                             .send_with_retries(node, now, RetryPolicy::RateLimits, send)
                             .await;
@@ -220,7 +221,7 @@ impl Engine {
             while let Some((scheduled, scheduled_at)) = shared.next_request().await {
                 let case = &plan.cases[scheduled.case];
                 let send = async |_| perform(case).await;
-                let node = plan.node(case.link);
+                let node = plan.first_link_to_same_node(case.link);
                 let attempt =
                     shared
                         .pace
@@ -406,7 +407,7 @@ async fn worker(shared: Rc<Shared>, mut decoder: Decoder) {
     };
     while let Some((scheduled, scheduled_at)) = shared.next_request().await {
         let case = &shared.plan.cases[scheduled.case];
-        let node = shared.plan.node(case.link);
+        let node = shared.plan.first_link_to_same_node(case.link);
         if shared.pace.is_paused(node, scheduled_at) {
             shared.record_answer(
                 &scheduled,

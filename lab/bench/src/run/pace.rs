@@ -29,7 +29,7 @@ pub const POLL_INTERVAL: Duration = Duration::from_millis(100);
 pub struct Pace {
     /// Closed loop: no request is sent to any node before this time.
     pub resume: Cell<Duration>,
-    /// Open loop: the same by node ([`Plan::node`](crate::plan::Plan::node)).
+    /// Open loop: the same by node ([`Plan::first_link_to_same_node`](crate::plan::Plan::first_link_to_same_node)).
     not_before: RefCell<BTreeMap<usize, Duration>>,
     /// Time since which every request was refused, by node.
     refusing_since: RefCell<BTreeMap<usize, Duration>>,
