@@ -104,7 +104,7 @@ impl Plan {
         self.request_names.push(name);
     }
 
-    pub fn arm(&self, case: &Case) -> &str {
+    pub fn arm_name(&self, case: &Case) -> &str {
         &self.arms[case.arm]
     }
 

@@ -78,7 +78,7 @@ impl Session<'_> {
             .cases
             .iter()
             .map(|case| CaseInfo {
-                arm: plan.arm(case).to_owned(),
+                arm: plan.arm_name(case).to_owned(),
                 request: plan.request_name(case).to_owned(),
                 size: sizes.get(case.request).copied().flatten(),
             })
@@ -192,7 +192,7 @@ fn settings(preset: &str, plan: &Plan) -> BTreeMap<String, String> {
     let mut settings = load_settings(plan);
     let mut shapes: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
     for case in &plan.cases {
-        let arm = plan.arm(case);
+        let arm = plan.arm_name(case);
         // The arms of `bench transport` are transports.
         if preset != "transport" {
             let link = plan.link(case);

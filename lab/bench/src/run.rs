@@ -202,7 +202,7 @@ impl Engine {
         let mut values = Vec::new();
         for (answer, case) in self.probe(plan)?.into_iter().zip(&plan.cases) {
             let bytes = answer.map_err(|failure| {
-                let (node, call) = (plan.arm(case), &case.call);
+                let (node, call) = (plan.arm_name(case), &case.call);
                 anyhow!("{node} gives no good answer to {call}: {failure}")
             })?;
             values.push(serde_json::from_slice(&bytes)?);

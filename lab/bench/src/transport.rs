@@ -48,7 +48,7 @@ pub fn run(args: &TransportArgs) -> Result<(String, u8)> {
     ];
     let plan = plan(args, &scenarios)?;
     if args.output.dry_run {
-        let line = |case: &Case| format!("{}: {}\n", plan.arm(case), case.call);
+        let line = |case: &Case| format!("{}: {}\n", plan.arm_name(case), case.call);
         return Ok((plan.cases.iter().map(line).collect(), 0));
     }
     let ca_file = args.node.ca.as_deref();
@@ -143,7 +143,7 @@ fn measure(
     let plan = Rc::new(plan);
     session.results(&plan, &[], notes, |sink| {
         engine.run_sequentially(&plan, sink, async |case| {
-            let protocol = Protocol::named(plan.arm(case)).ok_or(Failure::Missing)?;
+            let protocol = Protocol::named(plan.arm_name(case)).ok_or(Failure::Missing)?;
             let scenario = scenarios[case.request];
             chain.perform(&mut client, protocol, scenario).await
         })
