@@ -258,7 +258,7 @@ fn load_settings(plan: &Plan) -> BTreeMap<String, String> {
 }
 
 fn header(preset: &str, plan: &Plan, notes: Vec<String>) -> Header {
-    let is_shaped = plan.links.iter().any(|link| !link.shape.is_none());
+    let is_shaped = plan.links.iter().any(|link| !link.shape.has_no_effect());
     let mut nodes: Vec<String> = plan
         .links
         .iter()

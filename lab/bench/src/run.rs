@@ -99,7 +99,7 @@ impl Engine {
             join_workers(&mut workers).await
         })?;
         // Active waiting is CPU time, so the tool's own CPU time is then unknown.
-        if plan.rate.is_none() && plan.links.iter().all(|link| link.shape.is_none()) {
+        if plan.rate.is_none() && plan.links.iter().all(|link| link.shape.has_no_effect()) {
             measured.state.own_cpu = clock::thread_cpu()
                 .saturating_sub(cpu)
                 .checked_div(u32::try_from(shared.answers.borrow().completed)?);

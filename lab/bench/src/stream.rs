@@ -205,7 +205,7 @@ pub async fn connect(
     let connected = clock::uptime();
     let wire: Rc<TrafficCounter> = Rc::default();
     let mut stream = CountedStream {
-        stream: if shape.is_none() {
+        stream: if shape.has_no_effect() {
             Box::new(tcp)
         } else {
             Box::new(ShapedStream::new(Box::new(tcp), shape))

@@ -50,7 +50,7 @@ impl LinkShape {
         })
     }
 
-    pub fn is_none(&self) -> bool {
+    pub fn has_no_effect(&self) -> bool {
         self.added_rtt.is_zero() && self.bits_per_second.is_none()
     }
 }
