@@ -51,8 +51,8 @@ const WEBSOCKET_GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 /// Maximum between two requests: 14 hours of one ping each 5 s.
 const MAX_CONTROL_FRAMES: u32 = 10_000;
 
-/// Bytes that a node may leave unread: the largest request, and pongs.
-const MAX_UNSENT: usize = 80 << 20;
+/// What a node may leave unread: the largest request, and pongs.
+const MAX_UNSENT_BYTES: usize = 80 << 20;
 
 pub enum Connection {
     Http(HttpConnection),
@@ -317,7 +317,7 @@ impl WebSocket {
         let limits = WebSocketConfig::default()
             .max_message_size(Some(max_bytes))
             .max_frame_size(Some(max_bytes))
-            .max_write_buffer_size(MAX_UNSENT);
+            .max_write_buffer_size(MAX_UNSENT_BYTES);
         let (stream, read) = (parts.io.into_inner(), parts.read_buf.to_vec());
         let stream =
             WebSocketStream::from_partially_read(stream, read, Role::Client, Some(limits)).await;
