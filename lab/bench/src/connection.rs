@@ -74,10 +74,10 @@ impl Connection {
         })
     }
 
-    pub fn connect_tls_times(&self) -> [Duration; 2] {
+    pub fn connect_and_tls_times(&self) -> [Duration; 2] {
         match self {
-            Connection::Http(http) => http.traffic.connect_tls_times,
-            Connection::WebSocket(socket) => socket.traffic.connect_tls_times,
+            Connection::Http(http) => http.traffic.connect_and_tls_times,
+            Connection::WebSocket(socket) => socket.traffic.connect_and_tls_times,
         }
     }
 
@@ -321,7 +321,7 @@ impl WebSocket {
         let (stream, read) = (parts.io.into_inner(), parts.read_buf.to_vec());
         let stream =
             WebSocketStream::from_partially_read(stream, read, Role::Client, Some(limits)).await;
-        traffic.connect_tls_times[0] += clock::uptime().saturating_sub(begun);
+        traffic.connect_and_tls_times[0] += clock::uptime().saturating_sub(begun);
         Ok(WebSocket {
             stream,
             redacted_url: config.endpoint.redacted_url(),

@@ -137,7 +137,7 @@ pub struct Traffic {
     pub plain: Rc<TrafficCounter>,
     pub wire: Rc<TrafficCounter>,
     /// How long connecting took, with name resolution, and TLS; 0 without TLS.
-    pub connect_tls_times: [Duration; 2],
+    pub connect_and_tls_times: [Duration; 2],
 }
 
 impl Traffic {
@@ -215,13 +215,13 @@ pub async fn connect(
     let mut traffic = Traffic {
         plain: wire.clone(),
         wire,
-        connect_tls_times: [connected.saturating_sub(begun), Duration::ZERO],
+        connect_and_tls_times: [connected.saturating_sub(begun), Duration::ZERO],
     };
     if endpoint.uses_tls
         && let Some(connector) = tls
     {
         let decrypted = handshake(connector, endpoint, config.protocol, stream).await?;
-        traffic.connect_tls_times[1] = clock::uptime().saturating_sub(connected);
+        traffic.connect_and_tls_times[1] = clock::uptime().saturating_sub(connected);
         traffic.plain = Rc::default();
         stream = CountedStream {
             stream: Box::new(decrypted),
