@@ -140,7 +140,7 @@ fn fastest_of_rounds(arms: &[String], rounds: &[CompleteRound]) -> String {
     )
 }
 
-/// It is no test: only the comparison decides whether a node is faster.
+/// This is no test: only the comparison decides whether a node is faster.
 fn slowest_above_fastest(nodes: &[NodeTimes]) -> Option<String> {
     let by_time = |a: &&NodeTimes, b: &&NodeTimes| a.total_ms.total_cmp(&b.total_ms);
     let fastest = nodes.iter().min_by(by_time)?;
