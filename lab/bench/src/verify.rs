@@ -214,7 +214,7 @@ mod tests {
             source: ValueSource::Range {
                 from: 5,
                 to: 900,
-                hex: false,
+                is_hex: false,
             },
         }];
         plan.cases

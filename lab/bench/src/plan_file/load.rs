@@ -157,7 +157,7 @@ fn read_values(top: &mut Table<'_>, folder: &Path) -> Vec<Value> {
     top.tables("value", |table| {
         let name = unique_name(table, &mut names, "value", value_name);
         let range = (table.take("from", whole), table.take("to", whole));
-        let hex = table.take("hex", flag).unwrap_or(false);
+        let is_hex = table.take("hex", flag).unwrap_or(false);
         let list = table.take("list", |v| non_empty(distinct(v, list_item)?));
         let lines = table.take("file", |v| read_lines(&folder.join(text(v)?)));
         let is_range = table.has("from") || table.has("to");
@@ -170,7 +170,7 @@ fn read_values(top: &mut Table<'_>, folder: &Path) -> Vec<Value> {
             table.report("hex is for from and to only; leave it out");
         }
         let source = match range {
-            (Some(from), Some(to)) if from <= to => Some(ValueSource::Range { from, to, hex }),
+            (Some(from), Some(to)) if from <= to => Some(ValueSource::Range { from, to, is_hex }),
             (Some(from), Some(to)) => {
                 table.report(format!("from = {from} is above to = {to}"));
                 None
