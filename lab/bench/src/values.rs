@@ -86,7 +86,7 @@ pub fn fill_placeholders<'a>(
     let mut rest = text;
     while let Some((before, after)) = rest.split_once('{') {
         out += before;
-        let placeholder = name(after).and_then(|name| {
+        let placeholder = placeholder_name(after).and_then(|name| {
             let index = values.iter().position(|value| value.name == name)?;
             Some((index, after.get(name.len() + 1..)?))
         });
@@ -104,12 +104,12 @@ pub fn fill_placeholders<'a>(
     out + rest
 }
 
-pub fn names(text: &str) -> impl Iterator<Item = &str> {
-    text.split('{').skip(1).filter_map(name)
+pub fn placeholder_names(text: &str) -> impl Iterator<Item = &str> {
+    text.split('{').skip(1).filter_map(placeholder_name)
 }
 
 /// The name before the first closing brace. JSON's own braces contain a quote or nothing.
-fn name(text: &str) -> Option<&str> {
+fn placeholder_name(text: &str) -> Option<&str> {
     let (name, _) = text.split_once('}')?;
     is_name(name).then_some(name)
 }
@@ -138,7 +138,7 @@ mod tests {
             fill_placeholders(text, &values, |_, value| value.random_text(1, 0)),
             r#"[{b},"x",{"c":{}},{d},{"#
         );
-        assert_eq!(names(text).collect::<Vec<_>>(), ["a", "b", "d"]);
+        assert_eq!(placeholder_names(text).collect::<Vec<_>>(), ["a", "b", "d"]);
     }
 
     #[test]

@@ -333,7 +333,7 @@ fn check_params(params: &str, values: &[Value], has_encoding: bool) -> Result<()
     let is_known = |name: &str| {
         (has_encoding && name == ENCODING) || values.iter().any(|value| value.name == name)
     };
-    if let Some(unknown) = values::names(params).find(|name| !is_known(name)) {
+    if let Some(unknown) = values::placeholder_names(params).find(|name| !is_known(name)) {
         if unknown == ENCODING {
             return Err("{encoding} is the encoding of an arm, and no [[arm]] has one".to_owned());
         }
@@ -350,7 +350,7 @@ fn check_params(params: &str, values: &[Value], has_encoding: bool) -> Result<()
     }
     let mut has_values = false;
     for (index, value) in values.iter().enumerate() {
-        if !values::names(params).any(|name| name == value.name) {
+        if !values::placeholder_names(params).any(|name| name == value.name) {
             continue;
         }
         has_values = true;
