@@ -52,7 +52,7 @@ impl Value {
         }
     }
 
-    pub fn first(&self) -> Cow<'_, str> {
+    pub fn first_text(&self) -> Cow<'_, str> {
         match &self.source {
             ValueSource::Range { from, is_hex, .. } => format_number(*from, *is_hex).into(),
             ValueSource::List(list) => list.first().map_or("", String::as_str).into(),

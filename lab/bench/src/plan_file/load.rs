@@ -359,7 +359,7 @@ fn check_params(params: &str, values: &[Value], has_encoding: bool) -> Result<()
                 if i == index {
                     value_text.clone()
                 } else {
-                    other.first()
+                    other.first_text()
                 }
             }))?;
         }
