@@ -330,7 +330,8 @@ impl Cache for ProgramCache<'_> {
             if entry.position < LOADED_BELOW {
                 entry.uses = entry.uses.saturating_add(1);
                 entry.last_slot = entry.last_slot.max(use_slot);
-            } else if self.rule.tombstones || self.trace.programs()[*program as usize].has_code {
+            } else if self.rule.has_tombstones || self.trace.programs()[*program as usize].has_code
+            {
                 has_loaded |= self.miss(*program, counts);
             }
         }
