@@ -15,9 +15,9 @@ impl Trace {
         self.slots.len().div_ceil(self.block_length())
     }
 
-    /// A random half of the blocks of neighbouring slots, in order. Blocks keep bursts together. The slots
-    /// get the numbers of the last ones, without gaps, because ages count in slots. No block is drawn
-    /// twice, because the second time its programs would still be cached.
+    /// A random half of the blocks of neighbouring slots, in order. Blocks keep bursts together.
+    /// The slots get the numbers of the trace's last slots, without gaps, because ages count in
+    /// slots. No block is drawn twice: the second time its programs would still be cached.
     pub fn half(&self, seed: u64) -> Result<Trace, Error> {
         let slots = self.slots.len();
         let block_length = self.block_length();
