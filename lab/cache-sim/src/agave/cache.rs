@@ -45,7 +45,7 @@ pub struct ProgramCache<'a> {
     weight: u64,
     /// Slot of each program's last deployment in this trace, counted like `Entry::last_slot`, plus 1;
     /// 0 for none.
-    deployed: Vec<u32>,
+    deployment_slots: Vec<u32>,
     /// (superseded entry, slot of the deployment).
     superseded: Vec<(u32, u32)>,
     first_slot: u64,
@@ -80,7 +80,7 @@ impl<'a> ProgramCache<'a> {
             budget,
             compile_us,
             weight: 0,
-            deployed: vec![0; programs],
+            deployment_slots: vec![0; programs],
             superseded: Vec::new(),
             first_slot: trace.slots().first().map_or(0, |slot| slot.slot),
             current_slot: FIRST_SLOT,
@@ -172,7 +172,8 @@ impl<'a> ProgramCache<'a> {
         let is_new = entry.position == NEW;
         entry.uses = entry.uses.saturating_add(self.rule.uses_per_load);
         entry.last_slot = load_slot;
-        if !self.trace.programs()[program as usize].has_code && self.deployed[program as usize] == 0
+        if !self.trace.programs()[program as usize].has_code
+            && self.deployment_slots[program as usize] == 0
         {
             entry.position = TOMBSTONE;
             counts.insertions += 1;
@@ -254,7 +255,7 @@ impl<'a> ProgramCache<'a> {
     fn is_delayed(&mut self, program: u32) -> bool {
         let entry = &mut self.entries[program as usize];
         let is_delayed = self.has_delayed
-            && self.deployed[program as usize] == self.current_slot + 1
+            && self.deployment_slots[program as usize] == self.current_slot + 1
             && entry.position != NEW;
         if is_delayed && self.rule.counts_delayed_uses {
             entry.uses = entry.uses.saturating_add(1);
@@ -287,7 +288,7 @@ impl<'a> ProgramCache<'a> {
     fn supersede(&mut self, program: u32) {
         let old_version = self.entries[program as usize];
         if old_version.position >= LOADED_BELOW
-            || self.deployed[program as usize] == self.current_slot + 1
+            || self.deployment_slots[program as usize] == self.current_slot + 1
         {
             if old_version.position < LOADED_BELOW {
                 self.unload(old_version.position);
@@ -345,7 +346,7 @@ impl Cache for ProgramCache<'_> {
         self.evict(counts);
         self.supersede(program);
         let entry = &mut self.entries[program as usize];
-        self.deployed[program as usize] = self.current_slot + 1;
+        self.deployment_slots[program as usize] = self.current_slot + 1;
         self.has_delayed |= kind == ChangeKind::Deployed;
         let deployment = self.rule.deployment;
         if deployment == Deployment::Absent {
