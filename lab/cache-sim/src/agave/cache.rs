@@ -192,8 +192,8 @@ impl<'a> ProgramCache<'a> {
     fn evict(&mut self, counts: &mut Counts) {
         while self.weight > self.budget.target && !self.loaded.is_empty() {
             let position = match self.rule.eviction {
-                Eviction::TwoDraws => self.fewer_uses_of_two(),
-                Eviction::Score { .. } => self.least_score(),
+                Eviction::TwoDraws => self.position_of_fewer_uses(),
+                Eviction::Score { .. } => self.position_of_least_score(),
             };
             let entry = self.unload(position);
             counts.evictions += 1;
@@ -209,7 +209,7 @@ impl<'a> ProgramCache<'a> {
         self.entries[self.loaded[position as usize] as usize]
     }
 
-    fn fewer_uses_of_two(&mut self) -> u32 {
+    fn position_of_fewer_uses(&mut self) -> u32 {
         let first = self.draw();
         let second = self.draw();
         let uses = |position: u32| {
@@ -223,7 +223,7 @@ impl<'a> ProgramCache<'a> {
         }
     }
 
-    fn least_score(&mut self) -> u32 {
+    fn position_of_least_score(&mut self) -> u32 {
         let threshold = score(self.current_slot, DRAW_THRESHOLD.0, DRAW_THRESHOLD.1);
         let mut least = self.draw();
         let mut least_score = self.score_at(least);
