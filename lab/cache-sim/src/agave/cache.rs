@@ -358,7 +358,7 @@ impl Cache for ProgramCache<'_> {
             return;
         }
         counts.insertions += 1;
-        // A compiled entry has no use yet. The age of another one counts from here.
+        // A compiled entry counts as unused. One without code ages from here.
         entry.last_slot = match deployment {
             Deployment::Loaded => 0,
             _ => self.current_slot,
