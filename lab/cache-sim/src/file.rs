@@ -210,7 +210,7 @@ fn put_slot(content: &mut Vec<u8>, trace: &Trace, index: usize) {
     for call in trace.calls_of(index) {
         push_varint(
             content,
-            u64::from(call.set_number()) << 1 | u64::from(call.fees_only()),
+            u64::from(call.set_number()) << 1 | u64::from(call.is_fees_only()),
         );
     }
 }

@@ -134,7 +134,7 @@ fn look_up<C: Cache>(
     counts: &mut Counts,
 ) {
     for call in calls {
-        if call.fees_only() && !includes_fees_only {
+        if call.is_fees_only() && !includes_fees_only {
             continue;
         }
         let programs = trace.programs_of_set(call.set_number());

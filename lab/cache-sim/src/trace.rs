@@ -75,7 +75,7 @@ impl Call {
     }
 
     /// Whether the transaction failed before execution and only paid its fees.
-    pub fn fees_only(self) -> bool {
+    pub fn is_fees_only(self) -> bool {
         self.0 & FEES_ONLY != 0
     }
 }

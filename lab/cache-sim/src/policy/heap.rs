@@ -236,7 +236,7 @@ fn for_each_lookup(trace: &Trace, includes_fees_only: bool, mut each: impl FnMut
         for call in trace
             .calls_of(index)
             .iter()
-            .filter(|call| includes_fees_only || !call.fees_only())
+            .filter(|call| includes_fees_only || !call.is_fees_only())
         {
             trace
                 .programs_of_set(call.set_number())
@@ -281,7 +281,7 @@ pub fn least_misses_by_bytes(
             trace
                 .calls_of(index)
                 .iter()
-                .filter(|call| includes_fees_only || !call.fees_only())
+                .filter(|call| includes_fees_only || !call.is_fees_only())
                 .count() as u32
         })
         .sum();

@@ -185,7 +185,12 @@ fn programs_of_each_transaction_are_kept_in_block_order() {
         trace
             .calls_of(at)
             .iter()
-            .map(|call| (trace.programs_of_set(call.set_number()), call.fees_only()))
+            .map(|call| {
+                (
+                    trace.programs_of_set(call.set_number()),
+                    call.is_fees_only(),
+                )
+            })
             .collect::<Vec<_>>()
     };
     assert_eq!(calls(0), [([0, 1].as_slice(), false)]);
