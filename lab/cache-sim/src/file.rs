@@ -141,7 +141,7 @@ impl<W: Write> Writer<W> {
         for loads in trace.loads()[self.loads..].chunks(ITEMS_PER_RECORD) {
             content.clear();
             for load in loads {
-                [load.slot, u64::from(load.program), load.us]
+                [load.slot, u64::from(load.program), load.compile_us]
                     .iter()
                     .for_each(|number| push_varint(&mut content, *number));
             }

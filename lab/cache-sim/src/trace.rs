@@ -119,7 +119,7 @@ pub struct Change {
 pub struct Load {
     pub slot: u64,
     pub program: u32,
-    pub us: u64,
+    pub compile_us: u64,
 }
 
 /// A trace grows record by record. Each record must agree with the earlier ones.
@@ -279,7 +279,7 @@ impl Trace {
 
     /// Fails if the program is unknown or took 2^32 microseconds.
     pub fn add_load(&mut self, load: Load) -> Result<(), Error> {
-        check_value(load.us, "microseconds of a load")?;
+        check_value(load.compile_us, "microseconds of a load")?;
         self.check_program(load.program)?;
         self.loads.push(load);
         Ok(())

@@ -92,7 +92,7 @@ fn everything() -> Trace {
         .add_load(Load {
             slot: 7,
             program: 4,
-            us: 3_000,
+            compile_us: 3_000,
         })
         .unwrap();
     trace
@@ -236,7 +236,7 @@ fn programs_and_loads_that_contradict_the_trace_are_refused() {
         let load = Load {
             slot: 1,
             program,
-            us,
+            compile_us: us,
         };
         assert!(trace.add_load(load).is_err(), "{load:?}");
     }

@@ -114,7 +114,7 @@ fn trace(validator_trace: &ValidatorTrace, recorded: &Recorded) -> Result<Trace>
         trace.add_load(Load {
             slot: *slot,
             program: *program,
-            us: *us,
+            compile_us: *us,
         })?;
     }
     Ok(trace)

@@ -245,7 +245,7 @@ fn add_record(trace: &mut Trace, kind: u8, content: &[u8]) -> Result<(), String>
                 let load = Load {
                     slot: content.number()?,
                     program: content.number_u32()?,
-                    us: content.number()?,
+                    compile_us: content.number()?,
                 };
                 trace.add_load(load).map_err(as_text)?;
             }
