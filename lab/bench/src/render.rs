@@ -466,7 +466,7 @@ pub fn csv(results: &Results) -> String {
     out
 }
 
-fn csv_quoted(text: &str) -> String {
+pub fn csv_quoted(text: &str) -> String {
     if !text.contains([',', '"', '\n', '\r']) {
         return text.to_owned();
     }
