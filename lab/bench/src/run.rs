@@ -346,7 +346,7 @@ impl Shared {
     }
 
     /// Returns at the scheduled time. Workers wait in FIFO order, so that only one waits actively.
-    /// `None` after the last request.
+    /// `None` after the last request, or once the run ends.
     async fn next_request(&self) -> Option<(ScheduledRequest, Duration)> {
         let mut order = self.order.lock().await;
         let scheduled = order.next()?;
