@@ -98,7 +98,7 @@ impl Engine {
             }
             join_workers(&mut workers).await
         })?;
-        // Active waiting is CPU time, so the tool's own CPU time is then unknown.
+        // Open loops and shaped links wait actively, which hides the tool's own CPU time.
         if plan.rate.is_none() && plan.links.iter().all(|link| link.shape.has_no_effect()) {
             measured.state.own_cpu = clock::thread_cpu()
                 .saturating_sub(cpu)
