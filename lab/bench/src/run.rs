@@ -137,8 +137,8 @@ impl Engine {
         })
     }
 
-    pub fn end_requested(&self) -> Option<&'static str> {
-        end_requested(&mut self.signals.borrow_mut(), Duration::ZERO)
+    pub fn received_end_signal(&self) -> Option<&'static str> {
+        wait_for_end_signal(&mut self.signals.borrow_mut(), Duration::ZERO)
     }
 
     /// Runs `work` before any measurement. Its connections are closed afterwards.
@@ -254,7 +254,7 @@ impl Engine {
                 if let Ok(done) = timeout(POLL_INTERVAL, work.as_mut()).await {
                     return done.map(Some);
                 }
-                if let Some(signal) = self.end_requested() {
+                if let Some(signal) = self.received_end_signal() {
                     if control.ended_by().is_some() {
                         return Ok(None);
                     }
@@ -266,8 +266,8 @@ impl Engine {
     }
 }
 
-/// Name of a signal that ends the process, if one comes within `timeout`.
-pub fn end_requested(signals: &mut Signals, timeout: Duration) -> Option<&'static str> {
+/// Name of a signal that asks to end, if one comes within `timeout`.
+pub fn wait_for_end_signal(signals: &mut Signals, timeout: Duration) -> Option<&'static str> {
     let received = signals.wait(None, timeout).unwrap_or_default();
     let signal = received
         .into_iter()

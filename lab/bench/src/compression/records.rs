@@ -1,7 +1,7 @@
 use crate::{
     args::{CompressionArgs, RecordKind},
     endpoint::Endpoint,
-    run::end_requested,
+    run::wait_for_end_signal,
 };
 use anyhow::{Context as _, Result, ensure};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
@@ -382,7 +382,7 @@ impl NodeReader<'_> {
             send_at += self.args.pace;
         }
         let mut end_signal = |wait: Duration| {
-            self.end_signal = end_requested(&mut self.signals, wait).or(self.end_signal);
+            self.end_signal = wait_for_end_signal(&mut self.signals, wait).or(self.end_signal);
             self.end_signal
         };
         loop {
