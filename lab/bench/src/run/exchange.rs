@@ -29,7 +29,7 @@ impl Connections {
         }
     }
 
-    /// The next request reports an error.
+    /// Ignores an error: the next request reports it.
     pub async fn open(&mut self, plan: &Plan, case: &Case) {
         let (config, connection) = (plan.link(case), &mut self.by_link[case.link]);
         if connection.is_none() && config.protocol != Protocol::HttpNew {
@@ -45,7 +45,7 @@ impl Connections {
         }
     }
 
-    /// Without an answer, the connection is dropped.
+    /// Drops the connection if a sent request has no answer.
     pub async fn exchange(
         &mut self,
         plan: &Plan,
