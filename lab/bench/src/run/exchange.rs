@@ -98,12 +98,12 @@ impl Connections {
         left: Duration,
     ) -> Result<(RawAnswer, [Duration; 2]), Failure> {
         let (config, connection) = (plan.link(case), &mut self.by_link[case.link]);
-        let usable = match connection {
+        let is_usable = match connection {
             Some(open) => open.is_usable().await,
             None => false,
         };
         let mut connect_and_tls_times = [Duration::ZERO; 2];
-        if !usable {
+        if !is_usable {
             let opened =
                 Connection::open(config, self.tls.as_ref(), plan.max_answer_bytes, left).await?;
             connect_and_tls_times = opened.connect_and_tls_times();
