@@ -44,7 +44,7 @@ fn sentences(results: &Results) -> Vec<(&str, String)> {
         if arms.iter().any(|arm| failures(results, arm, request) > 0) {
             results.mean_latency_ms(arm, request)?;
             return Some(format!(
-                "{arm} is not compared with {reference}: not every one was good"
+                "{arm} is not compared with {reference}: not every answer was good"
             ));
         }
         let compared = compare_arms(results, arms, (request, None), comparisons)?;
@@ -152,7 +152,7 @@ mod tests {
             "{out}"
         );
         assert!(
-            out.contains("websocket is not compared with http: not every one was good"),
+            out.contains("websocket is not compared with http: not every answer was good"),
             "{out}"
         );
     }
