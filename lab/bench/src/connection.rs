@@ -201,8 +201,8 @@ impl HttpConnection {
                 let head = sender.send_request(request);
                 let head = async {
                     let head = head.await;
-                    // Earlier bytes were frames of the connection.
-                    let first_read_at = &self.traffic.plain.first_read_at;
+                    // Bytes read before are frames of the connection.
+                    let first_read_at = &self.traffic.decrypted.first_read_at;
                     first_read_at.set(Some(clock::uptime()));
                     head
                 };

@@ -194,7 +194,7 @@ impl NodeClient {
             let answer = is_answer.then(|| parse_result(message.text.as_bytes(), self.last_id));
             self.sums.decode_cpu_ns += ns(clock::thread_cpu().saturating_sub(cpu));
             let Some(answer) = answer else {
-                socket.traffic.plain.first_read_at.set(None);
+                socket.traffic.decrypted.first_read_at.set(None);
                 let queued: usize = self.notifications.iter().map(|text| text.len()).sum();
                 if queued + message.text.len() > self.max_bytes {
                     return Err(Failure::TooLarge);
