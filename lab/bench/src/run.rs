@@ -124,7 +124,7 @@ impl Engine {
                 0 => String::new(),
                 count => format!(", {count} refused"),
             };
-            progress.at(shared.answers.borrow().completed, &refused);
+            progress.show(shared.answers.borrow().completed, &refused);
             if clock::uptime() >= next_flush {
                 shared.flush(sink);
                 next_flush = clock::uptime() + FLUSH_INTERVAL;

@@ -344,14 +344,14 @@ impl Prediction {
         // The recorded size is simulated first, and again with the others.
         let mut progress = Progress::new(sizes.len() as u64 + 1, "sizes");
         let tested = input.self_test()?;
-        progress.at(1, "");
+        progress.show(1, "");
         let passed = tested.passed();
         let curve = if passed {
             let plan = input.plan(sizes, &tested.compile_us, tested.fit.as_ref());
             let mut done = 1;
             predict(&plan, |entries| {
                 done += 1;
-                progress.at(done, &format!(", last {}", count(entries)));
+                progress.show(done, &format!(", last {}", count(entries)));
             })?
         } else {
             Curve::default()

@@ -144,7 +144,7 @@ impl Fetcher<'_> {
             self.add_blocks(&blocks)?;
             done += chunk.len() as u64;
             let (requests, read) = self.rpc.spent();
-            progress.at(
+            progress.show(
                 done,
                 &format!(", {}, {}", counted(requests as f64, "request"), bytes(read)),
             );

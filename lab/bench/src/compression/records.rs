@@ -347,7 +347,7 @@ impl NodeReader<'_> {
 
     fn report(&mut self, detail: &str) {
         let count = self.records.len().min(self.wanted_count);
-        self.progress.at(count as u64, detail);
+        self.progress.show(count as u64, detail);
     }
 
     /// Newest finalized slot first; `visit` returns whether to continue.
