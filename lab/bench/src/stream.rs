@@ -168,7 +168,7 @@ pub struct RawAnswer {
     /// For HTTP/2, when the headers were read.
     pub first_byte_at: Duration,
     pub end_at: Duration,
-    /// With headers and TLS, without TCP.
+    /// Bytes with headers and TLS, without TCP.
     pub sent: u64,
     pub received: u64,
 }
