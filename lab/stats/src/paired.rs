@@ -170,7 +170,7 @@ impl Pairs {
     }
 
     /// `None` with fewer than two slots.
-    pub fn means(&self, plan: &Plan) -> Option<MeanDifference> {
+    pub fn mean_difference(&self, plan: &Plan) -> Option<MeanDifference> {
         let differences: Vec<f64> = self
             .reference
             .iter()
