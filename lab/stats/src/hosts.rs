@@ -7,7 +7,7 @@ use crate::{
         runs_needed,
     },
     distribution::{t_above, t_quantile},
-    paired::{over_pairs, ratio_test},
+    paired::{mean_over_pairs, ratio_test},
     summary::{largest_magnitude, mean, mean_and_variance, varies},
 };
 
@@ -35,7 +35,8 @@ pub fn compare(blocks: &[(f64, f64)], margin: f64) -> Comparison {
     let comparison = Comparison {
         reference: ArmSummary::of(&a),
         other: ArmSummary::of(&b),
-        difference: varying_differences.and_then(|values| over_pairs(values, CONFIDENCE_LEVEL)),
+        difference: varying_differences
+            .and_then(|values| mean_over_pairs(values, CONFIDENCE_LEVEL)),
         ratio: test
             .filter(|_| varying_ratios.is_some())
             .map(|test| test.ratio),
