@@ -19,9 +19,9 @@ use std::{collections::BTreeMap, time::Duration};
 
 /// The waits add up to about 1 min, or 5 min if the node never begins to answer.
 pub const RETRIES: RetryPolicy = RetryPolicy {
-    most: 8,
+    max_tries: 8,
     first_wait: Duration::from_millis(500),
-    patience: Duration::from_secs(30),
+    answer_timeout: Duration::from_secs(30),
 };
 /// Before a recording that began after the validator's start: half an hour at slots of 0.4 s.
 const DEFAULT_WARMUP_SLOTS: u64 = 5_000;

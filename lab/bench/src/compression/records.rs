@@ -26,9 +26,9 @@ use std::{
 
 /// About a minute of waiting in total.
 const RETRIES: RetryPolicy = RetryPolicy {
-    most: 8,
+    max_tries: 8,
     first_wait: Duration::from_millis(500),
-    patience: Duration::from_secs(30),
+    answer_timeout: Duration::from_secs(30),
 };
 const SLOTS_PER_REQUEST: usize = 500;
 /// JSON-RPC codes for a missing block or a skipped slot, in the ledger or archive.

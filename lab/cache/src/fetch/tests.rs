@@ -15,9 +15,9 @@ use serde_json::Value;
 use std::{fs, path::Path};
 
 const QUICK: RetryPolicy = RetryPolicy {
-    most: 2,
+    max_tries: 2,
     first_wait: Duration::from_millis(1),
-    patience: Duration::from_secs(60),
+    answer_timeout: Duration::from_secs(60),
 };
 const V3: &str = "BPFLoaderUpgradeab1e11111111111111111111111";
 const CLOCK: &str = crate::address::CLOCK;

@@ -9,9 +9,9 @@ use std::{collections::BTreeMap, fs, io, path::Path, time::Duration};
 
 /// For public nodes, which limit requests.
 pub const RETRY_POLICY: RetryPolicy = RetryPolicy {
-    most: 3,
+    max_tries: 3,
     first_wait: Duration::from_millis(500),
-    patience: Duration::from_secs(10),
+    answer_timeout: Duration::from_secs(10),
 };
 
 /// Maximum size of a keypair file, which has 64 numbers in JSON.
