@@ -143,7 +143,7 @@ impl Fetcher<'_> {
             }
             self.add_blocks(&blocks)?;
             done += chunk.len() as u64;
-            let (requests, read) = self.rpc.spent();
+            let (requests, read) = self.rpc.requests_and_bytes();
             progress.show(
                 done,
                 &format!(", {}, {}", counted(requests as f64, "request"), bytes(read)),
@@ -186,7 +186,7 @@ impl Fetcher<'_> {
     }
 
     fn summary(&self, path: &str, unfinalized: usize) -> String {
-        let (requests, read) = self.rpc.spent();
+        let (requests, read) = self.rpc.requests_and_bytes();
         let mut lines = vec![format!(
             "this command sent {} requests and read {}",
             count(requests),

@@ -132,7 +132,7 @@ impl Rpc {
     }
 
     /// Requests sent, and bytes read after decompression.
-    pub fn spent(&self) -> (u64, u64) {
+    pub fn requests_and_bytes(&self) -> (u64, u64) {
         (
             self.requests.load(Ordering::Relaxed),
             self.bytes.load(Ordering::Relaxed),

@@ -377,7 +377,7 @@ impl NodeReader<'_> {
         params: &Value,
     ) -> Result<Option<T>, RpcError> {
         let mut send_at = clock::uptime();
-        let (sent, _) = self.rpc.spent();
+        let (sent, _) = self.rpc.requests_and_bytes();
         if sent > 0 {
             send_at += self.args.pace;
         }
