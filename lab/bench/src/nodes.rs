@@ -195,7 +195,7 @@ fn hash(chain: &Chain, answer: &Result<Vec<u8>, Failure>) -> Result<String, Stri
     hash.ok_or_else(|| "an answer without a hash".to_owned())
 }
 
-/// `answers`: newest heights, newest final heights, oldest heights, versions.
+/// `answers`: newest heights, height limits, oldest heights, versions.
 fn check_in_sync(
     args: &NodesArgs,
     chain: &Chain,
@@ -213,7 +213,7 @@ fn check_in_sync(
         answers.into_iter().map(height).collect()
     };
     let heads = next_heights()?;
-    let finalized = next_heights()?.into_iter().min().unwrap_or(0);
+    let height_limit = next_heights()?.into_iter().min().unwrap_or(0);
     let oldest = match chain.oldest_call {
         Some(_) => next_heights()?.into_iter().max().unwrap_or(0),
         None => 0,
@@ -234,7 +234,7 @@ fn check_in_sync(
             counted(behind as f64, "slot")
         );
     }
-    let last = finalized.saturating_sub(chain.unfinalized_margin);
+    let last = height_limit.saturating_sub(chain.unfinalized_margin);
     let (from, to) = args.slots.unwrap_or((oldest, last));
     ensure!(from <= to, "the nodes have no finalized block in common");
     let range = [from, to].map(count).join(" to ");
