@@ -208,8 +208,7 @@ fn check_in_sync(
     let mut next_heights = || -> Result<Vec<u64>> {
         let answers: Vec<&Value> = answers.by_ref().take(node_count).collect();
         ensure!(answers.len() == node_count, "a node does not answer");
-        let height =
-            |answer| chain::height(answer).context("a node answers with a slot that is none");
+        let height = |answer| chain::height(answer).context("a node's answer is no slot");
         answers.into_iter().map(height).collect()
     };
     let heads = next_heights()?;
