@@ -61,11 +61,11 @@ impl Session<'_> {
         let mut plan = plan.clone();
         notes.extend(drop_unsupported_http2(&mut plan, self.engine)?);
         let plan = Rc::new(plan);
-        self.results(&plan, sizes, notes, |sink| self.engine.run(&plan, sink))
+        self.measure_with(&plan, sizes, notes, |sink| self.engine.run(&plan, sink))
     }
 
     /// `sizes` are those of the requests, as far as they are known.
-    pub fn results(
+    pub fn measure_with(
         &self,
         plan: &Plan,
         sizes: &[Option<u64>],

@@ -141,7 +141,7 @@ fn measure(
     ));
     notes.push("What was read was compared with what was written".to_owned());
     let plan = Rc::new(plan);
-    session.results(&plan, &[], notes, |sink| {
+    session.measure_with(&plan, &[], notes, |sink| {
         engine.run_sequentially(&plan, sink, async |case| {
             let protocol = Protocol::named(plan.arm_name(case)).ok_or(Failure::Missing)?;
             let scenario = scenarios[case.request];
