@@ -131,7 +131,7 @@ fn measure(
         }
     }
     client.drop_connections();
-    if matches!(&chain, Chain::Evm(evm) if evm.contract.is_none()) {
+    if matches!(&chain, Chain::Evm(evm) if evm.payer_and_contract.is_none()) {
         plan.cases
             .retain(|case| scenarios[case.request].0 == Operation::Read);
     }
@@ -184,7 +184,7 @@ async fn start_evm(client: &mut NodeClient, id: &str) -> Result<(Chain, Vec<Stri
     let payer = accounts[0]
         .as_str()
         .filter(|_| evm::DEVELOPMENT_CHAINS.contains(&id));
-    let contract = match payer {
+    let payer_and_contract = match payer {
         Some(payer) => {
             let address = evm::deploy(client, payer).await.map_err(|failure| {
                 anyhow!("the storage contract could not be deployed: {failure}")
@@ -198,7 +198,7 @@ async fn start_evm(client: &mut NodeClient, id: &str) -> Result<(Chain, Vec<Stri
     };
     let evm = Evm {
         chain_id: id.to_owned(),
-        contract,
+        payer_and_contract,
         value: 0,
     };
     Ok((Chain::Evm(evm), notes))
