@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
-/// Called with a word, it stores it; called with nothing, it returns what is stored.
+/// Stores the word that it is called with; called without one, returns the stored word.
 ///
 /// ```text
 /// 00  CALLDATASIZE          36
