@@ -22,7 +22,7 @@ const AIRDROP_LAMPORTS: u64 = 10_000_000_000;
 /// The target's initial balance, above the rent-exempt minimum.
 const INITIAL_LAMPORTS: u64 = 1_000_000_000;
 /// A blockhash is valid for about a minute.
-const BLOCKHASH_AGE: Duration = Duration::from_secs(20);
+const MAX_BLOCKHASH_AGE: Duration = Duration::from_secs(20);
 
 pub struct Solana {
     payer: Ed25519KeyPair,
@@ -69,7 +69,7 @@ impl Solana {
 
     pub async fn renew_blockhash(&mut self, client: &mut NodeClient) -> Result<(), Failure> {
         let now = clock::uptime();
-        if self.blockhash == [0; 32] || now.saturating_sub(self.blockhash_at) > BLOCKHASH_AGE {
+        if self.blockhash == [0; 32] || now.saturating_sub(self.blockhash_at) > MAX_BLOCKHASH_AGE {
             let options = json!([{"commitment": "confirmed"}]);
             let latest = client
                 .call(Protocol::HttpNew, "getLatestBlockhash", options)
