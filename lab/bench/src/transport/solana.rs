@@ -92,7 +92,7 @@ impl Solana {
     ) -> Result<(), Failure> {
         self.renew_blockhash(client).await?;
         if client.effect_unknown {
-            let options = json!([self.target(), {"commitment": "processed"}]);
+            let options = json!([self.target_address(), {"commitment": "processed"}]);
             let balance = client
                 .call(Protocol::HttpNew, "getBalance", options)
                 .await?;
@@ -105,7 +105,7 @@ impl Solana {
         }
         if client.connect(protocol).await? {
             self.subscription = client
-                .call(protocol, "accountSubscribe", self.account())
+                .call(protocol, "accountSubscribe", self.account_params())
                 .await?;
         }
         Ok(())
@@ -150,7 +150,7 @@ impl Solana {
             send(client, protocol, &transaction).await?;
             while !has_balance(
                 &client
-                    .call(protocol, "getAccountInfo", self.account())
+                    .call(protocol, "getAccountInfo", self.account_params())
                     .await?,
             ) {
                 sleep(client.poll_interval).await;
@@ -160,12 +160,12 @@ impl Solana {
         Ok(())
     }
 
-    fn target(&self) -> String {
+    fn target_address(&self) -> String {
         bs58::encode(self.target).into_string()
     }
 
-    fn account(&self) -> Value {
-        json!([self.target(), {"encoding": "base64", "commitment": "processed"}])
+    fn account_params(&self) -> Value {
+        json!([self.target_address(), {"encoding": "base64", "commitment": "processed"}])
     }
 
     /// The transaction, and the target's balance after it. Different amounts make different
