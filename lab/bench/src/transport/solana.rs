@@ -37,7 +37,7 @@ pub struct Solana {
 }
 
 impl Solana {
-    /// Funds it by an airdrop, and makes the first transfer to the target.
+    /// Funds a payer by an airdrop, and makes the first transfer to the target.
     pub async fn fund_new_account(client: &mut NodeClient) -> Result<Solana, Failure> {
         let random = SystemRandom::new();
         let seed = || {
