@@ -102,7 +102,7 @@ fn measure_speeds(
     for _ in 0..PASSES {
         random.shuffle(&mut order);
         for index in &order {
-            speeds[*index].pass(&mut codecs[*index].coder, records, indices);
+            speeds[*index].run_pass(&mut codecs[*index].coder, records, indices);
         }
     }
     speeds
@@ -154,7 +154,7 @@ struct Speeds {
 }
 
 impl Speeds {
-    fn pass(&mut self, coder: &mut Coder, records: &[&[u8]], indices: &[usize]) {
+    fn run_pass(&mut self, coder: &mut Coder, records: &[&[u8]], indices: &[usize]) {
         if self.spent > MAX_CPU_TIME && self.compress.len() >= 2 {
             return;
         }
