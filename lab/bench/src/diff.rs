@@ -3,7 +3,7 @@
 
 use crate::{
     args::DiffArgs,
-    changes::{append_notes, only_in_one_run, percent_change, setting_mismatch, verdict},
+    changes::{only_in_one_run, percent_change, setting_mismatch, verdict, with_notes_and_flag},
     compare::{caveat, interval_label},
     compression::{self, Outcome},
     render,
@@ -90,7 +90,7 @@ fn changes(before: &Results, after: &Results, margin: f64) -> Result<(String, bo
     let mut mismatches = only_in_one_run(&case_names(before), &case_names(after));
     mismatches.extend(settings(before, after));
     let [a, b] = [before, after].map(|run| run.header.nodes.join(" and "));
-    Ok(append_notes(
+    Ok(with_notes_and_flag(
         out,
         &are_worse,
         &mismatches,
