@@ -15,7 +15,7 @@ use faultline_cache_sim::{
     trace::Trace,
 };
 pub use faultline_cache_sim::{
-    interval::Range,
+    interval::PredictiveInterval,
     predict::{CounterPrediction, SizePrediction},
 };
 use faultline_common::{clock, files::AtPath, output::say, progress::Progress};

@@ -3,7 +3,7 @@ use crate::{
     agave::Rule,
     cache::Counts,
     cost::{Fit, RecordedSlot},
-    interval::Range,
+    interval::PredictiveInterval,
     policy::Setting,
     run::{InitialContent, Outcome, Simulation, run_all},
     trace::Trace,
@@ -51,15 +51,15 @@ pub struct PredictionPlan<'a> {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SizePrediction {
     pub entries: u64,
-    pub misses: Range,
-    pub reloads: Range,
-    pub evictions: Range,
-    pub insertions: Range,
+    pub misses: PredictiveInterval,
+    pub reloads: PredictiveInterval,
+    pub evictions: PredictiveInterval,
+    pub insertions: PredictiveInterval,
     /// Program cache time in replay, summed over threads, with the uncertainty of the costs;
     /// `None` without costs.
-    pub seconds: Option<Range>,
+    pub seconds: Option<PredictiveInterval>,
     /// Uncompiled code of the programs in the cache at the end; `None` if the trace has no sizes.
-    pub code_bytes: Option<Range>,
+    pub code_bytes: Option<PredictiveInterval>,
 }
 
 #[derive(Debug, Default, PartialEq)]
@@ -186,7 +186,7 @@ fn depends_on_start(empty: f64, full: f64) -> bool {
 fn predicted_size(plan: &PredictionPlan, entries: u64, runs: &[Outcome]) -> Option<SizePrediction> {
     let range = |counter: fn(&Outcome) -> u64| {
         let values: Vec<f64> = runs.iter().map(|run| counter(run) as f64).collect();
-        Range::of_runs(&values)
+        PredictiveInterval::of_runs(&values)
     };
     let time_us = plan.fit.and_then(|fit| {
         let times: Vec<f64> = runs
@@ -198,7 +198,7 @@ fn predicted_size(plan: &PredictionPlan, entries: u64, runs: &[Outcome]) -> Opti
             .iter()
             .map(|run| fit.model.time_us(plan.trace, &run.counts))
             .sum();
-        Range::of_runs(&times)
+        PredictiveInterval::of_runs(&times)
             .map(|range| range.centred(total_at_fitted_costs / times.len() as f64))
     });
     let mut programs = plan.trace.programs().iter();
