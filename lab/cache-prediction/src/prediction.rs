@@ -41,7 +41,7 @@ const LOOKUP_BUDGET: u64 = 10_000_000_000;
 
 /// What predictions are made from.
 #[derive(Debug, Args)]
-pub struct SourceArgs {
+pub struct PredictionInputArgs {
     /// The trace [default: RUN with the extension .trace].
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
@@ -121,7 +121,7 @@ fn simulations_per_seed(start: RecordingStart) -> u64 {
 impl PredictionInput {
     /// Fails if the files do not belong together, the version is unknown, or the trace covers too
     /// little.
-    pub fn read(run: &Path, args: &SourceArgs) -> Result<Self> {
+    pub fn read(run: &Path, args: &PredictionInputArgs) -> Result<Self> {
         let recorded = Recorded::read(run)?;
         recorded.refuse_demo(run)?;
         let version = args
@@ -298,7 +298,7 @@ pub struct Prediction {
 pub fn predict_from_adjacent_trace(run: &Path) -> Option<Result<Prediction>> {
     let trace = trace_path(run, None);
     trace.symlink_metadata().ok()?;
-    let args = SourceArgs {
+    let args = PredictionInputArgs {
         trace: Some(trace),
         version: None,
         entries: None,

@@ -1,5 +1,5 @@
 use clap::{Args, Subcommand};
-use faultline_cache_prediction::prediction::SourceArgs;
+use faultline_cache_prediction::prediction::PredictionInputArgs;
 use faultline_cache_sim::{Policy, policy::NAMED_POLICIES};
 use faultline_text::parse_size;
 use std::path::PathBuf;
@@ -42,7 +42,7 @@ pub struct PredictArgs {
     pub run: PathBuf,
     /// What it is predicted from.
     #[command(flatten)]
-    pub source: SourceArgs,
+    pub source: PredictionInputArgs,
     /// Sizes in entries [default: 256 to 8192]. The recorded one is added.
     #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = clap::value_parser!(u64).range(2..=10_000_000))]
     pub sizes: Vec<u64>,
@@ -77,7 +77,7 @@ pub struct PoliciesArgs {
     pub run: PathBuf,
     /// What is simulated.
     #[command(flatten)]
-    pub source: SourceArgs,
+    pub source: PredictionInputArgs,
     /// Entries [default: those of the recorded cache].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(2..=10_000_000))]
     pub size: Option<u64>,
@@ -120,7 +120,7 @@ pub struct CheckArgs {
     pub others: Vec<PathBuf>,
     /// What it is predicted from.
     #[command(flatten)]
-    pub source: SourceArgs,
+    pub source: PredictionInputArgs,
     /// Print everything as JSON.
     #[arg(long)]
     pub json: bool,
