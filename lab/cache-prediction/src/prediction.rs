@@ -65,7 +65,7 @@ pub struct PredictionInput {
     pub entries: u64,
     pub recording_start: RecordingStart,
     /// Whether `entries` are those of a stock build.
-    assumed_entries: bool,
+    has_assumed_entries: bool,
     pub seeds: u64,
 }
 
@@ -142,7 +142,7 @@ impl PredictionInput {
         coverage.require().at(&path)?;
         let known_entries = args.entries.or(recorded.entries);
         let entries = known_entries.unwrap_or(rule.capacity);
-        let assumed_entries = known_entries.is_none();
+        let has_assumed_entries = known_entries.is_none();
         let first = recorded
             .transactions_by_slot
             .first()
@@ -163,7 +163,7 @@ impl PredictionInput {
             rule,
             entries,
             recording_start,
-            assumed_entries,
+            has_assumed_entries,
             seeds,
         })
     }
@@ -262,7 +262,7 @@ impl PredictionInput {
                 self.version
             ));
         }
-        if self.assumed_entries {
+        if self.has_assumed_entries {
             reasons.push(format!(
                 "the size of the recorded cache is assumed to be {}: the recording does not have it",
                 self.entries
