@@ -59,8 +59,8 @@ const LOADERS: [Option<Loader>; 5] = [
 const SLOT_KINDS: [SlotKind; 3] = [SlotKind::Replayed, SlotKind::Fork, SlotKind::Own];
 const CHANGE_KINDS: [ChangeKind; 2] = [ChangeKind::Deployed, ChangeKind::Closed];
 
-/// Maximum. Damage to an item loses all items of its record.
-const ITEMS_PER_RECORD: usize = 4_096;
+/// Damage to an item loses all items of its record.
+const MAX_ITEMS_PER_RECORD: usize = 4_096;
 
 /// Appends the records of a growing trace. The counts are of what is written already.
 pub struct Writer<W> {
@@ -108,7 +108,7 @@ impl<W: Write> Writer<W> {
             )));
         }
         let mut content = Vec::new();
-        for programs in trace.programs()[self.programs..].chunks(ITEMS_PER_RECORD) {
+        for programs in trace.programs()[self.programs..].chunks(MAX_ITEMS_PER_RECORD) {
             content.clear();
             programs
                 .iter()
@@ -118,7 +118,7 @@ impl<W: Write> Writer<W> {
         self.programs = trace.programs().len();
         while self.sets < trace.set_count() {
             content.clear();
-            let end = (self.sets + ITEMS_PER_RECORD).min(trace.set_count());
+            let end = (self.sets + MAX_ITEMS_PER_RECORD).min(trace.set_count());
             for set in self.sets..end {
                 let programs = trace.programs_of_set(u32::try_from(set).unwrap_or(u32::MAX));
                 push_varint(&mut content, programs.len() as u64);
@@ -138,7 +138,7 @@ impl<W: Write> Writer<W> {
             self.write_changes(trace, Some(index))?;
         }
         self.slots = trace.slots().len();
-        for loads in trace.loads()[self.loads..].chunks(ITEMS_PER_RECORD) {
+        for loads in trace.loads()[self.loads..].chunks(MAX_ITEMS_PER_RECORD) {
             content.clear();
             for load in loads {
                 [load.slot, u64::from(load.program), load.compile_us]
