@@ -112,7 +112,7 @@ impl<W: Write> Writer<W> {
             content.clear();
             programs
                 .iter()
-                .for_each(|program| put_program(&mut content, program));
+                .for_each(|program| push_program(&mut content, program));
             self.write_record(PROGRAMS, &content)?;
         }
         self.programs = trace.programs().len();
@@ -133,7 +133,7 @@ impl<W: Write> Writer<W> {
         self.write_changes(trace, self.slots.checked_sub(1))?;
         for index in self.slots..trace.slots().len() {
             content.clear();
-            put_slot(&mut content, trace, index);
+            push_slot(&mut content, trace, index);
             self.write_record(SLOT, &content)?;
             self.write_changes(trace, Some(index))?;
         }
@@ -181,7 +181,7 @@ impl<W: Write> Writer<W> {
     }
 }
 
-fn put_program(content: &mut Vec<u8>, program: &Program) {
+fn push_program(content: &mut Vec<u8>, program: &Program) {
     let loader = index_of(&LOADERS, &program.loader);
     let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
     let address = program.address.is_some();
@@ -199,7 +199,7 @@ fn put_program(content: &mut Vec<u8>, program: &Program) {
         .for_each(|bytes| push_varint(content, *bytes));
 }
 
-fn put_slot(content: &mut Vec<u8>, trace: &Trace, index: usize) {
+fn push_slot(content: &mut Vec<u8>, trace: &Trace, index: usize) {
     let Some(slot) = trace.slots().get(index) else {
         return;
     };
