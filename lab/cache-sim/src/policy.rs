@@ -67,7 +67,9 @@ impl FromStr for Policy {
             .iter()
             .find(|(known, _)| *known == name)
             .map(|(_, policy)| *policy)
-            .ok_or_else(|| Error::Request(format!("there is no policy {:?}", Error::excerpt(name))))
+            .ok_or_else(|| {
+                Error::Impossible(format!("there is no policy {:?}", Error::excerpt(name)))
+            })
     }
 }
 

@@ -72,7 +72,7 @@ pub struct Curve {
 /// Fails with [`Error::StartUnknown`] if no size can be predicted.
 pub fn predict(plan: &PredictionPlan, mut size_done: impl FnMut(u64)) -> Result<Curve, Error> {
     if plan.seeds < 2 || plan.sizes.is_empty() {
-        return Err(Error::Request(
+        return Err(Error::Impossible(
             "a prediction needs a size and at least 2 seeds".to_owned(),
         ));
     }

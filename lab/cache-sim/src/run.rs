@@ -171,7 +171,7 @@ pub fn run_all(simulations: &[Simulation], threads: usize) -> Result<Vec<Outcome
         done
     });
     if done.len() < simulations.len() {
-        return Err(Error::Request(
+        return Err(Error::Impossible(
             "a simulation ended without an outcome".to_owned(),
         ));
     }

@@ -171,7 +171,7 @@ fn an_impossible_simulation_plan_is_refused() {
             ..plan(&trace, &[512], RecordingStart::ValidatorStart)
         },
     ] {
-        assert!(matches!(predict(&plan), Err(Error::Request(_))));
+        assert!(matches!(predict(&plan), Err(Error::Impossible(_))));
     }
     assert!(
         predict(&plan(&trace, &[1], RecordingStart::ValidatorStart))
