@@ -56,7 +56,7 @@ impl AddAssign for Counts {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Limit {
     Entries(u64),
-    /// Of their code.
+    /// Of the programs' code.
     Bytes(u64),
 }
 
