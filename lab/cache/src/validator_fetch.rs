@@ -24,7 +24,7 @@ pub fn run(args: &FetchArgs, source: &Path) -> Result<(String, u8)> {
     let recorded = Recorded::read(&args.run)?;
     let file = File::open(source).at(source)?;
     let validator_trace = ValidatorTrace::read(BufReader::new(file)).at(source)?;
-    require_lines(&validator_trace).at(source)?;
+    check_dropped_lines(&validator_trace).at(source)?;
     let trace = trace(&validator_trace, &recorded)?;
     let path = trace_path(&args.run, args.out.as_deref());
     ensure!(
@@ -45,7 +45,7 @@ pub fn run(args: &FetchArgs, source: &Path) -> Result<(String, u8)> {
     ))
 }
 
-fn require_lines(validator_trace: &ValidatorTrace) -> Result<()> {
+fn check_dropped_lines(validator_trace: &ValidatorTrace) -> Result<()> {
     let lookups: u64 = validator_trace
         .slots
         .values()
