@@ -55,7 +55,7 @@ fn check_dropped_lines(validator_trace: &ValidatorTrace) -> Result<()> {
         / lookups.saturating_add(validator_trace.dropped_lines).max(1) as f64;
     ensure!(
         percent >= MIN_COVERAGE_PERCENT,
-        "the validator dropped {} lines, because it could not write them in time; it has {} lookups: is the disk busy or full?",
+        "the validator dropped {} lines, because it could not write them in time; the file has {} lookups: is the disk busy or full?",
         validator_trace.dropped_lines,
         lookups
     );
