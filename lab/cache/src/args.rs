@@ -88,8 +88,8 @@ pub struct PoliciesArgs {
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', value_parser = parse_policy, help = policy_help())]
     pub policy: Vec<String>,
     /// Shares of the size up to which a policy fills the cache [default: 0.9,1.0].
-    #[arg(long, value_name = "SHARE,...", value_delimiter = ',', value_parser = parse_fill)]
-    pub fill: Vec<u64>,
+    #[arg(long = "fill", value_name = "SHARE,...", value_delimiter = ',', value_parser = parse_fill)]
+    pub fill_percents: Vec<u64>,
     /// Transactions of the attack in each block [default: a tenth of the others].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub attack: Option<u32>,

@@ -51,7 +51,7 @@ struct PolicyRow {
 pub fn run(args: &PoliciesArgs) -> Result<(String, u8)> {
     let input = PredictionInput::read(&args.run, &args.source)?;
     let policies = selected_policies(&args.policy, &input)?;
-    let fills = fills(&args.fill);
+    let fills = fills(&args.fill_percents);
     let limit = args.bytes.map_or(
         Limit::Entries(args.size.unwrap_or(input.entries)),
         Limit::Bytes,
