@@ -106,7 +106,7 @@ pub enum ChangeKind {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Change {
+pub struct TraceChange {
     pub slot_index: u32,
     /// Calls of the slot up to and including the changing one.
     pub position: u32,
@@ -135,7 +135,7 @@ pub struct Trace {
     slot_ends: Vec<usize>,
     calls: Vec<Call>,
     lookups: u64,
-    changes: Vec<Change>,
+    changes: Vec<TraceChange>,
     loads: Vec<Load>,
 }
 
@@ -256,12 +256,12 @@ impl Trace {
 
     /// Adds a change in the last slot. Fails if the program is unknown, or the position is outside
     /// the slot or before an earlier change.
-    pub fn add_change(&mut self, change: Change) -> Result<(), Error> {
+    pub fn add_change(&mut self, change: TraceChange) -> Result<(), Error> {
         self.check_program(change.program)?;
         let is_last = self.slots.len().checked_sub(1) == Some(change.slot_index as usize);
         let in_slot =
             is_last && change.position as usize <= self.calls_of(change.slot_index as usize).len();
-        let order = |c: &Change| (c.slot_index, c.position);
+        let order = |c: &TraceChange| (c.slot_index, c.position);
         if !in_slot
             || self
                 .changes
@@ -336,7 +336,7 @@ impl Trace {
         self.lookups
     }
 
-    pub fn changes(&self) -> &[Change] {
+    pub fn changes(&self) -> &[TraceChange] {
         &self.changes
     }
 

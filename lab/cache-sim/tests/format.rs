@@ -12,8 +12,8 @@ use faultline_cache_sim::{
     file::{Writer, read, read_whole_records},
     predict::Coverage,
     trace::{
-        Call, Change, ChangeKind, Load, Loader, MAX_KEYS, MAX_LOOKUPS, MAX_PROGRAMS, Meta, Program,
-        SetInterner, Slot, SlotKind, Source,
+        Call, ChangeKind, Load, Loader, MAX_KEYS, MAX_LOOKUPS, MAX_PROGRAMS, Meta, Program,
+        SetInterner, Slot, SlotKind, Source, TraceChange,
     },
 };
 use proptest::prelude::*;
@@ -79,7 +79,7 @@ fn everything() -> Trace {
         let slot_index = trace.slots().len() as u32 - 1;
         for (position, kind) in [(1, ChangeKind::Deployed), (3, ChangeKind::Closed)] {
             trace
-                .add_change(Change {
+                .add_change(TraceChange {
                     slot_index,
                     position,
                     program: 2,
@@ -256,7 +256,7 @@ fn changes_that_contradict_the_trace_are_refused() {
         (2, 4, "behind the slot"),
         (1, 3, "of another slot"),
     ] {
-        let change = Change {
+        let change = TraceChange {
             slot_index,
             position,
             program: 0,

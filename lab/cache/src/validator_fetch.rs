@@ -11,7 +11,7 @@ use faultline_cache_prediction::{
 };
 use faultline_cache_sim::{
     predict::MIN_COVERAGE_PERCENT,
-    trace::{Call, Change, Load, Meta, SetInterner, Slot, Source, Trace},
+    trace::{Call, Load, Meta, SetInterner, Slot, Source, Trace, TraceChange},
 };
 use faultline_common::files::AtPath;
 use faultline_text::{count, counted};
@@ -141,7 +141,7 @@ fn add_slot(
     };
     trace.add_slot(slot, &calls)?;
     for (position, program, kind) in &slot_lookups.changes {
-        trace.add_change(Change {
+        trace.add_change(TraceChange {
             slot_index,
             position: *position,
             program: *program,

@@ -5,7 +5,7 @@ use crate::{
     cache::{Budget, Cache, Counts, Limit},
     policy::{Policy, Setting},
     run::{InitialContent, Outcome, Simulation},
-    trace::{Call, Change, ChangeKind, Meta, Program, Slot, SlotKind, Source, Trace},
+    trace::{Call, ChangeKind, Meta, Program, Slot, SlotKind, Source, Trace, TraceChange},
 };
 
 /// A slot with its transactions, each a list of programs, and deployments of programs behind the first so many.
@@ -43,7 +43,7 @@ fn trace(without_code: &[u32], blocks: &[Block]) -> Trace {
         for (position, program, kind) in changes {
             let slot_index = trace.slots().len() as u32 - 1;
             trace
-                .add_change(Change {
+                .add_change(TraceChange {
                     slot_index,
                     position: *position,
                     program: *program,

@@ -4,7 +4,7 @@ use super::{
 };
 use crate::{
     Error,
-    trace::{Call, Change, Load, MAX_PROGRAMS, Meta, Program, Slot, Trace},
+    trace::{Call, Load, MAX_PROGRAMS, Meta, Program, Slot, Trace, TraceChange},
 };
 use std::io::{BufRead, Read};
 
@@ -232,7 +232,7 @@ fn add_record(trace: &mut Trace, kind: u8, content: &[u8]) -> Result<(), String>
                 .checked_sub(1)
                 .ok_or("a change before the first slot")? as u32;
             trace
-                .add_change(Change {
+                .add_change(TraceChange {
                     slot_index,
                     position,
                     program,

@@ -1,6 +1,6 @@
 //! Traces made from another trace: random halves, and with an attack.
 
-use super::{Call, Change, Program, Slot, Trace};
+use super::{Call, Program, Slot, Trace, TraceChange};
 use crate::Error;
 use fastrand::Rng;
 
@@ -50,7 +50,7 @@ impl Trace {
                 .iter()
                 .take_while(|change| change.slot_index as usize == source)
             {
-                half.add_change(Change {
+                half.add_change(TraceChange {
                     slot_index,
                     ..*change
                 })?;
@@ -107,7 +107,7 @@ pub fn with_attack(trace: &Trace, per_slot: usize) -> Result<Trace, Error> {
             } else {
                 old + attacks_before(old - 1)
             };
-            attacked.add_change(Change {
+            attacked.add_change(TraceChange {
                 position: position as u32,
                 ..*change
             })?;
