@@ -25,6 +25,7 @@ const ROUNDING_SHARE: f64 = 1e-14;
 const MIN_RESAMPLES_PER_TAIL: f64 = 20.0;
 const MAX_RESAMPLES: f64 = 1e6;
 
+/// How an interval is computed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Plan {
     pub level: f64,
@@ -403,7 +404,6 @@ fn wilson_share(p: f64, deviation: f64) -> f64 {
 }
 
 impl Estimate {
-    /// The value, then the ends of its interval.
     pub fn value_and_ends(&self) -> [f64; 3] {
         [self.value, self.low, self.high]
     }
