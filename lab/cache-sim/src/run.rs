@@ -3,7 +3,7 @@ use crate::{
     agave::ProgramCache,
     cache::{Budget, Cache, Counts},
     policy::{self, Policy, PolicyCache, Replacement, Setting},
-    trace::{Call, Trace},
+    trace::{Trace, TransactionCall},
 };
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -128,7 +128,7 @@ impl Simulation<'_> {
 
 fn look_up<C: Cache>(
     trace: &Trace,
-    calls: &[Call],
+    calls: &[TransactionCall],
     includes_fees_only: bool,
     cache: &mut C,
     counts: &mut Counts,

@@ -62,9 +62,9 @@ pub struct Program {
 
 /// One transaction's lookups: the number of its set of programs, and the fees-only flag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Call(u32);
+pub struct TransactionCall(u32);
 
-impl Call {
+impl TransactionCall {
     /// `None` beyond 2^31 sets.
     pub fn new(set: u32, fees_only: bool) -> Option<Self> {
         (set & FEES_ONLY == 0).then_some(Self(if fees_only { set | FEES_ONLY } else { set }))
@@ -133,7 +133,7 @@ pub struct Trace {
     slots: Vec<Slot>,
     /// End of each slot in `calls`.
     slot_ends: Vec<usize>,
-    calls: Vec<Call>,
+    calls: Vec<TransactionCall>,
     lookups: u64,
     changes: Vec<TraceChange>,
     loads: Vec<Load>,
@@ -206,7 +206,7 @@ impl Trace {
     /// Adds a slot with its calls in block order. Fails if the slot is not after the last one and
     /// its parent, has more calls than transactions, 2^32 transactions or an unknown set; also
     /// beyond [`MAX_LOOKUPS`] in the trace.
-    pub fn add_slot(&mut self, slot: Slot, calls: &[Call]) -> Result<(), Error> {
+    pub fn add_slot(&mut self, slot: Slot, calls: &[TransactionCall]) -> Result<(), Error> {
         let number = slot.slot;
         if self.slots.last().is_some_and(|last| last.slot >= number) {
             return Err(Error::Contradiction(format!(
@@ -319,7 +319,7 @@ impl Trace {
         &self.slots
     }
 
-    pub fn calls_of(&self, slot_index: usize) -> &[Call] {
+    pub fn calls_of(&self, slot_index: usize) -> &[TransactionCall] {
         let (begin, end) = bounds_of(&self.slot_ends, slot_index);
         self.calls.get(begin..end).unwrap_or(&[])
     }

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use faultline_cache_prediction::trace_file::TraceFile;
 use faultline_cache_sim::trace::{
-    Call, ChangeKind, Loader, Program, Slot, SlotKind, Trace, TraceChange,
+    ChangeKind, Loader, Program, Slot, SlotKind, Trace, TraceChange, TransactionCall,
 };
 use faultline_client::rpc::Rpc;
 use serde::Deserialize;
@@ -170,7 +170,7 @@ impl ProgramIndex {
                 continue;
             }
             calls.push(
-                Call::new(
+                TransactionCall::new(
                     trace_file.set_interner.intern(trace, &programs)?,
                     transaction.fees_only,
                 )

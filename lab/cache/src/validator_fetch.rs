@@ -11,7 +11,7 @@ use faultline_cache_prediction::{
 };
 use faultline_cache_sim::{
     predict::MIN_COVERAGE_PERCENT,
-    trace::{Call, Load, Meta, SetInterner, Slot, Source, Trace, TraceChange},
+    trace::{Load, Meta, SetInterner, Slot, Source, Trace, TraceChange, TransactionCall},
 };
 use faultline_common::files::AtPath;
 use faultline_text::{count, counted};
@@ -130,7 +130,7 @@ fn add_slot(
     let mut calls = Vec::new();
     for programs in slot_lookups.calls() {
         calls.push(
-            Call::new(set_interner.intern(trace, &programs)?, false)
+            TransactionCall::new(set_interner.intern(trace, &programs)?, false)
                 .context("too many different sets of programs")?,
         );
     }

@@ -4,7 +4,7 @@ use super::{
 };
 use crate::{
     Error,
-    trace::{Call, Load, MAX_PROGRAMS, Meta, Program, Slot, Trace, TraceChange},
+    trace::{Load, MAX_PROGRAMS, Meta, Program, Slot, Trace, TraceChange, TransactionCall},
 };
 use std::io::{BufRead, Read};
 
@@ -293,7 +293,7 @@ fn add_slot(trace: &mut Trace, content: &mut RecordContent) -> Result<(), String
         let packed_call = content.number()?;
         let set = u32::try_from(packed_call >> 1).ok();
         calls.push(
-            set.and_then(|set| Call::new(set, packed_call & 1 == 1))
+            set.and_then(|set| TransactionCall::new(set, packed_call & 1 == 1))
                 .ok_or("the number of a set of programs is too high")?,
         );
     }

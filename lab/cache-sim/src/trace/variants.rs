@@ -1,6 +1,6 @@
 //! Traces made from another trace: random halves, and with an attack.
 
-use super::{Call, Program, Slot, Trace, TraceChange};
+use super::{Program, Slot, Trace, TraceChange, TransactionCall};
 use crate::Error;
 use fastrand::Rng;
 
@@ -88,7 +88,7 @@ pub fn with_attack(trace: &Trace, per_slot: usize) -> Result<Trace, Error> {
             };
             while all.len() < index + attacks {
                 let program = attacked.add_program(attacker)?;
-                all.extend(Call::new(attacked.add_set(&[program])?, false));
+                all.extend(TransactionCall::new(attacked.add_set(&[program])?, false));
             }
             all.extend(calls.get(index));
         }
@@ -130,7 +130,7 @@ fn median_bytes(trace: &Trace) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::{Call, Meta, Program, SlotKind, Source};
+    use crate::trace::{Meta, Program, SlotKind, Source, TransactionCall};
 
     #[test]
     fn a_trace_half_keeps_adjacent_slots_and_renumbers_programs() {
@@ -154,7 +154,7 @@ mod tests {
                 transactions: 1,
                 kind: SlotKind::Replayed,
             };
-            let call = Call::new(set, false).unwrap();
+            let call = TransactionCall::new(set, false).unwrap();
             trace.add_slot(slot, &[call]).unwrap();
         }
         let half = trace.half(1).unwrap();
