@@ -20,7 +20,7 @@ use faultline_stats::{
 use faultline_text::{count, number, table};
 
 /// The exit code is 1 if anything got worse by more than the margin, if the later run has problems,
-/// or if settings differ.
+/// or if settings or cases differ.
 pub fn run(args: &DiffArgs) -> Result<(String, u8)> {
     let (out, is_worse) = match (
         store::read::<Outcome>(&args.before)?,
