@@ -376,7 +376,7 @@ impl Prediction {
             slots: slots.len() as u64,
             enough_entries: replay_us.and_then(|us| curve.knee(input.entries, us)),
             sizes: curve.sizes,
-            unknown: curve.unknown,
+            unknown: curve.sizes_with_unknown_start,
         })
     }
 }

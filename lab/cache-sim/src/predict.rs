@@ -47,7 +47,7 @@ pub struct PredictionPlan<'a> {
     pub fit: Option<&'a Fit>,
 }
 
-/// Ranges of the counters and times of runs with a cache of this size.
+/// The counters and times of runs with a cache of this size.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SizePrediction {
     pub entries: u64,
@@ -65,8 +65,8 @@ pub struct SizePrediction {
 #[derive(Debug, Default, PartialEq)]
 pub struct Curve {
     pub sizes: Vec<SizePrediction>,
-    /// Sizes whose misses depend on the cache's unknown content at the start.
-    pub unknown: Vec<u64>,
+    /// Their misses depend on the cache's content at the start.
+    pub sizes_with_unknown_start: Vec<u64>,
 }
 
 /// Fails with [`Error::StartUnknown`] if no size can be predicted.
@@ -92,7 +92,7 @@ pub fn predict(plan: &PredictionPlan, mut size_done: impl FnMut(u64)) -> Result<
         let empty = size.misses.mean;
         match from_full.filter(|full| depends_on_start(empty, *full)) {
             Some(full) => {
-                curve.unknown.push(entries);
+                curve.sizes_with_unknown_start.push(entries);
                 start_unknown.get_or_insert(Error::StartUnknown {
                     entries,
                     empty,

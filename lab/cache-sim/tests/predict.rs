@@ -65,7 +65,7 @@ fn a_recording_started_midway_is_refused_unless_earlier_blocks_are_given() {
     };
     let curve = predict(&warmed).unwrap();
     assert_eq!(
-        (curve.sizes.len(), curve.unknown.len()),
+        (curve.sizes.len(), curve.sizes_with_unknown_start.len()),
         (2, 0),
         "{curve:?}"
     );
@@ -84,11 +84,11 @@ fn a_recording_started_midway_is_refused_unless_earlier_blocks_are_given() {
     })
     .unwrap();
     assert_eq!(
-        (curve.sizes.len(), curve.unknown.len()),
+        (curve.sizes.len(), curve.sizes_with_unknown_start.len()),
         (1, 1),
         "{curve:?}"
     );
-    assert_eq!(curve.unknown[0], 200);
+    assert_eq!(curve.sizes_with_unknown_start[0], 200);
 }
 
 #[test]
