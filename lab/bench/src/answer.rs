@@ -6,8 +6,8 @@ use serde::{Deserialize, Deserializer, de::IgnoredAny};
 use serde_json::{Value, value::RawValue};
 use std::{borrow::Cow, collections::BTreeMap};
 
-/// Solana's maximum, and one byte to detect a larger account.
-const MAX_ACCOUNT_BYTES: usize = (10 << 20) + 1;
+/// One byte more than Solana's largest account.
+const ACCOUNT_BUFFER_BYTES: usize = (10 << 20) + 1;
 
 const NODE_SPECIFIC_FIELDS: [&str; 2] = ["continuation_token", "status"];
 
@@ -45,11 +45,11 @@ impl Encoding {
 pub enum Expected {
     Account(Encoding),
     /// Any result; the bytes are the node's JSON.
-    Text,
+    Json,
     /// Any result.
     Unverified,
-    /// Nodes must agree, except for these fields. The bytes are a [`canonical::record`].
-    Same(&'static [&'static str]),
+    /// Nodes must agree except in these fields. The bytes are a [`canonical::record`].
+    SameExcept(&'static [&'static str]),
 }
 
 impl Expected {
@@ -57,9 +57,9 @@ impl Expected {
         if !must_agree {
             Expected::Unverified
         } else if method.starts_with("starknet_") {
-            Expected::Same(&NODE_SPECIFIC_FIELDS)
+            Expected::SameExcept(&NODE_SPECIFIC_FIELDS)
         } else {
-            Expected::Same(&[])
+            Expected::SameExcept(&[])
         }
     }
 }
@@ -119,7 +119,7 @@ pub struct Decoder {
     compressed: Vec<u8>,
     bytes: Vec<u8>,
     json: Option<(String, &'static [&'static str])>,
-    /// The node's slot; `None` if the result does not depend on it.
+    /// The slot of an account's answer.
     slot: Option<u64>,
     /// False for a parsed account, which has no bytes to compare.
     is_comparable: bool,
@@ -161,11 +161,11 @@ impl Decoder {
                 let IgnoredAny = parse_result(body, id)?;
                 self.is_comparable = false;
             }
-            Expected::Text => {
+            Expected::Json => {
                 let text: &RawValue = parse_result(body, id)?;
                 self.bytes.extend_from_slice(text.get().as_bytes());
             }
-            Expected::Same(ignored_fields) => match parse_result::<&RawValue>(body, id) {
+            Expected::SameExcept(ignored_fields) => match parse_result::<&RawValue>(body, id) {
                 // A missing block is an answer on which nodes must agree.
                 Err(Failure::Skipped(code)) => {
                     self.bytes = format!("{SKIPPED_PREFIX}{code}").into_bytes();
@@ -205,7 +205,7 @@ impl Decoder {
                 self.compressed.clear();
                 STANDARD.decode_vec(&*text, &mut self.compressed).ok()?;
                 // Nodes do not send the length of the data.
-                self.bytes.reserve(MAX_ACCOUNT_BYTES);
+                self.bytes.reserve(ACCOUNT_BUFFER_BYTES);
                 self.zstd
                     .decompress_to_buffer(&self.compressed, &mut self.bytes)
                     .ok()

@@ -7,7 +7,7 @@ use std::fmt::Display;
 
 /// Appends notes to the table of changes. The flag is true if anything is worse, differs in a
 /// setting or is in one run only, or if the later run has `problems`.
-pub fn append_notes(
+pub fn with_notes_and_flag(
     mut out: String,
     are_worse: &[bool],
     mismatches: &[String],

@@ -75,7 +75,7 @@ pub fn compare_arms(
     };
     let pairs = join(latencies(reference)?, latencies(arm)?);
     let plan = Plan::default();
-    let means = pairs.means(&plan.for_one_of(comparisons))?;
+    let means = pairs.mean_difference(&plan.for_one_of(comparisons))?;
     let rounds = pairs.slots.len();
     Some(Comparison {
         request: request.to_owned(),

@@ -51,8 +51,8 @@ const WEBSOCKET_GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 /// Maximum between two requests: 14 hours of one ping each 5 s.
 const MAX_CONTROL_FRAMES: u32 = 10_000;
 
-/// Bytes that a node may leave unread: the largest request, and pongs.
-const MAX_UNSENT: usize = 80 << 20;
+/// What a node may leave unread: the largest request, and pongs.
+const MAX_UNSENT_BYTES: usize = 80 << 20;
 
 pub enum Connection {
     Http(HttpConnection),
@@ -74,10 +74,10 @@ impl Connection {
         })
     }
 
-    pub fn connect_tls_times(&self) -> [Duration; 2] {
+    pub fn connect_and_tls_times(&self) -> [Duration; 2] {
         match self {
-            Connection::Http(http) => http.traffic.connect_tls_times,
-            Connection::WebSocket(socket) => socket.traffic.connect_tls_times,
+            Connection::Http(http) => http.traffic.connect_and_tls_times,
+            Connection::WebSocket(socket) => socket.traffic.connect_and_tls_times,
         }
     }
 
@@ -201,8 +201,8 @@ impl HttpConnection {
                 let head = sender.send_request(request);
                 let head = async {
                     let head = head.await;
-                    // Earlier bytes were frames of the connection.
-                    let first_read_at = &self.traffic.plain.first_read_at;
+                    // Bytes read before are frames of the connection.
+                    let first_read_at = &self.traffic.decrypted.first_read_at;
                     first_read_at.set(Some(clock::uptime()));
                     head
                 };
@@ -317,11 +317,11 @@ impl WebSocket {
         let limits = WebSocketConfig::default()
             .max_message_size(Some(max_bytes))
             .max_frame_size(Some(max_bytes))
-            .max_write_buffer_size(MAX_UNSENT);
+            .max_write_buffer_size(MAX_UNSENT_BYTES);
         let (stream, read) = (parts.io.into_inner(), parts.read_buf.to_vec());
         let stream =
             WebSocketStream::from_partially_read(stream, read, Role::Client, Some(limits)).await;
-        traffic.connect_tls_times[0] += clock::uptime().saturating_sub(begun);
+        traffic.connect_and_tls_times[0] += clock::uptime().saturating_sub(begun);
         Ok(WebSocket {
             stream,
             redacted_url: config.endpoint.redacted_url(),

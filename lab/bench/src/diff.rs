@@ -3,7 +3,7 @@
 
 use crate::{
     args::DiffArgs,
-    changes::{append_notes, only_in_one_run, percent_change, setting_mismatch, verdict},
+    changes::{only_in_one_run, percent_change, setting_mismatch, verdict, with_notes_and_flag},
     compare::{caveat, interval_label},
     compression::{self, Outcome},
     render,
@@ -20,9 +20,9 @@ use faultline_stats::{
 use faultline_text::{count, number, table};
 
 /// The exit code is 1 if anything got worse by more than the margin, if the later run has problems,
-/// or if settings differ.
+/// or if settings or cases differ.
 pub fn run(args: &DiffArgs) -> Result<(String, u8)> {
-    let (out, is_worse) = match (
+    let (out, has_failed) = match (
         store::read::<Outcome>(&args.before)?,
         store::read(&args.after)?,
     ) {
@@ -43,7 +43,7 @@ pub fn run(args: &DiffArgs) -> Result<(String, u8)> {
             );
         }
     };
-    Ok((out, u8::from(is_worse)))
+    Ok((out, u8::from(has_failed)))
 }
 
 fn changes(before: &Results, after: &Results, margin: f64) -> Result<(String, bool)> {
@@ -88,9 +88,9 @@ fn changes(before: &Results, after: &Results, margin: f64) -> Result<(String, bo
             .collect()
     };
     let mut mismatches = only_in_one_run(&case_names(before), &case_names(after));
-    mismatches.extend(settings(before, after));
+    mismatches.extend(setting_mismatches(before, after));
     let [a, b] = [before, after].map(|run| run.header.nodes.join(" and "));
-    Ok(append_notes(
+    Ok(with_notes_and_flag(
         out,
         &are_worse,
         &mismatches,
@@ -142,7 +142,7 @@ fn row(
 }
 
 /// Only settings that both runs have.
-fn settings(before: &Results, after: &Results) -> Vec<String> {
+fn setting_mismatches(before: &Results, after: &Results) -> Vec<String> {
     let (a, b) = (&before.header.settings, &after.header.settings);
     if a.is_empty() != b.is_empty() {
         return vec!["OTHER SETTINGS: one of the runs has no settings to compare".to_owned()];

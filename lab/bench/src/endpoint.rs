@@ -3,7 +3,7 @@ use hyper::Uri;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Endpoint {
     scheme: &'static str,
-    pub tls: bool,
+    pub uses_tls: bool,
     /// Without brackets.
     pub host: String,
     pub port: u16,
@@ -30,7 +30,7 @@ impl Endpoint {
     /// One port above an explicit HTTP port, else the same.
     pub fn default_websocket(&self) -> Endpoint {
         let mut websocket = self.clone();
-        websocket.scheme = if self.tls { "wss" } else { "ws" };
+        websocket.scheme = if self.uses_tls { "wss" } else { "ws" };
         let named = self.authority.strip_suffix(&format!(":{}", self.port));
         if let Some((name, port)) = named.zip(self.port.checked_add(1)) {
             websocket.authority = format!("{name}:{port}");
@@ -68,8 +68,10 @@ impl Endpoint {
             .trim_start_matches('[')
             .trim_end_matches(']')
             .to_owned();
-        let tls = scheme == tls;
-        let port = authority.port_u16().unwrap_or(if tls { 443 } else { 80 });
+        let uses_tls = scheme == tls;
+        let port = authority
+            .port_u16()
+            .unwrap_or(if uses_tls { 443 } else { 80 });
         // HTTP requires a path before a query.
         let path = uri.path_and_query().map_or("/", |path| path.as_str());
         let path = if path.starts_with('/') {
@@ -79,7 +81,7 @@ impl Endpoint {
         };
         Ok(Endpoint {
             scheme,
-            tls,
+            uses_tls,
             host,
             port,
             authority: authority.as_str().to_owned(),
@@ -107,7 +109,7 @@ mod tests {
     fn an_endpoint_address_is_parsed_and_possible_keys_are_hidden() {
         let node = Endpoint::parse("https://node.example/v1?api-key=secret").unwrap();
         assert_eq!(
-            (node.tls, node.host.as_str(), node.port),
+            (node.uses_tls, node.host.as_str(), node.port),
             (true, "node.example", 443)
         );
         assert_eq!(
@@ -142,12 +144,12 @@ mod tests {
         assert_eq!(named.redacted_url(), "ws://[::1]:8900/...");
         let unnamed = usual("https://node.example/?key=1");
         assert_eq!(
-            (unnamed.port, unnamed.tls, unnamed.authority.as_str()),
+            (unnamed.port, unnamed.uses_tls, unnamed.authority.as_str()),
             (443, true, "node.example")
         );
         let named = Endpoint::parse_websocket("wss://node.example/").unwrap();
         assert_eq!(
-            (named.tls, named.redacted_url(), unnamed.redacted_url()),
+            (named.uses_tls, named.redacted_url(), unnamed.redacted_url()),
             (
                 true,
                 "wss://node.example".to_owned(),

@@ -52,7 +52,7 @@ fn measure_disks(
 ) {
     let signal = Cell::new(None);
     let is_stopped = || {
-        signal.set(signal.get().or_else(|| engine.end_requested()));
+        signal.set(signal.get().or_else(|| engine.received_end_signal()));
         signal.get().is_some()
     };
     for (node, folder) in folders {
@@ -119,7 +119,7 @@ fn check_same_chain(
     let calls = heights.chain(chain.oldest_call).chain([chain.version_call]);
     for call in calls {
         let name = call.0.to_owned();
-        status.add_request(name, call_members(call), None, Expected::Text);
+        status.add_request(name, call_members(call), None, Expected::Json);
     }
     let engine = Engine::new(&status, args.ca.as_deref())?;
     let genesis = match first_common_hash(&engine, chain, nodes, chain.genesis_call, &[0])? {
@@ -156,7 +156,7 @@ fn first_common_hash(
             height.to_string(),
             call_members(call),
             range,
-            Expected::Text,
+            Expected::Json,
         );
     }
     let answers = engine.probe(&plan)?;
@@ -195,7 +195,7 @@ fn hash(chain: &Chain, answer: &Result<Vec<u8>, Failure>) -> Result<String, Stri
     hash.ok_or_else(|| "an answer without a hash".to_owned())
 }
 
-/// `answers`: newest heights, newest final heights, oldest heights, versions.
+/// `answers`: newest heights, height limits, oldest heights, versions.
 fn check_in_sync(
     args: &NodesArgs,
     chain: &Chain,
@@ -208,12 +208,11 @@ fn check_in_sync(
     let mut next_heights = || -> Result<Vec<u64>> {
         let answers: Vec<&Value> = answers.by_ref().take(node_count).collect();
         ensure!(answers.len() == node_count, "a node does not answer");
-        let height =
-            |answer| chain::height(answer).context("a node answers with a slot that is none");
+        let height = |answer| chain::height(answer).context("a node's answer is no slot");
         answers.into_iter().map(height).collect()
     };
     let heads = next_heights()?;
-    let finalized = next_heights()?.into_iter().min().unwrap_or(0);
+    let height_limit = next_heights()?.into_iter().min().unwrap_or(0);
     let oldest = match chain.oldest_call {
         Some(_) => next_heights()?.into_iter().max().unwrap_or(0),
         None => 0,
@@ -234,7 +233,7 @@ fn check_in_sync(
             counted(behind as f64, "slot")
         );
     }
-    let last = finalized.saturating_sub(chain.unfinalized_margin);
+    let last = height_limit.saturating_sub(chain.unfinalized_margin);
     let (from, to) = args.slots.unwrap_or((oldest, last));
     ensure!(from <= to, "the nodes have no finalized block in common");
     let range = [from, to].map(count).join(" to ");

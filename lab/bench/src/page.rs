@@ -210,7 +210,7 @@ fn largest_difference(
     let largest = differences
         .iter()
         .max_by(|a, b| size(a).total_cmp(&size(b)))?;
-    let mean = |arm| results.mean(arm, &largest.request);
+    let mean = |arm| results.mean_latency_ms(arm, &largest.request);
     let means = [mean(reference)?, mean(&largest.arm)?];
     let means = effects::means_text(means, "ms", 2, "instead of");
     let label = results.label(&largest.request, largest.size);

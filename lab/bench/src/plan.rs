@@ -104,7 +104,7 @@ impl Plan {
         self.request_names.push(name);
     }
 
-    pub fn arm(&self, case: &Case) -> &str {
+    pub fn arm_name(&self, case: &Case) -> &str {
         &self.arms[case.arm]
     }
 
@@ -141,8 +141,8 @@ impl Plan {
             .for_each(|case| case.arm -= 1);
     }
 
-    /// The index of the first link to the same address.
-    pub fn node(&self, link: usize) -> usize {
+    /// Its index.
+    pub fn first_link_to_same_node(&self, link: usize) -> usize {
         let address = &self.links[link].endpoint;
         let first = self.links.iter().position(|link| link.endpoint == *address);
         first.unwrap_or(link)

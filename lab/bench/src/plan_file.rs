@@ -70,7 +70,7 @@ pub fn study(results: &Results) -> String {
     };
     let mut out = "=== ALL REQUESTS ===\n\n".to_owned() + &plain_table(latencies);
     if let Some(differences) = tables.get(1) {
-        let reference = results.reference();
+        let reference = results.reference_arm();
         out += &format!(
             "\nAgainst {reference}: difference in ms, negative where {reference} is slower\n"
         );

@@ -61,11 +61,11 @@ impl Session<'_> {
         let mut plan = plan.clone();
         notes.extend(drop_unsupported_http2(&mut plan, self.engine)?);
         let plan = Rc::new(plan);
-        self.results(&plan, sizes, notes, |sink| self.engine.run(&plan, sink))
+        self.measure_with(&plan, sizes, notes, |sink| self.engine.run(&plan, sink))
     }
 
     /// `sizes` are those of the requests, as far as they are known.
-    pub fn results(
+    pub fn measure_with(
         &self,
         plan: &Plan,
         sizes: &[Option<u64>],
@@ -78,7 +78,7 @@ impl Session<'_> {
             .cases
             .iter()
             .map(|case| CaseInfo {
-                arm: plan.arm(case).to_owned(),
+                arm: plan.arm_name(case).to_owned(),
                 request: plan.request_name(case).to_owned(),
                 size: sizes.get(case.request).copied().flatten(),
             })
@@ -167,7 +167,7 @@ fn drop_unsupported_http2(plan: &mut Plan, engine: &Engine) -> Result<Vec<String
     }
     for (case, answer) in probes.cases.iter().zip(engine.probe(&probes)?).rev() {
         if let Err(failure) = answer
-            && failure.may_be_no_http2(probes.link(case).endpoint.tls)
+            && failure.may_be_no_http2(probes.link(case).endpoint.uses_tls)
         {
             notes.push(remove_arm(plan, case.arm, &failure)?);
         }
@@ -192,7 +192,7 @@ fn settings(preset: &str, plan: &Plan) -> BTreeMap<String, String> {
     let mut settings = load_settings(plan);
     let mut shapes: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
     for case in &plan.cases {
-        let arm = plan.arm(case);
+        let arm = plan.arm_name(case);
         // The arms of `bench transport` are transports.
         if preset != "transport" {
             let link = plan.link(case);
@@ -258,7 +258,7 @@ fn load_settings(plan: &Plan) -> BTreeMap<String, String> {
 }
 
 fn header(preset: &str, plan: &Plan, notes: Vec<String>) -> Header {
-    let is_shaped = plan.links.iter().any(|link| !link.shape.is_none());
+    let is_shaped = plan.links.iter().any(|link| !link.shape.has_no_effect());
     let mut nodes: Vec<String> = plan
         .links
         .iter()

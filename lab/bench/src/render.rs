@@ -91,7 +91,7 @@ pub fn text(results: &Results) -> String {
     out += &plain_table(&phases(results));
     let compared = comparisons(results);
     if !compared.is_empty() {
-        let reference = results.reference();
+        let reference = results.reference_arm();
         out += &format!(
             "\nAgainst {reference}: differences in ms, negative where {reference} is slower. Means have the {}, medians and \
              p95 have 95 % intervals\n",
@@ -163,7 +163,7 @@ pub fn unreliable_suffix(decisions: impl IntoIterator<Item = Decision>) -> Strin
 }
 
 pub fn crossover_sentences(results: &Results) -> String {
-    let reference = results.reference();
+    let reference = results.reference_arm();
     let mut out = String::new();
     for ArmCrossover {
         arm,
@@ -317,7 +317,7 @@ pub fn phases(results: &Results) -> Table {
 }
 
 pub fn differences(results: &Results, compared: &[Comparison], id: &str) -> Table {
-    let reference = results.reference();
+    let reference = results.reference_arm();
     let note = format!(
         "Differences round by round, in blocks of rounds; negative where the reference is slower. Means have the {}, medians \
          and p95 have 95 % intervals. A difference is shown if the interval of its mean excludes 0 and no caveat says that it may be too \
@@ -466,7 +466,7 @@ pub fn csv(results: &Results) -> String {
     out
 }
 
-fn csv_quoted(text: &str) -> String {
+pub fn csv_quoted(text: &str) -> String {
     if !text.contains([',', '"', '\n', '\r']) {
         return text.to_owned();
     }

@@ -245,7 +245,7 @@ impl Results {
     }
 
     /// Empty without arms.
-    pub fn reference(&self) -> &str {
+    pub fn reference_arm(&self) -> &str {
         self.header.arms.first().map_or("", String::as_str)
     }
 
@@ -330,8 +330,7 @@ impl Results {
         self.map_by_round(case, |sample| sample.latency_ns().map(ms))
     }
 
-    /// Of latencies, in ns.
-    pub fn histogram(&self, case: usize) -> Option<Histogram<u64>> {
+    pub fn latency_histogram_ns(&self, case: usize) -> Option<Histogram<u64>> {
         let mut histogram = Histogram::new_with_bounds(1, MAX_LATENCY_NS, 3).ok()?;
         self.samples_of(case)
             .filter_map(Sample::latency_ns)
@@ -343,8 +342,7 @@ impl Results {
         self.cases.iter().zip((0..).map(|case| self.summary(case)))
     }
 
-    /// Of latencies, in ms.
-    pub fn mean(&self, arm: &str, request: &str) -> Option<f64> {
+    pub fn mean_latency_ms(&self, arm: &str, request: &str) -> Option<f64> {
         Some(self.summary(self.case_index(arm, request)?).latency?.mean)
     }
 
@@ -382,7 +380,7 @@ impl Results {
             .map(|sample| sample.latency_ns().map(ms))
             .collect();
         let summary = faultline_stats::summary::summary(&latencies);
-        let histogram = self.histogram(case)?;
+        let histogram = self.latency_histogram_ns(case)?;
         let (min, max) = (summary.min?, summary.max?);
         // A bucket's upper end exceeds its values.
         let quantile = |p| ms(histogram.value_at_quantile(p)).clamp(min, max);

@@ -4,8 +4,8 @@
 //! loop, each worker sends its next request after the last answer. In an open loop, latency counts
 //! from the scheduled time, so that waiting for a free connection is not hidden.
 
+mod control;
 mod exchange;
-mod pace;
 #[cfg(test)]
 mod tests;
 
@@ -18,10 +18,10 @@ use crate::{
     verify::AnswerVerifier,
 };
 use anyhow::{Context as _, Result, anyhow};
+use control::{LastAttempt, POLL_INTERVAL, RetryPolicy, RunControl};
 use exchange::Connections;
 use faultline_common::{clock, progress::Progress, signals::Signals};
 use futures_util::future::{Either, join_all, select};
-use pace::{LastAttempt, POLL_INTERVAL, Pace, RetryPolicy};
 use std::{
     cell::RefCell,
     collections::{BTreeMap, BTreeSet},
@@ -62,7 +62,7 @@ impl Engine {
         let tls = plan
             .links
             .iter()
-            .any(|link| link.endpoint.tls)
+            .any(|link| link.endpoint.uses_tls)
             .then(|| stream::tls_connector(ca_file))
             .transpose()?;
         let runtime = Builder::new_current_thread()
@@ -98,8 +98,8 @@ impl Engine {
             }
             join_workers(&mut workers).await
         })?;
-        // Active waiting is CPU time, so the tool's own CPU time is then unknown.
-        if plan.rate.is_none() && plan.links.iter().all(|link| link.shape.is_none()) {
+        // Open loops and shaped links wait actively, which hides the tool's own CPU time.
+        if plan.rate.is_none() && plan.links.iter().all(|link| link.shape.has_no_effect()) {
             measured.state.own_cpu = clock::thread_cpu()
                 .saturating_sub(cpu)
                 .checked_div(u32::try_from(shared.answers.borrow().completed)?);
@@ -120,44 +120,45 @@ impl Engine {
         let mut progress = Progress::new(shared.plan.request_count(), unit);
         let mut next_flush = clock::uptime() + FLUSH_INTERVAL;
         let report_progress = || {
-            let refused = match shared.pace.refusals.borrow().values().sum::<u64>() {
+            let refused = match shared.control.refusals.borrow().values().sum::<u64>() {
                 0 => String::new(),
                 count => format!(", {count} refused"),
             };
-            progress.at(shared.answers.borrow().completed, &refused);
+            progress.show(shared.answers.borrow().completed, &refused);
             if clock::uptime() >= next_flush {
                 shared.flush(sink);
                 next_flush = clock::uptime() + FLUSH_INTERVAL;
             }
         };
-        self.with_signals(&shared.pace, report_progress, work)?;
+        self.with_signals(&shared.control, report_progress, work)?;
         Ok(MeasuredRun {
             state: shared.flush(sink),
             samples: mem::take(&mut shared.answers.borrow_mut().samples),
         })
     }
 
-    pub fn end_requested(&self) -> Option<&'static str> {
-        end_requested(&mut self.signals.borrow_mut(), Duration::ZERO)
+    pub fn received_end_signal(&self) -> Option<&'static str> {
+        wait_for_end_signal(&mut self.signals.borrow_mut(), Duration::ZERO)
     }
 
     /// Runs `work` before any measurement. Its connections are closed afterwards.
     pub fn run_preparation<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
-        let pace = Pace::default();
+        let control = RunControl::default();
         let work = async {
-            // `work` does not check the pace, so the first signal ends it.
-            match select(pin!(work), pin!(pace.wait_until(Duration::MAX))).await {
+            // `work` does not check `control`, so the first signal ends it.
+            match select(pin!(work), pin!(control.wait_until(Duration::MAX))).await {
                 Either::Left((done, _)) => done.map(Some),
                 Either::Right(_) => Ok(None),
             }
         };
-        let done = self.with_signals(&pace, || (), work)?;
-        done.flatten().with_context(|| pace.ended_early_message())
+        let done = self.with_signals(&control, || (), work)?;
+        done.flatten()
+            .with_context(|| control.ended_early_message())
     }
 
     /// Sends every case once, each request to all arms at the same time. Returns the decoded bytes.
     pub fn probe(&self, plan: &Plan) -> Result<Vec<Result<Vec<u8>, Failure>>> {
-        let pace = &Pace::default();
+        let control = &RunControl::default();
         let work = async {
             let connections = |_| Connections::new(plan, self.tls.clone());
             let mut by_arm: Vec<_> = plan.arms.iter().map(connections).collect();
@@ -176,8 +177,9 @@ impl Engine {
                                 .exchange(plan, case, index as u64, &mut decoder, at)
                                 .await
                         };
-                        let (node, now) = (plan.node(case.link), clock::uptime());
-                        let attempt = pace
+                        let (node, now) =
+                            (plan.first_link_to_same_node(case.link), clock::uptime());
+                        let attempt = control
                             .send_with_retries(node, now, RetryPolicy::RateLimits, send)
                             .await;
                         anyhow::Ok(attempt.map(|attempt| {
@@ -192,16 +194,16 @@ impl Engine {
             }
             Ok(answers.into_values().collect())
         };
-        let answers = self.with_signals(pace, || (), work)?;
-        let answers = answers.filter(|_| pace.ended_by().is_none());
-        answers.with_context(|| pace.ended_early_message())
+        let answers = self.with_signals(control, || (), work)?;
+        let answers = answers.filter(|_| control.ended_by().is_none());
+        answers.with_context(|| control.ended_early_message())
     }
 
     pub fn probe_json(&self, plan: &Plan) -> Result<Vec<serde_json::Value>> {
         let mut values = Vec::new();
         for (answer, case) in self.probe(plan)?.into_iter().zip(&plan.cases) {
             let bytes = answer.map_err(|failure| {
-                let (node, call) = (plan.arm(case), &case.call);
+                let (node, call) = (plan.arm_name(case), &case.call);
                 anyhow!("{node} gives no good answer to {call}: {failure}")
             })?;
             values.push(serde_json::from_slice(&bytes)?);
@@ -220,10 +222,10 @@ impl Engine {
             while let Some((scheduled, scheduled_at)) = shared.next_request().await {
                 let case = &plan.cases[scheduled.case];
                 let send = async |_| perform(case).await;
-                let node = plan.node(case.link);
+                let node = plan.first_link_to_same_node(case.link);
                 let attempt =
                     shared
-                        .pace
+                        .control
                         .send_with_retries(node, scheduled_at, RetryPolicy::All, send);
                 let Some(attempt) = attempt.await else {
                     break;
@@ -238,11 +240,11 @@ impl Engine {
         })
     }
 
-    /// The first signal stops `pace`, and thereby `work`. `None` after a second signal, which does
-    /// not wait for `work`.
+    /// The first signal ends the run by `control`, and thereby `work`. `None` after a second one,
+    /// which does not wait for `work`.
     fn with_signals<T>(
         &self,
-        pace: &Pace,
+        control: &RunControl,
         mut report_progress: impl FnMut(),
         work: impl Future<Output = Result<T>>,
     ) -> Result<Option<T>> {
@@ -252,11 +254,11 @@ impl Engine {
                 if let Ok(done) = timeout(POLL_INTERVAL, work.as_mut()).await {
                     return done.map(Some);
                 }
-                if let Some(signal) = self.end_requested() {
-                    if pace.ended_by().is_some() {
+                if let Some(signal) = self.received_end_signal() {
+                    if control.ended_by().is_some() {
                         return Ok(None);
                     }
-                    pace.end(signal.to_owned());
+                    control.end(signal.to_owned());
                 }
                 report_progress();
             }
@@ -264,8 +266,8 @@ impl Engine {
     }
 }
 
-/// Name of a signal that ends the process, if one comes within `timeout`.
-pub fn end_requested(signals: &mut Signals, timeout: Duration) -> Option<&'static str> {
+/// Name of a signal that asks to end, if one comes within `timeout`.
+pub fn wait_for_end_signal(signals: &mut Signals, timeout: Duration) -> Option<&'static str> {
     let received = signals.wait(None, timeout).unwrap_or_default();
     let signal = received
         .into_iter()
@@ -286,7 +288,7 @@ struct Shared {
     order: Mutex<Order>,
     /// Taken from the end, so that only as many as needed stay in use.
     idle: RefCell<Vec<Connections>>,
-    pace: Pace,
+    control: RunControl,
     answers: RefCell<Answers>,
 }
 
@@ -322,7 +324,7 @@ impl Shared {
             plan,
             tls,
             idle: RefCell::default(),
-            pace: Pace::default(),
+            control: RunControl::default(),
         }
     }
 
@@ -330,9 +332,9 @@ impl Shared {
         let mut answers = self.answers.borrow_mut();
         let state = RunState {
             answer_comparisons: answers.verifier.answer_comparisons.clone(),
-            refusals: self.pace.refusals.borrow().clone(),
+            refusals: self.control.refusals.borrow().clone(),
             messages: answers.messages.clone(),
-            stopped_by: self.pace.ended_by(),
+            stopped_by: self.control.ended_by(),
             own_cpu: None,
             length: answers.started_at.map_or(Duration::ZERO, |started_at| {
                 clock::uptime().saturating_sub(started_at)
@@ -344,7 +346,7 @@ impl Shared {
     }
 
     /// Returns at the scheduled time. Workers wait in FIFO order, so that only one waits actively.
-    /// `None` after the last request.
+    /// `None` after the last request, or once the run ends.
     async fn next_request(&self) -> Option<(ScheduledRequest, Duration)> {
         let mut order = self.order.lock().await;
         let scheduled = order.next()?;
@@ -353,8 +355,8 @@ impl Shared {
             let start = answers.schedule_start.get_or_insert_with(clock::uptime);
             *start + Duration::from_secs_f64(scheduled.number as f64 / rate)
         });
-        let moment = due.unwrap_or_else(|| self.pace.resume.get());
-        if !self.pace.wait_until(moment).await {
+        let moment = due.unwrap_or_else(|| self.control.resume_at.get());
+        if !self.control.wait_until(moment).await {
             return None;
         }
         let scheduled_at = due.unwrap_or_else(clock::uptime);
@@ -406,8 +408,8 @@ async fn worker(shared: Rc<Shared>, mut decoder: Decoder) {
     };
     while let Some((scheduled, scheduled_at)) = shared.next_request().await {
         let case = &shared.plan.cases[scheduled.case];
-        let node = shared.plan.node(case.link);
-        if shared.pace.is_paused(node, scheduled_at) {
+        let node = shared.plan.first_link_to_same_node(case.link);
+        if shared.control.is_paused(node, scheduled_at) {
             shared.record_answer(
                 &scheduled,
                 LastAttempt {
@@ -428,7 +430,7 @@ async fn worker(shared: Rc<Shared>, mut decoder: Decoder) {
                 .await
         };
         let attempt = shared
-            .pace
+            .control
             .send_with_retries(node, scheduled_at, policy, send)
             .await;
         shared.idle.borrow_mut().push(connections);

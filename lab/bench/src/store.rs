@@ -45,7 +45,7 @@ pub enum Stored<C> {
 pub fn read<C: DeserializeOwned>(path: &Path) -> Result<Stored<C>> {
     let database = ForeignDatabase::open(path, &KIND, &TABLES).map_err(|error| {
         if matches!(error, Error::Missing { .. }) {
-            return anyhow!(files::missing(path));
+            return anyhow!(files::missing_file_error(path));
         }
         match error.of_foreign_database("these are no results of bench", "copy it again") {
             Some(message) => anyhow!("{}: {message}", path.display()),

@@ -133,16 +133,16 @@ pub trait Stream: AsyncRead + AsyncWrite + Unpin {}
 impl<S: AsyncRead + AsyncWrite + Unpin> Stream for S {}
 
 pub struct Traffic {
-    /// Decrypted bytes. The first one belongs to the answer, not to a TLS session ticket.
-    pub plain: Rc<TrafficCounter>,
+    /// The first byte belongs to the answer, not to a TLS session ticket.
+    pub decrypted: Rc<TrafficCounter>,
     pub wire: Rc<TrafficCounter>,
     /// How long connecting took, with name resolution, and TLS; 0 without TLS.
-    pub connect_tls_times: [Duration; 2],
+    pub connect_and_tls_times: [Duration; 2],
 }
 
 impl Traffic {
     pub fn reset(&self) {
-        self.plain.first_read_at.set(None);
+        self.decrypted.first_read_at.set(None);
         self.wire.received.set(0);
         self.wire.sent.set(0);
     }
@@ -153,7 +153,7 @@ impl Traffic {
             status: StatusCode::OK,
             retry_after: None,
             body,
-            first_byte_at: self.plain.first_read_at.get().unwrap_or(end_at),
+            first_byte_at: self.decrypted.first_read_at.get().unwrap_or(end_at),
             end_at,
             sent: self.wire.sent.get(),
             received: self.wire.received.get(),
@@ -168,7 +168,7 @@ pub struct RawAnswer {
     /// For HTTP/2, when the headers were read.
     pub first_byte_at: Duration,
     pub end_at: Duration,
-    /// With headers and TLS, without TCP.
+    /// Bytes with headers and TLS, without TCP.
     pub sent: u64,
     pub received: u64,
 }
@@ -205,7 +205,7 @@ pub async fn connect(
     let connected = clock::uptime();
     let wire: Rc<TrafficCounter> = Rc::default();
     let mut stream = CountedStream {
-        stream: if shape.is_none() {
+        stream: if shape.has_no_effect() {
             Box::new(tcp)
         } else {
             Box::new(ShapedStream::new(Box::new(tcp), shape))
@@ -213,19 +213,19 @@ pub async fn connect(
         counter: wire.clone(),
     };
     let mut traffic = Traffic {
-        plain: wire.clone(),
+        decrypted: wire.clone(),
         wire,
-        connect_tls_times: [connected.saturating_sub(begun), Duration::ZERO],
+        connect_and_tls_times: [connected.saturating_sub(begun), Duration::ZERO],
     };
-    if endpoint.tls
+    if endpoint.uses_tls
         && let Some(connector) = tls
     {
         let decrypted = handshake(connector, endpoint, config.protocol, stream).await?;
-        traffic.connect_tls_times[1] = clock::uptime().saturating_sub(connected);
-        traffic.plain = Rc::default();
+        traffic.connect_and_tls_times[1] = clock::uptime().saturating_sub(connected);
+        traffic.decrypted = Rc::default();
         stream = CountedStream {
             stream: Box::new(decrypted),
-            counter: traffic.plain.clone(),
+            counter: traffic.decrypted.clone(),
         };
     }
     Ok((stream, traffic))

@@ -48,7 +48,7 @@ pub fn run(args: &TransportArgs) -> Result<(String, u8)> {
     ];
     let plan = plan(args, &scenarios)?;
     if args.output.dry_run {
-        let line = |case: &Case| format!("{}: {}\n", plan.arm(case), case.call);
+        let line = |case: &Case| format!("{}: {}\n", plan.arm_name(case), case.call);
         return Ok((plan.cases.iter().map(line).collect(), 0));
     }
     let ca_file = args.node.ca.as_deref();
@@ -110,7 +110,7 @@ fn measure(
     let [http, websocket] = plan.links.as_slice() else {
         bail!("a transport without a node")
     };
-    let tls = http.endpoint.tls;
+    let tls = http.endpoint.uses_tls;
     let links = [http.clone(), websocket.clone()];
     let mut client = NodeClient::new(
         links,
@@ -131,7 +131,7 @@ fn measure(
         }
     }
     client.drop_connections();
-    if matches!(&chain, Chain::Evm(evm) if evm.contract.is_none()) {
+    if matches!(&chain, Chain::Evm(evm) if evm.payer_and_contract.is_none()) {
         plan.cases
             .retain(|case| scenarios[case.request].0 == Operation::Read);
     }
@@ -141,9 +141,9 @@ fn measure(
     ));
     notes.push("What was read was compared with what was written".to_owned());
     let plan = Rc::new(plan);
-    session.results(&plan, &[], notes, |sink| {
+    session.measure_with(&plan, &[], notes, |sink| {
         engine.run_sequentially(&plan, sink, async |case| {
-            let protocol = Protocol::named(plan.arm(case)).ok_or(Failure::Missing)?;
+            let protocol = Protocol::named(plan.arm_name(case)).ok_or(Failure::Missing)?;
             let scenario = scenarios[case.request];
             chain.perform(&mut client, protocol, scenario).await
         })
@@ -184,7 +184,7 @@ async fn start_evm(client: &mut NodeClient, id: &str) -> Result<(Chain, Vec<Stri
     let payer = accounts[0]
         .as_str()
         .filter(|_| evm::DEVELOPMENT_CHAINS.contains(&id));
-    let contract = match payer {
+    let payer_and_contract = match payer {
         Some(payer) => {
             let address = evm::deploy(client, payer).await.map_err(|failure| {
                 anyhow!("the storage contract could not be deployed: {failure}")
@@ -198,7 +198,7 @@ async fn start_evm(client: &mut NodeClient, id: &str) -> Result<(Chain, Vec<Stri
     };
     let evm = Evm {
         chain_id: id.to_owned(),
-        contract,
+        payer_and_contract,
         value: 0,
     };
     Ok((Chain::Evm(evm), notes))

@@ -13,7 +13,7 @@ pub struct Value {
 #[derive(Debug, Clone, PartialEq)]
 pub enum ValueSource {
     /// Both ends included.
-    Range { from: u64, to: u64, hex: bool },
+    Range { from: u64, to: u64, is_hex: bool },
     /// Escaped for JSON strings.
     List(Rc<[String]>),
 }
@@ -24,8 +24,8 @@ impl Value {
         let mut random =
             fastrand::Rng::with_seed(seed ^ (index as u64 + 1).wrapping_mul(0xd1b5_4a32_d192_ed03));
         match &self.source {
-            ValueSource::Range { from, to, hex } => {
-                format_number(random.u64(*from..=*to.max(from)), *hex).into()
+            ValueSource::Range { from, to, is_hex } => {
+                format_number(random.u64(*from..=*to.max(from)), *is_hex).into()
             }
             ValueSource::List(list) => list
                 .get(random.usize(0..list.len().max(1)))
@@ -37,8 +37,8 @@ impl Value {
     /// The source in words; equal only if two runs use the same source.
     pub fn description(&self) -> String {
         match &self.source {
-            ValueSource::Range { from, to, hex } => {
-                let [from, to] = [*from, *to].map(|number| format_number(number, *hex));
+            ValueSource::Range { from, to, is_hex } => {
+                let [from, to] = [*from, *to].map(|number| format_number(number, *is_hex));
                 format!("{from} to {to}")
             }
             ValueSource::List(list) => {
@@ -52,9 +52,9 @@ impl Value {
         }
     }
 
-    pub fn first(&self) -> Cow<'_, str> {
+    pub fn first_text(&self) -> Cow<'_, str> {
         match &self.source {
-            ValueSource::Range { from, hex, .. } => format_number(*from, *hex).into(),
+            ValueSource::Range { from, is_hex, .. } => format_number(*from, *is_hex).into(),
             ValueSource::List(list) => list.first().map_or("", String::as_str).into(),
         }
     }
@@ -62,14 +62,14 @@ impl Value {
     /// All texts that matter for JSON validity; one for a range.
     pub fn all_texts(&self) -> Vec<Cow<'_, str>> {
         match &self.source {
-            ValueSource::Range { from, hex, .. } => vec![format_number(*from, *hex).into()],
+            ValueSource::Range { from, is_hex, .. } => vec![format_number(*from, *is_hex).into()],
             ValueSource::List(list) => list.iter().map(Cow::from).collect(),
         }
     }
 }
 
-fn format_number(number: u64, hex: bool) -> String {
-    if hex {
+fn format_number(number: u64, is_hex: bool) -> String {
+    if is_hex {
         format!("{number:#x}")
     } else {
         number.to_string()
@@ -86,7 +86,7 @@ pub fn fill_placeholders<'a>(
     let mut rest = text;
     while let Some((before, after)) = rest.split_once('{') {
         out += before;
-        let placeholder = name(after).and_then(|name| {
+        let placeholder = placeholder_name(after).and_then(|name| {
             let index = values.iter().position(|value| value.name == name)?;
             Some((index, after.get(name.len() + 1..)?))
         });
@@ -104,12 +104,12 @@ pub fn fill_placeholders<'a>(
     out + rest
 }
 
-pub fn names(text: &str) -> impl Iterator<Item = &str> {
-    text.split('{').skip(1).filter_map(name)
+pub fn placeholder_names(text: &str) -> impl Iterator<Item = &str> {
+    text.split('{').skip(1).filter_map(placeholder_name)
 }
 
 /// The name before the first closing brace. JSON's own braces contain a quote or nothing.
-fn name(text: &str) -> Option<&str> {
+fn placeholder_name(text: &str) -> Option<&str> {
     let (name, _) = text.split_once('}')?;
     is_name(name).then_some(name)
 }
@@ -138,7 +138,7 @@ mod tests {
             fill_placeholders(text, &values, |_, value| value.random_text(1, 0)),
             r#"[{b},"x",{"c":{}},{d},{"#
         );
-        assert_eq!(names(text).collect::<Vec<_>>(), ["a", "b", "d"]);
+        assert_eq!(placeholder_names(text).collect::<Vec<_>>(), ["a", "b", "d"]);
     }
 
     #[test]
@@ -159,7 +159,7 @@ mod tests {
             random_text(ValueSource::Range {
                 from: 14,
                 to: 16,
-                hex: true
+                is_hex: true
             }),
             ["0x10", "0xe", "0xf"]
         );
@@ -167,7 +167,7 @@ mod tests {
             random_text(ValueSource::Range {
                 from: u64::MAX,
                 to: u64::MAX,
-                hex: false
+                is_hex: false
             }),
             [u64::MAX.to_string()]
         );

@@ -26,7 +26,7 @@ impl AnswerComparison {
 
 const MAX_LISTED_DIFFERENCES: usize = 10;
 
-/// Only a digest is stored: answers may be large, and many rounds may wait for a slow node.
+/// A digest is stored: answers may be large, and many rounds may wait for a slow node.
 struct Answer {
     slot: Option<u64>,
     /// The length and a hash.
@@ -49,7 +49,7 @@ pub struct AnswerVerifier {
     /// Number of arms, by request.
     arm_counts: Vec<usize>,
     plan: Plan,
-    /// By arm. That of the reference counts only the slots that it alone reports as skipped.
+    /// By arm. The reference's counts slots that it skipped and another arm did not.
     pub answer_comparisons: Vec<AnswerComparison>,
 }
 
@@ -214,7 +214,7 @@ mod tests {
             source: ValueSource::Range {
                 from: 5,
                 to: 900,
-                hex: false,
+                is_hex: false,
             },
         }];
         plan.cases

@@ -15,7 +15,7 @@ use faultline_cache_sim::{
     trace::Trace,
 };
 pub use faultline_cache_sim::{
-    interval::Range,
+    interval::PredictiveInterval,
     predict::{CounterPrediction, SizePrediction},
 };
 use faultline_common::{clock, files::AtPath, output::say, progress::Progress};
@@ -41,7 +41,7 @@ const LOOKUP_BUDGET: u64 = 10_000_000_000;
 
 /// What predictions are made from.
 #[derive(Debug, Args)]
-pub struct SourceArgs {
+pub struct PredictionInputArgs {
     /// The trace [default: RUN with the extension .trace].
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
@@ -65,7 +65,7 @@ pub struct PredictionInput {
     pub entries: u64,
     pub recording_start: RecordingStart,
     /// Whether `entries` are those of a stock build.
-    assumed_entries: bool,
+    has_assumed_entries: bool,
     pub seeds: u64,
 }
 
@@ -121,7 +121,7 @@ fn simulations_per_seed(start: RecordingStart) -> u64 {
 impl PredictionInput {
     /// Fails if the files do not belong together, the version is unknown, or the trace covers too
     /// little.
-    pub fn read(run: &Path, args: &SourceArgs) -> Result<Self> {
+    pub fn read(run: &Path, args: &PredictionInputArgs) -> Result<Self> {
         let recorded = Recorded::read(run)?;
         recorded.refuse_demo(run)?;
         let version = args
@@ -142,7 +142,7 @@ impl PredictionInput {
         coverage.require().at(&path)?;
         let known_entries = args.entries.or(recorded.entries);
         let entries = known_entries.unwrap_or(rule.capacity);
-        let assumed_entries = known_entries.is_none();
+        let has_assumed_entries = known_entries.is_none();
         let first = recorded
             .transactions_by_slot
             .first()
@@ -163,7 +163,7 @@ impl PredictionInput {
             rule,
             entries,
             recording_start,
-            assumed_entries,
+            has_assumed_entries,
             seeds,
         })
     }
@@ -262,7 +262,7 @@ impl PredictionInput {
                 self.version
             ));
         }
-        if self.assumed_entries {
+        if self.has_assumed_entries {
             reasons.push(format!(
                 "the size of the recorded cache is assumed to be {}: the recording does not have it",
                 self.entries
@@ -298,7 +298,7 @@ pub struct Prediction {
 pub fn predict_from_adjacent_trace(run: &Path) -> Option<Result<Prediction>> {
     let trace = trace_path(run, None);
     trace.symlink_metadata().ok()?;
-    let args = SourceArgs {
+    let args = PredictionInputArgs {
         trace: Some(trace),
         version: None,
         entries: None,
@@ -344,14 +344,14 @@ impl Prediction {
         // The recorded size is simulated first, and again with the others.
         let mut progress = Progress::new(sizes.len() as u64 + 1, "sizes");
         let tested = input.self_test()?;
-        progress.at(1, "");
+        progress.show(1, "");
         let passed = tested.passed();
         let curve = if passed {
             let plan = input.plan(sizes, &tested.compile_us, tested.fit.as_ref());
             let mut done = 1;
             predict(&plan, |entries| {
                 done += 1;
-                progress.at(done, &format!(", last {}", count(entries)));
+                progress.show(done, &format!(", last {}", count(entries)));
             })?
         } else {
             Curve::default()
@@ -376,7 +376,7 @@ impl Prediction {
             slots: slots.len() as u64,
             enough_entries: replay_us.and_then(|us| curve.knee(input.entries, us)),
             sizes: curve.sizes,
-            unknown: curve.unknown,
+            unknown: curve.sizes_with_unknown_start,
         })
     }
 }

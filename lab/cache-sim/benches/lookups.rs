@@ -12,7 +12,7 @@ use faultline_cache_sim::{
     Limit, Policy, Rule, Setting, Trace,
     policy::NAMED_POLICIES,
     run::{InitialContent, Simulation},
-    trace::{Call, Meta, Program, SetInterner, Slot, SlotKind, Source},
+    trace::{Meta, Program, SetInterner, Slot, SlotKind, Source, TransactionCall},
 };
 
 const TRANSACTIONS: u64 = 1_000;
@@ -45,13 +45,13 @@ fn trace(skew: i32, lookups: u64, each: usize) -> Trace {
             let mut program =
                 || ((rng.f64().powi(skew) * PROGRAMS as f64) as u32).min(PROGRAMS as u32 - 1);
             let programs = [program(), program()];
-            Call::new(
+            TransactionCall::new(
                 set_interner.intern(&mut trace, &programs[..each]).unwrap(),
                 false,
             )
             .unwrap()
         });
-        let calls: Vec<Call> = calls.collect();
+        let calls: Vec<TransactionCall> = calls.collect();
         let slot = Slot {
             slot: slot + 1,
             parent: slot,

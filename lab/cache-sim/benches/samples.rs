@@ -13,7 +13,7 @@ use fastrand::Rng;
 use faultline_cache_sim::{
     Rule, Setting, Trace,
     run::{InitialContent, Simulation},
-    trace::{Call, Meta, Program, SetInterner, Slot, SlotKind, Source},
+    trace::{Meta, Program, SetInterner, Slot, SlotKind, Source, TransactionCall},
 };
 
 const SEEDS: u64 = 4;
@@ -77,9 +77,10 @@ fn trace(programs: u32, slots: impl Iterator<Item = Vec<u32>>) -> Trace {
     let mut set_interner = SetInterner::default();
     for (number, programs) in (1..).zip(slots) {
         let call = |program: &u32| {
-            Call::new(set_interner.intern(&mut trace, &[*program]).unwrap(), false).unwrap()
+            TransactionCall::new(set_interner.intern(&mut trace, &[*program]).unwrap(), false)
+                .unwrap()
         };
-        let calls: Vec<Call> = programs.iter().map(call).collect();
+        let calls: Vec<TransactionCall> = programs.iter().map(call).collect();
         let slot = Slot {
             slot: number,
             parent: number - 1,

@@ -58,7 +58,7 @@ pub struct Rule {
     pub counts_delayed_uses: bool,
     pub eviction: Eviction,
     /// Whether accounts without code are looked up and leave tombstones. Up to 4.3.
-    pub tombstones: bool,
+    pub has_tombstones: bool,
     pub deployment: Deployment,
     /// Slots after which unused entries without code are dropped. Since 4.4.
     pub stale_after_slots: Option<u64>,
@@ -82,7 +82,7 @@ const UP_TO_2_3: Rule = Rule {
     uses_per_load: 2,
     counts_delayed_uses: false,
     eviction: Eviction::TwoDraws,
-    tombstones: true,
+    has_tombstones: true,
     deployment: Deployment::Loaded,
     stale_after_slots: None,
 };
@@ -111,7 +111,7 @@ const IN_4_4: Rule = Rule {
     eviction: Eviction::Score {
         clamp: RootClamp::Uses,
     },
-    tombstones: false,
+    has_tombstones: false,
     stale_after_slots: Some(STALE_AFTER_SLOTS),
     ..IN_4_3
 };

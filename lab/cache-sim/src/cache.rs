@@ -56,7 +56,7 @@ impl AddAssign for Counts {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Limit {
     Entries(u64),
-    /// Of their code.
+    /// Of the programs' code.
     Bytes(u64),
 }
 
@@ -76,7 +76,7 @@ pub struct Budget {
 impl Budget {
     pub fn new(trace: &Trace, limit: Limit, fill_percent: u64) -> Result<Self, Error> {
         if !(1..=100).contains(&fill_percent) {
-            return Err(Error::Request(format!(
+            return Err(Error::Impossible(format!(
                 "a fill of {fill_percent} % is not between 1 and 100"
             )));
         }
@@ -90,7 +90,7 @@ impl Budget {
             Limit::Bytes(bytes) => (filled(bytes), sizes(trace)?),
         };
         if target == 0 {
-            return Err(Error::Request(
+            return Err(Error::Impossible(
                 "a cache of this size holds nothing".to_owned(),
             ));
         }

@@ -55,7 +55,7 @@ pub fn compile_times(trace: &Trace, model: &CostModel) -> Vec<u64> {
     let mut measured = vec![(0_u64, 0_u64); trace.programs().len()];
     for load in trace.loads() {
         if let Some((sum, loads)) = measured.get_mut(load.program as usize) {
-            (*sum, *loads) = (sum.saturating_add(load.us), *loads + 1);
+            (*sum, *loads) = (sum.saturating_add(load.compile_us), *loads + 1);
         }
     }
     trace
@@ -250,7 +250,7 @@ mod tests {
                 .add_load(Load {
                     slot: 1,
                     program: 0,
-                    us: *us,
+                    compile_us: *us,
                 })
                 .unwrap()
         });

@@ -59,8 +59,8 @@ const LOADERS: [Option<Loader>; 5] = [
 const SLOT_KINDS: [SlotKind; 3] = [SlotKind::Replayed, SlotKind::Fork, SlotKind::Own];
 const CHANGE_KINDS: [ChangeKind; 2] = [ChangeKind::Deployed, ChangeKind::Closed];
 
-/// Maximum. Damage to an item loses all items of its record.
-const ITEMS_PER_RECORD: usize = 4_096;
+/// Damage to an item loses all items of its record.
+const MAX_ITEMS_PER_RECORD: usize = 4_096;
 
 /// Appends the records of a growing trace. The counts are of what is written already.
 pub struct Writer<W> {
@@ -108,17 +108,17 @@ impl<W: Write> Writer<W> {
             )));
         }
         let mut content = Vec::new();
-        for programs in trace.programs()[self.programs..].chunks(ITEMS_PER_RECORD) {
+        for programs in trace.programs()[self.programs..].chunks(MAX_ITEMS_PER_RECORD) {
             content.clear();
             programs
                 .iter()
-                .for_each(|program| put_program(&mut content, program));
+                .for_each(|program| push_program(&mut content, program));
             self.write_record(PROGRAMS, &content)?;
         }
         self.programs = trace.programs().len();
         while self.sets < trace.set_count() {
             content.clear();
-            let end = (self.sets + ITEMS_PER_RECORD).min(trace.set_count());
+            let end = (self.sets + MAX_ITEMS_PER_RECORD).min(trace.set_count());
             for set in self.sets..end {
                 let programs = trace.programs_of_set(u32::try_from(set).unwrap_or(u32::MAX));
                 push_varint(&mut content, programs.len() as u64);
@@ -133,15 +133,15 @@ impl<W: Write> Writer<W> {
         self.write_changes(trace, self.slots.checked_sub(1))?;
         for index in self.slots..trace.slots().len() {
             content.clear();
-            put_slot(&mut content, trace, index);
+            push_slot(&mut content, trace, index);
             self.write_record(SLOT, &content)?;
             self.write_changes(trace, Some(index))?;
         }
         self.slots = trace.slots().len();
-        for loads in trace.loads()[self.loads..].chunks(ITEMS_PER_RECORD) {
+        for loads in trace.loads()[self.loads..].chunks(MAX_ITEMS_PER_RECORD) {
             content.clear();
             for load in loads {
-                [load.slot, u64::from(load.program), load.us]
+                [load.slot, u64::from(load.program), load.compile_us]
                     .iter()
                     .for_each(|number| push_varint(&mut content, *number));
             }
@@ -181,7 +181,7 @@ impl<W: Write> Writer<W> {
     }
 }
 
-fn put_program(content: &mut Vec<u8>, program: &Program) {
+fn push_program(content: &mut Vec<u8>, program: &Program) {
     let loader = index_of(&LOADERS, &program.loader);
     let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
     let address = program.address.is_some();
@@ -199,7 +199,7 @@ fn put_program(content: &mut Vec<u8>, program: &Program) {
         .for_each(|bytes| push_varint(content, *bytes));
 }
 
-fn put_slot(content: &mut Vec<u8>, trace: &Trace, index: usize) {
+fn push_slot(content: &mut Vec<u8>, trace: &Trace, index: usize) {
     let Some(slot) = trace.slots().get(index) else {
         return;
     };
@@ -210,7 +210,7 @@ fn put_slot(content: &mut Vec<u8>, trace: &Trace, index: usize) {
     for call in trace.calls_of(index) {
         push_varint(
             content,
-            u64::from(call.set_number()) << 1 | u64::from(call.fees_only()),
+            u64::from(call.set_number()) << 1 | u64::from(call.is_fees_only()),
         );
     }
 }

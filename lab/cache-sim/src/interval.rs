@@ -1,15 +1,15 @@
 //! Predictive intervals of simulated counters.
 //!
-//! [`Range::of_runs`] covers a further run over the same blocks: only the random draws vary.
-//! [`Range::of_other_blocks`] covers a run over other blocks of the same load. It adds the
-//! variance by blocks, which [`HalfRuns`] estimates by a delete-half jackknife.
+//! [`PredictiveInterval::of_runs`] covers a further run over the same blocks: only the random
+//! draws vary. [`PredictiveInterval::of_other_blocks`] covers a run over other blocks of the same
+//! load. It adds the variance by blocks, which [`HalfRuns`] estimates by a delete-half jackknife.
 //! `docs/decisions/0022` has the method and how often the intervals cover.
 
 use serde::Serialize;
 
 /// The mean of simulated runs, and the interval that contains a further run with 95 % probability.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Range {
+pub struct PredictiveInterval {
     pub mean: f64,
     /// At least 0.
     pub low: f64,
@@ -30,7 +30,7 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-impl Range {
+impl PredictiveInterval {
     /// Student's predictive interval of `n` non-negative values:
     /// `mean ± t(n - 1) sd sqrt(1 + 1 / n)`. A further run differs by its own spread (1) and by the
     /// error of the mean (1 / n). `None` for fewer than two runs.
@@ -64,7 +64,7 @@ impl Range {
     }
 
     pub fn scaled(self, factor: f64) -> Self {
-        Range {
+        PredictiveInterval {
             mean: self.mean * factor,
             low: self.low * factor,
             high: self.high * factor,
@@ -77,7 +77,7 @@ impl Range {
     }
 
     fn of_half_width(mean: f64, half_width: f64) -> Self {
-        Range {
+        PredictiveInterval {
             mean,
             low: (mean - half_width).max(0.0),
             high: mean + half_width,
@@ -168,12 +168,15 @@ mod tests {
             );
         }
         assert_eq!(variance(&[10.0, 12.0, 14.0]), Some(4.0));
-        let interval = Range::of_runs(&[10.0, 12.0, 14.0]).unwrap();
+        let interval = PredictiveInterval::of_runs(&[10.0, 12.0, 14.0]).unwrap();
         assert_eq!(interval.mean, 12.0);
         assert!((interval.high - 12.0 - 4.3027 * 2.0 * (4.0_f64 / 3.0).sqrt()).abs() < 1e-3);
         assert!(interval.low > 2.0 && interval.high < 30.0);
-        assert_eq!(Range::of_runs(&[1.0]), None);
-        assert_eq!(Range::of_runs(&[0.0, 0.0, 5.0]).unwrap().low, 0.0);
+        assert_eq!(PredictiveInterval::of_runs(&[1.0]), None);
+        assert_eq!(
+            PredictiveInterval::of_runs(&[0.0, 0.0, 5.0]).unwrap().low,
+            0.0
+        );
     }
 
     #[test]
@@ -190,8 +193,12 @@ mod tests {
             // Splits the variance 4 into that of draws and that of costs.
             for (draw_variance, cost_variance) in [(4.0, 0.0), (1.0, 3.0)] {
                 let values = [10.0, 12.0, 14.0];
-                let interval =
-                    Range::of_other_blocks(&values, &halves(draw_variance), size_ratio).unwrap();
+                let interval = PredictiveInterval::of_other_blocks(
+                    &values,
+                    &halves(draw_variance),
+                    size_ratio,
+                )
+                .unwrap();
                 let half_width = interval.high - interval.mean;
                 let sd = half_width / (student_t_95(2.0) * (4.0_f64 / 3.0).sqrt());
                 let whole = (size_ratio * sd).powi(2);

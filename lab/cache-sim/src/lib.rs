@@ -62,7 +62,7 @@ pub enum Error {
     #[error("{programs} programs of the trace have no size in bytes; a limit in bytes needs them")]
     SizesUnknown { programs: usize },
     #[error("{0}")]
-    Request(String),
+    Impossible(String),
 }
 
 impl Error {

@@ -1,6 +1,6 @@
 //! Other eviction policies.
 //!
-//! Unlike Agave, they evict before they admit a program, so the cache never exceeds its limit. A
+//! Unlike Agave and [`Policy::Min`], they evict in each lookup, so the limit always holds. A
 //! deployment compiles the program, as in Agave up to 4.2. Accounts without code are not looked up.
 
 mod heap;
@@ -67,7 +67,9 @@ impl FromStr for Policy {
             .iter()
             .find(|(known, _)| *known == name)
             .map(|(_, policy)| *policy)
-            .ok_or_else(|| Error::Request(format!("there is no policy {:?}", Error::excerpt(name))))
+            .ok_or_else(|| {
+                Error::Impossible(format!("there is no policy {:?}", Error::excerpt(name)))
+            })
     }
 }
 
@@ -93,7 +95,7 @@ impl Setting {
 }
 
 pub(crate) trait Replacement {
-    /// Looks a program up. On a miss, evicts until it fits and admits it. Returns whether it was a hit.
+    /// Looks a program up; on a miss, admits it. Returns whether it was a hit.
     fn access(&mut self, program: u32, evictions: &mut u64) -> bool;
     fn end_transaction(&mut self, _evictions: &mut u64) {}
     fn contains(&self, program: u32) -> bool;

@@ -3,7 +3,7 @@ use crate::{
     agave::Rule,
     cache::Counts,
     cost::{Fit, RecordedSlot},
-    interval::Range,
+    interval::PredictiveInterval,
     policy::Setting,
     run::{InitialContent, Outcome, Simulation, run_all},
     trace::Trace,
@@ -47,32 +47,32 @@ pub struct PredictionPlan<'a> {
     pub fit: Option<&'a Fit>,
 }
 
-/// Ranges of the counters and times of runs with a cache of this size.
+/// The counters and times of runs with a cache of this size.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SizePrediction {
     pub entries: u64,
-    pub misses: Range,
-    pub reloads: Range,
-    pub evictions: Range,
-    pub insertions: Range,
+    pub misses: PredictiveInterval,
+    pub reloads: PredictiveInterval,
+    pub evictions: PredictiveInterval,
+    pub insertions: PredictiveInterval,
     /// Program cache time in replay, summed over threads, with the uncertainty of the costs;
     /// `None` without costs.
-    pub seconds: Option<Range>,
+    pub seconds: Option<PredictiveInterval>,
     /// Uncompiled code of the programs in the cache at the end; `None` if the trace has no sizes.
-    pub code_bytes: Option<Range>,
+    pub code_bytes: Option<PredictiveInterval>,
 }
 
 #[derive(Debug, Default, PartialEq)]
 pub struct Curve {
     pub sizes: Vec<SizePrediction>,
-    /// Sizes whose misses depend on the cache's unknown content at the start.
-    pub unknown: Vec<u64>,
+    /// Their misses depend on the cache's content at the start.
+    pub sizes_with_unknown_start: Vec<u64>,
 }
 
 /// Fails with [`Error::StartUnknown`] if no size can be predicted.
 pub fn predict(plan: &PredictionPlan, mut size_done: impl FnMut(u64)) -> Result<Curve, Error> {
     if plan.seeds < 2 || plan.sizes.is_empty() {
-        return Err(Error::Request(
+        return Err(Error::Impossible(
             "a prediction needs a size and at least 2 seeds".to_owned(),
         ));
     }
@@ -92,7 +92,7 @@ pub fn predict(plan: &PredictionPlan, mut size_done: impl FnMut(u64)) -> Result<
         let empty = size.misses.mean;
         match from_full.filter(|full| depends_on_start(empty, *full)) {
             Some(full) => {
-                curve.unknown.push(entries);
+                curve.sizes_with_unknown_start.push(entries);
                 start_unknown.get_or_insert(Error::StartUnknown {
                     entries,
                     empty,
@@ -186,7 +186,7 @@ fn depends_on_start(empty: f64, full: f64) -> bool {
 fn predicted_size(plan: &PredictionPlan, entries: u64, runs: &[Outcome]) -> Option<SizePrediction> {
     let range = |counter: fn(&Outcome) -> u64| {
         let values: Vec<f64> = runs.iter().map(|run| counter(run) as f64).collect();
-        Range::of_runs(&values)
+        PredictiveInterval::of_runs(&values)
     };
     let time_us = plan.fit.and_then(|fit| {
         let times: Vec<f64> = runs
@@ -198,7 +198,7 @@ fn predicted_size(plan: &PredictionPlan, entries: u64, runs: &[Outcome]) -> Opti
             .iter()
             .map(|run| fit.model.time_us(plan.trace, &run.counts))
             .sum();
-        Range::of_runs(&times)
+        PredictiveInterval::of_runs(&times)
             .map(|range| range.centred(total_at_fitted_costs / times.len() as f64))
     });
     let mut programs = plan.trace.programs().iter();

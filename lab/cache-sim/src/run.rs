@@ -3,7 +3,7 @@ use crate::{
     agave::ProgramCache,
     cache::{Budget, Cache, Counts},
     policy::{self, Policy, PolicyCache, Replacement, Setting},
-    trace::{Call, Trace},
+    trace::{Trace, TransactionCall},
 };
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -128,13 +128,13 @@ impl Simulation<'_> {
 
 fn look_up<C: Cache>(
     trace: &Trace,
-    calls: &[Call],
+    calls: &[TransactionCall],
     includes_fees_only: bool,
     cache: &mut C,
     counts: &mut Counts,
 ) {
     for call in calls {
-        if call.fees_only() && !includes_fees_only {
+        if call.is_fees_only() && !includes_fees_only {
             continue;
         }
         let programs = trace.programs_of_set(call.set_number());
@@ -171,7 +171,7 @@ pub fn run_all(simulations: &[Simulation], threads: usize) -> Result<Vec<Outcome
         done
     });
     if done.len() < simulations.len() {
-        return Err(Error::Request(
+        return Err(Error::Impossible(
             "a simulation ended without an outcome".to_owned(),
         ));
     }

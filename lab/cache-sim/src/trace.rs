@@ -62,9 +62,9 @@ pub struct Program {
 
 /// One transaction's lookups: the number of its set of programs, and the fees-only flag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Call(u32);
+pub struct TransactionCall(u32);
 
-impl Call {
+impl TransactionCall {
     /// `None` beyond 2^31 sets.
     pub fn new(set: u32, fees_only: bool) -> Option<Self> {
         (set & FEES_ONLY == 0).then_some(Self(if fees_only { set | FEES_ONLY } else { set }))
@@ -75,7 +75,7 @@ impl Call {
     }
 
     /// Whether the transaction failed before execution and only paid its fees.
-    pub fn fees_only(self) -> bool {
+    pub fn is_fees_only(self) -> bool {
         self.0 & FEES_ONLY != 0
     }
 }
@@ -106,7 +106,7 @@ pub enum ChangeKind {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Change {
+pub struct TraceChange {
     pub slot_index: u32,
     /// Calls of the slot up to and including the changing one.
     pub position: u32,
@@ -119,7 +119,7 @@ pub struct Change {
 pub struct Load {
     pub slot: u64,
     pub program: u32,
-    pub us: u64,
+    pub compile_us: u64,
 }
 
 /// A trace grows record by record. Each record must agree with the earlier ones.
@@ -133,9 +133,9 @@ pub struct Trace {
     slots: Vec<Slot>,
     /// End of each slot in `calls`.
     slot_ends: Vec<usize>,
-    calls: Vec<Call>,
+    calls: Vec<TransactionCall>,
     lookups: u64,
-    changes: Vec<Change>,
+    changes: Vec<TraceChange>,
     loads: Vec<Load>,
 }
 
@@ -206,7 +206,7 @@ impl Trace {
     /// Adds a slot with its calls in block order. Fails if the slot is not after the last one and
     /// its parent, has more calls than transactions, 2^32 transactions or an unknown set; also
     /// beyond [`MAX_LOOKUPS`] in the trace.
-    pub fn add_slot(&mut self, slot: Slot, calls: &[Call]) -> Result<(), Error> {
+    pub fn add_slot(&mut self, slot: Slot, calls: &[TransactionCall]) -> Result<(), Error> {
         let number = slot.slot;
         if self.slots.last().is_some_and(|last| last.slot >= number) {
             return Err(Error::Contradiction(format!(
@@ -256,12 +256,12 @@ impl Trace {
 
     /// Adds a change in the last slot. Fails if the program is unknown, or the position is outside
     /// the slot or before an earlier change.
-    pub fn add_change(&mut self, change: Change) -> Result<(), Error> {
+    pub fn add_change(&mut self, change: TraceChange) -> Result<(), Error> {
         self.check_program(change.program)?;
         let is_last = self.slots.len().checked_sub(1) == Some(change.slot_index as usize);
         let in_slot =
             is_last && change.position as usize <= self.calls_of(change.slot_index as usize).len();
-        let order = |c: &Change| (c.slot_index, c.position);
+        let order = |c: &TraceChange| (c.slot_index, c.position);
         if !in_slot
             || self
                 .changes
@@ -279,7 +279,7 @@ impl Trace {
 
     /// Fails if the program is unknown or took 2^32 microseconds.
     pub fn add_load(&mut self, load: Load) -> Result<(), Error> {
-        check_value(load.us, "microseconds of a load")?;
+        check_value(load.compile_us, "microseconds of a load")?;
         self.check_program(load.program)?;
         self.loads.push(load);
         Ok(())
@@ -319,7 +319,7 @@ impl Trace {
         &self.slots
     }
 
-    pub fn calls_of(&self, slot_index: usize) -> &[Call] {
+    pub fn calls_of(&self, slot_index: usize) -> &[TransactionCall] {
         let (begin, end) = bounds_of(&self.slot_ends, slot_index);
         self.calls.get(begin..end).unwrap_or(&[])
     }
@@ -336,7 +336,7 @@ impl Trace {
         self.lookups
     }
 
-    pub fn changes(&self) -> &[Change] {
+    pub fn changes(&self) -> &[TraceChange] {
         &self.changes
     }
 

@@ -12,8 +12,8 @@ use faultline_cache_sim::{
     file::{Writer, read, read_whole_records},
     predict::Coverage,
     trace::{
-        Call, Change, ChangeKind, Load, Loader, MAX_KEYS, MAX_LOOKUPS, MAX_PROGRAMS, Meta, Program,
-        SetInterner, Slot, SlotKind, Source,
+        ChangeKind, Load, Loader, MAX_KEYS, MAX_LOOKUPS, MAX_PROGRAMS, Meta, Program, SetInterner,
+        Slot, SlotKind, Source, TraceChange, TransactionCall,
     },
 };
 use proptest::prelude::*;
@@ -64,7 +64,7 @@ fn everything() -> Trace {
         (1 << 40, SlotKind::Fork),
         ((1 << 40) + 3, SlotKind::Own),
     ] {
-        let calls = sets.map(|set| Call::new(set, set == 1).unwrap());
+        let calls = sets.map(|set| TransactionCall::new(set, set == 1).unwrap());
         trace
             .add_slot(
                 Slot {
@@ -79,7 +79,7 @@ fn everything() -> Trace {
         let slot_index = trace.slots().len() as u32 - 1;
         for (position, kind) in [(1, ChangeKind::Deployed), (3, ChangeKind::Closed)] {
             trace
-                .add_change(Change {
+                .add_change(TraceChange {
                     slot_index,
                     position,
                     program: 2,
@@ -92,7 +92,7 @@ fn everything() -> Trace {
         .add_load(Load {
             slot: 7,
             program: 4,
-            us: 3_000,
+            compile_us: 3_000,
         })
         .unwrap();
     trace
@@ -157,7 +157,7 @@ fn a_trace_file_continues_where_a_kill_interrupted_it() {
             kind: SlotKind::Replayed,
         };
         trace
-            .add_slot(slot, &[Call::new(number, false).unwrap()])
+            .add_slot(slot, &[TransactionCall::new(number, false).unwrap()])
             .unwrap();
         writer.write(&trace).unwrap();
         assert_eq!(
@@ -202,7 +202,7 @@ fn trace_damage_is_reported_with_its_position() {
 #[test]
 fn slots_that_contradict_the_trace_are_refused() {
     let mut trace = everything();
-    let [known, unknown] = [0, 9].map(|set| Call::new(set, false).unwrap());
+    let [known, unknown] = [0, 9].map(|set| TransactionCall::new(set, false).unwrap());
     for (slot, parent, transactions, call, why) in [
         (7, 6, 1, known, "an earlier slot"),
         (1 << 41, 1 << 42, 1, known, "a later parent"),
@@ -225,7 +225,7 @@ fn slots_that_contradict_the_trace_are_refused() {
         assert!(trace.add_slot(slot, &[call]).is_err(), "{why}");
     }
     assert_eq!(trace, everything());
-    assert_eq!(Call::new(1 << 31, false), None);
+    assert_eq!(TransactionCall::new(1 << 31, false), None);
 }
 
 #[test]
@@ -236,7 +236,7 @@ fn programs_and_loads_that_contradict_the_trace_are_refused() {
         let load = Load {
             slot: 1,
             program,
-            us,
+            compile_us: us,
         };
         assert!(trace.add_load(load).is_err(), "{load:?}");
     }
@@ -256,7 +256,7 @@ fn changes_that_contradict_the_trace_are_refused() {
         (2, 4, "behind the slot"),
         (1, 3, "of another slot"),
     ] {
-        let change = Change {
+        let change = TraceChange {
             slot_index,
             position,
             program: 0,

@@ -10,7 +10,7 @@ use common::plain;
 use fastrand::Rng;
 use faultline_cache_sim::{
     Rule, Setting, Trace,
-    interval::{HalfRuns, Range, variance},
+    interval::{HalfRuns, PredictiveInterval, variance},
     run::{InitialContent, Simulation},
 };
 
@@ -87,9 +87,9 @@ fn inside(bursts: f64) -> (u64, u64) {
             counted_lookups: all,
             all_lookups: all,
         };
-        let holds = |range: Range| range.low <= missed && missed <= range.high;
-        found.0 += u64::from(holds(Range::of_runs(&values).unwrap()));
-        let of_other_blocks = Range::of_other_blocks(&values, &halves, 1.0).unwrap();
+        let holds = |range: PredictiveInterval| range.low <= missed && missed <= range.high;
+        found.0 += u64::from(holds(PredictiveInterval::of_runs(&values).unwrap()));
+        let of_other_blocks = PredictiveInterval::of_other_blocks(&values, &halves, 1.0).unwrap();
         found.1 += u64::from(holds(of_other_blocks));
     }
     found

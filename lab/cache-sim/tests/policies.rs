@@ -11,7 +11,7 @@ use faultline_cache_sim::{
     Limit, Policy, Rule, Setting, Trace,
     policy::{NAMED_POLICIES, least_misses_by_bytes},
     run::{InitialContent, Outcome, Simulation},
-    trace::{Call, Meta, Program, Slot, SlotKind, Source},
+    trace::{Meta, Program, Slot, SlotKind, Source, TransactionCall},
     with_attack,
 };
 use proptest::prelude::*;
@@ -197,7 +197,7 @@ fn trace_of_the_largest_numbers() -> Trace {
                 .unwrap()
         })
         .collect();
-    let call = Call::new(trace.add_set(&set).unwrap(), false).unwrap();
+    let call = TransactionCall::new(trace.add_set(&set).unwrap(), false).unwrap();
     for slot in [0, 1, 1 << 40, u64::MAX - 1, u64::MAX] {
         let slot = Slot {
             slot,
@@ -233,9 +233,9 @@ fn traces() -> impl Strategy<Value = Trace> {
         for (slot, transactions) in (1..).zip(transactions.chunks(4)) {
             let sets = transactions.iter().map(|programs| {
                 let programs: Vec<u32> = programs.iter().copied().collect();
-                Call::new(trace.add_set(&programs).unwrap(), false).unwrap()
+                TransactionCall::new(trace.add_set(&programs).unwrap(), false).unwrap()
             });
-            let calls: Vec<Call> = sets.collect();
+            let calls: Vec<TransactionCall> = sets.collect();
             let slot = Slot {
                 slot,
                 parent: slot - 1,

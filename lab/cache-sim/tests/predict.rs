@@ -65,7 +65,7 @@ fn a_recording_started_midway_is_refused_unless_earlier_blocks_are_given() {
     };
     let curve = predict(&warmed).unwrap();
     assert_eq!(
-        (curve.sizes.len(), curve.unknown.len()),
+        (curve.sizes.len(), curve.sizes_with_unknown_start.len()),
         (2, 0),
         "{curve:?}"
     );
@@ -84,11 +84,11 @@ fn a_recording_started_midway_is_refused_unless_earlier_blocks_are_given() {
     })
     .unwrap();
     assert_eq!(
-        (curve.sizes.len(), curve.unknown.len()),
+        (curve.sizes.len(), curve.sizes_with_unknown_start.len()),
         (1, 1),
         "{curve:?}"
     );
-    assert_eq!(curve.unknown[0], 200);
+    assert_eq!(curve.sizes_with_unknown_start[0], 200);
 }
 
 #[test]
@@ -171,7 +171,7 @@ fn an_impossible_simulation_plan_is_refused() {
             ..plan(&trace, &[512], RecordingStart::ValidatorStart)
         },
     ] {
-        assert!(matches!(predict(&plan), Err(Error::Request(_))));
+        assert!(matches!(predict(&plan), Err(Error::Impossible(_))));
     }
     assert!(
         predict(&plan(&trace, &[1], RecordingStart::ValidatorStart))

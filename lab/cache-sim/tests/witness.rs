@@ -13,7 +13,7 @@ use std::{
 use faultline_cache_sim::{
     Limit, Policy, Setting, Trace,
     run::{InitialContent, Simulation},
-    trace::{Call, Meta, Program, Slot, SlotKind, Source},
+    trace::{Meta, Program, Slot, SlotKind, Source, TransactionCall},
 };
 
 const TRACES: u64 = 1_000;
@@ -56,7 +56,7 @@ fn random(seed: u64, requests: u64, programs: u32) -> Trace {
             kind: SlotKind::Replayed,
         };
         trace
-            .add_slot(header, &[Call::new(program, false).unwrap()])
+            .add_slot(header, &[TransactionCall::new(program, false).unwrap()])
             .unwrap();
     }
     trace

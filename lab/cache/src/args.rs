@@ -1,5 +1,5 @@
 use clap::{Args, Subcommand};
-use faultline_cache_prediction::prediction::SourceArgs;
+use faultline_cache_prediction::prediction::PredictionInputArgs;
 use faultline_cache_sim::{Policy, policy::NAMED_POLICIES};
 use faultline_text::parse_size;
 use std::path::PathBuf;
@@ -42,7 +42,7 @@ pub struct PredictArgs {
     pub run: PathBuf,
     /// What it is predicted from.
     #[command(flatten)]
-    pub source: SourceArgs,
+    pub source: PredictionInputArgs,
     /// Sizes in entries [default: 256 to 8192]. The recorded one is added.
     #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = clap::value_parser!(u64).range(2..=10_000_000))]
     pub sizes: Vec<u64>,
@@ -77,7 +77,7 @@ pub struct PoliciesArgs {
     pub run: PathBuf,
     /// What is simulated.
     #[command(flatten)]
-    pub source: SourceArgs,
+    pub source: PredictionInputArgs,
     /// Entries [default: those of the recorded cache].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(2..=10_000_000))]
     pub size: Option<u64>,
@@ -88,8 +88,8 @@ pub struct PoliciesArgs {
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', value_parser = parse_policy, help = policy_help())]
     pub policy: Vec<String>,
     /// Shares of the size up to which a policy fills the cache [default: 0.9,1.0].
-    #[arg(long, value_name = "SHARE,...", value_delimiter = ',', value_parser = parse_fill)]
-    pub fill: Vec<u64>,
+    #[arg(long = "fill", value_name = "SHARE,...", value_delimiter = ',', value_parser = parse_fill)]
+    pub fill_percents: Vec<u64>,
     /// Transactions of the attack in each block [default: a tenth of the others].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub attack: Option<u32>,
@@ -120,7 +120,7 @@ pub struct CheckArgs {
     pub others: Vec<PathBuf>,
     /// What it is predicted from.
     #[command(flatten)]
-    pub source: SourceArgs,
+    pub source: PredictionInputArgs,
     /// Print everything as JSON.
     #[arg(long)]
     pub json: bool,

@@ -6,7 +6,7 @@ use crate::{
 };
 use anyhow::{Result, ensure};
 use faultline_cache_prediction::{
-    prediction::{PredictionInput, Range, SelfTestResult, mean_load_model},
+    prediction::{PredictionInput, PredictiveInterval, SelfTestResult, mean_load_model},
     recorded::Recorded,
     trace_file::{self, trace_path},
 };
@@ -57,7 +57,7 @@ struct CheckReport {
 struct ValueCheck {
     name: &'static str,
     recorded: f64,
-    predicted: Range,
+    predicted: PredictiveInterval,
     #[serde(rename = "off_percent")]
     bias_percent: Option<f64>,
     #[serde(rename = "inside")]
@@ -318,7 +318,7 @@ fn total_transactions(slots: &[RecordedSlot]) -> f64 {
     slots.iter().map(|slot| slot.transactions as f64).sum()
 }
 
-fn value_check(name: &'static str, recorded: f64, predicted: Range) -> ValueCheck {
+fn value_check(name: &'static str, recorded: f64, predicted: PredictiveInterval) -> ValueCheck {
     ValueCheck {
         name,
         recorded,

@@ -19,9 +19,9 @@ use std::{collections::BTreeMap, time::Duration};
 
 /// The waits add up to about 1 min, or 5 min if the node never begins to answer.
 pub const RETRIES: RetryPolicy = RetryPolicy {
-    most: 8,
+    max_tries: 8,
     first_wait: Duration::from_millis(500),
-    patience: Duration::from_secs(30),
+    answer_timeout: Duration::from_secs(30),
 };
 /// Before a recording that began after the validator's start: half an hour at slots of 0.4 s.
 const DEFAULT_WARMUP_SLOTS: u64 = 5_000;
@@ -143,8 +143,8 @@ impl Fetcher<'_> {
             }
             self.add_blocks(&blocks)?;
             done += chunk.len() as u64;
-            let (requests, read) = self.rpc.spent();
-            progress.at(
+            let (requests, read) = self.rpc.requests_and_bytes();
+            progress.show(
                 done,
                 &format!(", {}, {}", counted(requests as f64, "request"), bytes(read)),
             );
@@ -186,7 +186,7 @@ impl Fetcher<'_> {
     }
 
     fn summary(&self, path: &str, unfinalized: usize) -> String {
-        let (requests, read) = self.rpc.spent();
+        let (requests, read) = self.rpc.requests_and_bytes();
         let mut lines = vec![format!(
             "this command sent {} requests and read {}",
             count(requests),

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use faultline_cache_prediction::trace_file::TraceFile;
 use faultline_cache_sim::trace::{
-    Call, Change, ChangeKind, Loader, Program, Slot, SlotKind, Trace,
+    ChangeKind, Loader, Program, Slot, SlotKind, Trace, TraceChange, TransactionCall,
 };
 use faultline_client::rpc::Rpc;
 use serde::Deserialize;
@@ -170,7 +170,7 @@ impl ProgramIndex {
                 continue;
             }
             calls.push(
-                Call::new(
+                TransactionCall::new(
                     trace_file.set_interner.intern(trace, &programs)?,
                     transaction.fees_only,
                 )
@@ -179,7 +179,7 @@ impl ProgramIndex {
             let position = u32::try_from(calls.len())?;
             changes.extend(
                 self.changed_programs(transaction, trace)
-                    .map(|(program, kind)| Change {
+                    .map(|(program, kind)| TraceChange {
                         slot_index,
                         position,
                         program,

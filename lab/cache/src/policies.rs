@@ -51,14 +51,14 @@ struct PolicyRow {
 pub fn run(args: &PoliciesArgs) -> Result<(String, u8)> {
     let input = PredictionInput::read(&args.run, &args.source)?;
     let policies = selected_policies(&args.policy, &input)?;
-    let fills = fills(&args.fill);
+    let fills = fills(&args.fill_percents);
     let limit = args.bytes.map_or(
         Limit::Entries(args.size.unwrap_or(input.entries)),
         Limit::Bytes,
     );
     let mut progress = Progress::new(1 + (policies.len() * fills.len()) as u64, "simulations");
     let tested = input.self_test()?;
-    progress.at(1, "");
+    progress.show(1, "");
     let default_attack =
         (input.trace.call_count() / input.trace.slots().len().max(1) / ATTACK_DIVISOR).max(1);
     let attack = args.attack.map_or(Ok(default_attack), usize::try_from)?;
@@ -78,7 +78,7 @@ pub fn run(args: &PoliciesArgs) -> Result<(String, u8)> {
                 includes_fees_only: input.rule.includes_fees_only,
             };
             rows.push(comparison.row(name, setting, seeds)?);
-            progress.at(1 + rows.len() as u64, "");
+            progress.show(1 + rows.len() as u64, "");
         }
     }
     drop(progress);

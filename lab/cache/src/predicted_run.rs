@@ -1,6 +1,6 @@
 use faultline_cache_sim::{
     Counts, Error, Simulation, Trace,
-    interval::{HalfRuns, Range, variance},
+    interval::{HalfRuns, PredictiveInterval, variance},
 };
 use faultline_text::number;
 use std::collections::BTreeSet;
@@ -80,7 +80,7 @@ impl PredictedRuns {
         &self,
         value: impl Fn(&Counts, Option<usize>) -> f64,
         unit_factor: f64,
-    ) -> Option<Range> {
+    ) -> Option<PredictiveInterval> {
         let values: Vec<f64> = self
             .runs
             .iter()
@@ -89,7 +89,7 @@ impl PredictedRuns {
             .collect();
         let at_fitted_costs = |run: &Counts| value(run, None);
         let (range, transaction_ratio) = match &self.other_blocks {
-            None => (Range::of_runs(&values)?, 1.0),
+            None => (PredictiveInterval::of_runs(&values)?, 1.0),
             Some(other) => {
                 let lookups = |run: &Counts| run.lookups as f64;
                 let fitted_values: Vec<f64> = self.runs.iter().map(at_fitted_costs).collect();
@@ -106,7 +106,10 @@ impl PredictedRuns {
                     all_lookups: other.lookups,
                 };
                 let ratio = other.transaction_ratio;
-                (Range::of_other_blocks(&values, &halves, ratio)?, ratio)
+                (
+                    PredictiveInterval::of_other_blocks(&values, &halves, ratio)?,
+                    ratio,
+                )
             }
         };
         Some(
@@ -122,7 +125,7 @@ pub fn mean(runs: &[Counts], value: impl Fn(&Counts) -> f64) -> f64 {
 }
 
 /// `3,580 (3,507 to 3,653)`.
-pub fn range_text(range: Range, decimals: usize) -> String {
+pub fn range_text(range: PredictiveInterval, decimals: usize) -> String {
     let [mean, low, high] =
         [range.mean, range.low, range.high].map(|value| number(value, decimals));
     if low == high {

@@ -11,7 +11,7 @@ use faultline_cache_prediction::{
 };
 use faultline_cache_sim::{
     predict::MIN_COVERAGE_PERCENT,
-    trace::{Call, Change, Load, Meta, SetInterner, Slot, Source, Trace},
+    trace::{Load, Meta, SetInterner, Slot, Source, Trace, TraceChange, TransactionCall},
 };
 use faultline_common::files::AtPath;
 use faultline_text::{count, counted};
@@ -24,7 +24,7 @@ pub fn run(args: &FetchArgs, source: &Path) -> Result<(String, u8)> {
     let recorded = Recorded::read(&args.run)?;
     let file = File::open(source).at(source)?;
     let validator_trace = ValidatorTrace::read(BufReader::new(file)).at(source)?;
-    require_lines(&validator_trace).at(source)?;
+    check_dropped_lines(&validator_trace).at(source)?;
     let trace = trace(&validator_trace, &recorded)?;
     let path = trace_path(&args.run, args.out.as_deref());
     ensure!(
@@ -45,7 +45,7 @@ pub fn run(args: &FetchArgs, source: &Path) -> Result<(String, u8)> {
     ))
 }
 
-fn require_lines(validator_trace: &ValidatorTrace) -> Result<()> {
+fn check_dropped_lines(validator_trace: &ValidatorTrace) -> Result<()> {
     let lookups: u64 = validator_trace
         .slots
         .values()
@@ -55,7 +55,7 @@ fn require_lines(validator_trace: &ValidatorTrace) -> Result<()> {
         / lookups.saturating_add(validator_trace.dropped_lines).max(1) as f64;
     ensure!(
         percent >= MIN_COVERAGE_PERCENT,
-        "the validator dropped {} lines, because it could not write them in time; it has {} lookups: is the disk busy or full?",
+        "the validator dropped {} lines, because it could not write them in time; the file has {} lookups: is the disk busy or full?",
         validator_trace.dropped_lines,
         lookups
     );
@@ -114,7 +114,7 @@ fn trace(validator_trace: &ValidatorTrace, recorded: &Recorded) -> Result<Trace>
         trace.add_load(Load {
             slot: *slot,
             program: *program,
-            us: *us,
+            compile_us: *us,
         })?;
     }
     Ok(trace)
@@ -130,7 +130,7 @@ fn add_slot(
     let mut calls = Vec::new();
     for programs in slot_lookups.calls() {
         calls.push(
-            Call::new(set_interner.intern(trace, &programs)?, false)
+            TransactionCall::new(set_interner.intern(trace, &programs)?, false)
                 .context("too many different sets of programs")?,
         );
     }
@@ -141,7 +141,7 @@ fn add_slot(
     };
     trace.add_slot(slot, &calls)?;
     for (position, program, kind) in &slot_lookups.changes {
-        trace.add_change(Change {
+        trace.add_change(TraceChange {
             slot_index,
             position: *position,
             program: *program,

@@ -11,7 +11,7 @@ use common::{fixture, points, record, record_from, runs, slot};
 use faultline_cache::args::CacheArgs;
 use faultline_cache_sim::{
     Trace, file,
-    trace::{Call, Program, Slot, Source as TraceSource},
+    trace::{Program, Slot, Source as TraceSource, TransactionCall},
 };
 use faultline_recording::{Point, ReplaySlotPoint};
 use faultline_status::Evidence;
@@ -509,7 +509,7 @@ fn copied(mut to: Trace, trace: &Trace, wanted: impl Fn(usize, u64) -> bool) -> 
         .enumerate()
         .filter(|(index, slot)| wanted(*index, slot.slot))
     {
-        let calls: Vec<Call> = trace.calls_of(index).to_vec();
+        let calls: Vec<TransactionCall> = trace.calls_of(index).to_vec();
         to.add_slot(Slot { ..*slot }, &calls).unwrap();
     }
     to

@@ -267,7 +267,7 @@ fn shifts(releases: &[Release], margin: f64) -> Vec<Shift> {
         for change in detector.changes(&values) {
             let ratio = (change.after - change.before).exp();
             let Some((release, _)) = history
-                .get(change.at)
+                .get(change.first_release_after)
                 .filter(|_| (ratio - 1.0).abs() > margin)
             else {
                 continue;

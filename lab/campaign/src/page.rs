@@ -12,7 +12,7 @@ use crate::{
     store::{Conditions, Store, find_version},
 };
 use anyhow::Result;
-use faultline_common::files::put;
+use faultline_common::files::write_report_file;
 use faultline_pages::{
     cells::{
         estimate, figure, missing, number, number_cell, percent, section, table, text, text_cell,
@@ -42,7 +42,7 @@ pub fn rewrite_pages(campaign: &Campaign, store: &mut Store) -> Result<()> {
     let groups = release_groups(campaign, store)?;
     store.replace_verdicts(&compare::verdict_rows(&groups))?;
     let out = campaign.folder.join(FOLDER);
-    let write = |name: &str, text: &str| put(&out, &out.join(name), text, true);
+    let write = |name: &str, text: &str| write_report_file(&out, &out.join(name), text, true);
     let failed = failed(store)?;
     write(
         "index.html",

@@ -29,7 +29,7 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(120);
 const RETRYABLE_CODES: [i64; 4] = [429, -32429, -32005, -32603];
 /// Waits between tries double up to this. A node may not ask for more.
 const MAX_WAIT: Duration = Duration::from_secs(60);
-const POLL_EVERY: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Longer waits for a node are reported.
 const NOTICE_AFTER: Duration = Duration::from_millis(1500);
 const NOTICE_INTERVAL: Duration = Duration::from_secs(10);
@@ -55,12 +55,11 @@ impl RpcError {
 
 #[derive(Debug, Clone, Copy)]
 pub struct RetryPolicy {
-    /// Tries in total.
-    pub most: u32,
+    pub max_tries: u32,
     /// Wait before the second try; it doubles each time.
     pub first_wait: Duration,
-    /// Limit until an answer begins.
-    pub patience: Duration,
+    /// Until an answer begins.
+    pub answer_timeout: Duration,
 }
 
 /// The node's address may contain a key: only host and port are ever shown.
@@ -69,7 +68,7 @@ pub struct Rpc {
     agent: Agent,
     url: String,
     host: String,
-    tries: RetryPolicy,
+    retry_policy: RetryPolicy,
     requests: AtomicU64,
     bytes: AtomicU64,
     last_notice: Mutex<Option<Duration>>,
@@ -98,15 +97,15 @@ enum Attempt<T> {
 
 impl Rpc {
     /// Sends nothing. Fails if the address is not HTTP, or certificates cannot be read.
-    pub fn new(url: &str, ca_file: Option<&Path>, tries: RetryPolicy) -> Result<Self> {
+    pub fn new(url: &str, ca_file: Option<&Path>, retry_policy: RetryPolicy) -> Result<Self> {
         let (host, port) =
             address(url).context("the address of the node must begin with http:// or https://")?;
         let config = Config::builder()
             .timeout_resolve(Some(CONNECT_TIMEOUT))
-            .timeout_connect(Some(CONNECT_TIMEOUT.min(tries.patience)))
-            .timeout_send_request(Some(tries.patience))
-            .timeout_send_body(Some(tries.patience))
-            .timeout_recv_response(Some(tries.patience))
+            .timeout_connect(Some(CONNECT_TIMEOUT.min(retry_policy.answer_timeout)))
+            .timeout_send_request(Some(retry_policy.answer_timeout))
+            .timeout_send_body(Some(retry_policy.answer_timeout))
+            .timeout_recv_response(Some(retry_policy.answer_timeout))
             .timeout_recv_body(Some(BODY_TIMEOUT))
             .max_redirects(0)
             .http_status_as_error(false)
@@ -125,7 +124,7 @@ impl Rpc {
             agent: http::agent(config),
             url: url.to_owned(),
             host: format!("{host}:{port}"),
-            tries,
+            retry_policy,
             requests: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
             last_notice: Mutex::default(),
@@ -133,7 +132,7 @@ impl Rpc {
     }
 
     /// Requests sent, and bytes read after decompression.
-    pub fn spent(&self) -> (u64, u64) {
+    pub fn requests_and_bytes(&self) -> (u64, u64) {
         (
             self.requests.load(Ordering::Relaxed),
             self.bytes.load(Ordering::Relaxed),
@@ -156,7 +155,7 @@ impl Rpc {
         params: &Value,
         mut stop: impl FnMut() -> bool,
     ) -> Result<Option<T>, RpcError> {
-        let tries = self.tries.most.max(1);
+        let tries = self.retry_policy.max_tries.max(1);
         for left in (0..tries).rev() {
             let begun = clock::uptime();
             match self.try_with_notice(method, params, left) {
@@ -202,7 +201,8 @@ impl Rpc {
         scope(|scope| {
             let watch = move || {
                 if ended.recv_timeout(NOTICE_AFTER) == Err(RecvTimeoutError::Timeout) {
-                    let longest = self.tries.patience * (left + 1) + self.backoff_left(left);
+                    let longest =
+                        self.retry_policy.answer_timeout * (left + 1) + self.backoff_left(left);
                     self.give_notice(&format!(
                         "{method} at {}: no answer yet; giving up within {}",
                         self.host,
@@ -230,13 +230,17 @@ impl Rpc {
 
     /// Sum of the last `many` waits between tries, if the node gives no delay.
     fn backoff_left(&self, many: u32) -> Duration {
-        let first = self.tries.most.saturating_sub(1).saturating_sub(many);
+        let first = self
+            .retry_policy
+            .max_tries
+            .saturating_sub(1)
+            .saturating_sub(many);
         (first..first + many).map(|wait| self.backoff(wait)).sum()
     }
 
     fn backoff(&self, tries_before: u32) -> Duration {
         MAX_WAIT.min(
-            self.tries
+            self.retry_policy
                 .first_wait
                 .saturating_mul(2_u32.saturating_pow(tries_before)),
         )
@@ -269,7 +273,10 @@ impl Rpc {
         let mut response = match sent {
             Ok(response) => response,
             Err(error) => {
-                return Attempt::Retry(failed(describe_error(&error, self.tries.patience)), None);
+                return Attempt::Retry(
+                    failed(describe_error(&error, self.retry_policy.answer_timeout)),
+                    None,
+                );
             }
         };
         let status = response.status().as_u16();
@@ -309,7 +316,7 @@ impl Rpc {
 fn sleep_unless_stopped(pause: Duration, stop: &mut impl FnMut() -> bool) -> bool {
     let mut left = pause;
     while !left.is_zero() && !stop() {
-        let step = left.min(POLL_EVERY);
+        let step = left.min(POLL_INTERVAL);
         sleep(step);
         left -= step;
     }
@@ -357,7 +364,7 @@ fn address(url: &str) -> Option<(String, u16)> {
     ))
 }
 
-fn describe_error(error: &ureq::Error, patience: Duration) -> String {
+fn describe_error(error: &ureq::Error, answer_timeout: Duration) -> String {
     match error {
         ureq::Error::Timeout(Timeout::Resolve) => {
             format!(
@@ -367,11 +374,14 @@ fn describe_error(error: &ureq::Error, patience: Duration) -> String {
         }
         // A timeout of TCP has another error, which lists the addresses. So this one is TLS.
         ureq::Error::Timeout(Timeout::Connect) => {
-            let limit = faultline_text::duration(CONNECT_TIMEOUT.min(patience));
+            let limit = faultline_text::duration(CONNECT_TIMEOUT.min(answer_timeout));
             format!("no TLS connection within {limit}")
         }
         ureq::Error::Timeout(_) => {
-            format!("no answer within {}", faultline_text::duration(patience))
+            format!(
+                "no answer within {}",
+                faultline_text::duration(answer_timeout)
+            )
         }
         // The texts of these errors may contain the address.
         ureq::Error::BadUri(_) | ureq::Error::Http(_) => "the request failed".to_owned(),
@@ -399,9 +409,9 @@ mod tests {
     #[test]
     fn a_refused_connection_error_contains_only_host_and_port() {
         let quick = RetryPolicy {
-            most: 3,
+            max_tries: 3,
             first_wait: Duration::from_millis(1),
-            patience: Duration::from_secs(120),
+            answer_timeout: Duration::from_secs(120),
         };
         // Nothing listens on a port that was just given back.
         let port = std::net::TcpListener::bind("127.0.0.1:0")

@@ -21,7 +21,7 @@ pub fn creation_error(path: &Path) -> Option<String> {
     })
 }
 
-pub fn missing(path: &Path) -> String {
+pub fn missing_file_error(path: &Path) -> String {
     match missing_folder(path) {
         Some(folder) => format!("{}: no such folder: {folder}", path.display()),
         None => format!("{}: no such file", path.display()),
@@ -115,12 +115,12 @@ impl Drop for TempFile {
 
 /// Writes a report's file into `out`, or into a folder there, which is created if it is missing.
 /// Fails if the file exists, unless `force`, and if that folder is a symbolic link.
-pub fn put(out: &Path, path: &Path, text: &str, force: bool) -> Result<()> {
+pub fn write_report_file(out: &Path, path: &Path, text: &str, force: bool) -> Result<()> {
     write_report_files(out, &[(path.to_owned(), text.to_owned())], force)
 }
 
-/// [`put`] for several files. `force` replaces all or none: each is first written under a temporary
-/// name.
+/// [`write_report_file`] for several files. With `force`, all are written under temporary names
+/// before the first is replaced.
 pub fn write_report_files(out: &Path, files: &[(PathBuf, String)], force: bool) -> Result<()> {
     for (path, _) in files {
         let folder = path.parent().unwrap_or(out);
@@ -135,7 +135,7 @@ pub fn write_report_files(out: &Path, files: &[(PathBuf, String)], force: bool) 
             bail!("cannot write {}: it is a folder: remove it", path.display());
         }
         if !force && path.symlink_metadata().is_ok() {
-            bail!(already_exists(path));
+            bail!(exists_error(path));
         }
     }
     let mut parts = Vec::new();
@@ -161,7 +161,7 @@ pub fn write_report_files(out: &Path, files: &[(PathBuf, String)], force: bool) 
     Ok(())
 }
 
-pub fn already_exists(path: &Path) -> String {
+pub fn exists_error(path: &Path) -> String {
     format!(
         "{} is there already: choose another folder with --out, or overwrite with --force",
         path.display()
@@ -179,11 +179,11 @@ mod tests {
         let (other, path) = (folder.path().join("other"), folder.path().join("page"));
         fs::write(&other, "precious").unwrap();
         symlink(&other, &path).unwrap();
-        let said = put(folder.path(), &path, "new", false)
+        let said = write_report_file(folder.path(), &path, "new", false)
             .unwrap_err()
             .to_string();
         assert!(said.contains("is there already"), "{said}");
-        put(folder.path(), &path, "new", true).unwrap();
+        write_report_file(folder.path(), &path, "new", true).unwrap();
         assert_eq!(
             (
                 fs::read_to_string(&other).unwrap(),
@@ -192,7 +192,7 @@ mod tests {
             ("precious".into(), "new".into())
         );
         assert!(!path.is_symlink());
-        put(folder.path(), &path, "newer", true).unwrap();
+        write_report_file(folder.path(), &path, "newer", true).unwrap();
         assert_eq!(
             fs::read_dir(folder.path()).unwrap().count(),
             2,
@@ -206,10 +206,10 @@ mod tests {
         let (real, out) = (folder.path().join("real"), folder.path().join("out"));
         fs::create_dir(&real).unwrap();
         symlink(&real, &out).unwrap();
-        put(&out, &out.join("page"), "x", false).unwrap();
+        write_report_file(&out, &out.join("page"), "x", false).unwrap();
         symlink(folder.path(), out.join("tables")).unwrap();
         for force in [false, true] {
-            let said = put(&out, &out.join("tables/x.csv"), "x", force)
+            let said = write_report_file(&out, &out.join("tables/x.csv"), "x", force)
                 .unwrap_err()
                 .to_string();
             assert!(
@@ -219,7 +219,7 @@ mod tests {
         }
         assert!(!folder.path().join("x.csv").exists());
         symlink(folder.path().join("nowhere"), out.join("dangling")).unwrap();
-        put(&out, &out.join("dangling"), "x", false).unwrap_err();
+        write_report_file(&out, &out.join("dangling"), "x", false).unwrap_err();
         assert!(!folder.path().join("nowhere").exists());
     }
 
@@ -254,7 +254,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a");
         fs::create_dir(&path).unwrap();
-        put(folder.path(), &path, "x", true).unwrap_err();
+        write_report_file(folder.path(), &path, "x", true).unwrap_err();
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 }

@@ -13,38 +13,38 @@ const REDRAW_HZ: u8 = 5;
 pub struct Progress {
     unit: &'static str,
     total: u64,
-    started: Duration,
-    next: Duration,
+    started_at: Duration,
+    next_line_at: Duration,
     bar: Option<ProgressBar>,
 }
 
 impl Progress {
     pub fn new(total: u64, unit: &'static str) -> Self {
-        let started = clock::uptime();
+        let started_at = clock::uptime();
         let bar = std::io::stderr().is_terminal().then(|| bar(total, unit));
         Progress {
             unit,
             total,
-            started,
-            next: started + LINE_INTERVAL,
+            started_at,
+            next_line_at: started_at + LINE_INTERVAL,
             bar,
         }
     }
 
-    pub fn at(&mut self, done: u64, more: &str) {
+    pub fn show(&mut self, done: u64, suffix: &str) {
         match &self.bar {
             Some(bar) => {
-                bar.set_message(clean(more));
+                bar.set_message(clean(suffix));
                 bar.set_position(done);
             }
             None => {
                 let now = clock::uptime();
-                if now >= self.next {
-                    self.next = now + LINE_INTERVAL;
+                if now >= self.next_line_at {
+                    self.next_line_at = now + LINE_INTERVAL;
                     say(&line(
                         (done, self.total, self.unit),
-                        now.saturating_sub(self.started),
-                        more,
+                        now.saturating_sub(self.started_at),
+                        suffix,
                     ));
                 }
             }
@@ -71,12 +71,12 @@ fn bar(total: u64, unit: &str) -> ProgressBar {
     bar
 }
 
-fn line((done, total, unit): (u64, u64, &str), spent: Duration, more: &str) -> String {
+fn line((done, total, unit): (u64, u64, &str), spent: Duration, suffix: &str) -> String {
     let left = spent.as_secs_f64() * total.saturating_sub(done) as f64 / done.max(1) as f64;
     let left =
         Duration::try_from_secs_f64(left).map_or_else(|_| "unknown time".to_owned(), duration);
     format!(
-        "{} of {} {unit}, {left} left{more}",
+        "{} of {} {unit}, {left} left{suffix}",
         count(done),
         count(total)
     )

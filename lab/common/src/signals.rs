@@ -76,23 +76,23 @@ impl Signals {
         Ok(())
     }
 
-    /// [`Signals::wait`] as whether a signal asks to end.
-    pub fn end_requested(
+    /// Whether [`Signals::wait`] returns a signal that asks to end.
+    pub fn wait_for_end_request(
         &mut self,
-        also: Option<BorrowedFd<'_>>,
+        descriptor: Option<BorrowedFd<'_>>,
         timeout: Duration,
     ) -> io::Result<bool> {
         Ok(self
-            .wait(also, timeout)?
+            .wait(descriptor, timeout)?
             .into_iter()
             .any(ReceivedSignal::is_end_request))
     }
 
     /// Received signals except SIGCHLD. The wait ends with the first signal (including SIGCHLD),
-    /// when `also` is readable, or after `timeout`, which is below 1 s.
+    /// when `descriptor` is readable, or after `timeout`, which is below 1 s.
     pub fn wait(
         &mut self,
-        also: Option<BorrowedFd<'_>>,
+        descriptor: Option<BorrowedFd<'_>>,
         timeout: Duration,
     ) -> io::Result<Vec<ReceivedSignal>> {
         let timeout = Timespec {
@@ -101,7 +101,7 @@ impl Signals {
         };
         let read = self.0.get_read();
         let mut polled = vec![PollFd::new(read, PollFlags::IN)];
-        polled.extend(also.map(|also| PollFd::from_borrowed_fd(also, PollFlags::IN)));
+        polled.extend(descriptor.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
         match poll(&mut polled, Some(&timeout)) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::args::ExperimentReportArgs;
 use anyhow::{Result, anyhow};
-use faultline_common::{evidence::update, files::put};
+use faultline_common::{evidence::update, files::write_report_file};
 use faultline_pages::{
     groups::by_key,
     model::{self, Caveat},
@@ -79,7 +79,7 @@ pub fn report_command(args: &ExperimentReportArgs) -> Result<String> {
     {
         for (name, text) in slots {
             let path = out.join(SLOTS).join(format!("{name}.csv"));
-            put(out, &path, &text, force)?;
+            write_report_file(out, &path, &text, force)?;
         }
     }
     Ok(format!(

@@ -108,9 +108,9 @@ impl SearchMachine {
     /// rules.
     pub fn new(rules: SearchRules, at_tip_slots: u64, is_hard_limit: bool) -> Option<Self> {
         let config = SearchConfig {
-            from: rules.first_headroom as f64,
-            width: rules.width,
-            most: MAX_TRIALS,
+            first_value: rules.first_headroom as f64,
+            max_width: rules.width,
+            max_trials: MAX_TRIALS,
         };
         Some(SearchMachine {
             staircase: Staircase::new(config)?,
@@ -332,9 +332,9 @@ impl SearchMachine {
         let kept_up = verdict == Verdict::KeptUp;
         match purpose {
             DwellPurpose::Reference => self.dwells_since_reference = 0,
-            DwellPurpose::Probe(headroom) => self.staircase.take(headroom as f64, kept_up),
+            DwellPurpose::Probe(headroom) => self.staircase.add_trial(headroom as f64, kept_up),
             DwellPurpose::Confirm { headroom, high } => {
-                self.staircase.confirm(headroom as f64, high, kept_up)
+                self.staircase.add_end_trial(headroom as f64, high, kept_up)
             }
         }
     }
@@ -375,9 +375,9 @@ impl SearchMachine {
         loop {
             let purpose = match self.staircase.next_trial() {
                 Next::Try(headroom) => DwellPurpose::Probe(page_aligned(headroom as u64)),
-                Next::Confirm { h, high } => DwellPurpose::Confirm {
-                    headroom: page_aligned(h as u64),
-                    high,
+                Next::Confirm { value, is_upper } => DwellPurpose::Confirm {
+                    headroom: page_aligned(value as u64),
+                    high: is_upper,
                 },
                 Next::Over(outcome) => {
                     return Err(match outcome {
@@ -451,7 +451,7 @@ impl SearchMachine {
         self.stage = Stage::Over;
         let confirmed = self
             .staircase
-            .confirmed()
+            .end_trials()
             .map(|ends| ends.at(|bytes| page_aligned(bytes as u64)));
         let answer = SearchAnswer::new(
             outcome,

@@ -78,14 +78,14 @@ pub fn signal_rates(run: &Run, signal: Signal, window: Span) -> Rates {
         .map(|(tick, total)| Reading {
             at: tick.at,
             total: *total,
-            epoch: epoch(tick),
+            counter_id: counter_id(tick),
         })
         .collect();
     rate::rates(&readings, max_tick_step(run))
 }
 
 /// Kernel counters restart with each process, and nothing is known between two sessions.
-fn epoch(tick: &Tick) -> u64 {
+fn counter_id(tick: &Tick) -> u64 {
     (tick.session as u64) << 32 | (tick.process.unwrap_or(0) as u64 & 0xffff_ffff)
 }
 

@@ -149,7 +149,7 @@ impl RecordJob<'_> {
         loop {
             let is_stopped = self
                 .signals
-                .end_requested(Some(pidfd.as_fd()), POLL_INTERVAL)?;
+                .wait_for_end_request(Some(pidfd.as_fd()), POLL_INTERVAL)?;
             if is_stopped || has_ended(&pidfd) {
                 break;
             }

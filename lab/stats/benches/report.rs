@@ -23,7 +23,7 @@ fn main() {
     });
     all += timed("histogram of all", || {
         for values in series.iter().chain(&fields) {
-            let edges = histogram::freedman_diaconis(values, 0.99, 100);
+            let edges = histogram::freedman_diaconis_edges(values, 0.99, 100);
             black_box(histogram::count(values, &edges));
         }
     });

@@ -33,7 +33,6 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// The value, then the ends of its interval.
     pub fn value_and_ends(&self) -> [f64; 3] {
         [self.value, self.low, self.high]
     }

@@ -8,7 +8,7 @@ mod resample;
 use crate::{
     correlation::ranks,
     distribution::normal_quantile,
-    summary::{ascending, finite_values, largest, quantile_sorted, sorted, total},
+    summary::{ascending, finite_values, largest_magnitude, quantile_sorted, sorted, total},
 };
 pub(crate) use halves::{
     CLEAR_SD, HalfMeans, RandomHalves, block_length, distance_required_by_drift, outer_quantiles,
@@ -25,6 +25,7 @@ const ROUNDING_SHARE: f64 = 1e-14;
 const MIN_RESAMPLES_PER_TAIL: f64 = 20.0;
 const MAX_RESAMPLES: f64 = 1e6;
 
+/// How an interval is computed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Plan {
     pub level: f64,
@@ -246,7 +247,7 @@ pub fn ratio_of_sums(
     let deviations = Deviations::of(
         &influence,
         sum / numerators.len() as f64,
-        ROUNDING_SHARE * largest(&a),
+        ROUNDING_SHARE * largest_magnitude(&a),
         plan,
     );
     let estimate = deviations.interval(ratio, a.len(), plan);
@@ -403,7 +404,6 @@ fn wilson_share(p: f64, deviation: f64) -> f64 {
 }
 
 impl Estimate {
-    /// The value, then the ends of its interval.
     pub fn value_and_ends(&self) -> [f64; 3] {
         [self.value, self.low, self.high]
     }

@@ -34,11 +34,11 @@ pub struct Bracket {
     pub limits: Vec<LimitResults>,
     /// The smallest limit under which every replicate kept up, without any unknown result. `None` if
     /// there is none.
-    pub enough: Option<u64>,
+    pub smallest_sufficient: Option<u64>,
     /// The largest limit under which any replicate failed; `None` if none failed.
-    pub failed: Option<u64>,
-    /// If there are any, [`Bracket::enough`] is below [`Bracket::failed`], and the two are no
-    /// bracket.
+    pub largest_failed: Option<u64>,
+    /// If there are any, [`Bracket::smallest_sufficient`] is below [`Bracket::largest_failed`],
+    /// and the two are no bracket.
     pub contradictions: Vec<Contradiction>,
 }
 
@@ -72,8 +72,8 @@ pub fn bracket(replicates: &[Replicate]) -> Bracket {
         .filter(|pair| pair.passing_limit < pair.failing_limit)
         .collect();
     Bracket {
-        enough: sufficient.clone().map(|row| row.limit).min(),
-        failed: failed.clone().map(|row| row.limit).max(),
+        smallest_sufficient: sufficient.clone().map(|row| row.limit).min(),
+        largest_failed: failed.clone().map(|row| row.limit).max(),
         contradictions,
         limits,
     }

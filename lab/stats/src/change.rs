@@ -23,8 +23,8 @@ const SEED: u64 = 1;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Change {
-    /// Index of the first release after the change.
-    pub at: usize,
+    /// Index of a release.
+    pub first_release_after: usize,
     pub before: f64,
     pub after: f64,
 }
@@ -76,7 +76,7 @@ impl Detector {
         boundaries
             .windows(3)
             .map(|window| Change {
-                at: first + window[1],
+                first_release_after: first + window[1],
                 before: costs.mean(window[0], window[1]),
                 after: costs.mean(window[1], window[2]),
             })
@@ -259,7 +259,10 @@ mod tests {
             .collect();
         let found_one = found(&one);
         assert_eq!(
-            found_one.iter().map(|change| change.at).collect::<Vec<_>>(),
+            found_one
+                .iter()
+                .map(|change| change.first_release_after)
+                .collect::<Vec<_>>(),
             [5]
         );
         assert!(
@@ -272,7 +275,7 @@ mod tests {
         assert_eq!(
             found(&two)
                 .iter()
-                .map(|change| change.at)
+                .map(|change| change.first_release_after)
                 .collect::<Vec<_>>(),
             [8, 16]
         );
@@ -283,7 +286,7 @@ mod tests {
         assert_eq!(
             found(&long)
                 .iter()
-                .map(|change| change.at)
+                .map(|change| change.first_release_after)
                 .collect::<Vec<_>>(),
             [30]
         );

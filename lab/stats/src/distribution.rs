@@ -13,16 +13,16 @@ pub fn normal_quantile(p: f64) -> f64 {
 }
 
 /// P(T > t) of Student's t. `None` if the degrees of freedom are not positive or `t` is NaN.
-pub fn t_above(t: f64, freedom: f64) -> Option<f64> {
+pub fn t_above(t: f64, degrees_of_freedom: f64) -> Option<f64> {
     if t.is_nan() {
         return None;
     }
-    Some(StudentsT::new(0.0, 1.0, freedom).ok()?.sf(t))
+    Some(StudentsT::new(0.0, 1.0, degrees_of_freedom).ok()?.sf(t))
 }
 
 /// Quantile of Student's t for `p` from a half to 1, by bisection. `None` otherwise.
-pub fn t_quantile(p: f64, freedom: f64) -> Option<f64> {
-    let t = StudentsT::new(0.0, 1.0, freedom).ok()?;
+pub fn t_quantile(p: f64, degrees_of_freedom: f64) -> Option<f64> {
+    let t = StudentsT::new(0.0, 1.0, degrees_of_freedom).ok()?;
     if !(0.5..1.0).contains(&p) {
         return None;
     }

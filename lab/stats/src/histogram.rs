@@ -23,7 +23,7 @@ pub fn linear_edges(low: f64, high: f64, classes: usize) -> Vec<f64> {
 /// At most `max_classes` classes over the values up to the quantile `max_quantile`. Their width is
 /// `2 IQR / n^(1/3)` (Freedman and Diaconis 1981). If the quartiles are equal, Sturges' rule
 /// applies: `1 + log2 n` classes. A constant gets one class around it; no value gives none.
-pub fn freedman_diaconis(
+pub fn freedman_diaconis_edges(
     values: &[Option<f64>],
     max_quantile: f64,
     max_classes: usize,

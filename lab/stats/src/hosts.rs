@@ -7,8 +7,8 @@ use crate::{
         runs_needed,
     },
     distribution::{t_above, t_quantile},
-    paired::{over_pairs, ratio_test},
-    summary::{largest, mean, mean_and_variance, varies},
+    paired::{mean_over_pairs, ratio_test},
+    summary::{largest_magnitude, mean, mean_and_variance, varies},
 };
 
 /// Tests the logarithms of the ratios within blocks, or the differences if a value is not positive.
@@ -23,7 +23,7 @@ pub fn compare(blocks: &[(f64, f64)], margin: f64) -> Comparison {
     let (a, b): (Vec<f64>, Vec<f64>) = blocks.iter().copied().unzip();
     let differences: Vec<f64> = blocks.iter().map(|(a, b)| b - a).collect();
     let ratios = log_ratios(&blocks);
-    let magnitude = largest(&a).max(largest(&b));
+    let magnitude = largest_magnitude(&a).max(largest_magnitude(&b));
     let varying_ratios = ratios.as_deref().filter(|ratios| varies(ratios, 1.0));
     let varying_differences = Some(&*differences).filter(|values| varies(values, magnitude));
     let tested = if ratios.is_some() {
@@ -35,7 +35,8 @@ pub fn compare(blocks: &[(f64, f64)], margin: f64) -> Comparison {
     let comparison = Comparison {
         reference: ArmSummary::of(&a),
         other: ArmSummary::of(&b),
-        difference: varying_differences.and_then(|values| over_pairs(values, CONFIDENCE_LEVEL)),
+        difference: varying_differences
+            .and_then(|values| mean_over_pairs(values, CONFIDENCE_LEVEL)),
         ratio: test
             .filter(|_| varying_ratios.is_some())
             .map(|test| test.ratio),

@@ -8,7 +8,7 @@ use crate::{
     block::{self, Estimate, HalfMeans, Plan, RandomHalves, amount_ends},
     decision::Decision,
     distribution::{t_above, t_quantile},
-    summary::{finite, largest, mean_and_variance, total, varies},
+    summary::{finite, largest_magnitude, mean_and_variance, total, varies},
 };
 use std::collections::BTreeMap;
 
@@ -71,7 +71,7 @@ pub fn join(
 /// Mean of several pairs of runs, one value per pair, with Student's interval. The pair is the
 /// unit, so the interval includes how runs differ. `None` with fewer than two pairs, or a `level`
 /// that is not between 0 and 1.
-pub fn over_pairs(values: &[f64], level: f64) -> Option<Interval> {
+pub fn mean_over_pairs(values: &[f64], level: f64) -> Option<Interval> {
     let values = finite(values);
     let (value, variance) = mean_and_variance(&values)?;
     let count = values.len() as f64;
@@ -85,11 +85,11 @@ pub fn over_pairs(values: &[f64], level: f64) -> Option<Interval> {
     })
 }
 
-/// [`over_pairs`] of amounts that cannot be negative, such as ratios of times. If Student's
+/// [`mean_over_pairs`] of amounts that cannot be negative, such as ratios of times. If Student's
 /// interval would reach below zero, the standard error follows the root of the amount
 /// ([`block::Method::Score`]).
-pub fn over_pairs_of_amounts(values: &[f64], level: f64) -> Option<Interval> {
-    let interval = over_pairs(values, level)?;
+pub fn mean_amount_over_pairs(values: &[f64], level: f64) -> Option<Interval> {
+    let interval = mean_over_pairs(values, level)?;
     if interval.low >= 0.0 || interval.value <= 0.0 || values.iter().any(|value| *value < 0.0) {
         return Some(interval);
     }
@@ -115,10 +115,10 @@ pub struct RatioTest {
 /// Ignores values that are not finite. `None` with fewer than two.
 pub fn ratio_test(logarithms: &[f64], level: f64) -> Option<RatioTest> {
     let values = finite(logarithms);
-    let mean = over_pairs(&values, level)?;
+    let mean = mean_over_pairs(&values, level)?;
     let (value, variance) = mean_and_variance(&values)?;
     let count = values.len() as f64;
-    let p = (values.len() >= RUNS_FOR_A_TEST && varies(&values, largest(&values)))
+    let p = (values.len() >= RUNS_FOR_A_TEST && varies(&values, largest_magnitude(&values)))
         .then(|| t_above(value.abs() / (variance / count).sqrt(), count - 1.0))
         .flatten();
     let [value, low, high] = mean.value_and_ends().map(f64::exp);
@@ -170,7 +170,7 @@ impl Pairs {
     }
 
     /// `None` with fewer than two slots.
-    pub fn means(&self, plan: &Plan) -> Option<MeanDifference> {
+    pub fn mean_difference(&self, plan: &Plan) -> Option<MeanDifference> {
         let differences: Vec<f64> = self
             .reference
             .iter()

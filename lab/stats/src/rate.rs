@@ -2,18 +2,18 @@
 
 #[derive(Clone, Copy)]
 pub struct Reading {
-    /// In seconds of a clock that does not jump within an epoch.
+    /// In seconds of a clock that does not jump during the counter's life.
     pub at: f64,
     /// Since the counter began; `None` where it was not read.
     pub total: Option<f64>,
-    /// Session and process of the counter. Totals of different epochs are unrelated.
-    pub epoch: u64,
+    /// The same while the counter lives. Totals of different counters are unrelated.
+    pub counter_id: u64,
 }
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Rates {
     /// One for each reading: the rate since the previous reading with a total, never negative. `None`
-    /// without a total, for the first one of an epoch, at a reset, and across a gap.
+    /// without a total, for the first one of a counter, at a reset, and across a gap.
     pub per_second: Vec<Option<f64>>,
     /// Sum over the steps that have a rate.
     pub increase: f64,
@@ -35,8 +35,8 @@ pub fn rates(readings: &[Reading], max_step: f64) -> Rates {
             continue;
         };
         let rate = last
-            .replace((reading.at, total, reading.epoch))
-            .filter(|(_, _, epoch)| *epoch == reading.epoch)
+            .replace((reading.at, total, reading.counter_id))
+            .filter(|(_, _, counter_id)| *counter_id == reading.counter_id)
             .and_then(|(at, previous, _)| {
                 rates.add_step(reading.at - at, total - previous, max_step)
             });

@@ -1,7 +1,7 @@
 //! Searches for the threshold below which something fails, in long and uncertain trials.
 //!
-//! The state is a distribution over thresholds, slopes `s` and lapses. A lapse, of probability `l`, is a
-//! result that does not depend on the value tried. A trial at `h` fails with probability `l + (1 - 2 l)
+//! The state is a distribution over thresholds, slopes `s` and lapses. A lapse, of probability `l`,
+//! reverses the result of a trial. A trial at `h` fails with probability `l + (1 - 2 l)
 //! logistic((ln threshold - ln h) / s)`. The next trial should leave the least entropy of the threshold
 //! (Kontsevich and Tyler 1999; of the threshold alone: Prins 2013). Both ends of a narrow interval
 //! are tried again before it is reported.
@@ -30,11 +30,11 @@ const FLOOR_MARGIN: f64 = 0.5;
 #[derive(Debug, Clone, Copy)]
 pub struct SearchConfig {
     /// The first and largest value to try.
-    pub from: f64,
+    pub first_value: f64,
     /// Widest acceptable interval, as a share of the threshold: from 0.03 to 0.5.
-    pub width: f64,
+    pub max_width: f64,
     /// Maximum number of trials. Trials that confirm the ends of an interval do not count.
-    pub most: usize,
+    pub max_trials: usize,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -47,10 +47,10 @@ pub struct Interval {
 #[derive(Clone, Copy)]
 pub enum Next {
     Try(f64),
-    /// An end of the interval: the upper one if `high`.
+    /// An end of the interval.
     Confirm {
-        h: f64,
-        high: bool,
+        value: f64,
+        is_upper: bool,
     },
     Over(Outcome),
 }
@@ -88,12 +88,13 @@ impl Interval {
 }
 
 impl Staircase {
-    /// `None` unless `from` is positive, `width` in range, and `most` above 0.
+    /// `None` unless `first_value` is positive, `max_width` in range, and `max_trials` above 0.
     pub fn new(config: SearchConfig) -> Option<Self> {
-        let is_valid =
-            config.from.is_normal() && config.from > 0.0 && (0.03..=0.5).contains(&config.width);
-        let last_trial = config.from;
-        let grid = Grid::new(config.from.ln());
+        let is_valid = config.first_value.is_normal()
+            && config.first_value > 0.0
+            && (0.03..=0.5).contains(&config.max_width);
+        let last_trial = config.first_value;
+        let grid = Grid::new(config.first_value.ln());
         let confirmation = Confirmation::default();
         let new = Staircase {
             config,
@@ -105,19 +106,19 @@ impl Staircase {
             last_trial,
             floor: None,
         };
-        (is_valid && config.most > 0).then_some(new)
+        (is_valid && config.max_trials > 0).then_some(new)
     }
 
     /// Takes the result of a trial at `value`, which has no effect if it is not positive.
-    pub fn take(&mut self, value: f64, passed: bool) {
+    pub fn add_trial(&mut self, value: f64, passed: bool) {
         self.add_extra_trial(value, passed);
         self.trials += 1;
     }
 
-    /// Takes the result of a trial at an end of the interval, the upper one if `high`. An end at or below
-    /// the floor counts as failed without a trial and does not change the posterior.
-    pub fn confirm(&mut self, value: f64, high: bool, passed: bool) {
-        self.confirmation.take(high, passed);
+    /// Takes the result of a trial at an end of the interval. An end at or below the floor counts
+    /// as failed without a trial and does not change the posterior.
+    pub fn add_end_trial(&mut self, value: f64, is_upper: bool, passed: bool) {
+        self.confirmation.take(is_upper, passed);
         if self.floor.is_none_or(|floor| value > floor) {
             self.add_extra_trial(value, passed);
         }
@@ -134,10 +135,10 @@ impl Staircase {
 
     fn lowest_trial(&self) -> Option<f64> {
         self.floor
-            .map(|floor| floor * (1.0 + FLOOR_MARGIN * self.config.width))
+            .map(|floor| floor * (1.0 + FLOOR_MARGIN * self.config.max_width))
     }
 
-    /// Takes a trial that does not count towards `most`.
+    /// Takes a trial that does not count towards `max_trials`.
     pub fn add_extra_trial(&mut self, value: f64, passed: bool) {
         if !value.is_normal() || value <= 0.0 {
             return;
@@ -173,7 +174,7 @@ impl Staircase {
     /// The interval if it is narrow enough. Its ends may not have been tried again.
     pub fn narrow_interval(&self) -> Option<Interval> {
         if self.is_descending()
-            || self.grid.probability_above(self.config.from.ln()) > INTERVAL_LEVEL
+            || self.grid.probability_above(self.config.first_value.ln()) > INTERVAL_LEVEL
         {
             return None;
         }
@@ -181,7 +182,7 @@ impl Staircase {
         // The slope below a floor does not matter.
         let ends_at_floor = self.floor.is_some_and(|floor| interval.low <= floor);
         let reliable = ends_at_floor || self.noise() < MAX_NOISE;
-        (interval.width() <= self.config.width && reliable).then_some(interval)
+        (interval.width() <= self.config.max_width && reliable).then_some(interval)
     }
 
     /// Probability that the slope is too flat for a reliable interval.
@@ -190,7 +191,7 @@ impl Staircase {
     }
 
     /// `None` if no end was tried.
-    pub fn confirmed(&self) -> Option<EndTrials> {
+    pub fn end_trials(&self) -> Option<EndTrials> {
         self.confirmation.newest
     }
 
@@ -203,10 +204,10 @@ impl Staircase {
     }
 
     pub fn next_trial(&mut self) -> Next {
-        if let Some((h, high)) = self.confirmation.next() {
-            return Next::Confirm { h, high };
+        if let Some((value, is_upper)) = self.confirmation.next() {
+            return Next::Confirm { value, is_upper };
         }
-        let from = self.config.from;
+        let from = self.config.first_value;
         let lowest = self.lowest_trial().unwrap_or(0.0);
         if lowest > from {
             return Next::Over(Outcome::AboveStart);
@@ -214,7 +215,7 @@ impl Staircase {
         if self.is_descending() {
             return match self.lowest_sufficient {
                 None => Next::Try(from),
-                Some(lowest) if self.trials >= self.config.most => {
+                Some(lowest) if self.trials >= self.config.max_trials => {
                     Next::Over(Outcome::NeverFailed { lowest })
                 }
                 Some(_) => Next::Try((self.last_trial * DESCENT_FACTOR).max(lowest)),
@@ -226,12 +227,12 @@ impl Staircase {
         if let Some(interval) = self.narrow_interval() {
             self.confirmation.begin(&interval);
             return match self.confirmation.next() {
-                Some((h, high)) => Next::Confirm { h, high },
+                Some((value, is_upper)) => Next::Confirm { value, is_upper },
                 None if self.confirmation.agrees() => Next::Over(Outcome::Found(interval)),
                 None => Next::Over(Outcome::Noisy),
             };
         }
-        if self.trials >= self.config.most {
+        if self.trials >= self.config.max_trials {
             return Next::Over(Outcome::Noisy);
         }
         let low = self
@@ -304,11 +305,11 @@ impl Confirmation {
         }
     }
 
-    fn take(&mut self, high: bool, passed: bool) {
+    fn take(&mut self, is_upper: bool, passed: bool) {
         let Some(newest) = &mut self.newest else {
             return;
         };
-        let count = match (high, passed) {
+        let count = match (is_upper, passed) {
             (true, true) => &mut newest.high_kept_up,
             (true, false) => &mut newest.high_failed,
             (false, true) => &mut newest.low_kept_up,

@@ -147,7 +147,7 @@ pub fn mean(values: &[f64]) -> Option<f64> {
 }
 
 /// The largest absolute value; 0 without values.
-pub(crate) fn largest(values: &[f64]) -> f64 {
+pub(crate) fn largest_magnitude(values: &[f64]) -> f64 {
     values
         .iter()
         .fold(0.0, |largest, value| value.abs().max(largest))

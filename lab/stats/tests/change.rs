@@ -57,7 +57,11 @@ impl History {
         let (mut there, mut more) = (0, 0);
         for _ in 0..histories {
             let found = self.changes(&mut detector, &mut random);
-            there += usize::from(found.iter().any(|change| change.at == self.step.0));
+            there += usize::from(
+                found
+                    .iter()
+                    .any(|change| change.first_release_after == self.step.0),
+            );
             more += usize::from(found.len() > 1);
         }
         let share = |count: usize| 100.0 * count as f64 / histories as f64;
@@ -100,7 +104,7 @@ fn a_large_step_is_found_from_six_releases_on() {
             }
             .changes(&mut detector, &mut random);
             assert!(
-                found.iter().any(|change| change.at == at),
+                found.iter().any(|change| change.first_release_after == at),
                 "{releases} releases, a step at {at}: {found:?}"
             );
         }

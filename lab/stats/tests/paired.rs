@@ -111,13 +111,13 @@ fn runs_that_share_no_slot_have_no_effect() {
 
 #[test]
 fn several_pairs_together_have_the_interval_of_student_s_t() {
-    use faultline_stats::paired::over_pairs;
+    use faultline_stats::paired::mean_over_pairs;
     // t of 0.975 with 2 degrees of freedom is 4.302653 (any table); the mean is 2, its standard error 1 / sqrt(3).
-    let together = over_pairs(&[1.0, 2.0, 3.0, f64::NAN], 0.95).unwrap();
+    let together = mean_over_pairs(&[1.0, 2.0, 3.0, f64::NAN], 0.95).unwrap();
     assert!((together.value - 2.0).abs() < 1e-12);
     assert!(
         (together.high - 2.0 - 4.302_653 / 3.0_f64.sqrt()).abs() < 1e-5,
         "{together:?}"
     );
-    assert_eq!(over_pairs(&[1.0], 0.95), None);
+    assert_eq!(mean_over_pairs(&[1.0], 0.95), None);
 }

@@ -54,7 +54,7 @@ proptest! {
         prop_assert_eq!(s.n + s.missing, values.len());
         let _ = summary::quantile(&values, p);
         let _ = summary::mean_without_peaks(&values);
-        let edges = histogram::freedman_diaconis(&values, p, size);
+        let edges = histogram::freedman_diaconis_edges(&values, p, size);
         let counted = histogram::count(&values, &edges);
         let all: u64 = counted.counts.iter().sum::<u64>() + counted.above;
         let first = edges.first().filter(|_| edges.len() > 1).copied().unwrap_or(f64::NEG_INFINITY);
@@ -116,7 +116,7 @@ proptest! {
         if let Some(ratio) = arms::ratio_of_means(&a, &b, 0.95) {
             prop_assert!(ratio.low >= 0.0 && ratio.low <= ratio.value && ratio.value <= ratio.high, "{:?}", ratio);
         }
-        if let Some(together) = paired::over_pairs_of_amounts(&a, 0.95) {
+        if let Some(together) = paired::mean_amount_over_pairs(&a, 0.95) {
             prop_assert!(together.low >= 0.0 && together.high >= together.value, "{:?}", together);
         }
     }
@@ -136,7 +136,7 @@ proptest! {
         let mut readings = Vec::new();
         for (step, total, epoch) in steps {
             at += step;
-            readings.push(Reading { at, total, epoch });
+            readings.push(Reading { at, total, counter_id: epoch });
         }
         let found = rates(&readings, longest);
         prop_assert_eq!(found.per_second.len(), readings.len());
@@ -202,13 +202,14 @@ proptest! {
         let replicates: Vec<Replicate> =
             tried.iter().map(|(limit, passed)| Replicate { limit: *limit, passed: *passed }).collect();
         let found = bracket(&replicates);
-        for limit in found.enough.iter().chain(&found.failed) {
+        for limit in found.smallest_sufficient.iter().chain(&found.largest_failed) {
             prop_assert!(tried.iter().any(|(tried, _)| tried == limit));
         }
-        if let Some(enough) = found.enough {
+        if let Some(enough) = found.smallest_sufficient {
             prop_assert!(replicates.iter().filter(|r| r.limit == enough).all(|r| r.passed == Some(true)));
         }
-        let fits = found.enough.zip(found.failed).is_none_or(|(enough, failed)| enough > failed);
+        let both = found.smallest_sufficient.zip(found.largest_failed);
+        let fits = both.is_none_or(|(enough, failed)| enough > failed);
         prop_assert_eq!(fits, found.contradictions.is_empty());
     }
 

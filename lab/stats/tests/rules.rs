@@ -21,7 +21,7 @@ fn readings(of: &[(f64, Option<f64>, u64)]) -> Vec<Reading> {
         .map(|(at, total, epoch)| Reading {
             at: *at,
             total: *total,
-            epoch: *epoch,
+            counter_id: *epoch,
         })
         .collect()
 }
@@ -144,7 +144,7 @@ fn empty_data_has_no_statistics() {
     assert_eq!(summary::quantile(&[None], 0.5), None);
     assert_eq!(summary::mean_without_peaks(&[]), None);
     assert_eq!(block::mean(&[Some(1.0), None], &Plan::default()), None);
-    assert!(histogram::freedman_diaconis(&[None], 1.0, 10).is_empty());
+    assert!(histogram::freedman_diaconis_edges(&[None], 1.0, 10).is_empty());
 }
 
 #[test]
@@ -166,14 +166,14 @@ fn a_histogram_bin_includes_its_lower_edge_and_the_last_both_edges() {
 fn a_long_tail_beyond_the_quantile_counts_as_above() {
     let mut values = some(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0]);
     values.push(Some(1e6));
-    let edges = histogram::freedman_diaconis(&values, 0.8, 50);
+    let edges = histogram::freedman_diaconis_edges(&values, 0.8, 50);
     let found = histogram::count(&values, &edges);
     assert!(
         *edges.last().unwrap() < 10.0 && found.above == 2,
         "{edges:?}"
     );
     assert_eq!(
-        histogram::freedman_diaconis(&some(&[5.0; 9]), 1.0, 50).len(),
+        histogram::freedman_diaconis_edges(&some(&[5.0; 9]), 1.0, 50).len(),
         2,
         "a constant has one class"
     );
@@ -296,7 +296,10 @@ fn a_bracket_is_smallest_always_sufficient_and_largest_once_failed_limit() {
         run(512, Some(true)),
         run(1024, Some(true)),
     ]);
-    assert_eq!((found.failed, found.enough), (Some(256), Some(512)));
+    assert_eq!(
+        (found.largest_failed, found.smallest_sufficient),
+        (Some(256), Some(512))
+    );
     assert!(found.contradictions.is_empty());
     assert_eq!((found.limits[1].passed, found.limits[1].failed), (1, 1));
 }
@@ -305,8 +308,11 @@ fn a_bracket_is_smallest_always_sufficient_and_largest_once_failed_limit() {
 fn a_limit_with_an_unknown_replicate_is_not_sufficient() {
     let run = |limit, passed| Replicate { limit, passed };
     let found = bracket(&[run(512, Some(true)), run(512, None), run(1024, Some(true))]);
-    assert_eq!((found.failed, found.enough), (None, Some(1024)));
-    assert_eq!(bracket(&[run(512, None)]).enough, None);
+    assert_eq!(
+        (found.largest_failed, found.smallest_sufficient),
+        (None, Some(1024))
+    );
+    assert_eq!(bracket(&[run(512, None)]).smallest_sufficient, None);
 }
 
 #[test]
@@ -324,7 +330,10 @@ fn a_sufficient_limit_below_a_failed_one_is_a_contradiction() {
             failing_limit: 512
         }]
     );
-    assert_eq!((found.enough, found.failed), (Some(256), Some(512)));
+    assert_eq!(
+        (found.smallest_sufficient, found.largest_failed),
+        (Some(256), Some(512))
+    );
 }
 
 #[test]

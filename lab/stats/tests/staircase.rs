@@ -79,14 +79,14 @@ fn the_search_interval_is_the_posterior_interval() {
     ];
     for trials in cases {
         let mut staircase = Staircase::new(SearchConfig {
-            from: 1000.0,
-            width: 0.1,
-            most: 40,
+            first_value: 1000.0,
+            max_width: 0.1,
+            max_trials: 40,
         })
         .expect("a search");
         trials
             .iter()
-            .for_each(|(h, passed)| staircase.take(*h, *passed));
+            .for_each(|(h, passed)| staircase.add_trial(*h, *passed));
         let interval = staircase.interval();
         let wanted = witness(1000.0, trials);
         for (found, wanted) in [interval.low, interval.middle, interval.high]
@@ -220,24 +220,30 @@ fn a_search_range_above_a_floor_contains_the_smallest_sufficient_limit() {
 #[test]
 fn a_floor_rising_above_the_confirmed_range_starts_a_new_range() {
     let mut staircase = Staircase::new(SearchConfig {
-        from: 1000.0,
-        width: 0.1,
-        most: 40,
+        first_value: 1000.0,
+        max_width: 0.1,
+        max_trials: 40,
     })
     .expect("a search");
     staircase.raise_floor(400.0);
     let (mut risen, mut confirmed) = (false, Vec::new());
     let outcome = loop {
         match staircase.next_trial() {
-            Next::Try(h) => staircase.take(h, true),
-            Next::Confirm { h, high: true } if !risen => {
+            Next::Try(h) => staircase.add_trial(h, true),
+            Next::Confirm {
+                value: h,
+                is_upper: true,
+            } if !risen => {
                 // What failed here shows a floor above it.
-                staircase.confirm(h, true, false);
+                staircase.add_end_trial(h, true, false);
                 staircase.raise_floor(500.0);
                 risen = true;
             }
-            Next::Confirm { h, high } => {
-                staircase.confirm(h, high, high);
+            Next::Confirm {
+                value: h,
+                is_upper: high,
+            } => {
+                staircase.add_end_trial(h, high, high);
                 confirmed.push((h, high));
             }
             Next::Over(outcome) => break outcome,

@@ -107,7 +107,7 @@ fn histograms_have_numpys_bins_and_counts() {
             ),
             (
                 "freedman_diaconis",
-                histogram::freedman_diaconis(&values, 1.0, usize::MAX),
+                histogram::freedman_diaconis_edges(&values, 1.0, usize::MAX),
             ),
         ] {
             if case[key].is_null() {
@@ -266,7 +266,7 @@ fn intervals_of_amounts_satisfy_their_equations_and_stay_above_zero() {
     };
     for case in fixture["pairs"].as_array().unwrap() {
         let (values, level) = (numbers(&case["values"]), case["level"].as_f64().unwrap());
-        let found = paired::over_pairs_of_amounts(&values, level).unwrap();
+        let found = paired::mean_amount_over_pairs(&values, level).unwrap();
         near(format!("{values:?}"), found, &case["interval"]);
     }
     for case in fixture["ratios"].as_array().unwrap() {

@@ -207,7 +207,7 @@ impl Samples<'_> {
         Some(Reading {
             at: status.values_from?,
             total: total.filter(|_| status.is_up),
-            epoch: self.status.figure(start).unwrap_or_default().to_bits(),
+            counter_id: self.status.figure(start).unwrap_or_default().to_bits(),
         })
     }
 

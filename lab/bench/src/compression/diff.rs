@@ -2,7 +2,7 @@
 
 use super::{ClassRow, Interval, Outcome};
 use crate::{
-    changes::{append_notes, only_in_one_run, percent_change, setting_mismatch, verdict},
+    changes::{only_in_one_run, percent_change, setting_mismatch, verdict, with_notes_and_flag},
     compare::interval_label,
 };
 use anyhow::{Result, ensure};
@@ -73,7 +73,7 @@ pub fn changes(before: &Outcome, after: &Outcome, margin: f64) -> Result<(String
     let names = |run: &Outcome| run.classes.iter().map(name).collect::<Vec<_>>();
     mismatches.extend(only_in_one_run(&names(before), &names(after)));
     mismatches.extend(setting_mismatches(before, after));
-    Ok(append_notes(
+    Ok(with_notes_and_flag(
         out,
         &are_worse,
         &mismatches,

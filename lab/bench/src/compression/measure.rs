@@ -9,11 +9,11 @@ use faultline_stats::block;
 use std::time::Duration;
 
 /// More bytes would not make a speed more precise.
-const PASS_BYTES: usize = 1 << 20;
+const MAX_PASS_BYTES: usize = 1 << 20;
 /// The spread of the passes gives the interval of a speed.
 const PASSES: usize = 12;
 /// Shorter passes repeat their work.
-const PASS_TIME: Duration = Duration::from_millis(2);
+const MIN_PASS_TIME: Duration = Duration::from_millis(2);
 /// For all passes of one codec and size class.
 const MAX_CPU_TIME: Duration = Duration::from_secs(2);
 
@@ -102,7 +102,7 @@ fn measure_speeds(
     for _ in 0..PASSES {
         random.shuffle(&mut order);
         for index in &order {
-            speeds[*index].pass(&mut codecs[*index].coder, records, indices);
+            speeds[*index].run_pass(&mut codecs[*index].coder, records, indices);
         }
     }
     speeds
@@ -154,7 +154,7 @@ struct Speeds {
 }
 
 impl Speeds {
-    fn pass(&mut self, coder: &mut Coder, records: &[&[u8]], indices: &[usize]) {
+    fn run_pass(&mut self, coder: &mut Coder, records: &[&[u8]], indices: &[usize]) {
         if self.spent > MAX_CPU_TIME && self.compress.len() >= 2 {
             return;
         }
@@ -163,7 +163,7 @@ impl Speeds {
         let fits_pass = |record: &&[u8]| {
             let is_first = bytes == 0;
             bytes += record.len();
-            is_first || bytes <= PASS_BYTES
+            is_first || bytes <= MAX_PASS_BYTES
         };
         let records: Vec<&[u8]> = indices
             .iter()
@@ -199,7 +199,7 @@ fn measure_speed(records: &[&[u8]], mut code_all: impl FnMut() -> bool) -> Optio
     while code_all() {
         repeats += 1;
         let spent = clock::thread_cpu().saturating_sub(started);
-        if spent >= PASS_TIME || repeats >= 10_000 {
+        if spent >= MIN_PASS_TIME || repeats >= 10_000 {
             return (!spent.is_zero())
                 .then(|| f64::from(repeats) * bytes as f64 / spent.as_secs_f64() / 1e6);
         }

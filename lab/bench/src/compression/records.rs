@@ -1,7 +1,7 @@
 use crate::{
     args::{CompressionArgs, RecordKind},
     endpoint::Endpoint,
-    run::end_requested,
+    run::wait_for_end_signal,
 };
 use anyhow::{Context as _, Result, ensure};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
@@ -26,9 +26,9 @@ use std::{
 
 /// About a minute of waiting in total.
 const RETRIES: RetryPolicy = RetryPolicy {
-    most: 8,
+    max_tries: 8,
     first_wait: Duration::from_millis(500),
-    patience: Duration::from_secs(30),
+    answer_timeout: Duration::from_secs(30),
 };
 const SLOTS_PER_REQUEST: usize = 500;
 /// JSON-RPC codes for a missing block or a skipped slot, in the ledger or archive.
@@ -347,7 +347,7 @@ impl NodeReader<'_> {
 
     fn report(&mut self, detail: &str) {
         let count = self.records.len().min(self.wanted_count);
-        self.progress.at(count as u64, detail);
+        self.progress.show(count as u64, detail);
     }
 
     /// Newest finalized slot first; `visit` returns whether to continue.
@@ -377,12 +377,12 @@ impl NodeReader<'_> {
         params: &Value,
     ) -> Result<Option<T>, RpcError> {
         let mut send_at = clock::uptime();
-        let (sent, _) = self.rpc.spent();
+        let (sent, _) = self.rpc.requests_and_bytes();
         if sent > 0 {
             send_at += self.args.pace;
         }
         let mut end_signal = |wait: Duration| {
-            self.end_signal = end_requested(&mut self.signals, wait).or(self.end_signal);
+            self.end_signal = wait_for_end_signal(&mut self.signals, wait).or(self.end_signal);
             self.end_signal
         };
         loop {

@@ -1,5 +1,5 @@
 use super::{ClassRow, FetchTable, Interval, Outcome};
-use crate::{args::Format, parquet, results::lines};
+use crate::{args::Format, parquet, render::csv_quoted, results::lines};
 use anyhow::Result;
 use faultline_common::output;
 use faultline_pages::{
@@ -137,7 +137,7 @@ fn csv(outcome: &Outcome) -> String {
             .map(|(_, values)| match values {
                 Values::Integer(values) => text(&values[row]),
                 Values::Real(values) => text(&values[row]),
-                Values::Text(values) => text(&values[row]),
+                Values::Text(values) => csv_quoted(&text(&values[row])),
             })
             .collect();
         out += &(cells.join(",") + "\n");

@@ -133,6 +133,25 @@ fn reports_have_every_class(out: &str) {
 }
 
 #[test]
+fn csv_quotes_texts_with_commas_and_quotes() {
+    // A results file may come from elsewhere.
+    let outcome: Outcome = serde_json::from_value(serde_json::json!({
+        "preset": "compression", "version": "1", "started_unix_ns": 0, "source": "x", "notes": [],
+        "records": 2, "tested": 2, "dictionary": null, "overhead": {"header": 0, "ack": 0},
+        "bundle_below": 0, "bundles": [], "blobs": [], "fetch": null, "problems": [],
+        "classes": [{
+            "codec": "a,\"b\"", "library": "l", "range": "all", "datapoints": 2, "ubytes": 2.0,
+            "cbytes": 1.0, "cmp_ratio": 50.0, "interval": null, "compress": null,
+            "decompress": null,
+        }],
+    }))
+    .unwrap();
+    let csv = shown(&outcome, crate::args::Format::Csv).unwrap();
+    let row = csv.lines().nth(1).unwrap();
+    assert_eq!(row, "\"a,\"\"b\"\"\",l,all,2,1,50,,,,,2");
+}
+
+#[test]
 fn invalid_compression_arguments_are_refused() {
     for (words, why) in [
         (vec!["compression"], "required"),

@@ -140,7 +140,7 @@ fn fastest_of_rounds(arms: &[String], rounds: &[CompleteRound]) -> String {
     )
 }
 
-/// It is no test: only the comparison decides whether a node is faster.
+/// This is no test: only the comparison decides whether a node is faster.
 fn slowest_above_fastest(nodes: &[NodeTimes]) -> Option<String> {
     let by_time = |a: &&NodeTimes, b: &&NodeTimes| a.total_ms.total_cmp(&b.total_ms);
     let fastest = nodes.iter().min_by(by_time)?;
@@ -229,7 +229,7 @@ fn recommendations(results: &Results) -> String {
 }
 
 fn recommended_node(faultless_arms: &[&str], compared: &[(&str, Comparison)]) -> String {
-    let is_faster = |fast: &str, slow: &str| {
+    let faster_pair = |fast: &str, slow: &str| {
         compared
             .iter()
             .find(|(reference, pair)| match pair.decision.shown() {
@@ -247,7 +247,7 @@ fn recommended_node(faultless_arms: &[&str], compared: &[(&str, Comparison)]) ->
     }
     for arm in faultless_arms {
         let savings = others(faultless_arms, arm).map(|other| {
-            let (_, pair) = is_faster(arm, other)?;
+            let (_, pair) = faster_pair(arm, other)?;
             let [least, most] = absolute_bounds([pair.mean.low, pair.mean.high], 3);
             Some(format!("{least} to {most} ms against {other}"))
         });
@@ -256,7 +256,7 @@ fn recommended_node(faultless_arms: &[&str], compared: &[(&str, Comparison)]) ->
         }
     }
     let is_slower =
-        |arm: &&str| others(faultless_arms, arm).any(|other| is_faster(other, arm).is_some());
+        |arm: &&str| others(faultless_arms, arm).any(|other| faster_pair(other, arm).is_some());
     let (slow, fast): (Vec<&str>, Vec<&str>) = faultless_arms.iter().copied().partition(is_slower);
     if slow.is_empty() {
         let why = unreliable_suffix(compared.iter().map(|(_, pair)| pair.decision));

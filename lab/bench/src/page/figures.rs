@@ -11,7 +11,7 @@ use faultline_pages::{
 use faultline_stats::{
     arms::Direction,
     crossover::Crossover,
-    histogram::{count, freedman_diaconis},
+    histogram::{count, freedman_diaconis_edges},
     summary::summary,
 };
 
@@ -135,7 +135,7 @@ pub fn distributions(results: &Results) -> Vec<Block> {
             .iter()
             .flat_map(|(_, latencies)| latencies.clone())
             .collect();
-        let edges = freedman_diaconis(&pooled, 0.99, MAX_CLASSES);
+        let edges = freedman_diaconis_edges(&pooled, 0.99, MAX_CLASSES);
         if edges.len() < 2 {
             continue;
         }

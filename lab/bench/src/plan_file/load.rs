@@ -165,7 +165,7 @@ fn read_values(top: &mut Table<'_>, folder: &Path) -> Vec<Value> {
             table.take("from", whole_number),
             table.take("to", whole_number),
         );
-        let hex = table.take("hex", flag).unwrap_or(false);
+        let is_hex = table.take("hex", flag).unwrap_or(false);
         let list = table.take("list", |v| non_empty(distinct(v, list_item)?));
         let lines = table.take("file", |v| read_lines(&folder.join(text(v)?)));
         let is_range = table.has("from") || table.has("to");
@@ -178,7 +178,7 @@ fn read_values(top: &mut Table<'_>, folder: &Path) -> Vec<Value> {
             table.report("hex is for from and to only; leave it out");
         }
         let source = match range {
-            (Some(from), Some(to)) if from <= to => Some(ValueSource::Range { from, to, hex }),
+            (Some(from), Some(to)) if from <= to => Some(ValueSource::Range { from, to, is_hex }),
             (Some(from), Some(to)) => {
                 table.report(format!("from = {from} is above to = {to}"));
                 None
@@ -341,7 +341,7 @@ fn check_params(params: &str, values: &[Value], has_encoding: bool) -> Result<()
     let is_known = |name: &str| {
         (has_encoding && name == ENCODING) || values.iter().any(|value| value.name == name)
     };
-    if let Some(unknown) = values::names(params).find(|name| !is_known(name)) {
+    if let Some(unknown) = values::placeholder_names(params).find(|name| !is_known(name)) {
         if unknown == ENCODING {
             return Err("{encoding} is the encoding of an arm, and no [[arm]] has one".to_owned());
         }
@@ -358,7 +358,7 @@ fn check_params(params: &str, values: &[Value], has_encoding: bool) -> Result<()
     }
     let mut has_values = false;
     for (index, value) in values.iter().enumerate() {
-        if !values::names(params).any(|name| name == value.name) {
+        if !values::placeholder_names(params).any(|name| name == value.name) {
             continue;
         }
         has_values = true;
@@ -367,7 +367,7 @@ fn check_params(params: &str, values: &[Value], has_encoding: bool) -> Result<()
                 if i == index {
                     value_text.clone()
                 } else {
-                    other.first()
+                    other.first_text()
                 }
             }))?;
         }

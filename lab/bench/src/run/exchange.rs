@@ -29,7 +29,7 @@ impl Connections {
         }
     }
 
-    /// The next request reports an error.
+    /// Ignores an error: the next request reports it.
     pub async fn open(&mut self, plan: &Plan, case: &Case) {
         let (config, connection) = (plan.link(case), &mut self.by_link[case.link]);
         if connection.is_none() && config.protocol != Protocol::HttpNew {
@@ -45,7 +45,7 @@ impl Connections {
         }
     }
 
-    /// Without an answer, the connection is dropped.
+    /// Drops the connection if a sent request has no answer.
     pub async fn exchange(
         &mut self,
         plan: &Plan,
@@ -64,7 +64,8 @@ impl Connections {
         }
         let requested = timeout(left, self.request(plan, case, id, left)).await;
         let requested = requested.unwrap_or(Err(Failure::Timeout));
-        let (raw, connect_tls_times) = requested.inspect_err(|_| self.by_link[case.link] = None)?;
+        let (raw, connect_and_tls_times) =
+            requested.inspect_err(|_| self.by_link[case.link] = None)?;
         // Reading the CPU clock costs more than decoding a small answer.
         let cpu = (raw.body.len() >= MIN_BYTES_FOR_CPU_CLOCK).then(clock::thread_cpu);
         let decoded = match raw.status {
@@ -72,7 +73,7 @@ impl Connections {
             status => Err(Failure::of_status(status, raw.retry_after)),
         };
         let decode_cpu = cpu.map(|cpu| clock::thread_cpu().saturating_sub(cpu));
-        let [connect, tls, first_byte, transfer, decode] = raw.phases(begun, connect_tls_times);
+        let [connect, tls, first_byte, transfer, decode] = raw.phases(begun, connect_and_tls_times);
         let is_unclear = matches!(decoded, Err(Failure::WrongId | Failure::Malformed));
         if is_unclear && matches!(self.by_link[case.link], Some(Connection::WebSocket(_))) {
             // On an open socket, a late answer could be taken for the next one.
@@ -88,7 +89,7 @@ impl Connections {
         })
     }
 
-    /// Also returns `Traffic::connect_tls_times` of a new connection.
+    /// Also returns `Traffic::connect_and_tls_times` of a new connection.
     async fn request(
         &mut self,
         plan: &Plan,
@@ -97,15 +98,15 @@ impl Connections {
         left: Duration,
     ) -> Result<(RawAnswer, [Duration; 2]), Failure> {
         let (config, connection) = (plan.link(case), &mut self.by_link[case.link]);
-        let usable = match connection {
+        let is_usable = match connection {
             Some(open) => open.is_usable().await,
             None => false,
         };
-        let mut connect_tls_times = [Duration::ZERO; 2];
-        if !usable {
+        let mut connect_and_tls_times = [Duration::ZERO; 2];
+        if !is_usable {
             let opened =
                 Connection::open(config, self.tls.as_ref(), plan.max_answer_bytes, left).await?;
-            connect_tls_times = opened.connect_tls_times();
+            connect_and_tls_times = opened.connect_and_tls_times();
             *connection = Some(opened);
         }
         let open = connection.as_mut().ok_or(Failure::Closed)?;
@@ -115,6 +116,6 @@ impl Connections {
         if config.protocol == Protocol::HttpNew {
             *connection = None;
         }
-        Ok((raw, connect_tls_times))
+        Ok((raw, connect_and_tls_times))
     }
 }

@@ -76,7 +76,7 @@ impl ResultsFile {
     pub fn finish(self, results: &Results) -> Result<()> {
         let mut buckets = Vec::new();
         for index in 0..results.cases.len() {
-            let Some(histogram) = results.histogram(index) else {
+            let Some(histogram) = results.latency_histogram_ns(index) else {
                 continue;
             };
             for step in histogram.iter_recorded() {

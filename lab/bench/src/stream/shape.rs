@@ -18,9 +18,9 @@ use tokio::{
     time::{Instant, Sleep, sleep},
 };
 
-/// In flight per direction.
-const MAX_IN_FLIGHT: usize = 4 << 20;
-/// Precision of the runtime's timers; the rest is active waiting.
+/// Per direction.
+const MAX_BYTES_IN_FLIGHT: usize = 4 << 20;
+/// Timers fire up to this late, so the end of a wait is polled.
 pub const TIMER_PRECISION: Duration = Duration::from_millis(2);
 /// As the payload of a TCP segment.
 const PIECE_BYTES: usize = 1448;
@@ -50,7 +50,7 @@ impl LinkShape {
         })
     }
 
-    pub fn is_none(&self) -> bool {
+    pub fn has_no_effect(&self) -> bool {
         self.added_rtt.is_zero() && self.bits_per_second.is_none()
     }
 }
@@ -152,7 +152,7 @@ impl ShapedStream {
 
     fn read_ahead(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         let mut space = [0; 16 << 10];
-        while !self.closed_by_node && self.from_node.buffered < MAX_IN_FLIGHT {
+        while !self.closed_by_node && self.from_node.buffered < MAX_BYTES_IN_FLIGHT {
             let mut buffer = ReadBuf::new(&mut space);
             match Pin::new(&mut self.stream).poll_read(cx, &mut buffer) {
                 Poll::Pending => break,
@@ -203,7 +203,7 @@ impl AsyncWrite for ShapedStream {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        if self.to_node.buffered >= MAX_IN_FLIGHT {
+        if self.to_node.buffered >= MAX_BYTES_IN_FLIGHT {
             ready!(self.poll_deliver(cx))?;
         }
         self.to_node.enqueue(bytes);

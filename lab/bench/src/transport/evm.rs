@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
-/// Called with a word, it stores it; called with nothing, it returns what is stored.
+/// Stores the word that it is called with; called without one, returns the stored word.
 ///
 /// ```text
 /// 00  CALLDATASIZE          36
@@ -40,8 +40,8 @@ pub const DEVELOPMENT_CHAINS: [&str; 2] = ["0x539", "0x7a69"];
 
 pub struct Evm {
     pub chain_id: String,
-    /// Addresses of the payer and the contract; `None` if nothing can be written.
-    pub contract: Option<(String, String)>,
+    /// Their addresses; `None` if nothing can be written.
+    pub payer_and_contract: Option<(String, String)>,
     /// The value that was written last.
     pub value: u64,
 }
@@ -73,7 +73,7 @@ impl Evm {
         client: &mut NodeClient,
         protocol: Protocol,
     ) -> Result<(), Failure> {
-        if self.contract.is_some() {
+        if self.payer_and_contract.is_some() {
             if client.effect_unknown {
                 let stored = self.stored_value(client, Protocol::HttpNew).await?;
                 let number = stored
@@ -93,7 +93,7 @@ impl Evm {
             if chain_id != *self.chain_id {
                 return Err(Failure::OtherChain);
             }
-            if self.contract.is_some() {
+            if self.payer_and_contract.is_some() {
                 client
                     .call(protocol, "eth_subscribe", json!(["newHeads"]))
                     .await?;
@@ -108,7 +108,7 @@ impl Evm {
         client: &mut NodeClient,
         protocol: Protocol,
     ) -> Result<(), Failure> {
-        let (payer, contract) = self.contract.as_ref().ok_or(Failure::Missing)?;
+        let (payer, contract) = self.payer_and_contract.as_ref().ok_or(Failure::Missing)?;
         let next = self.value.checked_add(1).ok_or(Failure::Wrong)?;
         let data = format!("0x{next:064x}");
         let transaction = json!([{"from": payer, "to": contract, "data": data, "gas": GAS}]);
@@ -135,7 +135,7 @@ impl Evm {
     /// Fails unless the last written value is read. Without a contract, reads the newest block.
     pub async fn read(&self, client: &mut NodeClient, protocol: Protocol) -> Result<(), Failure> {
         let stored = self.stored_value(client, protocol).await?;
-        if self.contract.is_some() && stored != format!("0x{:064x}", self.value) {
+        if self.payer_and_contract.is_some() && stored != format!("0x{:064x}", self.value) {
             return Err(Failure::Wrong);
         }
         Ok(())
@@ -146,7 +146,7 @@ impl Evm {
         client: &mut NodeClient,
         protocol: Protocol,
     ) -> Result<Value, Failure> {
-        let (method, params) = match &self.contract {
+        let (method, params) = match &self.payer_and_contract {
             None => ("eth_getBlockByNumber", json!(["latest", false])),
             Some((_, contract)) => (
                 "eth_call",

@@ -157,12 +157,12 @@ impl NodeClient {
 
     async fn call_over_http(&mut self, protocol: Protocol, body: String) -> Result<Value, Failure> {
         let begun = clock::uptime();
-        let mut connect_tls_times = [Duration::ZERO; 2];
+        let mut connect_and_tls_times = [Duration::ZERO; 2];
         let mut connection = match self.http_connections.remove(&protocol) {
             Some(connection) => connection,
             None => {
                 let connection = self.open(protocol).await?;
-                connect_tls_times = connection.traffic.connect_tls_times;
+                connect_and_tls_times = connection.traffic.connect_and_tls_times;
                 connection
             }
         };
@@ -173,7 +173,7 @@ impl NodeClient {
         let cpu = clock::thread_cpu();
         let value = parse_result(&raw.body, self.last_id);
         self.sums.decode_cpu_ns += ns(clock::thread_cpu().saturating_sub(cpu));
-        self.add_to_sums(&raw, begun, connect_tls_times);
+        self.add_to_sums(&raw, begun, connect_and_tls_times);
         if protocol != Protocol::HttpNew {
             self.http_connections.insert(protocol, connection);
         }
@@ -194,7 +194,7 @@ impl NodeClient {
             let answer = is_answer.then(|| parse_result(message.text.as_bytes(), self.last_id));
             self.sums.decode_cpu_ns += ns(clock::thread_cpu().saturating_sub(cpu));
             let Some(answer) = answer else {
-                socket.traffic.plain.first_read_at.set(None);
+                socket.traffic.decrypted.first_read_at.set(None);
                 let queued: usize = self.notifications.iter().map(|text| text.len()).sum();
                 if queued + message.text.len() > self.max_bytes {
                     return Err(Failure::TooLarge);
@@ -209,9 +209,14 @@ impl NodeClient {
     }
 
     /// `raw` was just decoded; its call began at `begun`.
-    fn add_to_sums(&mut self, raw: &RawAnswer, begun: Duration, connect_tls_times: [Duration; 2]) {
+    fn add_to_sums(
+        &mut self,
+        raw: &RawAnswer,
+        begun: Duration,
+        connect_and_tls_times: [Duration; 2],
+    ) {
         let sums = self.sums.phases.iter_mut().skip(1);
-        for (sum, phase) in sums.zip(raw.phases(begun, connect_tls_times)) {
+        for (sum, phase) in sums.zip(raw.phases(begun, connect_and_tls_times)) {
             *sum += ns(phase);
         }
         self.sums.sent += raw.sent;

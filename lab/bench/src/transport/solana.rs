@@ -22,7 +22,7 @@ const AIRDROP_LAMPORTS: u64 = 10_000_000_000;
 /// The target's initial balance, above the rent-exempt minimum.
 const INITIAL_LAMPORTS: u64 = 1_000_000_000;
 /// A blockhash is valid for about a minute.
-const BLOCKHASH_AGE: Duration = Duration::from_secs(20);
+const MAX_BLOCKHASH_AGE: Duration = Duration::from_secs(20);
 
 pub struct Solana {
     payer: Ed25519KeyPair,
@@ -37,7 +37,7 @@ pub struct Solana {
 }
 
 impl Solana {
-    /// Funds it by an airdrop, and makes the first transfer to the target.
+    /// Funds a payer by an airdrop, and makes the first transfer to the target.
     pub async fn fund_new_account(client: &mut NodeClient) -> Result<Solana, Failure> {
         let random = SystemRandom::new();
         let seed = || {
@@ -69,7 +69,7 @@ impl Solana {
 
     pub async fn renew_blockhash(&mut self, client: &mut NodeClient) -> Result<(), Failure> {
         let now = clock::uptime();
-        if self.blockhash == [0; 32] || now.saturating_sub(self.blockhash_at) > BLOCKHASH_AGE {
+        if self.blockhash == [0; 32] || now.saturating_sub(self.blockhash_at) > MAX_BLOCKHASH_AGE {
             let options = json!([{"commitment": "confirmed"}]);
             let latest = client
                 .call(Protocol::HttpNew, "getLatestBlockhash", options)
@@ -92,7 +92,7 @@ impl Solana {
     ) -> Result<(), Failure> {
         self.renew_blockhash(client).await?;
         if client.effect_unknown {
-            let options = json!([self.target(), {"commitment": "processed"}]);
+            let options = json!([self.target_address(), {"commitment": "processed"}]);
             let balance = client
                 .call(Protocol::HttpNew, "getBalance", options)
                 .await?;
@@ -105,7 +105,7 @@ impl Solana {
         }
         if client.connect(protocol).await? {
             self.subscription = client
-                .call(protocol, "accountSubscribe", self.account())
+                .call(protocol, "accountSubscribe", self.account_params())
                 .await?;
         }
         Ok(())
@@ -150,7 +150,7 @@ impl Solana {
             send(client, protocol, &transaction).await?;
             while !has_balance(
                 &client
-                    .call(protocol, "getAccountInfo", self.account())
+                    .call(protocol, "getAccountInfo", self.account_params())
                     .await?,
             ) {
                 sleep(client.poll_interval).await;
@@ -160,12 +160,12 @@ impl Solana {
         Ok(())
     }
 
-    fn target(&self) -> String {
+    fn target_address(&self) -> String {
         bs58::encode(self.target).into_string()
     }
 
-    fn account(&self) -> Value {
-        json!([self.target(), {"encoding": "base64", "commitment": "processed"}])
+    fn account_params(&self) -> Value {
+        json!([self.target_address(), {"encoding": "base64", "commitment": "processed"}])
     }
 
     /// The transaction, and the target's balance after it. Different amounts make different

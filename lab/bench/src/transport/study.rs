@@ -15,7 +15,7 @@ pub fn tables(results: &Results) -> String {
     for request in results.request_names() {
         out += &format!("=== {} ===\n\n", request.to_uppercase());
         for arm in &results.header.arms {
-            let mean = match results.mean(arm, request) {
+            let mean = match results.mean_latency_ms(arm, request) {
                 None => "no good answer".to_owned(),
                 Some(mean) => format!("{} ms", number(mean, 3)),
             };
@@ -42,9 +42,9 @@ fn sentences(results: &Results) -> Vec<(&str, String)> {
     let sentence = |request, arm: &str| {
         let arms = [reference, arm];
         if arms.iter().any(|arm| failures(results, arm, request) > 0) {
-            results.mean(arm, request)?;
+            results.mean_latency_ms(arm, request)?;
             return Some(format!(
-                "{arm} is not compared with {reference}: not every one was good"
+                "{arm} is not compared with {reference}: not every answer was good"
             ));
         }
         let compared = compare_arms(results, arms, (request, None), comparisons)?;
@@ -103,7 +103,7 @@ pub fn page(results: &Results) -> Vec<Block> {
     for request in results.request_names() {
         let row = arms
             .iter()
-            .map(|arm| cells::number(results.mean(arm, request), 3, "no good answer"));
+            .map(|arm| cells::number(results.mean_latency_ms(arm, request), 3, "no good answer"));
         out.rows.push(cells::row(request, row));
     }
     let mut blocks = vec![Block::Table(out)];
@@ -152,7 +152,7 @@ mod tests {
             "{out}"
         );
         assert!(
-            out.contains("websocket is not compared with http: not every one was good"),
+            out.contains("websocket is not compared with http: not every answer was good"),
             "{out}"
         );
     }

@@ -45,7 +45,7 @@ pub struct ProgramCache<'a> {
     weight: u64,
     /// Slot of each program's last deployment in this trace, counted like `Entry::last_slot`, plus 1;
     /// 0 for none.
-    deployed: Vec<u32>,
+    deployment_slots: Vec<u32>,
     /// (superseded entry, slot of the deployment).
     superseded: Vec<(u32, u32)>,
     first_slot: u64,
@@ -80,7 +80,7 @@ impl<'a> ProgramCache<'a> {
             budget,
             compile_us,
             weight: 0,
-            deployed: vec![0; programs],
+            deployment_slots: vec![0; programs],
             superseded: Vec::new(),
             first_slot: trace.slots().first().map_or(0, |slot| slot.slot),
             current_slot: FIRST_SLOT,
@@ -172,7 +172,8 @@ impl<'a> ProgramCache<'a> {
         let is_new = entry.position == NEW;
         entry.uses = entry.uses.saturating_add(self.rule.uses_per_load);
         entry.last_slot = load_slot;
-        if !self.trace.programs()[program as usize].has_code && self.deployed[program as usize] == 0
+        if !self.trace.programs()[program as usize].has_code
+            && self.deployment_slots[program as usize] == 0
         {
             entry.position = TOMBSTONE;
             counts.insertions += 1;
@@ -191,8 +192,8 @@ impl<'a> ProgramCache<'a> {
     fn evict(&mut self, counts: &mut Counts) {
         while self.weight > self.budget.target && !self.loaded.is_empty() {
             let position = match self.rule.eviction {
-                Eviction::TwoDraws => self.fewer_uses_of_two(),
-                Eviction::Score { .. } => self.least_score(),
+                Eviction::TwoDraws => self.position_of_fewer_uses(),
+                Eviction::Score { .. } => self.position_of_least_score(),
             };
             let entry = self.unload(position);
             counts.evictions += 1;
@@ -208,7 +209,7 @@ impl<'a> ProgramCache<'a> {
         self.entries[self.loaded[position as usize] as usize]
     }
 
-    fn fewer_uses_of_two(&mut self) -> u32 {
+    fn position_of_fewer_uses(&mut self) -> u32 {
         let first = self.draw();
         let second = self.draw();
         let uses = |position: u32| {
@@ -222,7 +223,7 @@ impl<'a> ProgramCache<'a> {
         }
     }
 
-    fn least_score(&mut self) -> u32 {
+    fn position_of_least_score(&mut self) -> u32 {
         let threshold = score(self.current_slot, DRAW_THRESHOLD.0, DRAW_THRESHOLD.1);
         let mut least = self.draw();
         let mut least_score = self.score_at(least);
@@ -254,7 +255,7 @@ impl<'a> ProgramCache<'a> {
     fn is_delayed(&mut self, program: u32) -> bool {
         let entry = &mut self.entries[program as usize];
         let is_delayed = self.has_delayed
-            && self.deployed[program as usize] == self.current_slot + 1
+            && self.deployment_slots[program as usize] == self.current_slot + 1
             && entry.position != NEW;
         if is_delayed && self.rule.counts_delayed_uses {
             entry.uses = entry.uses.saturating_add(1);
@@ -287,7 +288,7 @@ impl<'a> ProgramCache<'a> {
     fn supersede(&mut self, program: u32) {
         let old_version = self.entries[program as usize];
         if old_version.position >= LOADED_BELOW
-            || self.deployed[program as usize] == self.current_slot + 1
+            || self.deployment_slots[program as usize] == self.current_slot + 1
         {
             if old_version.position < LOADED_BELOW {
                 self.unload(old_version.position);
@@ -330,7 +331,8 @@ impl Cache for ProgramCache<'_> {
             if entry.position < LOADED_BELOW {
                 entry.uses = entry.uses.saturating_add(1);
                 entry.last_slot = entry.last_slot.max(use_slot);
-            } else if self.rule.tombstones || self.trace.programs()[*program as usize].has_code {
+            } else if self.rule.has_tombstones || self.trace.programs()[*program as usize].has_code
+            {
                 has_loaded |= self.miss(*program, counts);
             }
         }
@@ -344,7 +346,7 @@ impl Cache for ProgramCache<'_> {
         self.evict(counts);
         self.supersede(program);
         let entry = &mut self.entries[program as usize];
-        self.deployed[program as usize] = self.current_slot + 1;
+        self.deployment_slots[program as usize] = self.current_slot + 1;
         self.has_delayed |= kind == ChangeKind::Deployed;
         let deployment = self.rule.deployment;
         if deployment == Deployment::Absent {
@@ -356,7 +358,7 @@ impl Cache for ProgramCache<'_> {
             return;
         }
         counts.insertions += 1;
-        // A compiled entry has no use yet. The age of another one counts from here.
+        // A compiled entry counts as unused. One without code ages from here.
         entry.last_slot = match deployment {
             Deployment::Loaded => 0,
             _ => self.current_slot,

@@ -5,7 +5,9 @@ use crate::{
     cache::{Budget, Cache, Counts, Limit},
     policy::{Policy, Setting},
     run::{InitialContent, Outcome, Simulation},
-    trace::{Call, Change, ChangeKind, Meta, Program, Slot, SlotKind, Source, Trace},
+    trace::{
+        ChangeKind, Meta, Program, Slot, SlotKind, Source, Trace, TraceChange, TransactionCall,
+    },
 };
 
 /// A slot with its transactions, each a list of programs, and deployments of programs behind the first so many.
@@ -29,9 +31,9 @@ fn trace(without_code: &[u32], blocks: &[Block]) -> Trace {
             .unwrap();
     }
     for (slot, transactions, changes) in blocks {
-        let calls: Vec<Call> = transactions
+        let calls: Vec<TransactionCall> = transactions
             .iter()
-            .map(|programs| Call::new(trace.add_set(programs).unwrap(), false).unwrap())
+            .map(|programs| TransactionCall::new(trace.add_set(programs).unwrap(), false).unwrap())
             .collect();
         let header = Slot {
             slot: *slot,
@@ -43,7 +45,7 @@ fn trace(without_code: &[u32], blocks: &[Block]) -> Trace {
         for (position, program, kind) in changes {
             let slot_index = trace.slots().len() as u32 - 1;
             trace
-                .add_change(Change {
+                .add_change(TraceChange {
                     slot_index,
                     position: *position,
                     program: *program,
@@ -186,8 +188,8 @@ fn a_full_cache_of_512_shrinks_to_460_entries() {
     for _ in 10..600 {
         trace.add_program(program).unwrap();
     }
-    let calls: Vec<Call> = (0..600)
-        .map(|program| Call::new(trace.add_set(&[program]).unwrap(), false).unwrap())
+    let calls: Vec<TransactionCall> = (0..600)
+        .map(|program| TransactionCall::new(trace.add_set(&[program]).unwrap(), false).unwrap())
         .collect();
     let header = Slot {
         slot: 7,
@@ -330,7 +332,7 @@ fn through_2_3_fees_only_transactions_look_up_programs() {
         kind: SlotKind::Replayed,
     };
     trace
-        .add_slot(slot, &[Call::new(set, true).unwrap()])
+        .add_slot(slot, &[TransactionCall::new(set, true).unwrap()])
         .unwrap();
     assert_eq!(run(&trace, "2.3.0", 4).misses, 2);
     assert_eq!(run(&trace, "3.0.0", 4).misses, 1);

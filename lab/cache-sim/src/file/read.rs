@@ -4,7 +4,7 @@ use super::{
 };
 use crate::{
     Error,
-    trace::{Call, Change, Load, MAX_PROGRAMS, Meta, Program, Slot, Trace},
+    trace::{Load, MAX_PROGRAMS, Meta, Program, Slot, Trace, TraceChange, TransactionCall},
 };
 use std::io::{BufRead, Read};
 
@@ -232,7 +232,7 @@ fn add_record(trace: &mut Trace, kind: u8, content: &[u8]) -> Result<(), String>
                 .checked_sub(1)
                 .ok_or("a change before the first slot")? as u32;
             trace
-                .add_change(Change {
+                .add_change(TraceChange {
                     slot_index,
                     position,
                     program,
@@ -245,7 +245,7 @@ fn add_record(trace: &mut Trace, kind: u8, content: &[u8]) -> Result<(), String>
                 let load = Load {
                     slot: content.number()?,
                     program: content.number_u32()?,
-                    us: content.number()?,
+                    compile_us: content.number()?,
                 };
                 trace.add_load(load).map_err(as_text)?;
             }
@@ -293,7 +293,7 @@ fn add_slot(trace: &mut Trace, content: &mut RecordContent) -> Result<(), String
         let packed_call = content.number()?;
         let set = u32::try_from(packed_call >> 1).ok();
         calls.push(
-            set.and_then(|set| Call::new(set, packed_call & 1 == 1))
+            set.and_then(|set| TransactionCall::new(set, packed_call & 1 == 1))
                 .ok_or("the number of a set of programs is too high")?,
         );
     }

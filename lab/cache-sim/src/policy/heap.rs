@@ -52,8 +52,8 @@ impl Heap {
             self.positions[program as usize] = index as u32;
         }
         self.items[index].0 = priority;
-        let index = self.up(index);
-        self.down(index);
+        let index = self.sift_up(index);
+        self.sift_down(index);
     }
 
     fn pop(&mut self) -> Option<((u64, u64), u32)> {
@@ -62,7 +62,7 @@ impl Heap {
         let least = self.items.pop()?;
         self.positions[least.1 as usize] = NOT_IN_HEAP;
         self.weight -= self.weights[least.1 as usize];
-        self.down(0);
+        self.sift_down(0);
         Some(least)
     }
 
@@ -72,7 +72,7 @@ impl Heap {
         self.positions[self.items[b].1 as usize] = b as u32;
     }
 
-    fn up(&mut self, mut index: usize) -> usize {
+    fn sift_up(&mut self, mut index: usize) -> usize {
         while index > 0 && self.items[index].0 < self.items[(index - 1) / 2].0 {
             self.swap(index, (index - 1) / 2);
             index = (index - 1) / 2;
@@ -80,7 +80,7 @@ impl Heap {
         index
     }
 
-    fn down(&mut self, mut index: usize) {
+    fn sift_down(&mut self, mut index: usize) {
         loop {
             let children = [2 * index + 1, 2 * index + 2]
                 .into_iter()
@@ -236,7 +236,7 @@ fn for_each_lookup(trace: &Trace, includes_fees_only: bool, mut each: impl FnMut
         for call in trace
             .calls_of(index)
             .iter()
-            .filter(|call| includes_fees_only || !call.fees_only())
+            .filter(|call| includes_fees_only || !call.is_fees_only())
         {
             trace
                 .programs_of_set(call.set_number())
@@ -281,7 +281,7 @@ pub fn least_misses_by_bytes(
             trace
                 .calls_of(index)
                 .iter()
-                .filter(|call| includes_fees_only || !call.fees_only())
+                .filter(|call| includes_fees_only || !call.is_fees_only())
                 .count() as u32
         })
         .sum();

@@ -1,6 +1,6 @@
 //! Traces made from another trace: random halves, and with an attack.
 
-use super::{Call, Change, Program, Slot, Trace};
+use super::{Program, Slot, Trace, TraceChange, TransactionCall};
 use crate::Error;
 use fastrand::Rng;
 
@@ -15,9 +15,9 @@ impl Trace {
         self.slots.len().div_ceil(self.block_length())
     }
 
-    /// A random half of the blocks of neighbouring slots, in order. Blocks keep bursts together. The slots
-    /// get the numbers of the last ones, without gaps, because ages count in slots. No block is drawn
-    /// twice, because the second time its programs would still be cached.
+    /// A random half of the blocks of neighbouring slots, in order. Blocks keep bursts together.
+    /// The slots get the numbers of the trace's last slots, without gaps, because ages count in
+    /// slots. No block is drawn twice: the second time its programs would still be cached.
     pub fn half(&self, seed: u64) -> Result<Trace, Error> {
         let slots = self.slots.len();
         let block_length = self.block_length();
@@ -50,7 +50,7 @@ impl Trace {
                 .iter()
                 .take_while(|change| change.slot_index as usize == source)
             {
-                half.add_change(Change {
+                half.add_change(TraceChange {
                     slot_index,
                     ..*change
                 })?;
@@ -88,7 +88,7 @@ pub fn with_attack(trace: &Trace, per_slot: usize) -> Result<Trace, Error> {
             };
             while all.len() < index + attacks {
                 let program = attacked.add_program(attacker)?;
-                all.extend(Call::new(attacked.add_set(&[program])?, false));
+                all.extend(TransactionCall::new(attacked.add_set(&[program])?, false));
             }
             all.extend(calls.get(index));
         }
@@ -107,7 +107,7 @@ pub fn with_attack(trace: &Trace, per_slot: usize) -> Result<Trace, Error> {
             } else {
                 old + attacks_before(old - 1)
             };
-            attacked.add_change(Change {
+            attacked.add_change(TraceChange {
                 position: position as u32,
                 ..*change
             })?;
@@ -130,7 +130,7 @@ fn median_bytes(trace: &Trace) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::{Call, Meta, Program, SlotKind, Source};
+    use crate::trace::{Meta, Program, SlotKind, Source, TransactionCall};
 
     #[test]
     fn a_trace_half_keeps_adjacent_slots_and_renumbers_programs() {
@@ -154,7 +154,7 @@ mod tests {
                 transactions: 1,
                 kind: SlotKind::Replayed,
             };
-            let call = Call::new(set, false).unwrap();
+            let call = TransactionCall::new(set, false).unwrap();
             trace.add_slot(slot, &[call]).unwrap();
         }
         let half = trace.half(1).unwrap();

@@ -15,7 +15,7 @@ use faultline_cache_sim::{
     Trace,
     cost::RecordedSlot,
     file,
-    trace::{Call, Meta, Program, SetInterner, Slot, SlotKind, Source},
+    trace::{Meta, Program, SetInterner, Slot, SlotKind, Source, TransactionCall},
 };
 
 fn fixture(name: &str) -> Vec<u8> {
@@ -76,7 +76,10 @@ pub fn plain(text: &str) -> Trace {
         cluster: String::new(),
         version: String::new(),
     });
-    let (mut set_interner, mut slots) = (SetInterner::default(), BTreeMap::<u64, Vec<Call>>::new());
+    let (mut set_interner, mut slots) = (
+        SetInterner::default(),
+        BTreeMap::<u64, Vec<TransactionCall>>::new(),
+    );
     for line in text.lines() {
         let (slot, programs) = line.trim().split_once(' ').unwrap();
         let programs: Vec<u32> = programs
@@ -95,7 +98,7 @@ pub fn plain(text: &str) -> Trace {
         }
         let set = set_interner.intern(&mut trace, &programs).unwrap();
         let calls = slots.entry(slot.parse().unwrap()).or_default();
-        calls.push(Call::new(set, false).unwrap());
+        calls.push(TransactionCall::new(set, false).unwrap());
     }
     for (slot, calls) in slots {
         let header = Slot {

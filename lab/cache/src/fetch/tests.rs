@@ -15,9 +15,9 @@ use serde_json::Value;
 use std::{fs, path::Path};
 
 const QUICK: RetryPolicy = RetryPolicy {
-    most: 2,
+    max_tries: 2,
     first_wait: Duration::from_millis(1),
-    patience: Duration::from_secs(60),
+    answer_timeout: Duration::from_secs(60),
 };
 const V3: &str = "BPFLoaderUpgradeab1e11111111111111111111111";
 const CLOCK: &str = crate::address::CLOCK;
@@ -185,7 +185,12 @@ fn programs_of_each_transaction_are_kept_in_block_order() {
         trace
             .calls_of(at)
             .iter()
-            .map(|call| (trace.programs_of_set(call.set_number()), call.fees_only()))
+            .map(|call| {
+                (
+                    trace.programs_of_set(call.set_number()),
+                    call.is_fees_only(),
+                )
+            })
             .collect::<Vec<_>>()
     };
     assert_eq!(calls(0), [([0, 1].as_slice(), false)]);

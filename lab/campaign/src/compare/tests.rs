@@ -343,7 +343,7 @@ fn a_ratio_interval_uses_pairwise_ratios_despite_a_wide_baseline() {
         found.unwrap().values[0].1
     };
     pairs.extend((1..=3).map(|replicate| value(false, replicate) - value(true, replicate)));
-    let difference = faultline_stats::paired::over_pairs(&pairs, 0.95).unwrap();
+    let difference = faultline_stats::paired::mean_over_pairs(&pairs, 0.95).unwrap();
     assert!(difference.low / one.means[0] < -1.0, "{difference:?}");
     let ratio = one.ratio_test.ratio;
     assert!(

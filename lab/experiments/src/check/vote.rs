@@ -14,9 +14,9 @@ use std::{
 
 /// For public nodes, which limit requests.
 pub const RETRY_POLICY: RetryPolicy = RetryPolicy {
-    most: 3,
+    max_tries: 3,
     first_wait: Duration::from_millis(500),
-    patience: Duration::from_secs(10),
+    answer_timeout: Duration::from_secs(10),
 };
 
 /// Maximum size of a keypair file, which has 64 numbers in JSON.

@@ -45,9 +45,9 @@ impl SearchStatus {
     ) -> Self {
         let mut dwells = Dwells::default();
         let config = SearchConfig {
-            from: search.first_headroom as f64,
-            width: search.width,
-            most: NO_TRIAL_LIMIT,
+            first_value: search.first_headroom as f64,
+            max_width: search.width,
+            max_trials: NO_TRIAL_LIMIT,
         };
         let mut staircase = Staircase::new(config);
         let mut limit = (None, None);
@@ -67,7 +67,7 @@ impl SearchStatus {
                         if dwell.confirms {
                             staircase.add_extra_trial(headroom as f64, kept_up);
                         } else {
-                            staircase.take(headroom as f64, kept_up);
+                            staircase.add_trial(headroom as f64, kept_up);
                         }
                     }
                 }

@@ -1,6 +1,6 @@
 use super::{
-    Second, Span, Tps, combine, epoch, is_own_slot, point_values, points_within, replay_points,
-    values_within, with_transactions,
+    Second, Span, Tps, combine, counter_id, is_own_slot, point_values, points_within,
+    replay_points, values_within, with_transactions,
 };
 use crate::run::{Pool, ReplayedSlot, Run, Signal};
 use faultline_recording::{CacheTimesPoint, ProgramCachePoint, ReplaySlotPoint};
@@ -306,7 +306,7 @@ fn first_ticks(run: &Run) -> BTreeMap<u64, usize> {
     let mut first_ticks = BTreeMap::new();
     for row in run.pools.iter().flat_map(|pool| &pool.rows) {
         if let Some(tick) = run.ticks.get(row.tick) {
-            let first = first_ticks.entry(epoch(tick)).or_insert(row.tick);
+            let first = first_ticks.entry(counter_id(tick)).or_insert(row.tick);
             *first = (*first).min(row.tick);
         }
     }
@@ -325,16 +325,16 @@ fn pool_growth(
         let Some(tick) = run.ticks.get(row.tick) else {
             continue;
         };
-        let (epoch, totals) = (
-            epoch(tick),
+        let (counter_id, totals) = (
+            counter_id(tick),
             [row.major_faults, row.minor_faults, row.cpu_seconds],
         );
         let earlier = match previous {
-            Some((previous_epoch, totals)) if previous_epoch == epoch => totals,
-            _ if first_ticks.get(&epoch) == Some(&row.tick) => [None; 3],
+            Some((previous_id, totals)) if previous_id == counter_id => totals,
+            _ if first_ticks.get(&counter_id) == Some(&row.tick) => [None; 3],
             _ => [Some(0.0); 3],
         };
-        previous = Some((epoch, totals));
+        previous = Some((counter_id, totals));
         if tick.at > window.to {
             break;
         }

@@ -148,12 +148,12 @@ fn is_at_tip(subject: &MeasuredRun) -> Option<bool> {
 mod tests {
     use super::*;
     use crate::run::{ExperimentOutcome, Run};
-    use faultline_cache_prediction::prediction::{Prediction, Range, SizePrediction};
+    use faultline_cache_prediction::prediction::{Prediction, PredictiveInterval, SizePrediction};
     use faultline_stats::block::Plan;
 
     #[test]
     fn the_time_that_a_size_saves_is_divided_by_the_slots_of_the_trace() {
-        let range = |mean| Range {
+        let range = |mean| PredictiveInterval {
             mean,
             low: mean,
             high: mean,

@@ -16,7 +16,7 @@ use faultline_stats::{
     block::{Estimate, Reliability},
     caveat::reliability_text,
     decision::Decision,
-    paired::{over_pairs, over_pairs_of_amounts},
+    paired::{mean_amount_over_pairs, mean_over_pairs},
     summary::mean,
 };
 use faultline_text::{counted, number as grouped};
@@ -58,10 +58,10 @@ impl ArmEffect {
             reference: first.reference.clone(),
             other: first.other.clone(),
             turns: turns.len(),
-            difference: mean_over_turns(&differences, 0.95, over_pairs)?,
-            ratio: ratios.and_then(|ratios| mean_over_turns(&ratios, 0.95, over_pairs_of_amounts)),
+            difference: mean_over_turns(&differences, 0.95, mean_over_pairs)?,
+            ratio: ratios.and_then(|ratios| mean_over_turns(&ratios, 0.95, mean_amount_over_pairs)),
             ratio_90: ratios_90
-                .and_then(|ratios| mean_over_turns(&ratios, 0.90, over_pairs_of_amounts)),
+                .and_then(|ratios| mean_over_turns(&ratios, 0.90, mean_amount_over_pairs)),
             unreliable: why_unreliable(&differences),
         })
     }

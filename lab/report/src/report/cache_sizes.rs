@@ -7,7 +7,7 @@ use super::{
     model::{Block, Chart, Curve, Curves, Section},
 };
 use faultline_cache_prediction::prediction::{
-    CounterPrediction, Prediction, Range, SizePrediction,
+    CounterPrediction, Prediction, PredictiveInterval, SizePrediction,
 };
 use faultline_text::count;
 use itertools::Itertools;
@@ -165,7 +165,7 @@ fn sizes_table(passed: &[PredictedRun<'_>]) -> Block {
         &note,
     );
     for (subject, prediction) in passed {
-        let ends = |range: Range| [range.mean, range.low, range.high];
+        let ends = |range: PredictiveInterval| [range.mean, range.low, range.high];
         let cells = |size: &SizePrediction| {
             let code = size
                 .code_bytes
@@ -196,7 +196,7 @@ type SizeFigure = (
     &'static str,
     &'static str,
     &'static str,
-    fn(&SizePrediction) -> Option<Range>,
+    fn(&SizePrediction) -> Option<PredictiveInterval>,
     fn(&Prediction) -> Option<f64>,
 );
 
@@ -293,8 +293,8 @@ mod tests {
     use crate::run::Run;
     use faultline_stats::block::Plan;
 
-    fn range(mean: f64) -> Range {
-        Range {
+    fn range(mean: f64) -> PredictiveInterval {
+        PredictiveInterval {
             mean,
             low: mean * 0.9,
             high: mean * 1.1,

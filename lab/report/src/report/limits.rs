@@ -82,11 +82,11 @@ impl Limits {
 
     pub fn headline(&self) -> String {
         let did = self.success_text();
-        let enough = match self.bracket.enough.map(limit_text) {
+        let enough = match self.bracket.smallest_sufficient.map(limit_text) {
             Some(limit) => format!("The smallest limit with which every run {did} is {limit}."),
             None => format!("No limit is known with which every run {did}."),
         };
-        match self.bracket.failed.map(limit_text) {
+        match self.bracket.largest_failed.map(limit_text) {
             Some(limit) => {
                 format!("{enough} The largest limit with which a run failed is {limit}.")
             }

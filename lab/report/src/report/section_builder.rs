@@ -213,7 +213,7 @@ fn edges(values: &[Option<f64>], max_quantile: f64) -> Vec<f64> {
             .map(|edge| edge as f64 - 0.5)
             .collect();
     }
-    histogram::freedman_diaconis(values, max_quantile, MAX_HISTOGRAM_CLASSES)
+    histogram::freedman_diaconis_edges(values, max_quantile, MAX_HISTOGRAM_CLASSES)
 }
 
 fn counts(subject: &MeasuredRun, values: &[Option<f64>], edges: &[f64]) -> Counts {

@@ -86,7 +86,7 @@ impl Daemon {
                 bail!("the process ended before the recording began");
             }
             ensure!(
-                !signals.end_requested(None, POLL_INTERVAL)?,
+                !signals.wait_for_end_request(None, POLL_INTERVAL)?,
                 "stopped by a signal before the recording began"
             );
         }
@@ -117,7 +117,7 @@ impl Daemon {
                 break;
             }
             ensure!(
-                !signals.end_requested(None, POLL_INTERVAL)?,
+                !signals.wait_for_end_request(None, POLL_INTERVAL)?,
                 "stopped by a signal before the command began"
             );
         }
@@ -197,7 +197,7 @@ pub fn record_demo(
             "{DAEMON_NAME} has ended:\n{}",
             daemon.log.tail()
         );
-        is_stopped = signals.end_requested(None, POLL_INTERVAL)?;
+        is_stopped = signals.wait_for_end_request(None, POLL_INTERVAL)?;
     }
     let log = daemon.log.tail();
     daemon.end(signals)?;

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     correlation::ranks,
-    summary::{ascending, largest, mean_and_variance, total},
+    summary::{ascending, largest_magnitude, mean_and_variance, total},
 };
 
 /// With fewer independent values, intervals cover less than they state: see the README's table.
@@ -152,7 +152,7 @@ pub fn block_length<'a>(series: impl IntoIterator<Item = &'a [f64]>) -> usize {
 fn scaled_deviations(series: &[f64]) -> (f64, Vec<f64>, f64) {
     let mean = total(series) / series.len() as f64;
     let mut deviations: Vec<f64> = series.iter().map(|v| v - mean).collect();
-    let scale = match largest(&deviations) {
+    let scale = match largest_magnitude(&deviations) {
         scale if scale > 1e-14 * mean.abs() => scale,
         _ => f64::INFINITY,
     };

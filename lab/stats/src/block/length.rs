@@ -16,7 +16,7 @@ pub struct Dependence {
 /// up in pairs and examined again. The long-run variance and the best length in samples stay the
 /// same.
 pub fn dependence(series: &[f64]) -> Dependence {
-    let first = at_one_scale(series);
+    let first = dependence_at_one_scale(series);
     let mut newest = first;
     let mut scale = 1.0;
     let mut coarse = Vec::new();
@@ -26,7 +26,7 @@ pub fn dependence(series: &[f64]) -> Dependence {
         let finer: &[f64] = if scale > 1.0 { &coarse } else { series };
         coarse = finer.chunks(2).map(|pair| pair.iter().sum()).collect();
         scale *= 2.0;
-        newest = at_one_scale(&coarse);
+        newest = dependence_at_one_scale(&coarse);
     }
     Dependence {
         best_block_length: newest.best_block_length * scale,
@@ -39,10 +39,10 @@ pub fn dependence(series: &[f64]) -> Dependence {
 /// Politis and White (2004), corrected by Patton, Politis and White (2009): autocovariances up to
 /// the last significant lag, a flat-top lag window, and the block length with the least error of
 /// the variance.
-fn at_one_scale(series: &[f64]) -> Dependence {
+fn dependence_at_one_scale(series: &[f64]) -> Dependence {
     let n = series.len();
     let size = n as f64;
-    let significant = 2.0 * (size.log10() / size).sqrt();
+    let significance_limit = 2.0 * (size.log10() / size).sqrt();
     let insignificant_lags = (size.log10().sqrt().ceil() as usize).max(5);
     let max_lag = ((size.sqrt().ceil() as usize) + insignificant_lags).min(n.saturating_sub(1));
     let variance = covariance(series, 0);
@@ -51,7 +51,7 @@ fn at_one_scale(series: &[f64]) -> Dependence {
     let mut last_significant = None;
     for lag in 1..=max_lag {
         covariances.push(covariance(series, lag));
-        insignificant_run = if covariances[lag].abs() < significant * variance {
+        insignificant_run = if covariances[lag].abs() < significance_limit * variance {
             insignificant_run + 1
         } else {
             0

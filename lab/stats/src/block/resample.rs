@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     distribution::{normal_quantile, t_quantile},
-    summary::largest,
+    summary::largest_magnitude,
 };
 
 /// Maximum number of blocks in a resample. More draws cost more; longer blocks do not harm a mean.
@@ -50,7 +50,7 @@ impl Deviations {
     /// `noise`, all are rounding errors of zero.
     pub fn of(influence: &[f64], weight: f64, noise: f64, plan: &Plan) -> Deviations {
         // Relative to the largest, squares neither overflow nor vanish.
-        let unit = largest(influence);
+        let unit = largest_magnitude(influence);
         let varies = unit > noise && unit.is_finite();
         let scaled: Vec<f64> = influence
             .iter()
@@ -93,10 +93,11 @@ impl Deviations {
             .dependence
             .long_run_variance
             .max(self.moments[0] / block_length);
-        let error = (spread.long_run_variance / spread.n as f64).sqrt();
+        let standard_error = (spread.long_run_variance / spread.n as f64).sqrt();
         let (low, high) = if blocks < MIN_BLOCKS {
             spread.method = Method::BlockMeans;
-            let half_width = t_quantile(1.0 - tail, (blocks - 1) as f64).unwrap_or(0.0) * error;
+            let half_width =
+                t_quantile(1.0 - tail, (blocks - 1) as f64).unwrap_or(0.0) * standard_error;
             (-half_width, half_width)
         } else {
             let (mut means, mut t_values) = draw_resamples(&sums, blocks, plan);
@@ -109,7 +110,7 @@ impl Deviations {
             } else {
                 spread.method = Method::BlockBootstrapT;
                 let (low, high) = percentile_ends(&mut t_values, tail);
-                (low * error, high * error)
+                (low * standard_error, high * standard_error)
             }
         };
         let scale = self.unit / self.weight;
@@ -221,9 +222,9 @@ impl JointDeviations {
         let t_factor = t_quantile(1.0 - tail, (blocks - 1) as f64 / 2.0).unwrap_or(0.0)
             / normal_quantile(1.0 - tail);
         let long_run_variance = t_factor * t_factor * long_run_variance;
-        let error = (long_run_variance / n as f64).sqrt();
+        let standard_error = (long_run_variance / n as f64).sqrt();
         let scale = if varies {
-            error / (moments[0] / blocks as f64).sqrt()
+            standard_error / (moments[0] / blocks as f64).sqrt()
         } else {
             0.0
         };
@@ -304,10 +305,10 @@ fn draw_resamples(sums: &[f64], blocks: usize, plan: &Plan) -> (Vec<f64>, Vec<f6
         let (sum, squares): (f64, f64) = (sum.iter().sum(), squares.iter().sum());
         let mean = sum / size;
         let variance = (squares / size - mean * mean).max(0.0);
-        let error = (variance / (size - 1.0).max(1.0)).sqrt();
+        let standard_error = (variance / (size - 1.0).max(1.0)).sqrt();
         means.push(mean);
-        t_values.push(if error > 1e-9 * mean.abs() {
-            mean / error
+        t_values.push(if standard_error > 1e-9 * mean.abs() {
+            mean / standard_error
         } else {
             f64::INFINITY.copysign(mean)
         });

@@ -3,9 +3,9 @@ use proptest::prelude::*;
 
 fn config() -> SearchConfig {
     SearchConfig {
-        from: 1000.0,
-        width: 0.1,
-        most: 40,
+        first_value: 1000.0,
+        max_width: 0.1,
+        max_trials: 40,
     }
 }
 
@@ -16,15 +16,18 @@ fn each_interval_end_is_confirmed_three_times_or_rejected() {
         let mut ends = Vec::new();
         let outcome = loop {
             match staircase.next_trial() {
-                Next::Try(h) => staircase.take(h, h > 400.0),
-                Next::Confirm { h, high } => {
+                Next::Try(h) => staircase.add_trial(h, h > 400.0),
+                Next::Confirm {
+                    value: h,
+                    is_upper: high,
+                } => {
                     ends.push(high);
-                    staircase.confirm(h, high, contradict != high);
+                    staircase.add_end_trial(h, high, contradict != high);
                 }
                 Next::Over(outcome) => break outcome,
             }
         };
-        let confirmed = staircase.confirmed().unwrap();
+        let confirmed = staircase.end_trials().unwrap();
         assert_eq!(ends[..6], [true, false, true, false, true, false]);
         assert_eq!(confirmed.agrees(), !contradict);
         match outcome {
@@ -43,31 +46,31 @@ fn each_interval_end_is_confirmed_three_times_or_rejected() {
 fn an_invalid_search_configuration_is_refused() {
     for bad in [
         SearchConfig {
-            from: 0.0,
+            first_value: 0.0,
             ..config()
         },
         SearchConfig {
-            from: -1.0,
+            first_value: -1.0,
             ..config()
         },
         SearchConfig {
-            from: f64::NAN,
+            first_value: f64::NAN,
             ..config()
         },
         SearchConfig {
-            from: f64::INFINITY,
+            first_value: f64::INFINITY,
             ..config()
         },
         SearchConfig {
-            width: 0.01,
+            max_width: 0.01,
             ..config()
         },
         SearchConfig {
-            width: f64::NAN,
+            max_width: f64::NAN,
             ..config()
         },
         SearchConfig {
-            most: 0,
+            max_trials: 0,
             ..config()
         },
     ] {
@@ -84,10 +87,10 @@ fn the_staircase_falls_eight_percent_per_step_until_a_failure() {
             panic!("{staircase:?}")
         };
         assert!((h - expected).abs() < 1e-9, "{h}");
-        staircase.take(h, true);
+        staircase.add_trial(h, true);
         expected *= 0.92;
     }
-    staircase.take(expected, false);
+    staircase.add_trial(expected, false);
     let Next::Try(h) = staircase.next_trial() else {
         panic!("{staircase:?}")
     };
@@ -103,7 +106,7 @@ fn searches_that_never_or_always_fail_have_no_interval() {
     let mut always = never.clone();
     let outcome = loop {
         match never.next_trial() {
-            Next::Try(h) => never.take(h, true),
+            Next::Try(h) => never.add_trial(h, true),
             Next::Over(outcome) => break outcome,
             Next::Confirm { .. } => panic!("nothing to confirm"),
         }
@@ -118,7 +121,7 @@ fn searches_that_never_or_always_fail_have_no_interval() {
     );
     let outcome = loop {
         match always.next_trial() {
-            Next::Try(h) => always.take(h, false),
+            Next::Try(h) => always.add_trial(h, false),
             Next::Over(outcome) => break outcome,
             Next::Confirm { .. } => panic!("nothing to confirm"),
         }
@@ -133,15 +136,15 @@ proptest! {
         let mut staircase = Staircase::new(config()).unwrap();
         let mut lowest: f64 = 1000.0;
         // The lower end of an interval that is confirmed is at most the start.
-        let highest = config().from * (1.0 + config().width);
+        let highest = config().first_value * (1.0 + config().max_width);
         for passed in ends {
             let h = match staircase.next_trial() {
                 Next::Try(h) => {
-                    staircase.take(h, passed);
+                    staircase.add_trial(h, passed);
                     h
                 }
-                Next::Confirm { h, high } => {
-                    staircase.confirm(h, high, passed);
+                Next::Confirm { value: h, is_upper: high } => {
+                    staircase.add_end_trial(h, high, passed);
                     h
                 }
                 Next::Over(_) => break,
@@ -161,7 +164,7 @@ proptest! {
     fn the_staircase_never_panics_for_any_results(values in proptest::collection::vec((any::<f64>(), any::<bool>()), 0..20)) {
         let mut staircase = Staircase::new(config()).unwrap();
         for (h, passed) in values {
-            staircase.take(h, passed);
+            staircase.add_trial(h, passed);
         }
         let interval = staircase.interval();
         prop_assert!(interval.low.is_finite() && interval.low > 0.0, "{:?}", interval);

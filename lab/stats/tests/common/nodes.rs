@@ -231,7 +231,7 @@ pub fn means(latency: Latency, rounds: usize, factor: f64, effort: Effort) -> Sh
     let mut shares = Shares::default();
     for seed in 0..effort.times {
         let pairs = latency.pairs(rounds, factor, &mut random);
-        let Some(found) = pairs.means(&plan(seed)) else {
+        let Some(found) = pairs.mean_difference(&plan(seed)) else {
             continue;
         };
         let difference = found.difference;

@@ -58,14 +58,20 @@ impl Thing {
                     let passed = self.keeps_up(h, threshold, random);
                     one.trials += 1;
                     one.failures += usize::from(!passed);
-                    staircase.take(h, passed);
+                    staircase.add_trial(h, passed);
                 }
-                Next::Confirm { h, high } if h <= floor => staircase.confirm(h, high, false),
-                Next::Confirm { h, high } => {
+                Next::Confirm {
+                    value: h,
+                    is_upper: high,
+                } if h <= floor => staircase.add_end_trial(h, high, false),
+                Next::Confirm {
+                    value: h,
+                    is_upper: high,
+                } => {
                     let passed = self.keeps_up(h, threshold, random);
                     one.trials += 1;
                     one.failures += usize::from(!passed);
-                    staircase.confirm(h, high, passed);
+                    staircase.add_end_trial(h, high, passed);
                 }
                 Next::Over(Outcome::Found(interval)) => {
                     one.found = 1;
@@ -101,13 +107,14 @@ impl Searches {
 pub fn searches(thing: &Thing, many: usize, seed: u64) -> Searches {
     let mut random = fastrand::Rng::with_seed(seed);
     let wanted = SearchConfig {
-        from: 24e9,
-        width: 0.1,
-        most: 50,
+        first_value: 24e9,
+        max_width: 0.1,
+        max_trials: 50,
     };
     let mut all = Searches::default();
     for _ in 0..many {
-        let threshold = wanted.from * (0.2_f64.ln() + random.f64() * (0.9_f64 / 0.2).ln()).exp();
+        let threshold =
+            wanted.first_value * (0.2_f64.ln() + random.f64() * (0.9_f64 / 0.2).ln()).exp();
         all.add(&thing.search(wanted, threshold, &mut random));
     }
     all

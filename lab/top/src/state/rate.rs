@@ -19,7 +19,7 @@ pub struct Meter {
 
 impl Meter {
     /// The rate per second at this reading; the last rate until the source samples again. `None`
-    /// for the first reading of an epoch, after a fall, without a total, and if the source has no
+    /// for the first reading of a counter, after a fall, without a total, and if the source has no
     /// sample in the `stale_after` seconds before `now`.
     pub fn add(&mut self, reading: Reading, now: f64, stale_after: f64) -> Option<f64> {
         if reading.total.is_none() {
@@ -27,7 +27,7 @@ impl Meter {
             return None;
         }
         match self.last {
-            Some(last) if last.at == reading.at && last.epoch == reading.epoch => {}
+            Some(last) if last.at == reading.at && last.counter_id == reading.counter_id => {}
             _ => {
                 let steps: Vec<Reading> = self.last.into_iter().chain([reading]).collect();
                 self.rate = rates(&steps, stale_after)
@@ -180,12 +180,12 @@ mod tests {
         let mut meter = Meter::default();
         readings
             .iter()
-            .map(|(at, total, epoch)| {
+            .map(|(at, total, counter_id)| {
                 meter.add(
                     Reading {
                         at: *at,
                         total: *total,
-                        epoch: *epoch,
+                        counter_id: *counter_id,
                     },
                     *at,
                     60.0,
@@ -247,7 +247,7 @@ mod tests {
         let reading = |at, total| Reading {
             at,
             total: Some(total),
-            epoch: 1,
+            counter_id: 1,
         };
         meter.add(reading(0.0, 0.0), 0.0, 60.0);
         assert_eq!(meter.add(reading(10.0, 100.0), 10.0, 60.0), Some(10.0));

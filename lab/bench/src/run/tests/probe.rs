@@ -16,7 +16,7 @@ fn plan_for(server: &Server, arms: usize) -> Plan {
         arm,
         request,
         link: arm,
-        expected: Expected::Text,
+        expected: Expected::Json,
         ..known.cases[0].clone()
     };
     let request_names = || ["a", "b"].map(|name| name.to_owned());

@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 use std::time::Duration;
 
 const QUICK: RetryPolicy = RetryPolicy {
-    most: 3,
+    max_tries: 3,
     first_wait: Duration::from_millis(1),
-    patience: Duration::from_secs(120),
+    answer_timeout: Duration::from_secs(120),
 };
 
 fn ask(replies: Vec<Reply>) -> (Result<Option<u64>, RpcError>, usize) {
@@ -75,7 +75,7 @@ fn requests_to_a_hanging_node_are_retried_then_abandoned() {
     let node =
         MockNode::of_replies(vec![Reply::Never, Reply::Never, Reply::result(json!(7))]).unwrap();
     let hasty = RetryPolicy {
-        patience: Duration::from_millis(300),
+        answer_timeout: Duration::from_millis(300),
         ..QUICK
     };
     let rpc = Rpc::new(&node.url(), None, hasty).unwrap();

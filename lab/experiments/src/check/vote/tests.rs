@@ -13,7 +13,7 @@ use std::{
 };
 
 const ONCE: RetryPolicy = RetryPolicy {
-    most: 1,
+    max_tries: 1,
     ..RETRY_POLICY
 };
 

@@ -1,4 +1,4 @@
-use super::{at_one_scale, dependence};
+use super::{dependence, dependence_at_one_scale};
 use serde_json::Value;
 
 fn cases() -> Vec<Value> {
@@ -21,7 +21,7 @@ fn centred(values: &Value) -> Vec<f64> {
 #[test]
 fn block_lengths_match_a_python_implementation_of_the_paper() {
     for case in cases() {
-        let found = at_one_scale(&centred(&case["values"]));
+        let found = dependence_at_one_scale(&centred(&case["values"]));
         let (length, long_run_variance) = (
             case["length"].as_f64().unwrap(),
             case["long_run"].as_f64().unwrap(),
@@ -45,7 +45,7 @@ fn block_lengths_match_a_python_implementation_of_the_paper() {
 #[test]
 fn block_lengths_are_near_those_of_the_package_arch() {
     for case in cases() {
-        let found = at_one_scale(&centred(&case["values"])).best_block_length;
+        let found = dependence_at_one_scale(&centred(&case["values"])).best_block_length;
         let arch = case["arch"].as_f64().unwrap();
         assert!(
             (found / arch - 1.0).abs() < 0.3,
@@ -69,7 +69,7 @@ fn coarser_blocks_find_the_same_long_run_variance() {
     let truth = 1.0 / 12.0 / (0.005 * 0.005);
     let found = dependence(&series);
     assert!(
-        at_one_scale(&series).exceeds_series,
+        dependence_at_one_scale(&series).exceeds_series,
         "otherwise there is nothing to look at again"
     );
     assert!(!found.exceeds_series);

@@ -26,10 +26,10 @@ const MIN_REPORTED_PAUSE: Duration = Duration::from_secs(2);
 pub const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 #[derive(Default)]
-pub struct Pace {
+pub struct RunControl {
     /// Closed loop: no request is sent to any node before this time.
-    pub resume: Cell<Duration>,
-    /// Open loop: the same by node ([`Plan::node`](crate::plan::Plan::node)).
+    pub resume_at: Cell<Duration>,
+    /// Open loop: the same by node, which is the index of its first link.
     not_before: RefCell<BTreeMap<usize, Duration>>,
     /// Time since which every request was refused, by node.
     refusing_since: RefCell<BTreeMap<usize, Duration>>,
@@ -54,7 +54,7 @@ pub enum RetryPolicy {
     None,
 }
 
-impl Pace {
+impl RunControl {
     /// The first reason is kept.
     pub fn end(&self, by: String) {
         self.ended_by.borrow_mut().get_or_insert(by);
@@ -120,10 +120,10 @@ impl Pace {
             {
                 let backoff = (FIRST_BACKOFF * 2_u32.pow(refused)).min(MAX_BACKOFF);
                 let wait = retry_after.unwrap_or_default().max(backoff);
-                let resume = extend_pause(self.resume.get(), wait, failure);
-                self.resume.set(resume);
+                let resume_at = extend_pause(self.resume_at.get(), wait, failure);
+                self.resume_at.set(resume_at);
                 refused += 1;
-                if !self.wait_until(resume).await {
+                if !self.wait_until(resume_at).await {
                     return None;
                 }
                 scheduled_at = clock::uptime();
