@@ -51,6 +51,11 @@ pub fn counted(value: f64, noun: &str) -> String {
     format!("{number} {noun}{plural}")
 }
 
+/// Each text, and a newline after it.
+pub fn lines(texts: &[String]) -> String {
+    texts.iter().map(|text| format!("{text}\n")).collect()
+}
+
 /// `0.42 %`, `99.7 %` of a share.
 pub fn percent(share: f64) -> String {
     format!("{} %", short(share * 100.0))

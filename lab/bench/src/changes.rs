@@ -1,8 +1,7 @@
 //! Shared by the comparisons of two runs.
 
-use crate::results::lines;
 use faultline_stats::{arms::Direction, block::Reliability, decision::Decision};
-use faultline_text::number;
+use faultline_text::{lines, number};
 use std::fmt::Display;
 
 /// Appends notes to the table of changes. The flag is true if anything is worse, differs in a

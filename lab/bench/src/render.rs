@@ -4,7 +4,7 @@ use crate::{
     compare::{
         self, ArmCrossover, Comparison, caveat, comparison_count, comparisons, interval_label,
     },
-    results::{CaseInfo, Header, PHASES, Results, Summary, format_counts, lines, link_suffix, ms},
+    results::{CaseInfo, Header, PHASES, Results, Summary, format_counts, link_suffix, ms},
 };
 use faultline_common::output;
 use faultline_pages::{
@@ -18,7 +18,7 @@ use faultline_stats::{
     crossover::{Crossover, MIN_CROSSOVER_BLOCKS},
     decision::Decision,
 };
-use faultline_text::{count, counted, duration, moment, number};
+use faultline_text::{count, counted, duration, lines, moment, number};
 use serde::Serialize;
 use std::time::Duration;
 

@@ -208,11 +208,6 @@ pub fn link_suffix(link: Option<&str>) -> String {
     link.map_or_else(String::new, |link| format!(" over {link}"))
 }
 
-/// Each with its end of line.
-pub fn lines(texts: &[String]) -> String {
-    texts.iter().map(|text| format!("{text}\n")).collect()
-}
-
 /// `3 timeout`, `1 HTTP 500`.
 pub fn format_counts(kinds: &BTreeMap<String, u64>) -> Vec<String> {
     let kinds = kinds.iter();

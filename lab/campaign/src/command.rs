@@ -18,7 +18,7 @@ use faultline_common::{
 };
 use faultline_report::report::{Scalar, releases};
 use faultline_stats::{arms::welch_p, holm};
-use faultline_text::{counted, number as grouped, p_value, table};
+use faultline_text::{counted, lines, number as grouped, p_value, table};
 use itertools::Itertools;
 use std::path::Path;
 
@@ -208,7 +208,7 @@ fn pace_notes(release: &Release, other: Option<&Release>) -> String {
             release.version
         ))
     }));
-    notes.iter().map(|note| format!("{note}\n")).collect()
+    lines(&notes)
 }
 
 fn metric_table(comparisons: &[MetricComparison]) -> String {

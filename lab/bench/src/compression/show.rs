@@ -1,5 +1,5 @@
 use super::{ClassRow, FetchTable, Interval, Outcome};
-use crate::{args::Format, parquet, render::csv_quoted, results::lines};
+use crate::{args::Format, parquet, render::csv_quoted};
 use anyhow::Result;
 use faultline_common::output;
 use faultline_pages::{
@@ -8,7 +8,7 @@ use faultline_pages::{
     model::{Cell, Table},
     render::plain_table,
 };
-use faultline_text::{bytes, count, counted, moment};
+use faultline_text::{bytes, count, counted, lines, moment};
 use std::path::Path;
 
 pub fn shown(outcome: &Outcome, format: Format) -> Result<String> {

@@ -1,10 +1,9 @@
 use super::{Database, DatabasePart, DiskUsage, Space};
-use crate::results::lines;
 use faultline_pages::{
     cells::{self, figure, number_cell, text_cell},
     model::{BarSeries, Bars, Block, Cell, Chart, Table},
 };
-use faultline_text::{bytes, count, number, size, table};
+use faultline_text::{bytes, count, lines, number, size, table};
 
 /// Totals of all nodes, then file types and databases of each, in the order of the study
 /// (`docs/BENCH-STUDIES.md`).

@@ -4,14 +4,14 @@ use crate::{
     compare::{Comparison, absolute_bounds, compare_arms},
     disk,
     render::{paragraphs, unreliable_suffix},
-    results::{Results, lines, ms},
+    results::{Results, ms},
 };
 use faultline_pages::{
     cells::{self, number_cell, text_cell},
     model::Block,
 };
 use faultline_stats::arms::Direction;
-use faultline_text::{count, number};
+use faultline_text::{count, lines, number};
 
 /// Only rounds count in which every node answered all methods. Else a node whose slow answers fail
 /// would look faster.
