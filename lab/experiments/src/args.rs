@@ -162,7 +162,7 @@ pub struct ResumeArgs {
     /// The experiment's folder, or its plan.
     #[arg(value_name = "DIR-or-FILE")]
     pub experiment: PathBuf,
-    /// Confirm that the validator may vote.
+    /// Do not warn again if the validator may vote.
     #[arg(long)]
     pub i_vote: bool,
 }

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     args::{ExperimentArgs, ExperimentCommand, InitArgs, LauncherKind, ResumeArgs, RunArgs},
-    check::{self, Finding, LauncherFacts},
+    check::{self, LauncherFacts},
     plan::{InitialState, Plan, Severity},
 };
 use anyhow::{Context, Result, bail, ensure};
@@ -240,7 +240,10 @@ fn continue_run(
         return Ok(ExperimentEnd::Finished);
     }
     if !i_vote {
-        refuse(&check::vote_findings(&plan))?;
+        let warnings = check::vote_warnings(&plan);
+        warnings
+            .iter()
+            .for_each(|warning| say(&plan_command::finding_text(warning)));
     }
     let _folders = lock::lock_folders(&plan)?;
     let mut system = RealSystem::new(launcher_of(journal_state)?)?;
@@ -378,18 +381,14 @@ fn launcher_facts(launcher: &dyn Launcher) -> LauncherFacts {
     }
 }
 
+/// Prints all findings except notes. Fails if one refuses the plan.
 fn refuse_unfit(plan: &Plan, launcher: &dyn Launcher, i_vote: bool) -> Result<()> {
     let facts = check::gather(plan, Ok(launcher_facts(launcher)));
-    refuse(&check::findings(plan, &facts, i_vote))
-}
-
-/// Prints all findings except notes. Fails if one refuses the plan.
-fn refuse(findings: &[Finding]) -> Result<()> {
     let mut refused = 0;
-    for finding in findings {
+    for finding in check::findings(plan, &facts, i_vote) {
         refused += usize::from(finding.severity == Severity::Refuse);
         if finding.severity != Severity::Ignore {
-            say(&plan_command::finding_text(finding));
+            say(&plan_command::finding_text(&finding));
         }
     }
     ensure!(
@@ -420,36 +419,7 @@ pub fn void(folder: &Path, runs: &[&CountedRun<'_>], why: &str) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::journal::Planned;
     use faultline_runner::isolation::folders::RetainedEntry;
-
-    #[test]
-    fn resume_refuses_a_voting_validator_without_the_i_vote_option() {
-        let root = tempfile::tempdir().unwrap();
-        let text = "name = \"x\"\nfolder = \"state\"\nreplicates = 3\n[workload]\ncommand = [\"v\", \"--vote-account\", \"k\"]\n\
-                    ledger = \"ledger\"\n[begin]\nhow = \"as-is\"\n[stop]\nduration = \"1s\"\n[[arm]]\nname = \"a\"\n";
-        let plan = crate::plan::parse(text, &root.path().join("plan.toml")).unwrap();
-        let folder = ExperimentFolder::new(&plan.folder);
-        fs::create_dir(folder.path()).unwrap();
-        fs::write(folder.plan(), text).unwrap();
-        let planned = Planned::new(&plan, "direct".to_owned(), schedule(&plan));
-        let line = JournalLine {
-            unix_ns: 1,
-            entry: Entry::Planned(planned),
-        };
-        let mut journal = Journal::create(&folder.journal()).unwrap();
-        journal.append(&line).unwrap();
-        drop(journal);
-        let resumed = |i_vote: bool| {
-            let args = ResumeArgs {
-                experiment: folder.path().to_owned(),
-                i_vote,
-            };
-            resume(&args).unwrap_err().to_string()
-        };
-        assert!(resumed(false).starts_with("the plan cannot be run as it is"));
-        assert!(resumed(true).contains("ledger: No such file"));
-    }
 
     #[test]
     fn a_dry_run_lists_files_up_to_a_stated_limit() {

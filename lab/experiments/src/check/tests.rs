@@ -531,6 +531,20 @@ fn a_vote_account_is_found_in_any_argument_form() {
 }
 
 #[test]
+fn a_resumed_experiment_is_only_warned_of_a_voting_validator() {
+    let votes = but(
+        TWO_ARMS,
+        "memory_max = \"8G\"",
+        "arguments = [\"--vote-account=k.json\"]",
+    );
+    // No node is asked: the keypair of the identity does not exist.
+    let warnings = super::vote_warnings(&votes);
+    assert!(warnings.iter().all(|warning| warning.severity == Warn));
+    let has = |text: &str| warnings.iter().any(|warning| warning.what.contains(text));
+    assert!(has("sets a vote account"), "{warnings:?}");
+}
+
+#[test]
 fn no_voting_does_not_excuse_a_vote_account() {
     let plan = but(
         TWO_ARMS,
