@@ -70,8 +70,10 @@ fn merged_caveats<C: IntoIterator<Item = WhatAndRemedy>>(
             format!("{names}: {what}")
         });
         let mut texts = texts.join("; ");
-        let unnamed = by_text.iter().skip(MAX_NAMED).flat_map(|(_, runs)| runs);
-        let unnamed = unnamed.unique().count();
+        let (named, others) = by_text.split_at(by_text.len().min(MAX_NAMED));
+        let is_named = |run: &&&str| named.iter().any(|(_, runs)| runs.contains(run));
+        let others = others.iter().flat_map(|(_, runs)| runs).unique();
+        let unnamed = others.filter(|run| !is_named(run)).count();
         if unnamed > 0 {
             texts += &format!("; and {}", counted(unnamed as f64, "more run"));
         }
