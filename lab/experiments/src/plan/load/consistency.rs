@@ -25,7 +25,7 @@ pub fn check(plan: &Plan, source_lines: &SourceLines, errors: &ConfigErrors<'_>)
     let cache_variable = &workload.cache_variable;
     if workload.environment.contains_key(cache_variable) {
         let what =
-            format!("workload: {cache_variable} belongs to the arms: say cache_entries there");
+            format!("workload: {cache_variable} belongs to the arms: set cache_entries there");
         errors.push(line, what);
     }
     let runs = plan.runs();
@@ -60,7 +60,7 @@ fn check_arms(plan: &Plan, errors: &ConfigErrors<'_>) {
         let cache_variable = &workload.cache_variable;
         if arm.environment.contains_key(cache_variable) {
             let what = format!(
-                "{owner}: {cache_variable} is set by the runner; say cache_entries instead"
+                "{owner}: {cache_variable} is set by the runner; set cache_entries instead"
             );
             errors.push(arm.line, what);
         }
@@ -270,7 +270,7 @@ fn check_begin_and_stop(plan: &Plan, source_lines: &SourceLines, errors: &Config
     if !is_validator && plan.begin == InitialState::Download {
         errors.push(
             source_lines.begin_how,
-            "begin.how: a replay works on a ledger that is there: say \"as-is\" or \"restore\"",
+            "begin.how: a replay works on a ledger that is there: set \"as-is\" or \"restore\"",
         );
     }
     let is_unbounded = plan.stop.counted_from == CountedFrom::FirstTransaction
@@ -279,7 +279,7 @@ fn check_begin_and_stop(plan: &Plan, source_lines: &SourceLines, errors: &Config
         errors.push(
             source_lines.first_transaction_within,
             "stop: a run that never executes a transaction would never end: give first_transaction_within a time, or \
-             say counted_from = \"start\"",
+             set counted_from = \"start\"",
         );
     }
 }
@@ -289,7 +289,7 @@ fn check_search(plan: &Plan, line: Option<usize>, errors: &ConfigErrors<'_>) {
     if plan.workload.kind == WorkloadKind::Replay {
         errors.push(
             line,
-            "search: a replay has no tip to keep up with; say workload.kind = \"validator\"",
+            "search: a replay has no tip to keep up with; set workload.kind = \"validator\"",
         );
     }
     let min_time = (search.settle + search.dwell) * 10;

@@ -472,7 +472,7 @@ fn arm_names_must_be_distinct_and_valid() {
     refused(&format!("{SMALL}memory_max = \"512K\"\n"), "less than 1M");
     refused(
         &format!("{SMALL}environment = {{ AGAVE_PROGRAM_CACHE_ENTRIES = \"5\" }}\n"),
-        "say cache_entries instead",
+        "set cache_entries instead",
     );
     refused(
         &format!("{SMALL}environment = {{ SOLANA_METRICS_CONFIG = \"host=x\" }}\n"),
