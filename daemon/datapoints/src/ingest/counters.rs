@@ -58,7 +58,7 @@ impl ResultCode {
             ResultCode::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "the body is too large\n"),
             ResultCode::UnknownCoding => (
                 StatusCode::UNSUPPORTED_MEDIA_TYPE,
-                "Content-Encoding must be gzip or absent\n",
+                "Content-Encoding must be gzip, identity or absent\n",
             ),
             // Never sent: the connection is gone.
             ResultCode::Cut => (StatusCode::BAD_REQUEST, ""),
