@@ -70,20 +70,20 @@ pub fn whole_number_within<T: TryFrom<u64> + PartialOrd + fmt::Display>(
     value: &DeValue<'_>,
     range: RangeInclusive<T>,
 ) -> Result<T, String> {
-    let out_of_range = || {
+    let range_mismatch = || {
         mismatch(
             &format!("a whole number from {} to {}", range.start(), range.end()),
             value,
         )
     };
     let DeValue::Integer(integer) = value else {
-        return Err(out_of_range());
+        return Err(range_mismatch());
     };
     let number = u64::from_str_radix(&integer.as_str().replace('_', ""), integer.radix()).ok();
     let number = number.and_then(|number| T::try_from(number).ok());
     number
         .filter(|number| range.contains(number))
-        .ok_or_else(out_of_range)
+        .ok_or_else(range_mismatch)
 }
 
 /// Not negative.

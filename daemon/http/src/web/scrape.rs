@@ -48,7 +48,7 @@ impl PageCache {
         &self,
         tick: &Arc<Tick>,
         exposition_format: ExpositionFormat,
-        accepts_gzip: bool,
+        use_gzip: bool,
     ) -> Result<(Bytes, bool), fmt::Error> {
         let mut encoded = self.encoded.lock();
         let exposition = self.exposition(&mut encoded, tick);
@@ -61,7 +61,7 @@ impl PageCache {
             exposition_format,
         )?;
         let plain = &cached.page.bytes;
-        if !accepts_gzip || plain.len() <= MIN_BYTES_TO_COMPRESS {
+        if !use_gzip || plain.len() <= MIN_BYTES_TO_COMPRESS {
             return Ok((plain.clone(), false));
         }
         if let Some(compressed) = &cached.compressed {
