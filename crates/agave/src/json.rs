@@ -261,7 +261,7 @@ impl<'de, T: Field<'de>> Deserialize<'de> for Tolerant<T> {
             }
 
             fn visit_f64<E: de::Error>(self, number: f64) -> Result<Self::Value, E> {
-                // Proxies that keep numbers as `f64` write `u64::MAX` as 18446744073709552000.
+                // Proxies in JavaScript write `u64::MAX` as 18446744073709552000.
                 let max = (number == u64::MAX as f64).then_some(u64::MAX);
                 Ok(Tolerant(max.and_then(T::from_number)))
             }

@@ -142,7 +142,8 @@ impl CacheTotals {
     }
 }
 
-/// Whether the run behaved like a cache of `entries`: a stock binary ignores its variable silently.
+/// Whether the run behaved like a cache of `entries`: a stock binary silently ignores the
+/// variable of the capacity.
 /// A pass that evicts begins at nine tenths of the capacity or slightly above. Without evictions,
 /// all sufficient capacities behave alike.
 pub fn cache_validity(entries: u32, totals: &CacheTotals) -> Validity {

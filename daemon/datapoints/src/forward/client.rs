@@ -175,7 +175,8 @@ impl Upstream {
         }
     }
 
-    /// The start of a response for the log, as one line without the password.
+    /// The start of a response for the log, as one line without the password and
+    /// without queries that contain one.
     fn excerpt(&self, body: &[u8]) -> String {
         // A password cut at the end would not be recognized.
         let longest = self.secrets.first().map_or(0, String::len);

@@ -181,7 +181,8 @@ impl Coverage {
     }
 
     /// Merges data from before the sender was known to be the followed process. Seconds without
-    /// transactions between both data do not count.
+    /// transactions between the pending and the later data do not
+    /// count.
     pub fn merge_pending(&mut self, pending: Coverage) {
         let follows = |first: &PushEnd| {
             self.newest_push

@@ -124,7 +124,7 @@ pub struct S3Fifo {
     /// Capacity of the main queue, and of the list of evicted programs.
     main_capacity: u64,
     uses: Vec<u8>,
-    /// Before an eviction, the main queue takes the small one's overflow.
+    /// Before the first eviction, the main queue takes the small one's overflow.
     has_evicted: bool,
 }
 

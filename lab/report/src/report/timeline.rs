@@ -107,7 +107,7 @@ fn unrecorded_spans(run: &Run) -> Vec<Span> {
     spans
 }
 
-/// A is_single run starts at its first tick, several runs each at its first execution.
+/// A single run starts at its first tick, several runs each at its first execution.
 pub fn timeline(
     subjects: &MeasuredRuns,
     y_label: &str,
