@@ -195,7 +195,7 @@ fn submitted_after_printed(stage: &Stage) {
     stage.scene.write("queue", "7_1|1|PENDING||Resources\n");
     let (refused, words) = stage.slurm(&[]);
     assert!(
-        refused == Some(1) && words.contains("this campaign has 1 job queued"),
+        refused == Some(1) && words.contains("this campaign still has 1 job queued"),
         "{words}"
     );
     stage.scene.write("queue", "");
