@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// A token bucket: allows a burst of actions, then one after each pause. Times are uptimes.
+/// A token bucket: allows a burst of actions, then one per `interval`. Times are uptimes.
 #[derive(Debug)]
 pub struct RateLimit {
     burst: u32,
@@ -12,6 +12,7 @@ pub struct RateLimit {
 }
 
 impl RateLimit {
+    /// `burst` is at least 1.
     pub const fn new(burst: u32, interval: Duration) -> Self {
         RateLimit {
             burst,

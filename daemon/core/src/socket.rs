@@ -26,7 +26,7 @@ use tokio_util::either::Either;
 #[derive(Debug, Clone, PartialEq)]
 pub enum ListenAddress {
     Tcp(SocketAddr),
-    /// A Unix socket with a path; its permissions decide who may connect.
+    /// The path, whose permissions decide who may connect. Empty for a socket without a path.
     Unix(PathBuf),
 }
 
@@ -190,7 +190,7 @@ impl ListeningSockets {
     /// Accepts at most `max_queued` queued connections of our own sockets and closes these sockets.
     /// Connections queued in inherited sockets wait for the next process.
     pub async fn close(mut self, max_queued: usize) -> Vec<Stream> {
-        /// A queued connection is accepted within this time.
+        /// More than it takes to accept a queued connection.
         const QUEUED_ACCEPT_TIMEOUT: Duration = Duration::from_millis(20);
         self.sockets.retain(|socket| !socket.inherited);
         let mut queued = Vec::new();
@@ -227,7 +227,7 @@ impl Peer {
         self == Peer::UNIX
     }
 
-    /// True for a Unix socket, loopback, or a closed TCP socket, whose peer is unknown.
+    /// True for a Unix socket, for loopback, and for an unknown peer: it has reset the connection.
     pub fn is_same_host(self) -> bool {
         self.0.is_none_or(|address| match address {
             IpAddr::V4(address) => address.is_loopback(),
@@ -249,7 +249,7 @@ impl fmt::Display for Peer {
 
 pub fn peer(stream: &Stream) -> Peer {
     match stream {
-        // A closed socket has no peer address.
+        // After a reset by the peer, a socket has no peer address.
         Either::Left(stream) => stream.peer_addr().map_or(
             Peer::from_address(Ipv6Addr::UNSPECIFIED.into()),
             |address| Peer::from_address(address.ip()),
@@ -315,8 +315,8 @@ impl InheritedSockets {
     /// # Errors
     /// Variables from systemd are malformed, or a socket has an unknown name or does not listen.
     pub fn take() -> Result<InheritedSockets, InheritError> {
-        // `sd_notify` gives no names if the sockets are for another process. `ListenFd` then opens
-        // them without unsafe code here.
+        // `sd_notify` gives no names if the sockets are for another process. Otherwise, `ListenFd`
+        // opens the sockets without unsafe code here.
         let names: Vec<String> = sd_notify::listen_fds_with_names()
             .map_err(InheritError::Variables)?
             .map(|(_, name)| name)
