@@ -10,7 +10,7 @@ use faultline_stats::bracket::{Bracket, Replicate, bracket};
 use faultline_text::{counted, number as grouped};
 use itertools::Itertools;
 
-/// Limits within this ratio count as one limit on two machines.
+/// Limits within this ratio count as equal: they may be one limit, on two machines.
 const SAME_LIMIT_RATIO: f64 = 1.05;
 
 pub struct Limits {
@@ -24,7 +24,7 @@ pub struct Limits {
 /// The arm, and whether each of its runs kept up.
 type UnlimitedArm = (String, Vec<Option<bool>>);
 
-/// `None` unless the runs had different limits.
+/// `None` unless runs of a validator had different limits.
 pub fn limits(subjects: &MeasuredRuns) -> Option<Limits> {
     let mut replicates = Vec::new();
     let mut unlimited_arms = Vec::new();
@@ -49,7 +49,7 @@ pub fn limits(subjects: &MeasuredRuns) -> Option<Limits> {
     })
 }
 
-/// The limit in the plan, or the recorded one without a plan.
+/// In an experiment, the planned limit; otherwise, the recorded limit.
 fn limit_of(subject: &MeasuredRun) -> Option<u64> {
     match &subject.recording.from_experiment {
         Some(from_experiment) => from_experiment.limit,
@@ -160,7 +160,7 @@ fn count_answers(answers: &[Option<bool>], answer: Option<bool>) -> usize {
     answers.iter().filter(|success| **success == answer).count()
 }
 
-/// Small limits can differ by less than a tenth of a GiB.
+/// Small limits in MiB: they can differ by less than a tenth of a GiB.
 fn limit_text(limit: u64) -> String {
     const MIB: u64 = 1 << 20;
     if limit.is_multiple_of(1 << 30) || !(MIB..64 << 30).contains(&limit) {

@@ -16,16 +16,16 @@ pub enum Better {
     Neither,
 }
 
-/// Decides whether arms with other slot times or another consensus are compared by a metric.
+/// Decides whether a metric may compare arms whose slot times or consensus differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ScalesWith {
     /// Per slot, or per batch: each bank reports one batch.
     Slot,
     /// A distance in slots.
     SlotDistance,
-    /// Per transaction, votes included.
+    /// Depends on the number of transactions, votes included.
     Transaction,
-    /// Per time, or an absolute number.
+    /// Per time, an absolute number, or a ratio.
     Time,
 }
 
@@ -61,7 +61,7 @@ pub fn scalars_of(subjects: &MeasuredRuns) -> impl Iterator<Item = &'static Scal
 }
 
 impl Scalar {
-    /// `None` if it was not recorded.
+    /// `None` if it was not recorded, needs more values, or is not finite.
     pub(crate) fn value(&self, subject: &MeasuredRun, numbers: &WindowNumbers) -> Option<f64> {
         (self.compute)(subject, numbers).filter(|value| value.is_finite())
     }
