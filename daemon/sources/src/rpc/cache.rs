@@ -8,7 +8,7 @@ use faultline_kernel::ProcessId;
 use faultline_metrics::{Problem, Stamp};
 use std::time::Duration;
 
-/// Identity and version are requested in every fifth poll.
+/// Identity and version are requested once in this many answered polls.
 const SLOW_FACTOR: u32 = 5;
 
 /// The last responses of one process.
@@ -106,7 +106,7 @@ impl ResponseCache {
         }
     }
 
-    /// Facts that have not expired, with polls every `interval`.
+    /// Without expired responses. Polls come every `interval`.
     pub fn facts(&self, now: Stamp, interval: Duration) -> RpcFacts {
         let (fast_ttl, slow_ttl) = (
             slot_ttl(interval),
