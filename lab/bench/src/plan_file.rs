@@ -51,7 +51,7 @@ fn read(file: &Path) -> Result<(Plan, Option<PathBuf>)> {
     })
 }
 
-/// Reads the plan or a list of values. Errors do not include the file's name.
+/// Reads the plan, or a file of parameter values. Errors do not include the file's name.
 fn read_file(file: &Path) -> Result<String, String> {
     match fs::metadata(file) {
         Ok(meta) if !meta.is_file() => return Err("is no file".to_owned()),
@@ -93,8 +93,8 @@ pub fn tables(results: &Results) -> Vec<Table> {
     tables
 }
 
-/// Results with one case per arm: each request of a round becomes a round of its own. `None` if the
-/// plan has only one request.
+/// One case per arm has the samples of all requests: each request of a round becomes a round of its
+/// own. `None` if the plan has only one request.
 fn pooled(results: &Results) -> Option<Results> {
     if results.requests().len() < 2 {
         return None;

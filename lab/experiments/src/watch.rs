@@ -8,7 +8,7 @@ use faultline_common::clock::from_nanoseconds;
 use faultline_recording::Progress;
 use std::{mem, time::Duration};
 
-/// Older points have a wrong time: pushes come every ten seconds.
+/// A point older than this has a wrong time: the validator pushes every ten seconds.
 const MAX_POINT_AGE: Duration = Duration::from_secs(60);
 /// If nothing was recorded for this long and for this many intervals, rules about missing progress
 /// do not apply: a busy disk can delay a recorder.
@@ -43,7 +43,7 @@ pub struct Watch {
     /// Uptime in nanoseconds of the newest tick, and when it was first seen.
     newest_tick: Option<(i64, Duration)>,
     last_sampled: Duration,
-    /// Longest time without a poll since the run's time was up.
+    /// Longest time between two samples after the planned end.
     end_delay: Duration,
     silence_reported: bool,
 }
@@ -74,7 +74,7 @@ impl Watch {
         if let Some(progress) = progress {
             self.update(now, progress);
         }
-        // Only gaps between polls count: a finished run may wait for others of its turn.
+        // Only time between samples counts: a finished run may wait for the runs beside it.
         if let Some(due) = self
             .counted_from()
             .and_then(|from| from.checked_add(self.rules.duration))
