@@ -129,35 +129,35 @@ pub fn first_tcp_address(sockets: &[BoundSocket]) -> Option<SocketAddr> {
         .find_map(|socket| socket.listen_address.tcp())
 }
 
-pub(crate) struct ListeningSockets {
-    sockets: Vec<ListeningSocket>,
+pub(crate) struct AcceptingSockets {
+    sockets: Vec<AcceptingSocket>,
     /// The socket to poll first, so that none starves another.
     first: usize,
 }
 
-struct ListeningSocket {
-    accepting: Either<tokio::net::TcpListener, tokio::net::UnixListener>,
+struct AcceptingSocket {
+    listener: Either<tokio::net::TcpListener, tokio::net::UnixListener>,
     inherited: bool,
 }
 
-impl ListeningSockets {
+impl AcceptingSockets {
     /// Needs a runtime with I/O.
     ///
     /// # Errors
     /// The runtime cannot watch a socket.
-    pub fn open(bound: Vec<BoundSocket>) -> io::Result<ListeningSockets> {
-        let open = |bound: BoundSocket| {
-            let accepting = match bound.socket {
+    pub fn register(bound: Vec<BoundSocket>) -> io::Result<AcceptingSockets> {
+        let register = |bound: BoundSocket| {
+            let listener = match bound.socket {
                 Socket::Tcp(socket) => Either::Left(tokio::net::TcpListener::from_std(socket)?),
                 Socket::Unix(socket) => Either::Right(tokio::net::UnixListener::from_std(socket)?),
             };
-            Ok(ListeningSocket {
-                accepting,
+            Ok(AcceptingSocket {
+                listener,
                 inherited: bound.inherited,
             })
         };
-        Ok(ListeningSockets {
-            sockets: bound.into_iter().map(open).collect::<io::Result<_>>()?,
+        Ok(AcceptingSockets {
+            sockets: bound.into_iter().map(register).collect::<io::Result<_>>()?,
             first: 0,
         })
     }
@@ -171,7 +171,7 @@ impl ListeningSockets {
         let count = self.sockets.len();
         for offset in 0..count {
             let index = (self.first + offset) % count;
-            let accepted = match &self.sockets[index].accepting {
+            let accepted = match &self.sockets[index].listener {
                 Either::Left(socket) => socket
                     .poll_accept(cx)
                     .map_ok(|(stream, _)| Either::Left(stream)),
