@@ -28,7 +28,7 @@ impl RateLimit {
     }
 
     /// True if the whole burst is available.
-    pub fn is_unused(&self, now: Duration) -> bool {
+    pub fn is_full(&self, now: Duration) -> bool {
         self.full_at <= now
     }
 
@@ -72,6 +72,6 @@ mod tests {
             [true, false],
             "one was given back"
         );
-        assert!(!limit.is_unused(at(259)) && limit.is_unused(at(260)));
+        assert!(!limit.is_full(at(259)) && limit.is_full(at(260)));
     }
 }
