@@ -90,10 +90,10 @@ impl Jobs {
         }
     }
 
-    pub fn readings(&self, fresh: bool, out: &mut Vec<Reading>) {
+    pub fn readings(&self, with_levels: bool, out: &mut Vec<Reading>) {
         for (job, (name, _)) in self.0.iter().zip(JOB_KINDS) {
             let Some(running) = job.running else { continue };
-            if fresh {
+            if with_levels {
                 out.whole(&v::ACCOUNTS_JOBS, [name.into()], running);
             }
             out.real(
