@@ -21,7 +21,7 @@ const JOB_KINDS: [(&str, ReadRunning); 5] = [
 const MAX_CLOCK_DIFFERENCE: Duration = Duration::from_secs(20);
 
 #[derive(Clone, Copy, Default)]
-struct JobKind {
+struct JobTally {
     /// Number of running jobs; `None` until the validator reported it.
     running: Option<u64>,
     /// Start of the first running job by the validator's clock in Unix nanoseconds, and the uptime
@@ -30,7 +30,7 @@ struct JobKind {
     total_run_time: Duration,
 }
 
-impl JobKind {
+impl JobTally {
     fn update(&mut self, running: u64, unix_ns: i64, received_at: Duration) {
         let before = self.running.replace(running);
         let started = self.started.take();
@@ -62,7 +62,7 @@ impl JobKind {
 
 /// Every kind of job, in the order of [`JOB_KINDS`].
 #[derive(Default)]
-pub struct Jobs([JobKind; JOB_KINDS.len()]);
+pub struct Jobs([JobTally; JOB_KINDS.len()]);
 
 impl Jobs {
     /// A background job began or ended at `unix_ns`. The report arrived at the uptime
