@@ -75,10 +75,12 @@ impl Jobs {
         }
     }
 
-    pub fn merge(&mut self, other: &Jobs) {
-        for (mine, theirs) in self.0.iter_mut().zip(other.0) {
-            mine.running = theirs.running.or(mine.running);
-            mine.started = theirs.started.or(mine.started);
+    /// `later` has the later reports.
+    pub fn merge(&mut self, later: &Jobs) {
+        for (mine, theirs) in self.0.iter_mut().zip(later.0) {
+            if theirs.running.is_some() {
+                (mine.running, mine.started) = (theirs.running, theirs.started);
+            }
             mine.total_run_time = mine.total_run_time.saturating_add(theirs.total_run_time);
         }
     }
@@ -111,8 +113,9 @@ mod tests {
     use faultline_agave::{line::Point, points::KnownPoint};
 
     /// Field, count, second by the validator's clock, second at which it was heard.
-    fn after(points: &[(&str, u64, u64, u64)]) -> f64 {
-        let mut jobs = Jobs::default();
+    type TestPoint = (&'static str, u64, u64, u64);
+
+    fn add(jobs: &mut Jobs, points: &[TestPoint]) {
         for (field, count, second, received_at) in points {
             let time = second * 1_000_000_000;
             let line = format!("accounts_db_active,host_id=A {field}={count}i {time}");
@@ -126,9 +129,28 @@ mod tests {
                 Duration::from_secs(*received_at),
             );
         }
+    }
+
+    fn run_time(jobs: &Jobs) -> f64 {
         let mut readings = Vec::new();
         jobs.readings(false, &mut readings);
         readings.iter().filter_map(|r| r.value.number()).sum()
+    }
+
+    fn after(points: &[TestPoint]) -> f64 {
+        let mut jobs = Jobs::default();
+        add(&mut jobs, points);
+        run_time(&jobs)
+    }
+
+    #[test]
+    fn an_end_in_later_reports_ends_a_job_of_earlier_reports() {
+        let (mut jobs, mut later) = (Jobs::default(), Jobs::default());
+        add(&mut jobs, &[("clean", 1, 100, 110)]);
+        add(&mut later, &[("clean", 0, 105, 110)]);
+        jobs.merge(&later);
+        add(&mut jobs, &[("clean", 0, 120, 120)]);
+        assert_eq!(run_time(&jobs), 0.0, "the end is counted once");
     }
 
     #[test]
