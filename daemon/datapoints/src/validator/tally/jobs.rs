@@ -36,7 +36,7 @@ impl JobTally {
         let started = self.started.take();
         if running > 0 {
             // The start stays while several jobs run, and when one of them ends. If one job
-            // ran before and one is reported again, the report of an end was lost.
+            // ran before and one is reported again, an end was lost: the time starts again.
             let continues = running > 1 || before > Some(running);
             self.started = started
                 .filter(|_| continues)
@@ -85,7 +85,7 @@ impl Jobs {
         }
     }
 
-    /// Forgets running jobs, because their process has ended.
+    /// No job runs any more, because the process has ended.
     pub fn forget_levels(&mut self) {
         for job in &mut self.0 {
             (job.running, job.started) = (job.running.map(|_| 0), None);
