@@ -24,9 +24,9 @@ pub struct Frame {
 impl Frame {
     /// A box right of the labels of `y`. Height and x scale come later.
     pub fn for_axis(y: &Axis, sheet: &Sheet) -> Self {
-        let numbers = y.ticks.iter().map(|tick| width_in_ems(&tick.label));
+        let label_widths = y.ticks.iter().map(|tick| width_in_ems(&tick.label));
         Self {
-            left: numbers.fold(2.0, f64::max) * TEXT_SIZE + 16.0,
+            left: label_widths.fold(2.0, f64::max) * TEXT_SIZE + 16.0,
             right: sheet.width - 20.0,
             top: 0.0,
             bottom: 0.0,
@@ -77,17 +77,16 @@ impl Frame {
         )
     }
 
-    /// Gives the box its height and draws the axis with its label above. `above` is the space
-    /// between label and box.
+    /// Gives the box its height and draws the axis with its label above.
     pub fn draw_vertical_axis(
         &mut self,
         sheet: &mut Sheet,
         axis: &Axis,
         label: &str,
-        above: f64,
+        space_above_box: f64,
         height: f64,
     ) {
-        self.top = sheet.y + above + 10.0;
+        self.top = sheet.y + space_above_box + 10.0;
         if !label.is_empty() {
             let label = fitted(label, (sheet.width - 16.0) / TEXT_SIZE);
             sheet.text("t", "start", (8.0, sheet.y + 14.0), &label);
