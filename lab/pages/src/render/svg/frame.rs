@@ -142,7 +142,7 @@ const LEGEND_LINE_HEIGHT: f64 = 19.0;
 pub enum Swatch {
     Line(SeriesStyle),
     Filled(SeriesStyle),
-    /// With this class.
+    /// A square in the tint of this class.
     Tint(String),
     Point(SeriesStyle),
 }
@@ -150,7 +150,7 @@ pub enum Swatch {
 pub struct LegendEntry {
     pub swatch: Swatch,
     pub text: String,
-    /// As in [`StyledSeries`].
+    /// As [`StyledSeries::owner_attribute`]: the page hides the entry by it.
     pub owner_attribute: String,
 }
 
