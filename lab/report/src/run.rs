@@ -56,7 +56,7 @@ pub struct Run {
     pub slot_times: BTreeMap<usize, Duration>,
     pub facts: SystemFacts,
     pub replayed: Replayed,
-    pub from_experiment: Option<ExperimentOutcome>,
+    pub experiment_outcome: Option<ExperimentOutcome>,
     /// `None` without a trace.
     pub cache_sizes: Option<Result<Prediction, String>>,
 }
@@ -217,7 +217,7 @@ impl Run {
     }
 
     pub fn is_replay(&self) -> bool {
-        let experiment = self.from_experiment.as_ref();
+        let experiment = self.experiment_outcome.as_ref();
         !self.replayed.slots.is_empty() || experiment.is_some_and(|experiment| experiment.is_replay)
     }
 

@@ -30,7 +30,7 @@ pub fn limits(subjects: &MeasuredRuns) -> Option<Limits> {
     let mut unlimited_arms = Vec::new();
     for subject in &subjects.all {
         let success = subject.lifecycle.success.answer;
-        match (limit_of(subject), &subject.recording.from_experiment) {
+        match (limit_of(subject), &subject.recording.experiment_outcome) {
             (Some(limit), _) => replicates.push(Replicate {
                 limit,
                 passed: success,
@@ -51,8 +51,8 @@ pub fn limits(subjects: &MeasuredRuns) -> Option<Limits> {
 
 /// In an experiment, the planned limit; otherwise, the recorded limit.
 fn limit_of(subject: &MeasuredRun) -> Option<u64> {
-    match &subject.recording.from_experiment {
-        Some(from_experiment) => from_experiment.limit,
+    match &subject.recording.experiment_outcome {
+        Some(experiment_outcome) => experiment_outcome.limit,
         None => subject.limit().map(|limit| limit as u64),
     }
 }
