@@ -194,7 +194,7 @@ pub fn slot_contents(run: &Run, window: Span) -> SlotContents {
         .replayed
         .slots
         .iter()
-        .map(|slot| (slot.slot, [slot.contents, slot.signatures, None]));
+        .map(|slot| (slot.slot, [slot.bank_fingerprint, slot.signatures, None]));
     let contents = |point: &ReplaySlotPoint| {
         let (transactions, entries) = (point.total_transactions, point.total_entries);
         Some((point.slot?, [transactions, entries, point.total_shreds]))

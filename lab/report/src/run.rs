@@ -177,7 +177,7 @@ pub struct ReplayedSlot {
     /// From the previous bank's freezing to this one's; `None` for the first.
     pub elapsed_ms: Option<f64>,
     /// Fingerprint of the bank hash: equal for equal replays.
-    pub contents: Option<u64>,
+    pub bank_fingerprint: Option<u64>,
     pub signatures: Option<u64>,
     /// Programs not usable in the cache at the first lookup.
     pub misses: Option<u64>,
