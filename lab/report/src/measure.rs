@@ -96,9 +96,9 @@ pub(crate) fn max_tick_step(run: &Run) -> f64 {
 
 /// Anonymous, file and shared memory together, in bytes.
 pub(crate) fn rss(run: &Run) -> Vec<Option<f64>> {
-    let kinds = [Signal::RssAnon, Signal::RssFile, Signal::RssShmem].map(|kind| run.signal(kind));
-    let sum = |tick| kinds.iter().map(|kind| *kind.get(tick)?).sum();
-    (0..kinds[0].len()).map(sum).collect()
+    let columns = [Signal::RssAnon, Signal::RssFile, Signal::RssShmem].map(|kind| run.signal(kind));
+    let sum = |index| columns.iter().map(|column| *column.get(index)?).sum();
+    (0..columns[0].len()).map(sum).collect()
 }
 
 pub(crate) fn points_within<'p, P: Point>(
