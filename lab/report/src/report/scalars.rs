@@ -42,7 +42,7 @@ pub struct Scalar {
     compute: fn(&MeasuredRun, &WindowNumbers) -> Option<f64>,
 }
 
-const NON_VALIDATOR_METRICS: [&str; 8] = [
+const METRICS_OF_ANY_PROCESS: [&str; 8] = [
     DEFAULT_PROCESS_METRIC,
     "anon-mean",
     "headroom-min",
@@ -57,7 +57,7 @@ pub fn scalars_of(subjects: &MeasuredRuns) -> impl Iterator<Item = &'static Scal
     let are_validators = !subjects.has_no_validator();
     SCALARS
         .iter()
-        .filter(move |scalar| are_validators || NON_VALIDATOR_METRICS.contains(&scalar.id))
+        .filter(move |scalar| are_validators || METRICS_OF_ANY_PROCESS.contains(&scalar.id))
 }
 
 impl Scalar {
