@@ -27,7 +27,7 @@ type UnlimitedArm = (String, Vec<Option<bool>>);
 /// `None` unless runs of a validator had different limits.
 pub fn limits(subjects: &MeasuredRuns) -> Option<Limits> {
     let mut replicates = Vec::new();
-    let mut unlimited_arms = Vec::new();
+    let mut unlimited_runs = Vec::new();
     for subject in &subjects.all {
         let success = subject.lifecycle.success.answer;
         match (limit_of(subject), &subject.recording.experiment_outcome) {
@@ -36,7 +36,7 @@ pub fn limits(subjects: &MeasuredRuns) -> Option<Limits> {
                 passed: success,
             }),
             (None, None) => {}
-            (None, Some(_)) => unlimited_arms.push((subject.arm.clone(), success)),
+            (None, Some(_)) => unlimited_runs.push((subject.arm.clone(), success)),
         }
     }
     let limits = || replicates.iter().map(|replicate| replicate.limit);
@@ -44,7 +44,7 @@ pub fn limits(subjects: &MeasuredRuns) -> Option<Limits> {
     let differ = largest as f64 > SAME_LIMIT_RATIO * smallest as f64;
     (differ && !subjects.has_no_validator()).then(|| Limits {
         bracket: bracket(&replicates),
-        unlimited_arms: by_key(unlimited_arms),
+        unlimited_arms: by_key(unlimited_runs),
         are_replays: subjects.are_replays(),
     })
 }
