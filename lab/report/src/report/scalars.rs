@@ -72,6 +72,7 @@ pub const DEFAULT_METRIC: &str = "replay-p95";
 /// The default for a process that is no validator.
 pub const DEFAULT_PROCESS_METRIC: &str = "rss-mean";
 
+/// Finds none of [`RELEASE_SCALARS`].
 pub fn scalar(id: &str) -> Option<&'static Scalar> {
     SCALARS.iter().find(|scalar| scalar.id == id)
 }
@@ -110,6 +111,7 @@ scalars! {
     "cpu" "CPU cores in use" in "cores", 2, Neither, Time: "CPU seconds per second" = |_, numbers| numbers.cpu_cores;
 }
 
+// Only a campaign, which compares releases, has these metrics.
 scalars! {
     RELEASE_SCALARS:
     "rss-at-tip" "RSS at the tip, mean" in "GiB", 3, Lower, Time: "anonymous, file and shared resident memory, mean over ticks from the first at the tip on" = |subject, _| subject.from_tip.as_ref()?.levels.rss.mean.map(gib);
@@ -123,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_unique_and_the_default_is_one_of_them() {
+    fn ids_are_unique_and_the_default_is_one_of_them() {
         assert!(scalar(DEFAULT_METRIC).is_some());
         for (index, one) in SCALARS.iter().enumerate() {
             assert!(
