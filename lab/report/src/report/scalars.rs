@@ -116,7 +116,7 @@ scalars! {
     RELEASE_SCALARS:
     "rss-at-tip" "RSS at the tip, mean" in "GiB", 3, Lower, Time: "anonymous, file and shared resident memory, mean over ticks from the first at the tip on" = |subject, _| subject.from_tip.as_ref()?.levels.rss.mean.map(gib);
     "anon-at-tip" "Anonymous RSS at the tip, mean" in "GiB", 3, Lower, Time: "anonymous resident memory, mean over ticks from the first at the tip on" = |subject, _| subject.from_tip.as_ref()?.levels.anon.mean.map(gib);
-    "least-ram" "Least RAM" in "GiB", 2, Lower, Time: "memory that a search found to be enough; no other run has it" = |_, _| None;
+    "least-ram" "Least RAM" in "GiB", 2, Lower, Time: "memory that a search found to be enough; only searches have it" = |_, _| None;
     "index-memory" "Accounts index in memory, max" in "MiB", 1, Lower, Time: "largest size as the validator reports it" = |subject, numbers| accounts::index_bytes(subject, numbers).map(|bytes| bytes / 1_048_576.0);
 }
 
