@@ -93,10 +93,10 @@ scalars! {
     "cache-misses" "Program cache misses per batch" in "", 4, Lower, Slot: "mean of misses over the points of loaded-programs-cache-stats" = |_, numbers| numbers.cache.misses.mean;
     "cache-evictions" "Program cache evictions per batch" in "", 4, Lower, Slot: "mean of evictions over the points of loaded-programs-cache-stats" = |_, numbers| numbers.cache.evictions.mean;
     "cache-reloads" "Program cache reloads per batch" in "", 4, Lower, Slot: "mean of reloads over the points of loaded-programs-cache-stats" = |_, numbers| numbers.cache.reloads.mean;
-    "cache-time" "Program cache time per slot" in "µs", 1, Lower, Slot: "mean of program_cache_us, summed over threads, over replayed slots with transactions" = |_, numbers| numbers.cache.time_us.mean;
+    "cache-time" "Program cache time per slot" in "µs", 1, Lower, Slot: "program_cache_us (a sum over threads), mean over replayed slots with transactions" = |_, numbers| numbers.cache.time_us.mean;
     "read-cache-hits" "Read cache hit ratio" in "%", 3, Higher, Time: "accounts found in the read cache, of those looked up in it" = accounts::hit_ratio;
     "read-cache-misses" "Read cache misses per slot" in "", 3, Lower, Slot: "accounts not found in the read cache, divided by replayed slots" = accounts::misses_per_slot;
-    "account-load" "Account load time per slot" in "µs", 1, Lower, Slot: "mean of load_us of replay-slot-stats, summed over threads, over replayed slots" = accounts::load_time_per_slot;
+    "account-load" "Account load time per slot" in "µs", 1, Lower, Slot: "load_us of replay-slot-stats (a sum over threads), mean over replayed slots" = accounts::load_time_per_slot;
     "tps" "Transactions per second" in "/s", 1, Higher, Transaction: "all transactions divided by all known seconds, zeros included" = |_, numbers| numbers.tps.all_known.map(|tps| tps.mean_of_all);
     "zero-tps" "Share of seconds at zero TPS" in "%", 2, Lower, Transaction: "of the seconds for which something is known" = |_, numbers| (numbers.tps.known > 0).then(|| numbers.tps.zero.map(|zero| 100.0 * zero as f64 / numbers.tps.known as f64)).flatten();
     "behind-p95" "Slots behind the tip, p95" in "slots", 0, Lower, SlotDistance: "of the ticks for which it is known" = |_, numbers| faultline_stats::summary::quantile_if_enough(&numbers.slots_behind, 0.95);
