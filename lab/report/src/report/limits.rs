@@ -90,7 +90,7 @@ impl Limits {
             Some(limit) => {
                 format!("{enough} The largest limit with which a run failed is {limit}.")
             }
-            None => format!("{enough} No limit failed."),
+            None => format!("{enough} No run with a limit failed."),
         }
     }
 

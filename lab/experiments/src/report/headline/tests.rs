@@ -192,13 +192,13 @@ const STANDINGS: [(&str, &str, &str); 14] = [
     (
         "replay",
         "small 1G cc, large 2G cc, all none cc",
-        "The smallest limit with which every run did all of its work is 1 GiB. No limit failed.",
+        "The smallest limit with which every run did all of its work is 1 GiB. No run with a limit failed.",
     ),
     (
         "replay",
         "small 1G cc, large 2G c-, all none --",
         "Not finished: 3 of 6 runs count so far. The smallest limit with which every run did all of its work is 1 GiB. \
-         No limit failed.",
+         No run with a limit failed.",
     ),
 ];
 
