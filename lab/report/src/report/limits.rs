@@ -106,7 +106,9 @@ impl Limits {
         let unlimited = self.unlimited_arms.iter().map(|(arm, answers)| {
             let success = count_answers(answers, Some(true));
             let runs = counted(answers.len() as f64, "run");
-            format!("{arm} had no limit and is not among these: {success} of {runs} {did}.")
+            format!(
+                "{arm} is not counted in this, because it had no limit: {success} of {runs} {did}."
+            )
         });
         contradictions.chain(unlimited).collect()
     }
