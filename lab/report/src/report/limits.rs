@@ -120,7 +120,7 @@ impl Limits {
                 "Did all of its work",
             )
         } else {
-            ("Which memory limit kept up", "Kept up")
+            ("With which memory limit the validator kept up", "Kept up")
         };
         let note = "Limit: in an experiment, the limit that its plan gives the arm. Otherwise, the smallest limit over the cgroup's ancestors and \
              the machine's memory, at its most frequent value. Whether a run kept up: see the table of outcomes. The sufficient limit \
