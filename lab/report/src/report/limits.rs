@@ -122,9 +122,10 @@ impl Limits {
         } else {
             ("With which memory limit the validator kept up", "Kept up")
         };
-        let note = "Limit: in an experiment, the limit that its plan gives the arm. Otherwise, the smallest limit over the cgroup's ancestors and \
-             the machine's memory, at its most frequent value. Whether a run kept up: see the table of outcomes. The sufficient limit \
-             lies between the two limits named above. Nothing is known of limits that were not tried. \
+        let note = "Limit: in an experiment, the limit that its plan gives the arm. Otherwise, the limit of the level (cgroup, NUMA \
+             nodes or machine) with the least headroom, as most ticks had it. Whether a run kept up: see the table of outcomes. The \
+             sufficient limit is between the two limits named above, unless they contradict each other or one is not known. Nothing is \
+             known of limits that were not tried. \
              GiB is 2^30 bytes.";
         let mut table = table(
             "limits",
