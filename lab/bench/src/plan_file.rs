@@ -101,13 +101,13 @@ fn pooled(results: &Results) -> Option<Results> {
     }
     let arms = &results.header.arms;
     let info = |sample: &Sample| &results.cases[sample.case];
-    let request = |sample: &Sample| (sample.round, info(sample).request.as_str());
-    let requests: BTreeSet<_> = results.samples.iter().map(request).collect();
-    let rounds: BTreeMap<_, u32> = requests.into_iter().zip(0..).collect();
+    let round_and_request = |sample: &Sample| (sample.round, info(sample).request.as_str());
+    let keys: BTreeSet<_> = results.samples.iter().map(round_and_request).collect();
+    let rounds: BTreeMap<_, u32> = keys.into_iter().zip(0..).collect();
     let pooled_sample = |sample: &Sample| {
         Some(Sample {
             case: arms.iter().position(|arm| *arm == info(sample).arm)?,
-            round: rounds[&request(sample)],
+            round: rounds[&round_and_request(sample)],
             ..sample.clone()
         })
     };
