@@ -54,7 +54,7 @@ fn read(file: &Path) -> Result<(Plan, Option<PathBuf>)> {
 /// Reads the plan, or a file of parameter values. Errors do not include the file's name.
 fn read_file(file: &Path) -> Result<String, String> {
     match fs::metadata(file) {
-        Ok(meta) if !meta.is_file() => return Err("is no file".to_owned()),
+        Ok(meta) if !meta.is_file() => return Err("is not a regular file".to_owned()),
         Ok(meta) if meta.len() > MAX_FILE_BYTES => {
             return Err(format!("is larger than {} MiB", MAX_FILE_BYTES >> 20));
         }
