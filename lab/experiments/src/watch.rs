@@ -42,7 +42,7 @@ pub struct Watch {
     phase: Option<String>,
     /// Uptime in nanoseconds of the newest tick, and when it was first seen.
     newest_tick: Option<(i64, Duration)>,
-    last_sampled: Duration,
+    sampled_at: Duration,
     /// Longest time between two samples after the planned end.
     end_delay: Duration,
     silence_reported: bool,
@@ -61,7 +61,7 @@ impl Watch {
             was_at_tip: false,
             phase: None,
             newest_tick: None,
-            last_sampled: now.uptime,
+            sampled_at: now.uptime,
             end_delay: Duration::ZERO,
             silence_reported: false,
         }
@@ -70,7 +70,7 @@ impl Watch {
     /// Returns why the runner has to end the run: [`Outcome::Completed`] if its time is up.
     /// `progress` is `None` if the recording is unreadable.
     pub fn sample(&mut self, now: Now, progress: Option<&Progress>) -> Option<Outcome> {
-        let before = mem::replace(&mut self.last_sampled, now.uptime);
+        let previous = mem::replace(&mut self.sampled_at, now.uptime);
         if let Some(progress) = progress {
             self.update(now, progress);
         }
@@ -81,7 +81,7 @@ impl Watch {
         {
             self.end_delay = self
                 .end_delay
-                .max(now.uptime.saturating_sub(due.max(before)));
+                .max(now.uptime.saturating_sub(due.max(previous)));
         }
         self.decide(now.uptime)
     }
@@ -167,7 +167,7 @@ impl Watch {
     }
 
     fn time_since_tick(&self) -> Duration {
-        self.last_sampled.saturating_sub(
+        self.sampled_at.saturating_sub(
             self.newest_tick
                 .map_or(self.began.uptime, |(_, seen_at)| seen_at),
         )
@@ -177,7 +177,7 @@ impl Watch {
     pub fn progress_text(&self) -> String {
         let mut text = match self.counted_from() {
             Some(from) => {
-                let seconds = self.last_sampled.saturating_sub(from).as_secs_f64();
+                let seconds = self.sampled_at.saturating_sub(from).as_secs_f64();
                 let duration = self.rules.duration;
                 let planned = duration.as_secs_f64().max(f64::MIN_POSITIVE);
                 format!(
