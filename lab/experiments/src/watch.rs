@@ -32,6 +32,7 @@ pub struct Now {
 pub struct Watch {
     kind: WorkloadKind,
     rules: StopRules,
+    /// A search itself decides when it ends.
     is_search: bool,
     stale_after: Duration,
     pub(crate) began: Now,
