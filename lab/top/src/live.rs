@@ -79,7 +79,8 @@ pub fn run(fetcher: &Fetcher, mut session: Session, address: &str, theme: Theme)
             Some(bytes)
                 if keys(&bytes)
                     .into_iter()
-                    .all(|key| handle_key(&mut session, key)) => {}
+                    .try_for_each(|key| handle_key(&mut session, key))
+                    .is_continue() => {}
             _ => break 0,
         }
     };
