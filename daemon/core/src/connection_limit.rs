@@ -4,7 +4,7 @@
 use crate::{
     clock::Clock,
     rate_limit::RateLimit,
-    socket::{BoundSocket, ListeningSockets, Peer, Stream, peer},
+    socket::{AcceptingSockets, BoundSocket, Peer, Stream, peer},
     supervisor::Stop,
 };
 use parking_lot::Mutex;
@@ -269,7 +269,7 @@ pub async fn accept<F: Future<Output = ()> + Send + 'static>(
     serve: impl Fn(Stream, Arc<Connection>) -> F,
 ) {
     let listener = connections.listener;
-    let mut sockets = match ListeningSockets::open(sockets) {
+    let mut sockets = match AcceptingSockets::register(sockets) {
         Ok(sockets) => sockets,
         Err(error) => return tracing::error!(listener, %error, "the listener failed"),
     };

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// A token bucket: allows a burst of actions, then one after each pause. Times are uptimes.
+/// A token bucket: allows a burst of actions, then one per `interval`. Times are uptimes.
 #[derive(Debug)]
 pub struct RateLimit {
     burst: u32,
@@ -12,6 +12,7 @@ pub struct RateLimit {
 }
 
 impl RateLimit {
+    /// `burst` is at least 1.
     pub const fn new(burst: u32, interval: Duration) -> Self {
         RateLimit {
             burst,
@@ -27,7 +28,7 @@ impl RateLimit {
     }
 
     /// True if the whole burst is available.
-    pub fn is_unused(&self, now: Duration) -> bool {
+    pub fn is_full(&self, now: Duration) -> bool {
         self.full_at <= now
     }
 
@@ -71,6 +72,6 @@ mod tests {
             [true, false],
             "one was given back"
         );
-        assert!(!limit.is_unused(at(259)) && limit.is_unused(at(260)));
+        assert!(!limit.is_full(at(259)) && limit.is_full(at(260)));
     }
 }

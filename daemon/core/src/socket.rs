@@ -26,7 +26,7 @@ use tokio_util::either::Either;
 #[derive(Debug, Clone, PartialEq)]
 pub enum ListenAddress {
     Tcp(SocketAddr),
-    /// A Unix socket with a path; its permissions decide who may connect.
+    /// The path, whose permissions decide who may connect. Empty for a socket without a path.
     Unix(PathBuf),
 }
 
@@ -129,35 +129,35 @@ pub fn first_tcp_address(sockets: &[BoundSocket]) -> Option<SocketAddr> {
         .find_map(|socket| socket.listen_address.tcp())
 }
 
-pub(crate) struct ListeningSockets {
-    sockets: Vec<ListeningSocket>,
+pub(crate) struct AcceptingSockets {
+    sockets: Vec<AcceptingSocket>,
     /// The socket to poll first, so that none starves another.
     first: usize,
 }
 
-struct ListeningSocket {
-    accepting: Either<tokio::net::TcpListener, tokio::net::UnixListener>,
+struct AcceptingSocket {
+    listener: Either<tokio::net::TcpListener, tokio::net::UnixListener>,
     inherited: bool,
 }
 
-impl ListeningSockets {
+impl AcceptingSockets {
     /// Needs a runtime with I/O.
     ///
     /// # Errors
     /// The runtime cannot watch a socket.
-    pub fn open(bound: Vec<BoundSocket>) -> io::Result<ListeningSockets> {
-        let open = |bound: BoundSocket| {
-            let accepting = match bound.socket {
+    pub fn register(bound: Vec<BoundSocket>) -> io::Result<AcceptingSockets> {
+        let register = |bound: BoundSocket| {
+            let listener = match bound.socket {
                 Socket::Tcp(socket) => Either::Left(tokio::net::TcpListener::from_std(socket)?),
                 Socket::Unix(socket) => Either::Right(tokio::net::UnixListener::from_std(socket)?),
             };
-            Ok(ListeningSocket {
-                accepting,
+            Ok(AcceptingSocket {
+                listener,
                 inherited: bound.inherited,
             })
         };
-        Ok(ListeningSockets {
-            sockets: bound.into_iter().map(open).collect::<io::Result<_>>()?,
+        Ok(AcceptingSockets {
+            sockets: bound.into_iter().map(register).collect::<io::Result<_>>()?,
             first: 0,
         })
     }
@@ -171,7 +171,7 @@ impl ListeningSockets {
         let count = self.sockets.len();
         for offset in 0..count {
             let index = (self.first + offset) % count;
-            let accepted = match &self.sockets[index].accepting {
+            let accepted = match &self.sockets[index].listener {
                 Either::Left(socket) => socket
                     .poll_accept(cx)
                     .map_ok(|(stream, _)| Either::Left(stream)),
@@ -190,7 +190,7 @@ impl ListeningSockets {
     /// Accepts at most `max_queued` queued connections of our own sockets and closes these sockets.
     /// Connections queued in inherited sockets wait for the next process.
     pub async fn close(mut self, max_queued: usize) -> Vec<Stream> {
-        /// A queued connection is accepted within this time.
+        /// More than it takes to accept a queued connection.
         const QUEUED_ACCEPT_TIMEOUT: Duration = Duration::from_millis(20);
         self.sockets.retain(|socket| !socket.inherited);
         let mut queued = Vec::new();
@@ -227,7 +227,7 @@ impl Peer {
         self == Peer::UNIX
     }
 
-    /// True for a Unix socket, loopback, or a closed TCP socket, whose peer is unknown.
+    /// True for a Unix socket, for loopback, and for an unknown peer: it has reset the connection.
     pub fn is_same_host(self) -> bool {
         self.0.is_none_or(|address| match address {
             IpAddr::V4(address) => address.is_loopback(),
@@ -249,7 +249,7 @@ impl fmt::Display for Peer {
 
 pub fn peer(stream: &Stream) -> Peer {
     match stream {
-        // A closed socket has no peer address.
+        // After a reset by the peer, a socket has no peer address.
         Either::Left(stream) => stream.peer_addr().map_or(
             Peer::from_address(Ipv6Addr::UNSPECIFIED.into()),
             |address| Peer::from_address(address.ip()),
@@ -315,8 +315,8 @@ impl InheritedSockets {
     /// # Errors
     /// Variables from systemd are malformed, or a socket has an unknown name or does not listen.
     pub fn take() -> Result<InheritedSockets, InheritError> {
-        // `sd_notify` gives no names if the sockets are for another process. `ListenFd` then opens
-        // them without unsafe code here.
+        // `sd_notify` gives no names if the sockets are for another process. Otherwise, `ListenFd`
+        // opens the sockets without unsafe code here.
         let names: Vec<String> = sd_notify::listen_fds_with_names()
             .map_err(InheritError::Variables)?
             .map(|(_, name)| name)

@@ -80,13 +80,13 @@ impl SourceFacts {
         Some(self.rpc.as_ref()?.epoch_info?.absolute_slot)
     }
 
-    fn slot_received_at(&self) -> Option<Stamp> {
-        self.rpc.as_ref()?.slot_received_at
+    fn processed_slot_received_at(&self) -> Option<Stamp> {
+        self.rpc.as_ref()?.processed_slot_received_at
     }
 
     /// The highest slot with stored shreds.
-    fn max_shred(&self) -> Option<u64> {
-        self.rpc.as_ref()?.max_shred
+    fn max_shred_slot(&self) -> Option<u64> {
+        self.rpc.as_ref()?.max_shred_slot
     }
 
     fn version(&self) -> Option<&str> {
@@ -207,8 +207,11 @@ impl Conclusions {
         if !may_report_identity {
             log_assumption(intake.assume_identity(now));
         }
-        if let Some((slot, at)) = facts.processed_slot().zip(facts.slot_received_at()) {
-            intake.set_rpc_slots(slot, facts.max_shred(), at);
+        if let Some((slot, at)) = facts
+            .processed_slot()
+            .zip(facts.processed_slot_received_at())
+        {
+            intake.set_rpc_slots(slot, facts.max_shred_slot(), at);
         }
     }
 
@@ -239,7 +242,7 @@ impl Conclusions {
         let start_phase = match progress {
             Some(progress) => from_start_progress(progress),
             // The log reports a start, but not its end.
-            None if facts.slot_received_at().is_none() => {
+            None if facts.processed_slot_received_at().is_none() => {
                 step.and_then(|step| from_log_progress(step.progress))
             }
             None => None,
@@ -255,7 +258,7 @@ impl Conclusions {
                     .filter(|_| progress.is_some())
                     .map(|facts| facts.polled_at),
             )
-            .max(facts.slot_received_at());
+            .max(facts.processed_slot_received_at());
         let stage = start_phase
             .map(Stage::Reported)
             .or(is_running.then_some(Stage::Running))

@@ -34,7 +34,7 @@ impl DistanceEvidence {
         pushed: Option<(Stamp, Slots)>,
         health_distance: u64,
     ) -> Self {
-        let measured_at = rpc.and_then(|facts| facts.distance_received_at);
+        let measured_at = rpc.and_then(|facts| facts.slots_behind_received_at);
         let fresh = pushed.filter(|(at, _)| now.since(*at) < PUSH_MAX_AGE);
         let health = rpc.and_then(|facts| facts.health.as_ref()?.is_ok());
         DistanceEvidence {

@@ -50,14 +50,14 @@ pub struct RpcFacts {
     pub health: Option<Health>,
     /// The highest slot with stored shreds. `None` without `--full-rpc-api`, and on a node that has
     /// received no shred.
-    pub max_shred: Option<u64>,
-    /// `max_shred` minus the processed slot of the same batch. 0 if the processed slot is higher,
-    /// as on a leader.
+    pub max_shred_slot: Option<u64>,
+    /// `max_shred_slot` minus the processed slot of the same batch. 0 if the processed slot is
+    /// higher, as on a leader.
     pub slots_behind: Option<u64>,
     /// The last response with a processed slot in this process's lifetime, however old.
-    pub slot_received_at: Option<Stamp>,
+    pub processed_slot_received_at: Option<Stamp>,
     /// The last response with `slots_behind`, however old.
-    pub distance_received_at: Option<Stamp>,
+    pub slots_behind_received_at: Option<Stamp>,
     pub identity: Option<PublicKey>,
     pub version: Option<NodeVersion>,
     pub problems: Vec<Problem>,
@@ -162,7 +162,7 @@ impl Endpoint {
     /// `None` before JSON-RPC first responded to the poller, so a validator's start is no failure.
     pub fn current(&self) -> Option<(ProcessId, Uri)> {
         let target = (self.find_target)()?;
-        self.facts(target.process)?.slot_received_at?;
+        self.facts(target.process)?.processed_slot_received_at?;
         let url = endpoint_url(self.url.as_deref(), &target, self.admin.get().as_deref()).ok()?;
         Some((target.process, url))
     }

@@ -51,10 +51,10 @@ fn read(file: &Path) -> Result<(Plan, Option<PathBuf>)> {
     })
 }
 
-/// Reads the plan or a list of values. Errors do not include the file's name.
+/// Reads the plan, or a file of parameter values. Errors do not include the file's name.
 fn read_file(file: &Path) -> Result<String, String> {
     match fs::metadata(file) {
-        Ok(meta) if !meta.is_file() => return Err("is no file".to_owned()),
+        Ok(meta) if !meta.is_file() => return Err("is not a regular file".to_owned()),
         Ok(meta) if meta.len() > MAX_FILE_BYTES => {
             return Err(format!("is larger than {} MiB", MAX_FILE_BYTES >> 20));
         }
@@ -93,21 +93,21 @@ pub fn tables(results: &Results) -> Vec<Table> {
     tables
 }
 
-/// Results with one case per arm: each request of a round becomes a round of its own. `None` if the
-/// plan has only one request.
+/// One case per arm has the samples of all requests: each request of a round becomes a round of its
+/// own. `None` if the plan has only one request.
 fn pooled(results: &Results) -> Option<Results> {
     if results.requests().len() < 2 {
         return None;
     }
     let arms = &results.header.arms;
     let info = |sample: &Sample| &results.cases[sample.case];
-    let request = |sample: &Sample| (sample.round, info(sample).request.as_str());
-    let requests: BTreeSet<_> = results.samples.iter().map(request).collect();
-    let rounds: BTreeMap<_, u32> = requests.into_iter().zip(0..).collect();
+    let round_and_request = |sample: &Sample| (sample.round, info(sample).request.as_str());
+    let keys: BTreeSet<_> = results.samples.iter().map(round_and_request).collect();
+    let rounds: BTreeMap<_, u32> = keys.into_iter().zip(0..).collect();
     let pooled_sample = |sample: &Sample| {
         Some(Sample {
             case: arms.iter().position(|arm| *arm == info(sample).arm)?,
-            round: rounds[&request(sample)],
+            round: rounds[&round_and_request(sample)],
             ..sample.clone()
         })
     };

@@ -94,7 +94,7 @@ impl ReplayLog {
         slots.push(ReplayedSlot {
             slot: bank.slot,
             elapsed_ms: elapsed_ms.filter(|ms| *ms >= 0.0),
-            contents: bank.hash.map(fingerprint),
+            bank_fingerprint: bank.hash.map(fingerprint),
             signatures: bank.signatures,
             ..ReplayedSlot::default()
         });

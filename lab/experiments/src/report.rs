@@ -201,7 +201,7 @@ impl Experiment {
         run.labels = labels;
         let arm = self.plan.arm(&counted_run.scheduled.arm);
         let kind = self.plan.workload.kind;
-        run.from_experiment = Some(headline::experiment_outcome(counted_run.ending, arm, kind));
+        run.experiment_outcome = Some(headline::experiment_outcome(counted_run.ending, arm, kind));
         run
     }
 }

@@ -8,7 +8,7 @@ use faultline_common::clock::from_nanoseconds;
 use faultline_recording::Progress;
 use std::{mem, time::Duration};
 
-/// Older points have a wrong time: pushes come every ten seconds.
+/// A point older than this has a wrong time: the validator pushes every ten seconds.
 const MAX_POINT_AGE: Duration = Duration::from_secs(60);
 /// If nothing was recorded for this long and for this many intervals, rules about missing progress
 /// do not apply: a busy disk can delay a recorder.
@@ -32,6 +32,7 @@ pub struct Now {
 pub struct Watch {
     kind: WorkloadKind,
     rules: StopRules,
+    /// A search itself decides when it ends.
     is_search: bool,
     stale_after: Duration,
     pub(crate) began: Now,
@@ -42,8 +43,8 @@ pub struct Watch {
     phase: Option<String>,
     /// Uptime in nanoseconds of the newest tick, and when it was first seen.
     newest_tick: Option<(i64, Duration)>,
-    last_sampled: Duration,
-    /// Longest time without a poll since the run's time was up.
+    sampled_at: Duration,
+    /// Longest time between two samples after the planned end.
     end_delay: Duration,
     silence_reported: bool,
 }
@@ -61,7 +62,7 @@ impl Watch {
             was_at_tip: false,
             phase: None,
             newest_tick: None,
-            last_sampled: now.uptime,
+            sampled_at: now.uptime,
             end_delay: Duration::ZERO,
             silence_reported: false,
         }
@@ -70,18 +71,18 @@ impl Watch {
     /// Returns why the runner has to end the run: [`Outcome::Completed`] if its time is up.
     /// `progress` is `None` if the recording is unreadable.
     pub fn sample(&mut self, now: Now, progress: Option<&Progress>) -> Option<Outcome> {
-        let before = mem::replace(&mut self.last_sampled, now.uptime);
+        let previous = mem::replace(&mut self.sampled_at, now.uptime);
         if let Some(progress) = progress {
             self.update(now, progress);
         }
-        // Only gaps between polls count: a finished run may wait for others of its turn.
+        // Only time between samples counts: a finished run may wait for the runs beside it.
         if let Some(due) = self
             .counted_from()
             .and_then(|from| from.checked_add(self.rules.duration))
         {
             self.end_delay = self
                 .end_delay
-                .max(now.uptime.saturating_sub(due.max(before)));
+                .max(now.uptime.saturating_sub(due.max(previous)));
         }
         self.decide(now.uptime)
     }
@@ -167,7 +168,7 @@ impl Watch {
     }
 
     fn time_since_tick(&self) -> Duration {
-        self.last_sampled.saturating_sub(
+        self.sampled_at.saturating_sub(
             self.newest_tick
                 .map_or(self.began.uptime, |(_, seen_at)| seen_at),
         )
@@ -177,7 +178,7 @@ impl Watch {
     pub fn progress_text(&self) -> String {
         let mut text = match self.counted_from() {
             Some(from) => {
-                let seconds = self.last_sampled.saturating_sub(from).as_secs_f64();
+                let seconds = self.sampled_at.saturating_sub(from).as_secs_f64();
                 let duration = self.rules.duration;
                 let planned = duration.as_secs_f64().max(f64::MIN_POSITIVE);
                 format!(

@@ -16,7 +16,7 @@ use faultline_recording::ReplaySlotPoint;
 use faultline_stats::rate::{self, Rates, Reading};
 use std::collections::BTreeMap;
 
-/// Seconds since the run's origin.
+/// Seconds since [`Run::origin_unix_ns`].
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Span {
     pub from: f64,
@@ -43,7 +43,7 @@ impl Span {
 pub struct Measured {
     pub lifecycle: Lifecycle,
     pub tps: Tps,
-    /// From the first tick to the last, or to the end of the last process.
+    /// From the origin to the last process's end; without one, to the last tick or TPS second.
     pub all: Span,
     /// From the first execution; `None` if no transaction was recorded.
     pub executing: Option<Span>,
@@ -84,7 +84,7 @@ pub fn signal_rates(run: &Run, signal: Signal, window: Span) -> Rates {
     rate::rates(&readings, max_tick_step(run))
 }
 
-/// Kernel counters restart with each process, and nothing is known between two sessions.
+/// A new process may restart kernel counters, and nothing is known between two sessions.
 fn counter_id(tick: &Tick) -> u64 {
     (tick.session as u64) << 32 | (tick.process.unwrap_or(0) as u64 & 0xffff_ffff)
 }
@@ -96,9 +96,9 @@ pub(crate) fn max_tick_step(run: &Run) -> f64 {
 
 /// Anonymous, file and shared memory together, in bytes.
 pub(crate) fn rss(run: &Run) -> Vec<Option<f64>> {
-    let kinds = [Signal::RssAnon, Signal::RssFile, Signal::RssShmem].map(|kind| run.signal(kind));
-    let sum = |tick| kinds.iter().map(|kind| *kind.get(tick)?).sum();
-    (0..kinds[0].len()).map(sum).collect()
+    let columns = [Signal::RssAnon, Signal::RssFile, Signal::RssShmem].map(|kind| run.signal(kind));
+    let sum = |index| columns.iter().map(|column| *column.get(index)?).sum();
+    (0..columns[0].len()).map(sum).collect()
 }
 
 pub(crate) fn points_within<'p, P: Point>(
@@ -144,13 +144,13 @@ pub fn values_within(run: &Run, values: &[Option<f64>], window: Span) -> Vec<Opt
         .collect()
 }
 
-/// Whether this node produced the slot: replay times of such a slot mean nothing.
+/// Whether this node produced the slot: it did not replay it, so replay times mean nothing.
 pub fn is_own_slot(point: &ReplaySlotPoint) -> Option<bool> {
     Some(point.total_transactions? == 0 && point.total_entries? == 0 && point.total_shreds? == 0)
 }
 
-/// Each replay of a slot of others, in order of time. If the producer is unknown, a slot with
-/// transactions counts as theirs.
+/// Each replay of a slot that another node produced, in order of time. If the producer is unknown,
+/// a slot with transactions counts.
 pub fn replay_points(run: &Run, window: Span) -> impl Iterator<Item = &ReplaySlotPoint> {
     points_within(run, &run.points.replay, window)
         .filter(|point| !is_own_slot(point).unwrap_or(!has_transactions(point)))
@@ -164,7 +164,7 @@ fn has_transactions(point: &ReplaySlotPoint) -> bool {
     point.total_transactions.is_some_and(|count| count > 0)
 }
 
-/// The last replay of a slot counts. For a fixed range, the time from bank to bank.
+/// Every replay, in order of time. For a fixed range, from bank to bank, whatever `window` is.
 pub fn replay_ms_by_slot(run: &Run, window: Span) -> Vec<(u64, f64)> {
     let logged = run
         .replayed
@@ -178,14 +178,15 @@ pub fn replay_ms_by_slot(run: &Run, window: Span) -> Vec<(u64, f64)> {
         .collect()
 }
 
-/// For slots with transactions; the last replay of a slot counts.
+/// Every replay of a slot with transactions, in order of time.
 pub fn cache_ms_by_slot(run: &Run, window: Span) -> Vec<(u64, f64)> {
     with_transactions(run, window)
         .filter_map(|point| Some((point.slot?, point.program_cache_us? as f64 / 1e3)))
         .collect()
 }
 
-/// Transactions, entries and shreds, or the bank's fingerprint: distinguishes equal slot numbers.
+/// For each slot, transactions, entries and shreds; for a fixed range, bank hash and signatures.
+/// Distinguishes slots of equal numbers.
 pub type SlotContents = BTreeMap<u64, [Option<u64>; 3]>;
 
 pub fn slot_contents(run: &Run, window: Span) -> SlotContents {
@@ -193,7 +194,7 @@ pub fn slot_contents(run: &Run, window: Span) -> SlotContents {
         .replayed
         .slots
         .iter()
-        .map(|slot| (slot.slot, [slot.contents, slot.signatures, None]));
+        .map(|slot| (slot.slot, [slot.bank_fingerprint, slot.signatures, None]));
     let contents = |point: &ReplaySlotPoint| {
         let (transactions, entries) = (point.total_transactions, point.total_entries);
         Some((point.slot?, [transactions, entries, point.total_shreds]))

@@ -56,7 +56,7 @@ pub struct Run {
     pub slot_times: BTreeMap<usize, Duration>,
     pub facts: SystemFacts,
     pub replayed: Replayed,
-    pub from_experiment: Option<ExperimentOutcome>,
+    pub experiment_outcome: Option<ExperimentOutcome>,
     /// `None` without a trace.
     pub cache_sizes: Option<Result<Prediction, String>>,
 }
@@ -177,7 +177,7 @@ pub struct ReplayedSlot {
     /// From the previous bank's freezing to this one's; `None` for the first.
     pub elapsed_ms: Option<f64>,
     /// Fingerprint of the bank hash: equal for equal replays.
-    pub contents: Option<u64>,
+    pub bank_fingerprint: Option<u64>,
     pub signatures: Option<u64>,
     /// Programs not usable in the cache at the first lookup.
     pub misses: Option<u64>,
@@ -217,7 +217,7 @@ impl Run {
     }
 
     pub fn is_replay(&self) -> bool {
-        let experiment = self.from_experiment.as_ref();
+        let experiment = self.experiment_outcome.as_ref();
         !self.replayed.slots.is_empty() || experiment.is_some_and(|experiment| experiment.is_replay)
     }
 

@@ -1,4 +1,4 @@
-//! The terminal as a screen. Whatever ends it, the terminal is restored.
+//! The terminal as a screen. At the end, also after an error or a panic, it is restored.
 
 use crate::{
     fetch::Fetcher,
@@ -52,8 +52,8 @@ pub fn run(fetcher: &Fetcher, mut session: Session, address: &str, theme: Theme)
             session.must_redraw = true;
         }
         if mem::take(&mut session.must_redraw) {
-            // `clear` would ask the terminal for its cursor, and wait for the answer among the
-            // keys.
+            // `clear` would ask the terminal where its cursor is, and read the answer from the
+            // input, among the keys.
             let area = terminal.size().context("the terminal")?.into();
             terminal.resize(area).context("the terminal")?;
         }
@@ -79,7 +79,8 @@ pub fn run(fetcher: &Fetcher, mut session: Session, address: &str, theme: Theme)
             Some(bytes)
                 if keys(&bytes)
                     .into_iter()
-                    .all(|key| handle_key(&mut session, key)) => {}
+                    .try_for_each(|key| handle_key(&mut session, key))
+                    .is_continue() => {}
             _ => break 0,
         }
     };
@@ -127,8 +128,8 @@ struct SavedTerminal {
 }
 
 impl Screen {
-    /// Uses the terminal that `input` reads from and `output` writes to. A panic restores it before
-    /// it prints.
+    /// Uses the terminal that `input` reads from and `output` writes to. On a panic, it is restored
+    /// before the message.
     fn enter(input: impl AsFd, output: impl AsFd) -> io::Result<Self> {
         let settings = tcgetattr(&input)?;
         let input = input.as_fd().try_clone_to_owned()?;

@@ -1,3 +1,5 @@
+use std::ops::ControlFlow;
+
 use crate::{
     fetch::FetchResult,
     state::{Moment, PoolOrder, State},
@@ -102,10 +104,10 @@ fn escape_sequence(bytes: &[u8]) -> (Option<Key>, &[u8]) {
     (key, after)
 }
 
-/// Returns false if the key ends the program.
-pub fn handle_key(session: &mut Session, key: Key) -> bool {
+/// Breaks if the key ends the program.
+pub fn handle_key(session: &mut Session, key: Key) -> ControlFlow<()> {
     match key {
-        Key::Letter('q' | 'Q') | Key::Ctrl('c' | 'd') => return false,
+        Key::Letter('q' | 'Q') | Key::Ctrl('c' | 'd') => return ControlFlow::Break(()),
         Key::Letter('h' | 'H' | '?') => session.shows_help = !session.shows_help,
         Key::Letter('s') => session.order_by(session.order.next()),
         Key::Letter('f') => session.order_by(PoolOrder::Faults),
@@ -123,7 +125,7 @@ pub fn handle_key(session: &mut Session, key: Key) -> bool {
         Key::Escape => session.pause(false),
         _ => {}
     }
-    true
+    ControlFlow::Continue(())
 }
 
 #[cfg(test)]

@@ -11,18 +11,18 @@ use crate::{
     },
 };
 
-/// Open files of the allowed nodes. Exists only if a cpuset excludes some nodes with memory.
+/// The `meminfo` of each allowed node. Exists only if a cpuset excludes some nodes with memory.
 /// `numactl --membind` is not detected.
 #[derive(Debug)]
 pub struct NumaFiles {
-    path: Arc<str>,
-    nodes: Vec<LazyFile>,
+    label: Arc<str>,
+    meminfo_files: Vec<LazyFile>,
     /// Sum of the `min` watermarks of the nodes' zones, in bytes.
     watermark: u64,
 }
 
 impl NumaFiles {
-    /// `None` if the process may use all nodes with memory.
+    /// `None` without NUMA or cpusets, or if all or none of the nodes with memory are allowed.
     pub fn open(root: &HostRoot, pid: u32, page_size: u64) -> Result<Option<Self>> {
         let Some(allowed) = root.read_proc(&format!("{pid}/status"), pid_status::allowed_mems)?
         else {
@@ -55,8 +55,8 @@ impl NumaFiles {
             LazyFile::new(Owner::Host, path, ReadMode::OnePiece)
         };
         Ok(Some(Self {
-            path: Arc::from(node_list(&nodes)),
-            nodes: nodes.iter().map(node_file).collect(),
+            label: Arc::from(node_list(&nodes)),
+            meminfo_files: nodes.iter().map(node_file).collect(),
             watermark: watermark_pages.saturating_mul(page_size),
         }))
     }
@@ -64,11 +64,11 @@ impl NumaFiles {
     pub fn sample(&mut self, buffer: &mut Vec<u8>) -> Result<LevelMemory> {
         let (mut limit, mut available_sum) = (0_u64, 0_u64);
         let mut dirty = Some(0);
-        for node in &mut self.nodes {
-            let memory = node.parse(buffer, NodeMeminfo::parse)?;
+        for file in &mut self.meminfo_files {
+            let memory = file.parse(buffer, NodeMeminfo::parse)?;
             let Some((total, available)) = memory.total.zip(memory.available()) else {
                 return Err(ReadError::absent(
-                    Arc::clone(&node.path),
+                    Arc::clone(&file.path),
                     "a line of the node's memory is missing",
                 ));
             };
@@ -78,7 +78,7 @@ impl NumaFiles {
         }
         Ok(LevelMemory {
             level: Level::Numa,
-            path: Arc::clone(&self.path),
+            path: Arc::clone(&self.label),
             limit,
             unreclaimable: limit.saturating_sub(available_sum.saturating_sub(self.watermark)),
             dirty,
@@ -156,7 +156,7 @@ Node 1 KReclaimable:      6 kB
     }
 
     #[test]
-    fn an_unrestricted_or_non_numa_process_has_no_numa_level() {
+    fn an_unrestricted_process_or_a_host_without_numa_has_no_numa_level() {
         for allowed in ["Mems_allowed_list:\t0-1\n", "Mems_allowed_list:\t0-7\n", ""] {
             let (_folder, root) = host(allowed);
             assert!(

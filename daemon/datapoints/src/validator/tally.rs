@@ -135,14 +135,14 @@ impl Tally {
         self.loaded_entries = None;
     }
 
-    /// Exports sums always, and levels only while `fresh`.
-    pub fn readings(&self, fresh: bool, out: &mut Vec<Reading>) {
-        self.series.readings(fresh, out);
-        self.jobs.readings(fresh, out);
-        self.votor.readings(fresh, out);
+    /// Exports sums always, and levels only if `with_levels`.
+    pub fn readings(&self, with_levels: bool, out: &mut Vec<Reading>) {
+        self.series.readings(with_levels, out);
+        self.jobs.readings(with_levels, out);
+        self.votor.readings(with_levels, out);
         out.extend(self.prune_times.reading(&v::CACHE_PRUNE, None));
         out.counter(&v::OWN_SLOTS, [], self.own_slots);
-        if !fresh {
+        if !with_levels {
             return;
         }
         out.whole(&v::CACHE_LOADED, [], self.loaded_entries);

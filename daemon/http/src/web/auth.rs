@@ -192,7 +192,7 @@ impl PasswordAttempts {
     /// The limit is reached. Contains the time until the next check is allowed.
     fn begin(&mut self, peer: Peer, now: Duration) -> Result<Arc<Semaphore>, Duration> {
         self.peers
-            .retain(|_, peer| !peer.limit.is_unused(now) || Arc::strong_count(&peer.queue) > 1);
+            .retain(|_, peer| !peer.limit.is_full(now) || Arc::strong_count(&peer.queue) > 1);
         let peer_attempts = self.peers.entry(peer).or_insert_with(|| PeerAttempts {
             limit: RateLimit::new(5, Duration::from_secs(5)),
             queue: Arc::new(Semaphore::new(1)),

@@ -79,7 +79,7 @@ impl ConsensusState {
         let now = facts.now;
         if let Some(rpc) = &facts.rpc
             && let (Some(at), Some(confirmed), Some(finalized)) =
-                (rpc.slot_received_at, rpc.confirmed, rpc.finalized)
+                (rpc.processed_slot_received_at, rpc.confirmed, rpc.finalized)
         {
             self.gap.update(at, confirmed, finalized);
         }

@@ -50,7 +50,7 @@ impl SlotTracker {
 
     fn export(&self, protocol: Option<Protocol>, facts: &SourceFacts, output: &mut SourceOutput) {
         let (now, rpc) = (facts.now, facts.rpc.as_deref());
-        let distance_at = rpc.and_then(|facts| facts.distance_received_at);
+        let distance_at = rpc.and_then(|facts| facts.slots_behind_received_at);
         let unless_recent = |at: Option<Stamp>, slot: Option<u64>| {
             slot.filter(|_| at.is_none_or(|at| now.since(at) >= RPC_PRECEDENCE))
         };
@@ -65,9 +65,10 @@ impl SlotTracker {
         for (kind, slot) in [
             (
                 "processed",
-                facts
-                    .processed_slot()
-                    .or(unless_recent(facts.slot_received_at(), pushed.frozen)),
+                facts.processed_slot().or(unless_recent(
+                    facts.processed_slot_received_at(),
+                    pushed.frozen,
+                )),
             ),
             ("confirmed", rpc.and_then(|facts| facts.confirmed)),
             ("finalized", rpc.and_then(|facts| facts.finalized)),
@@ -77,7 +78,7 @@ impl SlotTracker {
             (
                 "shred",
                 facts
-                    .max_shred()
+                    .max_shred_slot()
                     .or(unless_recent(distance_at, pushed.received)),
             ),
         ] {
@@ -85,7 +86,7 @@ impl SlotTracker {
         }
         let tip_is_fresh = self.tip.is_some_and(|(_, at)| now.since(at) < TIP_MAX_AGE);
         let is_purged = facts
-            .max_shred()
+            .max_shred_slot()
             .is_some_and(|tip| !self.still_exists(protocol, tip));
         let mut distance_evidence = facts.distance_evidence();
         if !tip_is_fresh || is_purged {
@@ -101,7 +102,12 @@ impl SlotTracker {
     }
 
     /// Tracks slots from the start of the migration until replay has passed the purged ones.
-    fn track_purge(&mut self, protocol: Option<Protocol>, processed: u64, max_shred: Option<u64>) {
+    fn track_purge(
+        &mut self,
+        protocol: Option<Protocol>,
+        processed: u64,
+        max_shred_slot: Option<u64>,
+    ) {
         let is_migrating = protocol == Some(Protocol::Migrating);
         if !is_migrating && self.highest_processed.is_none() {
             return;
@@ -111,7 +117,7 @@ impl SlotTracker {
         let was_purged = std::mem::replace(&mut self.is_purged, is_purged);
         // One response may show both the purge and the last tips before it.
         if (is_migrating && !is_purged) || (is_purged && !was_purged) {
-            self.migration_tip = max_shred.max(self.migration_tip);
+            self.migration_tip = max_shred_slot.max(self.migration_tip);
         }
         self.highest_processed = highest.filter(|_| is_migrating || is_purged || !was_purged);
     }
@@ -123,13 +129,13 @@ impl SlotTracker {
         facts: &SourceFacts,
         evidence: &mut Evidence,
     ) {
-        let (processed, max_shred, rpc_at) = (
+        let (processed, max_shred_slot, rpc_at) = (
             facts.processed_slot(),
-            facts.max_shred(),
-            facts.slot_received_at(),
+            facts.max_shred_slot(),
+            facts.processed_slot_received_at(),
         );
         if let Some(processed) = processed {
-            self.track_purge(protocol, processed, max_shred);
+            self.track_purge(protocol, processed, max_shred_slot);
         }
         if let Some(rpc) = &facts.rpc
             && rpc_at > self.last_rpc_at
@@ -137,9 +143,9 @@ impl SlotTracker {
             self.last_rpc_at = rpc_at;
             evidence.slot = processed;
             evidence.is_healthy = rpc.health == Some(Health::Ok);
-            let is_new = rpc.distance_received_at == rpc_at;
-            evidence.tip = max_shred.filter(|tip| is_new && self.still_exists(protocol, *tip));
-            if let Some((slot, at)) = max_shred.zip(rpc_at) {
+            let is_new = rpc.slots_behind_received_at == rpc_at;
+            evidence.tip = max_shred_slot.filter(|tip| is_new && self.still_exists(protocol, *tip));
+            if let Some((slot, at)) = max_shred_slot.zip(rpc_at) {
                 let before = self.tip.filter(|(before, _)| slot <= *before);
                 self.tip = Some((slot, before.map_or(at, |(_, since)| since)));
             }
@@ -154,7 +160,7 @@ impl SlotTracker {
         if processed.is_none() && Some(at) > rpc_at {
             evidence.slot = pushed.frozen;
         }
-        if max_shred.is_none() && facts.distance_evidence().by_pushes().is_some() {
+        if max_shred_slot.is_none() && facts.distance_evidence().by_pushes().is_some() {
             evidence.tip = pushed.tip();
         }
     }
@@ -199,10 +205,10 @@ mod tests {
             confirmed: None,
             finalized: None,
             health: inputs.map(|_| Health::Ok),
-            max_shred: inputs.map(|(_, shred)| shred),
+            max_shred_slot: inputs.map(|(_, shred)| shred),
             slots_behind: inputs.map(|(processed, shred)| shred - processed),
-            slot_received_at: Some(at(second)),
-            distance_received_at: Some(at(second)),
+            processed_slot_received_at: Some(at(second)),
+            slots_behind_received_at: Some(at(second)),
             identity: None,
             version: None,
             problems: Vec::new(),
@@ -321,9 +327,9 @@ mod tests {
         let mut answer = source_facts(Some((10, Some((105, 105)))), Some((9, pushed(100, 600))));
         let facts = Arc::get_mut(answer.rpc.as_mut().unwrap()).unwrap();
         (
-            facts.max_shred,
+            facts.max_shred_slot,
             facts.slots_behind,
-            facts.distance_received_at,
+            facts.slots_behind_received_at,
         ) = (None, None, None);
         assert_eq!(sample(&mut sources, 10, &answer).1, None);
         answer.datapoints.slots = Some((at(9), pushed(100, 104)));
@@ -340,9 +346,9 @@ mod tests {
         let mut answer = source_facts(Some((10, Some((105, 105)))), own(9, 100, 2_600));
         let facts = Arc::get_mut(answer.rpc.as_mut().unwrap()).unwrap();
         (
-            facts.max_shred,
+            facts.max_shred_slot,
             facts.slots_behind,
-            facts.distance_received_at,
+            facts.slots_behind_received_at,
         ) = (None, None, None);
         let mut sources = SlotTracker::default();
         let (_, behind, evidence) = sample(&mut sources, 10, &answer);

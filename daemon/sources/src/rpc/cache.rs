@@ -8,7 +8,7 @@ use faultline_kernel::ProcessId;
 use faultline_metrics::{Problem, Stamp};
 use std::time::Duration;
 
-/// Identity and version are requested in every fifth poll.
+/// Identity and version are requested once in this many answered polls.
 const SLOW_FACTOR: u32 = 5;
 
 /// The last responses of one process.
@@ -20,7 +20,7 @@ pub struct ResponseCache {
     confirmed: Timestamped<u64>,
     finalized: Timestamped<u64>,
     health: Timestamped<Health>,
-    max_shred: Timestamped<u64>,
+    max_shred_slot: Timestamped<u64>,
     slots_behind: Timestamped<u64>,
     identity: Timestamped<PublicKey>,
     version: Timestamped<NodeVersion>,
@@ -67,11 +67,11 @@ impl ResponseCache {
         self.up = false;
         self.answered_polls += 1;
         self.problems.clear();
-        let (mut processed, mut shred) = (None, None);
+        let (mut processed_slot, mut max_shred_slot) = (None, None);
         for (call, answer) in calls.iter().zip(answers) {
             match answer {
                 Ok(Answer::EpochInfo(info)) => {
-                    processed = Some(info.absolute_slot);
+                    processed_slot = Some(info.absolute_slot);
                     self.up = true;
                     self.epoch_info.set(info, at);
                 }
@@ -81,7 +81,9 @@ impl ResponseCache {
                 Ok(Answer::Slot(slot)) => self.finalized.set(slot, at),
                 Ok(Answer::Health(health)) => self.health.set(health, at),
                 // Zero: no shred was received.
-                Ok(Answer::MaxShredInsertSlot(slot)) => shred = Some(slot).filter(|slot| *slot > 0),
+                Ok(Answer::MaxShredInsertSlot(slot)) => {
+                    max_shred_slot = Some(slot).filter(|slot| *slot > 0)
+                }
                 Ok(Answer::Identity(identity)) => self.identity.set(identity, at),
                 Ok(Answer::Version(version)) => self.version.set(version, at),
                 Err(Error::NotOffered { .. }) if *call == Call::MaxShredInsertSlot => {
@@ -93,11 +95,12 @@ impl ResponseCache {
                 }),
             }
         }
-        if let Some(shred) = shred {
-            self.max_shred.set(shred, at);
+        if let Some(slot) = max_shred_slot {
+            self.max_shred_slot.set(slot, at);
         }
-        if let (Some(processed), Some(shred)) = (processed, shred) {
-            self.slots_behind.set(shred.saturating_sub(processed), at);
+        if let (Some(processed), Some(max_shred)) = (processed_slot, max_shred_slot) {
+            self.slots_behind
+                .set(max_shred.saturating_sub(processed), at);
         }
         if self.is_minimal_api {
             self.problems.push(Problem::absent(
@@ -106,7 +109,7 @@ impl ResponseCache {
         }
     }
 
-    /// Facts that have not expired, with polls every `interval`.
+    /// Without expired responses. Polls come every `interval`.
     pub fn facts(&self, now: Stamp, interval: Duration) -> RpcFacts {
         let (fast_ttl, slow_ttl) = (
             slot_ttl(interval),
@@ -119,10 +122,10 @@ impl ResponseCache {
             confirmed: self.confirmed.fresh(now, fast_ttl),
             finalized: self.finalized.fresh(now, fast_ttl),
             health: self.health.fresh(now, fast_ttl),
-            max_shred: self.max_shred.fresh(now, fast_ttl),
+            max_shred_slot: self.max_shred_slot.fresh(now, fast_ttl),
             slots_behind: self.slots_behind.fresh(now, fast_ttl),
-            slot_received_at: self.epoch_info.received_at(),
-            distance_received_at: self.slots_behind.received_at(),
+            processed_slot_received_at: self.epoch_info.received_at(),
+            slots_behind_received_at: self.slots_behind.received_at(),
             identity: self.identity.fresh(now, slow_ttl),
             version: self.version.fresh(now, slow_ttl),
             problems: self.problems.clone(),

@@ -159,7 +159,10 @@ async fn all_rpc_responses_become_facts_and_samples() {
         Some((400, 390))
     );
     assert_eq!((facts.confirmed, facts.finalized), (Some(398), Some(368)));
-    assert_eq!((facts.max_shred, facts.slots_behind), (Some(403), Some(3)));
+    assert_eq!(
+        (facts.max_shred_slot, facts.slots_behind),
+        (Some(403), Some(3))
+    );
     assert_eq!(facts.health, Some(Health::Ok));
     assert_eq!(facts.identity, IDENTITY.parse().ok());
     assert_eq!(
@@ -209,7 +212,7 @@ async fn methods_missing_in_a_minimal_api_are_requested_once_per_process() {
     until("three polls", || (server.bodies().len() >= 3).then_some(())).await;
     let facts = running.facts("an answer", |facts| facts.up).await;
     assert_eq!(
-        (facts.max_shred, facts.slots_behind, facts.confirmed),
+        (facts.max_shred_slot, facts.slots_behind, facts.confirmed),
         (None, None, Some(398))
     );
     assert_eq!(
@@ -261,7 +264,7 @@ async fn the_order_of_batch_responses_does_not_matter() {
     let running = Running::polling(&server);
     let facts = running.facts("an answer", |facts| facts.up).await;
     assert_eq!(
-        (facts.confirmed, facts.finalized, facts.max_shred),
+        (facts.confirmed, facts.finalized, facts.max_shred_slot),
         (Some(398), Some(368), Some(403))
     );
     running.end().await;
@@ -306,7 +309,7 @@ async fn being_behind_is_unhealthy_and_one_failed_request_affects_nothing_else()
         })
     );
     assert_eq!(
-        (facts.confirmed, facts.finalized, facts.max_shred),
+        (facts.confirmed, facts.finalized, facts.max_shred_slot),
         (None, None, Some(403))
     );
     assert_eq!(
@@ -571,7 +574,7 @@ fn a_response_that_is_not_renewed_expires() {
         (IDENTITY.parse().ok(), None)
     );
     assert_eq!(
-        (facts(100).confirmed, facts(100).max_shred),
+        (facts(100).confirmed, facts(100).max_shred_slot),
         (None, None),
         "zero means that no shred was received"
     );

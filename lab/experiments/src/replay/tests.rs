@@ -73,7 +73,10 @@ fn each_replayed_slot_has_its_time_hash_and_transaction_counts() {
         (replayed.program_cache_us, replayed.left_out),
         (Some(1200), 0)
     );
-    assert_ne!(replayed.slots[0].contents, replayed.slots[1].contents);
+    assert_ne!(
+        replayed.slots[0].bank_fingerprint,
+        replayed.slots[1].bank_fingerprint
+    );
     assert_eq!(
         csv(&replayed),
         "slot,elapsed_ms,signatures,misses,reloads,evictions,insertions\n10,10.000000,3,5,1,2,3\n11,25.000000,3,3,0,0,1\n13,5.000000,3,,,,\n"
@@ -101,7 +104,12 @@ fn real_replay_logs_have_every_slot_and_independently_counted_sums() {
                 .iter()
                 .all(|slot| slot.elapsed_ms.is_some_and(|ms| ms > 0.0 && ms < 10_000.0))
         );
-        assert!(replayed.slots.iter().all(|slot| slot.contents.is_some()));
+        assert!(
+            replayed
+                .slots
+                .iter()
+                .all(|slot| slot.bank_fingerprint.is_some())
+        );
         let of_all = (
             sum(|slot| slot.misses),
             sum(|slot| slot.evictions),
@@ -113,7 +121,7 @@ fn real_replay_logs_have_every_slot_and_independently_counted_sums() {
             replayed
                 .slots
                 .iter()
-                .map(|slot| slot.contents)
+                .map(|slot| slot.bank_fingerprint)
                 .collect::<Vec<_>>(),
         )
     };

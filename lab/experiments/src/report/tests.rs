@@ -394,7 +394,7 @@ fn report_of_four_replays() -> Report {
         let slots = (1..=200).map(|slot| ReplayedSlot {
             slot,
             elapsed_ms: (slot > 1).then(|| ms + f64::from((slot as u32 * 7919) % 13) / 10.0),
-            contents: Some(slot * 31),
+            bank_fingerprint: Some(slot * 31),
             misses: Some(misses + slot % 3),
             ..ReplayedSlot::default()
         });

@@ -310,7 +310,7 @@ fn arms_with_equal_limits_are_compared_despite_a_killed_other_arm() {
             2
         }
     };
-    let from_experiment = |run: &Run| {
+    let experiment_outcome = |run: &Run| {
         Some(ExperimentOutcome {
             limit: Some(limit(run) << 30),
             ..ExperimentOutcome::default()
@@ -319,7 +319,7 @@ fn arms_with_equal_limits_are_compared_despite_a_killed_other_arm() {
     let runs: Vec<Run> = runs
         .iter()
         .map(|run| Run {
-            from_experiment: from_experiment(run),
+            experiment_outcome: experiment_outcome(run),
             ..run.clone()
         })
         .collect();
@@ -401,7 +401,7 @@ fn arms_without_variance_are_reported_with_their_values() {
         };
         let labels = [("arm", arm.to_owned()), ("run", run.to_string())]
             .map(|(key, value)| (key.to_owned(), value));
-        let from_experiment = ExperimentOutcome {
+        let experiment_outcome = ExperimentOutcome {
             is_replay: true,
             success: Some(true),
             why: "all of its work was done".into(),
@@ -413,7 +413,7 @@ fn arms_without_variance_are_reported_with_their_values() {
         };
         Run {
             labels: labels.into(),
-            from_experiment: Some(from_experiment),
+            experiment_outcome: Some(experiment_outcome),
             replayed,
             ..fixture("arm-512-1.fltl")
         }

@@ -77,7 +77,7 @@ pub fn duration(seconds: f64, clock: ClockFormat) -> String {
 }
 
 /// Approximate width in multiples of the font size, rather too wide.
-pub fn width(text: &str) -> f64 {
+pub fn width_in_ems(text: &str) -> f64 {
     text.chars()
         .map(|letter| match letter {
             'i' | 'j' | 'l' | 'I' | '.' | ',' | ':' | ';' | '\'' | '|' | '!' => 0.36,
@@ -94,13 +94,13 @@ pub fn width(text: &str) -> f64 {
 /// Cuts a text with an ellipsis to a width in font sizes.
 pub fn fitted(text: &str, max_width: f64) -> String {
     let text = clean(text);
-    if width(&text) <= max_width {
+    if width_in_ems(&text) <= max_width {
         return text;
     }
     let mut fitting = String::new();
     for letter in text.chars() {
         fitting.push(letter);
-        if width(&fitting) > max_width - 0.9 {
+        if width_in_ems(&fitting) > max_width - 0.9 {
             fitting.pop();
             break;
         }
@@ -285,7 +285,7 @@ mod tests {
     fn an_overlong_cell_ends_in_an_ellipsis() {
         assert_eq!(fitted("short", 10.0), "short");
         let cut = fitted(&"long ".repeat(20), 10.0);
-        assert!(cut.ends_with('…') && width(&cut) <= 10.5, "{cut}");
+        assert!(cut.ends_with('…') && width_in_ems(&cut) <= 10.5, "{cut}");
     }
 
     use crate::cells::table;

@@ -89,7 +89,7 @@ pub fn lifecycle(run: &Run) -> Lifecycle {
         has_validator,
     };
     lifecycle.success = success(run, &lifecycle);
-    if let Some(experiment) = &run.from_experiment {
+    if let Some(experiment) = &run.experiment_outcome {
         if let Some(answer) = experiment.success {
             lifecycle.success.answer = Some(answer);
             lifecycle.success.why.clone_from(&experiment.why);
@@ -213,7 +213,7 @@ fn end(run: &Run, noun: &str) -> End {
     };
     let oom_kill = last_event("oom_kill");
     // A recording cannot always tell an OOM kill from one elsewhere on the host.
-    let experiment = run.from_experiment.as_ref();
+    let experiment = run.experiment_outcome.as_ref();
     let was_oom_killed =
         experiment.map_or(oom_kill.is_some(), |experiment| experiment.was_oom_killed);
     let is_running = run.ticks.last().is_some_and(|tick| tick.process.is_some());
@@ -328,7 +328,7 @@ fn without_share(run: &Run, lifecycle: &Lifecycle) -> Success {
 /// Recorded time since `from` with a followed process or a pending restart, without requested
 /// shutdowns; `None` without any.
 fn tip_time(run: &Run, lifecycle: &Lifecycle, from: f64) -> Option<TipTime> {
-    let experiment = run.from_experiment.as_ref();
+    let experiment = run.experiment_outcome.as_ref();
     let stopped = experiment.and_then(|experiment| Some(run.at(experiment.stopped_unix_ns?)));
     let counts =
         |tick: &Tick| tick.process.is_some() && stopped.is_none_or(|stopped| tick.at <= stopped);
@@ -372,7 +372,7 @@ mod tests {
     };
 
     /// At the tip for 80 s; then asked to end, which takes it 20 s in which nothing is known.
-    fn slow_to_end(from_experiment: Option<ExperimentOutcome>) -> Run {
+    fn slow_to_end(experiment_outcome: Option<ExperimentOutcome>) -> Run {
         let tick = |second: u32| Tick {
             at: f64::from(second),
             process: (second < 100).then_some(0),
@@ -386,7 +386,7 @@ mod tests {
         Run {
             ticks: (0..=101).map(tick).collect(),
             sessions,
-            from_experiment,
+            experiment_outcome,
             ..Run::default()
         }
     }
@@ -394,11 +394,11 @@ mod tests {
     #[test]
     fn shutdown_time_after_a_stop_request_does_not_count() {
         assert_eq!(lifecycle(&slow_to_end(None)).success.answer, None);
-        let from_experiment = ExperimentOutcome {
+        let experiment_outcome = ExperimentOutcome {
             stopped_unix_ns: Some(79_500_000_000),
             ..ExperimentOutcome::default()
         };
-        let success = lifecycle(&slow_to_end(Some(from_experiment))).success;
+        let success = lifecycle(&slow_to_end(Some(experiment_outcome))).success;
         assert_eq!(
             (success.answer, success.tip_share),
             (Some(true), Some(1.0)),

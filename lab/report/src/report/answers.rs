@@ -193,7 +193,7 @@ mod tests {
     #[test]
     fn an_arm_with_an_oom_kill_has_no_fine_memory() {
         let runs = [false, true].map(|oom| Run {
-            from_experiment: Some(ExperimentOutcome {
+            experiment_outcome: Some(ExperimentOutcome {
                 was_oom_killed: oom,
                 ..ExperimentOutcome::default()
             }),

@@ -271,7 +271,7 @@ fn io_wait_share(subject: &MeasuredRun) -> Option<f64> {
     let by_experiment = || {
         let seconds = subject
             .recording
-            .from_experiment
+            .experiment_outcome
             .as_ref()?
             .io_stall_seconds?;
         (run_seconds > 0.0).then(|| seconds / run_seconds)

@@ -10,7 +10,7 @@ use faultline_stats::bracket::{Bracket, Replicate, bracket};
 use faultline_text::{counted, number as grouped};
 use itertools::Itertools;
 
-/// Limits within this ratio count as one limit on two machines.
+/// Limits within this ratio count as equal: they may be one limit, on two machines.
 const SAME_LIMIT_RATIO: f64 = 1.05;
 
 pub struct Limits {
@@ -24,19 +24,19 @@ pub struct Limits {
 /// The arm, and whether each of its runs kept up.
 type UnlimitedArm = (String, Vec<Option<bool>>);
 
-/// `None` unless the runs had different limits.
+/// `None` unless runs of a validator had different limits.
 pub fn limits(subjects: &MeasuredRuns) -> Option<Limits> {
     let mut replicates = Vec::new();
-    let mut unlimited_arms = Vec::new();
+    let mut unlimited_runs = Vec::new();
     for subject in &subjects.all {
         let success = subject.lifecycle.success.answer;
-        match (limit_of(subject), &subject.recording.from_experiment) {
+        match (limit_of(subject), &subject.recording.experiment_outcome) {
             (Some(limit), _) => replicates.push(Replicate {
                 limit,
                 passed: success,
             }),
             (None, None) => {}
-            (None, Some(_)) => unlimited_arms.push((subject.arm.clone(), success)),
+            (None, Some(_)) => unlimited_runs.push((subject.arm.clone(), success)),
         }
     }
     let limits = || replicates.iter().map(|replicate| replicate.limit);
@@ -44,15 +44,15 @@ pub fn limits(subjects: &MeasuredRuns) -> Option<Limits> {
     let differ = largest as f64 > SAME_LIMIT_RATIO * smallest as f64;
     (differ && !subjects.has_no_validator()).then(|| Limits {
         bracket: bracket(&replicates),
-        unlimited_arms: by_key(unlimited_arms),
+        unlimited_arms: by_key(unlimited_runs),
         are_replays: subjects.are_replays(),
     })
 }
 
-/// The limit in the plan, or the recorded one without a plan.
+/// In an experiment, the planned limit; otherwise, the recorded limit.
 fn limit_of(subject: &MeasuredRun) -> Option<u64> {
-    match &subject.recording.from_experiment {
-        Some(from_experiment) => from_experiment.limit,
+    match &subject.recording.experiment_outcome {
+        Some(experiment_outcome) => experiment_outcome.limit,
         None => subject.limit().map(|limit| limit as u64),
     }
 }
@@ -90,7 +90,7 @@ impl Limits {
             Some(limit) => {
                 format!("{enough} The largest limit with which a run failed is {limit}.")
             }
-            None => format!("{enough} No limit failed."),
+            None => format!("{enough} No run with a limit failed."),
         }
     }
 
@@ -106,7 +106,9 @@ impl Limits {
         let unlimited = self.unlimited_arms.iter().map(|(arm, answers)| {
             let success = count_answers(answers, Some(true));
             let runs = counted(answers.len() as f64, "run");
-            format!("{arm} had no limit and is not among these: {success} of {runs} {did}.")
+            format!(
+                "{arm} is not counted in this, because it had no limit: {success} of {runs} {did}."
+            )
         });
         contradictions.chain(unlimited).collect()
     }
@@ -118,11 +120,12 @@ impl Limits {
                 "Did all of its work",
             )
         } else {
-            ("Which memory limit kept up", "Kept up")
+            ("With which memory limit the validator kept up", "Kept up")
         };
-        let note = "Limit: in an experiment, the limit that its plan gives the arm. Otherwise, the smallest limit over the cgroup's ancestors and \
-             the machine's memory, at its most frequent value. Whether a run kept up: see the table of outcomes. The sufficient limit \
-             lies between the two limits named above. Nothing is known of limits that were not tried. \
+        let note = "Limit: in an experiment, the limit that its plan gives the arm. Otherwise, the limit of the level (cgroup, NUMA \
+             nodes or machine) with the least headroom, as most ticks had it. Whether a run kept up: see the table of outcomes. The \
+             sufficient limit is between the two limits named above, unless they contradict each other or one is not known. Nothing is \
+             known of limits that were not tried. \
              GiB is 2^30 bytes.";
         let mut table = table(
             "limits",
@@ -160,7 +163,7 @@ fn count_answers(answers: &[Option<bool>], answer: Option<bool>) -> usize {
     answers.iter().filter(|success| **success == answer).count()
 }
 
-/// Small limits can differ by less than a tenth of a GiB.
+/// Small limits in MiB: they can differ by less than a tenth of a GiB.
 fn limit_text(limit: u64) -> String {
     const MIB: u64 = 1 << 20;
     if limit.is_multiple_of(1 << 30) || !(MIB..64 << 30).contains(&limit) {

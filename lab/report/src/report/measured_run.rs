@@ -262,7 +262,7 @@ impl MeasuredRun {
 
     /// In bytes: from its experiment, else the most frequent one of the ticks.
     pub fn limit(&self) -> Option<f64> {
-        let experiment = self.recording.from_experiment.as_ref();
+        let experiment = self.recording.experiment_outcome.as_ref();
         if let Some(limit) = experiment.and_then(|experiment| experiment.limit) {
             return Some(limit as f64);
         }

@@ -16,16 +16,16 @@ pub enum Better {
     Neither,
 }
 
-/// Decides whether arms with other slot times or another consensus are compared by a metric.
+/// Decides whether a metric may compare arms whose slot times or consensus differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ScalesWith {
     /// Per slot, or per batch: each bank reports one batch.
     Slot,
     /// A distance in slots.
     SlotDistance,
-    /// Per transaction, votes included.
+    /// Depends on the number of transactions, votes included.
     Transaction,
-    /// Per time, or an absolute number.
+    /// Per time, an absolute number, or a ratio.
     Time,
 }
 
@@ -42,7 +42,7 @@ pub struct Scalar {
     compute: fn(&MeasuredRun, &WindowNumbers) -> Option<f64>,
 }
 
-const NON_VALIDATOR_METRICS: [&str; 8] = [
+const METRICS_OF_ANY_PROCESS: [&str; 8] = [
     DEFAULT_PROCESS_METRIC,
     "anon-mean",
     "headroom-min",
@@ -57,11 +57,11 @@ pub fn scalars_of(subjects: &MeasuredRuns) -> impl Iterator<Item = &'static Scal
     let are_validators = !subjects.has_no_validator();
     SCALARS
         .iter()
-        .filter(move |scalar| are_validators || NON_VALIDATOR_METRICS.contains(&scalar.id))
+        .filter(move |scalar| are_validators || METRICS_OF_ANY_PROCESS.contains(&scalar.id))
 }
 
 impl Scalar {
-    /// `None` if it was not recorded.
+    /// `None` if it was not recorded, needs more values, or is not finite.
     pub(crate) fn value(&self, subject: &MeasuredRun, numbers: &WindowNumbers) -> Option<f64> {
         (self.compute)(subject, numbers).filter(|value| value.is_finite())
     }
@@ -72,6 +72,7 @@ pub const DEFAULT_METRIC: &str = "replay-p95";
 /// The default for a process that is no validator.
 pub const DEFAULT_PROCESS_METRIC: &str = "rss-mean";
 
+/// Finds none of [`RELEASE_SCALARS`].
 pub fn scalar(id: &str) -> Option<&'static Scalar> {
     SCALARS.iter().find(|scalar| scalar.id == id)
 }
@@ -92,10 +93,10 @@ scalars! {
     "cache-misses" "Program cache misses per batch" in "", 4, Lower, Slot: "mean of misses over the points of loaded-programs-cache-stats" = |_, numbers| numbers.cache.misses.mean;
     "cache-evictions" "Program cache evictions per batch" in "", 4, Lower, Slot: "mean of evictions over the points of loaded-programs-cache-stats" = |_, numbers| numbers.cache.evictions.mean;
     "cache-reloads" "Program cache reloads per batch" in "", 4, Lower, Slot: "mean of reloads over the points of loaded-programs-cache-stats" = |_, numbers| numbers.cache.reloads.mean;
-    "cache-time" "Program cache time per slot" in "µs", 1, Lower, Slot: "mean of program_cache_us, summed over threads, over replayed slots with transactions" = |_, numbers| numbers.cache.time_us.mean;
+    "cache-time" "Program cache time per slot" in "µs", 1, Lower, Slot: "program_cache_us (a sum over threads), mean over replayed slots with transactions" = |_, numbers| numbers.cache.time_us.mean;
     "read-cache-hits" "Read cache hit ratio" in "%", 3, Higher, Time: "accounts found in the read cache, of those looked up in it" = accounts::hit_ratio;
     "read-cache-misses" "Read cache misses per slot" in "", 3, Lower, Slot: "accounts not found in the read cache, divided by replayed slots" = accounts::misses_per_slot;
-    "account-load" "Account load time per slot" in "µs", 1, Lower, Slot: "mean of load_us of replay-slot-stats, summed over threads, over replayed slots" = accounts::load_time_per_slot;
+    "account-load" "Account load time per slot" in "µs", 1, Lower, Slot: "load_us of replay-slot-stats (a sum over threads), mean over replayed slots" = accounts::load_time_per_slot;
     "tps" "Transactions per second" in "/s", 1, Higher, Transaction: "all transactions divided by all known seconds, zeros included" = |_, numbers| numbers.tps.all_known.map(|tps| tps.mean_of_all);
     "zero-tps" "Share of seconds at zero TPS" in "%", 2, Lower, Transaction: "of the seconds for which something is known" = |_, numbers| (numbers.tps.known > 0).then(|| numbers.tps.zero.map(|zero| 100.0 * zero as f64 / numbers.tps.known as f64)).flatten();
     "behind-p95" "Slots behind the tip, p95" in "slots", 0, Lower, SlotDistance: "of the ticks for which it is known" = |_, numbers| faultline_stats::summary::quantile_if_enough(&numbers.slots_behind, 0.95);
@@ -110,11 +111,12 @@ scalars! {
     "cpu" "CPU cores in use" in "cores", 2, Neither, Time: "CPU seconds per second" = |_, numbers| numbers.cpu_cores;
 }
 
+// Only a campaign, which compares releases, has these metrics.
 scalars! {
     RELEASE_SCALARS:
     "rss-at-tip" "RSS at the tip, mean" in "GiB", 3, Lower, Time: "anonymous, file and shared resident memory, mean over ticks from the first at the tip on" = |subject, _| subject.from_tip.as_ref()?.levels.rss.mean.map(gib);
     "anon-at-tip" "Anonymous RSS at the tip, mean" in "GiB", 3, Lower, Time: "anonymous resident memory, mean over ticks from the first at the tip on" = |subject, _| subject.from_tip.as_ref()?.levels.anon.mean.map(gib);
-    "least-ram" "Least RAM" in "GiB", 2, Lower, Time: "memory that a search found to be enough; no other run has it" = |_, _| None;
+    "least-ram" "Least RAM" in "GiB", 2, Lower, Time: "memory that a search found to be enough; only searches have it" = |_, _| None;
     "index-memory" "Accounts index in memory, max" in "MiB", 1, Lower, Time: "largest size as the validator reports it" = |subject, numbers| accounts::index_bytes(subject, numbers).map(|bytes| bytes / 1_048_576.0);
 }
 
@@ -123,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_unique_and_the_default_is_one_of_them() {
+    fn ids_are_unique_and_the_default_is_one_of_them() {
         assert!(scalar(DEFAULT_METRIC).is_some());
         for (index, one) in SCALARS.iter().enumerate() {
             assert!(

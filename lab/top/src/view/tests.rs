@@ -293,39 +293,40 @@ fn keys_sort_and_scroll_the_pools_and_open_help() {
         "{by_faults} {most}"
     );
     assert!(
-        handle_key(&mut session, Key::Letter('s')) && handle_key(&mut session, Key::Letter('s'))
+        handle_key(&mut session, Key::Letter('s')).is_continue()
+            && handle_key(&mut session, Key::Letter('s')).is_continue()
     );
     let (by_name, one) = first(&session);
     assert!(
         by_name.starts_with(" Pools by name") && one.starts_with(" agave-validator"),
         "{by_name} {one}"
     );
-    handle_key(&mut session, Key::Down);
+    assert!(handle_key(&mut session, Key::Down).is_continue());
     assert!(first(&session).1.starts_with(" exited"));
-    assert!((0..9).all(|_| handle_key(&mut session, Key::PageDown)));
+    assert!((0..9).all(|_| handle_key(&mut session, Key::PageDown).is_continue()));
     assert_eq!(
         session.first_pool,
         session.state().pools(session.order).len() - 1
     );
-    handle_key(&mut session, Key::Letter('h'));
+    assert!(handle_key(&mut session, Key::Letter('h')).is_continue());
     is_golden("help_80x24.txt", &screen(&session, 80, 24, 10));
-    handle_key(&mut session, Key::Escape);
+    assert!(handle_key(&mut session, Key::Escape).is_continue());
     assert!(!session.shows_help);
-    assert!(!handle_key(&mut session, Key::Letter('q')));
-    assert!(!handle_key(&mut session, Key::Ctrl('c')));
+    assert!(handle_key(&mut session, Key::Letter('q')).is_break());
+    assert!(handle_key(&mut session, Key::Ctrl('c')).is_break());
 }
 
 #[test]
 fn pausing_freezes_the_screen_without_losing_data() {
     let mut session = after(&[BEFORE]);
-    handle_key(&mut session, Key::Letter('p'));
+    assert!(handle_key(&mut session, Key::Letter('p')).is_continue());
     session.add_answer(Ok(status(PAGE)), at(10));
     let paused = screen(&session, 80, 24, 10);
     assert!(
         paused.contains("PAUSED") && paused.contains("TPS      –"),
         "{paused}"
     );
-    handle_key(&mut session, Key::Letter('p'));
+    assert!(handle_key(&mut session, Key::Letter('p')).is_continue());
     assert_eq!(
         screen(&session, 80, 24, 10),
         screen(&after(&[BEFORE, PAGE]), 80, 24, 10)

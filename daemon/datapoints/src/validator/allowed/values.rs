@@ -210,14 +210,14 @@ impl AllowedValues {
         self.rows.clear();
     }
 
-    pub fn readings(&self, fresh: bool, out: &mut Vec<Reading>) {
+    pub fn readings(&self, with_levels: bool, out: &mut Vec<Reading>) {
         let series = self
             .by_key
             .values()
             .filter_map(|index| self.series.get(*index));
         out.extend(
             series
-                .filter(|series| fresh || series.key.is_sum)
+                .filter(|series| with_levels || series.key.is_sum)
                 .map(Series::reading),
         );
         out.counter(&daemon::DATAPOINT_OVERFLOW, [], self.dropped_values);

@@ -20,9 +20,9 @@ const PUSHES_STOPPED: &str = "no datapoints for a minute although the validator 
 impl Intake {
     pub fn readings(&self, now: Stamp, out: &mut Vec<Reading>) {
         let state = self.lock();
-        let fresh = !state.validator_is_gone && state.has_recent_push(now);
-        state.total.tally.readings(fresh, out);
-        state.total.allowed_values.readings(fresh, out);
+        let with_levels = !state.validator_is_gone && state.has_recent_push(now);
+        state.total.tally.readings(with_levels, out);
+        state.total.allowed_values.readings(with_levels, out);
         out.counter(&v::ZERO_TPS, [], state.total.coverage.zero_seconds);
         out.counter(&v::TPS_UNKNOWN, [], state.total.coverage.unknown_seconds);
         out.counter(&d::PUSHES_MISSED, [], state.total.coverage.pushes_missed);

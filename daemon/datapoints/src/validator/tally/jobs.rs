@@ -21,7 +21,7 @@ const JOB_KINDS: [(&str, ReadRunning); 5] = [
 const MAX_CLOCK_DIFFERENCE: Duration = Duration::from_secs(20);
 
 #[derive(Clone, Copy, Default)]
-struct JobKind {
+struct JobTally {
     /// Number of running jobs; `None` until the validator reported it.
     running: Option<u64>,
     /// Start of the first running job by the validator's clock in Unix nanoseconds, and the uptime
@@ -30,13 +30,13 @@ struct JobKind {
     total_run_time: Duration,
 }
 
-impl JobKind {
+impl JobTally {
     fn update(&mut self, running: u64, unix_ns: i64, received_at: Duration) {
         let before = self.running.replace(running);
         let started = self.started.take();
         if running > 0 {
             // The start stays while several jobs run, and when one of them ends. If one job
-            // ran before and one is reported again, the report of an end was lost.
+            // ran before and one is reported again, an end was lost: the time starts again.
             let continues = running > 1 || before > Some(running);
             self.started = started
                 .filter(|_| continues)
@@ -62,7 +62,7 @@ impl JobKind {
 
 /// Every kind of job, in the order of [`JOB_KINDS`].
 #[derive(Default)]
-pub struct Jobs([JobKind; JOB_KINDS.len()]);
+pub struct Jobs([JobTally; JOB_KINDS.len()]);
 
 impl Jobs {
     /// A background job began or ended at `unix_ns`. The report arrived at the uptime
@@ -75,25 +75,27 @@ impl Jobs {
         }
     }
 
-    pub fn merge(&mut self, other: &Jobs) {
-        for (mine, theirs) in self.0.iter_mut().zip(other.0) {
-            mine.running = theirs.running.or(mine.running);
-            mine.started = theirs.started.or(mine.started);
+    /// `later` has the later reports.
+    pub fn merge(&mut self, later: &Jobs) {
+        for (mine, theirs) in self.0.iter_mut().zip(later.0) {
+            if theirs.running.is_some() {
+                (mine.running, mine.started) = (theirs.running, theirs.started);
+            }
             mine.total_run_time = mine.total_run_time.saturating_add(theirs.total_run_time);
         }
     }
 
-    /// Forgets running jobs, because their process has ended.
+    /// No job runs any more, because the process has ended.
     pub fn forget_levels(&mut self) {
         for job in &mut self.0 {
             (job.running, job.started) = (job.running.map(|_| 0), None);
         }
     }
 
-    pub fn readings(&self, fresh: bool, out: &mut Vec<Reading>) {
+    pub fn readings(&self, with_levels: bool, out: &mut Vec<Reading>) {
         for (job, (name, _)) in self.0.iter().zip(JOB_KINDS) {
             let Some(running) = job.running else { continue };
-            if fresh {
+            if with_levels {
                 out.whole(&v::ACCOUNTS_JOBS, [name.into()], running);
             }
             out.real(
@@ -111,8 +113,9 @@ mod tests {
     use faultline_agave::{line::Point, points::KnownPoint};
 
     /// Field, count, second by the validator's clock, second at which it was heard.
-    fn after(points: &[(&str, u64, u64, u64)]) -> f64 {
-        let mut jobs = Jobs::default();
+    type TestPoint = (&'static str, u64, u64, u64);
+
+    fn add(jobs: &mut Jobs, points: &[TestPoint]) {
         for (field, count, second, received_at) in points {
             let time = second * 1_000_000_000;
             let line = format!("accounts_db_active,host_id=A {field}={count}i {time}");
@@ -126,9 +129,28 @@ mod tests {
                 Duration::from_secs(*received_at),
             );
         }
+    }
+
+    fn run_time(jobs: &Jobs) -> f64 {
         let mut readings = Vec::new();
         jobs.readings(false, &mut readings);
         readings.iter().filter_map(|r| r.value.number()).sum()
+    }
+
+    fn after(points: &[TestPoint]) -> f64 {
+        let mut jobs = Jobs::default();
+        add(&mut jobs, points);
+        run_time(&jobs)
+    }
+
+    #[test]
+    fn an_end_in_later_reports_ends_a_job_of_earlier_reports() {
+        let (mut jobs, mut later) = (Jobs::default(), Jobs::default());
+        add(&mut jobs, &[("clean", 1, 100, 110)]);
+        add(&mut later, &[("clean", 0, 105, 110)]);
+        jobs.merge(&later);
+        add(&mut jobs, &[("clean", 0, 120, 120)]);
+        assert_eq!(run_time(&jobs), 0.0, "the end is counted once");
     }
 
     #[test]

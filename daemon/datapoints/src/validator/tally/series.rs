@@ -140,9 +140,10 @@ impl SeriesList {
         }
     }
 
-    /// Exports sums always, and levels only while `fresh`.
-    pub fn readings(&self, fresh: bool, out: &mut Vec<Reading>) {
-        let is_exported = |series: &&CatalogSeries| fresh || series.metric.kind != Kind::Gauge;
+    /// Exports sums always, and levels only if `with_levels`.
+    pub fn readings(&self, with_levels: bool, out: &mut Vec<Reading>) {
+        let is_exported =
+            |series: &&CatalogSeries| with_levels || series.metric.kind != Kind::Gauge;
         for series in self.0.iter().filter(is_exported) {
             let value = match &series.value {
                 Some(Value::Whole(ns)) if series.metric.unit == Unit::Seconds => {

@@ -90,7 +90,7 @@ impl Votor {
         self.in_standstill = None;
     }
 
-    pub fn readings(&self, fresh: bool, out: &mut Vec<Reading>) {
+    pub fn readings(&self, with_levels: bool, out: &mut Vec<Reading>) {
         out.extend(self.vote_lateness.reading(&m::VOTE_LATENESS, None));
         out.extend(
             self.fast_finalizations
@@ -112,7 +112,9 @@ impl Votor {
                 out.counter(&m::VOTES_MISSED, [reason.into()], count);
             }
         }
-        let in_standstill = self.in_standstill.filter(|_| fresh && self.is_running);
+        let in_standstill = self
+            .in_standstill
+            .filter(|_| with_levels && self.is_running);
         out.flag(&m::STANDSTILL, [], in_standstill);
     }
 }

@@ -192,13 +192,13 @@ const STANDINGS: [(&str, &str, &str); 14] = [
     (
         "replay",
         "small 1G cc, large 2G cc, all none cc",
-        "The smallest limit with which every run did all of its work is 1 GiB. No limit failed.",
+        "The smallest limit with which every run did all of its work is 1 GiB. No run with a limit failed.",
     ),
     (
         "replay",
         "small 1G cc, large 2G c-, all none --",
         "Not finished: 3 of 6 runs count so far. The smallest limit with which every run did all of its work is 1 GiB. \
-         No limit failed.",
+         No run with a limit failed.",
     ),
 ];
 
@@ -221,7 +221,7 @@ fn an_unlimited_arm_is_excluded_from_the_bracket_and_named_separately() {
     let points = sentences("replay", "small 1G o, large 2G c, all none x");
     let expected = [
         "The smallest limit with which every run did all of its work is 2 GiB. The largest limit with which a run failed is 1 GiB.",
-        "all had no limit and is not among these: 0 of 1 run did all of its work.",
+        "all is not counted in this, because it had no limit: 0 of 1 run did all of its work.",
         "Did not do all of it (the kernel's OOM killer killed it): small, run 1.",
     ];
     assert!(

@@ -2,7 +2,7 @@ use super::{
     super::{
         axis::Axis,
         style::{SeriesStyle, SeriesStyles, StyledSeries},
-        text::{fitted, number, width},
+        text::{fitted, number, width_in_ems},
     },
     Coordinate, Sheet, TEXT_SIZE,
     frame::{CHART_HEIGHT, Frame, Swatch, legend_entry, value_and_ends},
@@ -100,8 +100,8 @@ fn draw_names(sheet: &mut Sheet, frame: &Frame, chart: &Bars) -> f64 {
 /// One line, or two if it is too wide. The first has as many words as fit.
 fn wrapped_name(name: &str, max_ems: f64) -> (String, Option<String>) {
     let mut breaks = name.rmatch_indices(' ').map(|(at, _)| name.split_at(at));
-    match breaks.find(|(first, _)| width(first) <= max_ems) {
-        Some((first, second)) if width(name) > max_ems => {
+    match breaks.find(|(first, _)| width_in_ems(first) <= max_ems) {
+        Some((first, second)) if width_in_ems(name) > max_ems => {
             let second = fitted(second.trim_start(), max_ems);
             (fitted(first, max_ems), Some(second))
         }

@@ -3,7 +3,7 @@
 use super::{
     super::{
         axis::Axis,
-        text::{fitted, number, width},
+        text::{fitted, number, width_in_ems},
     },
     Coordinate, Sheet, TEXT_SIZE,
     frame::{Frame, value_and_ends},
@@ -32,7 +32,7 @@ pub fn draw(sheet: &mut Sheet, chart: &Forest) {
         (chart
             .rows
             .iter()
-            .map(|row| width(text(row)))
+            .map(|row| width_in_ems(text(row)))
             .fold(0.0, f64::max)
             * TEXT_SIZE
             + 24.0)
@@ -59,7 +59,10 @@ pub fn draw(sheet: &mut Sheet, chart: &Forest) {
         draw_interval(sheet, &frame, (row, y));
         if is_narrow {
             let words = fitted(&row.text, 0.7 * sheet.width / TEXT_SIZE);
-            let name = fitted(&row.name, sheet.width / TEXT_SIZE - width(&words) - 2.0);
+            let name = fitted(
+                &row.name,
+                sheet.width / TEXT_SIZE - width_in_ems(&words) - 2.0,
+            );
             sheet.text("t halo", "start", (8.0, y - 10.0), &name);
             let class = format!("{} halo", text_class(row.tone));
             sheet.text(&class, "end", (sheet.width - 8.0, y - 10.0), &words);

@@ -2,7 +2,7 @@ use super::{
     super::{
         axis::{Axis, Scale, Tick},
         style::{SeriesStyle, StyledSeries},
-        text::{fitted, width},
+        text::{fitted, width_in_ems},
     },
     Coordinate, Sheet, TEXT_SIZE,
 };
@@ -24,9 +24,9 @@ pub struct Frame {
 impl Frame {
     /// A box right of the labels of `y`. Height and x scale come later.
     pub fn for_axis(y: &Axis, sheet: &Sheet) -> Self {
-        let numbers = y.ticks.iter().map(|tick| width(&tick.label));
+        let label_widths = y.ticks.iter().map(|tick| width_in_ems(&tick.label));
         Self {
-            left: numbers.fold(2.0, f64::max) * TEXT_SIZE + 16.0,
+            left: label_widths.fold(2.0, f64::max) * TEXT_SIZE + 16.0,
             right: sheet.width - 20.0,
             top: 0.0,
             bottom: 0.0,
@@ -67,7 +67,7 @@ impl Frame {
 
     /// Width of a label on the horizontal axis, as a share of the axis.
     pub fn label_share(&self, label: &str) -> f64 {
-        (width(label) + 1.0) * TEXT_SIZE / self.width().max(1.0)
+        (width_in_ems(label) + 1.0) * TEXT_SIZE / self.width().max(1.0)
     }
 
     fn middle(&self) -> (f64, f64) {
@@ -77,17 +77,16 @@ impl Frame {
         )
     }
 
-    /// Gives the box its height and draws the axis with its label above. `above` is the space
-    /// between label and box.
+    /// Gives the box its height and draws the axis with its label above.
     pub fn draw_vertical_axis(
         &mut self,
         sheet: &mut Sheet,
         axis: &Axis,
         label: &str,
-        above: f64,
+        space_above_box: f64,
         height: f64,
     ) {
-        self.top = sheet.y + above + 10.0;
+        self.top = sheet.y + space_above_box + 10.0;
         if !label.is_empty() {
             let label = fitted(label, (sheet.width - 16.0) / TEXT_SIZE);
             sheet.text("t", "start", (8.0, sheet.y + 14.0), &label);
@@ -112,7 +111,7 @@ impl Frame {
         for tick in &axis.ticks {
             let x = self.x_of_tick(tick);
             sheet.line("ax", (x, self.bottom), (x, self.bottom + 4.0));
-            let half = width(&tick.label) * TEXT_SIZE / 2.0;
+            let half = width_in_ems(&tick.label) * TEXT_SIZE / 2.0;
             let label_x = x.min(sheet.width - half - 1.0).max(half + 1.0);
             sheet.text("m", "middle", (label_x, self.bottom + 18.0), &tick.label);
         }
@@ -143,7 +142,7 @@ const LEGEND_LINE_HEIGHT: f64 = 19.0;
 pub enum Swatch {
     Line(SeriesStyle),
     Filled(SeriesStyle),
-    /// With this class.
+    /// A square in the tint of this class.
     Tint(String),
     Point(SeriesStyle),
 }
@@ -151,7 +150,7 @@ pub enum Swatch {
 pub struct LegendEntry {
     pub swatch: Swatch,
     pub text: String,
-    /// As in [`StyledSeries`].
+    /// As [`StyledSeries::owner_attribute`]: the page hides the entry by it.
     pub owner_attribute: String,
 }
 
@@ -170,7 +169,7 @@ impl Sheet {
         for entry in entries {
             is_empty = false;
             let text = fitted(&entry.text, (self.width - SWATCH_WIDTH - 24.0) / TEXT_SIZE);
-            let entry_width = SWATCH_WIDTH + 6.0 + width(&text) * TEXT_SIZE;
+            let entry_width = SWATCH_WIDTH + 6.0 + width_in_ems(&text) * TEXT_SIZE;
             if x > 8.0 && x + entry_width > self.width - 8.0 {
                 x = 8.0;
                 self.y += LEGEND_LINE_HEIGHT;

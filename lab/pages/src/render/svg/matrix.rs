@@ -1,7 +1,7 @@
 //! Correlations from -1 to 1. Columns are headed by row numbers, so that names never collide.
 
 use super::{
-    super::text::{escaped, fitted, number, width},
+    super::text::{escaped, fitted, number, width_in_ems},
     Coordinate, Sheet, TEXT_SIZE,
 };
 use crate::model::Matrix;
@@ -13,7 +13,11 @@ pub fn draw(sheet: &mut Sheet, chart: &Matrix) {
         .enumerate()
         .map(|(index, name)| format!("{}  {name}", index + 1))
         .collect();
-    let widest = names.iter().map(|name| width(name)).fold(4.0, f64::max) * TEXT_SIZE;
+    let widest = names
+        .iter()
+        .map(|name| width_in_ems(name))
+        .fold(4.0, f64::max)
+        * TEXT_SIZE;
     let left = (widest + 16.0).min(sheet.width * 0.45);
     let count = names.len().max(1) as f64;
     let column_width = ((sheet.width - left - 8.0) / count).min(64.0);

@@ -4,7 +4,7 @@ use super::{
     super::{
         axis::{Axis, range},
         style::{SeriesStyles, run_attribute},
-        text::{escaped, fitted, sorted_marks, width},
+        text::{escaped, fitted, sorted_marks, width_in_ems},
     },
     Coordinate, Sheet, TEXT_SIZE,
     frame::{Frame, LegendEntry, Swatch},
@@ -143,7 +143,7 @@ fn placed_marks<'a>(frame: &Frame, chart: &'a Timeline) -> Vec<PlacedMark<'a>> {
     for mark in sorted_marks(chart) {
         let Some(x) = frame.x(mark.at) else { continue };
         let text = fitted(&mark.name, 22.0);
-        let text_width = width(&text) * TEXT_SIZE + 6.0;
+        let text_width = width_in_ems(&text) * TEXT_SIZE + 6.0;
         let is_repeated = all.iter().any(|other| {
             let name = other.name.as_ref();
             (x - other.x).abs() < 8.0 && name.is_some_and(|name| name.text == text)

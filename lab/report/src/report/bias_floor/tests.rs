@@ -260,7 +260,7 @@ fn differing_disk_wait_within_a_turn_is_a_caveat() {
         shown(&runs)
     );
     for (run, seconds) in runs.iter_mut().zip([1.0, 30.0, 2.0]) {
-        run.from_experiment = Some(ExperimentOutcome {
+        run.experiment_outcome = Some(ExperimentOutcome {
             io_stall_seconds: Some(seconds),
             ..ExperimentOutcome::default()
         });
@@ -270,7 +270,7 @@ fn differing_disk_wait_within_a_turn_is_a_caveat() {
         "Runs at the same time did not wait for I/O equally long (turn 1: 0.8 to 25.2 % of the time)."
     );
     for run in &mut runs {
-        run.from_experiment = Some(ExperimentOutcome {
+        run.experiment_outcome = Some(ExperimentOutcome {
             io_stall_seconds: Some(1.0),
             ..ExperimentOutcome::default()
         });
