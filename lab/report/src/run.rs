@@ -90,7 +90,9 @@ pub struct ClockStep {
 pub struct Tick {
     /// By the monotonic clock within a session, by the wall clock between sessions.
     pub at: f64,
+    /// An id, as in [`Session`].
     pub session: i64,
+    /// The id of its row in the recording, not its pid.
     pub process: Option<i64>,
     pub phase: Option<Arc<str>>,
 }
