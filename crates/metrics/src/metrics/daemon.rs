@@ -67,13 +67,13 @@ section! {
         "1 if pushes arrive without program cache points although slots advance: the validator's RUST_LOG filters them."
         from "pushes against slots";
     FORWARD_BYTES = Counter, Bytes, "faultline_forward_bytes_total" ["result"]
-        "Bytes passed on to the upstream Influx server: sent, lost (the queue was full, or they became too old), refused (the server rejected them)."
+        "Bytes of pushes for the upstream Influx server, by result: sent, lost (the queue was full, or they became too old), refused (the server rejected them)."
         from "the forwarder";
     FORWARD_REQUESTS = Counter, Count, "faultline_forward_requests_total" ["result"]
-        "Pushes passed on to the upstream Influx server, by result."
+        "Pushes for the upstream Influx server, by result."
         from "the forwarder";
     FORWARD_QUEUE = Gauge, Bytes, "faultline_forward_queue_bytes" []
-        "Bytes waiting to be passed on."
+        "Bytes of pushes that wait for the upstream Influx server."
         from "the forwarder";
     DATAPOINT_OVERFLOW = Counter, Count, "faultline_datapoint_overflow_total" []
         "Values of allowed datapoints left out because datapoints.max_series is reached."
