@@ -19,7 +19,7 @@ pub struct Summary {
     pub format: i32,
     pub finished: bool,
     pub bytes: u64,
-    /// Size of the log next to it.
+    /// Size of the write-ahead log of SQLite.
     pub log_bytes: u64,
     pub labels: BTreeMap<String, String>,
     pub meta: BTreeMap<String, String>,
@@ -88,7 +88,7 @@ pub struct Problem {
 }
 
 impl Summary {
-    /// Fails on rows of a later version.
+    /// Fails also on rows of a newer format.
     pub fn of(recording: &Recording) -> Result<Summary, Error> {
         let info = recording.info()?;
         let ticks = recording.ticks()?;
@@ -217,7 +217,7 @@ fn missed_ticks(gaps: &[Gap]) -> Option<String> {
     (!missed.is_empty()).then(|| format!("{ticks} in {gaps}"))
 }
 
-/// A step between ticks of more intervals is a gap.
+/// A longer step between ticks is a gap, even if no tick was missed.
 const GAP_INTERVALS: u32 = 3;
 
 #[derive(Debug, PartialEq, Serialize)]
