@@ -283,7 +283,7 @@ fn inconclusive_reason(release: &Release, comparisons: &[MetricComparison]) -> O
         |comparison: &MetricComparison| comparison.p.is_none() && !comparison.mark.is_worse();
     if comparisons.iter().all(untested) {
         return Some(
-            "nothing could be tested: no metric has three pairs of runs with unlike values"
+            "nothing could be tested: no comparable metric has enough pairs of runs with unlike values"
                 .to_owned(),
         );
     }
@@ -388,7 +388,10 @@ mod tests {
         let checked = compare_with_baseline(&across);
         assert!(!checked.iter().any(|one| one.mark.is_worse()));
         let why = inconclusive_reason(&across, &checked).unwrap();
-        assert!(why.contains("nothing could be tested"), "{why}");
+        assert!(
+            why.contains("nothing could be tested: no comparable metric"),
+            "{why}"
+        );
         assert!(metric_table(&checked).contains("-           -            not comparable"));
         assert_eq!(
             pace_notes(&across, None),
