@@ -74,12 +74,12 @@ fn add(args: &AddArgs) -> Result<u8> {
     }
     if args.path.is_none() && campaign.build.is_none() {
         bail!(UsageError(format!(
-            "{version}: say where it is with --path, or how versions are built in [get] of campaign.toml"
+            "{version}: name its program with --path, or say in [get] of campaign.toml how versions are built"
         )));
     }
     let path = args.path.as_ref().map(std::path::absolute).transpose()?;
     if let Some(path) = path.as_ref().filter(|path| !path.is_file()) {
-        bail!("{}: no such file", path.display());
+        bail!("{}: not a file", path.display());
     }
     let program = Program {
         version,
@@ -161,7 +161,7 @@ fn check(args: &CheckArgs) -> Result<u8> {
         let reason = match reason {
             WithoutRatio::Missing => format!("{} has no value", release.version),
             WithoutRatio::Zero { worse: true } => {
-                format!("a run has 0, and every pair is worse than with {baseline}")
+                format!("a run has 0, and it is worse than {baseline} in every pair")
             }
             WithoutRatio::Zero { worse: false } => "a run has 0".to_owned(),
         };
@@ -198,7 +198,7 @@ fn pace_notes(release: &Release, other: Option<&Release>) -> String {
         let version = &release.version;
         let other = &other.version;
         notes.push(format!(
-            "{version} is not comparable by slot: {own_pace}, {other} {other_pace}."
+            "{version} is not comparable with {other} by slot: {own_pace} against {other_pace}."
         ));
     }
     notes.extend(both().filter_map(|release| {
@@ -229,7 +229,7 @@ fn metric_table(comparisons: &[MetricComparison]) -> String {
         ]
     });
     table(
-        &["METRIC", "DIFFERENCE", "TEST (HOLM)", "SHOWN"],
+        &["METRIC", "DIFFERENCE", "TEST (HOLM)", "VERDICT"],
         rows.collect(),
     )
 }
@@ -297,7 +297,9 @@ fn find_release<'g>(group: &'g ReleaseGroup, version: &str) -> Result<&'g Releas
         .releases
         .iter()
         .find(|release| release.version == version)
-        .with_context(|| format!("{version} has no result under the conditions of the newest one"))
+        .with_context(|| {
+            format!("{version} has no result under the conditions of the newest result")
+        })
 }
 
 fn compare_with_baseline(release: &Release) -> Vec<MetricComparison> {
@@ -445,7 +447,7 @@ mod tests {
         assert_eq!(marks(&migrated), [Mark::NotComparable; 2]);
         assert_eq!(
             pace_notes(&migrated, Some(&old)),
-            "1.2.0 is not comparable by slot: Alpenglow, 1.1.0 Tower.\n"
+            "1.2.0 is not comparable with 1.1.0 by slot: Alpenglow against Tower.\n"
         );
         let same = of("1.2.0", 1.2, "tower");
         assert_eq!(marks(&same), [Mark::NothingShown, Mark::Worse]);
@@ -473,7 +475,7 @@ mod tests {
         assert_eq!(
             message(&runs("1.1.0", 1.08, 2)),
             None,
-            "that it is worse says the exit code"
+            "the exit code says that it is worse"
         );
     }
 }
