@@ -22,7 +22,7 @@ use faultline_text::{counted, lines, number as grouped, p_value, table};
 use itertools::Itertools;
 use std::path::Path;
 
-/// Returns the exit code. Fails also if the campaign was stopped or has versions without a result.
+/// Returns the exit code. `run` and `slurm` fail also if a version has no result.
 pub fn run(args: &CampaignArgs) -> Result<u8> {
     match &args.command {
         CampaignCommand::Run(args) => run_all(args),
@@ -185,7 +185,7 @@ fn check(args: &CheckArgs) -> Result<u8> {
     Ok(u8::from(is_worse))
 }
 
-/// A line for each release that is not compared by slot or whose consensus is unknown.
+/// Lines on what is not compared by slot, and on releases of unknown consensus.
 fn pace_notes(release: &Release, other: Option<&Release>) -> String {
     let both = || std::iter::once(release).chain(other);
     let mut notes: Vec<String> = both().filter_map(changes::not_comparable).collect();
@@ -254,7 +254,7 @@ fn summary(comparisons: &[MetricComparison], margin: f64) -> String {
     text
 }
 
-/// Why these results do not prove that a release is no worse.
+/// Why these results are not enough for a verdict on a release.
 fn inconclusive_reason(release: &Release, comparisons: &[MetricComparison]) -> Option<String> {
     let complete_runs = |is_baseline| {
         release
