@@ -354,6 +354,7 @@ fn compare_with(release: &Release, other: &Release, margin: f64) -> Vec<MetricCo
         .collect()
 }
 
+/// Means "in every pair" for two releases, which have no pairs of their own.
 fn is_disjoint(a: &[f64], b: &[f64]) -> bool {
     let low = |values: &[f64]| values.iter().copied().fold(f64::INFINITY, f64::min);
     let high = |values: &[f64]| values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
