@@ -7,7 +7,7 @@ use crate::{
     settings::{self, Campaign, Program},
     status,
     store::{FROM_COMMAND, FROM_FILE, find_version},
-    tasks::{self, open},
+    tasks::{self, open_campaign},
     verify, work,
 };
 use anyhow::{Context as _, Result, bail};
@@ -29,18 +29,18 @@ pub fn run(args: &CampaignArgs) -> Result<u8> {
         CampaignCommand::Slurm(args) => tasks::slurm(args),
         CampaignCommand::Round(args) => tasks::run(args),
         CampaignCommand::Plan { dir } => {
-            let (campaign, store) = open(dir)?;
+            let (campaign, store) = open_campaign(dir)?;
             print(&plan::overview(&campaign, &store)?).map(|()| 0)
         }
         CampaignCommand::Add(args) => add(args),
         CampaignCommand::Verify(args) => verify::run(args),
         CampaignCommand::Status { dir, json } => {
-            let (campaign, store) = open(dir)?;
+            let (campaign, store) = open_campaign(dir)?;
             print(&status::status(&campaign, &store, *json)?).map(|()| 0)
         }
         CampaignCommand::Remove { dir, version } => remove(dir, version),
         CampaignCommand::Export { dir, out } => {
-            let (campaign, store) = open(dir)?;
+            let (campaign, store) = open_campaign(dir)?;
             let rows = status::export(&campaign, store, out)?;
             print(&format!(
                 "{}: {}\n",
@@ -62,7 +62,7 @@ fn run_all(args: &RunArgs) -> Result<u8> {
 }
 
 fn add(args: &AddArgs) -> Result<u8> {
-    let (campaign, store) = open(&args.dir)?;
+    let (campaign, store) = open_campaign(&args.dir)?;
     let version = settings::version(args.version.clone()).map_err(UsageError)?;
     if version == campaign.baseline.version
         || campaign
@@ -98,8 +98,8 @@ fn add(args: &AddArgs) -> Result<u8> {
 }
 
 fn remove(folder: &Path, version: &str) -> Result<u8> {
-    let (campaign, mut store) = open(folder)?;
-    let listed = work::synchronized_list(&campaign, &store)?;
+    let (campaign, mut store) = open_campaign(folder)?;
+    let listed = work::sync_listed_versions(&campaign, &store)?;
     let Some(listed) = find_version(&listed, version).filter(|listed| !listed.removed) else {
         bail!("{version} is not on the list");
     };
@@ -123,7 +123,7 @@ struct MetricComparison {
 }
 
 fn check(args: &CheckArgs) -> Result<u8> {
-    let (mut campaign, store) = open(&args.dir)?;
+    let (mut campaign, store) = open_campaign(&args.dir)?;
     campaign.margin = args
         .margin
         .map_or(campaign.margin, |percent| percent / 100.0);
@@ -423,11 +423,14 @@ mod tests {
         std::fs::write(folder.path().join("plan.toml"), "name = 'x'\n").unwrap();
         make_format_1(folder.path());
         let run = Campaign::read(folder.path()).unwrap().lock().unwrap();
-        let error = open(folder.path()).map(|_| ()).unwrap_err().to_string();
+        let error = open_campaign(folder.path())
+            .map(|_| ())
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("is being run already"), "{error}");
         assert!(Store::needs_upgrade(&folder.path().join(RESULTS)).unwrap());
         drop(run);
-        open(folder.path()).unwrap();
+        open_campaign(folder.path()).unwrap();
         assert!(!Store::needs_upgrade(&folder.path().join(RESULTS)).unwrap());
     }
 

@@ -26,7 +26,7 @@ struct VersionStatus {
 }
 
 pub fn status(campaign: &Campaign, store: &Store, as_json: bool) -> Result<String> {
-    let listed = work::synchronized_list(campaign, store)?;
+    let listed = work::sync_listed_versions(campaign, store)?;
     let groups = page::release_groups(campaign, store)?;
     let releases = || groups.iter().flat_map(|group| &group.releases);
     let runs = store.runs()?;
