@@ -1,7 +1,7 @@
 use crate::{
     args::{AddArgs, CampaignArgs, CampaignCommand, CheckArgs, RunArgs},
     changes, comparability,
-    compare::{MetricTest, Release, ReleaseGroup, WithoutRatio},
+    compare::{MetricTest, NoRatioReason, Release, ReleaseGroup},
     mark::{Mark, SIGNIFICANCE_LEVEL},
     page, plan, programs,
     settings::{self, Campaign, Program},
@@ -153,17 +153,17 @@ fn check(args: &CheckArgs) -> Result<u8> {
         None => compare_with_baseline(release),
         Some(other) => compare_with(release, other, campaign.margin),
     };
-    let without_ratio: Vec<(&Scalar, WithoutRatio)> = releases::metrics()
-        .filter_map(|metric| Some((metric, release.without_ratio(metric)?)))
+    let no_ratio_reasons: Vec<(&Scalar, NoRatioReason)> = releases::metrics()
+        .filter_map(|metric| Some((metric, release.no_ratio_reason(metric)?)))
         .collect();
     let baseline = &group.conditions.baseline;
-    let not_comparable = without_ratio.iter().map(|(metric, reason)| {
+    let no_ratio_lines = no_ratio_reasons.iter().map(|(metric, reason)| {
         let reason = match reason {
-            WithoutRatio::Missing => format!("{} has no value", release.version),
-            WithoutRatio::Zero { worse: true } => {
+            NoRatioReason::Missing => format!("{} has no value", release.version),
+            NoRatioReason::Zero { always_worse: true } => {
                 format!("a run has 0, and it is worse than {baseline} in every pair")
             }
-            WithoutRatio::Zero { worse: false } => "a run has 0".to_owned(),
+            NoRatioReason::Zero { .. } => "a run has 0".to_owned(),
         };
         format!("not comparable: {}: {reason}\n", metric.title)
     });
@@ -174,14 +174,14 @@ fn check(args: &CheckArgs) -> Result<u8> {
         args.against,
         summary(&comparisons, campaign.margin),
         pace_notes(release, other),
-        not_comparable.collect::<String>()
+        no_ratio_lines.collect::<String>()
     ))?;
     if let Some(reason) = inconclusive_reason(release, &comparisons) {
         bail!("{}: {reason}", release.version);
     }
     let mut marks = comparisons.iter().map(|comparison| comparison.mark);
     let is_worse = marks.any(|mark| mark.is_worse())
-        || without_ratio.iter().any(|(_, reason)| reason.is_worse());
+        || no_ratio_reasons.iter().any(|(_, reason)| reason.is_worse());
     Ok(u8::from(is_worse))
 }
 
