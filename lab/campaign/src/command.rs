@@ -173,7 +173,7 @@ fn check(args: &CheckArgs) -> Result<u8> {
         release.version,
         args.against,
         summary(&comparisons, campaign.margin),
-        pace_notes(release, other),
+        comparability_notes(release, other),
         no_ratio_lines.collect::<String>()
     ))?;
     if let Some(reason) = inconclusive_reason(release, &comparisons) {
@@ -186,19 +186,20 @@ fn check(args: &CheckArgs) -> Result<u8> {
 }
 
 /// Lines on what is not compared by slot, and on releases of unknown consensus.
-fn pace_notes(release: &Release, other: Option<&Release>) -> String {
+fn comparability_notes(release: &Release, other: Option<&Release>) -> String {
     let both = || std::iter::once(release).chain(other);
-    let mut notes: Vec<String> = both().filter_map(changes::not_comparable).collect();
+    let mut notes: Vec<String> = both()
+        .filter_map(changes::not_comparable_sentence)
+        .collect();
     if let (true, Some(other)) = (notes.is_empty(), other)
         && release.has_other_consensus(other)
     {
         let pace = |release: &Release| comparability::pace_text(&release.comparability.pace);
         let own_pace = pace(release);
         let other_pace = pace(other);
-        let version = &release.version;
-        let other = &other.version;
+        let [version, other_version] = [release, other].map(|release| &release.version);
         notes.push(format!(
-            "{version} is not comparable with {other} by slot: {own_pace} against {other_pace}."
+            "{version} is not comparable with {other_version} by slot: {own_pace} against {other_pace}."
         ));
     }
     notes.extend(both().filter_map(|release| {
@@ -324,22 +325,26 @@ fn compare_with(release: &Release, other: &Release, margin: f64) -> Vec<MetricCo
         .filter_map(|own| Some((own, other.test(own.metric)?)))
         .collect();
     let is_comparable = |test: &MetricTest| release.is_comparable_with(other, test.metric);
-    let p = pairs.iter().map(|(own, other)| {
-        welch_p(&other.pair_ratios.logarithms, &own.pair_ratios.logarithms)
+    let p = pairs.iter().map(|(own, theirs)| {
+        welch_p(&theirs.pair_ratios.logarithms, &own.pair_ratios.logarithms)
             .filter(|_| is_comparable(own))
     });
     let adjusted = holm::adjust(&p.collect::<Vec<_>>());
     pairs
         .into_iter()
         .zip(adjusted)
-        .map(|((own, other), p)| {
-            let ratio = own.ratio_test.ratio.value / other.ratio_test.ratio.value;
+        .map(|((own, theirs), p)| {
+            let ratio = own.ratio_test.ratio.value / theirs.ratio_test.ratio.value;
             let direction = Mark::direction_beyond(own.metric.better, ratio, margin);
             let mark = match p {
                 _ if !is_comparable(own) => Mark::NotComparable,
                 Some(p) if p < SIGNIFICANCE_LEVEL => direction,
                 Some(_) => Mark::NothingShown,
-                None if is_disjoint(&own.pair_ratios.logarithms, &other.pair_ratios.logarithms) => {
+                None if is_disjoint(
+                    &own.pair_ratios.logarithms,
+                    &theirs.pair_ratios.logarithms,
+                ) =>
+                {
                     direction.untested()
                 }
                 None => Mark::Untested,
@@ -372,7 +377,7 @@ mod tests {
         store::{RunRow, tests::make_format_1},
     };
 
-    fn message(rows: &[RunRow]) -> Option<String> {
+    fn reason_of(rows: &[RunRow]) -> Option<String> {
         let group = release_groups(rows, 0.05).remove(0);
         inconclusive_reason(
             &group.releases[0],
@@ -397,7 +402,7 @@ mod tests {
         );
         assert!(metric_table(&checked).contains("-           -            not comparable"));
         assert_eq!(
-            pace_notes(&across, None),
+            comparability_notes(&across, None),
             "1.1.0 is not comparable by slot: Alpenglow at 0.20 s, the baseline Tower at 0.40 s.\n"
         );
         let mut with_memory = with_paces("1.1.0", [&tower, &alpenglow]);
@@ -410,7 +415,7 @@ mod tests {
         assert_eq!(inconclusive_reason(&tested, &checked), None);
         let unknown = release(&with_paces("1.2.0", [&tower, &pace(&[], None)]));
         assert_eq!(
-            pace_notes(&unknown, None),
+            comparability_notes(&unknown, None),
             "1.2.0 is compared all the same: its consensus is not known, the baseline's is Tower.\n"
         );
     }
@@ -450,34 +455,34 @@ mod tests {
         let migrated = of("1.2.0", 1.2, "alpenglow");
         assert_eq!(marks(&migrated), [Mark::NotComparable; 2]);
         assert_eq!(
-            pace_notes(&migrated, Some(&old)),
+            comparability_notes(&migrated, Some(&old)),
             "1.2.0 is not comparable with 1.1.0 by slot: Alpenglow against Tower.\n"
         );
         let same = of("1.2.0", 1.2, "tower");
         assert_eq!(marks(&same), [Mark::NothingShown, Mark::Worse]);
-        assert_eq!(pace_notes(&same, Some(&old)), "");
+        assert_eq!(comparability_notes(&same, Some(&old)), "");
     }
 
     #[test]
     fn unmeasured_untested_or_unrepeated_metrics_do_not_pass() {
         let fine = runs("1.1.0", 1.0, 1);
-        assert_eq!(message(&fine), None);
+        assert_eq!(reason_of(&fine), None);
         let killed = |mut rows: Vec<RunRow>, both: bool| {
             for run in rows.iter_mut().filter(|run| both || !run.is_baseline) {
                 (run.outcome, run.values) = ("oom".to_owned(), Vec::new());
             }
-            message(&rows).unwrap()
+            reason_of(&rows).unwrap()
         };
         assert!(killed(fine.clone(), false).contains("0 of its runs ran as planned, and 3"));
         assert!(killed(fine, true).contains("nothing could be tested"));
-        let unrepeated = message(&runs("1.1.0", 1.08, 1)).unwrap();
+        let unrepeated = reason_of(&runs("1.1.0", 1.08, 1)).unwrap();
         assert!(
             unrepeated.contains("not repeated: Replay time per slot, p95"),
             "{unrepeated}"
         );
-        assert_eq!(message(&runs("1.1.0", 0.9, 1)), None);
+        assert_eq!(reason_of(&runs("1.1.0", 0.9, 1)), None);
         assert_eq!(
-            message(&runs("1.1.0", 1.08, 2)),
+            reason_of(&runs("1.1.0", 1.08, 2)),
             None,
             "the exit code says that it is worse"
         );
