@@ -132,15 +132,15 @@ const VALIDATOR_COLUMNS: std::ops::Range<usize> = 4..8;
 fn outcome(subjects: &MeasuredRuns) -> Block {
     let has_no_validator = subjects.has_no_validator();
     let note = if has_no_validator {
-        "Times count from the first tick. Ended after: when the last process was gone; what was recorded later is drawn \
-             and counted nowhere. Gaps: time between ticks more than 2.5 intervals apart, or between two sessions of the daemon."
+        "Times count from the first tick. Ended after: when the last process was gone; what was recorded later is drawn, \
+             but not counted. Gaps: time between ticks more than 2.5 intervals apart, or between two sessions of the daemon."
     } else {
         "Times count from the first tick. Ended after: when the last process was gone; with it the run ends, and what was \
-             recorded later is drawn and counted nowhere. First execution: the first second with a transaction in cost_tracker_stats (or \
-             replay-slot-stats). Catch-up time: from the first execution to the first tick of the small distance to the tip that lasted. \
-             The phase “at tip” begins a minute later, which confirms it. Kept up: at the tip for 99 % of the recorded time since it was first \
-             there, restarts included, and not OOM-killed; not known while the answer depends on time without \
-             data. At the tip: that share. Gaps: time between ticks more \
+             recorded later is drawn, but not counted. First execution: the first second with a transaction in cost_tracker_stats (or \
+             replay-slot-stats). Catch-up time: from the first execution until the distance to the tip was small and stayed so. \
+             The phase “at tip” begins when that has lasted for phase.at_tip_for, by default a minute. Kept up: at the tip \
+             for 99 % of the recorded time since it was first there, restarts included, and not OOM-killed; not known if time without data \
+             could change the answer. At the tip: that share. Gaps: time between ticks more \
              than 2.5 intervals apart, or between two sessions of the daemon."
     };
     let mut outcome = table(
@@ -221,9 +221,9 @@ fn phases(subjects: &MeasuredRuns) -> Block {
         ],
         "In order, by the same rules as in the daemon; a phase ends where the next one, or a gap, begins. Time counts as \
          behind, too, if the slot did not advance for 15 s while the tip did. \
-         Unknown is time without evidence. Share: of the time from the first tick to the end of the run. TPS: all \
-         transactions by all known seconds that begin in the phase, from the first execution on. Faults: all by all recorded \
-         seconds. GiB is 2^30 bytes.",
+         Unknown is time without evidence. Share: of the time from the first tick to the end of the run. TPS: \
+         transactions divided by the known seconds that begin in the phase, from the first execution on. Faults: their number \
+         divided by the recorded seconds. GiB is 2^30 bytes.",
     );
     for subject in &subjects.all {
         let lifecycle = &subject.lifecycle;
@@ -275,9 +275,9 @@ fn phase_row(subject: &MeasuredRun, rss: &[Option<f64>], phase: &PhaseSpan) -> V
         if is_after_end {
             missing("it is no part of the run")
         } else {
-            number(share, 1, "there is one tick")
+            number(share, 1, "the run has only one tick")
         },
-        number(tps.mean, 1, "nothing was executed yet"),
+        number(tps.mean, 1, "nothing was executed yet or there is no data"),
         number(rss.mean.map(gib), 3, why),
         number(rss.max.map(gib), 3, why),
         number(faults(Signal::Major), 3, why),
