@@ -13,9 +13,10 @@ use faultline_stats::summary::summary;
 use faultline_text::{moment, number as grouped, seconds as duration};
 use itertools::Itertools;
 
-const MAX_EVENTS: usize = 200;
+/// Of stalls, events and gaps, each.
+const MAX_ROWS_PER_RUN: usize = 200;
 
-/// More phases mean a validator that flaps.
+/// Of a run. Only a validator that flaps has more.
 const MAX_PHASES: usize = 100;
 
 pub fn section(subjects: &MeasuredRuns) -> Section {
@@ -107,11 +108,11 @@ fn end_sentence(subject: &MeasuredRun) -> String {
         duration(lifecycle.process_end.unwrap_or(lifecycle.run_end)),
         lifecycle.end.how
     );
-    let more = subject.recording.end() - lifecycle.run_end;
-    if lifecycle.process_end.is_some() && more > 2.0 * subject.recording.interval_seconds() {
+    let after_end = subject.recording.end() - lifecycle.run_end;
+    if lifecycle.process_end.is_some() && after_end > 2.0 * subject.recording.interval_seconds() {
         sentences.push_str(&format!(
             " The recording continued for {}; that time is drawn but not counted.",
-            duration(more)
+            duration(after_end)
         ));
     }
     sentences
@@ -128,7 +129,7 @@ fn after_first_tick(seconds: f64) -> String {
 /// From "First execution" to "At the tip".
 const VALIDATOR_COLUMNS: std::ops::Range<usize> = 4..8;
 
-/// What became of each run; of a process that is no validator without what only validators have.
+/// What became of each run. Without a validator, its columns are left out.
 fn outcome(subjects: &MeasuredRuns) -> Block {
     let has_no_validator = subjects.has_no_validator();
     let note = if has_no_validator {
@@ -258,6 +259,7 @@ fn phase_row(subject: &MeasuredRun, rss: &[Option<f64>], phase: &PhaseSpan) -> V
         .is_some_and(|ended| span.from >= ended);
     let rss = summary(rss.get(phase.ticks.clone()).unwrap_or_default());
     let faults = |signal| signal_rates(&subject.recording, signal, span).mean();
+    // A span includes its end, where the next phase begins.
     let to = span.to.next_down();
     let tps = summary(&subject.tps.counts(Span { to, ..span }));
     let why = subject.why_no_samples();
@@ -305,7 +307,7 @@ fn stalls(subjects: &MeasuredRuns) -> Table {
     );
     for subject in &subjects.all {
         let run = &subject.recording;
-        let all = subject.lifecycle.stalls.iter().take(MAX_EVENTS);
+        let all = subject.lifecycle.stalls.iter().take(MAX_ROWS_PER_RUN);
         stalls.rows.extend(all.map(|stall| {
             let began = (stall.span.from * 1e9) as i64;
             let began = moment(run.origin_unix_ns.saturating_add(began));
@@ -336,7 +338,7 @@ fn events(subjects: &MeasuredRuns) -> Table {
             .iter()
             .filter(|event| event.kind != "phase")
             .collect_vec();
-        for event in listed.iter().take(MAX_EVENTS) {
+        for event in listed.iter().take(MAX_ROWS_PER_RUN) {
             let cells = [
                 number_cell(event.at, 1),
                 Cell::Text(event.kind.replace('_', " ")),
@@ -344,8 +346,8 @@ fn events(subjects: &MeasuredRuns) -> Table {
             ];
             events.rows.push(row(&subject.name, cells));
         }
-        if listed.len() > MAX_EVENTS {
-            notes.push((&subject.name, listed.len() - MAX_EVENTS));
+        if listed.len() > MAX_ROWS_PER_RUN {
+            notes.push((&subject.name, listed.len() - MAX_ROWS_PER_RUN));
         }
     }
     notes.sort_unstable();
@@ -363,7 +365,7 @@ fn gaps(subjects: &MeasuredRuns) -> Table {
         "Of this time nothing was recorded. No rate and no level is made up for it.",
     );
     for subject in &subjects.all {
-        let all = subject.lifecycle.gaps.iter().take(MAX_EVENTS);
+        let all = subject.lifecycle.gaps.iter().take(MAX_ROWS_PER_RUN);
         gaps.rows
             .extend(all.map(|gap| row(&subject.name, span_cells(*gap))));
     }
