@@ -170,7 +170,7 @@ fn run_caveats(
 ) -> impl Iterator<Item = WhatAndRemedy> + use<> {
     let lifecycle = &subject.lifecycle;
     let gaps = lifecycle
-        .gaps_of_the_run()
+        .gaps_before_run_end()
         .map(|gap| gap.seconds())
         .collect_vec();
     let tps = &subject.from_execution.tps;

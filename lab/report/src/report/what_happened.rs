@@ -182,7 +182,10 @@ fn outcome_row(subject: &MeasuredRun) -> Vec<Cell> {
     };
     let executing = subject.executing.map(|window| window.from.max(0.0));
     let share = lifecycle.success.tip_share.map(|share| 100.0 * share);
-    let gaps = lifecycle.gaps_of_the_run().map(|gap| gap.seconds()).sum();
+    let gaps = lifecycle
+        .gaps_before_run_end()
+        .map(|gap| gap.seconds())
+        .sum();
     let cells = [
         text(subject.begun().as_deref(), "nothing was recorded"),
         number_cell(subject.recording.end(), 0),
@@ -282,8 +285,8 @@ fn phase_row(subject: &MeasuredRun, rss: &[Option<f64>], phase: &PhaseSpan) -> V
         number(tps.mean, 1, "nothing was executed yet or there is no data"),
         number(rss.mean.map(gib), 3, why),
         number(rss.max.map(gib), 3, why),
-        number(faults(Signal::Major), 3, why),
-        number(faults(Signal::Minor), 1, why),
+        number(faults(Signal::MajorFaults), 3, why),
+        number(faults(Signal::MinorFaults), 1, why),
     ];
     row(&subject.name, cells)
 }
