@@ -316,7 +316,7 @@ fn clock_set(subject: &MeasuredRun) -> Option<WhatAndRemedy> {
 }
 
 fn not_at_tip(subject: &MeasuredRun, part: Option<RunPart>) -> Option<WhatAndRemedy> {
-    let window = subject.executing?;
+    let window = subject.execution_window?;
     let lifecycle = &subject.lifecycle;
     if lifecycle.success.tip_share >= Some(MIN_KEPT_UP_SHARE) {
         return None;

@@ -60,7 +60,7 @@ pub fn lifecycle_sentences(subject: &MeasuredRun) -> String {
         return sentences
             + &outcome_sentence(subject, "did all of its work", "did not do all of its work");
     }
-    sentences.push_str(&match subject.executing {
+    sentences.push_str(&match subject.execution_window {
         Some(window) => format!(
             " It first executed a transaction {}.",
             after_first_tick(window.from)
@@ -180,7 +180,7 @@ fn outcome_row(subject: &MeasuredRun) -> Vec<Cell> {
         Some(false) => Cell::Text(format!("no: {}", lifecycle.success.why)),
         None => missing(&lifecycle.success.why),
     };
-    let executing = subject.executing.map(|window| window.from.max(0.0));
+    let first_execution = subject.execution_window.map(|window| window.from.max(0.0));
     let share = lifecycle.success.tip_share.map(|share| 100.0 * share);
     let gaps = lifecycle
         .gaps_before_run_end()
@@ -190,7 +190,7 @@ fn outcome_row(subject: &MeasuredRun) -> Vec<Cell> {
         text(subject.begun().as_deref(), "nothing was recorded"),
         number_cell(subject.recording.end(), 0),
         number(lifecycle.process_end, 0, "no end was recorded"),
-        number(executing, 0, "no transaction was recorded"),
+        number(first_execution, 0, "no transaction was recorded"),
         number(
             subject.catch_up(),
             0,
