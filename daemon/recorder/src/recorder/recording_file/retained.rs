@@ -21,7 +21,7 @@ impl RetainedEntries {
     }
 
     fn add(&mut self, entry: &RecordingEntry) -> bool {
-        let has_space = !self.has_dropped_change
+        let is_accepting = !self.has_dropped_change
             && self
                 .entries
                 .iter()
@@ -30,9 +30,9 @@ impl RetainedEntries {
                 < MAX_ENTRIES;
         match entry {
             RecordingEntry::Tick(_) | RecordingEntry::Point(_) => return false,
-            RecordingEntry::Event(_) if !has_space => return false,
+            RecordingEntry::Event(_) if !is_accepting => return false,
             // Not stored: `take` appends the current process.
-            RecordingEntry::ProcessChange(_) if !has_space => self.has_dropped_change = true,
+            RecordingEntry::ProcessChange(_) if !is_accepting => self.has_dropped_change = true,
             RecordingEntry::Manifest(manifest) => self.add_manifest(entry, manifest.target.process),
             RecordingEntry::Event(_) | RecordingEntry::ProcessChange(_) => {
                 self.entries.push(entry.clone())
