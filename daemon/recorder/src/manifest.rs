@@ -9,7 +9,7 @@ mod host;
 mod process;
 pub mod redact;
 
-pub use binary::{BinaryDigest, hash};
+pub use binary::{BinaryDigest, hash_file};
 pub use describer::{ProcessDescriber, ProcessFacts, ProcessManifest};
 
 use faultline_core::config::{Config, TargetSelector};
