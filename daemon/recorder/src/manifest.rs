@@ -1,7 +1,8 @@
 //! The recording's metadata: the machine, the system, the process and its limits.
 //!
-//! Read once per session and once per process, never on a tick. [`redact`] removes secrets. Private
-//! keys and configuration files are never read. A missing JSON key means unknown, none or disabled.
+//! Read once per session and once per process, never on a tick. [`redact`] removes secrets. The
+//! validator's private keys and configuration files are never read. A missing JSON key means
+//! unknown, none or disabled.
 
 mod binary;
 mod describer;
