@@ -62,8 +62,8 @@ impl fmt::Display for ConfigError {
 }
 
 /// `read_table` reads the known keys of the whole file, then calls [`Table::finish`]. For text that
-/// is not TOML, returns `None` and the parser's errors. They quote their lines, which may contain an
-/// API key, only with `quotes_line`.
+/// is not TOML, returns `None` and the parser's errors. With `quotes_line` these quote their lines,
+/// which may contain an API key.
 pub fn read<T>(
     text: &str,
     file: Option<&Path>,
