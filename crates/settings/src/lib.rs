@@ -106,12 +106,12 @@ impl ConfigErrors<'_> {
     }
 
     pub(crate) fn push_at(&self, offset: usize, what: impl Into<String>) {
-        self.push(self.line(offset), what);
+        self.push(Some(self.line_at(offset)), what);
     }
 
-    pub fn line(&self, offset: usize) -> Option<usize> {
+    pub(crate) fn line_at(&self, offset: usize) -> usize {
         let before = self.text.get(..offset).unwrap_or_default();
-        Some(before.matches('\n').count() + 1)
+        before.matches('\n').count() + 1
     }
 
     pub fn is_empty(&self) -> bool {
@@ -141,7 +141,7 @@ impl ConfigErrors<'_> {
             .iter()
             .take(if unclosed { 1 } else { MAX_SYNTAX_ERRORS })
         {
-            let line = error.span().and_then(|span| self.line(span.start));
+            let line = error.span().map(|span| self.line_at(span.start));
             if !reported.insert(line) {
                 continue;
             }
