@@ -50,7 +50,7 @@ pub struct RecordArgs {
     pub command: Vec<OsString>,
 }
 
-/// `gate`.
+/// `hold`.
 #[derive(Debug, Args)]
 pub struct GateArgs {
     /// End with this parent process.

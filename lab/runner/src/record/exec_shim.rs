@@ -1,5 +1,6 @@
-//! A child process that can set a parent-death signal and wait at a gate. Then it executes a program in
-//! place, which keeps the pid that the daemon follows.
+//! Starts programs: to their end, with a time limit, or held at a gate. `faultline hold` can set a
+//! parent-death signal and wait at a gate. Then it executes the program in place, which keeps the
+//! pid that the daemon follows.
 
 use super::{
     args::{DoctorArgs, GateArgs},
@@ -40,7 +41,7 @@ const NOT_EXECUTABLE: u8 = 126;
 /// The program was never executed: the parent is gone or gave up, or the CPUs cannot be set.
 const GIVEN_UP: u8 = 125;
 
-/// Polls until a program is killed.
+/// Ten seconds of polls, then the program is killed.
 const POLLS_FOR_EXIT: u32 = 200;
 /// A pipe's capacity.
 const MAX_STDERR_BYTES: u64 = 1 << 16;
@@ -211,7 +212,7 @@ fn set_affinity(cpus: &crate::isolation::CpuSet) -> rustix::io::Result<()> {
     sched_setaffinity(None, &set)
 }
 
-/// `None` if the gate was never opened.
+/// `None` if the text is unreadable or incomplete.
 fn read_gate(gate: &Path) -> Option<Vec<(Vec<u8>, Vec<u8>)>> {
     let mut text = Vec::new();
     fs::File::open(gate).ok()?.read_to_end(&mut text).ok()?;
@@ -251,6 +252,7 @@ pub struct GatedCommand {
     child: Child,
     pub name: String,
     gate: Option<File>,
+    /// The child opens it through `/proc`.
     _read_end: OwnedFd,
     ended: Option<ExitStatus>,
 }
@@ -280,7 +282,7 @@ impl GatedCommand {
         Pid::from_child(&self.child)
     }
 
-    /// Executes the command with these variables. Fails if the child was killed meanwhile.
+    /// Executes the command with these variables.
     pub fn release(&mut self, variables: &[(String, String)]) -> Result<()> {
         let Some(mut gate) = self.gate.take() else {
             return Ok(());
@@ -304,7 +306,7 @@ impl GatedCommand {
             self.ended,
             Signal::from_named_raw(signal.number),
         ) {
-            // The command may have ended just now, as most signals intend.
+            // An error means that the command has just ended.
             let _ = kill_process(self.pid(), number);
         }
     }
@@ -312,7 +314,7 @@ impl GatedCommand {
 
 impl Drop for GatedCommand {
     fn drop(&mut self) {
-        // A closed gate makes a held command give up; a running one gets SIGTERM.
+        // A closed gate ends a held command even if SIGTERM is ignored.
         self.gate = None;
         if self.ended.is_none() {
             let _ = kill_process(self.pid(), Signal::TERM);
