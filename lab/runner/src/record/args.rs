@@ -52,7 +52,7 @@ pub struct RecordArgs {
 
 /// `hold`.
 #[derive(Debug, Args)]
-pub struct GateArgs {
+pub struct HoldArgs {
     /// End with this parent process.
     #[arg(long)]
     pub parent: Option<i32>,
