@@ -2,7 +2,7 @@
 //! `docs/README.md`, and checks its links.
 
 use crate::{
-    rules::files,
+    rules::files_with_extension,
     run::{files_below, has_extension, output, read},
 };
 use anyhow::{Context, Result, bail};
@@ -157,7 +157,7 @@ impl Book<'_> {
     }
 
     fn check_all_linked(&self) -> Result<()> {
-        for page in files(self.root, "docs", "md")? {
+        for page in files_with_extension(self.root, "docs", "md")? {
             if !self.seen.contains(&page) {
                 bail!(
                     "{}: no page links to it: put it into {MAP_PAGE}",

@@ -17,7 +17,7 @@ const FOLDER: &str = "grafana/dashboards";
 const COLUMNS: u64 = 24;
 
 pub fn write(root: &Path) -> Result<()> {
-    for file in rules::files(root, FOLDER, "json")? {
+    for file in rules::files_with_extension(root, FOLDER, "json")? {
         let text = normalized(&read(root, &file)?).with_context(|| file.display().to_string())?;
         run::write(root, &file, &text)?;
     }
@@ -25,7 +25,7 @@ pub fn write(root: &Path) -> Result<()> {
 }
 
 pub fn check(root: &Path) -> Result<()> {
-    let files = rules::files(root, FOLDER, "json")?;
+    let files = rules::files_with_extension(root, FOLDER, "json")?;
     let mut violations = Vec::new();
     let mut dashboards = Vec::new();
     for file in &files {
@@ -56,8 +56,8 @@ pub fn check(root: &Path) -> Result<()> {
     );
 }
 
-/// Sorts keys, numbers panels and puts them next to each other, and removes what a server adds when
-/// it saves.
+/// Numbers panels, puts them next to each other, and removes what a server adds when it saves. The
+/// map of [`Value`] sorts keys.
 fn normalized(text: &str) -> Result<String> {
     let mut dashboard: Value = serde_json::from_str(text)?;
     let object = dashboard.as_object_mut().context("no dashboard")?;

@@ -1,7 +1,7 @@
 //! Generated files: docs/METRICS.md and the rules for vmalert.
 
 use crate::{
-    rules::{RULES, expression, expressions, files},
+    rules::{RULES, expression, expressions, files_with_extension},
     run::{self, read},
 };
 use anyhow::{Context, Result, bail};
@@ -127,7 +127,7 @@ pub fn metricsql_rules(root: &Path) -> Result<Files> {
             RULES_HEAD.to_owned() + &text,
         ))
     };
-    files(root, RULES, "yml")?
+    files_with_extension(root, RULES, "yml")?
         .into_iter()
         .map(vmalert_file)
         .collect()

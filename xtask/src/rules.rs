@@ -88,7 +88,7 @@ pub fn check(root: &Path, violations: &mut Vec<String>) -> Result<()> {
         .iter()
         .filter_map(|rule| rule.alert.as_deref())
         .collect();
-    let runbooks = files(root, RUNBOOKS, "md")?;
+    let runbooks = files_with_extension(root, RUNBOOKS, "md")?;
     for file in &runbooks {
         let text = read(root, file)?;
         for word in metrics.unknown_metrics(&text) {
@@ -127,14 +127,14 @@ fn all_rules(root: &Path) -> Result<Vec<Rule>> {
         .collect())
 }
 
-pub fn files(root: &Path, folder: &str, extension: &str) -> Result<Vec<PathBuf>> {
+pub fn files_with_extension(root: &Path, folder: &str, extension: &str) -> Result<Vec<PathBuf>> {
     let mut files = files_below(root, Path::new(folder))?;
     files.retain(|file| has_extension(file, extension));
     Ok(files)
 }
 
 fn parse_all<T: serde::de::DeserializeOwned>(root: &Path, folder: &str) -> Result<Vec<T>> {
-    files(root, folder, "yml")?
+    files_with_extension(root, folder, "yml")?
         .iter()
         .map(|file| parse(root, file))
         .collect()

@@ -42,9 +42,9 @@ impl ConfigError {
     /// place `key` was suggested.
     pub fn is_about(&self, key: &str) -> bool {
         let is_named = self.what.starts_with(&format!("{key}:"));
-        let is_suggested = key.rsplit_once('.').is_some_and(|(table, leaf)| {
+        let is_suggested = key.rsplit_once('.').is_some_and(|(table_path, leaf)| {
             let hint = format!("{}; did you mean {leaf}?", table::UNKNOWN);
-            self.what.starts_with(&format!("{table}.")) && self.what.ends_with(&hint)
+            self.what.starts_with(&format!("{table_path}.")) && self.what.ends_with(&hint)
         });
         is_named || is_suggested
     }
@@ -62,8 +62,8 @@ impl fmt::Display for ConfigError {
 }
 
 /// `read_table` reads the known keys of the whole file, then calls [`Table::finish`]. For text that
-/// is not TOML, returns `None` and the parser's errors. They quote their lines, which may contain an
-/// API key, only with `quotes_line`.
+/// is not TOML, returns `None` and the parser's errors. With `quotes_line` these quote their lines,
+/// which may contain an API key.
 pub fn read<T>(
     text: &str,
     file: Option<&Path>,
@@ -106,12 +106,12 @@ impl ConfigErrors<'_> {
     }
 
     pub(crate) fn push_at(&self, offset: usize, what: impl Into<String>) {
-        self.push(self.line(offset), what);
+        self.push(Some(self.line_at(offset)), what);
     }
 
-    pub fn line(&self, offset: usize) -> Option<usize> {
+    pub(crate) fn line_at(&self, offset: usize) -> usize {
         let before = self.text.get(..offset).unwrap_or_default();
-        Some(before.matches('\n').count() + 1)
+        before.matches('\n').count() + 1
     }
 
     pub fn is_empty(&self) -> bool {
@@ -141,7 +141,7 @@ impl ConfigErrors<'_> {
             .iter()
             .take(if unclosed { 1 } else { MAX_SYNTAX_ERRORS })
         {
-            let line = error.span().and_then(|span| self.line(span.start));
+            let line = error.span().map(|span| self.line_at(span.start));
             if !reported.insert(line) {
                 continue;
             }

@@ -43,13 +43,13 @@ impl<'a> Table<'a> {
 
     pub fn line(&self) -> Option<usize> {
         let first_key = self.entries.keys().map(|key| key.span().start).min();
-        self.errors.line(first_key.unwrap_or(self.offset))
+        Some(self.errors.line_at(first_key.unwrap_or(self.offset)))
     }
 
     pub fn line_of(&self, key: &str) -> Option<usize> {
         self.entries
             .get_key_value(key)
-            .and_then(|(key, _)| self.errors.line(key.span().start))
+            .map(|(key, _)| self.errors.line_at(key.span().start))
     }
 
     pub fn errors(&self) -> &'a ConfigErrors<'a> {

@@ -1,7 +1,8 @@
 //! The recording's metadata: the machine, the system, the process and its limits.
 //!
-//! Read once per session and once per process, never on a tick. [`redact`] removes secrets. Private
-//! keys and configuration files are never read. A missing JSON key means unknown, none or disabled.
+//! Read once per session and once per process, never on a tick. [`redact`] removes secrets. The
+//! validator's private keys and configuration files are never read. A missing JSON key means
+//! unknown, none or disabled.
 
 mod binary;
 mod describer;
@@ -9,7 +10,7 @@ mod host;
 mod process;
 pub mod redact;
 
-pub use binary::{BinaryDigest, hash};
+pub use binary::{BinaryDigest, hash_file};
 pub use describer::{ProcessDescriber, ProcessFacts, ProcessManifest};
 
 use faultline_core::config::{Config, TargetSelector};

@@ -77,7 +77,7 @@ pub fn incomparable_releases(groups: &[ReleaseGroup]) -> Vec<ReleaseChange> {
     let mut changes = Vec::new();
     for group in groups {
         changes.extend(group.releases.iter().rev().filter_map(|release| {
-            let sentence = not_comparable(release)?;
+            let sentence = not_comparable_sentence(release)?;
             let mark = (None, Mark::NotComparable);
             Some(release_change(
                 "incomparable",
@@ -91,7 +91,7 @@ pub fn incomparable_releases(groups: &[ReleaseGroup]) -> Vec<ReleaseChange> {
     changes
 }
 
-pub fn not_comparable(release: &Release) -> Option<String> {
+pub fn not_comparable_sentence(release: &Release) -> Option<String> {
     let reason = release.comparability.difference_text()?;
     Some(format!(
         "{} is not comparable by slot: {reason}.",

@@ -1,13 +1,13 @@
 use crate::{
     args::{AddArgs, CampaignArgs, CampaignCommand, CheckArgs, RunArgs},
     changes, comparability,
-    compare::{MetricTest, Release, ReleaseGroup, WithoutRatio},
+    compare::{MetricTest, NoRatioReason, Release, ReleaseGroup},
     mark::{Mark, SIGNIFICANCE_LEVEL},
     page, plan, programs,
     settings::{self, Campaign, Program},
     status,
     store::{FROM_COMMAND, FROM_FILE, find_version},
-    tasks::{self, open},
+    tasks::{self, open_campaign},
     verify, work,
 };
 use anyhow::{Context as _, Result, bail};
@@ -22,25 +22,25 @@ use faultline_text::{counted, lines, number as grouped, p_value, table};
 use itertools::Itertools;
 use std::path::Path;
 
-/// Returns the exit code. Fails also if the campaign was stopped or has versions without a result.
+/// Returns the exit code. `run` and `slurm` fail also if a version has no result.
 pub fn run(args: &CampaignArgs) -> Result<u8> {
     match &args.command {
         CampaignCommand::Run(args) => run_all(args),
         CampaignCommand::Slurm(args) => tasks::slurm(args),
         CampaignCommand::Round(args) => tasks::run(args),
         CampaignCommand::Plan { dir } => {
-            let (campaign, store) = open(dir)?;
+            let (campaign, store) = open_campaign(dir)?;
             print(&plan::overview(&campaign, &store)?).map(|()| 0)
         }
         CampaignCommand::Add(args) => add(args),
         CampaignCommand::Verify(args) => verify::run(args),
         CampaignCommand::Status { dir, json } => {
-            let (campaign, store) = open(dir)?;
+            let (campaign, store) = open_campaign(dir)?;
             print(&status::status(&campaign, &store, *json)?).map(|()| 0)
         }
         CampaignCommand::Remove { dir, version } => remove(dir, version),
         CampaignCommand::Export { dir, out } => {
-            let (campaign, store) = open(dir)?;
+            let (campaign, store) = open_campaign(dir)?;
             let rows = status::export(&campaign, store, out)?;
             print(&format!(
                 "{}: {}\n",
@@ -62,7 +62,7 @@ fn run_all(args: &RunArgs) -> Result<u8> {
 }
 
 fn add(args: &AddArgs) -> Result<u8> {
-    let (campaign, store) = open(&args.dir)?;
+    let (campaign, store) = open_campaign(&args.dir)?;
     let version = settings::version(args.version.clone()).map_err(UsageError)?;
     if version == campaign.baseline.version
         || campaign
@@ -74,12 +74,12 @@ fn add(args: &AddArgs) -> Result<u8> {
     }
     if args.path.is_none() && campaign.build.is_none() {
         bail!(UsageError(format!(
-            "{version}: say where it is with --path, or how versions are built in [get] of campaign.toml"
+            "{version}: name its program with --path, or say in [get] of campaign.toml how versions are built"
         )));
     }
     let path = args.path.as_ref().map(std::path::absolute).transpose()?;
     if let Some(path) = path.as_ref().filter(|path| !path.is_file()) {
-        bail!("{}: no such file", path.display());
+        bail!("{}: not a file", path.display());
     }
     let program = Program {
         version,
@@ -98,8 +98,8 @@ fn add(args: &AddArgs) -> Result<u8> {
 }
 
 fn remove(folder: &Path, version: &str) -> Result<u8> {
-    let (campaign, mut store) = open(folder)?;
-    let listed = work::synchronized_list(&campaign, &store)?;
+    let (campaign, mut store) = open_campaign(folder)?;
+    let listed = work::sync_listed_versions(&campaign, &store)?;
     let Some(listed) = find_version(&listed, version).filter(|listed| !listed.removed) else {
         bail!("{version} is not on the list");
     };
@@ -123,7 +123,7 @@ struct MetricComparison {
 }
 
 fn check(args: &CheckArgs) -> Result<u8> {
-    let (mut campaign, store) = open(&args.dir)?;
+    let (mut campaign, store) = open_campaign(&args.dir)?;
     campaign.margin = args
         .margin
         .map_or(campaign.margin, |percent| percent / 100.0);
@@ -153,17 +153,17 @@ fn check(args: &CheckArgs) -> Result<u8> {
         None => compare_with_baseline(release),
         Some(other) => compare_with(release, other, campaign.margin),
     };
-    let without_ratio: Vec<(&Scalar, WithoutRatio)> = releases::metrics()
-        .filter_map(|metric| Some((metric, release.without_ratio(metric)?)))
+    let no_ratio_reasons: Vec<(&Scalar, NoRatioReason)> = releases::metrics()
+        .filter_map(|metric| Some((metric, release.no_ratio_reason(metric)?)))
         .collect();
     let baseline = &group.conditions.baseline;
-    let not_comparable = without_ratio.iter().map(|(metric, reason)| {
+    let no_ratio_lines = no_ratio_reasons.iter().map(|(metric, reason)| {
         let reason = match reason {
-            WithoutRatio::Missing => format!("{} has no value", release.version),
-            WithoutRatio::Zero { worse: true } => {
-                format!("a run has 0, and every pair is worse than with {baseline}")
+            NoRatioReason::Missing => format!("{} has no value", release.version),
+            NoRatioReason::Zero { always_worse: true } => {
+                format!("a run has 0, and it is worse than {baseline} in every pair")
             }
-            WithoutRatio::Zero { worse: false } => "a run has 0".to_owned(),
+            NoRatioReason::Zero { .. } => "a run has 0".to_owned(),
         };
         format!("not comparable: {}: {reason}\n", metric.title)
     });
@@ -173,32 +173,33 @@ fn check(args: &CheckArgs) -> Result<u8> {
         release.version,
         args.against,
         summary(&comparisons, campaign.margin),
-        pace_notes(release, other),
-        not_comparable.collect::<String>()
+        comparability_notes(release, other),
+        no_ratio_lines.collect::<String>()
     ))?;
     if let Some(reason) = inconclusive_reason(release, &comparisons) {
         bail!("{}: {reason}", release.version);
     }
     let mut marks = comparisons.iter().map(|comparison| comparison.mark);
     let is_worse = marks.any(|mark| mark.is_worse())
-        || without_ratio.iter().any(|(_, reason)| reason.is_worse());
+        || no_ratio_reasons.iter().any(|(_, reason)| reason.is_worse());
     Ok(u8::from(is_worse))
 }
 
-/// A line for each release that is not compared by slot or whose consensus is unknown.
-fn pace_notes(release: &Release, other: Option<&Release>) -> String {
+/// Lines on what is not compared by slot, and on releases of unknown consensus.
+fn comparability_notes(release: &Release, other: Option<&Release>) -> String {
     let both = || std::iter::once(release).chain(other);
-    let mut notes: Vec<String> = both().filter_map(changes::not_comparable).collect();
+    let mut notes: Vec<String> = both()
+        .filter_map(changes::not_comparable_sentence)
+        .collect();
     if let (true, Some(other)) = (notes.is_empty(), other)
         && release.has_other_consensus(other)
     {
         let pace = |release: &Release| comparability::pace_text(&release.comparability.pace);
         let own_pace = pace(release);
         let other_pace = pace(other);
-        let version = &release.version;
-        let other = &other.version;
+        let [version, other_version] = [release, other].map(|release| &release.version);
         notes.push(format!(
-            "{version} is not comparable by slot: {own_pace}, {other} {other_pace}."
+            "{version} is not comparable with {other_version} by slot: {own_pace} against {other_pace}."
         ));
     }
     notes.extend(both().filter_map(|release| {
@@ -229,7 +230,7 @@ fn metric_table(comparisons: &[MetricComparison]) -> String {
         ]
     });
     table(
-        &["METRIC", "DIFFERENCE", "TEST (HOLM)", "SHOWN"],
+        &["METRIC", "DIFFERENCE", "TEST (HOLM)", "VERDICT"],
         rows.collect(),
     )
 }
@@ -254,7 +255,7 @@ fn summary(comparisons: &[MetricComparison], margin: f64) -> String {
     text
 }
 
-/// Why these results do not prove that a release is no worse.
+/// Why these results are not enough for a verdict on a release.
 fn inconclusive_reason(release: &Release, comparisons: &[MetricComparison]) -> Option<String> {
     let complete_runs = |is_baseline| {
         release
@@ -283,7 +284,7 @@ fn inconclusive_reason(release: &Release, comparisons: &[MetricComparison]) -> O
         |comparison: &MetricComparison| comparison.p.is_none() && !comparison.mark.is_worse();
     if comparisons.iter().all(untested) {
         return Some(
-            "nothing could be tested: no metric has three pairs of runs with unlike values"
+            "nothing could be tested: no comparable metric has enough pairs of runs with unlike values"
                 .to_owned(),
         );
     }
@@ -297,7 +298,9 @@ fn find_release<'g>(group: &'g ReleaseGroup, version: &str) -> Result<&'g Releas
         .releases
         .iter()
         .find(|release| release.version == version)
-        .with_context(|| format!("{version} has no result under the conditions of the newest one"))
+        .with_context(|| {
+            format!("{version} has no result under the conditions of the newest result")
+        })
 }
 
 fn compare_with_baseline(release: &Release) -> Vec<MetricComparison> {
@@ -322,22 +325,26 @@ fn compare_with(release: &Release, other: &Release, margin: f64) -> Vec<MetricCo
         .filter_map(|own| Some((own, other.test(own.metric)?)))
         .collect();
     let is_comparable = |test: &MetricTest| release.is_comparable_with(other, test.metric);
-    let p = pairs.iter().map(|(own, other)| {
-        welch_p(&other.pair_ratios.logarithms, &own.pair_ratios.logarithms)
+    let p = pairs.iter().map(|(own, theirs)| {
+        welch_p(&theirs.pair_ratios.logarithms, &own.pair_ratios.logarithms)
             .filter(|_| is_comparable(own))
     });
     let adjusted = holm::adjust(&p.collect::<Vec<_>>());
     pairs
         .into_iter()
         .zip(adjusted)
-        .map(|((own, other), p)| {
-            let ratio = own.ratio_test.ratio.value / other.ratio_test.ratio.value;
+        .map(|((own, theirs), p)| {
+            let ratio = own.ratio_test.ratio.value / theirs.ratio_test.ratio.value;
             let direction = Mark::direction_beyond(own.metric.better, ratio, margin);
             let mark = match p {
                 _ if !is_comparable(own) => Mark::NotComparable,
                 Some(p) if p < SIGNIFICANCE_LEVEL => direction,
                 Some(_) => Mark::NothingShown,
-                None if is_disjoint(&own.pair_ratios.logarithms, &other.pair_ratios.logarithms) => {
+                None if is_disjoint(
+                    &own.pair_ratios.logarithms,
+                    &theirs.pair_ratios.logarithms,
+                ) =>
+                {
                     direction.untested()
                 }
                 None => Mark::Untested,
@@ -352,6 +359,7 @@ fn compare_with(release: &Release, other: &Release, margin: f64) -> Vec<MetricCo
         .collect()
 }
 
+/// Means "in every pair" for two releases, which have no pairs of their own.
 fn is_disjoint(a: &[f64], b: &[f64]) -> bool {
     let low = |values: &[f64]| values.iter().copied().fold(f64::INFINITY, f64::min);
     let high = |values: &[f64]| values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -369,7 +377,7 @@ mod tests {
         store::{RunRow, tests::make_format_1},
     };
 
-    fn message(rows: &[RunRow]) -> Option<String> {
+    fn reason_of(rows: &[RunRow]) -> Option<String> {
         let group = release_groups(rows, 0.05).remove(0);
         inconclusive_reason(
             &group.releases[0],
@@ -388,10 +396,13 @@ mod tests {
         let checked = compare_with_baseline(&across);
         assert!(!checked.iter().any(|one| one.mark.is_worse()));
         let why = inconclusive_reason(&across, &checked).unwrap();
-        assert!(why.contains("nothing could be tested"), "{why}");
+        assert!(
+            why.contains("nothing could be tested: no comparable metric"),
+            "{why}"
+        );
         assert!(metric_table(&checked).contains("-           -            not comparable"));
         assert_eq!(
-            pace_notes(&across, None),
+            comparability_notes(&across, None),
             "1.1.0 is not comparable by slot: Alpenglow at 0.20 s, the baseline Tower at 0.40 s.\n"
         );
         let mut with_memory = with_paces("1.1.0", [&tower, &alpenglow]);
@@ -404,7 +415,7 @@ mod tests {
         assert_eq!(inconclusive_reason(&tested, &checked), None);
         let unknown = release(&with_paces("1.2.0", [&tower, &pace(&[], None)]));
         assert_eq!(
-            pace_notes(&unknown, None),
+            comparability_notes(&unknown, None),
             "1.2.0 is compared all the same: its consensus is not known, the baseline's is Tower.\n"
         );
     }
@@ -417,11 +428,14 @@ mod tests {
         std::fs::write(folder.path().join("plan.toml"), "name = 'x'\n").unwrap();
         make_format_1(folder.path());
         let run = Campaign::read(folder.path()).unwrap().lock().unwrap();
-        let error = open(folder.path()).map(|_| ()).unwrap_err().to_string();
+        let error = open_campaign(folder.path())
+            .map(|_| ())
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("is being run already"), "{error}");
         assert!(Store::needs_upgrade(&folder.path().join(RESULTS)).unwrap());
         drop(run);
-        open(folder.path()).unwrap();
+        open_campaign(folder.path()).unwrap();
         assert!(!Store::needs_upgrade(&folder.path().join(RESULTS)).unwrap());
     }
 
@@ -441,36 +455,36 @@ mod tests {
         let migrated = of("1.2.0", 1.2, "alpenglow");
         assert_eq!(marks(&migrated), [Mark::NotComparable; 2]);
         assert_eq!(
-            pace_notes(&migrated, Some(&old)),
-            "1.2.0 is not comparable by slot: Alpenglow, 1.1.0 Tower.\n"
+            comparability_notes(&migrated, Some(&old)),
+            "1.2.0 is not comparable with 1.1.0 by slot: Alpenglow against Tower.\n"
         );
         let same = of("1.2.0", 1.2, "tower");
         assert_eq!(marks(&same), [Mark::NothingShown, Mark::Worse]);
-        assert_eq!(pace_notes(&same, Some(&old)), "");
+        assert_eq!(comparability_notes(&same, Some(&old)), "");
     }
 
     #[test]
     fn unmeasured_untested_or_unrepeated_metrics_do_not_pass() {
         let fine = runs("1.1.0", 1.0, 1);
-        assert_eq!(message(&fine), None);
+        assert_eq!(reason_of(&fine), None);
         let killed = |mut rows: Vec<RunRow>, both: bool| {
             for run in rows.iter_mut().filter(|run| both || !run.is_baseline) {
                 (run.outcome, run.values) = ("oom".to_owned(), Vec::new());
             }
-            message(&rows).unwrap()
+            reason_of(&rows).unwrap()
         };
         assert!(killed(fine.clone(), false).contains("0 of its runs ran as planned, and 3"));
         assert!(killed(fine, true).contains("nothing could be tested"));
-        let unrepeated = message(&runs("1.1.0", 1.08, 1)).unwrap();
+        let unrepeated = reason_of(&runs("1.1.0", 1.08, 1)).unwrap();
         assert!(
             unrepeated.contains("not repeated: Replay time per slot, p95"),
             "{unrepeated}"
         );
-        assert_eq!(message(&runs("1.1.0", 0.9, 1)), None);
+        assert_eq!(reason_of(&runs("1.1.0", 0.9, 1)), None);
         assert_eq!(
-            message(&runs("1.1.0", 1.08, 2)),
+            reason_of(&runs("1.1.0", 1.08, 2)),
             None,
-            "that it is worse says the exit code"
+            "the exit code says that it is worse"
         );
     }
 }

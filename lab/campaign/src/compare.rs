@@ -56,9 +56,9 @@ impl Release {
         )
     }
 
-    pub fn without_ratio(&self, metric: &Scalar) -> Option<WithoutRatio> {
+    pub fn no_ratio_reason(&self, metric: &Scalar) -> Option<NoRatioReason> {
         let is_comparable = self.comparability.allows(metric);
-        WithoutRatio::of(metric, &self.runs).filter(|_| is_comparable)
+        NoRatioReason::of(metric, &self.runs).filter(|_| is_comparable)
     }
 
     /// By their ratios to the baseline.
@@ -179,21 +179,21 @@ fn pair_values(scalar: &Scalar, runs: &[RunRow]) -> Vec<PairValues> {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum WithoutRatio {
+pub enum NoRatioReason {
     /// One side of a pair is 0, the other is larger.
-    Zero { worse: bool },
+    Zero { always_worse: bool },
     /// The baseline has values in each pair, the release in none.
     Missing,
 }
 
-impl WithoutRatio {
+impl NoRatioReason {
     /// `None` if each pair that differs has a ratio.
     fn of(scalar: &Scalar, runs: &[RunRow]) -> Option<Self> {
         let values = pair_values(scalar, runs);
         let has_run = runs.iter().any(|run| !run.is_baseline && run.is_complete());
         let is_missing = |(_, baseline, own): &PairValues| baseline.is_some() && own.is_none();
         if has_run && !values.is_empty() && values.iter().all(is_missing) {
-            return Some(WithoutRatio::Missing);
+            return Some(NoRatioReason::Missing);
         }
         let known: Vec<(f64, f64)> = values
             .iter()
@@ -206,15 +206,15 @@ impl WithoutRatio {
             Better::Higher => own < baseline,
             Better::Neither => false,
         };
-        known.iter().any(differs).then(|| WithoutRatio::Zero {
-            worse: known.iter().all(is_worse),
+        known.iter().any(differs).then(|| NoRatioReason::Zero {
+            always_worse: known.iter().all(is_worse),
         })
     }
 
     pub fn is_worse(self) -> bool {
         matches!(
             self,
-            WithoutRatio::Missing | WithoutRatio::Zero { worse: true }
+            NoRatioReason::Missing | NoRatioReason::Zero { always_worse: true }
         )
     }
 }

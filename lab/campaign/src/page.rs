@@ -5,7 +5,7 @@ mod head;
 
 use crate::{
     changes::{FailedVersion, incomparable_releases, release_changes},
-    compare::{self, MetricTest, Release, ReleaseGroup, WithoutRatio},
+    compare::{self, MetricTest, NoRatioReason, Release, ReleaseGroup},
     feed,
     mark::Mark,
     settings::Campaign,
@@ -242,9 +242,9 @@ fn release_row(release: &Release) -> Vec<Cell> {
                 linked(text_cell(test.mark.word()), "")
             }
             Some(test) => linked(estimate(percents(test), 1), test.mark.word()),
-            None => match release.without_ratio(metric) {
-                Some(WithoutRatio::Zero { .. }) => linked(text_cell("a run has 0"), ""),
-                Some(WithoutRatio::Missing) => {
+            None => match release.no_ratio_reason(metric) {
+                Some(NoRatioReason::Zero { .. }) => linked(text_cell("a run has 0"), ""),
+                Some(NoRatioReason::Missing) => {
                     missing("the baseline has values, the release has none")
                 }
                 None => missing("no two pairs of runs have a value above 0"),

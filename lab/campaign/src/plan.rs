@@ -48,7 +48,7 @@ pub fn overview(campaign: &Campaign, store: &Store) -> Result<String> {
 }
 
 fn versions(campaign: &Campaign, store: &Store) -> Result<String> {
-    let listed = work::synchronized_list(campaign, store)?;
+    let listed = work::sync_listed_versions(campaign, store)?;
     let under_test = listed
         .iter()
         .filter(|version| !version.removed && !work::is_baseline(campaign, version));

@@ -26,7 +26,7 @@ struct VersionStatus {
 }
 
 pub fn status(campaign: &Campaign, store: &Store, as_json: bool) -> Result<String> {
-    let listed = work::synchronized_list(campaign, store)?;
+    let listed = work::sync_listed_versions(campaign, store)?;
     let groups = page::release_groups(campaign, store)?;
     let releases = || groups.iter().flat_map(|group| &group.releases);
     let runs = store.runs()?;
@@ -50,7 +50,7 @@ pub fn status(campaign: &Campaign, store: &Store, as_json: bool) -> Result<Strin
             runs: runs.iter().filter(is_own).count(),
             state: state(campaign, store, listed_version, &listed)?,
             error: listed_version.error.clone(),
-            not_comparable: release.and_then(changes::not_comparable),
+            not_comparable: release.and_then(changes::not_comparable_sentence),
         });
     }
     if as_json {

@@ -135,7 +135,7 @@ fn jobs(campaign: &Campaign) -> Jobs {
 
 /// Upgrades the database only if no other `faultline` runs this campaign: an older one writes its own
 /// format.
-pub fn open(folder: &Path) -> Result<(Campaign, Store)> {
+pub fn open_campaign(folder: &Path) -> Result<(Campaign, Store)> {
     let campaign = Campaign::read(folder)?;
     require_results(&campaign)?;
     let _lock = Store::needs_upgrade(&campaign.results)?

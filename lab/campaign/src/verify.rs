@@ -6,7 +6,7 @@ use crate::{
     programs::sha256,
     settings::Campaign,
     store::{RunRow, Store},
-    tasks::open,
+    tasks::open_campaign,
 };
 use anyhow::Result;
 use faultline_common::{
@@ -23,7 +23,7 @@ struct DamagedRun {
 
 /// `campaign verify`.
 pub fn run(args: &VerifyArgs) -> Result<u8> {
-    let (campaign, mut store) = open(&args.dir)?;
+    let (campaign, mut store) = open_campaign(&args.dir)?;
     let (compared, damaged) = compare(&campaign, &store)?;
     let mut text = String::new();
     for damaged in &damaged {

@@ -43,8 +43,8 @@ impl From<anyhow::Error> for VersionOutcome {
     }
 }
 
-/// Adds and removes versions so that the list matches `campaign.toml`. Returns the list.
-pub fn synchronized_list(campaign: &Campaign, store: &Store) -> Result<Vec<ListedVersion>> {
+/// Adds and removes versions so that the list matches `campaign.toml`, and returns it.
+pub fn sync_listed_versions(campaign: &Campaign, store: &Store) -> Result<Vec<ListedVersion>> {
     let known = store.listed_versions()?;
     for program in &campaign.programs {
         let same = known.iter().find(|listed| listed.program == *program);
@@ -97,7 +97,7 @@ pub fn advance(
     run_round: RunRound<'_>,
 ) -> Result<Vec<String>> {
     let mut signals = Signals::listen().context("signals cannot be received")?;
-    synchronized_list(campaign, store)?;
+    sync_listed_versions(campaign, store)?;
     if only.is_none() {
         add_published_versions(campaign, store, &mut signals)?;
     }
@@ -105,7 +105,7 @@ pub fn advance(
     round::example_experiments(campaign)?;
     page::rewrite_pages(campaign, store)?;
     let mut failed = Vec::new();
-    for listed in synchronized_list(campaign, store)?
+    for listed in sync_listed_versions(campaign, store)?
         .into_iter()
         .filter(|listed| !listed.removed && !is_baseline(campaign, listed))
     {

@@ -5,7 +5,7 @@ use faultline_cache::args::CacheArgs;
 use faultline_campaign::args::CampaignArgs;
 use faultline_experiments::args::ExperimentArgs;
 use faultline_report::args::{ExportArgs, InfoArgs, MergeArgs, ReportArgs};
-use faultline_runner::record::args::{DoctorArgs, GateArgs, RecordArgs};
+use faultline_runner::record::args::{DoctorArgs, HoldArgs, RecordArgs};
 use faultline_top::args::TopArgs;
 use std::path::PathBuf;
 
@@ -50,7 +50,7 @@ pub enum Command {
     Doctor(DoctorArgs),
     /// Start a program for `record` or `experiment`; not for users.
     #[command(hide = true)]
-    Hold(GateArgs),
+    Hold(HoldArgs),
     /// Write man pages and shell completions, for packages.
     #[command(hide = true)]
     Manual(ManualArgs),

@@ -31,7 +31,8 @@ pub struct WrittenFiles {
 }
 
 /// Writes `report.html`, `report.md`, `tables/ID.csv` and `figures/ID.svg`; only the page if `out`
-/// ends in `.html`. `force` replaces all files or none, and no target of a symbolic link.
+/// ends in `.html`. With `force`, all are written before the first is replaced. A symbolic link is
+/// replaced, not its target.
 pub fn write(report: &Report, out: &Path, force: bool) -> Result<WrittenFiles> {
     check(report)?;
     let files = files(report, out)?;

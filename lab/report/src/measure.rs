@@ -46,7 +46,7 @@ pub struct Measured {
     /// From the origin to the last process's end; without one, to the last tick or TPS second.
     pub all: Span,
     /// From the first execution; `None` if no transaction was recorded.
-    pub executing: Option<Span>,
+    pub execution_window: Option<Span>,
     /// From the first tick at the tip; `None` without one.
     pub from_tip: Option<Span>,
 }
@@ -62,7 +62,7 @@ pub fn measure(run: &Run) -> Measured {
     let until_end = |from| Span { from, to: end };
     Measured {
         all: until_end(0.0),
-        executing: tps.seconds.first().map(|first| until_end(first.at)),
+        execution_window: tps.seconds.first().map(|first| until_end(first.at)),
         from_tip: lifecycle.first_at_tip.map(until_end),
         lifecycle,
         tps,

@@ -213,7 +213,7 @@ impl RecordJob<'_> {
             (None, Ok(set)) if !self.args.no_metrics => say(&format!(
                 "{} is set to {:?} and stays so: the command's datapoints are not recorded",
                 recorder::METRICS_CONFIG,
-                exec_shim::without_password(&set),
+                exec_shim::redact_password(&set),
             )),
             (None, _) => say(&format!(
                 "no datapoints: they would come here with {}=\"{value}\"",

@@ -8,8 +8,8 @@ const INDENT: &[u8] = b"    ";
 /// Splits a log into lines, and joins the continuation lines of a datapoint whose string value
 /// holds newlines.
 ///
-/// An open string continues with lines that are indented by four spaces. Another line ends it, and
-/// the datapoint is then a bad line. All other lines are passed on at once: continuation lines of
+/// An open string continues with lines that are indented by four spaces. Any other line ends it,
+/// and the datapoint is then a bad line. All other lines are passed on at once: continuation lines of
 /// other messages stay separate.
 #[derive(Debug)]
 pub struct LogSplitter {
@@ -19,7 +19,7 @@ pub struct LogSplitter {
 
 #[derive(Debug)]
 struct Joiner {
-    record: Vec<u8>,
+    open_datapoint: Vec<u8>,
     max_line_bytes: usize,
 }
 
@@ -38,7 +38,7 @@ impl LogSplitter {
         Self {
             lines: LineSplitter::ignoring_quotes(max_line_bytes),
             joiner: Joiner {
-                record: Vec::new(),
+                open_datapoint: Vec::new(),
                 max_line_bytes,
             },
         }
@@ -52,7 +52,7 @@ impl LogSplitter {
     pub fn finish<R>(&mut self, mut sink: impl FnMut(Result<&[u8], BadLine>) -> R) {
         let Self { lines, joiner } = self;
         lines.finish(|line| joiner.join(line, &mut sink));
-        joiner.reject_record(Reason::UnbalancedQuote, &mut sink);
+        joiner.reject_open_datapoint(Reason::UnbalancedQuote, &mut sink);
     }
 }
 
@@ -65,19 +65,19 @@ impl Joiner {
         let line = match line {
             Ok(line) => line,
             Err(bad) => {
-                self.reject_record(Reason::UnbalancedQuote, sink);
+                self.reject_open_datapoint(Reason::UnbalancedQuote, sink);
                 sink(Err(bad));
                 return;
             }
         };
-        if !self.record.is_empty() {
+        if !self.open_datapoint.is_empty() {
             match line.strip_prefix(INDENT) {
                 Some(continuation) => return self.extend(continuation, sink),
-                None => self.reject_record(Reason::UnbalancedQuote, sink),
+                None => self.reject_open_datapoint(Reason::UnbalancedQuote, sink),
             }
         }
         if has_open_string(line) {
-            self.record.extend_from_slice(line);
+            self.open_datapoint.extend_from_slice(line);
         } else {
             sink(Ok(line));
         }
@@ -88,28 +88,28 @@ impl Joiner {
         continuation: &[u8],
         sink: &mut impl FnMut(Result<&[u8], BadLine>) -> R,
     ) {
-        if self.record.len() + 1 + continuation.len() > self.max_line_bytes {
-            return self.reject_record(Reason::TooLong, sink);
+        if self.open_datapoint.len() + 1 + continuation.len() > self.max_line_bytes {
+            return self.reject_open_datapoint(Reason::TooLong, sink);
         }
-        self.record.push(b'\n');
-        self.record.extend_from_slice(continuation);
-        // Only a line with a quote can close the string: this avoids a new search of a long record
+        self.open_datapoint.push(b'\n');
+        self.open_datapoint.extend_from_slice(continuation);
+        // Only a line with a quote can close the string: this avoids a new search of a long datapoint
         // for each line.
-        if memchr::memchr(b'"', continuation).is_some() && !has_open_string(&self.record) {
-            sink(Ok(&self.record));
-            self.record.clear();
+        if memchr::memchr(b'"', continuation).is_some() && !has_open_string(&self.open_datapoint) {
+            sink(Ok(&self.open_datapoint));
+            self.open_datapoint.clear();
         }
     }
 
-    fn reject_record<R>(
+    fn reject_open_datapoint<R>(
         &mut self,
         reason: Reason,
         sink: &mut impl FnMut(Result<&[u8], BadLine>) -> R,
     ) {
-        if !self.record.is_empty() {
-            sink(Err(BadLine::new(reason, &self.record)));
+        if !self.open_datapoint.is_empty() {
+            sink(Err(BadLine::new(reason, &self.open_datapoint)));
         }
-        self.record = Vec::new();
+        self.open_datapoint = Vec::new();
     }
 }
 

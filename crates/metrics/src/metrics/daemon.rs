@@ -43,7 +43,7 @@ section! {
         "How often the daemon changed the identity that it assumes for a validator that reports none."
         from "pushes";
     INGEST_REQUESTS = Counter, Count, "faultline_ingest_requests_total" ["code"]
-        "Pushes by the status they were answered with. cut: the body broke off. user: refused with 403, since the sender's user is not the validator's or not known."
+        "Pushes by the HTTP status of the response. cut: the body broke off. user: refused with 403, because the sender's user is unknown or not the validator's."
         from "the ingest listener";
     INGEST_BYTES = Counter, Bytes, "faultline_ingest_bytes_total" []
         "Bytes of pushes, as parsed (after decompression)."
@@ -52,14 +52,14 @@ section! {
         "Open connections to the ingest listener."
         from "the ingest listener";
     AUTH_FAILURES = Counter, Count, "faultline_auth_failures_total" ["listener"]
-        "Requests with a wrong user or password. metrics: for the web page and /metrics, also those refused unchecked after too many failures. ingest: pushes, also those without credentials."
+        "Requests with a wrong user or password. metrics: requests for the web page and /metrics, including those refused unchecked after too many failures. ingest: pushes, including those without credentials."
         from "the listeners";
     LAST_PUSH = Gauge, Seconds, "faultline_last_push_timestamp_seconds" []
         "When the followed validator's last push arrived, in seconds since 1970; absent until one did."
         from "the ingest listener";
     PUSHES_MISSED = Counter, Count, "faultline_pushes_missed_total" []
         "Pushes of the followed validator that never arrived. Pushes missed while the daemon was down count after its restart if it follows the same process and continues the earlier recording or flight recorder ring. Pushes before the daemon's first run do not count."
-        from "gaps between two metrics points longer than the secs_since_last_write of the later one; on the monotonic clock if the wall clock was set";
+        from "gaps between two metrics points that are longer than secs_since_last_write of the later point; by the monotonic clock if the wall clock was set";
     POINTS_LOST = Counter, Count, "faultline_points_lost_total" []
         "Datapoints that the validator dropped before the push because there were too many."
         from "points_lost of the metrics point";
@@ -67,22 +67,22 @@ section! {
         "1 if pushes arrive without program cache points although slots advance: the validator's RUST_LOG filters them."
         from "pushes against slots";
     FORWARD_BYTES = Counter, Bytes, "faultline_forward_bytes_total" ["result"]
-        "Bytes passed on to the upstream Influx server: sent, lost (the queue was full, or they became too old), refused (the server rejected them)."
+        "Bytes of pushes for the upstream Influx server, by result: sent, lost (the queue was full, or they became too old), refused (the server rejected them)."
         from "the forwarder";
     FORWARD_REQUESTS = Counter, Count, "faultline_forward_requests_total" ["result"]
-        "Pushes passed on to the upstream Influx server, by result."
+        "Pushes for the upstream Influx server, by result."
         from "the forwarder";
     FORWARD_QUEUE = Gauge, Bytes, "faultline_forward_queue_bytes" []
-        "Bytes waiting to be passed on."
+        "Bytes of pushes that wait for the upstream Influx server."
         from "the forwarder";
     DATAPOINT_OVERFLOW = Counter, Count, "faultline_datapoint_overflow_total" []
         "Values of allowed datapoints left out because datapoints.max_series is reached."
         from "datapoints.max_series in the configuration";
     SERIES_DROPPED = Counter, Count, "faultline_series_dropped_total" ["metric"]
-        "Series left out of a page because they have a duplicate label or duplicate another series, and a scraper would reject the page. Absent until there is one."
-        from "the check before a page is encoded";
+        "Series left out of /metrics because they have a duplicate label or duplicate another series: a scraper would reject the response. Absent until there is one."
+        from "the check before a response is encoded";
     POOLS_FOLDED = Gauge, Count, "faultline_thread_pools_folded" []
-        "Thread pools folded into the pool other because there are more than 150."
+        "Thread pools folded into the pool named other, because there are more than 150."
         from "the threads source";
     RECORDER_ROWS = Counter, Count, "faultline_recorder_rows_total" ["recorder"]
         "Rows written to the recording (record) or to the flight recorder's ring (flight); absent if it is disabled."
@@ -91,7 +91,7 @@ section! {
         "Ticks, datapoints and events that were not recorded: the disk was full, writing failed, or the recorder did not keep up."
         from "the recorder";
     MARKS = Counter, Count, "faultline_marks_total" ["kind"]
-        "Marks set in the recording, by kind: a verdict of faultline search (kept_up, failed, void, reference), another kind that the request names, or other. Absent until there is one."
+        "Marks set in the recording, by kind: a verdict of faultline search (kept_up, failed, void, reference), a kind that a request names, or other (without a kind, or beyond 16 kinds). Absent until there is one."
         from "POST /mark";
     FLIGHT_SAVES = Counter, Count, "faultline_flight_saves_total" ["reason"]
         "Recordings saved by the flight recorder, by reason: the validator was OOM-killed (oom_kill), exited (exit), fell behind (behind) or stalled at the tip (stall), or a save was requested (request). Absent if the flight recorder is disabled."

@@ -33,7 +33,7 @@ pub struct BinaryDigest {
 ///
 /// # Errors
 /// The file is unreadable or larger than 8 GiB, or `stop` is set.
-pub fn hash(file: &File, stop: &Stop) -> io::Result<BinaryDigest> {
+pub fn hash_file(file: &File, stop: &Stop) -> io::Result<BinaryDigest> {
     // Without readahead, a piece is only cached if it was cached before this read.
     let _ = fadvise(file, 0, None, Advice::Random);
     let mut context = ring::digest::Context::new(&ring::digest::SHA256);
@@ -121,7 +121,7 @@ mod tests {
             ),
         ] {
             std::fs::write(&path, text).unwrap();
-            let found = hash(&File::open(&path).unwrap(), &Stop::default()).unwrap();
+            let found = hash_file(&File::open(&path).unwrap(), &Stop::default()).unwrap();
             assert_eq!(
                 found,
                 BinaryDigest {
@@ -132,7 +132,7 @@ mod tests {
         }
         // A million times "a", in several pieces.
         std::fs::write(&path, vec![b'a'; 1_000_000]).unwrap();
-        let found = hash(&File::open(&path).unwrap(), &Stop::default()).unwrap();
+        let found = hash_file(&File::open(&path).unwrap(), &Stop::default()).unwrap();
         assert_eq!(
             found.sha256,
             "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0"
@@ -144,7 +144,7 @@ mod tests {
         let stop = Stop::default();
         stop.set();
         let own = File::open(std::env::current_exe().unwrap()).unwrap();
-        assert_eq!(hash(&own, &stop).unwrap_err().to_string(), "stopped");
+        assert_eq!(hash_file(&own, &stop).unwrap_err().to_string(), "stopped");
     }
 
     #[test]
@@ -175,7 +175,7 @@ mod tests {
             eprintln!("SKIPPED: this file system keeps everything in the page cache");
             return;
         }
-        hash(&file, &Stop::default()).unwrap();
+        hash_file(&file, &Stop::default()).unwrap();
         assert_eq!(cached(&file), before);
     }
 }

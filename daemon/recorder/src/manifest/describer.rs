@@ -1,7 +1,7 @@
 //! Completes the manifest of a process with facts that come later: the digest of its executable,
 //! and the version and identity, which it reports once it runs.
 
-use super::{BinaryDigest, hash, insert_some, messages, process};
+use super::{BinaryDigest, hash_file, insert_some, messages, process};
 use faultline_core::{
     publish::Latest,
     supervisor::{PATH_CALL_TIMEOUT, PathCalls, Stop},
@@ -152,9 +152,9 @@ fn hash_program(
     if file.is_ok() && !may_be_same_program(files.exe().ok().as_deref(), target.exe.as_deref()) {
         return None;
     }
-    let hashed = file
-        .map_err(|error| error.to_string())
-        .and_then(|file| hash(&file, stop).map_err(|error| format!("the program's file: {error}")));
+    let hashed = file.map_err(|error| error.to_string()).and_then(|file| {
+        hash_file(&file, stop).map_err(|error| format!("the program's file: {error}"))
+    });
     if let Err(error) = &hashed {
         tracing::debug!(pid = id.pid, error, "cannot compute the program's digest");
     }

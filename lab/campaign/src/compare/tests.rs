@@ -59,7 +59,7 @@ fn marks(release: &Release) -> [Mark; 2] {
 }
 
 /// Three pairs of a metric that is better when it is lower.
-fn without_ratio(pairs: [(Option<f64>, Option<f64>); 3]) -> Option<WithoutRatio> {
+fn no_ratio_reason(pairs: [(Option<f64>, Option<f64>); 3]) -> Option<NoRatioReason> {
     let mut runs = runs("1.1.0", 1.0, 1);
     for run in &mut runs {
         let (baseline, own) = pairs[run.replicate as usize - 1];
@@ -68,12 +68,12 @@ fn without_ratio(pairs: [(Option<f64>, Option<f64>); 3]) -> Option<WithoutRatio>
         run.values = value.map(|value| (id, value)).into_iter().collect();
     }
     let scalar = releases::metrics().find(|scalar| scalar.id == "replay-p95");
-    WithoutRatio::of(scalar.unwrap(), &runs)
+    NoRatioReason::of(scalar.unwrap(), &runs)
 }
 
 #[test]
 fn a_metric_rising_from_0_or_missing_in_the_release_fails() {
-    let zero = |worse| Some(WithoutRatio::Zero { worse });
+    let zero = |always_worse| Some(NoRatioReason::Zero { always_worse });
     let more = (Some(0.0), Some(500.0));
     let cases = [
         ([more; 3], zero(true)),
@@ -83,12 +83,12 @@ fn a_metric_rising_from_0_or_missing_in_the_release_fails() {
         ([(Some(500.0), Some(0.0)); 3], zero(false)),
         ([(Some(0.0), Some(0.0)); 3], None),
         ([(Some(5.0), Some(500.0)); 3], None),
-        ([(Some(5.0), None); 3], Some(WithoutRatio::Missing)),
+        ([(Some(5.0), None); 3], Some(NoRatioReason::Missing)),
         ([(None, Some(5.0)); 3], None),
         ([(None, None); 3], None),
     ];
     for (pairs, expected) in cases {
-        assert_eq!(without_ratio(pairs), expected, "{pairs:?}");
+        assert_eq!(no_ratio_reason(pairs), expected, "{pairs:?}");
     }
     let passes = cases.map(|(_, why)| why.is_none_or(|why| !why.is_worse()));
     assert_eq!(passes.iter().filter(|passes| !**passes).count(), 3);
@@ -252,7 +252,7 @@ fn a_release_of_another_consensus_is_marked_only_by_what_does_not_depend_on_slot
         (Mark::Worse, rss.ratio_test.p),
         "one test"
     );
-    assert_eq!(release.without_ratio(metric("cache-evictions")), None);
+    assert_eq!(release.no_ratio_reason(metric("cache-evictions")), None);
     let row = &verdict_rows(&groups)[1];
     assert_eq!(
         (row.verdict.as_str(), row.p[1]),

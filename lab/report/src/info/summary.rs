@@ -19,7 +19,7 @@ pub struct Summary {
     pub format: i32,
     pub finished: bool,
     pub bytes: u64,
-    /// Size of the log next to it.
+    /// Size of the write-ahead log of SQLite.
     pub log_bytes: u64,
     pub labels: BTreeMap<String, String>,
     pub meta: BTreeMap<String, String>,
@@ -88,7 +88,7 @@ pub struct Problem {
 }
 
 impl Summary {
-    /// Fails on rows of a later version.
+    /// Fails also on rows of a newer format.
     pub fn of(recording: &Recording) -> Result<Summary, Error> {
         let info = recording.info()?;
         let ticks = recording.ticks()?;
@@ -174,12 +174,7 @@ fn missing(summary: &Summary) -> Vec<String> {
         all.push("ticks: nothing was measured".to_owned());
         return all;
     }
-    let missed: u64 = summary.gaps.iter().filter_map(|gap| gap.missed).sum();
-    if missed > 0 {
-        let ticks = counted(missed as f64, "tick");
-        let gaps = counted(summary.gaps.len() as f64, "gap");
-        all.push(format!("{ticks} in {gaps}"));
-    }
+    all.extend(missed_ticks(&summary.gaps));
     if summary.processes.is_empty() {
         all.push("a process: none was followed".to_owned());
     }
@@ -213,7 +208,16 @@ fn missing(summary: &Summary) -> Vec<String> {
     all
 }
 
-/// A step between ticks of more intervals is a gap.
+/// `2 ticks in 1 gap`; `None` if none was missed.
+fn missed_ticks(gaps: &[Gap]) -> Option<String> {
+    let missed = gaps.iter().filter_map(|gap| gap.missed);
+    let missed = missed.filter(|ticks| *ticks > 0).collect_vec();
+    let ticks = counted(missed.iter().sum::<u64>() as f64, "tick");
+    let gaps = counted(missed.len() as f64, "gap");
+    (!missed.is_empty()).then(|| format!("{ticks} in {gaps}"))
+}
+
+/// A longer step between ticks is a gap, even if no tick was missed.
 const GAP_INTERVALS: u32 = 3;
 
 #[derive(Debug, PartialEq, Serialize)]
@@ -334,6 +338,10 @@ mod tests {
             .map(|gap| (gap.length().as_secs(), gap.missed))
             .collect();
         assert_eq!(gaps, [(3, Some(2)), (994, None)]);
+        assert_eq!(
+            missed_ticks(&found.gaps).as_deref(),
+            Some("2 ticks in 1 gap")
+        );
     }
 
     #[test]

@@ -200,7 +200,7 @@ impl Lifecycle {
             .sum()
     }
 
-    pub fn gaps_of_the_run(&self) -> impl Iterator<Item = &Span> {
+    pub fn gaps_before_run_end(&self) -> impl Iterator<Item = &Span> {
         self.gaps.iter().filter(|gap| gap.from < self.run_end)
     }
 }

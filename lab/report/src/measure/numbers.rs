@@ -106,8 +106,8 @@ pub fn numbers(run: &Run, seconds: &Tps, window: Span) -> WindowNumbers {
         window,
         tps: tps(run, seconds, window),
         levels: levels(run, window),
-        major_faults: rates(Signal::Major),
-        minor_faults: rates(Signal::Minor),
+        major_faults: rates(Signal::MajorFaults),
+        minor_faults: rates(Signal::MinorFaults),
         cpu_cores: cpu_user.zip(cpu_system).map(|(user, system)| user + system),
         cache: if run.replayed.slots.is_empty() {
             cache(run, window)

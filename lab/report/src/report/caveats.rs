@@ -172,7 +172,7 @@ fn run_caveats(
 ) -> impl Iterator<Item = WhatAndRemedy> + use<> {
     let lifecycle = &subject.lifecycle;
     let gaps = lifecycle
-        .gaps_of_the_run()
+        .gaps_before_run_end()
         .map(|gap| gap.seconds())
         .collect_vec();
     let tps = &subject.from_execution.tps;
@@ -318,7 +318,7 @@ fn clock_set(subject: &MeasuredRun) -> Option<WhatAndRemedy> {
 }
 
 fn not_at_tip(subject: &MeasuredRun, part: Option<RunPart>) -> Option<WhatAndRemedy> {
-    let window = subject.executing?;
+    let window = subject.execution_window?;
     let lifecycle = &subject.lifecycle;
     if lifecycle.success.tip_share >= Some(MIN_KEPT_UP_SHARE) {
         return None;

@@ -105,8 +105,8 @@ pub fn smoothed_rates(
 
 fn over_time(section: &mut SectionBuilder<'_>) {
     let kinds = [
-        ("major", "Major", Signal::Major),
-        ("minor", "Minor", Signal::Minor),
+        ("major", "Major", Signal::MajorFaults),
+        ("minor", "Minor", Signal::MinorFaults),
     ];
     let size = averaging_window(section.subjects);
     let at_gaps = match size {

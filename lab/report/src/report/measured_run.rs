@@ -17,7 +17,7 @@ pub struct MeasuredRun {
     pub lifecycle: Lifecycle,
     pub tps: Tps,
     /// `None` if no transaction was recorded.
-    pub executing: Option<Span>,
+    pub execution_window: Option<Span>,
     pub whole_run: WindowNumbers,
     /// The whole run if no transaction was recorded.
     pub from_execution: WindowNumbers,
@@ -177,7 +177,7 @@ fn measured_run(
     let measured = measure::measure(&run);
     let numbers = |window| measure::numbers(&run, &measured.tps, window);
     let (whole_run, from_tip) = (numbers(measured.all), measured.from_tip.map(numbers));
-    let from_execution = numbers(measured.executing.unwrap_or(measured.all));
+    let from_execution = numbers(measured.execution_window.unwrap_or(measured.all));
     MeasuredRun {
         whole_run,
         from_tip,
@@ -185,7 +185,7 @@ fn measured_run(
         from_execution,
         lifecycle: measured.lifecycle,
         tps: measured.tps,
-        executing: measured.executing,
+        execution_window: measured.execution_window,
         recording: run,
         input_index,
         id,
@@ -211,7 +211,7 @@ fn estimates(run: &Run, tps: &Tps, numbers: &WindowNumbers, plan: &Plan) -> [Opt
 impl MeasuredRun {
     /// From the first execution until the validator was near the tip, in seconds.
     pub fn catch_up(&self) -> Option<f64> {
-        let first = self.executing?.from;
+        let first = self.execution_window?.from;
         Some((self.lifecycle.near_tip_since? - first).max(0.0))
     }
 
@@ -222,7 +222,7 @@ impl MeasuredRun {
     }
 
     fn executed(&self) -> bool {
-        self.executing.is_some() || !self.recording.replayed.slots.is_empty()
+        self.execution_window.is_some() || !self.recording.replayed.slots.is_empty()
     }
 
     pub fn why_no_quantile(&self) -> &'static str {

@@ -214,7 +214,7 @@ fn timelines(section: &mut SectionBuilder<'_>) {
 
 fn correlation_figure(subjects: &MeasuredRuns, subject: &MeasuredRun) -> Option<Block> {
     let run = &subject.recording;
-    let [major, minor] = [Signal::Major, Signal::Minor]
+    let [major, minor] = [Signal::MajorFaults, Signal::MinorFaults]
         .map(|signal| signal_rates(run, signal, Span::ALWAYS).per_second);
     let vsz = run.signal(Signal::Virtual);
     // In the study's order.

@@ -197,7 +197,7 @@ fn marks(subject: &MeasuredRun, origin: f64, is_single: bool) -> Vec<Mark> {
     };
     // With several runs, the axis starts at the first execution.
     let first = subject
-        .executing
+        .execution_window
         .filter(|_| is_single)
         .map(|window| mark(window.from.max(0.0), "first execution".to_owned()));
     // A stall is drawn at its start; the daemon detected it later.

@@ -13,9 +13,10 @@ use faultline_stats::summary::summary;
 use faultline_text::{moment, number as grouped, seconds as duration};
 use itertools::Itertools;
 
-const MAX_EVENTS: usize = 200;
+/// Of stalls, events and gaps, each.
+const MAX_ROWS_PER_RUN: usize = 200;
 
-/// More phases mean a validator that flaps.
+/// Of a run. Only a validator that flaps has more.
 const MAX_PHASES: usize = 100;
 
 pub fn section(subjects: &MeasuredRuns) -> Section {
@@ -59,7 +60,7 @@ pub fn lifecycle_sentences(subject: &MeasuredRun) -> String {
         return sentences
             + &outcome_sentence(subject, "did all of its work", "did not do all of its work");
     }
-    sentences.push_str(&match subject.executing {
+    sentences.push_str(&match subject.execution_window {
         Some(window) => format!(
             " It first executed a transaction {}.",
             after_first_tick(window.from)
@@ -107,11 +108,11 @@ fn end_sentence(subject: &MeasuredRun) -> String {
         duration(lifecycle.process_end.unwrap_or(lifecycle.run_end)),
         lifecycle.end.how
     );
-    let more = subject.recording.end() - lifecycle.run_end;
-    if lifecycle.process_end.is_some() && more > 2.0 * subject.recording.interval_seconds() {
+    let after_end = subject.recording.end() - lifecycle.run_end;
+    if lifecycle.process_end.is_some() && after_end > 2.0 * subject.recording.interval_seconds() {
         sentences.push_str(&format!(
             " The recording continued for {}; that time is drawn but not counted.",
-            duration(more)
+            duration(after_end)
         ));
     }
     sentences
@@ -128,19 +129,19 @@ fn after_first_tick(seconds: f64) -> String {
 /// From "First execution" to "At the tip".
 const VALIDATOR_COLUMNS: std::ops::Range<usize> = 4..8;
 
-/// What became of each run; of a process that is no validator without what only validators have.
+/// What became of each run. Without a validator, its columns are left out.
 fn outcome(subjects: &MeasuredRuns) -> Block {
     let has_no_validator = subjects.has_no_validator();
     let note = if has_no_validator {
-        "Times count from the first tick. Ended after: when the last process was gone; what was recorded later is drawn \
-             and counted nowhere. Gaps: time between ticks more than 2.5 intervals apart, or between two sessions of the daemon."
+        "Times count from the first tick. Ended after: when the last process was gone; what was recorded later is drawn, \
+             but not counted. Gaps: time between ticks more than 2.5 intervals apart, or between two sessions of the daemon."
     } else {
         "Times count from the first tick. Ended after: when the last process was gone; with it the run ends, and what was \
-             recorded later is drawn and counted nowhere. First execution: the first second with a transaction in cost_tracker_stats (or \
-             replay-slot-stats). Catch-up time: from the first execution to the first tick of the small distance to the tip that lasted. \
-             The phase “at tip” begins a minute later, which confirms it. Kept up: at the tip for 99 % of the recorded time since it was first \
-             there, restarts included, and not OOM-killed; not known while the answer depends on time without \
-             data. At the tip: that share. Gaps: time between ticks more \
+             recorded later is drawn, but not counted. First execution: the first second with a transaction in cost_tracker_stats (or \
+             replay-slot-stats). Catch-up time: from the first execution until the distance to the tip was small and stayed so. \
+             The phase “at tip” begins when that has lasted for phase.at_tip_for, by default a minute. Kept up: at the tip \
+             for 99 % of the recorded time since it was first there, restarts included, and not OOM-killed; not known if time without data \
+             could change the answer. At the tip: that share. Gaps: time between ticks more \
              than 2.5 intervals apart, or between two sessions of the daemon."
     };
     let mut outcome = table(
@@ -179,14 +180,17 @@ fn outcome_row(subject: &MeasuredRun) -> Vec<Cell> {
         Some(false) => Cell::Text(format!("no: {}", lifecycle.success.why)),
         None => missing(&lifecycle.success.why),
     };
-    let executing = subject.executing.map(|window| window.from.max(0.0));
+    let first_execution = subject.execution_window.map(|window| window.from.max(0.0));
     let share = lifecycle.success.tip_share.map(|share| 100.0 * share);
-    let gaps = lifecycle.gaps_of_the_run().map(|gap| gap.seconds()).sum();
+    let gaps = lifecycle
+        .gaps_before_run_end()
+        .map(|gap| gap.seconds())
+        .sum();
     let cells = [
         text(subject.begun().as_deref(), "nothing was recorded"),
         number_cell(subject.recording.end(), 0),
         number(lifecycle.process_end, 0, "no end was recorded"),
-        number(executing, 0, "no transaction was recorded"),
+        number(first_execution, 0, "no transaction was recorded"),
         number(
             subject.catch_up(),
             0,
@@ -221,9 +225,9 @@ fn phases(subjects: &MeasuredRuns) -> Block {
         ],
         "In order, by the same rules as in the daemon; a phase ends where the next one, or a gap, begins. Time counts as \
          behind, too, if the slot did not advance for 15 s while the tip did. \
-         Unknown is time without evidence. Share: of the time from the first tick to the end of the run. TPS: all \
-         transactions by all known seconds that begin in the phase, from the first execution on. Faults: all by all recorded \
-         seconds. GiB is 2^30 bytes.",
+         Unknown is time without evidence. Share: of the time from the first tick to the end of the run. TPS: \
+         transactions divided by the known seconds that begin in the phase, from the first execution on. Faults: their number \
+         divided by the recorded seconds. GiB is 2^30 bytes.",
     );
     for subject in &subjects.all {
         let lifecycle = &subject.lifecycle;
@@ -258,6 +262,7 @@ fn phase_row(subject: &MeasuredRun, rss: &[Option<f64>], phase: &PhaseSpan) -> V
         .is_some_and(|ended| span.from >= ended);
     let rss = summary(rss.get(phase.ticks.clone()).unwrap_or_default());
     let faults = |signal| signal_rates(&subject.recording, signal, span).mean();
+    // A span includes its end, where the next phase begins.
     let to = span.to.next_down();
     let tps = summary(&subject.tps.counts(Span { to, ..span }));
     let why = subject.why_no_samples();
@@ -275,13 +280,13 @@ fn phase_row(subject: &MeasuredRun, rss: &[Option<f64>], phase: &PhaseSpan) -> V
         if is_after_end {
             missing("it is no part of the run")
         } else {
-            number(share, 1, "there is one tick")
+            number(share, 1, "the run has only one tick")
         },
-        number(tps.mean, 1, "nothing was executed yet"),
+        number(tps.mean, 1, "nothing was executed yet or there is no data"),
         number(rss.mean.map(gib), 3, why),
         number(rss.max.map(gib), 3, why),
-        number(faults(Signal::Major), 3, why),
-        number(faults(Signal::Minor), 1, why),
+        number(faults(Signal::MajorFaults), 3, why),
+        number(faults(Signal::MinorFaults), 1, why),
     ];
     row(&subject.name, cells)
 }
@@ -305,7 +310,7 @@ fn stalls(subjects: &MeasuredRuns) -> Table {
     );
     for subject in &subjects.all {
         let run = &subject.recording;
-        let all = subject.lifecycle.stalls.iter().take(MAX_EVENTS);
+        let all = subject.lifecycle.stalls.iter().take(MAX_ROWS_PER_RUN);
         stalls.rows.extend(all.map(|stall| {
             let began = (stall.span.from * 1e9) as i64;
             let began = moment(run.origin_unix_ns.saturating_add(began));
@@ -336,7 +341,7 @@ fn events(subjects: &MeasuredRuns) -> Table {
             .iter()
             .filter(|event| event.kind != "phase")
             .collect_vec();
-        for event in listed.iter().take(MAX_EVENTS) {
+        for event in listed.iter().take(MAX_ROWS_PER_RUN) {
             let cells = [
                 number_cell(event.at, 1),
                 Cell::Text(event.kind.replace('_', " ")),
@@ -344,8 +349,8 @@ fn events(subjects: &MeasuredRuns) -> Table {
             ];
             events.rows.push(row(&subject.name, cells));
         }
-        if listed.len() > MAX_EVENTS {
-            notes.push((&subject.name, listed.len() - MAX_EVENTS));
+        if listed.len() > MAX_ROWS_PER_RUN {
+            notes.push((&subject.name, listed.len() - MAX_ROWS_PER_RUN));
         }
     }
     notes.sort_unstable();
@@ -363,7 +368,7 @@ fn gaps(subjects: &MeasuredRuns) -> Table {
         "Of this time nothing was recorded. No rate and no level is made up for it.",
     );
     for subject in &subjects.all {
-        let all = subject.lifecycle.gaps.iter().take(MAX_EVENTS);
+        let all = subject.lifecycle.gaps.iter().take(MAX_ROWS_PER_RUN);
         gaps.rows
             .extend(all.map(|gap| row(&subject.name, span_cells(*gap))));
     }

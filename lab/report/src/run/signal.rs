@@ -31,8 +31,8 @@ signals! {
     RssShmem = process::RESIDENT, ["shmem"];
     Virtual = process::VIRTUAL, [];
     Swap = process::SWAP, [];
-    Major = process::PAGE_FAULTS, ["major"];
-    Minor = process::PAGE_FAULTS, ["minor"];
+    MajorFaults = process::PAGE_FAULTS, ["major"];
+    MinorFaults = process::PAGE_FAULTS, ["minor"];
     CpuUser = process::CPU, ["user"];
     CpuSystem = process::CPU, ["system"];
     /// The limit of the level with the least headroom; in older recordings the smallest limit.

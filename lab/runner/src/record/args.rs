@@ -50,9 +50,9 @@ pub struct RecordArgs {
     pub command: Vec<OsString>,
 }
 
-/// `gate`.
+/// `hold`.
 #[derive(Debug, Args)]
-pub struct GateArgs {
+pub struct HoldArgs {
     /// End with this parent process.
     #[arg(long)]
     pub parent: Option<i32>,

@@ -1,10 +1,12 @@
-//! A child process that can set a parent-death signal and wait at a gate. Then it executes a program in
-//! place, which keeps the pid that the daemon follows.
+//! Starts programs: to their end, with a time limit, or held at a gate. `faultline hold` can set a
+//! parent-death signal and wait at a gate. Then it executes the program in place, which keeps the
+//! pid that the daemon follows.
 
 use super::{
-    args::{DoctorArgs, GateArgs},
+    args::{DoctorArgs, HoldArgs},
     recorder::{self, POLL_INTERVAL},
 };
+use crate::isolation::CpuSet;
 use anyhow::{Context, Result, ensure};
 use faultline_common::{
     clock,
@@ -16,7 +18,7 @@ use rustix::{
     process::{
         Pid, Signal, getppid, kill_process, kill_process_group, set_parent_process_death_signal,
     },
-    thread::{CpuSet, sched_setaffinity},
+    thread::{CpuSet as AffinityMask, sched_setaffinity},
 };
 use std::{
     ffi::{OsStr, OsString},
@@ -40,8 +42,8 @@ const NOT_EXECUTABLE: u8 = 126;
 /// The program was never executed: the parent is gone or gave up, or the CPUs cannot be set.
 const GIVEN_UP: u8 = 125;
 
-/// Polls until a program is killed.
-const POLLS_FOR_EXIT: u32 = 200;
+/// Ten seconds of polls, then the program is killed.
+const MAX_EXIT_POLLS: u32 = 200;
 /// A pipe's capacity.
 const MAX_STDERR_BYTES: u64 = 1 << 16;
 
@@ -91,7 +93,7 @@ pub fn success_and_stderr(program: &Path, arguments: &[&OsStr]) -> io::Result<(b
         .stdout(Stdio::null())
         .stderr(Stdio::piped());
     let mut child = command.spawn()?;
-    for _ in 0..POLLS_FOR_EXIT {
+    for _ in 0..MAX_EXIT_POLLS {
         if let Some(status) = child.try_wait()? {
             let mut text = Vec::new();
             if let Some(pipe) = &mut child.stderr {
@@ -160,7 +162,7 @@ pub fn run_to_end(
 }
 
 /// Waits, then executes the program. Returns an exit code only on failure.
-pub fn wait_and_exec(args: &GateArgs) -> u8 {
+pub fn wait_and_exec(args: &HoldArgs) -> u8 {
     if args.parent.is_some_and(|parent| !die_with_parent(parent)) {
         return GIVEN_UP;
     }
@@ -201,17 +203,17 @@ fn die_with_parent(parent: i32) -> bool {
 }
 
 /// Sets the CPU affinity, which children inherit.
-fn set_affinity(cpus: &crate::isolation::CpuSet) -> rustix::io::Result<()> {
-    let mut set = CpuSet::new();
-    let is_possible = |cpu: &usize| *cpu < CpuSet::MAX_CPU;
+fn set_affinity(cpus: &CpuSet) -> rustix::io::Result<()> {
+    let mut mask = AffinityMask::new();
+    let is_possible = |cpu: &usize| *cpu < AffinityMask::MAX_CPU;
     cpus.numbers()
         .iter()
         .filter_map(|cpu| usize::try_from(*cpu).ok().filter(is_possible))
-        .for_each(|cpu| set.set(cpu));
-    sched_setaffinity(None, &set)
+        .for_each(|cpu| mask.set(cpu));
+    sched_setaffinity(None, &mask)
 }
 
-/// `None` if the gate was never opened.
+/// `None` if the text is unreadable or incomplete.
 fn read_gate(gate: &Path) -> Option<Vec<(Vec<u8>, Vec<u8>)>> {
     let mut text = Vec::new();
     fs::File::open(gate).ok()?.read_to_end(&mut text).ok()?;
@@ -251,6 +253,7 @@ pub struct GatedCommand {
     child: Child,
     pub name: String,
     gate: Option<File>,
+    /// The child opens it through `/proc`.
     _read_end: OwnedFd,
     ended: Option<ExitStatus>,
 }
@@ -280,7 +283,7 @@ impl GatedCommand {
         Pid::from_child(&self.child)
     }
 
-    /// Executes the command with these variables. Fails if the child was killed meanwhile.
+    /// Executes the command with these variables.
     pub fn release(&mut self, variables: &[(String, String)]) -> Result<()> {
         let Some(mut gate) = self.gate.take() else {
             return Ok(());
@@ -298,21 +301,21 @@ impl GatedCommand {
     }
 
     /// Forwards a signal, unless the terminal has sent it to the command as well.
-    pub fn forward_signal(&self, signal: ReceivedSignal) {
-        if let (false, None, Some(number)) = (
-            signal.from_terminal,
+    pub fn forward_signal(&self, received: ReceivedSignal) {
+        if let (false, None, Some(signal)) = (
+            received.from_terminal,
             self.ended,
-            Signal::from_named_raw(signal.number),
+            Signal::from_named_raw(received.number),
         ) {
-            // The command may have ended just now, as most signals intend.
-            let _ = kill_process(self.pid(), number);
+            // An error means that the command has just ended.
+            let _ = kill_process(self.pid(), signal);
         }
     }
 }
 
 impl Drop for GatedCommand {
     fn drop(&mut self) {
-        // A closed gate makes a held command give up; a running one gets SIGTERM.
+        // A closed gate ends a held command even if SIGTERM is ignored.
         self.gate = None;
         if self.ended.is_none() {
             let _ = kill_process(self.pid(), Signal::TERM);
@@ -331,7 +334,7 @@ fn exit_code(status: ExitStatus) -> u8 {
 }
 
 /// Replaces the value of `p=` in `host=...,db=...,u=...,p=...`.
-pub fn without_password(config: &str) -> String {
+pub fn redact_password(config: &str) -> String {
     let pairs = config.split(',').map(|pair| {
         if pair.starts_with("p=") {
             "p=..."
@@ -382,7 +385,7 @@ mod tests {
     #[test]
     fn a_password_is_not_shown() {
         assert_eq!(
-            without_password("host=http://h:1,db=d,u=u,p=secret"),
+            redact_password("host=http://h:1,db=d,u=u,p=secret"),
             "host=http://h:1,db=d,u=u,p=..."
         );
     }

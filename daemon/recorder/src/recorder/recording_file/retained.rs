@@ -4,13 +4,13 @@ use std::{mem, sync::Arc};
 /// Maximum events and changes of process. Manifests are not counted.
 const MAX_ENTRIES: usize = 256;
 
-/// Entries kept while the recording cannot be written, in order: events, changes of process and the
-/// newest manifest of each process. Ticks and points are dropped.
+/// Entries kept while the recording cannot be written, in order: events, changes of process and
+/// manifests. Ticks and points are dropped.
 #[derive(Default)]
 pub struct RetainedEntries {
     entries: Vec<RecordingEntry>,
-    /// A change of process did not fit. Later events are dropped, because they would belong to the
-    /// wrong process.
+    /// A change of process did not fit. Later events and manifests are dropped, because they would
+    /// belong to the wrong process.
     has_dropped_change: bool,
 }
 
@@ -21,7 +21,7 @@ impl RetainedEntries {
     }
 
     fn add(&mut self, entry: &RecordingEntry) -> bool {
-        let has_space = !self.has_dropped_change
+        let is_accepting = !self.has_dropped_change
             && self
                 .entries
                 .iter()
@@ -30,9 +30,9 @@ impl RetainedEntries {
                 < MAX_ENTRIES;
         match entry {
             RecordingEntry::Tick(_) | RecordingEntry::Point(_) => return false,
-            RecordingEntry::Event(_) if !has_space => return false,
+            RecordingEntry::Event(_) if !is_accepting => return false,
             // Not stored: `take` appends the current process.
-            RecordingEntry::ProcessChange(_) if !has_space => self.has_dropped_change = true,
+            RecordingEntry::ProcessChange(_) if !is_accepting => self.has_dropped_change = true,
             RecordingEntry::Manifest(manifest) => self.add_manifest(entry, manifest.target.process),
             RecordingEntry::Event(_) | RecordingEntry::ProcessChange(_) => {
                 self.entries.push(entry.clone())
@@ -41,7 +41,7 @@ impl RetainedEntries {
         true
     }
 
-    /// Replaces the manifest of the same process after the last change of process, or appends it.
+    /// Replaces an older manifest of `process` since the last change of process, or appends it.
     fn add_manifest(&mut self, entry: &RecordingEntry, process: faultline_kernel::ProcessId) {
         if self.has_dropped_change {
             return;
@@ -60,7 +60,7 @@ impl RetainedEntries {
         }
     }
 
-    /// Puts `process` first, for a new file, unless a change of process is retained.
+    /// Puts `process` first, for a new file, unless a change of process was retained or dropped.
     pub fn start_with_process(&mut self, process: Option<&Arc<FollowedProcess>>) {
         if !self.has_dropped_change
             && !self

@@ -53,8 +53,8 @@ const OF_PROCESS: [Signal; 9] = [
     Signal::RssShmem,
     Signal::Virtual,
     Signal::Swap,
-    Signal::Major,
-    Signal::Minor,
+    Signal::MajorFaults,
+    Signal::MinorFaults,
     Signal::CpuUser,
     Signal::CpuSystem,
 ];
