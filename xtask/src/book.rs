@@ -386,7 +386,8 @@ fn leads_somewhere(page: &Path, target: &str, anchors: &Anchors<'_>) -> bool {
         .is_some_and(|there| anchor.is_empty() || there.contains(anchor))
 }
 
-/// Values of an attribute in double quotes, each with the name of its tag. Text between tags has its `<` escaped.
+/// Values of an attribute in double quotes, each with the name of its tag. Text between tags has
+/// its `<` escaped.
 fn attributes<'a>(text: &'a str, name: &str) -> impl Iterator<Item = (&'a str, &'a str)> {
     let start = format!(" {name}=\"");
     text.split('<').skip(1).filter_map(move |tag| {

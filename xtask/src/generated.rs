@@ -107,7 +107,8 @@ const RULES_HEAD: &str = "\
 
 /// The rules for vmalert. In MetricsQL, `increase`, `delta` and `changes` count a new series' first
 /// sample as a change from 0; the `_prometheus` variants do not. `rate` needs two samples in both
-/// languages. It stays: `rate_prometheus` does not extrapolate and is 20 % too low with 60 s scrapes.
+/// languages. It stays: `rate_prometheus` does not extrapolate and is 20 % too low with 60 s
+/// scrapes.
 pub fn metricsql_rules(root: &Path) -> Result<Files> {
     let vmalert_file = |file: PathBuf| {
         let name = file.file_name().context("a file without a name")?;

@@ -14,8 +14,8 @@ use crate::{
 /// Covers 14 minutes with slots of 0.2 s. An older slot counts as a new one.
 const MAX_SLOTS: usize = 4096;
 
-/// The highest count of each slot, for a sum over slots that never falls. A slot is reported again if
-/// its block or an ancestor is replaced; the sum then adds only what exceeds the highest count.
+/// The highest count of each slot, for a sum over slots that never falls. A slot is reported again
+/// if its block or an ancestor is replaced; the sum then adds only what exceeds the highest count.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SlotPeaks {
     peaks: HashMap<u64, u64>,

@@ -1,8 +1,8 @@
 use std::{fs::Metadata, io, os::unix::fs::MetadataExt, path::Path};
 
 /// Differs after the file is written, replaced or renamed, after a symbolic link in its path is
-/// changed, and after a change of owner, mode or number of hard links. Two writes within one tick of
-/// the clock (10 ms, or what the file system's timestamps resolve) can give the same version.
+/// changed, and after a change of owner, mode or number of hard links. Two writes within one tick
+/// of the clock (10 ms, or what the file system's timestamps resolve) can give the same version.
 ///
 /// Modification time and length are not enough: a program can set the time back. No program can set
 /// the change time.

@@ -147,8 +147,8 @@ fn open_folder(
 }
 
 /// The process's mount of the file system that the reader sees as `seen`; `seen` itself if the
-/// process's mounts are unknown. `None` if the path leads the process to another file system, as in a
-/// container.
+/// process's mounts are unknown. `None` if the path leads the process to another file system, as in
+/// a container.
 fn process_mount_of(seen: &Mount, folder: &Path, mounts: &Mounts) -> Option<Mount> {
     if mounts.process.is_empty() {
         return Some(seen.clone());

@@ -91,7 +91,8 @@ pub struct NodeState {
     pub tip: u64,
     /// Since genesis, up to `slot`.
     pub transactions: u64,
-    /// Voting validators with stake, including this one. 0 if this one does not vote and lists no vote accounts.
+    /// Voting validators with stake, including this one. 0 if this one does not vote and lists no
+    /// vote accounts.
     pub voters: u64,
 }
 

@@ -69,8 +69,8 @@ struct ProcessState {
     tip: Option<SlotTrack>,
     slots_behind: Option<u64>,
     tip_at_own_advance: u64,
-    /// A standstill longer than [`STALL_AFTER`] that has ended. It is not yet decided whether the tip
-    /// advanced meanwhile.
+    /// A standstill longer than [`STALL_AFTER`] that has ended. It is not yet decided whether the
+    /// tip advanced meanwhile.
     standstill: Option<Standstill>,
     is_stalled_at_tip: bool,
     /// Time of the newest evidence.
@@ -114,8 +114,8 @@ impl Tracker {
         self.is_known.then_some(self.phase)
     }
 
-    /// Whether the slot has stood still for [`STALL_AFTER`], or longer if the slot is rarely reported.
-    /// `None` unless the validator was at the tip when the slot last advanced.
+    /// Whether the slot has stood still for [`STALL_AFTER`], or longer if the slot is rarely
+    /// reported. `None` unless the validator was at the tip when the slot last advanced.
     pub fn stalled(&self) -> Option<bool> {
         let own_track = self.process_state.own_track?;
         let is_long =

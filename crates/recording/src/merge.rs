@@ -260,9 +260,9 @@ const STEP_PAGES: i32 = 64;
 /// Copies `from` into a new file with SQLite's backup API in small steps. The copy is of the moment
 /// of the call: its last session ends with its last tick.
 ///
-/// `progress` gets copied and total pages after each step, and may wait. Meanwhile the WAL of a live
-/// recording cannot be truncated and grows by about 50 KB a second. `meta` are more entries of the
-/// table `meta`, such as the reason for the copy.
+/// `progress` gets copied and total pages after each step, and may wait. Meanwhile the WAL of a
+/// live recording cannot be truncated and grows by about 50 KB a second. `meta` are more entries of
+/// the table `meta`, such as the reason for the copy.
 pub fn backup(
     from: &Path,
     to: &Path,

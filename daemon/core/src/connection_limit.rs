@@ -234,8 +234,8 @@ impl ConnectionPool {
         evicted
     }
 
-    /// The connection to close. Prefers, in this order: at least two seconds in its phase, without an
-    /// accepted request, of the peer with the most connections, longest in its phase.
+    /// The connection to close. Prefers, in this order: at least two seconds in its phase, without
+    /// an accepted request, of the peer with the most connections, longest in its phase.
     fn index_to_evict(&self, now: Duration) -> Option<usize> {
         let connections_of = |peer| {
             let peers = self.open.iter().map(|open| open.connection.peer);

@@ -78,8 +78,8 @@ impl Share {
         }
     }
 
-    /// Waits for free bytes. A request above the share's size gets the whole share. Never `None`: only
-    /// a closed semaphore returns it, and this one is never closed.
+    /// Waits for free bytes. A request above the share's size gets the whole share. Never `None`:
+    /// only a closed semaphore returns it, and this one is never closed.
     pub async fn acquire(&self, bytes: u32) -> Option<Permit> {
         let bytes = bytes.min(self.bytes);
         Arc::clone(&self.free).acquire_many_owned(bytes).await.ok()

@@ -29,7 +29,8 @@ pub struct Cli {
 pub enum Command {
     /// Follow the validator and export metrics until stopped.
     Run(RunArgs),
-    /// Check this host: process, rights, disks, JSON-RPC, votes, admin socket, log and pushes, each with a remedy.
+    /// Check this host: process, rights, disks, JSON-RPC, votes, admin socket, log and pushes, each
+    /// with a remedy.
     #[command(
         after_help = "Takes a few seconds, opens no port and writes no file. Run it as the daemon's user and with its \
         configuration: it checks the rights of the user who runs it, and connects to the daemon's ports, which starts \
@@ -63,7 +64,8 @@ pub struct TargetArgs {
     /// Follow the process with this pid.
     #[arg(long, value_name = "N", group = "target")]
     pub pid: Option<u32>,
-    /// For wrappers: follow the validator among this process and its descendants. Until a validator runs, follow this process.
+    /// For wrappers: follow the validator among this process and its descendants. Until a validator
+    /// runs, follow this process.
     #[arg(long, value_name = "N", group = "target")]
     pub process_tree: Option<u32>,
     /// Follow the validator of this ledger, by its admin.rpc socket or its lock.
@@ -78,8 +80,8 @@ pub struct TargetArgs {
     /// JSON-RPC URL of the validator [default: 127.0.0.1 and its --rpc-port].
     #[arg(long, value_name = "URL")]
     pub rpc: Option<String>,
-    /// Capacity of the validator's program cache, for builds that changed it. With --demo, the simulated validator has a cache
-    /// of this size and begins at the tip.
+    /// Capacity of the validator's program cache, for builds that changed it. With --demo, the
+    /// simulated validator has a cache of this size and begins at the tip.
     #[arg(long, value_name = "N")]
     pub program_cache_entries: Option<u64>,
     /// Where procfs is mounted.
@@ -117,10 +119,12 @@ pub struct RunArgs {
     /// Record the run into this file. A recording with the same labels is continued.
     #[arg(long, value_name = "FILE")]
     pub record: Option<PathBuf>,
-    /// Label of the recording; cluster, experiment, arm and run are also on the metrics. Can be repeated.
+    /// Label of the recording; cluster, experiment, arm and run are also on the metrics. Can be
+    /// repeated.
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = parse_label)]
     pub labels: Vec<(String, String)>,
-    /// Write addresses, pid and the followed process as JSON into this file while running, for programs that start the daemon.
+    /// Write addresses, pid and the followed process as JSON into this file while running, for
+    /// programs that start the daemon.
     #[arg(long, value_name = "FILE")]
     pub ready_file: Option<PathBuf>,
 }

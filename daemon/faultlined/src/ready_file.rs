@@ -1,8 +1,8 @@
 //! The ready file: listen addresses and target as JSON, for programs that start the daemon.
 //!
 //! The file is written after the bind of the listeners, and removed at the stop signal or when an
-//! update fails. Each update renames a new file over it, so it is always complete. A symbolic link in
-//! its place is replaced, never followed.
+//! update fails. Each update renames a new file over it, so it is always complete. A symbolic link
+//! in its place is replaced, never followed.
 
 use faultline_sources::discovery::TargetHandle;
 use rustix::{
@@ -148,7 +148,8 @@ impl ReadyFile {
     /// Never opens an existing file.
     fn new_part(&self) -> io::Result<File> {
         let part_name = self.part_name();
-        // A killed daemon may have left this file: in a container, the next one often has the same pid.
+        // A killed daemon may have left this file: in a container, the next one often has the same
+        // pid.
         self.remove(&part_name);
         let flags =
             OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;

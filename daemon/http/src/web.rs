@@ -214,8 +214,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Loads the web config file. Binds the configured address if there are no `sockets`. Clients can
-    /// connect, but get no response before [`Server::run`]. Needs no runtime.
+    /// Loads the web config file. Binds the configured address if there are no `sockets`. Clients
+    /// can connect, but get no response before [`Server::run`]. Needs no runtime.
     ///
     /// # Errors
     /// The address cannot be bound, or is public without protection. The web config file, or a file

@@ -28,7 +28,8 @@ pub struct BenchArgs {
 pub enum Bench {
     /// Compare encodings of account data over accounts of several sizes.
     Encoding(EncodingArgs),
-    /// Compare codecs over transactions, blocks or accounts: bytes, speed, and the time to fetch them.
+    /// Compare codecs over transactions, blocks or accounts: bytes, speed, and the time to fetch
+    /// them.
     Compression(CompressionArgs),
     /// Compare nodes on the same requests.
     Nodes(NodesArgs),
@@ -62,10 +63,12 @@ pub struct ReportArgs {
     /// How to show the results.
     #[arg(long, value_enum, default_value = "table")]
     pub format: Format,
-    /// Write a Parquet table to this new file instead, with every request or, of `bench compression`, every codec and size class.
+    /// Write a Parquet table to this new file instead, with every request or, of
+    /// `bench compression`, every codec and size class.
     #[arg(long, value_name = "FILE", conflicts_with = "format")]
     pub parquet: Option<PathBuf>,
-    /// Write a page instead: to this new file, if its name ends in .html, else into this folder, with Markdown, tables and figures.
+    /// Write a page instead: to this new file, if its name ends in .html, else into this folder,
+    /// with Markdown, tables and figures.
     #[arg(long, value_name = "PAGE", conflicts_with_all = ["format", "parquet"])]
     pub html: Option<PathBuf>,
 }
@@ -196,7 +199,8 @@ pub struct TransportArgs {
     /// How long to wait for one write or read.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = parse_timeout)]
     pub timeout: Duration,
-    /// How many requests of an arm may fail, in percent; if more do, the exit code is 1 [default: 0 where answers are verified, else 100].
+    /// How many requests of an arm may fail, in percent; if more do, the exit code is 1
+    /// [default: 0 where answers are verified, else 100].
     #[arg(long, value_name = "PERCENT", value_parser = parse_share)]
     pub max_failures: Option<f64>,
     /// The node.
@@ -213,7 +217,8 @@ pub struct RunArgs {
     /// The plan, in TOML.
     #[arg(value_name = "PLAN")]
     pub plan: PathBuf,
-    /// How many requests of an arm may fail, in percent; if more do, the exit code is 1 [default: 0 where answers are verified, else 100].
+    /// How many requests of an arm may fail, in percent; if more do, the exit code is 1
+    /// [default: 0 where answers are verified, else 100].
     #[arg(long, value_name = "PERCENT", value_parser = parse_share)]
     pub max_failures: Option<f64>,
     /// What becomes of the results.
@@ -257,7 +262,8 @@ pub struct LoadArgs {
     /// The largest answer that is read.
     #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = parse_limit)]
     pub max_answer: usize,
-    /// How many requests of an arm may fail, in percent; if more do, the exit code is 1 [default: 0 where answers are verified, else 100].
+    /// How many requests of an arm may fail, in percent; if more do, the exit code is 1
+    /// [default: 0 where answers are verified, else 100].
     #[arg(long, value_name = "PERCENT", value_parser = parse_share)]
     pub max_failures: Option<f64>,
 }

@@ -107,8 +107,8 @@ fn data_folders(args: &NodesArgs, nodes: &Plan) -> Result<Vec<(String, PathBuf)>
         .collect()
 }
 
-/// Fails if nodes are of different chains or not in sync. Returns notes, and the first and last slot
-/// or block that all nodes have.
+/// Fails if nodes are of different chains or not in sync. Returns notes, and the first and last
+/// slot or block that all nodes have.
 fn check_same_chain(
     args: &NodesArgs,
     chain: &Chain,

@@ -33,7 +33,8 @@ const SLOTS_PER_EPOCH: u64 = 432_000;
 const SIZES: [u64; 11] = [
     256, 384, 512, 640, 768, 1_024, 1_536, 2_048, 3_072, 4_096, 8_192,
 ];
-/// Simulated runs of each size in a report. Long traces get fewer, so that it takes minutes at most.
+/// Simulated runs of each size in a report. Long traces get fewer, so that it takes minutes at
+/// most.
 const SEEDS: u64 = 64;
 const MIN_SEEDS: u64 = 8;
 /// Simulated lookups of all runs together.
@@ -48,7 +49,8 @@ pub struct PredictionInputArgs {
     /// Version of Agave whose rules apply, such as 2.1.14 [default: the recorded one].
     #[arg(long, value_name = "V")]
     pub version: Option<String>,
-    /// Entries of the recorded cache [default: the recorded AGAVE_PROGRAM_CACHE_ENTRIES, otherwise those of a stock build].
+    /// Entries of the recorded cache
+    /// [default: the recorded AGAVE_PROGRAM_CACHE_ENTRIES, otherwise those of a stock build].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(2..=10_000_000))]
     pub entries: Option<u64>,
     /// Simulated runs of each size [default: 64, and fewer, at least 8, over a long trace].
@@ -293,8 +295,8 @@ pub struct Prediction {
     pub enough_entries: Option<u64>,
 }
 
-/// Predicts from the trace next to the recording; `None` if there is none. Reports progress on standard
-/// error.
+/// Predicts from the trace next to the recording; `None` if there is none. Reports progress on
+/// standard error.
 pub fn predict_from_adjacent_trace(run: &Path) -> Option<Result<Prediction>> {
     let trace = trace_path(run, None);
     trace.symlink_metadata().ok()?;

@@ -46,7 +46,8 @@ pub struct TraceFile {
 }
 
 impl TraceFile {
-    /// Continues or creates the file. Fails if it is no trace from blocks of this cluster, or in use.
+    /// Continues or creates the file. Fails if it is no trace from blocks of this cluster, or in
+    /// use.
     pub fn open(path: &Path, meta: Meta) -> Result<Self> {
         match OpenOptions::new().read(true).write(true).open(path) {
             Ok(file) => Self::resume(file, &meta, path).at(path),

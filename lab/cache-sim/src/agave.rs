@@ -53,8 +53,8 @@ pub struct Rule {
     pub includes_fees_only: bool,
     /// 2 up to version 2.3, then 1.
     pub uses_per_load: u32,
-    /// Whether a lookup in the slot of the program's deployment, which finds nothing usable, counts as a
-    /// use. Since 3.0.
+    /// Whether a lookup in the slot of the program's deployment, which finds nothing usable, counts
+    /// as a use. Since 3.0.
     pub counts_delayed_uses: bool,
     pub eviction: Eviction,
     /// Whether accounts without code are looked up and leave tombstones. Up to 4.3.

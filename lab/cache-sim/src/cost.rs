@@ -1,8 +1,8 @@
 //! Costs of transactions, misses and loads, fitted to the times that one run reported.
 //!
-//! The compile time of a load is linear in its bytes, unless the trace has the measured time. The rest
-//! of the cache's time is linear in transactions and misses. No cost is negative. A bootstrap over
-//! blocks of slots gives their uncertainty.
+//! The compile time of a load is linear in its bytes, unless the trace has the measured time. The
+//! rest of the cache's time is linear in transactions and misses. No cost is negative. A bootstrap
+//! over blocks of slots gives their uncertainty.
 
 use crate::{cache::Counts, trace::Trace};
 use fastrand::Rng;
@@ -90,8 +90,8 @@ const BLOCK_SLOTS: usize = 20;
 type SlotEquations = [(f64, f64, f64); 2];
 
 /// `loads_by_slot` are (slot, loads, bytes) of a mean simulated run at the recorded size, in order.
-/// Only the bytes per load are used, because the loads were recorded. `None` with fewer than two slots
-/// that have both times and are in `loads_by_slot`.
+/// Only the bytes per load are used, because the loads were recorded. `None` with fewer than two
+/// slots that have both times and are in `loads_by_slot`.
 pub fn fit(
     recorded: &[RecordedSlot],
     loads_by_slot: &[(u64, f64, f64)],
@@ -166,8 +166,8 @@ const REWEIGHTINGS: usize = 8;
 /// reweighted least squares. Rows are (`x`, `y`, `z`).
 ///
 /// The weight of a row is 1 over its expected value, because the variance of a sum grows with the
-/// sum. So the fitted total equals the sum of `z`. Rows with an expected value of 0 are left out. Plain
-/// least squares would follow the slots with most loads, in which a load's time is unusual.
+/// sum. So the fitted total equals the sum of `z`. Rows with an expected value of 0 are left out.
+/// Plain least squares would follow the slots with most loads, in which a load's time is unusual.
 fn costs(rows: &[(f64, f64, f64)]) -> (f64, f64) {
     let sum = |term: fn(&(f64, f64, f64)) -> f64| rows.iter().map(term).sum::<f64>();
     let [first, second] =

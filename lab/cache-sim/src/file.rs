@@ -1,8 +1,9 @@
 //! A trace as a file, `RUN.trace`: records that are only ever appended.
 //!
-//! After eight bytes `FLTRACE` and the format's number 1, each record is its kind (one byte), the length of its content
-//! (varint), the content, and the CRC-32 of kind and content (four bytes, the lowest first). Numbers are varints: seven bits a byte, the
-//! lowest first. A text is its length and its bytes.
+//! After eight bytes `FLTRACE` and the format's number 1, each record is its kind (one byte), the
+//! length of its content (varint), the content, and the CRC-32 of kind and content (four bytes, the
+//! lowest first). Numbers are varints: seven bits a byte, the lowest first. A text is its length
+//! and its bytes.
 //!
 //! | kind | content |
 //! | --- | --- |
@@ -98,7 +99,8 @@ impl<W: Write> Writer<W> {
         }
     }
 
-    /// Writes and flushes new records. After [`Error::Io`] the file may end within a record. Fails beyond
+    /// Writes and flushes new records. After [`Error::Io`] the file may end within a record. Fails
+    /// beyond
     /// [`MAX_PROGRAMS`].
     pub fn write(&mut self, trace: &Trace) -> Result<(), Error> {
         let programs = trace.programs().len();

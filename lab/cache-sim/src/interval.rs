@@ -40,12 +40,13 @@ impl PredictiveInterval {
     }
 
     /// The interval for a run over other blocks of the same load, `size_ratio` times as many as the
-    /// known ones. `values` and `halves` are of the known blocks. The interval is at their scale: the
-    /// caller multiplies it by `size_ratio`. `None` if a variance is missing.
+    /// known ones. `values` and `halves` are of the known blocks. The interval is at their scale:
+    /// the caller multiplies it by `size_ratio`. `None` if a variance is missing.
     ///
-    /// Before the factor `1 + 1 / n`, the variance is `C + D / size_ratio + B (1 + 1 / size_ratio)`: `C` is that of uncertain
-    /// costs, `D` of random draws, `B` of blocks ([`HalfRuns::variance`]). `B` counts twice,
-    /// for the known blocks and for the other ones.
+    /// Before the factor `1 + 1 / n`, the variance is
+    /// `C + D / size_ratio + B (1 + 1 / size_ratio)`: `C` is that of uncertain costs, `D` of random
+    /// draws, `B` of blocks ([`HalfRuns::variance`]). `B` counts twice, for the known blocks and
+    /// for the other ones.
     pub fn of_other_blocks(values: &[f64], halves: &HalfRuns, size_ratio: f64) -> Option<Self> {
         // Over the other blocks, the variance of draws grows with `size_ratio`. That of costs grows
         // with its square, as a run has one set of costs. Here both are divided by the square.
@@ -105,9 +106,10 @@ impl HalfRuns {
     /// Variance of the value by blocks, without that of the draws, by a delete-half jackknife.
     /// `None` for fewer than three halves.
     ///
-    /// The value of each half is first corrected for its lookups by a linear regression. `V` is
-    /// the variance of the residuals. The result is `(r V - draw_variance / runs_per_half) / s`, at least 0.
-    /// Here `r` is [`HalfRuns::counted_lookups`] over the mean lookups of a half, and `s` is the share of
+    /// The value of each half is first corrected for its lookups by a linear regression. `V` is the
+    /// variance of the residuals. The result is `(r V - draw_variance / runs_per_half) / s`, at
+    /// least 0. Here `r` is [`HalfRuns::counted_lookups`] over the mean lookups of a half, and `s`
+    /// is the share of
     /// [`HalfRuns::all_lookups`] that a half leaves out.
     fn variance(&self) -> Option<f64> {
         let n = self.means.len() as f64;

@@ -46,7 +46,8 @@ pub struct PredictArgs {
     /// Sizes in entries [default: 256 to 8192]. The recorded one is added.
     #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = clap::value_parser!(u64).range(2..=10_000_000))]
     pub sizes: Vec<u64>,
-    /// Write the prediction into this file for the daemon's `status.evidence`, and keep whatever else the file has.
+    /// Write the prediction into this file for the daemon's `status.evidence`, and keep whatever
+    /// else the file has.
     #[arg(long, value_name = "FILE")]
     pub evidence: Option<PathBuf>,
     /// Print everything as JSON.
@@ -142,7 +143,8 @@ pub struct FetchArgs {
     /// The node. Its address is not stored.
     #[arg(long, value_name = "URL", required_unless_present = "validator_trace")]
     pub rpc: Option<String>,
-    /// Instead of a node: the file that the validator or agave-ledger-tool wrote; scripts/install-agave --trace builds these.
+    /// Instead of a node: the file that the validator or agave-ledger-tool wrote;
+    /// scripts/install-agave --trace builds these.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["rpc", "ca", "requests", "before"])]
     pub validator_trace: Option<PathBuf>,
     /// The file to write or continue [default: RUN with the extension .trace].
@@ -154,8 +156,8 @@ pub struct FetchArgs {
     /// Maximum number of requests at the same time.
     #[arg(long, value_name = "N", default_value = "4", value_parser = clap::value_parser!(u8).range(1..=16))]
     pub requests: u8,
-    /// Also read this many slots before the recording, to warm the simulated cache [default: 0 if the recording begins with the
-    /// validator's start, otherwise 5000].
+    /// Also read this many slots before the recording, to warm the simulated cache
+    /// [default: 0 if the recording begins with the validator's start, otherwise 5000].
     #[arg(long, value_name = "SLOTS")]
     pub before: Option<u64>,
 }

@@ -116,8 +116,8 @@ fn parse_transaction(response: TransactionResponse) -> Result<Transaction, Strin
             )
         };
         let address = address::parse(&key.pubkey).ok_or_else(not_a_key)?;
-        // Programs are read-only except in transactions that deploy or change them. A deployment that
-        // creates the account also has its signature.
+        // Programs are read-only except in transactions that deploy or change them. A deployment
+        // that creates the account also has its signature.
         if key.writable && has_loader {
             possibly_changed.push(address);
         }

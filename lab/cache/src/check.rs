@@ -24,8 +24,8 @@ use std::{collections::BTreeMap, ops::RangeInclusive, path::Path};
 /// If common slots have at least this percentage of the other run's transactions, only they are
 /// compared.
 const MIN_COMMON_PERCENT: f64 = 50.0;
-/// Two clusters may have the same slot numbers and, by chance, many equal transaction counts. On one
-/// cluster at least this percentage of common slots have equal counts: forks may differ.
+/// Two clusters may have the same slot numbers and, by chance, many equal transaction counts. On
+/// one cluster at least this percentage of common slots have equal counts: forks may differ.
 const MIN_EQUAL_PERCENT: usize = 90;
 /// This value uses the mean load time of the other run itself, so it is shown but not judged.
 const OWN_COSTS: &str = "at its own costs, ms";
@@ -37,8 +37,8 @@ const RELIABLE_SCALES: RangeInclusive<f64> = 0.8..=1.25;
 struct CheckReport {
     run: String,
     entries: u64,
-    /// Whether slots that both runs replayed are compared. If neither this nor `own_blocks` is true,
-    /// whole runs are.
+    /// Whether slots that both runs replayed are compared. If neither this nor `own_blocks` is
+    /// true, whole runs are.
     same_slots: bool,
     /// Whether the other run's lookups are simulated, from the trace next to it.
     own_blocks: bool,

@@ -45,7 +45,8 @@ pub enum CampaignCommand {
         /// The version.
         version: String,
     },
-    /// Compare all recordings with the digests of their results; exit code 1 if one is missing or changed.
+    /// Compare all recordings with the digests of their results; exit code 1 if one is missing or
+    /// changed.
     Verify(VerifyArgs),
     /// Write all results as a Parquet table.
     Export {

@@ -1,5 +1,5 @@
-//! `campaign plan`: which versions run, how long, and the smallest change that the runs can detect, by
-//! simulated releases.
+//! `campaign plan`: which versions run, how long, and the smallest change that the runs can detect,
+//! by simulated releases.
 
 use crate::{
     compare,
@@ -199,8 +199,8 @@ impl MarkingRule {
     }
 }
 
-/// By metric title: the standard deviation of log ratios around the mean of their release, divided by the
-/// square root of two. Needs a release with two pairs.
+/// By metric title: the standard deviation of log ratios around the mean of their release, divided
+/// by the square root of two. Needs a release with two pairs.
 pub fn measured_noise(runs: &[RunRow]) -> Vec<(&'static str, f64)> {
     let groups = compare::release_groups(runs, 0.0);
     let noise = |metric: &'static Scalar| {
@@ -269,7 +269,8 @@ mod tests {
         );
     }
 
-    /// The table of docs/CAMPAIGN.md: `cargo test -p faultline-campaign --lib -- --ignored --nocapture power`.
+    /// The table of docs/CAMPAIGN.md:
+    /// `cargo test -p faultline-campaign --lib -- --ignored --nocapture power`.
     #[test]
     #[ignore = "prints the table of docs/CAMPAIGN.md"]
     fn report_power_of_a_releases_mark() {

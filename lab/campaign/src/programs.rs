@@ -1,5 +1,5 @@
-//! Published versions, from Cargo's sparse index or from a command that prints them, and the programs
-//! of versions.
+//! Published versions, from Cargo's sparse index or from a command that prints them, and the
+//! programs of versions.
 
 use crate::{
     settings::{self, BuildCommand, Campaign, Program, Watch},

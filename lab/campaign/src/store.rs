@@ -258,8 +258,8 @@ impl Store {
         Ok(())
     }
 
-    /// Adds the runs of a round in one transaction. They replace void runs, but no others. Fails if none
-    /// is new.
+    /// Adds the runs of a round in one transaction. They replace void runs, but no others. Fails if
+    /// none is new.
     pub fn add_runs(&mut self, runs: &[RunRow]) -> Result<()> {
         let transaction = self.0.transaction()?;
         let mut new_rows = 0;
@@ -371,8 +371,8 @@ impl Store {
         Ok(transaction.commit()?)
     }
 
-    /// The number of rows, one for each run and metric, and their columns. `verdicts` replace the stored
-    /// ones in a temporary table.
+    /// The number of rows, one for each run and metric, and their columns. `verdicts` replace the
+    /// stored ones in a temporary table.
     pub fn export(mut self, verdicts: &[VerdictRow]) -> Result<(usize, Columns)> {
         let temporary = VERDICT.replace("CREATE TABLE", "CREATE TEMP TABLE");
         self.0.execute(&temporary, [])?;

@@ -133,8 +133,8 @@ fn jobs(campaign: &Campaign) -> Jobs {
     }
 }
 
-/// Upgrades the database only if no other `faultline` runs this campaign: an older one writes its own
-/// format.
+/// Upgrades the database only if no other `faultline` runs this campaign: an older one writes its
+/// own format.
 pub fn open_campaign(folder: &Path) -> Result<(Campaign, Store)> {
     let campaign = Campaign::read(folder)?;
     require_results(&campaign)?;

@@ -88,8 +88,8 @@ pub fn without_result(failed: &[String]) -> String {
     format!("without a result: {}", failed.join(", "))
 }
 
-/// Advances every version as far as `run_round` allows. Returns those that failed. With `only`, these
-/// alone advance, and no published version is added.
+/// Advances every version as far as `run_round` allows. Returns those that failed. With `only`,
+/// these alone advance, and no published version is added.
 pub fn advance(
     campaign: &Campaign,
     store: &mut Store,

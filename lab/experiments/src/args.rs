@@ -179,7 +179,8 @@ pub struct ExperimentReportArgs {
     /// Overwrite existing files. The default folder is always overwritten.
     #[arg(long)]
     pub force: bool,
-    /// Write the least memory of a search into this file for the daemon's `status.evidence`. A prediction of the cache in it stays.
+    /// Write the least memory of a search into this file for the daemon's `status.evidence`. A
+    /// prediction of the cache in it stays.
     #[arg(long, value_name = "FILE")]
     pub evidence: Option<PathBuf>,
 }

@@ -1,5 +1,5 @@
-//! A block has all runs of one replicate, on one host and in the plan's order. Each attempt at it is
-//! an experiment with a folder of its own: `blocks/003/HOST-NUMBER`.
+//! A block has all runs of one replicate, on one host and in the plan's order. Each attempt at it
+//! is an experiment with a folder of its own: `blocks/003/HOST-NUMBER`.
 
 use crate::{
     folder::{ExperimentFolder, path_safe},

@@ -21,8 +21,8 @@ pub fn find_folder(path: &Path) -> Result<ExperimentFolder> {
     Ok(ExperimentFolder::new(&plan_command::read(path)?.folder))
 }
 
-/// The plan and the journal of an experiment that was started, with its blocks. Fails if the copy of
-/// the plan in the folder was changed since.
+/// The plan and the journal of an experiment that was started, with its blocks. Fails if the copy
+/// of the plan in the folder was changed since.
 pub fn read_started(folder: &ExperimentFolder) -> Result<(Plan, JournalState)> {
     let (plan, mut journal_state) = read_planned(folder)?;
     blocks::merge_blocks(folder, &mut journal_state);
@@ -42,8 +42,8 @@ pub fn read_planned(folder: &ExperimentFolder) -> Result<(Plan, JournalState)> {
     Ok((plan, journal_state))
 }
 
-/// As [`read_started`]. If the folder has no blocks, the plan may have been changed, and the journal
-/// may be empty.
+/// As [`read_started`]. If the folder has no blocks, the plan may have been changed, and the
+/// journal may be empty.
 pub fn read_for_report(folder: &ExperimentFolder) -> Result<(Plan, JournalState)> {
     if folder.has_blocks() {
         return read_started(folder);

@@ -103,9 +103,9 @@ pub struct SearchMachine {
 }
 
 impl SearchMachine {
-    /// A validator is at the tip if it is at most `at_tip_slots` slots behind. With `is_hard_limit`,
-    /// a write into a full cgroup fails: on cgroup v1, a validator then exits. `None` for invalid
-    /// rules.
+    /// A validator is at the tip if it is at most `at_tip_slots` slots behind. With
+    /// `is_hard_limit`, a write into a full cgroup fails: on cgroup v1, a validator then exits.
+    /// `None` for invalid rules.
     pub fn new(rules: SearchRules, at_tip_slots: u64, is_hard_limit: bool) -> Option<Self> {
         let config = SearchConfig {
             first_value: rules.first_headroom as f64,

@@ -46,7 +46,8 @@ pub enum Command {
     Bench(BenchArgs),
     /// Watch a validator live, through its daemon.
     Top(TopArgs),
-    /// Check this host as `faultlined once` does: process, rights, disks, JSON-RPC, votes, log and pushes.
+    /// Check this host as `faultlined once` does: process, rights, disks, JSON-RPC, votes, log and
+    /// pushes.
     Doctor(DoctorArgs),
     /// Start a program for `record` or `experiment`; not for users.
     #[command(hide = true)]

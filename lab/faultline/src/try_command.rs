@@ -18,7 +18,8 @@ use std::{
     time::Duration,
 };
 
-/// Program cache entries of each run, in the order of the runs. The order reduces the effect of a steady drift; six runs cannot cancel it.
+/// Program cache entries of each run, in the order of the runs. The order reduces the effect of a
+/// steady drift; six runs cannot cancel it.
 const CACHE_ENTRIES: [u32; 6] = [512, 1024, 1024, 512, 512, 1024];
 /// What starting and ending a daemon takes at most, on an idle machine.
 const OVERHEAD_SECONDS: u64 = 3;

@@ -99,7 +99,8 @@ pub struct ReportArgs {
     /// Equivalence margin: differences below it do not matter, in percent [default: 5].
     #[arg(long, value_name = "PCT", value_parser = parse_percent)]
     pub margin: Option<f64>,
-    /// Compare metrics per slot as rates per second, so that arms of different slot times can be compared.
+    /// Compare metrics per slot as rates per second, so that arms of different slot times can be
+    /// compared.
     #[arg(long)]
     pub per_second: bool,
     /// Show everything that the page otherwise folds.

@@ -52,14 +52,16 @@ pub struct Comparison {
     pub shift: Option<Interval>,
     /// From -1 to 1; `None` with fewer than two runs in an arm.
     pub cliffs_delta: Option<f64>,
-    /// Decides about a difference: of Welch's test, or of the test of blocks. `None` with fewer than
+    /// Decides about a difference: of Welch's test, or of the test of blocks. `None` with fewer
+    /// than
     /// [`RUNS_FOR_A_TEST`] in an arm or no spread at all.
     pub difference_p: Option<f64>,
     /// `None` with fewer than [`RUNS_FOR_A_TEST`] in an arm. With three runs in each it cannot be
     /// below 0.1.
     pub mann_whitney_p: Option<f64>,
-    /// Decides about equivalence: the larger p-value of two one-sided tests of the ratio against the
-    /// margin. `None` like [`Comparison::difference_p`], and if the reference's mean is not positive.
+    /// Decides about equivalence: the larger p-value of two one-sided tests of the ratio against
+    /// the margin. `None` like [`Comparison::difference_p`], and if the reference's mean is not
+    /// positive.
     pub equivalence_p: Option<f64>,
     /// Runs per arm to see a difference of the margin four times in five ([`runs_needed`]); `None`
     /// without a spread or a margin.
@@ -133,8 +135,8 @@ pub fn compare(reference: &[f64], other: &[f64], margin: f64) -> Comparison {
     comparison.concluded()
 }
 
-/// Concludes again from Holm-adjusted p-values; differences and equivalences are adjusted apart. The
-/// family is without the primary metric, which was named before the runs.
+/// Concludes again from Holm-adjusted p-values; differences and equivalences are adjusted apart.
+/// The family is without the primary metric, which was named before the runs.
 pub fn conclude_family<'c>(family: impl IntoIterator<Item = &'c mut Comparison>) {
     let family: Vec<&mut Comparison> = family.into_iter().collect();
     let adjusted = |p: fn(&Comparison) -> Option<f64>| {
@@ -210,7 +212,8 @@ impl Comparison {
         };
     }
 
-    /// Of the ratio, or else of the means, whether or not the test shows it. `None` if they are equal.
+    /// Of the ratio, or else of the means, whether or not the test shows it. `None` if they are
+    /// equal.
     pub fn direction(&self) -> Option<Direction> {
         let mean_difference = || Some(self.other.mean? - self.reference.mean?);
         let change = self
@@ -254,7 +257,8 @@ impl Contrast {
     }
 }
 
-/// Welch's test of equal means. `None` with fewer than two runs in an arm, or if neither arm varies.
+/// Welch's test of equal means. `None` with fewer than two runs in an arm, or if neither arm
+/// varies.
 pub fn welch_p(reference: &[f64], other: &[f64]) -> Option<f64> {
     let contrast = Contrast::of(reference, other, 1.0)?;
     let t = contrast.value / contrast.standard_error;
@@ -309,7 +313,8 @@ pub fn ratio_of_means(reference: &[f64], other: &[f64], level: f64) -> Option<In
             level,
         });
     }
-    // Both solutions r of (mean_b - r mean_a)^2 = t^2 (r / value variance_b + r^2 variance_a) are positive.
+    // Both solutions r of (mean_b - r mean_a)^2 = t^2 (r / value variance_b + r^2 variance_a) are
+    // positive.
     let half_sum = value + t * t * variance_b / (2.0 * mean_a * mean_b);
     let root = (half_sum * half_sum - (1.0 - fieller_g) * value * value).sqrt();
     Some(Interval {

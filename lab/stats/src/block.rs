@@ -97,12 +97,14 @@ pub enum Method {
     None,
 }
 
-/// The [`mean`] of amounts that cannot be negative, with [`Method::Score`] if its interval would be.
+/// The [`mean`] of amounts that cannot be negative, with [`Method::Score`] if its interval would
+/// be.
 pub fn amount(values: &[Option<f64>], plan: &Plan) -> Option<Estimate> {
     Some(mean(values, plan)?.non_negative())
 }
 
-/// The [`mean`] of values from 0 to 1, with [`Method::Score`] if its interval would leave that range.
+/// The [`mean`] of values from 0 to 1, with [`Method::Score`] if its interval would leave that
+/// range.
 pub fn share(values: &[Option<f64>], plan: &Plan) -> Option<Estimate> {
     let estimate = mean(values, plan)?;
     let inside = estimate.low >= 0.0 && estimate.high <= 1.0;
@@ -198,9 +200,9 @@ pub fn ratio_of_means(
     })
 }
 
-/// The ratio of independent positive numbers, by logarithms (MOVER: Zou and Donner 2008). Each is a value
-/// and the ends of its 95 % interval. The result's ends are adjusted for `comparisons` (Bonferroni).
-/// `None` if the ends are not around the value, or not positive.
+/// The ratio of independent positive numbers, by logarithms (MOVER: Zou and Donner 2008). Each is a
+/// value and the ends of its 95 % interval. The result's ends are adjusted for `comparisons`
+/// (Bonferroni). `None` if the ends are not around the value, or not positive.
 pub fn ratio_of_intervals(
     before: [f64; 3],
     after: [f64; 3],
@@ -218,9 +220,10 @@ pub fn ratio_of_intervals(
     Some([b - a, low, high].map(f64::exp))
 }
 
-/// The sum of numerators over that of denominators, from samples that have both. A mean of ratios would
-/// weight small denominators too much. If no numerator is negative, the interval does not reach below
-/// zero. `None` with fewer than two such samples, different lengths, or a sum below or equal to 0.
+/// The sum of numerators over that of denominators, from samples that have both. A mean of ratios
+/// would weight small denominators too much. If no numerator is negative, the interval does not
+/// reach below zero. `None` with fewer than two such samples, different lengths, or a sum below or
+/// equal to 0.
 pub fn ratio_of_sums(
     numerators: &[Option<f64>],
     denominators: &[Option<f64>],
@@ -396,7 +399,8 @@ fn common_part(a: &[f64], b: &[f64]) -> (Vec<f64>, f64) {
     (common, width)
 }
 
-/// The share `f`, within 0 and 1, with `f - p = deviation sqrt(f (1 - f) / (p (1 - p)))` (Wilson 1927).
+/// The share `f`, within 0 and 1, with `f - p = deviation sqrt(f (1 - f) / (p (1 - p)))` (Wilson
+/// 1927).
 fn wilson_share(p: f64, deviation: f64) -> f64 {
     let relative_square = deviation * deviation / (p * (1.0 - p));
     let half_width = (relative_square * (relative_square + 4.0 * p * (1.0 - p))).sqrt();

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 pub struct Replicate {
     /// Memory limit in bytes.
     pub limit: u64,
-    /// Whether the validator kept up with the tip. `None` if unknown: no metrics, too short, or a gap
-    /// in the recording.
+    /// Whether the validator kept up with the tip. `None` if unknown: no metrics, too short, or a
+    /// gap in the recording.
     pub passed: Option<bool>,
 }
 
@@ -20,8 +20,8 @@ pub struct LimitResults {
     pub unknown: usize,
 }
 
-/// A smaller limit was enough in every replicate, and a larger one was not in some. So the limit alone
-/// did not decide.
+/// A smaller limit was enough in every replicate, and a larger one was not in some. So the limit
+/// alone did not decide.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Contradiction {
     /// In bytes; every replicate kept up.
@@ -32,8 +32,8 @@ pub struct Contradiction {
 
 pub struct Bracket {
     pub limits: Vec<LimitResults>,
-    /// The smallest limit under which every replicate kept up, without any unknown result. `None` if
-    /// there is none.
+    /// The smallest limit under which every replicate kept up, without any unknown result. `None`
+    /// if there is none.
     pub smallest_sufficient: Option<u64>,
     /// The largest limit under which any replicate failed; `None` if none failed.
     pub largest_failed: Option<u64>,

@@ -2,8 +2,8 @@
 
 use crate::{block::Reliability, summary::quantile};
 
-/// Two arms of which one began all its runs before the other. `runs` are (begin on any clock, arm). Arms
-/// with a single run do not count.
+/// Two arms of which one began all its runs before the other. `runs` are (begin on any clock, arm).
+/// Arms with a single run do not count.
 pub fn not_interleaved<'a>(runs: &[(f64, &'a str)]) -> Option<(&'a str, &'a str)> {
     // Name, first and last begin, number of runs.
     let mut arms: Vec<(&str, f64, f64, usize)> = Vec::new();
@@ -34,8 +34,8 @@ pub fn outliers(values: &[f64]) -> Vec<usize> {
     indices_where(values, |value| is_outlier(value, values))
 }
 
-/// As [`outliers`], of an arm. If it has too few values, they are compared with those of `all` arms.
-/// Then no value is an outlier if half of them or more would be.
+/// As [`outliers`], of an arm. If it has too few values, they are compared with those of `all`
+/// arms. Then no value is an outlier if half of them or more would be.
 pub fn outliers_of_arm(arm: &[f64], all: &[f64]) -> Vec<usize> {
     if arm.len() >= MIN_VALUES_FOR_OUTLIER {
         return outliers(arm);
@@ -77,8 +77,8 @@ fn indices_where(values: &[f64], matches: impl Fn(f64) -> bool) -> Vec<usize> {
         .collect()
 }
 
-/// Whether this version of Agave (`2.1.14`, `4.0.0-beta.1`) counts hits of the program cache as all did
-/// before 4.4. `None` if the text is no version.
+/// Whether this version of Agave (`2.1.14`, `4.0.0-beta.1`) counts hits of the program cache as all
+/// did before 4.4. `None` if the text is no version.
 pub fn counts_hits_as_before_4_4(version: &str) -> Option<bool> {
     let mut parts = version.trim_start_matches('v').split(['.', '-', ' ']);
     let major: u32 = parts.next()?.parse().ok()?;

@@ -1,8 +1,9 @@
 //! Changes in a short history: the values of some runs for each release, in order.
 //!
 //! Segments of constant mean minimise squared distances plus a penalty for each change, as in PELT
-//! (Killick, Fearnhead and Eckley 2012). Noise is the spread of runs within a release. With the penalty, a
-//! share of [`FALSE_CHANGE_PROBABILITY`] of simulated flat histories with as many runs has a change.
+//! (Killick, Fearnhead and Eckley 2012). Noise is the spread of runs within a release. With the
+//! penalty, a share of [`FALSE_CHANGE_PROBABILITY`] of simulated flat histories with as many runs
+//! has a change.
 
 use crate::{distribution::normal_quantile, summary::total};
 use fastrand::Rng;
@@ -36,8 +37,9 @@ pub struct Detector {
 }
 
 impl Detector {
-    /// In order, from the values of each release's runs. Empty with fewer than [`MIN_RELEASES`] releases, a
-    /// release without values, a value that is not finite, or releases without a spread of runs.
+    /// In order, from the values of each release's runs. Empty with fewer than [`MIN_RELEASES`]
+    /// releases, a release without values, a value that is not finite, or releases without a spread
+    /// of runs.
     pub fn changes(&mut self, releases: &[&[f64]]) -> Vec<Change> {
         let first = releases.len().saturating_sub(MAX_RELEASES);
         let newest = &releases[first..];

@@ -1,7 +1,7 @@
 use crate::summary::total;
 
-/// Pearson's correlation of samples that have both values; `None` with fewer than two, for a constant,
-/// and for different lengths.
+/// Pearson's correlation of samples that have both values; `None` with fewer than two, for a
+/// constant, and for different lengths.
 pub fn pearson(a: &[Option<f64>], b: &[Option<f64>]) -> Option<f64> {
     if a.len() != b.len() {
         return None;

@@ -17,11 +17,11 @@ pub struct Crossover {
     /// The size at which the mean difference of all rounds changes from positive to negative;
     /// `None` unless it does so exactly once and never the other way.
     pub at: Option<f64>,
-    /// `None` if the end is below the smallest size, or with too few blocks. Halves in which the other is
-    /// better at every size count as below it. Halves with unclear signs widen both ends.
+    /// `None` if the end is below the smallest size, or with too few blocks. Halves in which the
+    /// other is better at every size count as below it. Halves with unclear signs widen both ends.
     pub low: Option<f64>,
-    /// `None` if the end is above the largest size, or with too few blocks. Halves in which the reference
-    /// is better at every size count as above it.
+    /// `None` if the end is above the largest size, or with too few blocks. Halves in which the
+    /// reference is better at every size count as above it.
     pub high: Option<f64>,
     pub level: f64,
     /// Share of halves with exactly one change from positive to negative.
@@ -47,8 +47,8 @@ enum Crossing {
 }
 
 /// `sizes` ascend, each with its differences by round. Rounds with a value missing or not finite at
-/// any size are left out for all sizes. `None` with fewer than two sizes or 20 complete rounds, or a
-/// level that is not between 0 and 1.
+/// any size are left out for all sizes. `None` with fewer than two sizes or 20 complete rounds, or
+/// a level that is not between 0 and 1.
 pub fn crossover(
     sizes: &[f64],
     differences: &[Vec<Option<f64>>],
@@ -126,8 +126,8 @@ fn crossings_of_halves(sizes: &[f64], half_means: &[HalfMeans]) -> Vec<Crossing>
         .collect()
 }
 
-/// The `p`-quantile of the sizes at which halves cross. Halves that do not cross lie beyond all sizes,
-/// and those with unclear signs at `unclear`. `None` if the quantile is such a half.
+/// The `p`-quantile of the sizes at which halves cross. Halves that do not cross lie beyond all
+/// sizes, and those with unclear signs at `unclear`. `None` if the quantile is such a half.
 fn interval_end(crossings: &[Crossing], p: f64, unclear: f64) -> Option<f64> {
     let size = |crossing: &Crossing| match crossing {
         Crossing::AtSize(size) => *size,
@@ -186,7 +186,8 @@ mod tests {
 
     const SIZES: [f64; 5] = [1000.0, 3000.0, 5000.0, 7000.0, 9000.0];
 
-    /// Differences of a line that is 0 at `zero`, with noise that rounds share in part and that remembers.
+    /// Differences of a line that is 0 at `zero`, with noise that rounds share in part and that
+    /// remembers.
     fn measured(zero: f64, noise: f64, seed: u64) -> Vec<Vec<Option<f64>>> {
         let mut random = fastrand::Rng::with_seed(seed);
         let mut differences = vec![Vec::new(); SIZES.len()];

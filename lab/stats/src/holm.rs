@@ -1,5 +1,5 @@
-/// Holm's (1979) adjusted p-values. If those of at most `alpha` are findings, the chance of any false
-/// one is at most `alpha`, for any dependence. `None` is a test that could not be made.
+/// Holm's (1979) adjusted p-values. If those of at most `alpha` are findings, the chance of any
+/// false one is at most `alpha`, for any dependence. `None` is a test that could not be made.
 pub fn adjust(p: &[Option<f64>]) -> Vec<Option<f64>> {
     let mut known: Vec<(usize, f64)> = p
         .iter()

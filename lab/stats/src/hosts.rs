@@ -1,5 +1,5 @@
-//! Arms on several hosts. A block has one run of each arm, on the same host, whose effect cancels in
-//! their ratio.
+//! Arms on several hosts. A block has one run of each arm, on the same host, whose effect cancels
+//! in their ratio.
 
 use crate::{
     arms::{

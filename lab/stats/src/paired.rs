@@ -202,8 +202,8 @@ impl Pairs {
         })
     }
 
-    /// The other's mean over the reference's, by the halves of the difference. The interval contains 1
-    /// if that of the difference contains 0.
+    /// The other's mean over the reference's, by the halves of the difference. The interval
+    /// contains 1 if that of the difference contains 0.
     fn ratio(
         &self,
         halves: &RandomHalves,

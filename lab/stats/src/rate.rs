@@ -12,8 +12,8 @@ pub struct Reading {
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Rates {
-    /// One for each reading: the rate since the previous reading with a total, never negative. `None`
-    /// without a total, for the first one of a counter, at a reset, and across a gap.
+    /// One for each reading: the rate since the previous reading with a total, never negative.
+    /// `None` without a total, for the first one of a counter, at a reset, and across a gap.
     pub per_second: Vec<Option<f64>>,
     /// Sum over the steps that have a rate.
     pub increase: f64,
@@ -21,8 +21,8 @@ pub struct Rates {
     pub seconds: f64,
 }
 
-/// A step is from one reading with a total to the next. If longer than `max_step` seconds, it is a gap.
-/// A step in which the clock stands or goes back has no rate.
+/// A step is from one reading with a total to the next. If longer than `max_step` seconds, it is a
+/// gap. A step in which the clock stands or goes back has no rate.
 pub fn rates(readings: &[Reading], max_step: f64) -> Rates {
     let mut rates = Rates {
         per_second: Vec::with_capacity(readings.len()),

@@ -1,5 +1,5 @@
-/// Average of the `size` samples around each sample. A missing value stays `None` and does not count for
-/// its neighbours. All are `None` if `size` is 0.
+/// Average of the `size` samples around each sample. A missing value stays `None` and does not
+/// count for its neighbours. All are `None` if `size` is 0.
 pub fn moving_average(values: &[Option<f64>], size: usize) -> Vec<Option<f64>> {
     let finite = |value: &Option<f64>| value.filter(|v| v.is_finite());
     // Cumulative sums of the distances from the first value: small sums lose fewer digits.

@@ -1,10 +1,10 @@
 //! Searches for the threshold below which something fails, in long and uncertain trials.
 //!
 //! The state is a distribution over thresholds, slopes `s` and lapses. A lapse, of probability `l`,
-//! reverses the result of a trial. A trial at `h` fails with probability `l + (1 - 2 l)
-//! logistic((ln threshold - ln h) / s)`. The next trial should leave the least entropy of the threshold
-//! (Kontsevich and Tyler 1999; of the threshold alone: Prins 2013). Both ends of a narrow interval
-//! are tried again before it is reported.
+//! reverses the result of a trial. A trial at `h` fails with probability
+//! `l + (1 - 2 l) logistic((ln threshold - ln h) / s)`. The next trial should leave the least
+//! entropy of the threshold (Kontsevich and Tyler 1999; of the threshold alone: Prins 2013). Both
+//! ends of a narrow interval are tried again before it is reported.
 
 mod grid;
 
@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 
 /// Factor from trial to trial until the first one fails.
 const DESCENT_FACTOR: f64 = 0.92;
-/// Lowest trial as a share of the lowest value that passed. A lower trial teaches little, and after it
-/// the validator has to recover.
+/// Lowest trial as a share of the lowest value that passed. A lower trial teaches little, and after
+/// it the validator has to recover.
 const LOWEST_TRIAL_SHARE: f64 = 0.85;
 const INTERVAL_LEVEL: f64 = 0.9;
 /// Slope, as a share of the threshold, above which no interval is reliable.
@@ -58,8 +58,8 @@ pub enum Next {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Outcome {
     Found(Interval),
-    /// Results at the same value differ too much, there were too few trials, or the ends of the interval
-    /// were not confirmed.
+    /// Results at the same value differ too much, there were too few trials, or the ends of the
+    /// interval were not confirmed.
     Noisy,
     /// The threshold is above the first value.
     AboveStart,

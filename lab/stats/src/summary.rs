@@ -46,8 +46,8 @@ pub fn quantile(values: &[Option<f64>], p: f64) -> Option<f64> {
     quantile_sorted(&sorted(values), p)
 }
 
-/// Fewest values with which one is expected beyond the `p`-quantile: 20 for 0.95, 100 for 0.99. It is 1
-/// up to the median, and for the maximum.
+/// Fewest values with which one is expected beyond the `p`-quantile: 20 for 0.95, 100 for 0.99. It
+/// is 1 up to the median, and for the maximum.
 pub fn min_values_for(p: f64) -> usize {
     if p > 0.5 && p < 1.0 {
         (1.0 / (1.0 - p) - 1e-6).ceil() as usize

@@ -37,8 +37,8 @@ impl Address {
     }
 
     /// Parses `HOST:PORT`, an `http` or `https` URL, `unix:PATH`, or a socket's path that begins
-    /// with `/`. A URL without a path gets `/status`. A final `/metrics` becomes `/status`. Fails if it
-    /// contains a user, because everyone who lists processes sees a password.
+    /// with `/`. A URL without a path gets `/status`. A final `/metrics` becomes `/status`. Fails
+    /// if it contains a user, because everyone who lists processes sees a password.
     pub fn parse(text: &str) -> Result<Self, String> {
         let path = text
             .strip_prefix("unix://")

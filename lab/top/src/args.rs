@@ -15,8 +15,8 @@ Keys: h help, s sort the pools, p pause, q quit. NO_COLOR is respected. If the d
 --once, or without a terminal, top prints one screen as text. It waits until each source of rates has sent two samples, \
 for 30 requests at most: threads are sampled every 5 s, datapoints arrive every 10 s.")]
 pub struct TopArgs {
-    /// HOST:PORT, an http or https URL, or unix:PATH [default: unix:/run/faultlined/metrics.sock if that can be connected
-    /// to, else http://127.0.0.1:9912].
+    /// HOST:PORT, an http or https URL, or unix:PATH
+    /// [default: unix:/run/faultlined/metrics.sock if that can be connected to, else http://127.0.0.1:9912].
     #[arg(value_name = "ADDRESS")]
     pub address: Option<String>,
     /// Refresh interval (minimum 100ms).

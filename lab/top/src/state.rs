@@ -192,14 +192,15 @@ pub struct Samples<'a> {
 
 impl Samples<'_> {
     /// A total with the time of its source's sample. `None` without a sample, or if no validator is
-    /// followed and the source is not the daemon. If the source is down, its total is an old one and is
-    /// left out.
+    /// followed and the source is not the daemon. If the source is down, its total is an old one
+    /// and is left out.
     fn reading(&self, source: Source, total: Option<f64>) -> Option<Reading> {
         if source != Source::Daemon && self.status.target.is_followed == Some(false) {
             return None;
         }
         let status = self.status.source(source)?;
-        // Counters of the kernel live as long as the process, sums of the daemon as long as the daemon.
+        // Counters of the kernel live as long as the process, sums of the daemon as long as the
+        // daemon.
         let start = match source {
             Source::Process | Source::Threads => Figure::ProcessStart,
             _ => Figure::DaemonStart,

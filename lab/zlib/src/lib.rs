@@ -69,8 +69,9 @@ impl Stream {
     ) -> Result<(c_int, usize), Error> {
         let length = |bytes: usize| u32::try_from(bytes).map_err(|_| Error(zlib::Z_BUF_ERROR));
         let (avail_in, avail_out) = (length(input.len())?, length(output.len())?);
-        // SAFETY: the pointer is that of `new` until `drop`. zlib reads `avail_in` bytes of `input`, which it does not change,
-        // and writes at most `avail_out` bytes of `output`. Both outlive the call, and zlib uses neither after it.
+        // SAFETY: the pointer is that of `new` until `drop`. zlib reads `avail_in` bytes of
+        // `input`, which it does not change, and writes at most `avail_out` bytes of `output`. Both
+        // outlive the call, and zlib uses neither after it.
         unsafe {
             (*self.0).next_in = input.as_ptr().cast_mut();
             (*self.0).avail_in = avail_in;
@@ -105,7 +106,8 @@ pub struct Compressor(Stream);
 impl Compressor {
     pub fn new(level: i32) -> Result<Compressor, Error> {
         let stream = Stream::new();
-        // SAFETY: a stream with its allocators, and the version and size of the library that it was compiled with.
+        // SAFETY: a stream with its allocators, and the version and size of the library that it was
+        // compiled with.
         let code = unsafe {
             zlib::deflateInit2_(
                 stream.0,

@@ -12,8 +12,8 @@ use std::{
     convert::Infallible,
 };
 
-/// Labels that Prometheus adds to every series: its own two, the one of `grafana/prometheus/targets`,
-/// and those of an agent.
+/// Labels that Prometheus adds to every series: its own two, the one of
+/// `grafana/prometheus/targets`, and those of an agent.
 const TARGET_LABELS: [&str; 5] = ["job", "instance", "hardware", "site", "host"];
 
 /// Metrics of Prometheus itself, with their labels beyond the target's.
@@ -140,8 +140,8 @@ pub fn is_name_char(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_' || c == ':'
 }
 
-/// Labels of an expression's result. `None` for a scalar, with target labels, or if the expression is
-/// not PromQL.
+/// Labels of an expression's result. `None` for a scalar, with target labels, or if the expression
+/// is not PromQL.
 pub fn result_labels(expression: &str) -> Option<BTreeSet<String>> {
     shape::labels(&parse(expression).ok()?)
 }

@@ -1,8 +1,8 @@
 //! Labels of an expression's result.
 //!
-//! Target labels (`hardware`, `replica`) change, and one instance may be scraped with several values
-//! of them. Such series break a binary operation for all instances, fire an alert twice, and draw a
-//! second line. So operands and results are aggregated by named labels.
+//! Target labels (`hardware`, `replica`) change, and one instance may be scraped with several
+//! values of them. Such series break a binary operation for all instances, fire an alert twice, and
+//! draw a second line. So operands and results are aggregated by named labels.
 
 use promql_parser::{
     label::{Labels, MatchOp},

@@ -9,8 +9,8 @@ const INDENT: &[u8] = b"    ";
 /// holds newlines.
 ///
 /// An open string continues with lines that are indented by four spaces. Any other line ends it,
-/// and the datapoint is then a bad line. All other lines are passed on at once: continuation lines of
-/// other messages stay separate.
+/// and the datapoint is then a bad line. All other lines are passed on at once: continuation lines
+/// of other messages stay separate.
 #[derive(Debug)]
 pub struct LogSplitter {
     lines: LineSplitter,
@@ -93,8 +93,8 @@ impl Joiner {
         }
         self.open_datapoint.push(b'\n');
         self.open_datapoint.extend_from_slice(continuation);
-        // Only a line with a quote can close the string: this avoids a new search of a long datapoint
-        // for each line.
+        // Only a line with a quote can close the string: this avoids a new search of a long
+        // datapoint for each line.
         if memchr::memchr(b'"', continuation).is_some() && !has_open_string(&self.open_datapoint) {
             sink(Ok(&self.open_datapoint));
             self.open_datapoint.clear();

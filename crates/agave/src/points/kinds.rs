@@ -106,8 +106,8 @@ impl ProgramCache {
 }
 
 impl ReplaySlot {
-    /// Whether this node produced the slot: a replayed slot has at least its tick entries. `None` if
-    /// a count that decides is missing.
+    /// Whether this node produced the slot: a replayed slot has at least its tick entries. `None`
+    /// if a count that decides is missing.
     pub fn is_own_slot(&self) -> Option<bool> {
         Some(self.total_transactions? == 0 && self.total_entries? == 0 && self.total_shreds? == 0)
     }

@@ -137,7 +137,8 @@ impl Intake {
         }
     }
 
-    /// Sets the last push of an earlier run. Pushes that its process sent since then count as missed.
+    /// Sets the last push of an earlier run. Pushes that its process sent since then count as
+    /// missed.
     pub fn set_last_push(&self, last: LastPush) {
         self.lock().previous_run_push = Some(last);
     }
@@ -153,8 +154,8 @@ impl Intake {
         }
     }
 
-    /// Call it when another validator is followed. `startup_id` is its host id until it has read its
-    /// identity.
+    /// Call it when another validator is followed. `startup_id` is its host id until it has read
+    /// its identity.
     pub fn follow_validator(&self, startup_id: Option<String>) {
         let user = self.find_user();
         let mut state = self.lock();
@@ -210,8 +211,8 @@ impl Intake {
         state.apply(outcome, self.allow_list().max_series, self.recorder.get());
     }
 
-    /// For a validator whose identity is unavailable. After a while, assumes that the only sender, or
-    /// its successor, is the validator. `None` without a change.
+    /// For a validator whose identity is unavailable. After a while, assumes that the only sender,
+    /// or its successor, is the validator. `None` without a change.
     pub fn assume_identity(&self, now: Stamp) -> Option<Assumption> {
         let mut state = self.lock();
         let (assumption, outcome) = state.senders.assume_identity(now);
@@ -321,8 +322,8 @@ impl State {
         Some((sender_state, sums, recent_lines, &mut self.slot_filter))
     }
 
-    /// Adds a known point or allowed fields of the sender `host_id`. Without a `host_id`, the line is
-    /// of the log. Returns `None` for a line that does not count.
+    /// Adds a known point or allowed fields of the sender `host_id`. Without a `host_id`, the line
+    /// is of the log. Returns `None` for a line that does not count.
     fn add(
         &mut self,
         allow_list: &AllowList,

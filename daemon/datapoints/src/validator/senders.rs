@@ -1,8 +1,8 @@
 //! Decides which senders' points count. A push has its sender's identity as `host_id`. Points under
 //! the followed validator's identities count; other senders on the same port are foreign. Until the
 //! identity is known, a sender is pending: its points are summed separately, and merged or dropped
-//! later. Afterwards one new sender at a time is pending, because a validator uses a new identity before
-//! the poller learns it.
+//! later. Afterwards one new sender at a time is pending, because a validator uses a new identity
+//! before the poller learns it.
 //!
 //! Before a validator has read its identity, it uses the hash of the host name as its `host_id`.
 //! Every other validator on that host does the same (solana-test-validator always). Points under

@@ -1,4 +1,5 @@
-//! Servers on configured addresses or sockets from systemd, and state that web server and tick share.
+//! Servers on configured addresses or sockets from systemd, and state that web server and tick
+//! share.
 
 use super::{live::constant_labels, recording::PreparedRecorder};
 use faultline_core::{

@@ -110,7 +110,8 @@ impl ColdFile {
             )?;
             self.next_page += 1;
             if self.next_page == FILE_PAGES {
-                // Mapped pages cannot be evicted, so a mapping of one page replaces the old one first.
+                // Mapped pages cannot be evicted, so a mapping of one page replaces the old one
+                // first.
                 self.map = MmapOptions::new()
                     .len(PAGE_BYTES)
                     .map_raw_read_only(&self.file)?;

@@ -1,5 +1,5 @@
-//! Basic auth against bcrypt hashes. A check deliberately takes about a tenth of a second. So checks
-//! are limited, and right and wrong passwords are cached.
+//! Basic auth against bcrypt hashes. A check deliberately takes about a tenth of a second. So
+//! checks are limited, and right and wrong passwords are cached.
 
 use super::WebError;
 use base64::{Engine, engine::general_purpose::STANDARD_PAD_INDIFFERENT as BASE64};
@@ -166,7 +166,8 @@ impl Users {
 /// Counts password checks that did not succeed or still run. Times are uptimes.
 struct PasswordAttempts {
     all_peers: RateLimit,
-    /// Peers with counted checks, and the last refused one, so that `all_peers` limits their number.
+    /// Peers with counted checks, and the last refused one, so that `all_peers` limits their
+    /// number.
     peers: HashMap<Peer, PeerAttempts>,
 }
 
@@ -185,8 +186,8 @@ impl PasswordAttempts {
         }
     }
 
-    /// Counts a check that begins; [`PasswordAttempts::refund`] uncounts it. Returns the queue of the
-    /// peer's checks.
+    /// Counts a check that begins; [`PasswordAttempts::refund`] uncounts it. Returns the queue of
+    /// the peer's checks.
     ///
     /// # Errors
     /// The limit is reached. Contains the time until the next check is allowed.

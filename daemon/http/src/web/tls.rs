@@ -21,8 +21,8 @@ use std::{
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::server::TlsStream;
 
-/// Curves that the TLS library does not support. Object identifiers in DER (with tag and length), and
-/// names as in `openssl`.
+/// Curves that the TLS library does not support. Object identifiers in DER (with tag and length),
+/// and names as in `openssl`.
 const UNSUPPORTED_CURVES: [(&[u8], &str); 6] = [
     (b"\x06\x05\x2b\x81\x04\x00\x23", "curve P-521 (secp521r1)"),
     (b"\x06\x05\x2b\x81\x04\x00\x21", "curve P-224 (secp224r1)"),

@@ -257,9 +257,9 @@ impl SaveScheduler {
         }
     }
 
-    /// Adds an event. If a save is pending, the event joins it, and the most severe reason counts. A
-    /// more severe one restarts the delay. An event soon after a save waits until `min_interval` is
-    /// over; the ring still contains it then.
+    /// Adds an event. If a save is pending, the event joins it, and the most severe reason counts.
+    /// A more severe one restarts the delay. An event soon after a save waits until `min_interval`
+    /// is over; the ring still contains it then.
     pub fn add_event(&mut self, reason: SaveReason, at: Duration) {
         let earliest = self.last_save.map_or(Duration::ZERO, |last| {
             last.saturating_add(self.min_interval)
@@ -377,7 +377,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever happens: no two saves closer than the pause, none before its aftermath, and none forgotten.
+        /// Whatever happens: no two saves closer than the pause, none before its aftermath, and
+        /// none forgotten.
         #[test]
         fn no_trigger_event_is_lost_and_the_save_pause_is_kept(events in proptest::collection::vec((0_u64..2000, 0..4_usize), 1..40)) {
             let all = [SaveReason::Stall, SaveReason::Behind, SaveReason::Exit, SaveReason::OomKill];

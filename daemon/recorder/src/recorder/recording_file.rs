@@ -160,8 +160,8 @@ impl RecordingFile {
     }
 
     /// Writes one transaction, plus one for each change of process. A failed write can be repeated,
-    /// because the writer continues with its last process. After a failure, the first `keep` entries
-    /// are kept or counted as lost, except those written before.
+    /// because the writer continues with its last process. After a failure, the first `keep`
+    /// entries are kept or counted as lost, except those written before.
     fn write(&mut self, entries: &[RecordingEntry], keep: usize) -> Result<u64, Error> {
         let Some(writer) = &mut self.writer else {
             return Ok(0);

@@ -94,8 +94,8 @@ impl Marks {
     }
 }
 
-/// Reports the recorder's state. Stores the target of each tick, so that the tick is recorded with its
-/// process.
+/// Reports the recorder's state. Stores the target of each tick, so that the tick is recorded with
+/// its process.
 pub struct RecorderSampler {
     pub handle: RecorderHandle,
     pub target_handle: TargetHandle,

@@ -32,7 +32,8 @@ pub struct CompressionArgs {
     /// JSON-RPC address of a node; its newest finalized blocks are requested one at a time.
     #[arg(value_name = "URL", required_unless_present = "files")]
     pub url: Option<String>,
-    /// Take records from files instead: each file of a folder is one; in a file that ends in .b64, each line is one, in base64.
+    /// Take records from files instead: each file of a folder is one; in a file that ends in .b64,
+    /// each line is one, in base64.
     #[arg(long, value_name = "PATHS", num_args = 1.., conflicts_with_all = ["url", "kind", "accounts", "ca", "save"])]
     pub files: Vec<PathBuf>,
     /// What to request from the node.
@@ -60,7 +61,8 @@ pub struct CompressionArgs {
         default_value = "zlib-6,zstd-3,zstd-3+dict,lz4,snappy,brotli-5,lzo"
     )]
     pub codecs: Vec<Codec>,
-    /// Percent of the records that train the dictionary and are left out of all measurements: the first, of blocks the oldest.
+    /// Percent of the records that train the dictionary and are left out of all measurements: the
+    /// first, of blocks the oldest.
     #[arg(long, value_name = "PERCENT", default_value = "50", value_parser = value_parser!(u8).range(1..=90))]
     pub train: u8,
     /// The largest dictionary.

@@ -468,7 +468,8 @@ mod tests {
         for code in MISSING_BLOCK_CODES {
             assert_eq!(existing_block::<u8>(Err(refused(code))), Ok(None));
         }
-        // Unknown method, no access, wrong parameters, no answer at all: nothing would come of asking for all other blocks.
+        // Unknown method, no access, wrong parameters, no answer at all: nothing would come of
+        // asking for all other blocks.
         for error in [
             refused(-32601),
             refused(-32000),

@@ -184,8 +184,8 @@ fn order_effect(arms: &[String], rounds: &[CompleteRound]) -> String {
     )
 }
 
-/// Compares all pairs of nodes on all methods, with simultaneous intervals. Nodes with failed requests
-/// or with answers that differ are left out.
+/// Compares all pairs of nodes on all methods, with simultaneous intervals. Nodes with failed
+/// requests or with answers that differ are left out.
 fn recommendations(results: &Results) -> String {
     let methods = results.request_names();
     let arms = results.header.arms.len();

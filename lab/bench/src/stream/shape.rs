@@ -1,7 +1,7 @@
 //! Simulates a slower link.
 //!
-//! Each byte arrives after half of the added round-trip time, and after the bytes in front of it have
-//! passed at the link's rate. Loss and TCP slow start are not simulated.
+//! Each byte arrives after half of the added round-trip time, and after the bytes in front of it
+//! have passed at the link's rate. Loss and TCP slow start are not simulated.
 
 use super::Stream;
 use faultline_common::clock;

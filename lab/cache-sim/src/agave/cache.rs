@@ -13,8 +13,8 @@ const TOMBSTONE: u32 = u32::MAX - 2;
 const CLOSED: u32 = u32::MAX - 3;
 const LOADED_BELOW: u32 = u32::MAX - 4;
 
-/// Compile time in microseconds and uses of an entry that is used now. The draws end at an entry with a
-/// lower score.
+/// Compile time in microseconds and uses of an entry that is used now. The draws end at an entry
+/// with a lower score.
 const DRAW_THRESHOLD: (u64, u64) = (500, 500);
 /// Scores use compile times in thousandths of a microsecond.
 const COMPILE_TIME_SCALE: u64 = 1_000;
@@ -43,8 +43,8 @@ pub struct ProgramCache<'a> {
     compile_us: &'a [u64],
     /// Of all loaded entries.
     weight: u64,
-    /// Slot of each program's last deployment in this trace, counted like `Entry::last_slot`, plus 1;
-    /// 0 for none.
+    /// Slot of each program's last deployment in this trace, counted like `Entry::last_slot`, plus
+    /// 1; 0 for none.
     deployment_slots: Vec<u32>,
     /// (superseded entry, slot of the deployment).
     superseded: Vec<(u32, u32)>,

@@ -264,10 +264,10 @@ fn next_uses(trace: &Trace, includes_fees_only: bool, budget: &Budget) -> Vec<u3
     next_uses
 }
 
-/// Lower bound of the misses from a slot on, for all policies at a limit in bytes. The optimum takes too
-/// long to compute. A hit costs the program's size times the transactions since its last use. The
-/// bound counts the cheapest hits whose sum is at most the capacity times the counted transactions
-/// (Berger, Beckmann and Harchol-Balter 2018).
+/// Lower bound of the misses from a slot on, for all policies at a limit in bytes. The optimum
+/// takes too long to compute. A hit costs the program's size times the transactions since its last
+/// use. The bound counts the cheapest hits whose sum is at most the capacity times the counted
+/// transactions (Berger, Beckmann and Harchol-Balter 2018).
 pub fn least_misses_by_bytes(
     trace: &Trace,
     bytes: u64,

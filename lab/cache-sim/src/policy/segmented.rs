@@ -9,8 +9,8 @@ const AGAIN: usize = 1;
 const ONCE_GHOST: usize = 2;
 const AGAIN_GHOST: usize = 3;
 
-/// ARC: a queue of programs used once, and one of programs used again. A hit among the ghosts of a queue
-/// gives this queue a larger share of the capacity.
+/// ARC: a queue of programs used once, and one of programs used again. A hit among the ghosts of a
+/// queue gives this queue a larger share of the capacity.
 pub struct Arc {
     queues: Queues<4>,
     once_target: f64,

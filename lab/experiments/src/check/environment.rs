@@ -99,8 +99,8 @@ fn allows_info(level: &str) -> Option<bool> {
 mod tests {
     use super::*;
 
-    /// A filter, whether all points are made, and whether the log of a replay has what is read from it. The same as
-    /// env_logger 0.9.3 (Agave 2.x) and env_filter 2.0.0 (Agave 4.x) say.
+    /// A filter, whether all points are made, and whether the log of a replay has what is read from
+    /// it. The same as env_logger 0.9.3 (Agave 2.x) and env_filter 2.0.0 (Agave 4.x) say.
     const FILTERS: [(&str, bool, bool); 33] = [
         ("solana=info,agave=info", true, true),
         ("solana=info,agave=info,solana_metrics=warn", true, false),

@@ -203,7 +203,8 @@ struct VoteAccount {
 }
 
 impl VoteAccounts {
-    /// Delegated stake becomes active with the next epoch. Until then the account votes with a stake of 0.
+    /// Delegated stake becomes active with the next epoch. Until then the account votes with a
+    /// stake of 0.
     fn stake_of(&self, identity: &str) -> Stake {
         let is_identity = |account: &&VoteAccount| account.node_pubkey == identity;
         let stake = (self.current.iter().chain(&self.delinquent))

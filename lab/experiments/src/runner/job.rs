@@ -38,8 +38,8 @@ pub fn job(plan: &Plan, run: &ActiveRun, scope: &str, launcher: &dyn Launcher) -
     })
 }
 
-/// The start of a command that waits at `gate`, sets `cpus`, and dies with this program if possible. The
-/// command to execute follows it.
+/// The start of a command that waits at `gate`, sets `cpus`, and dies with this program if
+/// possible. The command to execute follows it.
 pub fn command_prefix(
     launcher: &dyn Launcher,
     gate: Option<&Path>,

@@ -60,7 +60,8 @@ impl Axis {
         }
     }
 
-    /// Ends at ticks, with at most about `max_ticks` ticks. Includes zero if the values are near it.
+    /// Ends at ticks, with at most about `max_ticks` ticks. Includes zero if the values are near
+    /// it.
     pub fn of_values(
         values: impl Iterator<Item = f64>,
         unit: &str,
@@ -154,7 +155,8 @@ fn linear(low: f64, high: f64, unit: &str, max_ticks: usize) -> Axis {
     })
 }
 
-/// With ticks at about `max_ticks` round values. `axis_ends` returns the ends of the axis for a step.
+/// With ticks at about `max_ticks` round values. `axis_ends` returns the ends of the axis for a
+/// step.
 fn stepped(
     (low, high): (f64, f64),
     unit: &str,

@@ -386,7 +386,8 @@ impl BiasFloor {
         ]
     }
 
-    /// Withdraws differences that do not exceed those of the A/A pair: of its slots, or of its runs.
+    /// Withdraws differences that do not exceed those of the A/A pair: of its slots, or of its
+    /// runs.
     pub fn withdraw_differences(&self, pairs: &mut [ArmComparison], subjects: &MeasuredRuns) {
         for pair in pairs {
             let by_block = pair.primary.by_block;

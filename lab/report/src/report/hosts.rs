@@ -1,5 +1,5 @@
-//! Runs of a block were made on one host, one after the other: arms are compared within blocks. Runs of
-//! a turn were made at the same time.
+//! Runs of a block were made on one host, one after the other: arms are compared within blocks.
+//! Runs of a turn were made at the same time.
 
 use super::{
     cells::{bytes, count, estimate_or, number, table, text_cell},

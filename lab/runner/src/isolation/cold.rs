@@ -131,7 +131,8 @@ fn open_top(folder: &Path) -> Result<Option<Folder>> {
     }
 }
 
-/// Files whose cached pages `fincore` of util-linux counts together. It loads no pages (decision 14).
+/// Files whose cached pages `fincore` of util-linux counts together. It loads no pages (decision
+/// 14).
 #[derive(Default)]
 struct Batch {
     paths: Vec<PathBuf>,

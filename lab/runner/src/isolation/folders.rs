@@ -60,8 +60,8 @@ pub enum InitResult {
 }
 
 /// Marks a folder for experiments. Creates it if its parent exists; an existing folder must be
-/// empty except for `lost+found`. `now` is the time since 1970. Fails also on a symbolic link, and if
-/// the folder has the marker of another one.
+/// empty except for `lost+found`. `now` is the time since 1970. Fails also on a symbolic link, and
+/// if the folder has the marker of another one.
 pub fn init(folder: &Path, now: Duration) -> Result<InitResult> {
     let created = match mkdir(folder, Mode::from_raw_mode(0o755)) {
         Ok(()) => true,

@@ -42,7 +42,8 @@ pub trait Launcher {
     /// Names of the existing groups of this scope, also of a killed program.
     fn leftovers(&self, scope: &str) -> Result<Vec<String>>;
 
-    /// Ends all groups of this scope, by force after `grace`, and removes them. Returns their names.
+    /// Ends all groups of this scope, by force after `grace`, and removes them. Returns their
+    /// names.
     fn sweep(&self, scope: &str, grace: Duration) -> Result<Vec<String>>;
 }
 
@@ -70,8 +71,8 @@ pub trait Launched {
 
     fn has_no_process(&mut self) -> Result<bool>;
 
-    /// Sends SIGTERM to each process of the group, if any, and returns at once. A script ends before
-    /// the validator that it started.
+    /// Sends SIGTERM to each process of the group, if any, and returns at once. A script ends
+    /// before the validator that it started.
     fn terminate(&mut self) -> Result<()>;
 
     fn evidence(&mut self) -> Result<Evidence>;

@@ -23,8 +23,8 @@ If the command or process is a wrapper, the validator among its descendants is r
 
 With --pid, the recording is complete after Ctrl-C, or when the process ends.")]
 pub struct RecordArgs {
-    /// The new recording [default: NAME-TIME.fltl in the current folder. NAME is the label arm's value, else the command's name or
-    /// pid-N].
+    /// The new recording
+    /// [default: NAME-TIME.fltl in the current folder. NAME is the label arm's value, else the command's name or pid-N].
     #[arg(long, short, value_name = "FILE")]
     pub out: Option<PathBuf>,
     /// Label of the run, such as arm=512G. Can be repeated.
@@ -77,7 +77,8 @@ pub struct HoldArgs {
 Exit codes, as of `faultlined once`: 0 all checks are OK, 1 a line says FIX, 64 wrong usage or configuration."
 )]
 pub struct DoctorArgs {
-    /// The daemon's program, before all other arguments [default: in the folder of this program, else in PATH].
+    /// The daemon's program, before all other arguments
+    /// [default: in the folder of this program, else in PATH].
     #[arg(long, value_name = "FILE")]
     pub faultlined: Option<PathBuf>,
     /// Arguments of `faultlined once`.

@@ -129,8 +129,8 @@ pub fn metrics_config(ingest: &str) -> String {
     format!("host=http://{ingest},db=faultline,u=any,p=any")
 }
 
-/// Variables with which a validator pushes to the daemon; `value_of` reads its environment. Empty if
-/// it has `SOLANA_METRICS_CONFIG`, or the daemon accepts no pushes.
+/// Variables with which a validator pushes to the daemon; `value_of` reads its environment. Empty
+/// if it has `SOLANA_METRICS_CONFIG`, or the daemon accepts no pushes.
 pub fn metrics_variables(
     addresses: &Addresses,
     value_of: impl Fn(&str) -> Option<String>,

@@ -8,8 +8,8 @@ use crate::{
 /// Maximum runs of both arms for the exact distribution.
 const MAX_EXACT_RUNS: usize = 60;
 
-/// Two-sided: whether runs of one arm tend to be higher. Exact up to 60 runs, with ties; then the normal
-/// approximation, corrected for ties and continuity. `None` if an arm has no run.
+/// Two-sided: whether runs of one arm tend to be higher. Exact up to 60 runs, with ties; then the
+/// normal approximation, corrected for ties and continuity. `None` if an arm has no run.
 pub fn mann_whitney_p(reference: &[f64], other: &[f64]) -> Option<f64> {
     let m = other.len();
     if m == 0 || reference.is_empty() {
@@ -83,7 +83,8 @@ pub fn cliffs_delta(reference: &[f64], other: &[f64]) -> Option<f64> {
 
 /// The median of all differences of a run of the other and one of the reference (Hodges and Lehmann
 /// 1963). The interval inverts the rank test without ties. Its level is the smallest possible one
-/// not below `level`. If there is none, the interval spans all differences. `None` if an arm has no run.
+/// not below `level`. If there is none, the interval spans all differences. `None` if an arm has no
+/// run.
 pub fn hodges_lehmann(reference: &[f64], other: &[f64], level: f64) -> Option<Interval> {
     let differences = ascending(
         reference

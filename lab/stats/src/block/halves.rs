@@ -1,8 +1,9 @@
-//! A confidence interval for a mean (Hartigan 1969): quantiles of the means of random subsets of blocks,
-//! with each block in a subset with probability 1/2.
+//! A confidence interval for a mean (Hartigan 1969): quantiles of the means of random subsets of
+//! blocks, with each block in a subset with probability 1/2.
 //!
 //! If the order of two arms within a block is random, so is the sign of their difference. A random
-//! subset then amounts to random signs, so the test of a mean of 0 is valid for tails of any length.
+//! subset then amounts to random signs, so the test of a mean of 0 is valid for tails of any
+//! length.
 
 use super::{
     Estimate, Method, Plan, Reliability,
@@ -18,8 +19,8 @@ use crate::{
 const MIN_INDEPENDENT_VALUES: f64 = 20.0;
 /// If fewer blocks make up the difference, it depends on single blocks.
 const MIN_DECIDING_BLOCKS: f64 = 6.0;
-/// A mean this far from 0 is reliable despite few values (in standard deviations of values) or despite
-/// drift (in units of [`sd_of_parts`]).
+/// A mean this far from 0 is reliable despite few values (in standard deviations of values) or
+/// despite drift (in units of [`sd_of_parts`]).
 pub const CLEAR_SD: f64 = 5.0;
 /// A mean this far from 0 is reliable despite possible drift, in units of [`sd_of_parts`].
 const POSSIBLE_DRIFT_SD: f64 = 2.5;
@@ -242,10 +243,10 @@ fn p_of_zero_mean(means: &[f64]) -> f64 {
     (2.0 * (rarer + 1) as f64 / (means.len() + 1) as f64).min(1.0)
 }
 
-/// How far from 0 a mean must be so that drift cannot explain it, in units of [`sd_of_parts`]. `None`
-/// if the series shows no drift. A series drifts if its ranks change over time more than their
-/// dependence explains (rank KPSS: Pelagatti and Sen 2013; weights of Anderson
-/// and Darling 1952).
+/// How far from 0 a mean must be so that drift cannot explain it, in units of [`sd_of_parts`].
+/// `None` if the series shows no drift. A series drifts if its ranks change over time more than
+/// their dependence explains (rank KPSS: Pelagatti and Sen 2013; weights of Anderson and Darling
+/// 1952).
 pub fn distance_required_by_drift(series: &[f64]) -> Option<f64> {
     let (_, deviations, scale) = scaled_deviations(&ranks(series));
     // The means of the parts are removed first, else the drift would count as dependence. A short

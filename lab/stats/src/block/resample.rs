@@ -11,8 +11,8 @@ use crate::{
 
 /// Maximum number of blocks in a resample. More draws cost more; longer blocks do not harm a mean.
 pub const MAX_BLOCKS: usize = 256;
-/// Positions at which blocks begin, spread evenly. A shorter series has the largest power of two up to
-/// its length.
+/// Positions at which blocks begin, spread evenly. A shorter series has the largest power of two up
+/// to its length.
 const MAX_BLOCK_STARTS: usize = 1024;
 /// With fewer independent values, intervals cover less than they state: see the README's table.
 const MIN_INDEPENDENT_VALUES: f64 = 100.0;
@@ -123,8 +123,8 @@ impl Deviations {
         estimate
     }
 
-    /// Computes `few_blocks_contribute` relative to a bound at `distance` below the value. Then blocks
-    /// that are all far from the bound contribute alike.
+    /// Computes `few_blocks_contribute` relative to a bound at `distance` below the value. Then
+    /// blocks that are all far from the bound contribute alike.
     pub fn relative_to_bound(mut self, distance: f64) -> Deviations {
         let spread = &mut self.spread;
         let distance = distance * self.weight / self.unit;

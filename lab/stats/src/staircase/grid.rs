@@ -1,4 +1,5 @@
-//! A distribution over thresholds, slopes and lapses, as a grid. Values and thresholds are logarithms.
+//! A distribution over thresholds, slopes and lapses, as a grid. Values and thresholds are
+//! logarithms.
 
 use std::sync::LazyLock;
 
@@ -15,13 +16,14 @@ const LAPSES: [f64; 3] = [0.0, 0.02, 0.05];
 const CELLS: usize = SLOPES.len() * LAPSES.len();
 /// Thresholds below this weight are ignored when the next trial is chosen.
 const MIN_WEIGHT: f64 = 1e-5;
-/// Rows between the first candidates for the next trial. The neighbours of the best one are tried then.
+/// Rows between the first candidates for the next trial. The neighbours of the best one are tried
+/// then.
 const COARSE_STEP: usize = 4;
 /// Steps of the table of entropies, which is interpolated linearly.
 const ENTROPY_STEPS: usize = 2048;
 
-/// Probability, for each slope, that a trial without a lapse fails. Index 0 is a trial `ROWS` rows above
-/// the threshold, each further index one row less.
+/// Probability, for each slope, that a trial without a lapse fails. Index 0 is a trial `ROWS` rows
+/// above the threshold, each further index one row less.
 static FAILURE_TABLE: LazyLock<Vec<[f64; SLOPES.len()]>> = LazyLock::new(|| {
     (0..=2 * ROWS)
         .map(|row| SLOPES.map(|slope| logistic((row as f64 - ROWS as f64) * STEP / slope)))

@@ -81,8 +81,8 @@ impl TimePerSlot {
     }
 }
 
-/// A quantile as in Prometheus. `buckets` are (upper bound, cumulative rate); values above the last bound
-/// count as that bound. `None` without buckets or values.
+/// A quantile as in Prometheus. `buckets` are (upper bound, cumulative rate); values above the last
+/// bound count as that bound. `None` without buckets or values.
 fn quantile(buckets: &[(f64, f64)], total: f64, q: f64) -> Option<f64> {
     let rank = total * q;
     let mut low = 0.0;

@@ -201,7 +201,8 @@ impl Trends {
         let kills = self.increase(OOM_KILLS_SPAN, |row| row.process_oom_kills);
         let cgroup = self.increase(OOM_KILLS_SPAN, |row| row.cgroup_oom_kills);
         let host = self.increase(OOM_KILLS_SPAN, |row| row.host_oom_kills);
-        // The cgroup count also rises if the validator moves to another cgroup, so the host count bounds it.
+        // The cgroup count also rises if the validator moves to another cgroup, so the host count
+        // bounds it.
         let in_cgroup = cgroup.map(|kills| host.map_or(kills, |host| kills.min(host)));
         let late = self.increase(LATE_VOTES_SPAN, |row| row.late_votes);
         let finalized = self.increase(LATE_VOTES_SPAN, |row| row.finalized_slots);
@@ -232,7 +233,8 @@ impl Trends {
         }
     }
 
-    /// Three series of (age in seconds, value per slot), one point per ten seconds: reloads, cache time, replay time.
+    /// Three series of (age in seconds, value per slot), one point per ten seconds: reloads, cache
+    /// time, replay time.
     pub fn per_slot(&self) -> [Vec<(f64, f64)>; 3] {
         let newest = self
             .rows
@@ -279,7 +281,8 @@ impl Trends {
         rates
     }
 
-    /// Seconds until this process's counted rows span [`MIN_RATE_SPAN`]; `None` when they already do.
+    /// Seconds until this process's counted rows span [`MIN_RATE_SPAN`]; `None` when they already
+    /// do.
     fn seconds_to_verdict(&self, is_counted: impl Fn(&Row) -> bool) -> Option<f64> {
         let first = self.rows_of_process().find(|row| is_counted(row));
         let newest = self.rows.back().zip(first);
@@ -352,8 +355,8 @@ impl Trends {
         distances.reduce(f64::min).filter(|_| !counts_late_votes)
     }
 
-    /// As the alert AgaveOomAhead: by least squares over half an hour and over ten minutes. `None` if
-    /// the process had this level over half an hour ago, or started lately.
+    /// As the alert AgaveOomAhead: by least squares over half an hour and over ten minutes. `None`
+    /// if the process had this level over half an hour ago, or started lately.
     fn seconds_to_limit_by_growth(&self) -> Option<f64> {
         let newest = self.minute_rows.back()?;
         let (newest_bytes, limit) = (newest.unreclaimable?, newest.limit?);

@@ -113,8 +113,8 @@ fn arm(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Arm {
     default_to_no_swap(arm)
 }
 
-/// Sets `key`. Returns the name of a factor's level with this value; empty for keys whose levels the
-/// plan names.
+/// Sets `key`. Returns the name of a factor's level with this value; empty for keys whose levels
+/// the plan names.
 fn set_value(
     key: &str,
     value: &DeValue<'_>,

@@ -41,10 +41,10 @@ pub struct RetainedEntry {
     pub reason: &'static str,
 }
 
-/// Deletes the contents of a marked folder. These stay: keypairs and tower files with their folders,
-/// other mounts, and folders with their own marker. Symbolic links are deleted, not their targets.
-/// Holds the ledger's lock meanwhile. Deletes nothing if the folder is not marked, a validator holds a
-/// ledger's lock in it, or a process has a file open in it.
+/// Deletes the contents of a marked folder. These stay: keypairs and tower files with their
+/// folders, other mounts, and folders with their own marker. Symbolic links are deleted, not their
+/// targets. Holds the ledger's lock meanwhile. Deletes nothing if the folder is not marked, a
+/// validator holds a ledger's lock in it, or a process has a file open in it.
 pub fn clear(folder: &Path, root: &HostRoot) -> Result<ClearSummary> {
     let top = open_unused(folder, root)?;
     let mut inspection = ClearWalk::default();
@@ -183,8 +183,8 @@ impl ClearWalk {
     }
 }
 
-/// Why a file is not deleted; `None` if it may be deleted. `stat` is of the entry itself. Fails if a small
-/// file cannot be read, because it may be a keypair.
+/// Why a file is not deleted; `None` if it may be deleted. `stat` is of the entry itself. Fails if
+/// a small file cannot be read, because it may be a keypair.
 pub fn protection(folder: &Folder, name: &CStr, stat: &Stat) -> Result<Option<&'static str>> {
     if let Some(reason) = protection_by_name(name.to_bytes()) {
         return Ok(Some(reason));

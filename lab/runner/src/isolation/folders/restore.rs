@@ -68,9 +68,9 @@ pub fn set_folder_owner(folder: &Path, owner: Owner) -> Result<()> {
 
 /// Copies `from` into the marked folder `ledger`, and snapshot archives into the marked folder
 /// `snapshots` if given. What is copied belongs to `owner`. Returns after a sync and a check of all
-/// lengths. Holes stay holes; reflinks are used where possible. Fails if a folder is not marked, space
-/// is missing, a link leads out of `from`, or a file changed meanwhile. An existing keypair or tower
-/// file stays; any other existing file or link of the same name is an error.
+/// lengths. Holes stay holes; reflinks are used where possible. Fails if a folder is not marked,
+/// space is missing, a link leads out of `from`, or a file changed meanwhile. An existing keypair
+/// or tower file stays; any other existing file or link of the same name is an error.
 pub fn restore(
     from: &Path,
     ledger: &Path,
@@ -98,8 +98,8 @@ pub fn restore(
     Ok(restore_run.restored)
 }
 
-/// Fails if one folder contains the other: a copy into its own source would not end. Snapshots cannot
-/// contain themselves, because only archives go there.
+/// Fails if one folder contains the other: a copy into its own source would not end. Snapshots
+/// cannot contain themselves, because only archives go there.
 fn check_not_nested(source: &Folder, ledger: &Folder) -> Result<()> {
     let from = canonical_or_same(&source.path);
     let to = canonical_or_same(&ledger.path);
@@ -188,7 +188,8 @@ fn enter(folder: &Folder, name: &CStr, depth: usize) -> Result<Folder> {
     }
 }
 
-/// The target, which must be inside: a run could change a target outside, and the next run would differ.
+/// The target, which must be inside: a run could change a target outside, and the next run would
+/// differ.
 fn link_target(folder: &Folder, name: &CStr, depth: usize) -> Result<CString> {
     let path = folder.join(name);
     let target = readlinkat(&folder.fd, name, Vec::new()).map_err(path_error(&path))?;

@@ -44,7 +44,8 @@ impl Default for CgroupRoots {
     }
 }
 
-/// Creates cgroups itself. It cannot enforce [`Job::max_duration`]. Other users' programs need `setpriv`.
+/// Creates cgroups itself. It cannot enforce [`Job::max_duration`]. Other users' programs need
+/// `setpriv`.
 #[derive(Debug)]
 pub struct Direct {
     roots: CgroupRoots,
@@ -53,8 +54,8 @@ pub struct Direct {
 }
 
 impl Direct {
-    /// Changes nothing before the first [`launch`](Launcher::launch). Fails if no cgroup version limits
-    /// memory, the parent is not writable, or other processes are in it.
+    /// Changes nothing before the first [`launch`](Launcher::launch). Fails if no cgroup version
+    /// limits memory, the parent is not writable, or other processes are in it.
     pub fn new(roots: &CgroupRoots) -> Result<Direct> {
         let parents = Cgroups::parents(roots)?;
         Ok(Direct {

@@ -39,8 +39,8 @@ pub struct Systemd {
 const EXIT_TYPE_VERSION: u32 = 250;
 
 impl Systemd {
-    /// Changes nothing before the first [`launch`](Launcher::launch). Fails if the memory controller is not
-    /// in cgroup version 2.
+    /// Changes nothing before the first [`launch`](Launcher::launch). Fails if the memory
+    /// controller is not in cgroup version 2.
     pub fn connect(host: &HostRoot) -> Result<Systemd> {
         let bus = Bus::connect()?;
         let has_exit_type = bus

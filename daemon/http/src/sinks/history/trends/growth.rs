@@ -1,7 +1,7 @@
 //! Predicts when unreclaimable memory meets its limit, from its growth over hours.
 //!
-//! The slope is the median of the slopes of all pairs of half-hour means, with the distribution-free interval of Sen (1968).
-//! There is a forecast only if
+//! The slope is the median of the slopes of all pairs of half-hour means, with the
+//! distribution-free interval of Sen (1968). There is a forecast only if
 //!
 //! - there are twelve means, six hours: after a start memory grows for hours and then settles;
 //! - the interval of the slope is above zero;
@@ -79,7 +79,8 @@ impl MemoryGrowth {
     }
 }
 
-/// Seconds after the last point: expected, earliest, latest. The latest is `None` beyond ten times the observed time.
+/// Seconds after the last point: expected, earliest, latest. The latest is `None` beyond ten times
+/// the observed time.
 fn time_to_limit(points: &[(f64, f64)], limit: f64) -> Option<(f64, f64, Option<f64>)> {
     let (first, last) = (points.first()?, points.last()?);
     if points.len() < MIN_MEANS {
