@@ -208,7 +208,7 @@ impl<'de, T: Field<'de> + Copy + Default, const LENGTH: usize> Field<'de> for [T
         let (mut entries, mut read, mut is_valid) = ([T::default(); LENGTH], 0, true);
         while let Some(Tolerant(entry)) = list.next_element()? {
             match (entries.get_mut(read), entry) {
-                (Some(place), Some(entry)) => *place = entry,
+                (Some(target), Some(entry)) => *target = entry,
                 _ => is_valid = false,
             }
             read += 1;
