@@ -67,7 +67,7 @@ impl Request {
             path: path.to_owned(),
             headers: Vec::new(),
             body: Vec::new(),
-            timeout: Duration::from_secs(10),
+            timeout: Duration::from_secs(30),
         }
     }
 
@@ -84,7 +84,7 @@ impl Request {
         self
     }
 
-    /// Sets the timeout of the connection and of each read or write. Default: 10 s.
+    /// Sets the timeout of the connection and of each read or write. Default: 30 s.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
