@@ -174,8 +174,8 @@ pub fn bounded_list<'de, T: Deserialize<'de>, D: Deserializer<'de>, const MAX: u
     deserializer.deserialize_seq(List::<T, MAX>(PhantomData))
 }
 
-/// A type of which [`tolerant`] reads a field: from a number, a text or a list, else `None`.
-pub trait Field<'de>: Sized {
+/// The type of a field for [`tolerant`]: which JSON numbers, strings or lists it accepts.
+pub trait TolerantField<'de>: Sized {
     fn from_number(_: u64) -> Option<Self> {
         None
     }
@@ -193,7 +193,7 @@ pub trait Field<'de>: Sized {
 
 macro_rules! number_fields {
     ($($number:ty)*) => {$(
-        impl Field<'_> for $number {
+        impl TolerantField<'_> for $number {
             fn from_number(number: u64) -> Option<Self> {
                 number.try_into().ok()
             }
@@ -203,7 +203,9 @@ macro_rules! number_fields {
 
 number_fields!(u8 u16 u32 u64);
 
-impl<'de, T: Field<'de> + Copy + Default, const LENGTH: usize> Field<'de> for [T; LENGTH] {
+impl<'de, T: TolerantField<'de> + Copy + Default, const LENGTH: usize> TolerantField<'de>
+    for [T; LENGTH]
+{
     fn from_list<A: SeqAccess<'de>>(mut list: A) -> Result<Option<Self>, A::Error> {
         let (mut entries, mut read, mut is_valid) = ([T::default(); LENGTH], 0, true);
         while let Some(Tolerant(entry)) = list.next_element()? {
@@ -220,20 +222,20 @@ impl<'de, T: Field<'de> + Copy + Default, const LENGTH: usize> Field<'de> for [T
 /// Reads one field of an entry: `None` if it is null or has the wrong type. So one bad field does
 /// not discard the entry. A number beyond `f64` and half a surrogate pair are errors of the whole
 /// text.
-pub fn tolerant<'de, T: Field<'de>, D: Deserializer<'de>>(
+pub fn tolerant<'de, T: TolerantField<'de>, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {
     Tolerant::deserialize(deserializer).map(|Tolerant(value)| value)
 }
 
-/// The value of a [`Field`]; `None` for null or another type.
+/// The value of a [`TolerantField`]; `None` for null or another type.
 pub struct Tolerant<T>(pub Option<T>);
 
-impl<'de, T: Field<'de>> Deserialize<'de> for Tolerant<T> {
+impl<'de, T: TolerantField<'de>> Deserialize<'de> for Tolerant<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct AnyValue<T>(PhantomData<T>);
 
-        impl<'de, T: Field<'de>> Visitor<'de> for AnyValue<T> {
+        impl<'de, T: TolerantField<'de>> Visitor<'de> for AnyValue<T> {
             type Value = Tolerant<T>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -355,7 +357,9 @@ mod tests {
 
     #[test]
     fn a_tolerant_field_is_its_value_or_none_and_the_next_one_is_read() {
-        fn compare<T: for<'a> Field<'a> + for<'a> Deserialize<'a> + PartialEq + fmt::Debug>(
+        fn compare<
+            T: for<'a> TolerantField<'a> + for<'a> Deserialize<'a> + PartialEq + fmt::Debug,
+        >(
             field: &str,
         ) {
             let (Tolerant(value), next): (Tolerant<T>, u8) =

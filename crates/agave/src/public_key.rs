@@ -57,7 +57,7 @@ impl<'de> Deserialize<'de> for PublicKey {
     }
 }
 
-impl json::Field<'_> for PublicKey {
+impl json::TolerantField<'_> for PublicKey {
     fn from_text(text: &str) -> Option<Self> {
         text.parse().ok()
     }

@@ -231,7 +231,7 @@ impl EpochCredits {
     }
 }
 
-impl<'de> json::Field<'de> for EpochCredits {
+impl<'de> json::TolerantField<'de> for EpochCredits {
     fn from_list<A: SeqAccess<'de>>(mut list: A) -> Result<Option<Self>, A::Error> {
         let (mut credits, mut is_after_marker) = (Some(EpochCredits::default()), false);
         while let Some(Tolerant(entry)) = list.next_element()? {
@@ -371,13 +371,13 @@ pub struct ClusterNode {
     pub feature_set: Option<u32>,
 }
 
-impl json::Field<'_> for Release {
+impl json::TolerantField<'_> for Release {
     fn from_text(text: &str) -> Option<Self> {
         Some(Version::parse(text).ok()?.release())
     }
 }
 
-impl json::Field<'_> for Client {
+impl json::TolerantField<'_> for Client {
     fn from_text(text: &str) -> Option<Self> {
         Some(Client::of_name(text))
     }
@@ -712,10 +712,12 @@ mod tests {
     #[test]
     fn a_malformed_node_or_producer_does_not_discard_the_others() {
         let nodes = json!([
-            {"pubkey": null, "version": 7}, {"version": {}, "featureSet": "x"},
+            {"pubkey": null, "version": 7, "clientId": []}, {"version": {}, "featureSet": "x"},
             {"pubkey": key("b").to_string(), "version": "2.1.14", "featureSet": 3, "clientId": null}
         ]);
         let ClusterNodes(nodes) = read(&nodes).unwrap();
+        assert_eq!(nodes[0], ClusterNode::default());
+        assert_eq!(nodes[1], ClusterNode::default());
         assert_eq!(
             (nodes[2].pubkey, nodes[2].feature_set),
             (Some(key("b")), Some(3))
