@@ -72,10 +72,15 @@ fn merged_caveats<C: IntoIterator<Item = WhatAndRemedy>>(
         let mut texts = texts.join("; ");
         let (named, others) = by_text.split_at(by_text.len().min(MAX_NAMED));
         let is_named = |run: &&&str| named.iter().any(|(_, runs)| runs.contains(run));
-        let others = others.iter().flat_map(|(_, runs)| runs).unique();
-        let unnamed = others.filter(|run| !is_named(run)).count();
-        if unnamed > 0 {
-            texts += &format!("; and {}", counted(unnamed as f64, "more run"));
+        let other_runs = others.iter().flat_map(|(_, runs)| runs).unique();
+        let unnamed = other_runs.filter(|run| !is_named(run)).count();
+        let left_out = (others.len() as f64, "more finding");
+        let (count, noun) = match unnamed {
+            0 => left_out,
+            runs => (runs as f64, "more run"),
+        };
+        if !others.is_empty() {
+            texts += &format!("; and {}", counted(count, noun));
         }
         Caveat::new(format!("{texts}."), remedy)
     };
