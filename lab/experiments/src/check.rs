@@ -180,7 +180,7 @@ pub fn findings(plan: &Plan, facts: &HostFacts, i_vote: bool) -> Vec<Finding> {
     findings.0
 }
 
-/// What `plan` would refuse about a voting validator, with its stake now. Only warnings: the
+/// What `plan` would find about a voting validator, with its stake now. Only warnings: the
 /// experiment has begun, and may continue unattended after a reboot.
 pub fn vote_warnings(plan: &Plan) -> Vec<Finding> {
     let mut findings = Findings::default();
@@ -188,6 +188,10 @@ pub fn vote_warnings(plan: &Plan) -> Vec<Finding> {
     vote::check(plan, &stakes, &gather::files(plan), &mut findings);
     for finding in &mut findings.0 {
         finding.severity = Severity::Warn;
+        // The plan of an experiment that has begun cannot be changed.
+        finding.remedy = "end it by `faultline experiment stop` if this is not intended; --i-vote \
+                          suppresses the warning"
+            .into();
     }
     findings.0
 }

@@ -419,7 +419,36 @@ pub fn void(folder: &Path, runs: &[&CountedRun<'_>], why: &str) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::journal::Planned;
     use faultline_runner::isolation::folders::RetainedEntry;
+
+    #[test]
+    fn resume_goes_on_with_a_voting_validator() {
+        let root = tempfile::tempdir().unwrap();
+        let text = "name = \"x\"\nfolder = \"state\"\nreplicates = 3\n[workload]\ncommand = [\"v\", \"--vote-account\", \"k\"]\n\
+                    ledger = \"ledger\"\n[begin]\nhow = \"as-is\"\n[stop]\nduration = \"1s\"\n[[arm]]\nname = \"a\"\n";
+        let plan = crate::plan::parse(text, &root.path().join("plan.toml")).unwrap();
+        let folder = ExperimentFolder::new(&plan.folder);
+        fs::create_dir(folder.path()).unwrap();
+        fs::write(folder.plan(), text).unwrap();
+        let planned = Planned::new(&plan, "direct".to_owned(), schedule(&plan));
+        let line = JournalLine {
+            unix_ns: 1,
+            entry: Entry::Planned(planned),
+        };
+        let mut journal = Journal::create(&folder.journal()).unwrap();
+        journal.append(&line).unwrap();
+        drop(journal);
+        for i_vote in [false, true] {
+            let args = ResumeArgs {
+                experiment: folder.path().to_owned(),
+                i_vote,
+            };
+            // After the vote check, it locks the ledger.
+            let error = resume(&args).unwrap_err().to_string();
+            assert!(error.contains("ledger: No such file"), "{error}");
+        }
+    }
 
     #[test]
     fn a_dry_run_lists_files_up_to_a_stated_limit() {

@@ -542,6 +542,8 @@ fn a_resumed_experiment_is_only_warned_of_a_voting_validator() {
     assert!(warnings.iter().all(|warning| warning.severity == Warn));
     let has = |text: &str| warnings.iter().any(|warning| warning.what.contains(text));
     assert!(has("sets a vote account"), "{warnings:?}");
+    let stops = |warning: &Finding| warning.remedy.contains("faultline experiment stop");
+    assert!(warnings.iter().all(stops), "{warnings:?}");
 }
 
 #[test]
