@@ -10,10 +10,11 @@ use crate::{
     tasks::{self, open_campaign},
     verify, work,
 };
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 use faultline_common::{
     args::UsageError,
     clock,
+    files::AtPath as _,
     output::{print, say},
 };
 use faultline_report::report::{Scalar, releases};
@@ -78,8 +79,9 @@ fn add(args: &AddArgs) -> Result<u8> {
         )));
     }
     let path = args.path.as_ref().map(std::path::absolute).transpose()?;
-    if let Some(path) = path.as_ref().filter(|path| !path.is_file()) {
-        bail!("{}: not a file", path.display());
+    if let Some(path) = &path {
+        let is_file = std::fs::metadata(path).at(path)?.is_file();
+        ensure!(is_file, "{} is not a regular file", path.display());
     }
     let program = Program {
         version,
@@ -161,7 +163,10 @@ fn check(args: &CheckArgs) -> Result<u8> {
         let reason = match reason {
             NoRatioReason::Missing => format!("{} has no value", release.version),
             NoRatioReason::Zero { always_worse: true } => {
-                format!("a run has 0, and it is worse than {baseline} in every pair")
+                format!(
+                    "a run has 0, and {} is worse than {baseline} in every pair",
+                    release.version
+                )
             }
             NoRatioReason::Zero { .. } => "a run has 0".to_owned(),
         };
@@ -284,7 +289,7 @@ fn inconclusive_reason(release: &Release, comparisons: &[MetricComparison]) -> O
         |comparison: &MetricComparison| comparison.p.is_none() && !comparison.mark.is_worse();
     if comparisons.iter().all(untested) {
         return Some(
-            "nothing could be tested: no comparable metric has enough pairs of runs with unlike values"
+            "nothing could be tested: no comparable metric has enough pairs of runs whose ratios differ"
                 .to_owned(),
         );
     }

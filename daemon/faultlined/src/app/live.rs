@@ -159,7 +159,7 @@ fn read_evidence(path: &Path) -> Result<Evidence, String> {
     let path = path.to_owned();
     let text = PathCalls::new("evidence").call(PATH_CALL_TIMEOUT, move || {
         if !fs::metadata(&path)?.is_file() {
-            return Err(io::Error::other("it is no file"));
+            return Err(io::Error::other("it is not a regular file"));
         }
         let mut text = Vec::new();
         File::open(path)?
@@ -250,7 +250,7 @@ mod tests {
         let folder = answer_config(&parse("[status]\nevidence = \"/\"\n").unwrap());
         assert_eq!(
             folder.evidence_problem.as_deref(),
-            Some("/ cannot be read: it is no file")
+            Some("/ cannot be read: it is not a regular file")
         );
     }
 

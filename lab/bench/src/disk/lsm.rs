@@ -95,7 +95,7 @@ fn engine_name(path: &Path, files: &BTreeMap<String, u64>) -> String {
 fn read_small_file(path: &Path) -> Result<String> {
     ensure!(
         path.symlink_metadata()?.is_file(),
-        "{}: is no file",
+        "{}: is not a regular file",
         path.display()
     );
     let mut text = String::new();
@@ -125,7 +125,7 @@ fn read_version(path: &Path, is_over: IsOver<'_>) -> Result<Version> {
     let manifest = path.join(name);
     ensure!(
         manifest.symlink_metadata()?.is_file(),
-        "its manifest is no file"
+        "its manifest is not a regular file"
     );
     read_manifest(File::open(manifest)?, || !is_over())
 }

@@ -155,7 +155,7 @@ fn resolve_program(name: &str) -> Result<PathBuf, String> {
 fn check_executable(file: &Path) -> Result<(), String> {
     let meta = fs::metadata(file).map_err(file_error)?;
     if !meta.is_file() {
-        Err("is no file".to_owned())
+        Err("is not a regular file".to_owned())
     } else if meta.permissions().mode() & 0o111 == 0 {
         Err("may not be executed (chmod +x)".to_owned())
     } else {

@@ -255,7 +255,7 @@ const CHUNK_BYTES: usize = 1 << 18;
 fn presence(file: &Path, name: &str, excluded_suffix: &str) -> OptionPresence {
     let search = || {
         if !fs::metadata(file)?.is_file() {
-            return Err(io::Error::other("is no file"));
+            return Err(io::Error::other("is not a regular file"));
         }
         let mut program = File::open(file)?;
         let mut start = Vec::new();

@@ -43,7 +43,10 @@ pub fn load(file: &Path) -> Result<Plan, Vec<ConfigError>> {
 fn read_text(file: &Path) -> anyhow::Result<(String, PathBuf)> {
     let absolute = std::path::absolute(file)?;
     if let Ok(meta) = fs::metadata(file) {
-        ensure!(meta.is_file(), "is no file: name the plan's own file");
+        ensure!(
+            meta.is_file(),
+            "is not a regular file: name the plan's own file"
+        );
         ensure!(
             meta.len() <= MAX_PLAN_BYTES,
             "is larger than 1 MiB, so it is no plan"
