@@ -227,7 +227,8 @@ impl Peer {
         self == Peer::UNIX
     }
 
-    /// True for a Unix socket, for loopback, and for an unknown peer: it has reset the connection.
+    /// True for a Unix socket, for loopback, and for a peer that has reset the
+    /// connection: its address is lost.
     pub fn is_same_host(self) -> bool {
         self.0.is_none_or(|address| match address {
             IpAddr::V4(address) => address.is_loopback(),

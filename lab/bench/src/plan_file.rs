@@ -93,8 +93,7 @@ pub fn tables(results: &Results) -> Vec<Table> {
     tables
 }
 
-/// One case per arm has the samples of all requests: each request of a round becomes a round of its
-/// own. `None` if the plan has only one request.
+/// Merges the cases of each arm: each pair of round and request becomes a round. `None` if the plan has only one request.
 fn pooled(results: &Results) -> Option<Results> {
     if results.requests().len() < 2 {
         return None;

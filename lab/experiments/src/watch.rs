@@ -75,7 +75,8 @@ impl Watch {
         if let Some(progress) = progress {
             self.update(now, progress);
         }
-        // Only time between samples counts: a finished run may wait for the runs beside it.
+        // Only time between samples counts: after its last sample, a run may wait for
+        // concurrent runs.
         if let Some(due) = self
             .counted_from()
             .and_then(|from| from.checked_add(self.rules.duration))

@@ -186,7 +186,7 @@ pub fn cache_ms_by_slot(run: &Run, window: Span) -> Vec<(u64, f64)> {
 }
 
 /// For each slot, transactions, entries and shreds; for a fixed range, bank hash and signatures.
-/// Distinguishes slots of equal numbers.
+/// Tells whether two runs replayed the same block as a slot.
 pub type SlotContents = BTreeMap<u64, [Option<u64>; 3]>;
 
 pub fn slot_contents(run: &Run, window: Span) -> SlotContents {

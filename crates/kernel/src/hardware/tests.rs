@@ -4,9 +4,9 @@ use super::*;
 use crate::parse::cgroup::Device;
 
 /// A host of a few files.
-struct SimulatedHost(tempfile::TempDir);
+struct FakeHost(tempfile::TempDir);
 
-impl SimulatedHost {
+impl FakeHost {
     fn new(files: &[(&str, &str)]) -> Self {
         let host = Self(tempfile::tempdir().unwrap());
         for folder in ["proc", "sys"] {
@@ -29,7 +29,7 @@ impl SimulatedHost {
 
 #[test]
 fn an_empty_procfs_gives_unknown_hardware_without_errors() {
-    let found = SimulatedHost::new(&[]).read();
+    let found = FakeHost::new(&[]).read();
     assert_eq!(
         (found.host_name, found.processors, found.memory),
         (None, Processors::default(), Memory::default())
@@ -48,7 +48,7 @@ fn an_empty_procfs_gives_unknown_hardware_without_errors() {
 
 #[test]
 fn processors_and_memory_are_read_from_kernel_files() {
-    let found = SimulatedHost::new(&[
+    let found = FakeHost::new(&[
         ("proc/cpuinfo", "processor : 0\nmodel name : Intel(R) Xeon(R) CPU @ 2.40GHz\nphysical id : 0\ncore id : 0\n"),
         ("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "schedutil\n"),
         ("sys/devices/system/cpu/cpu1/cpufreq/scaling_governor", "performance\n"),
@@ -87,7 +87,7 @@ fn processors_and_memory_are_read_from_kernel_files() {
 
 #[test]
 fn the_drivers_base_frequency_takes_precedence_over_the_model_name() {
-    let host = SimulatedHost::new(&[
+    let host = FakeHost::new(&[
         (
             "proc/cpuinfo",
             "processor : 0\nmodel name : X CPU @ 2.40GHz\n",
@@ -105,8 +105,8 @@ fn the_drivers_base_frequency_takes_precedence_over_the_model_name() {
     assert_eq!(host.read().processors.base_mhz, Some(2600));
 }
 
-fn disks() -> SimulatedHost {
-    SimulatedHost::new(&[
+fn disks() -> FakeHost {
+    FakeHost::new(&[
         ("sys/block/nvme0n1/size", "1000215216\n"),
         ("sys/block/nvme0n1/dev", "259:0\n"),
         ("sys/block/nvme0n1/device/model", "SAMSUNG MZQL2      \n"),
@@ -195,7 +195,7 @@ fn the_disk_under_a_mount_is_identified_by_number_or_name() {
 
 #[test]
 fn unparsable_hardware_files_are_reported() {
-    let found = SimulatedHost::new(&[
+    let found = FakeHost::new(&[
         ("proc/swaps", "Filename\n/dev/sda2 partition\n"),
         ("proc/sys/vm/swappiness", "lots\n"),
     ]);

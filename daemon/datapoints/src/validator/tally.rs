@@ -135,7 +135,7 @@ impl Tally {
         self.loaded_entries = None;
     }
 
-    /// Exports sums always, and levels only if `with_levels`.
+    /// Exports sums always; levels, which are gauges, only if `with_levels`.
     pub fn readings(&self, with_levels: bool, out: &mut Vec<Reading>) {
         self.series.readings(with_levels, out);
         self.jobs.readings(with_levels, out);

@@ -123,7 +123,7 @@ impl Limits {
             ("With which memory limit the validator kept up", "Kept up")
         };
         let note = "Limit: in an experiment, the limit that its plan gives the arm. Otherwise, the limit of the level (cgroup, NUMA \
-             nodes or machine) with the least headroom, as most ticks had it. Whether a run kept up: see the table of outcomes. The \
+             nodes or machine) with the least headroom, as most ticks had it (in older recordings, the smallest limit). Whether a run kept up: see the table of outcomes. The \
              sufficient limit is between the two limits named above, unless they contradict each other or one is not known. Nothing is \
              known of limits that were not tried. \
              GiB is 2^30 bytes.";

@@ -13,7 +13,7 @@ use faultline_stats::summary::summary;
 use faultline_text::{moment, number as grouped, seconds as duration};
 use itertools::Itertools;
 
-/// Of stalls, events and gaps, each.
+/// In each of the tables of stalls, events and gaps.
 const MAX_ROWS_PER_RUN: usize = 200;
 
 /// Of a run. Only a validator that flaps has more.

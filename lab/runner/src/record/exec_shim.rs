@@ -1,6 +1,6 @@
-//! Starts programs: to their end, with a time limit, or held at a gate. `faultline hold` can set a
-//! parent-death signal and wait at a gate. Then it executes the program in place, which keeps the
-//! pid that the daemon follows.
+//! Starts programs. Some run to their end or a time limit; others wait at a gate, a pipe, until they
+//! are released: `faultline hold` can set a parent-death signal and wait. Then it executes the
+//! program in place, which keeps the pid that the daemon follows.
 
 use super::{
     args::{DoctorArgs, HoldArgs},
@@ -307,7 +307,7 @@ impl GatedCommand {
             self.ended,
             Signal::from_named_raw(received.number),
         ) {
-            // An error means that the command has just ended.
+            // It fails if the command has just ended, or runs as another user (`sudo`).
             let _ = kill_process(self.pid(), signal);
         }
     }
