@@ -184,7 +184,7 @@ pub trait TolerantField<'de>: Sized {
         None
     }
 
-    /// Reads all entries of `list`, whatever their types.
+    /// Reads all entries.
     fn from_list<A: SeqAccess<'de>>(mut list: A) -> Result<Option<Self>, A::Error> {
         while list.next_element::<IgnoredAny>()?.is_some() {}
         Ok(None)

@@ -158,15 +158,12 @@ fn check(args: &CheckArgs) -> Result<u8> {
     let no_ratio_reasons: Vec<(&Scalar, NoRatioReason)> = releases::metrics()
         .filter_map(|metric| Some((metric, release.no_ratio_reason(metric)?)))
         .collect();
-    let baseline = &group.conditions.baseline;
     let no_ratio_lines = no_ratio_reasons.iter().map(|(metric, reason)| {
+        let (version, baseline) = (&release.version, &group.conditions.baseline);
         let reason = match reason {
-            NoRatioReason::Missing => format!("{} has no value", release.version),
+            NoRatioReason::Missing => format!("{version} has no value"),
             NoRatioReason::Zero { always_worse: true } => {
-                format!(
-                    "a run has 0, and {} is worse than {baseline} in every pair",
-                    release.version
-                )
+                format!("a run has 0, and {version} is worse than {baseline} in every pair")
             }
             NoRatioReason::Zero { .. } => "a run has 0".to_owned(),
         };

@@ -181,14 +181,13 @@ pub fn findings(plan: &Plan, facts: &HostFacts, i_vote: bool) -> Vec<Finding> {
 }
 
 /// What `plan` would find about a voting validator, with its stake now. Only warnings: the
-/// experiment has begun, and may continue unattended after a reboot.
+/// experiment may continue unattended, and its plan cannot be changed.
 pub fn vote_warnings(plan: &Plan) -> Vec<Finding> {
     let mut findings = Findings::default();
     let stakes = vote::request_stakes(plan, vote::RETRY_POLICY);
     vote::check(plan, &stakes, &gather::files(plan), &mut findings);
     for finding in &mut findings.0 {
         finding.severity = Severity::Warn;
-        // The plan of an experiment that has begun cannot be changed.
         finding.remedy = "end it by `faultline experiment stop` if this is not intended; --i-vote \
                           suppresses the warning"
             .into();

@@ -75,8 +75,7 @@ impl Watch {
         if let Some(progress) = progress {
             self.update(now, progress);
         }
-        // Only time between samples counts: after its last sample, a run may wait for
-        // concurrent runs.
+        // Only time between samples counts: later a run may wait for others.
         if let Some(due) = self
             .counted_from()
             .and_then(|from| from.checked_add(self.rules.duration))

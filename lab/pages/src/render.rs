@@ -31,8 +31,7 @@ pub struct WrittenFiles {
 }
 
 /// Writes `report.html`, `report.md`, `tables/ID.csv` and `figures/ID.svg`; only the page if `out`
-/// ends in `.html`. With `force`, writes all under temporary names, then renames them over old
-/// files. A symbolic link is
+/// ends in `.html`. With `force`, replaces old files only after all are written. A symbolic link is
 /// replaced, not its target.
 pub fn write(report: &Report, out: &Path, force: bool) -> Result<WrittenFiles> {
     check(report)?;

@@ -17,7 +17,7 @@ const CATCH_UP_SECONDS: f64 = 90.0 * 60.0;
 /// Between the level at which evictions begin and a full cache.
 const LATE_EVICTION_SHARE: f64 = 0.1;
 
-/// Adds the values of the tick to `inputs`, in which the caller has set the trends.
+/// Adds the values of the tick to `inputs`, which have only trends.
 pub fn add_tick(
     readings: Readings<'_>,
     memory: Option<&MemoryStatus>,

@@ -49,8 +49,7 @@ pub struct Lifecycle {
     pub end: End,
     /// End of the last process; `None` if the recording did not see it.
     pub process_end: Option<f64>,
-    /// The last moment that counts: just before `process_end`, or at it if a gap follows. Without
-    /// one, the last tick.
+    /// Just before `process_end`, or at it if a gap follows; without one, the last tick.
     pub run_end: f64,
     pub restarts: usize,
     /// Whether anything of a validator was recorded.

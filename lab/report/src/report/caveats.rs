@@ -74,13 +74,12 @@ fn merged_caveats<C: IntoIterator<Item = WhatAndRemedy>>(
         let is_named = |run: &&&str| named.iter().any(|(_, runs)| runs.contains(run));
         let other_runs = others.iter().flat_map(|(_, runs)| runs).unique();
         let unnamed = other_runs.filter(|run| !is_named(run)).count();
-        let left_out = (others.len() as f64, "more finding");
         let (count, noun) = match unnamed {
-            0 => left_out,
-            runs => (runs as f64, "more run"),
+            0 => (others.len(), "more finding"),
+            runs => (runs, "more run"),
         };
         if !others.is_empty() {
-            texts += &format!("; and {}", counted(count, noun));
+            texts += &format!("; and {}", counted(count as f64, noun));
         }
         Caveat::new(format!("{texts}."), remedy)
     };

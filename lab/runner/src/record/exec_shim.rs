@@ -1,6 +1,5 @@
-//! Starts programs. Some run to their end or a time limit; others wait at a gate, a pipe, until they
-//! are released: `faultline hold` can set a parent-death signal and wait. Then it executes the
-//! program in place, which keeps the pid that the daemon follows.
+//! Starts programs. Some run to their end or a time limit. Others wait at a gate, a pipe, until
+//! `faultline hold` executes them in place, with the pid that the daemon follows.
 
 use super::{
     args::{DoctorArgs, HoldArgs},

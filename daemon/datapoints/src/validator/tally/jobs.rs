@@ -75,8 +75,7 @@ impl Jobs {
         }
     }
 
-    /// Adds pending reports. They are the `later` ones after a change of identity; at the start of
-    /// the daemon, there are no others.
+    /// Pending reports are `later` after a change of identity. At the start there are no others.
     pub fn merge(&mut self, later: &Jobs) {
         for (mine, theirs) in self.0.iter_mut().zip(later.0) {
             if theirs.running.is_some() {
