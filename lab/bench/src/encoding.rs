@@ -214,7 +214,7 @@ fn pair_table<'a>(
 
 /// For each other arm and link the study's two tables: means with a test that assumes independent
 /// requests, and 95th percentiles.
-pub fn study(results: &Results) -> String {
+pub fn study_text(results: &Results) -> String {
     pair_tables(results).iter().map(study_table).collect()
 }
 
@@ -347,7 +347,7 @@ mod tests {
         let ms = |base: u64| move |round: u64| (base + round % 7) * 1_000_000;
         let slow = ms(25);
         let fast = ms(20);
-        let out = study(&results(
+        let out = study_text(&results(
             50,
             &[("base64", 904, &fast), ("base64+zstd", 904, &slow)],
         ));

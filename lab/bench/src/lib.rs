@@ -74,13 +74,13 @@ pub fn run(args: &BenchArgs) -> Result<(String, u8)> {
 fn shown(results: &Results, format: Format) -> Result<String> {
     match format {
         Format::Table => {
-            let study = match results.header.preset.as_str() {
-                "nodes" => nodes::study,
-                "run" => plan_file::study,
-                "transport" => transport::study,
-                _ => encoding::study,
+            let study_text = match results.header.preset.as_str() {
+                "nodes" => nodes::study_text,
+                "run" => plan_file::study_text,
+                "transport" => transport::study_text,
+                _ => encoding::study_text,
             };
-            Ok(study(results) + &render::text(results))
+            Ok(study_text(results) + &render::text(results))
         }
         Format::Json => render::json(results),
         Format::Csv => Ok(render::csv(results)),

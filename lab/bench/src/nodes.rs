@@ -20,7 +20,7 @@ use faultline_common::{args::UsageError, output::say};
 use faultline_text::{clean, count, counted};
 use serde_json::Value;
 use std::{cell::Cell, path::PathBuf};
-pub use study::{page, tables as study};
+pub use study::{page, study_text};
 
 /// A slot may be skipped, so several heights are tried.
 const TRIED_HEIGHTS: u64 = 4;

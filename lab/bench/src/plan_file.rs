@@ -63,7 +63,7 @@ fn read_file(file: &Path) -> Result<String, String> {
     fs::read_to_string(file).map_err(|error| error.to_string())
 }
 
-pub fn study(results: &Results) -> String {
+pub fn study_text(results: &Results) -> String {
     let tables = tables(results);
     let Some(latencies) = tables.first() else {
         return String::new();

@@ -23,7 +23,7 @@ use node_client::{NodeClient, with_timeout};
 use serde_json::{Value, json};
 use solana::Solana;
 use std::rc::Rc;
-pub use study::{page, tables as study};
+pub use study::{page, study_text};
 
 const MAX_ANSWER_BYTES: usize = 16 << 20;
 

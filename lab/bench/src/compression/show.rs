@@ -20,7 +20,7 @@ pub fn shown(outcome: &Outcome, format: Format) -> Result<String> {
 }
 
 fn text(outcome: &Outcome) -> String {
-    let mut out = study(outcome) + &summary(outcome);
+    let mut out = study_text(outcome) + &summary(outcome);
     out += "\nEvery codec and size class: mean bytes, percent saved with its 95 % interval, million bytes per second of CPU\n";
     out += &plain_table(&class_table(outcome));
     if !outcome.bundles.is_empty() {
@@ -50,7 +50,7 @@ fn text(outcome: &Outcome) -> String {
 }
 
 /// In the form of the study's own tool.
-fn study(outcome: &Outcome) -> String {
+fn study_text(outcome: &Outcome) -> String {
     let Some(classes) = study_classes(outcome) else {
         return String::new();
     };

@@ -38,7 +38,7 @@ impl NodeTimes {
 /// For each node and method, the request's number in the run and its latency in ms.
 type CompleteRound = Vec<Vec<(u64, f64)>>;
 
-pub fn tables(results: &Results) -> String {
+pub fn study_text(results: &Results) -> String {
     let mut out = disk::text(&results.header.disks);
     for load in loads(results) {
         out += &format!("=== {} ===\n\n", load.title);
@@ -316,7 +316,7 @@ mod tests {
             ("one", 2, &same),
             ("two", 2, &same),
         ];
-        let out = tables(&results(100, &cases));
+        let out = study_text(&results(100, &cases));
         assert!(
             out.contains("Total time for 100 requests to one: 2.200 seconds"),
             "{out}"
@@ -436,7 +436,7 @@ mod tests {
         {
             sample.result = Err("timeout".to_owned());
         }
-        let out = tables(&results);
+        let out = study_text(&results);
         let mixed = out.split("=== the mixed load ===").nth(1).unwrap();
         assert!(
             mixed.contains("Total time for 40 requests to one: 2.000 seconds"),

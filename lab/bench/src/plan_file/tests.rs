@@ -1,6 +1,6 @@
 //! Plans as people write them.
 
-use super::{comparisons, load::parse, pooled, study};
+use super::{comparisons, load::parse, pooled, study_text};
 use crate::{
     answer::{Encoding, Expected},
     plan::{Order, Plan},
@@ -304,13 +304,13 @@ fn an_arms_requests_are_pooled_and_arms_compared_per_request() {
     let mean = all.summary(0).latency.unwrap().mean;
     assert!((mean - 11.05).abs() < 0.1, "{mean}");
     assert!(
-        study(&results).contains("all requests"),
+        study_text(&results).contains("all requests"),
         "{}",
-        study(&results)
+        study_text(&results)
     );
     results
         .cases
         .iter_mut()
         .for_each(|case| case.request = "one".to_owned());
-    assert_eq!(study(&results), "");
+    assert_eq!(study_text(&results), "");
 }

@@ -9,7 +9,7 @@ use faultline_pages::{cells, model::Block};
 use faultline_stats::arms::Direction;
 use faultline_text::number;
 
-pub fn tables(results: &Results) -> String {
+pub fn study_text(results: &Results) -> String {
     let sentences = sentences(results);
     let mut out = String::new();
     for request in results.request_names() {
@@ -127,7 +127,7 @@ mod tests {
             ("http-new", 1, &same),
             ("websocket", 1, &fast),
         ];
-        let out = tables(&results(60, &cases));
+        let out = study_text(&results(60, &cases));
         assert!(
             out.starts_with("=== ACCOUNT OF 1 ===\n\nhttp: 22.000 ms\n"),
             "{out}"
@@ -146,7 +146,7 @@ mod tests {
         );
         let mut results = results(60, &cases);
         results.samples[5].result = Err("timeout".to_owned());
-        let out = tables(&results);
+        let out = study_text(&results);
         assert!(
             out.contains("websocket: ") && out.contains(" ms, 1 FAILED\n"),
             "{out}"
