@@ -15,7 +15,7 @@ use crate::{
 };
 use anyhow::{Context as _, Result, bail, ensure};
 pub use chain::version;
-use chain::{CHAINS, Chain, RpcCall, call_members};
+use chain::{CHAINS, Chain, RpcCall, json_members};
 use faultline_common::{args::UsageError, output::say};
 use faultline_text::{clean, count, counted};
 use serde_json::Value;
@@ -119,7 +119,7 @@ fn check_same_chain(
     let calls = heights.chain(chain.oldest_call).chain([chain.version_call]);
     for call in calls {
         let name = call.0.to_owned();
-        status.add_request(name, call_members(call), None, Expected::Json);
+        status.add_request(name, json_members(call), None, Expected::Json);
     }
     let engine = Engine::new(&status, args.ca.as_deref())?;
     let genesis = match first_common_hash(&engine, chain, nodes, chain.genesis_call, &[0])? {
@@ -154,7 +154,7 @@ fn first_common_hash(
         let range = Some((*height, *height));
         plan.add_request(
             height.to_string(),
-            call_members(call),
+            json_members(call),
             range,
             Expected::Json,
         );
@@ -272,7 +272,7 @@ fn add_requests(
         let has_number = params.contains(RANDOM) || params.contains(HEX);
         plan.add_request(
             (*name).to_owned(),
-            call_members((name, params)),
+            json_members((name, params)),
             has_number.then_some((from, to)),
             Expected::json(name, *same),
         );

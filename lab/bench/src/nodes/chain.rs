@@ -115,7 +115,7 @@ pub const CHAINS: [Chain; 3] = [
     },
 ];
 
-pub fn call_members((method, params): (&str, &str)) -> String {
+pub fn json_members((method, params): (&str, &str)) -> String {
     format!(r#""method":"{method}","params":{params}"#)
 }
 
