@@ -39,12 +39,12 @@ pub fn run(args: &NodesArgs) -> Result<(String, u8)> {
     preset::run("nodes", &plan, &args.output, ca_file, |session| {
         let mut results = session.measure(&plan, &[], notes)?;
         // Reading a folder fills the node's page cache, so it comes after all measurements.
-        measure_disks(args, &folders, session.engine, &mut results.header);
+        measure_data_folders(args, &folders, session.engine, &mut results.header);
         Ok(results)
     })
 }
 
-fn measure_disks(
+fn measure_data_folders(
     args: &NodesArgs,
     folders: &[(String, PathBuf)],
     engine: &Engine,
