@@ -26,15 +26,15 @@ pub use study::{page, study_text};
 const TRIED_HEIGHTS: u64 = 4;
 
 pub fn run(args: &NodesArgs) -> Result<(String, u8)> {
-    let nodes = nodes_as_arms(args)?;
+    let node_plan = nodes_as_arms(args)?;
     let chain = chain(args)?;
-    let folders = data_folders(args, &nodes)?;
+    let folders = data_folders(args, &node_plan)?;
     let (notes, range) = if args.output.dry_run {
         (Vec::new(), args.slots.unwrap_or((0, 0)))
     } else {
-        check_same_chain(args, chain, &nodes)?
+        check_chain_and_lag(args, chain, &node_plan)?
     };
-    let plan = add_requests(args, chain, nodes, range)?;
+    let plan = add_requests(args, chain, node_plan, range)?;
     let ca_file = args.ca.as_deref();
     preset::run("nodes", &plan, &args.output, ca_file, |session| {
         let mut results = session.measure(&plan, &[], notes)?;
@@ -96,11 +96,11 @@ fn nodes_as_arms(args: &NodesArgs) -> Result<Plan> {
 }
 
 /// Name and data folder of each node on this machine.
-fn data_folders(args: &NodesArgs, nodes: &Plan) -> Result<Vec<(String, PathBuf)>> {
-    if args.data.len() > nodes.arms.len() {
+fn data_folders(args: &NodesArgs, node_plan: &Plan) -> Result<Vec<(String, PathBuf)>> {
+    if args.data.len() > node_plan.arms.len() {
         return Err(UsageError("--data: there are more folders than nodes".to_owned()).into());
     }
-    let folders = nodes.arms.iter().zip(&args.data);
+    let folders = node_plan.arms.iter().zip(&args.data);
     folders
         .filter(|(_, folder)| folder.as_os_str() != "-")
         .map(|(name, folder)| Ok((name.clone(), disk::data_folder(folder)?)))
@@ -109,27 +109,28 @@ fn data_folders(args: &NodesArgs, nodes: &Plan) -> Result<Vec<(String, PathBuf)>
 
 /// Fails if nodes are of different chains or not in sync. Returns notes, and the first and last
 /// slot or block that all nodes have.
-fn check_same_chain(
+fn check_chain_and_lag(
     args: &NodesArgs,
     chain: &Chain,
-    nodes: &Plan,
+    node_plan: &Plan,
 ) -> Result<(Vec<String>, (u64, u64))> {
-    let mut status = nodes.clone();
+    let mut status_plan = node_plan.clone();
     let heights = [chain.newest_call, chain.height_limit_call].into_iter();
     let calls = heights.chain(chain.oldest_call).chain([chain.version_call]);
     for call in calls {
         let name = call.0.to_owned();
-        status.add_request(name, json_members(call), None, Expected::Json);
+        status_plan.add_request(name, json_members(call), None, Expected::Json);
     }
-    let engine = Engine::new(&status, args.ca.as_deref())?;
-    let genesis = match first_common_hash(&engine, chain, nodes, chain.genesis_call, &[0])? {
+    let engine = Engine::new(&status_plan, args.ca.as_deref())?;
+    let genesis = match first_common_hash(&engine, chain, node_plan, chain.genesis_call, &[0])? {
         Ok((_, hash)) => format!("all nodes have the genesis {hash}"),
         Err(why) => format!("the genesis of the nodes could not be compared: {why}"),
     };
-    let (mut notes, (from, to)) = check_in_sync(args, chain, nodes, &engine.probe_json(&status)?)?;
+    let answers = engine.probe_json(&status_plan)?;
+    let (mut notes, (from, to)) = check_in_sync(args, chain, &node_plan.arms, &answers)?;
     let lowest = from.max(to.saturating_sub(TRIED_HEIGHTS - 1));
     let heights: Vec<u64> = (lowest..=to).rev().collect();
-    let block = match first_common_hash(&engine, chain, nodes, chain.block_call, &heights)? {
+    let block = match first_common_hash(&engine, chain, node_plan, chain.block_call, &heights)? {
         Ok((height, hash)) => format!(
             "all nodes have the block {} with the hash {hash}",
             count(height)
@@ -145,11 +146,11 @@ fn check_same_chain(
 fn first_common_hash(
     engine: &Engine,
     chain: &Chain,
-    nodes: &Plan,
+    node_plan: &Plan,
     call: RpcCall,
     heights: &[u64],
 ) -> Result<Result<(u64, String), String>> {
-    let mut plan = nodes.clone();
+    let mut plan = node_plan.clone();
     for height in heights {
         let range = Some((*height, *height));
         plan.add_request(
@@ -161,7 +162,7 @@ fn first_common_hash(
     }
     let answers = engine.probe(&plan)?;
     let mut why = "the nodes gave no answer".to_owned();
-    let nodes = &nodes.arms;
+    let nodes = &node_plan.arms;
     for (height, answers) in heights.iter().zip(answers.chunks(nodes.len().max(1))) {
         let (mut hashes, mut failure) = (Vec::new(), None);
         for (node, answer) in nodes.iter().zip(answers) {
@@ -199,11 +200,11 @@ fn hash(chain: &Chain, answer: &Result<Vec<u8>, Failure>) -> Result<String, Stri
 fn check_in_sync(
     args: &NodesArgs,
     chain: &Chain,
-    nodes: &Plan,
+    nodes: &[String],
     answers: &[Value],
 ) -> Result<(Vec<String>, (u64, u64))> {
     let mut answers = answers.iter();
-    let node_count = nodes.arms.len();
+    let node_count = nodes.len();
     // For each call, one answer per node.
     let mut next_heights = || -> Result<Vec<u64>> {
         let answers: Vec<&Value> = answers.by_ref().take(node_count).collect();
@@ -219,7 +220,7 @@ fn check_in_sync(
     };
     let newest = heads.iter().copied().max().unwrap_or(0);
     let mut notes = Vec::new();
-    for (name, head) in nodes.arms.iter().zip(&heads) {
+    for (name, head) in nodes.iter().zip(&heads) {
         let version = answers.next().and_then(version);
         let (version, behind) = (version.map_or("unknown".to_owned(), clean), newest - head);
         notes.push(format!(
@@ -329,7 +330,7 @@ mod tests {
             ["http://one:1", "http://two:2/...", "http://two:2/... (2)"]
         );
         let (known, range) =
-            check_in_sync(&args, &CHAINS[0], &nodes, &answers([100, 98, 92])).unwrap();
+            check_in_sync(&args, &CHAINS[0], &nodes.arms, &answers([100, 98, 92])).unwrap();
         assert_eq!((range, known.len()), ((9, 60), 4));
         assert!(
             known[1].contains("version 2.0.0") && known[1].contains("2 behind"),
@@ -363,7 +364,7 @@ mod tests {
     fn unsynchronized_nodes_and_unknown_methods_are_refused() {
         let plain = args(&[]);
         let nodes = nodes_as_arms(&plain).unwrap();
-        let refused = check_in_sync(&plain, &CHAINS[0], &nodes, &answers([100, 98, 89]))
+        let refused = check_in_sync(&plain, &CHAINS[0], &nodes.arms, &answers([100, 98, 89]))
             .unwrap_err()
             .to_string();
         assert!(
@@ -374,13 +375,19 @@ mod tests {
             check_in_sync(
                 &args(&["--max-lag", "11"]),
                 &CHAINS[0],
-                &nodes,
+                &nodes.arms,
                 &answers([100, 98, 89])
             )
             .is_ok()
         );
         assert!(
-            check_in_sync(&plain, &CHAINS[0], &nodes, &answers([100, 98, 95])[..5]).is_err(),
+            check_in_sync(
+                &plain,
+                &CHAINS[0],
+                &nodes.arms,
+                &answers([100, 98, 95])[..5]
+            )
+            .is_err(),
             "a node without an answer"
         );
         for bad in ["getBlok", "getSlot,getSlot"] {
@@ -402,7 +409,7 @@ mod tests {
         let mut answers: Vec<Value> = ["0x88", "0x87", "0x88"].map(Value::from).into();
         answers.extend(answers.clone());
         answers.extend(["Geth/v1", "Geth/v2", "Other"].map(Value::from));
-        let (known, range) = check_in_sync(&args, chain, &nodes, &answers).unwrap();
+        let (known, range) = check_in_sync(&args, chain, &nodes.arms, &answers).unwrap();
         assert_eq!(range, (0, 0x87 - 64));
         assert!(
             known[1].contains("version Geth/v2") && known[1].contains("1 behind"),
