@@ -81,13 +81,13 @@ fn nodes_as_arms(args: &NodesArgs) -> Result<Plan> {
     for url in &args.urls {
         let endpoint = Endpoint::parse(url).map_err(UsageError)?;
         let mut name = endpoint.redacted_url();
-        let same = plan
+        let same_url_count = plan
             .links
             .iter()
             .filter(|link| link.endpoint.redacted_url() == name)
             .count();
-        if same > 0 {
-            name += &format!(" ({})", same + 1);
+        if same_url_count > 0 {
+            name += &format!(" ({})", same_url_count + 1);
         }
         plan.arms.push(name);
         plan.links.push(LinkConfig::new(endpoint, Protocol::Http));
@@ -253,9 +253,9 @@ fn add_requests(
         methods => methods.iter().map(String::as_str).collect(),
     };
     for name in &methods {
-        let known = chain.methods.iter().find(|(known, ..)| known == name);
+        let method = chain.methods.iter().find(|(other, ..)| other == name);
         let is_repeated = methods.iter().filter(|other| *other == name).count() > 1;
-        let Some((name, params, same)) = known.filter(|_| !is_repeated) else {
+        let Some((name, params, must_agree)) = method.filter(|_| !is_repeated) else {
             let names: Vec<&str> = chain.methods.iter().map(|(name, ..)| *name).collect();
             return Err(UsageError(format!(
                 "--methods: {name:?} is not known or named twice; with --chain {} there are {}",
@@ -275,7 +275,7 @@ fn add_requests(
             (*name).to_owned(),
             json_members((name, params)),
             has_number.then_some((from, to)),
-            Expected::json(name, *same),
+            Expected::json(name, *must_agree),
         );
     }
     Ok(plan)
@@ -329,12 +329,12 @@ mod tests {
             nodes.arms,
             ["http://one:1", "http://two:2/...", "http://two:2/... (2)"]
         );
-        let (known, range) =
+        let (notes, range) =
             check_in_sync(&args, &CHAINS[0], &nodes.arms, &answers([100, 98, 92])).unwrap();
-        assert_eq!((range, known.len()), ((9, 60), 4));
+        assert_eq!((range, notes.len()), ((9, 60), 4));
         assert!(
-            known[1].contains("version 2.0.0") && known[1].contains("2 behind"),
-            "{known:?}"
+            notes[1].contains("version 2.0.0") && notes[1].contains("2 behind"),
+            "{notes:?}"
         );
         let plan = add_requests(&args, &CHAINS[0], nodes, range).unwrap();
         assert_eq!(
@@ -409,11 +409,11 @@ mod tests {
         let mut answers: Vec<Value> = ["0x88", "0x87", "0x88"].map(Value::from).into();
         answers.extend(answers.clone());
         answers.extend(["Geth/v1", "Geth/v2", "Other"].map(Value::from));
-        let (known, range) = check_in_sync(&args, chain, &nodes.arms, &answers).unwrap();
+        let (notes, range) = check_in_sync(&args, chain, &nodes.arms, &answers).unwrap();
         assert_eq!(range, (0, 0x87 - 64));
         assert!(
-            known[1].contains("version Geth/v2") && known[1].contains("1 behind"),
-            "{known:?}"
+            notes[1].contains("version Geth/v2") && notes[1].contains("1 behind"),
+            "{notes:?}"
         );
         let plan = add_requests(&args, chain, nodes, range).unwrap();
         let method = plan.call(&plan.cases[0], 0);
