@@ -115,7 +115,7 @@ fn check_chain_and_lag(
     node_plan: &Plan,
 ) -> Result<(Vec<String>, (u64, u64))> {
     let mut status_plan = node_plan.clone();
-    let heights = [chain.newest_call, chain.height_limit_call].into_iter();
+    let heights = [chain.newest_call, chain.range_end_call].into_iter();
     let calls = heights.chain(chain.oldest_call).chain([chain.version_call]);
     for call in calls {
         let name = call.0.to_owned();
@@ -196,7 +196,7 @@ fn hash(chain: &Chain, answer: &Result<Vec<u8>, Failure>) -> Result<String, Stri
     hash.ok_or_else(|| "an answer without a hash".to_owned())
 }
 
-/// `answers`: newest heights, height limits, oldest heights, versions.
+/// `answers`: newest heights, range ends, oldest heights, versions.
 fn check_in_sync(
     args: &NodesArgs,
     chain: &Chain,
@@ -213,7 +213,8 @@ fn check_in_sync(
         answers.into_iter().map(height).collect()
     };
     let heads = next_heights()?;
-    let height_limit = next_heights()?.into_iter().min().unwrap_or(0);
+    let newest_common = next_heights()?.into_iter().min().unwrap_or(0);
+    let range_end = newest_common.saturating_sub(chain.unfinalized_margin);
     let oldest = match chain.oldest_call {
         Some(_) => next_heights()?.into_iter().max().unwrap_or(0),
         None => 0,
@@ -234,8 +235,7 @@ fn check_in_sync(
             counted(behind as f64, "slot")
         );
     }
-    let last = height_limit.saturating_sub(chain.unfinalized_margin);
-    let (from, to) = args.slots.unwrap_or((oldest, last));
+    let (from, to) = args.slots.unwrap_or((oldest, range_end));
     ensure!(from <= to, "the nodes have no finalized block in common");
     let range = [from, to].map(count).join(" to ");
     notes.push(format!("random slots from {range}"));

@@ -11,7 +11,7 @@ pub struct Chain {
     pub default_methods: &'static [&'static str],
     /// Asks for the newest slot or block.
     pub newest_call: RpcCall,
-    pub height_limit_call: RpcCall,
+    pub range_end_call: RpcCall,
     /// `None` if nodes have all blocks.
     pub oldest_call: Option<RpcCall>,
     pub version_call: RpcCall,
@@ -20,7 +20,7 @@ pub struct Chain {
     pub block_call: RpcCall,
     /// The hash's field, if the result is an object.
     pub hash_field: &'static str,
-    /// Requested slots or blocks are at least this far below the answer of `height_limit_call`.
+    /// The default range ends this far below the answer of `range_end_call`.
     pub unfinalized_margin: u64,
 }
 
@@ -42,7 +42,7 @@ pub const CHAINS: [Chain; 3] = [
         ],
         default_methods: &["getBlock", "getBlockTime", "getSlot"],
         newest_call: ("getSlot", r#"[{"commitment":"processed"}]"#),
-        height_limit_call: ("getSlot", r#"[{"commitment":"finalized"}]"#),
+        range_end_call: ("getSlot", r#"[{"commitment":"finalized"}]"#),
         oldest_call: Some(("getFirstAvailableBlock", "[]")),
         version_call: ("getVersion", "[]"),
         genesis_call: ("getGenesisHash", "[]"),
@@ -72,7 +72,7 @@ pub const CHAINS: [Chain; 3] = [
             "eth_blockNumber",
         ],
         newest_call: ("eth_blockNumber", "[]"),
-        height_limit_call: ("eth_blockNumber", "[]"),
+        range_end_call: ("eth_blockNumber", "[]"),
         oldest_call: None,
         version_call: ("web3_clientVersion", "[]"),
         genesis_call: ("eth_getBlockByNumber", r#"["0x0",false]"#),
@@ -99,7 +99,7 @@ pub const CHAINS: [Chain; 3] = [
         ],
         default_methods: &["starknet_getBlockWithTxs", "starknet_getEvents"],
         newest_call: ("starknet_blockHashAndNumber", "[]"),
-        height_limit_call: ("starknet_blockHashAndNumber", "[]"),
+        range_end_call: ("starknet_blockHashAndNumber", "[]"),
         oldest_call: None,
         version_call: ("starknet_specVersion", "[]"),
         genesis_call: (
