@@ -108,7 +108,7 @@ fn data_folders(args: &NodesArgs, node_plan: &Plan) -> Result<Vec<(String, PathB
 }
 
 /// Fails if nodes are of different chains or not in sync. Returns notes, and the first and last
-/// slot or block that all nodes have.
+/// slot or block to request.
 fn check_chain_and_lag(
     args: &NodesArgs,
     chain: &Chain,
@@ -141,8 +141,8 @@ fn check_chain_and_lag(
     Ok((notes, (from, to)))
 }
 
-/// Height and hash of the first block whose hash all nodes report. Fails if the hashes differ; the
-/// inner error says why no block has one.
+/// Height and hash of the first block whose hash all nodes report. Fails if two hashes differ; the
+/// inner error says why no hash could be compared.
 fn first_common_hash(
     engine: &Engine,
     chain: &Chain,
@@ -264,7 +264,7 @@ fn add_requests(
             ))
             .into());
         };
-        // The hundred blocks from the slot on must be final, with skipped slots between them.
+        // It asks for 100 final blocks from the slot on; up to 50 slots may be skipped.
         let margin = match *name {
             "getBlocksWithLimit" => 150,
             _ => 0,
