@@ -203,13 +203,15 @@ fn check_in_sync(
     nodes: &[String],
     answers: &[Value],
 ) -> Result<(Vec<String>, (u64, u64))> {
-    let mut answers = answers.iter();
+    let (mut answers, unit) = (answers.iter(), chain.height_unit);
     let node_count = nodes.len();
     // For each call, one answer per node.
     let mut next_heights = || -> Result<Vec<u64>> {
         let answers: Vec<&Value> = answers.by_ref().take(node_count).collect();
         ensure!(answers.len() == node_count, "a node does not answer");
-        let height = |answer| chain::height(answer).context("a node's answer is no slot");
+        let height = |answer| {
+            chain::height(answer).with_context(|| format!("a node's answer is not a {unit} number"))
+        };
         answers.into_iter().map(height).collect()
     };
     let heads = next_heights()?;
@@ -225,20 +227,20 @@ fn check_in_sync(
         let version = answers.next().and_then(version);
         let (version, behind) = (version.map_or("unknown".to_owned(), clean), newest - head);
         notes.push(format!(
-            "{name}: version {version}, slot {}, {behind} behind the newest",
+            "{name}: version {version}, {unit} {}, {behind} behind the newest",
             count(*head)
         ));
         let max_lag = args.max_lag;
         ensure!(
             behind <= max_lag,
             "{name} is {} behind the most advanced node: at most {max_lag} are allowed (--max-lag)",
-            counted(behind as f64, "slot")
+            counted(behind as f64, unit)
         );
     }
     let (from, to) = args.slots.unwrap_or((oldest, range_end));
     ensure!(from <= to, "the nodes have no finalized block in common");
     let range = [from, to].map(count).join(" to ");
-    notes.push(format!("random slots from {range}"));
+    notes.push(format!("random {unit}s from {range}"));
     Ok((notes, (from, to)))
 }
 

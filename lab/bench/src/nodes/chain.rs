@@ -6,17 +6,17 @@ pub type RpcCall = (&'static str, &'static str);
 #[derive(Debug)]
 pub struct Chain {
     pub name: &'static str,
+    /// What a height numbers: `slot` or `block`.
+    pub height_unit: &'static str,
     /// Method, parameters, and whether all nodes must agree.
     pub methods: &'static [(&'static str, &'static str, bool)],
     pub default_methods: &'static [&'static str],
-    /// Asks for the newest slot or block.
     pub newest_call: RpcCall,
     pub range_end_call: RpcCall,
     /// `None` if nodes have all blocks.
     pub oldest_call: Option<RpcCall>,
     pub version_call: RpcCall,
     pub genesis_call: RpcCall,
-    /// Asks for the block at a height.
     pub block_call: RpcCall,
     /// The hash's field, if the result is an object.
     pub hash_field: &'static str,
@@ -28,6 +28,7 @@ pub struct Chain {
 pub const CHAINS: [Chain; 3] = [
     Chain {
         name: "solana",
+        height_unit: "slot",
         methods: &[
             (
                 "getBlock",
@@ -55,6 +56,7 @@ pub const CHAINS: [Chain; 3] = [
     },
     Chain {
         name: "evm",
+        height_unit: "block",
         methods: &[
             ("eth_getBlockByNumber", r#"["{hex}",true]"#, true),
             ("eth_getBlockReceipts", r#"["{hex}"]"#, true),
@@ -83,6 +85,7 @@ pub const CHAINS: [Chain; 3] = [
     },
     Chain {
         name: "starknet",
+        height_unit: "block",
         // Named parameters, because some nodes require every positional one.
         methods: &[
             (

@@ -161,7 +161,7 @@ fn two_nodes_are_compared_and_each_method_routed_to_the_faster() {
         "{output}"
     );
     for note in [
-        "version 0.8.1, slot 11, 0 behind the newest",
+        "version 0.8.1, block 11, 0 behind the newest",
         "all nodes have the genesis 0xabc",
         "all nodes have the block 11 with the hash 0xb",
     ] {
@@ -211,7 +211,7 @@ fn differing_responses_are_listed_and_a_node_far_behind_is_refused() {
     let refused = bench(&["nodes", &juno, &late, "--chain", "starknet"])
         .unwrap_err()
         .to_string();
-    assert!(refused.contains("is 11 slots behind"), "{refused}");
+    assert!(refused.contains("is 11 blocks behind"), "{refused}");
 }
 
 #[test]
