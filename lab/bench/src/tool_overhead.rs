@@ -40,7 +40,7 @@ pub fn measure(engine: &Engine) -> Result<Option<LoopbackCost>> {
         run
     })?;
     if let Some(signal) = run.state.stopped_by {
-        bail!("ended by {signal} before anything was measured");
+        bail!("nothing was measured: ended by {signal}");
     }
     let mut latencies: Vec<u64> = run.samples.iter().filter_map(Sample::latency_ns).collect();
     latencies.sort_unstable();

@@ -66,7 +66,7 @@ impl RunControl {
 
     pub fn ended_early_message(&self) -> String {
         let by = self.ended_by().unwrap_or_default();
-        format!("ended by {by} before anything was measured")
+        format!("nothing was measured: ended by {by}")
     }
 
     fn is_over(&self) -> bool {
