@@ -18,7 +18,7 @@ use crate::{
     verify::AnswerVerifier,
 };
 use anyhow::{Context as _, Result, anyhow};
-use control::{LastAttempt, POLL_INTERVAL, RetryPolicy, RunControl};
+use control::{END_CHECK_INTERVAL, LastAttempt, RetryPolicy, RunControl};
 use exchange::Connections;
 use faultline_common::{clock, progress::Progress, signals::Signals};
 use futures_util::future::{Either, join_all, select};
@@ -251,7 +251,7 @@ impl Engine {
         LocalSet::new().block_on(&self.runtime, async {
             let mut work = pin!(work);
             loop {
-                if let Ok(done) = timeout(POLL_INTERVAL, work.as_mut()).await {
+                if let Ok(done) = timeout(END_CHECK_INTERVAL, work.as_mut()).await {
                     return done.map(Some);
                 }
                 if let Some(signal) = self.received_end_signal() {

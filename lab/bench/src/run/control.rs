@@ -23,7 +23,8 @@ const MAX_BACKOFF: Duration = Duration::from_secs(60);
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(300);
 /// Shorter pauses are not reported.
 const MIN_REPORTED_PAUSE: Duration = Duration::from_secs(2);
-pub const POLL_INTERVAL: Duration = Duration::from_millis(100);
+/// Longest sleep before an end of the run is noticed.
+pub const END_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 #[derive(Default)]
 pub struct RunControl {
@@ -89,7 +90,7 @@ impl RunControl {
                 return !self.is_over();
             }
             if left > TIMER_PRECISION {
-                sleep((left - TIMER_PRECISION).min(POLL_INTERVAL)).await
+                sleep((left - TIMER_PRECISION).min(END_CHECK_INTERVAL)).await
             } else {
                 tokio::task::yield_now().await
             }
