@@ -52,7 +52,7 @@ fn measure_data_folders(
 ) {
     let signal = Cell::new(None);
     let is_stopped = || {
-        signal.set(signal.get().or_else(|| engine.received_end_signal()));
+        signal.set(signal.get().or_else(|| engine.take_end_signal()));
         signal.get().is_some()
     };
     for (node, folder) in folders {

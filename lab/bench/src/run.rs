@@ -137,7 +137,7 @@ impl Engine {
         })
     }
 
-    pub fn received_end_signal(&self) -> Option<&'static str> {
+    pub fn take_end_signal(&self) -> Option<&'static str> {
         wait_for_end_signal(&mut self.signals.borrow_mut(), Duration::ZERO)
     }
 
@@ -254,7 +254,7 @@ impl Engine {
                 if let Ok(done) = timeout(END_CHECK_INTERVAL, work.as_mut()).await {
                     return done.map(Some);
                 }
-                if let Some(signal) = self.received_end_signal() {
+                if let Some(signal) = self.take_end_signal() {
                     if control.ended_by().is_some() {
                         return Ok(None);
                     }
