@@ -124,8 +124,7 @@ pub struct RunState {
     pub refusals: BTreeMap<String, u64>,
     pub messages: BTreeMap<usize, String>,
     pub stopped_by: Option<String>,
-    /// Per request.
-    pub own_cpu: Option<Duration>,
+    pub own_cpu_per_request: Option<Duration>,
     /// Since the first measured request.
     pub length: Duration,
 }
@@ -137,7 +136,7 @@ impl Header {
         self.refusals = state.refusals;
         self.messages = state.messages;
         self.stopped_by = state.stopped_by.or(self.stopped_by.take());
-        self.own_cpu_ns = state.own_cpu.map(ns);
+        self.own_cpu_ns = state.own_cpu_per_request.map(ns);
         self.length_ns = ns(state.length);
     }
 }

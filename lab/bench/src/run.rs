@@ -100,7 +100,7 @@ impl Engine {
         })?;
         // Open loops and shaped links wait actively, which hides the tool's own CPU time.
         if plan.rate.is_none() && plan.links.iter().all(|link| link.shape.has_no_effect()) {
-            measured.state.own_cpu = clock::thread_cpu()
+            measured.state.own_cpu_per_request = clock::thread_cpu()
                 .saturating_sub(cpu)
                 .checked_div(u32::try_from(shared.answers.borrow().completed)?);
         }
@@ -335,7 +335,7 @@ impl Shared {
             refusals: self.control.refusals.borrow().clone(),
             messages: answers.messages.clone(),
             stopped_by: self.control.ended_by(),
-            own_cpu: None,
+            own_cpu_per_request: None,
             length: answers.started_at.map_or(Duration::ZERO, |started_at| {
                 clock::uptime().saturating_sub(started_at)
             }),
