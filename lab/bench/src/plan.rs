@@ -195,8 +195,8 @@ impl Plan {
 #[derive(PartialEq)]
 pub struct ScheduledRequest {
     pub number: u64,
-    /// Measured round; `None` during warm-up.
-    pub round: Option<u32>,
+    /// `None` during warm-up.
+    pub measured_round: Option<u32>,
     pub case: usize,
 }
 
@@ -262,12 +262,12 @@ impl Iterator for Order {
             self.draw_request();
             self.random.shuffle(&mut self.round);
         }
-        let round = round
+        let measured_round = round
             .checked_sub(self.warm_up)
             .and_then(|round| u32::try_from(round).ok());
         let scheduled = ScheduledRequest {
             number: self.next_number,
-            round,
+            measured_round,
             case: *self.round.get(offset)?,
         };
         self.next_number += 1;

@@ -360,7 +360,7 @@ impl Shared {
             return None;
         }
         let scheduled_at = due.unwrap_or_else(clock::uptime);
-        if scheduled.round.is_some() {
+        if scheduled.measured_round.is_some() {
             let mut answers = self.answers.borrow_mut();
             answers.started_at.get_or_insert(scheduled_at);
         }
@@ -387,7 +387,7 @@ impl Shared {
                 .entry(scheduled.case)
                 .or_insert_with(|| message.to_owned());
         }
-        if let Some(round) = scheduled.round {
+        if let Some(round) = scheduled.measured_round {
             let started_at = answers.started_at.unwrap_or(attempt.scheduled_at);
             answers.samples.push(Sample {
                 number: scheduled.number,

@@ -38,7 +38,7 @@ fn every_round_has_every_case_once_in_seeded_order() {
         assert!(
             round
                 .iter()
-                .all(|request| request.round == (index as u32).checked_sub(2))
+                .all(|request| request.measured_round == (index as u32).checked_sub(2))
         );
     }
     assert!(

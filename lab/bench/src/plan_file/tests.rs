@@ -80,7 +80,11 @@ fn requests_are_drawn_by_weight_with_equal_values_across_arms() {
     let scheduled: Vec<_> = Order::new(&plan).collect();
     for round in scheduled.chunks(2) {
         let [a, b] = [0, 1].map(|index| &plan.cases[round[index].case]);
-        assert!(a.request == b.request && a.arm != b.arm && round[0].round == round[1].round);
+        assert!(
+            a.request == b.request
+                && a.arm != b.arm
+                && round[0].measured_round == round[1].measured_round
+        );
         *requested.entry(a.request).or_default() += 1;
         let [a, b] = [0, 1].map(|index| {
             let body = plan.body(&plan.cases[round[index].case], round[index].number);
