@@ -122,7 +122,7 @@ pub struct Header {
 pub struct RunState {
     pub answer_comparisons: Vec<AnswerComparison>,
     pub refusals: BTreeMap<String, u64>,
-    pub messages: BTreeMap<usize, String>,
+    pub first_messages: BTreeMap<usize, String>,
     pub stopped_by: Option<String>,
     pub own_cpu_per_request: Option<Duration>,
     /// Since the first measured request.
@@ -134,7 +134,7 @@ impl Header {
     pub fn take_state(&mut self, state: RunState) {
         self.answer_comparisons = state.answer_comparisons;
         self.refusals = state.refusals;
-        self.messages = state.messages;
+        self.messages = state.first_messages;
         self.stopped_by = state.stopped_by.or(self.stopped_by.take());
         self.own_cpu_ns = state.own_cpu_per_request.map(ns);
         self.length_ns = ns(state.length);

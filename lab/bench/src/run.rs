@@ -302,7 +302,7 @@ struct Answers {
     flushed: usize,
     completed: u64,
     verifier: AnswerVerifier,
-    messages: BTreeMap<usize, String>,
+    first_messages: BTreeMap<usize, String>,
 }
 
 impl Shared {
@@ -319,7 +319,7 @@ impl Shared {
                 flushed: 0,
                 completed: 0,
                 verifier: AnswerVerifier::new(&plan),
-                messages: BTreeMap::new(),
+                first_messages: BTreeMap::new(),
             }),
             plan,
             tls,
@@ -333,7 +333,7 @@ impl Shared {
         let state = RunState {
             answer_comparisons: answers.verifier.answer_comparisons.clone(),
             refusals: self.control.refusals.borrow().clone(),
-            messages: answers.messages.clone(),
+            first_messages: answers.first_messages.clone(),
             stopped_by: self.control.ended_by(),
             own_cpu_per_request: None,
             length: answers.started_at.map_or(Duration::ZERO, |started_at| {
@@ -382,8 +382,8 @@ impl Shared {
             .record_answer((case.arm, case.request), round, compared);
         answers.completed += 1;
         if let Some(message) = attempt.answer.as_ref().err().and_then(Failure::message) {
-            let messages = &mut answers.messages;
-            messages
+            let first_messages = &mut answers.first_messages;
+            first_messages
                 .entry(scheduled.case)
                 .or_insert_with(|| message.to_owned());
         }
