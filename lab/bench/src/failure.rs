@@ -87,13 +87,17 @@ impl Failure {
         }
     }
 
-    /// `Some` if the next request must wait, with the delay of `Retry-After`.
-    pub fn required_backoff(&self) -> Option<Option<Duration>> {
+    /// Whether the next request must wait.
+    pub fn is_refusal(&self) -> bool {
+        matches!(
+            self,
+            Failure::RateLimited(_) | Failure::Server(..) | Failure::Connect(_)
+        )
+    }
+
+    pub fn retry_after(&self) -> Option<Duration> {
         match self {
-            Failure::RateLimited(retry_after) | Failure::Server(_, retry_after) => {
-                Some(*retry_after)
-            }
-            Failure::Connect(_) => Some(None),
+            Failure::RateLimited(retry_after) | Failure::Server(_, retry_after) => *retry_after,
             _ => None,
         }
     }

@@ -116,11 +116,11 @@ impl RunControl {
                 self.refusing_since.borrow_mut().remove(&node);
             }
             if let Err(failure) = &answer
-                && let Some(retry_after) = failure.required_backoff()
+                && failure.is_refusal()
                 && self.may_retry(node, failure, policy, refused)
             {
                 let backoff = (FIRST_BACKOFF * 2_u32.pow(refused)).min(MAX_BACKOFF);
-                let wait = retry_after.unwrap_or_default().max(backoff);
+                let wait = failure.retry_after().unwrap_or_default().max(backoff);
                 let resume_at = extend_pause(self.resume_at.get(), wait, failure);
                 self.resume_at.set(resume_at);
                 refused += 1;
@@ -145,7 +145,7 @@ impl RunControl {
             .borrow_mut()
             .entry(failure.kind())
             .or_default() += 1;
-        let retry_after = failure.required_backoff().flatten();
+        let retry_after = failure.retry_after();
         if let Some(retry_after) = retry_after
             && retry_after > MAX_RETRY_AFTER
         {
