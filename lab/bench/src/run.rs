@@ -395,7 +395,7 @@ impl Shared {
                 case: scheduled.case,
                 at_ns: ns(attempt.scheduled_at.saturating_sub(started_at)),
                 result: attempt.answer.map_err(|failure| failure.kind()),
-                refused: attempt.refused,
+                refused: attempt.retries,
             });
         }
     }
@@ -415,7 +415,7 @@ async fn worker(shared: Rc<Shared>, mut decoder: Decoder) {
                 LastAttempt {
                     answer: Err(Failure::NotSent),
                     scheduled_at,
-                    refused: 0,
+                    retries: 0,
                 },
                 None,
             );

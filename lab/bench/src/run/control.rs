@@ -41,7 +41,7 @@ pub struct RunControl {
 pub struct LastAttempt<T> {
     pub answer: Result<T, Failure>,
     pub scheduled_at: Duration,
-    pub refused: u32,
+    pub retries: u32,
 }
 
 /// Which refusals are retried.
@@ -105,7 +105,7 @@ impl RunControl {
         policy: RetryPolicy,
         mut send: impl AsyncFnMut(Duration) -> Result<T, Failure>,
     ) -> Option<LastAttempt<T>> {
-        let mut refused = 0;
+        let mut retries = 0;
         loop {
             let answer = send(scheduled_at).await;
             if answer
@@ -117,13 +117,13 @@ impl RunControl {
             }
             if let Err(failure) = &answer
                 && failure.is_refusal()
-                && self.may_retry(node, failure, policy, refused)
+                && self.may_retry(node, failure, policy, retries)
             {
-                let backoff = (FIRST_BACKOFF * 2_u32.pow(refused)).min(MAX_BACKOFF);
+                let backoff = (FIRST_BACKOFF * 2_u32.pow(retries)).min(MAX_BACKOFF);
                 let wait = failure.retry_after().unwrap_or_default().max(backoff);
                 let resume_at = extend_pause(self.resume_at.get(), wait, failure);
                 self.resume_at.set(resume_at);
-                refused += 1;
+                retries += 1;
                 if !self.wait_until(resume_at).await {
                     return None;
                 }
@@ -133,7 +133,7 @@ impl RunControl {
             return Some(LastAttempt {
                 answer,
                 scheduled_at,
-                refused,
+                retries,
             });
         }
     }
