@@ -117,7 +117,7 @@ impl RunControl {
             }
             if let Err(failure) = &answer
                 && failure.is_refusal()
-                && self.may_retry(node, failure, policy, retries)
+                && self.handle_refusal(node, failure, policy, retries)
             {
                 let backoff = (FIRST_BACKOFF * 2_u32.pow(retries)).min(MAX_BACKOFF);
                 let wait = failure.retry_after().unwrap_or_default().max(backoff);
@@ -138,8 +138,14 @@ impl RunControl {
         }
     }
 
-    /// Counts the refusal. May pause requests or end the run.
-    fn may_retry(&self, node: usize, failure: &Failure, policy: RetryPolicy, retries: u32) -> bool {
+    /// Counts the refusal; may pause requests or end the run. Returns whether to retry.
+    fn handle_refusal(
+        &self,
+        node: usize,
+        failure: &Failure,
+        policy: RetryPolicy,
+        retries: u32,
+    ) -> bool {
         *self
             .refusals
             .borrow_mut()
