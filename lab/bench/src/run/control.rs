@@ -1,4 +1,4 @@
-//! Delays requests after refusals, and ends the run if a node refuses too long.
+//! Repeats refused requests after a wait. Ends the run if a node refuses for too long.
 
 use crate::{failure::Failure, stream::TIMER_PRECISION};
 use faultline_common::{clock, output::say};
@@ -12,14 +12,14 @@ use tokio::time::sleep;
 
 /// Retries of a rate-limited request.
 const MAX_RATE_LIMIT_RETRIES: u32 = 8;
-/// Retries after a connection or server error, which the request itself may cause.
+/// Fewer, since the request itself may cause a connection or server error.
 const MAX_ERROR_RETRIES: u32 = 3;
-/// A node that has refused everything for this long ends the run.
+/// After the last retry, a node that has refused everything for this long ends the run.
 const MAX_REFUSAL_TIME: Duration = Duration::from_secs(60);
-/// Doubles with each retry. A longer delay that the node requests takes precedence.
+/// The backoff doubles with each retry. A longer `Retry-After` takes precedence.
 const FIRST_BACKOFF: Duration = Duration::from_millis(500);
 const MAX_BACKOFF: Duration = Duration::from_secs(60);
-/// A longer requested delay ends the run.
+/// A longer `Retry-After` ends the run.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(300);
 /// Shorter pauses are not reported.
 const MIN_REPORTED_PAUSE: Duration = Duration::from_secs(2);
@@ -30,7 +30,7 @@ pub const END_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 pub struct RunControl {
     /// Closed loop: no request is sent to any node before this time.
     pub resume_at: Cell<Duration>,
-    /// Open loop: the same by node, which is the index of its first link.
+    /// Open loop: the same for a node, by the index of its first link.
     not_before: RefCell<BTreeMap<usize, Duration>>,
     /// Time since which every request was refused, by node.
     refusing_since: RefCell<BTreeMap<usize, Duration>>,
@@ -40,6 +40,7 @@ pub struct RunControl {
 
 pub struct LastAttempt<T> {
     pub answer: Result<T, Failure>,
+    /// After a retry, when the wait before it ended.
     pub scheduled_at: Duration,
     pub retries: u32,
 }
@@ -97,7 +98,7 @@ impl RunControl {
         }
     }
 
-    /// Retries after a wait if allowed. `None` if the run ends during a wait.
+    /// `None` if the run ends during a wait.
     pub async fn send_with_retries<T>(
         &self,
         node: usize,
