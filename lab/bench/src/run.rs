@@ -1,8 +1,8 @@
 //! Sends the requests of a plan.
 //!
-//! One thread does everything, so that latency does not include waits for a processor. In a closed
+//! One thread does everything, so that latency includes no switch between threads. In a closed
 //! loop, each worker sends its next request after the last answer. In an open loop, latency counts
-//! from the scheduled time, so that waiting for a free connection is not hidden.
+//! from the scheduled time, so that it includes waiting for a free worker.
 
 mod control;
 mod exchange;
@@ -77,7 +77,7 @@ impl Engine {
         })
     }
 
-    /// A signal stops it; pending requests are completed.
+    /// A signal ends the run after the pending requests, a second signal at once.
     pub fn run(&self, plan: &Rc<Plan>, sink: &SampleSink<'_>) -> Result<MeasuredRun> {
         let shared = Rc::new(Shared::new(plan.clone(), self.tls.clone()));
         let decoders = (0..plan.workers)
@@ -85,7 +85,7 @@ impl Engine {
             .collect::<Result<Vec<_>, _>>()?;
         let cpu = clock::thread_cpu();
         let mut measured = self.run_with_progress(&shared, "requests", sink, async {
-            // Open all connections first, as a busy client has them.
+            // The first worker starts with open connections, as a busy client has them.
             let mut connections = Connections::new(plan, self.tls.clone());
             let mut tried = BTreeSet::new();
             for case in plan.cases.iter().filter(|case| tried.insert(case.link)) {
@@ -141,11 +141,11 @@ impl Engine {
         wait_for_end_signal(&mut self.signals.borrow_mut(), Duration::ZERO)
     }
 
-    /// Runs `work` before any measurement. Its connections are closed afterwards.
+    /// Runs `work` before any measurement, and closes the connections that it opens.
     pub fn run_preparation<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
         let control = RunControl::default();
         let work = async {
-            // `work` does not check `control`, so the first signal ends it.
+            // `work` does not check `control`, so the first signal drops it.
             match select(pin!(work), pin!(control.wait_until(Duration::MAX))).await {
                 Either::Left((done, _)) => done.map(Some),
                 Either::Right(_) => Ok(None),
@@ -156,7 +156,7 @@ impl Engine {
             .with_context(|| control.ended_early_message())
     }
 
-    /// Sends every case once, each request to all arms at the same time. Returns the decoded bytes.
+    /// Sends every case once, to all arms at the same time. Returns the decoded bytes by case.
     pub fn probe(&self, plan: &Plan) -> Result<Vec<Result<Vec<u8>, Failure>>> {
         let control = &RunControl::default();
         let work = async {
@@ -240,8 +240,8 @@ impl Engine {
         })
     }
 
-    /// The first signal ends the run by `control`, and thereby `work`. `None` after a second one,
-    /// which does not wait for `work`.
+    /// The first signal ends `control`, which `work` checks. A second one does not wait for `work`:
+    /// it returns `None`.
     fn with_signals<T>(
         &self,
         control: &RunControl,
@@ -298,7 +298,7 @@ struct Answers {
     /// When the first measured request was sent.
     started_at: Option<Duration>,
     samples: Vec<Sample>,
-    /// Samples that the sink has.
+    /// How many samples the sink has.
     flushed: usize,
     completed: u64,
     verifier: AnswerVerifier,
