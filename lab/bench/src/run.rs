@@ -87,8 +87,9 @@ impl Engine {
         let mut measured = self.run_with_progress(&shared, "requests", sink, async {
             // The first worker starts with open connections, as a busy client has them.
             let mut connections = Connections::new(plan, self.tls.clone());
-            let mut tried = BTreeSet::new();
-            for case in plan.cases.iter().filter(|case| tried.insert(case.link)) {
+            let mut opened_links = BTreeSet::new();
+            let cases = plan.cases.iter();
+            for case in cases.filter(|case| opened_links.insert(case.link)) {
                 connections.open(plan, case).await;
             }
             shared.idle.borrow_mut().push(connections);
@@ -120,11 +121,11 @@ impl Engine {
         let mut progress = Progress::new(shared.plan.request_count(), unit);
         let mut next_flush = clock::uptime() + FLUSH_INTERVAL;
         let report_progress = || {
-            let refused = match shared.control.refusals.borrow().values().sum::<u64>() {
+            let refusal_suffix = match shared.control.refusals.borrow().values().sum::<u64>() {
                 0 => String::new(),
                 count => format!(", {count} refused"),
             };
-            progress.show(shared.answers.borrow().completed, &refused);
+            progress.show(shared.answers.borrow().completed, &refusal_suffix);
             if clock::uptime() >= next_flush {
                 shared.flush(sink);
                 next_flush = clock::uptime() + FLUSH_INTERVAL;
@@ -166,8 +167,8 @@ impl Engine {
             for request in 0..plan.request_names.len() {
                 let by_arm = by_arm.iter_mut().enumerate();
                 let sends = by_arm.filter_map(|(arm, connections)| {
-                    let is_it = |case: &Case| (case.arm, case.request) == (arm, request);
-                    let index = plan.cases.iter().position(is_it)?;
+                    let is_sent_now = |case: &Case| (case.arm, case.request) == (arm, request);
+                    let index = plan.cases.iter().position(is_sent_now)?;
                     Some(async move {
                         let case = &plan.cases[index];
                         let mut decoder = Decoder::new()?;
@@ -203,8 +204,8 @@ impl Engine {
         let mut values = Vec::new();
         for (answer, case) in self.probe(plan)?.into_iter().zip(&plan.cases) {
             let bytes = answer.map_err(|failure| {
-                let (node, call) = (plan.arm_name(case), &case.call);
-                anyhow!("{node} gives no good answer to {call}: {failure}")
+                let (arm, call) = (plan.arm_name(case), &case.call);
+                anyhow!("{arm} gives no good answer to {call}: {failure}")
             })?;
             values.push(serde_json::from_slice(&bytes)?);
         }
