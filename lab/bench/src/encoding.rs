@@ -14,7 +14,7 @@ use crate::{
 use anyhow::Result;
 use faultline_common::args::UsageError;
 use faultline_pages::{
-    cells::{self, number, text_cell},
+    cells::{self, number_or, text_cell},
     model::{Block, Table},
 };
 use faultline_stats::arms::welch_p;
@@ -326,12 +326,12 @@ fn page_table(table: &PairTable<'_>, table_number: usize) -> Table {
     for row in &table.rows {
         let [a, b] = row.times;
         let difference = a.zip(b).map(|(a, b)| (b - a).abs());
-        let mut row_cells = vec![number(row.size.map(|size| size as f64), 0, "not known")];
-        row_cells.extend([a, b, difference].map(|ms| number(ms, 3, missing)));
+        let mut row_cells = vec![number_or(row.size.map(|size| size as f64), 0, "not known")];
+        row_cells.extend([a, b, difference].map(|ms| number_or(ms, 3, missing)));
         if table.is_mean {
             row_cells.push(text_cell(&row.significance));
         }
-        row_cells.push(cells::text(row.winner, missing));
+        row_cells.push(cells::text_or(row.winner, missing));
         out.rows.push(row_cells);
     }
     out

@@ -283,7 +283,7 @@ pub fn percentiles(results: &Results, id: &str, title: &str) -> Table {
         let mut row = arm_and_request(results, case);
         row.extend(TABLE_LATENCIES.map(|name| {
             let ms = summary.latency.and_then(|latency| latency.named(name));
-            cells::number(ms, 3, NO_GOOD_ANSWER)
+            cells::number_or(ms, 3, NO_GOOD_ANSWER)
         }));
         row.extend([
             number_cell(summary.successes as f64, 0),
@@ -305,11 +305,11 @@ pub fn phases(results: &Results) -> Table {
         row.extend(
             summary
                 .phases()
-                .map(|ms| cells::number(ms, 3, NO_GOOD_ANSWER)),
+                .map(|ms| cells::number_or(ms, 3, NO_GOOD_ANSWER)),
         );
         row.extend([
-            cells::number(summary.decode_cpu, 3, NO_GOOD_ANSWER),
-            cells::number(summary.received, 0, NO_GOOD_ANSWER),
+            cells::number_or(summary.decode_cpu, 3, NO_GOOD_ANSWER),
+            cells::number_or(summary.received, 0, NO_GOOD_ANSWER),
         ]);
         out.rows.push(row);
     }
@@ -344,7 +344,7 @@ pub fn differences(results: &Results, compared: &[Comparison], id: &str) -> Tabl
             text_cell(&comparison.arm),
             text_cell(&results.label(&comparison.request, comparison.size)),
             cell(Some(&comparison.mean)),
-            cells::number(comparison.p, 4, TOO_FEW_ROUNDS),
+            cells::number_or(comparison.p, 4, TOO_FEW_ROUNDS),
             text_cell(comparison.decision.shown().map_or("no", |_| "yes")),
             cell(comparison.median.as_ref()),
             cell(comparison.p95.as_ref()),

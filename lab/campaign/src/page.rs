@@ -15,8 +15,8 @@ use anyhow::Result;
 use faultline_common::files::write_report_file;
 use faultline_pages::{
     cells::{
-        estimate, figure, missing, number, number_cell, percent, section, table, text, text_cell,
-        without_missing_columns,
+        estimate, figure, missing, number_cell, number_or, percent, section, table, text_cell,
+        text_or, without_missing_columns,
     },
     model::{
         BarSeries, Bars, Block, Cell, Chart, Report, Section, Table, ValueWithInterval, Verdict,
@@ -233,7 +233,7 @@ fn release_row(release: &Release) -> Vec<Cell> {
     let (completed, runs) = release.completed_and_all_runs();
     let mut cells = vec![
         linked(text_cell(&release.version), ""),
-        text(Some(release.name.as_str()), "not said"),
+        text_or(Some(release.name.as_str()), "not said"),
         Cell::Text(format!("{completed} of {runs}")),
     ];
     cells.extend(
@@ -347,9 +347,9 @@ fn recordings(groups: &[ReleaseGroup]) -> Section {
             text_cell(&run.outcome),
             text_cell(&run.validity),
             text_cell(&run.recording),
-            text(run.recording_digest.as_deref(), "no recording"),
-            text(run.consensus().as_deref(), "not known"),
-            number(run.slot_seconds(), 2, "not measured"),
+            text_or(run.recording_digest.as_deref(), "no recording"),
+            text_or(run.consensus().as_deref(), "not known"),
+            number_or(run.slot_seconds(), 2, "not measured"),
             text_cell(&run.kernel),
             text_cell(run.conditions.plan_digest.get(..8).unwrap_or_default()),
             text_cell(&run.machine),

@@ -11,7 +11,7 @@ pub fn gib(bytes: f64) -> f64 {
 }
 
 /// `why` explains a missing value.
-pub fn number(value: Option<f64>, decimals: u8, why: &str) -> Cell {
+pub fn number_or(value: Option<f64>, decimals: u8, why: &str) -> Cell {
     match value.filter(|value| value.is_finite()) {
         // An empty sum is -0.
         Some(value) => Cell::Number {
@@ -31,7 +31,7 @@ pub fn count(value: usize) -> Cell {
 
 /// A number that is never missing, except for NaN and infinity.
 pub fn number_cell(value: f64, decimals: u8) -> Cell {
-    number(Some(value), decimals, "not a number")
+    number_or(Some(value), decimals, "not a number")
 }
 
 pub fn missing(why: &str) -> Cell {
@@ -70,7 +70,7 @@ pub fn section(id: &str, title: &str, blocks: Vec<Block>) -> Section {
 }
 
 /// A text; `why` explains a missing or empty one.
-pub fn text(text: Option<&str>, why: &str) -> Cell {
+pub fn text_or(text: Option<&str>, why: &str) -> Cell {
     text.filter(|text| !text.is_empty())
         .map_or_else(|| missing(why), text_cell)
 }

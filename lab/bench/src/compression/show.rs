@@ -3,7 +3,7 @@ use crate::{args::Format, parquet, render::csv_quoted};
 use anyhow::Result;
 use faultline_common::output;
 use faultline_pages::{
-    cells::{self, estimate_or, number, number_cell, text_cell},
+    cells::{self, estimate_or, number_cell, number_or, text_cell},
     export::{Columns, Values, named_columns},
     model::{Cell, Table},
     render::plain_table,
@@ -340,7 +340,7 @@ pub fn study_fetch(fetch: &FetchTable) -> Table {
         for column in &fetch.columns {
             row.extend(
                 [&column.uncmp, &column.cmp]
-                    .map(|seconds| number(seconds.get(index).copied(), 3, "not fetched")),
+                    .map(|seconds| number_or(seconds.get(index).copied(), 3, "not fetched")),
             );
         }
         out.rows.push(row);
@@ -374,8 +374,8 @@ pub fn fetch_table(fetch: &FetchTable) -> Table {
     for column in &fetch.columns {
         out.rows.push(vec![
             number_cell(column.latency_ms, 0),
-            number(column.uncmp.last().copied(), 3, "not fetched"),
-            number(column.cmp.last().copied(), 3, "not fetched"),
+            number_or(column.uncmp.last().copied(), 3, "not fetched"),
+            number_or(column.cmp.last().copied(), 3, "not fetched"),
             interval_cell(column.difference, 3),
             number_cell(column.uncmp_bytes as f64, 0),
             number_cell(column.cmp_bytes as f64, 0),

@@ -141,7 +141,7 @@ pub fn page(disks: &[DiskUsage]) -> Vec<Block> {
 }
 
 fn count_cell(count: Option<u64>, missing: &str) -> Cell {
-    cells::number(count.map(|count| count as f64), 0, missing)
+    cells::number_or(count.map(|count| count as f64), 0, missing)
 }
 
 fn space_row(node: &str, name: &str, space: Option<Space>) -> Vec<Cell> {

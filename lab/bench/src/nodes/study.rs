@@ -287,8 +287,8 @@ pub fn page(results: &Results) -> Vec<Block> {
                 text_cell(&load.title),
                 text_cell(&times.node),
                 number_cell(times.requests as f64, 0),
-                cells::number(total, 3, "no round was good"),
-                cells::number(mean, 6, "no round was good"),
+                cells::number_or(total, 3, "no round was good"),
+                cells::number_or(mean, 6, "no round was good"),
             ]);
         }
         let texts = load.sentences.iter();

@@ -101,9 +101,9 @@ pub fn page(results: &Results) -> Vec<Block> {
     columns.extend(arms.iter().map(|arm| (arm.as_str(), "ms")));
     let mut out = cells::table("study-means", "Mean time of each", &columns, "");
     for request in results.request_names() {
-        let row = arms
-            .iter()
-            .map(|arm| cells::number(results.mean_latency_ms(arm, request), 3, "no good answer"));
+        let row = arms.iter().map(|arm| {
+            cells::number_or(results.mean_latency_ms(arm, request), 3, "no good answer")
+        });
         out.rows.push(cells::row(request, row));
     }
     let mut blocks = vec![Block::Table(out)];

@@ -10,7 +10,7 @@ use crate::{
     },
 };
 use faultline_pages::{
-    cells::{self, count, figure, number, table, text, text_cell, without_missing_columns},
+    cells::{self, count, figure, number_or, table, text_cell, text_or, without_missing_columns},
     model::{Block, Cell, Chart, Curve, Curves, Section, Table},
 };
 use faultline_report::run::{Run, Signal};
@@ -264,7 +264,7 @@ impl<'e> SearchReport<'e> {
 
 fn row(number_in_order: usize, dwell: &DwellResult, ended_unix_ns: i64) -> Vec<Cell> {
     let evidence = &dwell.evidence;
-    let read = |value: Option<f64>, decimals| number(value, decimals, "not read");
+    let read = |value: Option<f64>, decimals| number_or(value, decimals, "not read");
     let mib = |bytes: u64| bytes as f64 / MIB;
     let purpose = match (dwell.headroom, dwell.confirms) {
         (None, _) => "reference",
@@ -275,9 +275,9 @@ fn row(number_in_order: usize, dwell: &DwellResult, ended_unix_ns: i64) -> Vec<C
         count(number_in_order),
         Cell::Text(moment(ended_unix_ns)),
         text_cell(purpose),
-        number(dwell.headroom.map(mib), 1, "no limit"),
+        number_or(dwell.headroom.map(mib), 1, "no limit"),
         text_cell(dwell.verdict.in_words()),
-        text(Some(&evidence.why.join("; ")), "all held"),
+        text_or(Some(&evidence.why.join("; ")), "all held"),
         read(Some(evidence.seconds), 1),
         read(evidence.behind_most.map(|slots| slots as f64), 0),
         read(evidence.behind_first, 1),

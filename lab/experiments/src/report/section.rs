@@ -9,7 +9,7 @@ use crate::{
     schedule::{ScheduledRun, Turn},
 };
 use faultline_pages::{
-    cells::{self, GIB, count, number, table, text, text_cell, without_missing_columns},
+    cells::{self, GIB, count, number_or, table, text_cell, text_or, without_missing_columns},
     model::{Block, Cell, Section, Table},
 };
 use faultline_text::{counted, moment, seconds};
@@ -111,7 +111,7 @@ fn blocks(journal_state: &JournalState) -> String {
 }
 
 fn gib(bytes: Option<u64>, why_missing: &str) -> Cell {
-    number(bytes.map(|bytes| bytes as f64 / GIB), 3, why_missing)
+    number_or(bytes.map(|bytes| bytes as f64 / GIB), 3, why_missing)
 }
 
 fn arms(plan: &Plan, counted: &[CountedRun<'_>]) -> Table {
@@ -139,7 +139,7 @@ fn arms(plan: &Plan, counted: &[CountedRun<'_>]) -> Table {
         listed.rows.push(vec![
             text_cell(&arm.name),
             gib(arm.memory_max, NO_LIMIT),
-            number(arm.cache_entries.map(f64::from), 0, "not set by the plan"),
+            number_or(arm.cache_entries.map(f64::from), 0, "not set by the plan"),
             count(runs().count()),
             ended(|outcome| *outcome == Outcome::Completed),
             ended(|outcome| *outcome == Outcome::OutOfMemory),
@@ -197,10 +197,10 @@ fn run_row(experiment: &Experiment, run: &CountedRun<'_>) -> Vec<Cell> {
         Cell::Text(validity),
         gib(evidence.memory_peak, NOT_REPORTED),
         gib(arm.and_then(|arm| arm.memory_max), NO_LIMIT),
-        number(kills.map(|kills| *kills as f64), 0, NOT_REPORTED),
+        number_or(kills.map(|kills| *kills as f64), 0, NOT_REPORTED),
         gib(evidence.file, NOT_REPORTED),
-        number(outcome.io_stall_seconds, 1, NOT_REPORTED),
-        text(Some(&outcome.evidence), "none"),
+        number_or(outcome.io_stall_seconds, 1, NOT_REPORTED),
+        text_or(Some(&outcome.evidence), "none"),
     ]
 }
 
@@ -260,16 +260,16 @@ fn schedule_row(experiment: &Experiment, turn: &Turn, scheduled: &ScheduledRun) 
         Cell::Text(scheduled.arm_name("A/A")),
         count(scheduled.replicate as usize),
         text_cell(&scheduled.lane),
-        text(begun.map(moment).as_deref(), "not begun"),
+        text_or(begun.map(moment).as_deref(), "not begun"),
         ended_cell(ended.map(|(_, ended)| *ended)),
-        text(took.as_deref(), NO_END),
+        text_or(took.as_deref(), NO_END),
         count(attempts.len()),
         Cell::Text(outcome),
     ]
 }
 
 fn ended_cell(unix_ns: Option<i64>) -> Cell {
-    text(unix_ns.map(moment).as_deref(), NO_END)
+    text_or(unix_ns.map(moment).as_deref(), NO_END)
 }
 
 fn begun_unix_ns(attempt: &Attempt, run_attempt: Option<&RunAttempt>) -> i64 {

@@ -1,7 +1,7 @@
 //! The accounts caches, analysed like the program cache.
 
 use super::{
-    cells::{GIB, gib, number, row, table},
+    cells::{GIB, gib, number_or, row, table},
     faults::{averaging_window, smoothed_rates},
     measured_run::{MeasuredRun, MeasuredRuns},
     model::{Block, Chart, Curve, Curves, Section},
@@ -248,9 +248,9 @@ fn cost_of_a_miss(subjects: &MeasuredRuns) -> Option<Block> {
         let large_difference = misses.filter(|misses| misses.abs() >= MIN_MISS_DIFFERENCE);
         let cost = time.zip(large_difference);
         let cells = [
-            number(misses, 3, "not reported"),
-            number(time, 1, "not reported"),
-            number(
+            number_or(misses, 3, "not reported"),
+            number_or(time, 1, "not reported"),
+            number_or(
                 cost.map(|(time, misses)| time / misses),
                 3,
                 "not reported, or less than one miss per slot apart",

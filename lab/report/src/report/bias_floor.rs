@@ -2,7 +2,7 @@
 //! twice in a turn) is the floor: smaller differences are not called real.
 
 use super::{
-    cells::{count, estimate, estimate_or, number, table, text_cell},
+    cells::{count, estimate, estimate_or, number_or, table, text_cell},
     comparison::{ArmComparison, lowercase_first},
     groups::by_key,
     measured_run::{AA_SUFFIX, MeasuredRun, MeasuredRuns},
@@ -377,7 +377,7 @@ impl BiasFloor {
             count(effect.turns),
             estimate(effect.difference, DECIMALS),
             estimate_or(effect.ratio, 3, "the reference's value is 0"),
-            number(
+            number_or(
                 self.floor(effect.quantity_index),
                 DECIMALS,
                 "the A/A pair has no such slots in common",

@@ -1,6 +1,6 @@
 use super::{
     cells::{
-        self, estimate, estimate_or, figure, number, number_cell, row, table, text_cell,
+        self, estimate, estimate_or, figure, number_cell, number_or, row, table, text_cell,
         without_missing_columns,
     },
     measured_run::{MeasuredRun, MeasuredRuns},
@@ -86,7 +86,7 @@ fn self_test_table(predicted: &[PredictedRun<'_>]) -> Block {
                 number_cell(prediction.recorded_entries as f64, 0),
                 number_cell(counter.recorded as f64, 0),
                 number_cell(counter.predicted, 0),
-                number(counter.bias_percent, 1, "none was recorded"),
+                number_or(counter.bias_percent, 1, "none was recorded"),
             ]
         };
         let rows = prediction.self_test.iter();

@@ -1,7 +1,7 @@
 //! Compares arms, with the run as statistical unit.
 
 use super::{
-    cells::{self, count, estimate_or, number, table, text_cell, without_missing_columns},
+    cells::{self, count, estimate_or, number_or, table, text_cell, without_missing_columns},
     hosts::{self, ComparisonDesign},
     measured_run::{MeasuredRuns, RunPart},
     model::{Block, Cell, Section, Tone},
@@ -237,11 +237,11 @@ fn primary_row(pair: &ArmComparison) -> Vec<Cell> {
         count(comparison.reference.runs),
         count(comparison.other.runs),
         interval_cell(comparison.shift, metric.scalar.decimals, no_ranks),
-        number(comparison.cliffs_delta, 2, no_ranks),
-        number(comparison.difference_p, 4, untested),
-        number(comparison.mann_whitney_p, 4, no_ranks),
-        number(comparison.equivalence_p, 4, untested),
-        number(runs_needed, 0, "no spread between runs is known"),
+        number_or(comparison.cliffs_delta, 2, no_ranks),
+        number_or(comparison.difference_p, 4, untested),
+        number_or(comparison.mann_whitney_p, 4, no_ranks),
+        number_or(comparison.equivalence_p, 4, untested),
+        number_or(runs_needed, 0, "no spread between runs is known"),
     ]);
     cells
 }
@@ -254,8 +254,8 @@ fn mean_cells(metric: &MetricComparison, too_few_runs: &str, no_mean: &str) -> [
         interval_cell(comparison.difference, decimals, too_few_runs),
         interval_cell(comparison.ratio, 3, too_few_runs),
         Cell::Text(conclusion(metric)),
-        number(comparison.reference.mean, decimals, no_mean),
-        number(comparison.other.mean, decimals, no_mean),
+        number_or(comparison.reference.mean, decimals, no_mean),
+        number_or(comparison.other.mean, decimals, no_mean),
     ]
 }
 

@@ -1,7 +1,7 @@
 //! Page faults (the study's Figures 8 and 9), thread pools, refaults and pressure.
 
 use super::{
-    cells::{number, row, table, text_cell},
+    cells::{number_or, row, table, text_cell},
     measured_run::{MeasuredRun, MeasuredRuns},
     model::{BarSeries, Bars, Block, Chart, Section},
     section_builder::{NumberColumn, SectionBuilder, averaging_caption},
@@ -185,11 +185,11 @@ fn pool_table(pools: &[RunPools<'_>]) -> Block {
             let cells = [
                 text_cell(&pool.name),
                 text_cell(purpose(&pool.name).unwrap_or_default()),
-                number(pool.threads, 0, why),
-                number(pool.major, 0, why),
-                number(pool.minor, 0, why),
-                number(share, 2, "no fault at all"),
-                number(pool.cpu, 1, why),
+                number_or(pool.threads, 0, why),
+                number_or(pool.major, 0, why),
+                number_or(pool.minor, 0, why),
+                number_or(share, 2, "no fault at all"),
+                number_or(pool.cpu, 1, why),
             ];
             table.rows.push(row(&subject.name, cells));
         }

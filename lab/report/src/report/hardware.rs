@@ -1,7 +1,7 @@
 //! The machines (the study's Figures 1, 2 and 5), validators and folders.
 
 use super::{
-    cells::{self, GIB, number, row, table, text},
+    cells::{self, GIB, number_or, row, table, text_or},
     groups::{by_key, distinct},
     measured_run::MeasuredRuns,
     model::{Block, Cell, Section, Table},
@@ -81,7 +81,7 @@ fn facts(
             let fact = facts_of(&run.recording.facts)
                 .iter()
                 .find(|(known, _)| *known == name);
-            text(fact.map(|(_, fact)| fact.as_str()), NOT_IN_MANIFEST)
+            text_or(fact.map(|(_, fact)| fact.as_str()), NOT_IN_MANIFEST)
         });
         table.rows.push(row(name, cells));
     }
@@ -143,7 +143,7 @@ fn folder(folder: &Value) -> Vec<Cell> {
         fact(&mount["source"], NOT_IN_MANIFEST),
         fact(&mount["disk"], NOT_IN_MANIFEST),
         fact(&mount["file_system"], NOT_IN_MANIFEST),
-        text(Some(&options), NOT_IN_MANIFEST),
+        text_or(Some(&options), NOT_IN_MANIFEST),
         gib(&mount["bytes"]),
         gib(&mount["free_bytes"]),
     ]
@@ -156,12 +156,12 @@ fn name(value: &Value) -> String {
 }
 
 fn fact(value: &Value, missing_reason: &str) -> Cell {
-    text(json_text(value).as_deref(), missing_reason)
+    text_or(json_text(value).as_deref(), missing_reason)
 }
 
 fn gib(bytes: &Value) -> Cell {
     let gib = bytes.as_u64().map(|bytes| bytes as f64 / GIB);
-    number(gib, 1, NOT_IN_MANIFEST)
+    number_or(gib, 1, NOT_IN_MANIFEST)
 }
 
 fn drive(drive: &Value) -> Vec<Cell> {
@@ -172,7 +172,7 @@ fn drive(drive: &Value) -> Vec<Cell> {
         Cell::Text(name(&drive["name"])),
         fact(&drive["model"], "not reported by the disk"),
         gib(&drive["bytes"]),
-        text(kind, NOT_IN_MANIFEST),
+        text_or(kind, NOT_IN_MANIFEST),
         fact(&drive["scheduler"], NOT_IN_MANIFEST),
     ]
 }
@@ -182,7 +182,7 @@ fn interface(interface: &Value) -> Vec<Cell> {
     let gbit = mbit.map(|mbit| mbit as f64 / 1000.0);
     vec![
         Cell::Text(name(&interface["name"])),
-        number(gbit, 1, "not reported by the interface"),
+        number_or(gbit, 1, "not reported by the interface"),
         fact(&interface["state"], NOT_IN_MANIFEST),
     ]
 }

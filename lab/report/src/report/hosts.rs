@@ -2,7 +2,7 @@
 //! Runs of a turn were made at the same time.
 
 use super::{
-    cells::{bytes, count, estimate_or, number, table, text_cell},
+    cells::{bytes, count, estimate_or, number_or, table, text_cell},
     groups::{by_key, distinct},
     measured_run::{AA_SUFFIX, MeasuredRun, MeasuredRuns},
     model::{Block, Caveat, Cell},
@@ -133,7 +133,7 @@ pub fn table_of_hosts(
         table.rows.push(vec![
             text_cell(host),
             count(values.len()),
-            number(mean(values), primary.decimals, "not recorded"),
+            number_or(mean(values), primary.decimals, "not recorded"),
             estimate_or(ratio.map(|ratio| ratio.value_and_ends()), 3, reason),
         ]);
     }

@@ -1,7 +1,7 @@
 //! Memory (the study's Figures 6, 7 and 10), limit and headroom.
 
 use super::{
-    cells::{figure, gib, missing, number, number_cell, row, table, text_cell},
+    cells::{figure, gib, missing, number_cell, number_or, row, table, text_cell},
     measured_run::{MeasuredRun, MeasuredRuns, RunPart},
     model::{Block, Chart, Matrix, Section},
     section_builder::{NumberColumn, SectionBuilder},
@@ -142,7 +142,7 @@ fn binding_levels(subjects: &MeasuredRuns) -> Block {
             let cells = [
                 text_cell(&level_title(level)),
                 number_cell(100.0 * level.share, 0),
-                number(max_others.map(gib), 3, "not known at this level"),
+                number_or(max_others.map(gib), 3, "not known at this level"),
             ];
             table.rows.push(row(&run.name, cells));
         }

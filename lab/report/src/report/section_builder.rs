@@ -1,7 +1,7 @@
 //! Builds a section of the report: tables of numbers by run and by arm, and figures.
 
 use super::{
-    cells::{count, figure, number, row, section, table},
+    cells::{count, figure, number_or, row, section, table},
     measured_run::{MeasuredRun, MeasuredRuns, RunPart},
     model::{Block, Chart, Counts, Histogram, Line, Section},
     timeline::timeline,
@@ -150,7 +150,7 @@ impl<'s> SectionBuilder<'s> {
             let reason = numbers.map_or("never at the tip", |_| (self.missing_reason)(run));
             let cells = number_columns.iter().map(|(_, decimals, value)| {
                 let value = numbers.and_then(|numbers| value(run, numbers));
-                number(value, *decimals, reason)
+                number_or(value, *decimals, reason)
             });
             by_run.rows.push(row(&run.name, cells));
         }
@@ -188,7 +188,7 @@ fn by_arm(
                 value(run, part.numbers(run)?).filter(|value| value.is_finite())
             };
             let values: Option<Vec<f64>> = runs.iter().map(value).collect();
-            number(values.and_then(|values| mean(&values)), *decimals, reason)
+            number_or(values.and_then(|values| mean(&values)), *decimals, reason)
         });
         let cells = [count(runs.len())].into_iter().chain(means);
         table.rows.push(row(arm, cells));

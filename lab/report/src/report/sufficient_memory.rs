@@ -1,7 +1,7 @@
 //! The memory proven sufficient by a recording. Not the minimum: less was not tried.
 
 use super::{
-    cells::{bytes, gib, number, table, text},
+    cells::{bytes, gib, number_or, table, text_or},
     measured_run::{MIN_TIP_SECONDS, MeasuredRun, MeasuredRuns},
     model::{Block, Cell},
 };
@@ -219,20 +219,20 @@ fn sentence(memory: &SufficientMemory) -> String {
 }
 
 fn row(run: &MeasuredRun, memory: &SufficientMemory) -> Vec<Cell> {
-    let gib_cell = |bytes: Option<f64>, reason: &str| number(bytes.map(gib), 3, reason);
+    let gib_cell = |bytes: Option<f64>, reason: &str| number_or(bytes.map(gib), 3, reason);
     let less = memory.installed.zip(memory.proven);
     vec![
         Cell::Text(run.name.clone()),
         gib_cell(memory.proven, "nothing is proven"),
         gib_cell(memory.unreclaimable, "not recorded"),
         gib_cell(memory.cache, "not recorded"),
-        number(memory.refaults, 0, "not recorded"),
+        number_or(memory.refaults, 0, "not recorded"),
         gib_cell(memory.installed, "not recorded"),
         gib_cell(
             less.map(|(installed, proven)| installed - proven),
             "not known",
         ),
-        text(Some(&memory.unproven.join("; nor ")), "nothing of these"),
+        text_or(Some(&memory.unproven.join("; nor ")), "nothing of these"),
     ]
 }
 

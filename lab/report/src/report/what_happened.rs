@@ -1,5 +1,5 @@
 use super::{
-    cells::{self, count, gib, missing, number, number_cell, row, table, text, text_cell},
+    cells::{self, count, gib, missing, number_cell, number_or, row, table, text_cell, text_or},
     measured_run::{MeasuredRun, MeasuredRuns},
     model::{Block, Cell, Section, Table},
     timeline::AFTER_THE_END,
@@ -187,21 +187,21 @@ fn outcome_row(subject: &MeasuredRun) -> Vec<Cell> {
         .map(|gap| gap.seconds())
         .sum();
     let cells = [
-        text(subject.begun().as_deref(), "nothing was recorded"),
+        text_or(subject.begun().as_deref(), "nothing was recorded"),
         number_cell(subject.recording.end(), 0),
-        number(lifecycle.process_end, 0, "no end was recorded"),
-        number(first_execution, 0, "no transaction was recorded"),
-        number(
+        number_or(lifecycle.process_end, 0, "no end was recorded"),
+        number_or(first_execution, 0, "no transaction was recorded"),
+        number_or(
             subject.catch_up(),
             0,
             "never seen both executing and at the tip",
         ),
         success,
-        number(share, 2, "never at the tip"),
+        number_or(share, 2, "never at the tip"),
         count(lifecycle.restarts),
         number_cell(gaps, 0),
         text_cell(&lifecycle.end.how),
-        text(Some(&lifecycle.end.evidence), "no event recorded"),
+        text_or(Some(&lifecycle.end.evidence), "no event recorded"),
     ];
     row(&subject.name, cells)
 }
@@ -280,13 +280,13 @@ fn phase_row(subject: &MeasuredRun, rss: &[Option<f64>], phase: &PhaseSpan) -> V
         if is_after_end {
             missing("it is no part of the run")
         } else {
-            number(share, 1, "the run has only one tick")
+            number_or(share, 1, "the run has only one tick")
         },
-        number(tps.mean, 1, "nothing was executed yet or there is no data"),
-        number(rss.mean.map(gib), 3, why),
-        number(rss.max.map(gib), 3, why),
-        number(faults(Signal::MajorFaults), 3, why),
-        number(faults(Signal::MinorFaults), 1, why),
+        number_or(tps.mean, 1, "nothing was executed yet or there is no data"),
+        number_or(rss.mean.map(gib), 3, why),
+        number_or(rss.max.map(gib), 3, why),
+        number_or(faults(Signal::MajorFaults), 3, why),
+        number_or(faults(Signal::MinorFaults), 1, why),
     ];
     row(&subject.name, cells)
 }
