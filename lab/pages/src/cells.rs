@@ -2,7 +2,7 @@ use super::{
     groups::by_key,
     model::{Block, Cell, Column, Figure, Section, Table},
 };
-use faultline_text::number as grouped;
+use faultline_text::number;
 
 pub const GIB: f64 = 1_073_741_824.0;
 
@@ -155,7 +155,7 @@ pub fn slug(name: &str) -> String {
 pub fn percent(share: f64) -> String {
     let percent = 100.0 * share;
     let is_whole = (percent - percent.round()).abs() < 0.005;
-    grouped(percent, if is_whole { 0 } else { 2 })
+    number(percent, if is_whole { 0 } else { 2 })
 }
 
 /// `512 GiB`, `3.5 MiB`.
@@ -169,7 +169,7 @@ pub fn bytes(value: f64) -> String {
     }
     format!(
         "{} {}",
-        grouped(size, usize::from(size.fract() >= 0.05 && size < 100.0)),
+        number(size, usize::from(size.fract() >= 0.05 && size < 100.0)),
         units[unit]
     )
 }

@@ -19,7 +19,7 @@ use faultline_stats::{
     paired::{mean_amount_over_pairs, mean_over_pairs},
     summary::mean,
 };
-use faultline_text::{counted, number as grouped};
+use faultline_text::{counted, number};
 use itertools::Itertools;
 
 /// `[value, low, high]`: a value and the ends of its interval.
@@ -295,7 +295,7 @@ impl BiasFloor {
     }
 
     fn equivalence_text(&self, effect: &ArmEffect) -> String {
-        let percent = grouped(100.0 * self.margin, 1);
+        let percent = number(100.0 * self.margin, 1);
         let percent = percent.trim_end_matches(".0");
         let is_equivalent = self.is_equivalent(effect);
         let Some([ratio, low, high]) = effect.ratio_90 else {
@@ -490,7 +490,7 @@ fn with_unit(value: f64, quantity: &Quantity) -> String {
 }
 
 fn without_unit(value: f64) -> String {
-    grouped(value, usize::from(DECIMALS))
+    number(value, usize::from(DECIMALS))
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use super::{
     scalars::{Better, Scalar, scalars_of},
 };
 use faultline_stats::arms::{self, Comparison, Conclusion, Direction, Interval};
-use faultline_text::{number as grouped, p_value};
+use faultline_text::{number, p_value};
 use itertools::Itertools;
 
 /// A metric of two arms.
@@ -185,7 +185,7 @@ fn primary_table(primary: &MetricComparison, pairs: &[ArmComparison], margin: f6
         note.push_str(&format!(
             " Equivalent: two one-sided tests show the ratio within 1 ± {}. p-values are those of single tests; the conclusion uses \
              them adjusted by Holm if there are more than two arms.",
-            grouped(margin, 3)
+            number(margin, 3)
         ));
     }
     if any(|comparison| comparison.runs_needed.is_some()) {

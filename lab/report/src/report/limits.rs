@@ -7,7 +7,7 @@ use super::{
     model::{Block, Cell},
 };
 use faultline_stats::bracket::{Bracket, Replicate, bracket};
-use faultline_text::{counted, number as grouped};
+use faultline_text::{counted, number};
 use itertools::Itertools;
 
 /// Limits within this ratio count as equal: they may be one limit, on two machines.
@@ -169,5 +169,5 @@ fn limit_text(limit: u64) -> String {
     if limit.is_multiple_of(1 << 30) || !(MIB..64 << 30).contains(&limit) {
         return bytes(limit as f64);
     }
-    format!("{} MiB", grouped((limit / MIB) as f64, 0))
+    format!("{} MiB", number((limit / MIB) as f64, 0))
 }

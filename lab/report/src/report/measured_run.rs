@@ -7,7 +7,7 @@ use faultline_stats::{
     Reliability,
     block::{self, Estimate, Plan},
 };
-use faultline_text::{moment, number as grouped};
+use faultline_text::{moment, number};
 use itertools::Itertools;
 use std::collections::BTreeMap;
 
@@ -336,7 +336,7 @@ fn split_at_number(arm: &str) -> Option<(&str, f64)> {
 fn name(run: &Run, arm: &str, index: usize, runs: usize) -> String {
     match run.label("run").filter(|run| !run.is_empty()) {
         Some(label) if run.label("arm").is_some() => format!("{arm}, run {label}"),
-        _ if runs > 1 => format!("{arm}, run {}", grouped((index + 1) as f64, 0)),
+        _ if runs > 1 => format!("{arm}, run {}", number((index + 1) as f64, 0)),
         _ => arm.to_owned(),
     }
 }

@@ -8,7 +8,7 @@ use super::{
     scalars::{Scalar, ScalesWith},
 };
 use crate::{measure::lifecycle::lifecycle, run::Run};
-use faultline_text::number as grouped;
+use faultline_text::number;
 use itertools::Itertools;
 
 /// Slot times within this ratio count as equal; mainnet-beta's reductions are larger.
@@ -64,7 +64,7 @@ impl Pace {
     /// `0.20 s`, `0.20 to 0.40 s`; `None` if it was not measured.
     pub fn slot_time(&self) -> Option<String> {
         let (min, max) = self.slot_seconds?;
-        let [min, max] = [min, max].map(|seconds| grouped(seconds, 2));
+        let [min, max] = [min, max].map(|seconds| number(seconds, 2));
         Some(if min == max {
             format!("{min} s")
         } else {

@@ -17,7 +17,7 @@ use super::{
 };
 use faultline_pages::effects;
 use faultline_stats::arms::{Conclusion, Direction};
-use faultline_text::{counted, number as grouped};
+use faultline_text::{counted, number};
 use itertools::Itertools;
 
 pub fn verdict(
@@ -69,8 +69,8 @@ fn metric_sentences(run: &MeasuredRun) -> impl Iterator<Item = String> + use<> {
     let replay = match numbers.replay_quantile(0.95) {
         Some(p95) => Some(format!(
             "Replay took at most {} ms in 95 % of {} slots.",
-            grouped(p95, 1),
-            grouped(numbers.replay_ms.len() as f64, 0)
+            number(p95, 1),
+            number(numbers.replay_ms.len() as f64, 0)
         )),
         None => (slots > 0).then(|| {
             format!(
@@ -85,14 +85,14 @@ fn metric_sentences(run: &MeasuredRun) -> impl Iterator<Item = String> + use<> {
         });
         format!(
             "It executed {} transactions per second on average{zero}.",
-            grouped(tps.mean_of_all, 0)
+            number(tps.mean_of_all, 0)
         )
     });
     let misses = numbers.cache.misses.mean.map(|mean| {
         format!(
             "The program cache missed {}, {} per batch.",
             counted(numbers.cache.misses.sum, "time"),
-            grouped(mean, 3)
+            number(mean, 3)
         )
     });
     let rss = numbers.levels.rss.max.map(|rss| {
@@ -198,7 +198,7 @@ fn verdict_of_arms(
 }
 
 fn success_count(subjects: &MeasuredRuns, answer: Option<bool>) -> String {
-    grouped(subjects.with_success(answer).count() as f64, 0)
+    number(subjects.with_success(answer).count() as f64, 0)
 }
 
 fn is_tested(pair: &ArmComparison) -> bool {

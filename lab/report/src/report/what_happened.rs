@@ -10,7 +10,7 @@ use crate::{
 };
 use faultline_phase::phase_name;
 use faultline_stats::summary::summary;
-use faultline_text::{moment, number as grouped, seconds as duration};
+use faultline_text::{moment, number, seconds as duration};
 use itertools::Itertools;
 
 /// In each of the tables of stalls, events and gaps.
@@ -47,7 +47,7 @@ pub fn lifecycle_sentences(subject: &MeasuredRun) -> String {
         [first, rest @ ..] => {
             let others = match rest.len() {
                 1 => "another one".to_owned(),
-                n => format!("{} others", grouped(n as f64, 0)),
+                n => format!("{} others", number(n as f64, 0)),
             };
             let (pid, after) = (first.pid, after_first_tick(first.first_followed_at));
             format!("Process {pid} was found {after}, and {others} after it.")
@@ -247,7 +247,7 @@ fn phases(subjects: &MeasuredRuns) -> Block {
             phases.note += &format!(
                 " {}: {} more are left out.",
                 subject.name,
-                grouped(more as f64, 0)
+                number(more as f64, 0)
             );
         }
     }
@@ -355,7 +355,7 @@ fn events(subjects: &MeasuredRuns) -> Table {
     }
     notes.sort_unstable();
     for (run, more) in notes {
-        events.note += &format!(" {run}: {} more are left out.", grouped(more as f64, 0));
+        events.note += &format!(" {run}: {} more are left out.", number(more as f64, 0));
     }
     events
 }
