@@ -29,7 +29,7 @@ pub fn count(value: usize) -> Cell {
     }
 }
 
-/// A number that is never missing, except for NaN and infinity.
+/// A missing cell for NaN and infinity.
 pub fn number_cell(value: f64, decimals: u8) -> Cell {
     number_or(Some(value), decimals, "not a number")
 }
@@ -75,7 +75,7 @@ pub fn text_or(text: Option<&str>, why: &str) -> Cell {
         .map_or_else(|| missing(why), text_cell)
 }
 
-/// The title of a column ends with its unit, as in `Duration [s]`, or the unit is given apart.
+/// A column is a title that may end with its unit, as in `Duration [s]`, or title and unit.
 pub fn table(id: &str, title: &str, columns: &[impl Copy + Into<Column>], note: &str) -> Table {
     Table {
         id: id.to_owned(),
