@@ -31,7 +31,7 @@ pub fn count(value: usize) -> Cell {
 
 /// A missing cell for NaN and infinity.
 pub fn number_cell(value: f64, decimals: u8) -> Cell {
-    number_or(Some(value), decimals, "not a number")
+    number_or(Some(value), decimals, "not a finite number")
 }
 
 pub fn missing(why: &str) -> Cell {

@@ -73,7 +73,7 @@ fn why_missing(cell: &Cell) -> Option<String> {
     match cell.inner() {
         Cell::Missing(why) => Some(why.clone()),
         Cell::Number { value, .. } | Cell::Estimate { value, .. } if !value.is_finite() => {
-            Some("not a number".to_owned())
+            Some("not a finite number".to_owned())
         }
         _ => None,
     }
