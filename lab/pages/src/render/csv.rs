@@ -12,7 +12,7 @@ pub fn csv(table: &Table) -> String {
         .map(|index| ColumnShape::of(table, index))
         .collect();
     let columns = table.columns.iter().zip(&shapes);
-    let mut out = line(columns.flat_map(|(column, shape)| shape.heads(column)));
+    let mut out = line(columns.flat_map(|(column, shape)| shape.headers(column)));
     for row in &table.rows {
         let cells = row.iter().zip(&shapes);
         out += &line(cells.flat_map(|(cell, shape)| shape.fields(cell)));
@@ -22,34 +22,34 @@ pub fn csv(table: &Table) -> String {
 
 #[derive(Clone, Copy)]
 struct ColumnShape {
-    estimate: bool,
-    missing: bool,
+    has_estimates: bool,
+    has_missing: bool,
 }
 
 impl ColumnShape {
     fn of(table: &Table, index: usize) -> Self {
         let cells = || table.rows.iter().filter_map(|row| row.get(index));
         Self {
-            estimate: cells().any(|cell| matches!(cell.inner(), Cell::Estimate { .. })),
-            missing: cells().any(|cell| why_missing(cell).is_some()),
+            has_estimates: cells().any(|cell| matches!(cell.inner(), Cell::Estimate { .. })),
+            has_missing: cells().any(|cell| why_missing(cell).is_some()),
         }
     }
 
-    fn heads(self, column: &Column) -> Vec<String> {
+    fn headers(self, column: &Column) -> Vec<String> {
         let unit = if column.unit.is_empty() {
             String::new()
         } else {
             format!(" [{}]", column.unit)
         };
         let title = formula_safe(&column.title);
-        let mut heads = vec![format!("{title}{unit}")];
-        if self.estimate {
-            heads.extend([format!("{title} low{unit}"), format!("{title} high{unit}")]);
+        let mut headers = vec![format!("{title}{unit}")];
+        if self.has_estimates {
+            headers.extend([format!("{title} low{unit}"), format!("{title} high{unit}")]);
         }
-        if self.missing {
-            heads.push(format!("{title} missing because"));
+        if self.has_missing {
+            headers.push(format!("{title} missing because"));
         }
-        heads
+        headers
     }
 
     fn fields(self, cell: &Cell) -> Vec<String> {
@@ -61,8 +61,8 @@ impl ColumnShape {
             } => vec![digits(*value), digits(*low), digits(*high)],
             Cell::Missing(_) | Cell::Linked { .. } => vec![String::new()],
         };
-        fields.resize(if self.estimate { 3 } else { 1 }, String::new());
-        if self.missing {
+        fields.resize(if self.has_estimates { 3 } else { 1 }, String::new());
+        if self.has_missing {
             fields.push(formula_safe(&why_missing(cell).unwrap_or_default()));
         }
         fields
@@ -89,10 +89,10 @@ fn digits(value: f64) -> String {
 }
 
 fn formula_safe(text: &str) -> String {
-    let formula = text.starts_with(['=', '+', '-', '@', '\t', '\r'])
+    let looks_like_formula = text.starts_with(['=', '+', '-', '@', '\t', '\r'])
         && text.len() > 1
         && text.parse::<f64>().is_err();
-    if formula {
+    if looks_like_formula {
         format!("'{text}")
     } else {
         text.to_owned()
