@@ -5,7 +5,7 @@ use crate::{
     mark::Mark,
 };
 use faultline_experiments::folder::digest;
-use faultline_report::report::Scalar;
+use faultline_report::report::RunMetric;
 use faultline_text::{number as grouped, p_value};
 
 /// A marked difference or shift of a metric, or a release with another consensus or slot time than
@@ -103,7 +103,7 @@ fn release_change(
     kind: &str,
     group: &ReleaseGroup,
     release: &Release,
-    (metric, mark): (Option<&'static Scalar>, Mark),
+    (metric, mark): (Option<&'static RunMetric>, Mark),
     sentence: String,
 ) -> ReleaseChange {
     let conditions = &group.conditions;

@@ -17,7 +17,7 @@ use faultline_common::{
     files::AtPath as _,
     output::{print, say},
 };
-use faultline_report::report::{Scalar, releases};
+use faultline_report::report::{RunMetric, releases};
 use faultline_stats::{arms::welch_p, holm};
 use faultline_text::{counted, lines, number as grouped, p_value, table};
 use itertools::Itertools;
@@ -117,7 +117,7 @@ fn remove(folder: &Path, version: &str) -> Result<u8> {
 }
 
 struct MetricComparison {
-    metric: &'static Scalar,
+    metric: &'static RunMetric,
     ratio: f64,
     /// Adjusted by Holm.
     p: Option<f64>,
@@ -155,7 +155,7 @@ fn check(args: &CheckArgs) -> Result<u8> {
         None => compare_with_baseline(release),
         Some(other) => compare_with(release, other, campaign.margin),
     };
-    let no_ratio_reasons: Vec<(&Scalar, NoRatioReason)> = releases::metrics()
+    let no_ratio_reasons: Vec<(&RunMetric, NoRatioReason)> = releases::metrics()
         .filter_map(|metric| Some((metric, release.no_ratio_reason(metric)?)))
         .collect();
     let no_ratio_lines = no_ratio_reasons.iter().map(|(metric, reason)| {

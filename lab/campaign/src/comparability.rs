@@ -4,7 +4,7 @@
 use crate::store::RunRow;
 use faultline_pages::groups::by_key;
 use faultline_report::report::{
-    Scalar,
+    RunMetric,
     pace::{Difference, Pace},
 };
 use itertools::Itertools;
@@ -42,7 +42,7 @@ impl Comparability {
         }
     }
 
-    pub fn allows(&self, metric: &Scalar) -> bool {
+    pub fn allows(&self, metric: &RunMetric) -> bool {
         let mut difference = self.difference.iter();
         !difference.any(|(difference, _)| metric.is_affected_by(*difference))
     }

@@ -7,14 +7,14 @@ use crate::{
     store::{Conditions, RunRow, VerdictRow},
 };
 use faultline_pages::groups::by_key;
-use faultline_report::report::{Better, Scalar, pace::Difference, releases};
+use faultline_report::report::{Better, RunMetric, pace::Difference, releases};
 use faultline_stats::{change::Detector, holm, paired::RatioTest, summary::mean};
 use semver::Version;
 use std::cmp::Ordering;
 
 #[derive(Debug, Clone)]
 pub struct MetricTest {
-    pub metric: &'static Scalar,
+    pub metric: &'static RunMetric,
     pub ratio_test: RatioTest,
     /// By Holm, over the metrics of the release.
     pub adjusted_p: Option<f64>,
@@ -43,7 +43,7 @@ impl Release {
             .unwrap_or_default()
     }
 
-    pub fn test(&self, metric: &Scalar) -> Option<&MetricTest> {
+    pub fn test(&self, metric: &RunMetric) -> Option<&MetricTest> {
         self.tests.iter().find(|test| test.metric.id == metric.id)
     }
 
@@ -56,13 +56,13 @@ impl Release {
         )
     }
 
-    pub fn no_ratio_reason(&self, metric: &Scalar) -> Option<NoRatioReason> {
+    pub fn no_ratio_reason(&self, metric: &RunMetric) -> Option<NoRatioReason> {
         let is_comparable = self.comparability.allows(metric);
         NoRatioReason::of(metric, &self.runs).filter(|_| is_comparable)
     }
 
     /// By their ratios to the baseline.
-    pub fn is_comparable_with(&self, other: &Release, metric: &Scalar) -> bool {
+    pub fn is_comparable_with(&self, other: &Release, metric: &RunMetric) -> bool {
         let [own, theirs] = [self, other].map(|release| &release.comparability);
         let is_affected =
             self.has_other_consensus(other) && metric.is_affected_by(Difference::Consensus);
@@ -77,7 +77,7 @@ impl Release {
 
 /// A change in the history of a metric.
 pub struct Shift {
-    pub metric: &'static Scalar,
+    pub metric: &'static RunMetric,
     pub version: String,
     /// The geometric mean after the change over that before it.
     pub ratio: f64,
@@ -158,7 +158,7 @@ fn release(version: String, runs: Vec<RunRow>, margin: f64) -> Release {
 /// Round, then the values of baseline and release; `None` if not recorded.
 type PairValues = (u32, Option<f64>, Option<f64>);
 
-fn pair_values(scalar: &Scalar, runs: &[RunRow]) -> Vec<PairValues> {
+fn pair_values(scalar: &RunMetric, runs: &[RunRow]) -> Vec<PairValues> {
     let value = |run: &RunRow| {
         run.values
             .iter()
@@ -188,7 +188,7 @@ pub enum NoRatioReason {
 
 impl NoRatioReason {
     /// `None` if each pair that differs has a ratio.
-    fn of(scalar: &Scalar, runs: &[RunRow]) -> Option<Self> {
+    fn of(scalar: &RunMetric, runs: &[RunRow]) -> Option<Self> {
         let values = pair_values(scalar, runs);
         let has_run = runs.iter().any(|run| !run.is_baseline && run.is_complete());
         let is_missing = |(_, baseline, own): &PairValues| baseline.is_some() && own.is_none();
@@ -219,7 +219,7 @@ impl NoRatioReason {
     }
 }
 
-fn metric_test(metric: &'static Scalar, runs: &[RunRow]) -> Option<MetricTest> {
+fn metric_test(metric: &'static RunMetric, runs: &[RunRow]) -> Option<MetricTest> {
     let mut pair_ratios = PairRatios::default();
     let mut baselines = Vec::new();
     let mut releases = Vec::new();

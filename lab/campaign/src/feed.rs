@@ -9,7 +9,7 @@ use crate::{
 };
 use chrono::{DateTime, SecondsFormat};
 use faultline_experiments::folder::digest;
-use faultline_report::report::{Scalar, releases};
+use faultline_report::report::{RunMetric, releases};
 use faultline_text::escaped;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -171,7 +171,7 @@ fn entry(texts: [&str; 5], updated_unix_ns: i64) -> String {
 }
 
 /// An SVG with the newest release's result, or the name of a newer version without a result.
-pub fn badge(metric: &Scalar, group: Option<&ReleaseGroup>, failed: &[FailedVersion]) -> String {
+pub fn badge(metric: &RunMetric, group: Option<&ReleaseGroup>, failed: &[FailedVersion]) -> String {
     let newest = group
         .into_iter()
         .flat_map(|group| group.releases.iter().rev())

@@ -12,7 +12,7 @@ use crate::{
 use anyhow::Result;
 use fastrand::Rng;
 use faultline_experiments::{plan_command::estimate, schedule::schedule};
-use faultline_report::report::{Better, Scalar, releases};
+use faultline_report::report::{Better, RunMetric, releases};
 use faultline_stats::summary::mean_and_variance;
 use faultline_text::{counted, duration, number, table};
 use std::{
@@ -203,7 +203,7 @@ impl MarkingRule {
 /// by the square root of two. Needs a release with two pairs.
 pub fn measured_noise(runs: &[RunRow]) -> Vec<(&'static str, f64)> {
     let groups = compare::release_groups(runs, 0.0);
-    let noise = |metric: &'static Scalar| {
+    let noise = |metric: &'static RunMetric| {
         let tests = groups
             .iter()
             .flat_map(|group| &group.releases)

@@ -1,4 +1,4 @@
-use crate::report::SCALARS;
+use crate::report::RUN_METRICS;
 use clap::{Args, ValueEnum, builder::PossibleValuesParser};
 use std::path::PathBuf;
 
@@ -115,7 +115,7 @@ pub struct ReportArgs {
 }
 
 fn metrics() -> PossibleValuesParser {
-    PossibleValuesParser::new(SCALARS.iter().map(|scalar| scalar.id))
+    PossibleValuesParser::new(RUN_METRICS.iter().map(|scalar| scalar.id))
 }
 
 /// More than 0 and less than 100.

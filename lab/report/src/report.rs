@@ -20,7 +20,7 @@ mod memory;
 pub mod pace;
 mod paired;
 pub mod releases;
-mod scalars;
+mod run_metrics;
 mod section_builder;
 mod slots;
 mod sufficient_memory;
@@ -30,7 +30,7 @@ mod verdict;
 mod what_happened;
 
 pub(crate) use cells::bytes;
-pub use scalars::{Better, SCALARS, Scalar, scalar};
+pub use run_metrics::{Better, RUN_METRICS, RunMetric, scalar};
 
 use crate::{measure::lifecycle::lifecycle, run::Run};
 use bias_floor::BiasFloor;
@@ -43,11 +43,11 @@ use limits::Limits;
 use measured_run::{MeasuredRun, MeasuredRuns};
 use model::{Block, Caveat, Report, RunCard, Section, VerdictKind};
 use pace::Pace;
-use scalars::{DEFAULT_METRIC, DEFAULT_PROCESS_METRIC};
+use run_metrics::{DEFAULT_METRIC, DEFAULT_PROCESS_METRIC};
 
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
-    pub primary: &'static Scalar,
+    pub primary: &'static RunMetric,
     /// Smaller relative differences do not matter.
     pub margin: f64,
     /// Seed of the bootstrap.
@@ -84,7 +84,7 @@ pub struct ReportContext {
 }
 
 /// The primary metric unless one is chosen.
-pub fn default_scalar(runs: &[Run]) -> &'static Scalar {
+pub fn default_scalar(runs: &[Run]) -> &'static RunMetric {
     let has_process = runs.iter().any(|run| !run.processes.is_empty());
     let mut validators = runs
         .iter()
@@ -94,7 +94,7 @@ pub fn default_scalar(runs: &[Run]) -> &'static Scalar {
     } else {
         DEFAULT_METRIC
     };
-    scalar(id).unwrap_or(&SCALARS[0])
+    scalar(id).unwrap_or(&RUN_METRICS[0])
 }
 
 pub fn build(runs: impl IntoIterator<Item = Run>, options: &Options) -> Report {

@@ -50,7 +50,7 @@ pub fn runs(version: &str, times: f64, rounds: u32) -> Vec<RunRow> {
     rows
 }
 
-pub fn metric(id: &str) -> &'static Scalar {
+pub fn metric(id: &str) -> &'static RunMetric {
     releases::metrics().find(|scalar| scalar.id == id).unwrap()
 }
 

@@ -8,7 +8,7 @@ use super::{
 };
 use anyhow::{bail, ensure};
 use clap::ValueEnum;
-use faultline_report::report::{SCALARS, scalar};
+use faultline_report::report::{RUN_METRICS, scalar};
 use faultline_runner::isolation::CpuSet;
 use faultline_settings::{
     ConfigError, Table, choice, flag, mismatch, number, size, text, time, whole_number_within,
@@ -415,7 +415,7 @@ fn metric(value: &DeValue<'_>) -> Result<String, String> {
     if scalar(&text).is_some() {
         return Ok(text);
     }
-    let known = SCALARS.iter().map(|scalar| scalar.id).join(", ");
+    let known = RUN_METRICS.iter().map(|scalar| scalar.id).join(", ");
     Err(format!("{text:?} is no metric; there are {known}"))
 }
 

@@ -9,7 +9,7 @@ use super::{
     model::{Block, Cell, VerdictKind},
     pace,
     paired::{DECIMALS, PairedEffect, PairedRuns, QUANTITIES, Quantity, pairing_key},
-    scalars::Scalar,
+    run_metrics::RunMetric,
 };
 use faultline_stats::{
     arms::{Conclusion, Interval, RUNS_FOR_A_TEST},
@@ -70,7 +70,7 @@ impl ArmEffect {
         self.reference == self.other
     }
 
-    fn is_about(&self, scalar: &Scalar) -> bool {
+    fn is_about(&self, scalar: &RunMetric) -> bool {
         self.quantity
             .metric_id_prefixes
             .iter()
@@ -170,7 +170,7 @@ impl BiasFloor {
     }
 
     /// `None` without an A/A pair, or if arms have no slots in common.
-    pub fn headline(&self, primary: &Scalar) -> Option<(String, VerdictKind)> {
+    pub fn headline(&self, primary: &RunMetric) -> Option<(String, VerdictKind)> {
         let arm_effects = || self.effects.iter().filter(|effect| !effect.is_aa_pair());
         let first = arm_effects().min_by_key(|effect| !effect.is_about(primary))?;
         let floor = self.floor(first.quantity_index)?;
@@ -207,7 +207,7 @@ impl BiasFloor {
     }
 
     /// For a single arm; `None` without an A/A pair.
-    pub fn aa_headline(&self, primary: &Scalar) -> Option<(String, VerdictKind)> {
+    pub fn aa_headline(&self, primary: &RunMetric) -> Option<(String, VerdictKind)> {
         let effect = self
             .aa_pairs()
             .min_by_key(|effect| !effect.is_about(primary))?;
@@ -453,7 +453,7 @@ fn mean_over_turns(
 }
 
 /// The largest difference within an A/A pair, or the largest of the logarithms.
-fn max_aa_difference(subjects: &MeasuredRuns, scalar: &Scalar, is_ratio: bool) -> Option<f64> {
+fn max_aa_difference(subjects: &MeasuredRuns, scalar: &RunMetric, is_ratio: bool) -> Option<f64> {
     let value = |subject: &MeasuredRun| {
         let value = pace::compared_value(subjects, scalar, subject)?;
         Some(if is_ratio { value.ln() } else { value })

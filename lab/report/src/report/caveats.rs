@@ -6,7 +6,7 @@ use super::{
     measured_run::{MIN_TIP_SECONDS, MeasuredRun, MeasuredRuns, RunPart},
     model::Caveat,
     pace,
-    scalars::{Scalar, scalar},
+    run_metrics::{RunMetric, scalar},
 };
 use crate::run::{ClockStep, Signal};
 use faultline_phase::{MIN_KEPT_UP_SHARE, Phase};
@@ -19,7 +19,7 @@ use faultline_text::{counted, moment, number, seconds as duration};
 use itertools::Itertools;
 use std::fmt::Display;
 
-pub fn caveats(subjects: &MeasuredRuns, primary: &Scalar, same_slots: bool) -> Vec<Caveat> {
+pub fn caveats(subjects: &MeasuredRuns, primary: &RunMetric, same_slots: bool) -> Vec<Caveat> {
     let several = subjects.arms.len() > 1;
     let part = several.then(|| subjects.compared_part());
     let outliers = outliers(subjects, primary);
@@ -378,7 +378,7 @@ const OUTLIER_REMEDY: &str =
     "Find out what disturbed the run and repeat it, or exclude the run and state that you did.";
 
 /// Run id and reason of each outlier within its arm, by load and by the primary metric.
-fn outliers<'s>(subjects: &'s MeasuredRuns, primary: &Scalar) -> Vec<(&'s str, String)> {
+fn outliers<'s>(subjects: &'s MeasuredRuns, primary: &RunMetric) -> Vec<(&'s str, String)> {
     let mut outliers = Vec::new();
     if let Some(load) = scalar("tps").filter(|_| !subjects.has_no_validator()) {
         let arms = values_by_arm(subjects, load);
@@ -403,7 +403,10 @@ fn outliers<'s>(subjects: &'s MeasuredRuns, primary: &Scalar) -> Vec<(&'s str, S
 type RunValues<'s> = Vec<(&'s MeasuredRun, f64)>;
 
 /// Includes the second runs of A/A pairs.
-fn values_by_arm<'s>(subjects: &'s MeasuredRuns, scalar: &Scalar) -> Vec<(&'s str, RunValues<'s>)> {
+fn values_by_arm<'s>(
+    subjects: &'s MeasuredRuns,
+    scalar: &RunMetric,
+) -> Vec<(&'s str, RunValues<'s>)> {
     let runs = subjects
         .all
         .iter()
@@ -416,7 +419,7 @@ fn values_by_arm<'s>(subjects: &'s MeasuredRuns, scalar: &Scalar) -> Vec<(&'s st
 
 fn outliers_in<'s>(
     subjects: &MeasuredRuns,
-    scalar: &Scalar,
+    scalar: &RunMetric,
     runs: &[(&'s MeasuredRun, f64)],
     find: impl Fn(&[f64]) -> Vec<usize>,
 ) -> Vec<(&'s str, String)> {

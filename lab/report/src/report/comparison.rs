@@ -6,7 +6,7 @@ use super::{
     measured_run::{MeasuredRuns, RunPart},
     model::{Block, Cell, Section, Tone},
     pace,
-    scalars::{Better, Scalar, scalars_of},
+    run_metrics::{Better, RunMetric, scalars_of},
 };
 use faultline_stats::arms::{self, Comparison, Conclusion, Direction, Interval};
 use faultline_text::{number, p_value};
@@ -14,7 +14,7 @@ use itertools::Itertools;
 
 /// A metric of two arms.
 pub struct MetricComparison {
-    pub scalar: &'static Scalar,
+    pub scalar: &'static RunMetric,
     /// Title and unit are those of a rate if rates are compared.
     pub title: String,
     pub unit: String,
@@ -56,18 +56,22 @@ impl ArmComparison {
 /// The first arm with values of the primary metric, and the other arms.
 pub fn reference<'a>(
     subjects: &'a MeasuredRuns,
-    primary: &Scalar,
+    primary: &RunMetric,
 ) -> Option<(&'a str, Vec<&'a str>)> {
     subjects.reference_and_others(|arm| !values(subjects, arm, primary).is_empty())
 }
 
-pub fn pairs(subjects: &MeasuredRuns, primary: &'static Scalar, margin: f64) -> Vec<ArmComparison> {
+pub fn pairs(
+    subjects: &MeasuredRuns,
+    primary: &'static RunMetric,
+    margin: f64,
+) -> Vec<ArmComparison> {
     let Some((reference, others)) = reference(subjects, primary) else {
         return Vec::new();
     };
     let pairs = others.into_iter().map(|other| {
         let design = hosts::comparison_design(subjects, reference, other);
-        let metric = |scalar: &'static Scalar| {
+        let metric = |scalar: &'static RunMetric| {
             let refusal = match &design {
                 ComparisonDesign::Refused(why) => Some(why.clone()),
                 _ => pace::refusal(subjects, reference, other, scalar),
@@ -110,7 +114,7 @@ pub fn pairs(subjects: &MeasuredRuns, primary: &'static Scalar, margin: f64) -> 
     pairs
 }
 
-fn values(subjects: &MeasuredRuns, arm: &str, scalar: &Scalar) -> Vec<f64> {
+fn values(subjects: &MeasuredRuns, arm: &str, scalar: &RunMetric) -> Vec<f64> {
     subjects
         .runs_in_averages(arm)
         .filter_map(|subject| pace::compared_value(subjects, scalar, subject))
@@ -369,7 +373,7 @@ pub fn in_every_block(metric: &MetricComparison) -> Option<String> {
 }
 
 /// "Better" and "worse" only if a difference is shown.
-fn conclusion_words(comparison: &Comparison, scalar: &Scalar) -> String {
+fn conclusion_words(comparison: &Comparison, scalar: &RunMetric) -> String {
     match comparison.conclusion {
         Conclusion::NoValues => "no value in an arm".to_owned(),
         Conclusion::Described => {
@@ -419,13 +423,13 @@ fn tone(direction: Direction, better: Better) -> Tone {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::scalars::SCALARS, *};
+    use super::{super::run_metrics::RUN_METRICS, *};
 
     #[test]
     fn an_arm_with_one_value_among_runs_is_not_called_single_run() {
         let compared = arms::compare(&[1.0], &[2.0, 3.0], 0.05);
         assert_eq!(
-            conclusion_words(&compared, &SCALARS[0]),
+            conclusion_words(&compared, &RUN_METRICS[0]),
             "described, not tested: an arm has a value of a single run only"
         );
     }

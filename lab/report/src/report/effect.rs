@@ -3,7 +3,7 @@
 use super::{
     comparison::{ArmComparison, MetricComparison},
     model::{Block, ForestRow, Section},
-    scalars::Scalar,
+    run_metrics::RunMetric,
 };
 use faultline_pages::effects;
 use faultline_text::number;
@@ -44,7 +44,11 @@ const FIGURES_OVER_TIME: [(&str, &str); 12] = [
 const FALLBACK_FIGURES: [&str; 2] = ["tps-over-time", "rss-over-time"];
 
 /// The figure over time is moved here from its section.
-pub fn overview(primary: &Scalar, pairs: &[ArmComparison], sections: &mut [Section]) -> Vec<Block> {
+pub fn overview(
+    primary: &RunMetric,
+    pairs: &[ArmComparison],
+    sections: &mut [Section],
+) -> Vec<Block> {
     let of_primary = FIGURES_OVER_TIME
         .iter()
         .filter(|(prefix, _)| primary.id.starts_with(prefix))
@@ -66,7 +70,7 @@ fn take_figure(sections: &mut [Section], id: &str) -> Option<Block> {
     })
 }
 
-fn forest(primary: &Scalar, pairs: &[ArmComparison]) -> Option<Block> {
+fn forest(primary: &RunMetric, pairs: &[ArmComparison]) -> Option<Block> {
     let reference = &pairs.first()?.reference;
     let rows = iter::once(primary.id)
         .chain(SECONDARY_METRICS)

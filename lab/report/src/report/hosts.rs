@@ -7,7 +7,7 @@ use super::{
     measured_run::{AA_SUFFIX, MeasuredRun, MeasuredRuns},
     model::{Block, Caveat, Cell},
     pace,
-    scalars::Scalar,
+    run_metrics::RunMetric,
 };
 use crate::{
     measure::signal_rates,
@@ -91,7 +91,11 @@ fn paired_by_block<'s>(
     pairs.collect()
 }
 
-pub fn scalar_pairs(subjects: &MeasuredRuns, arms: [&str; 2], scalar: &Scalar) -> Vec<(f64, f64)> {
+pub fn scalar_pairs(
+    subjects: &MeasuredRuns,
+    arms: [&str; 2],
+    scalar: &RunMetric,
+) -> Vec<(f64, f64)> {
     paired_by_block(subjects, arms, |run| {
         pace::compared_value(subjects, scalar, run)
     })
@@ -101,7 +105,7 @@ pub fn scalar_pairs(subjects: &MeasuredRuns, arms: [&str; 2], scalar: &Scalar) -
 pub fn table_of_hosts(
     subjects: &MeasuredRuns,
     [reference, other]: [&str; 2],
-    primary: &Scalar,
+    primary: &RunMetric,
     margin: f64,
 ) -> Option<Block> {
     let pairs = scalar_pairs(subjects, [reference, other], primary);

@@ -5,7 +5,7 @@ use super::{
     groups::distinct,
     measured_run::{MeasuredRun, MeasuredRuns},
     model::Caveat,
-    scalars::{Scalar, ScalesWith},
+    run_metrics::{RunMetric, ScalesWith},
 };
 use crate::{measure::lifecycle::lifecycle, run::Run};
 use faultline_text::number;
@@ -91,7 +91,7 @@ impl FromIterator<Pace> for Pace {
     }
 }
 
-impl Scalar {
+impl RunMetric {
     pub fn is_affected_by(&self, difference: Difference) -> bool {
         match self.scales_with {
             ScalesWith::Time => false,
@@ -115,7 +115,7 @@ pub(crate) fn refusal(
     subjects: &MeasuredRuns,
     reference: &str,
     other: &str,
-    scalar: &Scalar,
+    scalar: &RunMetric,
 ) -> Option<String> {
     let [reference_pace, other_pace] = [reference, other].map(|arm| Pace::of_arm(subjects, arm));
     let is_rate = scalar.scales_with != ScalesWith::Transaction && subjects.per_second;
@@ -145,7 +145,7 @@ pub(crate) fn refusal(
 /// `--per-second` divides counts by slot by the slot time, and multiplies distances in slots by it.
 pub(crate) fn compared_value(
     subjects: &MeasuredRuns,
-    scalar: &Scalar,
+    scalar: &RunMetric,
     subject: &MeasuredRun,
 ) -> Option<f64> {
     let value = scalar.value(subject, subjects.compared_part().numbers(subject)?)?;
@@ -160,7 +160,7 @@ pub(crate) fn compared_value(
 }
 
 /// A metric by slot has a rate as its title if rates are compared.
-pub(crate) fn title(scalar: &Scalar, per_second: bool) -> String {
+pub(crate) fn title(scalar: &RunMetric, per_second: bool) -> String {
     match scalar.scales_with {
         ScalesWith::Slot if per_second => scalar
             .title
@@ -170,7 +170,7 @@ pub(crate) fn title(scalar: &Scalar, per_second: bool) -> String {
     }
 }
 
-pub(crate) fn unit(scalar: &Scalar, per_second: bool) -> String {
+pub(crate) fn unit(scalar: &RunMetric, per_second: bool) -> String {
     match scalar.scales_with {
         ScalesWith::Slot if per_second => format!("{}/s", scalar.unit),
         ScalesWith::SlotDistance if per_second => "s".to_owned(),

@@ -5,7 +5,7 @@ use super::{
     comparison::reference,
     measured_run::{AA_SUFFIX, MeasuredRun, MeasuredRuns},
     model::{Block, Cell, Table},
-    scalars::Scalar,
+    run_metrics::RunMetric,
 };
 use crate::{
     measure::{SlotContents, cache_ms_by_slot, replay_ms_by_slot, slot_contents},
@@ -161,7 +161,7 @@ impl PairedRuns {
 /// same replicate. If there is none, the run with most slots of equal contents is taken;
 /// among equals, the one with the same index. The second run of an A/A pair is paired with the
 /// first.
-pub fn paired(subjects: &MeasuredRuns, primary: &Scalar, plan: &Plan) -> PairedRuns {
+pub fn paired(subjects: &MeasuredRuns, primary: &RunMetric, plan: &Plan) -> PairedRuns {
     let mut paired = empty_tables();
     let Some((reference, others)) = reference(subjects, primary) else {
         return paired;

@@ -1,6 +1,6 @@
 use super::{
     measured_run::{MeasuredRun, MeasuredRuns},
-    scalars::{RELEASE_SCALARS, SCALARS, Scalar},
+    run_metrics::{RELEASE_METRICS, RUN_METRICS, RunMetric},
 };
 use crate::run::Run;
 use faultline_stats::block::Plan;
@@ -23,11 +23,11 @@ const METRICS: &[&str] = &[
 /// Only a search has this metric, no single run.
 pub const LEAST_RAM: &str = "least-ram";
 
-pub fn metrics() -> impl Iterator<Item = &'static Scalar> {
+pub fn metrics() -> impl Iterator<Item = &'static RunMetric> {
     METRICS.iter().filter_map(|id| {
-        SCALARS
+        RUN_METRICS
             .iter()
-            .chain(RELEASE_SCALARS)
+            .chain(RELEASE_METRICS)
             .find(|scalar| scalar.id == *id)
     })
 }

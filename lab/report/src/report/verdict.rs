@@ -12,7 +12,7 @@ use super::{
     limits::{Limits, have_equal_limits},
     measured_run::{MeasuredRun, MeasuredRuns},
     model::{Tone, Verdict, VerdictKind},
-    scalars::Scalar,
+    run_metrics::RunMetric,
     what_happened::lifecycle_sentences,
 };
 use faultline_pages::effects;
@@ -22,7 +22,7 @@ use itertools::Itertools;
 
 pub fn verdict(
     subjects: &MeasuredRuns,
-    primary: &Scalar,
+    primary: &RunMetric,
     pairs: &[ArmComparison],
     limits: Option<&Limits>,
     floor: &BiasFloor,
@@ -105,7 +105,7 @@ fn metric_sentences(run: &MeasuredRun) -> impl Iterator<Item = String> + use<> {
     [replay, tps, misses, rss].into_iter().flatten()
 }
 
-fn verdict_of_arm(subjects: &MeasuredRuns, primary: &Scalar, floor: &BiasFloor) -> Verdict {
+fn verdict_of_arm(subjects: &MeasuredRuns, primary: &RunMetric, floor: &BiasFloor) -> Verdict {
     let runs = &subjects.all;
     let arm = runs.first().map_or("", |run| run.arm.as_str());
     let mut headline = format!("{} of one arm, {arm}", counted(runs.len() as f64, "run"));
@@ -140,7 +140,7 @@ fn verdict_of_arm(subjects: &MeasuredRuns, primary: &Scalar, floor: &BiasFloor) 
 
 fn verdict_of_arms(
     subjects: &MeasuredRuns,
-    primary: &Scalar,
+    primary: &RunMetric,
     pairs: &[ArmComparison],
     limits: Option<&Limits>,
     floor: &BiasFloor,

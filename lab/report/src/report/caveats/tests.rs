@@ -1,6 +1,6 @@
 use super::*;
 use crate::{
-    report::scalars::scalar,
+    report::run_metrics::scalar,
     run::{Process, Run, Session, Tick},
 };
 use faultline_recording::CostTrackerPoint;

@@ -31,7 +31,7 @@ pub enum ScalesWith {
 
 /// A metric with one number per run.
 #[derive(Debug)]
-pub struct Scalar {
+pub struct RunMetric {
     pub id: &'static str,
     pub title: &'static str,
     pub unit: &'static str,
@@ -53,14 +53,14 @@ const METRICS_OF_ANY_PROCESS: [&str; 8] = [
     "cpu",
 ];
 
-pub fn scalars_of(subjects: &MeasuredRuns) -> impl Iterator<Item = &'static Scalar> {
+pub fn scalars_of(subjects: &MeasuredRuns) -> impl Iterator<Item = &'static RunMetric> {
     let are_validators = !subjects.has_no_validator();
-    SCALARS
+    RUN_METRICS
         .iter()
         .filter(move |scalar| are_validators || METRICS_OF_ANY_PROCESS.contains(&scalar.id))
 }
 
-impl Scalar {
+impl RunMetric {
     /// `None` if it was not recorded, needs more values, or is not finite.
     pub(crate) fn value(&self, subject: &MeasuredRun, numbers: &WindowNumbers) -> Option<f64> {
         (self.compute)(subject, numbers).filter(|value| value.is_finite())
@@ -72,21 +72,21 @@ pub const DEFAULT_METRIC: &str = "replay-p95";
 /// The default for a process that is no validator.
 pub const DEFAULT_PROCESS_METRIC: &str = "rss-mean";
 
-/// Finds none of [`RELEASE_SCALARS`].
-pub fn scalar(id: &str) -> Option<&'static Scalar> {
-    SCALARS.iter().find(|scalar| scalar.id == id)
+/// Finds none of [`RELEASE_METRICS`].
+pub fn scalar(id: &str) -> Option<&'static RunMetric> {
+    RUN_METRICS.iter().find(|scalar| scalar.id == id)
 }
 
-macro_rules! scalars {
+macro_rules! run_metrics {
     ($list:ident: $($id:literal $title:literal in $unit:literal, $decimals:literal, $better:ident, $scales_with:ident: $definition:literal = $compute:expr;)*) => {
-        pub static $list: &[Scalar] = &[$(Scalar {
+        pub static $list: &[RunMetric] = &[$(RunMetric {
             id: $id, title: $title, unit: $unit, decimals: $decimals, better: Better::$better, scales_with: ScalesWith::$scales_with, definition: $definition, compute: $compute,
         },)*];
     };
 }
 
-scalars! {
-    SCALARS:
+run_metrics! {
+    RUN_METRICS:
     "replay-p95" "Replay time per slot, p95" in "ms", 1, Lower, Slot: "replay_total_elapsed of replay-slot-stats, own leader slots left out; needs 20 slots" = |_, numbers| numbers.replay_quantile(0.95);
     "replay-p50" "Replay time per slot, median" in "ms", 1, Lower, Slot: "replay_total_elapsed of replay-slot-stats, own leader slots left out" = |_, numbers| numbers.replay_quantile(0.5);
     "replay-p99" "Replay time per slot, p99" in "ms", 1, Lower, Slot: "replay_total_elapsed of replay-slot-stats, own leader slots left out; needs 100 slots" = |_, numbers| numbers.replay_quantile(0.99);
@@ -112,8 +112,8 @@ scalars! {
 }
 
 // Only a campaign, which compares releases, has these metrics.
-scalars! {
-    RELEASE_SCALARS:
+run_metrics! {
+    RELEASE_METRICS:
     "rss-at-tip" "RSS at the tip, mean" in "GiB", 3, Lower, Time: "anonymous, file and shared resident memory, mean over ticks from the first at the tip on" = |subject, _| subject.from_tip.as_ref()?.levels.rss.mean.map(gib);
     "anon-at-tip" "Anonymous RSS at the tip, mean" in "GiB", 3, Lower, Time: "anonymous resident memory, mean over ticks from the first at the tip on" = |subject, _| subject.from_tip.as_ref()?.levels.anon.mean.map(gib);
     "least-ram" "Least RAM" in "GiB", 2, Lower, Time: "memory that a search found to be enough; only searches have it" = |_, _| None;
@@ -127,9 +127,9 @@ mod tests {
     #[test]
     fn ids_are_unique_and_the_default_is_one_of_them() {
         assert!(scalar(DEFAULT_METRIC).is_some());
-        for (index, one) in SCALARS.iter().enumerate() {
+        for (index, one) in RUN_METRICS.iter().enumerate() {
             assert!(
-                SCALARS
+                RUN_METRICS
                     .iter()
                     .skip(index + 1)
                     .all(|other| other.id != one.id),
