@@ -128,7 +128,7 @@ impl Experiment {
 
     fn options(&self) -> Options {
         let (rules, default) = (&self.plan.report, Options::default());
-        let primary = rules.primary.as_deref().and_then(report::scalar);
+        let primary = rules.primary.as_deref().and_then(report::run_metric);
         Options {
             primary: primary.unwrap_or(default.primary),
             margin: rules.margin.unwrap_or(default.margin),

@@ -30,7 +30,7 @@ mod verdict;
 mod what_happened;
 
 pub(crate) use cells::bytes;
-pub use run_metrics::{Better, RUN_METRICS, RunMetric, scalar};
+pub use run_metrics::{Better, RUN_METRICS, RunMetric, run_metric};
 
 use crate::{measure::lifecycle::lifecycle, run::Run};
 use bias_floor::BiasFloor;
@@ -59,7 +59,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Options {
-            primary: default_scalar(&[]),
+            primary: default_metric(&[]),
             margin: 0.05,
             seed: 1,
             per_second: false,
@@ -84,7 +84,7 @@ pub struct ReportContext {
 }
 
 /// The primary metric unless one is chosen.
-pub fn default_scalar(runs: &[Run]) -> &'static RunMetric {
+pub fn default_metric(runs: &[Run]) -> &'static RunMetric {
     let has_process = runs.iter().any(|run| !run.processes.is_empty());
     let mut validators = runs
         .iter()
@@ -94,7 +94,7 @@ pub fn default_scalar(runs: &[Run]) -> &'static RunMetric {
     } else {
         DEFAULT_METRIC
     };
-    scalar(id).unwrap_or(&RUN_METRICS[0])
+    run_metric(id).unwrap_or(&RUN_METRICS[0])
 }
 
 pub fn build(runs: impl IntoIterator<Item = Run>, options: &Options) -> Report {

@@ -30,9 +30,9 @@ pub fn report_command(args: &ReportArgs) -> Result<String> {
     for (run, path) in runs.iter_mut().zip(&args.runs) {
         run.predict_cache(path);
     }
-    let chosen = args.primary.as_deref().and_then(report::scalar);
+    let chosen = args.primary.as_deref().and_then(report::run_metric);
     let options = Options {
-        primary: chosen.unwrap_or_else(|| report::default_scalar(&runs)),
+        primary: chosen.unwrap_or_else(|| report::default_metric(&runs)),
         margin: args.margin.unwrap_or(5.0) / 100.0,
         seed: args.seed,
         per_second: args.per_second,

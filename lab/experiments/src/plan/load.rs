@@ -8,7 +8,7 @@ use super::{
 };
 use anyhow::{bail, ensure};
 use clap::ValueEnum;
-use faultline_report::report::{RUN_METRICS, scalar};
+use faultline_report::report::{RUN_METRICS, run_metric};
 use faultline_runner::isolation::CpuSet;
 use faultline_settings::{
     ConfigError, Table, choice, flag, mismatch, number, size, text, time, whole_number_within,
@@ -412,7 +412,7 @@ fn at_least(minimum: Duration, value: &DeValue<'_>) -> Result<Duration, String> 
 
 fn metric(value: &DeValue<'_>) -> Result<String, String> {
     let text = text(value)?;
-    if scalar(&text).is_some() {
+    if run_metric(&text).is_some() {
         return Ok(text);
     }
     let known = RUN_METRICS.iter().map(|scalar| scalar.id).join(", ");

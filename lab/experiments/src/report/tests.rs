@@ -421,7 +421,7 @@ fn report_of_four_replays() -> Report {
         replay("1024", 2, 9.0, 2),
     ];
     let options = Options {
-        primary: report::scalar("cache-time").unwrap(),
+        primary: report::run_metric("cache-time").unwrap(),
         ..Options::default()
     };
     report::build(runs, &options)

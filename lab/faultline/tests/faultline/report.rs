@@ -865,7 +865,7 @@ fn a_process_that_is_no_validator_is_reported_without_tips_and_slots() {
         ..run.clone()
     });
     for runs in [&[run.clone()][..], &pair] {
-        let primary = faultline_report::report::default_scalar(runs);
+        let primary = faultline_report::report::default_metric(runs);
         assert_eq!(primary.id, "rss-mean");
         let options = Options {
             primary,
@@ -886,7 +886,7 @@ fn a_process_that_is_no_validator_is_reported_without_tips_and_slots() {
         tick.phase = Some("absent".into());
     }
     let options = Options {
-        primary: faultline_report::report::default_scalar(&[run]),
+        primary: faultline_report::report::default_metric(&[run]),
         ..Options::default()
     };
     let shaded = build([absent], &options);

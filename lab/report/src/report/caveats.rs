@@ -6,7 +6,7 @@ use super::{
     measured_run::{MIN_TIP_SECONDS, MeasuredRun, MeasuredRuns, RunPart},
     model::Caveat,
     pace,
-    run_metrics::{RunMetric, scalar},
+    run_metrics::{RunMetric, run_metric},
 };
 use crate::run::{ClockStep, Signal};
 use faultline_phase::{MIN_KEPT_UP_SHARE, Phase};
@@ -380,7 +380,7 @@ const OUTLIER_REMEDY: &str =
 /// Run id and reason of each outlier within its arm, by load and by the primary metric.
 fn outliers<'s>(subjects: &'s MeasuredRuns, primary: &RunMetric) -> Vec<(&'s str, String)> {
     let mut outliers = Vec::new();
-    if let Some(load) = scalar("tps").filter(|_| !subjects.has_no_validator()) {
+    if let Some(load) = run_metric("tps").filter(|_| !subjects.has_no_validator()) {
         let arms = values_by_arm(subjects, load);
         let all = arms
             .iter()

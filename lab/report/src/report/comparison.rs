@@ -6,7 +6,7 @@ use super::{
     measured_run::{MeasuredRuns, RunPart},
     model::{Block, Cell, Section, Tone},
     pace,
-    run_metrics::{Better, RunMetric, scalars_of},
+    run_metrics::{Better, RunMetric, run_metrics_of},
 };
 use faultline_stats::arms::{self, Comparison, Conclusion, Direction, Interval};
 use faultline_text::{number, p_value};
@@ -79,7 +79,7 @@ pub fn pairs(
             let comparison = match design {
                 _ if refusal.is_some() => arms::compare(&[], &[], margin),
                 ComparisonDesign::ByBlock => {
-                    let blocks = hosts::scalar_pairs(subjects, [reference, other], scalar);
+                    let blocks = hosts::metric_pairs(subjects, [reference, other], scalar);
                     faultline_stats::hosts::compare(&blocks, margin)
                 }
                 _ => {
@@ -97,7 +97,7 @@ pub fn pairs(
                 refusal,
             }
         };
-        let rest = scalars_of(subjects).filter(|scalar| scalar.id != primary.id);
+        let rest = run_metrics_of(subjects).filter(|scalar| scalar.id != primary.id);
         ArmComparison {
             reference: reference.to_owned(),
             other: other.to_owned(),
@@ -326,7 +326,7 @@ fn definitions(subjects: &MeasuredRuns) -> Block {
         &["Metric", "Name for --primary", "Unit", "Definition"],
         note,
     );
-    let rows = scalars_of(subjects)
+    let rows = run_metrics_of(subjects)
         .map(|scalar| [scalar.title, scalar.id, scalar.unit, scalar.definition].map(text_cell));
     table.rows.extend(rows.map(Vec::from));
     Block::Table(table)

@@ -91,7 +91,7 @@ fn paired_by_block<'s>(
     pairs.collect()
 }
 
-pub fn scalar_pairs(
+pub fn metric_pairs(
     subjects: &MeasuredRuns,
     arms: [&str; 2],
     scalar: &RunMetric,
@@ -108,7 +108,7 @@ pub fn table_of_hosts(
     primary: &RunMetric,
     margin: f64,
 ) -> Option<Block> {
-    let pairs = scalar_pairs(subjects, [reference, other], primary);
+    let pairs = metric_pairs(subjects, [reference, other], primary);
     let by_host = by_key(subjects.runs_in_averages(reference).filter_map(|subject| {
         let value = pace::compared_value(subjects, primary, subject)?;
         Some((subject.recording.host()?, value))
@@ -142,7 +142,7 @@ pub fn table_of_hosts(
         ]);
     }
     for arm in &subjects.arms {
-        let pairs = scalar_pairs(subjects, [arm, &format!("{arm}{AA_SUFFIX}")], primary);
+        let pairs = metric_pairs(subjects, [arm, &format!("{arm}{AA_SUFFIX}")], primary);
         if pairs.is_empty() {
             continue;
         }

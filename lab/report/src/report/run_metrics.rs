@@ -53,7 +53,7 @@ const METRICS_OF_ANY_PROCESS: [&str; 8] = [
     "cpu",
 ];
 
-pub fn scalars_of(subjects: &MeasuredRuns) -> impl Iterator<Item = &'static RunMetric> {
+pub fn run_metrics_of(subjects: &MeasuredRuns) -> impl Iterator<Item = &'static RunMetric> {
     let are_validators = !subjects.has_no_validator();
     RUN_METRICS
         .iter()
@@ -73,7 +73,7 @@ pub const DEFAULT_METRIC: &str = "replay-p95";
 pub const DEFAULT_PROCESS_METRIC: &str = "rss-mean";
 
 /// Finds none of [`RELEASE_METRICS`].
-pub fn scalar(id: &str) -> Option<&'static RunMetric> {
+pub fn run_metric(id: &str) -> Option<&'static RunMetric> {
     RUN_METRICS.iter().find(|scalar| scalar.id == id)
 }
 
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn ids_are_unique_and_the_default_is_one_of_them() {
-        assert!(scalar(DEFAULT_METRIC).is_some());
+        assert!(run_metric(DEFAULT_METRIC).is_some());
         for (index, one) in RUN_METRICS.iter().enumerate() {
             assert!(
                 RUN_METRICS

@@ -2,7 +2,7 @@ use crate::{
     report::{
         Options, build,
         model::{Block, Cell, Report, Table, VerdictKind},
-        scalar,
+        run_metric,
     },
     run::{ExperimentOutcome, Run, Signal, Tick},
 };
@@ -85,7 +85,7 @@ fn report(runs: &[Run]) -> Report {
     build(
         runs.to_vec(),
         &Options {
-            primary: scalar("cache-time").unwrap(),
+            primary: run_metric("cache-time").unwrap(),
             ..Options::default()
         },
     )

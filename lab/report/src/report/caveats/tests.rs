@@ -1,6 +1,6 @@
 use super::*;
 use crate::{
-    report::run_metrics::scalar,
+    report::run_metrics::run_metric,
     run::{Process, Run, Session, Tick},
 };
 use faultline_recording::CostTrackerPoint;
@@ -56,7 +56,7 @@ fn every_caveat_is_full_sentences_with_its_numbers() {
         run("512", "2.1.14", 1_800_000_400),
     ];
     let subjects = MeasuredRuns::new(runs, &Plan::default(), &[]);
-    let found = caveats(&subjects, scalar("tps").unwrap(), false);
+    let found = caveats(&subjects, run_metric("tps").unwrap(), false);
     for caveat in &found {
         for text in [&caveat.what, &caveat.remedy] {
             assert!(
