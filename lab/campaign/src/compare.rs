@@ -158,11 +158,11 @@ fn release(version: String, runs: Vec<RunRow>, margin: f64) -> Release {
 /// Round, then the values of baseline and release; `None` if not recorded.
 type PairValues = (u32, Option<f64>, Option<f64>);
 
-fn pair_values(scalar: &RunMetric, runs: &[RunRow]) -> Vec<PairValues> {
+fn pair_values(run_metric: &RunMetric, runs: &[RunRow]) -> Vec<PairValues> {
     let value = |run: &RunRow| {
         run.values
             .iter()
-            .find(|(metric, _)| metric == scalar.id)
+            .find(|(metric, _)| metric == run_metric.id)
             .map(|(_, value)| *value)
     };
     runs.iter()
@@ -188,8 +188,8 @@ pub enum NoRatioReason {
 
 impl NoRatioReason {
     /// `None` if each pair that differs has a ratio.
-    fn of(scalar: &RunMetric, runs: &[RunRow]) -> Option<Self> {
-        let values = pair_values(scalar, runs);
+    fn of(run_metric: &RunMetric, runs: &[RunRow]) -> Option<Self> {
+        let values = pair_values(run_metric, runs);
         let has_run = runs.iter().any(|run| !run.is_baseline && run.is_complete());
         let is_missing = |(_, baseline, own): &PairValues| baseline.is_some() && own.is_none();
         if has_run && !values.is_empty() && values.iter().all(is_missing) {
@@ -201,7 +201,7 @@ impl NoRatioReason {
             .collect();
         let differs =
             |(baseline, own): &(f64, f64)| baseline != own && (*baseline == 0.0 || *own == 0.0);
-        let is_worse = |(baseline, own): &(f64, f64)| match scalar.better {
+        let is_worse = |(baseline, own): &(f64, f64)| match run_metric.better {
             Better::Lower => own > baseline,
             Better::Higher => own < baseline,
             Better::Neither => false,

@@ -115,7 +115,7 @@ pub struct ReportArgs {
 }
 
 fn metrics() -> PossibleValuesParser {
-    PossibleValuesParser::new(RUN_METRICS.iter().map(|scalar| scalar.id))
+    PossibleValuesParser::new(RUN_METRICS.iter().map(|run_metric| run_metric.id))
 }
 
 /// More than 0 and less than 100.

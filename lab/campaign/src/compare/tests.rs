@@ -51,7 +51,9 @@ pub fn runs(version: &str, times: f64, rounds: u32) -> Vec<RunRow> {
 }
 
 pub fn metric(id: &str) -> &'static RunMetric {
-    releases::metrics().find(|scalar| scalar.id == id).unwrap()
+    releases::metrics()
+        .find(|run_metric| run_metric.id == id)
+        .unwrap()
 }
 
 fn marks(release: &Release) -> [Mark; 2] {
@@ -67,8 +69,8 @@ fn no_ratio_reason(pairs: [(Option<f64>, Option<f64>); 3]) -> Option<NoRatioReas
         let id = "replay-p95".to_owned();
         run.values = value.map(|value| (id, value)).into_iter().collect();
     }
-    let scalar = releases::metrics().find(|scalar| scalar.id == "replay-p95");
-    NoRatioReason::of(scalar.unwrap(), &runs)
+    let run_metric = releases::metrics().find(|run_metric| run_metric.id == "replay-p95");
+    NoRatioReason::of(run_metric.unwrap(), &runs)
 }
 
 #[test]

@@ -415,7 +415,10 @@ fn metric(value: &DeValue<'_>) -> Result<String, String> {
     if run_metric(&text).is_some() {
         return Ok(text);
     }
-    let known = RUN_METRICS.iter().map(|scalar| scalar.id).join(", ");
+    let known = RUN_METRICS
+        .iter()
+        .map(|run_metric| run_metric.id)
+        .join(", ");
     Err(format!("{text:?} is no metric; there are {known}"))
 }
 

@@ -70,11 +70,11 @@ impl ArmEffect {
         self.reference == self.other
     }
 
-    fn is_about(&self, scalar: &RunMetric) -> bool {
+    fn is_about(&self, run_metric: &RunMetric) -> bool {
         self.quantity
             .metric_id_prefixes
             .iter()
-            .any(|metric| scalar.id.starts_with(metric))
+            .any(|metric| run_metric.id.starts_with(metric))
     }
 
     fn is_tested(&self) -> bool {
@@ -395,14 +395,14 @@ impl BiasFloor {
                 continue;
             }
             for metric in std::iter::once(&mut pair.primary).chain(&mut pair.secondary) {
-                let (scalar, comparison) = (metric.scalar, &mut metric.comparison);
+                let (run_metric, comparison) = (metric.run_metric, &mut metric.comparison);
                 let Conclusion::Differs { p, .. } = comparison.conclusion else {
                     continue;
                 };
                 let effect = self.effects.iter().find(|effect| {
                     effect.reference == pair.reference
                         && effect.other == pair.other
-                        && effect.is_about(scalar)
+                        && effect.is_about(run_metric)
                 });
                 let by_slots = effect.and_then(|effect| self.is_beyond_floor(effect));
                 let ratio = comparison.ratio.filter(|_| by_block);
@@ -412,7 +412,7 @@ impl BiasFloor {
                         .difference
                         .map(|difference| [difference.low, difference.high]),
                 };
-                let by_runs = max_aa_difference(subjects, scalar, ratio.is_some())
+                let by_runs = max_aa_difference(subjects, run_metric, ratio.is_some())
                     .zip(ends)
                     .map(|(floor, [low, high])| low > floor || high < -floor);
                 if by_slots == Some(false) || by_runs == Some(false) {
@@ -453,9 +453,13 @@ fn mean_over_turns(
 }
 
 /// The largest difference within an A/A pair, or the largest of the logarithms.
-fn max_aa_difference(subjects: &MeasuredRuns, scalar: &RunMetric, is_ratio: bool) -> Option<f64> {
+fn max_aa_difference(
+    subjects: &MeasuredRuns,
+    run_metric: &RunMetric,
+    is_ratio: bool,
+) -> Option<f64> {
     let value = |subject: &MeasuredRun| {
-        let value = pace::compared_value(subjects, scalar, subject)?;
+        let value = pace::compared_value(subjects, run_metric, subject)?;
         Some(if is_ratio { value.ln() } else { value })
     };
     let differences = subjects

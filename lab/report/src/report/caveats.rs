@@ -405,21 +405,21 @@ type RunValues<'s> = Vec<(&'s MeasuredRun, f64)>;
 /// Includes the second runs of A/A pairs.
 fn values_by_arm<'s>(
     subjects: &'s MeasuredRuns,
-    scalar: &RunMetric,
+    run_metric: &RunMetric,
 ) -> Vec<(&'s str, RunValues<'s>)> {
     let runs = subjects
         .all
         .iter()
         .filter(|run| subjects.is_in_averages(run));
     by_key(runs.filter_map(|run| {
-        let value = pace::compared_value(subjects, scalar, run)?;
+        let value = pace::compared_value(subjects, run_metric, run)?;
         Some((run.arm.as_str(), (run, value)))
     }))
 }
 
 fn outliers_in<'s>(
     subjects: &MeasuredRuns,
-    scalar: &RunMetric,
+    run_metric: &RunMetric,
     runs: &[(&'s MeasuredRun, f64)],
     find: impl Fn(&[f64]) -> Vec<usize>,
 ) -> Vec<(&'s str, String)> {
@@ -435,11 +435,11 @@ fn outliers_in<'s>(
         .minmax()
         .into_option()
         .unwrap_or_default();
-    let title = lowercase_first(scalar.title);
-    let unit = pace::unit(scalar, subjects.per_second);
+    let title = lowercase_first(run_metric.title);
+    let unit = pace::unit(run_metric, subjects.per_second);
     let sentence = |(_, (run, value)): (usize, &(&'s MeasuredRun, f64))| {
         let [value, low, high] =
-            [*value, low, high].map(|value| number(value, usize::from(scalar.decimals)));
+            [*value, low, high].map(|value| number(value, usize::from(run_metric.decimals)));
         let what = format!(
             "{title} {value} {unit} where the others of its arm have {low} to {high} {unit}, so it is an outlier"
         );

@@ -14,7 +14,7 @@ use itertools::Itertools;
 
 /// A metric of two arms.
 pub struct MetricComparison {
-    pub scalar: &'static RunMetric,
+    pub run_metric: &'static RunMetric,
     /// Title and unit are those of a rate if rates are compared.
     pub title: String,
     pub unit: String,
@@ -29,7 +29,7 @@ impl MetricComparison {
     /// `None` unless a difference is shown.
     pub fn tone(&self) -> Option<Tone> {
         match self.comparison.conclusion {
-            Conclusion::Differs { direction, .. } => Some(tone(direction, self.scalar.better)),
+            Conclusion::Differs { direction, .. } => Some(tone(direction, self.run_metric.better)),
             _ => None,
         }
     }
@@ -71,33 +71,33 @@ pub fn pairs(
     };
     let pairs = others.into_iter().map(|other| {
         let design = hosts::comparison_design(subjects, reference, other);
-        let metric = |scalar: &'static RunMetric| {
+        let metric = |run_metric: &'static RunMetric| {
             let refusal = match &design {
                 ComparisonDesign::Refused(why) => Some(why.clone()),
-                _ => pace::refusal(subjects, reference, other, scalar),
+                _ => pace::refusal(subjects, reference, other, run_metric),
             };
             let comparison = match design {
                 _ if refusal.is_some() => arms::compare(&[], &[], margin),
                 ComparisonDesign::ByBlock => {
-                    let blocks = hosts::metric_pairs(subjects, [reference, other], scalar);
+                    let blocks = hosts::metric_pairs(subjects, [reference, other], run_metric);
                     faultline_stats::hosts::compare(&blocks, margin)
                 }
                 _ => {
                     let [reference, other] =
-                        [reference, other].map(|arm| values(subjects, arm, scalar));
+                        [reference, other].map(|arm| values(subjects, arm, run_metric));
                     arms::compare(&reference, &other, margin)
                 }
             };
             MetricComparison {
-                scalar,
-                title: pace::title(scalar, subjects.per_second),
-                unit: pace::unit(scalar, subjects.per_second),
+                run_metric,
+                title: pace::title(run_metric, subjects.per_second),
+                unit: pace::unit(run_metric, subjects.per_second),
                 comparison,
                 by_block: matches!(design, ComparisonDesign::ByBlock),
                 refusal,
             }
         };
-        let rest = run_metrics_of(subjects).filter(|scalar| scalar.id != primary.id);
+        let rest = run_metrics_of(subjects).filter(|run_metric| run_metric.id != primary.id);
         ArmComparison {
             reference: reference.to_owned(),
             other: other.to_owned(),
@@ -114,10 +114,10 @@ pub fn pairs(
     pairs
 }
 
-fn values(subjects: &MeasuredRuns, arm: &str, scalar: &RunMetric) -> Vec<f64> {
+fn values(subjects: &MeasuredRuns, arm: &str, run_metric: &RunMetric) -> Vec<f64> {
     subjects
         .runs_in_averages(arm)
-        .filter_map(|subject| pace::compared_value(subjects, scalar, subject))
+        .filter_map(|subject| pace::compared_value(subjects, run_metric, subject))
         .collect()
 }
 
@@ -131,7 +131,7 @@ fn arms_without_values(subjects: &MeasuredRuns, pair: &ArmComparison) -> String 
     if before.is_empty() {
         return before;
     }
-    let title = lowercase_first(pair.primary.scalar.title);
+    let title = lowercase_first(pair.primary.run_metric.title);
     format!(", the first that has values of {title}: no run of {before} has any")
 }
 
@@ -172,10 +172,10 @@ pub fn section(
 }
 
 fn primary_table(primary: &MetricComparison, pairs: &[ArmComparison], margin: f64) -> Block {
-    let (unit, scalar) = (&*primary.unit, primary.scalar);
+    let (unit, run_metric) = (&*primary.unit, primary.run_metric);
     let any =
         |holds: fn(&Comparison) -> bool| pairs.iter().any(|pair| holds(&pair.primary.comparison));
-    let mut note = format!("{}: {}.", scalar.title, scalar.definition);
+    let mut note = format!("{}: {}.", run_metric.title, run_metric.definition);
     if pairs.iter().any(|pair| pair.primary.by_block) {
         note.push_str(" Several hosts: Student's intervals and tests of the ratios within blocks.");
     } else if any(|comparison| comparison.difference.is_some()) {
@@ -240,7 +240,7 @@ fn primary_row(pair: &ArmComparison) -> Vec<Cell> {
     cells.extend([
         count(comparison.reference.runs),
         count(comparison.other.runs),
-        interval_cell(comparison.shift, metric.scalar.decimals, no_ranks),
+        interval_cell(comparison.shift, metric.run_metric.decimals, no_ranks),
         number_or(comparison.cliffs_delta, 2, no_ranks),
         number_or(comparison.difference_p, 4, untested),
         number_or(comparison.mann_whitney_p, 4, no_ranks),
@@ -252,7 +252,7 @@ fn primary_row(pair: &ArmComparison) -> Vec<Cell> {
 
 /// Difference, ratio, conclusion and means. `no_mean` explains a missing mean.
 fn mean_cells(metric: &MetricComparison, too_few_runs: &str, no_mean: &str) -> [Cell; 5] {
-    let (comparison, decimals) = (&metric.comparison, metric.scalar.decimals);
+    let (comparison, decimals) = (&metric.comparison, metric.run_metric.decimals);
     let no_mean = metric.refusal.as_deref().unwrap_or(no_mean);
     [
         interval_cell(comparison.difference, decimals, too_few_runs),
@@ -326,8 +326,15 @@ fn definitions(subjects: &MeasuredRuns) -> Block {
         &["Metric", "Name for --primary", "Unit", "Definition"],
         note,
     );
-    let rows = run_metrics_of(subjects)
-        .map(|scalar| [scalar.title, scalar.id, scalar.unit, scalar.definition].map(text_cell));
+    let rows = run_metrics_of(subjects).map(|run_metric| {
+        [
+            run_metric.title,
+            run_metric.id,
+            run_metric.unit,
+            run_metric.definition,
+        ]
+        .map(text_cell)
+    });
     table.rows.extend(rows.map(Vec::from));
     Block::Table(table)
 }
@@ -358,7 +365,7 @@ pub fn conclusion(metric: &MetricComparison) -> String {
         .refusal
         .clone()
         .or_else(|| in_every_block(metric))
-        .unwrap_or_else(|| conclusion_words(&metric.comparison, metric.scalar))
+        .unwrap_or_else(|| conclusion_words(&metric.comparison, metric.run_metric))
 }
 
 /// A conclusion for blocks that all differ in one direction but have no p-value.
@@ -373,7 +380,7 @@ pub fn in_every_block(metric: &MetricComparison) -> Option<String> {
 }
 
 /// "Better" and "worse" only if a difference is shown.
-fn conclusion_words(comparison: &Comparison, scalar: &RunMetric) -> String {
+fn conclusion_words(comparison: &Comparison, run_metric: &RunMetric) -> String {
     match comparison.conclusion {
         Conclusion::NoValues => "no value in an arm".to_owned(),
         Conclusion::Described => {
@@ -383,7 +390,7 @@ fn conclusion_words(comparison: &Comparison, scalar: &RunMetric) -> String {
             format!("estimated, not tested: {runs} runs, a test needs {needed}")
         }
         Conclusion::Differs { direction, p } => {
-            let tone = match tone(direction, scalar.better) {
+            let tone = match tone(direction, run_metric.better) {
                 Tone::Neutral => "",
                 Tone::Better => ", which is better",
                 Tone::Worse => ", which is worse",

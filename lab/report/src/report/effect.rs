@@ -78,7 +78,7 @@ fn forest(primary: &RunMetric, pairs: &[ArmComparison]) -> Option<Block> {
         .flat_map(|id| {
             pairs.iter().filter_map(move |pair| {
                 let mut metrics = iter::once(&pair.primary).chain(&pair.secondary);
-                let mut row = forest_row(metrics.find(|metric| metric.scalar.id == id)?)?;
+                let mut row = forest_row(metrics.find(|metric| metric.run_metric.id == id)?)?;
                 if pairs.len() > 1 {
                     row.name = format!("{}, {}", row.name, pair.other);
                 }
@@ -140,7 +140,7 @@ pub fn effect_text(metric: &MetricComparison) -> Option<String> {
 pub fn means_text(metric: &MetricComparison, conjunction: &str) -> Option<String> {
     let comparison = &metric.comparison;
     let means = [comparison.reference.mean?, comparison.other.mean?];
-    let decimals = metric.scalar.decimals;
+    let decimals = metric.run_metric.decimals;
     Some(effects::means_text(
         means,
         &metric.unit,
@@ -190,5 +190,5 @@ pub fn with_unit(value: f64, metric: &MetricComparison) -> String {
 }
 
 fn without_unit(value: f64, metric: &MetricComparison) -> String {
-    number(value, usize::from(metric.scalar.decimals))
+    number(value, usize::from(metric.run_metric.decimals))
 }

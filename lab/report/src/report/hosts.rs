@@ -94,10 +94,10 @@ fn paired_by_block<'s>(
 pub fn metric_pairs(
     subjects: &MeasuredRuns,
     arms: [&str; 2],
-    scalar: &RunMetric,
+    run_metric: &RunMetric,
 ) -> Vec<(f64, f64)> {
     paired_by_block(subjects, arms, |run| {
-        pace::compared_value(subjects, scalar, run)
+        pace::compared_value(subjects, run_metric, run)
     })
 }
 

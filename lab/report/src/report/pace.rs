@@ -115,12 +115,12 @@ pub(crate) fn refusal(
     subjects: &MeasuredRuns,
     reference: &str,
     other: &str,
-    scalar: &RunMetric,
+    run_metric: &RunMetric,
 ) -> Option<String> {
     let [reference_pace, other_pace] = [reference, other].map(|arm| Pace::of_arm(subjects, arm));
-    let is_rate = scalar.scales_with != ScalesWith::Transaction && subjects.per_second;
+    let is_rate = run_metric.scales_with != ScalesWith::Transaction && subjects.per_second;
     let difference = reference_pace.difference(&other_pace)?;
-    if is_rate || !scalar.is_affected_by(difference) {
+    if is_rate || !run_metric.is_affected_by(difference) {
         return None;
     }
     let (with_other, with_reference) = match difference {
@@ -133,7 +133,7 @@ pub(crate) fn refusal(
             format!("of {}", reference_pace.slot_time()?),
         ),
     };
-    let remedy = match scalar.scales_with {
+    let remedy = match run_metric.scales_with {
         ScalesWith::Transaction => "",
         _ => "; --per-second compares rates",
     };
@@ -145,12 +145,12 @@ pub(crate) fn refusal(
 /// `--per-second` divides counts by slot by the slot time, and multiplies distances in slots by it.
 pub(crate) fn compared_value(
     subjects: &MeasuredRuns,
-    scalar: &RunMetric,
+    run_metric: &RunMetric,
     subject: &MeasuredRun,
 ) -> Option<f64> {
-    let value = scalar.value(subject, subjects.compared_part().numbers(subject)?)?;
+    let value = run_metric.value(subject, subjects.compared_part().numbers(subject)?)?;
     let slot_seconds = subject.lifecycle.slot_seconds;
-    match scalar.scales_with {
+    match run_metric.scales_with {
         ScalesWith::Slot if subjects.per_second => slot_seconds.map(|seconds| value / seconds),
         ScalesWith::SlotDistance if subjects.per_second => {
             slot_seconds.map(|seconds| value * seconds)
@@ -160,21 +160,21 @@ pub(crate) fn compared_value(
 }
 
 /// A metric by slot has a rate as its title if rates are compared.
-pub(crate) fn title(scalar: &RunMetric, per_second: bool) -> String {
-    match scalar.scales_with {
-        ScalesWith::Slot if per_second => scalar
+pub(crate) fn title(run_metric: &RunMetric, per_second: bool) -> String {
+    match run_metric.scales_with {
+        ScalesWith::Slot if per_second => run_metric
             .title
             .replace(" per slot", " per second")
             .replace(" per batch", " per second"),
-        _ => scalar.title.to_owned(),
+        _ => run_metric.title.to_owned(),
     }
 }
 
-pub(crate) fn unit(scalar: &RunMetric, per_second: bool) -> String {
-    match scalar.scales_with {
-        ScalesWith::Slot if per_second => format!("{}/s", scalar.unit),
+pub(crate) fn unit(run_metric: &RunMetric, per_second: bool) -> String {
+    match run_metric.scales_with {
+        ScalesWith::Slot if per_second => format!("{}/s", run_metric.unit),
         ScalesWith::SlotDistance if per_second => "s".to_owned(),
-        _ => scalar.unit.to_owned(),
+        _ => run_metric.unit.to_owned(),
     }
 }
 

@@ -28,7 +28,7 @@ pub fn metrics() -> impl Iterator<Item = &'static RunMetric> {
         RUN_METRICS
             .iter()
             .chain(RELEASE_METRICS)
-            .find(|scalar| scalar.id == *id)
+            .find(|run_metric| run_metric.id == *id)
     })
 }
 
@@ -40,7 +40,7 @@ pub fn values(runs: Vec<Run>) -> Vec<Vec<Option<f64>>> {
     all.sort_by_key(|subject| subject.input_index);
     let values = |subject: &MeasuredRun| {
         metrics()
-            .map(|scalar| scalar.value(subject, part.numbers(subject)?))
+            .map(|run_metric| run_metric.value(subject, part.numbers(subject)?))
             .collect()
     };
     all.iter().map(values).collect()

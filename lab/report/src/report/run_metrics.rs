@@ -57,7 +57,7 @@ pub fn run_metrics_of(subjects: &MeasuredRuns) -> impl Iterator<Item = &'static 
     let are_validators = !subjects.has_no_validator();
     RUN_METRICS
         .iter()
-        .filter(move |scalar| are_validators || METRICS_OF_ANY_PROCESS.contains(&scalar.id))
+        .filter(move |run_metric| are_validators || METRICS_OF_ANY_PROCESS.contains(&run_metric.id))
 }
 
 impl RunMetric {
@@ -74,7 +74,7 @@ pub const DEFAULT_PROCESS_METRIC: &str = "rss-mean";
 
 /// Finds none of [`RELEASE_METRICS`].
 pub fn run_metric(id: &str) -> Option<&'static RunMetric> {
-    RUN_METRICS.iter().find(|scalar| scalar.id == id)
+    RUN_METRICS.iter().find(|run_metric| run_metric.id == id)
 }
 
 macro_rules! run_metrics {

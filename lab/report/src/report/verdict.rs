@@ -437,7 +437,7 @@ fn secondary_sentences(
 
 /// The means of both arms, if they are not tested.
 fn mean_sentence(pair: &ArmComparison, metric: &MetricComparison) -> Option<String> {
-    if !is_described(pair.conclusion()) || !UNTESTED_METRICS.contains(&metric.scalar.id) {
+    if !is_described(pair.conclusion()) || !UNTESTED_METRICS.contains(&metric.run_metric.id) {
         return None;
     }
     let comparison = &metric.comparison;
