@@ -7,7 +7,7 @@
 use crate::results::Results;
 use faultline_stats::{
     arms::Interval,
-    block::{Estimate, Plan, Reliability},
+    block::{Estimate, IntervalPlan, Reliability},
     crossover::{Crossover, crossover},
     decision::Decision,
     paired::join,
@@ -74,7 +74,7 @@ pub fn compare_arms(
         Some(numbered.filter_map(|(round, latency)| Some((round, latency?))))
     };
     let pairs = join(latencies(reference)?, latencies(arm)?);
-    let plan = Plan::default();
+    let plan = IntervalPlan::default();
     let means = pairs.mean_difference(&plan.for_one_of(comparisons))?;
     let rounds = pairs.slots.len();
     Some(Comparison {
@@ -137,7 +137,7 @@ pub fn arm_crossover(results: &Results, arm: &str, link: Option<&str>) -> Option
     };
     let differences: Vec<Vec<Option<f64>>> = sizes.values().map(means).collect();
     let sizes: Vec<f64> = sizes.keys().map(|size| *size as f64).collect();
-    crossover(&sizes, &differences, &Plan::default())
+    crossover(&sizes, &differences, &IntervalPlan::default())
 }
 
 #[derive(Serialize)]

@@ -17,7 +17,7 @@ use crate::{
 use anyhow::{Result, ensure};
 pub use diff::changes;
 use faultline_common::{args::UsageError, clock, output::say};
-use faultline_stats::block::{self, Estimate, Plan, Reliability};
+use faultline_stats::block::{self, Estimate, IntervalPlan, Reliability};
 use faultline_text::counted;
 use measure::MeasuredCodec;
 pub use page::report as page;
@@ -78,10 +78,10 @@ fn reliability<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Reliability
 }
 
 /// With fewer resamples, because there are many records, codecs and classes.
-fn bootstrap_plan() -> Plan {
-    Plan {
+fn bootstrap_plan() -> IntervalPlan {
+    IntervalPlan {
         resamples: 2_000,
-        ..Plan::default()
+        ..IntervalPlan::default()
     }
 }
 

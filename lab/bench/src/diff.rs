@@ -13,7 +13,7 @@ use crate::{
 use anyhow::{Result, bail, ensure};
 use faultline_stats::{
     arms::Direction,
-    block::{self, Plan},
+    block::{self, IntervalPlan},
     decision::Decision,
     summary::summary,
 };
@@ -63,7 +63,7 @@ fn changes(before: &Results, after: &Results, margin: f64) -> Result<(String, bo
         comparisons > 0,
         "the two runs have no request of the same arm in common"
     );
-    let plan = Plan::default().for_one_of(comparisons);
+    let plan = IntervalPlan::default().for_one_of(comparisons);
     let rows = comparable
         .into_iter()
         .map(|(case, indices)| row(case, indices, margin, &plan));
@@ -104,7 +104,7 @@ fn row(
     case: &CaseInfo,
     indices: [(&Results, usize); 2],
     margin_percent: f64,
-    plan: &Plan,
+    plan: &IntervalPlan,
 ) -> (Vec<String>, bool) {
     let failures = indices.map(|(run, index)| failure_share(run, index));
     let margin = margin_percent / 100.0;
@@ -210,7 +210,7 @@ mod tests {
         let before = results(12, &[("a", 904, &slow)]);
         let after = results(12, &[("a", 904, &fast)]);
         let of = |run: &Results| run.latencies_by_round(0);
-        let plan = Plan::default();
+        let plan = IntervalPlan::default();
         let found = block::ratio_of_means(&of(&before), &of(&after), 0.05, &plan).unwrap();
         assert!(found.low > 0.0 && found.high < 1.5, "{found:?}");
         let (out, worse) = changes(&before, &after, 5.0).unwrap();

@@ -36,7 +36,7 @@ use crate::{measure::lifecycle::lifecycle, run::Run};
 use bias_floor::BiasFloor;
 use comparison::ArmComparison;
 use faultline_pages::{cells, groups, model};
-use faultline_stats::block::Plan;
+use faultline_stats::block::IntervalPlan;
 use faultline_text::{counted, moment, seconds};
 use itertools::Itertools;
 use limits::Limits;
@@ -153,9 +153,9 @@ fn metric_sections(subjects: &MeasuredRuns) -> Vec<Section> {
 }
 
 fn build_report(runs: impl IntoIterator<Item = Run>, options: &Options, arms: &[String]) -> Report {
-    let plan = Plan {
+    let plan = IntervalPlan {
         seed: options.seed,
-        ..Plan::default()
+        ..IntervalPlan::default()
     };
     let margin = options.margin;
     let mut subjects = MeasuredRuns::new(runs, &plan, arms);

@@ -1,5 +1,5 @@
 //! What a report of a 12-hour run asks of this crate, in seconds on a processor: others on the machine do not count.
-use faultline_stats::{Plan, block, correlation, histogram, smooth, summary};
+use faultline_stats::{IntervalPlan, block, correlation, histogram, smooth, summary};
 use std::hint::black_box;
 
 const TICKS: usize = 43_200;
@@ -13,7 +13,7 @@ fn main() {
     let fields: Vec<_> = (0..FIELDS)
         .map(|i| noise(POINTS, 100 + i as u64, 0.3))
         .collect();
-    let plan = Plan::default();
+    let plan = IntervalPlan::default();
     let mut all = 0.0;
     all += timed("summary and four quantiles of all", || {
         for values in series.iter().chain(&fields) {

@@ -27,16 +27,16 @@ const MAX_RESAMPLES: f64 = 1e6;
 
 /// How an interval is computed.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Plan {
+pub struct IntervalPlan {
     pub level: f64,
     /// At least 1,000.
     pub resamples: usize,
     pub seed: u64,
 }
 
-impl Default for Plan {
+impl Default for IntervalPlan {
     fn default() -> Self {
-        Plan {
+        IntervalPlan {
             level: 0.95,
             resamples: 10_000,
             seed: 1,
@@ -44,14 +44,14 @@ impl Default for Plan {
     }
 }
 
-impl Plan {
+impl IntervalPlan {
     /// The plan for one of `comparisons` intervals that together have this plan's level
     /// (Bonferroni).
-    pub fn for_one_of(self, comparisons: usize) -> Plan {
+    pub fn for_one_of(self, comparisons: usize) -> IntervalPlan {
         let level = 1.0 - (1.0 - self.level) / comparisons.max(1) as f64;
         let needed = (MIN_RESAMPLES_PER_TAIL * 2.0 / (1.0 - level)).min(MAX_RESAMPLES);
         let resamples = self.resamples.max(needed as usize);
-        Plan {
+        IntervalPlan {
             level,
             resamples,
             ..self
@@ -99,13 +99,13 @@ pub enum Method {
 
 /// The [`mean`] of amounts that cannot be negative, with [`Method::Score`] if its interval would
 /// be.
-pub fn amount(values: &[Option<f64>], plan: &Plan) -> Option<Estimate> {
+pub fn amount(values: &[Option<f64>], plan: &IntervalPlan) -> Option<Estimate> {
     Some(mean(values, plan)?.non_negative())
 }
 
 /// The [`mean`] of values from 0 to 1, with [`Method::Score`] if its interval would leave that
 /// range.
-pub fn share(values: &[Option<f64>], plan: &Plan) -> Option<Estimate> {
+pub fn share(values: &[Option<f64>], plan: &IntervalPlan) -> Option<Estimate> {
     let estimate = mean(values, plan)?;
     let inside = estimate.low >= 0.0 && estimate.high <= 1.0;
     if inside || estimate.value <= 0.0 || estimate.value >= 1.0 {
@@ -124,12 +124,15 @@ pub fn share(values: &[Option<f64>], plan: &Plan) -> Option<Estimate> {
 }
 
 /// Missing values keep their place in time. `None` with fewer than two values.
-pub fn mean(values: &[Option<f64>], plan: &Plan) -> Option<Estimate> {
+pub fn mean(values: &[Option<f64>], plan: &IntervalPlan) -> Option<Estimate> {
     let (mean, n, deviations) = mean_and_deviations(values, plan)?;
     Some(deviations.interval(mean, n, plan))
 }
 
-fn mean_and_deviations(values: &[Option<f64>], plan: &Plan) -> Option<(f64, usize, Deviations)> {
+fn mean_and_deviations(
+    values: &[Option<f64>],
+    plan: &IntervalPlan,
+) -> Option<(f64, usize, Deviations)> {
     let finite = finite_values(values);
     if finite.len() < 2 {
         return None;
@@ -156,7 +159,7 @@ pub fn ratio_of_means(
     before: &[Option<f64>],
     after: &[Option<f64>],
     margin: f64,
-    plan: &Plan,
+    plan: &IntervalPlan,
 ) -> Option<Estimate> {
     let runs = [finite_values(before), finite_values(after)];
     if runs.iter().flatten().any(|value| *value < 0.0) {
@@ -227,7 +230,7 @@ pub fn ratio_of_intervals(
 pub fn ratio_of_sums(
     numerators: &[Option<f64>],
     denominators: &[Option<f64>],
-    plan: &Plan,
+    plan: &IntervalPlan,
 ) -> Option<Estimate> {
     if numerators.len() != denominators.len() {
         return None;
@@ -263,7 +266,7 @@ pub fn ratio_of_sums(
 
 /// The `p`-quantile ([`crate::summary::quantile`]) of a series in the order of time. `None` with
 /// fewer than two values, or if `p` is not between 0 and 1.
-pub fn quantile(values: &[Option<f64>], p: f64, plan: &Plan) -> Option<Estimate> {
+pub fn quantile(values: &[Option<f64>], p: f64, plan: &IntervalPlan) -> Option<Estimate> {
     let sorted = sorted(values);
     let n = sorted.len();
     if n < 2 || p <= 0.0 || p >= 1.0 {
@@ -304,7 +307,7 @@ pub(crate) fn difference_of_quantiles(
     reference: &[f64],
     other: &[f64],
     p: f64,
-    plan: &Plan,
+    plan: &IntervalPlan,
 ) -> Option<Estimate> {
     let n = reference.len();
     if n < 2 || other.len() != n || !(p > 0.0 && p < 1.0) {

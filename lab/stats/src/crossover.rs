@@ -6,7 +6,7 @@
 
 use crate::{
     arms::Direction,
-    block::{self, HalfMeans, Plan, RandomHalves, distance_required_by_drift},
+    block::{self, HalfMeans, IntervalPlan, RandomHalves, distance_required_by_drift},
     decision::Decision,
     summary::ascending,
 };
@@ -52,7 +52,7 @@ enum Crossing {
 pub fn crossover(
     sizes: &[f64],
     differences: &[Vec<Option<f64>>],
-    plan: &Plan,
+    plan: &IntervalPlan,
 ) -> Option<Crossover> {
     let rounds = complete_rounds(sizes.len(), differences);
     let round_count = rounds.first().map_or(0, Vec::len);
@@ -205,9 +205,9 @@ mod tests {
 
     #[test]
     fn a_known_crossover_is_found_and_its_interval_covers_it() {
-        let plan = Plan {
+        let plan = IntervalPlan {
             resamples: 1000,
-            ..Plan::default()
+            ..IntervalPlan::default()
         };
         let covered = (0..100).filter(|seed| {
             let found = crossover(&SIZES, &measured(4200.0, 3.0, *seed), &plan).unwrap();
@@ -220,7 +220,7 @@ mod tests {
 
     #[test]
     fn without_a_crossover_none_is_reported_with_explaining_shares() {
-        let plan = Plan::default();
+        let plan = IntervalPlan::default();
         let never = crossover(&SIZES, &measured(20_000.0, 1.0, 1), &plan).unwrap();
         assert_eq!(
             (never.at, never.low, never.never, never.once),
@@ -236,9 +236,9 @@ mod tests {
 
     #[test]
     fn resamples_without_a_crossover_widen_the_interval_and_few_blocks_have_none() {
-        let plan = Plan {
+        let plan = IntervalPlan {
             resamples: 1000,
-            ..Plan::default()
+            ..IntervalPlan::default()
         };
         // Near the largest size: some resamples have the reference better at every size.
         let found = crossover(&SIZES, &measured(8900.0, 6.0, 5), &plan).unwrap();
@@ -266,9 +266,9 @@ mod tests {
 
     #[test]
     fn a_crossover_needs_enough_rounds_and_skips_missing_ones() {
-        let plan = Plan {
+        let plan = IntervalPlan {
             resamples: 1000,
-            ..Plan::default()
+            ..IntervalPlan::default()
         };
         let mut all = measured(4200.0, 1.0, 3);
         assert_eq!(crossover(&SIZES[..1], &all[..1], &plan), None);

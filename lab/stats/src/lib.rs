@@ -23,6 +23,6 @@ pub mod staircase;
 pub mod summary;
 
 pub use arms::{Comparison, Conclusion};
-pub use block::{Estimate, Plan, Reliability};
+pub use block::{Estimate, IntervalPlan, Reliability};
 pub use decision::Decision;
 pub use summary::Summary;

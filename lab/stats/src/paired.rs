@@ -5,7 +5,7 @@
 
 use crate::{
     arms::{Interval, RUNS_FOR_A_TEST},
-    block::{self, Estimate, HalfMeans, Plan, RandomHalves, amount_ends},
+    block::{self, Estimate, HalfMeans, IntervalPlan, RandomHalves, amount_ends},
     decision::Decision,
     distribution::{t_above, t_quantile},
     summary::{finite, largest_magnitude, mean_and_variance, total, varies},
@@ -135,7 +135,7 @@ pub fn ratio_test(logarithms: &[f64], level: f64) -> Option<RatioTest> {
 }
 
 impl Pairs {
-    pub fn effect(&self, plan: &Plan) -> Option<Effect> {
+    pub fn effect(&self, plan: &IntervalPlan) -> Option<Effect> {
         let both = || self.reference.iter().zip(&self.other);
         let differences: Vec<Option<f64>> = both().map(|(a, b)| Some(b - a)).collect();
         let lower: Vec<Option<f64>> = both()
@@ -165,12 +165,12 @@ impl Pairs {
     /// The difference of the runs' `p`-quantiles over the same slots, other minus reference; not
     /// the quantile of the differences. `None` with fewer than two slots, or if `p` is not between
     /// 0 and 1.
-    pub fn quantile_difference(&self, p: f64, plan: &Plan) -> Option<Estimate> {
+    pub fn quantile_difference(&self, p: f64, plan: &IntervalPlan) -> Option<Estimate> {
         block::difference_of_quantiles(&self.reference, &self.other, p, plan)
     }
 
     /// `None` with fewer than two slots.
-    pub fn mean_difference(&self, plan: &Plan) -> Option<MeanDifference> {
+    pub fn mean_difference(&self, plan: &IntervalPlan) -> Option<MeanDifference> {
         let differences: Vec<f64> = self
             .reference
             .iter()
@@ -208,7 +208,7 @@ impl Pairs {
         &self,
         halves: &RandomHalves,
         half_means: &HalfMeans,
-        plan: &Plan,
+        plan: &IntervalPlan,
     ) -> Option<Interval> {
         let mean = total(&self.reference) / self.reference.len() as f64;
         let ratios: Option<Vec<f64>> = halves

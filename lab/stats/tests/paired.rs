@@ -1,7 +1,7 @@
 //! Two runs of the same slots.
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test may")]
 
-use faultline_stats::{Plan, block, paired::join};
+use faultline_stats::{IntervalPlan, block, paired::join};
 
 /// A value for each slot.
 type Run = Vec<(u64, f64)>;
@@ -46,8 +46,8 @@ fn only_slots_present_in_both_runs_are_paired() {
 fn pairing_removes_the_loads_variance() {
     let (a, b) = pair(20_000, 0.97, &mut fastrand::Rng::with_seed(1));
     let alone: Vec<Option<f64>> = b.iter().map(|(_, v)| Some(*v)).collect();
-    let alone = block::mean(&alone, &Plan::default()).unwrap();
-    let effect = join(a, b).effect(&Plan::default()).unwrap();
+    let alone = block::mean(&alone, &IntervalPlan::default()).unwrap();
+    let effect = join(a, b).effect(&IntervalPlan::default()).unwrap();
     let paired = effect.mean_difference;
     assert!(
         paired.high - paired.low < (alone.high - alone.low) / 5.0,
@@ -75,10 +75,10 @@ fn paired_effect_intervals_have_nominal_coverage() {
     for seed in 0..TIMES as u64 {
         let (a, b) = pair(20_000, factor, &mut random);
         let pairs = join(a, b);
-        let plan = Plan {
+        let plan = IntervalPlan {
             resamples: 1000,
             seed,
-            ..Plan::default()
+            ..IntervalPlan::default()
         };
         let effect = pairs.effect(&plan).unwrap();
         let found = [
@@ -105,8 +105,11 @@ fn paired_effect_intervals_have_nominal_coverage() {
 #[test]
 fn runs_that_share_no_slot_have_no_effect() {
     let pairs = join([(1, 1.0), (2, 2.0)], [(3, 1.0), (4, 2.0)]);
-    assert_eq!(pairs.effect(&Plan::default()), None);
-    assert_eq!(pairs.quantile_difference(0.95, &Plan::default()), None);
+    assert_eq!(pairs.effect(&IntervalPlan::default()), None);
+    assert_eq!(
+        pairs.quantile_difference(0.95, &IntervalPlan::default()),
+        None
+    );
 }
 
 #[test]

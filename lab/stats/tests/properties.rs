@@ -2,7 +2,7 @@
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test may")]
 
 use faultline_stats::{
-    Plan,
+    IntervalPlan,
     arms::{self, Conclusion},
     block,
     bracket::{Replicate, bracket},
@@ -38,10 +38,10 @@ fn runs() -> impl Strategy<Value = Vec<f64>> {
     )
 }
 
-fn quick() -> Plan {
-    Plan {
+fn quick() -> IntervalPlan {
+    IntervalPlan {
         resamples: 1000,
-        ..Plan::default()
+        ..IntervalPlan::default()
     }
 }
 
@@ -123,7 +123,7 @@ proptest! {
 
     #[test]
     fn the_same_seed_gives_the_same_interval(values in tame(80), seed in any::<u64>()) {
-        let plan = Plan { seed, ..quick() };
+        let plan = IntervalPlan { seed, ..quick() };
         prop_assert_eq!(block::mean(&values, &plan), block::mean(&values, &plan));
     }
 

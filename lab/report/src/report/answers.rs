@@ -149,7 +149,7 @@ mod tests {
     use super::*;
     use crate::run::{ExperimentOutcome, Run};
     use faultline_cache_prediction::prediction::{Prediction, PredictiveInterval, SizePrediction};
-    use faultline_stats::block::Plan;
+    use faultline_stats::block::IntervalPlan;
 
     #[test]
     fn the_time_that_a_size_saves_is_divided_by_the_slots_of_the_trace() {
@@ -185,7 +185,7 @@ mod tests {
             cache_sizes: Some(Ok(predicted)),
             ..Run::default()
         }];
-        let subjects = MeasuredRuns::new(runs, &Plan::default(), &[]);
+        let subjects = MeasuredRuns::new(runs, &IntervalPlan::default(), &[]);
         let saved = prediction(&subjects.all[0]).map(|one| one.saved_seconds);
         assert_eq!(saved, Some(0.02));
     }
@@ -199,7 +199,7 @@ mod tests {
             }),
             ..Run::default()
         });
-        let subjects = MeasuredRuns::new(runs, &Plan::default(), &[]);
+        let subjects = MeasuredRuns::new(runs, &IntervalPlan::default(), &[]);
         let answers = answers_by_arm(&subjects);
         let ram = answers.iter().map(|arm| &arm.findings[0]);
         let killed = ram.filter(|ram| ram.verdict == "act" && ram.text.contains("OOM-killed"));

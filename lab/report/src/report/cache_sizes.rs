@@ -291,7 +291,7 @@ fn figures(passed: &[PredictedRun<'_>]) -> impl Iterator<Item = Block> {
 mod tests {
     use super::*;
     use crate::run::Run;
-    use faultline_stats::block::Plan;
+    use faultline_stats::block::IntervalPlan;
 
     fn range(mean: f64) -> PredictiveInterval {
         PredictiveInterval {
@@ -345,7 +345,7 @@ mod tests {
             cache_sizes: Some(prediction),
             ..Run::default()
         };
-        let subjects = MeasuredRuns::new([run], &Plan::default(), &[]);
+        let subjects = MeasuredRuns::new([run], &IntervalPlan::default(), &[]);
         let (mut texts, mut charts, mut tables) = (Vec::new(), Vec::new(), Vec::new());
         for block in section(&subjects).unwrap().blocks {
             match block {

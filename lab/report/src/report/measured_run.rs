@@ -5,7 +5,7 @@ use crate::{
 };
 use faultline_stats::{
     Reliability,
-    block::{self, Estimate, Plan},
+    block::{self, Estimate, IntervalPlan},
 };
 use faultline_text::{moment, number};
 use itertools::Itertools;
@@ -53,7 +53,7 @@ pub struct MeasuredRuns {
 pub const AA_SUFFIX: &str = " (A/A)";
 
 impl MeasuredRuns {
-    pub fn new(runs: impl IntoIterator<Item = Run>, plan: &Plan, order: &[String]) -> Self {
+    pub fn new(runs: impl IntoIterator<Item = Run>, plan: &IntervalPlan, order: &[String]) -> Self {
         let runs = runs.into_iter().enumerate();
         let by_arm = by_key(runs.map(|(input_index, run)| (arm_of(&run), (input_index, run))));
         let by_arm = sorted_arms(by_arm, order);
@@ -168,7 +168,7 @@ impl MeasuredRuns {
 
 fn measured_run(
     run: Run,
-    plan: &Plan,
+    plan: &IntervalPlan,
     input_index: usize,
     id: String,
     name: String,
@@ -194,7 +194,12 @@ fn measured_run(
     }
 }
 
-fn estimates(run: &Run, tps: &Tps, numbers: &WindowNumbers, plan: &Plan) -> [Option<Estimate>; 4] {
+fn estimates(
+    run: &Run,
+    tps: &Tps,
+    numbers: &WindowNumbers,
+    plan: &IntervalPlan,
+) -> [Option<Estimate>; 4] {
     let tps = tps.counts(numbers.window);
     let points = &run.points.cache;
     let misses = measure::point_values(run, points, numbers.window, |point| point.misses, 1.0);
@@ -390,22 +395,22 @@ mod tests {
     fn numeric_arms_are_sorted_ascending_in_any_file_order() {
         let runs = ["1.5 TB", "512 GB", "1 TB", "512 GB"].map(|arm| run("x.fltl", &[("arm", arm)]));
         assert_eq!(
-            MeasuredRuns::new(runs, &Plan::default(), &[]).arms,
+            MeasuredRuns::new(runs, &IntervalPlan::default(), &[]).arms,
             ["512 GB", "1 TB", "1.5 TB"]
         );
         let runs = ["cache-1,024", "cache-512"].map(|arm| run("x.fltl", &[("arm", arm)]));
         assert_eq!(
-            MeasuredRuns::new(runs, &Plan::default(), &[]).arms,
+            MeasuredRuns::new(runs, &IntervalPlan::default(), &[]).arms,
             ["cache-512", "cache-1,024"]
         );
         let runs = ["b-2", "a-1"].map(|arm| run("x.fltl", &[("arm", arm)]));
         assert_eq!(
-            MeasuredRuns::new(runs, &Plan::default(), &[]).arms,
+            MeasuredRuns::new(runs, &IntervalPlan::default(), &[]).arms,
             ["b-2", "a-1"]
         );
         let runs = ["b", "a"].map(|arm| run("x.fltl", &[("arm", arm)]));
         assert_eq!(
-            MeasuredRuns::new(runs, &Plan::default(), &[]).arms,
+            MeasuredRuns::new(runs, &IntervalPlan::default(), &[]).arms,
             ["b", "a"]
         );
     }
@@ -417,7 +422,7 @@ mod tests {
             .to_vec();
         runs.insert(0, run("x.fltl", &[("arm", "small"), ("second", "1")]));
         let order = ["small", "none", "big", "oom", "512"].map(str::to_owned);
-        let subjects = MeasuredRuns::new(runs, &Plan::default(), &order);
+        let subjects = MeasuredRuns::new(runs, &IntervalPlan::default(), &order);
         assert_eq!(subjects.arms, ["small", "big", "oom", "512"]);
         assert_eq!(
             subjects
@@ -444,7 +449,7 @@ mod tests {
             run("a.fltl", &[("arm", "a"), ("run", "")]),
             run("a!", &[]),
         ];
-        let subjects = MeasuredRuns::new(runs, &Plan::default(), &[]);
+        let subjects = MeasuredRuns::new(runs, &IntervalPlan::default(), &[]);
         let mut ids: Vec<&str> = subjects
             .all
             .iter()

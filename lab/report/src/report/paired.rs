@@ -12,7 +12,7 @@ use crate::{
     run::ReplayedSlot,
 };
 use faultline_stats::{
-    block::{Estimate, Plan},
+    block::{Estimate, IntervalPlan},
     paired::{Effect, Pairs, join},
 };
 use itertools::Itertools;
@@ -118,7 +118,7 @@ impl PairedRuns {
             .map(Block::Table)
     }
 
-    fn add(&mut self, partner: &MeasuredRun, other: &MeasuredRun, plan: &Plan) {
+    fn add(&mut self, partner: &MeasuredRun, other: &MeasuredRun, plan: &IntervalPlan) {
         if self.pair_count == MAX_PAIRS {
             return;
         }
@@ -139,7 +139,7 @@ impl PairedRuns {
                 table.rows.push(row);
             }
             let ratio_90 = || {
-                let plan = Plan {
+                let plan = IntervalPlan {
                     level: 0.90,
                     ..*plan
                 };
@@ -161,7 +161,7 @@ impl PairedRuns {
 /// same replicate. If there is none, the run with most slots of equal contents is taken;
 /// among equals, the one with the same index. The second run of an A/A pair is paired with the
 /// first.
-pub fn paired(subjects: &MeasuredRuns, primary: &RunMetric, plan: &Plan) -> PairedRuns {
+pub fn paired(subjects: &MeasuredRuns, primary: &RunMetric, plan: &IntervalPlan) -> PairedRuns {
     let mut paired = empty_tables();
     let Some((reference, others)) = reference(subjects, primary) else {
         return paired;
@@ -286,7 +286,7 @@ fn row(
     quantity: &Quantity,
     slot_pairs: &Pairs,
     effect: &Effect,
-    plan: &Plan,
+    plan: &IntervalPlan,
 ) -> Vec<Cell> {
     let quantile = slot_pairs.quantile_difference(0.95, plan);
     let share = effect.share_lower;

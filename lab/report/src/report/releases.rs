@@ -3,7 +3,7 @@ use super::{
     run_metrics::{RELEASE_METRICS, RUN_METRICS, RunMetric},
 };
 use crate::run::Run;
-use faultline_stats::block::Plan;
+use faultline_stats::block::IntervalPlan;
 
 const METRICS: &[&str] = &[
     "rss-at-tip",
@@ -34,7 +34,7 @@ pub fn metrics() -> impl Iterator<Item = &'static RunMetric> {
 
 /// For each run, the values of [`metrics`]. All are from the same part of the run.
 pub fn values(runs: Vec<Run>) -> Vec<Vec<Option<f64>>> {
-    let subjects = MeasuredRuns::new(runs, &Plan::default(), &[]);
+    let subjects = MeasuredRuns::new(runs, &IntervalPlan::default(), &[]);
     let part = subjects.compared_part();
     let mut all = subjects.all;
     all.sort_by_key(|subject| subject.input_index);

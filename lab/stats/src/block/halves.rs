@@ -6,7 +6,7 @@
 //! length.
 
 use super::{
-    Estimate, Method, Plan, Reliability,
+    Estimate, IntervalPlan, Method, Reliability,
     length::dependence,
     resample::{MAX_BLOCKS, MIN_BLOCKS},
 };
@@ -41,7 +41,7 @@ pub struct RandomHalves {
 }
 
 impl RandomHalves {
-    pub fn new(n: usize, block_length: usize, plan: &Plan) -> RandomHalves {
+    pub fn new(n: usize, block_length: usize, plan: &IntervalPlan) -> RandomHalves {
         // With fewer blocks, signs say too little.
         let block_length = block_length.clamp(1, (n / MIN_BLOCKS).max(1));
         let blocks = (n / block_length).clamp(1, MAX_BLOCKS);
@@ -167,7 +167,7 @@ impl HalfMeans {
         series: &[f64],
         halves: &RandomHalves,
         required_distance: Option<f64>,
-        plan: &Plan,
+        plan: &IntervalPlan,
     ) -> Option<HalfMeans> {
         let n = series.len();
         if n < 2 {

@@ -1,7 +1,7 @@
 //! Resampling of block sums. Its cost does not grow with the length of the series.
 
 use super::{
-    Estimate, Method, Plan, Reliability,
+    Estimate, IntervalPlan, Method, Reliability,
     length::{Dependence, dependence},
 };
 use crate::{
@@ -48,7 +48,7 @@ pub struct Spread {
 impl Deviations {
     /// For the mean of `influence`, which sums to 0, divided by `weight`. If no influence is above
     /// `noise`, all are rounding errors of zero.
-    pub fn of(influence: &[f64], weight: f64, noise: f64, plan: &Plan) -> Deviations {
+    pub fn of(influence: &[f64], weight: f64, noise: f64, plan: &IntervalPlan) -> Deviations {
         // Relative to the largest, squares neither overflow nor vanish.
         let unit = largest_magnitude(influence);
         let varies = unit > noise && unit.is_finite();
@@ -80,7 +80,7 @@ impl Deviations {
         deviations
     }
 
-    fn resample(&mut self, influence: &[f64], plan: &Plan) {
+    fn resample(&mut self, influence: &[f64], plan: &IntervalPlan) {
         let spread = &mut self.spread;
         let sums = block_sums(influence, spread.block_length);
         let blocks = spread.n / spread.block_length;
@@ -117,7 +117,7 @@ impl Deviations {
         (self.low, self.high) = (low * scale, high * scale);
     }
 
-    pub fn interval(&self, value: f64, n: usize, plan: &Plan) -> Estimate {
+    pub fn interval(&self, value: f64, n: usize, plan: &IntervalPlan) -> Estimate {
         let mut estimate = self.spread.estimate(value, n, plan);
         (estimate.low, estimate.high) = (value - self.high, value - self.low);
         estimate
@@ -137,7 +137,7 @@ impl Deviations {
 }
 
 impl Spread {
-    pub fn estimate(&self, value: f64, n: usize, plan: &Plan) -> Estimate {
+    pub fn estimate(&self, value: f64, n: usize, plan: &IntervalPlan) -> Estimate {
         let independent_values = self.n as f64 * self.dependence.variance / self.long_run_variance;
         let n_eff = if independent_values.is_finite() {
             independent_values.clamp(1.0, n as f64)
@@ -198,7 +198,11 @@ pub struct JointDeviations {
 
 impl JointDeviations {
     /// For series that sum to 0.
-    pub fn of(series: [&[f64]; 2], min_block_length: usize, plan: &Plan) -> JointDeviations {
+    pub fn of(
+        series: [&[f64]; 2],
+        min_block_length: usize,
+        plan: &IntervalPlan,
+    ) -> JointDeviations {
         // Common parts cancel in the difference, so block and spread are those of the difference.
         let difference: Vec<f64> = series[1]
             .iter()
@@ -280,7 +284,7 @@ fn block_sums(series: &[f64], block_length: usize) -> Vec<f64> {
 }
 
 /// For each resample: the mean of its block sums, and that mean over its own standard error.
-fn draw_resamples(sums: &[f64], blocks: usize, plan: &Plan) -> (Vec<f64>, Vec<f64>) {
+fn draw_resamples(sums: &[f64], blocks: usize, plan: &IntervalPlan) -> (Vec<f64>, Vec<f64>) {
     let mut random = fastrand::Rng::with_seed(plan.seed);
     // There are 2^k block starts: k of 16 random bits choose one.
     let shift = 16 - sums.len().trailing_zeros().min(16);

@@ -2,7 +2,7 @@
 
 use super::random::Random;
 use faultline_stats::{
-    Plan, block,
+    IntervalPlan, block,
     paired::{Pairs, join},
 };
 
@@ -272,11 +272,11 @@ pub fn ratios(latency: Latency, rounds: usize, factor: f64, effort: Effort) -> S
     shares
 }
 
-fn plan(seed: u64) -> Plan {
-    Plan {
+fn plan(seed: u64) -> IntervalPlan {
+    IntervalPlan {
         resamples: 1000,
         seed,
-        ..Plan::default()
+        ..IntervalPlan::default()
     }
 }
 

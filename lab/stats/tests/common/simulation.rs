@@ -1,7 +1,7 @@
 //! Series whose mean and quantiles are known, and how often intervals from them cover.
 
 use super::random::Random;
-use faultline_stats::{Estimate, Plan, block};
+use faultline_stats::{Estimate, IntervalPlan, block};
 
 /// How a series comes about.
 #[derive(Debug, Clone, Copy)]
@@ -125,10 +125,10 @@ pub fn coverage(case: &Case, replications: usize, seed: u64) -> Coverage {
     let one = 1.0 / replications as f64;
     for replication in 0..replications {
         let series = case.process.series(case.n, &mut random);
-        let plan = Plan {
+        let plan = IntervalPlan {
             resamples: 1000,
             seed: seed.wrapping_add(replication as u64),
-            ..Plan::default()
+            ..IntervalPlan::default()
         };
         let estimate: Option<Estimate> = match case.what {
             What::Mean => block::mean(&series, &plan),

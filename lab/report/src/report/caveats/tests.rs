@@ -4,7 +4,7 @@ use crate::{
     run::{Process, Run, Session, Tick},
 };
 use faultline_recording::CostTrackerPoint;
-use faultline_stats::block::Plan;
+use faultline_stats::block::IntervalPlan;
 
 /// A run with two restarts, a gap of a minute, and a program cache above its size.
 fn run(arm: &str, version: &str, begun: i64) -> Run {
@@ -55,7 +55,7 @@ fn every_caveat_is_full_sentences_with_its_numbers() {
         run("1024", "4.4.0", 1_800_000_300),
         run("512", "2.1.14", 1_800_000_400),
     ];
-    let subjects = MeasuredRuns::new(runs, &Plan::default(), &[]);
+    let subjects = MeasuredRuns::new(runs, &IntervalPlan::default(), &[]);
     let found = caveats(&subjects, run_metric("tps").unwrap(), false);
     for caveat in &found {
         for text in [&caveat.what, &caveat.remedy] {

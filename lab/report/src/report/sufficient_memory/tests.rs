@@ -3,7 +3,7 @@ use crate::{
     report::cells::GIB,
     run::{Session, Tick},
 };
-use faultline_stats::block::Plan;
+use faultline_stats::block::IntervalPlan;
 
 const LARGE: u64 = 512 << 30;
 
@@ -55,7 +55,7 @@ fn set(run: &mut Run, signal: Signal, of: impl Fn(f64) -> f64) {
 #[track_caller]
 fn sentences(run: Run) -> String {
     let runs = [run];
-    let subjects = MeasuredRuns::new(runs, &Plan::default(), &[]);
+    let subjects = MeasuredRuns::new(runs, &IntervalPlan::default(), &[]);
     let blocks = blocks(&subjects);
     let [Block::Text(text), Block::Table(table)] = blocks.as_slice() else {
         panic!("{blocks:#?}")
@@ -165,12 +165,12 @@ fn a_run_never_at_the_tip_gets_no_conclusions() {
     let mut run = run();
     run.ticks.iter_mut().for_each(|tick| tick.phase = None);
     let runs = [run];
-    assert!(blocks(&MeasuredRuns::new(runs, &Plan::default(), &[])).is_empty());
+    assert!(blocks(&MeasuredRuns::new(runs, &IntervalPlan::default(), &[])).is_empty());
 }
 
 fn proven_of(run: Run) -> Option<f64> {
     let runs = [run];
-    let subjects = MeasuredRuns::new(runs, &Plan::default(), &[]);
+    let subjects = MeasuredRuns::new(runs, &IntervalPlan::default(), &[]);
     proven_bytes(&subjects.all[0])
 }
 
