@@ -164,10 +164,10 @@ fn build_report(runs: impl IntoIterator<Item = Run>, options: &Options, arms: &[
     let limits = limits::limits(&subjects);
     let paired = paired::paired(&subjects, options.primary, &plan);
     let same_slots = paired.is_complete;
-    let by_block = pairs.iter().find(|pair| pair.primary.by_block);
-    let floor = BiasFloor::new(&paired, margin, by_block.is_some());
+    let host_block_pair = pairs.iter().find(|pair| pair.primary.within_host_blocks);
+    let floor = BiasFloor::new(&paired, margin, host_block_pair.is_some());
     let mut comparison_blocks = floor.blocks();
-    comparison_blocks.extend(by_block.and_then(|pair| {
+    comparison_blocks.extend(host_block_pair.and_then(|pair| {
         let arms = [&*pair.reference, &*pair.other];
         hosts::table_of_hosts(&subjects, arms, options.primary, margin)
     }));

@@ -98,11 +98,11 @@ pub struct BiasFloor {
     effects: Vec<ArmEffect>,
     margin: f64,
     /// Differences include those of hosts: only ratios have a floor.
-    by_block: bool,
+    within_host_blocks: bool,
 }
 
 impl BiasFloor {
-    pub fn new(paired: &PairedRuns, margin: f64, by_block: bool) -> BiasFloor {
+    pub fn new(paired: &PairedRuns, margin: f64, within_host_blocks: bool) -> BiasFloor {
         let effects = paired.effects.iter();
         let turns =
             by_key(effects.map(|turn| ((turn.quantity_index, &turn.reference, &turn.other), turn)));
@@ -114,7 +114,7 @@ impl BiasFloor {
                 .sorted_by_key(|effect| (effect.quantity_index, !effect.is_aa_pair()))
                 .collect(),
             margin,
-            by_block,
+            within_host_blocks,
         };
         if !floor.has_aa_pair() && floor.effects.iter().all(|effect| effect.turns < 2) {
             floor.effects.clear();
@@ -129,7 +129,7 @@ impl BiasFloor {
     fn aa_pairs(&self) -> impl Iterator<Item = &ArmEffect> {
         self.effects
             .iter()
-            .filter(|effect| !self.by_block && effect.is_aa_pair())
+            .filter(|effect| !self.within_host_blocks && effect.is_aa_pair())
     }
 
     fn has_aa_pair(&self) -> bool {
@@ -390,8 +390,8 @@ impl BiasFloor {
     /// runs.
     pub fn withdraw_differences(&self, pairs: &mut [ArmComparison], subjects: &MeasuredRuns) {
         for pair in pairs {
-            let by_block = pair.primary.by_block;
-            if !self.has_aa_pair() && !by_block {
+            let within_host_blocks = pair.primary.within_host_blocks;
+            if !self.has_aa_pair() && !within_host_blocks {
                 continue;
             }
             for metric in std::iter::once(&mut pair.primary).chain(&mut pair.secondary) {
@@ -405,7 +405,7 @@ impl BiasFloor {
                         && effect.is_about(run_metric)
                 });
                 let by_slots = effect.and_then(|effect| self.is_beyond_floor(effect));
-                let ratio = comparison.ratio.filter(|_| by_block);
+                let ratio = comparison.ratio.filter(|_| within_host_blocks);
                 let ends = match ratio {
                     Some(ratio) => Some([ratio.low.ln(), ratio.high.ln()]),
                     None => comparison

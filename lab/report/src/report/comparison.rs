@@ -19,8 +19,8 @@ pub struct MetricComparison {
     pub title: String,
     pub unit: String,
     pub comparison: Comparison,
-    /// Whether arms are compared within blocks.
-    pub by_block: bool,
+    /// A block has runs on one host.
+    pub within_host_blocks: bool,
     /// Why the arms are not compared by this metric.
     pub refusal: Option<String>,
 }
@@ -93,7 +93,7 @@ pub fn pairs(
                 title: pace::title(run_metric, subjects.per_second),
                 unit: pace::unit(run_metric, subjects.per_second),
                 comparison,
-                by_block: matches!(design, ComparisonDesign::ByBlock),
+                within_host_blocks: matches!(design, ComparisonDesign::ByBlock),
                 refusal,
             }
         };
@@ -176,7 +176,7 @@ fn primary_table(primary: &MetricComparison, pairs: &[ArmComparison], margin: f6
     let any =
         |holds: fn(&Comparison) -> bool| pairs.iter().any(|pair| holds(&pair.primary.comparison));
     let mut note = format!("{}: {}.", run_metric.title, run_metric.definition);
-    if pairs.iter().any(|pair| pair.primary.by_block) {
+    if pairs.iter().any(|pair| pair.primary.within_host_blocks) {
         note.push_str(" Several hosts: Student's intervals and tests of the ratios within blocks.");
     } else if any(|comparison| comparison.difference.is_some()) {
         note.push_str(&format!(
@@ -225,7 +225,7 @@ fn primary_table(primary: &MetricComparison, pairs: &[ArmComparison], margin: f6
 fn primary_row(pair: &ArmComparison) -> Vec<Cell> {
     let (metric, comparison) = (&pair.primary, &pair.primary.comparison);
     let untested = "needs three runs in each arm, and a spread";
-    let no_ranks = if metric.by_block {
+    let no_ranks = if metric.within_host_blocks {
         "ranks are not compared within blocks"
     } else {
         untested
@@ -374,7 +374,9 @@ pub fn in_every_block(metric: &MetricComparison) -> Option<String> {
     let Conclusion::Inconclusive { p: None, .. } = comparison.conclusion else {
         return None;
     };
-    let direction = comparison.direction().filter(|_| metric.by_block)?;
+    let direction = comparison
+        .direction()
+        .filter(|_| metric.within_host_blocks)?;
     let direction = direction_word(direction);
     Some(format!("{direction} in every block, not tested"))
 }

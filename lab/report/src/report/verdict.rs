@@ -277,7 +277,7 @@ fn effect_or_direction(metric: &MetricComparison, direction: Direction) -> Strin
 fn without_spread(pair: &ArmComparison) -> String {
     let (metric, comparison) = (&pair.primary, &pair.primary.comparison);
     let (reference, other) = (&pair.reference, &pair.other);
-    if metric.by_block {
+    if metric.within_host_blocks {
         let means = means_text(metric, "against").unwrap_or_default();
         let text = conclusion(metric);
         return format!("{other} against {reference}: {text} ({means}).");
