@@ -73,8 +73,8 @@ pub struct ReportContext {
     pub title: String,
     /// Precedes the headline.
     pub headline_prefix: Option<String>,
-    /// Replaces the headline of the runs, which becomes the first point. If the runs were tested,
-    /// their headline precedes this one.
+    /// Replaces the headline of untested runs, which becomes the first point after `points`. If the
+    /// runs were tested, this one follows theirs.
     pub headline: Option<String>,
     pub points: Vec<String>,
     pub caveats: Vec<Caveat>,
