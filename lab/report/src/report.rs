@@ -163,7 +163,7 @@ fn build_report(runs: impl IntoIterator<Item = Run>, options: &Options, arms: &[
     let mut pairs = comparison::pairs(&subjects, options.primary, margin);
     let limits = limits::limits(&subjects);
     let paired = paired::paired(&subjects, options.primary, &plan);
-    let same_slots = paired.is_complete;
+    let all_are_paired = paired.all_are_paired;
     let host_block_pair = pairs.iter().find(|pair| pair.primary.within_host_blocks);
     let floor = BiasFloor::new(&paired, margin, host_block_pair.is_some());
     let mut comparison_blocks = floor.blocks();
@@ -188,7 +188,7 @@ fn build_report(runs: impl IntoIterator<Item = Run>, options: &Options, arms: &[
         &floor,
         margin,
     );
-    let mut caveats = caveats::caveats(&subjects, options.primary, same_slots);
+    let mut caveats = caveats::caveats(&subjects, options.primary, all_are_paired);
     caveats.extend(hosts::io_pressure_caveats(&subjects));
     Report {
         title: title(&subjects),

@@ -19,7 +19,7 @@ use faultline_text::{counted, moment, number, seconds as duration};
 use itertools::Itertools;
 use std::fmt::Display;
 
-pub fn caveats(subjects: &MeasuredRuns, primary: &RunMetric, same_slots: bool) -> Vec<Caveat> {
+pub fn caveats(subjects: &MeasuredRuns, primary: &RunMetric, all_are_paired: bool) -> Vec<Caveat> {
     let several = subjects.arms.len() > 1;
     let part = several.then(|| subjects.compared_part());
     let outliers = outliers(subjects, primary);
@@ -33,7 +33,7 @@ pub fn caveats(subjects: &MeasuredRuns, primary: &RunMetric, same_slots: bool) -
             .collect_vec()
     }));
     if several {
-        caveats.extend(arm_caveats(subjects, same_slots));
+        caveats.extend(arm_caveats(subjects, all_are_paired));
     }
     caveats.extend(merged_caveats(subjects, |run| run_caveats(run, part)));
     caveats.extend(merged_caveats(subjects, short_at_tip));
@@ -98,7 +98,7 @@ fn non_empty(text: String) -> Option<String> {
     Some(text).filter(|text| !text.is_empty())
 }
 
-fn arm_caveats(subjects: &MeasuredRuns, same_slots: bool) -> Vec<Caveat> {
+fn arm_caveats(subjects: &MeasuredRuns, all_are_paired: bool) -> Vec<Caveat> {
     let arms_with = |runs: usize| {
         let arms = subjects.arms.iter();
         non_empty(
@@ -124,7 +124,7 @@ fn arm_caveats(subjects: &MeasuredRuns, same_slots: bool) -> Vec<Caveat> {
             format!("Two runs are too few for a test ({arms}); it needs {RUNS_FOR_A_TEST} in each arm."),
             "Run each arm at least once more.",
         )),
-        (!same_slots && !subjects.has_no_validator()).then(|| loads_differ(subjects)),
+        (!all_are_paired && !subjects.has_no_validator()).then(|| loads_differ(subjects)),
         (versions.len() > 1).then(|| Caveat::new(
             format!("The runs had different validators: {}.", versions.iter().join(", ")),
             "Use one validator binary for all arms.",

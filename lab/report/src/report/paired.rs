@@ -102,8 +102,8 @@ pub struct PairedEffect {
 }
 
 pub struct PairedRuns {
-    /// Whether all runs of other arms have a partner in the reference; `false` without any.
-    pub is_complete: bool,
+    /// All runs of other arms have a partner in the reference; `false` without other arms.
+    pub all_are_paired: bool,
     pub effects: Vec<PairedEffect>,
     pair_count: usize,
     times: Table,
@@ -173,13 +173,13 @@ pub fn paired(subjects: &MeasuredRuns, primary: &RunMetric, plan: &IntervalPlan)
             paired.add(first_run, second_run, plan);
         }
     }
-    paired.is_complete = !others.is_empty();
+    paired.all_are_paired = !others.is_empty();
     let references = with_contents(subjects, reference);
     for arm in others {
         for (index, other) in subjects.runs_of(arm).enumerate() {
             match partner(&references, other, index) {
                 Some(partner) => paired.add(partner, other, plan),
-                None => paired.is_complete = false,
+                None => paired.all_are_paired = false,
             }
         }
     }
@@ -207,7 +207,7 @@ fn empty_tables() -> PairedRuns {
                 slots in common (30 for runs at the same time), of which 95 % have as many transactions, entries and shreds, or the \
                 same bank hash, in both.";
     PairedRuns {
-        is_complete: false,
+        all_are_paired: false,
         effects: Vec::new(),
         pair_count: 0,
         times: table("paired", "The same slots in two runs", &columns("ms"), note),
