@@ -111,10 +111,10 @@ pub fn build_with_context(
         report.title = context.title;
     }
     if let Some(headline) = context.headline {
-        let own = std::mem::replace(&mut report.verdict.headline, headline);
+        let runs_headline = std::mem::replace(&mut report.verdict.headline, headline);
         match report.verdict.standing {
-            VerdictKind::Described => report.verdict.points.insert(0, own),
-            _ => report.verdict.headline = format!("{own} {}", report.verdict.headline),
+            VerdictKind::Described => report.verdict.points.insert(0, runs_headline),
+            _ => report.verdict.headline = format!("{runs_headline} {}", report.verdict.headline),
         }
     }
     if let Some(headline_prefix) = context.headline_prefix {
