@@ -179,7 +179,7 @@ fn build_report(runs: impl IntoIterator<Item = Run>, options: &Options, arms: &[
         .into_iter()
         .chain(metric_sections(&subjects))
         .collect_vec();
-    let overview = effect::overview(options.primary, &pairs, &mut sections);
+    let overview = effect::take_overview(options.primary, &pairs, &mut sections);
     let verdict = verdict::verdict(
         &subjects,
         options.primary,

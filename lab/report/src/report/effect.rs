@@ -43,8 +43,8 @@ const FIGURES_OVER_TIME: [(&str, &str); 12] = [
 /// The first of these that exists is drawn if the primary metric has no figure over time.
 const FALLBACK_FIGURES: [&str; 2] = ["tps-over-time", "rss-over-time"];
 
-/// The figure over time is moved here from its section.
-pub fn overview(
+/// Moves the figure over time here from its section.
+pub fn take_overview(
     primary: &RunMetric,
     pairs: &[ArmComparison],
     sections: &mut [Section],
