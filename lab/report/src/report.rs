@@ -286,7 +286,7 @@ fn card(subject: &MeasuredRun) -> RunCard {
     let is_judged = lifecycle.has_validator || recording.is_replay();
     let facts = [
         ("Validator", Some(versions).filter(|all| !all.is_empty())),
-        ("Consensus", pace::protocols(recording)),
+        ("Consensus", pace::consensus_timeline(recording)),
         ("Slot time", Pace::of(subject).slot_time()),
         ("Begun", subject.begun()),
         ("Recorded for", Some(seconds(recording.end()))),

@@ -219,10 +219,10 @@ fn run_caveats(
 }
 
 fn consensus_changed(subject: &MeasuredRun) -> Option<WhatAndRemedy> {
-    let protocols = pace::protocols(&subject.recording)?;
+    let timeline = pace::consensus_timeline(&subject.recording)?;
     (subject.recording.consensus.len() > 1).then(|| (
         format!(
-            "the consensus changed ({protocols}). Transactions, and what is counted by slot, mean different things before and after"
+            "the consensus changed ({timeline}). Transactions, and what is counted by slot, mean different things before and after"
         ),
         "Read the time series before and after the migration apart, or record again without one.",
     ))

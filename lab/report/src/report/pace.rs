@@ -103,7 +103,7 @@ impl RunMetric {
 
 /// `tower`, `tower, migrating after 12 min, alpenglow after 15 min`; `None` without evidence of a
 /// protocol.
-pub(crate) fn protocols(run: &Run) -> Option<String> {
+pub(crate) fn consensus_timeline(run: &Run) -> Option<String> {
     let ((_, first), changes) = run.consensus.split_first()?;
     let changes = changes
         .iter()
