@@ -105,11 +105,7 @@ pub fn report(results: &Results) -> Report {
 }
 
 /// The first point is the headline; `default` without any.
-pub fn verdict_with_headline(
-    default: &str,
-    mut points: Vec<String>,
-    standing: VerdictKind,
-) -> Verdict {
+pub fn verdict_with_headline(default: &str, mut points: Vec<String>, kind: VerdictKind) -> Verdict {
     let headline = if points.is_empty() {
         default.to_owned()
     } else {
@@ -118,7 +114,7 @@ pub fn verdict_with_headline(
     Verdict {
         headline: format!("{headline}."),
         points,
-        standing,
+        kind,
     }
 }
 
@@ -189,13 +185,13 @@ fn verdict(results: &Results, compared: &[Comparison]) -> Verdict {
     let mut directions = compared
         .iter()
         .filter_map(|comparison| comparison.decision.shown());
-    let standing = match directions.next() {
+    let kind = match directions.next() {
         None => VerdictKind::Inconclusive,
         Some(first) if directions.any(|other| other != first) => VerdictKind::Differs,
         Some(Direction::Lower) => VerdictKind::Better,
         Some(Direction::Higher) => VerdictKind::Worse,
     };
-    verdict_with_headline("", points, standing)
+    verdict_with_headline("", points, kind)
 }
 
 /// The largest difference that is shown, relative to the reference's mean latency.
@@ -317,7 +313,7 @@ mod tests {
             headline.ends_with(" ms (the largest of 2 differences)."),
             "{headline}"
         );
-        assert_eq!(page.verdict.standing, VerdictKind::Better);
+        assert_eq!(page.verdict.kind, VerdictKind::Better);
         assert!(matches!(&page.overview[0], Block::Figure(figure) if figure.id == "effects"));
     }
 

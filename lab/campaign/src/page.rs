@@ -107,7 +107,7 @@ fn report(campaign: &Campaign, groups: &[ReleaseGroup], failed: &[FailedVersion]
         None => headline,
     };
     let worse = changes.iter().filter(|change| change.mark.is_worse());
-    let standing = match (releases, changes.len(), worse.count()) {
+    let kind = match (releases, changes.len(), worse.count()) {
         (0, ..) => VerdictKind::Described,
         (_, 0, _) => VerdictKind::Inconclusive,
         (_, _, 0) => VerdictKind::Better,
@@ -139,7 +139,7 @@ fn report(campaign: &Campaign, groups: &[ReleaseGroup], failed: &[FailedVersion]
         verdict: Verdict {
             headline: headline + &ended_early(groups) + &not_comparable + &no_result(failed),
             points: points.collect(),
-            standing,
+            kind,
         },
         overview: head::effects(groups).into_iter().collect(),
         sections,

@@ -34,7 +34,7 @@ impl Report {
 pub struct Verdict {
     pub headline: String,
     pub points: Vec<String>,
-    pub standing: VerdictKind,
+    pub kind: VerdictKind,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]

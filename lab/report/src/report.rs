@@ -112,7 +112,7 @@ pub fn build_with_context(
     }
     if let Some(headline) = context.headline {
         let runs_headline = std::mem::replace(&mut report.verdict.headline, headline);
-        match report.verdict.standing {
+        match report.verdict.kind {
             VerdictKind::Described => report.verdict.points.insert(0, runs_headline),
             _ => report.verdict.headline = format!("{runs_headline} {}", report.verdict.headline),
         }

@@ -85,7 +85,7 @@ mod tests {
         };
         let all = [runs("1.1.0", 1.0, 1), runs("1.2.0", 1.08, 2)].concat();
         let report = report(&campaign, &compare::release_groups(&all, 0.05), &[]);
-        assert_eq!(report.verdict.standing, VerdictKind::Worse);
+        assert_eq!(report.verdict.kind, VerdictKind::Worse);
         assert_eq!(
             report.verdict.headline,
             "Replay time per slot, p95, is 8.0 % higher (7.6 to 8.4 %) with 1.2.0 than with 1.0.0: 71.3 instead of 66.0 ms. \

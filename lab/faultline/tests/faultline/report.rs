@@ -217,7 +217,7 @@ fn three_runs_per_arm_are_tested_and_the_effect_has_an_interval() {
             && agrees(&row[5], &expected["primary"]["other"])
     );
     // The limits differ, so the headline is the bracket, which tests nothing; the test is a point below it.
-    assert_eq!(report.verdict.standing, VerdictKind::Described);
+    assert_eq!(report.verdict.kind, VerdictKind::Described);
     assert!(
         report.verdict.points[0].contains("equivalent within the margin"),
         "{:#?}",
@@ -281,7 +281,7 @@ fn an_arm_without_values_does_not_suppress_other_comparisons() {
     ] {
         let report = of(order);
         assert_eq!(pairs(&report), expected, "{order:?}");
-        assert_eq!(report.verdict.standing, VerdictKind::Equivalent);
+        assert_eq!(report.verdict.kind, VerdictKind::Equivalent);
         assert!(
             report
                 .verdict
@@ -328,7 +328,7 @@ fn arms_with_equal_limits_are_compared_despite_a_killed_other_arm() {
         ..arms(["512", "1024", "oom"])
     };
     let verdict = build_with_context(runs, &Options::default(), context).verdict;
-    assert_eq!(verdict.standing, VerdictKind::Equivalent);
+    assert_eq!(verdict.kind, VerdictKind::Equivalent);
     assert!(
         verdict
             .headline
@@ -382,7 +382,7 @@ fn with_equal_limits_ranking_and_headline_use_the_primary_metric() {
     ];
     let runs = names.map(|name| limited(&format!("{name}.fltl"), 512.0));
     let verdict = build(runs, &Options::default()).verdict;
-    assert_eq!(verdict.standing, VerdictKind::Equivalent);
+    assert_eq!(verdict.kind, VerdictKind::Equivalent);
     assert!(
         verdict
             .headline
@@ -751,7 +751,7 @@ fn a_run_given_twice_is_refused() {
 #[test]
 fn one_run_per_arm_is_never_reported_better_worse_or_equal() {
     let report = report(&["arm-1024-1.fltl", "arm-512-1.fltl"]);
-    assert_eq!(report.verdict.standing, VerdictKind::Described);
+    assert_eq!(report.verdict.kind, VerdictKind::Described);
     let tables =
         [table(&report, "primary"), table(&report, "other-metrics")].map(|table| &table.rows);
     let said = format!("{:?} {tables:?}", report.verdict);
@@ -847,7 +847,7 @@ fn runs_without_points_report_why_numbers_are_missing() {
         }
         let headline = &report.verdict.headline;
         assert!(headline.contains("not known"), "{name}: {headline}");
-        assert_eq!(report.verdict.standing, VerdictKind::Described);
+        assert_eq!(report.verdict.kind, VerdictKind::Described);
     }
 }
 

@@ -11,7 +11,7 @@ use super::{
     svg::{self, Surface},
     text::{
         cards_heading, clean, events, fitted, interval_text, numeric_columns, sorted_marks,
-        standing_text, value_text,
+        value_text, verdict_kind_text,
     },
 };
 use crate::model::{
@@ -46,7 +46,7 @@ pub fn page(report: &Report) -> Result<String> {
         "title": report.title,
         "subtitle": report.subtitle,
         "verdict": report.verdict,
-        "standing": standing_text(report),
+        "standing": verdict_kind_text(report),
         "answers": report.answers,
         "overview": blocks(&report.overview, &styles),
         "unfolded": report.unfolded,

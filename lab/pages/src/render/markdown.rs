@@ -1,4 +1,4 @@
-use super::text::{cards_heading, cell_text, clean, events, numeric_columns, standing_text};
+use super::text::{cards_heading, cell_text, clean, events, numeric_columns, verdict_kind_text};
 use crate::model::{Block, Caveat, Chart, Column, Finding, Mark, Report, Table};
 
 pub fn markdown(report: &Report) -> String {
@@ -6,7 +6,7 @@ pub fn markdown(report: &Report) -> String {
     paragraph(&mut out, &report.subtitle);
     out += &format!(
         "**{}.** {}\n\n",
-        standing_text(report),
+        verdict_kind_text(report),
         escaped(&report.verdict.headline)
     );
     for answers in &report.answers {

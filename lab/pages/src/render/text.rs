@@ -108,8 +108,8 @@ pub fn fitted(text: &str, max_width: f64) -> String {
     format!("{}…", fitting.trim_end())
 }
 
-pub fn standing_text(report: &Report) -> &'static str {
-    match report.verdict.standing {
+pub fn verdict_kind_text(report: &Report) -> &'static str {
+    match report.verdict.kind {
         VerdictKind::Described => "Described, not tested",
         VerdictKind::Differs => "A difference is shown",
         VerdictKind::Better => "\u{2713} Better",

@@ -196,14 +196,14 @@ impl BiasFloor {
             with_unit(floor, first.quantity),
             verdicts.format("; ")
         );
-        let standing = if !effects.iter().all(|(effect, _)| effect.is_tested()) {
+        let kind = if !effects.iter().all(|(effect, _)| effect.is_tested()) {
             VerdictKind::Described
         } else if effects.iter().any(|(_, is_real)| *is_real) {
             VerdictKind::Differs
         } else {
             VerdictKind::Inconclusive
         };
-        Some((headline, standing))
+        Some((headline, kind))
     }
 
     /// For a single arm; `None` without an A/A pair.
@@ -217,14 +217,14 @@ impl BiasFloor {
             lowercase_first(effect.quantity.name),
             self.verdict_text(effect)
         );
-        let standing = if !effect.is_tested() {
+        let kind = if !effect.is_tested() {
             VerdictKind::Described
         } else if self.is_equivalent(effect) {
             VerdictKind::Equivalent
         } else {
             VerdictKind::Inconclusive
         };
-        Some((headline, standing))
+        Some((headline, kind))
     }
 
     /// A sentence for each pair of arms and quantity with a unit; none without an A/A pair.

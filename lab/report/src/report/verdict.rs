@@ -59,7 +59,7 @@ fn verdict_of_run(run: &MeasuredRun) -> Verdict {
     Verdict {
         headline,
         points,
-        standing: VerdictKind::Described,
+        kind: VerdictKind::Described,
     }
 }
 
@@ -120,13 +120,13 @@ fn verdict_of_arm(subjects: &MeasuredRuns, primary: &RunMetric, floor: &BiasFloo
         headline += &format!(": {yes} {did}, {no} did not, {unknown} not known");
     }
     headline.push('.');
-    if let Some((aa_headline, standing)) = floor.aa_headline(primary) {
+    if let Some((aa_headline, kind)) = floor.aa_headline(primary) {
         let mut points = floor.verdict_points();
         points.push(headline);
         return Verdict {
             headline: aa_headline,
             points,
-            standing,
+            kind,
         };
     }
     let point =
@@ -134,7 +134,7 @@ fn verdict_of_arm(subjects: &MeasuredRuns, primary: &RunMetric, floor: &BiasFloo
     Verdict {
         headline,
         points: vec![point.to_owned()],
-        standing: VerdictKind::Described,
+        kind: VerdictKind::Described,
     }
 }
 
@@ -148,7 +148,7 @@ fn verdict_of_arms(
 ) -> Verdict {
     let mut points = floor.verdict_points();
     points.extend(pairs.iter().map(pair_sentence));
-    let (headline, standing) = match limits {
+    let (headline, kind) = match limits {
         // A bracket has no test. The test of the primary metric is a point below it.
         Some(limits) => {
             points.splice(0..0, limits.verdict_points());
@@ -160,13 +160,13 @@ fn verdict_of_arms(
                 // Arms with equal limits have a test.
                 tested => (
                     format!("{} {}", headline(tested, margin), limits.headline()),
-                    standing(tested),
+                    verdict_kind(tested),
                 ),
             }
         }
         None => floor.headline(primary).unwrap_or_else(|| {
             let pairs = pairs.iter().collect_vec();
-            (headline(&pairs, margin), standing(&pairs))
+            (headline(&pairs, margin), verdict_kind(&pairs))
         }),
     };
     points.extend(floor.paired_sentences());
@@ -193,7 +193,7 @@ fn verdict_of_arms(
     Verdict {
         headline,
         points,
-        standing,
+        kind,
     }
 }
 
@@ -358,7 +358,7 @@ fn joined_by_and(names: &[String]) -> Option<String> {
     })
 }
 
-fn standing(pairs: &[&ArmComparison]) -> VerdictKind {
+fn verdict_kind(pairs: &[&ArmComparison]) -> VerdictKind {
     let tones = pairs.iter().filter_map(|pair| pair.primary.tone());
     // Arms without values do not weaken the conclusions about others.
     let conclusions = pairs

@@ -607,7 +607,7 @@ pub fn rich() -> Report {
                 "Major faults: 27 times as many at 128 GiB, 830 times as many at 64 GiB.".to_owned(),
                 "All three runs at 64 GiB ended by an OOM kill after two and a half hours.".to_owned(),
             ],
-            standing: VerdictKind::Differs,
+            kind: VerdictKind::Differs,
         },
         answers: answers(),
         overview: vec![Block::Figure(effects())],

@@ -139,7 +139,7 @@ fn a_difference_beyond_the_a_a_pair_is_reported_as_real() {
         (words(&cache[1][1]), words(&cache[1][7])),
         ("1024 against 512", "beyond the bias floor")
     );
-    assert_eq!(report.verdict.standing, VerdictKind::Differs);
+    assert_eq!(report.verdict.kind, VerdictKind::Differs);
     assert!(
         report
             .verdict
@@ -164,7 +164,7 @@ fn a_difference_beyond_the_a_a_pair_is_reported_as_real() {
 #[test]
 fn a_difference_within_the_a_a_pairs_is_not_called_real() {
     let report = report(&turns(3, -2.0, 2.5));
-    assert_eq!(report.verdict.standing, VerdictKind::Inconclusive);
+    assert_eq!(report.verdict.kind, VerdictKind::Inconclusive);
     let shown = format!("{:?}", report.verdict);
     assert!(
         shown.contains("no difference beyond it is shown between 1024 and 512"),
@@ -213,7 +213,7 @@ fn a_differing_a_a_pair_is_not_called_equivalent() {
 #[test]
 fn one_turn_is_described_and_not_tested() {
     let report = report(&turns(1, -10.0, 0.0));
-    assert_eq!(report.verdict.standing, VerdictKind::Described);
+    assert_eq!(report.verdict.kind, VerdictKind::Described);
     let shown = format!("{:?}", report.verdict);
     assert!(
         shown.contains("described, not tested: a test needs 3 turns"),
@@ -289,12 +289,12 @@ fn a_single_arm_run_twice_measures_the_host_as_a_a_pair() {
         "equivalent within 5 % by the slots of one turn (",
         "equivalent within 5 % (",
     );
-    for (count, standing, judged) in [
+    for (count, kind, judged) in [
         (1, VerdictKind::Described, few),
         (3, VerdictKind::Equivalent, enough),
     ] {
         let report = report(&pair(count));
-        assert_eq!(report.verdict.standing, standing);
+        assert_eq!(report.verdict.kind, kind);
         let headline = &report.verdict.headline;
         assert!(
             headline.starts_with(&format!(
@@ -330,7 +330,7 @@ fn too_few_slots_show_neither_difference_nor_equivalence() {
 #[test]
 fn with_enough_turns_for_a_test_few_slots_suffice() {
     let report = report(&shortened(turns(3, -10.0, 0.0), 60));
-    assert_eq!(report.verdict.standing, VerdictKind::Differs);
+    assert_eq!(report.verdict.kind, VerdictKind::Differs);
 }
 
 #[test]
@@ -371,5 +371,5 @@ fn without_common_slots_on_one_host_an_a_a_pair_withdraws_nothing() {
         point.slot = None;
     }
     let verdict = report(&runs).verdict;
-    assert_eq!(verdict.standing, VerdictKind::Better, "{verdict:?}");
+    assert_eq!(verdict.kind, VerdictKind::Better, "{verdict:?}");
 }

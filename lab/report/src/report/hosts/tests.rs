@@ -88,7 +88,7 @@ fn has_caveat(report: &Report, text: &str) -> bool {
 #[test]
 fn arms_on_several_hosts_are_compared_within_blocks() {
     let report = report(&blocks(3));
-    assert_eq!(report.verdict.standing, VerdictKind::Worse);
+    assert_eq!(report.verdict.kind, VerdictKind::Worse);
     let headline = &report.verdict.headline;
     assert!(
         headline.contains("8.0 % higher (7.6 to 8.4 %)"),
@@ -112,7 +112,7 @@ fn runs_of_several_hosts_without_the_label_block_are_left_out() {
         report(&runs)
     };
     let three = without(6);
-    assert_eq!(three.verdict.standing, VerdictKind::Worse);
+    assert_eq!(three.verdict.kind, VerdictKind::Worse);
     assert!(has_caveat(&three, "These lack one: old"));
     let none = without(0);
     let headline = &none.verdict.headline;
@@ -214,9 +214,9 @@ fn the_a_a_pairs_of_blocks_are_shown_and_are_the_floor() {
         low < 1.0 && (value - 1.001).abs() < 1e-3 && high < 1.01,
         "{value}"
     );
-    assert_eq!(alike.verdict.standing, VerdictKind::Worse);
+    assert_eq!(alike.verdict.kind, VerdictKind::Worse);
     let unlike = twins(1.2);
-    assert_eq!(unlike.verdict.standing, VerdictKind::Inconclusive);
+    assert_eq!(unlike.verdict.kind, VerdictKind::Inconclusive);
 }
 
 #[test]
@@ -239,7 +239,7 @@ fn an_effect_beyond_the_a_a_pairs_stays_though_hosts_differ_threefold() {
         .collect();
     for has_common_slots in [true, false] {
         let verdict = report(&runs).verdict;
-        assert_eq!(verdict.standing, VerdictKind::Worse, "{verdict:?}");
+        assert_eq!(verdict.kind, VerdictKind::Worse, "{verdict:?}");
         assert!(verdict.headline.contains("8.0 % higher"), "{verdict:?}");
         assert!(
             !format!("{verdict:?}").contains("floor"),
