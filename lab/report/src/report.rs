@@ -252,7 +252,7 @@ fn subtitle(subjects: &MeasuredRuns) -> String {
             format!(
                 "{}, recorded for {}",
                 moment(first),
-                seconds(run.recording.end())
+                seconds(run.recording.end_seconds())
             )
         }
         (None, Some((first, last))) => format!(
@@ -289,7 +289,7 @@ fn card(subject: &MeasuredRun) -> RunCard {
         ("Consensus", pace::consensus_timeline(recording)),
         ("Slot time", Pace::of(subject).slot_time()),
         ("Begun", subject.begun()),
-        ("Recorded for", Some(seconds(recording.end()))),
+        ("Recorded for", Some(seconds(recording.end_seconds()))),
         ("Ended after", lifecycle.process_end.map(seconds)),
         ("Memory limit", subject.limit().map(bytes)),
         ("Catch-up", subject.catch_up().map(seconds)),

@@ -260,7 +260,8 @@ impl Run {
         self.ticks.iter().tuple_windows()
     }
 
-    pub fn end(&self) -> f64 {
+    /// Time of the last tick since `origin_unix_ns`.
+    pub fn end_seconds(&self) -> f64 {
         self.ticks.last().map_or(0.0, |tick| tick.at)
     }
 
@@ -281,8 +282,8 @@ impl Run {
         sessions.any(is_same_session)
             && (own == theirs || own.iter().any(|pid| theirs.contains(pid)))
             && self.host() == other.host()
-            && begins <= other.end()
-            && begins + self.end() >= 0.0
+            && begins <= other.end_seconds()
+            && begins + self.end_seconds() >= 0.0
             && self.shares_points(other)
     }
 

@@ -925,7 +925,7 @@ fn points_without_a_transaction_give_no_tps_and_no_first_execution() {
 #[test]
 fn a_clock_step_does_not_shift_the_report() {
     let run = fixture("clock-set.fltl");
-    assert!(near(run.end(), 59.0), "{}", run.end());
+    assert!(near(run.end_seconds(), 59.0), "{}", run.end_seconds());
     let report = report(&["clock-set.fltl"]);
     let outcome = table(&report, "outcome");
     let gaps = outcome

@@ -63,8 +63,10 @@ pub fn lifecycle(run: &Run) -> Lifecycle {
         slot_seconds,
     } = timeline(run);
     let phases = phases(run, &phase_by_tick);
-    let (process_end, run_end) =
-        process_end(run).map_or((None, run.end()), |(at, run_end)| (Some(at), run_end));
+    let (process_end, run_end) = process_end(run)
+        .map_or((None, run.end_seconds()), |(at, run_end)| {
+            (Some(at), run_end)
+        });
     let has_validator = has_validator(run, &phases);
     let noun = match has_validator || run.processes.is_empty() {
         true => "validator",

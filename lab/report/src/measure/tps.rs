@@ -132,7 +132,7 @@ fn counts_by_second(run: &Run) -> BTreeMap<i64, u64> {
 fn plausible_range(run: &Run) -> Span {
     Span {
         from: -MAX_POINT_OFFSET_SECONDS,
-        to: run.end().min(MAX_RUN_SECONDS) + MAX_POINT_OFFSET_SECONDS,
+        to: run.end_seconds().min(MAX_RUN_SECONDS) + MAX_POINT_OFFSET_SECONDS,
     }
 }
 

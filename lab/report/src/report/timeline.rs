@@ -159,7 +159,7 @@ pub fn timeline(
 fn bands(subject: &MeasuredRun, origin: f64) -> Vec<Band> {
     let lifecycle = &subject.lifecycle;
     let after_end = lifecycle.process_end.map(|from| {
-        let to = subject.recording.end();
+        let to = subject.recording.end_seconds();
         (Span { from, to }, AFTER_THE_END)
     });
     // The phase `absent` means nothing without a validator.

@@ -108,7 +108,7 @@ fn end_sentence(subject: &MeasuredRun) -> String {
         duration(lifecycle.process_end.unwrap_or(lifecycle.run_end)),
         lifecycle.end.how
     );
-    let after_end = subject.recording.end() - lifecycle.run_end;
+    let after_end = subject.recording.end_seconds() - lifecycle.run_end;
     if lifecycle.process_end.is_some() && after_end > 2.0 * subject.recording.interval_seconds() {
         sentences.push_str(&format!(
             " The recording continued for {}; that time is drawn but not counted.",
@@ -188,7 +188,7 @@ fn outcome_row(subject: &MeasuredRun) -> Vec<Cell> {
         .sum();
     let cells = [
         text_or(subject.begun().as_deref(), "nothing was recorded"),
-        number_cell(subject.recording.end(), 0),
+        number_cell(subject.recording.end_seconds(), 0),
         number_or(lifecycle.process_end, 0, "no end was recorded"),
         number_or(first_execution, 0, "no transaction was recorded"),
         number_or(
