@@ -51,7 +51,7 @@ pub fn describe(summary: &Summary, all_fields: bool) -> String {
     );
     list(
         &mut out,
-        "unread",
+        "unreadable",
         summary.problems.iter().map(|problem| {
             (
                 &problem.source,
