@@ -28,19 +28,19 @@ const PROCESS_FIELDS: [&str; 7] = [
 
 pub fn describe(summary: &Summary, all_fields: bool) -> String {
     let mut out = format!("{}\n", clean(&summary.file.display().to_string()));
-    file(&mut out, summary);
-    sessions(&mut out, summary, all_fields);
-    processes(&mut out, summary, all_fields);
+    write_file(&mut out, summary);
+    write_sessions(&mut out, summary, all_fields);
+    write_processes(&mut out, summary, all_fields);
     let phases = summary.phases.iter().map(|phase| {
         (
             phase.phase.as_deref().unwrap_or("not known"),
             duration(Duration::from_secs_f64(phase.seconds)),
         )
     });
-    list(&mut out, "phases", phases);
-    events(&mut out, summary);
-    gaps(&mut out, summary);
-    list(
+    write_list(&mut out, "phases", phases);
+    write_events(&mut out, summary);
+    write_gaps(&mut out, summary);
+    write_list(
         &mut out,
         "rows",
         summary
@@ -49,7 +49,7 @@ pub fn describe(summary: &Summary, all_fields: bool) -> String {
             .filter(|table| table.rows > 0)
             .map(|table| (table.name, count(table.rows))),
     );
-    list(
+    write_list(
         &mut out,
         "unreadable",
         summary.problems.iter().map(|problem| {
@@ -59,7 +59,7 @@ pub fn describe(summary: &Summary, all_fields: bool) -> String {
             )
         }),
     );
-    list(
+    write_list(
         &mut out,
         "missing",
         summary.missing.iter().map(|what| (what, String::new())),
@@ -67,14 +67,14 @@ pub fn describe(summary: &Summary, all_fields: bool) -> String {
     out
 }
 
-fn file(out: &mut String, summary: &Summary) {
+fn write_file(out: &mut String, summary: &Summary) {
     let state = if summary.finished { "" } else { "not " };
     let log = if summary.log_bytes > 0 {
         format!(" and {} of log", bytes(summary.log_bytes))
     } else {
         String::new()
     };
-    line(
+    write_line(
         out,
         "recording",
         &format!(
@@ -86,14 +86,14 @@ fn file(out: &mut String, summary: &Summary) {
     if !summary.labels.is_empty() {
         let labels = summary.labels.iter();
         let mut labels = labels.map(|(key, value)| format!("{key}={value}"));
-        line(out, "labels", &labels.join(", "));
+        write_line(out, "labels", &labels.join(", "));
     }
     for (key, value) in &summary.meta {
-        line(out, key, value);
+        write_line(out, key, value);
     }
     if let (Some(first), Some(last)) = (summary.first_unix_ns, summary.last_unix_ns) {
         let length = Duration::try_from_secs_f64(summary.seconds).unwrap_or_default();
-        line(
+        write_line(
             out,
             "time",
             &format!(
@@ -106,12 +106,12 @@ fn file(out: &mut String, summary: &Summary) {
     }
 }
 
-fn events(out: &mut String, summary: &Summary) {
+fn write_events(out: &mut String, summary: &Summary) {
     let events = summary.events.iter();
     let left_out = events.len().saturating_sub(MAX_EVENTS);
     let first = events.clone().take(MAX_EVENTS / 2);
     let shown = first.chain(events.skip(MAX_EVENTS / 2 + left_out));
-    list(
+    write_list(
         out,
         "events",
         shown.map(|event| {
@@ -122,7 +122,7 @@ fn events(out: &mut String, summary: &Summary) {
         }),
     );
     if left_out > 0 {
-        line(
+        write_line(
             out,
             "",
             &format!(
@@ -133,7 +133,7 @@ fn events(out: &mut String, summary: &Summary) {
     }
 }
 
-fn sessions(out: &mut String, summary: &Summary, all_fields: bool) {
+fn write_sessions(out: &mut String, summary: &Summary, all_fields: bool) {
     for session in &summary.sessions {
         let end = session
             .ended_unix_ns
@@ -146,8 +146,8 @@ fn sessions(out: &mut String, summary: &Summary, all_fields: bool) {
             counted(session.ticks as f64, "tick"),
             moment(session.started_unix_ns),
         );
-        line(out, "session", &words);
-        manifest(
+        write_line(out, "session", &words);
+        write_manifest(
             out,
             &session.manifest,
             if all_fields { &[] } else { &SESSION_FIELDS },
@@ -155,7 +155,7 @@ fn sessions(out: &mut String, summary: &Summary, all_fields: bool) {
     }
 }
 
-fn processes(out: &mut String, summary: &Summary, all_fields: bool) {
+fn write_processes(out: &mut String, summary: &Summary, all_fields: bool) {
     for process in &summary.processes {
         let started = process
             .started_unix_ns
@@ -163,7 +163,7 @@ fn processes(out: &mut String, summary: &Summary, all_fields: bool) {
                 format!("started {}", moment(start))
             });
         let seen = moment(process.seen_unix_ns);
-        line(
+        write_line(
             out,
             "process",
             &format!(
@@ -171,7 +171,7 @@ fn processes(out: &mut String, summary: &Summary, all_fields: bool) {
                 process.id, process.pid
             ),
         );
-        manifest(
+        write_manifest(
             out,
             &process.manifest,
             if all_fields { &[] } else { &PROCESS_FIELDS },
@@ -179,7 +179,7 @@ fn processes(out: &mut String, summary: &Summary, all_fields: bool) {
     }
 }
 
-fn gaps(out: &mut String, summary: &Summary) {
+fn write_gaps(out: &mut String, summary: &Summary) {
     let shown = summary.gaps.iter().take(MAX_GAPS).map(|gap| {
         let missed = gap
             .missed
@@ -191,9 +191,9 @@ fn gaps(out: &mut String, summary: &Summary) {
             format!("{}, {missed}", duration(gap.length())),
         )
     });
-    list(out, "gaps", shown);
+    write_list(out, "gaps", shown);
     if summary.gaps.len() > MAX_GAPS {
-        line(
+        write_line(
             out,
             "",
             &format!(
@@ -204,12 +204,12 @@ fn gaps(out: &mut String, summary: &Summary) {
     }
 }
 
-fn line(out: &mut String, name: &str, words: &str) {
+fn write_line(out: &mut String, name: &str, words: &str) {
     let _ = writeln!(out, "{:<11} {}", clean(name), clean(words).trim_end());
 }
 
 /// Only the first line carries the name.
-fn list(out: &mut String, name: &str, rows: impl Iterator<Item = (impl AsRef<str>, String)>) {
+fn write_list(out: &mut String, name: &str, rows: impl Iterator<Item = (impl AsRef<str>, String)>) {
     let rows: Vec<_> = rows.collect();
     let width = rows
         .iter()
@@ -217,7 +217,7 @@ fn list(out: &mut String, name: &str, rows: impl Iterator<Item = (impl AsRef<str
         .max()
         .unwrap_or(0);
     for (i, (first, second)) in rows.iter().enumerate() {
-        line(
+        write_line(
             out,
             if i == 0 { name } else { "" },
             &format!("{:<width$}  {second}", first.as_ref()),
@@ -226,7 +226,7 @@ fn list(out: &mut String, name: &str, rows: impl Iterator<Item = (impl AsRef<str
 }
 
 /// A JSON object as lines `a.b  value`: only `json_pointers`, or everything if there are none.
-fn manifest(out: &mut String, value: &Value, json_pointers: &[&str]) {
+fn write_manifest(out: &mut String, value: &Value, json_pointers: &[&str]) {
     let mut lines = Vec::new();
     for pointer in json_pointers {
         if let Some(field) = value.pointer(pointer) {
@@ -237,7 +237,7 @@ fn manifest(out: &mut String, value: &Value, json_pointers: &[&str]) {
     if json_pointers.is_empty() {
         flatten("", value, &mut lines);
     }
-    list(out, "", lines.into_iter());
+    write_list(out, "", lines.into_iter());
 }
 
 fn flatten(path: &str, value: &Value, lines: &mut Vec<(String, String)>) {
@@ -290,9 +290,9 @@ mod tests {
     #[test]
     fn a_long_row_label_keeps_a_space_before_its_text() {
         let mut out = String::new();
-        line(&mut out, "salvaged_from", "run.fltl");
-        line(&mut out, "time", "now");
-        line(&mut out, "a\nb\u{202e}", "c\nrows        7");
+        write_line(&mut out, "salvaged_from", "run.fltl");
+        write_line(&mut out, "time", "now");
+        write_line(&mut out, "a\nb\u{202e}", "c\nrows        7");
         assert_eq!(
             out,
             "salvaged_from run.fltl\ntime        now\na b[U+202E] c rows        7\n"
@@ -303,7 +303,7 @@ mod tests {
     fn a_printed_manifest_is_flat_and_escapes_control_characters() {
         let value = serde_json::json!({"host": {"cpu": "A\u{1b}[2J", "none": null}, "args": ["a", 1], "disks": [{"name": "sda"}]});
         let mut out = String::new();
-        manifest(&mut out, &value, &[]);
+        write_manifest(&mut out, &value, &[]);
         let lines: Vec<Vec<&str>> = out
             .lines()
             .map(|line| line.split_whitespace().collect())
@@ -317,7 +317,7 @@ mod tests {
             ]
         );
         let mut out = String::new();
-        manifest(
+        write_manifest(
             &mut out,
             &value,
             &["/host/none", "/host/cpu", "/nowhere", "/args"],
