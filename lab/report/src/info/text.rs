@@ -62,7 +62,7 @@ pub fn describe(summary: &Summary, all_fields: bool) -> String {
     write_list(
         &mut out,
         "missing",
-        summary.missing.iter().map(|what| (what, String::new())),
+        summary.missing.iter().map(|part| (part, String::new())),
     );
     out
 }
@@ -138,7 +138,7 @@ fn write_sessions(out: &mut String, summary: &Summary, all_fields: bool) {
         let end = session
             .ended_unix_ns
             .map_or("no end".to_owned(), |end| format!("ended {}", moment(end)));
-        let words = format!(
+        let text = format!(
             "{}: faultlined {}, every {}, {}, began {}, {end}",
             session.id,
             session.version,
@@ -146,7 +146,7 @@ fn write_sessions(out: &mut String, summary: &Summary, all_fields: bool) {
             counted(session.ticks as f64, "tick"),
             moment(session.started_unix_ns),
         );
-        write_line(out, "session", &words);
+        write_line(out, "session", &text);
         write_manifest(
             out,
             &session.manifest,
@@ -204,12 +204,16 @@ fn write_gaps(out: &mut String, summary: &Summary) {
     }
 }
 
-fn write_line(out: &mut String, name: &str, words: &str) {
-    let _ = writeln!(out, "{:<11} {}", clean(name), clean(words).trim_end());
+fn write_line(out: &mut String, label: &str, text: &str) {
+    let _ = writeln!(out, "{:<11} {}", clean(label), clean(text).trim_end());
 }
 
-/// Only the first line carries the name.
-fn write_list(out: &mut String, name: &str, rows: impl Iterator<Item = (impl AsRef<str>, String)>) {
+/// Only the first line has the label.
+fn write_list(
+    out: &mut String,
+    label: &str,
+    rows: impl Iterator<Item = (impl AsRef<str>, String)>,
+) {
     let rows: Vec<_> = rows.collect();
     let width = rows
         .iter()
@@ -219,7 +223,7 @@ fn write_list(out: &mut String, name: &str, rows: impl Iterator<Item = (impl AsR
     for (i, (first, second)) in rows.iter().enumerate() {
         write_line(
             out,
-            if i == 0 { name } else { "" },
+            if i == 0 { label } else { "" },
             &format!("{:<width$}  {second}", first.as_ref()),
         );
     }
@@ -250,18 +254,22 @@ fn flatten(path: &str, value: &Value, lines: &mut Vec<(String, String)>) {
         Value::Object(map) => map
             .iter()
             .for_each(|(key, value)| flatten(&child_path(key), value, lines)),
-        Value::Array(all) if all.iter().all(|one| !one.is_object() && !one.is_array()) => {
-            lines.push((path.to_owned(), all.iter().map(words).join(" ")));
+        Value::Array(items)
+            if items
+                .iter()
+                .all(|item| !item.is_object() && !item.is_array()) =>
+        {
+            lines.push((path.to_owned(), items.iter().map(field_text).join(" ")));
         }
-        Value::Array(all) => all
+        Value::Array(items) => items
             .iter()
             .enumerate()
             .for_each(|(i, value)| flatten(&child_path(&i.to_string()), value, lines)),
-        plain => lines.push((path.to_owned(), words(plain))),
+        plain => lines.push((path.to_owned(), field_text(plain))),
     }
 }
 
-fn words(value: &Value) -> String {
+fn field_text(value: &Value) -> String {
     value
         .as_str()
         .map_or_else(|| value.to_string(), str::to_owned)
