@@ -160,30 +160,32 @@ fn build_report(runs: impl IntoIterator<Item = Run>, options: &Options, arms: &[
     let margin = options.margin;
     let mut subjects = MeasuredRuns::new(runs, &plan, arms);
     subjects.per_second = options.per_second;
-    let mut pairs = comparison::pairs(&subjects, options.primary, margin);
+    let mut comparisons = comparison::compare_arms(&subjects, options.primary, margin);
     let limits = limits::limits(&subjects);
-    let paired = paired::paired(&subjects, options.primary, &plan);
-    let all_are_paired = paired.all_are_paired;
-    let host_block_pair = pairs.iter().find(|pair| pair.primary.within_host_blocks);
-    let floor = BiasFloor::new(&paired, margin, host_block_pair.is_some());
+    let paired_runs = paired::pair_runs(&subjects, options.primary, &plan);
+    let all_are_paired = paired_runs.all_are_paired;
+    let host_comparison = comparisons
+        .iter()
+        .find(|comparison| comparison.primary.within_host_blocks);
+    let floor = BiasFloor::new(&paired_runs, margin, host_comparison.is_some());
     let mut comparison_blocks = floor.blocks();
-    comparison_blocks.extend(host_block_pair.and_then(|pair| {
-        let arms = [&*pair.reference, &*pair.other];
+    comparison_blocks.extend(host_comparison.and_then(|comparison| {
+        let arms = [&*comparison.reference, &*comparison.other];
         hosts::table_of_hosts(&subjects, arms, options.primary, margin)
     }));
-    floor.withdraw_differences(&mut pairs, &subjects);
+    floor.withdraw_differences(&mut comparisons, &subjects);
     comparison_blocks.extend(limits.iter().flat_map(Limits::blocks));
-    comparison_blocks.extend(paired.blocks());
-    let comparison = comparison_section(&subjects, &pairs, comparison_blocks, &floor, margin);
+    comparison_blocks.extend(paired_runs.blocks());
+    let comparison = comparison_section(&subjects, &comparisons, comparison_blocks, &floor, margin);
     let mut sections = comparison
         .into_iter()
         .chain(metric_sections(&subjects))
         .collect_vec();
-    let overview = effect::take_overview(options.primary, &pairs, &mut sections);
+    let overview = effect::take_overview(options.primary, &comparisons, &mut sections);
     let verdict = verdict::verdict(
         &subjects,
         options.primary,
-        &pairs,
+        &comparisons,
         limits.as_ref(),
         &floor,
         margin,
@@ -206,13 +208,19 @@ fn build_report(runs: impl IntoIterator<Item = Run>, options: &Options, arms: &[
 
 fn comparison_section(
     subjects: &MeasuredRuns,
-    pairs: &[ArmComparison],
+    comparisons: &[ArmComparison],
     blocks: Vec<Block>,
     floor: &BiasFloor,
     margin: f64,
 ) -> Option<Section> {
-    match pairs {
-        [first, ..] => Some(comparison::section(subjects, first, pairs, blocks, margin)),
+    match comparisons {
+        [first, ..] => Some(comparison::section(
+            subjects,
+            first,
+            comparisons,
+            blocks,
+            margin,
+        )),
         [] if floor.is_empty() => None,
         // One arm, run twice at the same time.
         [] => Some(cells::section("comparison", "The A/A pair", blocks)),

@@ -61,7 +61,7 @@ pub fn reference<'a>(
     subjects.reference_and_others(|arm| !values(subjects, arm, primary).is_empty())
 }
 
-pub fn pairs(
+pub fn compare_arms(
     subjects: &MeasuredRuns,
     primary: &'static RunMetric,
     margin: f64,

@@ -161,7 +161,7 @@ impl PairedRuns {
 /// same replicate. If there is none, the run with most slots of equal contents is taken;
 /// among equals, the one with the same index. The second run of an A/A pair is paired with the
 /// first.
-pub fn paired(subjects: &MeasuredRuns, primary: &RunMetric, plan: &IntervalPlan) -> PairedRuns {
+pub fn pair_runs(subjects: &MeasuredRuns, primary: &RunMetric, plan: &IntervalPlan) -> PairedRuns {
     let mut paired = empty_tables();
     let Some((reference, others)) = reference(subjects, primary) else {
         return paired;
