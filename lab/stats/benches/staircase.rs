@@ -12,14 +12,14 @@ fn main() {
         .skip(1)
         .find_map(|a| a.parse().ok())
         .unwrap_or(500);
-    println!("noise slope lapses  found noisy other  covers  trials failures off");
+    println!("noise scale lapses  found noisy other  covers  trials failures off");
     for noise in [0.01, 0.02, 0.04, 0.06, 0.08, 0.12] {
-        for slope in [0.01, 0.02, 0.04, 0.08] {
+        for scale in [0.01, 0.02, 0.04, 0.08] {
             for lapses in [0.0, 0.03] {
                 let s = searches(
                     &Thing {
                         noise,
-                        slope,
+                        scale,
                         lapses,
                         floor: None,
                     },
@@ -30,7 +30,7 @@ fn main() {
                 println!(
                     "{:4.0} % {:4.0} % {:4.0} %  {:5.1} {:5.1} {:5.1}  {:5.1}  {:5.1} {:5.1} {:5.2}",
                     100.0 * noise,
-                    100.0 * slope,
+                    100.0 * scale,
                     100.0 * lapses,
                     share(s.found),
                     share(s.noisy),

@@ -1,6 +1,6 @@
 //! Searches for the threshold below which something fails, in long and uncertain trials.
 //!
-//! The state is a distribution over thresholds, slopes `s` and lapses. A lapse, of probability `l`,
+//! The state is a distribution over thresholds, scales `s` and lapses. A lapse, of probability `l`,
 //! reverses the result of a trial. A trial at `h` fails with probability
 //! `l + (1 - 2 l) logistic((ln threshold - ln h) / s)`. The next trial should leave the least
 //! entropy of the threshold (Kontsevich and Tyler 1999; of the threshold alone: Prins 2013). Both
@@ -17,9 +17,9 @@ const DESCENT_FACTOR: f64 = 0.92;
 /// it the validator has to recover.
 const LOWEST_TRIAL_SHARE: f64 = 0.85;
 const INTERVAL_LEVEL: f64 = 0.9;
-/// Slope, as a share of the threshold, above which no interval is reliable.
-const MAX_RELIABLE_SLOPE: f64 = 0.06;
-/// From this probability of such a slope on, no interval is reported.
+/// Scale, as a share of the threshold, above which no interval is reliable.
+const MAX_RELIABLE_SCALE: f64 = 0.06;
+/// From this probability of such a scale on, no interval is reported.
 const MAX_NOISE: f64 = 0.4;
 /// Values that differ by a smaller share are the same, because a host rounds them down to pages.
 const SAME_VALUE_SHARE: f64 = 0.001;
@@ -179,15 +179,15 @@ impl Staircase {
             return None;
         }
         let interval = self.interval();
-        // The slope below a floor does not matter.
+        // The scale below a floor does not matter.
         let ends_at_floor = self.floor.is_some_and(|floor| interval.low <= floor);
         let reliable = ends_at_floor || self.noise() < MAX_NOISE;
         (interval.width() <= self.config.max_width && reliable).then_some(interval)
     }
 
-    /// Probability that the slope is too flat for a reliable interval.
+    /// Probability that the scale is too large for a reliable interval.
     pub fn noise(&self) -> f64 {
-        self.grid.probability_flatter_than(MAX_RELIABLE_SLOPE)
+        self.grid.probability_of_scale_above(MAX_RELIABLE_SCALE)
     }
 
     /// `None` if no end was tried.

@@ -21,16 +21,16 @@ fn witness(from: f64, trials: &[(f64, bool)]) -> [f64; 3] {
     let thresholds: Vec<f64> = (0..2200)
         .map(|i| (from.ln() - 4.005) + 0.002 * f64::from(i))
         .collect();
-    let slopes = [0.03, 0.04, 0.05, 0.065, 0.085, 0.12, 0.16];
+    let scales = [0.03, 0.04, 0.05, 0.065, 0.085, 0.12, 0.16];
     let lapses = [0.0, 0.02, 0.05];
     let mut below = Vec::new();
     let mut sum = 0.0;
     for threshold in &thresholds {
-        for slope in &slopes {
+        for scale in &scales {
             for lapse in &lapses {
                 let chance = |(h, passed): &(f64, bool)| {
                     let fails =
-                        lapse + (1.0 - 2.0 * lapse) / (1.0 + ((h.ln() - threshold) / slope).exp());
+                        lapse + (1.0 - 2.0 * lapse) / (1.0 + ((h.ln() - threshold) / scale).exp());
                     if *passed { 1.0 - fails } else { fails }
                 };
                 sum += trials.iter().map(chance).product::<f64>();
@@ -102,19 +102,19 @@ fn the_search_interval_is_the_posterior_interval() {
     }
 }
 
-/// 10,000 searches in all: each noise and slope, without and with lapses, each with a seed of its own.
-fn over(noises: &[f64], slopes: &[f64]) -> Vec<(Thing, Searches)> {
+/// 10,000 searches in all: each noise and scale, without and with lapses, each with a seed of its own.
+fn over(noises: &[f64], scales: &[f64]) -> Vec<(Thing, Searches)> {
     let mut all = Vec::new();
     for noise in noises {
-        for slope in slopes {
+        for scale in scales {
             for lapses in [0.0, 0.03] {
                 let thing = Thing {
                     noise: *noise,
-                    slope: *slope,
+                    scale: *scale,
                     lapses,
                     floor: None,
                 };
-                let seed = (1e6 * noise + 1e4 * slope + 100.0 * lapses) as u64;
+                let seed = (1e6 * noise + 1e4 * scale + 100.0 * lapses) as u64;
                 all.push((thing, searches(&thing, MANY, seed)));
             }
         }
@@ -189,17 +189,17 @@ fn a_search_range_above_a_floor_contains_the_smallest_sufficient_limit() {
     for floor in [0.8, 0.95, 1.0, 1.05, 1.1] {
         let mut all = Searches::default();
         for noise in [0.01, 0.04, 0.08] {
-            for slope in [0.01, 0.04] {
+            for scale in [0.01, 0.04] {
                 let thing = Thing {
                     noise,
-                    slope,
+                    scale,
                     lapses: 0.0,
                     floor: Some(floor),
                 };
                 all.add(&searches(
                     &thing,
                     60,
-                    (1e6 * noise + 1e4 * slope + 100.0 * floor) as u64,
+                    (1e6 * noise + 1e4 * scale + 100.0 * floor) as u64,
                 ));
             }
         }

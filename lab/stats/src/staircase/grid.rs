@@ -1,4 +1,4 @@
-//! A distribution over thresholds, slopes and lapses, as a grid. Values and thresholds are
+//! A distribution over thresholds, scales and lapses, as a grid. Values and thresholds are
 //! logarithms.
 
 use std::sync::LazyLock;
@@ -9,11 +9,11 @@ const STEP: f64 = 0.01;
 const ROWS_ABOVE: usize = 40;
 const ROWS_BELOW: usize = 400;
 const ROWS: usize = ROWS_BELOW + ROWS_ABOVE + 1;
-/// As a share of the threshold. Few trials cannot tell a steep slope from a flat one, and an
-/// interval for a steep one is too narrow for a flat one; so none is below 3 %.
-const SLOPES: [f64; 7] = [0.03, 0.04, 0.05, 0.065, 0.085, 0.12, 0.16];
+/// Of the logistic, as shares of the threshold. No scale is below 3 %: few trials cannot tell a
+/// small scale from a large one, for which the interval of a small scale is too narrow.
+const SCALES: [f64; 7] = [0.03, 0.04, 0.05, 0.065, 0.085, 0.12, 0.16];
 const LAPSES: [f64; 3] = [0.0, 0.02, 0.05];
-const CELLS: usize = SLOPES.len() * LAPSES.len();
+const CELLS: usize = SCALES.len() * LAPSES.len();
 /// Thresholds below this weight are ignored when the next trial is chosen.
 const MIN_WEIGHT: f64 = 1e-5;
 /// Rows between the first candidates for the next trial. The neighbours of the best one are tried
@@ -22,11 +22,11 @@ const COARSE_STEP: usize = 4;
 /// Steps of the table of entropies, which is interpolated linearly.
 const ENTROPY_STEPS: usize = 2048;
 
-/// Probability, for each slope, that a trial without a lapse fails. Index 0 is a trial `ROWS` rows
+/// Probability, for each scale, that a trial without a lapse fails. Index 0 is a trial `ROWS` rows
 /// above the threshold, each further index one row less.
-static FAILURE_TABLE: LazyLock<Vec<[f64; SLOPES.len()]>> = LazyLock::new(|| {
+static FAILURE_TABLE: LazyLock<Vec<[f64; SCALES.len()]>> = LazyLock::new(|| {
     (0..=2 * ROWS)
-        .map(|row| SLOPES.map(|slope| logistic((row as f64 - ROWS as f64) * STEP / slope)))
+        .map(|row| SCALES.map(|scale| logistic((row as f64 - ROWS as f64) * STEP / scale)))
         .collect()
 });
 
@@ -40,7 +40,7 @@ static ENTROPY_TABLE: LazyLock<Vec<f64>> = LazyLock::new(|| {
 #[derive(Debug, Clone)]
 pub struct Grid {
     lowest_threshold: f64,
-    /// By threshold, ascending; within it by slope, then by lapse.
+    /// By threshold, ascending; within it by scale, then by lapse.
     weights: Vec<[f64; CELLS]>,
     /// The sum for each threshold.
     row_weights: Vec<f64>,
@@ -49,8 +49,8 @@ pub struct Grid {
 struct LikelyThreshold {
     row: usize,
     weight: f64,
-    /// Terms of the failure probability, see [`by_slope`].
-    slopes: [[f64; 2]; SLOPES.len()],
+    /// Terms of the failure probability, see [`terms_by_scale`].
+    failure_terms: [[f64; 2]; SCALES.len()],
 }
 
 impl Grid {
@@ -73,8 +73,8 @@ impl Grid {
         let mut sum = 0.0;
         for (row, weights) in self.weights.iter_mut().enumerate() {
             let distance = lowest_threshold + row as f64 * STEP - value;
-            for (cells, slope) in weights.chunks_exact_mut(LAPSES.len()).zip(SLOPES) {
-                let failure_without_lapse = logistic(distance / slope);
+            for (cells, scale) in weights.chunks_exact_mut(LAPSES.len()).zip(SCALES) {
+                let failure_without_lapse = logistic(distance / scale);
                 for (weight, lapse) in cells.iter_mut().zip(LAPSES) {
                     let fails = lapse + (1.0 - 2.0 * lapse) * failure_without_lapse;
                     *weight *= if failed { fails } else { 1.0 - fails };
@@ -115,14 +115,14 @@ impl Grid {
             .sum()
     }
 
-    pub fn probability_flatter_than(&self, slope: f64) -> f64 {
+    pub fn probability_of_scale_above(&self, scale: f64) -> f64 {
         self.weights
             .iter()
             .map(|weights| {
                 weights
                     .chunks_exact(LAPSES.len())
-                    .zip(SLOPES)
-                    .filter(|(_, cell_slope)| *cell_slope > slope)
+                    .zip(SCALES)
+                    .filter(|(_, cell_scale)| *cell_scale > scale)
                     .flat_map(|(cells, _)| cells)
                     .sum::<f64>()
             })
@@ -139,7 +139,7 @@ impl Grid {
             .map(|(row, (weights, weight))| LikelyThreshold {
                 row,
                 weight: *weight,
-                slopes: by_slope(weights),
+                failure_terms: terms_by_scale(weights),
             })
             .collect();
         let (Some(first), Some(last)) = (likely.first(), likely.last()) else {
@@ -172,17 +172,17 @@ fn expected_information(likely: &[LikelyThreshold], trial_row: usize) -> f64 {
     for LikelyThreshold {
         row,
         weight,
-        slopes,
+        failure_terms,
     } in likely
     {
         let Some(failure_without_lapse) = FAILURE_TABLE.get(row + ROWS - trial_row) else {
             continue;
         };
-        let joint: f64 = slopes
+        let joint: f64 = failure_terms
             .iter()
             .zip(failure_without_lapse)
-            .map(|([constant_term, slope_term], failure_without_lapse)| {
-                constant_term + slope_term * failure_without_lapse
+            .map(|([constant_term, logistic_term], failure_without_lapse)| {
+                constant_term + logistic_term * failure_without_lapse
             })
             .sum();
         failure += joint;
@@ -191,10 +191,10 @@ fn expected_information(likely: &[LikelyThreshold], trial_row: usize) -> f64 {
     interpolated_entropy(failure) - conditional_entropy
 }
 
-/// Terms of the failure probability by slope, summed over lapses: the constant part, and the part
-/// that follows the slope.
-fn by_slope(weights: &[f64; CELLS]) -> [[f64; 2]; SLOPES.len()] {
-    let mut terms = [[0.0; 2]; SLOPES.len()];
+/// Terms of the failure probability by scale, summed over lapses: the constant part, and the part
+/// that follows the scale.
+fn terms_by_scale(weights: &[f64; CELLS]) -> [[f64; 2]; SCALES.len()] {
+    let mut terms = [[0.0; 2]; SCALES.len()];
     for (sums, cells) in terms.iter_mut().zip(weights.chunks_exact(LAPSES.len())) {
         for (weight, lapse) in cells.iter().zip(LAPSES) {
             sums[0] += weight * lapse;

@@ -7,8 +7,8 @@ use faultline_stats::staircase::{Next, Outcome, SearchConfig, Staircase};
 pub struct Thing {
     /// By how much the threshold differs from trial to trial: standard deviation of its logarithm.
     pub noise: f64,
-    /// Slope of the logistic around it.
-    pub slope: f64,
+    /// Scale of the logistic around it.
+    pub scale: f64,
     /// How often a trial ends the other way for no reason.
     pub lapses: f64,
     /// What fails without a trial, as a share of the threshold.
@@ -34,7 +34,7 @@ impl Thing {
         let normal = (-2.0 * (1.0 - random.f64()).ln()).sqrt()
             * (std::f64::consts::TAU * random.f64()).cos();
         let above = threshold.ln() + self.noise * normal - h.ln();
-        let fails = 1.0 / (1.0 + (-above / self.slope).exp());
+        let fails = 1.0 / (1.0 + (-above / self.scale).exp());
         (random.f64() >= fails) != (random.f64() < self.lapses)
     }
 
