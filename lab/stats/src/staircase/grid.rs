@@ -13,7 +13,7 @@ const ROWS: usize = ROWS_BELOW + ROWS_ABOVE + 1;
 /// small scale from a large one, for which the interval of a small scale is too narrow.
 const SCALES: [f64; 7] = [0.03, 0.04, 0.05, 0.065, 0.085, 0.12, 0.16];
 const LAPSES: [f64; 3] = [0.0, 0.02, 0.05];
-const CELLS: usize = SCALES.len() * LAPSES.len();
+const CELLS_PER_ROW: usize = SCALES.len() * LAPSES.len();
 /// Thresholds below this weight are ignored when the next trial is chosen.
 const MIN_WEIGHT: f64 = 1e-5;
 /// Rows between the first candidates for the next trial. The neighbours of the best one are tried
@@ -41,7 +41,7 @@ static ENTROPY_TABLE: LazyLock<Vec<f64>> = LazyLock::new(|| {
 pub struct Grid {
     lowest_threshold: f64,
     /// By threshold, ascending; within it by scale, then by lapse.
-    weights: Vec<[f64; CELLS]>,
+    weights: Vec<[f64; CELLS_PER_ROW]>,
     /// The sum for each threshold.
     row_weights: Vec<f64>,
 }
@@ -54,12 +54,12 @@ struct LikelyThreshold {
 }
 
 impl Grid {
-    pub fn new(from: f64) -> Self {
-        let weight = 1.0 / (ROWS * CELLS) as f64;
+    pub fn new(first_value: f64) -> Self {
+        let weight = 1.0 / (ROWS * CELLS_PER_ROW) as f64;
         Grid {
-            lowest_threshold: from - ROWS_BELOW as f64 * STEP,
-            weights: vec![[weight; CELLS]; ROWS],
-            row_weights: vec![weight * CELLS as f64; ROWS],
+            lowest_threshold: first_value - ROWS_BELOW as f64 * STEP,
+            weights: vec![[weight; CELLS_PER_ROW]; ROWS],
+            row_weights: vec![weight * CELLS_PER_ROW as f64; ROWS],
         }
     }
 
@@ -76,8 +76,8 @@ impl Grid {
             for (cells, scale) in weights.chunks_exact_mut(LAPSES.len()).zip(SCALES) {
                 let failure_without_lapse = logistic(distance / scale);
                 for (weight, lapse) in cells.iter_mut().zip(LAPSES) {
-                    let fails = lapse + (1.0 - 2.0 * lapse) * failure_without_lapse;
-                    *weight *= if failed { fails } else { 1.0 - fails };
+                    let failure = lapse + (1.0 - 2.0 * lapse) * failure_without_lapse;
+                    *weight *= if failed { failure } else { 1.0 - failure };
                     sum += *weight;
                 }
             }
@@ -146,10 +146,10 @@ impl Grid {
             return high;
         };
         // Rounding must not lose the ends.
-        let row =
+        let fractional_row =
             |value: f64| ((value - self.lowest_threshold) / STEP).clamp(0.0, (ROWS - 1) as f64);
-        let low = (row(low) - 1e-6).ceil() as usize;
-        let high = (row(high) + 1e-6).floor() as usize;
+        let low = (fractional_row(low) - 1e-6).ceil() as usize;
+        let high = (fractional_row(high) + 1e-6).floor() as usize;
         // The result of a trial far from every likely threshold is known beforehand.
         let (low, high) = (low.max(first.row).min(high), high.min(last.row).max(low));
         let best = |rows: &mut dyn Iterator<Item = usize>| {
@@ -193,7 +193,7 @@ fn expected_information(likely: &[LikelyThreshold], trial_row: usize) -> f64 {
 
 /// Terms of the failure probability by scale, summed over lapses: the constant part, and the part
 /// that follows the scale.
-fn terms_by_scale(weights: &[f64; CELLS]) -> [[f64; 2]; SCALES.len()] {
+fn terms_by_scale(weights: &[f64; CELLS_PER_ROW]) -> [[f64; 2]; SCALES.len()] {
     let mut terms = [[0.0; 2]; SCALES.len()];
     for (sums, cells) in terms.iter_mut().zip(weights.chunks_exact(LAPSES.len())) {
         for (weight, lapse) in cells.iter().zip(LAPSES) {
