@@ -16,8 +16,7 @@ const LAPSES: [f64; 3] = [0.0, 0.02, 0.05];
 const CELLS_PER_ROW: usize = SCALES.len() * LAPSES.len();
 /// Thresholds below this weight are ignored when the next trial is chosen.
 const MIN_WEIGHT: f64 = 1e-5;
-/// Rows between the first candidates for the next trial. The neighbours of the best one are tried
-/// then.
+/// Distance in rows of the first candidates for the next trial. Rows around the best one follow.
 const COARSE_STEP: usize = 4;
 /// Steps of the table of entropies, which is interpolated linearly.
 const ENTROPY_STEPS: usize = 2048;
@@ -49,7 +48,7 @@ pub struct Grid {
 struct LikelyThreshold {
     row: usize,
     weight: f64,
-    /// Terms of the failure probability, see [`terms_by_scale`].
+    /// See [`terms_by_scale`].
     failure_terms: [[f64; 2]; SCALES.len()],
 }
 
@@ -82,7 +81,7 @@ impl Grid {
                 }
             }
         }
-        // Lapses keep the sum above 0.
+        // Cells with a lapse keep the sum above 0.
         for (weights, row_weight) in self.weights.iter_mut().zip(&mut self.row_weights) {
             weights.iter_mut().for_each(|weight| *weight /= sum);
             *row_weight = weights.iter().sum();
@@ -191,8 +190,8 @@ fn expected_information(likely: &[LikelyThreshold], trial_row: usize) -> f64 {
     interpolated_entropy(failure) - conditional_entropy
 }
 
-/// Terms of the failure probability by scale, summed over lapses: the constant part, and the part
-/// that follows the scale.
+/// Terms of the failure probability by scale, summed over lapses: the constant, and the factor of
+/// the probability without a lapse.
 fn terms_by_scale(weights: &[f64; CELLS_PER_ROW]) -> [[f64; 2]; SCALES.len()] {
     let mut terms = [[0.0; 2]; SCALES.len()];
     for (sums, cells) in terms.iter_mut().zip(weights.chunks_exact(LAPSES.len())) {
