@@ -7,7 +7,7 @@ use crate::{
         runs_needed,
     },
     distribution::{t_above, t_quantile},
-    paired::{mean_over_pairs, ratio_test},
+    paired::{mean_over_pairs, ratio_test, student_p},
     summary::{largest_magnitude, mean, mean_and_variance, varies},
 };
 
@@ -31,18 +31,17 @@ pub fn compare(blocks: &[(f64, f64)], margin: f64) -> Comparison {
     } else {
         varying_differences
     };
-    let test = tested.and_then(|values| ratio_test(values, CONFIDENCE_LEVEL));
     let comparison = Comparison {
         reference: ArmSummary::of(&a),
         other: ArmSummary::of(&b),
         difference: varying_differences
             .and_then(|values| mean_over_pairs(values, CONFIDENCE_LEVEL)),
-        ratio: test
-            .filter(|_| varying_ratios.is_some())
+        ratio: varying_ratios
+            .and_then(|ratios| ratio_test(ratios, CONFIDENCE_LEVEL))
             .map(|test| test.ratio),
         shift: None,
         cliffs_delta: None,
-        difference_p: test.and_then(|test| test.p),
+        difference_p: tested.and_then(student_p),
         mann_whitney_p: None,
         equivalence_p: varying_ratios.and_then(|ratios| equivalence_p(ratios, margin)),
         runs_needed: varying_ratios

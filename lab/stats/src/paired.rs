@@ -107,20 +107,26 @@ pub fn mean_amount_over_pairs(values: &[f64], level: f64) -> Option<Interval> {
 pub struct RatioTest {
     pub pairs: usize,
     pub ratio: Interval,
-    /// For a ratio of 1, by Student's test of the logarithms; `None` with fewer than
-    /// [`RUNS_FOR_A_TEST`] pairs, or if all are equal.
+    /// For a ratio of 1: [`student_p`] of the logarithms.
     pub p: Option<f64>,
+}
+
+/// For a mean of 0; `None` with fewer than [`RUNS_FOR_A_TEST`] values, or if all are equal.
+pub fn student_p(values: &[f64]) -> Option<f64> {
+    let values = finite(values);
+    if values.len() < RUNS_FOR_A_TEST || !varies(&values, largest_magnitude(&values)) {
+        return None;
+    }
+    let (mean, variance) = mean_and_variance(&values)?;
+    let count = values.len() as f64;
+    let above = t_above(mean.abs() / (variance / count).sqrt(), count - 1.0)?;
+    Some((2.0 * above).min(1.0))
 }
 
 /// Ignores values that are not finite. `None` with fewer than two.
 pub fn ratio_test(logarithms: &[f64], level: f64) -> Option<RatioTest> {
     let values = finite(logarithms);
     let mean = mean_over_pairs(&values, level)?;
-    let (value, variance) = mean_and_variance(&values)?;
-    let count = values.len() as f64;
-    let p = (values.len() >= RUNS_FOR_A_TEST && varies(&values, largest_magnitude(&values)))
-        .then(|| t_above(value.abs() / (variance / count).sqrt(), count - 1.0))
-        .flatten();
     let [value, low, high] = mean.value_and_ends().map(f64::exp);
     Some(RatioTest {
         pairs: values.len(),
@@ -130,7 +136,7 @@ pub fn ratio_test(logarithms: &[f64], level: f64) -> Option<RatioTest> {
             high,
             level,
         },
-        p: p.map(|above| (2.0 * above).min(1.0)),
+        p: student_p(&values),
     })
 }
 
