@@ -1,5 +1,5 @@
-//! Arms on several hosts. A block has one run of each arm, on the same host, whose effect cancels
-//! in their ratio.
+//! Arms on several hosts. A block has one run of each arm on the same host. The effect of the host
+//! cancels in the ratio of the two.
 
 use crate::{
     arms::{
@@ -12,8 +12,8 @@ use crate::{
 };
 
 /// Tests the logarithms of the ratios within blocks, or the differences if a value is not positive.
-/// If all are equal, there is no interval or test.
-/// A block is (reference, other); it is ignored if a value is not finite.
+/// If all of them are equal, there is no test. Equal differences or ratios have no interval.
+/// Ignores blocks (reference, other) with a value that is not finite.
 pub fn compare(blocks: &[(f64, f64)], margin: f64) -> Comparison {
     let blocks: Vec<(f64, f64)> = blocks
         .iter()
