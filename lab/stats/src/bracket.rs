@@ -1,4 +1,4 @@
-//! Arms that differ in a limit: the threshold is between two limits that were tried.
+//! Brackets the sufficient memory limit of arms between two limits that were tried.
 
 use std::collections::BTreeMap;
 
@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 pub struct Replicate {
     /// Memory limit in bytes.
     pub limit: u64,
-    /// Whether the validator kept up with the tip. `None` if unknown: no metrics, too short, or a
-    /// gap in the recording.
+    /// Whether the validator kept up with the tip or did all of its replay. `None` if unknown: no
+    /// metrics, too short, or a gap in the recording.
     pub passed: Option<bool>,
 }
 
@@ -20,11 +20,11 @@ pub struct LimitResults {
     pub unknown: usize,
 }
 
-/// A smaller limit was enough in every replicate, and a larger one was not in some. So the limit
+/// No replicate failed under a smaller limit, but one failed under a larger limit. So the limit
 /// alone did not decide.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Contradiction {
-    /// In bytes; every replicate kept up.
+    /// In bytes; every replicate passed.
     pub passing_limit: u64,
     /// In bytes; at least one replicate failed.
     pub failing_limit: u64,
@@ -32,8 +32,7 @@ pub struct Contradiction {
 
 pub struct Bracket {
     pub limits: Vec<LimitResults>,
-    /// The smallest limit under which every replicate kept up, without any unknown result. `None`
-    /// if there is none.
+    /// The smallest limit under which every replicate passed, without any unknown result.
     pub smallest_sufficient: Option<u64>,
     /// The largest limit under which any replicate failed; `None` if none failed.
     pub largest_failed: Option<u64>,
@@ -42,7 +41,7 @@ pub struct Bracket {
     pub contradictions: Vec<Contradiction>,
 }
 
-/// Names limits that were tried, never a value between them.
+/// Both ends are limits that were tried.
 pub fn bracket(replicates: &[Replicate]) -> Bracket {
     let mut limits: BTreeMap<u64, LimitResults> = BTreeMap::new();
     for replicate in replicates {
