@@ -45,34 +45,34 @@ pub struct Bracket {
 pub fn bracket(replicates: &[Replicate]) -> Bracket {
     let mut limits: BTreeMap<u64, LimitResults> = BTreeMap::new();
     for replicate in replicates {
-        let row = limits.entry(replicate.limit).or_insert(LimitResults {
+        let results = limits.entry(replicate.limit).or_insert(LimitResults {
             limit: replicate.limit,
             ..LimitResults::default()
         });
         match replicate.passed {
-            Some(true) => row.passed += 1,
-            Some(false) => row.failed += 1,
-            None => row.unknown += 1,
+            Some(true) => results.passed += 1,
+            Some(false) => results.failed += 1,
+            None => results.unknown += 1,
         }
     }
     let limits: Vec<LimitResults> = limits.into_values().collect();
     let sufficient = limits
         .iter()
-        .filter(|row| row.passed > 0 && row.failed == 0 && row.unknown == 0);
-    let failed = limits.iter().filter(|row| row.failed > 0);
+        .filter(|results| results.passed > 0 && results.failed == 0 && results.unknown == 0);
+    let insufficient = limits.iter().filter(|results| results.failed > 0);
     let contradictions = sufficient
         .clone()
-        .flat_map(|passed| {
-            failed.clone().map(move |failed| Contradiction {
-                passing_limit: passed.limit,
-                failing_limit: failed.limit,
+        .flat_map(|passing| {
+            insufficient.clone().map(move |failing| Contradiction {
+                passing_limit: passing.limit,
+                failing_limit: failing.limit,
             })
         })
         .filter(|pair| pair.passing_limit < pair.failing_limit)
         .collect();
     Bracket {
-        smallest_sufficient: sufficient.clone().map(|row| row.limit).min(),
-        largest_failed: failed.clone().map(|row| row.limit).max(),
+        smallest_sufficient: sufficient.clone().map(|results| results.limit).min(),
+        largest_failed: insufficient.clone().map(|results| results.limit).max(),
         contradictions,
         limits,
     }
