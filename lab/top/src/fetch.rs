@@ -126,13 +126,13 @@ fn refusal(status: u16, is_authorized: bool) -> String {
     let reason = match status {
         401 if is_authorized => "it does not take this user and password",
         401 => "it wants --user and --password-file",
-        403 => {
-            "the daemon does not answer to this name: ask by an address, or add it to metrics.hosts"
-        }
+        403 => "it does not answer to this name: use its address, or add the name to metrics.hosts",
         503 => "it has no sample yet",
         300..=399 => "the page has moved; name its new address",
-        404 => &format!("it has no page /status. A proxy must pass it; else {OTHER_RELEASE}"),
-        _ => return format!("it answers {status}, and no status"),
+        404 => &format!(
+            "it has no page /status. Let a proxy in front of it pass this page; without a proxy, {OTHER_RELEASE}"
+        ),
+        _ => return format!("it answers with HTTP {status}, not with the status of a faultlined"),
     };
     format!("{status}: {reason}")
 }
@@ -153,7 +153,7 @@ fn parse_status(text: &str) -> FetchResult {
             format!("version {version}")
         });
         return Err(format!(
-            "its status has {version}, and not {VERSION}: {OTHER_RELEASE}"
+            "its status should have version {VERSION}, but has {version}: {OTHER_RELEASE}"
         ));
     }
     let status = Status::deserialize(json);
