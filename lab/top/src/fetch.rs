@@ -20,14 +20,14 @@ pub type FetchResult = Result<Box<Status>, String>;
 
 /// When it is dropped, the thread ends after its current request.
 pub struct Fetcher {
-    answers: Receiver<FetchResult>,
+    results: Receiver<FetchResult>,
     _stop: Sender<()>,
 }
 
 impl Fetcher {
     /// Sends a request at once, then one each interval. Intervals count from request to request.
     pub fn start(client: Client, interval: Duration) -> std::io::Result<Self> {
-        let (sender, answers) = channel();
+        let (sender, results) = channel();
         let (stop, stopped) = channel();
         let poll = move || {
             loop {
@@ -45,13 +45,13 @@ impl Fetcher {
             .name("fetch".to_owned())
             .spawn(poll)?;
         Ok(Fetcher {
-            answers,
+            results,
             _stop: stop,
         })
     }
 
-    pub fn answer(&self) -> Option<FetchResult> {
-        self.answers.try_recv().ok()
+    pub fn next_result(&self) -> Option<FetchResult> {
+        self.results.try_recv().ok()
     }
 }
 
@@ -122,9 +122,9 @@ impl Client {
     }
 }
 
-fn refusal(status: u16, is_authorized: bool) -> String {
+fn refusal(status: u16, sent_credentials: bool) -> String {
     let reason = match status {
-        401 if is_authorized => "it does not take this user and password",
+        401 if sent_credentials => "it does not take this user and password",
         401 => "it wants --user and --password-file",
         403 => "it does not answer to this name: use its address, or add the name to metrics.hosts",
         503 => "it has no sample yet",

@@ -42,7 +42,7 @@ pub fn run(fetcher: &Fetcher, mut session: Session, address: &str, theme: Theme)
     let mut screen = Screen::enter(stdin(), stdout()).context("the terminal")?;
     let mut terminal = Terminal::new(TermionBackend::new(stdout())).context("the terminal")?;
     let exit_code = loop {
-        while let Some(answer) = fetcher.answer() {
+        while let Some(answer) = fetcher.next_result() {
             session.add_answer(answer, now());
         }
         if mem::take(&mut session.must_suspend) {
