@@ -1,4 +1,4 @@
-//! Requests the status on a separate thread, so that a host that does not answer delays no keys.
+//! Requests the status on a separate thread, so that keys work while a host does not answer.
 
 use crate::{address::Address, args::TopArgs};
 use anyhow::{Context, Result, ensure};
@@ -18,7 +18,7 @@ use ureq::{Agent, config::Config};
 
 pub type FetchResult = Result<Box<Status>, String>;
 
-/// When it is dropped, the thread ends after its current request.
+/// When a `Fetcher` is dropped, its thread ends after the current request.
 pub struct Fetcher {
     results: Receiver<FetchResult>,
     _stop: Sender<()>,
@@ -69,7 +69,7 @@ impl Client {
     pub fn new(address: &Address, args: &TopArgs) -> Result<Self> {
         let mut config = Config::builder()
             .timeout_global(Some(REQUEST_TIMEOUT.max(args.interval)))
-            // The page is on this host or this network, which a proxy for the web cannot reach.
+            // The page is usually on this host or network, which a web proxy may not reach.
             .proxy(None)
             .max_redirects(0)
             .http_status_as_error(false)
