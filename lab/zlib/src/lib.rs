@@ -1,5 +1,5 @@
-//! The original zlib, because compressed sizes are compared with it. flate2 has one backend in a
-//! build, here zlib-rs, whose levels 1 to 8 compress as zlib-ng does.
+//! The original zlib, for sizes to compare with published ones. flate2 has one backend in a build,
+//! here zlib-rs. Its levels 1 to 8 compress less, as those of zlib-ng do.
 
 #![expect(
     unsafe_code,
@@ -106,8 +106,8 @@ pub struct Compressor(Stream);
 impl Compressor {
     pub fn new(level: i32) -> Result<Compressor, Error> {
         let stream = Stream::new();
-        // SAFETY: a stream with its allocators, and the version and size of the library that it was
-        // compiled with.
+        // SAFETY: a stream with its allocators, the version of the linked library, and the size of
+        // the stream type of `libz-sys`.
         let code = unsafe {
             zlib::deflateInit2_(
                 stream.0,
