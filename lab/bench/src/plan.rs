@@ -141,7 +141,7 @@ impl Plan {
             .for_each(|case| case.arm -= 1);
     }
 
-    /// Its index.
+    /// The index, which identifies the node.
     pub fn first_link_to_same_node(&self, link: usize) -> usize {
         let address = &self.links[link].endpoint;
         let first = self.links.iter().position(|link| link.endpoint == *address);
@@ -174,7 +174,7 @@ impl Plan {
         }
     }
 
-    /// As text: one round, or for a weighted mix as many as it has cases.
+    /// The requests of one round, or as many requests of a weighted mix as the plan has cases.
     pub fn first_requests(&self) -> String {
         let request = |scheduled: ScheduledRequest| {
             let case = &self.cases[scheduled.case];

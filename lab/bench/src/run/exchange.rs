@@ -45,7 +45,7 @@ impl Connections {
         }
     }
 
-    /// Drops the connection if a sent request has no answer.
+    /// Drops the connection after a request without an answer, or with an unclear one by WebSocket.
     pub async fn exchange(
         &mut self,
         plan: &Plan,
