@@ -203,13 +203,12 @@ pub struct ScheduledRequest {
 /// Each round is shuffled anew, so that no arm has an advantage by time.
 pub struct Order {
     random: fastrand::Rng,
-    /// Cases of the current round.
-    round: Vec<usize>,
+    round_cases: Vec<usize>,
     /// Weight and cases of each request; empty without `weights`.
     mix: Vec<(u64, Vec<usize>)>,
     next_number: u64,
-    total: u64,
-    warm_up: u64,
+    request_count: u64,
+    warm_up_rounds: u64,
 }
 
 impl Order {
@@ -222,14 +221,14 @@ impl Order {
         };
         Order {
             random: fastrand::Rng::with_seed(plan.seed),
-            round: (0..plan.requests_per_round()).collect(),
+            round_cases: (0..plan.requests_per_round()).collect(),
             mix: (0..)
                 .zip(&plan.weights)
                 .map(|(request, weight)| (u64::from(*weight), cases_of(request)))
                 .collect(),
             next_number: 0,
-            total: plan.request_count(),
-            warm_up: u64::from(plan.warm_up),
+            request_count: plan.request_count(),
+            warm_up_rounds: u64::from(plan.warm_up),
         }
     }
 
@@ -238,7 +237,7 @@ impl Order {
         let mut drawn = self.random.u64(0..total.max(1));
         for (weight, cases) in &self.mix {
             if drawn < *weight {
-                self.round.clone_from(cases);
+                self.round_cases.clone_from(cases);
                 break;
             }
             drawn -= weight;
@@ -250,25 +249,25 @@ impl Iterator for Order {
     type Item = ScheduledRequest;
 
     fn next(&mut self) -> Option<ScheduledRequest> {
-        if self.next_number >= self.total {
+        if self.next_number >= self.request_count {
             return None;
         }
-        let cases = self.round.len() as u64;
+        let case_count = self.round_cases.len() as u64;
         let (round, offset) = (
-            self.next_number / cases,
-            (self.next_number % cases) as usize,
+            self.next_number / case_count,
+            (self.next_number % case_count) as usize,
         );
         if offset == 0 {
             self.draw_request();
-            self.random.shuffle(&mut self.round);
+            self.random.shuffle(&mut self.round_cases);
         }
         let measured_round = round
-            .checked_sub(self.warm_up)
+            .checked_sub(self.warm_up_rounds)
             .and_then(|round| u32::try_from(round).ok());
         let scheduled = ScheduledRequest {
             number: self.next_number,
             measured_round,
-            case: *self.round.get(offset)?,
+            case: *self.round_cases.get(offset)?,
         };
         self.next_number += 1;
         Some(scheduled)
