@@ -19,8 +19,8 @@ const LOWEST_TRIAL_SHARE: f64 = 0.85;
 const INTERVAL_LEVEL: f64 = 0.9;
 /// Scale, as a share of the threshold, above which no interval is reliable.
 const MAX_RELIABLE_SCALE: f64 = 0.06;
-/// From this probability of such a scale on, no interval is reported.
-const MAX_NOISE: f64 = 0.4;
+/// From this probability of a larger scale on, no interval is reported.
+const MAX_UNRELIABLE_PROBABILITY: f64 = 0.4;
 /// Values that differ by a smaller share are the same, because a host rounds them down to pages.
 const SAME_VALUE_SHARE: f64 = 0.001;
 /// Minimum distance from a floor to the upper end, as a share of the interval's width: the true
@@ -181,12 +181,13 @@ impl Staircase {
         let interval = self.interval();
         // The scale below a floor does not matter.
         let ends_at_floor = self.floor.is_some_and(|floor| interval.low <= floor);
-        let reliable = ends_at_floor || self.noise() < MAX_NOISE;
-        (interval.width() <= self.config.max_width && reliable).then_some(interval)
+        let is_reliable =
+            ends_at_floor || self.unreliable_probability() < MAX_UNRELIABLE_PROBABILITY;
+        (interval.width() <= self.config.max_width && is_reliable).then_some(interval)
     }
 
     /// Probability that the scale is too large for a reliable interval.
-    pub fn noise(&self) -> f64 {
+    fn unreliable_probability(&self) -> f64 {
         self.grid.probability_of_scale_above(MAX_RELIABLE_SCALE)
     }
 
