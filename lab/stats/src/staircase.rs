@@ -75,7 +75,7 @@ pub struct Staircase {
     confirmation: Confirmation,
     pub trials: usize,
     lowest_sufficient: Option<f64>,
-    failed: usize,
+    failures: usize,
     last_trial: f64,
     floor: Option<f64>,
 }
@@ -102,14 +102,14 @@ impl Staircase {
             confirmation,
             trials: 0,
             lowest_sufficient: None,
-            failed: 0,
+            failures: 0,
             last_trial,
             floor: None,
         };
         (is_valid && config.max_trials > 0).then_some(new)
     }
 
-    /// Takes the result of a trial at `value`, which has no effect if it is not positive.
+    /// Takes the result of a trial. A `value` that is not positive has no effect.
     pub fn add_trial(&mut self, value: f64, passed: bool) {
         self.add_extra_trial(value, passed);
         self.trials += 1;
@@ -151,7 +151,7 @@ impl Staircase {
                     .map_or(value, |lowest| lowest.min(value)),
             );
         } else {
-            self.failed += 1;
+            self.failures += 1;
         }
     }
 
@@ -198,7 +198,7 @@ impl Staircase {
 
     fn is_descending(&self) -> bool {
         let lowest = self.lowest_trial().unwrap_or(0.0);
-        self.failed == 0
+        self.failures == 0
             && self
                 .lowest_sufficient
                 .is_none_or(|sufficient| sufficient > lowest * (1.0 + SAME_VALUE_SHARE))
@@ -208,21 +208,21 @@ impl Staircase {
         if let Some((value, is_upper)) = self.confirmation.next() {
             return Next::Confirm { value, is_upper };
         }
-        let from = self.config.first_value;
+        let first_value = self.config.first_value;
         let lowest = self.lowest_trial().unwrap_or(0.0);
-        if lowest > from {
+        if lowest > first_value {
             return Next::Over(Outcome::AboveStart);
         }
         if self.is_descending() {
             return match self.lowest_sufficient {
-                None => Next::Try(from),
+                None => Next::Try(first_value),
                 Some(lowest) if self.trials >= self.config.max_trials => {
                     Next::Over(Outcome::NeverFailed { lowest })
                 }
                 Some(_) => Next::Try((self.last_trial * DESCENT_FACTOR).max(lowest)),
             };
         }
-        if self.grid.probability_above(from.ln()) > INTERVAL_LEVEL {
+        if self.grid.probability_above(first_value.ln()) > INTERVAL_LEVEL {
             return Next::Over(Outcome::AboveStart);
         }
         if let Some(interval) = self.narrow_interval() {
@@ -238,12 +238,12 @@ impl Staircase {
         }
         let low = self
             .lowest_sufficient
-            .map_or(from, |sufficient| sufficient * LOWEST_TRIAL_SHARE)
+            .map_or(first_value, |sufficient| sufficient * LOWEST_TRIAL_SHARE)
             .max(lowest)
-            .min(from);
+            .min(first_value);
         Next::Try(
             self.grid
-                .most_informative_trial(low.ln(), from.ln())
+                .most_informative_trial(low.ln(), first_value.ln())
                 .exp()
                 .max(lowest),
         )
