@@ -5,7 +5,7 @@ use std::{
     hash::{DefaultHasher, Hash as _, Hasher as _},
 };
 
-/// An arm's answers against the first arm's.
+/// An arm's answers against the reference's.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct AnswerComparison {
     pub equal: u64,
@@ -69,7 +69,7 @@ impl AnswerVerifier {
         }
     }
 
-    /// Answers for different slots are not compared, because accounts change with the slot.
+    /// A difference counts only for the same slot, because accounts change with the slot.
     pub fn record_answer(
         &mut self,
         (arm, request): (usize, usize),
