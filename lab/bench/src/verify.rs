@@ -38,8 +38,8 @@ struct Answer {
 
 #[derive(Default)]
 struct Round {
-    /// Arms that answered or failed.
-    finished: usize,
+    /// Those that answered or failed.
+    finished_arms: usize,
     /// By arm.
     answers: BTreeMap<usize, Answer>,
 }
@@ -78,11 +78,11 @@ impl AnswerVerifier {
     ) {
         let key = (round, request);
         let round = self.incomplete_rounds.entry(key).or_default();
-        round.finished += 1;
+        round.finished_arms += 1;
         if let Some((slot, bytes)) = answer {
             round.answers.insert(arm, Answer::new(slot, bytes));
         }
-        if round.finished >= self.arm_counts[request]
+        if round.finished_arms >= self.arm_counts[request]
             && let Some(round) = self.incomplete_rounds.remove(&key)
         {
             self.compare(round, key);
