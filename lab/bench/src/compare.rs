@@ -60,13 +60,12 @@ pub fn comparisons(results: &Results) -> Vec<Comparison> {
     comparisons
 }
 
-/// `comparisons` is the number of comparisons whose intervals hold simultaneously. `None` with too
-/// few rounds.
+/// `None` with too few rounds.
 pub fn compare_arms(
     results: &Results,
     [reference, arm]: [&str; 2],
     (request, size): (&str, Option<u64>),
-    comparisons: usize,
+    simultaneous_comparisons: usize,
 ) -> Option<Comparison> {
     let latencies = |arm| {
         let by_round = results.latencies_by_round(results.case_index(arm, request)?);
@@ -75,7 +74,7 @@ pub fn compare_arms(
     };
     let pairs = join(latencies(reference)?, latencies(arm)?);
     let plan = IntervalPlan::default();
-    let means = pairs.mean_difference(&plan.for_one_of(comparisons))?;
+    let means = pairs.mean_difference(&plan.for_one_of(simultaneous_comparisons))?;
     let rounds = pairs.slots.len();
     Some(Comparison {
         request: request.to_owned(),
@@ -88,7 +87,9 @@ pub fn compare_arms(
         p95: pairs
             .quantile_difference(0.95, &plan)
             .filter(|_| rounds >= 100),
-        p: means.p.map(|p| (p * comparisons.max(1) as f64).min(1.0)),
+        p: means
+            .p
+            .map(|p| (p * simultaneous_comparisons.max(1) as f64).min(1.0)),
         decision: means.decision,
     })
 }
