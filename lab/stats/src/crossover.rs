@@ -54,8 +54,8 @@ pub fn crossover(
     differences: &[Vec<Option<f64>>],
     plan: &IntervalPlan,
 ) -> Option<Crossover> {
-    let rounds = complete_rounds(sizes.len(), differences);
-    let round_count = rounds.first().map_or(0, Vec::len);
+    let series_by_size = series_of_complete_rounds(sizes.len(), differences);
+    let round_count = series_by_size.first().map_or(0, Vec::len);
     if sizes.len() < 2
         || differences.len() != sizes.len()
         || round_count < 20
@@ -63,12 +63,15 @@ pub fn crossover(
     {
         return None;
     }
-    let block_length = block::block_length(rounds.iter().map(Vec::as_slice));
+    let block_length = block::block_length(series_by_size.iter().map(Vec::as_slice));
     let halves = RandomHalves::new(round_count, block_length, plan);
     let means_of_size = |series: &Vec<f64>| {
         HalfMeans::of(series, &halves, distance_required_by_drift(series), plan)
     };
-    let half_means: Vec<HalfMeans> = rounds.iter().map(means_of_size).collect::<Option<_>>()?;
+    let half_means: Vec<HalfMeans> = series_by_size
+        .iter()
+        .map(means_of_size)
+        .collect::<Option<_>>()?;
     let means: Vec<f64> = half_means.iter().map(|size| size.estimate.value).collect();
     let at = match crossing(sizes, &means) {
         Crossing::AtSize(size) => Some(size),
@@ -140,8 +143,8 @@ fn interval_end(crossings: &[Crossing], p: f64, unclear: f64) -> Option<f64> {
     sizes.get(rank).copied().filter(|size| size.is_finite())
 }
 
-fn complete_rounds(sizes: usize, differences: &[Vec<Option<f64>>]) -> Vec<Vec<f64>> {
-    let mut rounds = vec![Vec::new(); sizes];
+fn series_of_complete_rounds(size_count: usize, differences: &[Vec<Option<f64>>]) -> Vec<Vec<f64>> {
+    let mut series_by_size = vec![Vec::new(); size_count];
     let round_count = differences.iter().map(Vec::len).max().unwrap_or(0);
     for round in 0..round_count {
         let values: Option<Vec<f64>> = differences
@@ -154,11 +157,11 @@ fn complete_rounds(sizes: usize, differences: &[Vec<Option<f64>>]) -> Vec<Vec<f6
                     .filter(|value| value.is_finite())
             })
             .collect();
-        for (series, value) in rounds.iter_mut().zip(values.into_iter().flatten()) {
+        for (series, value) in series_by_size.iter_mut().zip(values.into_iter().flatten()) {
             series.push(value);
         }
     }
-    rounds
+    series_by_size
 }
 
 fn crossing(sizes: &[f64], differences: &[f64]) -> Crossing {
