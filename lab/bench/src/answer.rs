@@ -46,7 +46,7 @@ pub enum Expected {
     Account(Encoding),
     /// Any result; the bytes are the node's JSON.
     Json,
-    /// Any result.
+    /// Any result; no bytes are kept.
     Unverified,
     /// Nodes must agree except in these fields. The bytes are a [`canonical::record`].
     SameExcept(&'static [&'static str]),
@@ -137,7 +137,7 @@ impl Decoder {
         })
     }
 
-    /// The decoded bytes; for JSON a [`canonical::record`], whose computation is not decoding time.
+    /// The decoded bytes; for [`Expected::SameExcept`] computed here, outside the decoding time.
     pub fn bytes(&mut self) -> &[u8] {
         if let Some((result, ignored_fields)) = self.json.take() {
             self.bytes = canonical::record(&result, ignored_fields).into_bytes();

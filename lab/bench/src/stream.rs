@@ -175,7 +175,7 @@ pub struct RawAnswer {
 
 impl RawAnswer {
     /// [`PHASES`](crate::results::PHASES) without the first, for an answer that was just decoded.
-    /// `begun` is before its connection was opened.
+    /// `begun` is before a new connection was opened.
     pub fn phases(&self, begun: Duration, [connect, tls]: [Duration; 2]) -> [Duration; 5] {
         [
             connect,
@@ -187,8 +187,8 @@ impl RawAnswer {
     }
 }
 
-/// Fails with [`Failure::Connect`], or with [`Failure::NoHttp2`] if the TLS handshake does not
-/// offer it.
+/// Fails with [`Failure::Connect`], or with [`Failure::NoHttp2`] if the node does not offer HTTP/2
+/// with TLS.
 pub async fn connect(
     config: &LinkConfig,
     tls: Option<&TlsConnector>,
