@@ -31,8 +31,8 @@ impl Endpoint {
     pub fn default_websocket(&self) -> Endpoint {
         let mut websocket = self.clone();
         websocket.scheme = if self.uses_tls { "wss" } else { "ws" };
-        let named = self.authority.strip_suffix(&format!(":{}", self.port));
-        if let Some((name, port)) = named.zip(self.port.checked_add(1)) {
+        let name = self.authority.strip_suffix(&format!(":{}", self.port));
+        if let Some((name, port)) = name.zip(self.port.checked_add(1)) {
             websocket.authority = format!("{name}:{port}");
             websocket.port = port;
         }
@@ -96,8 +96,8 @@ impl Endpoint {
 
     /// Without path and query, which may be a key.
     pub fn redacted_url(&self) -> String {
-        let rest = if self.path == "/" { "" } else { "/..." };
-        format!("{}://{}{rest}", self.scheme, self.authority)
+        let redacted_path = if self.path == "/" { "" } else { "/..." };
+        format!("{}://{}{redacted_path}", self.scheme, self.authority)
     }
 }
 
