@@ -118,7 +118,7 @@ pub struct Decoder {
     zstd: zstd::bulk::Decompressor<'static>,
     compressed: Vec<u8>,
     bytes: Vec<u8>,
-    json: Option<(String, &'static [&'static str])>,
+    pending_record: Option<(String, &'static [&'static str])>,
     /// The slot of an account's answer.
     slot: Option<u64>,
     /// False for a parsed account, which has no bytes to compare.
@@ -131,7 +131,7 @@ impl Decoder {
             zstd: zstd::bulk::Decompressor::new()?,
             compressed: Vec::new(),
             bytes: Vec::new(),
-            json: None,
+            pending_record: None,
             slot: None,
             is_comparable: false,
         })
@@ -139,7 +139,7 @@ impl Decoder {
 
     /// The decoded bytes; for [`Expected::SameExcept`] computed here, outside the decoding time.
     pub fn bytes(&mut self) -> &[u8] {
-        if let Some((result, ignored_fields)) = self.json.take() {
+        if let Some((result, ignored_fields)) = self.pending_record.take() {
             self.bytes = canonical::record(&result, ignored_fields).into_bytes();
         }
         &self.bytes
@@ -152,7 +152,7 @@ impl Decoder {
 
     pub fn decode(&mut self, body: &[u8], id: u64, expected: Expected) -> Result<(), Failure> {
         self.bytes.clear();
-        self.json = None;
+        self.pending_record = None;
         self.slot = None;
         self.is_comparable = true;
         match expected {
@@ -170,7 +170,7 @@ impl Decoder {
                 Err(Failure::Skipped(code)) => {
                     self.bytes = format!("{SKIPPED_PREFIX}{code}").into_bytes();
                 }
-                result => self.json = Some((result?.get().to_owned(), ignored_fields)),
+                result => self.pending_record = Some((result?.get().to_owned(), ignored_fields)),
             },
             Expected::Account(requested) => {
                 let result: AccountResult<'_> = parse_result(body, id)?;
