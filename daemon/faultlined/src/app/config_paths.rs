@@ -73,7 +73,7 @@ pub fn path_warnings(config: &Config) -> Vec<String> {
             ErrorKind::TimedOut => Some(format!("{key}: {shown}: {error}")),
             ErrorKind::NotFound => Some(format!("{key}: {shown} does not exist: {effect}")),
             ErrorKind::PermissionDenied => Some(format!(
-                "{key}: {shown} is not accessible to this user; check as the daemon's user"
+                "{key}: {shown} is not accessible to this user; run check-config as the daemon's user"
             )),
             _ => Some(format!(
                 "{key}: {shown} cannot be used: check each folder on the way to it"
@@ -91,7 +91,7 @@ pub fn path_warnings(config: &Config) -> Vec<String> {
                 .call(PATH_CALL_TIMEOUT, open)
                 .ok()??;
             Some(format!(
-                "log.file: {} cannot be read by this user: {error}; check as the daemon's user",
+                "log.file: {} cannot be read by this user: {error}; run check-config as the daemon's user",
                 faultline_text::path(file)
             ))
         });
