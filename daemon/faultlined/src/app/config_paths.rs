@@ -54,7 +54,7 @@ pub fn path_errors(config: &Config) -> Vec<String> {
     log.into_iter().chain(ledger).collect()
 }
 
-/// Warns about paths that are valid but probably wrong: relative, missing or unreadable ones.
+/// Warns about valid paths that are probably wrong: relative, missing or unreadable ones.
 pub fn path_warnings(config: &Config) -> Vec<String> {
     let paths = configured_paths(config);
     let relative = paths.iter().filter(|(_, path, _)| path.is_relative()).map(|(key, path, _)| {
@@ -121,7 +121,7 @@ fn ledger(config: &Config) -> Option<&Path> {
     }
 }
 
-/// Key, path, and what happens without it if nothing else checks that.
+/// Key, path, and what happens without the path; `None` if others check it.
 fn configured_paths(config: &Config) -> Vec<(&'static str, &Path, Option<&'static str>)> {
     let metrics_effect = Some("the metrics that are read from it are absent");
     let ledger_effect =
