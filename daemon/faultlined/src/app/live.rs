@@ -1,5 +1,5 @@
-//! Reloads the configuration on SIGHUP. A change that would lose a count or a connection needs a
-//! restart; the log then names its section. Errors of a `status.evidence` file are only logged.
+//! Reloads the configuration on SIGHUP. Most sections need a restart; the log names those that
+//! changed. A bad `status.evidence` file stops no reload: the log and the answers report it.
 
 use super::Reload;
 use faultline_core::{
