@@ -1,7 +1,7 @@
 //! Reloads the configuration on SIGHUP. Most sections need a restart; the log names those that
 //! changed. A bad `status.evidence` file stops no reload: the log and the answers report it.
 
-use super::Reload;
+use super::ConfigLoader;
 use faultline_core::{
     config::{Config, ConfigError},
     publish::Latest,
@@ -20,20 +20,20 @@ use std::{
 
 pub struct LiveConfig {
     pub config: Latest<Config>,
-    reload: Option<Reload>,
+    load_config: Option<ConfigLoader>,
     intake: Intake,
     pub answer_config: Latest<AnswerConfig>,
 }
 
 impl LiveConfig {
-    pub fn new(config: Config, reload: Option<Reload>, intake: Intake) -> Self {
+    pub fn new(config: Config, load_config: Option<ConfigLoader>, intake: Intake) -> Self {
         let latest_config = Latest::default();
         let answer_config = Latest::default();
         answer_config.set(Some(answer_config_with_warning(&config)));
         latest_config.set(Some(Arc::new(config)));
         LiveConfig {
             config: latest_config,
-            reload,
+            load_config,
             intake,
             answer_config,
         }
@@ -41,11 +41,11 @@ impl LiveConfig {
 
     /// Keeps the current configuration if the file has errors.
     pub fn reload(&self) {
-        let Some(reload) = &self.reload else {
+        let Some(load_config) = &self.load_config else {
             tracing::info!("reload ignored: the daemon was started without --config");
             return;
         };
-        match reload() {
+        match load_config() {
             Ok(loaded) => self.replace(loaded),
             Err(config_errors) => {
                 for ConfigError { line, what, .. } in &config_errors {
@@ -207,10 +207,10 @@ mod tests {
 
     #[test]
     fn an_invalid_configuration_changes_nothing() {
-        let reload: Reload = Box::new(|| parse("[labels]\narm = 3\n"));
+        let load_config: ConfigLoader = Box::new(|| parse("[labels]\narm = 3\n"));
         let live = LiveConfig::new(
             Config::default(),
-            Some(reload),
+            Some(load_config),
             Intake::new(&Config::default().datapoints),
         );
         live.reload();
