@@ -46,18 +46,18 @@ pub fn is_from_browser(headers: &HeaderMap) -> bool {
 }
 
 #[derive(Clone, Copy, PartialEq)]
-pub enum Coding {
+pub enum ContentCoding {
     Plain,
     Gzip,
 }
 
-pub fn coding(headers: &HeaderMap) -> Option<Coding> {
+pub fn content_coding(headers: &HeaderMap) -> Option<ContentCoding> {
     let Some(value) = headers.get(CONTENT_ENCODING) else {
-        return Some(Coding::Plain);
+        return Some(ContentCoding::Plain);
     };
     match value.to_str().ok()?.trim().to_ascii_lowercase().as_str() {
-        "" | "identity" => Some(Coding::Plain),
-        "gzip" | "x-gzip" => Some(Coding::Gzip),
+        "" | "identity" => Some(ContentCoding::Plain),
+        "gzip" | "x-gzip" => Some(ContentCoding::Gzip),
         _ => None,
     }
 }
