@@ -21,7 +21,7 @@ pub enum Route {
 
 /// The pushers' URL may have a path prefix: only the last segment counts.
 pub fn route(method: &Method, path: &str) -> Route {
-    let probe = |route| {
+    let get_only = |route| {
         if matches!(*method, Method::GET | Method::HEAD) {
             route
         } else {
@@ -31,8 +31,8 @@ pub fn route(method: &Method, path: &str) -> Route {
     match path.rsplit_once('/').map_or("", |(_, last)| last) {
         "write" if *method == Method::POST => Route::Push,
         "write" => Route::WrongMethod,
-        "ping" => probe(Route::Ping),
-        "health" => probe(Route::Health),
+        "ping" => get_only(Route::Ping),
+        "health" => get_only(Route::Health),
         _ => Route::Unknown,
     }
 }
