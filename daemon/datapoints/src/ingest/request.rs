@@ -85,8 +85,8 @@ impl<'q> Query<'q> {
     }
 }
 
-/// Accepts raw values, as from Agave, and percent-encoded ones. Compares digests, so that the
-/// duration reveals nothing, the length included.
+/// Accepts raw values, as from Agave, and percent-encoded ones. Compares digests, which takes
+/// equally long for any two values.
 fn matches_value(given: Option<&str>, required: &str) -> Choice {
     let digest = |text: &str| digest::digest(&digest::SHA256, text.as_bytes());
     let (given, required) = (given.unwrap_or_default(), digest(required));
