@@ -16,7 +16,7 @@ pub struct Flight {
     pub after: Duration,
     /// Minimum time between two automatic saves.
     pub pause: Duration,
-    /// Maximum saved recordings. The oldest automatic ones are deleted first.
+    /// Maximum saved recordings. Only automatic ones are deleted, oldest first.
     pub max_saved: u64,
     pub max_saved_bytes: u64,
 }
