@@ -11,7 +11,7 @@ pub struct Flight {
     pub enabled: Option<bool>,
     /// `None`: the flight recorder is off.
     pub folder: Option<PathBuf>,
-    pub keep: Duration,
+    pub history: Duration,
     /// Time from an event to the save that it triggers.
     pub after: Duration,
     /// Minimum time between two automatic saves.
@@ -26,7 +26,7 @@ impl Default for Flight {
         Flight {
             enabled: None,
             folder: None,
-            keep: Duration::from_secs(900),
+            history: Duration::from_secs(900),
             after: Duration::from_secs(10),
             pause: Duration::from_secs(300),
             max_saved: 20,
