@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_flight_recorder_is_on_if_a_folder_exists_and_not_disabled() {
+    fn the_flight_recorder_is_on_if_a_folder_is_set_and_it_is_not_disabled() {
         let mut flight = Flight::default();
         assert_eq!(flight.enabled_folder(), None);
         flight.set_default_folder(Some(OsStr::new("")));
