@@ -125,7 +125,7 @@ fn admin_unavailable(config: &Config, inspection: &ProcessInspection) -> Option<
         return off("not asked: Frankendancer names its ledger in a file, not in its arguments");
     }
     let finding =
-        "its ledger is not known: its path is relative, and its working directory may not be read";
+        "the ledger's path is relative, and the process's working directory cannot be read";
     Some(Check::attention(
         finding,
         rights_remedy(inspection.process_uid),
@@ -154,7 +154,7 @@ fn admin_answer(reported: &AdminFacts, inspection: &ProcessInspection) -> Check 
 }
 
 const SEE_LOG: &str = "if the validator is just starting, check again; if it is stopped or hangs (ps -eo pid,stat,comm), \
-                       look at its log; else make sure that this user sees the ledger under the validator's path";
+                       look at its log; else let this user open the ledger by the path that the validator uses";
 
 fn problem_text(problems: &[Problem]) -> Option<String> {
     let all: Vec<&str> = problems
