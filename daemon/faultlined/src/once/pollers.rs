@@ -36,7 +36,7 @@ const LOG_TIMEOUT: Duration = Duration::from_secs(4);
 const RESULT_CHECK_INTERVAL: Duration = Duration::from_millis(10);
 const STAGE_END_TIMEOUT: Duration = Duration::from_secs(1);
 
-pub fn stage() -> Stage {
+pub fn new_stage() -> Stage {
     Stage::new("once", &Handle::current())
 }
 
@@ -46,7 +46,7 @@ async fn run_until_found<T, F: Future<Output = ()> + Send + 'static>(
     max_wait: Duration,
     find_result: impl Fn() -> Option<T>,
 ) -> Option<T> {
-    let mut stage = stage();
+    let mut stage = new_stage();
     stage.task("poller", run);
     wait_for(stage, max_wait, find_result).await
 }
@@ -71,7 +71,7 @@ pub async fn wait_for<T>(
 }
 
 /// The returned facts select the JSON-RPC address.
-pub async fn admin(
+pub async fn check_admin(
     config: &Config,
     inspection: &ProcessInspection,
     clock: Clock,
@@ -100,7 +100,7 @@ pub async fn admin(
         },
     );
     let check = match reported.await {
-        Some(reported) => admin_answer(&reported, inspection),
+        Some(reported) => judge_admin(&reported, inspection),
         None => Check::attention("no answer within 3 s", SEE_LOG),
     };
     (check, facts)
@@ -132,7 +132,7 @@ fn admin_unavailable(config: &Config, inspection: &ProcessInspection) -> Option<
     ))
 }
 
-fn admin_answer(reported: &AdminFacts, inspection: &ProcessInspection) -> Check {
+fn judge_admin(reported: &AdminFacts, inspection: &ProcessInspection) -> Check {
     let problems = problem_text(&reported.problems);
     match &reported.progress {
         Some(StartProgress::Running) => {
@@ -188,7 +188,7 @@ fn target_lookup(config: &Config, inspection: &ProcessInspection) -> Option<Targ
 }
 
 /// The returned facts are needed for the vote check.
-pub async fn rpc(
+pub async fn check_rpc(
     config: &Config,
     inspection: &ProcessInspection,
     admin: Latest<AdminFacts>,
@@ -290,7 +290,7 @@ fn rpc_ok(reported: &RpcFacts, admin: Option<&AdminFacts>) -> Check {
         .with_detail("lacks", problem_text(&reported.problems))
 }
 
-pub async fn log(config: &Config, clock: Clock) -> Check {
+pub async fn check_log(config: &Config, clock: Clock) -> Check {
     let Some(log) = &config.log else {
         let why = match config.target.selector {
             TargetSelector::ProcessName(_) => "not read: not a validator",
@@ -300,7 +300,7 @@ pub async fn log(config: &Config, clock: Clock) -> Check {
     };
     let tail = LogTail::build(log, Intake::new(&config.datapoints), clock);
     let status_handle = tail.status();
-    let mut stage = stage();
+    let mut stage = new_stage();
     let started = tail.start(&mut stage).map_err(|error| error.to_string());
     let status = wait_for(stage, LOG_TIMEOUT, || {
         Some(status_handle.snapshot()).filter(|status| status.up || status.problem.is_some())
@@ -334,7 +334,7 @@ pub async fn log(config: &Config, clock: Clock) -> Check {
 const VOTES_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Call it only after the JSON-RPC check, whose facts it uses.
-pub async fn votes(
+pub async fn check_votes(
     config: &Config,
     inspection: &ProcessInspection,
     (admin, rpc): (Latest<AdminFacts>, rpc::Handle),
@@ -376,7 +376,7 @@ pub async fn votes(
     .await
     .or_else(|| handle.facts());
     match facts {
-        Some(facts) => vote_check(&facts, config.validator.vote_account.is_some(), is_far),
+        Some(facts) => judge_votes(&facts, config.validator.vote_account.is_some(), is_far),
         None => Check::attention(
             "no answer within 5 s, or the identity is not known",
             "if JSON-RPC is slow, check again",
@@ -384,7 +384,7 @@ pub async fn votes(
     }
 }
 
-fn vote_check(facts: &votes::VoteFacts, is_configured: bool, is_far: bool) -> Check {
+fn judge_votes(facts: &votes::VoteFacts, is_configured: bool, is_far: bool) -> Check {
     let lacks = problem_text(&facts.problems);
     let (account, own) = match (facts.vote_account, facts.own_account(facts.polled_at)) {
         (Some(account), Some(Some(own))) => (account, own),
