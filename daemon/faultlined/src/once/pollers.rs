@@ -394,7 +394,7 @@ fn judge_votes(facts: &votes::VoteFacts, is_configured: bool, is_far: bool) -> C
                 "correct validator.vote_account, or leave it out",
             );
         }
-        (None, _) if facts.has_all_accounts() => {
+        (None, _) if facts.has_all_vote_accounts() => {
             return Check::off(
                 "the identity has no vote account with stake: the node does not vote",
             );

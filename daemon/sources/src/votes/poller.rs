@@ -171,7 +171,7 @@ impl Round<'_> {
         let mut all_votes = None;
         let protocol = self.poller.handle.protocol(self.facts.process);
         let is_slow = finished_rounds.is_multiple_of(SLOW_FACTOR);
-        if is_slow || !self.facts.has_all_accounts() || self.facts.is_late(protocol) {
+        if is_slow || !self.facts.has_all_vote_accounts() || self.facts.is_late(protocol) {
             all_votes = self.request_all_votes().await;
         }
         self.request_own_votes().await;
