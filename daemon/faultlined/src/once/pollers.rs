@@ -226,7 +226,7 @@ pub async fn check_rpc(
             "look at the validator's log; set rpc.url",
         ),
         Some(reported) if reported.up => {
-            rpc_ok(&reported, admin.as_deref()).with_detail("probe", probe(config))
+            rpc_ok(&reported, admin.as_deref()).with_detail("probe", probe_text(config))
         }
         Some(reported) => rpc_failed(config, &reported, admin.as_deref()),
     };
@@ -254,7 +254,7 @@ fn rpc_failed(config: &Config, reported: &RpcFacts, admin: Option<&AdminFacts>) 
     }
 }
 
-fn probe(config: &Config) -> Option<String> {
+fn probe_text(config: &Config) -> Option<String> {
     let probe = &config.probe;
     probe
         .enabled
@@ -354,7 +354,7 @@ pub async fn check_votes(
         timeout,
         ..config.validator.clone()
     };
-    let is_far = DistanceEvidence::new(
+    let is_far_behind = DistanceEvidence::new(
         clock.now(),
         rpc.facts().as_deref(),
         None,
@@ -376,7 +376,11 @@ pub async fn check_votes(
     .await
     .or_else(|| handle.facts());
     match facts {
-        Some(facts) => judge_votes(&facts, config.validator.vote_account.is_some(), is_far),
+        Some(facts) => judge_votes(
+            &facts,
+            config.validator.vote_account.is_some(),
+            is_far_behind,
+        ),
         None => Check::attention(
             "no answer within 5 s, or the identity is not known",
             "if JSON-RPC is slow, check again",
@@ -384,11 +388,15 @@ pub async fn check_votes(
     }
 }
 
-fn judge_votes(facts: &votes::VoteFacts, is_configured: bool, is_far: bool) -> Check {
+fn judge_votes(
+    facts: &votes::VoteFacts,
+    has_configured_account: bool,
+    is_far_behind: bool,
+) -> Check {
     let lacks = problem_text(&facts.problems);
     let (account, own) = match (facts.vote_account, facts.own_account(facts.polled_at)) {
         (Some(account), Some(Some(own))) => (account, own),
-        (Some(account), Some(None)) if is_configured => {
+        (Some(account), Some(None)) if has_configured_account => {
             return Check::attention(
                 format!("the node knows no vote account {account}"),
                 "correct validator.vote_account, or leave it out",
@@ -404,11 +412,11 @@ fn judge_votes(facts: &votes::VoteFacts, is_configured: bool, is_far: bool) -> C
                 .with_detail("lacks", lacks);
         }
     };
-    let last_vote = own.slots_since_vote().filter(|_| !is_far);
+    let last_vote = own.slots_since_vote().filter(|_| !is_far_behind);
     let last_vote =
         last_vote.map(|slots| format!("{slots} {} ago", if slots == 1 { "slot" } else { "slots" }));
     let check = match own.delinquent {
-        _ if is_far => Check::off(
+        _ if is_far_behind => Check::off(
             "not judged: the validator is far behind the tip, and would judge by its own old bank",
         ),
         false if facts.is_standby(&own) => Check::ok(
