@@ -70,7 +70,7 @@ pub async fn wait_for<T>(
     found
 }
 
-/// The returned facts select the JSON-RPC address.
+/// The facts lead to the JSON-RPC address.
 pub async fn check_admin(
     config: &Config,
     inspection: &ProcessInspection,
@@ -164,7 +164,7 @@ fn problem_text(problems: &[Problem]) -> Option<String> {
     (!all.is_empty()).then(|| all.join("; "))
 }
 
-/// Looks up the followed validator. Without one, a process without facts, for `rpc.url`.
+/// Finds the followed validator. Without one, `rpc.url` gets a stand-in process.
 fn target_lookup(config: &Config, inspection: &ProcessInspection) -> Option<TargetLookup> {
     let validator = inspection
         .target
@@ -187,7 +187,7 @@ fn target_lookup(config: &Config, inspection: &ProcessInspection) -> Option<Targ
     }
 }
 
-/// The returned facts are needed for the vote check.
+/// The vote check needs the returned handle.
 pub async fn check_rpc(
     config: &Config,
     inspection: &ProcessInspection,
