@@ -106,7 +106,9 @@ pub fn run() -> Result<()> {
     std::fs::write("/proc/self/comm", PROGRAM_NAME).context("/proc/self/comm")?;
     let args: Vec<String> = env::args().collect();
     let Process::Validator(validator) = identify(PROGRAM_NAME, &args) else {
-        anyhow::bail!("{PARENT_PID_VARIABLE} is set by hand")
+        anyhow::bail!(
+            "the arguments are not a validator's: only the daemon may set {PARENT_PID_VARIABLE}"
+        )
     };
     let ledger = validator.ledger.context("no --ledger")?;
     let config = MetricsConfig::parse(
@@ -137,20 +139,21 @@ pub fn run() -> Result<()> {
     let stage = start_threads(&demo_state, ledger, config, runtime.handle())?;
     let folder = demo_state.ledger.display();
     log_line(&format!("simulated validator, ledger {folder}"));
-    writeln!(io::stdout(), "{READY}").context("the daemon does not listen")?;
+    writeln!(io::stdout(), "{READY}").context("the daemon does not read the demo's output")?;
     runtime.block_on(serve(Arc::clone(&demo_state), stage.stop_signal()))
 }
 
 /// The kernel kills this process when the thread that started it ends.
 fn die_with_parent() -> Result<()> {
-    set_parent_process_death_signal(Some(Signal::KILL)).context("cannot be tied to the daemon")?;
+    set_parent_process_death_signal(Some(Signal::KILL))
+        .context("the demo cannot be made to end with the daemon")?;
     let daemon = env::var(PARENT_PID_VARIABLE)
         .ok()
         .and_then(|pid| pid.parse().ok())
         .and_then(Pid::from_raw);
     anyhow::ensure!(
         daemon.is_some() && getppid() == daemon,
-        "{PARENT_PID_VARIABLE} does not name the daemon that started this"
+        "{PARENT_PID_VARIABLE} is not the parent process: only the daemon may set it"
     );
     Ok(())
 }
