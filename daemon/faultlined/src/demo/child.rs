@@ -1,5 +1,5 @@
 use super::{
-    CACHE_VARIABLE, METRICS_CONFIG, PARENT_PID_VARIABLE, READY,
+    CACHE_ENTRIES_VARIABLE, METRICS_CONFIG_VARIABLE, PARENT_PID_VARIABLE, READY_LINE,
     memory::{self, ColdFile, Heap},
     recording::{CacheSize, Recording},
     timeline::{self, RecordedPushes},
@@ -112,11 +112,11 @@ pub fn run() -> Result<()> {
     };
     let ledger = validator.ledger.context("no --ledger")?;
     let config = MetricsConfig::parse(
-        &env::var(METRICS_CONFIG)
+        &env::var(METRICS_CONFIG_VARIABLE)
             .ok()
             .context("no SOLANA_METRICS_CONFIG")?,
     )?;
-    let cache = env::var(CACHE_VARIABLE)
+    let cache = env::var(CACHE_ENTRIES_VARIABLE)
         .ok()
         .and_then(|entries| entries.parse().ok())
         .map(CacheSize);
@@ -139,7 +139,7 @@ pub fn run() -> Result<()> {
     let stage = start_threads(&demo_state, ledger, config, runtime.handle())?;
     let folder = demo_state.ledger.display();
     log_line(&format!("simulated validator, ledger {folder}"));
-    writeln!(io::stdout(), "{READY}").context("the daemon does not read the demo's output")?;
+    writeln!(io::stdout(), "{READY_LINE}").context("the daemon does not read the demo's output")?;
     runtime.block_on(serve(Arc::clone(&demo_state), stage.stop_signal()))
 }
 
