@@ -74,19 +74,18 @@ struct DemoState {
     clock: Clock,
     /// Unix time of the start.
     started_unix: Duration,
-    /// Uptime on the timeline at the start: zero, or at the tip.
-    skipped_uptime: Duration,
+    /// Uptime on the timeline at the start: zero, or one at the tip.
+    timeline_start: Duration,
     recording: Arc<Recording>,
     ledger: PathBuf,
     rpc_address: SocketAddr,
 }
 
 impl DemoState {
-    /// The time on the demo's timeline.
-    fn now(&self) -> Stamp {
+    fn timeline_now(&self) -> Stamp {
         let now = self.clock.now();
         Stamp {
-            uptime: now.uptime + self.skipped_uptime,
+            uptime: now.uptime + self.timeline_start,
             ..now
         }
     }
@@ -96,7 +95,7 @@ impl DemoState {
             &self.recording,
             self.rpc_address,
             self.started_unix,
-            self.now().uptime,
+            self.timeline_now().uptime,
         )
     }
 }
@@ -125,7 +124,7 @@ pub fn run() -> Result<()> {
     let demo_state = Arc::new(DemoState {
         clock,
         started_unix: started,
-        skipped_uptime: cache.map_or(Duration::ZERO, |_| timeline::start_at_tip(started)),
+        timeline_start: cache.map_or(Duration::ZERO, |_| timeline::start_at_tip(started)),
         recording: Arc::new(Recording::embedded(cache)?),
         rpc_address: SocketAddr::from((
             [127, 0, 0, 1],
@@ -234,17 +233,17 @@ fn read_cold_file(demo_state: &DemoState, stop: Stop) {
 
 fn push_until_stopped(demo_state: &DemoState, config: &MetricsConfig, stop: &Stop) {
     let mut pushes =
-        RecordedPushes::new(Arc::clone(&demo_state.recording), demo_state.skipped_uptime);
+        RecordedPushes::new(Arc::clone(&demo_state.recording), demo_state.timeline_start);
     let mut due = Duration::from_secs(1);
     let mut has_failed = false;
     while !stop.sleep(due.saturating_sub(demo_state.clock.now().uptime)) {
-        let body = pushes.next_body(demo_state.now());
+        let body = pushes.next_body(demo_state.timeline_now());
         let sent = post(config, &body);
         if let (Err(error), false) = (&sent, has_failed) {
             log_line(&format!("pushes are lost: {error:#}"));
         }
         has_failed = sent.is_err();
-        due = match demo_state.skipped_uptime {
+        due = match demo_state.timeline_start {
             Duration::ZERO => timeline::next_push_uptime(due),
             // A run of seconds must measure the slot time early.
             _ => due + SHORT_RUN_PUSH_INTERVAL,
@@ -276,22 +275,24 @@ fn post(config: &MetricsConfig, body: &str) -> Result<()> {
 
 /// Opens JSON-RPC once services run. The parent passes the port's socket as standard input.
 async fn serve(demo_state: Arc<DemoState>, stop: Stop) -> Result<()> {
-    tokio::time::sleep(timeline::SERVICES_START.saturating_sub(demo_state.now().uptime)).await;
+    tokio::time::sleep(timeline::SERVICES_START.saturating_sub(demo_state.timeline_now().uptime))
+        .await;
     let socket = io::stdin().as_fd().try_clone_to_owned()?;
     rustix::net::listen(&socket, 64).context("standard input is not the port of the JSON-RPC")?;
     let listener = TcpListener::from(socket);
     listener.set_nonblocking(true)?;
     let listener = tokio::net::TcpListener::from_std(listener)?;
-    let mut open = JoinSet::new();
+    let mut connections = JoinSet::new();
     loop {
         tokio::select! {
             () = stop.wait() => return Ok(()),
-            Some(_) = open.join_next() => {}
+            Some(_) = connections.join_next() => {}
             accepted = listener.accept() => {
                 let Ok((stream, _)) = accepted else { continue };
                 let demo_state = Arc::clone(&demo_state);
                 let service = service_fn(move |request| answer_rpc(Arc::clone(&demo_state), request));
-                open.spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), service));
+                let stream = TokioIo::new(stream);
+                connections.spawn(http1::Builder::new().serve_connection(stream, service));
             }
         }
     }
