@@ -1,3 +1,5 @@
+//! The child process that acts as the validator.
+
 use super::{
     CACHE_ENTRIES_VARIABLE, METRICS_CONFIG_VARIABLE, PARENT_PID_VARIABLE, READY_LINE,
     memory::{self, ColdFile, Heap},
@@ -72,9 +74,8 @@ const PUSH_TIMEOUT: Duration = Duration::from_secs(5);
 
 struct DemoState {
     clock: Clock,
-    /// Unix time of the start.
     started_unix: Duration,
-    /// Uptime on the timeline at the start: zero, or one at the tip.
+    /// Uptime on the timeline at the start: zero, or the tip.
     timeline_start: Duration,
     recording: Arc<Recording>,
     ledger: PathBuf,
@@ -227,7 +228,7 @@ fn read_cold_file(demo_state: &DemoState, stop: Stop) {
         }),
         Err(error) => log_line(&format!("no file to read, hence no major faults: {error}")),
     }
-    // The daemon recognizes a running validator by this thread.
+    // The daemon knows a running validator by this thread.
     idle(stop);
 }
 
@@ -245,7 +246,7 @@ fn push_until_stopped(demo_state: &DemoState, config: &MetricsConfig, stop: &Sto
         has_failed = sent.is_err();
         due = match demo_state.timeline_start {
             Duration::ZERO => timeline::next_push_uptime(due),
-            // A run of seconds must measure the slot time early.
+            // Early pushes let a short run measure slots.
             _ => due + SHORT_RUN_PUSH_INTERVAL,
         };
     }
