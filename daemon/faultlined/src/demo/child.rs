@@ -181,7 +181,9 @@ fn start_threads(
     }
     for name in HANDLER_THREADS {
         stage.thread(name, |stop| {
-            run_periodically(&stop, || memory::written_memory(HANDLER_BYTES).map(drop))
+            run_periodically(&stop, || {
+                memory::allocate_and_touch(HANDLER_BYTES).map(drop)
+            })
         })?;
     }
     let state = Arc::clone(demo_state);
