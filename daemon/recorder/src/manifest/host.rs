@@ -160,7 +160,7 @@ fn can_store_files(mount: &Mount) -> bool {
             .any(|folder| mount.mount_point.starts_with(folder))
     };
     match mount.fs_type.as_str() {
-        "tmpfs" | "overlay" => mount.mount_point == Path::new("/") || !is_system_folder(),
+        "tmpfs" | "overlay" => !is_system_folder(),
         kind => !UNSUITABLE_FILE_SYSTEMS.contains(&kind),
     }
 }
