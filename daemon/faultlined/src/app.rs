@@ -27,7 +27,7 @@ use faultline_datapoints::{
 use faultline_http::web;
 use faultline_kernel::HostConstants;
 use faultline_metrics::Tick;
-use faultline_recorder::{flight, manifest::ProcessFacts};
+use faultline_recorder::{flight, manifest::ReportedFacts};
 use faultline_recording::Error as RecordingError;
 use faultline_sources::{
     Registry,
@@ -113,7 +113,7 @@ impl App {
         if let Some(last) = recording::last_push(&config, clock) {
             intake.set_last_push(last);
         }
-        let facts = ProcessFacts { rpc, admin };
+        let facts = ReportedFacts { rpc, admin };
         let recorder = prepared
             .map(|recorder| recorder.open(&config, clock, facts, demo.is_some()))
             .transpose()?;

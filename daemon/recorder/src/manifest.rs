@@ -11,7 +11,7 @@ mod process;
 pub mod redact;
 
 pub use binary::{BinaryDigest, hash_file};
-pub use describer::{ProcessDescriber, ProcessFacts, ProcessManifest};
+pub use describer::{ProcessDescriber, ProcessManifest, ReportedFacts};
 
 use faultline_core::config::{Config, TargetSelector};
 use faultline_kernel::{HostRoot, hardware::Hardware, parse::pid};

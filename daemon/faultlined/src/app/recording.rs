@@ -8,7 +8,7 @@ use faultline_datapoints::validator::coverage::{LastPush, PushTimes};
 use faultline_kernel::ProcessId;
 use faultline_recorder::{
     flight,
-    manifest::{self, ProcessDescriber, ProcessFacts},
+    manifest::{self, ProcessDescriber, ReportedFacts},
     recorder::{Recorder, RecorderHandle, RecorderStatus, RecordingFile, disks},
 };
 use faultline_recording::{Error, NewRecording, NewSession, Recording};
@@ -35,7 +35,7 @@ pub struct PreparedRecorder {
 pub struct OpenRecorder {
     recorder: Recorder,
     describer: ProcessDescriber,
-    facts: ProcessFacts,
+    facts: ReportedFacts,
     saver: Option<flight::Saver>,
 }
 
@@ -115,7 +115,7 @@ impl PreparedRecorder {
         self,
         config: &Config,
         clock: Clock,
-        facts: ProcessFacts,
+        facts: ReportedFacts,
         demo: bool,
     ) -> Result<OpenRecorder> {
         let root = config.paths.clone();

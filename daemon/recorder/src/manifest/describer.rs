@@ -28,7 +28,7 @@ pub struct ProcessManifest {
 }
 
 #[derive(Default)]
-pub struct ProcessFacts {
+pub struct ReportedFacts {
     pub rpc: rpc::Handle,
     pub admin: Latest<AdminFacts>,
 }
@@ -72,7 +72,7 @@ impl ProcessDescriber {
         manifest
     }
 
-    pub fn run(&self, facts: &ProcessFacts, stop: &Stop) {
+    pub fn run(&self, facts: &ReportedFacts, stop: &Stop) {
         let mut current: Option<Arc<ProcessManifest>> = None;
         let (mut digest, mut reported, mut published) = (None, json!({}), None);
         let (hash_calls, mut pending_digest) = (PathCalls::new("binary-digest"), None);
@@ -117,7 +117,7 @@ impl ProcessDescriber {
     }
 }
 
-fn add_reported(to: &mut Value, target: &Target, facts: &ProcessFacts) {
+fn add_reported(to: &mut Value, target: &Target, facts: &ReportedFacts) {
     let (process, rpc, admin) = (target.process, facts.rpc.facts(), facts.admin.get());
     let version = rpc
         .as_ref()
@@ -219,7 +219,7 @@ mod tests {
             found_by: "pid",
         };
         let describer = ProcessDescriber::new(root);
-        let facts = ProcessFacts::default();
+        let facts = ReportedFacts::default();
         facts.admin.set(Some(Arc::new(reported(
             ProcessId {
                 start_ticks: 1,
