@@ -5,13 +5,13 @@
 //! unknown, none or disabled.
 
 mod binary;
-mod describer;
+mod collector;
 mod host;
 mod process;
 pub mod redact;
 
 pub use binary::{BinaryDigest, hash_file};
-pub use describer::{ProcessDescriber, ProcessManifest, ReportedFacts};
+pub use collector::{ManifestCollector, ProcessManifest, ReportedFacts};
 
 use faultline_core::config::{Config, TargetSelector};
 use faultline_kernel::{HostRoot, hardware::Hardware, parse::pid};

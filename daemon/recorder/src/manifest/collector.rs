@@ -34,7 +34,7 @@ pub struct ReportedFacts {
 }
 
 #[derive(Clone)]
-pub struct ProcessDescriber {
+pub struct ManifestCollector {
     root: HostRoot,
     initial: Latest<ProcessManifest>,
     path_calls: Arc<PathCalls>,
@@ -42,9 +42,9 @@ pub struct ProcessDescriber {
     pub completed: Latest<ProcessManifest>,
 }
 
-impl ProcessDescriber {
-    pub fn new(root: HostRoot) -> ProcessDescriber {
-        ProcessDescriber {
+impl ManifestCollector {
+    pub fn new(root: HostRoot) -> ManifestCollector {
+        ManifestCollector {
             root,
             initial: Latest::default(),
             path_calls: Arc::new(PathCalls::new("manifest-path")),
@@ -218,7 +218,7 @@ mod tests {
             ledger: None,
             found_by: "pid",
         };
-        let describer = ProcessDescriber::new(root);
+        let collector = ManifestCollector::new(root);
         let facts = ReportedFacts::default();
         facts.admin.set(Some(Arc::new(reported(
             ProcessId {
@@ -229,10 +229,10 @@ mod tests {
         ))));
         let stop = Stop::default();
         std::thread::scope(|scope| {
-            scope.spawn(|| describer.run(&facts, &stop));
-            assert_eq!(describer.describe(&target)["binary"], Value::Null);
+            scope.spawn(|| collector.run(&facts, &stop));
+            assert_eq!(collector.describe(&target)["binary"], Value::Null);
             let completed = |key: &str, wanted: fn(&Value) -> bool| {
-                eventually_ok(TIMEOUT, key, || match describer.completed.clone().get() {
+                eventually_ok(TIMEOUT, key, || match collector.completed.clone().get() {
                     Some(completed) if wanted(&completed.manifest) => Ok(completed),
                     other => Err(other),
                 })
