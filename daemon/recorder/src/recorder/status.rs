@@ -101,7 +101,7 @@ pub struct RecorderSampler {
     pub target_handle: TargetHandle,
     pub extra_readings: Box<dyn Fn(&mut SourceOutput) + Send>,
     /// The queue's dropped entries at the last sample.
-    pub reported_lost: u64,
+    pub reported_dropped: u64,
     /// Uptime until which dropped entries are a problem.
     pub overrun_until: Duration,
 }
@@ -109,8 +109,8 @@ pub struct RecorderSampler {
 impl RecorderSampler {
     /// A problem if the queue dropped entries recently. Its text is constant, so it is logged once.
     fn overrun(&mut self, uptime: Duration) -> Option<Problem> {
-        let lost = self.handle.queue.lost();
-        if std::mem::replace(&mut self.reported_lost, lost) < lost {
+        let dropped = self.handle.queue.dropped();
+        if std::mem::replace(&mut self.reported_dropped, dropped) < dropped {
             self.overrun_until = uptime + PROBLEM_SHOWN_FOR;
         }
         (uptime < self.overrun_until).then(|| {
@@ -151,15 +151,17 @@ impl Sampler for RecorderSampler {
         output.problems.extend(self.overrun(context.now.uptime));
         (self.extra_readings)(&mut output);
         output.readings.extend(self.handle.marks.readings());
-        let lost = self.handle.queue.lost();
+        let queue_dropped = self.handle.queue.dropped();
         for status in &self.handle.statuses {
             let (rows, dropped) = status.counts();
             output
                 .readings
                 .counter(&d::RECORDER_ROWS, [status.name.into()], rows);
-            output
-                .readings
-                .counter(&d::RECORDER_DROPPED, [status.name.into()], dropped + lost);
+            output.readings.counter(
+                &d::RECORDER_DROPPED,
+                [status.name.into()],
+                dropped + queue_dropped,
+            );
         }
         output
     }
