@@ -182,16 +182,16 @@ impl RecorderHandle {
         })
     }
 
-    /// Sampled before the tick reaches the sinks. `extra_readings` adds to its output.
+    /// Sampled before the tick reaches the sinks.
     pub fn sampler(
         &self,
         target_handle: TargetHandle,
-        extra_readings: impl Fn(&mut SourceOutput) + Send + 'static,
+        extend_output: impl Fn(&mut SourceOutput) + Send + 'static,
     ) -> Box<dyn Sampler> {
         Box::new(RecorderSampler {
             handle: self.clone(),
             target_handle,
-            extra_readings: Box::new(extra_readings),
+            extend_output: Box::new(extend_output),
             reported_dropped: 0,
             overrun_until: Duration::ZERO,
         })

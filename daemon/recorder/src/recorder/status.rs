@@ -99,7 +99,7 @@ impl Marks {
 pub struct RecorderSampler {
     pub handle: RecorderHandle,
     pub target_handle: TargetHandle,
-    pub extra_readings: Box<dyn Fn(&mut SourceOutput) + Send>,
+    pub extend_output: Box<dyn Fn(&mut SourceOutput) + Send>,
     /// The queue's dropped entries at the last sample.
     pub reported_dropped: u64,
     /// Uptime until which dropped entries are a problem.
@@ -149,7 +149,7 @@ impl Sampler for RecorderSampler {
             .collect();
         output.up = output.problems.is_empty();
         output.problems.extend(self.overrun(context.now.uptime));
-        (self.extra_readings)(&mut output);
+        (self.extend_output)(&mut output);
         output.readings.extend(self.handle.marks.readings());
         let queue_dropped = self.handle.queue.dropped();
         for status in &self.handle.statuses {
