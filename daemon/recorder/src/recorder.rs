@@ -28,7 +28,7 @@ use faultline_sources::{
 };
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use status::{Marks, PROBLEM_SHOWN_FOR, RecorderSampler};
+use status::{MarkCounts, PROBLEM_SHOWN_FOR, RecorderSampler};
 use std::{
     collections::VecDeque,
     sync::{
@@ -166,7 +166,7 @@ pub struct RecorderHandle {
     queue: Arc<Queue>,
     followed: Arc<Mutex<FollowedAtTick>>,
     statuses: Vec<Arc<RecorderStatus>>,
-    marks: Arc<Marks>,
+    mark_counts: Arc<MarkCounts>,
 }
 
 impl RecorderHandle {
@@ -201,7 +201,7 @@ impl RecorderHandle {
     pub fn mark(&self, at: Stamp, name: String, kind: Option<&str>) -> bool {
         let is_queued = self.queue.push(QueueMessage::Mark(at, name));
         if is_queued {
-            self.marks.count(kind);
+            self.mark_counts.add(kind);
         }
         is_queued
     }
@@ -239,7 +239,7 @@ impl Recorder {
             queue: Arc::clone(&queue),
             followed: Arc::default(),
             statuses,
-            marks: Arc::default(),
+            mark_counts: Arc::default(),
         };
         (
             handle,

@@ -68,10 +68,10 @@ const SEARCH_KINDS: [&str; 4] = ["kept_up", "failed", "void", "reference"];
 const OTHER_KIND: &str = "other";
 
 #[derive(Debug, Default)]
-pub struct Marks(Mutex<BTreeMap<Arc<str>, u64>>);
+pub struct MarkCounts(Mutex<BTreeMap<Arc<str>, u64>>);
 
-impl Marks {
-    pub fn count(&self, kind: Option<&str>) {
+impl MarkCounts {
+    pub fn add(&self, kind: Option<&str>) {
         let mut counts = self.0.lock();
         let is_separate = |kind: &&str| {
             SEARCH_KINDS.contains(kind)
@@ -150,7 +150,7 @@ impl Sampler for RecorderSampler {
         output.up = output.problems.is_empty();
         output.problems.extend(self.overrun(context.now.uptime));
         (self.extend_output)(&mut output);
-        output.readings.extend(self.handle.marks.readings());
+        output.readings.extend(self.handle.mark_counts.readings());
         let queue_dropped = self.handle.queue.dropped();
         for status in &self.handle.statuses {
             let (rows, dropped) = status.counts();
@@ -173,32 +173,32 @@ mod tests {
 
     #[test]
     fn marks_count_by_kind_and_kinds_beyond_the_first_count_as_others() {
-        let marks = Marks::default();
-        assert_eq!(marks.readings(), []);
-        marks.count(Some("failed"));
-        marks.count(None);
-        marks.count(Some("failed"));
+        let mark_counts = MarkCounts::default();
+        assert_eq!(mark_counts.readings(), []);
+        mark_counts.add(Some("failed"));
+        mark_counts.add(None);
+        mark_counts.add(Some("failed"));
         let expected =
             |kind: &'static str, count| Reading::counter(&d::MARKS, [kind.into()], count);
         assert_eq!(
-            marks.readings(),
+            mark_counts.readings(),
             [expected("failed", 2), expected("other", 1)]
         );
         let more: Vec<String> = (0..20)
             .map(|number| format!("kind_{}", "a".repeat(number + 1)))
             .collect();
-        more.iter().for_each(|kind| marks.count(Some(kind)));
-        assert_eq!(marks.readings().len(), MAX_MARK_KINDS);
-        marks.count(Some("failed"));
-        assert!(marks.readings().contains(&expected("failed", 3)));
+        more.iter().for_each(|kind| mark_counts.add(Some(kind)));
+        assert_eq!(mark_counts.readings().len(), MAX_MARK_KINDS);
+        mark_counts.add(Some("failed"));
+        assert!(mark_counts.readings().contains(&expected("failed", 3)));
         assert!(
-            marks
+            mark_counts
                 .readings()
                 .contains(&expected("other", 1 + 20 - (MAX_MARK_KINDS as u64 - 2)))
         );
-        marks.count(Some("void"));
+        mark_counts.add(Some("void"));
         assert!(
-            marks.readings().contains(&expected("void", 1)),
+            mark_counts.readings().contains(&expected("void", 1)),
             "a search's always count"
         );
     }
