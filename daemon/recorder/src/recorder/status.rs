@@ -59,10 +59,10 @@ impl RecorderStatus {
     }
 }
 
-/// Maximum kinds that count separately: labels must not grow with time.
+/// With this many kinds, new ones count as `other`: labels must not grow with time.
 const MAX_MARK_KINDS: usize = 16;
-/// Kinds of the marks that a memory search of the lab sets. They always count separately, because a
-/// search may begin after many other kinds.
+/// Kinds of the marks that a memory search of the lab sets. They always count separately, even
+/// beyond the maximum.
 const SEARCH_KINDS: [&str; 4] = ["kept_up", "failed", "void", "reference"];
 /// Label value for further kinds and for marks without a kind.
 const OTHER_KIND: &str = "other";
@@ -107,7 +107,7 @@ pub struct RecorderSampler {
 }
 
 impl RecorderSampler {
-    /// A problem if the queue dropped entries recently. Its text is constant, so it is logged once.
+    /// A problem if the queue dropped entries recently. Its text is constant: it is logged once.
     fn overrun(&mut self, uptime: Duration) -> Option<Problem> {
         let dropped = self.handle.queue.dropped();
         if std::mem::replace(&mut self.reported_dropped, dropped) < dropped {
@@ -136,7 +136,7 @@ impl RecorderSampler {
 impl Sampler for RecorderSampler {
     fn sample(&mut self, context: &SampleContext<'_>) -> SourceOutput {
         self.store_target(context);
-        // Problems of a file persist, so every tick reports them.
+        // Problems last over many ticks, but count only once.
         let mut output = SourceOutput {
             repeats_problems: true,
             ..SourceOutput::default()
@@ -199,7 +199,7 @@ mod tests {
         mark_counts.add(Some("void"));
         assert!(
             mark_counts.readings().contains(&expected("void", 1)),
-            "a search's always count"
+            "kinds of a search always count separately"
         );
     }
 }
