@@ -25,7 +25,7 @@ use std::{
 /// solana-test-validator.
 const INVALID_PARAMS: i64 = -32602;
 
-/// The admission changes with transfers and with epochs.
+/// The state of the admission ticket changes with transfers and epochs.
 const ADMISSION_INTERVAL: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Copy)]
@@ -205,7 +205,7 @@ impl Poller {
 #[derive(Clone, Default)]
 struct ProcessCache {
     process: ProcessId,
-    /// When the last poll ended; initially the start.
+    /// When the last poll ended; before that, when the process was found.
     polled_at: Stamp,
     has_connected: bool,
     /// Once true, stays true for this process.
@@ -223,8 +223,8 @@ struct ProcessCache {
 impl ProcessCache {
     /// True until the next poll is due.
     fn is_waiting(&self, now: Stamp, poll_intervals: PollIntervals) -> bool {
-        // A poll may be half an interval early: `polled_at` is the end of the last poll, which is
-        // later than its due time.
+        // `polled_at` is the end of a poll, later than its due time. So the next poll may come half
+        // a starting interval early.
         self.has_started
             && now.since(self.polled_at) + poll_intervals.starting / 2 < poll_intervals.running
     }
