@@ -152,7 +152,7 @@ impl Poller {
             Ok(Answer::ContactInfo(ContactInfo { id, .. })) => {
                 cache.identity.set(id, self.clock.now());
             }
-            Err(Failure::InvalidAnswer(Error::Rpc {
+            Err(Failure::AnswerError(Error::Rpc {
                 code: INVALID_PARAMS,
                 message,
             })) => {
@@ -171,7 +171,7 @@ impl Poller {
         match connection.send(Method::AdmissionStatus).await {
             Ok(Answer::AdmissionStatus(status)) => cache.admission.set(Some(status), now),
             // Older versions lack the method, and solana-test-validator rejects it.
-            Err(Failure::InvalidAnswer(
+            Err(Failure::AnswerError(
                 Error::NotOffered { .. }
                 | Error::Rpc {
                     code: INVALID_PARAMS,
@@ -236,7 +236,7 @@ impl ProcessCache {
         result: Result<Answer, Failure>,
     ) -> Result<(), Failure> {
         match result {
-            Err(failure @ Failure::InvalidAnswer(_)) => {
+            Err(failure @ Failure::AnswerError(_)) => {
                 self.problems.push(failure.problem(path, true))
             }
             Err(failure) => return Err(failure),

@@ -231,7 +231,7 @@ impl Round<'_> {
     ) -> Result<T, Failure> {
         let request = rpc::request_body(method, &params, ID);
         let body = self.client.send(&self.url, request, self.timeout).await?;
-        rpc::result(method, ID, &body).map_err(Failure::InvalidAnswer)
+        rpc::result(method, ID, &body).map_err(Failure::AnswerError)
     }
 
     async fn request<T: DeserializeOwned>(
@@ -253,7 +253,7 @@ impl Round<'_> {
     ) -> Option<T> {
         match result {
             Ok(answer) => return Some(answer),
-            Err(Failure::InvalidAnswer(Error::NotOffered { .. })) => {
+            Err(Failure::AnswerError(Error::NotOffered { .. })) => {
                 self.poller.missing_methods.push(method);
             }
             Err(failure) => {
@@ -391,7 +391,7 @@ impl Round<'_> {
         let identity = self.facts.identity;
         let params = json!([info.absolute_slot, {"commitment": "processed", "identity": identity.to_string()}]);
         let answer = match self.call(method, params).await {
-            Err(Failure::InvalidAnswer(Error::Rpc {
+            Err(Failure::AnswerError(Error::Rpc {
                 code: NOT_IN_LEADER_SCHEDULE,
                 ..
             })) => Some(Some(LeaderSchedule::default())),
