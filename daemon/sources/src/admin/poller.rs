@@ -106,7 +106,7 @@ impl Poller {
             let Some(cache) = timer.wait_for(poll, || self.publish()).await else {
                 return;
             };
-            self.receive(cache);
+            self.store(cache);
         }
     }
 
@@ -184,7 +184,7 @@ impl Poller {
     }
 
     /// Stores a poll's result, unless the process was replaced meanwhile.
-    fn receive(&mut self, cache: ProcessCache) {
+    fn store(&mut self, cache: ProcessCache) {
         if (self.find_target)().is_some_and(|target| target.process == cache.process) {
             self.problem_log
                 .log_changes(Source::AdminRpc, cache.up, &cache.problems);
@@ -236,9 +236,9 @@ impl ProcessCache {
         result: Result<Answer, Failure>,
     ) -> Result<(), Failure> {
         match result {
-            Err(failure @ Failure::AnswerError(_)) => {
-                self.problems.push(failure.problem(path, true))
-            }
+            Err(failure @ Failure::AnswerError(_)) => self
+                .problems
+                .push(failure.problem(path, self.has_connected)),
             Err(failure) => return Err(failure),
             Ok(_) => {}
         }
