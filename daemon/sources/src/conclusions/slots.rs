@@ -30,7 +30,7 @@ pub struct SlotTracker {
     /// The highest processed slot in the migration.
     highest_processed: Option<u64>,
     /// The processed slot has gone back. Signs of the migration's end may come a minute later.
-    is_purged: bool,
+    has_gone_back: bool,
 }
 
 impl SlotTracker {
@@ -85,11 +85,11 @@ impl SlotTracker {
             output.whole(&v::SLOT, [kind], slot);
         }
         let tip_is_fresh = self.tip.is_some_and(|(_, at)| now.since(at) < TIP_MAX_AGE);
-        let is_purged = facts
+        let is_tip_purged = facts
             .max_shred_slot()
             .is_some_and(|tip| !self.still_exists(protocol, tip));
         let mut distance_evidence = facts.distance_evidence();
-        if !tip_is_fresh || is_purged {
+        if !tip_is_fresh || is_tip_purged {
             distance_evidence.measured = None;
         }
         output.whole(&v::SLOTS_BEHIND, [], distance_evidence.slots_behind());
@@ -97,7 +97,7 @@ impl SlotTracker {
 
     /// False if the highest slot with shreds was purged.
     fn still_exists(&self, protocol: Option<Protocol>, slot: u64) -> bool {
-        let may_be_purged = self.is_purged || protocol == Some(Protocol::Alpenglow);
+        let may_be_purged = self.has_gone_back || protocol == Some(Protocol::Alpenglow);
         !may_be_purged || Some(slot) > self.migration_tip
     }
 
@@ -113,13 +113,14 @@ impl SlotTracker {
             return;
         }
         let highest = self.highest_processed.max(Some(processed));
-        let is_purged = Some(processed.saturating_add(MIN_PURGED_SLOTS)) < highest;
-        let was_purged = std::mem::replace(&mut self.is_purged, is_purged);
+        let has_gone_back = Some(processed.saturating_add(MIN_PURGED_SLOTS)) < highest;
+        let had_gone_back = std::mem::replace(&mut self.has_gone_back, has_gone_back);
         // One response may show both the purge and the last tips before it.
-        if (is_migrating && !is_purged) || (is_purged && !was_purged) {
+        if (is_migrating && !has_gone_back) || (has_gone_back && !had_gone_back) {
             self.migration_tip = max_shred_slot.max(self.migration_tip);
         }
-        self.highest_processed = highest.filter(|_| is_migrating || is_purged || !was_purged);
+        self.highest_processed =
+            highest.filter(|_| is_migrating || has_gone_back || !had_gone_back);
     }
 
     /// Pushed slots are up to 10 s old, so they replace no values while JSON-RPC responds.
