@@ -144,8 +144,9 @@ impl SlotTracker {
             self.last_rpc_at = rpc_at;
             evidence.slot = processed;
             evidence.is_healthy = rpc.health == Some(Health::Ok);
-            let is_new = rpc.slots_behind_received_at == rpc_at;
-            evidence.tip = max_shred_slot.filter(|tip| is_new && self.still_exists(protocol, *tip));
+            let has_new_tip = rpc.slots_behind_received_at == rpc_at;
+            evidence.tip =
+                max_shred_slot.filter(|tip| has_new_tip && self.still_exists(protocol, *tip));
             if let Some((slot, at)) = max_shred_slot.zip(rpc_at) {
                 let before = self.tip.filter(|(before, _)| slot <= *before);
                 self.tip = Some((slot, before.map_or(at, |(_, since)| since)));
