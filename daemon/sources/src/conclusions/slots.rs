@@ -11,8 +11,8 @@ use faultline_metrics::{Stamp, metrics::validator as v};
 use faultline_phase::{Evidence, Process};
 use std::time::Duration;
 
-/// Without a newer tip for this long, the distance is unknown: the validator is starved or cut off.
-/// The tip advances once per slot (up to 1 s), later if slots are skipped.
+/// Without a newer tip for this long, JSON-RPC's distance does not count: the validator is starved
+/// or cut off. The tip advances once per slot, later if slots are skipped.
 const TIP_MAX_AGE: Duration = Duration::from_secs(5);
 
 /// A fork switch moves the processed slot back by less than this, the purge at a migration's end by
@@ -23,9 +23,9 @@ const MIN_PURGED_SLOTS: u64 = 32;
 pub struct SlotTracker {
     last_rpc_at: Option<Stamp>,
     last_push_at: Option<Stamp>,
+    /// The highest slot with shreds, and when JSON-RPC first reported it.
     tip: Option<(u64, Stamp)>,
-    /// The highest tip in a migration to Alpenglow. At its end slots are purged, but JSON-RPC still
-    /// reports the highest slot with shreds.
+    /// The highest tip in a migration to Alpenglow. JSON-RPC reports it even after its purge.
     migration_tip: Option<u64>,
     /// The highest processed slot in the migration.
     highest_processed: Option<u64>,
@@ -60,7 +60,7 @@ impl SlotTracker {
             .filter(|(at, _)| now.since(*at) < PUSH_MAX_AGE);
         let pushed = pushed.map(|(_, slots)| slots).unwrap_or_default();
         // Alpenglow has no optimistic confirmation: the last such slot would be exported for ever.
-        // The processed slot is the newest that this node notarized.
+        // Its processed slot is the newest notarized one.
         let is_alpenglow = protocol == Some(Protocol::Alpenglow);
         for (kind, slot) in [
             (
@@ -101,7 +101,7 @@ impl SlotTracker {
         !may_be_purged || Some(slot) > self.migration_tip
     }
 
-    /// Tracks slots from the start of the migration until replay has passed the purged ones.
+    /// Tracks slots from the migration on until replay nears the purged ones again, or for ever.
     fn track_purge(
         &mut self,
         protocol: Option<Protocol>,
@@ -123,7 +123,7 @@ impl SlotTracker {
             highest.filter(|_| is_migrating || has_gone_back || !had_gone_back);
     }
 
-    /// Pushed slots are up to 10 s old, so they replace no values while JSON-RPC responds.
+    /// Pushed slots are up to 10 s old: they only replace values that JSON-RPC lacks.
     fn add_evidence(
         &mut self,
         protocol: Option<Protocol>,
