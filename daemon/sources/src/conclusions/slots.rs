@@ -240,7 +240,7 @@ mod tests {
 
     /// The exported processed slot and distance at `now`, and the evidence for the phase.
     fn sample(
-        sources: &mut SlotTracker,
+        tracker: &mut SlotTracker,
         now: u64,
         source_facts: &SourceFacts,
     ) -> (Option<f64>, Option<f64>, Evidence) {
@@ -249,9 +249,9 @@ mod tests {
             now: at(now),
             ..source_facts.clone()
         };
-        sources.sample(None, &source_facts, &mut output, &mut evidence);
+        tracker.sample(None, &source_facts, &mut output, &mut evidence);
         let value = |name: &str, label: Option<&str>| {
-            let of = output.readings.iter().find(|reading| {
+            let reading = output.readings.iter().find(|reading| {
                 reading.metric.name == name
                     && reading
                         .labels
@@ -259,7 +259,7 @@ mod tests {
                         .map(faultline_metrics::LabelText::as_str)
                         == label
             });
-            of.and_then(|reading| reading.value.number())
+            reading.and_then(|reading| reading.value.number())
         };
         (
             value("agave_slot", Some("processed")),
@@ -270,10 +270,10 @@ mod tests {
 
     #[test]
     fn silent_json_rpc_is_not_replaced_by_an_older_push() {
-        let mut sources = SlotTracker::default();
+        let mut tracker = SlotTracker::default();
         let push = Some((8, pushed(100, 100)));
         let (processed, behind, evidence) = sample(
-            &mut sources,
+            &mut tracker,
             10,
             &source_facts(Some((10, Some((105, 120)))), push),
         );
@@ -282,22 +282,22 @@ mod tests {
             (Some(105.0), Some(15.0), Some(105), Some(120))
         );
         let (processed, behind, evidence) =
-            sample(&mut sources, 14, &source_facts(Some((10, None)), push));
+            sample(&mut tracker, 14, &source_facts(Some((10, None)), push));
         assert_eq!(
             (processed, behind, evidence.slot, evidence.tip),
             (None, None, None, None),
-            "the push is older than the answer"
+            "the push is older than the response"
         );
         let later = Some((18, pushed(105, 150)));
         let (processed, behind, evidence) =
-            sample(&mut sources, 18, &source_facts(Some((10, None)), later));
+            sample(&mut tracker, 18, &source_facts(Some((10, None)), later));
         assert_eq!(
             (processed, behind, evidence.slot, evidence.tip),
             (None, None, Some(105), Some(150)),
             "not shown, but evidence of the phase"
         );
         let (processed, behind, _) = sample(
-            &mut sources,
+            &mut tracker,
             71,
             &source_facts(Some((10, None)), Some((70, pushed(200, 204)))),
         );
@@ -310,32 +310,33 @@ mod tests {
 
     #[test]
     fn neither_a_push_alongside_a_response_nor_a_reused_response_is_evidence() {
-        let mut sources = SlotTracker::default();
+        let mut tracker = SlotTracker::default();
         sample(
-            &mut sources,
+            &mut tracker,
             10,
             &source_facts(Some((10, Some((105, 106)))), Some((9, pushed(100, 100)))),
         );
-        let answer = source_facts(Some((20, Some((105, 125)))), Some((19, pushed(106, 107))));
-        let (.., evidence) = sample(&mut sources, 20, &answer);
+        let input_facts = source_facts(Some((20, Some((105, 125)))), Some((19, pushed(106, 107))));
+        let (.., evidence) = sample(&mut tracker, 20, &input_facts);
         assert_eq!((evidence.slot, evidence.tip), (Some(105), Some(125)));
-        let (.., evidence) = sample(&mut sources, 21, &answer);
+        let (.., evidence) = sample(&mut tracker, 21, &input_facts);
         assert_eq!((evidence.slot, evidence.tip), (None, None));
     }
 
     #[test]
     fn a_pushed_slot_distance_contradicting_a_healthy_validator_is_ignored() {
-        let mut sources = SlotTracker::default();
-        let mut answer = source_facts(Some((10, Some((105, 105)))), Some((9, pushed(100, 600))));
-        let facts = Arc::get_mut(answer.rpc.as_mut().unwrap()).unwrap();
+        let mut tracker = SlotTracker::default();
+        let mut input_facts =
+            source_facts(Some((10, Some((105, 105)))), Some((9, pushed(100, 600))));
+        let facts = Arc::get_mut(input_facts.rpc.as_mut().unwrap()).unwrap();
         (
             facts.max_shred_slot,
             facts.slots_behind,
             facts.slots_behind_received_at,
         ) = (None, None, None);
-        assert_eq!(sample(&mut sources, 10, &answer).1, None);
-        answer.datapoints.slots = Some((at(9), pushed(100, 104)));
-        assert_eq!(sample(&mut sources, 10, &answer).1, Some(4.0));
+        assert_eq!(sample(&mut tracker, 10, &input_facts).1, None);
+        input_facts.datapoints.slots = Some((at(9), pushed(100, 104)));
+        assert_eq!(sample(&mut tracker, 10, &input_facts).1, Some(4.0));
     }
 
     #[test]
@@ -345,28 +346,29 @@ mod tests {
             slots.is_proven = true;
             Some((second, slots))
         };
-        let mut answer = source_facts(Some((10, Some((105, 105)))), own(9, 100, 2_600));
-        let facts = Arc::get_mut(answer.rpc.as_mut().unwrap()).unwrap();
+        let mut input_facts = source_facts(Some((10, Some((105, 105)))), own(9, 100, 2_600));
+        let facts = Arc::get_mut(input_facts.rpc.as_mut().unwrap()).unwrap();
         (
             facts.max_shred_slot,
             facts.slots_behind,
             facts.slots_behind_received_at,
         ) = (None, None, None);
-        let mut sources = SlotTracker::default();
-        let (_, behind, evidence) = sample(&mut sources, 10, &answer);
+        let mut tracker = SlotTracker::default();
+        let (_, behind, evidence) = sample(&mut tracker, 10, &input_facts);
         assert_eq!((behind, evidence.tip), (Some(2_500.0), Some(2_600)));
-        answer.datapoints.slots = own(19, 2_700, 3_541).map(|(second, slots)| (at(second), slots));
-        let (_, behind, evidence) = sample(&mut sources, 20, &answer);
+        input_facts.datapoints.slots =
+            own(19, 2_700, 3_541).map(|(second, slots)| (at(second), slots));
+        let (_, behind, evidence) = sample(&mut tracker, 20, &input_facts);
         assert_eq!((behind, evidence.tip), (Some(841.0), Some(3_541)));
     }
 
     #[test]
     fn without_a_newer_tip_the_distance_behind_is_unknown() {
-        let mut sources = SlotTracker::default();
+        let mut tracker = SlotTracker::default();
         for second in 10..15 {
             assert!(
                 sample(
-                    &mut sources,
+                    &mut tracker,
                     second,
                     &source_facts(Some((second, Some((second, 40)))), None)
                 )
@@ -376,7 +378,7 @@ mod tests {
         }
         assert_eq!(
             sample(
-                &mut sources,
+                &mut tracker,
                 15,
                 &source_facts(Some((15, Some((15, 40)))), None)
             )
@@ -385,7 +387,7 @@ mod tests {
         );
         assert_eq!(
             sample(
-                &mut sources,
+                &mut tracker,
                 16,
                 &source_facts(Some((16, Some((16, 60)))), None)
             )
@@ -396,21 +398,22 @@ mod tests {
 
     #[test]
     fn slots_purged_by_a_migration_are_not_the_tip() {
-        let mut sources = SlotTracker::default();
-        let mut sample = |second, protocol, answer: (u64, u64), push: Slots| {
+        let mut tracker = SlotTracker::default();
+        let mut sample = |second, protocol, rpc_slots: (u64, u64), push: Slots| {
             let (mut output, mut evidence) = (SourceOutput::default(), Evidence::default());
-            let mut source_facts = source_facts(Some((second, Some(answer))), Some((second, push)));
+            let mut source_facts =
+                source_facts(Some((second, Some(rpc_slots))), Some((second, push)));
             source_facts.now = at(second);
-            sources.sample(Some(protocol), &source_facts, &mut output, &mut evidence);
+            tracker.sample(Some(protocol), &source_facts, &mut output, &mut evidence);
             let value = |name: &str, label: &str| {
-                let of = output.readings.iter().find(|reading| {
+                let reading = output.readings.iter().find(|reading| {
                     reading.metric.name == name
                         && reading
                             .labels
                             .first()
                             .is_none_or(|text| text.as_str() == label)
                 });
-                of.and_then(|reading| reading.value.number())
+                reading.and_then(|reading| reading.value.number())
             };
             let behind = value("agave_slots_behind", "");
             let kinds = ["optimistic", "replayed"].map(|kind| value("agave_slot", kind));
@@ -434,7 +437,7 @@ mod tests {
         assert_eq!(
             sample(61, Protocol::Migrating, (1_280, 1_302), purged).0,
             Some(1_302),
-            "it was another node's answer, or new slots have passed the old ones"
+            "the processed slot is near the old tip again"
         );
         assert_eq!(
             sample(62, Protocol::Alpenglow, (1_301, 1_303), purged).0,
@@ -446,15 +449,15 @@ mod tests {
     #[test]
     fn tips_first_seen_with_the_purge_count_as_purged() {
         let (migrating, alpenglow) = (Some(Protocol::Migrating), Some(Protocol::Alpenglow));
-        let mut sources = SlotTracker::default();
-        sources.track_purge(migrating, 1_300, Some(1_301));
-        sources.track_purge(alpenglow, 1_002, Some(1_306));
-        assert!(!sources.still_exists(alpenglow, 1_306));
-        sources.track_purge(alpenglow, 1_290, Some(1_306));
-        assert!(!sources.still_exists(alpenglow, 1_306));
-        assert!(sources.still_exists(alpenglow, 1_307));
-        sources.track_purge(alpenglow, 1_250, Some(1_400));
-        assert!(sources.still_exists(alpenglow, 1_400), "it is over");
+        let mut tracker = SlotTracker::default();
+        tracker.track_purge(migrating, 1_300, Some(1_301));
+        tracker.track_purge(alpenglow, 1_002, Some(1_306));
+        assert!(!tracker.still_exists(alpenglow, 1_306));
+        tracker.track_purge(alpenglow, 1_290, Some(1_306));
+        assert!(!tracker.still_exists(alpenglow, 1_306));
+        assert!(tracker.still_exists(alpenglow, 1_307));
+        tracker.track_purge(alpenglow, 1_250, Some(1_400));
+        assert!(tracker.still_exists(alpenglow, 1_400), "it is over");
     }
 
     #[test]
@@ -466,9 +469,9 @@ mod tests {
                 ..Evidence::default()
             },
         );
-        let mut answer = source_facts(Some((10, Some((105, 106)))), None);
-        answer.now = at(10);
-        SlotTracker::default().sample(None, &answer, &mut output, &mut evidence);
+        let mut input_facts = source_facts(Some((10, Some((105, 106)))), None);
+        input_facts.now = at(10);
+        SlotTracker::default().sample(None, &input_facts, &mut output, &mut evidence);
         assert!(output.readings.is_empty());
     }
 }
