@@ -3,7 +3,7 @@
 
 use super::SourceFacts;
 use crate::{
-    distance::{PUSH_MAX_AGE, RPC_PRECEDENCE},
+    distance::{PUSH_MAX_AGE, RPC_PRECEDENCE_TIME},
     tick::SourceOutput,
 };
 use faultline_agave::{consensus::Protocol, rpc::Health};
@@ -52,7 +52,7 @@ impl SlotTracker {
         let (now, rpc) = (facts.now, facts.rpc.as_deref());
         let distance_at = rpc.and_then(|facts| facts.slots_behind_received_at);
         let unless_recent = |at: Option<Stamp>, slot: Option<u64>| {
-            slot.filter(|_| at.is_none_or(|at| now.since(at) >= RPC_PRECEDENCE))
+            slot.filter(|_| at.is_none_or(|at| now.since(at) >= RPC_PRECEDENCE_TIME))
         };
         let pushed = facts
             .datapoints
