@@ -198,8 +198,8 @@ pub fn identity_of(
 
 struct RpcSampler {
     handle: Handle,
-    /// Arrival of the response that was reported last.
-    last_reported: Option<Stamp>,
+    /// Time of the poll that was reported last.
+    last_polled_at: Option<Stamp>,
 }
 
 impl Sampler for RpcSampler {
@@ -209,7 +209,7 @@ impl Sampler for RpcSampler {
         self.handle.readings(process, &mut output.readings);
         if let Some(facts) = self.handle.facts_of(process) {
             output.set_poll_result(
-                &mut self.last_reported,
+                &mut self.last_polled_at,
                 facts.polled_at,
                 facts.up,
                 &facts.problems,
@@ -242,7 +242,7 @@ pub fn register(
         Source::Rpc,
         RpcSampler {
             handle: handle.clone(),
-            last_reported: None,
+            last_polled_at: None,
         },
     );
     handle
