@@ -10,7 +10,7 @@ mod poller;
 mod probe;
 
 pub use client::{Client, Failure, Readiness};
-pub use poller::{Poller, connect_address, server};
+pub use poller::{Poller, connect_address, url_origin};
 pub use probe::Probe;
 
 use crate::{

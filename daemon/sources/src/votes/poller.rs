@@ -8,7 +8,7 @@ use super::{
 use crate::{
     distance::DistanceEvidence,
     polling::{PollTimer, ProblemLog, Timestamped},
-    rpc::{Client, Endpoint, Failure, Readiness, server},
+    rpc::{Client, Endpoint, Failure, Readiness, url_origin},
 };
 use faultline_agave::{
     Error, PublicKey,
@@ -257,7 +257,7 @@ impl Round<'_> {
                 self.poller.missing_methods.push(method);
             }
             Err(failure) => {
-                let mut problem = failure.problem(&server(&self.url), Readiness::Answered);
+                let mut problem = failure.problem(&url_origin(&self.url), Readiness::Answered);
                 problem.what = format!("{method}: {}", problem.what);
                 if !self.facts.problems.contains(&problem) {
                     self.facts.problems.push(problem);
