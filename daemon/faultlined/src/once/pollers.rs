@@ -417,7 +417,7 @@ fn judge_votes(
         last_vote.map(|slots| format!("{slots} {} ago", if slots == 1 { "slot" } else { "slots" }));
     let check = match own.delinquent {
         _ if is_far_behind => Check::off(
-            "not judged: the validator is far behind the tip, and would judge by its own old bank",
+            "not judged: the validator is far behind the tip, so it judges votes by an old bank",
         ),
         false if facts.is_standby(&own) => Check::ok(
             "the vote account is current; another node votes with it, and this one is on standby",
