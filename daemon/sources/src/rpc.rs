@@ -32,7 +32,7 @@ use parking_lot::Mutex;
 use poller::endpoint_url;
 use std::{collections::VecDeque, sync::Arc};
 
-pub(super) const MAX_BLOCKING_CALLS: usize = 4;
+pub(super) const MAX_NAME_LOOKUPS: usize = 4;
 
 /// Each poll publishes a new value. Slots, health and transactions expire after two polls and 1 s
 /// without renewal; identity and version after three of their own, rarer polls, at least 10 s.
