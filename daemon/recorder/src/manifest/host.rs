@@ -38,7 +38,7 @@ const UNSUITABLE_FILE_SYSTEMS: [&str; 24] = [
     "tracefs",
 ];
 
-const SYSTEM_FOLDERS: [&str; 5] = ["/dev", "/proc", "/run", "/sys", "/var/lib/docker"];
+const UNSUITABLE_FOLDERS: [&str; 5] = ["/dev", "/proc", "/run", "/sys", "/var/lib/docker"];
 
 /// Maximum mounts: a container host has thousands.
 const MAX_MOUNTS: usize = 64;
@@ -154,13 +154,13 @@ fn mounts(root: &HostRoot, hardware: &Hardware) -> Value {
 
 /// True if a validator could store files there.
 fn can_store_files(mount: &Mount) -> bool {
-    let is_system_folder = || {
-        SYSTEM_FOLDERS
+    let is_in_unsuitable_folder = || {
+        UNSUITABLE_FOLDERS
             .iter()
             .any(|folder| mount.mount_point.starts_with(folder))
     };
     match mount.fs_type.as_str() {
-        "tmpfs" | "overlay" => !is_system_folder(),
+        "tmpfs" | "overlay" => !is_in_unsuitable_folder(),
         kind => !UNSUITABLE_FILE_SYSTEMS.contains(&kind),
     }
 }
