@@ -393,7 +393,7 @@ fn judge_votes(
     has_configured_account: bool,
     is_far_behind: bool,
 ) -> Check {
-    let lacks = problem_text(&facts.problems);
+    let problems = problem_text(&facts.problems);
     let (account, own) = match (facts.vote_account, facts.own_account(facts.polled_at)) {
         (Some(account), Some(Some(own))) => (account, own),
         (Some(account), Some(None)) if has_configured_account => {
@@ -409,7 +409,7 @@ fn judge_votes(
         }
         _ => {
             return Check::off("it is not known whether the vote account is current")
-                .with_detail("lacks", lacks);
+                .with_detail("lacks", problems);
         }
     };
     let last_vote = own.slots_since_vote().filter(|_| !is_far_behind);
@@ -450,5 +450,5 @@ fn judge_votes(
                 .activated_stake
                 .map(|lamports| format!("{:.2} SOL", lamports as f64 / LAMPORTS_PER_SOL)),
         )
-        .with_detail("lacks", lacks)
+        .with_detail("lacks", problems)
 }
