@@ -27,7 +27,7 @@ use faultline_datapoints::{
 use faultline_http::web;
 use faultline_kernel::HostConstants;
 use faultline_metrics::Tick;
-use faultline_recorder::{flight, manifest::ProcessFacts};
+use faultline_recorder::{flight, manifest::ReportedFacts};
 use faultline_recording::Error as RecordingError;
 use faultline_sources::{
     Registry,
@@ -43,11 +43,11 @@ const STAGE_END_TIMEOUT: Duration = Duration::from_secs(7);
 /// Maximum concurrent blocking calls of one runtime.
 const MAX_BLOCKING_CALLS: usize = 4;
 
-pub type Reload = Box<dyn Fn() -> Result<Config, Vec<ConfigError>> + Send + Sync>;
+pub type ConfigLoader = Box<dyn Fn() -> Result<Config, Vec<ConfigError>> + Send + Sync>;
 
 pub struct Options {
     /// `None` without a configuration file to reload.
-    pub reload: Option<Reload>,
+    pub load_config: Option<ConfigLoader>,
     pub demo: bool,
     /// Sockets from systemd replace the configured listen addresses.
     pub inherited: InheritedSockets,
@@ -87,7 +87,7 @@ impl App {
         let target_handle = finder.target_handle.clone();
         let searched = (host_root.clone(), target_handle.clone());
         intake.set_user_lookup(move || discovery::validator_user(&searched.0, &searched.1));
-        let live = LiveConfig::new(config.clone(), options.reload, intake.clone());
+        let live = LiveConfig::new(config.clone(), options.load_config, intake.clone());
         let context = BuildContext {
             config: &config,
             clock,
@@ -113,7 +113,7 @@ impl App {
         if let Some(last) = recording::last_push(&config, clock) {
             intake.set_last_push(last);
         }
-        let facts = ProcessFacts { rpc, admin };
+        let facts = ReportedFacts { rpc, admin };
         let recorder = prepared
             .map(|recorder| recorder.open(&config, clock, facts, demo.is_some()))
             .transpose()?;

@@ -28,10 +28,10 @@ use tokio::net::TcpSocket;
 /// Set only in the child's environment: the process id of its daemon.
 const PARENT_PID_VARIABLE: &str = "FAULTLINE_DEMO_TARGET";
 /// Set only in the child's environment: the capacity of its program cache.
-const CACHE_VARIABLE: &str = "FAULTLINE_DEMO_CACHE_ENTRIES";
-const METRICS_CONFIG: &str = "SOLANA_METRICS_CONFIG";
+const CACHE_ENTRIES_VARIABLE: &str = "FAULTLINE_DEMO_CACHE_ENTRIES";
+const METRICS_CONFIG_VARIABLE: &str = "SOLANA_METRICS_CONFIG";
 /// The line that the child writes to standard output once it can be followed.
-const READY: &str = "ready";
+const READY_LINE: &str = "ready";
 /// A valid public key without a known private key.
 pub const IDENTITY: &str = "DemoFauLtLine1111111111111111111111111111111";
 
@@ -79,10 +79,10 @@ pub fn start_program(
         .env_clear()
         .env(PARENT_PID_VARIABLE, std::process::id().to_string())
         .env(
-            METRICS_CONFIG,
+            METRICS_CONFIG_VARIABLE,
             format!("host=http://{ingest},db=demo,u=demo,p=demo"),
         )
-        .envs(cache_entries.map(|entries| (CACHE_VARIABLE, entries.to_string())))
+        .envs(cache_entries.map(|entries| (CACHE_ENTRIES_VARIABLE, entries.to_string())))
         // The child listens on it later.
         .stdin(Stdio::from(socket))
         .stdout(Stdio::piped())
@@ -126,7 +126,10 @@ impl Demo {
                 .read_line(&mut line)
                 .context("the output of the demo cannot be read")?;
         }
-        anyhow::ensure!(line.trim_end() == READY, "the demo ended before it began");
+        anyhow::ensure!(
+            line.trim_end() == READY_LINE,
+            "the demo ended before it began"
+        );
         Ok(())
     }
 }

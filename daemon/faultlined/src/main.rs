@@ -7,7 +7,7 @@ use faultline_core::{
 };
 use faultline_text::counted;
 use faultlined::{
-    app::{self, App, Options, Reload},
+    app::{self, App, ConfigLoader, Options},
     cli::{Cli, Command, ConfigArgs, OnceArgs, RunArgs},
     demo, once,
     ready_file::ReadyFile,
@@ -77,9 +77,9 @@ fn run(args: RunArgs) -> Result<ExitCode> {
         .transpose()?;
     let demo = args.demo;
     let has_config_file = args.file.config.is_some();
-    let reload: Reload = Box::new(move || app::check_config(args.read()));
+    let load_config: ConfigLoader = Box::new(move || app::check_config(args.read()));
     let options = Options {
-        reload: has_config_file.then_some(reload),
+        load_config: has_config_file.then_some(load_config),
         demo,
         inherited: InheritedSockets::take()?,
     };

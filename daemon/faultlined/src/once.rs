@@ -38,10 +38,11 @@ async fn check(config: &Config) -> Result<Report> {
     let clock = Clock::start();
     let inspection = inspect(config, clock).await?;
     let interface_checks = async {
-        let (admin, admin_facts) = pollers::admin(config, &inspection, clock).await;
-        let (rpc, rpc_facts) = pollers::rpc(config, &inspection, admin_facts.clone(), clock).await;
+        let (admin, admin_facts) = pollers::check_admin(config, &inspection, clock).await;
+        let (rpc, rpc_facts) =
+            pollers::check_rpc(config, &inspection, admin_facts.clone(), clock).await;
         let both_facts = (admin_facts.clone(), rpc_facts.clone());
-        let votes = pollers::votes(config, &inspection, both_facts, clock).await;
+        let votes = pollers::check_votes(config, &inspection, both_facts, clock).await;
         let process = inspection.target.as_ref().map(|target| target.process);
         let reported_identity = process.and_then(|process| {
             identity_of(
@@ -57,7 +58,7 @@ async fn check(config: &Config) -> Result<Report> {
             ports::ingest(config),
             ports::push(config, &inspection),
             ports::metrics(config),
-            pollers::log(config, clock),
+            pollers::check_log(config, clock),
             disks::check(config, &inspection, clock)
         )
     };

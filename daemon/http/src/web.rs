@@ -15,7 +15,7 @@ mod router;
 mod scrape;
 mod tls;
 
-pub use health::health;
+pub use health::check_health;
 
 use crate::sinks::{
     history::History,

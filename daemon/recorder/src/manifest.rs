@@ -5,13 +5,13 @@
 //! unknown, none or disabled.
 
 mod binary;
-mod describer;
+mod collector;
 mod host;
 mod process;
 pub mod redact;
 
 pub use binary::{BinaryDigest, hash_file};
-pub use describer::{ProcessDescriber, ProcessFacts, ProcessManifest};
+pub use collector::{ManifestCollector, ProcessManifest, ReportedFacts};
 
 use faultline_core::config::{Config, TargetSelector};
 use faultline_kernel::{HostRoot, hardware::Hardware, parse::pid};
@@ -29,7 +29,7 @@ pub fn session(
     is_demo: bool,
 ) -> Value {
     let mut hardware = Hardware::read(root);
-    host::add_sysinfo(root, &mut hardware);
+    host::replace_by_sysinfo(root, &mut hardware);
     without_nulls(json!({
         "host": host::describe(root, &hardware),
         "clock": without_nulls(json!({

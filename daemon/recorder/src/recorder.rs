@@ -28,7 +28,7 @@ use faultline_sources::{
 };
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use status::{Marks, PROBLEM_SHOWN_FOR, RecorderSampler};
+use status::{MarkCounts, PROBLEM_SHOWN_FOR, RecorderSampler};
 use std::{
     collections::VecDeque,
     sync::{
@@ -121,7 +121,7 @@ struct FollowedAtTick {
 #[derive(Debug, Default)]
 struct Queue {
     queued: Mutex<QueuedMessages>,
-    lost: AtomicU64,
+    dropped: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -147,7 +147,7 @@ impl Queue {
             *count += 1;
             queued.messages.push_back(message);
         } else if counts_loss {
-            self.lost.fetch_add(1, Ordering::Relaxed);
+            self.dropped.fetch_add(1, Ordering::Relaxed);
         }
         has_capacity
     }
@@ -156,8 +156,8 @@ impl Queue {
         std::mem::take(&mut *self.queued.lock()).messages
     }
 
-    fn lost(&self) -> u64 {
-        self.lost.load(Ordering::Relaxed)
+    fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
     }
 }
 
@@ -166,7 +166,7 @@ pub struct RecorderHandle {
     queue: Arc<Queue>,
     followed: Arc<Mutex<FollowedAtTick>>,
     statuses: Vec<Arc<RecorderStatus>>,
-    marks: Arc<Marks>,
+    mark_counts: Arc<MarkCounts>,
 }
 
 impl RecorderHandle {
@@ -178,21 +178,21 @@ impl RecorderHandle {
         let queue = Arc::clone(&self.queue);
         PointRecorder::new(move |message| match message {
             PointMessage::Point(point) => drop(queue.push(QueueMessage::Point(point))),
-            PointMessage::Dropped(count) => drop(queue.lost.fetch_add(count, Ordering::Relaxed)),
+            PointMessage::Dropped(count) => drop(queue.dropped.fetch_add(count, Ordering::Relaxed)),
         })
     }
 
-    /// Sampled before the tick reaches the sinks. `extra_readings` adds to its output.
+    /// Sampled before the tick reaches the sinks.
     pub fn sampler(
         &self,
         target_handle: TargetHandle,
-        extra_readings: impl Fn(&mut SourceOutput) + Send + 'static,
+        extend_output: impl Fn(&mut SourceOutput) + Send + 'static,
     ) -> Box<dyn Sampler> {
         Box::new(RecorderSampler {
             handle: self.clone(),
             target_handle,
-            extra_readings: Box::new(extra_readings),
-            reported_lost: 0,
+            extend_output: Box::new(extend_output),
+            reported_dropped: 0,
             overrun_until: Duration::ZERO,
         })
     }
@@ -201,7 +201,7 @@ impl RecorderHandle {
     pub fn mark(&self, at: Stamp, name: String, kind: Option<&str>) -> bool {
         let is_queued = self.queue.push(QueueMessage::Mark(at, name));
         if is_queued {
-            self.marks.count(kind);
+            self.mark_counts.add(kind);
         }
         is_queued
     }
@@ -222,7 +222,7 @@ pub struct Recorder {
     describe: DescribeProcess,
     completed_manifests: Latest<ProcessManifest>,
     last_manifest: Option<Arc<ProcessManifest>>,
-    reported_lost: u64,
+    reported_dropped: u64,
     sinks: Vec<Box<dyn RecordingSink>>,
 }
 
@@ -239,7 +239,7 @@ impl Recorder {
             queue: Arc::clone(&queue),
             followed: Arc::default(),
             statuses,
-            marks: Arc::default(),
+            mark_counts: Arc::default(),
         };
         (
             handle,
@@ -250,7 +250,7 @@ impl Recorder {
                 describe: Box::new(describe),
                 completed_manifests: Latest::default(),
                 last_manifest: None,
-                reported_lost: 0,
+                reported_dropped: 0,
                 sinks: Vec::new(),
             },
         )
@@ -315,9 +315,9 @@ impl Recorder {
         }
         entries.extend(self.next_manifest());
         let now = self.clock.now();
-        let before = std::mem::replace(&mut self.reported_lost, self.queue.lost());
-        if self.reported_lost > before {
-            let detail = json!({ "why": GAP_REASON, "entries": self.reported_lost - before });
+        let before = std::mem::replace(&mut self.reported_dropped, self.queue.dropped());
+        if self.reported_dropped > before {
+            let detail = json!({ "why": GAP_REASON, "entries": self.reported_dropped - before });
             entries.push(RecordingEntry::event(now, EventKind::Gap, detail));
         }
         self.sinks
@@ -364,8 +364,8 @@ mod tests {
                 batches: Vec::new(),
             }));
         }
-        let lost = handle.queue.lost();
-        assert!(lost > 0);
+        let dropped = handle.queue.dropped();
+        assert!(dropped > 0);
         recorder.process_queue();
         recorder.process_queue();
         let saved_entries = saved_entries.lock();
@@ -378,7 +378,7 @@ mod tests {
             .collect();
         assert_eq!(gaps.len(), 1);
         assert!(
-            gaps[0].detail.contains(&format!("\"entries\":{lost}")),
+            gaps[0].detail.contains(&format!("\"entries\":{dropped}")),
             "{}",
             gaps[0].detail
         );
@@ -461,7 +461,7 @@ mod tests {
         let taken = (0..MAX_TICKS as u64 + 5)
             .filter(|number| queue.push(tick(*number)))
             .count();
-        assert_eq!((taken, queue.lost()), (MAX_TICKS, 5));
+        assert_eq!((taken, queue.dropped()), (MAX_TICKS, 5));
         assert!(queue.push(mark("a")));
         let all = queue.drain();
         assert_eq!(all.len(), MAX_TICKS + 1);
@@ -469,7 +469,7 @@ mod tests {
         assert!(queue.push(tick(99)), "what was taken has made room");
         assert!((0..=MAX_MARKS).any(|_| !queue.push(mark("a"))));
         assert_eq!(
-            queue.lost(),
+            queue.dropped(),
             5,
             "the sender of a mark gets an error instead"
         );

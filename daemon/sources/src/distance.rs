@@ -10,7 +10,7 @@ use std::time::Duration;
 pub(super) const PUSH_MAX_AGE: Duration = Duration::from_secs(25);
 
 /// For this long after the last JSON-RPC response, pushes do not replace its values.
-pub(super) const RPC_PRECEDENCE: Duration = Duration::from_secs(60);
+pub(super) const RPC_PRECEDENCE_TIME: Duration = Duration::from_secs(60);
 
 /// The default of Agave's `--health-check-slot-distance`.
 const MAX_NEAR_TIP_SLOTS: u64 = 128;
@@ -19,7 +19,7 @@ const MAX_NEAR_TIP_SLOTS: u64 = 128;
 pub struct DistanceEvidence {
     /// Highest shred's slot minus the processed slot of one JSON-RPC response; `None` if expired.
     pub(super) measured: Option<u64>,
-    /// Such a response arrived within [`RPC_PRECEDENCE`].
+    /// Such a response arrived within [`RPC_PRECEDENCE_TIME`].
     has_recent_measurement: bool,
     /// The pushed distance, and whether the pushes are proven to be the validator's own.
     pushed: Option<(u64, bool)>,
@@ -39,7 +39,8 @@ impl DistanceEvidence {
         let health = rpc.and_then(|facts| facts.health.as_ref()?.is_ok());
         DistanceEvidence {
             measured: rpc.and_then(|facts| facts.slots_behind),
-            has_recent_measurement: measured_at.is_some_and(|at| now.since(at) < RPC_PRECEDENCE),
+            has_recent_measurement: measured_at
+                .is_some_and(|at| now.since(at) < RPC_PRECEDENCE_TIME),
             pushed: fresh.and_then(|(_, slots)| Some((slots.behind()?, slots.is_proven))),
             health: health.map(|is_ok| (is_ok, health_distance)),
         }

@@ -82,7 +82,7 @@ impl Registry {
         if pollers.is_empty() {
             return Ok(());
         }
-        stage.task_thread("rpc", rpc::MAX_BLOCKING_CALLS, |stop| async move {
+        stage.task_thread("rpc", rpc::MAX_NAME_LOOKUPS, |stop| async move {
             join_all(pollers.into_iter().map(|run| run(stop.clone()))).await;
         })
     }

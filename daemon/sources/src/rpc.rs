@@ -1,8 +1,7 @@
 //! JSON-RPC: slots, health, identity, version and transaction count.
 //!
-//! Each poll is one POST of one batch, not on the tick's thread. The tick exports the result with
-//! its age. JSON-RPC opens at the end of a validator's start: before, a refused connection is no
-//! error.
+//! Each poll posts one batch, not on the tick's thread. The tick exports the result and its age.
+//! JSON-RPC opens at the end of a validator's start: until then, a refused connection is no error.
 
 mod cache;
 mod client;
@@ -10,7 +9,7 @@ mod poller;
 mod probe;
 
 pub use client::{Client, Failure, Readiness};
-pub use poller::{Poller, connect_address, server};
+pub use poller::{Poller, connect_address, url_origin};
 pub use probe::Probe;
 
 use crate::{
@@ -33,10 +32,10 @@ use parking_lot::Mutex;
 use poller::endpoint_url;
 use std::{collections::VecDeque, sync::Arc};
 
-pub(super) const MAX_BLOCKING_CALLS: usize = 4;
+pub(super) const MAX_NAME_LOOKUPS: usize = 4;
 
-/// Each poll publishes a new value. Slots, health and transactions expire after two polls
-/// without renewal. Identity and version expire after three of their polls and 10 s.
+/// Each poll publishes a new value. Slots, health and transactions expire after two polls and 1 s
+/// without renewal; identity and version after three of their own, rarer polls, at least 10 s.
 #[derive(Debug)]
 pub struct RpcFacts {
     pub process: ProcessId,
@@ -82,9 +81,8 @@ impl Handle {
         self.facts().filter(|facts| Some(facts.process) == process)
     }
 
-    /// Exports `agave_transactions_total` from the first response to the daemon's end.
-    /// `agave_bank_transactions` and `agave_healthy` are of `process`, the current one. Also
-    /// exports the probe's metrics.
+    /// Exports the probe's metrics, `agave_transactions_total` from the first count to the daemon's
+    /// end, and `agave_bank_transactions` and `agave_healthy` of `process`.
     pub fn readings(&self, process: Option<ProcessId>, out: &mut Vec<Reading>) {
         if let Some(counters) = &*self.probe.lock() {
             counters.readings(out);
@@ -136,7 +134,7 @@ impl TransactionCounter {
     }
 }
 
-/// The JSON-RPC endpoint of the followed process, for other tasks than the poller.
+/// JSON-RPC endpoint and known facts of the followed process, for the other pollers.
 pub struct Endpoint {
     url: Option<String>,
     find_target: TargetLookup,
@@ -159,7 +157,7 @@ impl Endpoint {
         }
     }
 
-    /// `None` before JSON-RPC first responded to the poller, so a validator's start is no failure.
+    /// `None` before JSON-RPC first responded to the poller: a validator's start is no failure.
     pub fn current(&self) -> Option<(ProcessId, Uri)> {
         let target = (self.find_target)()?;
         self.facts(target.process)?.processed_slot_received_at?;
@@ -198,8 +196,8 @@ pub fn identity_of(
 
 struct RpcSampler {
     handle: Handle,
-    /// Arrival of the response that was reported last.
-    last_reported: Option<Stamp>,
+    /// Time of the poll that was reported last.
+    last_polled_at: Option<Stamp>,
 }
 
 impl Sampler for RpcSampler {
@@ -209,7 +207,7 @@ impl Sampler for RpcSampler {
         self.handle.readings(process, &mut output.readings);
         if let Some(facts) = self.handle.facts_of(process) {
             output.set_poll_result(
-                &mut self.last_reported,
+                &mut self.last_polled_at,
                 facts.polled_at,
                 facts.up,
                 &facts.problems,
@@ -242,7 +240,7 @@ pub fn register(
         Source::Rpc,
         RpcSampler {
             handle: handle.clone(),
-            last_reported: None,
+            last_polled_at: None,
         },
     );
     handle

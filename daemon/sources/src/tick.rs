@@ -268,16 +268,16 @@ impl SourceOutput {
         }
     }
 
-    /// Copies the state of a result that a poller received at `at`.
+    /// Copies the state of a poll.
     pub fn set_poll_result(
         &mut self,
-        last_reported: &mut Option<Stamp>,
-        at: Stamp,
+        last_polled_at: &mut Option<Stamp>,
+        polled_at: Stamp,
         up: bool,
         problems: &[Problem],
     ) {
-        self.repeats_problems = last_reported.replace(at) == Some(at);
-        self.received_at = Some(at);
+        self.repeats_problems = last_polled_at.replace(polled_at) == Some(polled_at);
+        self.received_at = Some(polled_at);
         self.up = up;
         self.problems = problems.to_vec();
     }

@@ -11,12 +11,12 @@ pub struct Flight {
     pub enabled: Option<bool>,
     /// `None`: the flight recorder is off.
     pub folder: Option<PathBuf>,
-    pub keep: Duration,
+    pub history: Duration,
     /// Time from an event to the save that it triggers.
     pub after: Duration,
     /// Minimum time between two automatic saves.
     pub pause: Duration,
-    /// Maximum saved recordings. The oldest automatic ones are deleted first.
+    /// Maximum saved recordings. Only automatic ones are deleted, oldest first.
     pub max_saved: u64,
     pub max_saved_bytes: u64,
 }
@@ -26,7 +26,7 @@ impl Default for Flight {
         Flight {
             enabled: None,
             folder: None,
-            keep: Duration::from_secs(900),
+            history: Duration::from_secs(900),
             after: Duration::from_secs(10),
             pause: Duration::from_secs(300),
             max_saved: 20,
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_flight_recorder_is_on_if_a_folder_exists_and_not_disabled() {
+    fn the_flight_recorder_is_on_if_a_folder_is_set_and_it_is_not_disabled() {
         let mut flight = Flight::default();
         assert_eq!(flight.enabled_folder(), None);
         flight.set_default_folder(Some(OsStr::new("")));

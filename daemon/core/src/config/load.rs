@@ -327,7 +327,7 @@ fn flight(table: &mut Table<'_>, config: &mut Flight) {
     config.folder = table.take("folder", path);
     table.take_into(
         "keep",
-        &mut config.keep,
+        &mut config.history,
         duration_at_least(Duration::from_secs(10)),
     );
     table.take_into("after", &mut config.after, time);
@@ -341,7 +341,7 @@ fn flight(table: &mut Table<'_>, config: &mut Flight) {
     table.take_into("max_saved", &mut config.max_saved, at_least_one);
     table.take_into("max_saved_bytes", &mut config.max_saved_bytes, at_least_one);
     let after_and_pause = config.after.saturating_add(config.pause);
-    if table.errors().len() == errors_before && after_and_pause >= config.keep {
+    if table.errors().len() == errors_before && after_and_pause >= config.history {
         table.report(format!(
             "after plus pause ({after_and_pause:?}) must be less than keep, or \
              events would be forgotten"

@@ -4,7 +4,7 @@
 use super::{
     HEALTH_RESPONSE, LineSink, PeerUser, PushSink, Shared,
     counters::ResultCode,
-    request::{Coding, Query, Route, coding, is_from_browser, route},
+    request::{ContentCoding, Query, Route, content_coding, is_from_browser, route},
 };
 use crate::forward::{Precision, PushCopy};
 use faultline_agave::line::LineSplitter;
@@ -72,7 +72,7 @@ fn check_head<I: PushSink>(
     shared: &Shared<I>,
     request: &Request<Incoming>,
     user: PeerUser,
-) -> Result<(Coding, Precision), ResultCode> {
+) -> Result<(ContentCoding, Precision), ResultCode> {
     if is_from_browser(request.headers()) {
         return Err(ResultCode::FromBrowser);
     }
@@ -89,7 +89,7 @@ fn check_head<I: PushSink>(
         return Err(ResultCode::Unauthorized);
     }
     let precision = query.precision().ok_or(ResultCode::Bad)?;
-    let coding = coding(request.headers()).ok_or(ResultCode::UnknownCoding)?;
+    let coding = content_coding(request.headers()).ok_or(ResultCode::UnknownCoding)?;
     // For gzip this is the compressed size; the decoded body is even larger.
     if request.body().size_hint().lower() > shared.limits.body_bytes {
         return Err(ResultCode::TooLarge);
@@ -100,14 +100,14 @@ fn check_head<I: PushSink>(
 async fn receive_push<I: PushSink>(
     shared: &Shared<I>,
     mut body: Incoming,
-    (user, coding, precision): (PeerUser, Coding, Precision),
+    (user, coding, precision): (PeerUser, ContentCoding, Precision),
 ) -> ResultCode {
     let mut reader = BodyReader::new(shared, user, coding, precision);
     let read = async {
         let push_memory = &shared.push_memory;
         let decoder = match coding {
-            Coding::Gzip => push_memory.decoders.acquire(DECODER_BYTES).await,
-            Coding::Plain => None,
+            ContentCoding::Gzip => push_memory.decoders.acquire(DECODER_BYTES).await,
+            ContentCoding::Plain => None,
         };
         let permit = push_memory.pushes.acquire(PUSH_BYTES).await;
         let code = reader.read(&mut body).await;
@@ -138,8 +138,13 @@ struct BodyReader<'s, I: PushSink> {
 }
 
 impl<'s, I: PushSink> BodyReader<'s, I> {
-    fn new(shared: &'s Shared<I>, user: PeerUser, coding: Coding, precision: Precision) -> Self {
-        let is_gzip = coding == Coding::Gzip;
+    fn new(
+        shared: &'s Shared<I>,
+        user: PeerUser,
+        coding: ContentCoding,
+        precision: Precision,
+    ) -> Self {
+        let is_gzip = coding == ContentCoding::Gzip;
         BodyReader {
             shared,
             splitter: LineSplitter::new(),

@@ -21,7 +21,7 @@ pub enum Route {
 
 /// The pushers' URL may have a path prefix: only the last segment counts.
 pub fn route(method: &Method, path: &str) -> Route {
-    let probe = |route| {
+    let get_only = |route| {
         if matches!(*method, Method::GET | Method::HEAD) {
             route
         } else {
@@ -31,8 +31,8 @@ pub fn route(method: &Method, path: &str) -> Route {
     match path.rsplit_once('/').map_or("", |(_, last)| last) {
         "write" if *method == Method::POST => Route::Push,
         "write" => Route::WrongMethod,
-        "ping" => probe(Route::Ping),
-        "health" => probe(Route::Health),
+        "ping" => get_only(Route::Ping),
+        "health" => get_only(Route::Health),
         _ => Route::Unknown,
     }
 }
@@ -46,18 +46,18 @@ pub fn is_from_browser(headers: &HeaderMap) -> bool {
 }
 
 #[derive(Clone, Copy, PartialEq)]
-pub enum Coding {
+pub enum ContentCoding {
     Plain,
     Gzip,
 }
 
-pub fn coding(headers: &HeaderMap) -> Option<Coding> {
+pub fn content_coding(headers: &HeaderMap) -> Option<ContentCoding> {
     let Some(value) = headers.get(CONTENT_ENCODING) else {
-        return Some(Coding::Plain);
+        return Some(ContentCoding::Plain);
     };
     match value.to_str().ok()?.trim().to_ascii_lowercase().as_str() {
-        "" | "identity" => Some(Coding::Plain),
-        "gzip" | "x-gzip" => Some(Coding::Gzip),
+        "" | "identity" => Some(ContentCoding::Plain),
+        "gzip" | "x-gzip" => Some(ContentCoding::Gzip),
         _ => None,
     }
 }
@@ -85,8 +85,8 @@ impl<'q> Query<'q> {
     }
 }
 
-/// Accepts raw values, as from Agave, and percent-encoded ones. Compares digests, so that the
-/// duration reveals nothing, the length included.
+/// Accepts raw values, as from Agave, and percent-encoded ones. Compares digests, which takes
+/// equally long for any two values.
 fn matches_value(given: Option<&str>, required: &str) -> Choice {
     let digest = |text: &str| digest::digest(&digest::SHA256, text.as_bytes());
     let (given, required) = (given.unwrap_or_default(), digest(required));

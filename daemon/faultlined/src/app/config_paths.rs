@@ -36,7 +36,7 @@ fn collide(first: SocketAddr, second: SocketAddr) -> bool {
 
 pub fn path_errors(config: &Config) -> Vec<String> {
     let log =
-        log_file(config).filter(|file| metadata(file).is_ok_and(|metadata| metadata.is_dir()));
+        validator_log(config).filter(|file| metadata(file).is_ok_and(|metadata| metadata.is_dir()));
     let log = log.map(|file| {
         format!(
             "log.file: {} is a folder; name the file in it",
@@ -54,7 +54,7 @@ pub fn path_errors(config: &Config) -> Vec<String> {
     log.into_iter().chain(ledger).collect()
 }
 
-/// Warns about paths that are valid but probably wrong: relative, missing or unreadable ones.
+/// Warns about valid paths that are probably wrong: relative, missing or unreadable ones.
 pub fn path_warnings(config: &Config) -> Vec<String> {
     let paths = configured_paths(config);
     let relative = paths.iter().filter(|(_, path, _)| path.is_relative()).map(|(key, path, _)| {
@@ -65,7 +65,7 @@ pub fn path_warnings(config: &Config) -> Vec<String> {
             faultline_text::path(path)
         )
     });
-    let missing = paths.iter().filter_map(|(key, path, effect)| {
+    let inaccessible = paths.iter().filter_map(|(key, path, effect)| {
         let effect = effect.filter(|_| path.is_absolute())?;
         let shown = faultline_text::path(path);
         let error = metadata(path).err()?;
@@ -73,14 +73,14 @@ pub fn path_warnings(config: &Config) -> Vec<String> {
             ErrorKind::TimedOut => Some(format!("{key}: {shown}: {error}")),
             ErrorKind::NotFound => Some(format!("{key}: {shown} does not exist: {effect}")),
             ErrorKind::PermissionDenied => Some(format!(
-                "{key}: {shown} is not accessible to this user; check as the daemon's user"
+                "{key}: {shown} is not accessible to this user; run check-config as the daemon's user"
             )),
             _ => Some(format!(
                 "{key}: {shown} cannot be used: check each folder on the way to it"
             )),
         }
     });
-    let unreadable = log_file(config)
+    let unreadable = validator_log(config)
         .filter(|file| {
             file.is_absolute() && metadata(file).is_ok_and(|metadata| metadata.is_file())
         })
@@ -91,11 +91,11 @@ pub fn path_warnings(config: &Config) -> Vec<String> {
                 .call(PATH_CALL_TIMEOUT, open)
                 .ok()??;
             Some(format!(
-                "log.file: {} cannot be read by this user: {error}; check as the daemon's user",
+                "log.file: {} cannot be read by this user: {error}; run check-config as the daemon's user",
                 faultline_text::path(file)
             ))
         });
-    relative.chain(missing).chain(unreadable).collect()
+    relative.chain(inaccessible).chain(unreadable).collect()
 }
 
 /// [`ErrorKind::TimedOut`] if the call panicked, did not return in time or could
@@ -107,7 +107,7 @@ fn metadata(path: &Path) -> io::Result<Metadata> {
         .unwrap_or_else(|error| Err(io::Error::new(ErrorKind::TimedOut, error)))
 }
 
-fn log_file(config: &Config) -> Option<&Path> {
+fn validator_log(config: &Config) -> Option<&Path> {
     match &config.log {
         Some(Log::File(file)) => Some(file),
         _ => None,
@@ -121,15 +121,15 @@ fn ledger(config: &Config) -> Option<&Path> {
     }
 }
 
-/// Key, path, and what happens without it if nothing else checks that.
+/// Key, path, and what happens without the path; `None` if others check it.
 fn configured_paths(config: &Config) -> Vec<(&'static str, &Path, Option<&'static str>)> {
-    let absent = Some("the metrics that are read from it are absent");
+    let metrics_effect = Some("the metrics that are read from it are absent");
     let ledger_effect =
         Some("the daemon finds no validator by its ledger until this folder exists");
-    let single = [
+    let with_keys = [
         (
             "log.file",
-            log_file(config),
+            validator_log(config),
             Some("the daemon waits for it"),
         ),
         ("target.ledger", ledger(config), ledger_effect),
@@ -146,17 +146,17 @@ fn configured_paths(config: &Config) -> Vec<(&'static str, &Path, Option<&'stati
             Some(&*config.paths.procfs),
             Some("the daemon cannot start without it"),
         ),
-        ("paths.sysfs", Some(&*config.paths.sysfs), absent),
-        ("paths.cgroup", Some(&*config.paths.cgroup), absent),
+        ("paths.sysfs", Some(&*config.paths.sysfs), metrics_effect),
+        ("paths.cgroup", Some(&*config.paths.cgroup), metrics_effect),
     ];
-    let secrets = config
+    let without_keys = config
         .secret_files
         .iter()
         .map(|file| ("", file.as_path(), None));
-    single
+    with_keys
         .into_iter()
         .filter_map(|(key, path, effect)| Some((key, path?, effect)))
-        .chain(secrets)
+        .chain(without_keys)
         .collect()
 }
 

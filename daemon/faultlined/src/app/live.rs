@@ -1,7 +1,7 @@
-//! Reloads the configuration on SIGHUP. A change that would lose a count or a connection needs a
-//! restart; the log then names its section. Errors of a `status.evidence` file are only logged.
+//! Reloads the configuration on SIGHUP. Most sections need a restart; the log names those that
+//! changed. A bad `status.evidence` file stops no reload: the log and the answers report it.
 
-use super::Reload;
+use super::ConfigLoader;
 use faultline_core::{
     config::{Config, ConfigError},
     publish::Latest,
@@ -20,20 +20,20 @@ use std::{
 
 pub struct LiveConfig {
     pub config: Latest<Config>,
-    reload: Option<Reload>,
+    load_config: Option<ConfigLoader>,
     intake: Intake,
     pub answer_config: Latest<AnswerConfig>,
 }
 
 impl LiveConfig {
-    pub fn new(config: Config, reload: Option<Reload>, intake: Intake) -> Self {
+    pub fn new(config: Config, load_config: Option<ConfigLoader>, intake: Intake) -> Self {
         let latest_config = Latest::default();
         let answer_config = Latest::default();
         answer_config.set(Some(answer_config_with_warning(&config)));
         latest_config.set(Some(Arc::new(config)));
         LiveConfig {
             config: latest_config,
-            reload,
+            load_config,
             intake,
             answer_config,
         }
@@ -41,11 +41,11 @@ impl LiveConfig {
 
     /// Keeps the current configuration if the file has errors.
     pub fn reload(&self) {
-        let Some(reload) = &self.reload else {
+        let Some(load_config) = &self.load_config else {
             tracing::info!("reload ignored: the daemon was started without --config");
             return;
         };
-        match reload() {
+        match load_config() {
             Ok(loaded) => self.replace(loaded),
             Err(config_errors) => {
                 for ConfigError { line, what, .. } in &config_errors {
@@ -61,16 +61,16 @@ impl LiveConfig {
 
     fn replace(&self, loaded: Config) {
         let current = self.config.get().unwrap_or_default();
-        let (next, need_restart) = merge(&current, loaded);
+        let (next, restart_sections) = merge(&current, loaded);
         self.intake.reconfigure(&next.datapoints);
         self.answer_config
             .set(Some(answer_config_with_warning(&next)));
         self.config.set(Some(Arc::new(next)));
-        if need_restart.is_empty() {
+        if restart_sections.is_empty() {
             tracing::info!("configuration reloaded");
         } else {
             tracing::warn!(
-                sections = need_restart.join(", "),
+                sections = restart_sections.join(", "),
                 "configuration reloaded; restart the daemon to apply all changes of the listed sections"
             );
         }
@@ -96,11 +96,11 @@ fn merge(current: &Config, loaded: Config) -> (Config, Vec<&'static str>) {
     next.target.identity = loaded.target.identity;
     next.target.program_cache_entries = loaded.target.program_cache_entries;
     // A recording keeps the labels that it started with.
-    let changes_recorded_labels = (current.record.file.is_some()
+    let recorded_labels_changed = (current.record.file.is_some()
         || current.flight.enabled_folder().is_some())
         && current.labels != next.labels;
     let changes = [
-        ("labels of the recording", changes_recorded_labels),
+        ("labels of the recording", recorded_labels_changed),
         ("sampling", current.sampling != loaded.sampling),
         ("threads", current.threads != loaded.threads),
         ("metrics", current.metrics != loaded.metrics),
@@ -185,32 +185,32 @@ mod tests {
         let current = parse("[labels]\narm = \"A\"\n").unwrap();
         let loaded =
             parse("[labels]\narm = \"B\"\n[phase]\nat_tip_slots = 8\n[metrics]\nlisten = \"127.0.0.1:1\"\n").unwrap();
-        let (next, need_restart) = merge(&current, loaded);
+        let (next, restart_sections) = merge(&current, loaded);
         assert_eq!(
             (next.labels.arm.as_deref(), next.phase.at_tip_slots),
             (Some("B"), 8)
         );
         assert_eq!(next.metrics, current.metrics);
-        assert_eq!(need_restart, ["metrics"]);
+        assert_eq!(restart_sections, ["metrics"]);
     }
 
     #[test]
     fn reload_keeps_recording_settings_and_labels_until_restart() {
         let current = parse("[flight]\nfolder = \"/of_the_flight\"\n").unwrap();
         let loaded = parse("[labels]\narm = \"B\"\n[flight]\nfolder = \"/other\"\n").unwrap();
-        let (next, need_restart) = merge(&current, loaded);
+        let (next, restart_sections) = merge(&current, loaded);
         assert_eq!(
-            (next.flight, need_restart),
+            (next.flight, restart_sections),
             (current.flight, vec!["labels of the recording", "flight"])
         );
     }
 
     #[test]
     fn an_invalid_configuration_changes_nothing() {
-        let reload: Reload = Box::new(|| parse("[labels]\narm = 3\n"));
+        let load_config: ConfigLoader = Box::new(|| parse("[labels]\narm = 3\n"));
         let live = LiveConfig::new(
             Config::default(),
-            Some(reload),
+            Some(load_config),
             Intake::new(&Config::default().datapoints),
         );
         live.reload();

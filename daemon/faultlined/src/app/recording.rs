@@ -8,7 +8,7 @@ use faultline_datapoints::validator::coverage::{LastPush, PushTimes};
 use faultline_kernel::ProcessId;
 use faultline_recorder::{
     flight,
-    manifest::{self, ProcessDescriber, ProcessFacts},
+    manifest::{self, ManifestCollector, ReportedFacts},
     recorder::{Recorder, RecorderHandle, RecorderStatus, RecordingFile, disks},
 };
 use faultline_recording::{Error, NewRecording, NewSession, Recording};
@@ -29,13 +29,13 @@ pub struct PreparedRecorder {
     pub flight: Option<flight::FlightHandle>,
     recorder: Recorder,
     statuses: [Arc<RecorderStatus>; 2],
-    describer: ProcessDescriber,
+    collector: ManifestCollector,
 }
 
 pub struct OpenRecorder {
     recorder: Recorder,
-    describer: ProcessDescriber,
-    facts: ProcessFacts,
+    collector: ManifestCollector,
+    facts: ReportedFacts,
     saver: Option<flight::Saver>,
 }
 
@@ -55,8 +55,8 @@ pub fn prepare(config: &Config, clock: Clock) -> Option<PreparedRecorder> {
     if enabled_statuses.is_empty() {
         return None;
     }
-    let describer = ProcessDescriber::new(root.clone());
-    let manifest_describer = describer.clone();
+    let collector = ManifestCollector::new(root.clone());
+    let collector_handle = collector.clone();
     let recording_paths = recording_paths(config);
     let warning_calls = PathCalls::new("disk-warnings");
     let warn_and_describe = move |target: &Target| {
@@ -80,10 +80,10 @@ pub fn prepare(config: &Config, clock: Clock) -> Option<PreparedRecorder> {
                 "cannot check whether a recording shares a disk with the validator: {error}"
             );
         }
-        manifest_describer.describe(target)
+        collector_handle.describe(target)
     };
     let (handle, recorder) = Recorder::new(clock, enabled_statuses, warn_and_describe);
-    let recorder = recorder.with_completed_manifests(describer.completed.clone());
+    let recorder = recorder.with_completed_manifests(collector.completed.clone());
     let flight = config
         .flight
         .enabled_folder()
@@ -93,7 +93,7 @@ pub fn prepare(config: &Config, clock: Clock) -> Option<PreparedRecorder> {
         flight,
         recorder,
         statuses,
-        describer,
+        collector,
     })
 }
 
@@ -115,7 +115,7 @@ impl PreparedRecorder {
         self,
         config: &Config,
         clock: Clock,
-        facts: ProcessFacts,
+        facts: ReportedFacts,
         demo: bool,
     ) -> Result<OpenRecorder> {
         let root = config.paths.clone();
@@ -160,7 +160,7 @@ impl PreparedRecorder {
         }
         Ok(OpenRecorder {
             recorder,
-            describer: self.describer,
+            collector: self.collector,
             facts,
             saver,
         })
@@ -169,9 +169,9 @@ impl PreparedRecorder {
 
 impl OpenRecorder {
     pub fn start(self, stage: &mut Stage) -> std::io::Result<()> {
-        let describer = self.describer;
+        let collector = self.collector;
         let facts = self.facts;
-        stage.thread("manifest", move |stop| describer.run(&facts, &stop))?;
+        stage.thread("manifest", move |stop| collector.run(&facts, &stop))?;
         if let Some(saver) = self.saver {
             // The saver needs no stop signal: it ends after the last saves of the recorder.
             stage.thread("flight", |_| saver.run())?;

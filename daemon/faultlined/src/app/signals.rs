@@ -105,7 +105,7 @@ impl Signals {
                         checks = tokio::time::interval(check_interval);
                     }
                     let interval = live.config.get().map_or(MAX_CHECK_INTERVAL, |config| config.sampling.interval);
-                    if web::health(newest, clock.now(), interval).is_ok() {
+                    if web::check_health(newest, clock.now(), interval).is_ok() {
                         notify(&[NotifyState::Watchdog]);
                     }
                 }

@@ -1,5 +1,7 @@
+//! The child process that acts as the validator.
+
 use super::{
-    CACHE_VARIABLE, METRICS_CONFIG, PARENT_PID_VARIABLE, READY,
+    CACHE_ENTRIES_VARIABLE, METRICS_CONFIG_VARIABLE, PARENT_PID_VARIABLE, READY_LINE,
     memory::{self, ColdFile, Heap},
     recording::{CacheSize, Recording},
     timeline::{self, RecordedPushes},
@@ -72,21 +74,19 @@ const PUSH_TIMEOUT: Duration = Duration::from_secs(5);
 
 struct DemoState {
     clock: Clock,
-    /// Unix time of the start.
     started_unix: Duration,
-    /// Uptime on the timeline at the start: zero, or at the tip.
-    skipped_uptime: Duration,
+    /// Uptime on the timeline at the start: zero, or the tip.
+    timeline_start: Duration,
     recording: Arc<Recording>,
     ledger: PathBuf,
     rpc_address: SocketAddr,
 }
 
 impl DemoState {
-    /// The time on the demo's timeline.
-    fn now(&self) -> Stamp {
+    fn timeline_now(&self) -> Stamp {
         let now = self.clock.now();
         Stamp {
-            uptime: now.uptime + self.skipped_uptime,
+            uptime: now.uptime + self.timeline_start,
             ..now
         }
     }
@@ -96,7 +96,7 @@ impl DemoState {
             &self.recording,
             self.rpc_address,
             self.started_unix,
-            self.now().uptime,
+            self.timeline_now().uptime,
         )
     }
 }
@@ -106,15 +106,17 @@ pub fn run() -> Result<()> {
     std::fs::write("/proc/self/comm", PROGRAM_NAME).context("/proc/self/comm")?;
     let args: Vec<String> = env::args().collect();
     let Process::Validator(validator) = identify(PROGRAM_NAME, &args) else {
-        anyhow::bail!("{PARENT_PID_VARIABLE} is set by hand")
+        anyhow::bail!(
+            "the arguments are not a validator's: only the daemon may set {PARENT_PID_VARIABLE}"
+        )
     };
     let ledger = validator.ledger.context("no --ledger")?;
     let config = MetricsConfig::parse(
-        &env::var(METRICS_CONFIG)
+        &env::var(METRICS_CONFIG_VARIABLE)
             .ok()
             .context("no SOLANA_METRICS_CONFIG")?,
     )?;
-    let cache = env::var(CACHE_VARIABLE)
+    let cache = env::var(CACHE_ENTRIES_VARIABLE)
         .ok()
         .and_then(|entries| entries.parse().ok())
         .map(CacheSize);
@@ -123,7 +125,7 @@ pub fn run() -> Result<()> {
     let demo_state = Arc::new(DemoState {
         clock,
         started_unix: started,
-        skipped_uptime: cache.map_or(Duration::ZERO, |_| timeline::start_at_tip(started)),
+        timeline_start: cache.map_or(Duration::ZERO, |_| timeline::start_at_tip(started)),
         recording: Arc::new(Recording::embedded(cache)?),
         rpc_address: SocketAddr::from((
             [127, 0, 0, 1],
@@ -137,20 +139,21 @@ pub fn run() -> Result<()> {
     let stage = start_threads(&demo_state, ledger, config, runtime.handle())?;
     let folder = demo_state.ledger.display();
     log_line(&format!("simulated validator, ledger {folder}"));
-    writeln!(io::stdout(), "{READY}").context("the daemon does not listen")?;
+    writeln!(io::stdout(), "{READY_LINE}").context("the daemon does not read the demo's output")?;
     runtime.block_on(serve(Arc::clone(&demo_state), stage.stop_signal()))
 }
 
 /// The kernel kills this process when the thread that started it ends.
 fn die_with_parent() -> Result<()> {
-    set_parent_process_death_signal(Some(Signal::KILL)).context("cannot be tied to the daemon")?;
+    set_parent_process_death_signal(Some(Signal::KILL))
+        .context("the demo cannot be made to end with the daemon")?;
     let daemon = env::var(PARENT_PID_VARIABLE)
         .ok()
         .and_then(|pid| pid.parse().ok())
         .and_then(Pid::from_raw);
     anyhow::ensure!(
         daemon.is_some() && getppid() == daemon,
-        "{PARENT_PID_VARIABLE} does not name the daemon that started this"
+        "{PARENT_PID_VARIABLE} is not the parent process: only the daemon may set it"
     );
     Ok(())
 }
@@ -178,7 +181,9 @@ fn start_threads(
     }
     for name in HANDLER_THREADS {
         stage.thread(name, |stop| {
-            run_periodically(&stop, || memory::written_memory(HANDLER_BYTES).map(drop))
+            run_periodically(&stop, || {
+                memory::allocate_and_touch(HANDLER_BYTES).map(drop)
+            })
         })?;
     }
     let state = Arc::clone(demo_state);
@@ -225,25 +230,25 @@ fn read_cold_file(demo_state: &DemoState, stop: Stop) {
         }),
         Err(error) => log_line(&format!("no file to read, hence no major faults: {error}")),
     }
-    // The daemon recognizes a running validator by this thread.
+    // The daemon knows a running validator by this thread.
     idle(stop);
 }
 
 fn push_until_stopped(demo_state: &DemoState, config: &MetricsConfig, stop: &Stop) {
     let mut pushes =
-        RecordedPushes::new(Arc::clone(&demo_state.recording), demo_state.skipped_uptime);
+        RecordedPushes::new(Arc::clone(&demo_state.recording), demo_state.timeline_start);
     let mut due = Duration::from_secs(1);
     let mut has_failed = false;
     while !stop.sleep(due.saturating_sub(demo_state.clock.now().uptime)) {
-        let body = pushes.next_body(demo_state.now());
+        let body = pushes.next_body(demo_state.timeline_now());
         let sent = post(config, &body);
         if let (Err(error), false) = (&sent, has_failed) {
             log_line(&format!("pushes are lost: {error:#}"));
         }
         has_failed = sent.is_err();
-        due = match demo_state.skipped_uptime {
+        due = match demo_state.timeline_start {
             Duration::ZERO => timeline::next_push_uptime(due),
-            // A run of seconds must measure the slot time early.
+            // Early pushes let a short run measure slots.
             _ => due + SHORT_RUN_PUSH_INTERVAL,
         };
     }
@@ -273,22 +278,24 @@ fn post(config: &MetricsConfig, body: &str) -> Result<()> {
 
 /// Opens JSON-RPC once services run. The parent passes the port's socket as standard input.
 async fn serve(demo_state: Arc<DemoState>, stop: Stop) -> Result<()> {
-    tokio::time::sleep(timeline::SERVICES_START.saturating_sub(demo_state.now().uptime)).await;
+    tokio::time::sleep(timeline::SERVICES_START.saturating_sub(demo_state.timeline_now().uptime))
+        .await;
     let socket = io::stdin().as_fd().try_clone_to_owned()?;
     rustix::net::listen(&socket, 64).context("standard input is not the port of the JSON-RPC")?;
     let listener = TcpListener::from(socket);
     listener.set_nonblocking(true)?;
     let listener = tokio::net::TcpListener::from_std(listener)?;
-    let mut open = JoinSet::new();
+    let mut connections = JoinSet::new();
     loop {
         tokio::select! {
             () = stop.wait() => return Ok(()),
-            Some(_) = open.join_next() => {}
+            Some(_) = connections.join_next() => {}
             accepted = listener.accept() => {
                 let Ok((stream, _)) = accepted else { continue };
                 let demo_state = Arc::clone(&demo_state);
                 let service = service_fn(move |request| answer_rpc(Arc::clone(&demo_state), request));
-                open.spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), service));
+                let stream = TokioIo::new(stream);
+                connections.spawn(http1::Builder::new().serve_connection(stream, service));
             }
         }
     }

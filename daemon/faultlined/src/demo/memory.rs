@@ -40,14 +40,14 @@ impl Heap {
     pub fn resize(&mut self, blocks: usize) -> io::Result<()> {
         self.0.truncate(blocks.min(MAX_BLOCKS));
         while self.0.len() < blocks.min(MAX_BLOCKS) {
-            self.0.push(written_memory(BLOCK_BYTES)?);
+            self.0.push(allocate_and_touch(BLOCK_BYTES)?);
         }
         Ok(())
     }
 }
 
 /// Allocates memory and writes every page, which causes one minor fault per page.
-pub fn written_memory(bytes: usize) -> io::Result<MmapMut> {
+pub fn allocate_and_touch(bytes: usize) -> io::Result<MmapMut> {
     let mut memory = MmapMut::map_anon(bytes)?;
     // Without huge pages there is one fault per page instead of one per 2 MiB. A kernel that has
     // no huge pages returns an error, which is harmless.

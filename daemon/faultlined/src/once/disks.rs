@@ -1,7 +1,7 @@
 //! Checks the space of the validator's file systems with the calls of the source `resources`.
 
 use super::{
-    pollers::{stage, wait_for},
+    pollers::{new_stage, wait_for},
     process::{ProcessInspection, rights_remedy},
     report::Check,
 };
@@ -32,7 +32,7 @@ pub async fn check(config: &Config, inspection: &ProcessInspection, clock: Clock
     let usages = Latest::default();
     let root = config.paths.clone();
     let inspected_usages = usages.clone();
-    let mut stage = stage();
+    let mut stage = new_stage();
     // A dead file server blocks a thread for ever: it needs its own.
     let started = stage.task_thread("disk", resources::MAX_CALLS, move |_| async move {
         inspected_usages.set(Some(Arc::new(

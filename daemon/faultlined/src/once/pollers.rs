@@ -36,7 +36,7 @@ const LOG_TIMEOUT: Duration = Duration::from_secs(4);
 const RESULT_CHECK_INTERVAL: Duration = Duration::from_millis(10);
 const STAGE_END_TIMEOUT: Duration = Duration::from_secs(1);
 
-pub fn stage() -> Stage {
+pub fn new_stage() -> Stage {
     Stage::new("once", &Handle::current())
 }
 
@@ -46,7 +46,7 @@ async fn run_until_found<T, F: Future<Output = ()> + Send + 'static>(
     max_wait: Duration,
     find_result: impl Fn() -> Option<T>,
 ) -> Option<T> {
-    let mut stage = stage();
+    let mut stage = new_stage();
     stage.task("poller", run);
     wait_for(stage, max_wait, find_result).await
 }
@@ -70,8 +70,8 @@ pub async fn wait_for<T>(
     found
 }
 
-/// The returned facts select the JSON-RPC address.
-pub async fn admin(
+/// The facts lead to the JSON-RPC address.
+pub async fn check_admin(
     config: &Config,
     inspection: &ProcessInspection,
     clock: Clock,
@@ -100,7 +100,7 @@ pub async fn admin(
         },
     );
     let check = match reported.await {
-        Some(reported) => admin_answer(&reported, inspection),
+        Some(reported) => judge_admin(&reported, inspection),
         None => Check::attention("no answer within 3 s", SEE_LOG),
     };
     (check, facts)
@@ -125,14 +125,14 @@ fn admin_unavailable(config: &Config, inspection: &ProcessInspection) -> Option<
         return off("not asked: Frankendancer names its ledger in a file, not in its arguments");
     }
     let finding =
-        "its ledger is not known: its path is relative, and its working directory may not be read";
+        "the ledger's path is relative, and the process's working directory cannot be read";
     Some(Check::attention(
         finding,
         rights_remedy(inspection.process_uid),
     ))
 }
 
-fn admin_answer(reported: &AdminFacts, inspection: &ProcessInspection) -> Check {
+fn judge_admin(reported: &AdminFacts, inspection: &ProcessInspection) -> Check {
     let problems = problem_text(&reported.problems);
     match &reported.progress {
         Some(StartProgress::Running) => {
@@ -154,7 +154,7 @@ fn admin_answer(reported: &AdminFacts, inspection: &ProcessInspection) -> Check 
 }
 
 const SEE_LOG: &str = "if the validator is just starting, check again; if it is stopped or hangs (ps -eo pid,stat,comm), \
-                       look at its log; else make sure that this user sees the ledger under the validator's path";
+                       look at its log; else let this user open the ledger by the path that the validator uses";
 
 fn problem_text(problems: &[Problem]) -> Option<String> {
     let all: Vec<&str> = problems
@@ -164,7 +164,7 @@ fn problem_text(problems: &[Problem]) -> Option<String> {
     (!all.is_empty()).then(|| all.join("; "))
 }
 
-/// Looks up the followed validator. Without one, a process without facts, for `rpc.url`.
+/// Finds the followed validator. Without one, `rpc.url` gets a stand-in process.
 fn target_lookup(config: &Config, inspection: &ProcessInspection) -> Option<TargetLookup> {
     let validator = inspection
         .target
@@ -187,8 +187,8 @@ fn target_lookup(config: &Config, inspection: &ProcessInspection) -> Option<Targ
     }
 }
 
-/// The returned facts are needed for the vote check.
-pub async fn rpc(
+/// The vote check needs the returned handle.
+pub async fn check_rpc(
     config: &Config,
     inspection: &ProcessInspection,
     admin: Latest<AdminFacts>,
@@ -226,7 +226,7 @@ pub async fn rpc(
             "look at the validator's log; set rpc.url",
         ),
         Some(reported) if reported.up => {
-            rpc_ok(&reported, admin.as_deref()).with_detail("probe", probe(config))
+            rpc_ok(&reported, admin.as_deref()).with_detail("probe", probe_text(config))
         }
         Some(reported) => rpc_failed(config, &reported, admin.as_deref()),
     };
@@ -254,7 +254,7 @@ fn rpc_failed(config: &Config, reported: &RpcFacts, admin: Option<&AdminFacts>) 
     }
 }
 
-fn probe(config: &Config) -> Option<String> {
+fn probe_text(config: &Config) -> Option<String> {
     let probe = &config.probe;
     probe
         .enabled
@@ -290,7 +290,7 @@ fn rpc_ok(reported: &RpcFacts, admin: Option<&AdminFacts>) -> Check {
         .with_detail("lacks", problem_text(&reported.problems))
 }
 
-pub async fn log(config: &Config, clock: Clock) -> Check {
+pub async fn check_log(config: &Config, clock: Clock) -> Check {
     let Some(log) = &config.log else {
         let why = match config.target.selector {
             TargetSelector::ProcessName(_) => "not read: not a validator",
@@ -300,7 +300,7 @@ pub async fn log(config: &Config, clock: Clock) -> Check {
     };
     let tail = LogTail::build(log, Intake::new(&config.datapoints), clock);
     let status_handle = tail.status();
-    let mut stage = stage();
+    let mut stage = new_stage();
     let started = tail.start(&mut stage).map_err(|error| error.to_string());
     let status = wait_for(stage, LOG_TIMEOUT, || {
         Some(status_handle.snapshot()).filter(|status| status.up || status.problem.is_some())
@@ -334,7 +334,7 @@ pub async fn log(config: &Config, clock: Clock) -> Check {
 const VOTES_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Call it only after the JSON-RPC check, whose facts it uses.
-pub async fn votes(
+pub async fn check_votes(
     config: &Config,
     inspection: &ProcessInspection,
     (admin, rpc): (Latest<AdminFacts>, rpc::Handle),
@@ -354,7 +354,7 @@ pub async fn votes(
         timeout,
         ..config.validator.clone()
     };
-    let is_far = DistanceEvidence::new(
+    let is_far_behind = DistanceEvidence::new(
         clock.now(),
         rpc.facts().as_deref(),
         None,
@@ -376,7 +376,11 @@ pub async fn votes(
     .await
     .or_else(|| handle.facts());
     match facts {
-        Some(facts) => vote_check(&facts, config.validator.vote_account.is_some(), is_far),
+        Some(facts) => judge_votes(
+            &facts,
+            config.validator.vote_account.is_some(),
+            is_far_behind,
+        ),
         None => Check::attention(
             "no answer within 5 s, or the identity is not known",
             "if JSON-RPC is slow, check again",
@@ -384,32 +388,36 @@ pub async fn votes(
     }
 }
 
-fn vote_check(facts: &votes::VoteFacts, is_configured: bool, is_far: bool) -> Check {
-    let lacks = problem_text(&facts.problems);
+fn judge_votes(
+    facts: &votes::VoteFacts,
+    has_configured_account: bool,
+    is_far_behind: bool,
+) -> Check {
+    let problems = problem_text(&facts.problems);
     let (account, own) = match (facts.vote_account, facts.own_account(facts.polled_at)) {
         (Some(account), Some(Some(own))) => (account, own),
-        (Some(account), Some(None)) if is_configured => {
+        (Some(account), Some(None)) if has_configured_account => {
             return Check::attention(
                 format!("the node knows no vote account {account}"),
                 "correct validator.vote_account, or leave it out",
             );
         }
-        (None, _) if facts.has_all_accounts() => {
+        (None, _) if facts.has_all_vote_accounts() => {
             return Check::off(
                 "the identity has no vote account with stake: the node does not vote",
             );
         }
         _ => {
             return Check::off("it is not known whether the vote account is current")
-                .with_detail("lacks", lacks);
+                .with_detail("lacks", problems);
         }
     };
-    let last_vote = own.slots_since_vote().filter(|_| !is_far);
+    let last_vote = own.slots_since_vote().filter(|_| !is_far_behind);
     let last_vote =
         last_vote.map(|slots| format!("{slots} {} ago", if slots == 1 { "slot" } else { "slots" }));
     let check = match own.delinquent {
-        _ if is_far => Check::off(
-            "not judged: the validator is far behind the tip, and would judge by its own old bank",
+        _ if is_far_behind => Check::off(
+            "not judged: the validator is far behind the tip, so it judges votes by an old bank",
         ),
         false if facts.is_standby(&own) => Check::ok(
             "the vote account is current; another node votes with it, and this one is on standby",
@@ -442,5 +450,5 @@ fn vote_check(facts: &votes::VoteFacts, is_configured: bool, is_far: bool) -> Ch
                 .activated_stake
                 .map(|lamports| format!("{:.2} SOL", lamports as f64 / LAMPORTS_PER_SOL)),
         )
-        .with_detail("lacks", lacks)
+        .with_detail("lacks", problems)
 }

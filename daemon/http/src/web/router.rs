@@ -1,7 +1,7 @@
 use super::{
     WebState,
     auth::{AuthResult, Users},
-    health::health,
+    health::check_health,
     landing,
     recording_requests::{FLIGHT_SAVE_PATH, mark_kind, mark_name, save_flight},
     request_checks::{self, AllowedHosts},
@@ -230,7 +230,7 @@ impl Router {
 
     fn stale_reason(&self) -> Option<String> {
         let newest = self.state.ticks.get().map(|tick| tick.at);
-        health(newest, self.state.clock.now(), self.state.tick_interval).err()
+        check_health(newest, self.state.clock.now(), self.state.tick_interval).err()
     }
 
     fn newest_status(&self) -> Option<Status> {

@@ -110,13 +110,13 @@ impl Ring {
     /// Deletes old rows at intervals of a tenth of the configured length (1 s to 60 s). Before each
     /// deletion the ring is longer than configured.
     fn prune(&mut self, now: Stamp) {
-        let keep = self.context.config.keep;
-        let prune_interval = (keep / 10).clamp(Duration::from_secs(1), Duration::from_secs(60));
+        let history = self.context.config.history;
+        let prune_interval = (history / 10).clamp(Duration::from_secs(1), Duration::from_secs(60));
         if now.since(self.last_prune) < prune_interval {
             return;
         }
         self.last_prune = now;
-        let before = now.unix.saturating_sub(keep);
+        let before = now.unix.saturating_sub(history);
         let Some(writer) = self.file.as_mut().and_then(RecordingFile::writer) else {
             // The file was removed or replaced. The next open renames one that it cannot continue.
             self.file = None;

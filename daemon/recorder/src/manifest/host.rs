@@ -38,7 +38,7 @@ const UNSUITABLE_FILE_SYSTEMS: [&str; 24] = [
     "tracefs",
 ];
 
-const SYSTEM_FOLDERS: [&str; 5] = ["/dev", "/proc", "/run", "/sys", "/var/lib/docker"];
+const UNSUITABLE_FOLDERS: [&str; 5] = ["/dev", "/proc", "/run", "/sys", "/var/lib/docker"];
 
 /// Maximum mounts: a container host has thousands.
 const MAX_MOUNTS: usize = 64;
@@ -137,7 +137,7 @@ fn mounts(root: &HostRoot, hardware: &Hardware) -> Value {
         .take(MAX_MOUNTS)
         .map(|mount| {
             let location = locate_folder(&process_root, &mount.mount_point, &hardware.mounts);
-            // A mount on top hides this one, and its space would be reported instead.
+            // A mount on top hides this one: `space` is then that of the upper mount.
             let space = location
                 .filter(|location| location.mount == *mount)
                 .and_then(|location| location.space);
@@ -154,13 +154,13 @@ fn mounts(root: &HostRoot, hardware: &Hardware) -> Value {
 
 /// True if a validator could store files there.
 fn can_store_files(mount: &Mount) -> bool {
-    let is_system_folder = || {
-        SYSTEM_FOLDERS
+    let is_in_unsuitable_folder = || {
+        UNSUITABLE_FOLDERS
             .iter()
             .any(|folder| mount.mount_point.starts_with(folder))
     };
     match mount.fs_type.as_str() {
-        "tmpfs" | "overlay" => mount.mount_point == Path::new("/") || !is_system_folder(),
+        "tmpfs" | "overlay" => !is_in_unsuitable_folder(),
         kind => !UNSUITABLE_FILE_SYSTEMS.contains(&kind),
     }
 }
@@ -200,7 +200,7 @@ fn options(text: &str) -> String {
 ///
 /// Does not query processes, because that raises the limit of open descriptors. Does not query file
 /// system sizes, because that blocks on network mounts.
-pub fn add_sysinfo(root: &HostRoot, hardware: &mut Hardware) {
+pub fn replace_by_sysinfo(root: &HostRoot, hardware: &mut Hardware) {
     let default_root = HostRoot::default();
     if (&root.procfs, &root.sysfs) != (&default_root.procfs, &default_root.sysfs) {
         return;
@@ -279,7 +279,7 @@ mod tests {
             .disks
             .iter_mut()
             .for_each(|disk| disk.rotational = None);
-        add_sysinfo(&root, &mut reported);
+        replace_by_sysinfo(&root, &mut reported);
         assert_eq!(
             (&reported.host_name, &reported.kernel_release),
             (&files.host_name, &files.kernel_release)
@@ -304,7 +304,7 @@ mod tests {
     #[test]
     fn for_another_root_only_its_files_describe_the_machine() {
         let mut hardware = Hardware::default();
-        add_sysinfo(&HostRoot::below("/host".as_ref()), &mut hardware);
+        replace_by_sysinfo(&HostRoot::below("/host".as_ref()), &mut hardware);
         assert_eq!(
             (
                 hardware.host_name,

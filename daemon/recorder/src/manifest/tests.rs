@@ -127,7 +127,7 @@ fn the_session_manifest_describes_the_machine() {
 fn the_process_manifest_lists_folders_and_limits() {
     let host = researcher();
     let (root, target) = target(&host);
-    let all = ProcessDescriber::new(root).describe(&target);
+    let all = ManifestCollector::new(root).describe(&target);
     let folders: Vec<(&str, &str, &str, &str)> = all["folders"]
         .as_array()
         .unwrap()
@@ -198,7 +198,7 @@ fn every_fake_host_is_described_correctly() {
             "{name}: {all}"
         );
         assert_eq!(all["host"]["disks"], json!([]), "{name}");
-        let process = ProcessDescriber::new(root).describe(&target);
+        let process = ManifestCollector::new(root).describe(&target);
         assert_eq!(process["program"], "agave-validator", "{name}");
         let own = &process["cgroup_limits"][0]["settings"];
         let limit = if name.ends_with("v2") {
@@ -215,7 +215,7 @@ fn an_exited_process_is_described_from_its_known_data() {
     let host = researcher();
     let (root, target) = target(&host);
     host.remove("proc/4242").unwrap();
-    let all = ProcessDescriber::new(root).describe(&target);
+    let all = ManifestCollector::new(root).describe(&target);
     assert_eq!(
         (&all["pid"], &all["arguments"]),
         (&4242.into(), &Value::Null)
@@ -268,7 +268,7 @@ fn every_key_is_in_the_description_of_the_format() {
             &mut found,
         );
     }
-    keys(&ProcessDescriber::new(root).describe(&target), &mut found);
+    keys(&ManifestCollector::new(root).describe(&target), &mut found);
     let missing: Vec<&String> = found
         .iter()
         .filter(|key| !section.contains(&format!("`{key}`")))

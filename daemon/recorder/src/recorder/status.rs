@@ -59,19 +59,19 @@ impl RecorderStatus {
     }
 }
 
-/// Maximum kinds that count separately: labels must not grow with time.
+/// With this many kinds, new ones count as `other`: labels must not grow with time.
 const MAX_MARK_KINDS: usize = 16;
-/// Kinds of the marks that a memory search of the lab sets. They always count separately, because a
-/// search may begin after many other kinds.
+/// Kinds of the marks that a memory search of the lab sets. They always count separately, even
+/// beyond the maximum.
 const SEARCH_KINDS: [&str; 4] = ["kept_up", "failed", "void", "reference"];
 /// Label value for further kinds and for marks without a kind.
 const OTHER_KIND: &str = "other";
 
 #[derive(Debug, Default)]
-pub struct Marks(Mutex<BTreeMap<Arc<str>, u64>>);
+pub struct MarkCounts(Mutex<BTreeMap<Arc<str>, u64>>);
 
-impl Marks {
-    pub fn count(&self, kind: Option<&str>) {
+impl MarkCounts {
+    pub fn add(&self, kind: Option<&str>) {
         let mut counts = self.0.lock();
         let is_separate = |kind: &&str| {
             SEARCH_KINDS.contains(kind)
@@ -99,18 +99,18 @@ impl Marks {
 pub struct RecorderSampler {
     pub handle: RecorderHandle,
     pub target_handle: TargetHandle,
-    pub extra_readings: Box<dyn Fn(&mut SourceOutput) + Send>,
+    pub extend_output: Box<dyn Fn(&mut SourceOutput) + Send>,
     /// The queue's dropped entries at the last sample.
-    pub reported_lost: u64,
+    pub reported_dropped: u64,
     /// Uptime until which dropped entries are a problem.
     pub overrun_until: Duration,
 }
 
 impl RecorderSampler {
-    /// A problem if the queue dropped entries recently. Its text is constant, so it is logged once.
+    /// A problem if the queue dropped entries recently. Its text is constant: it is logged once.
     fn overrun(&mut self, uptime: Duration) -> Option<Problem> {
-        let lost = self.handle.queue.lost();
-        if std::mem::replace(&mut self.reported_lost, lost) < lost {
+        let dropped = self.handle.queue.dropped();
+        if std::mem::replace(&mut self.reported_dropped, dropped) < dropped {
             self.overrun_until = uptime + PROBLEM_SHOWN_FOR;
         }
         (uptime < self.overrun_until).then(|| {
@@ -136,7 +136,7 @@ impl RecorderSampler {
 impl Sampler for RecorderSampler {
     fn sample(&mut self, context: &SampleContext<'_>) -> SourceOutput {
         self.store_target(context);
-        // Problems of a file persist, so every tick reports them.
+        // Problems last over many ticks, but count only once.
         let mut output = SourceOutput {
             repeats_problems: true,
             ..SourceOutput::default()
@@ -149,17 +149,19 @@ impl Sampler for RecorderSampler {
             .collect();
         output.up = output.problems.is_empty();
         output.problems.extend(self.overrun(context.now.uptime));
-        (self.extra_readings)(&mut output);
-        output.readings.extend(self.handle.marks.readings());
-        let lost = self.handle.queue.lost();
+        (self.extend_output)(&mut output);
+        output.readings.extend(self.handle.mark_counts.readings());
+        let queue_dropped = self.handle.queue.dropped();
         for status in &self.handle.statuses {
             let (rows, dropped) = status.counts();
             output
                 .readings
                 .counter(&d::RECORDER_ROWS, [status.name.into()], rows);
-            output
-                .readings
-                .counter(&d::RECORDER_DROPPED, [status.name.into()], dropped + lost);
+            output.readings.counter(
+                &d::RECORDER_DROPPED,
+                [status.name.into()],
+                dropped + queue_dropped,
+            );
         }
         output
     }
@@ -171,33 +173,33 @@ mod tests {
 
     #[test]
     fn marks_count_by_kind_and_kinds_beyond_the_first_count_as_others() {
-        let marks = Marks::default();
-        assert_eq!(marks.readings(), []);
-        marks.count(Some("failed"));
-        marks.count(None);
-        marks.count(Some("failed"));
+        let mark_counts = MarkCounts::default();
+        assert_eq!(mark_counts.readings(), []);
+        mark_counts.add(Some("failed"));
+        mark_counts.add(None);
+        mark_counts.add(Some("failed"));
         let expected =
             |kind: &'static str, count| Reading::counter(&d::MARKS, [kind.into()], count);
         assert_eq!(
-            marks.readings(),
+            mark_counts.readings(),
             [expected("failed", 2), expected("other", 1)]
         );
         let more: Vec<String> = (0..20)
             .map(|number| format!("kind_{}", "a".repeat(number + 1)))
             .collect();
-        more.iter().for_each(|kind| marks.count(Some(kind)));
-        assert_eq!(marks.readings().len(), MAX_MARK_KINDS);
-        marks.count(Some("failed"));
-        assert!(marks.readings().contains(&expected("failed", 3)));
+        more.iter().for_each(|kind| mark_counts.add(Some(kind)));
+        assert_eq!(mark_counts.readings().len(), MAX_MARK_KINDS);
+        mark_counts.add(Some("failed"));
+        assert!(mark_counts.readings().contains(&expected("failed", 3)));
         assert!(
-            marks
+            mark_counts
                 .readings()
                 .contains(&expected("other", 1 + 20 - (MAX_MARK_KINDS as u64 - 2)))
         );
-        marks.count(Some("void"));
+        mark_counts.add(Some("void"));
         assert!(
-            marks.readings().contains(&expected("void", 1)),
-            "a search's always count"
+            mark_counts.readings().contains(&expected("void", 1)),
+            "kinds of a search always count separately"
         );
     }
 }

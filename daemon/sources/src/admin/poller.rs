@@ -25,7 +25,7 @@ use std::{
 /// solana-test-validator.
 const INVALID_PARAMS: i64 = -32602;
 
-/// The admission changes with transfers and with epochs.
+/// The state of the admission ticket changes with transfers and epochs.
 const ADMISSION_INTERVAL: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Copy)]
@@ -106,7 +106,7 @@ impl Poller {
             let Some(cache) = timer.wait_for(poll, || self.publish()).await else {
                 return;
             };
-            self.receive(cache);
+            self.store(cache);
         }
     }
 
@@ -152,7 +152,7 @@ impl Poller {
             Ok(Answer::ContactInfo(ContactInfo { id, .. })) => {
                 cache.identity.set(id, self.clock.now());
             }
-            Err(Failure::InvalidAnswer(Error::Rpc {
+            Err(Failure::AnswerError(Error::Rpc {
                 code: INVALID_PARAMS,
                 message,
             })) => {
@@ -171,7 +171,7 @@ impl Poller {
         match connection.send(Method::AdmissionStatus).await {
             Ok(Answer::AdmissionStatus(status)) => cache.admission.set(Some(status), now),
             // Older versions lack the method, and solana-test-validator rejects it.
-            Err(Failure::InvalidAnswer(
+            Err(Failure::AnswerError(
                 Error::NotOffered { .. }
                 | Error::Rpc {
                     code: INVALID_PARAMS,
@@ -184,7 +184,7 @@ impl Poller {
     }
 
     /// Stores a poll's result, unless the process was replaced meanwhile.
-    fn receive(&mut self, cache: ProcessCache) {
+    fn store(&mut self, cache: ProcessCache) {
         if (self.find_target)().is_some_and(|target| target.process == cache.process) {
             self.problem_log
                 .log_changes(Source::AdminRpc, cache.up, &cache.problems);
@@ -205,7 +205,7 @@ impl Poller {
 #[derive(Clone, Default)]
 struct ProcessCache {
     process: ProcessId,
-    /// When the last poll ended; initially the start.
+    /// When the last poll ended; before that, when the process was found.
     polled_at: Stamp,
     has_connected: bool,
     /// Once true, stays true for this process.
@@ -223,8 +223,8 @@ struct ProcessCache {
 impl ProcessCache {
     /// True until the next poll is due.
     fn is_waiting(&self, now: Stamp, poll_intervals: PollIntervals) -> bool {
-        // A poll may be half an interval early: `polled_at` is the end of the last poll, which is
-        // later than its due time.
+        // `polled_at` is the end of a poll, later than its due time. So the next poll may come half
+        // a starting interval early.
         self.has_started
             && now.since(self.polled_at) + poll_intervals.starting / 2 < poll_intervals.running
     }
@@ -236,9 +236,9 @@ impl ProcessCache {
         result: Result<Answer, Failure>,
     ) -> Result<(), Failure> {
         match result {
-            Err(failure @ Failure::InvalidAnswer(_)) => {
-                self.problems.push(failure.problem(path, true))
-            }
+            Err(failure @ Failure::AnswerError(_)) => self
+                .problems
+                .push(failure.problem(path, self.has_connected)),
             Err(failure) => return Err(failure),
             Ok(_) => {}
         }

@@ -30,7 +30,7 @@ pub enum Failure {
     Timeout(Duration),
     ConnectionLost(io::Error),
     TooLong,
-    InvalidAnswer(Error),
+    AnswerError(Error),
 }
 
 impl Failure {
@@ -77,11 +77,11 @@ impl Failure {
                 ProblemKind::Broken,
                 format!("{path}: an answer of more than {MAX_ANSWER_BYTES} bytes"),
             ),
-            Failure::InvalidAnswer(Error::NotOffered { method }) => (
+            Failure::AnswerError(Error::NotOffered { method }) => (
                 ProblemKind::Absent,
                 format!("{path}: this version does not offer {method}"),
             ),
-            Failure::InvalidAnswer(error) => (ProblemKind::Broken, format!("{path}: {error}")),
+            Failure::AnswerError(error) => (ProblemKind::Broken, format!("{path}: {error}")),
         };
         Problem::new(kind, what)
     }
@@ -132,7 +132,7 @@ impl Connection {
         let body = tokio::time::timeout(timeout, exchange)
             .await
             .map_err(|_| Failure::Timeout(timeout))??;
-        method.read(ID, &body).map_err(Failure::InvalidAnswer)
+        method.read(ID, &body).map_err(Failure::AnswerError)
     }
 
     /// Reads up to the newline, or to the end of the JSON value or of the connection.

@@ -3,7 +3,7 @@
 
 use super::SourceFacts;
 use crate::{
-    distance::{PUSH_MAX_AGE, RPC_PRECEDENCE},
+    distance::{PUSH_MAX_AGE, RPC_PRECEDENCE_TIME},
     tick::SourceOutput,
 };
 use faultline_agave::{consensus::Protocol, rpc::Health};
@@ -11,8 +11,8 @@ use faultline_metrics::{Stamp, metrics::validator as v};
 use faultline_phase::{Evidence, Process};
 use std::time::Duration;
 
-/// Without a newer tip for this long, the distance is unknown: the validator is starved or cut off.
-/// The tip advances once per slot (up to 1 s), later if slots are skipped.
+/// Without a newer tip for this long, JSON-RPC's distance does not count: the validator is starved
+/// or cut off. The tip advances once per slot, later if slots are skipped.
 const TIP_MAX_AGE: Duration = Duration::from_secs(5);
 
 /// A fork switch moves the processed slot back by less than this, the purge at a migration's end by
@@ -23,14 +23,14 @@ const MIN_PURGED_SLOTS: u64 = 32;
 pub struct SlotTracker {
     last_rpc_at: Option<Stamp>,
     last_push_at: Option<Stamp>,
+    /// The highest slot with shreds, and when JSON-RPC first reported it.
     tip: Option<(u64, Stamp)>,
-    /// The highest tip in a migration to Alpenglow. At its end slots are purged, but JSON-RPC still
-    /// reports the highest slot with shreds.
+    /// The highest tip in a migration to Alpenglow. JSON-RPC reports it even after its purge.
     migration_tip: Option<u64>,
     /// The highest processed slot in the migration.
     highest_processed: Option<u64>,
     /// The processed slot has gone back. Signs of the migration's end may come a minute later.
-    is_purged: bool,
+    has_gone_back: bool,
 }
 
 impl SlotTracker {
@@ -52,7 +52,7 @@ impl SlotTracker {
         let (now, rpc) = (facts.now, facts.rpc.as_deref());
         let distance_at = rpc.and_then(|facts| facts.slots_behind_received_at);
         let unless_recent = |at: Option<Stamp>, slot: Option<u64>| {
-            slot.filter(|_| at.is_none_or(|at| now.since(at) >= RPC_PRECEDENCE))
+            slot.filter(|_| at.is_none_or(|at| now.since(at) >= RPC_PRECEDENCE_TIME))
         };
         let pushed = facts
             .datapoints
@@ -60,7 +60,7 @@ impl SlotTracker {
             .filter(|(at, _)| now.since(*at) < PUSH_MAX_AGE);
         let pushed = pushed.map(|(_, slots)| slots).unwrap_or_default();
         // Alpenglow has no optimistic confirmation: the last such slot would be exported for ever.
-        // The processed slot is the newest that this node notarized.
+        // Its processed slot is the newest notarized one.
         let is_alpenglow = protocol == Some(Protocol::Alpenglow);
         for (kind, slot) in [
             (
@@ -85,11 +85,11 @@ impl SlotTracker {
             output.whole(&v::SLOT, [kind], slot);
         }
         let tip_is_fresh = self.tip.is_some_and(|(_, at)| now.since(at) < TIP_MAX_AGE);
-        let is_purged = facts
+        let is_tip_purged = facts
             .max_shred_slot()
             .is_some_and(|tip| !self.still_exists(protocol, tip));
         let mut distance_evidence = facts.distance_evidence();
-        if !tip_is_fresh || is_purged {
+        if !tip_is_fresh || is_tip_purged {
             distance_evidence.measured = None;
         }
         output.whole(&v::SLOTS_BEHIND, [], distance_evidence.slots_behind());
@@ -97,11 +97,11 @@ impl SlotTracker {
 
     /// False if the highest slot with shreds was purged.
     fn still_exists(&self, protocol: Option<Protocol>, slot: u64) -> bool {
-        let may_be_purged = self.is_purged || protocol == Some(Protocol::Alpenglow);
+        let may_be_purged = self.has_gone_back || protocol == Some(Protocol::Alpenglow);
         !may_be_purged || Some(slot) > self.migration_tip
     }
 
-    /// Tracks slots from the start of the migration until replay has passed the purged ones.
+    /// Tracks slots from the migration on until replay nears the purged ones again, or for ever.
     fn track_purge(
         &mut self,
         protocol: Option<Protocol>,
@@ -113,16 +113,17 @@ impl SlotTracker {
             return;
         }
         let highest = self.highest_processed.max(Some(processed));
-        let is_purged = Some(processed.saturating_add(MIN_PURGED_SLOTS)) < highest;
-        let was_purged = std::mem::replace(&mut self.is_purged, is_purged);
+        let has_gone_back = Some(processed.saturating_add(MIN_PURGED_SLOTS)) < highest;
+        let had_gone_back = std::mem::replace(&mut self.has_gone_back, has_gone_back);
         // One response may show both the purge and the last tips before it.
-        if (is_migrating && !is_purged) || (is_purged && !was_purged) {
+        if (is_migrating && !has_gone_back) || (has_gone_back && !had_gone_back) {
             self.migration_tip = max_shred_slot.max(self.migration_tip);
         }
-        self.highest_processed = highest.filter(|_| is_migrating || is_purged || !was_purged);
+        self.highest_processed =
+            highest.filter(|_| is_migrating || has_gone_back || !had_gone_back);
     }
 
-    /// Pushed slots are up to 10 s old, so they replace no values while JSON-RPC responds.
+    /// Pushed slots are up to 10 s old: they only replace values that JSON-RPC lacks.
     fn add_evidence(
         &mut self,
         protocol: Option<Protocol>,
@@ -143,8 +144,9 @@ impl SlotTracker {
             self.last_rpc_at = rpc_at;
             evidence.slot = processed;
             evidence.is_healthy = rpc.health == Some(Health::Ok);
-            let is_new = rpc.slots_behind_received_at == rpc_at;
-            evidence.tip = max_shred_slot.filter(|tip| is_new && self.still_exists(protocol, *tip));
+            let has_new_tip = rpc.slots_behind_received_at == rpc_at;
+            evidence.tip =
+                max_shred_slot.filter(|tip| has_new_tip && self.still_exists(protocol, *tip));
             if let Some((slot, at)) = max_shred_slot.zip(rpc_at) {
                 let before = self.tip.filter(|(before, _)| slot <= *before);
                 self.tip = Some((slot, before.map_or(at, |(_, since)| since)));
@@ -238,7 +240,7 @@ mod tests {
 
     /// The exported processed slot and distance at `now`, and the evidence for the phase.
     fn sample(
-        sources: &mut SlotTracker,
+        tracker: &mut SlotTracker,
         now: u64,
         source_facts: &SourceFacts,
     ) -> (Option<f64>, Option<f64>, Evidence) {
@@ -247,9 +249,9 @@ mod tests {
             now: at(now),
             ..source_facts.clone()
         };
-        sources.sample(None, &source_facts, &mut output, &mut evidence);
+        tracker.sample(None, &source_facts, &mut output, &mut evidence);
         let value = |name: &str, label: Option<&str>| {
-            let of = output.readings.iter().find(|reading| {
+            let reading = output.readings.iter().find(|reading| {
                 reading.metric.name == name
                     && reading
                         .labels
@@ -257,7 +259,7 @@ mod tests {
                         .map(faultline_metrics::LabelText::as_str)
                         == label
             });
-            of.and_then(|reading| reading.value.number())
+            reading.and_then(|reading| reading.value.number())
         };
         (
             value("agave_slot", Some("processed")),
@@ -268,10 +270,10 @@ mod tests {
 
     #[test]
     fn silent_json_rpc_is_not_replaced_by_an_older_push() {
-        let mut sources = SlotTracker::default();
+        let mut tracker = SlotTracker::default();
         let push = Some((8, pushed(100, 100)));
         let (processed, behind, evidence) = sample(
-            &mut sources,
+            &mut tracker,
             10,
             &source_facts(Some((10, Some((105, 120)))), push),
         );
@@ -280,22 +282,22 @@ mod tests {
             (Some(105.0), Some(15.0), Some(105), Some(120))
         );
         let (processed, behind, evidence) =
-            sample(&mut sources, 14, &source_facts(Some((10, None)), push));
+            sample(&mut tracker, 14, &source_facts(Some((10, None)), push));
         assert_eq!(
             (processed, behind, evidence.slot, evidence.tip),
             (None, None, None, None),
-            "the push is older than the answer"
+            "the push is older than the response"
         );
         let later = Some((18, pushed(105, 150)));
         let (processed, behind, evidence) =
-            sample(&mut sources, 18, &source_facts(Some((10, None)), later));
+            sample(&mut tracker, 18, &source_facts(Some((10, None)), later));
         assert_eq!(
             (processed, behind, evidence.slot, evidence.tip),
             (None, None, Some(105), Some(150)),
             "not shown, but evidence of the phase"
         );
         let (processed, behind, _) = sample(
-            &mut sources,
+            &mut tracker,
             71,
             &source_facts(Some((10, None)), Some((70, pushed(200, 204)))),
         );
@@ -308,32 +310,33 @@ mod tests {
 
     #[test]
     fn neither_a_push_alongside_a_response_nor_a_reused_response_is_evidence() {
-        let mut sources = SlotTracker::default();
+        let mut tracker = SlotTracker::default();
         sample(
-            &mut sources,
+            &mut tracker,
             10,
             &source_facts(Some((10, Some((105, 106)))), Some((9, pushed(100, 100)))),
         );
-        let answer = source_facts(Some((20, Some((105, 125)))), Some((19, pushed(106, 107))));
-        let (.., evidence) = sample(&mut sources, 20, &answer);
+        let input_facts = source_facts(Some((20, Some((105, 125)))), Some((19, pushed(106, 107))));
+        let (.., evidence) = sample(&mut tracker, 20, &input_facts);
         assert_eq!((evidence.slot, evidence.tip), (Some(105), Some(125)));
-        let (.., evidence) = sample(&mut sources, 21, &answer);
+        let (.., evidence) = sample(&mut tracker, 21, &input_facts);
         assert_eq!((evidence.slot, evidence.tip), (None, None));
     }
 
     #[test]
     fn a_pushed_slot_distance_contradicting_a_healthy_validator_is_ignored() {
-        let mut sources = SlotTracker::default();
-        let mut answer = source_facts(Some((10, Some((105, 105)))), Some((9, pushed(100, 600))));
-        let facts = Arc::get_mut(answer.rpc.as_mut().unwrap()).unwrap();
+        let mut tracker = SlotTracker::default();
+        let mut input_facts =
+            source_facts(Some((10, Some((105, 105)))), Some((9, pushed(100, 600))));
+        let facts = Arc::get_mut(input_facts.rpc.as_mut().unwrap()).unwrap();
         (
             facts.max_shred_slot,
             facts.slots_behind,
             facts.slots_behind_received_at,
         ) = (None, None, None);
-        assert_eq!(sample(&mut sources, 10, &answer).1, None);
-        answer.datapoints.slots = Some((at(9), pushed(100, 104)));
-        assert_eq!(sample(&mut sources, 10, &answer).1, Some(4.0));
+        assert_eq!(sample(&mut tracker, 10, &input_facts).1, None);
+        input_facts.datapoints.slots = Some((at(9), pushed(100, 104)));
+        assert_eq!(sample(&mut tracker, 10, &input_facts).1, Some(4.0));
     }
 
     #[test]
@@ -343,28 +346,29 @@ mod tests {
             slots.is_proven = true;
             Some((second, slots))
         };
-        let mut answer = source_facts(Some((10, Some((105, 105)))), own(9, 100, 2_600));
-        let facts = Arc::get_mut(answer.rpc.as_mut().unwrap()).unwrap();
+        let mut input_facts = source_facts(Some((10, Some((105, 105)))), own(9, 100, 2_600));
+        let facts = Arc::get_mut(input_facts.rpc.as_mut().unwrap()).unwrap();
         (
             facts.max_shred_slot,
             facts.slots_behind,
             facts.slots_behind_received_at,
         ) = (None, None, None);
-        let mut sources = SlotTracker::default();
-        let (_, behind, evidence) = sample(&mut sources, 10, &answer);
+        let mut tracker = SlotTracker::default();
+        let (_, behind, evidence) = sample(&mut tracker, 10, &input_facts);
         assert_eq!((behind, evidence.tip), (Some(2_500.0), Some(2_600)));
-        answer.datapoints.slots = own(19, 2_700, 3_541).map(|(second, slots)| (at(second), slots));
-        let (_, behind, evidence) = sample(&mut sources, 20, &answer);
+        input_facts.datapoints.slots =
+            own(19, 2_700, 3_541).map(|(second, slots)| (at(second), slots));
+        let (_, behind, evidence) = sample(&mut tracker, 20, &input_facts);
         assert_eq!((behind, evidence.tip), (Some(841.0), Some(3_541)));
     }
 
     #[test]
     fn without_a_newer_tip_the_distance_behind_is_unknown() {
-        let mut sources = SlotTracker::default();
+        let mut tracker = SlotTracker::default();
         for second in 10..15 {
             assert!(
                 sample(
-                    &mut sources,
+                    &mut tracker,
                     second,
                     &source_facts(Some((second, Some((second, 40)))), None)
                 )
@@ -374,7 +378,7 @@ mod tests {
         }
         assert_eq!(
             sample(
-                &mut sources,
+                &mut tracker,
                 15,
                 &source_facts(Some((15, Some((15, 40)))), None)
             )
@@ -383,7 +387,7 @@ mod tests {
         );
         assert_eq!(
             sample(
-                &mut sources,
+                &mut tracker,
                 16,
                 &source_facts(Some((16, Some((16, 60)))), None)
             )
@@ -394,21 +398,22 @@ mod tests {
 
     #[test]
     fn slots_purged_by_a_migration_are_not_the_tip() {
-        let mut sources = SlotTracker::default();
-        let mut sample = |second, protocol, answer: (u64, u64), push: Slots| {
+        let mut tracker = SlotTracker::default();
+        let mut sample = |second, protocol, rpc_slots: (u64, u64), push: Slots| {
             let (mut output, mut evidence) = (SourceOutput::default(), Evidence::default());
-            let mut source_facts = source_facts(Some((second, Some(answer))), Some((second, push)));
+            let mut source_facts =
+                source_facts(Some((second, Some(rpc_slots))), Some((second, push)));
             source_facts.now = at(second);
-            sources.sample(Some(protocol), &source_facts, &mut output, &mut evidence);
+            tracker.sample(Some(protocol), &source_facts, &mut output, &mut evidence);
             let value = |name: &str, label: &str| {
-                let of = output.readings.iter().find(|reading| {
+                let reading = output.readings.iter().find(|reading| {
                     reading.metric.name == name
                         && reading
                             .labels
                             .first()
                             .is_none_or(|text| text.as_str() == label)
                 });
-                of.and_then(|reading| reading.value.number())
+                reading.and_then(|reading| reading.value.number())
             };
             let behind = value("agave_slots_behind", "");
             let kinds = ["optimistic", "replayed"].map(|kind| value("agave_slot", kind));
@@ -432,7 +437,7 @@ mod tests {
         assert_eq!(
             sample(61, Protocol::Migrating, (1_280, 1_302), purged).0,
             Some(1_302),
-            "it was another node's answer, or new slots have passed the old ones"
+            "the processed slot is near the old tip again"
         );
         assert_eq!(
             sample(62, Protocol::Alpenglow, (1_301, 1_303), purged).0,
@@ -444,15 +449,15 @@ mod tests {
     #[test]
     fn tips_first_seen_with_the_purge_count_as_purged() {
         let (migrating, alpenglow) = (Some(Protocol::Migrating), Some(Protocol::Alpenglow));
-        let mut sources = SlotTracker::default();
-        sources.track_purge(migrating, 1_300, Some(1_301));
-        sources.track_purge(alpenglow, 1_002, Some(1_306));
-        assert!(!sources.still_exists(alpenglow, 1_306));
-        sources.track_purge(alpenglow, 1_290, Some(1_306));
-        assert!(!sources.still_exists(alpenglow, 1_306));
-        assert!(sources.still_exists(alpenglow, 1_307));
-        sources.track_purge(alpenglow, 1_250, Some(1_400));
-        assert!(sources.still_exists(alpenglow, 1_400), "it is over");
+        let mut tracker = SlotTracker::default();
+        tracker.track_purge(migrating, 1_300, Some(1_301));
+        tracker.track_purge(alpenglow, 1_002, Some(1_306));
+        assert!(!tracker.still_exists(alpenglow, 1_306));
+        tracker.track_purge(alpenglow, 1_290, Some(1_306));
+        assert!(!tracker.still_exists(alpenglow, 1_306));
+        assert!(tracker.still_exists(alpenglow, 1_307));
+        tracker.track_purge(alpenglow, 1_250, Some(1_400));
+        assert!(tracker.still_exists(alpenglow, 1_400), "it is over");
     }
 
     #[test]
@@ -464,9 +469,9 @@ mod tests {
                 ..Evidence::default()
             },
         );
-        let mut answer = source_facts(Some((10, Some((105, 106)))), None);
-        answer.now = at(10);
-        SlotTracker::default().sample(None, &answer, &mut output, &mut evidence);
+        let mut input_facts = source_facts(Some((10, Some((105, 106)))), None);
+        input_facts.now = at(10);
+        SlotTracker::default().sample(None, &input_facts, &mut output, &mut evidence);
         assert!(output.readings.is_empty());
     }
 }

@@ -32,7 +32,7 @@ pub enum Failure {
     /// A content coding that was not requested.
     Encoded(String),
     Transport(String),
-    InvalidAnswer(Error),
+    AnswerError(Error),
 }
 
 #[derive(Clone, Copy)]
@@ -88,11 +88,11 @@ impl Failure {
                 (ProblemKind::Broken, what)
             }
             Failure::Transport(why) => (ProblemKind::Broken, format!("{server}: {why}")),
-            Failure::InvalidAnswer(error @ Error::NotJsonRpc { .. }) => (
+            Failure::AnswerError(error @ Error::NotJsonRpc { .. }) => (
                 ProblemKind::Broken,
                 format!("{server}: {error}; set rpc.url to the validator's JSON-RPC"),
             ),
-            Failure::InvalidAnswer(error) => (ProblemKind::Broken, format!("{server}: {error}")),
+            Failure::AnswerError(error) => (ProblemKind::Broken, format!("{server}: {error}")),
         };
         Problem::new(kind, what)
     }
@@ -134,7 +134,7 @@ impl Client {
     ) -> Result<Vec<Result<Answer, Error>>, Failure> {
         batch
             .read(&self.send(url, batch.body().to_owned(), timeout).await?)
-            .map_err(Failure::InvalidAnswer)
+            .map_err(Failure::AnswerError)
     }
 
     pub async fn send(

@@ -143,7 +143,7 @@ impl Poller {
                     facts.process == process && facts.progress == Some(StartProgress::Running)
                 });
                 let readiness = cache.readiness(has_started);
-                cache.set_problem(failure.problem(&server(&request.url), readiness), at);
+                cache.set_problem(failure.problem(&url_origin(&request.url), readiness), at);
             }
         }
         self.log_changes();
@@ -231,7 +231,7 @@ pub fn connect_address(mut listening: SocketAddr) -> SocketAddr {
 }
 
 /// Scheme, host and port. The other parts of a URL may contain secrets.
-pub fn server(url: &Uri) -> String {
+pub fn url_origin(url: &Uri) -> String {
     let host = url.host().unwrap_or_default();
     let port = url
         .port_u16()
@@ -337,9 +337,12 @@ mod tests {
     #[test]
     fn rpc_error_messages_omit_the_key_in_the_url_path() {
         assert_eq!(
-            server(&Uri::from_static("http://me:pw@node:8899/secret?key=1")),
+            url_origin(&Uri::from_static("http://me:pw@node:8899/secret?key=1")),
             "http://node:8899"
         );
-        assert_eq!(server(&Uri::from_static("http://[::1]/")), "http://[::1]");
+        assert_eq!(
+            url_origin(&Uri::from_static("http://[::1]/")),
+            "http://[::1]"
+        );
     }
 }

@@ -121,7 +121,7 @@ impl Probe {
             }
             let result = answer.and_then(|body| {
                 rpc::check_answer(self.config.method, request_id, &body)
-                    .map_err(Failure::InvalidAnswer)
+                    .map_err(Failure::AnswerError)
             });
             consecutive_failures = result
                 .as_ref()
@@ -142,8 +142,8 @@ fn failure_kind(failure: &Failure) -> &'static str {
         Failure::Refused => "refused",
         Failure::Timeout(_) => "timeout",
         Failure::Status(..) => "http",
-        Failure::InvalidAnswer(Error::Rpc { .. } | Error::NotOffered { .. }) => "error",
-        Failure::InvalidAnswer(_) | Failure::Encoded(_) => "malformed",
+        Failure::AnswerError(Error::Rpc { .. } | Error::NotOffered { .. }) => "error",
+        Failure::AnswerError(_) | Failure::Encoded(_) => "malformed",
         Failure::TooLong(_) => "too_large",
         Failure::Transport(_) => "connection",
     }

@@ -8,7 +8,7 @@ use super::{
 use crate::{
     distance::DistanceEvidence,
     polling::{PollTimer, ProblemLog, Timestamped},
-    rpc::{Client, Endpoint, Failure, Readiness, server},
+    rpc::{Client, Endpoint, Failure, Readiness, url_origin},
 };
 use faultline_agave::{
     Error, PublicKey,
@@ -171,7 +171,7 @@ impl Round<'_> {
         let mut all_votes = None;
         let protocol = self.poller.handle.protocol(self.facts.process);
         let is_slow = finished_rounds.is_multiple_of(SLOW_FACTOR);
-        if is_slow || !self.facts.has_all_accounts() || self.facts.is_late(protocol) {
+        if is_slow || !self.facts.has_all_vote_accounts() || self.facts.is_late(protocol) {
             all_votes = self.request_all_votes().await;
         }
         self.request_own_votes().await;
@@ -231,7 +231,7 @@ impl Round<'_> {
     ) -> Result<T, Failure> {
         let request = rpc::request_body(method, &params, ID);
         let body = self.client.send(&self.url, request, self.timeout).await?;
-        rpc::result(method, ID, &body).map_err(Failure::InvalidAnswer)
+        rpc::result(method, ID, &body).map_err(Failure::AnswerError)
     }
 
     async fn request<T: DeserializeOwned>(
@@ -253,11 +253,11 @@ impl Round<'_> {
     ) -> Option<T> {
         match result {
             Ok(answer) => return Some(answer),
-            Err(Failure::InvalidAnswer(Error::NotOffered { .. })) => {
+            Err(Failure::AnswerError(Error::NotOffered { .. })) => {
                 self.poller.missing_methods.push(method);
             }
             Err(failure) => {
-                let mut problem = failure.problem(&server(&self.url), Readiness::Answered);
+                let mut problem = failure.problem(&url_origin(&self.url), Readiness::Answered);
                 problem.what = format!("{method}: {}", problem.what);
                 if !self.facts.problems.contains(&problem) {
                     self.facts.problems.push(problem);
@@ -391,7 +391,7 @@ impl Round<'_> {
         let identity = self.facts.identity;
         let params = json!([info.absolute_slot, {"commitment": "processed", "identity": identity.to_string()}]);
         let answer = match self.call(method, params).await {
-            Err(Failure::InvalidAnswer(Error::Rpc {
+            Err(Failure::AnswerError(Error::Rpc {
                 code: NOT_IN_LEADER_SCHEDULE,
                 ..
             })) => Some(Some(LeaderSchedule::default())),

@@ -51,7 +51,7 @@ impl VoteFacts {
     }
 
     /// The node returned all vote accounts.
-    pub fn has_all_accounts(&self) -> bool {
+    pub fn has_all_vote_accounts(&self) -> bool {
         self.ranking.received_at().is_some()
     }
 

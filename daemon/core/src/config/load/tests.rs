@@ -301,7 +301,7 @@ fn flight_delays_longer_than_the_ring_or_zero_limits_are_refused() {
     let config = parse("[flight]\nfolder = \"/f\"\nkeep = \"1h\"\nmax_saved = 3\n").unwrap();
     assert_eq!(config.flight.enabled_folder(), Some(Path::new("/f")));
     assert_eq!(
-        (config.flight.keep, config.flight.max_saved),
+        (config.flight.history, config.flight.max_saved),
         (Duration::from_secs(3600), 3)
     );
     assert_eq!(

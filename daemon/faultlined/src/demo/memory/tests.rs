@@ -49,7 +49,7 @@ fn the_demos_disk_reads_stay_low() {
 #[test]
 fn every_touched_page_is_a_minor_fault() {
     let (before, _) = faults();
-    let memory = written_memory(64 * PAGE_BYTES).unwrap();
+    let memory = allocate_and_touch(64 * PAGE_BYTES).unwrap();
     assert!(faults().0 - before >= 64, "{}", memory.len());
 }
 

@@ -166,7 +166,7 @@ fn info() -> PageInfo {
 
 fn show(tick: Option<&Tick>, history: &History, now: Stamp) -> String {
     let newest = tick.map(|tick| tick.at);
-    let stale = crate::web::health(newest, now, Duration::from_secs(1)).err();
+    let stale = crate::web::check_health(newest, now, Duration::from_secs(1)).err();
     page(&View {
         status: tick.map(|tick| {
             Status::with(

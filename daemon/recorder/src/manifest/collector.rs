@@ -28,13 +28,13 @@ pub struct ProcessManifest {
 }
 
 #[derive(Default)]
-pub struct ProcessFacts {
+pub struct ReportedFacts {
     pub rpc: rpc::Handle,
     pub admin: Latest<AdminFacts>,
 }
 
 #[derive(Clone)]
-pub struct ProcessDescriber {
+pub struct ManifestCollector {
     root: HostRoot,
     initial: Latest<ProcessManifest>,
     path_calls: Arc<PathCalls>,
@@ -42,9 +42,9 @@ pub struct ProcessDescriber {
     pub completed: Latest<ProcessManifest>,
 }
 
-impl ProcessDescriber {
-    pub fn new(root: HostRoot) -> ProcessDescriber {
-        ProcessDescriber {
+impl ManifestCollector {
+    pub fn new(root: HostRoot) -> ManifestCollector {
+        ManifestCollector {
             root,
             initial: Latest::default(),
             path_calls: Arc::new(PathCalls::new("manifest-path")),
@@ -72,7 +72,7 @@ impl ProcessDescriber {
         manifest
     }
 
-    pub fn run(&self, facts: &ProcessFacts, stop: &Stop) {
+    pub fn run(&self, facts: &ReportedFacts, stop: &Stop) {
         let mut current: Option<Arc<ProcessManifest>> = None;
         let (mut digest, mut reported, mut published) = (None, json!({}), None);
         let (hash_calls, mut pending_digest) = (PathCalls::new("binary-digest"), None);
@@ -117,7 +117,7 @@ impl ProcessDescriber {
     }
 }
 
-fn add_reported(to: &mut Value, target: &Target, facts: &ProcessFacts) {
+fn add_reported(to: &mut Value, target: &Target, facts: &ReportedFacts) {
     let (process, rpc, admin) = (target.process, facts.rpc.facts(), facts.admin.get());
     let version = rpc
         .as_ref()
@@ -218,8 +218,8 @@ mod tests {
             ledger: None,
             found_by: "pid",
         };
-        let describer = ProcessDescriber::new(root);
-        let facts = ProcessFacts::default();
+        let collector = ManifestCollector::new(root);
+        let facts = ReportedFacts::default();
         facts.admin.set(Some(Arc::new(reported(
             ProcessId {
                 start_ticks: 1,
@@ -229,10 +229,10 @@ mod tests {
         ))));
         let stop = Stop::default();
         std::thread::scope(|scope| {
-            scope.spawn(|| describer.run(&facts, &stop));
-            assert_eq!(describer.describe(&target)["binary"], Value::Null);
+            scope.spawn(|| collector.run(&facts, &stop));
+            assert_eq!(collector.describe(&target)["binary"], Value::Null);
             let completed = |key: &str, wanted: fn(&Value) -> bool| {
-                eventually_ok(TIMEOUT, key, || match describer.completed.clone().get() {
+                eventually_ok(TIMEOUT, key, || match collector.completed.clone().get() {
                     Some(completed) if wanted(&completed.manifest) => Ok(completed),
                     other => Err(other),
                 })
