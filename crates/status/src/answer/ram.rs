@@ -82,8 +82,10 @@ fn proven_clause(inputs: &AnswerInputs) -> Option<String> {
         " of"
     };
     let limit_clause = match (inputs.limit, inputs.installed) {
-        (Some(limit), _) => format!("{joint} {} allowed", plain_size(limit)),
-        (None, Some(installed)) => format!("{joint} {} installed", plain_size(installed)),
+        (Some(limit), _) => format!("{joint} {} allowed", size_after(proven, limit)),
+        (None, Some(installed)) => {
+            format!("{joint} {} installed", size_after(proven, installed))
+        }
         (None, None) => String::new(),
     };
     let measured = measured_on(inputs.proven_on.as_deref());
@@ -94,16 +96,19 @@ fn proven_clause(inputs: &AnswerInputs) -> Option<String> {
 }
 
 fn headroom_clause(inputs: &AnswerInputs) -> Option<String> {
-    let headroom = size(inputs.headroom?);
+    let headroom = inputs.headroom?;
     let limit_clause = match (inputs.proven, inputs.limit, inputs.installed) {
-        (None, Some(limit), _) => format!(" of {} allowed", plain_size(limit)),
-        (None, None, Some(installed)) => format!(" of {} installed", plain_size(installed)),
+        (None, Some(limit), _) => format!(" of {} allowed", size_after(headroom, limit)),
+        (None, None, Some(installed)) => {
+            format!(" of {} installed", size_after(headroom, installed))
+        }
         _ => String::new(),
     };
     let when = match inputs.is_finished_run {
         true => "at least",
         false => "now",
     };
+    let headroom = size(headroom);
     Some(format!("{headroom} of headroom {when}{limit_clause}"))
 }
 
@@ -124,14 +129,15 @@ fn size(bytes: f64) -> String {
     if bytes < GIB {
         return bytes_f64(bytes);
     }
-    format!("{} GiB", plain_size(bytes))
+    let gib = bytes / GIB;
+    format!("{} GiB", short(if gib < 10.0 { gib } else { gib.round() }))
 }
 
-/// [`size`] without the unit GiB, which the preceding number already shows.
-fn plain_size(bytes: f64) -> String {
-    if bytes < GIB {
-        return bytes_f64(bytes);
+/// [`size`], without the unit if both sizes are in GiB.
+fn size_after(preceding: f64, bytes: f64) -> String {
+    let size = size(bytes);
+    match size.strip_suffix(" GiB") {
+        Some(number) if preceding >= GIB => number.to_owned(),
+        _ => size,
     }
-    let gib = bytes / GIB;
-    short(if gib < 10.0 { gib } else { gib.round() })
 }

@@ -182,6 +182,22 @@ static RAM: States = &[
          96 GiB of headroom now.",
     ),
     (
+        |ram| {
+            ram.proven = Some(0.5 * GIB);
+            ram.headroom = Some(0.25 * GIB);
+        },
+        "fine",
+        "512.0 MiB proven enough of 512 GiB installed; 256.0 MiB of headroom now.",
+    ),
+    (
+        |ram| {
+            ram.proven = Some(2.0 * GIB);
+            ram.limit = Some(0.5 * GIB);
+        },
+        "fine",
+        "2 GiB proven enough, of only 512.0 MiB allowed; 96 GiB of headroom now.",
+    ),
+    (
         |ram| ram.seconds_to_limit = Some(700.0),
         "fine",
         "412 GiB proven enough of 512 installed; 96 GiB of headroom now.",
