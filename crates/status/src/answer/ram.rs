@@ -104,12 +104,11 @@ fn headroom_clause(inputs: &AnswerInputs) -> Option<String> {
         }
         _ => String::new(),
     };
-    let when = match inputs.is_finished_run {
-        true => "at least",
-        false => "now",
-    };
     let headroom = size(headroom);
-    Some(format!("{headroom} of headroom {when}{limit_clause}"))
+    Some(match inputs.is_finished_run {
+        true => format!("at least {headroom} of headroom{limit_clause}"),
+        false => format!("{headroom} of headroom now{limit_clause}"),
+    })
 }
 
 fn forecast_clause(forecast: &LimitForecast) -> String {

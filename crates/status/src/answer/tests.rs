@@ -114,7 +114,7 @@ static RAM: States = &[
     (
         |ram| ram.is_finished_run = true,
         "fine",
-        "412 GiB proven enough of 512 installed; 96 GiB of headroom at least.",
+        "412 GiB proven enough of 512 installed; at least 96 GiB of headroom.",
     ),
     (
         |ram| ram.was_oom_killed = true,
