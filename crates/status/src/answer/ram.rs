@@ -14,7 +14,7 @@ pub fn answer(inputs: &AnswerInputs) -> Answer {
     let (mut verdict, mut clauses) = worst(findings(inputs));
     if inputs.headroom.is_none() {
         let why = inputs.ram_unknown.as_deref();
-        let why = why.unwrap_or("no level that limits the memory can be read");
+        let why = why.unwrap_or("no memory limit can be read");
         clauses.push(format!("the headroom is not known: {why}"));
         if verdict == Verdict::Fine {
             verdict = Verdict::Unknown;

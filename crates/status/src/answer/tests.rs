@@ -211,8 +211,8 @@ static RAM: States = &[
             }
         },
         "act",
-        "the kernel OOM-killed a process in the last 15 minutes; the headroom is not known: no level that limits the memory \
-         can be read; 512.0 MiB proven enough.",
+        "the kernel OOM-killed a process in the last 15 minutes; the headroom is not known: no memory \
+         limit can be read; 512.0 MiB proven enough.",
     ),
     (
         |ram| {
