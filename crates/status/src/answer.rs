@@ -120,8 +120,7 @@ pub struct AnswerInputs {
     pub proven: Option<f64>,
     /// Release and day of the measurement; `None` if that release runs.
     pub proven_on: Option<String>,
-    /// Why headroom and share are not known.
-    pub ram_unknown: Option<String>,
+    pub why_headroom_unknown: Option<String>,
     /// Why the configured evidence is not used.
     pub evidence_problem: Option<String>,
 
@@ -136,8 +135,7 @@ pub struct AnswerInputs {
     pub prediction: Option<CachePrediction>,
     /// Why evidence of the program cache has no prediction for this capacity.
     pub prediction_problem: Option<String>,
-    /// Why the reloads are not known.
-    pub cache_unknown: Option<String>,
+    pub why_reloads_unknown: Option<String>,
 
     pub consensus: Option<Consensus>,
     /// In the last 15 minutes.
@@ -173,8 +171,7 @@ pub struct AnswerInputs {
     /// SOL of the identity.
     pub identity_balance: Option<f64>,
     pub leader_slots: Option<LeaderSlots>,
-    /// Why it is not known whether it votes.
-    pub rewards_unknown: Option<String>,
+    pub why_voting_unknown: Option<String>,
 }
 
 /// When unreclaimable memory reaches the limit, in seconds since 1970, with an interval of 95 %.

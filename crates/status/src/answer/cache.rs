@@ -37,7 +37,7 @@ pub fn answer(inputs: &AnswerInputs) -> Answer {
 }
 
 fn unknown_answer(inputs: &AnswerInputs) -> Answer {
-    let why = inputs.cache_unknown.as_deref();
+    let why = inputs.why_reloads_unknown.as_deref();
     let why = why.unwrap_or("no datapoints of replayed slots arrived");
     let mut clauses = vec![format!("the reloads are not known: {why}")];
     if inputs.prediction.is_some() {

@@ -13,7 +13,7 @@ const HOW_TO_MEASURE: &str = "the least RAM is not measured: a search takes 4 h 
 pub fn answer(inputs: &AnswerInputs) -> Answer {
     let (mut verdict, mut clauses) = worst(findings(inputs));
     if inputs.headroom.is_none() {
-        let why = inputs.ram_unknown.as_deref();
+        let why = inputs.why_headroom_unknown.as_deref();
         let why = why.unwrap_or("no memory limit can be read");
         clauses.push(format!("the headroom is not known: {why}"));
         if verdict == Verdict::Fine {

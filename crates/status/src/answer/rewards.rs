@@ -37,7 +37,7 @@ fn why_no_verdict(inputs: &AnswerInputs) -> Option<String> {
             is_delinquent: None,
             ..
         } => {
-            let why = inputs.rewards_unknown.as_deref();
+            let why = inputs.why_voting_unknown.as_deref();
             why.unwrap_or("it is not known whether it votes")
         }
         _ => return None,

@@ -73,7 +73,7 @@ static RAM: States = &[
     (
         |ram| {
             ram.headroom = None;
-            ram.ram_unknown = Some("a level that limits memory cannot be read".to_owned());
+            ram.why_headroom_unknown = Some("a level that limits memory cannot be read".to_owned());
         },
         "unknown",
         "the headroom is not known: a level that limits memory cannot be read; 412 GiB proven enough of 512 installed.",
@@ -217,7 +217,7 @@ static RAM: States = &[
     (
         |ram| {
             *ram = AnswerInputs {
-                ram_unknown: Some("no process is followed".to_owned()),
+                why_headroom_unknown: Some("no process is followed".to_owned()),
                 ..AnswerInputs::default()
             }
         },
@@ -291,7 +291,7 @@ static STOCK: States = &[
     (
         |cache| {
             cache.reloads_per_slot = None;
-            cache.cache_unknown = Some("no push for 2 min".to_owned());
+            cache.why_reloads_unknown = Some("no push for 2 min".to_owned());
         },
         "unknown",
         "the reloads are not known: no push for 2 min; 1,024 entries would save 7.9 ms.",
@@ -399,7 +399,7 @@ static TOWER: States = &[
     (
         |votes| {
             votes.is_delinquent = None;
-            votes.rewards_unknown = Some("it is far behind".to_owned());
+            votes.why_voting_unknown = Some("it is far behind".to_owned());
         },
         "unknown",
         "it is far behind; rank 3, 99.2 % of the best validator's credits.",
