@@ -88,11 +88,10 @@ impl Answer {
 pub struct AnswerInputs {
     /// Gauges have the worst value of the run.
     pub is_finished_run: bool,
-    /// Seconds until the samples of this process are enough for [`Verdict::Fine`]; `None` if they
-    /// are.
-    pub seconds_to_verdict: Option<f64>,
-    /// The same for the program cache, in replayed slots.
-    pub seconds_to_cache_verdict: Option<f64>,
+    /// For [`Verdict::Fine`]; `None` if the samples of this process are enough.
+    pub seconds_to_enough_samples: Option<f64>,
+    /// The same for samples since the first replayed slot.
+    pub seconds_to_enough_replay: Option<f64>,
     /// Memory of the machine, in bytes.
     pub installed: Option<f64>,
     /// Limit of the level with the least headroom, in bytes; `None` if that is the machine.

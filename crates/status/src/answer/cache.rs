@@ -21,7 +21,7 @@ pub fn answer(inputs: &AnswerInputs) -> Answer {
         _ => (Verdict::Look, "too small"),
     };
     let per_slot = per_slot_clause(inputs, reloads);
-    let why = too_early_text(verdict, inputs.seconds_to_cache_verdict, "replayed slots");
+    let why = too_early_text(verdict, inputs.seconds_to_enough_replay, "replayed slots");
     let (verdict, mut clauses) = match why {
         Some(why) => (Verdict::Unknown, vec![why, per_slot]),
         None => (verdict, vec![format!("{size}, {per_slot}")]),

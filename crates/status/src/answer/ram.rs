@@ -20,7 +20,7 @@ pub fn answer(inputs: &AnswerInputs) -> Answer {
             verdict = Verdict::Unknown;
         }
     }
-    if let Some(why) = too_early_text(verdict, inputs.seconds_to_verdict, "samples") {
+    if let Some(why) = too_early_text(verdict, inputs.seconds_to_enough_samples, "samples") {
         verdict = Verdict::Unknown;
         clauses.push(why);
     }

@@ -10,7 +10,7 @@ pub fn answer(inputs: &AnswerInputs) -> Answer {
         return Answer::new(Subject::Rewards, Verdict::Unknown, clauses.collect());
     }
     let (mut verdict, mut clauses) = worst(findings(inputs));
-    if let Some(why) = too_early_text(verdict, inputs.seconds_to_verdict, "samples") {
+    if let Some(why) = too_early_text(verdict, inputs.seconds_to_enough_samples, "samples") {
         verdict = Verdict::Unknown;
         clauses.push(why);
     }

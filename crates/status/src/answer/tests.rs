@@ -93,14 +93,14 @@ static RAM: States = &[
         "412 GiB proven enough of 512 installed; 96 GiB of headroom now.",
     ),
     (
-        |ram| ram.seconds_to_verdict = Some(47.2),
+        |ram| ram.seconds_to_enough_samples = Some(47.2),
         "unknown",
         "to be judged in 48 s, after a minute of samples; 412 GiB proven enough of 512 installed; 96 GiB of headroom now.",
     ),
     (
         |ram| {
             ram.unreclaimable_share = Some(0.97);
-            ram.seconds_to_verdict = Some(47.2);
+            ram.seconds_to_enough_samples = Some(47.2);
         },
         "act",
         "unreclaimable memory is 97 % of the limit; 412 GiB proven enough of 512 installed; 96 GiB of headroom now.",
@@ -250,14 +250,14 @@ static STOCK: States = &[
     (
         |cache| {
             cache.reloads_per_slot = Some(0.3);
-            cache.seconds_to_cache_verdict = Some(50.0);
+            cache.seconds_to_enough_replay = Some(50.0);
         },
         "unknown",
         "to be judged in 50 s, after a minute of replayed slots; 0.3 reloads and 8.3 ms per slot (62.9 % of replay); \
          1,024 entries would save 7.9 ms.",
     ),
     (
-        |cache| cache.seconds_to_cache_verdict = Some(50.0),
+        |cache| cache.seconds_to_enough_replay = Some(50.0),
         "look",
         "too small, 24 reloads and 8.3 ms per slot (62.9 % of replay); 1,024 entries would save 7.9 ms; \
          512 entries are a constant of this build.",
@@ -332,7 +332,7 @@ static TOWER: States = &[
         "rank 3, 99.2 % of the best validator's credits.",
     ),
     (
-        |votes| votes.seconds_to_verdict = Some(60.0),
+        |votes| votes.seconds_to_enough_samples = Some(60.0),
         "unknown",
         "to be judged in 1 min, after a minute of samples; rank 3, 99.2 % of the best validator's credits.",
     ),

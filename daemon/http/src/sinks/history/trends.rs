@@ -212,9 +212,9 @@ impl Trends {
         let first_slots = self.rows_of_process().find_map(|row| row.replayed_slots);
         AnswerInputs {
             forecast: self.memory_growth.forecast(),
-            seconds_to_verdict: self.seconds_to_verdict(|_| true),
-            seconds_to_cache_verdict: self
-                .seconds_to_verdict(|row| row.replayed_slots > first_slots),
+            seconds_to_enough_samples: self.seconds_to_enough_samples(|_| true),
+            seconds_to_enough_replay: self
+                .seconds_to_enough_samples(|row| row.replayed_slots > first_slots),
             seconds_to_limit: self.seconds_to_limit(),
             seconds_to_limit_by_growth: self.seconds_to_limit_by_growth(),
             has_migrated_lately: self
@@ -283,7 +283,7 @@ impl Trends {
 
     /// Seconds until this process's counted rows span [`MIN_RATE_SPAN`]; `None` when they already
     /// do.
-    fn seconds_to_verdict(&self, is_counted: impl Fn(&Row) -> bool) -> Option<f64> {
+    fn seconds_to_enough_samples(&self, is_counted: impl Fn(&Row) -> bool) -> Option<f64> {
         let first = self.rows_of_process().find(|row| is_counted(row));
         let newest = self.rows.back().zip(first);
         let span =

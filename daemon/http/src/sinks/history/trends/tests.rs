@@ -71,7 +71,10 @@ fn a_verdict_waits_for_a_minute_of_the_same_process() {
             slots.into_iter().chain([start]).collect()
         };
         let inputs = trends(last, readings).inputs();
-        (inputs.seconds_to_verdict, inputs.seconds_to_cache_verdict)
+        (
+            inputs.seconds_to_enough_samples,
+            inputs.seconds_to_enough_replay,
+        )
     };
     assert_eq!(waits(0, |_| 1), (Some(60.0), Some(60.0)));
     assert_eq!(waits(50, |_| 1), (Some(10.0), Some(50.0)));
@@ -96,10 +99,10 @@ fn the_cache_of_a_new_process_is_not_judged_by_the_old_one() {
         trends(last, readings).inputs()
     };
     let loads = inputs(290);
-    assert_eq!(loads.seconds_to_cache_verdict, Some(60.0));
+    assert_eq!(loads.seconds_to_enough_replay, Some(60.0));
     assert_eq!(loads.reloads_per_slot, None);
     let replays = inputs(370);
-    assert_eq!(replays.seconds_to_cache_verdict, None);
+    assert_eq!(replays.seconds_to_enough_replay, None);
     assert_eq!(replays.reloads_per_slot, Some(0.0));
 }
 
