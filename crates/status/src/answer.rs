@@ -99,11 +99,10 @@ pub struct AnswerInputs {
     pub headroom: Option<f64>,
     /// Unreclaimable share of a level's limit, the largest of all.
     pub unreclaimable_share: Option<f64>,
-    /// Seconds until memory reaches its limit at the last four minutes' pace; `None` without growth
-    /// or during startup.
-    pub seconds_to_limit: Option<f64>,
-    /// The later of two forecasts: at the pace of the last half hour, and of ten minutes.
-    pub seconds_to_limit_by_growth: Option<f64>,
+    /// By the growth of the last four minutes; `None` without growth or during startup.
+    pub seconds_to_limit_at_present_pace: Option<f64>,
+    /// The later of two forecasts, by the growth of half an hour and of ten minutes.
+    pub seconds_to_limit_at_half_hour_pace: Option<f64>,
     pub forecast: Option<LimitForecast>,
     /// OOM kills in the last 15 minutes.
     pub oom_kills: Option<f64>,

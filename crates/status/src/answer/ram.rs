@@ -38,10 +38,13 @@ fn findings(inputs: &AnswerInputs) -> Vec<Finding> {
     let share = inputs.unreclaimable_share;
     let grows = above(share, t::OOM_AHEAD_GROWING_SHARE).is_some();
     let within = |time: Option<f64>, limit: f64| time.filter(|time| grows && *time < limit);
-    let soon = within(inputs.seconds_to_limit, t::OOM_AHEAD_SECONDS)
-        .map(|time| format!("at its present pace it is full in {}", seconds(time)));
+    let soon = within(
+        inputs.seconds_to_limit_at_present_pace,
+        t::OOM_AHEAD_SECONDS,
+    )
+    .map(|time| format!("at its present pace it is full in {}", seconds(time)));
     let grown = within(
-        inputs.seconds_to_limit_by_growth,
+        inputs.seconds_to_limit_at_half_hour_pace,
         t::OOM_AHEAD_BY_GROWTH_SECONDS,
     )
     .map(|time| {

@@ -81,7 +81,7 @@ static RAM: States = &[
     (
         |ram| {
             ram.unreclaimable_share = Some(0.85);
-            ram.seconds_to_limit_by_growth = Some(5400.0);
+            ram.seconds_to_limit_at_half_hour_pace = Some(5400.0);
         },
         "act",
         "at the pace of the last half hour it is full in 1 h 30 min; 412 GiB proven enough of 512 installed; \
@@ -175,7 +175,7 @@ static RAM: States = &[
     (
         |ram| {
             ram.unreclaimable_share = Some(0.85);
-            ram.seconds_to_limit = Some(700.0);
+            ram.seconds_to_limit_at_present_pace = Some(700.0);
         },
         "act",
         "at its present pace it is full in 11 min 40 s; 412 GiB proven enough of 512 installed; \
@@ -198,7 +198,7 @@ static RAM: States = &[
         "2 GiB proven enough, of only 512.0 MiB allowed; 96 GiB of headroom now.",
     ),
     (
-        |ram| ram.seconds_to_limit = Some(700.0),
+        |ram| ram.seconds_to_limit_at_present_pace = Some(700.0),
         "fine",
         "412 GiB proven enough of 512 installed; 96 GiB of headroom now.",
     ),

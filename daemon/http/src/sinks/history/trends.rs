@@ -215,8 +215,8 @@ impl Trends {
             seconds_to_enough_samples: self.seconds_to_enough_samples(|_| true),
             seconds_to_enough_replay: self
                 .seconds_to_enough_samples(|row| row.replayed_slots > first_slots),
-            seconds_to_limit: self.seconds_to_limit(),
-            seconds_to_limit_by_growth: self.seconds_to_limit_by_growth(),
+            seconds_to_limit_at_present_pace: self.seconds_to_limit_at_present_pace(),
+            seconds_to_limit_at_half_hour_pace: self.seconds_to_limit_at_half_hour_pace(),
             has_migrated_lately: self
                 .minute_rows_within(SETTLING_SPAN)
                 .any(|row| row.is_migrating),
@@ -315,7 +315,7 @@ impl Trends {
         (after >= before).then(|| (after - before) / span.as_secs_f64())
     }
 
-    fn seconds_to_limit(&self) -> Option<f64> {
+    fn seconds_to_limit_at_present_pace(&self) -> Option<f64> {
         if self.has_started_lately() {
             return None;
         }
@@ -357,7 +357,7 @@ impl Trends {
 
     /// As the alert AgaveOomAhead: by least squares over half an hour and over ten minutes. `None`
     /// if the process had this level over half an hour ago, or started lately.
-    fn seconds_to_limit_by_growth(&self) -> Option<f64> {
+    fn seconds_to_limit_at_half_hour_pace(&self) -> Option<f64> {
         let newest = self.minute_rows.back()?;
         let (newest_bytes, limit) = (newest.unreclaimable?, newest.limit?);
         let age = |row: &MinuteRow| newest.tick_uptime.saturating_sub(row.tick_uptime);
