@@ -114,8 +114,8 @@ pub struct AnswerInputs {
     pub memory_stalled_share: Option<f64>,
     /// `None` while it starts.
     pub major_faults_per_second: Option<f64>,
-    /// Bytes that a search proved enough.
-    pub proven: Option<f64>,
+    /// Proven enough by a search or by the finished runs.
+    pub proven_bytes: Option<f64>,
     /// Release and day of the measurement; `None` if that release runs.
     pub proven_on: Option<String>,
     pub why_headroom_unknown: Option<String>,

@@ -27,7 +27,7 @@ pub fn answer(inputs: &AnswerInputs) -> Answer {
     clauses.extend(proven_clause(inputs));
     clauses.extend(headroom_clause(inputs));
     clauses.extend(inputs.forecast.as_ref().map(forecast_clause));
-    if inputs.proven.is_none() {
+    if inputs.proven_bytes.is_none() {
         clauses.push(missing_evidence_text(inputs, HOW_TO_MEASURE));
     }
     Answer::new(Subject::Ram, verdict, clauses)
@@ -77,7 +77,7 @@ fn findings(inputs: &AnswerInputs) -> Vec<Finding> {
 }
 
 fn proven_clause(inputs: &AnswerInputs) -> Option<String> {
-    let proven = inputs.proven?;
+    let proven = inputs.proven_bytes?;
     let memory_size = inputs.limit.or(inputs.installed);
     let joint = if memory_size.is_some_and(|size| size < proven) {
         ", of only"
@@ -100,7 +100,7 @@ fn proven_clause(inputs: &AnswerInputs) -> Option<String> {
 
 fn headroom_clause(inputs: &AnswerInputs) -> Option<String> {
     let headroom = inputs.headroom?;
-    let limit_clause = match (inputs.proven, inputs.limit, inputs.installed) {
+    let limit_clause = match (inputs.proven_bytes, inputs.limit, inputs.installed) {
         (None, Some(limit), _) => format!(" of {} allowed", size_after(headroom, limit)),
         (None, None, Some(installed)) => {
             format!(" of {} installed", size_after(headroom, installed))

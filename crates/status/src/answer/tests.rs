@@ -8,7 +8,7 @@ fn ram() -> AnswerInputs {
         installed: Some(512.0 * GIB),
         headroom: Some(96.0 * GIB),
         unreclaimable_share: Some(0.79),
-        proven: Some(412.0 * GIB),
+        proven_bytes: Some(412.0 * GIB),
         ..AnswerInputs::default()
     }
 }
@@ -106,7 +106,7 @@ static RAM: States = &[
         "unreclaimable memory is 97 % of the limit; 412 GiB proven enough of 512 installed; 96 GiB of headroom now.",
     ),
     (
-        |ram| ram.proven = None,
+        |ram| ram.proven_bytes = None,
         "fine",
         "96 GiB of headroom now of 512 installed; the least RAM is not measured: a search takes 4 h to a day on a host of its own \
          (`faultline experiment plan /usr/share/doc/faultline/examples/least-ram.toml`).",
@@ -183,7 +183,7 @@ static RAM: States = &[
     ),
     (
         |ram| {
-            ram.proven = Some(0.5 * GIB);
+            ram.proven_bytes = Some(0.5 * GIB);
             ram.headroom = Some(0.25 * GIB);
         },
         "fine",
@@ -191,7 +191,7 @@ static RAM: States = &[
     ),
     (
         |ram| {
-            ram.proven = Some(2.0 * GIB);
+            ram.proven_bytes = Some(2.0 * GIB);
             ram.limit = Some(0.5 * GIB);
         },
         "fine",
@@ -206,7 +206,7 @@ static RAM: States = &[
         |ram| {
             *ram = AnswerInputs {
                 oom_kills: Some(1.0),
-                proven: Some(0.5 * GIB),
+                proven_bytes: Some(0.5 * GIB),
                 ..AnswerInputs::default()
             }
         },

@@ -84,7 +84,7 @@ fn inputs(runs: &[&MeasuredRun], can_change_capacity: Option<bool>) -> AnswerInp
             signal_rates(&run.recording, Signal::MemorySome, numbers.window).mean()
         }),
         major_faults_per_second: average(|_, numbers| numbers.major_faults.mean()),
-        proven: proven.and_then(|proven| proven.into_iter().reduce(f64::max)),
+        proven_bytes: proven.and_then(|proven| proven.into_iter().reduce(f64::max)),
         why_headroom_unknown: first.map(|run| run.why_no_samples().to_owned()),
         reloads_per_slot: average(|_, numbers| numbers.cache.reloads.mean),
         cache_seconds_per_slot: average(|_, numbers| numbers.cache.time_us.mean.map(|us| us / 1e6)),
