@@ -33,7 +33,7 @@ impl Subject {
 }
 
 /// By severity of the alert with the same threshold: `page` is [`Act`](Verdict::Act), `ticket` is
-/// [`Look`](Verdict::Look). One ticket is `Act`: AgaveCacheThrash on a build whose cache size can be changed.
+/// [`Look`](Verdict::Look). One ticket is `Act`: AgaveCacheThrash, where the size can be changed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -83,10 +83,10 @@ impl Answer {
 }
 
 /// `None` means not known, unless the field says otherwise. Rates are those of the last five
-/// minutes, or of a whole run.
+/// minutes, or of finished runs.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct AnswerInputs {
-    /// Gauges have the worst value of the run.
+    /// Size and headroom are those of the worst run.
     pub is_finished_run: bool,
     /// For [`Verdict::Fine`]; `None` if the samples of this process are enough.
     pub seconds_to_enough_samples: Option<f64>,
@@ -123,7 +123,7 @@ pub struct AnswerInputs {
     pub evidence_problem: Option<String>,
 
     pub reloads_per_slot: Option<f64>,
-    /// Summed over threads.
+    /// Lookups and compilation, summed over threads.
     pub cache_seconds_per_slot: Option<f64>,
     pub replay_seconds_per_slot: Option<f64>,
     /// Entries.
@@ -269,7 +269,7 @@ fn missing_evidence_text(inputs: &AnswerInputs, how_to_measure: &str) -> String 
     })
 }
 
-/// `(measured on 4.0.1)` with a space before it; empty for the release that runs.
+/// `` (measured on 4.0.1)``; empty for the running release.
 fn measured_on(release: Option<&str>) -> String {
     release.map_or_else(String::new, |release| format!(" (measured on {release})"))
 }
