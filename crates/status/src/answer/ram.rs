@@ -36,14 +36,15 @@ pub fn answer(inputs: &AnswerInputs) -> Answer {
 fn findings(inputs: &AnswerInputs) -> Vec<Finding> {
     let above = |value: Option<f64>, threshold: f64| value.filter(|value| *value > threshold);
     let share = inputs.unreclaimable_share;
-    let grows = above(share, t::OOM_AHEAD_GROWING_SHARE).is_some();
-    let within = |time: Option<f64>, limit: f64| time.filter(|time| grows && *time < limit);
-    let soon = within(
+    let does_growth_count = above(share, t::OOM_AHEAD_GROWING_SHARE).is_some();
+    let within =
+        |time: Option<f64>, limit: f64| time.filter(|time| does_growth_count && *time < limit);
+    let at_present_pace = within(
         inputs.seconds_to_limit_at_present_pace,
         t::OOM_AHEAD_SECONDS,
     )
     .map(|time| format!("at its present pace it is full in {}", seconds(time)));
-    let grown = within(
+    let at_half_hour_pace = within(
         inputs.seconds_to_limit_at_half_hour_pace,
         t::OOM_AHEAD_BY_GROWTH_SECONDS,
     )
@@ -53,17 +54,17 @@ fn findings(inputs: &AnswerInputs) -> Vec<Finding> {
             seconds(time)
         )
     });
-    let page_texts = [
+    let page_alert_texts = [
         above(share, t::OOM_AHEAD_SHARE)
             .map(|share| format!("unreclaimable memory is {} of the limit", percent(share))),
-        soon.or(grown),
+        at_present_pace.or(at_half_hour_pace),
         above(inputs.oom_kills, 0.0)
             .map(|_| "the kernel OOM-killed a process in the last 15 minutes".to_owned()),
         inputs
             .was_oom_killed
             .then(|| "a run was OOM-killed".to_owned()),
     ];
-    let ticket_texts = [
+    let ticket_alert_texts = [
         above(inputs.swap, t::SWAP_BYTES)
             .map(|bytes| format!("{} are swapped out", bytes_f64(bytes))),
         above(inputs.memory_stalled_share, t::MEMORY_STALLED_SHARE)
@@ -71,23 +72,29 @@ fn findings(inputs: &AnswerInputs) -> Vec<Finding> {
         above(inputs.major_faults_per_second, t::MAJOR_FAULTS_PER_SECOND)
             .map(|rate| format!("{} major faults per second", short(rate))),
     ];
-    let page_findings = page_texts.into_iter().flatten().map(Finding::page);
-    let ticket_findings = ticket_texts.into_iter().flatten().map(Finding::ticket);
+    let page_findings = page_alert_texts.into_iter().flatten().map(Finding::page);
+    let ticket_findings = ticket_alert_texts
+        .into_iter()
+        .flatten()
+        .map(Finding::ticket);
     page_findings.chain(ticket_findings).collect()
 }
 
 fn proven_clause(inputs: &AnswerInputs) -> Option<String> {
     let proven = inputs.proven_bytes?;
     let memory_size = inputs.limit.or(inputs.installed);
-    let joint = if memory_size.is_some_and(|size| size < proven) {
+    let joining_words = if memory_size.is_some_and(|size| size < proven) {
         ", of only"
     } else {
         " of"
     };
     let limit_clause = match (inputs.limit, inputs.installed) {
-        (Some(limit), _) => format!("{joint} {} allowed", size_after(proven, limit)),
+        (Some(limit), _) => format!("{joining_words} {} allowed", size_after(proven, limit)),
         (None, Some(installed)) => {
-            format!("{joint} {} installed", size_after(proven, installed))
+            format!(
+                "{joining_words} {} installed",
+                size_after(proven, installed)
+            )
         }
         (None, None) => String::new(),
     };
@@ -118,12 +125,14 @@ fn forecast_clause(forecast: &LimitForecast) -> String {
     let day = |unix: f64| day((unix * 1e9) as i64);
     let [expected, earliest] = [forecast.expected, forecast.earliest].map(day);
     let latest = forecast.latest.map_or("later".to_owned(), day);
-    let joint = if forecast.latest.is_some() {
+    let joining_words = if forecast.latest.is_some() {
         "to"
     } else {
         "or"
     };
-    format!("at this growth it reaches the limit on {expected} ({earliest} {joint} {latest})")
+    format!(
+        "at this growth it reaches the limit on {expected} ({earliest} {joining_words} {latest})"
+    )
 }
 
 /// `412 GiB`, `1.9 GiB`, `640.0 MiB`.
