@@ -32,28 +32,28 @@ impl<'a> Readings<'a> {
         self.number_of(&PHASE, &["absent"]).is_some()
     }
 
-    pub fn all(self, metric: &'static Metric) -> impl Iterator<Item = &'a Reading> {
+    pub fn series(self, metric: &'static Metric) -> impl Iterator<Item = &'a Reading> {
         let readings = self.tick.readings();
         readings.filter(move |reading| std::ptr::eq(reading.metric, metric))
     }
 
     /// The series of a metric, each with the value of its first label.
     pub fn by_label(self, metric: &'static Metric) -> impl Iterator<Item = (&'a str, f64)> {
-        self.all(metric).filter_map(|reading| {
+        self.series(metric).filter_map(|reading| {
             let label = reading.labels.first().map_or("", |label| label.as_str());
             Some((label, reading.value.number()?))
         })
     }
 
     /// The first label of the series that is 1.
-    pub fn active(self, metric: &'static Metric) -> Option<&'a str> {
+    pub fn active_label(self, metric: &'static Metric) -> Option<&'a str> {
         let (label, _) = self.by_label(metric).find(|(_, value)| *value == 1.0)?;
         Some(label)
     }
 
     /// A label of the metric's first series; `None` if it is empty.
     pub fn label(self, metric: &'static Metric, name: &str) -> Option<&'a str> {
-        label(self.all(metric).next()?, name)
+        label(self.series(metric).next()?, name)
     }
 
     pub fn is_up(self, source: Source) -> bool {

@@ -95,13 +95,13 @@ fn why_no_reloads(readings: Readings<'_>, now: Stamp) -> String {
 }
 
 fn add_votes(readings: Readings<'_>, now: Stamp, inputs: AnswerInputs) -> AnswerInputs {
-    let consensus = match readings.active(&v::CONSENSUS) {
+    let consensus = match readings.active_label(&v::CONSENSUS) {
         Some("tower") => Some(Consensus::Tower),
         Some("migrating") => Some(Consensus::Migrating),
         Some("alpenglow") => Some(Consensus::Alpenglow),
         _ => None,
     };
-    let phase = readings.active(&v::PHASE);
+    let phase = readings.active_label(&v::PHASE);
     let start = readings.number(&p::START_TIME);
     let is_young = start.map(|start| now.unix_seconds() - start < CATCH_UP_SECONDS);
     let role = readings.label(&m::VOTE_ACCOUNT, "role");
