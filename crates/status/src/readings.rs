@@ -1,20 +1,19 @@
-//! Searches in a tick.
-
 use faultline_metrics::{Metric, Reading, Source, Tick, metrics::validator::PHASE};
 
+/// Finds the readings of a tick.
 #[derive(Debug, Clone, Copy)]
 pub struct Readings<'a> {
     pub tick: &'a Tick,
 }
 
 impl<'a> Readings<'a> {
-    /// The series with exactly these label values.
+    /// The value with exactly these label values.
     pub fn number_of(self, metric: &Metric, labels: &[&str]) -> Option<f64> {
         let number = self.tick.value_of(metric, labels);
         number.filter(|number| number.is_finite())
     }
 
-    /// The series without labels.
+    /// The value without labels.
     pub fn number(self, metric: &Metric) -> Option<f64> {
         self.number_of(metric, &[])
     }
@@ -37,7 +36,7 @@ impl<'a> Readings<'a> {
         readings.filter(move |reading| std::ptr::eq(reading.metric, metric))
     }
 
-    /// The series of a metric, each with the value of its first label.
+    /// Each series of a metric: its first label and its value.
     pub fn by_label(self, metric: &'static Metric) -> impl Iterator<Item = (&'a str, f64)> {
         self.series(metric).filter_map(|reading| {
             let label = reading.labels.first().map_or("", |label| label.as_str());
@@ -45,7 +44,7 @@ impl<'a> Readings<'a> {
         })
     }
 
-    /// The first label of the series that is 1.
+    /// The first label of the series with value 1.
     pub fn active_label(self, metric: &'static Metric) -> Option<&'a str> {
         let (label, _) = self.by_label(metric).find(|(_, value)| *value == 1.0)?;
         Some(label)
