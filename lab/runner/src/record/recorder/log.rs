@@ -110,7 +110,7 @@ impl Log {
         let length = self.length().saturating_sub(from);
         let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
         match self.file.read_exact_at(&mut bytes, from) {
-            // Bytes that are not UTF-8 keep their length, because the read position counts bytes.
+            // A byte outside ASCII becomes one `?`, because the read position counts bytes.
             Ok(()) => bytes
                 .into_iter()
                 .map(|byte| {
