@@ -70,10 +70,10 @@ impl Log {
         }
     }
 
-    pub fn warnings(&mut self) -> Vec<String> {
+    pub fn new_warnings_and_errors(&mut self) -> Vec<String> {
         self.new_lines()
             .iter()
-            .filter_map(|line| warning(line))
+            .filter_map(|line| warning_or_error(line))
             .map(str::to_owned)
             .collect()
     }
@@ -86,11 +86,11 @@ impl Log {
 
     /// The last warning or error as one line; else the last lines that are not log lines, such as a
     /// panic. Empty without either.
-    pub fn last_warning(&self) -> String {
+    pub fn last_problem(&self) -> String {
         let text = self.text(self.length().saturating_sub(TAIL_BYTES));
         text.lines()
             .rev()
-            .find_map(warning)
+            .find_map(warning_or_error)
             .map(str::to_owned)
             .unwrap_or_else(|| {
                 let is_log = |line: &&str| LEVELS.iter().any(|level| line.contains(level));
@@ -126,7 +126,7 @@ impl Log {
     }
 }
 
-fn warning(line: &str) -> Option<&str> {
+fn warning_or_error(line: &str) -> Option<&str> {
     ["WARN ", "ERROR "]
         .iter()
         .find_map(|level| Some(line.split_once(level)?.1))
@@ -166,7 +166,7 @@ mod tests {
         let of = |text: &str| {
             let file = tempfile::NamedTempFile::new().unwrap();
             std::fs::write(file.path(), text).unwrap();
-            Log::on_disk(file.path()).unwrap().last_warning()
+            Log::on_disk(file.path()).unwrap().last_problem()
         };
         let (info, warn) = (
             "2026-01-01T00:00:00Z  INFO listening\n",
@@ -189,7 +189,7 @@ mod tests {
         let line = b"2026 WARN no\n".repeat(100_000);
         std::fs::write(file.path(), &line).unwrap();
         let mut log = Log::on_disk(file.path()).unwrap();
-        assert_eq!(log.warnings().len(), 100_000);
+        assert_eq!(log.new_warnings_and_errors().len(), 100_000);
         assert_eq!(log.tail().lines().count(), TAIL_LINES);
         assert_eq!(
             std::fs::metadata(file.path()).unwrap().len(),
