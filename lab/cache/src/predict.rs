@@ -54,13 +54,14 @@ fn write_evidence(path: &Path, prediction: &Prediction) -> Result<()> {
 }
 
 fn text_page(prediction: &Prediction) -> String {
+    let coverage = prediction.coverage_percent.map_or_else(
+        || "an unknown share".to_owned(),
+        |percent| format!("{} %", number(percent, 2)),
+    );
     let mut text = format!(
-        "Agave {}, recorded with a cache of {} entries; the trace covers {} % of the recorded transactions\n\nThe recorded size, predicted:\n",
+        "Agave {}, recorded with a cache of {} entries; the trace covers {coverage} of the recorded transactions\n\nThe recorded size, predicted:\n",
         prediction.version,
         count(prediction.recorded_entries),
-        prediction
-            .coverage_percent
-            .map_or_else(|| "0".to_owned(), |percent| number(percent, 2)),
     );
     let bias = |counter: &CounterPrediction| {
         counter
