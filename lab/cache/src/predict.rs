@@ -122,7 +122,7 @@ fn other_sizes(prediction: &Prediction) -> String {
             count(entries)
         ),
         None => {
-            "The recording does not have the times of replay, so it is not known which size is enough.\n".to_owned()
+            "It is not known which size is enough: replay has no recorded time, or the recorded size has no predicted time.\n".to_owned()
         }
     };
     text
