@@ -40,7 +40,7 @@ fn write_evidence(path: &Path, prediction: &Prediction) -> Result<()> {
         .collect();
     if sizes.is_empty() {
         bail!(
-            "{} is not written: no time of a size is predicted; see the table without --evidence",
+            "{} is not written: no size has a predicted time; run it without --evidence for the table",
             path.display()
         );
     }
