@@ -1,5 +1,5 @@
-//! Published versions, from Cargo's sparse index or from a command that prints them, and the
-//! programs of versions.
+//! Finds published versions, by Cargo's sparse index or by a command that prints them, and finds or
+//! builds their programs.
 
 use crate::{
     settings::{self, BuildCommand, Campaign, Program, Watch},
@@ -185,7 +185,7 @@ const COMMAND_TIMEOUT: Duration = Duration::from_secs(600);
 const COMMAND_OUTPUT: &str = "watch.out";
 const WATCH_LOG: &str = "watch.log";
 
-/// Those in the range, oldest first.
+/// In the range, the lowest first.
 pub fn published_versions(
     campaign: &Campaign,
     watch: &Watch,
@@ -198,7 +198,7 @@ pub fn published_versions(
     Ok(versions_in_range(watch, &versions))
 }
 
-/// Removes a leading `v`.
+/// Words without leading `v`.
 fn parse_versions(text: &str) -> Vec<String> {
     text.split_whitespace()
         .map(|word| word.trim_start_matches('v').to_owned())
