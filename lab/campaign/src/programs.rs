@@ -48,10 +48,10 @@ pub fn obtain(
     listed: Option<&ListedVersion>,
     signals: &mut Signals,
 ) -> Result<ResolvedProgram> {
-    let is_built = listed.is_some_and(|listed| listed.digest.is_some());
+    let has_digest = listed.is_some_and(|listed| listed.digest.is_some());
     let file = match &program.path {
         Some(path) => path.clone(),
-        None => build(campaign, &program.version, is_built, signals)?,
+        None => build(campaign, &program.version, has_digest, signals)?,
     };
     let obtained = ResolvedProgram::of(file)?;
     if let Some(listed) = listed {
@@ -77,7 +77,7 @@ pub fn check_unchanged(
         .path
         .clone()
         .or_else(built_path)
-        .filter(|file| listed.measured && file.is_file());
+        .filter(|file| listed.has_runs && file.is_file());
     match file {
         Some(file) => ResolvedProgram::of(file)?.check_digest(listed),
         None => Ok(()),
@@ -93,10 +93,10 @@ impl ResolvedProgram {
     /// Fails if results exist for another digest. Before the first result a wrong program can be
     /// replaced.
     fn check_digest(&self, listed: &ListedVersion) -> Result<()> {
-        if let Some(measured) = &listed.digest {
+        if let Some(listed_digest) = &listed.digest {
             ensure!(
-                !listed.measured || *measured == self.digest,
-                "{}: another program was measured as {} (SHA-256 {measured}, this file has {}): restore it, or add this file as another \
+                !listed.has_runs || *listed_digest == self.digest,
+                "{}: another program was measured as {} (SHA-256 {listed_digest}, this file has {}): restore it, or add this file as another \
                  version",
                 self.file.display(),
                 listed.program.version,
@@ -117,11 +117,11 @@ fn expand(word: &str, version: &str, folder: &Path) -> String {
         .replace("{folder}", &folder.display().to_string())
 }
 
-/// Builds the version unless `is_built`; returns its path.
+/// Builds the version unless it has a digest and a file; returns its path.
 fn build(
     campaign: &Campaign,
     version: &str,
-    is_built: bool,
+    has_digest: bool,
     signals: &mut Signals,
 ) -> Result<PathBuf> {
     let build = campaign.build.as_ref().with_context(|| {
@@ -129,7 +129,7 @@ fn build(
     })?;
     let folder = campaign.folder.join(PROGRAMS_FOLDER).join(version);
     let file = built_path(campaign, build, version);
-    if is_built && file.is_file() {
+    if has_digest && file.is_file() {
         return Ok(file);
     }
     fs::create_dir_all(&folder).at(&folder)?;
