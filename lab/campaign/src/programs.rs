@@ -216,7 +216,7 @@ fn versions_in_range(watch: &Watch, versions: &[String]) -> Vec<String> {
     // Skip versions that cannot be folder names.
     versions
         .iter()
-        .filter_map(|version| settings::version(version.to_string()).ok())
+        .filter_map(|version| settings::checked_version(version.to_string()).ok())
         .collect()
 }
 
