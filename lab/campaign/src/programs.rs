@@ -359,7 +359,7 @@ mod tests {
     fn the_release_index_is_queried_excluding_yanked_and_out_of_range_versions() {
         let server = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = format!("http://{}", server.local_addr().unwrap());
-        let releases = std::thread::scope(|scope| {
+        let request_line = std::thread::scope(|scope| {
             let served = scope.spawn(|| {
                 let (mut stream, _) = server.accept().unwrap();
                 let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
@@ -379,7 +379,7 @@ mod tests {
             assert_eq!(found, ["2.1.14", "2.2.0"]);
             served.join().unwrap()
         });
-        assert_eq!(releases, "GET /ag/av/agave-validator HTTP/1.1");
+        assert_eq!(request_line, "GET /ag/av/agave-validator HTTP/1.1");
     }
 
     #[test]
@@ -387,13 +387,13 @@ mod tests {
         let server = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = format!("http://{}", server.local_addr().unwrap());
         drop(server);
-        let published_lines = published_versions(
+        let versions = published_versions(
             &Campaign::default(),
             &watch(&address, None),
             &mut Signals::listen().unwrap(),
         );
         assert!(
-            published_lines
+            versions
                 .unwrap_err()
                 .to_string()
                 .contains("/ag/av/agave-validator")
