@@ -1,6 +1,6 @@
 use crate::{
     ConfigErrors,
-    values::{EMPTY, mismatch, not_a_table},
+    values::{EMPTY_ERROR, mismatch, not_a_table},
 };
 use std::fmt;
 use strsim::levenshtein;
@@ -9,9 +9,9 @@ use toml::{
     de::{DeTable, DeValue},
 };
 
-pub const UNKNOWN: &str = "unknown key";
+pub const UNKNOWN_KEY_ERROR: &str = "unknown key";
 
-const EMPTY_BUT_REQUIRED: &str = "is empty, and is needed";
+const EMPTY_REQUIRED_ERROR: &str = "is empty, and is needed";
 
 /// Keys are taken one by one; [`Table::finish`] reports the others.
 #[derive(Debug)]
@@ -108,7 +108,7 @@ impl<'a> Table<'a> {
             self.report_missing(key, format!("{} is missing", self.name(key)));
         }
         self.take(key, |value| match read(value) {
-            Err(what) if what == EMPTY => Err(EMPTY_BUT_REQUIRED.to_owned()),
+            Err(what) if what == EMPTY_ERROR => Err(EMPTY_REQUIRED_ERROR.to_owned()),
             read => read,
         })
     }
@@ -224,7 +224,7 @@ impl<'a> Table<'a> {
                 Some(known) => format!("; did you mean {known}?"),
                 None => format!("; known here: {}", self.known.join(", ")),
             };
-            let what = format!("{}: {UNKNOWN}{hint}", self.name(text));
+            let what = format!("{}: {UNKNOWN_KEY_ERROR}{hint}", self.name(text));
             self.errors.push_at(key.span().start, what);
         }
         let line = self.line().filter(|_| !self.path.is_empty());
