@@ -68,7 +68,7 @@ impl<'a> Table<'a> {
         self.entries.is_empty()
     }
 
-    fn name(&self, key: &str) -> String {
+    fn full_key(&self, key: &str) -> String {
         if self.path.is_empty() {
             key.to_owned()
         } else {
@@ -92,8 +92,10 @@ impl<'a> Table<'a> {
         match read(entry.get_ref()) {
             Ok(value) => Some(value),
             Err(what) => {
-                self.errors
-                    .push_at(entry.span().start, format!("{}: {what}", self.name(key)));
+                self.errors.push_at(
+                    entry.span().start,
+                    format!("{}: {what}", self.full_key(key)),
+                );
                 None
             }
         }
@@ -105,7 +107,7 @@ impl<'a> Table<'a> {
         read: impl FnOnce(&DeValue<'a>) -> Result<T, String>,
     ) -> Option<T> {
         if !self.has(key) {
-            self.report_missing(key, format!("{} is missing", self.name(key)));
+            self.report_missing(key, format!("{} is missing", self.full_key(key)));
         }
         self.take(key, |value| match read(value) {
             Err(what) if what == EMPTY_ERROR => Err(EMPTY_REQUIRED_ERROR.to_owned()),
@@ -140,9 +142,10 @@ impl<'a> Table<'a> {
         let Some(entry) = self.entry(key) else { return };
         let DeValue::Array(items) = entry.get_ref() else {
             let what = mismatch("an array of tables", entry.get_ref());
-            return self
-                .errors
-                .push_at(entry.span().start, format!("{}: {what}", self.name(key)));
+            return self.errors.push_at(
+                entry.span().start,
+                format!("{}: {what}", self.full_key(key)),
+            );
         };
         for item in items.iter() {
             self.read_table(key, item, &mut read);
@@ -156,7 +159,8 @@ impl<'a> Table<'a> {
         read: impl FnOnce(&mut Table<'a>),
     ) {
         if let Some(entries) = self.entries_of(key, entry) {
-            let mut table = Table::new(self.name(key), entry.span().start, entries, self.errors);
+            let mut table =
+                Table::new(self.full_key(key), entry.span().start, entries, self.errors);
             read(&mut table);
             table.finish();
         }
@@ -166,15 +170,15 @@ impl<'a> Table<'a> {
         match entry.get_ref() {
             DeValue::Table(entries) => Some(entries),
             other => {
-                let what = format!("{}: {}", self.name(key), not_a_table(other));
+                let what = format!("{}: {}", self.full_key(key), not_a_table(other));
                 self.errors.push_at(entry.span().start, what);
                 None
             }
         }
     }
 
-    /// Reads all entries of the table `key`, whose keys the user chooses, in the order of the file.
-    pub fn every<T>(
+    /// Reads the table `key`, whose keys the user chooses, in the order of the file.
+    pub fn read_entries<T>(
         &mut self,
         key: &'static str,
         mut read: impl FnMut(&str, &DeValue<'a>) -> Result<T, String>,
@@ -184,13 +188,13 @@ impl<'a> Table<'a> {
         let mut entries: Vec<_> = entries.into_iter().flatten().collect();
         entries.sort_by_key(|(key, _)| key.span().start);
         let mut values = Vec::new();
-        for (name, value) in entries {
-            let text = name.get_ref();
-            match read(text, value.get_ref()) {
+        for (entry_key, value) in entries {
+            let name = entry_key.get_ref();
+            match read(name, value.get_ref()) {
                 Ok(value) => values.push(value),
                 Err(what) => self.errors.push_at(
-                    name.span().start,
-                    format!("{}.{text}: {what}", self.name(key)),
+                    entry_key.span().start,
+                    format!("{}.{name}: {what}", self.full_key(key)),
                 ),
             }
         }
@@ -224,7 +228,7 @@ impl<'a> Table<'a> {
                 Some(known) => format!("; did you mean {known}?"),
                 None => format!("; known here: {}", self.known.join(", ")),
             };
-            let what = format!("{}: {UNKNOWN_KEY_ERROR}{hint}", self.name(text));
+            let what = format!("{}: {UNKNOWN_KEY_ERROR}{hint}", self.full_key(text));
             self.errors.push_at(key.span().start, what);
         }
         let line = self.line().filter(|_| !self.path.is_empty());
