@@ -115,8 +115,7 @@ impl<'a> Table<'a> {
         })
     }
 
-    /// Reports that `key` is missing, unless it is probably misspelt: then the misspelling is
-    /// reported.
+    /// Reports later that `key` is missing, unless an unknown key is probably its misspelling.
     pub fn report_missing(&mut self, key: &'static str, what: impl Into<String>) {
         self.missing_required.push((key, what.into()));
     }
@@ -238,8 +237,7 @@ impl<'a> Table<'a> {
     }
 }
 
-/// Whether `written` is probably a misspelling of `known`: at most two edits apart, or one is a
-/// prefix of the other.
+/// At most two edits apart, or, from three characters on, one is a prefix of the other.
 fn is_misspelling(known: &str, written: &str) -> bool {
     let prefix = written.len() >= 3 && (known.starts_with(written) || written.starts_with(known));
     prefix || (written.len() <= 64 && levenshtein(known, written) <= 2)
