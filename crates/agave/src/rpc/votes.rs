@@ -1,7 +1,7 @@
 //! Votes, leader slots and the other nodes of the cluster.
 //!
 //! `getVoteAccounts` and `getLeaderSchedule` belong to the minimal API; `getBlockProduction` and
-//! `getClusterNodes` need `--full-rpc-api`. Sources: 2.0 to 4.5.
+//! `getClusterNodes` need `--full-rpc-api`. By the source of Agave 2.0 to 4.5.
 
 use serde::{
     Deserialize,
@@ -31,7 +31,7 @@ pub struct InContext<T> {
 pub struct VoteAccounts {
     #[serde(deserialize_with = "json::bounded_list::<_, _, MAX_ENTRIES>")]
     pub current: Vec<VoteAccount>,
-    /// The last vote is too old (128 slots): no rewards.
+    /// The last vote is 128 slots old or more.
     #[serde(deserialize_with = "json::bounded_list::<_, _, MAX_ENTRIES>")]
     pub delinquent: Vec<VoteAccount>,
 }
@@ -298,7 +298,7 @@ impl<'de> Deserialize<'de> for LeaderSchedule {
     }
 }
 
-/// `getBlockProduction` for the epoch of its bank.
+/// `getBlockProduction` for the epoch of the answering bank.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BlockProduction {
@@ -308,7 +308,7 @@ pub struct BlockProduction {
     pub range: SlotRange,
 }
 
-/// Its end is ignored.
+/// `lastSlot` is ignored.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SlotRange {
