@@ -97,9 +97,11 @@ impl VoteAccounts {
 pub enum CreditUnit {
     Unknown,
     Credits,
-    /// Vote credits up to the migration's epoch, lamports later. `None`: only lamports, as in lists
-    /// from five epochs after the migration on.
-    LamportsAfter(Option<u64>),
+    /// Vote credits up to this epoch, lamports later. `None`: only lamports, as in lists from five
+    /// epochs after the migration on.
+    Lamports {
+        migration_epoch: Option<u64>,
+    },
 }
 
 impl VoteAccount {
@@ -163,17 +165,26 @@ impl VoteAccount {
 impl CreditUnit {
     fn is_credits(self, epoch: u64) -> bool {
         match self {
-            Self::Unknown | Self::LamportsAfter(None) => false,
+            Self::Unknown
+            | Self::Lamports {
+                migration_epoch: None,
+            } => false,
             Self::Credits => true,
-            Self::LamportsAfter(Some(migration)) => epoch <= migration,
+            Self::Lamports {
+                migration_epoch: Some(migration),
+            } => epoch <= migration,
         }
     }
 
     fn is_lamports(self, epoch: u64) -> bool {
         match self {
             Self::Unknown | Self::Credits => false,
-            Self::LamportsAfter(None) => true,
-            Self::LamportsAfter(Some(migration)) => epoch > migration,
+            Self::Lamports {
+                migration_epoch: None,
+            } => true,
+            Self::Lamports {
+                migration_epoch: Some(migration),
+            } => epoch > migration,
         }
     }
 }
@@ -450,7 +461,9 @@ mod tests {
     #[test]
     fn migration_epoch_credits_precede_the_marker_and_lamports_follow_it() {
         const M: u64 = u64::MAX;
-        let migrated_in = |epoch| CreditUnit::LamportsAfter(Some(epoch));
+        let migrated_in = |epoch| CreditUnit::Lamports {
+            migration_epoch: Some(epoch),
+        };
         let none = [None; 3];
         let in_it = json!([[6, 60, 0], [7, 90, 60], [M, M, M], [7, 5_090, 90]]);
         for unit in [CreditUnit::Unknown, CreditUnit::Credits, migrated_in(7)] {
@@ -486,7 +499,12 @@ mod tests {
         let long_after = json!([[7, 90, 60], [8, 95, 90]]);
         let lamports = [none, [Some(5), Some(30), None]];
         assert_eq!(
-            earned(long_after, CreditUnit::LamportsAfter(None)),
+            earned(
+                long_after,
+                CreditUnit::Lamports {
+                    migration_epoch: None
+                }
+            ),
             lamports
         );
     }
@@ -513,7 +531,9 @@ mod tests {
             (one, 5, 72_896, 7_402_677_144),
             (other, 1, 4_096, 4_643_416_872),
         ] {
-            let unit = CreditUnit::LamportsAfter(account.migration_epoch());
+            let unit = CreditUnit::Lamports {
+                migration_epoch: account.migration_epoch(),
+            };
             assert_eq!(account.credits(epoch, unit), Some(credits));
             assert_eq!(account.reward_lamports(epoch, unit), Some(lamports));
             assert_eq!(account.migration_epoch(), Some(epoch));

@@ -85,7 +85,7 @@ fn reward_vs_best(
     epoch: u64,
     migration_epoch: Option<u64>,
 ) -> Option<f64> {
-    let unit = CreditUnit::LamportsAfter(migration_epoch);
+    let unit = CreditUnit::Lamports { migration_epoch };
     let per_stake = |account: &VoteAccount| {
         let lamports = account.reward_lamports(epoch, unit)?;
         let stake = account.activated_stake.filter(|stake| *stake > 0)?;
