@@ -136,8 +136,8 @@ impl VoteAccount {
     pub fn credits(&self, epoch: u64, unit: CreditUnit) -> Option<u64> {
         let earned = self.epoch_credits?.earnings_of(epoch)?;
         earned
-            .unmarked
-            .filter(|_| earned.is_before_marker || unit.is_credits(epoch))
+            .before_marker
+            .filter(|_| earned.marker_follows || unit.is_credits(epoch))
     }
 
     /// Lamports earned with Alpenglow; in the epoch of the migration only those after it. `None`
@@ -145,16 +145,16 @@ impl VoteAccount {
     pub fn reward_lamports(&self, epoch: u64, unit: CreditUnit) -> Option<u64> {
         let earned = self.epoch_credits?.earnings_of(epoch)?;
         let by_unit = earned
-            .unmarked
-            .filter(|_| !earned.is_before_marker && unit.is_lamports(epoch));
-        earned.marked.or(by_unit)
+            .before_marker
+            .filter(|_| !earned.marker_follows && unit.is_lamports(epoch));
+        earned.after_marker.or(by_unit)
     }
 
     /// The largest entry of this epoch, whatever the unit.
     pub fn max_earned(&self, epoch: u64) -> Option<u64> {
         self.epoch_credits?
             .earnings_of(epoch)
-            .and_then(|earnings| earnings.unmarked.max(earnings.marked))
+            .and_then(|earnings| earnings.before_marker.max(earnings.after_marker))
     }
 
     pub fn migration_epoch(&self) -> Option<u64> {
@@ -201,10 +201,10 @@ struct EpochCredits {
 struct EpochEarnings {
     epoch: u64,
     /// From an entry before the marker, or from a list without marker.
-    unmarked: Option<u64>,
+    before_marker: Option<u64>,
     /// Lamports, from an entry after the marker.
-    marked: Option<u64>,
-    is_before_marker: bool,
+    after_marker: Option<u64>,
+    marker_follows: bool,
 }
 
 /// The entry between credits and lamports (Agave's `AG_MIGRATION_EPOCH_CREDIT`).
@@ -228,16 +228,16 @@ impl EpochCredits {
         }
         if let Some(newest) = newest {
             if is_after_marker {
-                newest.marked = Some(earned);
+                newest.after_marker = Some(earned);
             } else {
-                newest.unmarked = Some(earned);
+                newest.before_marker = Some(earned);
             }
         }
     }
 
     fn mark_migration(&mut self) {
         for earnings in self.newest.iter_mut().flatten() {
-            earnings.is_before_marker = true;
+            earnings.marker_follows = true;
         }
     }
 }
