@@ -64,6 +64,7 @@ pub struct VoteAccount {
 }
 
 impl VoteAccounts {
+    /// With true for a delinquent account.
     pub fn all(&self) -> impl Iterator<Item = (&VoteAccount, bool)> {
         let (current, delinquent) = (self.current.iter(), self.delinquent.iter());
         current
@@ -150,8 +151,8 @@ impl VoteAccount {
         earned.after_marker.or(by_unit)
     }
 
-    /// The largest entry of this epoch, whatever the unit.
-    pub fn max_earned(&self, epoch: u64) -> Option<u64> {
+    /// Of this epoch, whatever the unit.
+    pub fn largest_entry(&self, epoch: u64) -> Option<u64> {
         self.epoch_credits?
             .earnings_of(epoch)
             .and_then(|earnings| earnings.before_marker.max(earnings.after_marker))
@@ -549,7 +550,7 @@ mod tests {
             let votes: VoteAccounts = read(&votes).unwrap();
             (
                 votes.current[0].migration_epoch(),
-                votes.current[0].max_earned(7),
+                votes.current[0].largest_entry(7),
             )
         };
         assert_eq!(of(json!([[7, 90, 60]])), (None, Some(30)));

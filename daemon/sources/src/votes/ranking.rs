@@ -36,7 +36,7 @@ impl VoteRanking {
         let earned = |account: &VoteAccount| {
             let of_epochs = epochs.into_iter().flatten();
             of_epochs
-                .filter_map(|epoch| account.max_earned(epoch))
+                .filter_map(|epoch| account.largest_entry(epoch))
                 .max()
         };
         let without_own = VoteRanking {
