@@ -270,6 +270,7 @@ impl<'de> json::TolerantField<'de> for EpochCredits {
 /// Since 4.4; before, the answer has no slots.
 pub const NOT_IN_LEADER_SCHEDULE: i64 = -32022;
 
+/// `getLeaderSchedule` for one identity.
 #[derive(Debug, Default, PartialEq)]
 pub struct LeaderSchedule(Option<(PublicKey, Slots)>);
 
@@ -278,7 +279,7 @@ struct Slots(#[serde(deserialize_with = "json::bounded_list::<_, _, MAX_LEADER_S
 
 impl LeaderSchedule {
     /// Slots relative to the first slot of the epoch.
-    pub fn of(&self, identity: PublicKey) -> &[u32] {
+    pub fn slots_of(&self, identity: PublicKey) -> &[u32] {
         match &self.0 {
             Some((leader, Slots(slots))) if *leader == identity => slots,
             _ => &[],
@@ -336,14 +337,14 @@ pub struct LeaderSlots {
 
 impl BlockProduction {
     /// Zeros for an unlisted identity; `None` if its entry is null.
-    pub fn of(&self, identity: PublicKey) -> Option<LeaderSlots> {
+    pub fn slots_of(&self, identity: PublicKey) -> Option<LeaderSlots> {
         let found = self.by_identity.get(&identity).copied();
         found.map_or(Some(LeaderSlots::default()), |found| {
             found.map(leader_slots)
         })
     }
 
-    pub fn of_all(&self) -> LeaderSlots {
+    pub fn slots_of_all(&self) -> LeaderSlots {
         self.by_identity
             .values()
             .copied()
@@ -613,9 +614,9 @@ mod tests {
         }});
         let InContext { value } = read::<InContext<BlockProduction>>(&produced).unwrap();
         let of = |passed, skipped| LeaderSlots { passed, skipped };
-        assert_eq!(value.of(key("a")), Some(of(8, 1)));
-        assert_eq!(value.of(key("none")), Some(of(0, 0)));
-        assert_eq!(value.of_all(), of(12, 1));
+        assert_eq!(value.slots_of(key("a")), Some(of(8, 1)));
+        assert_eq!(value.slots_of(key("none")), Some(of(0, 0)));
+        assert_eq!(value.slots_of_all(), of(12, 1));
         assert_eq!(value.range.first_slot, 0);
     }
 
@@ -623,10 +624,10 @@ mod tests {
     fn the_leader_schedule_of_one_validator_is_parsed() {
         let [a, b] = ["a", "b"].map(|name| key(name).to_string());
         let schedule = read::<LeaderSchedule>(&json!({&a: [3, 4]})).unwrap();
-        assert_eq!(schedule.of(key("a")), [3, 4]);
-        assert!(schedule.of(key("b")).is_empty());
+        assert_eq!(schedule.slots_of(key("a")), [3, 4]);
+        assert!(schedule.slots_of(key("b")).is_empty());
         let none = read::<LeaderSchedule>(&json!({})).unwrap();
-        assert!(none.of(key("a")).is_empty());
+        assert!(none.slots_of(key("a")).is_empty());
         assert!(read::<LeaderSchedule>(&json!({a: [3], b: [4]})).is_err());
     }
 
@@ -745,6 +746,9 @@ mod tests {
         );
         let produced = json!({"byIdentity": {key("a").to_string(): [8, 7], key("b").to_string(): null}, "range": {"firstSlot": 0}});
         let produced: BlockProduction = read(&produced).unwrap();
-        assert_eq!((produced.of(key("b")), produced.of_all().passed), (None, 8));
+        assert_eq!(
+            (produced.slots_of(key("b")), produced.slots_of_all().passed),
+            (None, 8)
+        );
     }
 }

@@ -402,7 +402,7 @@ impl Round<'_> {
                 info.epoch,
                 first_slot(&info),
                 info.slots_in_epoch,
-                schedule.of(identity),
+                schedule.slots_of(identity),
             );
             self.facts.own_schedule = Some(Arc::new(schedule));
         }
@@ -415,8 +415,8 @@ impl Round<'_> {
         let produced: Option<InContext<BlockProduction>> =
             self.request("getBlockProduction", params).await;
         if let Some(InContext { value }) = produced {
-            let own = value.of(self.facts.identity);
-            let production = (value.range.first_slot, own, value.of_all());
+            let own = value.slots_of(self.facts.identity);
+            let production = (value.range.first_slot, own, value.slots_of_all());
             self.facts.production.set(production, self.now());
         }
     }
