@@ -21,9 +21,9 @@ pub const LAMPORTS_PER_SOL: f64 = 1e9;
 /// them.
 const MAX_LEADER_SLOTS: usize = 1 << 19;
 
-/// A result without its `context`, the slot of the answering bank.
+/// `context`, the slot of the answering bank, is ignored.
 #[derive(Debug, Deserialize)]
-pub struct InContext<T> {
+pub struct ResultWithContext<T> {
     pub value: T,
 }
 
@@ -612,7 +612,8 @@ mod tests {
             "byIdentity": {key("a").to_string(): [8, 7], key("b").to_string(): [4, 4]},
             "range": {"firstSlot": 0, "lastSlot": 9}
         }});
-        let InContext { value } = read::<InContext<BlockProduction>>(&produced).unwrap();
+        let ResultWithContext { value } =
+            read::<ResultWithContext<BlockProduction>>(&produced).unwrap();
         let of = |passed, skipped| LeaderSlots { passed, skipped };
         assert_eq!(value.slots_of(key("a")), Some(of(8, 1)));
         assert_eq!(value.slots_of(key("none")), Some(of(0, 0)));
