@@ -28,7 +28,7 @@ pub struct CgroupFiles {
     events: CgroupFile,
     failcnt: CgroupFile,
     io: CgroupFile,
-    /// Fallback of v1 before Linux 4.12, without descendants.
+    /// Fallback of v1 on older kernels, without descendants.
     io_local: CgroupFile,
     cpu: CgroupFile,
     pressures: [CgroupFile; 3],
@@ -39,7 +39,7 @@ pub struct CgroupFiles {
     limits: Option<[Result<Limit>; 4]>,
 }
 
-/// Includes descendants. Each file has its own result.
+/// Includes descendants, except for the I/O of v1 on older kernels. Each file has its own result.
 #[derive(Debug)]
 pub struct CgroupSample {
     /// Includes page cache, in bytes.
@@ -65,7 +65,7 @@ pub struct CgroupSample {
     pub cpu_pressure: Result<Pressure>,
     pub memory_pressure: Result<Pressure>,
     pub io_pressure: Result<Pressure>,
-    /// By its own freezer or an ancestor's. `None` without a freezer: v2 before Linux 5.2.
+    /// By any cgroup from its own up. `None` without a freezer: v2 before Linux 5.2.
     pub frozen: Result<Option<bool>>,
 }
 
