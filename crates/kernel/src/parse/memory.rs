@@ -89,7 +89,7 @@ pub struct Swap {
     pub priority: i64,
 }
 
-/// Without devices with an underflowed amount.
+/// Leaves out devices with an underflowed amount.
 pub fn swaps(text: &[u8]) -> Parsed<Vec<Swap>> {
     rows(text, 1, "expected a swap device", |line| {
         let mut words = words(line);
@@ -109,7 +109,7 @@ pub fn swaps(text: &[u8]) -> Parsed<Vec<Swap>> {
     })
 }
 
-/// `min` watermark of a zone of `/proc/zoneinfo`: pages reserved for the kernel.
+/// `min` watermark of a zone of `/proc/zoneinfo`: reserved for allocations that cannot wait.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Watermark {
     pub node: u32,

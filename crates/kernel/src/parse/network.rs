@@ -14,14 +14,14 @@ pub struct InterfaceTraffic {
     pub sent_drops: u64,
 }
 
-/// The file `dev`: by name, without interfaces with an underflowed counter.
+/// The file `dev`, sorted by name. Leaves out interfaces with an underflowed counter.
 pub fn interfaces(text: &[u8]) -> Parsed<Vec<InterfaceTraffic>> {
     let mut list = rows(text, 2, "expected a network interface", interface)?;
     list.sort_unstable_by(|a, b| a.name.cmp(&b.name));
     Ok(list)
 }
 
-/// The inner `None` is an interface with an underflowed counter. An alias has colons in its name.
+/// The inner `None` is an interface with an underflowed counter. Old kernels allow colons in names.
 fn interface(line: &[u8]) -> Option<Option<InterfaceTraffic>> {
     let colon = memchr::memrchr(b':', line)?;
     let name = String::from_utf8_lossy(line.get(..colon)?.trim_ascii()).into_owned();
@@ -48,7 +48,7 @@ counters! {
         received: b"InDatagrams",
         sent: b"OutDatagrams",
         no_port: b"NoPorts",
-        /// Datagrams that could not be delivered, for any reason.
+        /// Datagrams that could not be delivered, without `no_port`.
         receive_errors: b"InErrors",
         /// Part of `receive_errors`: the socket's buffer was full.
         receive_buffer_errors: b"RcvbufErrors",
@@ -82,14 +82,14 @@ pub struct UdpSocket {
     pub port: u16,
     /// In bytes of kernel memory.
     pub receive_queue: u64,
-    /// Effective user of the process that created it.
+    /// Owner of the socket's inode.
     pub uid: u32,
     pub inode: u64,
     /// Received datagrams that were dropped, mostly because the buffer was full.
     pub drops: u64,
 }
 
-/// The files `udp` and `udp6`, without sockets with an underflowed counter. procfs-core does not
+/// The files `udp` and `udp6`. Leaves out sockets with an underflowed counter. procfs-core does not
 /// read the drops.
 pub fn udp_sockets(text: &[u8]) -> Parsed<Vec<UdpSocket>> {
     rows(text, 1, "expected a UDP socket", socket)
