@@ -20,6 +20,7 @@ faultline_metrics::named_enum! {
         Downloading = "downloading",
         Unpacking = "unpacking",
         Replaying = "replaying",
+        /// After replay, services start.
         Starting = "starting",
         WaitingForSupermajority = "waiting_for_supermajority",
         Halted = "halted",
