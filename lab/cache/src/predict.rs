@@ -152,7 +152,7 @@ fn size_table(prediction: &Prediction) -> String {
         "reloads",
         "evictions",
         "cache time, s",
-        "code in it",
+        "code in cache",
     ];
     table(&heads, prediction.sizes.iter().map(row).collect())
 }
