@@ -43,14 +43,14 @@ fn findings(inputs: &AnswerInputs) -> Vec<Finding> {
         inputs.seconds_to_limit_at_present_pace,
         t::OOM_AHEAD_SECONDS,
     )
-    .map(|time| format!("at its present pace it is full in {}", seconds(time)));
+    .map(|time| format!("memory is full in {} at its present pace", seconds(time)));
     let at_half_hour_pace = within(
         inputs.seconds_to_limit_at_half_hour_pace,
         t::OOM_AHEAD_BY_GROWTH_SECONDS,
     )
     .map(|time| {
         format!(
-            "at the pace of the last half hour it is full in {}",
+            "memory is full in {} at the pace of the last half hour",
             seconds(time)
         )
     });
@@ -68,7 +68,7 @@ fn findings(inputs: &AnswerInputs) -> Vec<Finding> {
         above(inputs.swap, t::SWAP_BYTES)
             .map(|bytes| format!("{} are swapped out", bytes_f64(bytes))),
         above(inputs.memory_stalled_share, t::MEMORY_STALLED_SHARE)
-            .map(|share| format!("it waits for memory {} of the time", percent(share))),
+            .map(|share| format!("tasks wait for memory {} of the time", percent(share))),
         above(inputs.major_faults_per_second, t::MAJOR_FAULTS_PER_SECOND)
             .map(|rate| format!("{} major faults per second", short(rate))),
     ];
@@ -131,7 +131,8 @@ fn forecast_clause(forecast: &LimitForecast) -> String {
         "or"
     };
     format!(
-        "at this growth it reaches the limit on {expected} ({earliest} {joining_words} {latest})"
+        "at this growth memory reaches the limit on {expected} \
+         ({earliest} {joining_words} {latest})"
     )
 }
 

@@ -84,7 +84,7 @@ static RAM: States = &[
             ram.seconds_to_limit_at_half_hour_pace = Some(5400.0);
         },
         "act",
-        "at the pace of the last half hour it is full in 1 h 30 min; 412 GiB proven enough of 512 installed; \
+        "memory is full in 1 h 30 min at the pace of the last half hour; 412 GiB proven enough of 512 installed; \
          96 GiB of headroom now.",
     ),
     (
@@ -138,7 +138,7 @@ static RAM: States = &[
             })
         },
         "fine",
-        "412 GiB proven enough of 512 installed; 96 GiB of headroom now; at this growth it reaches the limit on \
+        "412 GiB proven enough of 512 installed; 96 GiB of headroom now; at this growth memory reaches the limit on \
          2026-11-30 (2026-11-27 to 2026-12-05).",
     ),
     (
@@ -150,7 +150,7 @@ static RAM: States = &[
             })
         },
         "fine",
-        "412 GiB proven enough of 512 installed; 96 GiB of headroom now; at this growth it reaches the limit on \
+        "412 GiB proven enough of 512 installed; 96 GiB of headroom now; at this growth memory reaches the limit on \
          2026-11-30 (2026-11-27 or later).",
     ),
     (
@@ -160,7 +160,7 @@ static RAM: States = &[
             ram.major_faults_per_second = Some(1240.0);
         },
         "look",
-        "1.5 GiB are swapped out; it waits for memory 12 % of the time; 1,240 major faults per second; \
+        "1.5 GiB are swapped out; tasks wait for memory 12 % of the time; 1,240 major faults per second; \
          412 GiB proven enough of 512 installed; 96 GiB of headroom now.",
     ),
     (
@@ -178,7 +178,7 @@ static RAM: States = &[
             ram.seconds_to_limit_at_present_pace = Some(700.0);
         },
         "act",
-        "at its present pace it is full in 11 min 40 s; 412 GiB proven enough of 512 installed; \
+        "memory is full in 11 min 40 s at its present pace; 412 GiB proven enough of 512 installed; \
          96 GiB of headroom now.",
     ),
     (
