@@ -24,7 +24,7 @@ pub struct CgroupFiles {
     peak: CgroupFile,
     swap_current: CgroupFile,
     stat: CgroupFile,
-    kernel: CgroupFile,
+    kernel_memory: CgroupFile,
     events: CgroupFile,
     failcnt: CgroupFile,
     io: CgroupFile,
@@ -96,7 +96,7 @@ impl CgroupFiles {
                 memory(None, Some("memory.memsw.limit_in_bytes")),
             ],
             stat: memory(Some("memory.stat"), Some("memory.stat")),
-            kernel: memory(None, Some("memory.kmem.usage_in_bytes")),
+            kernel_memory: memory(None, Some("memory.kmem.usage_in_bytes")),
             events: memory(Some("memory.events"), Some("memory.oom_control")),
             failcnt: memory(None, Some("memory.failcnt")),
             io: io(
@@ -122,7 +122,7 @@ impl CgroupFiles {
             return limits.clone();
         }
         if let Ok(ancestry) = &mut self.ancestry {
-            ancestry.read_settings(buffer);
+            ancestry.read_memory_settings(buffer);
         }
         let files = self.limit_files.each_mut();
         let limits = files.map(|file| file.parse(buffer, Limit::parse));
@@ -139,7 +139,7 @@ impl CgroupFiles {
         let memory_stat = memory_stat(
             self.memory_version,
             &mut self.stat,
-            &mut self.kernel,
+            &mut self.kernel_memory,
             buffer,
         );
         let [cpu_pressure, memory_pressure, io_pressure] = self
