@@ -191,10 +191,10 @@ macro_rules! counters {
         }
         impl $name {
             $(pub fn parse(text: &[u8]) -> Parsed<Self> {
-                fill_by_key(text, $separator, Self::counter)
+                fill_by_key(text, $separator, Self::counter_mut)
             })?
 
-            fn counter(&mut self, key: &[u8]) -> Option<&mut Option<u64>> {
+            fn counter_mut(&mut self, key: &[u8]) -> Option<&mut Option<u64>> {
                 match key {
                     $($($key)|+ => Some(&mut self.$field),)*
                     _ => None,

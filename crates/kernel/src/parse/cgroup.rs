@@ -241,7 +241,7 @@ impl MemoryStat {
     pub fn parse_v1(text: &[u8]) -> Parsed<Self> {
         fill_by_key(text, b' ', |stat: &mut Self, key| match key {
             b"hierarchical_memory_limit" => Some(&mut stat.hierarchical_limit),
-            _ => stat.counter(key.strip_prefix(b"total_")?),
+            _ => stat.counter_mut(key.strip_prefix(b"total_")?),
         })
     }
 

@@ -49,7 +49,7 @@ impl NodeMeminfo {
     /// The lines begin with `Node` and its number.
     pub fn parse(text: &[u8]) -> Parsed<Self> {
         let mut info = fill_by_key(text, b':', |info: &mut Self, head| {
-            info.counter(head.rsplit(|&byte| byte == b' ').next()?)
+            info.counter_mut(head.rsplit(|&byte| byte == b' ').next()?)
         })?;
         info.reclaimable = info.reclaimable.or(info.slab_reclaimable);
         Ok(info)

@@ -69,7 +69,7 @@ impl UdpCounters {
         };
         let mut counters = UdpCounters::default();
         for (name, value) in words(names.text).zip(words(values.text)).skip(1) {
-            if let Some(field) = counters.counter(name) {
+            if let Some(field) = counters.counter_mut(name) {
                 *field = checked_count(value).ok_or_else(|| values.error("expected a number"))?;
             }
         }
