@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::mountinfo::unescape;
 use crate::{
     Parsed,
-    text::{checked_count, counters, fill_by_key, lines, number, rows, signed, words},
+    text::{count_or_underflow, counters, fill_by_key, lines, number, rows, signed, words},
 };
 
 counters! {
@@ -95,7 +95,7 @@ pub fn swaps(text: &[u8]) -> Parsed<Vec<Swap>> {
         let mut words = words(line);
         let device = unescape(words.next()?);
         let kind = String::from_utf8_lossy(words.next()?).into_owned();
-        let mut kilobytes = || checked_count(words.next()?);
+        let mut kilobytes = || count_or_underflow(words.next()?);
         let (size, used) = (kilobytes()?, kilobytes()?);
         let priority = signed(words.next()?)?;
         let bytes = |kilobytes: Option<u64>| kilobytes?.checked_mul(1024);

@@ -2,7 +2,7 @@
 
 use crate::{
     ParseError, Parsed,
-    text::{checked_count, counters, lines, number, rows, words},
+    text::{count_or_underflow, counters, lines, number, rows, words},
 };
 
 #[derive(Debug)]
@@ -28,7 +28,7 @@ fn interface(line: &[u8]) -> Option<Option<InterfaceTraffic>> {
     let mut counters = [None; 16];
     let mut words = words(line.get(colon + 1..)?);
     for counter in &mut counters {
-        *counter = checked_count(words.next()?)?;
+        *counter = count_or_underflow(words.next()?)?;
     }
     let traffic = || {
         Some(InterfaceTraffic {
@@ -70,7 +70,8 @@ impl UdpCounters {
         let mut counters = UdpCounters::default();
         for (name, value) in words(names.text).zip(words(values.text)).skip(1) {
             if let Some(field) = counters.counter_mut(name) {
-                *field = checked_count(value).ok_or_else(|| values.error("expected a number"))?;
+                *field =
+                    count_or_underflow(value).ok_or_else(|| values.error("expected a number"))?;
             }
         }
         Ok(counters)
@@ -103,7 +104,7 @@ fn socket(line: &[u8]) -> Option<Option<UdpSocket>> {
     let queues = words.nth(2)?;
     let uid = u32::try_from(number(words.nth(2)?)?).ok()?;
     let inode = number(words.nth(1)?)?;
-    let drops = checked_count(words.nth(2)?)?;
+    let drops = count_or_underflow(words.nth(2)?)?;
     let port = u16::try_from(number_after_colon(local)?).ok()?;
     let receive_queue = number_after_colon(queues)?;
     let queue_underflowed = receive_queue > u64::from(i32::MAX.cast_unsigned());

@@ -6,7 +6,7 @@ use procfs::process::LimitValue;
 
 use crate::{
     ParseError, Parsed,
-    text::{checked_count, counters, fill_by_key, lines, rows, words},
+    text::{count_or_underflow, counters, fill_by_key, lines, rows, words},
 };
 
 /// Program first; empty for kernel threads and zombies. A process may overwrite its arguments.
@@ -122,7 +122,7 @@ impl Schedstat {
     /// `/proc/PID/schedstat` or `/proc/PID/task/TID/schedstat`
     /// (Documentation/scheduler/sched-stats.rst).
     pub fn parse(text: &[u8]) -> Parsed<Self> {
-        let mut counters = words(text.trim_ascii_end()).map(checked_count);
+        let mut counters = words(text.trim_ascii_end()).map(count_or_underflow);
         let mut next = || {
             let counter = counters.next().flatten();
             counter.ok_or_else(|| ParseError::new(1, text, "expected three numbers"))
