@@ -38,7 +38,7 @@ impl Phase {
         Self::ALL.into_iter().find(|phase| phase.name() == name)
     }
 
-    pub const fn runs(self) -> bool {
+    pub const fn is_running(self) -> bool {
         matches!(self, Phase::CatchingUp | Phase::AtTip | Phase::Behind)
     }
 }
