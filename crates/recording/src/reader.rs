@@ -9,7 +9,7 @@ pub use rows::read_labels;
 
 use crate::{
     error::Result,
-    file::{BoundedConnection, PresentTables, RECORDING, check_recording_tables},
+    file::{BoundedConnection, PresentTables, RECORDING_KIND, check_recording_tables},
 };
 use rusqlite::Connection;
 use std::path::{Path, PathBuf};
@@ -36,7 +36,8 @@ impl Recording {
     /// may be untrusted: its size limits time and memory, and a method that exceeds a limit returns
     /// `Refused`.
     pub fn open(path: &Path) -> Result<Recording> {
-        let (conn, present_tables, copied) = open::open(path, &RECORDING, check_recording_tables)?;
+        let (conn, present_tables, copied) =
+            open::open(path, &RECORDING_KIND, check_recording_tables)?;
         let labels = read_labels(&conn)?;
         Ok(Recording {
             conn,
