@@ -68,7 +68,7 @@ impl ExperimentFolder {
     }
 
     pub fn run(&self, run: &ScheduledRun, attempt: u32) -> PathBuf {
-        self.0.join("runs").join(run_folder(run, attempt))
+        self.0.join("runs").join(relative_run_folder(run, attempt))
     }
 
     pub fn recording(&self, run: &ScheduledRun, attempt: u32) -> PathBuf {
@@ -84,7 +84,7 @@ impl ExperimentFolder {
 }
 
 /// `003-512G-r2/a1`, in the folder `runs`.
-pub fn run_folder(run: &ScheduledRun, attempt: u32) -> String {
+pub fn relative_run_folder(run: &ScheduledRun, attempt: u32) -> String {
     format!(
         "{:03}-{}-r{}/a{attempt}",
         run.run,
