@@ -662,7 +662,7 @@ mod tests {
     }
 
     #[test]
-    fn the_voting_account_is_the_own_of_several() {
+    fn the_newest_voter_of_several_own_accounts_is_chosen() {
         let of = |votes: &VoteAccounts, preferred| votes.of_identity(key("a"), preferred);
         let abandoned = several(&[("new", 2_000, 5)], &[("old", 1_000, 900)]);
         assert_eq!(of(&abandoned, None), Some(key("new")), "current");
