@@ -165,11 +165,17 @@ impl CgroupFiles {
         }
     }
 
-    /// Memory of each level that limits the process. `own` is the result of the preceding
+    /// Memory of each level that limits the process. `own_sample` is of the preceding
     /// [`sample`](Self::sample).
-    pub fn levels(&mut self, own: &CgroupSample, buffer: &mut Vec<u8>) -> Result<CgroupLevels> {
+    pub fn levels(
+        &mut self,
+        own_sample: &CgroupSample,
+        buffer: &mut Vec<u8>,
+    ) -> Result<CgroupLevels> {
         match &mut self.ancestry {
-            Ok(ancestry) => Ok(ancestry.levels(&own.memory_usage, &own.memory_stat, buffer)),
+            Ok(ancestry) => {
+                Ok(ancestry.levels(&own_sample.memory_usage, &own_sample.memory_stat, buffer))
+            }
             Err(error) => Err(error.clone()),
         }
     }
