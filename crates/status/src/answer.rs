@@ -168,7 +168,7 @@ pub struct AnswerInputs {
     pub admission_shortfall: Option<f64>,
     /// SOL of the identity.
     pub identity_balance: Option<f64>,
-    pub leader_slots: Option<LeaderSlots>,
+    pub leader_slots: Option<RecentLeaderSlots>,
     pub why_voting_unknown: Option<String>,
 }
 
@@ -191,10 +191,11 @@ pub struct CachePrediction {
     pub measured_on: Option<String>,
 }
 
-/// Leader slots of the last three hours: passed, and skipped of them.
+/// Of the last three hours.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct LeaderSlots {
+pub struct RecentLeaderSlots {
     pub passed: f64,
+    /// Part of `passed`.
     pub skipped: f64,
     /// Skipped share of the whole cluster.
     pub cluster_skipped_share: Option<f64>,

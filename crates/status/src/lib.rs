@@ -16,8 +16,8 @@ mod thresholds;
 mod votes;
 
 pub use answer::{
-    Answer, AnswerInputs, CachePrediction, Consensus, LeaderSlots, LimitForecast, Subject, Verdict,
-    answers,
+    Answer, AnswerInputs, CachePrediction, Consensus, LimitForecast, RecentLeaderSlots, Subject,
+    Verdict, answers,
 };
 pub use cache::ProgramCacheStatus;
 pub use capacity::MIN_FREE_SHARE;

@@ -1,5 +1,6 @@
 use super::{
-    Answer, AnswerInputs, Consensus, Finding, LeaderSlots, Subject, Verdict, too_early_text, worst,
+    Answer, AnswerInputs, Consensus, Finding, RecentLeaderSlots, Subject, Verdict, too_early_text,
+    worst,
 };
 use crate::thresholds as t;
 use faultline_text::{percent, short};
@@ -96,7 +97,7 @@ fn admission(inputs: &AnswerInputs) -> Option<String> {
     }
 }
 
-fn skipped(slots: LeaderSlots) -> Option<String> {
+fn skipped(slots: RecentLeaderSlots) -> Option<String> {
     let share = slots.skipped / slots.passed;
     let cluster = slots.cluster_skipped_share.unwrap_or_default();
     let is_worse = share >= cluster * t::SKIPPED_TIMES_CLUSTER;

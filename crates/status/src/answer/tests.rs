@@ -343,7 +343,7 @@ static TOWER: States = &[
     ),
     (
         |votes| {
-            votes.leader_slots = Some(LeaderSlots {
+            votes.leader_slots = Some(RecentLeaderSlots {
                 passed: 40.0,
                 skipped: 8.0,
                 cluster_skipped_share: Some(0.03),
@@ -354,7 +354,7 @@ static TOWER: States = &[
     ),
     (
         |votes| {
-            votes.leader_slots = Some(LeaderSlots {
+            votes.leader_slots = Some(RecentLeaderSlots {
                 passed: 40.0,
                 skipped: 8.0,
                 cluster_skipped_share: Some(0.15),

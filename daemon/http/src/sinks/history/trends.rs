@@ -6,7 +6,7 @@ use faultline_metrics::{
     LabelText, Metric, Tick, Value,
     metrics::{cgroup, consensus, host, memory, pools, process as p, validator as v, votes},
 };
-use faultline_status::{AnswerInputs, LeaderSlots};
+use faultline_status::{AnswerInputs, RecentLeaderSlots};
 use growth::MemoryGrowth;
 use std::{collections::VecDeque, time::Duration};
 
@@ -404,13 +404,13 @@ impl Trends {
         Some(sum)
     }
 
-    fn leader_slots(&self) -> Option<LeaderSlots> {
+    fn leader_slots(&self) -> Option<RecentLeaderSlots> {
         let passed = self.increase(LEADER_SLOTS_SPAN, |row| row.leader_slots[0]);
         let skipped = self.increase(LEADER_SLOTS_SPAN, |row| row.leader_slots[1])?;
         let cluster_passed = self.increase(LEADER_SLOTS_SPAN, |row| row.cluster_leader_slots[0]);
         let cluster_passed = cluster_passed.filter(|passed| *passed > 0.0);
         let cluster_skipped = self.increase(LEADER_SLOTS_SPAN, |row| row.cluster_leader_slots[1]);
-        Some(LeaderSlots {
+        Some(RecentLeaderSlots {
             passed: passed.filter(|passed| *passed > 0.0)?,
             skipped,
             cluster_skipped_share: cluster_skipped
