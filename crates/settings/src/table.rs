@@ -210,16 +210,16 @@ impl<'a> Table<'a> {
 
     pub fn finish(mut self) {
         for key in self.entries.keys() {
-            let text: &str = key.get_ref();
-            if self.known.contains(&text) {
+            let written: &str = key.get_ref();
+            if self.known.contains(&written) {
                 continue;
             }
             let candidates = self
                 .known
                 .iter()
-                .filter(|known| is_misspelling(known, text));
+                .filter(|known| is_misspelling(known, written));
             let suggestion = candidates
-                .min_by_key(|known| levenshtein(known, text))
+                .min_by_key(|known| levenshtein(known, written))
                 .copied();
             self.missing_required
                 .retain(|(missing, _)| suggestion != Some(missing));
@@ -227,7 +227,7 @@ impl<'a> Table<'a> {
                 Some(known) => format!("; did you mean {known}?"),
                 None => format!("; known here: {}", self.known.join(", ")),
             };
-            let what = format!("{}: {UNKNOWN_KEY_ERROR}{hint}", self.full_key(text));
+            let what = format!("{}: {UNKNOWN_KEY_ERROR}{hint}", self.full_key(written));
             self.errors.push_at(key.span().start, what);
         }
         let line = self.line().filter(|_| !self.path.is_empty());
