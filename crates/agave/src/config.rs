@@ -2,8 +2,8 @@ use std::fmt;
 
 use thiserror::Error;
 
-/// `host=<scheme://host:port[/prefix]>,db=<db>,u=<user>,p=<password>`. The `Debug` form hides the
-/// password.
+/// `SOLANA_METRICS_CONFIG`: `host=<scheme://host:port[/prefix]>,db=<db>,u=<user>,p=<password>`. The
+/// `Debug` form hides the password.
 #[derive(PartialEq)]
 pub struct MetricsConfig {
     pub host: String,
@@ -12,15 +12,12 @@ pub struct MetricsConfig {
     pub password: String,
 }
 
-/// Why Agave would refuse the variable. Never contains the password: pairs are named by position
-/// and key.
+/// Why Agave would refuse the value. Never contains the password.
 #[derive(Debug, PartialEq, Error)]
 pub enum MetricsConfigError {
     /// Unset or empty: Agave takes it as "metrics disabled", not as an error.
     #[error("empty")]
     Empty,
-    /// A pair must be `key=value` with exactly one `=`, so no value may hold a comma or an equals
-    /// sign.
     #[error(
         "pair {position} is not `key=value` with exactly one `=` (no value may contain `,` or `=`)"
     )]
@@ -67,7 +64,7 @@ impl MetricsConfig {
         })
     }
 
-    /// The URL that Agave POSTs to. It contains the password; values are unescaped, as in Agave.
+    /// The URL that Agave POSTs to. It contains the password. Values are not escaped, as in Agave.
     pub fn write_url(&self) -> String {
         let Self {
             host,

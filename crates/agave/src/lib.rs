@@ -1,6 +1,6 @@
 //! What an Agave validator says about itself, as types.
 //!
-//! Each of Agave's five outputs has a module:
+//! Modules that parse what Agave writes or answers:
 //!
 //! | module | input |
 //! | --- | --- |
@@ -10,7 +10,7 @@
 //! | [`rpc`] | JSON-RPC over HTTP: request bodies and answers |
 //! | [`admin`] | JSON-RPC over the ledger's `admin.rpc` socket, read-only methods |
 //!
-//! Other modules describe the validator from outside:
+//! Other modules:
 //!
 //! | module | content |
 //! | --- | --- |
@@ -19,7 +19,7 @@
 //! | [`threads`] | the pool of a thread, from its name |
 //! | [`version`] | facts that depend on the release |
 //! | [`consensus`] | the consensus protocol, from the other modules |
-//! | [`admission`] | the price of an epoch under Alpenglow |
+//! | [`admission`] | the price of Alpenglow's admission ticket for an epoch |
 //! | [`config`] | the variable `SOLANA_METRICS_CONFIG` |
 //!
 //! The crate turns text and bytes into types. It uses no file, socket or clock, and it does not

@@ -11,8 +11,8 @@ pub use accounts::{
     feature_gate_params, stake_accounts_params,
 };
 pub use votes::{
-    BlockProduction, ClusterNode, ClusterNodes, CreditUnit, InContext, LAMPORTS_PER_SOL,
-    LeaderSchedule, LeaderSlots, NOT_IN_LEADER_SCHEDULE, SlotRange, VoteAccount, VoteAccounts,
+    BlockProduction, ClusterNode, ClusterNodes, CreditUnit, LAMPORTS_PER_SOL, LeaderSchedule,
+    LeaderSlots, NOT_IN_LEADER_SCHEDULE, ResultWithContext, SlotRange, VoteAccount, VoteAccounts,
 };
 
 use serde::{Deserialize, de::IgnoredAny};

@@ -21,13 +21,13 @@ pub mod pressure;
 
 use crate::{
     ParseError, Parsed,
-    text::{checked_count, fill_by_key, lines, signed, single_value, words},
+    text::{count_or_underflow, fill_by_key, lines, signed, single_value, words},
 };
 
 /// A file with one number, such as `oom_score` or `memory.current`. Rejects numbers near 2^64,
 /// which are underflowed counters.
 pub fn number(text: &[u8]) -> Parsed<u64> {
-    single_value(text, |text| checked_count(text)?)
+    single_value(text, |text| count_or_underflow(text)?)
 }
 
 pub fn signed_number(text: &[u8]) -> Parsed<i64> {

@@ -266,9 +266,9 @@ impl ProcessFiles {
         }
     }
 
-    /// All names, and the values that are `wanted`. `Forbidden` to other users.
-    pub fn environment(&self, wanted: impl Fn(&str) -> bool) -> Result<Environment> {
-        self.read("environ", |text| Environment::parse(text, wanted))
+    /// `keeps_value` gets a variable's name. `Forbidden` to other users.
+    pub fn environment(&self, keeps_value: impl Fn(&str) -> bool) -> Result<Environment> {
+        self.read("environ", |text| Environment::parse(text, keeps_value))
     }
 
     pub fn mounts(&self) -> Result<Vec<Mount>> {

@@ -121,7 +121,7 @@ pub fn signed(text: &[u8]) -> Option<i64> {
 
 /// The inner `None` is an underflowed counter: the kernel writes it as a negative number, or as one
 /// near 2^64.
-pub fn checked_count(text: &[u8]) -> Option<Option<u64>> {
+pub fn count_or_underflow(text: &[u8]) -> Option<Option<u64>> {
     match text.strip_prefix(b"-") {
         Some(digits) => number(digits).map(|_| None),
         None => number(text).map(not_underflowed),
@@ -132,10 +132,10 @@ fn not_underflowed(value: u64) -> Option<u64> {
     (value <= i64::MAX.cast_unsigned()).then_some(value)
 }
 
-/// `   123 kB` in bytes; a number without unit as it is. The inner `None` as in [`checked_count`].
+/// `   123 kB` in bytes; a number without unit as is. The inner `None` is an underflowed counter.
 pub fn amount(text: &[u8]) -> Option<Option<u64>> {
     let mut words = words(text);
-    let value = checked_count(words.next()?)?;
+    let value = count_or_underflow(words.next()?)?;
     match (words.next(), words.next()) {
         (None, _) => Some(value),
         (Some(b"kB"), None) => {
@@ -191,10 +191,10 @@ macro_rules! counters {
         }
         impl $name {
             $(pub fn parse(text: &[u8]) -> Parsed<Self> {
-                fill_by_key(text, $separator, Self::counter)
+                fill_by_key(text, $separator, Self::counter_mut)
             })?
 
-            fn counter(&mut self, key: &[u8]) -> Option<&mut Option<u64>> {
+            fn counter_mut(&mut self, key: &[u8]) -> Option<&mut Option<u64>> {
                 match key {
                     $($($key)|+ => Some(&mut self.$field),)*
                     _ => None,
@@ -276,11 +276,11 @@ mod tests {
             assert_eq!(amount(text), Some(None), "{text:?}");
         }
         assert_eq!(
-            checked_count(b"9223372036854775807"),
+            count_or_underflow(b"9223372036854775807"),
             Some(Some(i64::MAX.cast_unsigned()))
         );
-        assert_eq!(checked_count(b"9223372036854775808"), Some(None));
-        assert_eq!(checked_count(b"-"), None);
+        assert_eq!(count_or_underflow(b"9223372036854775808"), Some(None));
+        assert_eq!(count_or_underflow(b"-"), None);
     }
 
     #[test]

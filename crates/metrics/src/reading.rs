@@ -83,8 +83,8 @@ pub type Labels = SmallVec<[LabelText; 2]>;
 pub struct Reading {
     pub metric: &'static Metric,
     pub labels: Labels,
-    /// Tags of a datapoint from the operator's allow-list, sorted by name; no value is empty.
-    /// Other metrics have no tags.
+    /// Allow-listed tags of a datapoint, sorted by name, without empty values. Other readings have
+    /// none.
     pub tags: Box<[(LabelText, LabelText)]>,
     pub value: Value,
 }

@@ -183,7 +183,9 @@ fn rewards_of_an_epoch_stay_the_same_while_the_marker_ages() {
             .filter(|(account, _)| account.node_pubkey == Some(identity))
             .last()
             .expect("the own account");
-        let unit = CreditUnit::LamportsAfter(own.migration_epoch());
+        let unit = CreditUnit::Lamports {
+            migration_epoch: own.migration_epoch(),
+        };
         marked.push(own.migration_epoch());
         assert!(own.reward_lamports(epoch, unit) > Some(0), "{epoch}");
         assert_eq!(own.credits(epoch, unit).is_some(), epoch == migration);

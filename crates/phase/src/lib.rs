@@ -10,8 +10,9 @@ pub use tracker::{Interval, STALL_AFTER, Tracker};
 use std::time::Duration;
 
 faultline_metrics::named_enum! {
-    /// With its name as a label value.
+    /// Each has its label value.
     pub enum Phase {
+        /// No process was followed yet.
         Absent = "absent",
         /// Reading its configuration, or no source has reported anything yet.
         Initializing = "initializing",
@@ -19,13 +20,15 @@ faultline_metrics::named_enum! {
         Downloading = "downloading",
         Unpacking = "unpacking",
         Replaying = "replaying",
+        /// After replay, services start.
         Starting = "starting",
         WaitingForSupermajority = "waiting_for_supermajority",
         Halted = "halted",
-        /// Services run; not at the tip since the start.
+        /// Started, and not at the tip yet.
         CatchingUp = "catching_up",
         AtTip = "at_tip",
         Behind = "behind",
+        /// The process ended.
         Gone = "gone",
     }
 }
@@ -35,7 +38,7 @@ impl Phase {
         Self::ALL.into_iter().find(|phase| phase.name() == name)
     }
 
-    pub const fn runs(self) -> bool {
+    pub const fn is_running(self) -> bool {
         matches!(self, Phase::CatchingUp | Phase::AtTip | Phase::Behind)
     }
 }
@@ -55,12 +58,12 @@ pub enum Process {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
-    /// A phase of the start, or any phase of an older recording, which has no evidence.
+    /// A phase of the start. Any phase if an older recording has no evidence.
     Reported(Phase),
     Running,
 }
 
-/// Reports since the previous tick. Silence of a source is not evidence.
+/// Of one tick. Silence of a source is not evidence.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Evidence {
     pub process: Process,
@@ -70,8 +73,8 @@ pub struct Evidence {
     pub slot: Option<u64>,
     /// The cluster's tip as the validator knows it, if reported since the previous tick.
     pub tip: Option<u64>,
-    /// The validator calls itself healthy. Its own slot then measures the slot time if no source
-    /// reports the tip.
+    /// The validator calls itself healthy. If no source reports the tip, its own slot gives the
+    /// slot time.
     pub is_healthy: bool,
 }
 

@@ -282,7 +282,7 @@ impl Tracker {
         let state = &self.process_state;
         let own_track = match (state.own_track, evidence.stage) {
             (None, stage) => return stage.map(|_| now),
-            (Some(_), Some(Stage::Reported(phase))) if !phase.runs() => return Some(now),
+            (Some(_), Some(Stage::Reported(phase))) if !phase.is_running() => return Some(now),
             (Some(own_track), Some(Stage::Reported(_))) => return Some(own_track.advanced_at),
             (Some(own_track), _) => own_track,
         };
@@ -351,7 +351,7 @@ impl Tracker {
         let evidence_resumed_at = *self.process_state.evidence_resumed_at.get_or_insert(now);
         self.process_state.resumed_at = Some(evidence_resumed_at);
         let is_sure = is_reported && self.process_state.standstill.is_none();
-        if self.phase != Phase::AtTip || !next.runs() || is_sure {
+        if self.phase != Phase::AtTip || !next.is_running() || is_sure {
             return self.set_phase(now, next, Some(next).filter(|next| *next == self.phase));
         }
         let slots_behind = self.process_state.slots_behind;
@@ -401,7 +401,7 @@ impl Tracker {
     fn next_phase(&mut self, now: Duration, evidence: &Evidence) -> Phase {
         let state = &mut self.process_state;
         match (evidence.stage, self.phase) {
-            (Some(Stage::Reported(phase)), _) if !phase.runs() => {
+            (Some(Stage::Reported(phase)), _) if !phase.is_running() => {
                 state.near_tip_since = None;
                 state.far_behind_since = None;
                 phase
@@ -416,7 +416,7 @@ impl Tracker {
                     phase
                 }
             }
-            (_, phase) if phase.runs() => self.phase_by_distance(now, phase),
+            (_, phase) if phase.is_running() => self.phase_by_distance(now, phase),
             (Some(Stage::Running), _) => self.phase_by_distance(now, Phase::CatchingUp),
             _ if state.slots_behind.is_some() => self.phase_by_distance(now, Phase::CatchingUp),
             (_, Phase::Absent | Phase::Gone) => Phase::Initializing,

@@ -26,7 +26,7 @@ pub struct DatabaseKind {
     pub format: i32,
 }
 
-pub const RECORDING: DatabaseKind = DatabaseKind {
+pub const RECORDING_KIND: DatabaseKind = DatabaseKind {
     application_id: APPLICATION_ID,
     format: FORMAT,
 };

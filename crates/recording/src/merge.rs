@@ -52,7 +52,7 @@ pub fn merge(from: &[PathBuf], to: &Path) -> Result<MergeSummary> {
     check_pieces(&pieces, to)?;
     let output = TempFile::new(to)?;
     File::create_new(output.path()).at(output.path())?;
-    let conn = file::open_to_write(output.path(), &file::RECORDING)?;
+    let conn = file::open_to_write(output.path(), &file::RECORDING_KIND)?;
     let labels = pieces.first().map(|piece| piece.recording.labels());
     make_tables(&conn, labels.unwrap_or_default()).at(to)?;
     conn.execute_batch("PRAGMA synchronous = OFF; BEGIN")
@@ -272,7 +272,7 @@ pub fn backup(
     let source = Recording::open(from)?;
     let output = TempFile::new(to)?;
     std::fs::File::create_new(output.path()).at(output.path())?;
-    let mut copy = file::open_to_write(output.path(), &file::RECORDING)?;
+    let mut copy = file::open_to_write(output.path(), &file::RECORDING_KIND)?;
     {
         // The source has one read transaction, so that writes do not restart the copy.
         let backup = Backup::new(source.connection(), &mut copy).at(from)?;

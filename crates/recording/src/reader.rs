@@ -9,7 +9,7 @@ pub use rows::read_labels;
 
 use crate::{
     error::Result,
-    file::{BoundedConnection, PresentTables, RECORDING, check_recording_tables},
+    file::{BoundedConnection, PresentTables, RECORDING_KIND, check_recording_tables},
 };
 use rusqlite::Connection;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 /// While it is open, the WAL of a live recording cannot be truncated: drop it soon.
 #[derive(Debug)]
 pub struct Recording {
-    // Closed before the copy that it may use is removed.
+    // First, so that it closes before the copy is removed.
     conn: BoundedConnection,
     _copied: Option<open::TempCopy>,
     path: PathBuf,
@@ -32,11 +32,12 @@ impl Recording {
     /// read-only folder), it uses a temporary copy.
     ///
     /// # Errors
-    /// [`Error::Refused`] if it has anything but plain tables and indexes. The file may be
-    /// untrusted: its size sets limits of time and memory. A method that exceeds one returns
-    /// [`Error::Refused`].
+    /// [`Refused`](crate::Error::Refused) if it has anything but plain tables and indexes. The file
+    /// may be untrusted: its size limits time and memory, and a method that exceeds a limit returns
+    /// `Refused`.
     pub fn open(path: &Path) -> Result<Recording> {
-        let (conn, present_tables, copied) = open::open(path, &RECORDING, check_recording_tables)?;
+        let (conn, present_tables, copied) =
+            open::open(path, &RECORDING_KIND, check_recording_tables)?;
         let labels = read_labels(&conn)?;
         Ok(Recording {
             conn,

@@ -43,7 +43,7 @@ impl ConfigError {
     pub fn is_about(&self, key: &str) -> bool {
         let is_named = self.what.starts_with(&format!("{key}:"));
         let is_suggested = key.rsplit_once('.').is_some_and(|(table_path, leaf)| {
-            let hint = format!("{}; did you mean {leaf}?", table::UNKNOWN);
+            let hint = format!("{}; did you mean {leaf}?", table::UNKNOWN_KEY_ERROR);
             self.what.starts_with(&format!("{table_path}.")) && self.what.ends_with(&hint)
         });
         is_named || is_suggested

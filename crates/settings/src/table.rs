@@ -1,6 +1,6 @@
 use crate::{
     ConfigErrors,
-    values::{EMPTY, mismatch, not_a_table},
+    values::{EMPTY_ERROR, mismatch, not_a_table},
 };
 use std::fmt;
 use strsim::levenshtein;
@@ -9,9 +9,9 @@ use toml::{
     de::{DeTable, DeValue},
 };
 
-pub const UNKNOWN: &str = "unknown key";
+pub const UNKNOWN_KEY_ERROR: &str = "unknown key";
 
-const EMPTY_BUT_REQUIRED: &str = "is empty, and is needed";
+const EMPTY_REQUIRED_ERROR: &str = "is empty, and is needed";
 
 /// Keys are taken one by one; [`Table::finish`] reports the others.
 #[derive(Debug)]
@@ -68,7 +68,7 @@ impl<'a> Table<'a> {
         self.entries.is_empty()
     }
 
-    fn name(&self, key: &str) -> String {
+    fn full_key(&self, key: &str) -> String {
         if self.path.is_empty() {
             key.to_owned()
         } else {
@@ -92,8 +92,10 @@ impl<'a> Table<'a> {
         match read(entry.get_ref()) {
             Ok(value) => Some(value),
             Err(what) => {
-                self.errors
-                    .push_at(entry.span().start, format!("{}: {what}", self.name(key)));
+                self.errors.push_at(
+                    entry.span().start,
+                    format!("{}: {what}", self.full_key(key)),
+                );
                 None
             }
         }
@@ -105,16 +107,15 @@ impl<'a> Table<'a> {
         read: impl FnOnce(&DeValue<'a>) -> Result<T, String>,
     ) -> Option<T> {
         if !self.has(key) {
-            self.report_missing(key, format!("{} is missing", self.name(key)));
+            self.report_missing(key, format!("{} is missing", self.full_key(key)));
         }
         self.take(key, |value| match read(value) {
-            Err(what) if what == EMPTY => Err(EMPTY_BUT_REQUIRED.to_owned()),
+            Err(what) if what == EMPTY_ERROR => Err(EMPTY_REQUIRED_ERROR.to_owned()),
             read => read,
         })
     }
 
-    /// Reports that `key` is missing, unless it is probably misspelt: then the misspelling is
-    /// reported.
+    /// Reports later that `key` is missing, unless an unknown key is probably its misspelling.
     pub fn report_missing(&mut self, key: &'static str, what: impl Into<String>) {
         self.missing_required.push((key, what.into()));
     }
@@ -140,9 +141,10 @@ impl<'a> Table<'a> {
         let Some(entry) = self.entry(key) else { return };
         let DeValue::Array(items) = entry.get_ref() else {
             let what = mismatch("an array of tables", entry.get_ref());
-            return self
-                .errors
-                .push_at(entry.span().start, format!("{}: {what}", self.name(key)));
+            return self.errors.push_at(
+                entry.span().start,
+                format!("{}: {what}", self.full_key(key)),
+            );
         };
         for item in items.iter() {
             self.read_table(key, item, &mut read);
@@ -156,7 +158,8 @@ impl<'a> Table<'a> {
         read: impl FnOnce(&mut Table<'a>),
     ) {
         if let Some(entries) = self.entries_of(key, entry) {
-            let mut table = Table::new(self.name(key), entry.span().start, entries, self.errors);
+            let mut table =
+                Table::new(self.full_key(key), entry.span().start, entries, self.errors);
             read(&mut table);
             table.finish();
         }
@@ -166,15 +169,15 @@ impl<'a> Table<'a> {
         match entry.get_ref() {
             DeValue::Table(entries) => Some(entries),
             other => {
-                let what = format!("{}: {}", self.name(key), not_a_table(other));
+                let what = format!("{}: {}", self.full_key(key), not_a_table(other));
                 self.errors.push_at(entry.span().start, what);
                 None
             }
         }
     }
 
-    /// Reads all entries of the table `key`, whose keys the user chooses, in the order of the file.
-    pub fn every<T>(
+    /// Reads the table `key`, whose keys the user chooses, in the order of the file.
+    pub fn read_entries<T>(
         &mut self,
         key: &'static str,
         mut read: impl FnMut(&str, &DeValue<'a>) -> Result<T, String>,
@@ -184,13 +187,13 @@ impl<'a> Table<'a> {
         let mut entries: Vec<_> = entries.into_iter().flatten().collect();
         entries.sort_by_key(|(key, _)| key.span().start);
         let mut values = Vec::new();
-        for (name, value) in entries {
-            let text = name.get_ref();
-            match read(text, value.get_ref()) {
+        for (entry_key, value) in entries {
+            let name = entry_key.get_ref();
+            match read(name, value.get_ref()) {
                 Ok(value) => values.push(value),
                 Err(what) => self.errors.push_at(
-                    name.span().start,
-                    format!("{}.{text}: {what}", self.name(key)),
+                    entry_key.span().start,
+                    format!("{}.{name}: {what}", self.full_key(key)),
                 ),
             }
         }
@@ -207,16 +210,16 @@ impl<'a> Table<'a> {
 
     pub fn finish(mut self) {
         for key in self.entries.keys() {
-            let text: &str = key.get_ref();
-            if self.known.contains(&text) {
+            let written: &str = key.get_ref();
+            if self.known.contains(&written) {
                 continue;
             }
             let candidates = self
                 .known
                 .iter()
-                .filter(|known| is_misspelling(known, text));
+                .filter(|known| is_misspelling(known, written));
             let suggestion = candidates
-                .min_by_key(|known| levenshtein(known, text))
+                .min_by_key(|known| levenshtein(known, written))
                 .copied();
             self.missing_required
                 .retain(|(missing, _)| suggestion != Some(missing));
@@ -224,7 +227,7 @@ impl<'a> Table<'a> {
                 Some(known) => format!("; did you mean {known}?"),
                 None => format!("; known here: {}", self.known.join(", ")),
             };
-            let what = format!("{}: {UNKNOWN}{hint}", self.name(text));
+            let what = format!("{}: {UNKNOWN_KEY_ERROR}{hint}", self.full_key(written));
             self.errors.push_at(key.span().start, what);
         }
         let line = self.line().filter(|_| !self.path.is_empty());
@@ -234,8 +237,7 @@ impl<'a> Table<'a> {
     }
 }
 
-/// Whether `written` is probably a misspelling of `known`: at most two edits apart, or one is a
-/// prefix of the other.
+/// At most two edits apart, or, from three characters on, one is a prefix of the other.
 fn is_misspelling(known: &str, written: &str) -> bool {
     let prefix = written.len() >= 3 && (known.starts_with(written) || written.starts_with(known));
     prefix || (written.len() <= 64 && levenshtein(known, written) <= 2)

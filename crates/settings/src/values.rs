@@ -5,7 +5,7 @@ use toml::de::DeValue;
 
 use crate::ConfigErrors;
 
-pub const EMPTY: &str = "is empty; leave the key out instead";
+pub const EMPTY_ERROR: &str = "is empty; leave the key out instead";
 
 fn describe(value: &DeValue<'_>) -> String {
     match value {
@@ -39,7 +39,7 @@ fn string<'v>(value: &'v DeValue<'_>, what: &str) -> Result<&'v str, String> {
 /// Not empty, without NUL.
 pub fn text(value: &DeValue<'_>) -> Result<String, String> {
     match string(value, "a string")? {
-        "" => Err(EMPTY.to_owned()),
+        "" => Err(EMPTY_ERROR.to_owned()),
         text if text.contains('\0') => Err(format!("{text:?} has a NUL, which no program accepts")),
         text => Ok(text.to_owned()),
     }

@@ -33,7 +33,7 @@ impl Subject {
 }
 
 /// By severity of the alert with the same threshold: `page` is [`Act`](Verdict::Act), `ticket` is
-/// [`Look`](Verdict::Look). One ticket is `Act`: AgaveCacheThrash on a build whose cache size can be changed.
+/// [`Look`](Verdict::Look). One ticket is `Act`: AgaveCacheThrash, where the size can be changed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -83,16 +83,15 @@ impl Answer {
 }
 
 /// `None` means not known, unless the field says otherwise. Rates are those of the last five
-/// minutes, or of a whole run.
+/// minutes, or of finished runs.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct AnswerInputs {
-    /// Gauges have the worst value of the run.
+    /// Size and headroom are those of the worst run.
     pub is_finished_run: bool,
-    /// Seconds until the samples of this process are enough for [`Verdict::Fine`]; `None` if they
-    /// are.
-    pub seconds_to_verdict: Option<f64>,
-    /// The same for the program cache, in replayed slots.
-    pub seconds_to_cache_verdict: Option<f64>,
+    /// For [`Verdict::Fine`]; `None` if the samples of this process are enough.
+    pub seconds_to_enough_samples: Option<f64>,
+    /// The same for samples since the first replayed slot.
+    pub seconds_to_enough_replay: Option<f64>,
     /// Memory of the machine, in bytes.
     pub installed: Option<f64>,
     /// Limit of the level with the least headroom, in bytes; `None` if that is the machine.
@@ -100,11 +99,10 @@ pub struct AnswerInputs {
     pub headroom: Option<f64>,
     /// Unreclaimable share of a level's limit, the largest of all.
     pub unreclaimable_share: Option<f64>,
-    /// Seconds until memory reaches its limit at the last four minutes' pace; `None` without growth
-    /// or during startup.
-    pub seconds_to_limit: Option<f64>,
-    /// The later of two forecasts: at the pace of the last half hour, and of ten minutes.
-    pub seconds_to_limit_by_growth: Option<f64>,
+    /// By the growth of the last four minutes; `None` without growth or during startup.
+    pub seconds_to_limit_at_present_pace: Option<f64>,
+    /// The later of two forecasts, by the growth of half an hour and of ten minutes.
+    pub seconds_to_limit_at_half_hour_pace: Option<f64>,
     pub forecast: Option<LimitForecast>,
     /// OOM kills in the last 15 minutes.
     pub oom_kills: Option<f64>,
@@ -116,17 +114,16 @@ pub struct AnswerInputs {
     pub memory_stalled_share: Option<f64>,
     /// `None` while it starts.
     pub major_faults_per_second: Option<f64>,
-    /// Bytes that a search proved enough.
-    pub proven: Option<f64>,
+    /// Proven enough by a search or by the finished runs.
+    pub proven_bytes: Option<f64>,
     /// Release and day of the measurement; `None` if that release runs.
     pub proven_on: Option<String>,
-    /// Why headroom and share are not known.
-    pub ram_unknown: Option<String>,
+    pub why_headroom_unknown: Option<String>,
     /// Why the configured evidence is not used.
     pub evidence_problem: Option<String>,
 
     pub reloads_per_slot: Option<f64>,
-    /// Summed over threads.
+    /// Lookups and compilation, summed over threads.
     pub cache_seconds_per_slot: Option<f64>,
     pub replay_seconds_per_slot: Option<f64>,
     /// Entries.
@@ -136,8 +133,7 @@ pub struct AnswerInputs {
     pub prediction: Option<CachePrediction>,
     /// Why evidence of the program cache has no prediction for this capacity.
     pub prediction_problem: Option<String>,
-    /// Why the reloads are not known.
-    pub cache_unknown: Option<String>,
+    pub why_reloads_unknown: Option<String>,
 
     pub consensus: Option<Consensus>,
     /// In the last 15 minutes.
@@ -172,9 +168,8 @@ pub struct AnswerInputs {
     pub admission_shortfall: Option<f64>,
     /// SOL of the identity.
     pub identity_balance: Option<f64>,
-    pub leader_slots: Option<LeaderSlots>,
-    /// Why it is not known whether it votes.
-    pub rewards_unknown: Option<String>,
+    pub leader_slots: Option<RecentLeaderSlots>,
+    pub why_voting_unknown: Option<String>,
 }
 
 /// When unreclaimable memory reaches the limit, in seconds since 1970, with an interval of 95 %.
@@ -196,10 +191,11 @@ pub struct CachePrediction {
     pub measured_on: Option<String>,
 }
 
-/// Leader slots of the last three hours: passed, and skipped of them.
+/// Of the last three hours.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct LeaderSlots {
+pub struct RecentLeaderSlots {
     pub passed: f64,
+    /// Part of `passed`.
     pub skipped: f64,
     /// Skipped share of the whole cluster.
     pub cluster_skipped_share: Option<f64>,
@@ -274,7 +270,7 @@ fn missing_evidence_text(inputs: &AnswerInputs, how_to_measure: &str) -> String 
     })
 }
 
-/// `(measured on 4.0.1)` with a space before it; empty for the release that runs.
+/// `` (measured on 4.0.1)``; empty for the running release.
 fn measured_on(release: Option<&str>) -> String {
     release.map_or_else(String::new, |release| format!(" (measured on {release})"))
 }

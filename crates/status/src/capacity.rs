@@ -32,8 +32,8 @@ pub fn capacity(readings: Readings<'_>) -> Vec<StatusItem> {
     let is_full = fullest
         .as_ref()
         .is_some_and(|fullest| fullest.free_share < MIN_FREE_SHARE);
-    let has_sockets = readings.all(&m::UDP_SOCKETS).next().is_some();
-    let (state, tone) = match readings.active(&m::FILESYSTEM_READ_ONLY) {
+    let has_sockets = readings.series(&m::UDP_SOCKETS).next().is_some();
+    let (state, tone) = match readings.active_label(&m::FILESYSTEM_READ_ONLY) {
         Some(_) => ("read-only", Tone::Bad),
         None if is_full => ("nearly full", Tone::Bad),
         None if open_files.is_some_and(|(open, limit)| open / limit > MAX_OPEN_FILES_SHARE) => {

@@ -98,7 +98,7 @@ impl Evidence {
             )
         });
         AnswerInputs {
-            proven: ram.map(|ram| ram.proven_bytes as f64),
+            proven_bytes: ram.map(|ram| ram.proven_bytes as f64),
             proven_on: ram.and_then(|ram| other(&ram.release, &ram.measured)),
             prediction_problem: prediction_problem.filter(|_| prediction.is_none()),
             prediction,
@@ -246,7 +246,7 @@ mod tests {
         );
         let same = with(512.0, "4.0.1");
         assert_eq!(
-            (same.proven, same.proven_on),
+            (same.proven_bytes, same.proven_on),
             (Some(430.0 * GIB as f64), None)
         );
     }

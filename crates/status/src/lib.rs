@@ -16,8 +16,8 @@ mod thresholds;
 mod votes;
 
 pub use answer::{
-    Answer, AnswerInputs, CachePrediction, Consensus, LeaderSlots, LimitForecast, Subject, Verdict,
-    answers,
+    Answer, AnswerInputs, CachePrediction, Consensus, LimitForecast, RecentLeaderSlots, Subject,
+    Verdict, answers,
 };
 pub use cache::ProgramCacheStatus;
 pub use capacity::MIN_FREE_SHARE;
@@ -35,15 +35,14 @@ use faultline_metrics::{ProblemKind, Source, Stamp, Tick, metrics};
 use readings::Readings;
 use serde::{Deserialize, Serialize};
 
-/// The version of the JSON. It changes when a field changes its meaning or is removed. Readers
-/// ignore unknown fields.
-pub const VERSION: u32 = 1;
+/// Changes when a field changes its meaning or is removed. Readers ignore unknown fields.
+pub const JSON_VERSION: u32 = 1;
 
 /// What follows from one tick. An unknown value is absent or `null`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Status {
-    /// [`VERSION`] of the program that wrote it.
+    /// [`JSON_VERSION`] of the program that wrote it.
     pub version: u32,
     /// The daemon's version.
     pub faultlined: String,
@@ -95,7 +94,7 @@ impl Status {
         let inputs = answer_config.add(running_version, inputs);
         let version = readings.label(&metrics::daemon::BUILD_INFO, "version");
         Status {
-            version: VERSION,
+            version: JSON_VERSION,
             faultlined: version.unwrap_or_default().to_owned(),
             time: now.unix_seconds(),
             tick: tick.number,

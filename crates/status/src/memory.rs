@@ -170,7 +170,7 @@ fn notes(readings: Readings<'_>, levels: &[LevelStatus]) -> Vec<String> {
 
 fn title(readings: Readings<'_>, level: &str) -> String {
     let path = readings
-        .all(&m::LEVEL_INFO)
+        .series(&m::LEVEL_INFO)
         .find_map(|reading| match &reading.labels[..] {
             [name, path] if name.as_str() == level => Some(path.as_str()),
             _ => None,

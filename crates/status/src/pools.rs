@@ -96,7 +96,7 @@ impl SlotTimes {
 }
 
 fn times(readings: Readings<'_>, metric: &'static Metric, label: &str) -> Option<TimeHistogram> {
-    let mut series = readings.all(metric);
+    let mut series = readings.series(metric);
     let reading = series.find(|reading| {
         reading
             .labels

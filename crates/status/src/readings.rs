@@ -1,20 +1,19 @@
-//! Searches in a tick.
-
 use faultline_metrics::{Metric, Reading, Source, Tick, metrics::validator::PHASE};
 
+/// Finds the readings of a tick.
 #[derive(Debug, Clone, Copy)]
 pub struct Readings<'a> {
     pub tick: &'a Tick,
 }
 
 impl<'a> Readings<'a> {
-    /// The series with exactly these label values.
+    /// The value with exactly these label values.
     pub fn number_of(self, metric: &Metric, labels: &[&str]) -> Option<f64> {
         let number = self.tick.value_of(metric, labels);
         number.filter(|number| number.is_finite())
     }
 
-    /// The series without labels.
+    /// The value without labels.
     pub fn number(self, metric: &Metric) -> Option<f64> {
         self.number_of(metric, &[])
     }
@@ -32,28 +31,28 @@ impl<'a> Readings<'a> {
         self.number_of(&PHASE, &["absent"]).is_some()
     }
 
-    pub fn all(self, metric: &'static Metric) -> impl Iterator<Item = &'a Reading> {
+    pub fn series(self, metric: &'static Metric) -> impl Iterator<Item = &'a Reading> {
         let readings = self.tick.readings();
         readings.filter(move |reading| std::ptr::eq(reading.metric, metric))
     }
 
-    /// The series of a metric, each with the value of its first label.
+    /// Each series of a metric: its first label and its value.
     pub fn by_label(self, metric: &'static Metric) -> impl Iterator<Item = (&'a str, f64)> {
-        self.all(metric).filter_map(|reading| {
+        self.series(metric).filter_map(|reading| {
             let label = reading.labels.first().map_or("", |label| label.as_str());
             Some((label, reading.value.number()?))
         })
     }
 
-    /// The first label of the series that is 1.
-    pub fn active(self, metric: &'static Metric) -> Option<&'a str> {
+    /// The first label of the series with value 1.
+    pub fn active_label(self, metric: &'static Metric) -> Option<&'a str> {
         let (label, _) = self.by_label(metric).find(|(_, value)| *value == 1.0)?;
         Some(label)
     }
 
     /// A label of the metric's first series; `None` if it is empty.
     pub fn label(self, metric: &'static Metric, name: &str) -> Option<&'a str> {
-        label(self.all(metric).next()?, name)
+        label(self.series(metric).next()?, name)
     }
 
     pub fn is_up(self, source: Source) -> bool {

@@ -139,11 +139,11 @@ impl Target {
     pub(crate) fn of(readings: Readings<'_>, now: Stamp) -> Self {
         let is_followed = readings.flag(&p::UP);
         let info = readings
-            .all(&p::TARGET_INFO)
+            .series(&p::TARGET_INFO)
             .next()
             .filter(|_| is_followed != Some(false));
         let name = info.map(program_name);
-        let phase = readings.active(&v::PHASE);
+        let phase = readings.active_label(&v::PHASE);
         let restarts: BTreeMap<String, f64> = readings
             .by_label(&p::RESTARTS)
             .map(|(reason, count)| (reason.to_owned(), count))
@@ -219,7 +219,7 @@ fn program_name(info: &Reading) -> String {
 /// `None` for a process that is not a validator. A validator has a series for each phase; all are 0
 /// while the phase is unknown.
 fn phase_item(readings: Readings<'_>) -> Option<(StatusItem, &'static str)> {
-    let active = readings.active(&v::PHASE);
+    let active = readings.active_label(&v::PHASE);
     let known = PHASES.iter().find(|(name, ..)| active == Some(*name));
     if let Some((name, tone, about)) = known {
         return Some((StatusItem::new(name.replace('_', " "), *tone), about));
@@ -235,7 +235,7 @@ fn phase_item(readings: Readings<'_>) -> Option<(StatusItem, &'static str)> {
 }
 
 fn state(readings: Readings<'_>) -> Option<&'static State> {
-    let active = readings.active(&p::STATE)?;
+    let active = readings.active_label(&p::STATE)?;
     STATES.iter().find(|(name, ..)| *name == active)
 }
 
@@ -249,7 +249,7 @@ fn stop_reasons(readings: Readings<'_>) -> impl Iterator<Item = &'static str> {
     let stopped = state.and_then(|(_, words, _)| *words);
     // A short wait for a disk is normal. Without a phase, nothing shows that the process advances.
     let waits = state.is_some_and(|(name, ..)| *name == "disk_sleep") && !is_frozen;
-    let hangs = waits && readings.has_phases() && readings.active(&v::PHASE).is_none();
+    let hangs = waits && readings.has_phases() && readings.active_label(&v::PHASE).is_none();
     let stopped = stopped.or(hangs.then_some("hangs in the kernel"));
     let frozen = is_frozen.then_some("cgroup frozen");
     stopped.into_iter().chain(frozen)
@@ -290,8 +290,8 @@ fn facts(readings: Readings<'_>, info: &Reading, name: Option<&str>, now: Stamp)
         false => *words,
     });
     let consensus = readings
-        .active(&v::CONSENSUS)
-        .zip(readings.active(&v::CONSENSUS_SIGN));
+        .active_label(&v::CONSENSUS)
+        .zip(readings.active_label(&v::CONSENSUS_SIGN));
     let first_facts = [
         ("Running for", running.map(seconds)),
         ("Started", start.map(|start| moment((start * 1e9) as i64))),

@@ -311,7 +311,7 @@ fn a_cache_with_unknown_entries_does_not_report_zero_evictions() {
 #[test]
 fn status_parsing_ignores_unknown_fields_and_defaults_missing_ones() {
     let newer = serde_json::json!({
-        "version": VERSION,
+        "version": JSON_VERSION,
         "figures": { "slot": 7.0, "of_a_newer_release": 1.0 },
         "votes": [{ "text": "admitted", "tone": "of_a_newer_release" }],
         "last_minute": { "ages": [0.0], "values": { "slot": [null], "of_a_newer_release": [1.0] } },

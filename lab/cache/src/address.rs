@@ -8,7 +8,7 @@ const LOADERS: [(&str, Loader); 4] = [
     ("BPFLoaderUpgradeab1e11111111111111111111111", Loader::V3),
     ("LoaderV411111111111111111111111111111111111", Loader::V4),
 ];
-/// Instructions that deploy or upgrade a program take this account.
+/// Loader v3 takes this account only to deploy or upgrade a program.
 pub const CLOCK: &str = "SysvarC1ock11111111111111111111111111111111";
 
 pub fn loader(owner: &str) -> Option<Loader> {

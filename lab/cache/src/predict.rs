@@ -40,7 +40,7 @@ fn write_evidence(path: &Path, prediction: &Prediction) -> Result<()> {
         .collect();
     if sizes.is_empty() {
         bail!(
-            "{} is not written: no time of a size is predicted; see the table without --evidence",
+            "{} is not written: no size has a predicted time; run it without --evidence for the table",
             path.display()
         );
     }
@@ -54,13 +54,14 @@ fn write_evidence(path: &Path, prediction: &Prediction) -> Result<()> {
 }
 
 fn text_page(prediction: &Prediction) -> String {
+    let coverage = prediction.coverage_percent.map_or_else(
+        || "an unknown share".to_owned(),
+        |percent| format!("{} %", number(percent, 2)),
+    );
     let mut text = format!(
-        "Agave {}, recorded with a cache of {} entries; the trace covers {} % of the recorded transactions\n\nThe recorded size, predicted:\n",
+        "Agave {}, recorded with a cache of {} entries; the trace covers {coverage} of the recorded transactions\n\nThe recorded size, predicted:\n",
         prediction.version,
         count(prediction.recorded_entries),
-        prediction
-            .coverage_percent
-            .map_or_else(|| "0".to_owned(), |percent| number(percent, 2)),
     );
     let bias = |counter: &CounterPrediction| {
         counter
@@ -100,7 +101,7 @@ fn text_page(prediction: &Prediction) -> String {
 
 fn other_sizes(prediction: &Prediction) -> String {
     let mut text = format!(
-        "\nMean of {} simulated runs (one run is within the range with 95 %):\n",
+        "\nMean of {} simulated runs (a further run is within the range with a probability of 95 %):\n",
         count(prediction.seeds)
     );
     text += &size_table(prediction);
@@ -121,7 +122,7 @@ fn other_sizes(prediction: &Prediction) -> String {
             count(entries)
         ),
         None => {
-            "The recording does not have the times of replay, so it is not known which size is enough.\n".to_owned()
+            "It is not known which size is enough: replay has no recorded time, or the recorded size has no predicted time.\n".to_owned()
         }
     };
     text
@@ -151,7 +152,7 @@ fn size_table(prediction: &Prediction) -> String {
         "reloads",
         "evictions",
         "cache time, s",
-        "code in it",
+        "code in cache",
     ];
     table(&heads, prediction.sizes.iter().map(row).collect())
 }

@@ -64,7 +64,7 @@ fn run_all(args: &RunArgs) -> Result<u8> {
 
 fn add(args: &AddArgs) -> Result<u8> {
     let (campaign, store) = open_campaign(&args.dir)?;
-    let version = settings::version(args.version.clone()).map_err(UsageError)?;
+    let version = settings::checked_version(args.version.clone()).map_err(UsageError)?;
     if version == campaign.baseline.version
         || campaign
             .programs

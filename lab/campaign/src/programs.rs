@@ -1,5 +1,5 @@
-//! Published versions, from Cargo's sparse index or from a command that prints them, and the
-//! programs of versions.
+//! Finds published versions, by Cargo's sparse index or by a command that prints them, and finds or
+//! builds their programs.
 
 use crate::{
     settings::{self, BuildCommand, Campaign, Program, Watch},
@@ -48,10 +48,10 @@ pub fn obtain(
     listed: Option<&ListedVersion>,
     signals: &mut Signals,
 ) -> Result<ResolvedProgram> {
-    let is_built = listed.is_some_and(|listed| listed.digest.is_some());
+    let has_digest = listed.is_some_and(|listed| listed.digest.is_some());
     let file = match &program.path {
         Some(path) => path.clone(),
-        None => build(campaign, &program.version, is_built, signals)?,
+        None => build(campaign, &program.version, has_digest, signals)?,
     };
     let obtained = ResolvedProgram::of(file)?;
     if let Some(listed) = listed {
@@ -77,7 +77,7 @@ pub fn check_unchanged(
         .path
         .clone()
         .or_else(built_path)
-        .filter(|file| listed.measured && file.is_file());
+        .filter(|file| listed.has_runs && file.is_file());
     match file {
         Some(file) => ResolvedProgram::of(file)?.check_digest(listed),
         None => Ok(()),
@@ -93,10 +93,10 @@ impl ResolvedProgram {
     /// Fails if results exist for another digest. Before the first result a wrong program can be
     /// replaced.
     fn check_digest(&self, listed: &ListedVersion) -> Result<()> {
-        if let Some(measured) = &listed.digest {
+        if let Some(listed_digest) = &listed.digest {
             ensure!(
-                !listed.measured || *measured == self.digest,
-                "{}: another program was measured as {} (SHA-256 {measured}, this file has {}): restore it, or add this file as another \
+                !listed.has_runs || *listed_digest == self.digest,
+                "{}: another program was measured as {} (SHA-256 {listed_digest}, this file has {}): restore it, or add this file as another \
                  version",
                 self.file.display(),
                 listed.program.version,
@@ -117,11 +117,11 @@ fn expand(word: &str, version: &str, folder: &Path) -> String {
         .replace("{folder}", &folder.display().to_string())
 }
 
-/// Builds the version unless `is_built`; returns its path.
+/// Builds the version unless it has a digest and a file; returns its path.
 fn build(
     campaign: &Campaign,
     version: &str,
-    is_built: bool,
+    has_digest: bool,
     signals: &mut Signals,
 ) -> Result<PathBuf> {
     let build = campaign.build.as_ref().with_context(|| {
@@ -129,7 +129,7 @@ fn build(
     })?;
     let folder = campaign.folder.join(PROGRAMS_FOLDER).join(version);
     let file = built_path(campaign, build, version);
-    if is_built && file.is_file() {
+    if has_digest && file.is_file() {
         return Ok(file);
     }
     fs::create_dir_all(&folder).at(&folder)?;
@@ -185,7 +185,7 @@ const COMMAND_TIMEOUT: Duration = Duration::from_secs(600);
 const COMMAND_OUTPUT: &str = "watch.out";
 const WATCH_LOG: &str = "watch.log";
 
-/// Those in the range, oldest first.
+/// In the range, the lowest first.
 pub fn published_versions(
     campaign: &Campaign,
     watch: &Watch,
@@ -198,7 +198,7 @@ pub fn published_versions(
     Ok(versions_in_range(watch, &versions))
 }
 
-/// Removes a leading `v`.
+/// Words without leading `v`.
 fn parse_versions(text: &str) -> Vec<String> {
     text.split_whitespace()
         .map(|word| word.trim_start_matches('v').to_owned())
@@ -216,7 +216,7 @@ fn versions_in_range(watch: &Watch, versions: &[String]) -> Vec<String> {
     // Skip versions that cannot be folder names.
     versions
         .iter()
-        .filter_map(|version| settings::version(version.to_string()).ok())
+        .filter_map(|version| settings::checked_version(version.to_string()).ok())
         .collect()
 }
 
@@ -359,7 +359,7 @@ mod tests {
     fn the_release_index_is_queried_excluding_yanked_and_out_of_range_versions() {
         let server = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = format!("http://{}", server.local_addr().unwrap());
-        let releases = std::thread::scope(|scope| {
+        let request_line = std::thread::scope(|scope| {
             let served = scope.spawn(|| {
                 let (mut stream, _) = server.accept().unwrap();
                 let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
@@ -379,7 +379,7 @@ mod tests {
             assert_eq!(found, ["2.1.14", "2.2.0"]);
             served.join().unwrap()
         });
-        assert_eq!(releases, "GET /ag/av/agave-validator HTTP/1.1");
+        assert_eq!(request_line, "GET /ag/av/agave-validator HTTP/1.1");
     }
 
     #[test]
@@ -387,13 +387,13 @@ mod tests {
         let server = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = format!("http://{}", server.local_addr().unwrap());
         drop(server);
-        let published_lines = published_versions(
+        let versions = published_versions(
             &Campaign::default(),
             &watch(&address, None),
             &mut Signals::listen().unwrap(),
         );
         assert!(
-            published_lines
+            versions
                 .unwrap_err()
                 .to_string()
                 .contains("/ag/av/agave-validator")

@@ -172,14 +172,16 @@ fn watch(t: &mut Table<'_>) -> Watch {
 
 fn program(t: &mut Table<'_>, path: &impl Fn(&DeValue<'_>) -> Result<PathBuf, String>) -> Program {
     Program {
-        version: t.need("version", |v| version(text(v)?)).unwrap_or_default(),
+        version: t
+            .need("version", |v| checked_version(text(v)?))
+            .unwrap_or_default(),
         name: t.take("name", text).unwrap_or_default(),
         path: t.take("path", path),
     }
 }
 
 /// A version becomes part of folder and arm names.
-pub fn version(text: String) -> Result<String, String> {
+pub fn checked_version(text: String) -> Result<String, String> {
     let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '+' | '-' | '_');
     let begins_well = text.starts_with(|c: char| c.is_ascii_alphanumeric());
     if begins_well && text.len() <= 40 && text.chars().all(is_allowed) {

@@ -81,8 +81,7 @@ pub struct ListedVersion {
     pub source: String,
     pub added_unix_ns: i64,
     pub removed: bool,
-    /// Whether there are runs of it.
-    pub measured: bool,
+    pub has_runs: bool,
     pub digest: Option<String>,
     pub error: Option<String>,
 }
@@ -427,7 +426,7 @@ fn listed_version(row: &Row<'_>) -> rusqlite::Result<ListedVersion> {
         source: row.get("source")?,
         added_unix_ns: row.get("added_unix_ns")?,
         removed: row.get("removed")?,
-        measured: row.get("measured")?,
+        has_runs: row.get("measured")?,
         digest: row.get("digest")?,
         error: row.get("trouble")?,
     })

@@ -12,9 +12,9 @@ pub const LOCK: &str = "lock";
 pub const RECORDING: &str = "run.fltl";
 pub const OUTPUT: &str = "output.log";
 pub const RECORDER_LOG: &str = "recorder.log";
-/// `{run_folder}`: as another user, a run's program may only write here.
+/// The placeholder `{run_folder}`. A program of another user may only write here.
 pub const PROGRAM_FOLDER: &str = "own";
-/// Holds back a run's program until its start.
+/// Pipe at which a run's program waits for its start.
 pub const GATE: &str = "gate";
 
 const MAX_NAME_CHARS: usize = 60;
@@ -68,14 +68,14 @@ impl ExperimentFolder {
     }
 
     pub fn run(&self, run: &ScheduledRun, attempt: u32) -> PathBuf {
-        self.0.join("runs").join(run_folder(run, attempt))
+        self.0.join("runs").join(relative_run_folder(run, attempt))
     }
 
     pub fn recording(&self, run: &ScheduledRun, attempt: u32) -> PathBuf {
         self.run(run, attempt).join(RECORDING)
     }
 
-    /// Scope of the experiment's groups. A digest makes it unique to a folder, whatever its path.
+    /// Scope of the experiment's cgroups, with a digest of the folder's canonical path.
     pub fn scope(&self, name: &str) -> String {
         let path = self.0.canonicalize().unwrap_or_else(|_| self.0.clone());
         let digest = hexadecimal(&Sha256::digest(path.as_os_str().as_bytes()));
@@ -83,8 +83,8 @@ impl ExperimentFolder {
     }
 }
 
-/// `003-512G-r2/a1`.
-pub fn run_folder(run: &ScheduledRun, attempt: u32) -> String {
+/// `003-512G-r2/a1`, in the folder `runs`.
+pub fn relative_run_folder(run: &ScheduledRun, attempt: u32) -> String {
     format!(
         "{:03}-{}-r{}/a{attempt}",
         run.run,

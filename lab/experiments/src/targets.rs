@@ -36,7 +36,7 @@ impl Target {
         if attempt > 1 {
             run_label += &format!(", attempt {attempt}");
         }
-        let instance = format!("{experiment}/{}", folder::run_folder(run, attempt));
+        let instance = format!("{experiment}/{}", folder::relative_run_folder(run, attempt));
         Target {
             targets: [address],
             labels: BTreeMap::from([

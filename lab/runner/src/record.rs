@@ -258,7 +258,7 @@ impl Monitor {
     const SOURCES: [&str; 2] = ["target", "datapoints"];
 
     fn check(&mut self, daemon: &mut Daemon) {
-        for warning in daemon.log.warnings() {
+        for warning in daemon.log.new_warnings_and_errors() {
             say(&format!("faultlined: {warning}"));
         }
         if let (false, Ok(Some(status))) = (self.daemon_ended, daemon.exit_status()) {

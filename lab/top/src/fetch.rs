@@ -6,7 +6,7 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use faultline_client::http;
 use faultline_common::clock;
 use faultline_net::unrequested_coding;
-use faultline_status::{Status, VERSION};
+use faultline_status::{JSON_VERSION, Status};
 use serde::Deserialize;
 use serde_json::Value;
 use std::{
@@ -148,12 +148,12 @@ fn parse_status(text: &str) -> FetchResult {
     let json: Value = serde_json::from_str(text)
         .map_err(|_| "it answers, but not with the status of a faultlined".to_owned())?;
     let version = json.get("version").and_then(Value::as_u64);
-    if version != Some(VERSION.into()) {
+    if version != Some(JSON_VERSION.into()) {
         let version = version.map_or("no version".to_owned(), |version| {
             format!("version {version}")
         });
         return Err(format!(
-            "its status should have version {VERSION}, but has {version}: {OTHER_RELEASE}"
+            "its status should have version {JSON_VERSION}, but has {version}: {OTHER_RELEASE}"
         ));
     }
     let status = Status::deserialize(json);

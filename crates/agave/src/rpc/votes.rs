@@ -1,7 +1,7 @@
 //! Votes, leader slots and the other nodes of the cluster.
 //!
 //! `getVoteAccounts` and `getLeaderSchedule` belong to the minimal API; `getBlockProduction` and
-//! `getClusterNodes` need `--full-rpc-api`. Sources: 2.0 to 4.5.
+//! `getClusterNodes` need `--full-rpc-api`. By the source of Agave 2.0 to 4.5.
 
 use serde::{
     Deserialize,
@@ -21,9 +21,9 @@ pub const LAMPORTS_PER_SOL: f64 = 1e9;
 /// them.
 const MAX_LEADER_SLOTS: usize = 1 << 19;
 
-/// A result without its `context`, the slot of the answering bank.
+/// `context`, the slot of the answering bank, is ignored.
 #[derive(Debug, Deserialize)]
-pub struct InContext<T> {
+pub struct ResultWithContext<T> {
     pub value: T,
 }
 
@@ -31,7 +31,7 @@ pub struct InContext<T> {
 pub struct VoteAccounts {
     #[serde(deserialize_with = "json::bounded_list::<_, _, MAX_ENTRIES>")]
     pub current: Vec<VoteAccount>,
-    /// The last vote is too old (128 slots): no rewards.
+    /// The last vote is 128 slots old or more.
     #[serde(deserialize_with = "json::bounded_list::<_, _, MAX_ENTRIES>")]
     pub delinquent: Vec<VoteAccount>,
 }
@@ -64,6 +64,7 @@ pub struct VoteAccount {
 }
 
 impl VoteAccounts {
+    /// With true for a delinquent account.
     pub fn all(&self) -> impl Iterator<Item = (&VoteAccount, bool)> {
         let (current, delinquent) = (self.current.iter(), self.delinquent.iter());
         current
@@ -97,9 +98,11 @@ impl VoteAccounts {
 pub enum CreditUnit {
     Unknown,
     Credits,
-    /// Vote credits up to the migration's epoch, lamports later. `None`: only lamports, as in lists
-    /// from five epochs after the migration on.
-    LamportsAfter(Option<u64>),
+    /// Vote credits up to this epoch, lamports later. `None`: only lamports, as in lists from five
+    /// epochs after the migration on.
+    Lamports {
+        migration_epoch: Option<u64>,
+    },
 }
 
 impl VoteAccount {
@@ -134,8 +137,8 @@ impl VoteAccount {
     pub fn credits(&self, epoch: u64, unit: CreditUnit) -> Option<u64> {
         let earned = self.epoch_credits?.earnings_of(epoch)?;
         earned
-            .unmarked
-            .filter(|_| earned.is_before_marker || unit.is_credits(epoch))
+            .before_marker
+            .filter(|_| earned.marker_follows || unit.is_credits(epoch))
     }
 
     /// Lamports earned with Alpenglow; in the epoch of the migration only those after it. `None`
@@ -143,16 +146,16 @@ impl VoteAccount {
     pub fn reward_lamports(&self, epoch: u64, unit: CreditUnit) -> Option<u64> {
         let earned = self.epoch_credits?.earnings_of(epoch)?;
         let by_unit = earned
-            .unmarked
-            .filter(|_| !earned.is_before_marker && unit.is_lamports(epoch));
-        earned.marked.or(by_unit)
+            .before_marker
+            .filter(|_| !earned.marker_follows && unit.is_lamports(epoch));
+        earned.after_marker.or(by_unit)
     }
 
-    /// The largest entry of this epoch, whatever the unit.
-    pub fn max_earned(&self, epoch: u64) -> Option<u64> {
+    /// Of this epoch, whatever the unit.
+    pub fn largest_entry(&self, epoch: u64) -> Option<u64> {
         self.epoch_credits?
             .earnings_of(epoch)
-            .and_then(|earnings| earnings.unmarked.max(earnings.marked))
+            .and_then(|earnings| earnings.before_marker.max(earnings.after_marker))
     }
 
     pub fn migration_epoch(&self) -> Option<u64> {
@@ -163,17 +166,26 @@ impl VoteAccount {
 impl CreditUnit {
     fn is_credits(self, epoch: u64) -> bool {
         match self {
-            Self::Unknown | Self::LamportsAfter(None) => false,
+            Self::Unknown
+            | Self::Lamports {
+                migration_epoch: None,
+            } => false,
             Self::Credits => true,
-            Self::LamportsAfter(Some(migration)) => epoch <= migration,
+            Self::Lamports {
+                migration_epoch: Some(migration),
+            } => epoch <= migration,
         }
     }
 
     fn is_lamports(self, epoch: u64) -> bool {
         match self {
             Self::Unknown | Self::Credits => false,
-            Self::LamportsAfter(None) => true,
-            Self::LamportsAfter(Some(migration)) => epoch > migration,
+            Self::Lamports {
+                migration_epoch: None,
+            } => true,
+            Self::Lamports {
+                migration_epoch: Some(migration),
+            } => epoch > migration,
         }
     }
 }
@@ -190,10 +202,10 @@ struct EpochCredits {
 struct EpochEarnings {
     epoch: u64,
     /// From an entry before the marker, or from a list without marker.
-    unmarked: Option<u64>,
+    before_marker: Option<u64>,
     /// Lamports, from an entry after the marker.
-    marked: Option<u64>,
-    is_before_marker: bool,
+    after_marker: Option<u64>,
+    marker_follows: bool,
 }
 
 /// The entry between credits and lamports (Agave's `AG_MIGRATION_EPOCH_CREDIT`).
@@ -217,16 +229,16 @@ impl EpochCredits {
         }
         if let Some(newest) = newest {
             if is_after_marker {
-                newest.marked = Some(earned);
+                newest.after_marker = Some(earned);
             } else {
-                newest.unmarked = Some(earned);
+                newest.before_marker = Some(earned);
             }
         }
     }
 
     fn mark_migration(&mut self) {
         for earnings in self.newest.iter_mut().flatten() {
-            earnings.is_before_marker = true;
+            earnings.marker_follows = true;
         }
     }
 }
@@ -258,6 +270,7 @@ impl<'de> json::TolerantField<'de> for EpochCredits {
 /// Since 4.4; before, the answer has no slots.
 pub const NOT_IN_LEADER_SCHEDULE: i64 = -32022;
 
+/// `getLeaderSchedule` for one identity.
 #[derive(Debug, Default, PartialEq)]
 pub struct LeaderSchedule(Option<(PublicKey, Slots)>);
 
@@ -266,7 +279,7 @@ struct Slots(#[serde(deserialize_with = "json::bounded_list::<_, _, MAX_LEADER_S
 
 impl LeaderSchedule {
     /// Slots relative to the first slot of the epoch.
-    pub fn of(&self, identity: PublicKey) -> &[u32] {
+    pub fn slots_of(&self, identity: PublicKey) -> &[u32] {
         match &self.0 {
             Some((leader, Slots(slots))) if *leader == identity => slots,
             _ => &[],
@@ -298,7 +311,7 @@ impl<'de> Deserialize<'de> for LeaderSchedule {
     }
 }
 
-/// `getBlockProduction` for the epoch of its bank.
+/// `getBlockProduction` for the epoch of the answering bank.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BlockProduction {
@@ -308,7 +321,7 @@ pub struct BlockProduction {
     pub range: SlotRange,
 }
 
-/// Its end is ignored.
+/// `lastSlot` is ignored.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SlotRange {
@@ -324,14 +337,14 @@ pub struct LeaderSlots {
 
 impl BlockProduction {
     /// Zeros for an unlisted identity; `None` if its entry is null.
-    pub fn of(&self, identity: PublicKey) -> Option<LeaderSlots> {
+    pub fn slots_of(&self, identity: PublicKey) -> Option<LeaderSlots> {
         let found = self.by_identity.get(&identity).copied();
         found.map_or(Some(LeaderSlots::default()), |found| {
             found.map(leader_slots)
         })
     }
 
-    pub fn of_all(&self) -> LeaderSlots {
+    pub fn slots_of_all(&self) -> LeaderSlots {
         self.by_identity
             .values()
             .copied()
@@ -450,7 +463,9 @@ mod tests {
     #[test]
     fn migration_epoch_credits_precede_the_marker_and_lamports_follow_it() {
         const M: u64 = u64::MAX;
-        let migrated_in = |epoch| CreditUnit::LamportsAfter(Some(epoch));
+        let migrated_in = |epoch| CreditUnit::Lamports {
+            migration_epoch: Some(epoch),
+        };
         let none = [None; 3];
         let in_it = json!([[6, 60, 0], [7, 90, 60], [M, M, M], [7, 5_090, 90]]);
         for unit in [CreditUnit::Unknown, CreditUnit::Credits, migrated_in(7)] {
@@ -486,7 +501,12 @@ mod tests {
         let long_after = json!([[7, 90, 60], [8, 95, 90]]);
         let lamports = [none, [Some(5), Some(30), None]];
         assert_eq!(
-            earned(long_after, CreditUnit::LamportsAfter(None)),
+            earned(
+                long_after,
+                CreditUnit::Lamports {
+                    migration_epoch: None
+                }
+            ),
             lamports
         );
     }
@@ -513,7 +533,9 @@ mod tests {
             (one, 5, 72_896, 7_402_677_144),
             (other, 1, 4_096, 4_643_416_872),
         ] {
-            let unit = CreditUnit::LamportsAfter(account.migration_epoch());
+            let unit = CreditUnit::Lamports {
+                migration_epoch: account.migration_epoch(),
+            };
             assert_eq!(account.credits(epoch, unit), Some(credits));
             assert_eq!(account.reward_lamports(epoch, unit), Some(lamports));
             assert_eq!(account.migration_epoch(), Some(epoch));
@@ -529,7 +551,7 @@ mod tests {
             let votes: VoteAccounts = read(&votes).unwrap();
             (
                 votes.current[0].migration_epoch(),
-                votes.current[0].max_earned(7),
+                votes.current[0].largest_entry(7),
             )
         };
         assert_eq!(of(json!([[7, 90, 60]])), (None, Some(30)));
@@ -590,11 +612,12 @@ mod tests {
             "byIdentity": {key("a").to_string(): [8, 7], key("b").to_string(): [4, 4]},
             "range": {"firstSlot": 0, "lastSlot": 9}
         }});
-        let InContext { value } = read::<InContext<BlockProduction>>(&produced).unwrap();
+        let ResultWithContext { value } =
+            read::<ResultWithContext<BlockProduction>>(&produced).unwrap();
         let of = |passed, skipped| LeaderSlots { passed, skipped };
-        assert_eq!(value.of(key("a")), Some(of(8, 1)));
-        assert_eq!(value.of(key("none")), Some(of(0, 0)));
-        assert_eq!(value.of_all(), of(12, 1));
+        assert_eq!(value.slots_of(key("a")), Some(of(8, 1)));
+        assert_eq!(value.slots_of(key("none")), Some(of(0, 0)));
+        assert_eq!(value.slots_of_all(), of(12, 1));
         assert_eq!(value.range.first_slot, 0);
     }
 
@@ -602,10 +625,10 @@ mod tests {
     fn the_leader_schedule_of_one_validator_is_parsed() {
         let [a, b] = ["a", "b"].map(|name| key(name).to_string());
         let schedule = read::<LeaderSchedule>(&json!({&a: [3, 4]})).unwrap();
-        assert_eq!(schedule.of(key("a")), [3, 4]);
-        assert!(schedule.of(key("b")).is_empty());
+        assert_eq!(schedule.slots_of(key("a")), [3, 4]);
+        assert!(schedule.slots_of(key("b")).is_empty());
         let none = read::<LeaderSchedule>(&json!({})).unwrap();
-        assert!(none.of(key("a")).is_empty());
+        assert!(none.slots_of(key("a")).is_empty());
         assert!(read::<LeaderSchedule>(&json!({a: [3], b: [4]})).is_err());
     }
 
@@ -639,7 +662,7 @@ mod tests {
     }
 
     #[test]
-    fn the_voting_account_is_the_own_of_several() {
+    fn the_newest_voter_of_several_own_accounts_is_chosen() {
         let of = |votes: &VoteAccounts, preferred| votes.of_identity(key("a"), preferred);
         let abandoned = several(&[("new", 2_000, 5)], &[("old", 1_000, 900)]);
         assert_eq!(of(&abandoned, None), Some(key("new")), "current");
@@ -724,6 +747,9 @@ mod tests {
         );
         let produced = json!({"byIdentity": {key("a").to_string(): [8, 7], key("b").to_string(): null}, "range": {"firstSlot": 0}});
         let produced: BlockProduction = read(&produced).unwrap();
-        assert_eq!((produced.of(key("b")), produced.of_all().passed), (None, 8));
+        assert_eq!(
+            (produced.slots_of(key("b")), produced.slots_of_all().passed),
+            (None, 8)
+        );
     }
 }

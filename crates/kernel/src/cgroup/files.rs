@@ -24,11 +24,11 @@ pub struct CgroupFiles {
     peak: CgroupFile,
     swap_current: CgroupFile,
     stat: CgroupFile,
-    kernel: CgroupFile,
+    kernel_memory: CgroupFile,
     events: CgroupFile,
     failcnt: CgroupFile,
     io: CgroupFile,
-    /// Fallback of v1 before Linux 4.12, without descendants.
+    /// Fallback of v1 on older kernels, without descendants.
     io_local: CgroupFile,
     cpu: CgroupFile,
     pressures: [CgroupFile; 3],
@@ -39,7 +39,7 @@ pub struct CgroupFiles {
     limits: Option<[Result<Limit>; 4]>,
 }
 
-/// Includes descendants. Each file has its own result.
+/// Includes descendants, except for the I/O of v1 on older kernels. Each file has its own result.
 #[derive(Debug)]
 pub struct CgroupSample {
     /// Includes page cache, in bytes.
@@ -65,7 +65,7 @@ pub struct CgroupSample {
     pub cpu_pressure: Result<Pressure>,
     pub memory_pressure: Result<Pressure>,
     pub io_pressure: Result<Pressure>,
-    /// By its own freezer or an ancestor's. `None` without a freezer: v2 before Linux 5.2.
+    /// By any cgroup from its own up. `None` without a freezer: v2 before Linux 5.2.
     pub frozen: Result<Option<bool>>,
 }
 
@@ -96,7 +96,7 @@ impl CgroupFiles {
                 memory(None, Some("memory.memsw.limit_in_bytes")),
             ],
             stat: memory(Some("memory.stat"), Some("memory.stat")),
-            kernel: memory(None, Some("memory.kmem.usage_in_bytes")),
+            kernel_memory: memory(None, Some("memory.kmem.usage_in_bytes")),
             events: memory(Some("memory.events"), Some("memory.oom_control")),
             failcnt: memory(None, Some("memory.failcnt")),
             io: io(
@@ -122,7 +122,7 @@ impl CgroupFiles {
             return limits.clone();
         }
         if let Ok(ancestry) = &mut self.ancestry {
-            ancestry.read_settings(buffer);
+            ancestry.read_memory_settings(buffer);
         }
         let files = self.limit_files.each_mut();
         let limits = files.map(|file| file.parse(buffer, Limit::parse));
@@ -139,7 +139,7 @@ impl CgroupFiles {
         let memory_stat = memory_stat(
             self.memory_version,
             &mut self.stat,
-            &mut self.kernel,
+            &mut self.kernel_memory,
             buffer,
         );
         let [cpu_pressure, memory_pressure, io_pressure] = self
@@ -165,11 +165,17 @@ impl CgroupFiles {
         }
     }
 
-    /// Memory of each level that limits the process. `own` is the result of the preceding
+    /// Memory of each level that limits the process. `own_sample` is of the preceding
     /// [`sample`](Self::sample).
-    pub fn levels(&mut self, own: &CgroupSample, buffer: &mut Vec<u8>) -> Result<CgroupLevels> {
+    pub fn levels(
+        &mut self,
+        own_sample: &CgroupSample,
+        buffer: &mut Vec<u8>,
+    ) -> Result<CgroupLevels> {
         match &mut self.ancestry {
-            Ok(ancestry) => Ok(ancestry.levels(&own.memory_usage, &own.memory_stat, buffer)),
+            Ok(ancestry) => {
+                Ok(ancestry.levels(&own_sample.memory_usage, &own_sample.memory_stat, buffer))
+            }
             Err(error) => Err(error.clone()),
         }
     }

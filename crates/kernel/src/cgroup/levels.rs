@@ -121,11 +121,11 @@ impl Ancestry {
         }
     }
 
-    pub fn read_settings(&mut self, buffer: &mut Vec<u8>) {
+    pub fn read_memory_settings(&mut self, buffer: &mut Vec<u8>) {
         let top = self.levels.len().saturating_sub(1);
         let mut level_below: Option<Arc<Path>> = None;
         for (levels_up, files) in self.levels.iter_mut().enumerate() {
-            files.read_settings(buffer);
+            files.read_memory_settings(buffer);
             let can_reclaim = levels_up == top || files.needs_usage();
             files.protected_children = match &level_below {
                 Some(level_below) if can_reclaim && self.own.version == CgroupVersion::V2 => {
@@ -215,7 +215,7 @@ impl Ancestry {
 }
 
 impl LevelFiles {
-    fn read_settings(&mut self, buffer: &mut Vec<u8>) {
+    fn read_memory_settings(&mut self, buffer: &mut Vec<u8>) {
         let mut error = None;
         // The top cgroup of v2 and cgroups without memory controller have no limits.
         let mut limit = |file: &mut CgroupFile, absent| {

@@ -7,7 +7,7 @@ use procfs::{FromRead, ProcessCGroups};
 
 use crate::{
     ParseError, Parsed,
-    text::{checked_count, counters, fill_by_key, lines, number, rows, single_value, words},
+    text::{count_or_underflow, counters, fill_by_key, lines, number, rows, single_value, words},
 };
 
 counters! {
@@ -86,7 +86,7 @@ pub fn io_v2(text: &[u8]) -> Parsed<Vec<DeviceIo>> {
         let (mut device, mut read, mut write) = (None, None, None);
         for word in words(line.text) {
             let bytes = |prefix: &[u8]| {
-                let bytes = word.strip_prefix(prefix).map(checked_count);
+                let bytes = word.strip_prefix(prefix).map(count_or_underflow);
                 bytes.map(|bytes| bytes.ok_or_else(|| line.error("expected a number")))
             };
             if let Some(bytes) = bytes(b"rbytes=") {
@@ -122,7 +122,7 @@ pub fn io_v1(text: &[u8]) -> Parsed<Vec<DeviceIo>> {
         let (Some(device), Some(operation), Some(bytes)) = (
             words.next().and_then(Device::parse),
             words.next(),
-            words.next().and_then(checked_count),
+            words.next().and_then(count_or_underflow),
         ) else {
             return Err(line.error("expected a device, an operation and a number"));
         };
@@ -241,7 +241,7 @@ impl MemoryStat {
     pub fn parse_v1(text: &[u8]) -> Parsed<Self> {
         fill_by_key(text, b' ', |stat: &mut Self, key| match key {
             b"hierarchical_memory_limit" => Some(&mut stat.hierarchical_limit),
-            _ => stat.counter(key.strip_prefix(b"total_")?),
+            _ => stat.counter_mut(key.strip_prefix(b"total_")?),
         })
     }
 

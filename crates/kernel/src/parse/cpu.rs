@@ -6,7 +6,7 @@ use procfs::{CpuInfo, FromRead};
 
 use crate::{
     ParseError, Parsed,
-    text::{checked_count, lines, number, words},
+    text::{count_or_underflow, lines, number, words},
 };
 
 const MAX_NUMBER: u32 = 65_535;
@@ -42,7 +42,7 @@ pub fn busy_ticks(text: &[u8]) -> Parsed<Option<u64>> {
     let line = lines(text)
         .find(|line| words(line.text).next() == Some(b"cpu"))
         .ok_or_else(|| ParseError::new(1, text, "expected a cpu line"))?;
-    let mut ticks = words(line.text).skip(1).map(checked_count);
+    let mut ticks = words(line.text).skip(1).map(count_or_underflow);
     let mut next = || {
         let ticks = ticks.next().flatten();
         ticks.ok_or_else(|| line.error("expected clock ticks"))

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::cgroup::Device;
 use crate::{
     Parsed,
-    text::{checked_count, number, rows, words},
+    text::{count_or_underflow, number, rows, words},
 };
 
 /// The kernel counts sectors of 512 bytes, whatever the sector size of the device is.
@@ -46,7 +46,7 @@ fn disk(line: &[u8]) -> Option<Option<DiskIo>> {
     words.next()?;
     let mut counters = [None; 11];
     for counter in &mut counters {
-        *counter = checked_count(words.next()?)?;
+        *counter = count_or_underflow(words.next()?)?;
     }
     // Requests in flight, the ninth, are skipped: with some drivers they underflow permanently.
     let [

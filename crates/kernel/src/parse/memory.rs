@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::mountinfo::unescape;
 use crate::{
     Parsed,
-    text::{checked_count, counters, fill_by_key, lines, number, rows, signed, words},
+    text::{count_or_underflow, counters, fill_by_key, lines, number, rows, signed, words},
 };
 
 counters! {
@@ -49,7 +49,7 @@ impl NodeMeminfo {
     /// The lines begin with `Node` and its number.
     pub fn parse(text: &[u8]) -> Parsed<Self> {
         let mut info = fill_by_key(text, b':', |info: &mut Self, head| {
-            info.counter(head.rsplit(|&byte| byte == b' ').next()?)
+            info.counter_mut(head.rsplit(|&byte| byte == b' ').next()?)
         })?;
         info.reclaimable = info.reclaimable.or(info.slab_reclaimable);
         Ok(info)
@@ -89,13 +89,13 @@ pub struct Swap {
     pub priority: i64,
 }
 
-/// Without devices with an underflowed amount.
+/// Leaves out devices with an underflowed amount.
 pub fn swaps(text: &[u8]) -> Parsed<Vec<Swap>> {
     rows(text, 1, "expected a swap device", |line| {
         let mut words = words(line);
         let device = unescape(words.next()?);
         let kind = String::from_utf8_lossy(words.next()?).into_owned();
-        let mut kilobytes = || checked_count(words.next()?);
+        let mut kilobytes = || count_or_underflow(words.next()?);
         let (size, used) = (kilobytes()?, kilobytes()?);
         let priority = signed(words.next()?)?;
         let bytes = |kilobytes: Option<u64>| kilobytes?.checked_mul(1024);
@@ -109,7 +109,7 @@ pub fn swaps(text: &[u8]) -> Parsed<Vec<Swap>> {
     })
 }
 
-/// `min` watermark of a zone of `/proc/zoneinfo`: pages reserved for the kernel.
+/// `min` watermark of a zone of `/proc/zoneinfo`: reserved for allocations that cannot wait.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Watermark {
     pub node: u32,

@@ -2,7 +2,7 @@
 
 use crate::{
     ParseError, Parsed,
-    text::{checked_count, counters, lines, number, rows, words},
+    text::{count_or_underflow, counters, lines, number, rows, words},
 };
 
 #[derive(Debug)]
@@ -14,21 +14,21 @@ pub struct InterfaceTraffic {
     pub sent_drops: u64,
 }
 
-/// The file `dev`: by name, without interfaces with an underflowed counter.
+/// The file `dev`, sorted by name. Leaves out interfaces with an underflowed counter.
 pub fn interfaces(text: &[u8]) -> Parsed<Vec<InterfaceTraffic>> {
     let mut list = rows(text, 2, "expected a network interface", interface)?;
     list.sort_unstable_by(|a, b| a.name.cmp(&b.name));
     Ok(list)
 }
 
-/// The inner `None` is an interface with an underflowed counter. An alias has colons in its name.
+/// The inner `None` is an interface with an underflowed counter. Old kernels allow colons in names.
 fn interface(line: &[u8]) -> Option<Option<InterfaceTraffic>> {
     let colon = memchr::memrchr(b':', line)?;
     let name = String::from_utf8_lossy(line.get(..colon)?.trim_ascii()).into_owned();
     let mut counters = [None; 16];
     let mut words = words(line.get(colon + 1..)?);
     for counter in &mut counters {
-        *counter = checked_count(words.next()?)?;
+        *counter = count_or_underflow(words.next()?)?;
     }
     let traffic = || {
         Some(InterfaceTraffic {
@@ -48,7 +48,7 @@ counters! {
         received: b"InDatagrams",
         sent: b"OutDatagrams",
         no_port: b"NoPorts",
-        /// Datagrams that could not be delivered, for any reason.
+        /// Datagrams that could not be delivered, without `no_port`.
         receive_errors: b"InErrors",
         /// Part of `receive_errors`: the socket's buffer was full.
         receive_buffer_errors: b"RcvbufErrors",
@@ -69,8 +69,9 @@ impl UdpCounters {
         };
         let mut counters = UdpCounters::default();
         for (name, value) in words(names.text).zip(words(values.text)).skip(1) {
-            if let Some(field) = counters.counter(name) {
-                *field = checked_count(value).ok_or_else(|| values.error("expected a number"))?;
+            if let Some(field) = counters.counter_mut(name) {
+                *field =
+                    count_or_underflow(value).ok_or_else(|| values.error("expected a number"))?;
             }
         }
         Ok(counters)
@@ -82,14 +83,14 @@ pub struct UdpSocket {
     pub port: u16,
     /// In bytes of kernel memory.
     pub receive_queue: u64,
-    /// Effective user of the process that created it.
+    /// Owner of the socket's inode.
     pub uid: u32,
     pub inode: u64,
     /// Received datagrams that were dropped, mostly because the buffer was full.
     pub drops: u64,
 }
 
-/// The files `udp` and `udp6`, without sockets with an underflowed counter. procfs-core does not
+/// The files `udp` and `udp6`. Leaves out sockets with an underflowed counter. procfs-core does not
 /// read the drops.
 pub fn udp_sockets(text: &[u8]) -> Parsed<Vec<UdpSocket>> {
     rows(text, 1, "expected a UDP socket", socket)
@@ -103,7 +104,7 @@ fn socket(line: &[u8]) -> Option<Option<UdpSocket>> {
     let queues = words.nth(2)?;
     let uid = u32::try_from(number(words.nth(2)?)?).ok()?;
     let inode = number(words.nth(1)?)?;
-    let drops = checked_count(words.nth(2)?)?;
+    let drops = count_or_underflow(words.nth(2)?)?;
     let port = u16::try_from(number_after_colon(local)?).ok()?;
     let receive_queue = number_after_colon(queues)?;
     let queue_underflowed = receive_queue > u64::from(i32::MAX.cast_unsigned());

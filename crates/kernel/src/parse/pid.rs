@@ -6,7 +6,7 @@ use procfs::process::LimitValue;
 
 use crate::{
     ParseError, Parsed,
-    text::{checked_count, counters, fill_by_key, lines, rows, words},
+    text::{count_or_underflow, counters, fill_by_key, lines, rows, words},
 };
 
 /// Program first; empty for kernel threads and zombies. A process may overwrite its arguments.
@@ -24,19 +24,20 @@ pub fn cmdline(text: &[u8]) -> Parsed<Vec<OsString>> {
 
 #[derive(Debug)]
 pub struct Environment {
+    /// `None` for a value that was not kept.
     pub variables: BTreeMap<String, Option<String>>,
 }
 
 impl Environment {
-    /// Keeps the values for which `wanted` returns true: others may be secrets. Skips text other
+    /// Omits values unless `keeps_value` accepts their name: they may be secrets. Skips text other
     /// than `NAME=value`, because a program may overwrite its environment. Never fails; the return
     /// type is that of every parser.
-    pub fn parse(text: &[u8], wanted: impl Fn(&str) -> bool) -> Parsed<Self> {
+    pub fn parse(text: &[u8], keeps_value: impl Fn(&str) -> bool) -> Parsed<Self> {
         let pairs = text.split(|&byte| byte == 0).filter_map(|entry| {
             let separator = entry.iter().position(|&byte| byte == b'=')?;
             let (name, value) = entry.split_at_checked(separator)?;
             let name = str::from_utf8(name).ok().filter(|name| is_name(name))?;
-            let value = wanted(name)
+            let value = keeps_value(name)
                 .then(|| String::from_utf8_lossy(value.get(1..).unwrap_or_default()).into_owned());
             Some((name.to_owned(), value))
         });
@@ -122,7 +123,7 @@ impl Schedstat {
     /// `/proc/PID/schedstat` or `/proc/PID/task/TID/schedstat`
     /// (Documentation/scheduler/sched-stats.rst).
     pub fn parse(text: &[u8]) -> Parsed<Self> {
-        let mut counters = words(text.trim_ascii_end()).map(checked_count);
+        let mut counters = words(text.trim_ascii_end()).map(count_or_underflow);
         let mut next = || {
             let counter = counters.next().flatten();
             counter.ok_or_else(|| ParseError::new(1, text, "expected three numbers"))

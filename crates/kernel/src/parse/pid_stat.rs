@@ -2,7 +2,7 @@
 
 use crate::{
     Comm, ParseError, Parsed,
-    text::{checked_count, number},
+    text::{count_or_underflow, number},
 };
 
 /// `PF_EXITING` of the kernel's `include/linux/sched.h`.
@@ -114,10 +114,11 @@ fn parse_fields(text: &[u8]) -> Option<PidStat> {
     let mut line = Fields::of(text)?;
     let pid = text.get(..memchr::memchr(b' ', text)?).and_then(number)?;
     let [ppid, flags] = [line.number(4)?, line.number(9)?];
-    let [minflt, majflt] = [line.checked_count(10)?, line.checked_count(12)?];
-    let [utime_ticks, stime_ticks] = [line.checked_count(14)?, line.checked_count(15)?];
+    let [minflt, majflt] = [line.count_or_underflow(10)?, line.count_or_underflow(12)?];
+    let [utime_ticks, stime_ticks] = [line.count_or_underflow(14)?, line.count_or_underflow(15)?];
     let [num_threads, start_ticks] = [line.number(20)?, line.number(22)?];
-    let [vsize, delayacct_blkio_ticks] = [line.checked_count(23)?, line.checked_count(42)?];
+    let [vsize, delayacct_blkio_ticks] =
+        [line.count_or_underflow(23)?, line.count_or_underflow(42)?];
     Some(PidStat {
         pid: u32::try_from(pid).ok()?,
         comm: line.comm,
@@ -173,8 +174,8 @@ impl<'a> Fields<'a> {
         number(self.field(field_number)?)
     }
 
-    fn checked_count(&mut self, field_number: usize) -> Option<Option<u64>> {
-        checked_count(self.field(field_number)?)
+    fn count_or_underflow(&mut self, field_number: usize) -> Option<Option<u64>> {
+        count_or_underflow(self.field(field_number)?)
     }
 }
 

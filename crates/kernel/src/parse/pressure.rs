@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::{
     ParseError, Parsed,
-    text::{checked_count, lines, words},
+    text::{count_or_underflow, lines, words},
 };
 
 /// Stall time since the start of the host or cgroup.
@@ -29,7 +29,7 @@ pub fn parse(text: &[u8]) -> Parsed<Pressure> {
             _ => continue,
         };
         let total = words(values).find_map(|word| word.strip_prefix(b"total="));
-        let total = total.and_then(checked_count);
+        let total = total.and_then(count_or_underflow);
         *field = Some(total.ok_or_else(|| line.error("expected total= in microseconds"))?);
     }
     match some {

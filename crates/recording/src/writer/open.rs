@@ -1,7 +1,9 @@
 use super::{RollbackState, Writer, named_rows::Counts, samples::Samples};
 use crate::{
     error::{AttachPath, Error, Result},
-    file::{self, BoundedConnection, PresentTables, RECORDING, SIDE_FILES, nanos, with_suffix},
+    file::{
+        self, BoundedConnection, PresentTables, RECORDING_KIND, SIDE_FILES, nanos, with_suffix,
+    },
     rows::{NewRecording, NewSession},
     schema::{APPLICATION_ID, FORMAT, TABLES},
 };
@@ -30,7 +32,7 @@ impl Writer {
             .open(path)
             .at(path)?;
         let created = lock(file, path).and_then(|lock| {
-            let conn = file::open_to_write(path, &file::RECORDING)?;
+            let conn = file::open_to_write(path, &file::RECORDING_KIND)?;
             make_tables(&conn, &labels(new_recording)).at(path)?;
             begin_session(conn, lock, path, &new_recording.session, Counts::new())
         });
@@ -61,10 +63,10 @@ impl Writer {
             .open(path)
             .at(path)?;
         let lock = lock(file, path)?;
-        let mut connection = file::open_to_recover(path, path, &RECORDING)
+        let mut connection = file::open_to_recover(path, path, &RECORDING_KIND)
             .map_err(|error| file::detect_truncation(path, error))?;
         match connection.measure().and_then(|()| {
-            file::check_application_and_format(connection.connection(), path, &RECORDING)
+            file::check_application_and_format(connection.connection(), path, &RECORDING_KIND)
         }) {
             Err(Error::Empty { .. }) => {
                 drop((connection, lock));

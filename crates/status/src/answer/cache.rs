@@ -21,7 +21,7 @@ pub fn answer(inputs: &AnswerInputs) -> Answer {
         _ => (Verdict::Look, "too small"),
     };
     let per_slot = per_slot_clause(inputs, reloads);
-    let why = too_early_text(verdict, inputs.seconds_to_cache_verdict, "replayed slots");
+    let why = too_early_text(verdict, inputs.seconds_to_enough_replay, "replayed slots");
     let (verdict, mut clauses) = match why {
         Some(why) => (Verdict::Unknown, vec![why, per_slot]),
         None => (verdict, vec![format!("{size}, {per_slot}")]),
@@ -37,7 +37,7 @@ pub fn answer(inputs: &AnswerInputs) -> Answer {
 }
 
 fn unknown_answer(inputs: &AnswerInputs) -> Answer {
-    let why = inputs.cache_unknown.as_deref();
+    let why = inputs.why_reloads_unknown.as_deref();
     let why = why.unwrap_or("no datapoints of replayed slots arrived");
     let mut clauses = vec![format!("the reloads are not known: {why}")];
     if inputs.prediction.is_some() {

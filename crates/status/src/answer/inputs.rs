@@ -62,7 +62,7 @@ fn add_memory(
         headroom: binding.map(|level| level.headroom),
         unreclaimable_share: share,
         swap: swap.into_iter().flatten().max_by(f64::total_cmp),
-        ram_unknown: why.map(str::to_owned),
+        why_headroom_unknown: why.map(str::to_owned),
         ..inputs
     }
 }
@@ -81,7 +81,7 @@ fn add_cache(readings: Readings<'_>, now: Stamp, inputs: AnswerInputs) -> Answer
     AnswerInputs {
         cache_capacity: capacity.or(configured),
         can_change_capacity: inputs.can_change_capacity.or(is_changed),
-        cache_unknown: Some(why_no_reloads(readings, now)),
+        why_reloads_unknown: Some(why_no_reloads(readings, now)),
         ..inputs
     }
 }
@@ -95,13 +95,13 @@ fn why_no_reloads(readings: Readings<'_>, now: Stamp) -> String {
 }
 
 fn add_votes(readings: Readings<'_>, now: Stamp, inputs: AnswerInputs) -> AnswerInputs {
-    let consensus = match readings.active(&v::CONSENSUS) {
+    let consensus = match readings.active_label(&v::CONSENSUS) {
         Some("tower") => Some(Consensus::Tower),
         Some("migrating") => Some(Consensus::Migrating),
         Some("alpenglow") => Some(Consensus::Alpenglow),
         _ => None,
     };
-    let phase = readings.active(&v::PHASE);
+    let phase = readings.active_label(&v::PHASE);
     let start = readings.number(&p::START_TIME);
     let is_young = start.map(|start| now.unix_seconds() - start < CATCH_UP_SECONDS);
     let role = readings.label(&m::VOTE_ACCOUNT, "role");
@@ -131,7 +131,7 @@ fn add_votes(readings: Readings<'_>, now: Stamp, inputs: AnswerInputs) -> Answer
         is_admitted: readings.flag_of(&m::ADMITTED, &["epoch_after_next"]),
         admission_shortfall: readings.number(&m::ADMISSION_SHORTFALL),
         identity_balance: readings.number_of(&m::BALANCE, &["identity"]),
-        rewards_unknown: why_no_validator(readings)
+        why_voting_unknown: why_no_validator(readings)
             .or(role.map(|_| "it is far behind: votes are not judged"))
             .map(str::to_owned),
         ..inputs

@@ -13,21 +13,21 @@ const HOW_TO_MEASURE: &str = "the least RAM is not measured: a search takes 4 h 
 pub fn answer(inputs: &AnswerInputs) -> Answer {
     let (mut verdict, mut clauses) = worst(findings(inputs));
     if inputs.headroom.is_none() {
-        let why = inputs.ram_unknown.as_deref();
-        let why = why.unwrap_or("no level that limits the memory can be read");
+        let why = inputs.why_headroom_unknown.as_deref();
+        let why = why.unwrap_or("no memory limit can be read");
         clauses.push(format!("the headroom is not known: {why}"));
         if verdict == Verdict::Fine {
             verdict = Verdict::Unknown;
         }
     }
-    if let Some(why) = too_early_text(verdict, inputs.seconds_to_verdict, "samples") {
+    if let Some(why) = too_early_text(verdict, inputs.seconds_to_enough_samples, "samples") {
         verdict = Verdict::Unknown;
         clauses.push(why);
     }
     clauses.extend(proven_clause(inputs));
     clauses.extend(headroom_clause(inputs));
     clauses.extend(inputs.forecast.as_ref().map(forecast_clause));
-    if inputs.proven.is_none() {
+    if inputs.proven_bytes.is_none() {
         clauses.push(missing_evidence_text(inputs, HOW_TO_MEASURE));
     }
     Answer::new(Subject::Ram, verdict, clauses)
@@ -36,54 +36,66 @@ pub fn answer(inputs: &AnswerInputs) -> Answer {
 fn findings(inputs: &AnswerInputs) -> Vec<Finding> {
     let above = |value: Option<f64>, threshold: f64| value.filter(|value| *value > threshold);
     let share = inputs.unreclaimable_share;
-    let grows = above(share, t::OOM_AHEAD_GROWING_SHARE).is_some();
-    let within = |time: Option<f64>, limit: f64| time.filter(|time| grows && *time < limit);
-    let soon = within(inputs.seconds_to_limit, t::OOM_AHEAD_SECONDS)
-        .map(|time| format!("at its present pace it is full in {}", seconds(time)));
-    let grown = within(
-        inputs.seconds_to_limit_by_growth,
+    let does_growth_count = above(share, t::OOM_AHEAD_GROWING_SHARE).is_some();
+    let within =
+        |time: Option<f64>, limit: f64| time.filter(|time| does_growth_count && *time < limit);
+    let at_present_pace = within(
+        inputs.seconds_to_limit_at_present_pace,
+        t::OOM_AHEAD_SECONDS,
+    )
+    .map(|time| format!("memory is full in {} at its present pace", seconds(time)));
+    let at_half_hour_pace = within(
+        inputs.seconds_to_limit_at_half_hour_pace,
         t::OOM_AHEAD_BY_GROWTH_SECONDS,
     )
     .map(|time| {
         format!(
-            "at the pace of the last half hour it is full in {}",
+            "memory is full in {} at the pace of the last half hour",
             seconds(time)
         )
     });
-    let page_texts = [
+    let page_alert_texts = [
         above(share, t::OOM_AHEAD_SHARE)
             .map(|share| format!("unreclaimable memory is {} of the limit", percent(share))),
-        soon.or(grown),
+        at_present_pace.or(at_half_hour_pace),
         above(inputs.oom_kills, 0.0)
             .map(|_| "the kernel OOM-killed a process in the last 15 minutes".to_owned()),
         inputs
             .was_oom_killed
             .then(|| "a run was OOM-killed".to_owned()),
     ];
-    let ticket_texts = [
+    let ticket_alert_texts = [
         above(inputs.swap, t::SWAP_BYTES)
             .map(|bytes| format!("{} are swapped out", bytes_f64(bytes))),
         above(inputs.memory_stalled_share, t::MEMORY_STALLED_SHARE)
-            .map(|share| format!("it waits for memory {} of the time", percent(share))),
+            .map(|share| format!("tasks wait for memory {} of the time", percent(share))),
         above(inputs.major_faults_per_second, t::MAJOR_FAULTS_PER_SECOND)
             .map(|rate| format!("{} major faults per second", short(rate))),
     ];
-    let page_findings = page_texts.into_iter().flatten().map(Finding::page);
-    let ticket_findings = ticket_texts.into_iter().flatten().map(Finding::ticket);
+    let page_findings = page_alert_texts.into_iter().flatten().map(Finding::page);
+    let ticket_findings = ticket_alert_texts
+        .into_iter()
+        .flatten()
+        .map(Finding::ticket);
     page_findings.chain(ticket_findings).collect()
 }
 
 fn proven_clause(inputs: &AnswerInputs) -> Option<String> {
-    let proven = inputs.proven?;
+    let proven = inputs.proven_bytes?;
     let memory_size = inputs.limit.or(inputs.installed);
-    let joint = if memory_size.is_some_and(|size| size < proven) {
+    let joining_words = if memory_size.is_some_and(|size| size < proven) {
         ", of only"
     } else {
         " of"
     };
     let limit_clause = match (inputs.limit, inputs.installed) {
-        (Some(limit), _) => format!("{joint} {} allowed", plain_size(limit)),
-        (None, Some(installed)) => format!("{joint} {} installed", plain_size(installed)),
+        (Some(limit), _) => format!("{joining_words} {} allowed", size_after(proven, limit)),
+        (None, Some(installed)) => {
+            format!(
+                "{joining_words} {} installed",
+                size_after(proven, installed)
+            )
+        }
         (None, None) => String::new(),
     };
     let measured = measured_on(inputs.proven_on.as_deref());
@@ -94,29 +106,34 @@ fn proven_clause(inputs: &AnswerInputs) -> Option<String> {
 }
 
 fn headroom_clause(inputs: &AnswerInputs) -> Option<String> {
-    let headroom = size(inputs.headroom?);
-    let limit_clause = match (inputs.proven, inputs.limit, inputs.installed) {
-        (None, Some(limit), _) => format!(" of {} allowed", plain_size(limit)),
-        (None, None, Some(installed)) => format!(" of {} installed", plain_size(installed)),
+    let headroom = inputs.headroom?;
+    let limit_clause = match (inputs.proven_bytes, inputs.limit, inputs.installed) {
+        (None, Some(limit), _) => format!(" of {} allowed", size_after(headroom, limit)),
+        (None, None, Some(installed)) => {
+            format!(" of {} installed", size_after(headroom, installed))
+        }
         _ => String::new(),
     };
-    let when = match inputs.is_finished_run {
-        true => "at least",
-        false => "now",
-    };
-    Some(format!("{headroom} of headroom {when}{limit_clause}"))
+    let headroom = size(headroom);
+    Some(match inputs.is_finished_run {
+        true => format!("at least {headroom} of headroom{limit_clause}"),
+        false => format!("{headroom} of headroom now{limit_clause}"),
+    })
 }
 
 fn forecast_clause(forecast: &LimitForecast) -> String {
     let day = |unix: f64| day((unix * 1e9) as i64);
     let [expected, earliest] = [forecast.expected, forecast.earliest].map(day);
     let latest = forecast.latest.map_or("later".to_owned(), day);
-    let joint = if forecast.latest.is_some() {
+    let joining_words = if forecast.latest.is_some() {
         "to"
     } else {
         "or"
     };
-    format!("at this growth it reaches the limit on {expected} ({earliest} {joint} {latest})")
+    format!(
+        "at this growth memory reaches the limit on {expected} \
+         ({earliest} {joining_words} {latest})"
+    )
 }
 
 /// `412 GiB`, `1.9 GiB`, `640.0 MiB`.
@@ -124,14 +141,15 @@ fn size(bytes: f64) -> String {
     if bytes < GIB {
         return bytes_f64(bytes);
     }
-    format!("{} GiB", plain_size(bytes))
+    let gib = bytes / GIB;
+    format!("{} GiB", short(if gib < 10.0 { gib } else { gib.round() }))
 }
 
-/// [`size`] without the unit GiB, which the preceding number already shows.
-fn plain_size(bytes: f64) -> String {
-    if bytes < GIB {
-        return bytes_f64(bytes);
+/// [`size`], without the unit if both sizes are in GiB.
+fn size_after(preceding: f64, bytes: f64) -> String {
+    let size = size(bytes);
+    match size.strip_suffix(" GiB") {
+        Some(number) if preceding >= GIB => number.to_owned(),
+        _ => size,
     }
-    let gib = bytes / GIB;
-    short(if gib < 10.0 { gib } else { gib.round() })
 }

@@ -1,5 +1,6 @@
 use super::{
-    Answer, AnswerInputs, Consensus, Finding, LeaderSlots, Subject, Verdict, too_early_text, worst,
+    Answer, AnswerInputs, Consensus, Finding, RecentLeaderSlots, Subject, Verdict, too_early_text,
+    worst,
 };
 use crate::thresholds as t;
 use faultline_text::{percent, short};
@@ -10,7 +11,7 @@ pub fn answer(inputs: &AnswerInputs) -> Answer {
         return Answer::new(Subject::Rewards, Verdict::Unknown, clauses.collect());
     }
     let (mut verdict, mut clauses) = worst(findings(inputs));
-    if let Some(why) = too_early_text(verdict, inputs.seconds_to_verdict, "samples") {
+    if let Some(why) = too_early_text(verdict, inputs.seconds_to_enough_samples, "samples") {
         verdict = Verdict::Unknown;
         clauses.push(why);
     }
@@ -37,7 +38,7 @@ fn why_no_verdict(inputs: &AnswerInputs) -> Option<String> {
             is_delinquent: None,
             ..
         } => {
-            let why = inputs.rewards_unknown.as_deref();
+            let why = inputs.why_voting_unknown.as_deref();
             why.unwrap_or("it is not known whether it votes")
         }
         _ => return None,
@@ -96,7 +97,7 @@ fn admission(inputs: &AnswerInputs) -> Option<String> {
     }
 }
 
-fn skipped(slots: LeaderSlots) -> Option<String> {
+fn skipped(slots: RecentLeaderSlots) -> Option<String> {
     let share = slots.skipped / slots.passed;
     let cluster = slots.cluster_skipped_share.unwrap_or_default();
     let is_worse = share >= cluster * t::SKIPPED_TIMES_CLUSTER;

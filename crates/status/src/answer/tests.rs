@@ -8,7 +8,7 @@ fn ram() -> AnswerInputs {
         installed: Some(512.0 * GIB),
         headroom: Some(96.0 * GIB),
         unreclaimable_share: Some(0.79),
-        proven: Some(412.0 * GIB),
+        proven_bytes: Some(412.0 * GIB),
         ..AnswerInputs::default()
     }
 }
@@ -73,7 +73,7 @@ static RAM: States = &[
     (
         |ram| {
             ram.headroom = None;
-            ram.ram_unknown = Some("a level that limits memory cannot be read".to_owned());
+            ram.why_headroom_unknown = Some("a level that limits memory cannot be read".to_owned());
         },
         "unknown",
         "the headroom is not known: a level that limits memory cannot be read; 412 GiB proven enough of 512 installed.",
@@ -81,10 +81,10 @@ static RAM: States = &[
     (
         |ram| {
             ram.unreclaimable_share = Some(0.85);
-            ram.seconds_to_limit_by_growth = Some(5400.0);
+            ram.seconds_to_limit_at_half_hour_pace = Some(5400.0);
         },
         "act",
-        "at the pace of the last half hour it is full in 1 h 30 min; 412 GiB proven enough of 512 installed; \
+        "memory is full in 1 h 30 min at the pace of the last half hour; 412 GiB proven enough of 512 installed; \
          96 GiB of headroom now.",
     ),
     (
@@ -93,20 +93,20 @@ static RAM: States = &[
         "412 GiB proven enough of 512 installed; 96 GiB of headroom now.",
     ),
     (
-        |ram| ram.seconds_to_verdict = Some(47.2),
+        |ram| ram.seconds_to_enough_samples = Some(47.2),
         "unknown",
         "to be judged in 48 s, after a minute of samples; 412 GiB proven enough of 512 installed; 96 GiB of headroom now.",
     ),
     (
         |ram| {
             ram.unreclaimable_share = Some(0.97);
-            ram.seconds_to_verdict = Some(47.2);
+            ram.seconds_to_enough_samples = Some(47.2);
         },
         "act",
         "unreclaimable memory is 97 % of the limit; 412 GiB proven enough of 512 installed; 96 GiB of headroom now.",
     ),
     (
-        |ram| ram.proven = None,
+        |ram| ram.proven_bytes = None,
         "fine",
         "96 GiB of headroom now of 512 installed; the least RAM is not measured: a search takes 4 h to a day on a host of its own \
          (`faultline experiment plan /usr/share/doc/faultline/examples/least-ram.toml`).",
@@ -114,7 +114,7 @@ static RAM: States = &[
     (
         |ram| ram.is_finished_run = true,
         "fine",
-        "412 GiB proven enough of 512 installed; 96 GiB of headroom at least.",
+        "412 GiB proven enough of 512 installed; at least 96 GiB of headroom.",
     ),
     (
         |ram| ram.was_oom_killed = true,
@@ -138,7 +138,7 @@ static RAM: States = &[
             })
         },
         "fine",
-        "412 GiB proven enough of 512 installed; 96 GiB of headroom now; at this growth it reaches the limit on \
+        "412 GiB proven enough of 512 installed; 96 GiB of headroom now; at this growth memory reaches the limit on \
          2026-11-30 (2026-11-27 to 2026-12-05).",
     ),
     (
@@ -150,7 +150,7 @@ static RAM: States = &[
             })
         },
         "fine",
-        "412 GiB proven enough of 512 installed; 96 GiB of headroom now; at this growth it reaches the limit on \
+        "412 GiB proven enough of 512 installed; 96 GiB of headroom now; at this growth memory reaches the limit on \
          2026-11-30 (2026-11-27 or later).",
     ),
     (
@@ -160,7 +160,7 @@ static RAM: States = &[
             ram.major_faults_per_second = Some(1240.0);
         },
         "look",
-        "1.5 GiB are swapped out; it waits for memory 12 % of the time; 1,240 major faults per second; \
+        "1.5 GiB are swapped out; tasks wait for memory 12 % of the time; 1,240 major faults per second; \
          412 GiB proven enough of 512 installed; 96 GiB of headroom now.",
     ),
     (
@@ -175,14 +175,30 @@ static RAM: States = &[
     (
         |ram| {
             ram.unreclaimable_share = Some(0.85);
-            ram.seconds_to_limit = Some(700.0);
+            ram.seconds_to_limit_at_present_pace = Some(700.0);
         },
         "act",
-        "at its present pace it is full in 11 min 40 s; 412 GiB proven enough of 512 installed; \
+        "memory is full in 11 min 40 s at its present pace; 412 GiB proven enough of 512 installed; \
          96 GiB of headroom now.",
     ),
     (
-        |ram| ram.seconds_to_limit = Some(700.0),
+        |ram| {
+            ram.proven_bytes = Some(0.5 * GIB);
+            ram.headroom = Some(0.25 * GIB);
+        },
+        "fine",
+        "512.0 MiB proven enough of 512 GiB installed; 256.0 MiB of headroom now.",
+    ),
+    (
+        |ram| {
+            ram.proven_bytes = Some(2.0 * GIB);
+            ram.limit = Some(0.5 * GIB);
+        },
+        "fine",
+        "2 GiB proven enough, of only 512.0 MiB allowed; 96 GiB of headroom now.",
+    ),
+    (
+        |ram| ram.seconds_to_limit_at_present_pace = Some(700.0),
         "fine",
         "412 GiB proven enough of 512 installed; 96 GiB of headroom now.",
     ),
@@ -190,18 +206,18 @@ static RAM: States = &[
         |ram| {
             *ram = AnswerInputs {
                 oom_kills: Some(1.0),
-                proven: Some(0.5 * GIB),
+                proven_bytes: Some(0.5 * GIB),
                 ..AnswerInputs::default()
             }
         },
         "act",
-        "the kernel OOM-killed a process in the last 15 minutes; the headroom is not known: no level that limits the memory \
-         can be read; 512.0 MiB proven enough.",
+        "the kernel OOM-killed a process in the last 15 minutes; the headroom is not known: no memory \
+         limit can be read; 512.0 MiB proven enough.",
     ),
     (
         |ram| {
             *ram = AnswerInputs {
-                ram_unknown: Some("no process is followed".to_owned()),
+                why_headroom_unknown: Some("no process is followed".to_owned()),
                 ..AnswerInputs::default()
             }
         },
@@ -234,14 +250,14 @@ static STOCK: States = &[
     (
         |cache| {
             cache.reloads_per_slot = Some(0.3);
-            cache.seconds_to_cache_verdict = Some(50.0);
+            cache.seconds_to_enough_replay = Some(50.0);
         },
         "unknown",
         "to be judged in 50 s, after a minute of replayed slots; 0.3 reloads and 8.3 ms per slot (62.9 % of replay); \
          1,024 entries would save 7.9 ms.",
     ),
     (
-        |cache| cache.seconds_to_cache_verdict = Some(50.0),
+        |cache| cache.seconds_to_enough_replay = Some(50.0),
         "look",
         "too small, 24 reloads and 8.3 ms per slot (62.9 % of replay); 1,024 entries would save 7.9 ms; \
          512 entries are a constant of this build.",
@@ -275,7 +291,7 @@ static STOCK: States = &[
     (
         |cache| {
             cache.reloads_per_slot = None;
-            cache.cache_unknown = Some("no push for 2 min".to_owned());
+            cache.why_reloads_unknown = Some("no push for 2 min".to_owned());
         },
         "unknown",
         "the reloads are not known: no push for 2 min; 1,024 entries would save 7.9 ms.",
@@ -316,7 +332,7 @@ static TOWER: States = &[
         "rank 3, 99.2 % of the best validator's credits.",
     ),
     (
-        |votes| votes.seconds_to_verdict = Some(60.0),
+        |votes| votes.seconds_to_enough_samples = Some(60.0),
         "unknown",
         "to be judged in 1 min, after a minute of samples; rank 3, 99.2 % of the best validator's credits.",
     ),
@@ -327,7 +343,7 @@ static TOWER: States = &[
     ),
     (
         |votes| {
-            votes.leader_slots = Some(LeaderSlots {
+            votes.leader_slots = Some(RecentLeaderSlots {
                 passed: 40.0,
                 skipped: 8.0,
                 cluster_skipped_share: Some(0.03),
@@ -338,7 +354,7 @@ static TOWER: States = &[
     ),
     (
         |votes| {
-            votes.leader_slots = Some(LeaderSlots {
+            votes.leader_slots = Some(RecentLeaderSlots {
                 passed: 40.0,
                 skipped: 8.0,
                 cluster_skipped_share: Some(0.15),
@@ -383,7 +399,7 @@ static TOWER: States = &[
     (
         |votes| {
             votes.is_delinquent = None;
-            votes.rewards_unknown = Some("it is far behind".to_owned());
+            votes.why_voting_unknown = Some("it is far behind".to_owned());
         },
         "unknown",
         "it is far behind; rank 3, 99.2 % of the best validator's credits.",

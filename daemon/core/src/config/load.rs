@@ -314,7 +314,7 @@ fn phase(table: &mut Table<'_>, config: &mut Phase) {
 
 fn record(table: &mut Table<'_>, config: &mut Config) {
     config.record.file = table.take("file", path);
-    let labels = table.every("labels", |name, value| match config.labels.by_name(name) {
+    let labels = table.read_entries("labels", |name, value| match config.labels.by_name(name) {
         Some(_) => Err("belongs into [labels]; the recording has it from there".to_owned()),
         None => checked_label(name, &text(value)?),
     });

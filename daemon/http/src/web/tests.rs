@@ -273,7 +273,7 @@ fn the_status_is_versioned_json_of_the_newest_tick() {
     let status: faultline_status::Status = serde_json::from_str(answer.text()).unwrap();
     assert_eq!(
         (status.version, status.tick, status.stale),
-        (faultline_status::VERSION, 7, None)
+        (faultline_status::JSON_VERSION, 7, None)
     );
 }
 

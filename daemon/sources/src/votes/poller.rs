@@ -15,8 +15,8 @@ use faultline_agave::{
     identify::DEFAULT_HEALTH_DISTANCE,
     rpc::{
         self, ALPENGLOW_GATE, BlockProduction, ClusterNodes, EpochInfo, FeatureGate,
-        GenesisCertificate, InContext, LeaderSchedule, NOT_IN_LEADER_SCHEDULE, StakeAccounts,
-        VoteAccounts,
+        GenesisCertificate, LeaderSchedule, NOT_IN_LEADER_SCHEDULE, ResultWithContext,
+        StakeAccounts, VoteAccounts,
     },
 };
 use faultline_core::{clock::Clock, config, supervisor::Stop};
@@ -297,7 +297,8 @@ impl Round<'_> {
             return;
         }
         let params = rpc::feature_gate_params(ALPENGLOW_GATE);
-        let gate: Option<InContext<FeatureGate>> = self.request("getAccountInfo", params).await;
+        let gate: Option<ResultWithContext<FeatureGate>> =
+            self.request("getAccountInfo", params).await;
         match (gate, certificate) {
             (None, _) => {}
             // Without a response about the certificate, an active gate proves nothing.
@@ -374,7 +375,7 @@ impl Round<'_> {
 
     async fn request_balance(&mut self, account: PublicKey) -> Option<u64> {
         let params = json!([account.to_string(), {"commitment": "processed"}]);
-        let balance: Option<InContext<u64>> = self.request("getBalance", params).await;
+        let balance: Option<ResultWithContext<u64>> = self.request("getBalance", params).await;
         balance.map(|balance| balance.value)
     }
 
@@ -402,7 +403,7 @@ impl Round<'_> {
                 info.epoch,
                 first_slot(&info),
                 info.slots_in_epoch,
-                schedule.of(identity),
+                schedule.slots_of(identity),
             );
             self.facts.own_schedule = Some(Arc::new(schedule));
         }
@@ -412,11 +413,11 @@ impl Round<'_> {
     /// count of skipped slots could fall again.
     async fn request_production(&mut self) {
         let params = json!([{"commitment": "confirmed"}]);
-        let produced: Option<InContext<BlockProduction>> =
+        let produced: Option<ResultWithContext<BlockProduction>> =
             self.request("getBlockProduction", params).await;
-        if let Some(InContext { value }) = produced {
-            let own = value.of(self.facts.identity);
-            let production = (value.range.first_slot, own, value.of_all());
+        if let Some(ResultWithContext { value }) = produced {
+            let own = value.slots_of(self.facts.identity);
+            let production = (value.range.first_slot, own, value.slots_of_all());
             self.facts.production.set(production, self.now());
         }
     }

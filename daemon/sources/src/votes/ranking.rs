@@ -36,7 +36,7 @@ impl VoteRanking {
         let earned = |account: &VoteAccount| {
             let of_epochs = epochs.into_iter().flatten();
             of_epochs
-                .filter_map(|epoch| account.max_earned(epoch))
+                .filter_map(|epoch| account.largest_entry(epoch))
                 .max()
         };
         let without_own = VoteRanking {
@@ -85,7 +85,7 @@ fn reward_vs_best(
     epoch: u64,
     migration_epoch: Option<u64>,
 ) -> Option<f64> {
-    let unit = CreditUnit::LamportsAfter(migration_epoch);
+    let unit = CreditUnit::Lamports { migration_epoch };
     let per_stake = |account: &VoteAccount| {
         let lamports = account.reward_lamports(epoch, unit)?;
         let stake = account.activated_stake.filter(|stake| *stake > 0)?;

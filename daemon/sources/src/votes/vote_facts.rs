@@ -113,7 +113,9 @@ impl VoteFacts {
         match protocol {
             None => CreditUnit::Unknown,
             Some(Protocol::Tower | Protocol::Migrating) => CreditUnit::Credits,
-            Some(Protocol::Alpenglow) => CreditUnit::LamportsAfter(self.migration_epoch(now)),
+            Some(Protocol::Alpenglow) => CreditUnit::Lamports {
+                migration_epoch: self.migration_epoch(now),
+            },
         }
     }
 
@@ -266,8 +268,11 @@ impl VoteFacts {
         let unit = self.credit_unit(now, context.protocol);
         // Until the epoch of the migration is known, small numbers may be Tower's credits.
         let max_credits = bank.slots_in_epoch.saturating_mul(MAX_CREDITS_PER_SLOT);
-        let is_sure =
-            |earned: &u64| unit != CreditUnit::LamportsAfter(None) || *earned > max_credits;
+        let is_sure = |earned: &u64| {
+            unit != CreditUnit::Lamports {
+                migration_epoch: None,
+            } || *earned > max_credits
+        };
         for (which, epoch) in [
             ("this_epoch", Some(bank.epoch)),
             ("previous_epoch", bank.epoch.checked_sub(1)),
@@ -290,7 +295,11 @@ fn ranking_readings(
 ) {
     // In the epoch of the migration, earlier credits still rank.
     let has_credits = unit == CreditUnit::Credits
-        || (ranking.epoch.is_some() && unit == CreditUnit::LamportsAfter(ranking.epoch));
+        || (ranking.epoch.is_some()
+            && unit
+                == CreditUnit::Lamports {
+                    migration_epoch: ranking.epoch,
+                });
     if let Some((rank, share)) = ranking.by_credits.filter(|_| has_credits) {
         output.whole(&m::VOTE_RANK, [], rank);
         output.real(&m::VOTE_SHARE, [], share);

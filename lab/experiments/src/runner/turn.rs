@@ -364,10 +364,10 @@ impl Runner<'_> {
             }
         }
         let has_ended = state.end.is_some();
-        if let Some((end, last_warning)) = state.recorder_end.filter(|_| !has_ended) {
+        if let Some((end, last_problem)) = state.recorder_end.filter(|_| !has_ended) {
             anyhow::bail!(
                 "faultlined ended in the middle of the run{}",
-                describe_end(end, &last_warning)
+                describe_end(end, &last_problem)
             );
         }
         if has_ended && !state.is_oom_killed {

@@ -178,7 +178,7 @@ fn recorded_evidence(run: &Run, index: usize, tick: &Tick) -> Option<Evidence> {
             0.0 => Process::Alive,
             _ => Process::Stopped,
         },
-        stage: recorded_phase(tick).map(|phase| match phase.runs() {
+        stage: recorded_phase(tick).map(|phase| match phase.is_running() {
             true => Stage::Running,
             false => Stage::Reported(phase),
         }),

@@ -84,8 +84,8 @@ fn inputs(runs: &[&MeasuredRun], can_change_capacity: Option<bool>) -> AnswerInp
             signal_rates(&run.recording, Signal::MemorySome, numbers.window).mean()
         }),
         major_faults_per_second: average(|_, numbers| numbers.major_faults.mean()),
-        proven: proven.and_then(|proven| proven.into_iter().reduce(f64::max)),
-        ram_unknown: first.map(|run| run.why_no_samples().to_owned()),
+        proven_bytes: proven.and_then(|proven| proven.into_iter().reduce(f64::max)),
+        why_headroom_unknown: first.map(|run| run.why_no_samples().to_owned()),
         reloads_per_slot: average(|_, numbers| numbers.cache.reloads.mean),
         cache_seconds_per_slot: average(|_, numbers| numbers.cache.time_us.mean.map(|us| us / 1e6)),
         replay_seconds_per_slot: average(|_, numbers| {
@@ -94,10 +94,10 @@ fn inputs(runs: &[&MeasuredRun], can_change_capacity: Option<bool>) -> AnswerInp
         cache_capacity: average(|run, _| last_capacity(&run.recording, Signal::CapacityConfigured)),
         can_change_capacity,
         prediction: first.and_then(|run| prediction(run)),
-        cache_unknown: first.map(|run| run.why_no_points().to_owned()),
+        why_reloads_unknown: first.map(|run| run.why_no_points().to_owned()),
         consensus: first.and_then(|run| consensus(run)),
         is_at_tip: first.and_then(|run| is_at_tip(run)),
-        rewards_unknown: Some("a recording does not have votes and rewards".to_owned()),
+        why_voting_unknown: Some("a recording does not have votes and rewards".to_owned()),
         ..AnswerInputs::default()
     }
 }

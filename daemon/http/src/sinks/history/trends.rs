@@ -6,7 +6,7 @@ use faultline_metrics::{
     LabelText, Metric, Tick, Value,
     metrics::{cgroup, consensus, host, memory, pools, process as p, validator as v, votes},
 };
-use faultline_status::{AnswerInputs, LeaderSlots};
+use faultline_status::{AnswerInputs, RecentLeaderSlots};
 use growth::MemoryGrowth;
 use std::{collections::VecDeque, time::Duration};
 
@@ -212,11 +212,11 @@ impl Trends {
         let first_slots = self.rows_of_process().find_map(|row| row.replayed_slots);
         AnswerInputs {
             forecast: self.memory_growth.forecast(),
-            seconds_to_verdict: self.seconds_to_verdict(|_| true),
-            seconds_to_cache_verdict: self
-                .seconds_to_verdict(|row| row.replayed_slots > first_slots),
-            seconds_to_limit: self.seconds_to_limit(),
-            seconds_to_limit_by_growth: self.seconds_to_limit_by_growth(),
+            seconds_to_enough_samples: self.seconds_to_enough_samples(|_| true),
+            seconds_to_enough_replay: self
+                .seconds_to_enough_samples(|row| row.replayed_slots > first_slots),
+            seconds_to_limit_at_present_pace: self.seconds_to_limit_at_present_pace(),
+            seconds_to_limit_at_half_hour_pace: self.seconds_to_limit_at_half_hour_pace(),
             has_migrated_lately: self
                 .minute_rows_within(SETTLING_SPAN)
                 .any(|row| row.is_migrating),
@@ -283,7 +283,7 @@ impl Trends {
 
     /// Seconds until this process's counted rows span [`MIN_RATE_SPAN`]; `None` when they already
     /// do.
-    fn seconds_to_verdict(&self, is_counted: impl Fn(&Row) -> bool) -> Option<f64> {
+    fn seconds_to_enough_samples(&self, is_counted: impl Fn(&Row) -> bool) -> Option<f64> {
         let first = self.rows_of_process().find(|row| is_counted(row));
         let newest = self.rows.back().zip(first);
         let span =
@@ -315,7 +315,7 @@ impl Trends {
         (after >= before).then(|| (after - before) / span.as_secs_f64())
     }
 
-    fn seconds_to_limit(&self) -> Option<f64> {
+    fn seconds_to_limit_at_present_pace(&self) -> Option<f64> {
         if self.has_started_lately() {
             return None;
         }
@@ -357,7 +357,7 @@ impl Trends {
 
     /// As the alert AgaveOomAhead: by least squares over half an hour and over ten minutes. `None`
     /// if the process had this level over half an hour ago, or started lately.
-    fn seconds_to_limit_by_growth(&self) -> Option<f64> {
+    fn seconds_to_limit_at_half_hour_pace(&self) -> Option<f64> {
         let newest = self.minute_rows.back()?;
         let (newest_bytes, limit) = (newest.unreclaimable?, newest.limit?);
         let age = |row: &MinuteRow| newest.tick_uptime.saturating_sub(row.tick_uptime);
@@ -404,13 +404,13 @@ impl Trends {
         Some(sum)
     }
 
-    fn leader_slots(&self) -> Option<LeaderSlots> {
+    fn leader_slots(&self) -> Option<RecentLeaderSlots> {
         let passed = self.increase(LEADER_SLOTS_SPAN, |row| row.leader_slots[0]);
         let skipped = self.increase(LEADER_SLOTS_SPAN, |row| row.leader_slots[1])?;
         let cluster_passed = self.increase(LEADER_SLOTS_SPAN, |row| row.cluster_leader_slots[0]);
         let cluster_passed = cluster_passed.filter(|passed| *passed > 0.0);
         let cluster_skipped = self.increase(LEADER_SLOTS_SPAN, |row| row.cluster_leader_slots[1]);
-        Some(LeaderSlots {
+        Some(RecentLeaderSlots {
             passed: passed.filter(|passed| *passed > 0.0)?,
             skipped,
             cluster_skipped_share: cluster_skipped

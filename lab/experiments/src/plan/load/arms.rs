@@ -200,7 +200,7 @@ fn factors(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Vec<Vec<FactorLev
     }
     for key in ["binary", "arguments", "environment"] {
         let errors_before = table.errors().len();
-        let levels = table.every(key, |name, value| {
+        let levels = table.read_entries(key, |name, value| {
             let name = check_plain_name(name.to_owned())?;
             if name.is_empty() {
                 return Err("a level needs a name".to_owned());

@@ -78,7 +78,7 @@ pub fn argument(value: &DeValue<'_>) -> Result<String, String> {
 
 pub fn environment(table: &mut Table<'_>, key: &'static str) -> BTreeMap<String, String> {
     table
-        .every(key, |name, value| Ok((variable(name)?, argument(value)?)))
+        .read_entries(key, |name, value| Ok((variable(name)?, argument(value)?)))
         .into_iter()
         .collect()
 }

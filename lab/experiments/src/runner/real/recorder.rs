@@ -110,17 +110,17 @@ impl RecorderDaemon {
                 self.addresses = ready.addresses();
                 return Ok(());
             }
-            if let Some((end, last_warning)) = self.poll_end()? {
+            if let Some((end, last_problem)) = self.poll_end()? {
                 bail!(
                     "{DAEMON_NAME} ended before it recorded{}",
-                    describe_end(end, &last_warning)
+                    describe_end(end, &last_problem)
                 );
             }
             std::thread::sleep(POLL_INTERVAL);
         }
         bail!(
             "{DAEMON_NAME} does not record after half a minute{}",
-            warning_suffix(&self.log.last_warning())
+            problem_suffix(&self.log.last_problem())
         )
     }
 
@@ -218,11 +218,11 @@ fn cores_named_in(text: &str) -> BTreeSet<u32> {
         .collect()
 }
 
-fn warning_suffix(warning: &str) -> String {
-    if warning.is_empty() {
+fn problem_suffix(problem: &str) -> String {
+    if problem.is_empty() {
         String::new()
     } else {
-        format!(": {warning}")
+        format!(": {problem}")
     }
 }
 
@@ -233,11 +233,11 @@ impl Recorder for RecorderDaemon {
 
     fn poll_end(&mut self) -> Result<Option<(End, String)>> {
         let end = self.launched.poll_end()?;
-        Ok(end.map(|end| (end, self.log.last_warning())))
+        Ok(end.map(|end| (end, self.log.last_problem())))
     }
 
     fn warnings(&mut self) -> Vec<String> {
-        let mut warnings = self.log.warnings();
+        let mut warnings = self.log.new_warnings_and_errors();
         warnings.retain(|warning| !warning.ends_with(KNOWN_WARNING));
         warnings
     }
@@ -277,14 +277,14 @@ impl Recorder for RecorderDaemon {
         let ended = self.wait(POLLS_TO_END, "to end", |daemon| {
             Ok(daemon.poll_end()?.is_some())
         })?;
-        let last_warning = self.log.last_warning();
+        let last_problem = self.log.last_problem();
         let evidence = self.launched.close()?;
         match evidence.end {
             Some(End::Code(0)) if ended => Ok(()),
-            Some(end) if ended => bail!("{DAEMON_NAME} ended{}", describe_end(end, &last_warning)),
+            Some(end) if ended => bail!("{DAEMON_NAME} ended{}", describe_end(end, &last_problem)),
             _ => bail!(
                 "{DAEMON_NAME} did not end and was killed{}",
-                warning_suffix(&last_warning)
+                problem_suffix(&last_problem)
             ),
         }
     }

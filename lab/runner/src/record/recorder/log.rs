@@ -1,10 +1,12 @@
 //! The daemon's log, for messages only: no decision depends on it.
 
-use rustix::fs::{MemfdFlags, OFlags, fcntl_getfl, fcntl_setfl, memfd_create};
+use rustix::fs::{
+    FallocateFlags, MemfdFlags, OFlags, fallocate, fcntl_getfl, fcntl_setfl, memfd_create,
+};
 use std::{fs::File, io, os::unix::fs::FileExt, path::Path, process::Stdio};
 
-/// An in-memory log above this size is cleared up to the read position.
-const MAX_MEMORY_BYTES: u64 = 1 << 20;
+/// Read bytes of an in-memory log are freed in parts of this size.
+const MIN_FREED_BYTES: u64 = 1 << 20;
 const TAIL_LINES: usize = 12;
 /// Bytes at the end of the log that are searched for the last lines.
 const TAIL_BYTES: u64 = 16 << 10;
@@ -16,6 +18,7 @@ const LEVELS: [&str; 5] = [" ERROR ", " WARN ", " INFO ", " DEBUG ", " TRACE "];
 pub struct Log {
     file: File,
     read_position: u64,
+    freed_bytes: u64,
     is_on_disk: bool,
 }
 
@@ -26,6 +29,7 @@ impl Log {
         Ok(Log {
             file: file.into(),
             read_position: 0,
+            freed_bytes: 0,
             is_on_disk: false,
         })
     }
@@ -34,6 +38,7 @@ impl Log {
         Ok(Log {
             file: File::open(path)?,
             read_position: 0,
+            freed_bytes: 0,
             is_on_disk: true,
         })
     }
@@ -47,17 +52,28 @@ impl Log {
         let complete_length = text.rfind('\n').map_or(0, |end| end + 1);
         self.read_position += complete_length as u64;
         let lines = text[..complete_length].lines().map(str::to_owned).collect();
-        if !self.is_on_disk && self.read_position > MAX_MEMORY_BYTES && self.file.set_len(0).is_ok()
-        {
-            self.read_position = 0;
+        if !self.is_on_disk {
+            self.free_read_bytes();
         }
         lines
     }
 
-    pub fn warnings(&mut self) -> Vec<String> {
+    /// Keeps the tail. The size of the file stays, so no concurrent write is lost.
+    fn free_read_bytes(&mut self) {
+        let end = self.read_position.saturating_sub(TAIL_BYTES);
+        let length = end.saturating_sub(self.freed_bytes);
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        if length >= MIN_FREED_BYTES
+            && fallocate(&self.file, flags, self.freed_bytes, length).is_ok()
+        {
+            self.freed_bytes = end;
+        }
+    }
+
+    pub fn new_warnings_and_errors(&mut self) -> Vec<String> {
         self.new_lines()
             .iter()
-            .filter_map(|line| warning(line))
+            .filter_map(|line| warning_or_error(line))
             .map(str::to_owned)
             .collect()
     }
@@ -70,11 +86,11 @@ impl Log {
 
     /// The last warning or error as one line; else the last lines that are not log lines, such as a
     /// panic. Empty without either.
-    pub fn last_warning(&self) -> String {
+    pub fn last_problem(&self) -> String {
         let text = self.text(self.length().saturating_sub(TAIL_BYTES));
         text.lines()
             .rev()
-            .find_map(warning)
+            .find_map(warning_or_error)
             .map(str::to_owned)
             .unwrap_or_else(|| {
                 let is_log = |line: &&str| LEVELS.iter().any(|level| line.contains(level));
@@ -94,7 +110,7 @@ impl Log {
         let length = self.length().saturating_sub(from);
         let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
         match self.file.read_exact_at(&mut bytes, from) {
-            // Bytes that are not UTF-8 keep their length, because the read position counts bytes.
+            // A byte outside ASCII becomes one `?`, because the read position counts bytes.
             Ok(()) => bytes
                 .into_iter()
                 .map(|byte| {
@@ -110,7 +126,7 @@ impl Log {
     }
 }
 
-fn warning(line: &str) -> Option<&str> {
+fn warning_or_error(line: &str) -> Option<&str> {
     ["WARN ", "ERROR "]
         .iter()
         .find_map(|level| Some(line.split_once(level)?.1))
@@ -119,7 +135,7 @@ fn warning(line: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::Write;
+    use std::{io::Write, os::unix::fs::MetadataExt};
 
     #[test]
     fn the_recorder_log_is_read_by_line_with_a_size_limit() {
@@ -134,12 +150,15 @@ mod tests {
         for _ in 0..20_000 {
             daemon.write_all(&line).unwrap();
         }
+        daemon.write_all(b"unfi").unwrap();
         assert_eq!(log.new_lines().len(), 20_000);
-        daemon.write_all(b"after\n").unwrap();
-        assert_eq!(
-            (log.new_lines(), log.tail().as_str()),
-            (vec!["after".to_owned()], "after")
-        );
+        let memory = log.file.metadata().unwrap().blocks() * 512;
+        assert!(memory < MIN_FREED_BYTES, "{memory} bytes");
+        daemon.write_all(b"nished\n").unwrap();
+        assert_eq!(log.new_lines(), ["unfinished"]);
+        let line = "x".repeat(99);
+        let tail = [vec![line.as_str(); TAIL_LINES - 1], vec!["unfinished"]].concat();
+        assert_eq!(log.tail(), tail.join("\n"));
     }
 
     #[test]
@@ -147,7 +166,7 @@ mod tests {
         let of = |text: &str| {
             let file = tempfile::NamedTempFile::new().unwrap();
             std::fs::write(file.path(), text).unwrap();
-            Log::on_disk(file.path()).unwrap().last_warning()
+            Log::on_disk(file.path()).unwrap().last_problem()
         };
         let (info, warn) = (
             "2026-01-01T00:00:00Z  INFO listening\n",
@@ -170,7 +189,7 @@ mod tests {
         let line = b"2026 WARN no\n".repeat(100_000);
         std::fs::write(file.path(), &line).unwrap();
         let mut log = Log::on_disk(file.path()).unwrap();
-        assert_eq!(log.warnings().len(), 100_000);
+        assert_eq!(log.new_warnings_and_errors().len(), 100_000);
         assert_eq!(log.tail().lines().count(), TAIL_LINES);
         assert_eq!(
             std::fs::metadata(file.path()).unwrap().len(),

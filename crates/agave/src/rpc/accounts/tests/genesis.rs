@@ -1,9 +1,10 @@
 use super::super::*;
-use crate::rpc::{InContext, result};
+use crate::rpc::{ResultWithContext, result};
 
 fn gate(value: &Value) -> Result<FeatureGate, crate::Error> {
     let body = json!({"id": 1, "result": {"context": {"slot": 1}, "value": value}}).to_string();
-    let answer: Result<InContext<FeatureGate>, _> = result("getAccountInfo", 1, body.as_bytes());
+    let answer: Result<ResultWithContext<FeatureGate>, _> =
+        result("getAccountInfo", 1, body.as_bytes());
     answer.map(|answer| answer.value)
 }
 

@@ -71,7 +71,10 @@ fn a_verdict_waits_for_a_minute_of_the_same_process() {
             slots.into_iter().chain([start]).collect()
         };
         let inputs = trends(last, readings).inputs();
-        (inputs.seconds_to_verdict, inputs.seconds_to_cache_verdict)
+        (
+            inputs.seconds_to_enough_samples,
+            inputs.seconds_to_enough_replay,
+        )
     };
     assert_eq!(waits(0, |_| 1), (Some(60.0), Some(60.0)));
     assert_eq!(waits(50, |_| 1), (Some(10.0), Some(50.0)));
@@ -96,10 +99,10 @@ fn the_cache_of_a_new_process_is_not_judged_by_the_old_one() {
         trends(last, readings).inputs()
     };
     let loads = inputs(290);
-    assert_eq!(loads.seconds_to_cache_verdict, Some(60.0));
+    assert_eq!(loads.seconds_to_enough_replay, Some(60.0));
     assert_eq!(loads.reloads_per_slot, None);
     let replays = inputs(370);
-    assert_eq!(replays.seconds_to_cache_verdict, None);
+    assert_eq!(replays.seconds_to_enough_replay, None);
     assert_eq!(replays.reloads_per_slot, Some(0.0));
 }
 
@@ -114,9 +117,11 @@ fn memory(taken: u64) -> Vec<Reading> {
 #[test]
 fn the_pace_of_four_minutes_tells_the_time_to_the_limit() {
     let grows = trends(300, |second| memory(70 * GIB + second * GIB / 30));
-    assert_eq!(grows.inputs().seconds_to_limit, Some(600.0));
+    assert_eq!(grows.inputs().seconds_to_limit_at_present_pace, Some(600.0));
     assert_eq!(
-        trends(300, |_| memory(70 * GIB)).inputs().seconds_to_limit,
+        trends(300, |_| memory(70 * GIB))
+            .inputs()
+            .seconds_to_limit_at_present_pace,
         None
     );
     let starting = trends(300, |second| {
@@ -128,7 +133,7 @@ fn the_pace_of_four_minutes_tells_the_time_to_the_limit() {
         ));
         readings
     });
-    assert_eq!(starting.inputs().seconds_to_limit, None);
+    assert_eq!(starting.inputs().seconds_to_limit_at_present_pace, None);
 }
 
 #[test]
@@ -203,22 +208,27 @@ fn pools_that_fault_are_sorted_by_their_rate() {
 #[test]
 fn growth_of_half_an_hour_tells_the_time_to_the_limit() {
     let grows = trends(3600, |second| memory(70 * GIB + second * GIB / 360));
-    let seconds = grows.inputs().seconds_to_limit_by_growth.unwrap();
+    let seconds = grows.inputs().seconds_to_limit_at_half_hour_pace.unwrap();
     assert!((seconds - 7200.0).abs() < 60.0, "{seconds}");
     let was_higher = trends(3600, |second| {
         let before = if second < 600 { 95 * GIB } else { 70 * GIB };
         memory(before + second * GIB / 360)
     });
-    assert_eq!(was_higher.inputs().seconds_to_limit_by_growth, None);
+    assert_eq!(was_higher.inputs().seconds_to_limit_at_half_hour_pace, None);
     let restarted = trends(3600, |second| {
         let is_old = second < 600;
         let mut readings = memory(if is_old { 95 * GIB } else { 70 * GIB } + second * GIB / 360);
         readings[2] = Reading::whole(&p::START_TIME, [], u64::from(is_old));
         readings
     });
-    assert!(restarted.inputs().seconds_to_limit_by_growth.is_some());
+    assert!(
+        restarted
+            .inputs()
+            .seconds_to_limit_at_half_hour_pace
+            .is_some()
+    );
     let falls = trends(3600, |second| memory(90 * GIB - second * GIB / 360));
-    assert_eq!(falls.inputs().seconds_to_limit_by_growth, None);
+    assert_eq!(falls.inputs().seconds_to_limit_at_half_hour_pace, None);
 }
 
 #[test]
