@@ -167,14 +167,14 @@ impl JournalTail {
             AnyDelimiterCodec::new_with_max_length(b"\n".to_vec(), Vec::new(), MAX_LINE_BYTES);
         let mut buffer = BytesMut::with_capacity(CHUNK_BYTES);
         let mut stderr_chunk = [0; MAX_STDERR_BYTES];
-        let (mut stderr_open, mut is_working) = (true, false);
+        let (mut stderr_open, mut is_working, mut has_entries) = (true, false, false);
         let working_timer = sleep(self.restart_times.working_after);
         tokio::pin!(working_timer);
         loop {
             tokio::select! {
                 count = output.read_buf(&mut buffer) => match count {
                     Ok(count) if count > 0 => {
-                        is_working |= self.read_entries(&mut lines, &mut buffer);
+                        has_entries |= self.read_entries(&mut lines, &mut buffer);
                         buffer.reserve(CHUNK_BYTES);
                     }
                     Ok(_) | Err(_) => break,
@@ -184,10 +184,12 @@ impl JournalTail {
                     stderr_open = count > 0;
                     stderr_tail.append(stderr_chunk.get(..count).unwrap_or_default());
                 }
-                () = &mut working_timer, if !is_working => {
-                    is_working = true;
-                    self.writer.status.set_problem(stderr_tail.permission_problem(&self.unit));
-                }
+                () = &mut working_timer, if !is_working => is_working = true,
+            }
+            if is_working && !has_entries {
+                self.writer
+                    .status
+                    .set_problem(stderr_tail.permission_problem(&self.unit));
             }
         }
         stderr_tail.append_rest(&mut stderr).await;

@@ -209,14 +209,19 @@ async fn an_exited_journalctl_is_reported_with_its_own_message() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_permission_hint_means_forbidden_until_an_entry_arrives() {
+    for delay in ["0", "0.2"] {
+        assert_forbidden_until_an_entry_arrives(delay).await;
+    }
+}
+
+/// journalctl prints the hint after `delay` seconds.
+async fn assert_forbidden_until_an_entry_arrives(delay: &str) {
     let hint = "Hint: You are currently not seeing messages from other users and the system.\n";
     let tail = RunningTail::start(|dir| {
-        fs::write(dir.join("err.1"), hint).unwrap();
-        fs::write(
-            dir.join("end.1"),
-            "while [ ! -e go ]; do sleep 0.01; done; cat go",
-        )
-        .unwrap();
+        fs::write(dir.join("hint"), hint).unwrap();
+        let end =
+            format!("sleep {delay}; cat hint >&2; while [ ! -e go ]; do sleep 0.01; done; cat go");
+        fs::write(dir.join("end.1"), end).unwrap();
     });
     let problem = tail.problem(|problem| problem.kind == ProblemKind::Forbidden);
     assert!(problem.what.contains("systemd-journal"), "{problem}");
