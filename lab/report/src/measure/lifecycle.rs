@@ -305,18 +305,18 @@ fn without_share(run: &Run, lifecycle: &Lifecycle) -> Success {
     let ran = lifecycle.time_in(run, Phase::CatchingUp, Span::ALWAYS);
     let (answer, why) = match lifecycle.first_at_tip {
         _ if lifecycle.end.was_oom_killed => (Some(false), OOM),
-        Some(_) => (None, "was at the tip at the last tick only"),
+        Some(_) => (None, "it was at the tip at the last tick only"),
         None if ran > CATCH_UP_LIMIT_SECONDS => (
             Some(false),
-            "ran for more than two hours and was never at the tip",
+            "it ran for more than two hours and was never at the tip",
         ),
         None if ran > 0.0 && lifecycle.process_end.is_some() => {
-            (None, "was still catching up when it ended")
+            (None, "it was still catching up when it ended")
         }
-        None if ran > 0.0 => (None, "was still catching up when the recording ended"),
+        None if ran > 0.0 => (None, "it was still catching up when the recording ended"),
         None if is_known => (
             None,
-            "never ran so far that its distance to the tip was known",
+            "it never ran so far that its distance to the tip was known",
         ),
         None => (None, "no phase was recorded"),
     };
