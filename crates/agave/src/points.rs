@@ -6,10 +6,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use crate::{
-    BadLine,
-    line::{Point, Value},
-};
+use crate::line::{Field, Point, Value};
 
 /// Covers 14 minutes with slots of 0.2 s. An older slot counts as a new one.
 const MAX_SLOTS: usize = 4096;
@@ -88,17 +85,15 @@ impl FromValue for String {
     }
 }
 
-pub fn decode<T: Datapoint>(point: &Point<'_>) -> Result<T, BadLine> {
+fn decode<T: Datapoint>(point: &Point<'_>, fields: &[Field<'_>]) -> T {
     let mut datapoint = T::default();
-    for tag in point.tags() {
-        let tag = tag.map_err(|reason| point.bad_line(reason))?;
+    for tag in point.tags().flatten() {
         datapoint.set_field(tag.key, || tag.value.parse().ok().map(Value::Bool));
     }
-    for field in point.fields() {
-        let field = field.map_err(|reason| point.bad_line(reason))?;
+    for field in fields {
         datapoint.set_field(field.key, || field.value().ok());
     }
-    Ok(datapoint)
+    datapoint
 }
 
 /// Declares each datapoint once: documentation, name, type, and its members with documentation,
@@ -144,8 +139,20 @@ macro_rules! datapoints {
             /// `None` if the name is not one of [`Self::NAMES`]; `Some(Err(_))` if the fields are
             /// malformed, so that the whole line is untrustworthy.
             pub fn parse(point: &Point<'_>) -> Option<Result<Self, BadLine>> {
+                if !Self::is_known(point.name().as_bytes()) {
+                    return None;
+                }
+                match point.split_fields() {
+                    Ok(fields) => Self::decode(point, &fields).map(Ok),
+                    Err(bad_line) => Some(Err(bad_line)),
+                }
+            }
+
+            /// Decodes a point whose `fields` are [split](Point::split_fields). `None` as in
+            /// [`Self::parse`].
+            pub fn decode(point: &Point<'_>, fields: &[Field<'_>]) -> Option<Self> {
                 match point.name() {
-                    $($name => Some(decode(point).map(Self::$kind)),)*
+                    $($name => Some(Self::$kind(decode(point, fields))),)*
                     _ => None,
                 }
             }

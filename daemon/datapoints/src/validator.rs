@@ -1,5 +1,6 @@
 pub mod allowed;
 pub mod coverage;
+mod field_index;
 pub mod intake;
 pub mod phase;
 pub mod point_recorder;

@@ -1,7 +1,7 @@
 use super::{Datapoint, FromValue, decode};
 use crate::{
     BadLine,
-    line::{Point, Value},
+    line::{Field, Point, Value},
 };
 
 crate::recorded_datapoints! { datapoints

@@ -4,6 +4,7 @@ mod values;
 
 pub use values::AllowedValues;
 
+use super::field_index::FieldIndex;
 use faultline_agave::line::{Point, Value};
 use faultline_core::config::{DatapointKind, Datapoints, label_name};
 use foldhash::HashMap;
@@ -24,9 +25,7 @@ pub struct AllowList {
 /// The allowed fields of one datapoint.
 pub struct AllowedFields {
     name: Arc<str>,
-    /// Each field once, with its index, by [`bucket`].
-    buckets: [Vec<(Box<str>, usize)>; BUCKETS],
-    field_count: usize,
+    index: FieldIndex,
     groups: Vec<TagGroup>,
 }
 
@@ -44,16 +43,6 @@ struct AllowedField {
     kind: DatapointKind,
     /// Its index among the fields of the datapoint.
     field_index: usize,
-}
-
-const BUCKETS: usize = 64;
-
-/// A cheap hash of the length and three letters. It excludes most fields of a line without a
-/// comparison.
-fn bucket(key: &str) -> usize {
-    let byte = |index: usize| key.as_bytes().get(index).copied().map_or(0, usize::from);
-    let len = key.len();
-    (len + 3 * byte(0) + 5 * byte(len / 2) + 7 * byte(len.saturating_sub(1))) % BUCKETS
 }
 
 impl AllowList {
@@ -95,8 +84,7 @@ impl AllowedFields {
     fn new(name: &str) -> Self {
         AllowedFields {
             name: name.into(),
-            buckets: std::array::from_fn(|_| Vec::new()),
-            field_count: 0,
+            index: FieldIndex::default(),
             groups: Vec::new(),
         }
     }
@@ -108,17 +96,10 @@ impl AllowedFields {
         label_names: Arc<[Arc<str>]>,
         group_count: &mut usize,
     ) {
-        let field_index = self.field_index(field).unwrap_or_else(|| {
-            if let Some(bucket) = self.buckets.get_mut(bucket(field)) {
-                bucket.push((field.into(), self.field_count));
-            }
-            self.field_count += 1;
-            self.field_count - 1
-        });
         let allowed_field = AllowedField {
             field: field.into(),
             kind,
-            field_index,
+            field_index: self.index.insert(field),
         };
         match self
             .groups
@@ -137,23 +118,16 @@ impl AllowedFields {
         }
     }
 
-    fn field_index(&self, key: &str) -> Option<usize> {
-        self.buckets
-            .get(bucket(key))?
-            .iter()
-            .find(|(name, _)| **name == *key)
-            .map(|(_, index)| *index)
-    }
-
     /// Reads the allowed fields in one pass, up to a malformed field. The first of repeated keys
     /// counts. True if a field is a number.
     fn read(&self, point: &Point<'_>, field_values: &mut Vec<FieldValue>) -> bool {
         field_values.clear();
-        field_values.resize(self.field_count, FieldValue::Missing);
-        let (mut missing, mut has_number) = (self.field_count, false);
+        field_values.resize(self.index.len(), FieldValue::Missing);
+        let (mut missing, mut has_number) = (self.index.len(), false);
         for field in point.fields().map_while(Result::ok) {
             let cell = self
-                .field_index(field.key)
+                .index
+                .get(field.key)
                 .and_then(|index| field_values.get_mut(index));
             let Some(cell) = cell.filter(|cell| matches!(cell, FieldValue::Missing)) else {
                 continue;

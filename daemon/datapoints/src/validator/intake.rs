@@ -13,7 +13,6 @@ use super::{
     reports::MigrationReports,
     senders::{Assumption, NO_ID, SenderOutcome, SenderState, Senders, Sums},
     slots::{self, SlotFilter, Slots},
-    tally::has_series,
 };
 use faultline_agave::{line::Point, points::KnownPoint};
 use faultline_core::{config::Datapoints, publish::Latest};
@@ -334,15 +333,13 @@ impl State {
     ) -> Option<AddedPoint> {
         let (sender_state, sums, recent_lines, slot_filter) =
             self.destination(host_id, user, now)?;
-        let is_summed = has_series(point.name().as_bytes());
-        let known = match KnownPoint::parse(point) {
-            Some(Ok(known)) => Some(known),
-            None if !is_summed || point.is_well_formed() => None,
-            _ => {
-                sums.line_counts.bad += 1;
-                return None;
-            }
+        let is_counted = push::is_counted(point.name().as_bytes());
+        let Ok(fields) = is_counted.then(|| point.split_fields()).transpose() else {
+            sums.line_counts.bad += 1;
+            return None;
         };
+        let fields = fields.unwrap_or_default();
+        let known = KnownPoint::decode(point, &fields);
         // Only pushes can repeat a line. Equal log lines are different points without timestamps.
         if host_id.is_some() && !recent_lines.insert(line) {
             sums.line_counts.duplicate += 1;
@@ -364,12 +361,12 @@ impl State {
                 sums.tally.jobs.add(active, unix_ns, now.uptime);
             }
         }
-        sums.tally.add(point, known.as_ref());
+        sums.tally.add(point, &fields, known.as_ref());
         let allowed_fields = allow_list.allowed_fields(point.name().as_bytes());
         let allowed = allowed_fields.is_some_and(|allowed_fields| {
             sums.allowed_values.add(allow_list, allowed_fields, point)
         });
-        if known.is_some() || is_summed || allowed {
+        if is_counted || allowed {
             sums.line_counts.used += 1;
         } else {
             sums.line_counts.ignored += 1;

@@ -3,8 +3,9 @@
 //! field.
 
 use super::{MAX_DELTA, add};
+use crate::validator::field_index::FieldIndex;
 use faultline_agave::{
-    line::{self, Point},
+    line::{self, Field, Point},
     points::SlotPeaks,
 };
 use faultline_metrics::{
@@ -33,14 +34,56 @@ pub struct SeriesList(Vec<CatalogSeries>);
 struct Catalog {
     /// Before the first point.
     series: SeriesList,
-    /// The inputs from each datapoint, with the indices of their series.
-    inputs: HashMap<&'static [u8], Vec<(usize, &'static Datapoint, &'static SeriesInput)>>,
+    by_datapoint: HashMap<&'static [u8], DatapointInputs>,
+}
+
+/// What one datapoint gives to series.
+#[derive(Default)]
+struct DatapointInputs {
+    /// The fields that hold counts and slots.
+    fields: FieldIndex,
+    inputs: Vec<IndexedInput>,
+}
+
+struct IndexedInput {
+    series_index: usize,
+    /// Indices of fields.
+    amount: Option<usize>,
+    slot: Option<usize>,
+    input: &'static SeriesInput,
+}
+
+impl DatapointInputs {
+    fn add(&mut self, series_index: usize, datapoint: &Datapoint, input: &'static SeriesInput) {
+        let amount_key = match input.amount {
+            Amount::Field { key, .. } | Amount::Presence(key) => Some(key),
+            Amount::PerPoint(_) => None,
+        };
+        self.inputs.push(IndexedInput {
+            series_index,
+            amount: amount_key.map(|key| self.fields.insert(key)),
+            slot: datapoint.slot.map(|key| self.fields.insert(key)),
+            input,
+        });
+    }
+
+    /// The count of each indexed field. The first of repeated keys counts.
+    fn counts(&self, fields: &[Field<'_>]) -> Vec<Option<Option<u64>>> {
+        let mut counts = vec![None; self.fields.len()];
+        for field in fields {
+            let index = self.fields.get(field.key);
+            if let Some(cell) = index.and_then(|index| counts.get_mut(index)) {
+                cell.get_or_insert_with(|| count(field));
+            }
+        }
+        counts
+    }
 }
 
 static CATALOG: LazyLock<Catalog> = LazyLock::new(|| {
     let mut catalog = Catalog {
         series: SeriesList(Vec::new()),
-        inputs: HashMap::default(),
+        by_datapoint: HashMap::default(),
     };
     for metric in metrics::all() {
         for datapoint in metric.datapoints {
@@ -49,8 +92,8 @@ static CATALOG: LazyLock<Catalog> = LazyLock::new(|| {
                     .series
                     .index(metric, input.labels, datapoint.initial);
                 for name in datapoint.names {
-                    let inputs = catalog.inputs.entry(name.as_bytes());
-                    inputs.or_default().push((index, datapoint, input));
+                    let inputs = catalog.by_datapoint.entry(name.as_bytes());
+                    inputs.or_default().add(index, datapoint, input);
                 }
             }
         }
@@ -60,7 +103,7 @@ static CATALOG: LazyLock<Catalog> = LazyLock::new(|| {
 
 /// True if a series is made of the datapoint with this name.
 pub fn has_series(name: &[u8]) -> bool {
-    CATALOG.inputs.contains_key(name)
+    CATALOG.by_datapoint.contains_key(name)
 }
 
 impl Default for SeriesList {
@@ -91,23 +134,28 @@ impl SeriesList {
         })
     }
 
-    pub fn add(&mut self, point: &Point<'_>) {
-        let Some(inputs) = CATALOG.inputs.get(point.name().as_bytes()) else {
+    /// Adds a point, of which `fields` are all fields.
+    pub fn add(&mut self, point: &Point<'_>, fields: &[Field<'_>]) {
+        let Some(datapoint) = CATALOG.by_datapoint.get(point.name().as_bytes()) else {
             return;
         };
-        let point = ParsedPoint::new(point);
-        for (index, datapoint, input) in inputs {
-            let has_value = |(key, value): &(&str, &str)| point.text(key) == *value;
+        let counts = datapoint.counts(fields);
+        let count = |index: Option<usize>| counts.get(index?).copied().flatten().flatten();
+        for indexed in &datapoint.inputs {
+            let input = indexed.input;
             let amount = match input.amount {
                 Amount::PerPoint(count) => Some((count, 1)),
-                Amount::Field { key, factor } => point.count(key).map(|count| (count, factor)),
-                Amount::Presence(key) => point.count(key).map(|_| (0, 1)),
+                Amount::Field { factor, .. } => count(indexed.amount).map(|count| (count, factor)),
+                Amount::Presence(_) => count(indexed.amount).map(|_| (0, 1)),
             };
-            let slot = datapoint.slot.and_then(|key| point.count(key));
-            if let (Some(series), Some((count, factor))) = (self.0.get_mut(*index), amount)
-                && input.only.iter().all(has_value)
+            let Some((amount, factor)) = amount else {
+                continue;
+            };
+            let has_text = |(key, value): &(&str, &str)| text(point, fields, key) == *value;
+            if let Some(series) = self.0.get_mut(indexed.series_index)
+                && input.only.iter().all(has_text)
             {
-                series.add(slot, count, factor);
+                series.add(count(indexed.slot), amount, factor);
             }
         }
     }
@@ -194,43 +242,27 @@ fn initial_value(metric: &Metric, count: u64) -> Value {
     }
 }
 
-/// A point whose fields are separated once: a point of 30 fields may belong to 20 series.
-struct ParsedPoint<'p> {
-    point: &'p Point<'p>,
-    fields: Vec<line::Field<'p>>,
+/// The value of a field that is a count or a flag; `None` for a negative number, which comes from a
+/// wrapped cast.
+fn count(field: &Field<'_>) -> Option<u64> {
+    match field.value().ok()? {
+        line::Value::Int(count) => u64::try_from(count).ok(),
+        line::Value::Bool(flag) => Some(u64::from(flag)),
+        _ => None,
+    }
 }
 
-impl<'p> ParsedPoint<'p> {
-    fn new(point: &'p Point<'p>) -> Self {
-        let mut fields = Vec::with_capacity(32);
-        fields.extend(point.fields().map_while(Result::ok));
-        ParsedPoint { point, fields }
-    }
-
-    fn field(&self, key: &str) -> Option<line::Value<'p>> {
-        let field = self.fields.iter().find(|field| field.key == key)?;
-        field.value().ok()
-    }
-
-    /// The value of a field that is a count or a flag; `None` for a negative number, which comes
-    /// from a wrapped cast.
-    fn count(&self, key: &str) -> Option<u64> {
-        match self.field(key)? {
-            line::Value::Int(count) => u64::try_from(count).ok(),
-            line::Value::Bool(flag) => Some(u64::from(flag)),
-            _ => None,
-        }
-    }
-
-    /// The value of a tag or a text field; empty if there is none.
-    fn text(&self, key: &str) -> Cow<'p, str> {
-        let field = || match self.field(key)? {
+/// The value of a tag or a text field; empty if there is none.
+fn text<'p>(point: &Point<'p>, fields: &[Field<'p>], key: &str) -> Cow<'p, str> {
+    let field = || {
+        let field = fields.iter().find(|field| field.key == key)?;
+        match field.value().ok()? {
             line::Value::Str(text) => Some(text.decode()),
             _ => None,
-        };
-        let tag = self.point.tag(key).map(Cow::Borrowed);
-        tag.or_else(field).unwrap_or_default()
-    }
+        }
+    };
+    let tag = point.tag(key).map(Cow::Borrowed);
+    tag.or_else(field).unwrap_or_default()
 }
 
 #[cfg(test)]

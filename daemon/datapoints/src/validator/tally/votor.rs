@@ -231,7 +231,7 @@ mod tests {
         for line in REPORTS {
             let point = Point::parse(line.as_bytes()).unwrap();
             let known = KnownPoint::parse(&point).transpose().unwrap();
-            tally.add(&point, known.as_ref());
+            tally.add(&point, &point.split_fields().unwrap(), known.as_ref());
         }
         let mut out = Vec::new();
         tally.readings(true, &mut out);

@@ -5,6 +5,10 @@ fn point(line: &str) -> Point<'_> {
     Point::parse(line.as_bytes()).unwrap()
 }
 
+fn add(series: &mut SeriesList, point: &Point<'_>) {
+    series.add(point, &point.split_fields().unwrap());
+}
+
 /// Name, label and value of the series that are not there from the start.
 fn sums(series: &SeriesList) -> Vec<(&'static str, String, f64)> {
     let mut readings = Vec::new();
@@ -37,7 +41,7 @@ fn read_cache_times_use_the_unit_in_their_field_name() {
         "accounts_db_store_timings,host_id=A read_only_accounts_cache_load_ns=1500000000i,read_only_accounts_cache_store_ns=250000i,read_only_accounts_cache_evict_us=40i 1",
     ] {
         let mut series = SeriesList::default();
-        series.add(&point(line));
+        add(&mut series, &point(line));
         let read_cache =
             |label: &str, seconds| ("agave_read_cache_seconds_total", label.to_owned(), seconds);
         assert_eq!(
@@ -56,15 +60,20 @@ fn a_total_is_absent_before_its_datapoint_and_zero_without_repairs() {
     let mut series = SeriesList::default();
     assert!(sums(&series).is_empty());
     // 2.1 does not say how many bytes a flush wrote.
-    series.add(&point(
-        "accounts_db-flush_accounts_cache,host_id=A flush_roots_elapsed=1500000i,num_accounts_saved=4i 1",
-    ));
-    series.add(&point(
-        "blockstore-insert-shreds,host_id=A num_repair=46i,num_recovered_inserted=2i 1",
-    ));
-    series.add(&point(
-        "net-stats-validator,host_id=A rcvbuf_errors_delta=5i,sndbuf_errors_delta=-1i 1",
-    ));
+    add(
+        &mut series,
+        &point(
+            "accounts_db-flush_accounts_cache,host_id=A flush_roots_elapsed=1500000i,num_accounts_saved=4i 1",
+        ),
+    );
+    add(
+        &mut series,
+        &point("blockstore-insert-shreds,host_id=A num_repair=46i,num_recovered_inserted=2i 1"),
+    );
+    add(
+        &mut series,
+        &point("net-stats-validator,host_id=A rcvbuf_errors_delta=5i,sndbuf_errors_delta=-1i 1"),
+    );
     let expected = [
         ("agave_write_cache_flushes_total", "", 1.0),
         ("agave_write_cache_flush_seconds_total", "", 1.5),
@@ -84,9 +93,10 @@ fn a_total_is_absent_before_its_datapoint_and_zero_without_repairs() {
 #[test]
 fn an_in_memory_index_has_no_disk_lookups() {
     let mut series = SeriesList::default();
-    series.add(&point(
-        "accounts_index,host_id=A count=9i,gets_from_mem=7i,gets_missing=2i 1",
-    ));
+    add(
+        &mut series,
+        &point("accounts_index,host_id=A count=9i,gets_from_mem=7i,gets_missing=2i 1"),
+    );
     let in_memory = [
         ("agave_accounts_index_lookups_total", "found", 7.0),
         ("agave_accounts_index_lookups_total", "missing", 2.0),
@@ -95,12 +105,14 @@ fn an_in_memory_index_has_no_disk_lookups() {
         sums(&series),
         in_memory.map(|(name, label, value)| (name, label.to_owned(), value))
     );
-    series.add(&point(
-        "accounts_index,host_id=A buckets_scanned=3i,flush_scan_us=1000000i 2",
-    ));
-    series.add(&point(
-        "accounts_index,host_id=A buckets_scanned=3i,evict_scan_us=500000i 3",
-    ));
+    add(
+        &mut series,
+        &point("accounts_index,host_id=A buckets_scanned=3i,flush_scan_us=1000000i 2"),
+    );
+    add(
+        &mut series,
+        &point("accounts_index,host_id=A buckets_scanned=3i,evict_scan_us=500000i 3"),
+    );
     let scans = [
         ("agave_accounts_index_bins_scanned_total", 6.0),
         ("agave_accounts_index_scan_seconds_total", 1.5),
@@ -114,12 +126,14 @@ fn an_in_memory_index_has_no_disk_lookups() {
 #[test]
 fn both_field_names_of_flushed_bytes_feed_one_series() {
     let mut series = SeriesList::default();
-    series.add(&point(
-        "accounts_db-flush_accounts_cache,host_id=A account_bytes_flushed=4i 1",
-    ));
-    series.add(&point(
-        "accounts_db-flush_accounts_cache,host_id=A account_bytes_stored=3i 2",
-    ));
+    add(
+        &mut series,
+        &point("accounts_db-flush_accounts_cache,host_id=A account_bytes_flushed=4i 1"),
+    );
+    add(
+        &mut series,
+        &point("accounts_db-flush_accounts_cache,host_id=A account_bytes_stored=3i 2"),
+    );
     let flushed = [
         ("agave_write_cache_flushes_total", 2.0),
         ("agave_write_cache_flushed_bytes_total", 7.0),
@@ -139,8 +153,8 @@ fn deltas_add_up_and_tallies_can_be_merged() {
     let loads = point(
         "accounts_db_load_accounts,host_id=A num_loaded_from_write_cache=3i,num_loaded_from_read_cache=2i,num_loaded_from_index_cache=5i,num_loaded_from_index_storage=1i 1",
     );
-    (0..3).for_each(|_| series.add(&requests));
-    series.add(&loads);
+    (0..3).for_each(|_| add(&mut series, &requests));
+    add(&mut series, &loads);
     let other = series.clone();
     series.merge(&other);
     let expected = [
@@ -170,22 +184,24 @@ fn sums_over_real_traffic_agree_with_an_independent_count() {
             .split(|byte| *byte == b'\n')
             .filter(|line| !line.is_empty())
         {
-            series.add(&Point::parse(line).unwrap());
+            add(&mut series, &Point::parse(line).unwrap());
         }
         for row in expected.lines() {
             let [of, field, sum] = row.split(' ').collect::<Vec<_>>()[..] else {
                 panic!("{row}")
             };
             let (name, key) = field.split_once('.').unwrap_or_default();
-            let inputs = CATALOG.inputs.get(name.as_bytes());
-            let counter = inputs.into_iter().flatten().find(|(index, _, input)| {
-                matches!(input.amount, Amount::Field { key: of, factor: 1 } if of == key)
-                    && input.only.is_empty()
-                    && series.0[*index].metric.kind == Kind::Counter
+            let datapoint = CATALOG.by_datapoint.get(name.as_bytes());
+            let counter = datapoint.and_then(|datapoint| {
+                datapoint.inputs.iter().find(|indexed| {
+                    matches!(indexed.input.amount, Amount::Field { key: of, factor: 1 } if of == key)
+                        && indexed.input.only.is_empty()
+                        && series.0[indexed.series_index].metric.kind == Kind::Counter
+                })
             });
-            if let (true, Some((index, ..))) = (of == file, counter) {
+            if let (true, Some(indexed)) = (of == file, counter) {
                 let sum = Value::Whole(sum.parse().unwrap());
-                assert_eq!(series.0[*index].value, Some(sum), "{row}");
+                assert_eq!(series.0[indexed.series_index].value, Some(sum), "{row}");
                 compared += 1;
             }
         }
@@ -202,7 +218,7 @@ fn a_series_may_require_a_tag_or_text_or_its_absence() {
         "cost_tracker_stats,host_id=A transaction_count=5i 3",
         "cost_tracker_stats,host_id=A,is_leader=true transaction_count=6i 4",
     ] {
-        series.add(&point(line));
+        add(&mut series, &point(line));
     }
     let by = |leader: &str, sum| ("agave_block_transactions_total", leader.to_owned(), sum);
     assert_eq!(
@@ -210,8 +226,9 @@ fn a_series_may_require_a_tag_or_text_or_its_absence() {
         [by("true", 9.0), by("false", 4.0), by("unknown", 5.0)]
     );
     let texts = point("other,host_id=A kind=\"Notarize\",count=3i 1");
-    assert_eq!(ParsedPoint::new(&texts).text("kind"), "Notarize");
-    assert_eq!(ParsedPoint::new(&texts).text("count"), "");
+    let fields = texts.split_fields().unwrap();
+    assert_eq!(text(&texts, &fields, "kind"), "Notarize");
+    assert_eq!(text(&texts, &fields, "count"), "");
 }
 
 #[test]
@@ -222,7 +239,7 @@ fn impossible_counts_are_ignored_and_gauges_keep_the_newest() {
         "jemalloc_stats,host_id=A active_bytes=5i 2",
         "blockstore-insert-shreds,host_id=A num_repair=9007199254740993i 3",
     ] {
-        series.add(&point(line));
+        add(&mut series, &point(line));
     }
     let mut readings = Vec::new();
     series.readings(true, &mut readings);
