@@ -59,8 +59,16 @@ impl Round {
         }
         let replicates = table.get("replicates").and_then(toml::Value::as_integer);
         if table.contains_key("search") {
-            let replicates = replicates.and_then(|number| u32::try_from(number).ok());
-            return self.search_experiments(campaign, replicates.unwrap_or(MIN_REPLICATES));
+            let replicates = match table.get("replicates") {
+                None => MIN_REPLICATES,
+                Some(_) => replicates
+                    .and_then(|number| u32::try_from(number).ok())
+                    .filter(|number| *number > 0)
+                    .ok_or_else(|| {
+                        UsageError(format!("{file}: replicates is not a whole number from 1"))
+                    })?,
+            };
+            return self.search_experiments(campaign, replicates);
         }
         if let Some(few) = replicates.filter(|number| (1..MIN_REPLICATES.into()).contains(number)) {
             bail!(UsageError(format!(
@@ -487,6 +495,13 @@ mod tests {
             "{ordered}"
         );
         assert!(problem("name = \"x\"\nreplicates = 2\n").contains("replicates: 2 are too few"));
+        for value in ["0", "-1", "\"many\""] {
+            let text = format!("replicates = {value}\n[search]\nwhat = \"memory\"\n");
+            assert!(
+                problem(&text).contains("replicates is not a whole number from 1"),
+                "{value}"
+            );
+        }
         let wrong = problem("name = \"x\"\n[workload]\nledgr = \"y\"\n");
         assert!(wrong.contains("plan.toml:3: "), "{wrong}");
         let search = problem(

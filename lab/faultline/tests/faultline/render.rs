@@ -509,7 +509,10 @@ fn a_csv_has_full_precision_interval_columns_and_missing_value_reasons() {
         ["'=cmd|' /C calc'!A0", "-1.5", "", "a, \"b\"\r\nc"]
     );
     assert_eq!(labels[2], [sample::HOSTILE, "", sample::HOSTILE, ""]);
-    assert_eq!(labels[3], ["'@sum", "", "not a finite number", "1. not a list"]);
+    assert_eq!(
+        labels[3],
+        ["'@sum", "", "not a finite number", "1. not a list"]
+    );
 }
 
 #[test]
