@@ -5,7 +5,7 @@ use rustix::fs::{
 };
 use std::{fs::File, io, os::unix::fs::FileExt, path::Path, process::Stdio};
 
-/// Read bytes of an in-memory log are freed in parts of this size.
+/// Read bytes of an in-memory log are freed in parts of at least this size.
 const MIN_FREED_BYTES: u64 = 1 << 20;
 const TAIL_LINES: usize = 12;
 /// Bytes at the end of the log that are searched for the last lines.
@@ -58,13 +58,13 @@ impl Log {
         lines
     }
 
-    /// Keeps the tail. The size of the file stays, so no concurrent write is lost.
+    /// Keeps the tail. The size of the file stays, so no concurrent write is lost. The hole begins
+    /// at 0, because a page that is only partly in a hole stays.
     fn free_read_bytes(&mut self) {
         let end = self.read_position.saturating_sub(TAIL_BYTES);
-        let length = end.saturating_sub(self.freed_bytes);
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        if length >= MIN_FREED_BYTES
-            && fallocate(&self.file, flags, self.freed_bytes, length).is_ok()
+        if end.saturating_sub(self.freed_bytes) >= MIN_FREED_BYTES
+            && fallocate(&self.file, flags, 0, end).is_ok()
         {
             self.freed_bytes = end;
         }
