@@ -166,7 +166,7 @@ pub struct RecorderRequest<'a> {
 pub trait Recorder {
     fn addresses(&self) -> &Addresses;
 
-    /// How it ended, with its last warning or error (may be empty).
+    /// How it ended, with its last warning, error or panic (may be empty).
     fn poll_end(&mut self) -> Result<Option<(End, String)>>;
 
     fn warnings(&mut self) -> Vec<String>;
