@@ -20,7 +20,7 @@ pub struct LimitResults {
     pub unknown: usize,
 }
 
-/// No replicate failed under a smaller limit, but one failed under a larger limit. So the limit
+/// Every replicate passed under a smaller limit, but one failed under a larger limit. So the limit
 /// alone did not decide.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Contradiction {
