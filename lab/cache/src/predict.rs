@@ -40,7 +40,7 @@ fn write_evidence(path: &Path, prediction: &Prediction) -> Result<()> {
         .collect();
     if sizes.is_empty() {
         bail!(
-            "{} is not written: no size has a predicted time; run it without --evidence for the table",
+            "{} is not written: no size has a predicted time; leave out --evidence to see the table",
             path.display()
         );
     }

@@ -130,7 +130,7 @@ fn refusal(status: u16, sent_credentials: bool) -> String {
         503 => "it has no sample yet",
         300..=399 => "the page has moved; name its new address",
         404 => &format!(
-            "it has no page /status. Let a proxy in front of it pass this page; without a proxy, {OTHER_RELEASE}"
+            "it has no page /status. If a proxy is in front of it, let it pass this page; else {OTHER_RELEASE}"
         ),
         _ => return format!("it answers with HTTP {status}, not with the status of a faultlined"),
     };
