@@ -406,7 +406,10 @@ fn outcomes(subjects: &MeasuredRuns) -> Vec<String> {
         counted(subjects.all.len() as f64, "run")
     )];
     let failed = reasons.iter();
-    sentences.extend(failed.map(|(why, runs)| format!("{did_not} ({why}): {}.", runs.join("; "))));
+    sentences.extend(failed.map(|(why, runs)| {
+        let why = why.strip_prefix("it ").unwrap_or(why);
+        format!("{did_not} ({why}): {}.", runs.join("; "))
+    }));
     sentences
 }
 
