@@ -46,7 +46,7 @@ pub fn page(report: &Report) -> Result<String> {
         "title": report.title,
         "subtitle": report.subtitle,
         "verdict": report.verdict,
-        "standing": verdict_kind_text(report),
+        "verdict_kind": verdict_kind_text(report),
         "answers": report.answers,
         "overview": blocks(&report.overview, &styles),
         "unfolded": report.unfolded,

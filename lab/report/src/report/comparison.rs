@@ -19,7 +19,7 @@ pub struct MetricComparison {
     pub title: String,
     pub unit: String,
     pub comparison: Comparison,
-    /// A block has runs on one host.
+    /// True if arms are compared within blocks, each of runs on one host.
     pub within_host_blocks: bool,
     /// Why the arms are not compared by this metric.
     pub refusal: Option<String>,
