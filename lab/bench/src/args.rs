@@ -143,7 +143,7 @@ pub struct NodesArgs {
     /// starknet_getBlockWithTxs,starknet_getEvents].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub methods: Vec<String>,
-    /// Slots for methods with a slot; each round draws one at random [default: those that all nodes
+    /// Slots or blocks for methods with one; each round draws one at random [default: those that all nodes
     /// have].
     #[arg(long, value_name = "FROM:TO", value_parser = parse_range)]
     pub slots: Option<(u64, u64)>,
@@ -155,8 +155,8 @@ pub struct NodesArgs {
     /// unknown.
     #[arg(long, value_name = "TIME", default_value = "1m", value_parser = parse_timeout)]
     pub data_time: Duration,
-    /// Slots that a node may be behind the most advanced node.
-    #[arg(long, value_name = "SLOTS", default_value = "10")]
+    /// Slots, or blocks of evm and starknet, that a node may be behind the most advanced node.
+    #[arg(long, value_name = "COUNT", default_value = "10")]
     pub max_lag: u64,
     /// PEM file with the certificates to trust instead of the system's.
     #[arg(long, value_name = "FILE")]
