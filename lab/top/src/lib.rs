@@ -72,7 +72,7 @@ fn once(
     let mut is_reported = false;
     for request in 1..=MAX_REQUESTS {
         match client.fetch() {
-            Ok(status) => session.add_answer(Ok(status), live::now()),
+            Ok(status) => session.add_result(Ok(status), live::now()),
             Err(_) if request > 2 => break,
             Err(error) => anyhow::bail!("{address}: {error}"),
         }

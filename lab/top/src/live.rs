@@ -43,7 +43,7 @@ pub fn run(fetcher: &Fetcher, mut session: Session, address: &str, theme: Theme)
     let mut terminal = Terminal::new(TermionBackend::new(stdout())).context("the terminal")?;
     let exit_code = loop {
         while let Some(answer) = fetcher.next_result() {
-            session.add_answer(answer, now());
+            session.add_result(answer, now());
         }
         if mem::take(&mut session.must_suspend) {
             drop(screen);

@@ -63,8 +63,8 @@ impl State {
         }
     }
 
-    pub fn add_answer(&mut self, answer: FetchResult, received_at: Moment) {
-        match answer {
+    pub fn add_result(&mut self, result: FetchResult, received_at: Moment) {
+        match result {
             Ok(status) => self.add_status(*status, received_at),
             Err(text) => {
                 let since = self

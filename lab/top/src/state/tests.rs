@@ -16,7 +16,7 @@ fn at(seconds: u64) -> Moment {
 fn after(pages: &[&str]) -> State {
     let mut state = State::new(Duration::from_secs(1));
     for (i, page) in pages.iter().enumerate() {
-        state.add_answer(Ok(status(page)), at(i as u64));
+        state.add_result(Ok(status(page)), at(i as u64));
     }
     state
 }
@@ -128,8 +128,8 @@ fn a_missing_slot_or_decreasing_total_has_no_mean() {
             status
         };
         let mut state = after(&[]);
-        state.add_answer(Ok(push(0.0, 1.0, 5.0)), at(0));
-        state.add_answer(Ok(push(10.0, sum, count)), at(10));
+        state.add_result(Ok(push(0.0, 1.0, 5.0)), at(0));
+        state.add_result(Ok(push(10.0, sum, count)), at(10));
         state.cache_time.mean
     };
     assert_eq!(mean_after(2.0, 7.0), Some(0.5));
@@ -146,7 +146,7 @@ fn a_repeated_scrape_keeps_rates_and_a_missing_one_leaves_a_gap() {
     );
     let past = |state: &State| state.history(Figure::CacheReloads).unwrap().last(10);
     assert_eq!(past(&state).len(), 3);
-    state.add_answer(Err("gone".to_owned()), at(3));
+    state.add_result(Err("gone".to_owned()), at(3));
     assert_eq!(past(&state).last(), Some(&None));
     assert!(
         state.value(Figure::CacheReloads).is_some(),
@@ -168,7 +168,7 @@ fn with_last_minute(interval: Duration) -> State {
         ages,
     };
     let mut state = State::new(interval);
-    state.add_answer(Ok(first), at(0));
+    state.add_result(Ok(first), at(0));
     state
 }
 
@@ -199,17 +199,17 @@ fn the_recorded_rate_is_shown_until_the_next_sample() {
     assert_eq!(state.value(Figure::MajorFaults), None);
     let mut same = status(PAGE);
     let mut next = same.clone();
-    state.add_answer(Ok(same.clone()), at(1));
+    state.add_result(Ok(same.clone()), at(1));
     assert_eq!(state.value(Figure::CacheReloads), Some(7.0));
     let source = { next.sources.iter_mut() }.find(|one| one.name == "datapoints");
     let time = &mut source.unwrap().values_from;
     *time = time.map(|time| time + 10.0);
     *next.figures.get_mut(&Figure::CacheReloads).unwrap() += 20.0;
-    state.add_answer(Ok(next), at(2));
+    state.add_result(Ok(next), at(2));
     is_close(state.value(Figure::CacheReloads), 2.0);
     same.time += 600.0;
     state = with_last_minute(Duration::from_secs(1));
-    state.add_answer(Ok(same), at(3));
+    state.add_result(Ok(same), at(3));
     assert_eq!(
         state.value(Figure::CacheReloads),
         None,
@@ -254,9 +254,9 @@ fn the_top_states_memory_is_bounded() {
             PAGE.to_owned()
         };
         if second < 100 {
-            state.add_answer(Ok(status(&other)), at(second));
+            state.add_result(Ok(status(&other)), at(second));
         } else {
-            state.add_answer(Err("x".to_owned()), at(second));
+            state.add_result(Err("x".to_owned()), at(second));
         }
     }
     assert_eq!(state.events.len(), MAX_EVENTS);

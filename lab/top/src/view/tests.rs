@@ -24,7 +24,7 @@ fn at(seconds: u64) -> Moment {
 fn after(pages: &[&str]) -> Session {
     let mut session = Session::new(State::new(Duration::from_secs(1)));
     for (i, page) in pages.iter().enumerate() {
-        session.add_answer(Ok(status(page)), at(10 * i as u64));
+        session.add_result(Ok(status(page)), at(10 * i as u64));
     }
     session
 }
@@ -192,15 +192,15 @@ fn without_a_validator_the_view_names_down_sources_and_shows_no_values() {
 #[test]
 fn an_unreachable_daemon_is_reported_and_its_last_values_stay_visible() {
     let mut session = after(&[BEFORE, PAGE]);
-    session.add_answer(Err("connection refused".to_owned()), at(11));
-    session.add_answer(Err("connection refused".to_owned()), at(12));
+    session.add_result(Err("connection refused".to_owned()), at(11));
+    session.add_result(Err("connection refused".to_owned()), at(12));
     let unreachable = screen(&session, 80, 24, 75);
     assert!(
         unreachable.contains(" NO ANSWER for 1 min 4 s, the values are older: connection refused"),
         "{unreachable}"
     );
     assert!(unreachable.contains("461 of 512 entries"), "{unreachable}");
-    session.add_answer(Ok(status(PAGE)), at(76));
+    session.add_result(Ok(status(PAGE)), at(76));
     let back = screen(&session, 80, 24, 76);
     assert!(
         !back.contains("NO ANSWER") && back.contains("faultlined is back after 1 min 5 s"),
@@ -208,7 +208,7 @@ fn an_unreachable_daemon_is_reported_and_its_last_values_stay_visible() {
     );
     let mut never = after(&[]);
     assert!(screen(&never, 80, 24, 0).contains("asking .."));
-    never.add_answer(Err("no host of this name".to_owned()), at(1));
+    never.add_result(Err("no host of this name".to_owned()), at(1));
     assert!(
         screen(&never, 80, 24, 2).contains("NO ANSWER for 1 s, retrying: no host of this name")
     );
@@ -219,7 +219,7 @@ fn a_daemon_that_stopped_sampling_is_reported() {
     let mut session = after(&[BEFORE, PAGE]);
     let mut stale = status(PAGE);
     stale.stale = Some("the newest tick is 30 s old; it must be younger than 10 s".to_owned());
-    session.add_answer(Ok(stale), at(40));
+    session.add_result(Ok(stale), at(40));
     let screen = screen(&session, 80, 24, 40);
     assert!(
         screen.contains("HANGS: the newest tick is 30 s old"),
@@ -320,7 +320,7 @@ fn keys_sort_and_scroll_the_pools_and_open_help() {
 fn pausing_freezes_the_screen_without_losing_data() {
     let mut session = after(&[BEFORE]);
     assert!(handle_key(&mut session, Key::Letter('p')).is_continue());
-    session.add_answer(Ok(status(PAGE)), at(10));
+    session.add_result(Ok(status(PAGE)), at(10));
     let paused = screen(&session, 80, 24, 10);
     assert!(
         paused.contains("PAUSED") && paused.contains("TPS      –"),
@@ -388,7 +388,7 @@ fn foreign_texts_cannot_control_the_terminal() {
     let mut hostile = status(&restarted);
     hostile.sources[0].name = "\x1b[2J".to_owned();
     hostile.sources[0].is_up = false;
-    session.add_answer(Ok(hostile), at(20));
+    session.add_result(Ok(hostile), at(20));
     assert!(session.state().events.len() >= 2);
     for help in [false, true] {
         session.shows_help = help;
@@ -400,7 +400,7 @@ fn foreign_texts_cannot_control_the_terminal() {
             "{screen:?}"
         );
     }
-    session.add_answer(Err("refused \x1b[2J\u{202e}e\u{200d}".to_owned()), at(30));
+    session.add_result(Err("refused \x1b[2J\u{202e}e\u{200d}".to_owned()), at(30));
     let screen = screen(&session, 160, 60, 30);
     assert!(
         !screen
@@ -438,7 +438,7 @@ fn changed(change: impl FnOnce(&mut Status), width: u16, height: u16) -> String 
     status.answers.clear();
     change(&mut status);
     let mut session = Session::new(State::new(Duration::from_secs(1)));
-    session.add_answer(Ok(status), at(0));
+    session.add_result(Ok(status), at(0));
     screen(&session, width, height, 0)
 }
 
@@ -511,7 +511,7 @@ fn verdicts_are_coloured_and_an_older_daemon_has_none() {
     let mut status = status(PAGE);
     answered(&mut status);
     let mut session = Session::new(State::new(Duration::from_secs(1)));
-    session.add_answer(Ok(status), at(0));
+    session.add_result(Ok(status), at(0));
     let scene = Scene {
         session: &session,
         address: "a",
