@@ -67,13 +67,13 @@ impl DatapointInputs {
         });
     }
 
-    /// The count of each indexed field. The first of repeated keys counts.
-    fn counts(&self, fields: &[Field<'_>]) -> Vec<Option<Option<u64>>> {
+    /// The count of each indexed field. Of a repeated key, the last value counts, as in InfluxDB.
+    fn counts(&self, fields: &[Field<'_>]) -> Vec<Option<u64>> {
         let mut counts = vec![None; self.fields.len()];
         for field in fields {
             let index = self.fields.get(field.key);
             if let Some(cell) = index.and_then(|index| counts.get_mut(index)) {
-                cell.get_or_insert_with(|| count(field));
+                *cell = count(field);
             }
         }
         counts
@@ -140,7 +140,7 @@ impl SeriesList {
             return;
         };
         let counts = datapoint.counts(fields);
-        let count = |index: Option<usize>| counts.get(index?).copied().flatten().flatten();
+        let count = |index: Option<usize>| counts.get(index?).copied().flatten();
         for indexed in &datapoint.inputs {
             let input = indexed.input;
             let amount = match input.amount {

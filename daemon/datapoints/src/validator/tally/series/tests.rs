@@ -210,6 +210,20 @@ fn sums_over_real_traffic_agree_with_an_independent_count() {
 }
 
 #[test]
+fn the_last_value_of_a_repeated_field_counts() {
+    let mut series = SeriesList::default();
+    add(
+        &mut series,
+        &point("cost_tracker_stats,host_id=A transaction_count=3i,transaction_count=5i 1"),
+    );
+    let sums = sums(&series);
+    assert_eq!(
+        sums,
+        [("agave_block_transactions_total", "unknown".to_owned(), 5.0)]
+    );
+}
+
+#[test]
 fn a_series_may_require_a_tag_or_text_or_its_absence() {
     let mut series = SeriesList::default();
     for line in [
