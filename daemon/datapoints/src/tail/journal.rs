@@ -168,6 +168,7 @@ impl JournalTail {
         let mut buffer = BytesMut::with_capacity(CHUNK_BYTES);
         let mut stderr_chunk = [0; MAX_STDERR_BYTES];
         let (mut stderr_open, mut is_working, mut has_entries) = (true, false, false);
+        let mut permission_problem = None;
         let working_timer = sleep(self.restart_times.working_after);
         tokio::pin!(working_timer);
         loop {
@@ -183,13 +184,13 @@ impl JournalTail {
                     let count = count.unwrap_or(0);
                     stderr_open = count > 0;
                     stderr_tail.append(stderr_chunk.get(..count).unwrap_or_default());
+                    permission_problem = permission_problem
+                        .or_else(|| stderr_tail.permission_problem(&self.unit));
                 }
                 () = &mut working_timer, if !is_working => is_working = true,
             }
             if is_working && !has_entries {
-                self.writer
-                    .status
-                    .set_problem(stderr_tail.permission_problem(&self.unit));
+                self.writer.status.set_problem(permission_problem.clone());
             }
         }
         stderr_tail.append_rest(&mut stderr).await;

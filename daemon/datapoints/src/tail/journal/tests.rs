@@ -219,8 +219,9 @@ async fn assert_forbidden_until_an_entry_arrives(delay: &str) {
     let hint = "Hint: You are currently not seeing messages from other users and the system.\n";
     let tail = RunningTail::start(|dir| {
         fs::write(dir.join("hint"), hint).unwrap();
-        let end =
-            format!("sleep {delay}; cat hint >&2; while [ ! -e go ]; do sleep 0.01; done; cat go");
+        let end = format!(
+            "sleep {delay}; cat hint >&2; sleep 0.1; printf '%500s' . >&2; while [ ! -e go ]; do sleep 0.01; done; cat go"
+        );
         fs::write(dir.join("end.1"), end).unwrap();
     });
     let problem = tail.problem(|problem| problem.kind == ProblemKind::Forbidden);
