@@ -119,7 +119,7 @@ impl AllowedFields {
     }
 
     /// Reads the allowed fields in one pass, up to a malformed field. The first of repeated keys
-    /// counts. True if a field is a number.
+    /// counts, so that the rest need not be read. True if a field is a number.
     fn read(&self, point: &Point<'_>, field_values: &mut Vec<FieldValue>) -> bool {
         field_values.clear();
         field_values.resize(self.index.len(), FieldValue::Missing);

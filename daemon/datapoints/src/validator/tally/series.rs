@@ -67,7 +67,7 @@ impl DatapointInputs {
         });
     }
 
-    /// The count of each indexed field. Of a repeated key, the last value counts, as in InfluxDB.
+    /// The count of each indexed field. Of a repeated key, the last value counts.
     fn counts(&self, fields: &[Field<'_>]) -> Vec<Option<u64>> {
         let mut counts = vec![None; self.fields.len()];
         for field in fields {
@@ -255,7 +255,7 @@ fn count(field: &Field<'_>) -> Option<u64> {
 /// The value of a tag or a text field; empty if there is none.
 fn text<'p>(point: &Point<'p>, fields: &[Field<'p>], key: &str) -> Cow<'p, str> {
     let field = || {
-        let field = fields.iter().find(|field| field.key == key)?;
+        let field = fields.iter().rev().find(|field| field.key == key)?;
         match field.value().ok()? {
             line::Value::Str(text) => Some(text.decode()),
             _ => None,
