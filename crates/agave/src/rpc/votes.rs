@@ -137,7 +137,7 @@ impl VoteAccount {
     pub fn credits(&self, epoch: u64, unit: CreditUnit) -> Option<u64> {
         let earned = self.epoch_credits?.earnings_of(epoch)?;
         earned
-            .before_marker
+            .not_after_marker
             .filter(|_| earned.marker_follows || unit.is_credits(epoch))
     }
 
@@ -146,16 +146,16 @@ impl VoteAccount {
     pub fn reward_lamports(&self, epoch: u64, unit: CreditUnit) -> Option<u64> {
         let earned = self.epoch_credits?.earnings_of(epoch)?;
         let by_unit = earned
-            .before_marker
+            .not_after_marker
             .filter(|_| !earned.marker_follows && unit.is_lamports(epoch));
         earned.after_marker.or(by_unit)
     }
 
     /// Of this epoch, whatever the unit.
-    pub fn largest_entry(&self, epoch: u64) -> Option<u64> {
+    pub fn largest_earnings(&self, epoch: u64) -> Option<u64> {
         self.epoch_credits?
             .earnings_of(epoch)
-            .and_then(|earnings| earnings.before_marker.max(earnings.after_marker))
+            .and_then(|earnings| earnings.not_after_marker.max(earnings.after_marker))
     }
 
     pub fn migration_epoch(&self) -> Option<u64> {
@@ -202,7 +202,7 @@ struct EpochCredits {
 struct EpochEarnings {
     epoch: u64,
     /// From an entry before the marker, or from a list without marker.
-    before_marker: Option<u64>,
+    not_after_marker: Option<u64>,
     /// Lamports, from an entry after the marker.
     after_marker: Option<u64>,
     marker_follows: bool,
@@ -231,7 +231,7 @@ impl EpochCredits {
             if is_after_marker {
                 newest.after_marker = Some(earned);
             } else {
-                newest.before_marker = Some(earned);
+                newest.not_after_marker = Some(earned);
             }
         }
     }
@@ -551,7 +551,7 @@ mod tests {
             let votes: VoteAccounts = read(&votes).unwrap();
             (
                 votes.current[0].migration_epoch(),
-                votes.current[0].largest_entry(7),
+                votes.current[0].largest_earnings(7),
             )
         };
         assert_eq!(of(json!([[7, 90, 60]])), (None, Some(30)));

@@ -36,7 +36,7 @@ impl VoteRanking {
         let earned = |account: &VoteAccount| {
             let of_epochs = epochs.into_iter().flatten();
             of_epochs
-                .filter_map(|epoch| account.largest_entry(epoch))
+                .filter_map(|epoch| account.largest_earnings(epoch))
                 .max()
         };
         let without_own = VoteRanking {
