@@ -11,6 +11,7 @@ pub struct Flight {
     pub enabled: Option<bool>,
     /// `None`: the flight recorder is off.
     pub folder: Option<PathBuf>,
+    /// Key `keep`.
     pub history: Duration,
     /// Time from an event to the save that it triggers.
     pub after: Duration,
