@@ -7,7 +7,7 @@ section! {
         "The vote account, and whether this validator is voting with it, or on standby: then it runs another identity than the account's node."
         from "getVoteAccounts: the account that the configuration names; else of the accounts of the identity the one that --vote-account names, else a current one before a delinquent one, else the one with the newest vote";
     DELINQUENT = Gauge, Flag, "agave_delinquent" []
-        "1 if the cluster counts the validator as delinquent: its last vote is more than 128 slots old, and it earns nothing. Absent if the node that answers was more than 128 slots behind (or called itself unhealthy, where its distance is not known): it judges by its own old bank."
+        "1 if the cluster counts the validator as delinquent: its last vote is 128 slots old or more, and it earns nothing. Absent if the node that answers was more than 128 slots behind (or called itself unhealthy, where its distance is not known): it judges by its own old bank."
         from "getVoteAccounts";
     VOTE_SLOT = Gauge, Count, "agave_vote_slot" ["kind"]
         "Newest slot of the vote account: last_vote (voted for; with Alpenglow the newest one of which a certificate has its vote), root (final for it; Tower only)."
