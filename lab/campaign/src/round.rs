@@ -44,8 +44,8 @@ pub struct Round {
 }
 
 impl Round {
-    /// The experiments in order. A plan with arms is one experiment. A plan that searches has no
-    /// arms: it gives one for each program and replicate, alternating their order.
+    /// The experiments in order: one with both programs as arms, or in a plan with `search` one for
+    /// each program and replicate, alternating the programs' order.
     pub fn experiments(&self, campaign: &Campaign) -> Result<Vec<CampaignExperiment>> {
         let file = campaign.plan.display();
         let table: toml::Table =
@@ -144,7 +144,7 @@ impl Round {
 pub struct CampaignExperiment {
     pub name: String,
     pub plan: Plan,
-    /// `None` for a plan with arms.
+    /// `None` without `search`.
     pub search: Option<SearchRun>,
 }
 
@@ -199,7 +199,7 @@ fn arm_table(name: &str, program: &ResolvedProgram) -> String {
     format!("[[arm]]\nname = {}\nbinary = {binary}\n", quoted(name))
 }
 
-/// The plan's text with the program, and an empty line for `replicates`; the line of the program.
+/// The plan's text with the program and an emptied `replicates` line; the program's line number.
 fn search_plan_text(campaign: &Campaign, program: &ResolvedProgram) -> Result<(String, usize)> {
     let mut lines: Vec<String> = campaign
         .plan_text
@@ -251,7 +251,7 @@ fn parse_plan(
     })
 }
 
-/// A JSON string is a valid TOML string.
+/// TOML has all escapes of serde_json.
 fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
@@ -290,8 +290,8 @@ impl Round {
         })
     }
 
-    /// The experiments of the first candidate that has all results: `campaign run`, then the
-    /// attempts by number. If there is one, prints the names of others that have begun.
+    /// The experiments of the first finished candidate: of `campaign run`, then of the attempts by
+    /// number. Warns of unreadable ones, and names unused ones that have begun.
     pub fn counted_attempt(&self, campaign: &Campaign) -> Result<Option<Vec<CampaignExperiment>>> {
         let folder = self.attempts_folder(campaign);
         let mut candidates = vec![("campaign run".to_owned(), self.experiments(campaign)?)];
@@ -320,7 +320,7 @@ impl Round {
         Ok(counted.map(|(_, experiments)| experiments))
     }
 
-    /// Runs the round in an attempt of this host, unless another attempt has all results.
+    /// Runs the round in an attempt of this host, unless all its results exist already.
     pub fn run(&self, campaign: &Campaign, args: &RoundArgs) -> Result<ExperimentEnd> {
         ensure!(
             self.plan_digest == campaign.plan_digest,
