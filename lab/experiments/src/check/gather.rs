@@ -31,7 +31,7 @@ use std::{
 };
 use toml::{Table, Value};
 
-/// The daemon's default.
+/// The daemon's default of `phase.at_tip_for`.
 const DEFAULT_AT_TIP_FOR: Duration = Duration::from_secs(60);
 const MAX_CONFIG_BYTES: u64 = 1 << 20;
 const MAX_MESSAGE_LINES: usize = 2;
@@ -236,7 +236,7 @@ fn file_error(error: io::Error) -> String {
     }
 }
 
-/// The daemon's verdict on `recorder.config`. `None` without its program or a readable file.
+/// The recorder's verdict on `recorder.config`; `None` if either file is missing or unreadable.
 fn config_verdict(plan: &Plan, recorder: Option<&Path>) -> Option<Result<(), String>> {
     let (recorder, file) = (recorder?, plan.recorder.config.as_deref()?);
     fs::File::open(file).ok()?;
