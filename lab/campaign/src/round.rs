@@ -112,7 +112,7 @@ impl Round {
                         Some(binary_line),
                     )?,
                     name,
-                    search: Some(SearchRun {
+                    search: Some(SearchExperiment {
                         is_baseline,
                         replicate,
                     }),
@@ -145,7 +145,7 @@ pub struct CampaignExperiment {
     pub name: String,
     pub plan: Plan,
     /// `None` without `search`.
-    pub search: Option<SearchRun>,
+    pub search: Option<SearchExperiment>,
 }
 
 impl CampaignExperiment {
@@ -172,7 +172,7 @@ pub fn void_runs(
 }
 
 #[derive(Clone, Copy)]
-pub struct SearchRun {
+pub struct SearchExperiment {
     pub is_baseline: bool,
     /// From 1.
     pub replicate: u32,
