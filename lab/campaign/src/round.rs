@@ -155,17 +155,17 @@ impl CampaignExperiment {
     }
 }
 
-/// Voids all results of each replicate for which `is_void` is true: a pair is repeated as a whole.
+/// Voids all results of each replicate for which `should_void` is true: a pair is repeated as a whole.
 pub fn void_runs(
     experiments: &[CampaignExperiment],
     reason: &str,
-    is_void: impl Fn(u32) -> bool,
+    should_void: impl Fn(u32) -> bool,
 ) -> Result<()> {
     for experiment in experiments {
         let results = Experiment::read(&experiment.plan.folder)?;
         let counted = results.journal_state.counted();
         let mut runs: Vec<_> = counted.iter().collect();
-        runs.retain(|run| is_void(experiment.replicate(run)));
+        runs.retain(|run| should_void(experiment.replicate(run)));
         void(&experiment.plan.folder, &runs, reason)?;
     }
     Ok(())
