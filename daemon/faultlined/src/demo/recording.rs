@@ -214,13 +214,13 @@ impl CacheSize {
     /// point's recorded fields.
     pub fn changed_value(
         self,
-        point: &str,
+        point_name: &str,
         key: &str,
         recorded: impl Fn(&str) -> Option<u64>,
     ) -> Option<u64> {
         let eviction_start = self.0.saturating_mul(9).div_ceil(10);
         let all_fit = eviction_start >= PROGRAM_COUNT;
-        match (point, key) {
+        match (point_name, key) {
             ("loaded-programs-cache-stats", "water_level") => {
                 Some(eviction_start.min(PROGRAM_COUNT))
             }
