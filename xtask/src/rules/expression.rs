@@ -92,7 +92,7 @@ impl KnownMetrics {
 
     fn unknown_name_errors(&self, used_names: &UsedNames) -> Vec<String> {
         let mut errors = Vec::new();
-        let labels_of_all: Option<BTreeSet<&str>> =
+        let labels_of_any: Option<BTreeSet<&str>> =
             used_names
                 .metrics
                 .iter()
@@ -103,9 +103,9 @@ impl KnownMetrics {
                             .collect(),
                     )
                 });
-        if let Some(labels_of_all) = labels_of_all {
+        if let Some(labels_of_any) = labels_of_any {
             for label in used_names.modifier_labels.iter().map(String::as_str) {
-                if !labels_of_all.contains(label) && !TARGET_LABELS.contains(&label) {
+                if !labels_of_any.contains(label) && !TARGET_LABELS.contains(&label) {
                     errors.push(format!("no metric of this expression has a label {label}"));
                 }
             }
