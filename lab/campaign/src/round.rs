@@ -308,7 +308,9 @@ impl Round {
                 Ok(true) if counted.is_none() => counted = Some((name, experiments)),
                 Ok(_) if has_begun(&experiments) => others.push(name),
                 Ok(_) => {}
-                Err(error) => say(&format!("warning: {error:#}: this attempt does not count")),
+                Err(error) => say(&format!(
+                    "warning: {error:#}: the results of {name} do not count"
+                )),
             }
         }
         if let (Some((name, _)), false) = (&counted, others.is_empty()) {
