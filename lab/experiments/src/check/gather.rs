@@ -231,7 +231,7 @@ fn block_device_number(path: &Path) -> Result<u64, String> {
 fn file_error(error: io::Error) -> String {
     match error.kind() {
         io::ErrorKind::NotFound => "is not there".to_owned(),
-        io::ErrorKind::PermissionDenied => "may not be read".to_owned(),
+        io::ErrorKind::PermissionDenied => "may not be accessed".to_owned(),
         _ => error.to_string(),
     }
 }
