@@ -1,5 +1,5 @@
 //! Description of the machine, read once and not on a tick. Parts that the kernel does not report
-//! are `None` or missing; unreadable ones are also in [`Hardware::problems`].
+//! are `None` or missing. [`Hardware::problems`] has most errors.
 
 mod disks;
 
@@ -141,7 +141,7 @@ fn synchronised(root: &HostRoot) -> bool {
         .any(|process| root.procfs.join(process).join(marker_file).exists())
 }
 
-/// With psi=0 the file exists and returns `EOPNOTSUPP`.
+/// `Absent` is also `EOPNOTSUPP`, as some kernels return with psi=0.
 fn has_pressure(reader: &HardwareReader<'_>) -> Option<bool> {
     match reader.root.read_proc("pressure/memory", trimmed_text) {
         Ok(_) => Some(true),
@@ -283,7 +283,7 @@ fn nodes(reader: &mut HardwareReader<'_>) -> Vec<NumaNode> {
 #[derive(Debug)]
 pub struct Interface {
     pub name: String,
-    /// `None` for an interface that is down, and for virtual ones.
+    /// `None` if it is down, and for many virtual ones.
     pub speed_mbit: Option<u64>,
     pub state: Option<String>,
 }

@@ -65,7 +65,7 @@ const MAX_LIMIT: u64 = 1 << 60;
 
 /// How much of the limit an entry takes, and how much of it may be used.
 pub struct Budget {
-    pub target: u64,
+    pub capacity: u64,
     /// By entry: programs, then superseded versions.
     pub weights: Vec<u64>,
     programs: usize,
@@ -85,17 +85,17 @@ impl Budget {
                 + amount.min(MAX_LIMIT) % 100 * fill_percent / 100
         };
         let programs = trace.programs().len();
-        let (target, weights) = match limit {
+        let (capacity, weights) = match limit {
             Limit::Entries(entries) => (filled(entries), vec![1; programs]),
             Limit::Bytes(bytes) => (filled(bytes), sizes(trace)?),
         };
-        if target == 0 {
+        if capacity == 0 {
             return Err(Error::Impossible(
                 "a cache of this size holds nothing".to_owned(),
             ));
         }
         Ok(Budget {
-            target,
+            capacity,
             weights,
             programs,
             superseded: Vec::new(),

@@ -135,7 +135,7 @@ impl Cache for PolicyCache<'_> {
             if !self.trace.programs()[*program as usize].has_code {
                 continue;
             }
-            let fits = self.budget.weight_of(*program) <= self.budget.target;
+            let fits = self.budget.weight_of(*program) <= self.budget.capacity;
             if fits && self.policy.access(*program, &mut counts.evictions) {
                 continue;
             }

@@ -44,8 +44,8 @@ pub struct Round {
 }
 
 impl Round {
-    /// The experiments in order. A plan with arms is one experiment. A plan that searches has no
-    /// arms: it gives one for each program and replicate, alternating their order.
+    /// The experiments in order: one with both programs as arms, or in a plan with `search` one for
+    /// each program and replicate, alternating the programs' order.
     pub fn experiments(&self, campaign: &Campaign) -> Result<Vec<CampaignExperiment>> {
         let file = campaign.plan.display();
         let table: toml::Table =
@@ -86,7 +86,7 @@ impl Round {
             &arm_table(&baseline, &self.baseline),
             &arm_table(&self.version, &self.program),
         ];
-        let folder = self.folder(campaign).join(self.name());
+        let folder = self.programs_folder(campaign).join(self.name());
         Ok(vec![CampaignExperiment {
             name: self.name(),
             plan: parse_plan(campaign, &folder, &added_keys, &text.concat(), None)?,
@@ -110,7 +110,7 @@ impl Round {
                 };
                 let name = format!("{}-{replicate}-{arm}", self.name());
                 let (text, binary_line) = search_plan_text(campaign, program)?;
-                let folder = self.folder(campaign).join(&name);
+                let folder = self.programs_folder(campaign).join(&name);
                 experiments.push(CampaignExperiment {
                     plan: parse_plan(
                         campaign,
@@ -120,7 +120,7 @@ impl Round {
                         Some(binary_line),
                     )?,
                     name,
-                    search: Some(SearchRun {
+                    search: Some(SearchExperiment {
                         is_baseline,
                         replicate,
                     }),
@@ -135,7 +135,7 @@ impl Round {
     }
 
     /// Its name contains the digests, so that no experiment is continued with another program.
-    pub fn folder(&self, campaign: &Campaign) -> PathBuf {
+    pub fn programs_folder(&self, campaign: &Campaign) -> PathBuf {
         let digest_prefixes = [
             &self.plan_digest,
             &self.baseline.digest,
@@ -152,8 +152,8 @@ impl Round {
 pub struct CampaignExperiment {
     pub name: String,
     pub plan: Plan,
-    /// `None` for a plan with arms.
-    pub search: Option<SearchRun>,
+    /// `None` without `search`.
+    pub search: Option<SearchExperiment>,
 }
 
 impl CampaignExperiment {
@@ -163,24 +163,24 @@ impl CampaignExperiment {
     }
 }
 
-/// Voids all results of each replicate for which `is_void` is true: a pair is repeated as a whole.
+/// Voids all results of each replicate for which `should_void` is true: a pair is repeated as a whole.
 pub fn void_runs(
     experiments: &[CampaignExperiment],
     reason: &str,
-    is_void: impl Fn(u32) -> bool,
+    should_void: impl Fn(u32) -> bool,
 ) -> Result<()> {
     for experiment in experiments {
         let results = Experiment::read(&experiment.plan.folder)?;
         let counted = results.journal_state.counted();
         let mut runs: Vec<_> = counted.iter().collect();
-        runs.retain(|run| is_void(experiment.replicate(run)));
+        runs.retain(|run| should_void(experiment.replicate(run)));
         void(&experiment.plan.folder, &runs, reason)?;
     }
     Ok(())
 }
 
 #[derive(Clone, Copy)]
-pub struct SearchRun {
+pub struct SearchExperiment {
     pub is_baseline: bool,
     /// From 1.
     pub replicate: u32,
@@ -207,7 +207,7 @@ fn arm_table(name: &str, program: &ResolvedProgram) -> String {
     format!("[[arm]]\nname = {}\nbinary = {binary}\n", quoted(name))
 }
 
-/// The plan's text with the program, and an empty line for `replicates`; the line of the program.
+/// The plan's text with the program and an emptied `replicates` line; the program's line number.
 fn search_plan_text(campaign: &Campaign, program: &ResolvedProgram) -> Result<(String, usize)> {
     let mut lines: Vec<String> = campaign
         .plan_text
@@ -259,7 +259,7 @@ fn parse_plan(
     })
 }
 
-/// A JSON string is a valid TOML string.
+/// TOML has all escapes of serde_json.
 fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
@@ -281,7 +281,9 @@ impl Round {
     }
 
     fn attempts_folder(&self, campaign: &Campaign) -> PathBuf {
-        self.folder(campaign).join(ATTEMPTS).join(self.name())
+        self.programs_folder(campaign)
+            .join(ATTEMPTS)
+            .join(self.name())
     }
 
     pub fn lock_file(&self, campaign: &Campaign) -> PathBuf {
@@ -298,8 +300,8 @@ impl Round {
         })
     }
 
-    /// The experiments of the first candidate that has all results: `campaign run`, then the
-    /// attempts by number. If there is one, prints the names of others that have begun.
+    /// The experiments of the first finished candidate: of `campaign run`, then of the attempts by
+    /// number. Warns of unreadable ones, and names unused ones that have begun.
     pub fn counted_attempt(&self, campaign: &Campaign) -> Result<Option<Vec<CampaignExperiment>>> {
         let folder = self.attempts_folder(campaign);
         let mut candidates = vec![("campaign run".to_owned(), self.experiments(campaign)?)];
@@ -314,7 +316,9 @@ impl Round {
                 Ok(true) if counted.is_none() => counted = Some((name, experiments)),
                 Ok(_) if has_begun(&experiments) => others.push(name),
                 Ok(_) => {}
-                Err(error) => say(&format!("warning: {error:#}: this attempt does not count")),
+                Err(error) => say(&format!(
+                    "warning: {error:#}: the results of {name} do not count"
+                )),
             }
         }
         if let (Some((name, _)), false) = (&counted, others.is_empty()) {
@@ -328,7 +332,7 @@ impl Round {
         Ok(counted.map(|(_, experiments)| experiments))
     }
 
-    /// Runs the round in an attempt of this host, unless another attempt has all results.
+    /// Runs the round in an attempt of this host, unless all its results exist already.
     pub fn run(&self, campaign: &Campaign, args: &RoundArgs) -> Result<ExperimentEnd> {
         ensure!(
             self.plan_digest == campaign.plan_digest,

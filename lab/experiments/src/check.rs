@@ -45,7 +45,7 @@ pub struct HostFacts {
     pub folders: BTreeMap<PathBuf, FolderFacts>,
     pub io_device_numbers: BTreeMap<PathBuf, Result<u64, String>>,
     /// Files and folders that the plan names.
-    pub files: BTreeMap<PathBuf, Result<(), String>>,
+    pub path_checks: BTreeMap<PathBuf, Result<(), String>>,
     /// Unusable for the plan's user, with reasons.
     pub inaccessible: BTreeMap<PathBuf, String>,
     /// Whether `workload.user` is a user of this host.
@@ -166,7 +166,7 @@ pub fn findings(plan: &Plan, facts: &HostFacts, i_vote: bool) -> Vec<Finding> {
     limits::check(plan, facts, &mut findings);
     programs::check(plan, facts, &mut findings);
     if !i_vote {
-        vote::check(plan, &facts.stakes, &facts.files, &mut findings);
+        vote::check(plan, &facts.stakes, &facts.path_checks, &mut findings);
     }
     environment::check(plan, &mut findings);
     folders::check(plan, facts, &mut findings);
@@ -185,7 +185,7 @@ pub fn findings(plan: &Plan, facts: &HostFacts, i_vote: bool) -> Vec<Finding> {
 pub fn vote_warnings(plan: &Plan) -> Vec<Finding> {
     let mut findings = Findings::default();
     let stakes = vote::request_stakes(plan, vote::RETRY_POLICY);
-    vote::check(plan, &stakes, &gather::files(plan), &mut findings);
+    vote::check(plan, &stakes, &gather::path_checks(plan), &mut findings);
     for finding in &mut findings.0 {
         finding.severity = Severity::Warn;
         finding.remedy = "end it by `faultline experiment stop` if this is not intended; --i-vote \

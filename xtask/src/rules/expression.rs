@@ -12,12 +12,12 @@ use std::{
     convert::Infallible,
 };
 
-/// Labels that Prometheus adds to every series: its own two, the one of
-/// `grafana/prometheus/targets`, and those of an agent.
+/// Labels that Prometheus (the first two), `grafana/prometheus/targets` (`hardware`) or an agent
+/// adds.
 const TARGET_LABELS: [&str; 5] = ["job", "instance", "hardware", "site", "host"];
 
-/// Metrics of Prometheus itself, with their labels beyond the target's.
-/// `grafana/prometheus/fleet/hosts.yml` has the last.
+/// Metrics of Prometheus and of `grafana/prometheus/fleet/hosts.yml`, with their labels beyond the
+/// target's.
 const PROMETHEUS_METRICS: [(&str, &[&str]); 6] = [
     ("up", &[]),
     ("scrape_duration_seconds", &[]),
@@ -81,7 +81,7 @@ impl KnownMetrics {
         }
     }
 
-    /// Also an error for each operand or result that still has target labels.
+    /// Also an error for each operand or result with target labels.
     pub fn query_errors(&self, expression: &str) -> Vec<String> {
         let mut errors = self.expression_errors(expression);
         if let Ok(parsed) = parse(expression) {
@@ -92,7 +92,7 @@ impl KnownMetrics {
 
     fn unknown_name_errors(&self, used_names: &UsedNames) -> Vec<String> {
         let mut errors = Vec::new();
-        let labels_of_all: Option<BTreeSet<&str>> =
+        let labels_of_any: Option<BTreeSet<&str>> =
             used_names
                 .metrics
                 .iter()
@@ -103,9 +103,9 @@ impl KnownMetrics {
                             .collect(),
                     )
                 });
-        if let Some(labels_of_all) = labels_of_all {
+        if let Some(labels_of_any) = labels_of_any {
             for label in used_names.modifier_labels.iter().map(String::as_str) {
-                if !labels_of_all.contains(label) && !TARGET_LABELS.contains(&label) {
+                if !labels_of_any.contains(label) && !TARGET_LABELS.contains(&label) {
                     errors.push(format!("no metric of this expression has a label {label}"));
                 }
             }
@@ -140,8 +140,7 @@ pub fn is_name_char(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_' || c == ':'
 }
 
-/// Labels of an expression's result. `None` for a scalar, with target labels, or if the expression
-/// is not PromQL.
+/// `None` if the result is a scalar or has target labels, or if the expression is not PromQL.
 pub fn result_labels(expression: &str) -> Option<BTreeSet<String>> {
     shape::labels(&parse(expression).ok()?)
 }

@@ -16,6 +16,7 @@ pub fn from_start_progress(progress: &StartProgress) -> Option<Phase> {
     })
 }
 
+/// `None` once initialized.
 pub fn from_log_progress(progress: Progress) -> Option<Phase> {
     Some(match progress {
         Progress::Downloading => Phase::Downloading,

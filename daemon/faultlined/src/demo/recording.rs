@@ -18,7 +18,7 @@ const PROGRAM_COUNT: u64 = 640;
 /// Share of its program cache time that this node still had with 1,024 entries.
 const CACHE_TIME_PERCENT_IF_ALL_FIT: u64 = 15;
 
-/// Fields whose value is a slot, which is shifted. Fields that count slots are not changed.
+/// Fields whose value is a slot, which is shifted; in some datapoints they are counts.
 const SLOT_FIELDS: [&str; 15] = [
     "slot",
     "parent_slot",
@@ -154,7 +154,7 @@ impl Recording {
         self.blocks.len() as u64
     }
 
-    /// The lines of `track` after the first position, up to and including the second, in order.
+    /// The lines of `track` after position `after`, up to and including `until`, in order.
     /// Each line is its position and its text without a time.
     pub fn lines_between(
         &self,
@@ -214,13 +214,13 @@ impl CacheSize {
     /// point's recorded fields.
     pub fn changed_value(
         self,
-        point: &str,
+        point_name: &str,
         key: &str,
         recorded: impl Fn(&str) -> Option<u64>,
     ) -> Option<u64> {
         let eviction_start = self.0.saturating_mul(9).div_ceil(10);
         let all_fit = eviction_start >= PROGRAM_COUNT;
-        match (point, key) {
+        match (point_name, key) {
             ("loaded-programs-cache-stats", "water_level") => {
                 Some(eviction_start.min(PROGRAM_COUNT))
             }
@@ -273,7 +273,7 @@ fn line_parts(
         let field = field.map_err(|reason| point.bad_line(reason))?;
         text.push_str(&format!("{separator}{}=", field.key));
         separator = ',';
-        // Numbers far below the recording's first slot are counts, or 0 for none.
+        // Numbers far below the first slot are counts, or 0 for none.
         let slot = SLOT_FIELDS
             .contains(&field.key)
             .then(|| integer_field(point, field.key))

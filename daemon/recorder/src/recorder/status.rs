@@ -11,7 +11,7 @@ use faultline_sources::{
 use parking_lot::Mutex;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-/// How long a removed file or dropped entries stay a problem: longer than a scrape interval.
+/// How long a removed recording or dropped entries stay a problem: longer than a scrape interval.
 pub const PROBLEM_SHOWN_FOR: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
@@ -94,8 +94,7 @@ impl MarkCounts {
     }
 }
 
-/// Reports the recorder's state. Stores the target of each tick, so that the tick is recorded with
-/// its process.
+/// Reports the recorders' state. Stores each tick's target, which the recorders read.
 pub struct RecorderSampler {
     pub handle: RecorderHandle,
     pub target_handle: TargetHandle,

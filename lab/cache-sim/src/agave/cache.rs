@@ -93,7 +93,8 @@ impl<'a> ProgramCache<'a> {
     pub fn fill(&mut self, most_used: &[(u32, u32)]) {
         let mut is_full = false;
         for (program, uses) in most_used {
-            is_full = is_full || self.weight + self.budget.weight_of(*program) > self.budget.target;
+            is_full =
+                is_full || self.weight + self.budget.weight_of(*program) > self.budget.capacity;
             let entry = &mut self.entries[*program as usize];
             *entry = Entry {
                 uses: *uses,
@@ -190,7 +191,7 @@ impl<'a> ProgramCache<'a> {
     }
 
     fn evict(&mut self, counts: &mut Counts) {
-        while self.weight > self.budget.target && !self.loaded.is_empty() {
+        while self.weight > self.budget.capacity && !self.loaded.is_empty() {
             let position = match self.rule.eviction {
                 Eviction::TwoDraws => self.position_of_fewer_uses(),
                 Eviction::Score { .. } => self.position_of_least_score(),

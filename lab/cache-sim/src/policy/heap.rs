@@ -26,7 +26,7 @@ impl Heap {
             positions: vec![NOT_IN_HEAP; budget.weights.len()],
             weights: budget.weights.clone(),
             weight: 0,
-            capacity: budget.target,
+            capacity: budget.capacity,
         }
     }
 
@@ -253,7 +253,7 @@ fn next_uses(trace: &Trace, includes_fees_only: bool, budget: &Budget) -> Vec<u3
     let mut last: Vec<Option<usize>> = vec![None; trace.programs().len()];
     for_each_lookup(trace, includes_fees_only, |transaction, program| {
         // `access` is not called for a program that never fits.
-        if budget.weight_of(program) > budget.target {
+        if budget.weight_of(program) > budget.capacity {
             return;
         }
         if let Some(before) = last[program as usize].replace(next_uses.len()) {

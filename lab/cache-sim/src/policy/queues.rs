@@ -34,7 +34,7 @@ impl<const N: usize> Queues<N> {
             backs: [NONE; N],
             queue_weights: [0; N],
             program_weights: budget.weights.clone(),
-            capacity: budget.target,
+            capacity: budget.capacity,
         }
     }
 

@@ -130,11 +130,11 @@ pub struct S3Fifo {
 
 impl S3Fifo {
     pub fn new(budget: &Budget) -> Self {
-        let small_capacity = (budget.target / 10).max(1);
+        let small_capacity = (budget.capacity / 10).max(1);
         S3Fifo {
             queues: Queues::new(budget),
             small_capacity,
-            main_capacity: budget.target - small_capacity,
+            main_capacity: budget.capacity - small_capacity,
             uses: vec![0; budget.weights.len()],
             has_evicted: false,
         }
@@ -239,8 +239,8 @@ pub struct WTinyLfu {
 impl WTinyLfu {
     pub fn new(budget: &Budget) -> Self {
         let programs = budget.weights.len();
-        let window_capacity = (budget.target / 100).max(1);
-        let main_capacity = budget.target.saturating_sub(window_capacity);
+        let window_capacity = (budget.capacity / 100).max(1);
+        let main_capacity = budget.capacity.saturating_sub(window_capacity);
         let mean_weight = (budget.weights.iter().sum::<u64>() / (programs as u64).max(1)).max(1);
         WTinyLfu {
             queues: Queues::new(budget),
@@ -249,7 +249,7 @@ impl WTinyLfu {
             protected_capacity: main_capacity / 5 * 4 + main_capacity % 5 * 4 / 5,
             uses: vec![0; programs],
             uses_counted: 0,
-            halving_period: 10 * (budget.target / mean_weight).max(1),
+            halving_period: 10 * (budget.capacity / mean_weight).max(1),
         }
     }
 

@@ -31,7 +31,7 @@ use std::{
 };
 use toml::{Table, Value};
 
-/// The daemon's default.
+/// The daemon's default of `phase.at_tip_for`.
 const DEFAULT_AT_TIP_FOR: Duration = Duration::from_secs(60);
 const MAX_CONFIG_BYTES: u64 = 1 << 20;
 const MAX_MESSAGE_LINES: usize = 2;
@@ -57,7 +57,7 @@ pub fn gather(plan: &Plan, launcher: Result<LauncherFacts, String>) -> HostFacts
         option_presences: BTreeMap::new(),
         folders: state.disks.into_iter().map(folder_facts).collect(),
         io_device_numbers: io_device_numbers(plan),
-        files: files(plan),
+        path_checks: path_checks(plan),
         inaccessible: access::inaccessible(plan),
         runs_as_other_user: match &account {
             Ok(account) => account.iter().any(|account| account.owner.uid != own_uid),
@@ -179,10 +179,10 @@ fn check_folder(path: &Path) -> Result<(), String> {
     }
 }
 
-pub(super) fn files(plan: &Plan) -> BTreeMap<PathBuf, Result<(), String>> {
-    let mut files = BTreeMap::new();
+pub(super) fn path_checks(plan: &Plan) -> BTreeMap<PathBuf, Result<(), String>> {
+    let mut checks = BTreeMap::new();
     let mut add = |path: &Path, check: fn(&Path) -> Result<(), String>| {
-        files.insert(path.to_owned(), check(path));
+        checks.insert(path.to_owned(), check(path));
     };
     let (workload, recorder) = (&plan.workload, &plan.recorder);
     for path in plan.lanes.iter().flat_map(|lane| &lane.identity) {
@@ -201,7 +201,7 @@ pub(super) fn files(plan: &Plan) -> BTreeMap<PathBuf, Result<(), String>> {
     for path in binaries.chain(&workload.binary) {
         add(path, check_executable);
     }
-    files
+    checks
 }
 
 fn home_folders() -> Vec<PathBuf> {
@@ -231,12 +231,12 @@ fn block_device_number(path: &Path) -> Result<u64, String> {
 fn file_error(error: io::Error) -> String {
     match error.kind() {
         io::ErrorKind::NotFound => "is not there".to_owned(),
-        io::ErrorKind::PermissionDenied => "may not be read".to_owned(),
+        io::ErrorKind::PermissionDenied => "may not be accessed".to_owned(),
         _ => error.to_string(),
     }
 }
 
-/// The daemon's verdict on `recorder.config`. `None` without its program or a readable file.
+/// The recorder's verdict on `recorder.config`; `None` if either file is missing or unreadable.
 fn config_verdict(plan: &Plan, recorder: Option<&Path>) -> Option<Result<(), String>> {
     let (recorder, file) = (recorder?, plan.recorder.config.as_deref()?);
     fs::File::open(file).ok()?;

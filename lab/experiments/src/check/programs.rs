@@ -97,7 +97,7 @@ pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
             "fix it: `faultlined check-config --config FILE` lists the errors",
         );
     }
-    for (file, usable) in &facts.files {
+    for (file, usable) in &facts.path_checks {
         if let Err(why) = usable {
             findings.refuse(
                 format!("{}: {why}", file.display()),
@@ -111,7 +111,7 @@ pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
 }
 
 fn is_unusable(facts: &HostFacts, file: &Path) -> bool {
-    facts.files.get(file).is_some_and(Result::is_err)
+    facts.path_checks.get(file).is_some_and(Result::is_err)
 }
 
 fn check_tools(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {

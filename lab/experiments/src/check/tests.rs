@@ -102,7 +102,7 @@ fn fit(plan: &Plan) -> HostFacts {
         option_presences: BTreeMap::new(),
         folders,
         io_device_numbers: BTreeMap::new(),
-        files: BTreeMap::new(),
+        path_checks: BTreeMap::new(),
         inaccessible: BTreeMap::new(),
         user: Ok(()),
         tools: super::TOOLS.into(),
@@ -564,7 +564,7 @@ fn an_identity_file_that_is_not_a_keypair_is_reported_once() {
     let plan = but(TWO_ARMS, "[stop]", &format!("identity = {file:?}\n[stop]"));
     let gathered = gather(&plan, Err("not asked".to_owned()));
     let facts = HostFacts {
-        files: gathered.files,
+        path_checks: gathered.path_checks,
         stakes: gathered.stakes,
         ..fit(&plan)
     };
@@ -575,7 +575,7 @@ fn an_identity_file_that_is_not_a_keypair_is_reported_once() {
         "id.json: is no keypair as solana-keygen writes it",
     );
     fs::write(&file, format!("{:?}", [1_u8; 64])).unwrap();
-    assert_eq!(gather(&plan, Err(String::new())).files[&file], Ok(()));
+    assert_eq!(gather(&plan, Err(String::new())).path_checks[&file], Ok(()));
 }
 
 #[test]
@@ -901,7 +901,7 @@ fn missing_users_and_files_of_a_plan_are_refused() {
     only(
         &plan,
         &HostFacts {
-            files: BTreeMap::from([("/f".into(), Err(why()))]),
+            path_checks: BTreeMap::from([("/f".into(), Err(why()))]),
             ..fits
         },
         Refuse,

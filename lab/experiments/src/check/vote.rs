@@ -29,7 +29,7 @@ const STAKE_REMEDY: &str =
 pub fn check(
     plan: &Plan,
     stakes: &BTreeMap<String, Stake>,
-    files: &BTreeMap<PathBuf, Result<(), String>>,
+    path_checks: &BTreeMap<PathBuf, Result<(), String>>,
     findings: &mut Findings,
 ) {
     if plan.workload.kind != WorkloadKind::Validator {
@@ -56,7 +56,7 @@ pub fn check(
     }
     for lane in &plan.lanes {
         // An invalid keypair is refused elsewhere.
-        let is_invalid = |file| matches!(files.get(file), Some(Err(_)));
+        let is_invalid = |file| matches!(path_checks.get(file), Some(Err(_)));
         if let Some(stake) = stakes.get(&lane.name)
             && !lane.identity.as_ref().is_some_and(is_invalid)
         {

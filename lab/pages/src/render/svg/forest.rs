@@ -17,7 +17,7 @@ const TEXT_HEIGHT: f64 = 18.0;
 
 const MIN_WIDE_WIDTH: f64 = 500.0;
 
-/// The axis begins and ends at one of these ratios; an effect beyond the last is drawn at the end.
+/// Ticks; the axis begins and ends at one of them, where an effect beyond all is drawn.
 const AXIS_RATIOS: [f64; 19] = [
     0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 0.8, 0.9, 0.95, 1.0, 1.05, 1.1, 1.25, 2.0, 5.0, 10.0, 20.0,
     50.0, 100.0,
@@ -26,8 +26,8 @@ const AXIS_RATIOS: [f64; 19] = [
 pub fn draw(sheet: &mut Sheet, chart: &Forest) {
     let is_narrow = sheet.width < MIN_WIDE_WIDTH;
     let above = if is_narrow { TEXT_HEIGHT } else { 0.0 };
-    let empty = Axis::of_sizes(std::iter::empty(), &[], ratio_label, |_| 0.0);
-    let mut frame = Frame::for_axis(&empty, sheet);
+    let no_axis = Axis::of_sizes(std::iter::empty(), &[], ratio_label, |_| 0.0);
+    let mut frame = Frame::for_axis(&no_axis, sheet);
     let longest = |text: fn(&ForestRow) -> &str| {
         (chart
             .rows
@@ -38,22 +38,22 @@ pub fn draw(sheet: &mut Sheet, chart: &Forest) {
             + 24.0)
             .min(sheet.width * 0.4)
     };
-    let names = longest(|row| &row.name);
-    let words = longest(|row| &row.text);
+    let names_width = longest(|row| &row.name);
+    let words_width = longest(|row| &row.text);
     (frame.left, frame.right) = if is_narrow {
         (16.0, sheet.width - 16.0)
     } else {
-        (names, sheet.width - words - 12.0)
+        (names_width, sheet.width - words_width - 12.0)
     };
     let x = axis(chart, &frame);
     frame.x_scale = x.scale;
     let height = (ROW_HEIGHT + above) * chart.rows.len() as f64;
-    frame.draw_vertical_axis(sheet, &empty, "", 0.0, height);
+    frame.draw_vertical_axis(sheet, &no_axis, "", 0.0, height);
     for tick in x.ticks.iter().map(|tick| frame.x_of_tick(tick)) {
         sheet.line("g", (tick, frame.top), (tick, frame.bottom));
     }
-    let none = frame.x(1.0).unwrap_or(frame.left);
-    sheet.line("ax", (none, frame.top), (none, frame.bottom));
+    let no_effect_x = frame.x(1.0).unwrap_or(frame.left);
+    sheet.line("ax", (no_effect_x, frame.top), (no_effect_x, frame.bottom));
     for (index, row) in chart.rows.iter().enumerate() {
         let y = frame.top + (ROW_HEIGHT + above) * index as f64 + above + ROW_HEIGHT / 2.0;
         draw_interval(sheet, &frame, (row, y));
@@ -67,9 +67,9 @@ pub fn draw(sheet: &mut Sheet, chart: &Forest) {
             let class = format!("{} halo", text_class(row.tone));
             sheet.text(&class, "end", (sheet.width - 8.0, y - 10.0), &words);
         } else {
-            let name = fitted(&row.name, (names - 16.0) / TEXT_SIZE);
+            let name = fitted(&row.name, (names_width - 16.0) / TEXT_SIZE);
             sheet.text("t", "start", (8.0, y + 4.0), &name);
-            let text = fitted(&row.text, (words - 16.0) / TEXT_SIZE);
+            let text = fitted(&row.text, (words_width - 16.0) / TEXT_SIZE);
             let at = (frame.right + 16.0, y + 4.0);
             sheet.text(text_class(row.tone), "start", at, &text);
         }

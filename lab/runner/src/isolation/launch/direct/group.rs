@@ -23,7 +23,7 @@ const KILL_TIMEOUT: Duration = Duration::from_secs(120);
 pub struct Group {
     pub name: String,
     cgroups: Cgroups,
-    /// With the numbers of their disks.
+    /// With the `MAJOR:MINOR` of the disk.
     io_limits: Vec<(String, IoLimit)>,
     exists: bool,
 }
@@ -86,6 +86,7 @@ impl Group {
         }
     }
 
+    /// Returns the limit in effect.
     pub fn set_memory_limit(&self, memory: Option<u64>) -> Result<Option<u64>> {
         match &self.cgroups {
             Cgroups::V1 { folders, .. } => v1::set_memory_limit(&folders.memory, memory),
@@ -205,7 +206,7 @@ fn name_with_prefix(folder: &Path, prefix: &str) -> Option<String> {
 /// Lifts limits under which processes wait for memory and cannot handle SIGTERM; best effort.
 pub fn lift_memory_limits(folders: &[PathBuf]) {
     for folder in folders {
-        // Opening a missing file fails, because nothing can be created in a cgroup.
+        // Fails in version 1: nothing can be created in a cgroup.
         let _ = v2::set_memory_high(folder, None);
         if v1::waits_when_full(folder) {
             let _ = v1::set_memory_limit(folder, None);
@@ -262,7 +263,7 @@ pub fn remove(folders: &[PathBuf]) -> Result<()> {
 
 fn create_folder(folder: &Path) -> Result<()> {
     fs::create_dir(folder).map_err(|error| match error.kind() {
-        ErrorKind::AlreadyExists => anyhow!("{}: a group of this name is there already, from a run that is going on or was killed: stop that one first",
+        ErrorKind::AlreadyExists => anyhow!("{}: a group of this name is there already, from a run that is going on or was killed: stop that run, or remove the group",
             folder.display()),
         _ => path_error(folder)(error),
     })
