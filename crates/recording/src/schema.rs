@@ -155,7 +155,7 @@ static METRICS_WITHOUT_SAMPLES: &[(&[&Metric], &str)] = &[
     ),
     (
         &[&m::COMMIT_HEADROOM],
-        "not kept: vm.overcommit_memory is in session.manifest",
+        "not kept: it exists only while vm.overcommit_memory is 2",
     ),
     (&[&v::PHASE], "tick.phase"),
     (
