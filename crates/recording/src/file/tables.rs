@@ -17,7 +17,7 @@ const MAX_SHOWN_CHARS: usize = 80;
 
 const PRIMARY_KEY: &str = "PRIMARY KEY";
 
-/// Allowed for columns that a later version added.
+/// Of columns that a later version added.
 const CONSTRAINTS: [&str; 3] = ["", "NOT NULL", "NOT NULL UNIQUE"];
 
 /// Returns the known tables of the file. Ignores other tables, and indexes of plain columns.
@@ -115,7 +115,8 @@ pub fn excerpt(text: &str) -> String {
         .collect()
 }
 
-/// Each column must be declared as in the format, or as a later version may add one.
+/// A primary key must be as in the format, other columns of a known type or none. Their constraint
+/// may be missing. Only columns with a constraint must exist.
 fn check_columns(sql: &str, spec: &TableSpec) -> Result<HashSet<String>, String> {
     let declared = parse_declarations(sql, spec);
     let declared = declared
