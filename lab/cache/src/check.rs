@@ -25,7 +25,7 @@ use std::{collections::BTreeMap, ops::RangeInclusive, path::Path};
 /// compared.
 const MIN_COMMON_PERCENT: f64 = 50.0;
 /// Two clusters may have the same slot numbers and, by chance, many equal transaction counts. On
-/// one cluster at least this percentage of common slots have equal counts: forks may differ.
+/// one cluster at least this percentage of them have equal counts: forks may differ.
 const MIN_EQUAL_PERCENT: usize = 90;
 /// This value uses the mean load time of the other run itself, so it is shown but not judged.
 const OWN_COSTS: &str = "at its own costs, ms";
@@ -66,7 +66,7 @@ struct ValueCheck {
     is_close: bool,
 }
 
-/// The exit code is 1 if a counter is off by too much.
+/// The exit code is 1 if a judged value is off by too much.
 pub fn run(args: &CheckArgs) -> Result<(String, u8)> {
     let input = PredictionInput::read(&args.run, &args.source)?;
     let tested = input.self_test()?;
@@ -104,7 +104,7 @@ fn compare(input: &PredictionInput, tested: &SelfTestResult, other: &Path) -> Re
     let entries = recorded.entries.unwrap_or(input.rule.capacity);
     let (other_trace, traced_slots) = comparison_basis(input, &recorded, other)?;
     let trace = other_trace.as_ref().unwrap_or(&input.trace);
-    // Without common slots and without a trace of the other run, whole runs are compared.
+    // With too few common slots and no trace of the other run, whole runs are compared.
     let (compared_slots, simulated_slots) = match &traced_slots {
         Some(slots) => (slots, slots),
         None => (&recorded.counted_slots, &input.recorded.counted_slots),
@@ -152,8 +152,8 @@ fn compare(input: &PredictionInput, tested: &SelfTestResult, other: &Path) -> Re
     })
 }
 
-/// First the other run's trace, if too few slots are common and it has one. Then the slots to
-/// compare; `None` if whole runs are compared.
+/// Returns the other run's trace (only if too few slots are common), and the slots to compare
+/// (`None`: whole runs).
 fn comparison_basis(
     input: &PredictionInput,
     recorded: &Recorded,
@@ -238,8 +238,8 @@ fn us_per_load(slots: &[RecordedSlot]) -> Option<f64> {
     (loads > 0.0).then(|| us / loads)
 }
 
-/// The other run's transactions with programs, divided by the first run's. Both are taken to have
-/// as many votes in a slot.
+/// The other run's transactions with programs, divided by the first run's. Assumes equal numbers of
+/// votes per slot.
 fn transaction_ratio(trace: &Trace, other: &[RecordedSlot], first: &[RecordedSlot]) -> f64 {
     let in_trace = slots_in_trace(trace, first.iter());
     let program_transactions: f64 = in_trace
