@@ -145,12 +145,12 @@ fn check_pieces(pieces: &[Piece], to: &Path) -> Result<()> {
         if canonical_path(earlier).is_some() && canonical_path(earlier) == canonical_path(later) {
             return unmergeable(later.recording.path(), "it is given twice");
         }
-        let (first_labels, labels) = (earlier.recording.labels(), later.recording.labels());
-        if labels != first_labels {
+        let (earlier_labels, labels) = (earlier.recording.labels(), later.recording.labels());
+        if labels != earlier_labels {
             return Err(other_labels_error(
                 later.recording.path(),
                 labels,
-                first_labels,
+                earlier_labels,
             ));
         }
         if later.began < earlier.ended {
