@@ -17,7 +17,7 @@ const MAX_NEAR_TIP_SLOTS: u64 = 128;
 
 #[derive(Debug, Clone, Copy)]
 pub struct DistanceEvidence {
-    /// Highest shred's slot minus the processed slot of one JSON-RPC response; `None` if expired.
+    /// Highest shred's slot minus the processed slot of one JSON-RPC response; `None` without a fresh one.
     pub(super) measured: Option<u64>,
     /// Such a response arrived within [`RPC_PRECEDENCE_TIME`].
     has_recent_measurement: bool,
@@ -47,8 +47,8 @@ impl DistanceEvidence {
     }
 
     /// The pushed distance, if it is trusted. `getHealth` outranks pushes that anybody may have
-    /// written. The validator's own pushes outrank `getHealth`, which compares with the cluster
-    /// state that the node last stored.
+    /// written. The validator's own pushes outrank `getHealth`, which may know an old state of the
+    /// cluster.
     pub(super) fn by_pushes(&self) -> Option<u64> {
         let (behind, is_proven) = self.pushed?;
         let contradicts = |(healthy, limit): (bool, u64)| healthy != (behind <= limit);
