@@ -154,7 +154,7 @@ impl Bus {
             .map(drop)
     }
 
-    /// A missing reference is no error: it may be that of a program that has ended.
+    /// A missing reference is no error: an ended process of ours may have taken it.
     pub fn release(&self, unit: &str) -> Result<()> {
         self.call(unit, async |manager| manager.unref_unit(unit).await)
             .map(drop)
@@ -192,7 +192,7 @@ impl Bus {
         })
     }
 
-    /// Retries; only for idempotent calls. `None` if the unit or its process does not exist.
+    /// Retries; only for idempotent calls. `None` without the unit, its process or a reference.
     fn call<T>(
         &self,
         unit: &str,
@@ -227,8 +227,8 @@ impl Unit {
             .is_none_or(|(id, _)| id == 0)
     }
 
-    /// Whether the service's program was executed. A short-lived one may never have been active.
-    /// Exit codes from 200 on mean that systemd could not execute it.
+    /// Whether the program of a service of `Type=exec` was executed. A short one may never have been
+    /// active. Exit codes from 200 on are taken for systemd's own failures.
     pub fn was_executed(&self) -> bool {
         let active_since = self.get::<u64>("ActiveEnterTimestampMonotonic");
         active_since.is_some_and(|time| time > 0)
