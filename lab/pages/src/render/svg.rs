@@ -1,4 +1,4 @@
-//! Figures as SVG, as a file or in the page; not with a library: see `docs/decisions/0012`.
+//! Figures as SVG, in files or in the page. Why without a library: `docs/decisions/0012`.
 //! Classes are those of `assets/figure.css`.
 
 use std::fmt;
@@ -16,7 +16,7 @@ mod frame;
 mod matrix;
 mod timeline;
 
-/// The page's light style.
+/// The rules of the page's light theme; only for files.
 const STYLE: &str = include_str!("../../assets/figure.css");
 
 const TEXT_SIZE: f64 = 12.0;
@@ -114,7 +114,7 @@ impl Sheet {
         ));
     }
 
-    /// A line along a path. `owner_attribute` is as in `StyledSeries`.
+    /// A line along a path. `owner_attribute` begins with a space, or is empty.
     pub fn stroke(&mut self, style: SeriesStyle, owner_attribute: &str, path: &str, title: &str) {
         let (class, dashes, title) = (style.class(), style.dashes(), escaped(title));
         let thick = Coordinate(style.thickness());
@@ -129,7 +129,7 @@ impl Sheet {
         self.add(format_args!(r#"<path class="{class} area" d="{path}z"/>"#));
     }
 
-    /// Opens a group. `owner_attribute` is as in `StyledSeries`.
+    /// Opens a group. `owner_attribute` as in [`Self::stroke`].
     pub fn begin(&mut self, owner_attribute: &str) {
         self.add(format_args!("<g{owner_attribute}>"));
     }
