@@ -364,10 +364,10 @@ impl CheckReport {
                 (true, _) => "of both runs",
                 (false, true) => "of this run, simulated from its own trace",
                 (false, false) =>
-                    "of this run; predictions are scaled by the number of transactions, and intervals cover how blocks differ",
+                    "of this run; predictions are scaled by the number of transactions, and intervals include the variation between blocks",
             },
             table(
-                &["counter", "recorded", "predicted", "off by %", "interval"],
+                &["value", "recorded", "predicted", "off by %", "interval"],
                 self.counters.iter().map(row).collect()
             ),
             self.scale.map(scale_text).unwrap_or_default(),
