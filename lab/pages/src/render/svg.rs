@@ -21,6 +21,7 @@ const STYLE: &str = include_str!("../../assets/figure.css");
 
 const TEXT_SIZE: f64 = 12.0;
 const TITLE_SIZE: f64 = 15.0;
+const BOLD_WIDTH_FACTOR: f64 = 1.08;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Surface {
@@ -38,14 +39,17 @@ pub fn draw(figure: &Figure, styles: &SeriesStyles, surface: Surface) -> String 
     let mut sheet = Sheet {
         body: String::new(),
         width,
-        y: 0.0,
+        next_y: 0.0,
     };
     if surface == Surface::File {
         sheet.add(format_args!(
             r#"<text class="h" x="8" y="24">{}</text>"#,
-            escaped(&fitted(&figure.title, (width - 16.0) / TITLE_SIZE / 1.08))
+            escaped(&fitted(
+                &figure.title,
+                (width - 16.0) / TITLE_SIZE / BOLD_WIDTH_FACTOR
+            ))
         ));
-        sheet.y = 34.0;
+        sheet.next_y = 34.0;
     }
     match &figure.chart {
         Chart::Timeline(chart) => timeline::draw(&mut sheet, chart, styles),
@@ -61,7 +65,7 @@ pub fn draw(figure: &Figure, styles: &SeriesStyles, surface: Surface) -> String 
 pub(super) struct Sheet {
     body: String,
     pub width: f64,
-    pub y: f64,
+    pub next_y: f64,
 }
 
 impl Sheet {
@@ -139,7 +143,7 @@ impl Sheet {
     }
 
     fn finish(self, title: &str, surface: Surface) -> String {
-        let [width, height] = [self.width, self.y.ceil()].map(Coordinate);
+        let [width, height] = [self.width, self.next_y.ceil()].map(Coordinate);
         let title = escaped(title);
         let body = self.body;
         let open = format!(
