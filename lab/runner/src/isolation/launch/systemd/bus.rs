@@ -1,4 +1,4 @@
-use crate::isolation::launch::{End, wait};
+use crate::isolation::launch::{End, poll_until};
 use anyhow::{Result, anyhow};
 use rustix::process::Signal;
 use std::{collections::HashMap, time::Duration};
@@ -8,7 +8,7 @@ use zbus::{Error, OwnedObjectPath, OwnedVariant, Variant, fdo, proxy::CachePrope
 const CALL_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Time for systemd to return after it re-executes itself, as in upgrades.
-const RECONNECT_TIMEOUT: Duration = Duration::from_secs(60);
+const SYSTEMD_ABSENCE_TIMEOUT: Duration = Duration::from_secs(60);
 
 pub type Properties = Vec<(&'static str, Variant<'static>)>;
 
@@ -195,11 +195,11 @@ impl Bus {
     /// Retries; only for idempotent calls. `None` without the unit, its process or a reference.
     fn call<T>(
         &self,
-        unit: &str,
+        subject: &str,
         call: impl AsyncFn(&ManagerProxy<'static>) -> zbus::Result<T>,
     ) -> Result<Option<T>> {
         let mut last_error = Error::InvalidReply;
-        let answered = wait(RECONNECT_TIMEOUT, || {
+        let answered = poll_until(SYSTEMD_ABSENCE_TIMEOUT, || {
             Ok(match zbus::block_on(call(&self.manager)) {
                 Err(error) if is_systemd_absent(&error) => {
                     last_error = error;
@@ -212,7 +212,7 @@ impl Bus {
             Err(error) if is_gone(&error) => Ok(None),
             answer => answer
                 .map(Some)
-                .map_err(|error| describe_error(unit, &error)),
+                .map_err(|error| describe_error(subject, &error)),
         }
     }
 }
@@ -307,7 +307,7 @@ fn is_systemd_absent(error: &Error) -> bool {
     )
 }
 
-fn describe_error(unit: &str, error: &Error) -> anyhow::Error {
+fn describe_error(subject: &str, error: &Error) -> anyhow::Error {
     let explanation = match error {
         Error::MethodError(name, ..) => match name.as_str() {
             "org.freedesktop.systemd1.UnitExists" => {
@@ -329,7 +329,7 @@ fn describe_error(unit: &str, error: &Error) -> anyhow::Error {
         Error::InputOutput(_) => "the system bus does not answer any more",
         _ => "systemd's answer is not understood",
     };
-    anyhow!("{unit}: {explanation} ({error})")
+    anyhow!("{subject}: {explanation} ({error})")
 }
 
 #[cfg(test)]
