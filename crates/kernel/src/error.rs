@@ -8,7 +8,6 @@ pub type Result<T, E = ReadError> = std::result::Result<T, E>;
 
 pub type Parsed<T> = Result<T, ParseError>;
 
-/// Cheap to clone.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
     /// This kernel, configuration or kind of process does not have it.

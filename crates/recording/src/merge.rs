@@ -216,7 +216,7 @@ fn renumber(table: &'static str, id: i64, offsets: &Offsets, name_ids: &NameIds)
     }
 }
 
-/// Reuses the id that the name has in the result, or takes the next one.
+/// Reuses or assigns the name's id in the result.
 fn add_name(
     conn: &Connection,
     table: &TableSpec,
@@ -231,7 +231,6 @@ fn add_name(
     Ok(())
 }
 
-/// Adds an event `gap` at the beginning of the later piece's first session.
 fn insert_gap_event(
     conn: &Connection,
     session: i64,

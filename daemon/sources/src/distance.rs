@@ -6,7 +6,7 @@ use faultline_datapoints::validator::slots::Slots;
 use faultline_metrics::Stamp;
 use std::time::Duration;
 
-/// Lifetime of pushed slots: pushes come every 10 s, and later from a busy validator.
+/// Pushes come every 10 s, and later from a busy validator.
 pub(super) const PUSH_MAX_AGE: Duration = Duration::from_secs(25);
 
 /// For this long after the last JSON-RPC response, pushes do not replace its values.

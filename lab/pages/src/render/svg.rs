@@ -133,7 +133,7 @@ impl Sheet {
         self.add(format_args!(r#"<path class="{class} area" d="{path}z"/>"#));
     }
 
-    /// Opens a group. `owner_attribute` as in [`Self::stroke`].
+    /// `owner_attribute` as in [`Self::stroke`].
     pub fn begin(&mut self, owner_attribute: &str) {
         self.add(format_args!("<g{owner_attribute}>"));
     }
@@ -163,7 +163,7 @@ impl Sheet {
     }
 }
 
-/// A coordinate with at most two decimals, without trailing zeros.
+/// With at most two decimals, without trailing zeros.
 pub struct Coordinate(pub f64);
 
 impl fmt::Display for Coordinate {

@@ -4,7 +4,7 @@ use rustix::process::Signal;
 use std::{collections::HashMap, time::Duration};
 use zbus::{Error, OwnedObjectPath, OwnedVariant, Variant, fdo, proxy::CacheProperties};
 
-/// Timeout of a call; a thrashing machine answers late.
+/// A thrashing machine answers late.
 const CALL_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Time for systemd to return after it re-executes itself, as in upgrades.
@@ -227,7 +227,7 @@ impl Unit {
             .is_none_or(|(id, _)| id == 0)
     }
 
-    /// Whether the program of a service of `Type=exec` was executed. A short one may never have been
+    /// Whether the program of a `Type=exec` service was executed. A short one may never have been
     /// active. Exit codes from 200 on are taken for systemd's own failures.
     pub fn was_executed(&self) -> bool {
         let active_since = self.get::<u64>("ActiveEnterTimestampMonotonic");
