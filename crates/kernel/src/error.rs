@@ -8,7 +8,6 @@ pub type Result<T, E = ReadError> = std::result::Result<T, E>;
 
 pub type Parsed<T> = Result<T, ParseError>;
 
-/// Cheap to clone.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
     /// This kernel, configuration or kind of process does not have it.
@@ -64,8 +63,8 @@ impl ReadError {
         }
     }
 
-    /// Calls `owner_exists` only for a missing file: it never existed, or it vanished with its
-    /// process or cgroup.
+    /// A missing file is `Absent` if its process or cgroup exists, else `Gone`. For other errors
+    /// `owner_exists` is not called.
     pub(crate) fn from_errno(
         errno: Errno,
         path: &Arc<Path>,
@@ -169,10 +168,11 @@ mod tests {
 
     #[test]
     fn a_broken_file_is_reported_with_path_line_text_and_expectation() {
-        let error = ParseError::new(2, b"pgfault x", "a number").at(Path::new("/proc/vmstat"));
+        let error =
+            ParseError::new(2, b"pgfault x", "expected a number").at(Path::new("/proc/vmstat"));
         assert_eq!(
             error.to_string(),
-            r#"/proc/vmstat:2: a number: "pgfault x""#
+            r#"/proc/vmstat:2: expected a number: "pgfault x""#
         );
     }
 }

@@ -166,7 +166,7 @@ fn check_tables(bounded: &BoundedConnection, path: &Path, table_statements: &[&s
     let mut found_statements = Vec::new();
     for object in schema_objects(bounded)? {
         let (object_kind, sql) = (object.kind.as_str(), object.sql.as_str());
-        if object.is_table() {
+        if object.is_plain_table() {
             found_statements.push(object.sql);
         } else if object_kind != "index" || !sql.is_empty() {
             let what = format!(

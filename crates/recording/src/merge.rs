@@ -37,12 +37,12 @@ struct Piece {
 }
 
 /// Joins recordings of one run, given in any order, into a new file. Sessions are in the order of
-/// time, ids are renumbered, and an event `gap` precedes each session that follows another
-/// recording.
+/// time and ids are renumbered. The first session of each later recording begins with an event
+/// `gap`.
 ///
 /// # Errors
-/// [`Error::Unmergeable`] if there are fewer than two or two overlap in time,
-/// [`Error::OtherLabels`] if they are of different runs.
+/// [`Error::Unmergeable`] for fewer than two, for one without a session, and if two are the same or
+/// overlap. [`Error::OtherLabels`] for different runs.
 pub fn merge(from: &[PathBuf], to: &Path) -> Result<MergeSummary> {
     let mut pieces = from
         .iter()
@@ -145,12 +145,12 @@ fn check_pieces(pieces: &[Piece], to: &Path) -> Result<()> {
         if canonical_path(earlier).is_some() && canonical_path(earlier) == canonical_path(later) {
             return unmergeable(later.recording.path(), "it is given twice");
         }
-        let (first_labels, labels) = (earlier.recording.labels(), later.recording.labels());
-        if labels != first_labels {
+        let (earlier_labels, labels) = (earlier.recording.labels(), later.recording.labels());
+        if labels != earlier_labels {
             return Err(other_labels_error(
                 later.recording.path(),
                 labels,
-                first_labels,
+                earlier_labels,
             ));
         }
         if later.began < earlier.ended {
@@ -178,7 +178,7 @@ fn highest_ids(conn: &Connection) -> rusqlite::Result<Offsets> {
         .collect()
 }
 
-/// Ids of names in the result, by (table, id in the piece).
+/// New ids in `pool`, `device` and `series`, by (table, id in the piece).
 type NameIds = HashMap<(&'static str, i64), i64>;
 
 fn append_piece(conn: &Connection, piece: &Piece, offsets: &Offsets, to: &Path) -> Result<()> {
@@ -216,7 +216,7 @@ fn renumber(table: &'static str, id: i64, offsets: &Offsets, name_ids: &NameIds)
     }
 }
 
-/// Reuses the id that the name has in the result, or takes the next one.
+/// Reuses or assigns the name's id in the result.
 fn add_name(
     conn: &Connection,
     table: &TableSpec,
@@ -231,7 +231,6 @@ fn add_name(
     Ok(())
 }
 
-/// Adds an event `gap` at the beginning of the later piece's first session.
 fn insert_gap_event(
     conn: &Connection,
     session: i64,
@@ -257,12 +256,12 @@ fn insert_gap_event(
 /// 256 KiB per step, so that others can use the disk in between.
 const STEP_PAGES: i32 = 64;
 
-/// Copies `from` into a new file with SQLite's backup API in small steps. The copy is of the moment
-/// of the call: its last session ends with its last tick.
+/// Copies `from` into a new file with SQLite's backup API in small steps, as it is at the call. The
+/// copy's last session ends with its last tick, even if `from` is still being written.
 ///
-/// `progress` gets copied and total pages after each step, and may wait. Meanwhile the WAL of a
-/// live recording cannot be truncated and grows by about 50 KB a second. `meta` are more entries of
-/// the table `meta`, such as the reason for the copy.
+/// After each step, `progress` is given the copied and all pages; it may wait. Meanwhile the WAL of
+/// a live recording is not truncated and grows by about 50 KB a second. `meta`: more entries of
+/// this table.
 pub fn backup(
     from: &Path,
     to: &Path,
@@ -274,7 +273,7 @@ pub fn backup(
     std::fs::File::create_new(output.path()).at(output.path())?;
     let mut copy = file::open_to_write(output.path(), &file::RECORDING_KIND)?;
     {
-        // The source has one read transaction, so that writes do not restart the copy.
+        // `open` began a read transaction, so that writes do not restart the copy.
         let backup = Backup::new(source.connection(), &mut copy).at(from)?;
         loop {
             let result = backup.step(STEP_PAGES).at(to)?;

@@ -95,7 +95,7 @@ impl WideTable {
             WideTable::Host => ("host_sample", "The machine around it.", columns::HOST),
             WideTable::Validator => (
                 "validator_sample",
-                "What the validator says of itself: sums and levels as the daemon exports them.",
+                "What the validator says of itself: counters and gauges as the daemon exports them.",
                 columns::VALIDATOR,
             ),
             WideTable::Daemon => (
@@ -147,15 +147,15 @@ static METRICS_WITHOUT_SAMPLES: &[(&[&Metric], &str)] = &[
     (&[&p::START_TIME], "process.started_unix_ns"),
     (
         &[&m::HEADROOM, &m::LEVEL_UNRECLAIMABLE, &m::LEVEL_DIRTY],
-        "not kept: effective_limit_bytes and unreclaimable_bytes are those of the binding level",
+        "not kept by level: effective_limit_bytes and unreclaimable_bytes have the binding level's",
     ),
     (
         &[&m::HIGH_HEADROOM],
-        "not kept: limit_high_bytes is the limit, and the rest is of a level",
+        "not kept by level: limit_high_bytes has the limit of the validator's own cgroup",
     ),
     (
         &[&m::COMMIT_HEADROOM],
-        "not kept: vm.overcommit_memory is in session.manifest",
+        "not kept: it exists only while vm.overcommit_memory is 2",
     ),
     (&[&v::PHASE], "tick.phase"),
     (
@@ -181,15 +181,15 @@ static METRICS_WITHOUT_SAMPLES: &[(&[&Metric], &str)] = &[
     (&[&v::REPLAY_TIME], "the times of every replay_slot_point"),
     (
         &[&d::SERIES_DROPPED],
-        "not kept: it is about the page, and a recording loses nothing by it",
+        "not kept: it counts series that only /metrics leaves out",
     ),
     (
         &[&v::PROBE_TIME],
-        "not kept: it is a probe of the node, not of the run",
+        "not kept: it times the RPC service for clients, not the workload",
     ),
     (
         &[&v::PROBE_FAILURES],
-        "not kept, as agave_rpc_probe_seconds",
+        "not kept, like agave_rpc_probe_seconds",
     ),
     (
         &[

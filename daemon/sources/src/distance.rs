@@ -6,7 +6,7 @@ use faultline_datapoints::validator::slots::Slots;
 use faultline_metrics::Stamp;
 use std::time::Duration;
 
-/// Lifetime of pushed slots: pushes come every 10 s, and later from a busy validator.
+/// Pushes come every 10 s, and later from a busy validator.
 pub(super) const PUSH_MAX_AGE: Duration = Duration::from_secs(25);
 
 /// For this long after the last JSON-RPC response, pushes do not replace its values.
@@ -18,9 +18,9 @@ const MAX_NEAR_TIP_SLOTS: u64 = 128;
 #[derive(Debug, Clone, Copy)]
 pub struct DistanceEvidence {
     /// Highest shred's slot minus the processed slot of one JSON-RPC response; `None` if expired.
-    pub(super) measured: Option<u64>,
+    pub(super) by_rpc: Option<u64>,
     /// Such a response arrived within [`RPC_PRECEDENCE_TIME`].
-    has_recent_measurement: bool,
+    has_recent_rpc_distance: bool,
     /// The pushed distance, and whether the pushes are proven to be the validator's own.
     pushed: Option<(u64, bool)>,
     /// Whether the node calls itself healthy, and its maximum distance for that.
@@ -34,12 +34,12 @@ impl DistanceEvidence {
         pushed: Option<(Stamp, Slots)>,
         health_distance: u64,
     ) -> Self {
-        let measured_at = rpc.and_then(|facts| facts.slots_behind_received_at);
+        let by_rpc_at = rpc.and_then(|facts| facts.slots_behind_received_at);
         let fresh = pushed.filter(|(at, _)| now.since(*at) < PUSH_MAX_AGE);
         let health = rpc.and_then(|facts| facts.health.as_ref()?.is_ok());
         DistanceEvidence {
-            measured: rpc.and_then(|facts| facts.slots_behind),
-            has_recent_measurement: measured_at
+            by_rpc: rpc.and_then(|facts| facts.slots_behind),
+            has_recent_rpc_distance: by_rpc_at
                 .is_some_and(|at| now.since(at) < RPC_PRECEDENCE_TIME),
             pushed: fresh.and_then(|(_, slots)| Some((slots.behind()?, slots.is_proven))),
             health: health.map(|is_ok| (is_ok, health_distance)),
@@ -47,9 +47,9 @@ impl DistanceEvidence {
     }
 
     /// The pushed distance, if it is trusted. `getHealth` outranks pushes that anybody may have
-    /// written. The validator's own pushes outrank `getHealth`, which compares with the cluster
-    /// state that the node last stored.
-    pub(super) fn by_pushes(&self) -> Option<u64> {
+    /// written. The validator's own pushes outrank `getHealth`, which may know an old state of the
+    /// cluster.
+    pub(super) fn trusted_push(&self) -> Option<u64> {
         let (behind, is_proven) = self.pushed?;
         let contradicts = |(healthy, limit): (bool, u64)| healthy != (behind <= limit);
         let is_trusted = is_proven || !self.health.is_some_and(contradicts);
@@ -58,8 +58,11 @@ impl DistanceEvidence {
 
     /// Slots; `None` without trusted evidence.
     pub fn slots_behind(&self) -> Option<u64> {
-        let by_pushes = || self.by_pushes().filter(|_| !self.has_recent_measurement);
-        self.measured.or_else(by_pushes)
+        let trusted_push = || {
+            self.trusted_push()
+                .filter(|_| !self.has_recent_rpc_distance)
+        };
+        self.by_rpc.or_else(trusted_push)
     }
 
     /// Decided by the distance, else by `getHealth`; `None` if both are unknown.
@@ -77,9 +80,9 @@ mod tests {
 
     #[test]
     fn the_more_reliable_distance_source_wins() {
-        let all = |measured, pushed, healthy: Option<bool>| DistanceEvidence {
-            measured,
-            has_recent_measurement: measured.is_some(),
+        let all = |by_rpc, pushed, healthy: Option<bool>| DistanceEvidence {
+            by_rpc,
+            has_recent_rpc_distance: by_rpc.is_some(),
             pushed,
             health: healthy.map(|healthy| (healthy, 128)),
         };

@@ -40,7 +40,7 @@ pub struct PredictArgs {
     /// The recording.
     #[arg(value_name = "RUN")]
     pub run: PathBuf,
-    /// What it is predicted from.
+    /// Trace, rules, entries, seeds.
     #[command(flatten)]
     pub source: PredictionInputArgs,
     /// Sizes in entries [default: 256 to 8192]. The recorded one is added.
@@ -70,13 +70,13 @@ Prints the misses of each policy and the time of the program cache in replay, wi
 least possible misses (MIN, which knows the future). Then it prints the misses with an attack: more transactions in each block, each \
 with a program that is never called again. Misses of these programs are not counted.
 
-With --bytes, a program takes the size of its code, not of its compiled code. Then MIN is not the least possible. The row `bound` has \
-fewer misses than any policy, or as many; perhaps none has so few.")]
+With --bytes, a program takes the size of its code, not of its compiled code. Then MIN is not the least possible. The row `bound` is \
+a lower limit of the misses, which perhaps no policy reaches.")]
 pub struct PoliciesArgs {
     /// The recording.
     #[arg(value_name = "RUN")]
     pub run: PathBuf,
-    /// What is simulated.
+    /// Trace, rules, entries, seeds.
     #[command(flatten)]
     pub source: PredictionInputArgs,
     /// Entries [default: those of the recorded cache].
@@ -91,7 +91,7 @@ pub struct PoliciesArgs {
     /// Shares of the size up to which a policy fills the cache [default: 0.9,1.0].
     #[arg(long = "fill", value_name = "SHARE,...", value_delimiter = ',', value_parser = parse_fill)]
     pub fill_percents: Vec<u64>,
-    /// Transactions of the attack in each block [default: a tenth of the others].
+    /// Transactions of the attack in each block [default: a tenth of a block's own, on average].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub attack: Option<u32>,
     /// Print everything as JSON.
@@ -108,10 +108,10 @@ pub struct PoliciesArgs {
   faultline cache check 512.fltl 256.fltl 1024.fltl
 
 The command compares slots that both runs replayed. If there are few and OTHER has a trace next to it, the lookups of that trace are \
-simulated, with the costs of compiling in RUN. Without such a trace, whole runs are compared, and predictions are scaled by the number of \
-transactions. This assumes the same kind of workload. Ranges then also cover how the blocks of RUN differ from one another. The row \"at its \
-own costs\" uses the compile times of OTHER, because a busy machine is slower. It is not judged. The exit code is 1 if any other row is off \
-by more than 10 %, or by more than 10 if less than 100 was recorded.")]
+simulated, with the costs of compiling in RUN, or in OTHER if they cannot be fitted to RUN. Without such a trace, whole runs are compared, \
+and predictions are scaled by the number of transactions. This assumes the same kind of workload. The predicted ranges then also include \
+the variation between the blocks of RUN. The row \"at its own costs\" uses the compile times of OTHER, because a busy machine is slower. \
+It is not judged. The exit code is 1 if any other row is off by more than 10 %, or by more than 10 if less than 100 was recorded.")]
 pub struct CheckArgs {
     /// The recording with a trace.
     #[arg(value_name = "RUN")]
@@ -119,7 +119,7 @@ pub struct CheckArgs {
     /// Recordings of the same workload, with other sizes.
     #[arg(value_name = "OTHER", required = true)]
     pub others: Vec<PathBuf>,
-    /// What it is predicted from.
+    /// Trace, rules, entries, seeds.
     #[command(flatten)]
     pub source: PredictionInputArgs,
     /// Print everything as JSON.
@@ -144,7 +144,7 @@ pub struct FetchArgs {
     #[arg(long, value_name = "URL", required_unless_present = "validator_trace")]
     pub rpc: Option<String>,
     /// Instead of a node: the file that the validator or agave-ledger-tool wrote;
-    /// scripts/install-agave --trace builds these.
+    /// scripts/install-agave --trace builds the former, with --ledger-tool also the latter.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["rpc", "ca", "requests", "before"])]
     pub validator_trace: Option<PathBuf>,
     /// The file to write or continue [default: RUN with the extension .trace].
@@ -193,7 +193,7 @@ fn parse_fill(text: &str) -> Result<u64, String> {
         })
         .map(|percent| percent.round() as u64)
         .ok_or_else(|| {
-            format!("{text:?} is not a share from 0.01 to 1 in whole percent: write 0.9")
+            format!("{text:?} is not a share from 0.01 to 1 in whole percent, such as 0.9")
         })
 }
 

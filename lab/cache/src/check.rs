@@ -2,7 +2,7 @@
 
 use crate::{
     args::CheckArgs,
-    predicted_run::{PredictedRuns, range_text},
+    predicted_run::{PredictedRuns, interval_text},
 };
 use anyhow::{Result, ensure};
 use faultline_cache_prediction::{
@@ -25,7 +25,7 @@ use std::{collections::BTreeMap, ops::RangeInclusive, path::Path};
 /// compared.
 const MIN_COMMON_PERCENT: f64 = 50.0;
 /// Two clusters may have the same slot numbers and, by chance, many equal transaction counts. On
-/// one cluster at least this percentage of common slots have equal counts: forks may differ.
+/// one cluster at least this percentage of them have equal counts: forks may differ.
 const MIN_EQUAL_PERCENT: usize = 90;
 /// This value uses the mean load time of the other run itself, so it is shown but not judged.
 const OWN_COSTS: &str = "at its own costs, ms";
@@ -66,7 +66,7 @@ struct ValueCheck {
     is_close: bool,
 }
 
-/// The exit code is 1 if a counter is off by too much.
+/// The exit code is 1 if a judged value is off by too much.
 pub fn run(args: &CheckArgs) -> Result<(String, u8)> {
     let input = PredictionInput::read(&args.run, &args.source)?;
     let tested = input.self_test()?;
@@ -94,30 +94,30 @@ pub fn run(args: &CheckArgs) -> Result<(String, u8)> {
 }
 
 fn compare(input: &PredictionInput, tested: &SelfTestResult, other: &Path) -> Result<CheckReport> {
-    let recorded = Recorded::read(other)?;
-    if let (Some(other_version), version) = (recorded.agave_version(), &input.version) {
+    let other_recorded = Recorded::read(other)?;
+    if let (Some(other_version), version) = (other_recorded.agave_version(), &input.version) {
         ensure!(
             other_version == *version,
             "it is of version {other_version}, and predictions are for {version}"
         );
     }
-    let entries = recorded.entries.unwrap_or(input.rule.capacity);
-    let (other_trace, traced_slots) = comparison_basis(input, &recorded, other)?;
+    let entries = other_recorded.entries.unwrap_or(input.rule.capacity);
+    let (other_trace, slots_to_compare) = comparison_basis(input, &other_recorded, other)?;
     let trace = other_trace.as_ref().unwrap_or(&input.trace);
-    // Without common slots and without a trace of the other run, whole runs are compared.
-    let (compared_slots, simulated_slots) = match &traced_slots {
+    // With too few common slots and no trace of the other run, whole runs are compared.
+    let (compared_slots, simulated_slots) = match &slots_to_compare {
         Some(slots) => (slots, slots),
-        None => (&recorded.counted_slots, &input.recorded.counted_slots),
+        None => (&other_recorded.counted_slots, &input.recorded.counted_slots),
     };
     // The other trace numbers programs differently, so it needs compile times of its own.
-    let model = tested
-        .fit
-        .as_ref()
-        .map_or_else(|| mean_load_model(&recorded.counted_slots), |fit| fit.model);
+    let model = tested.fit.as_ref().map_or_else(
+        || mean_load_model(&other_recorded.counted_slots),
+        |fit| fit.model,
+    );
     let other_compile_us = other_trace
         .as_ref()
         .map(|trace| compile_times(trace, &model));
-    let scale = traced_slots
+    let scale = slots_to_compare
         .is_none()
         .then(|| transaction_ratio(trace, compared_slots, simulated_slots));
     let simulation = Simulation {
@@ -143,7 +143,7 @@ fn compare(input: &PredictionInput, tested: &SelfTestResult, other: &Path) -> Re
     Ok(CheckReport {
         run: other.display().to_string(),
         entries,
-        same_slots: other_trace.is_none() && traced_slots.is_some(),
+        same_slots: other_trace.is_none() && slots_to_compare.is_some(),
         own_blocks: other_trace.is_some(),
         scale,
         slots: compared_slots.len(),
@@ -152,8 +152,8 @@ fn compare(input: &PredictionInput, tested: &SelfTestResult, other: &Path) -> Re
     })
 }
 
-/// First the other run's trace, if too few slots are common and it has one. Then the slots to
-/// compare; `None` if whole runs are compared.
+/// Returns the other run's trace (only if too few slots are common), and the slots to compare
+/// (`None`: whole runs).
 fn comparison_basis(
     input: &PredictionInput,
     recorded: &Recorded,
@@ -181,7 +181,7 @@ fn counter_checks(recorded: &[RecordedSlot], predicted: &PredictedRuns) -> Vec<V
             .iter()
             .map(|slot| recorded_value(slot) as f64)
             .sum::<f64>();
-        let predicted = predicted.range(|counts, _| simulated_value(counts) as f64, 1.0)?;
+        let predicted = predicted.interval(|counts, _| simulated_value(counts) as f64, 1.0)?;
         let is_in_interval =
             predicted.low.round() <= recorded && recorded <= predicted.high.round();
         Some(ValueCheck {
@@ -210,11 +210,11 @@ fn cache_time_checks(
         resample.map_or(&fit.model, |resample| fit.resampled_model(resample))
     };
     let time = |name, scale: f64| {
-        let range = predicted.range(
+        let interval = predicted.interval(
             |counts, resample| model(resample).time_us(trace, counts),
             scale * 1e-3,
         )?;
-        Some(value_check(name, us as f64 * 1e-3, range))
+        Some(value_check(name, us as f64 * 1e-3, interval))
     };
     let slowdown = us_per_load
         .filter(|(first, _)| *first > 0.0)
@@ -238,8 +238,8 @@ fn us_per_load(slots: &[RecordedSlot]) -> Option<f64> {
     (loads > 0.0).then(|| us / loads)
 }
 
-/// The other run's transactions with programs, divided by the first run's. Both are taken to have
-/// as many votes in a slot.
+/// The other run's transactions with programs, divided by the first run's. Assumes equal numbers of
+/// votes per slot.
 fn transaction_ratio(trace: &Trace, other: &[RecordedSlot], first: &[RecordedSlot]) -> f64 {
     let in_trace = slots_in_trace(trace, first.iter());
     let program_transactions: f64 = in_trace
@@ -335,7 +335,7 @@ impl CheckReport {
             vec![
                 value.name.to_owned(),
                 number(value.recorded, 0),
-                range_text(value.predicted, 0),
+                interval_text(value.predicted, 0),
                 value
                     .bias_percent
                     .map_or_else(|| "-".to_owned(), |bias| number(bias, 1)),
@@ -364,10 +364,10 @@ impl CheckReport {
                 (true, _) => "of both runs",
                 (false, true) => "of this run, simulated from its own trace",
                 (false, false) =>
-                    "of this run; predictions are scaled by the number of transactions, and intervals cover how blocks differ",
+                    "of this run; predictions are scaled by the number of transactions, and intervals include the variation between blocks",
             },
             table(
-                &["counter", "recorded", "predicted", "off by %", "interval"],
+                &["value", "recorded", "predicted", "off by %", "interval"],
                 self.counters.iter().map(row).collect()
             ),
             self.scale.map(scale_text).unwrap_or_default(),

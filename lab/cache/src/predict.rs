@@ -1,4 +1,4 @@
-use crate::{args::PredictArgs, predicted_run::range_text};
+use crate::{args::PredictArgs, predicted_run::interval_text};
 use anyhow::{Result, bail};
 use faultline_cache_prediction::prediction::{
     CounterPrediction, Prediction, PredictionInput, SizePrediction, sizes,
@@ -137,11 +137,11 @@ fn size_table(prediction: &Prediction) -> String {
         };
         vec![
             format!("{}{mark}", count(size.entries)),
-            range_text(size.misses, 0),
-            range_text(size.reloads, 0),
-            range_text(size.evictions, 0),
+            interval_text(size.misses, 0),
+            interval_text(size.reloads, 0),
+            interval_text(size.evictions, 0),
             size.seconds
-                .map_or_else(|| "-".to_owned(), |seconds| range_text(seconds, 2)),
+                .map_or_else(|| "-".to_owned(), |seconds| interval_text(seconds, 2)),
             size.code_bytes
                 .map_or_else(|| "-".to_owned(), |code| bytes(code.mean.round() as u64)),
         ]

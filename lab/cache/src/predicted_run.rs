@@ -75,8 +75,8 @@ impl PredictedRuns {
     }
 
     /// `value` gets the run's index, to use its resampled costs, and `None` to use the fitted ones.
-    /// The range is multiplied by `unit_factor`. Returns `None` for fewer than two runs.
-    pub fn range(
+    /// The interval is multiplied by `unit_factor`. Returns `None` for fewer than two runs.
+    pub fn interval(
         &self,
         value: impl Fn(&Counts, Option<usize>) -> f64,
         unit_factor: f64,
@@ -88,7 +88,7 @@ impl PredictedRuns {
             .map(|(index, run)| value(run, Some(index)))
             .collect();
         let at_fitted_costs = |run: &Counts| value(run, None);
-        let (range, transaction_ratio) = match &self.other_blocks {
+        let (interval, transaction_ratio) = match &self.other_blocks {
             None => (PredictiveInterval::of_runs(&values)?, 1.0),
             Some(other) => {
                 let lookups = |run: &Counts| run.lookups as f64;
@@ -113,7 +113,7 @@ impl PredictedRuns {
             }
         };
         Some(
-            range
+            interval
                 .centred(mean(&self.runs, at_fitted_costs))
                 .scaled(transaction_ratio * unit_factor),
         )
@@ -125,9 +125,9 @@ pub fn mean(runs: &[Counts], value: impl Fn(&Counts) -> f64) -> f64 {
 }
 
 /// `3,580 (3,507 to 3,653)`.
-pub fn range_text(range: PredictiveInterval, decimals: usize) -> String {
+pub fn interval_text(interval: PredictiveInterval, decimals: usize) -> String {
     let [mean, low, high] =
-        [range.mean, range.low, range.high].map(|value| number(value, decimals));
+        [interval.mean, interval.low, interval.high].map(|value| number(value, decimals));
     if low == high {
         mean
     } else {

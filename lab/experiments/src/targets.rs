@@ -49,14 +49,14 @@ impl Target {
     }
 }
 
-/// Replaces the file atomically. Without targets, only a file that exists.
+/// Replaces the file atomically. Without targets, does not create it.
 pub fn write(file: &Path, targets: &[Target]) -> anyhow::Result<()> {
     if targets.is_empty() && !file.exists() {
         return Ok(());
     }
     let text = serde_json::to_string_pretty(targets)? + "\n";
     let replace = || {
-        // Prometheus does not match the name of the temporary file.
+        // A pattern `*.json` does not match the temporary file.
         let part = TempFile::create(file)?;
         part.file()
             .set_permissions(fs::Permissions::from_mode(MODE))?;
@@ -95,10 +95,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("targets.json");
         write(&file, &[]).unwrap();
-        assert!(
-            !file.exists(),
-            "nothing was said, and nothing is to be taken back"
-        );
+        assert!(!file.exists(), "without targets no file is created");
         write(
             &file,
             &[Target::new(
@@ -128,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn no_two_recorders_of_an_experiment_have_the_same_labels() {
+    fn the_run_label_tells_second_runs_and_attempts_apart() {
         let written = [(false, 1), (true, 1), (false, 2), (true, 2)].map(|(second, attempt)| {
             Target::new("x", &run(second), attempt, String::new()).labels["run"].clone()
         });

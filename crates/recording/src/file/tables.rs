@@ -17,8 +17,8 @@ const MAX_SHOWN_CHARS: usize = 80;
 
 const PRIMARY_KEY: &str = "PRIMARY KEY";
 
-/// Allowed for columns that a later version added.
-const CONSTRAINTS: [&str; 3] = ["", "NOT NULL", "NOT NULL UNIQUE"];
+/// Of columns that a later version added.
+const UNKNOWN_COLUMN_CONSTRAINTS: [&str; 3] = ["", "NOT NULL", "NOT NULL UNIQUE"];
 
 /// Returns the known tables of the file. Ignores other tables, and indexes of plain columns.
 ///
@@ -28,7 +28,7 @@ const CONSTRAINTS: [&str; 3] = ["", "NOT NULL", "NOT NULL UNIQUE"];
 pub fn check_recording_tables(bounded: &BoundedConnection, path: &Path) -> Result<PresentTables> {
     let mut present_tables = PresentTables::new();
     for object in schema_objects(bounded)? {
-        let is_table = object.is_table();
+        let is_plain_table = object.is_plain_table();
         let SchemaObject {
             kind, name, sql, ..
         } = object;
@@ -36,8 +36,8 @@ pub fn check_recording_tables(bounded: &BoundedConnection, path: &Path) -> Resul
             .iter()
             .find(|spec| spec.name.eq_ignore_ascii_case(&name));
         let present_columns = match (kind.as_str(), spec) {
-            ("table", Some(spec)) if is_table => check_columns(&sql, spec).map(Some),
-            ("table", None) if is_table => Ok(None),
+            ("table", Some(spec)) if is_plain_table => check_columns(&sql, spec).map(Some),
+            ("table", None) if is_plain_table => Ok(None),
             ("table", _) => Err(format!(
                 "`{}` is a virtual table; a recording has only plain ones",
                 excerpt(&name)
@@ -72,15 +72,15 @@ pub fn check_recording_tables(bounded: &BoundedConnection, path: &Path) -> Resul
 pub struct SchemaObject {
     pub kind: String,
     pub name: String,
-    root: i64,
+    root_page: i64,
     pub sql: String,
 }
 
 impl SchemaObject {
     /// A virtual table has no page.
-    pub fn is_table(&self) -> bool {
+    pub fn is_plain_table(&self) -> bool {
         let words = self.sql.split_whitespace().take(2);
-        self.kind == "table" && self.root > 0 && words.eq(["CREATE", "TABLE"])
+        self.kind == "table" && self.root_page > 0 && words.eq(["CREATE", "TABLE"])
     }
 }
 
@@ -94,7 +94,7 @@ pub fn schema_objects(bounded: &BoundedConnection) -> Result<Vec<SchemaObject>> 
         Ok(SchemaObject {
             kind: text(0)?,
             name: text(1)?,
-            root: row.get::<_, Option<i64>>(2)?.unwrap_or(0),
+            root_page: row.get::<_, Option<i64>>(2)?.unwrap_or(0),
             sql: text(3)?,
         })
     })
@@ -115,7 +115,8 @@ pub fn excerpt(text: &str) -> String {
         .collect()
 }
 
-/// Each column must be declared as in the format, or as a later version may add one.
+/// A primary key must be as in the format, other columns of a known type or none. Their constraint
+/// may be missing. Only columns with a constraint must exist.
 fn check_columns(sql: &str, spec: &TableSpec) -> Result<HashSet<String>, String> {
     let declared = parse_declarations(sql, spec);
     let declared = declared
@@ -138,7 +139,7 @@ fn check_columns(sql: &str, spec: &TableSpec) -> Result<HashSet<String>, String>
                 *declaration == format!("{} {PRIMARY_KEY}", column.kind.sql())
             }
             Some(column) => rest.is_some_and(|rest| rest.is_empty() || rest == column.constraint),
-            None => rest.is_some_and(|rest| CONSTRAINTS.contains(&rest)),
+            None => rest.is_some_and(|rest| UNKNOWN_COLUMN_CONSTRAINTS.contains(&rest)),
         };
         if !is_allowed {
             let (name, declaration) = (excerpt(name), excerpt(declaration));

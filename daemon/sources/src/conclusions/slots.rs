@@ -90,7 +90,7 @@ impl SlotTracker {
             .is_some_and(|tip| !self.still_exists(protocol, tip));
         let mut distance_evidence = facts.distance_evidence();
         if !tip_is_fresh || is_tip_purged {
-            distance_evidence.measured = None;
+            distance_evidence.by_rpc = None;
         }
         output.whole(&v::SLOTS_BEHIND, [], distance_evidence.slots_behind());
     }
@@ -162,7 +162,7 @@ impl SlotTracker {
         if processed.is_none() && Some(at) > rpc_at {
             evidence.slot = pushed.frozen;
         }
-        if max_shred_slot.is_none() && facts.distance_evidence().by_pushes().is_some() {
+        if max_shred_slot.is_none() && facts.distance_evidence().trusted_push().is_some() {
             evidence.tip = pushed.tip();
         }
     }

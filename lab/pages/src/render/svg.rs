@@ -1,4 +1,4 @@
-//! Figures as SVG, as a file or in the page; not with a library: see `docs/decisions/0012`.
+//! Figures as SVG, in files or in the page. Why without a library: `docs/decisions/0012`.
 //! Classes are those of `assets/figure.css`.
 
 use std::fmt;
@@ -16,11 +16,12 @@ mod frame;
 mod matrix;
 mod timeline;
 
-/// The page's light style.
+/// The rules of the page's light theme; only for files.
 const STYLE: &str = include_str!("../../assets/figure.css");
 
 const TEXT_SIZE: f64 = 12.0;
 const TITLE_SIZE: f64 = 15.0;
+const BOLD_WIDTH_FACTOR: f64 = 1.08;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Surface {
@@ -38,14 +39,17 @@ pub fn draw(figure: &Figure, styles: &SeriesStyles, surface: Surface) -> String 
     let mut sheet = Sheet {
         body: String::new(),
         width,
-        y: 0.0,
+        next_y: 0.0,
     };
     if surface == Surface::File {
         sheet.add(format_args!(
             r#"<text class="h" x="8" y="24">{}</text>"#,
-            escaped(&fitted(&figure.title, (width - 16.0) / TITLE_SIZE / 1.08))
+            escaped(&fitted(
+                &figure.title,
+                (width - 16.0) / TITLE_SIZE / BOLD_WIDTH_FACTOR
+            ))
         ));
-        sheet.y = 34.0;
+        sheet.next_y = 34.0;
     }
     match &figure.chart {
         Chart::Timeline(chart) => timeline::draw(&mut sheet, chart, styles),
@@ -61,7 +65,7 @@ pub fn draw(figure: &Figure, styles: &SeriesStyles, surface: Surface) -> String 
 pub(super) struct Sheet {
     body: String,
     pub width: f64,
-    pub y: f64,
+    pub next_y: f64,
 }
 
 impl Sheet {
@@ -114,7 +118,7 @@ impl Sheet {
         ));
     }
 
-    /// A line along a path. `owner_attribute` is as in `StyledSeries`.
+    /// A line along a path. `owner_attribute` begins with a space, or is empty.
     pub fn stroke(&mut self, style: SeriesStyle, owner_attribute: &str, path: &str, title: &str) {
         let (class, dashes, title) = (style.class(), style.dashes(), escaped(title));
         let thick = Coordinate(style.thickness());
@@ -129,7 +133,7 @@ impl Sheet {
         self.add(format_args!(r#"<path class="{class} area" d="{path}z"/>"#));
     }
 
-    /// Opens a group. `owner_attribute` is as in `StyledSeries`.
+    /// `owner_attribute` as in [`Self::stroke`].
     pub fn begin(&mut self, owner_attribute: &str) {
         self.add(format_args!("<g{owner_attribute}>"));
     }
@@ -139,7 +143,7 @@ impl Sheet {
     }
 
     fn finish(self, title: &str, surface: Surface) -> String {
-        let [width, height] = [self.width, self.y.ceil()].map(Coordinate);
+        let [width, height] = [self.width, self.next_y.ceil()].map(Coordinate);
         let title = escaped(title);
         let body = self.body;
         let open = format!(
@@ -159,7 +163,7 @@ impl Sheet {
     }
 }
 
-/// A coordinate with at most two decimals, without trailing zeros.
+/// With at most two decimals, without trailing zeros.
 pub struct Coordinate(pub f64);
 
 impl fmt::Display for Coordinate {

@@ -189,7 +189,10 @@ pub fn path_error<E: Into<std::io::Error>>(path: &Path) -> impl FnOnce(E) -> any
 }
 
 /// Calls `poll` until it returns a value. `None` after pauses of `timeout` in all.
-fn wait<T>(timeout: Duration, mut poll: impl FnMut() -> Result<Option<T>>) -> Result<Option<T>> {
+fn poll_until<T>(
+    timeout: Duration,
+    mut poll: impl FnMut() -> Result<Option<T>>,
+) -> Result<Option<T>> {
     let mut remaining = timeout;
     loop {
         if let Some(value) = poll()? {

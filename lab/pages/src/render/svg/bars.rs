@@ -28,7 +28,7 @@ pub fn draw(sheet: &mut Sheet, chart: &Bars, styles: &SeriesStyles) {
     }
     sheet.line("ax", (frame.left, base), (frame.right, base));
     let lines = draw_names(sheet, &frame, chart);
-    sheet.y = frame.bottom + 10.0 + lines * 15.0;
+    sheet.next_y = frame.bottom + 10.0 + lines * 15.0;
     let entry = |styled| legend_entry(styled, Swatch::Filled);
     sheet.draw_legend(styled_series.iter().map(entry));
 }

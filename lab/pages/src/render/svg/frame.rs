@@ -86,10 +86,10 @@ impl Frame {
         space_above_box: f64,
         height: f64,
     ) {
-        self.top = sheet.y + space_above_box + 10.0;
+        self.top = sheet.next_y + space_above_box + 10.0;
         if !label.is_empty() {
             let label = fitted(label, (sheet.width - 16.0) / TEXT_SIZE);
-            sheet.text("t", "start", (8.0, sheet.y + 14.0), &label);
+            sheet.text("t", "start", (8.0, sheet.next_y + 14.0), &label);
             self.top += 16.0;
         }
         self.bottom = self.top + height;
@@ -105,7 +105,7 @@ impl Frame {
         (self.width() / (letters * 0.64 * TEXT_SIZE + 26.0)).clamp(2.0, 12.0) as usize
     }
 
-    /// Draws the axis and moves `sheet.y` below it.
+    /// Draws the axis and moves `sheet.next_y` below it.
     pub fn draw_horizontal_axis(&self, sheet: &mut Sheet, axis: &Axis, label: &str) {
         sheet.line("ax", (self.left, self.bottom), (self.right, self.bottom));
         for tick in &axis.ticks {
@@ -115,11 +115,16 @@ impl Frame {
             let label_x = x.min(sheet.width - half - 1.0).max(half + 1.0);
             sheet.text("m", "middle", (label_x, self.bottom + 18.0), &tick.label);
         }
-        sheet.y = self.bottom + 24.0;
+        sheet.next_y = self.bottom + 24.0;
         if !label.is_empty() {
             let label = fitted(label, self.width() / TEXT_SIZE);
-            sheet.text("t", "middle", (self.middle().0, sheet.y + 12.0), &label);
-            sheet.y += 20.0;
+            sheet.text(
+                "t",
+                "middle",
+                (self.middle().0, sheet.next_y + 12.0),
+                &label,
+            );
+            sheet.next_y += 20.0;
         }
     }
 
@@ -172,9 +177,9 @@ impl Sheet {
             let entry_width = SWATCH_WIDTH + 6.0 + width_in_ems(&text) * TEXT_SIZE;
             if x > 8.0 && x + entry_width > self.width - 8.0 {
                 x = 8.0;
-                self.y += LEGEND_LINE_HEIGHT;
+                self.next_y += LEGEND_LINE_HEIGHT;
             }
-            let y = self.y + 10.0;
+            let y = self.next_y + 10.0;
             self.begin(&entry.owner_attribute);
             match entry.swatch {
                 Swatch::Line(mut style) => {
@@ -190,7 +195,7 @@ impl Sheet {
             self.end();
             x += entry_width + 16.0;
         }
-        self.y += if is_empty {
+        self.next_y += if is_empty {
             2.0
         } else {
             LEGEND_LINE_HEIGHT + 4.0

@@ -22,7 +22,7 @@ pub fn draw(sheet: &mut Sheet, chart: &Matrix) {
     let count = names.len().max(1) as f64;
     let column_width = ((sheet.width - left - 8.0) / count).min(64.0);
     let row_height = column_width.clamp(18.0, 34.0);
-    let top = sheet.y + 24.0;
+    let top = sheet.next_y + 24.0;
     for (row, name) in names.iter().enumerate() {
         let position = row as f64;
         let y = top + position * row_height;
@@ -35,7 +35,7 @@ pub fn draw(sheet: &mut Sheet, chart: &Matrix) {
         sheet.text(
             "m",
             "middle",
-            (left + (position + 0.5) * column_width, sheet.y + 16.0),
+            (left + (position + 0.5) * column_width, sheet.next_y + 16.0),
             &(row + 1).to_string(),
         );
         for column in 0..names.len() {
@@ -56,7 +56,7 @@ pub fn draw(sheet: &mut Sheet, chart: &Matrix) {
             );
         }
     }
-    sheet.y = top + row_height * count + 6.0;
+    sheet.next_y = top + row_height * count + 6.0;
 }
 
 fn draw_cell(

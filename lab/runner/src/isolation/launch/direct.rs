@@ -9,8 +9,8 @@ mod v1;
 use super::{
     Abilities, Job, Launched, Launcher, Limits,
     limits::disk_number,
+    poll_until,
     program::{self, Gate, User},
-    wait,
 };
 use anyhow::{Result, anyhow, bail};
 use child::Child;
@@ -142,7 +142,7 @@ impl Launcher for Direct {
             group::lift_memory_limits(folders);
             group::terminate(folders)?;
         }
-        wait(grace, || {
+        poll_until(grace, || {
             let are_empty = groups
                 .values()
                 .all(|folders| group::is_empty(folders).unwrap_or(false));

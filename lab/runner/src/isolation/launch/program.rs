@@ -1,4 +1,4 @@
-use super::{Abilities, Job, path_error, wait};
+use super::{Abilities, Job, path_error, poll_until};
 use anyhow::{Result, anyhow, bail};
 use faultline_kernel::HostRoot;
 use rustix::{
@@ -151,7 +151,7 @@ impl Gate {
         gate_text: &[u8],
         mut check: impl FnMut() -> Result<()>,
     ) -> Result<()> {
-        let opened = wait(GATE_TIMEOUT, || {
+        let opened = poll_until(GATE_TIMEOUT, || {
             let file = self.open()?;
             if file.is_none() {
                 check()?;

@@ -9,8 +9,8 @@ use super::{
     Abilities, GroupName, Job, Launched, Launcher, Limits, NAME_PREFIX,
     cgroup::has_word,
     limits::device_node,
+    poll_until,
     program::{self, User},
-    wait,
 };
 use anyhow::{Result, anyhow, bail};
 use bus::{Bus, Properties};
@@ -148,7 +148,7 @@ impl Launcher for Systemd {
             }
             Ok(Some(()))
         };
-        wait(grace, are_down)?;
+        poll_until(grace, are_down)?;
         for (group, service) in groups.iter().zip(&services) {
             service::remove(&self.bus, service, &format!("{group}.slice"))?;
         }

@@ -5,7 +5,7 @@ use super::{
 use crate::isolation::launch::{
     Evidence, GroupName, IoLimit, Limits, NAME_PREFIX,
     cgroup::{is_gone, processes, signal, subfolders, write},
-    path_error, v2, wait,
+    path_error, poll_until, v2,
 };
 use anyhow::{Result, anyhow, bail};
 use rustix::process::Signal;
@@ -241,7 +241,7 @@ fn all_processes(folders: &[PathBuf]) -> Result<BTreeSet<i32>> {
 }
 
 pub fn kill(name: &str, folders: &[PathBuf]) -> Result<()> {
-    let emptied = wait(KILL_TIMEOUT, || {
+    let emptied = poll_until(KILL_TIMEOUT, || {
         for folder in folders {
             kill_all(folder)?;
         }
@@ -281,7 +281,7 @@ fn kill_all(folder: &Path) -> Result<()> {
 /// moment.
 fn remove_folder(folder: &Path) -> Result<()> {
     remove(&subfolders(folder)?)?;
-    wait(KILL_TIMEOUT, || match fs::remove_dir(folder) {
+    poll_until(KILL_TIMEOUT, || match fs::remove_dir(folder) {
         Ok(()) => Ok(Some(())),
         Err(error) if is_gone(&error) => Ok(Some(())),
         Err(error) if error.kind() == ErrorKind::ResourceBusy => Ok(None),

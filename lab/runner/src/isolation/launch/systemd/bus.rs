@@ -1,14 +1,14 @@
-use crate::isolation::launch::{End, wait};
+use crate::isolation::launch::{End, poll_until};
 use anyhow::{Result, anyhow};
 use rustix::process::Signal;
 use std::{collections::HashMap, time::Duration};
 use zbus::{Error, OwnedObjectPath, OwnedVariant, Variant, fdo, proxy::CacheProperties};
 
-/// Timeout of a call; a thrashing machine answers late.
+/// A thrashing machine answers late.
 const CALL_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Time for systemd to return after it re-executes itself, as in upgrades.
-const RECONNECT_TIMEOUT: Duration = Duration::from_secs(60);
+const SYSTEMD_ABSENCE_TIMEOUT: Duration = Duration::from_secs(60);
 
 pub type Properties = Vec<(&'static str, Variant<'static>)>;
 
@@ -154,7 +154,7 @@ impl Bus {
             .map(drop)
     }
 
-    /// A missing reference is no error: it may be that of a program that has ended.
+    /// A missing reference is no error: an ended process of ours may have taken it.
     pub fn release(&self, unit: &str) -> Result<()> {
         self.call(unit, async |manager| manager.unref_unit(unit).await)
             .map(drop)
@@ -192,14 +192,14 @@ impl Bus {
         })
     }
 
-    /// Retries; only for idempotent calls. `None` if the unit or its process does not exist.
+    /// Retries; only for idempotent calls. `None` without the unit, its process or a reference.
     fn call<T>(
         &self,
-        unit: &str,
+        subject: &str,
         call: impl AsyncFn(&ManagerProxy<'static>) -> zbus::Result<T>,
     ) -> Result<Option<T>> {
         let mut last_error = Error::InvalidReply;
-        let answered = wait(RECONNECT_TIMEOUT, || {
+        let answered = poll_until(SYSTEMD_ABSENCE_TIMEOUT, || {
             Ok(match zbus::block_on(call(&self.manager)) {
                 Err(error) if is_systemd_absent(&error) => {
                     last_error = error;
@@ -212,7 +212,7 @@ impl Bus {
             Err(error) if is_gone(&error) => Ok(None),
             answer => answer
                 .map(Some)
-                .map_err(|error| describe_error(unit, &error)),
+                .map_err(|error| describe_error(subject, &error)),
         }
     }
 }
@@ -227,8 +227,8 @@ impl Unit {
             .is_none_or(|(id, _)| id == 0)
     }
 
-    /// Whether the service's program was executed. A short-lived one may never have been active.
-    /// Exit codes from 200 on mean that systemd could not execute it.
+    /// Whether the program of a `Type=exec` service was executed. A short one may never have been
+    /// active. Exit codes from 200 on are taken for systemd's own failures.
     pub fn was_executed(&self) -> bool {
         let active_since = self.get::<u64>("ActiveEnterTimestampMonotonic");
         active_since.is_some_and(|time| time > 0)
@@ -307,7 +307,7 @@ fn is_systemd_absent(error: &Error) -> bool {
     )
 }
 
-fn describe_error(unit: &str, error: &Error) -> anyhow::Error {
+fn describe_error(subject: &str, error: &Error) -> anyhow::Error {
     let explanation = match error {
         Error::MethodError(name, ..) => match name.as_str() {
             "org.freedesktop.systemd1.UnitExists" => {
@@ -329,7 +329,7 @@ fn describe_error(unit: &str, error: &Error) -> anyhow::Error {
         Error::InputOutput(_) => "the system bus does not answer any more",
         _ => "systemd's answer is not understood",
     };
-    anyhow!("{unit}: {explanation} ({error})")
+    anyhow!("{subject}: {explanation} ({error})")
 }
 
 #[cfg(test)]

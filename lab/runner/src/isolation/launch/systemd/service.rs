@@ -6,8 +6,9 @@ use super::{
 use crate::isolation::launch::{
     End, Evidence, IoLimit, Job, Launched, Limits,
     limits::page_aligned,
+    poll_until,
     program::{Gate, User},
-    v2, wait,
+    v2,
 };
 use anyhow::{Result, anyhow, bail};
 use rustix::process::Signal;
@@ -81,7 +82,7 @@ impl Service {
     }
 
     fn wait_until_settled(&self, name: &str) -> Result<Unit> {
-        wait(UNIT_TIMEOUT, || {
+        poll_until(UNIT_TIMEOUT, || {
             Ok(self.bus.unit(name)?.filter(Unit::is_settled))
         })?
         .ok_or_else(|| {
@@ -98,7 +99,7 @@ impl Service {
         remove(&self.bus, &self.name, &self.slice)?;
         self.bus.release(&self.name)?;
         for unit in [&self.name, &self.slice] {
-            wait(UNIT_TIMEOUT, || {
+            poll_until(UNIT_TIMEOUT, || {
                 Ok(self.bus.unit(unit)?.is_none().then_some(()))
             })?
             .ok_or_else(|| not_removed_error(unit))?;
@@ -159,7 +160,7 @@ impl Launched for Service {
             .service_folder()?
             .ok_or_else(|| anyhow!("{}: it has no cgroup any more", self.name))?;
         let mut current = None;
-        wait(APPLY_TIMEOUT, || {
+        poll_until(APPLY_TIMEOUT, || {
             current = v2::memory_high(&folder)?;
             Ok((current == limit_bytes).then_some(()))
         })?;
@@ -208,7 +209,7 @@ pub fn remove(bus: &Bus, service: &str, slice: &str) -> Result<()> {
     kill_all(bus, service)?;
     for unit in [service, slice] {
         bus.stop(unit)?;
-        let stopped = wait(UNIT_TIMEOUT, || {
+        let stopped = poll_until(UNIT_TIMEOUT, || {
             let Some(state) = bus.unit(unit)? else {
                 return Ok(Some(()));
             };
@@ -250,7 +251,7 @@ fn kill_all(bus: &Bus, service: &str) -> Result<()> {
             return Ok(());
         }
         bus.kill(service, Signal::KILL)?;
-        wait(KILL_INTERVAL, is_down)?;
+        poll_until(KILL_INTERVAL, is_down)?;
         remaining = remaining.saturating_sub(KILL_INTERVAL);
     }
     bail!("{service}: its processes do not end; see systemctl status {service}")
