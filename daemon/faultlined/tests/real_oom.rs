@@ -48,10 +48,9 @@ fn an_oom_killed_validator_shows_its_limit_approach_and_exit_reason() -> Result<
         folder: Some(nodes),
         ..ClusterOptions::default()
     })?;
-    let pid = cluster.start_follower()?;
     cgroup
-        .write("cgroup.procs", pid.into())
-        .expect("a process can be moved");
+        .run(|| cluster.start_follower())
+        .expect("a process can be moved")?;
     it_approaches_the_limit_until_it_is_killed(&daemon, &cgroup);
     eventually_ok(PATIENCE, "the reason of the end", || {
         killed_once(&daemon, "agave_process_ends_total")

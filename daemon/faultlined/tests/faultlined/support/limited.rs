@@ -66,6 +66,15 @@ impl LimitedCgroup {
             })
     }
 
+    /// Runs `start` in it. What a process allocates before it is moved stays charged elsewhere.
+    pub fn run<T>(&self, start: impl FnOnce() -> T) -> io::Result<T> {
+        let own = std::process::id().into();
+        self.write("cgroup.procs", own)?;
+        let started = start();
+        self.write("../cgroup.procs", own)?;
+        Ok(started)
+    }
+
     /// Another limit from now on.
     pub fn limit(&self, bytes: u64) -> io::Result<()> {
         if !self.is_version_1() {
