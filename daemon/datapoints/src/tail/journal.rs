@@ -198,7 +198,9 @@ impl JournalTail {
             .await
             .ok()
             .and_then(Result::ok);
-        self.problem_at_exit(status, &stderr_tail)
+        permission_problem
+            .filter(|_| !has_entries)
+            .unwrap_or_else(|| self.problem_at_exit(status, &stderr_tail))
     }
 
     /// Returns true if the output has an entry. Does not await: a stop signal cannot separate the
