@@ -63,9 +63,11 @@ impl Round {
                 None => MIN_REPLICATES,
                 Some(_) => replicates
                     .and_then(|number| u32::try_from(number).ok())
-                    .filter(|number| *number > 0)
+                    .filter(|number| (1..=1000).contains(number))
                     .ok_or_else(|| {
-                        UsageError(format!("{file}: replicates is not a whole number from 1"))
+                        UsageError(format!(
+                            "{file}: replicates is not a whole number from 1 to 1000"
+                        ))
                     })?,
             };
             return self.search_experiments(campaign, replicates);
@@ -499,10 +501,10 @@ mod tests {
             "{ordered}"
         );
         assert!(problem("name = \"x\"\nreplicates = 2\n").contains("replicates: 2 are too few"));
-        for value in ["0", "-1", "\"many\""] {
+        for value in ["0", "1001", "\"many\""] {
             let text = format!("replicates = {value}\n[search]\nwhat = \"memory\"\n");
             assert!(
-                problem(&text).contains("replicates is not a whole number from 1"),
+                problem(&text).contains("replicates is not a whole number from 1 to 1000"),
                 "{value}"
             );
         }
