@@ -227,7 +227,7 @@ pub fn experiment_outcome(
 fn why(outcome: &Outcome, kind: WorkloadKind) -> String {
     let why = match outcome {
         Outcome::Completed if kind == WorkloadKind::Replay => "all of its work was done",
-        Outcome::OutOfMemory => "the kernel's OOM killer killed it",
+        Outcome::OutOfMemory => "it was killed by the kernel's OOM killer",
         Outcome::Exited { code } => {
             return format!("it ended by itself with code {code} before its time");
         }

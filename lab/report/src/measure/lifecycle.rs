@@ -259,7 +259,7 @@ fn end(run: &Run, noun: &str) -> End {
 /// hours.
 const CATCH_UP_LIMIT_SECONDS: f64 = 7200.0;
 
-const OOM: &str = "the kernel's OOM killer killed it";
+const OOM: &str = "it was killed by the kernel's OOM killer";
 
 /// `None` as long as the answer depends on time without data.
 fn success(run: &Run, lifecycle: &Lifecycle) -> Success {

@@ -222,7 +222,7 @@ fn an_unlimited_arm_is_excluded_from_the_bracket_and_named_separately() {
     let expected = [
         "The smallest limit with which every run did all of its work is 2 GiB. The largest limit with which a run failed is 1 GiB.",
         "all is not counted in this, because it had no limit: 0 of 1 run did all of its work.",
-        "Did not do all of it (the kernel's OOM killer killed it): small, run 1.",
+        "Did not do all of it (was killed by the kernel's OOM killer): small, run 1.",
     ];
     assert!(
         expected
