@@ -55,23 +55,31 @@ impl LimitedCgroup {
     }
 
     pub fn write(&self, file: &str, value: u64) -> io::Result<()> {
-        let path = self.folder.join(file);
-        // A file that is not there would be made on a disk; here it is an error.
-        fs::OpenOptions::new()
-            .write(true)
-            .open(path)
-            .and_then(|mut file| {
-                use io::Write;
-                file.write_all(value.to_string().as_bytes())
-            })
+        write_number(&self.folder.join(file), value)
+    }
+
+    /// `cgroup.procs` of the cgroup in which this process is.
+    fn own_procs(&self) -> io::Result<PathBuf> {
+        let controller = if self.is_version_1() {
+            ":memory:"
+        } else {
+            "0::"
+        };
+        let text = fs::read_to_string("/proc/self/cgroup")?;
+        let path = text
+            .lines()
+            .find_map(|line| Some(line.split_once(controller)?.1))
+            .ok_or(io::ErrorKind::NotFound)?;
+        let top = self.folder.parent().unwrap_or(&self.folder);
+        Ok(top.join(path.trim_start_matches('/')).join("cgroup.procs"))
     }
 
     /// Runs `start` in it. What a process allocates before it is moved stays charged elsewhere.
     pub fn run<T>(&self, start: impl FnOnce() -> T) -> io::Result<T> {
-        let own = std::process::id().into();
+        let (own, before) = (std::process::id().into(), self.own_procs()?);
         self.write("cgroup.procs", own)?;
         let started = start();
-        self.write("../cgroup.procs", own)?;
+        write_number(&before, own)?;
         Ok(started)
     }
 
@@ -123,6 +131,12 @@ impl LimitedCgroup {
         text.lines()
             .find_map(|line| line.strip_prefix("oom_kill ")?.parse().ok())
     }
+}
+
+/// A file that is not there would be made on a disk; here it is an error.
+fn write_number(path: &Path, value: u64) -> io::Result<()> {
+    let mut file = fs::OpenOptions::new().write(true).open(path)?;
+    io::Write::write_all(&mut file, value.to_string().as_bytes())
 }
 
 impl Drop for LimitedCgroup {
