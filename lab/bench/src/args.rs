@@ -143,8 +143,8 @@ pub struct NodesArgs {
     /// starknet_getBlockWithTxs,starknet_getEvents].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub methods: Vec<String>,
-    /// Slots or blocks for methods with one; each round draws one at random [default: those that all nodes
-    /// have].
+    /// Slots, or blocks of evm and starknet, for methods that take one; each round draws one at random
+    /// [default: those that all nodes have].
     #[arg(long, value_name = "FROM:TO", value_parser = parse_range)]
     pub slots: Option<(u64, u64)>,
     /// Data folder of a node on this machine, to measure its disk space. Repeat it for each node in

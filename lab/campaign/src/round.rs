@@ -319,7 +319,7 @@ impl Round {
                 Ok(_) if has_begun(&experiments) => others.push(name),
                 Ok(_) => {}
                 Err(error) => say(&format!(
-                    "warning: {error:#}: the results of {name} do not count"
+                    "warning: {error:#}: the results of `{name}` do not count"
                 )),
             }
         }
