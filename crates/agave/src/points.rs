@@ -6,7 +6,10 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use crate::line::{Field, Point, Value};
+use crate::{
+    BadLine,
+    line::{Field, Point, Value},
+};
 
 /// Covers 14 minutes with slots of 0.2 s. An older slot counts as a new one.
 const MAX_SLOTS: usize = 4096;
@@ -85,15 +88,26 @@ impl FromValue for String {
     }
 }
 
-fn decode<T: Datapoint>(point: &Point<'_>, fields: &[Field<'_>]) -> T {
+/// A datapoint of which no field is used.
+impl Datapoint for () {
+    fn set_field<'v>(&mut self, _: &str, _: impl FnOnce() -> Option<Value<'v>>) {}
+}
+
+fn decode<T: Datapoint>(
+    point: &Point<'_>,
+    mut on_field: impl FnMut(&Field<'_>),
+) -> Result<T, BadLine> {
     let mut datapoint = T::default();
-    for tag in point.tags().flatten() {
+    for tag in point.tags() {
+        let tag = tag.map_err(|reason| point.bad_line(reason))?;
         datapoint.set_field(tag.key, || tag.value.parse().ok().map(Value::Bool));
     }
-    for field in fields {
+    for field in point.fields() {
+        let field = field.map_err(|reason| point.bad_line(reason))?;
         datapoint.set_field(field.key, || field.value().ok());
+        on_field(&field);
     }
-    datapoint
+    Ok(datapoint)
 }
 
 /// Declares each datapoint once: documentation, name, type, and its members with documentation,
@@ -142,18 +156,18 @@ macro_rules! datapoints {
                 if !Self::is_known(point.name().as_bytes()) {
                     return None;
                 }
-                match point.split_fields() {
-                    Ok(fields) => Self::decode(point, &fields).map(Ok),
-                    Err(bad_line) => Some(Err(bad_line)),
-                }
+                Self::decode(point, |_| ()).transpose()
             }
 
-            /// Decodes a point whose `fields` are [split](Point::split_fields). `None` as in
-            /// [`Self::parse`].
-            pub fn decode(point: &Point<'_>, fields: &[Field<'_>]) -> Option<Self> {
+            /// Decodes a point and passes each field to `on_field`, in the same pass. `Ok(None)` if
+            /// the name is not one of [`Self::NAMES`].
+            pub fn decode(
+                point: &Point<'_>,
+                on_field: impl FnMut(&Field<'_>),
+            ) -> Result<Option<Self>, BadLine> {
                 match point.name() {
-                    $($name => Some(Self::$kind(decode(point, fields))),)*
-                    _ => None,
+                    $($name => decode(point, on_field).map(|known| Some(Self::$kind(known))),)*
+                    _ => decode(point, on_field).map(|()| None),
                 }
             }
         }

@@ -111,19 +111,6 @@ impl<'a> Point<'a> {
         Ok(())
     }
 
-    /// All fields of a line whose tags and fields have the right form. A value may still be
-    /// unreadable.
-    pub fn split_fields(&self) -> Result<Vec<Field<'a>>, BadLine> {
-        let mut fields = Vec::with_capacity(32);
-        for tag in self.tags() {
-            tag.map_err(|reason| self.bad_line(reason))?;
-        }
-        for field in self.fields() {
-            fields.push(field.map_err(|reason| self.bad_line(reason))?);
-        }
-        Ok(fields)
-    }
-
     pub fn bad_line(&self, reason: Reason) -> BadLine {
         BadLine::new(
             reason,

@@ -13,6 +13,7 @@ use super::{
     reports::MigrationReports,
     senders::{Assumption, NO_ID, SenderOutcome, SenderState, Senders, Sums},
     slots::{self, SlotFilter, Slots},
+    tally::FieldCounts,
 };
 use faultline_agave::{line::Point, points::KnownPoint};
 use faultline_core::{config::Datapoints, publish::Latest};
@@ -333,13 +334,14 @@ impl State {
     ) -> Option<AddedPoint> {
         let (sender_state, sums, recent_lines, slot_filter) =
             self.destination(host_id, user, now)?;
-        let is_counted = push::is_counted(point.name().as_bytes());
-        let Ok(fields) = is_counted.then(|| point.split_fields()).transpose() else {
+        let mut counts = FieldCounts::new(point.name());
+        let is_counted = counts.has_series() || KnownPoint::is_known(point.name().as_bytes());
+        let decode = || KnownPoint::decode(point, |field| counts.add(field));
+        let Ok(known) = is_counted.then(decode).transpose() else {
             sums.line_counts.bad += 1;
             return None;
         };
-        let fields = fields.unwrap_or_default();
-        let known = KnownPoint::decode(point, &fields);
+        let known = known.flatten();
         // Only pushes can repeat a line. Equal log lines are different points without timestamps.
         if host_id.is_some() && !recent_lines.insert(line) {
             sums.line_counts.duplicate += 1;
@@ -361,7 +363,7 @@ impl State {
                 sums.tally.jobs.add(active, unix_ns, now.uptime);
             }
         }
-        sums.tally.add(point, &fields, known.as_ref());
+        sums.tally.add(point, &counts, known.as_ref());
         let allowed_fields = allow_list.allowed_fields(point.name().as_bytes());
         let allowed = allowed_fields.is_some_and(|allowed_fields| {
             sums.allowed_values.add(allow_list, allowed_fields, point)

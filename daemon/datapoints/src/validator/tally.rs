@@ -5,10 +5,10 @@ mod jobs;
 mod series;
 mod votor;
 
-pub use series::has_series;
+pub use series::{FieldCounts, has_series};
 
 use faultline_agave::{
-    line::{Field, Point},
+    line::Point,
     points::{CacheTimes, KnownPoint, ProgramCache},
 };
 use faultline_metrics::{
@@ -80,7 +80,7 @@ pub struct Tally {
 
 impl Tally {
     /// Adds a point. `known` is its decoded form, if its type is known.
-    pub fn add(&mut self, point: &Point<'_>, fields: &[Field<'_>], known: Option<&KnownPoint>) {
+    pub fn add(&mut self, point: &Point<'_>, counts: &FieldCounts, known: Option<&KnownPoint>) {
         match known {
             Some(KnownPoint::ProgramCache(cache)) => self.add_cache(cache),
             Some(KnownPoint::CacheTimes(times)) => self.add_prune(times),
@@ -91,7 +91,7 @@ impl Tally {
             Some(known) => self.votor.add(known),
             None => {}
         }
-        self.series.add(point, fields);
+        self.series.add(point, counts);
     }
 
     fn add_cache(&mut self, cache: &ProgramCache) {

@@ -66,17 +66,41 @@ impl DatapointInputs {
             input,
         });
     }
+}
 
-    /// The count of each indexed field. Of a repeated key, the last value counts.
-    fn counts(&self, fields: &[Field<'_>]) -> Vec<Option<u64>> {
-        let mut counts = vec![None; self.fields.len()];
-        for field in fields {
-            let index = self.fields.get(field.key);
-            if let Some(cell) = index.and_then(|index| counts.get_mut(index)) {
-                *cell = count(field);
-            }
+/// The counts of a point's fields from which series are made.
+pub struct FieldCounts {
+    datapoint: Option<&'static DatapointInputs>,
+    /// By the field's index.
+    counts: Vec<Option<u64>>,
+}
+
+impl FieldCounts {
+    pub fn new(name: &str) -> Self {
+        let datapoint = CATALOG.by_datapoint.get(name.as_bytes());
+        FieldCounts {
+            datapoint,
+            counts: vec![None; datapoint.map_or(0, |datapoint| datapoint.fields.len())],
         }
-        counts
+    }
+
+    /// True if a series is made of the datapoint.
+    pub fn has_series(&self) -> bool {
+        self.datapoint.is_some()
+    }
+
+    /// Adds the next field of the point. Of a repeated key, the last value counts.
+    pub fn add(&mut self, field: &Field<'_>) {
+        let index = self
+            .datapoint
+            .and_then(|datapoint| datapoint.fields.get(field.key));
+        if let Some(cell) = index.and_then(|index| self.counts.get_mut(index)) {
+            *cell = count(field);
+        }
+    }
+
+    fn get(&self, index: Option<usize>) -> Option<u64> {
+        self.counts.get(index?).copied().flatten()
     }
 }
 
@@ -134,28 +158,28 @@ impl SeriesList {
         })
     }
 
-    /// Adds a point, of which `fields` are all fields.
-    pub fn add(&mut self, point: &Point<'_>, fields: &[Field<'_>]) {
-        let Some(datapoint) = CATALOG.by_datapoint.get(point.name().as_bytes()) else {
-            return;
-        };
-        let counts = datapoint.counts(fields);
-        let count = |index: Option<usize>| counts.get(index?).copied().flatten();
-        for indexed in &datapoint.inputs {
+    /// Adds a point with the counts of all its fields.
+    pub fn add(&mut self, point: &Point<'_>, counts: &FieldCounts) {
+        for indexed in counts
+            .datapoint
+            .iter()
+            .flat_map(|datapoint| &datapoint.inputs)
+        {
             let input = indexed.input;
+            let count = counts.get(indexed.amount);
             let amount = match input.amount {
                 Amount::PerPoint(count) => Some((count, 1)),
-                Amount::Field { factor, .. } => count(indexed.amount).map(|count| (count, factor)),
-                Amount::Presence(_) => count(indexed.amount).map(|_| (0, 1)),
+                Amount::Field { factor, .. } => count.map(|count| (count, factor)),
+                Amount::Presence(_) => count.map(|_| (0, 1)),
             };
             let Some((amount, factor)) = amount else {
                 continue;
             };
-            let has_text = |(key, value): &(&str, &str)| text(point, fields, key) == *value;
+            let has_text = |(key, value): &(&str, &str)| text(point, key) == *value;
             if let Some(series) = self.0.get_mut(indexed.series_index)
                 && input.only.iter().all(has_text)
             {
-                series.add(count(indexed.slot), amount, factor);
+                series.add(counts.get(indexed.slot), amount, factor);
             }
         }
     }
@@ -252,11 +276,12 @@ fn count(field: &Field<'_>) -> Option<u64> {
     }
 }
 
-/// The value of a tag or a text field; empty if there is none.
-fn text<'p>(point: &Point<'p>, fields: &[Field<'p>], key: &str) -> Cow<'p, str> {
+/// The value of a tag or a text field; empty if there is none. Of a repeated key, the last value
+/// counts.
+fn text<'p>(point: &Point<'p>, key: &str) -> Cow<'p, str> {
     let field = || {
-        let field = fields.iter().rev().find(|field| field.key == key)?;
-        match field.value().ok()? {
+        let fields = point.fields().flatten().filter(|field| field.key == key);
+        match fields.last()?.value().ok()? {
             line::Value::Str(text) => Some(text.decode()),
             _ => None,
         }

@@ -122,6 +122,7 @@ impl Votor {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::validator::tally::{FieldCounts, Tally};
     use faultline_agave::line::Point;
     use faultline_metrics::{LabelText, Metric, Value};
 
@@ -227,11 +228,12 @@ mod tests {
 
     #[test]
     fn reports_are_summed() {
-        let mut tally = crate::validator::tally::Tally::default();
+        let mut tally = Tally::default();
         for line in REPORTS {
             let point = Point::parse(line.as_bytes()).unwrap();
-            let known = KnownPoint::parse(&point).transpose().unwrap();
-            tally.add(&point, &point.split_fields().unwrap(), known.as_ref());
+            let mut counts = FieldCounts::new(point.name());
+            let known = KnownPoint::decode(&point, |field| counts.add(field)).unwrap();
+            tally.add(&point, &counts, known.as_ref());
         }
         let mut out = Vec::new();
         tally.readings(true, &mut out);
