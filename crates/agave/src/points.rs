@@ -4,7 +4,8 @@
 //! field with an unusable value (wrong type, or a wrapped `u64` that arrives as a negative number)
 //! is `None`.
 
-use std::collections::{HashMap, VecDeque};
+use foldhash::HashMap;
+use std::collections::VecDeque;
 
 use crate::{
     BadLine,
