@@ -69,12 +69,20 @@ impl<'a> Point<'a> {
     }
 
     pub fn tags(&self) -> impl Iterator<Item = Result<Tag<'a>, Reason>> + use<'a> {
-        self.tags
-            .split_terminator(',')
-            .map(|tag| match tag.split_once('=') {
-                Some((key, value)) if !key.is_empty() => Ok(Tag { key, value }),
-                _ => Err(Reason::BadTag),
-            })
+        let mut rest = self.tags;
+        std::iter::from_fn(move || {
+            let end = memchr(b',', rest.as_bytes()).unwrap_or(rest.len());
+            let tag = rest.get(..end).filter(|_| !rest.is_empty())?;
+            rest = rest.get(end + 1..).unwrap_or_default();
+            let key_end = memchr(b'=', tag.as_bytes()).filter(|end| *end > 0);
+            let tag = key_end.and_then(|end| {
+                Some(Tag {
+                    key: tag.get(..end)?,
+                    value: tag.get(end + 1..)?,
+                })
+            });
+            Some(tag.ok_or(Reason::BadTag))
+        })
     }
 
     pub fn tag(&self, key: &str) -> Option<&'a str> {
@@ -135,7 +143,9 @@ fn split_name_and_tags(text: &str) -> Result<(&str, &str, &str), Reason> {
     if name.is_empty() || memchr2(b'"', b'=', name.as_bytes()).is_some() {
         return Err(Reason::NoName);
     }
-    let (tags, rest) = after.split_once(' ').ok_or(Reason::NoFields)?;
+    let tags_end = memchr(b' ', after.as_bytes()).ok_or(Reason::NoFields)?;
+    let (tags, rest) = after.split_at_checked(tags_end).ok_or(Reason::NoFields)?;
+    let rest = rest.get(1..).unwrap_or_default();
     Ok((name, tags.strip_prefix(',').unwrap_or(tags), rest))
 }
 
@@ -197,14 +207,8 @@ pub struct Fields<'a> {
 
 impl<'a> Fields<'a> {
     fn parse_next(&mut self) -> Result<Field<'a>, Reason> {
-        // Keys are short: a plain loop beats a vectorised search. Letters, nearly all bytes, are
-        // above all four.
-        let ends_key = |byte| byte <= b'=' && matches!(byte, b'=' | b' ' | b',' | b'"');
-        let end = self
-            .rest
-            .bytes()
-            .position(ends_key)
-            .filter(|end| *end > 0)
+        let end = key_length(self.rest.as_bytes())
+            .filter(|length| *length > 0)
             .ok_or(Reason::BadField)?;
         let (key, after) = self.rest.split_at_checked(end).ok_or(Reason::BadField)?;
         let value = after.strip_prefix('=').ok_or(Reason::BadField)?;
@@ -226,6 +230,35 @@ impl<'a> Fields<'a> {
         }
         Ok(Field { key, raw_value })
     }
+}
+
+/// Length of the key at the start of `text`. Keys are too short for a vectorised search.
+fn key_length(text: &[u8]) -> Option<usize> {
+    let mut end = 0;
+    loop {
+        end += first_up_to_equals(text.get(end..)?)?;
+        if matches!(text.get(end)?, b'=' | b' ' | b',' | b'"') {
+            return Some(end);
+        }
+        end += 1;
+    }
+}
+
+/// The first byte that is at most `=`: letters, nearly all bytes of a key, are above. Compares
+/// eight bytes at a time.
+fn first_up_to_equals(text: &[u8]) -> Option<usize> {
+    const ONES: u64 = u64::MAX / 0xff;
+    let mut start = 0;
+    while let Some(bytes) = text.get(start..)?.first_chunk() {
+        let bytes = u64::from_le_bytes(*bytes);
+        let found = bytes.wrapping_sub(ONES * 0x3e) & !bytes & (ONES * 0x80);
+        if found != 0 {
+            return Some(start + found.trailing_zeros() as usize / 8);
+        }
+        start += 8;
+    }
+    let is_found = |byte: &u8| *byte <= b'=';
+    Some(start + text.get(start..)?.iter().position(is_found)?)
 }
 
 impl<'a> Iterator for Fields<'a> {

@@ -161,6 +161,24 @@ fn a_point_gives_name_tags_fields_and_time() {
 }
 
 #[test]
+fn a_key_ends_at_its_equals_sign_at_any_length() {
+    for key in [
+        "k",
+        "p95_us",
+        "a-b.c:d/e<f",
+        "12345678",
+        "abcdefg9",
+        "é1é2é3é4é5",
+        "0123456789abcdef0",
+    ] {
+        let line = format!("a,host_id=A {key}=1i,{key}{key}=\"=\" 7");
+        let point = Point::parse(line.as_bytes()).unwrap();
+        let keys: Vec<&str> = point.fields().map(|field| field.unwrap().key).collect();
+        assert_eq!(keys, [key, &key.repeat(2)]);
+    }
+}
+
+#[test]
 fn a_point_without_a_time_has_none() {
     assert_eq!(Point::parse(b"a,host_id=A b=1i").unwrap().timestamp(), None);
     assert_eq!(
