@@ -13,9 +13,10 @@
 //! another precision that Influx knows, it gets 204 and is forwarded, but its lines count as bad.
 //!
 //! Agave 4 keeps its connection and pushes every 10 s, Agave 2 and 3 open one per push. [`LIMITS`]
-//! has the timeouts of an idle connection, a head and a body. At the limit of its kind of socket, a
-//! new connection closes another, slow ones first (`connection_limit`). An idle connection gets a
-//! short grace time. A connection within a request is cut at once; its complete lines are kept.
+//! has the timeouts of an idle connection, a head and a body. TCP and Unix sockets each have a
+//! maximum number of connections. At the maximum, the listener closes an open connection for each
+//! new one, slow connections first (`connection_limit`). An idle connection gets a short grace
+//! time. A connection within a request is cut at once; its complete lines are kept.
 //!
 //! Pushes from browser pages get 403, because any site can send them. Without a password, a sender
 //! also gets 403 if its user id is unknown, or neither the validator's nor one of `allow_users`.
