@@ -130,6 +130,7 @@ impl PushSink for intake::Intake {
         match user {
             PeerUser::Unchecked => self.begin(now),
             PeerUser::Other(user) => self.begin_from_user(user, now),
+            // An unknown user is not admitted and never gets here.
             PeerUser::Allowed | PeerUser::Unknown(_) => self.begin_relayed(now),
         }
     }
