@@ -58,7 +58,7 @@ fn progress(uptime: Duration) -> Value {
 
 /// An uptime at the tip to start with. It depends on the time, so that runs begin at different
 /// places of the recording.
-pub fn start_at_tip(unix: Duration) -> Duration {
+pub fn initial_uptime_at_tip(unix: Duration) -> Duration {
     SERVICES_START
         + CATCH_UP_TIME
         + Duration::from_nanos(
