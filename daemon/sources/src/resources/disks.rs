@@ -138,7 +138,7 @@ fn disk_readings(disk: &BlockDevice, out: &mut Vec<Reading>) {
     let mapped = disk.mapped_name.clone().unwrap_or_default();
     let labels = [device.clone(), disk.kind.clone().into(), mapped.into()];
     out.flag(&m::DISK, labels, true);
-    let wear_ratio = disk.wear_tenths.map(|tenths| tenths as f64 / 10.0);
+    let wear_ratio = disk.used_tenths_of_life.map(|tenths| tenths as f64 / 10.0);
     out.real(&m::DISK_WEAR, [device.clone()], wear_ratio);
     out.whole(&m::DISK_MISSING, [device], disk.missing_members);
 }
@@ -213,7 +213,7 @@ mod tests {
             device: Device { major: 259, minor },
             kind: kind.to_owned(),
             mapped_name: None,
-            wear_tenths: None,
+            used_tenths_of_life: None,
             missing_members: None,
         };
         let array = |members: u32| {
