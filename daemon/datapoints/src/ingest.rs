@@ -118,7 +118,7 @@ impl PushSink for intake::Intake {
     fn admits(&self, user: PeerUser, now: Stamp) -> bool {
         match user {
             PeerUser::Unchecked | PeerUser::Allowed => true,
-            PeerUser::Other(user) => self.admits(user, now),
+            PeerUser::Other(user) => self.admits_user(user, now),
             PeerUser::Unknown(error) => {
                 self.record_refusal(error.to_string(), now);
                 false
@@ -128,7 +128,7 @@ impl PushSink for intake::Intake {
 
     fn begin(&self, user: PeerUser, now: Stamp) -> intake::Push {
         match user {
-            PeerUser::Unchecked => self.begin(now),
+            PeerUser::Unchecked => self.begin_trusted(now),
             PeerUser::Other(user) => self.begin_from_user(user, now),
             // An unknown user is not admitted and never gets here.
             PeerUser::Allowed | PeerUser::Unknown(_) => self.begin_relayed(now),
