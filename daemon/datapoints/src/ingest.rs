@@ -136,17 +136,17 @@ impl PushSink for intake::Intake {
     }
 
     fn commit(&self, push: intake::Push, at: Stamp) {
-        self.commit(push, at);
+        intake::Intake::commit(self, push, at);
     }
 }
 
 impl LineSink for intake::Push {
     fn add_line(&mut self, line: &[u8]) {
-        self.add_line(line);
+        intake::Push::add_line(self, line);
     }
 
     fn count_bad_line(&mut self) {
-        self.count_bad_line();
+        intake::Push::count_bad_line(self);
     }
 }
 
