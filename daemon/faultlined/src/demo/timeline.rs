@@ -56,8 +56,8 @@ fn progress(uptime: Duration) -> Value {
     }
 }
 
-/// An uptime at the tip to start with. It depends on the time, so that runs begin at different
-/// places of the recording.
+/// The uptime with which a demo begins if it begins at the tip. It depends on the time, so that
+/// runs begin at different positions of the recording.
 pub fn initial_uptime_at_tip(unix: Duration) -> Duration {
     SERVICES_START
         + CATCH_UP_TIME
@@ -110,7 +110,8 @@ impl RecordedPushes {
         }
     }
 
-    /// The lines since the last push in time order. The point of the metrics agent is last.
+    /// The lines since the last push in time order. The last line is `metrics`, the datapoint of the
+    /// metrics agent.
     pub fn next_body(&mut self, now: Stamp) -> String {
         let last_push = std::mem::replace(&mut self.pushed_at, now.uptime);
         let mut lines = Vec::new();
