@@ -123,10 +123,10 @@ impl RecordedPushes {
             (Track::Validator, replay_position, uptime_at_replay_position),
             (Track::Cluster, tip_position, uptime_at_tip_position),
         ];
-        for (track, position, uptime_at) in tracks {
+        for (track, position_at, uptime_at) in tracks {
             lines.extend(
                 self.recording
-                    .lines_between(track, position(last_push), position(now.uptime))
+                    .lines_between(track, position_at(last_push), position_at(now.uptime))
                     .into_iter()
                     .map(|(position, line)| (uptime_at(position), line)),
             );
