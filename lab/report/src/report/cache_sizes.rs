@@ -115,7 +115,7 @@ fn sentences((subject, prediction): &PredictedRun<'_>, several: bool) -> Vec<Str
         }
         sentences.push(match prediction.enough_entries {
             Some(entries) => format!(
-                "From {} entries on, more saves less than 1 % of the time of replay.",
+                "{} entries are enough: no larger size of the table saves 1 % of the replay time.",
                 count(entries)
             ),
             None => format!("Which size is enough is not known: {NO_TIMES}."),
