@@ -80,11 +80,11 @@ fn database_text(node: &str, database: &Database) -> String {
     };
     if !database.parts.is_empty() {
         out += &table(
-            &["part", "level", "tables", "bytes", ""],
+            &["part", "level", "table files", "bytes", ""],
             database.parts.iter().map(row).collect(),
         );
     } else if database.problems.is_empty() {
-        out += "it has no table yet: all is in its logs\n";
+        out += "it has no table file yet: all data is in its logs\n";
     }
     out + &lines(&database.problems)
 }
@@ -167,7 +167,7 @@ fn parts(usages: &[FolderUsage]) -> Table {
             "engine",
             "part",
             "level",
-            "tables",
+            "table files",
             "size [bytes]",
         ],
         "Parts are tables and indexes of SQLite, and column families and their levels of the other engines.",
