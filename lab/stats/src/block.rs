@@ -18,7 +18,7 @@ pub use reliability::Reliability;
 use resample::{Deviations, JointDeviations};
 use serde::Serialize;
 
-/// Results below this share of their inputs are rounding errors of zero.
+/// Results smaller than this share of their inputs count as 0, because they come from rounding.
 const ROUNDING_SHARE: f64 = 1e-14;
 
 /// Resamples that must lie beyond an end of an interval.
@@ -81,14 +81,16 @@ pub struct Estimate {
 pub enum Method {
     /// Studentised circular block bootstrap.
     BlockBootstrapT,
-    /// An interval of the share of values up to the quantile, read from the sorted values.
+    /// An interval of the share of values below the quantile. Its ends are converted to values by
+    /// their ranks.
     OrderStatistics,
     /// Percentile circular block bootstrap, where too few blocks are non-zero to studentise.
     BlockBootstrapPercentile,
     /// Student's t of the means of fewer than twelve blocks: too few to resample.
     BlockMeans,
-    /// A block method whose interval would reach below zero, or above one for a share. The standard
-    /// error follows the root of the amount (Wilson's score), so no end leaves the range.
+    /// A block method whose interval would reach below zero, or above one for a share. Each end has
+    /// the standard error of that end, not of the value (Wilson's score), so no end leaves the
+    /// range. The standard error of an amount is proportional to its square root.
     Score,
     /// Quantiles of the means of random halves of the blocks. For differences whose sign is random
     /// if there is no effect.
@@ -98,7 +100,7 @@ pub enum Method {
 }
 
 /// The [`mean`] of amounts that cannot be negative, with [`Method::Score`] if its interval would
-/// be.
+/// reach below zero.
 pub fn amount(values: &[Option<f64>], plan: &IntervalPlan) -> Option<Estimate> {
     Some(mean(values, plan)?.non_negative())
 }
@@ -152,9 +154,10 @@ fn mean_and_deviations(
     Some((mean, n, deviations))
 }
 
-/// The mean of a later run over that of an earlier one, for positive amounts without pairs, with
-/// the interval of [`ratio_of_intervals`]. Reliability refers to changes larger than the `margin`,
-/// a share. `None` with fewer than two values in a run, and for amounts that are 0 or negative.
+/// The mean of a later run over that of an earlier one, for amounts without pairs, with the
+/// interval of [`ratio_of_intervals`]. Reliability refers to the question whether the ratio is
+/// above `1 + margin`, or below `1 - margin` for a decrease. `None` with fewer than two values in a
+/// run, with a negative amount, or if a mean is 0.
 pub fn ratio_of_means(
     before: &[Option<f64>],
     after: &[Option<f64>],
@@ -300,9 +303,10 @@ pub fn quantile(values: &[Option<f64>], p: f64, plan: &IntervalPlan) -> Option<E
 }
 
 /// The `p`-quantile of one series minus that of another, measured at the same moments. Both are
-/// resampled together, and errors of shares are translated by the order statistics of each
-/// (Woodruff 1952), so values beyond the quantile cannot widen the interval. `None` with fewer than
-/// two moments, different lengths, or a `p` that is not between 0 and 1.
+/// resampled together. The sorted values of a series convert a deviation of its share of values
+/// below the quantile to a deviation of the quantile (Woodruff 1952). So values beyond the quantile
+/// cannot widen the interval. `None` with fewer than two moments, different lengths, or a `p` that
+/// is not between 0 and 1.
 pub(crate) fn difference_of_quantiles(
     reference: &[f64],
     other: &[f64],
@@ -329,13 +333,15 @@ pub(crate) fn difference_of_quantiles(
         block_length([ranks.as_slice()]),
         plan,
     );
-    // As in a resample, the share at another quantile has that quantile's own error.
+    // The `p`-quantile of a resample whose share of values below the quantile is larger by
+    // `deviation`, so the quantile is lower. `wilson_share` scales the deviation to the error of
+    // the resulting share.
     let quantile_at = |sorted: &[f64], deviation: f64| {
         quantile_sorted(sorted, wilson_share(p, -deviation)).unwrap_or(f64::NAN)
     };
     let [deviations_a, deviations_b] = &joint.deviations;
-    // A deviation that both series share is no error of the difference, but it moves both order
-    // statistics by chance. So the common part is translated by straight lines instead.
+    // If both series deviate together, both quantiles move, but by distances between sorted values,
+    // which are random. So the common part is converted by the mean slope of each series instead.
     let (common, common_width) = common_part(deviations_a, deviations_b);
     let slope = |sorted: &[f64]| {
         if common_width > 0.0 {
@@ -375,8 +381,8 @@ pub(crate) fn difference_of_quantiles(
     Some(estimate)
 }
 
-/// Whether an end of the interval of the share at the `p`-quantile lies beyond the lowest or
-/// highest of `n` values.
+/// Whether the interval of the `p`-quantile needs values below the lowest or above the highest of
+/// the `n` values.
 fn exceeds_sample(deviations: &[f64], p: f64, n: usize, tail: f64) -> bool {
     let (low, high) = outer_quantiles(deviations, tail);
     (p + low) * (n as f64) < 1.0 || (1.0 - p - high) * (n as f64) < 1.0
@@ -430,9 +436,10 @@ impl Estimate {
     }
 }
 
-/// The amounts `m` at these distances from a positive `value`, with the error of `m` itself if
-/// variances grow with the mean: `value - m = below sqrt(m / value)` and `m - value = above sqrt(m
-/// / value)`. Both are above 0.
+/// The ends `m` of an interval around a positive `value`, if the standard error at `m` is the one
+/// at `value` times `sqrt(m / value)`. `below` and `above` are the distances of the ends without
+/// that factor: `value - m = below sqrt(m / value)` and `m - value = above sqrt(m / value)`. Both
+/// ends are above 0.
 pub(crate) fn amount_ends(value: f64, below: f64, above: f64) -> (f64, f64) {
     let factor = |deviation: f64| {
         let share = deviation.max(0.0) / value;
@@ -441,7 +448,7 @@ pub(crate) fn amount_ends(value: f64, below: f64, above: f64) -> (f64, f64) {
     (value / factor(below), value * factor(above))
 }
 
-/// Which values count as lower than a quantile. Values equal to it all count, or none does.
+/// Which values count as below a quantile. Values equal to the quantile all count, or none does.
 pub(crate) struct LowerShare {
     value: f64,
     includes_equal: bool,
@@ -449,7 +456,8 @@ pub(crate) struct LowerShare {
 }
 
 impl LowerShare {
-    /// The choice with a share nearer to `p`; a share of none or all is excluded.
+    /// Counts equal values if the share of values below is then closer to `p`. Avoids the shares 0
+    /// and 1.
     pub fn nearest(sorted: &[f64], value: f64, p: f64) -> LowerShare {
         let share = |index: usize| index as f64 / sorted.len() as f64;
         let lower = share(sorted.partition_point(|v| *v < value));
@@ -463,7 +471,7 @@ impl LowerShare {
         }
     }
 
-    /// How much a value raises the share of lower values above its mean.
+    /// The value's indicator (1 below the quantile, else 0) minus the mean indicator.
     pub fn influence(&self, value: f64) -> f64 {
         let counts = if self.includes_equal {
             value <= self.value
