@@ -398,12 +398,12 @@ fn rank_difference(reference: &[f64], other: &[f64]) -> Vec<f64> {
 fn common_part(a: &[f64], b: &[f64]) -> (Vec<f64>, f64) {
     let product = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
     let correlation = product(a, b) / (product(a, a) * product(b, b)).sqrt();
-    let share = if correlation > 0.0 {
+    let weight = if correlation > 0.0 {
         correlation / 2.0
     } else {
         0.0
     };
-    let common: Vec<f64> = a.iter().zip(b).map(|(a, b)| share * (a + b)).collect();
+    let common: Vec<f64> = a.iter().zip(b).map(|(a, b)| weight * (a + b)).collect();
     let width = 2.0 * (product(&common, &common) / common.len() as f64).sqrt();
     (common, width)
 }
@@ -442,8 +442,8 @@ impl Estimate {
 /// ends are above 0.
 pub(crate) fn amount_ends(value: f64, below: f64, above: f64) -> (f64, f64) {
     let factor = |deviation: f64| {
-        let share = deviation.max(0.0) / value;
-        1.0 + share * share / 2.0 + share * (1.0 + share * share / 4.0).sqrt()
+        let relative = deviation.max(0.0) / value;
+        1.0 + relative * relative / 2.0 + relative * (1.0 + relative * relative / 4.0).sqrt()
     };
     (value / factor(below), value * factor(above))
 }
