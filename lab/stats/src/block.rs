@@ -398,11 +398,8 @@ fn rank_difference(reference: &[f64], other: &[f64]) -> Vec<f64> {
 fn common_part(a: &[f64], b: &[f64]) -> (Vec<f64>, f64) {
     let product = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
     let correlation = product(a, b) / (product(a, a) * product(b, b)).sqrt();
-    let weight = if correlation > 0.0 {
-        correlation / 2.0
-    } else {
-        0.0
-    };
+    // `max` turns NaN into 0.
+    let weight = correlation.max(0.0) / 2.0;
     let common: Vec<f64> = a.iter().zip(b).map(|(a, b)| weight * (a + b)).collect();
     let width = 2.0 * (product(&common, &common) / common.len() as f64).sqrt();
     (common, width)
