@@ -101,13 +101,13 @@ pub enum Method {
 
 /// The [`mean`] of amounts that cannot be negative, with [`Method::Score`] if its interval would
 /// reach below zero.
-pub fn amount(values: &[Option<f64>], plan: &IntervalPlan) -> Option<Estimate> {
+pub fn mean_of_amounts(values: &[Option<f64>], plan: &IntervalPlan) -> Option<Estimate> {
     Some(mean(values, plan)?.non_negative())
 }
 
 /// The [`mean`] of values from 0 to 1, with [`Method::Score`] if its interval would leave that
 /// range.
-pub fn share(values: &[Option<f64>], plan: &IntervalPlan) -> Option<Estimate> {
+pub fn mean_of_shares(values: &[Option<f64>], plan: &IntervalPlan) -> Option<Estimate> {
     let estimate = mean(values, plan)?;
     let inside = estimate.low >= 0.0 && estimate.high <= 1.0;
     if inside || estimate.value <= 0.0 || estimate.value >= 1.0 {

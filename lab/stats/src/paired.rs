@@ -164,7 +164,7 @@ impl Pairs {
                 &as_some(&self.reference),
                 plan,
             ),
-            share_lower: block::share(&lower, plan)?,
+            share_lower: block::mean_of_shares(&lower, plan)?,
         })
     }
 
