@@ -276,12 +276,12 @@ pub fn quantile(values: &[Option<f64>], p: f64, plan: &IntervalPlan) -> Option<E
         return None;
     }
     let value = quantile_sorted(&sorted, p)?;
-    let lower_share = LowerShare::nearest(&sorted, value, p);
+    let below_quantile = BelowQuantile::closest_to_share(&sorted, value, p);
     let influence: Vec<f64> = values
         .iter()
         .map(|v| {
             v.filter(|v| v.is_finite())
-                .map_or(0.0, |v| lower_share.influence(v))
+                .map_or(0.0, |v| below_quantile.influence(v))
         })
         .collect();
     let deviations = Deviations::of(&influence, n as f64 / values.len() as f64, 0.0, plan);
@@ -319,16 +319,16 @@ pub(crate) fn difference_of_quantiles(
     }
     let [a, b] = &[reference, other].map(|series| ascending(series.to_vec()));
     let (value_a, value_b) = (quantile_sorted(a, p)?, quantile_sorted(b, p)?);
-    let lower_shares = [
-        LowerShare::nearest(a, value_a, p),
-        LowerShare::nearest(b, value_b, p),
+    let below_quantiles = [
+        BelowQuantile::closest_to_share(a, value_a, p),
+        BelowQuantile::closest_to_share(b, value_b, p),
     ];
     // The ranks of all values show better how long dependence lasts than the few beyond a quantile.
     let ranks = rank_difference(reference, other);
     let joint = JointDeviations::of(
         [
-            &lower_shares[0].influences(reference),
-            &lower_shares[1].influences(other),
+            &below_quantiles[0].influences(reference),
+            &below_quantiles[1].influences(other),
         ],
         block_length([ranks.as_slice()]),
         plan,
@@ -446,25 +446,25 @@ pub(crate) fn amount_ends(value: f64, below: f64, above: f64) -> (f64, f64) {
 }
 
 /// Which values count as below a quantile. Values equal to the quantile all count, or none does.
-pub(crate) struct LowerShare {
+pub(crate) struct BelowQuantile {
     value: f64,
     includes_equal: bool,
     share: f64,
 }
 
-impl LowerShare {
+impl BelowQuantile {
     /// Counts equal values if the share of values below is then closer to `p`. Avoids the shares 0
     /// and 1.
-    pub fn nearest(sorted: &[f64], value: f64, p: f64) -> LowerShare {
+    pub fn closest_to_share(sorted: &[f64], value: f64, p: f64) -> BelowQuantile {
         let share = |index: usize| index as f64 / sorted.len() as f64;
-        let lower = share(sorted.partition_point(|v| *v < value));
+        let below = share(sorted.partition_point(|v| *v < value));
         let up_to = share(sorted.partition_point(|v| *v <= value));
         let includes_equal =
-            lower <= 0.0 || (up_to < 1.0 && (up_to - p).abs() <= (lower - p).abs());
-        LowerShare {
+            below <= 0.0 || (up_to < 1.0 && (up_to - p).abs() <= (below - p).abs());
+        BelowQuantile {
             value,
             includes_equal,
-            share: if includes_equal { up_to } else { lower },
+            share: if includes_equal { up_to } else { below },
         }
     }
 
