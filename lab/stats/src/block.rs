@@ -11,7 +11,7 @@ use crate::{
     summary::{ascending, finite_values, largest_magnitude, quantile_sorted, sorted, total},
 };
 pub(crate) use halves::{
-    CLEAR_SD, HalfMeans, RandomHalves, block_length, distance_required_by_drift, outer_quantiles,
+    CLEAR_MEAN_SD, HalfMeans, RandomHalves, block_length, drift_threshold_sd, outer_quantiles,
     sd_of_parts,
 };
 pub use reliability::Reliability;
@@ -183,12 +183,12 @@ pub fn ratio_of_means(
     let less_reliable = if a.reliability.is_reliable() { b } else { a };
     let [parts_sd_before, parts_sd_after] = runs.each_ref().map(|series| sd_of_parts(series));
     let parts_sd = (parts_sd_before * bound).hypot(parts_sd_after);
-    let required_distance = runs
+    let threshold_sd = runs
         .iter()
-        .filter_map(|series| distance_required_by_drift(series))
+        .filter_map(|series| drift_threshold_sd(series))
         .reduce(f64::max);
     let reliability =
-        if required_distance.is_some_and(|sd| (b.value - a.value * bound).abs() < sd * parts_sd) {
+        if threshold_sd.is_some_and(|sd| (b.value - a.value * bound).abs() < sd * parts_sd) {
             Reliability::Drifts
         } else {
             Reliability::of_ratio(a.reliability, b.reliability, [value, low, high], margin)
@@ -374,7 +374,7 @@ pub(crate) fn difference_of_quantiles(
             .any(|deviations| exceeds_sample(deviations, p, n, tail))
         {
             estimate.reliability = Reliability::TooShort { n_eff };
-        } else if distance_required_by_drift(&ranks).is_some_and(|sd| sd >= CLEAR_SD) {
+        } else if drift_threshold_sd(&ranks).is_some_and(|sd| sd >= CLEAR_MEAN_SD) {
             estimate.reliability = Reliability::Drifts;
         }
     }

@@ -197,7 +197,7 @@ impl Pairs {
         let half_means = HalfMeans::of(
             &differences,
             &halves,
-            block::distance_required_by_drift(&relative_differences),
+            block::drift_threshold_sd(&relative_differences),
             plan,
         )?;
         Some(MeanDifference {

@@ -21,7 +21,7 @@ const MIN_INDEPENDENT_VALUES: f64 = 20.0;
 const MIN_DECIDING_BLOCKS: f64 = 6.0;
 /// A mean this far from 0 is reliable despite few values (in standard deviations of values) or
 /// despite drift (in units of [`sd_of_parts`]).
-pub const CLEAR_SD: f64 = 5.0;
+pub const CLEAR_MEAN_SD: f64 = 5.0;
 /// A mean this far from 0 is reliable despite possible drift, in units of [`sd_of_parts`].
 const POSSIBLE_DRIFT_SD: f64 = 2.5;
 /// Parts of a run whose means are compared to find drift.
@@ -162,11 +162,11 @@ fn scaled_deviations(series: &[f64]) -> (f64, Vec<f64>, f64) {
 }
 
 impl HalfMeans {
-    /// `required_distance`: see [`distance_required_by_drift`]. `None` with fewer than two values.
+    /// `threshold_sd`: see [`drift_threshold_sd`]. `None` with fewer than two values.
     pub fn of(
         series: &[f64],
         halves: &RandomHalves,
-        required_distance: Option<f64>,
+        threshold_sd: Option<f64>,
         plan: &IntervalPlan,
     ) -> Option<HalfMeans> {
         let n = series.len();
@@ -190,14 +190,14 @@ impl HalfMeans {
         let n_eff = (n as f64 * dependence.variance / long_run_variance.max(f64::MIN_POSITIVE))
             .clamp(1.0, n as f64);
         let mean_exceeds = |distance: f64| mean.abs() > distance * scale;
-        let is_clear = mean_exceeds(CLEAR_SD * dependence.variance.sqrt());
+        let is_clear = mean_exceeds(CLEAR_MEAN_SD * dependence.variance.sqrt());
         let reliability = if !varies {
             Reliability::Constant
         } else if has_too_few_blocks(blocks, plan.level)
             || (n_eff < MIN_INDEPENDENT_VALUES && !is_clear)
         {
             Reliability::TooShort { n_eff }
-        } else if required_distance.is_some_and(|sd| !mean_exceeds(sd * sd_of_parts(&deviations))) {
+        } else if threshold_sd.is_some_and(|sd| !mean_exceeds(sd * sd_of_parts(&deviations))) {
             Reliability::Drifts
         } else if deciding_blocks(&halves.block_sums(series))
             < MIN_DECIDING_BLOCKS.min(blocks / 4.0)
@@ -247,7 +247,7 @@ fn p_of_zero_mean(means: &[f64]) -> f64 {
 /// `None` if the series shows no drift. A series drifts if its ranks change over time more than
 /// their dependence explains (rank KPSS: Pelagatti and Sen 2013; weights of Anderson and Darling
 /// 1952).
-pub fn distance_required_by_drift(series: &[f64]) -> Option<f64> {
+pub fn drift_threshold_sd(series: &[f64]) -> Option<f64> {
     let (_, deviations, scale) = scaled_deviations(&ranks(series));
     // The means of the parts are removed first, else the drift would count as dependence. A short
     // run is not split.
@@ -275,8 +275,8 @@ pub fn distance_required_by_drift(series: &[f64]) -> Option<f64> {
     }
     match weighted_sum / dependence.long_run_variance {
         _ if !scale.is_finite() => None,
-        _ if dependence.exceeds_series => Some(CLEAR_SD),
-        statistic if statistic > CRITICAL_AT_10_PERCENT => Some(CLEAR_SD),
+        _ if dependence.exceeds_series => Some(CLEAR_MEAN_SD),
+        statistic if statistic > CRITICAL_AT_10_PERCENT => Some(CLEAR_MEAN_SD),
         statistic if statistic > CRITICAL_AT_25_PERCENT => Some(POSSIBLE_DRIFT_SD),
         _ => None,
     }
