@@ -12,7 +12,7 @@ use crate::{
 };
 pub(crate) use halves::{
     CLEAR_MEAN_SD, HalfMeans, RandomHalves, block_length, drift_threshold_sd, outer_quantiles,
-    sd_of_parts,
+    sd_of_segment_means,
 };
 pub use reliability::Reliability;
 use resample::{Deviations, JointDeviations};
@@ -181,14 +181,15 @@ pub fn ratio_of_means(
         .non_negative();
     let [value, low, high] = ratio_of_intervals(a.value_and_ends(), b.value_and_ends(), 1)?;
     let less_reliable = if a.reliability.is_reliable() { b } else { a };
-    let [parts_sd_before, parts_sd_after] = runs.each_ref().map(|series| sd_of_parts(series));
-    let parts_sd = (parts_sd_before * bound).hypot(parts_sd_after);
+    let [segment_sd_before, segment_sd_after] =
+        runs.each_ref().map(|series| sd_of_segment_means(series));
+    let segment_sd = (segment_sd_before * bound).hypot(segment_sd_after);
     let threshold_sd = runs
         .iter()
         .filter_map(|series| drift_threshold_sd(series))
         .reduce(f64::max);
     let reliability =
-        if threshold_sd.is_some_and(|sd| (b.value - a.value * bound).abs() < sd * parts_sd) {
+        if threshold_sd.is_some_and(|sd| (b.value - a.value * bound).abs() < sd * segment_sd) {
             Reliability::Drifts
         } else {
             Reliability::of_ratio(a.reliability, b.reliability, [value, low, high], margin)
