@@ -168,19 +168,28 @@ pub fn ratio_of_means(
     if runs.iter().flatten().any(|value| *value < 0.0) {
         return None;
     }
-    let (a, n_before, deviations_a) = mean_and_deviations(before, plan)?;
-    let (b, n_after, deviations_b) = mean_and_deviations(after, plan)?;
-    let bound = if b < a { 1.0 - margin } else { 1.0 + margin };
-    let a = deviations_a
-        .relative_to_bound(a - b / bound)
-        .interval(a, n_before, plan)
+    let (mean_before, n_before, deviations_before) = mean_and_deviations(before, plan)?;
+    let (mean_after, n_after, deviations_after) = mean_and_deviations(after, plan)?;
+    let bound = if mean_after < mean_before {
+        1.0 - margin
+    } else {
+        1.0 + margin
+    };
+    let before = deviations_before
+        .relative_to_bound(mean_before - mean_after / bound)
+        .interval(mean_before, n_before, plan)
         .non_negative();
-    let b = deviations_b
-        .relative_to_bound(b - a.value * bound)
-        .interval(b, n_after, plan)
+    let after = deviations_after
+        .relative_to_bound(mean_after - mean_before * bound)
+        .interval(mean_after, n_after, plan)
         .non_negative();
-    let [value, low, high] = ratio_of_intervals(a.value_and_ends(), b.value_and_ends(), 1)?;
-    let less_reliable = if a.reliability.is_reliable() { b } else { a };
+    let [value, low, high] =
+        ratio_of_intervals(before.value_and_ends(), after.value_and_ends(), 1)?;
+    let less_reliable = if before.reliability.is_reliable() {
+        after
+    } else {
+        before
+    };
     let [segment_sd_before, segment_sd_after] =
         runs.each_ref().map(|series| sd_of_segment_means(series));
     let segment_sd = (segment_sd_before * bound).hypot(segment_sd_after);
@@ -188,14 +197,20 @@ pub fn ratio_of_means(
         .iter()
         .filter_map(|series| drift_threshold_sd(series))
         .reduce(f64::max);
-    let reliability =
-        if threshold_sd.is_some_and(|sd| (b.value - a.value * bound).abs() < sd * segment_sd) {
-            Reliability::Drifts
-        } else {
-            Reliability::of_ratio(a.reliability, b.reliability, [value, low, high], margin)
-        };
+    let reliability = if threshold_sd
+        .is_some_and(|sd| (mean_after - mean_before * bound).abs() < sd * segment_sd)
+    {
+        Reliability::Drifts
+    } else {
+        Reliability::of_ratio(
+            before.reliability,
+            after.reliability,
+            [value, low, high],
+            margin,
+        )
+    };
     let n = n_before.min(n_after);
-    let n_eff = a.n_eff.min(b.n_eff);
+    let n_eff = before.n_eff.min(after.n_eff);
     Some(Estimate {
         value,
         low,
