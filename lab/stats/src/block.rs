@@ -170,17 +170,17 @@ pub fn ratio_of_means(
     }
     let (mean_before, n_before, deviations_before) = mean_and_deviations(before, plan)?;
     let (mean_after, n_after, deviations_after) = mean_and_deviations(after, plan)?;
-    let bound = if mean_after < mean_before {
+    let margin_ratio = if mean_after < mean_before {
         1.0 - margin
     } else {
         1.0 + margin
     };
     let before = deviations_before
-        .relative_to_bound(mean_before - mean_after / bound)
+        .with_contributions_from_margin(mean_before - mean_after / margin_ratio)
         .interval(mean_before, n_before, plan)
         .non_negative();
     let after = deviations_after
-        .relative_to_bound(mean_after - mean_before * bound)
+        .with_contributions_from_margin(mean_after - mean_before * margin_ratio)
         .interval(mean_after, n_after, plan)
         .non_negative();
     let [value, low, high] =
@@ -192,13 +192,13 @@ pub fn ratio_of_means(
     };
     let [segment_sd_before, segment_sd_after] =
         runs.each_ref().map(|series| sd_of_segment_means(series));
-    let segment_sd = (segment_sd_before * bound).hypot(segment_sd_after);
+    let segment_sd = (segment_sd_before * margin_ratio).hypot(segment_sd_after);
     let threshold_sd = runs
         .iter()
         .filter_map(|series| drift_threshold_sd(series))
         .reduce(f64::max);
     let reliability = if threshold_sd
-        .is_some_and(|sd| (mean_after - mean_before * bound).abs() < sd * segment_sd)
+        .is_some_and(|sd| (mean_after - mean_before * margin_ratio).abs() < sd * segment_sd)
     {
         Reliability::Drifts
     } else {

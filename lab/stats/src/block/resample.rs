@@ -123,9 +123,9 @@ impl Deviations {
         estimate
     }
 
-    /// Computes `few_blocks_contribute` relative to a bound at `distance` below the value. Then
-    /// blocks that are all far from the bound contribute alike.
-    pub fn relative_to_bound(mut self, distance: f64) -> Deviations {
+    /// Recomputes `few_blocks_contribute` from the distances of blocks to a margin, which lies
+    /// `distance` below the value. Blocks that are all far from the margin contribute alike.
+    pub fn with_contributions_from_margin(mut self, distance: f64) -> Deviations {
         let spread = &mut self.spread;
         let distance = distance * self.weight / self.unit;
         let shift = distance * spread.block_length as f64;
