@@ -145,12 +145,9 @@ fn mean_and_deviations(
         .iter()
         .map(|v| v.filter(|v| v.is_finite()).map_or(0.0, |v| v - mean))
         .collect();
-    let deviations = Deviations::of(
-        &influence,
-        n as f64 / values.len() as f64,
-        ROUNDING_SHARE * mean.abs(),
-        plan,
-    );
+    let mean_weight = n as f64 / values.len() as f64;
+    let noise = ROUNDING_SHARE * mean.abs();
+    let deviations = Deviations::of(&influence, mean_weight, noise, plan);
     Some((mean, n, deviations))
 }
 
@@ -209,14 +206,12 @@ pub fn ratio_of_means(
             margin,
         )
     };
-    let n = n_before.min(n_after);
-    let n_eff = before.n_eff.min(after.n_eff);
     Some(Estimate {
         value,
         low,
         high,
-        n,
-        n_eff,
+        n: n_before.min(n_after),
+        n_eff: before.n_eff.min(after.n_eff),
         reliability,
         ..less_reliable
     })
@@ -269,12 +264,9 @@ pub fn ratio_of_sums(
         .iter()
         .map(|p| p.map_or(0.0, |(a, b)| a - ratio * b))
         .collect();
-    let deviations = Deviations::of(
-        &influence,
-        sum / numerators.len() as f64,
-        ROUNDING_SHARE * largest_magnitude(&a),
-        plan,
-    );
+    let mean_weight = sum / numerators.len() as f64;
+    let noise = ROUNDING_SHARE * largest_magnitude(&a);
+    let deviations = Deviations::of(&influence, mean_weight, noise, plan);
     let estimate = deviations.interval(ratio, a.len(), plan);
     Some(if a.iter().any(|a| *a < 0.0) {
         estimate
@@ -300,7 +292,9 @@ pub fn quantile(values: &[Option<f64>], p: f64, plan: &IntervalPlan) -> Option<E
                 .map_or(0.0, |v| below_quantile.influence(v))
         })
         .collect();
-    let deviations = Deviations::of(&influence, n as f64 / values.len() as f64, 0.0, plan);
+    let mean_weight = n as f64 / values.len() as f64;
+    // Influences on the share are exactly 0 for a constant series, so none of them is noise.
+    let deviations = Deviations::of(&influence, mean_weight, 0.0, plan);
     let low = wilson_share(p, deviations.low);
     let high = wilson_share(p, deviations.high);
     let outside = low * (n as f64) < 1.0 || (1.0 - high) * (n as f64) < 1.0;
