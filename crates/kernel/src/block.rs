@@ -22,7 +22,7 @@ pub struct BlockDevice {
     pub kind: String,
     pub mapped_name: Option<String>,
     /// Consumed lifetime in tenths. Only eMMC and UFS devices report it in sysfs.
-    pub wear_tenths: Option<u64>,
+    pub used_tenths_of_life: Option<u64>,
     /// Missing members of an array; `None` for other devices.
     pub missing_members: Option<u64>,
 }
@@ -91,7 +91,7 @@ fn read_device(folder: &Path) -> Option<BlockDevice> {
         name,
         device,
         mapped_name: read_text(&folder.join("dm/name")),
-        wear_tenths: wear_tenths(folder),
+        used_tenths_of_life: used_tenths_of_life(folder),
         missing_members: read(&folder.join("md/degraded"), number),
     })
 }
@@ -112,7 +112,7 @@ fn kind(folder: &Path, name: &str) -> String {
 
 /// `0x01 0x03`: the worse of two cell types in tenths; 0 is unknown, 11 "beyond its life". UFS has
 /// separate files.
-fn wear_tenths(folder: &Path) -> Option<u64> {
+fn used_tenths_of_life(folder: &Path) -> Option<u64> {
     let device_file = |file: &str| read_text(&folder.join("device").join(file));
     let life_time = device_file("life_time").or_else(|| {
         let first = device_file("health_descriptor/life_time_estimation_a")?;

@@ -1,5 +1,5 @@
-//! Accepts the connections of a listener, with timeouts and a limit. At the limit a new connection
-//! closes an older one, so that idle or slow clients cannot block others.
+//! Accepts the connections of a listener, with timeouts and a limit. At the limit the listener
+//! closes an older connection for each new one, so that idle or slow clients cannot block others.
 
 use crate::{
     clock::Clock,

@@ -13,9 +13,10 @@
 //! another precision that Influx knows, it gets 204 and is forwarded, but its lines count as bad.
 //!
 //! Agave 4 keeps its connection and pushes every 10 s, Agave 2 and 3 open one per push. [`LIMITS`]
-//! has the timeouts of an idle connection, a head and a body. At the limit of its kind of socket, a
-//! new connection closes another, slow ones first (`connection_limit`). An idle connection gets a
-//! short grace time. A connection within a request is cut at once; its complete lines are kept.
+//! has the timeouts of an idle connection, a head and a body. TCP and Unix sockets each have a
+//! maximum number of connections. At the maximum, the listener closes an open connection for each
+//! new one, slow connections first (`connection_limit`). An idle connection gets a short grace
+//! time. A connection within a request is cut at once; its complete lines are kept.
 //!
 //! Pushes from browser pages get 403, because any site can send them. Without a password, a sender
 //! also gets 403 if its user id is unknown, or neither the validator's nor one of `allow_users`.
@@ -117,7 +118,7 @@ impl PushSink for intake::Intake {
     fn admits(&self, user: PeerUser, now: Stamp) -> bool {
         match user {
             PeerUser::Unchecked | PeerUser::Allowed => true,
-            PeerUser::Other(user) => self.admits(user, now),
+            PeerUser::Other(user) => self.admits_user(user, now),
             PeerUser::Unknown(error) => {
                 self.record_refusal(error.to_string(), now);
                 false
@@ -127,24 +128,25 @@ impl PushSink for intake::Intake {
 
     fn begin(&self, user: PeerUser, now: Stamp) -> intake::Push {
         match user {
-            PeerUser::Unchecked => self.begin(now),
+            PeerUser::Unchecked => self.begin_trusted(now),
             PeerUser::Other(user) => self.begin_from_user(user, now),
+            // An unknown user is not admitted and never gets here.
             PeerUser::Allowed | PeerUser::Unknown(_) => self.begin_relayed(now),
         }
     }
 
     fn commit(&self, push: intake::Push, at: Stamp) {
-        self.commit(push, at);
+        intake::Intake::commit(self, push, at);
     }
 }
 
 impl LineSink for intake::Push {
     fn add_line(&mut self, line: &[u8]) {
-        self.add_line(line);
+        intake::Push::add_line(self, line);
     }
 
     fn count_bad_line(&mut self) {
-        self.count_bad_line();
+        intake::Push::count_bad_line(self);
     }
 }
 

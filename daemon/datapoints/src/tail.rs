@@ -67,7 +67,7 @@ struct IntakeSink {
 
 impl RecordSink for IntakeSink {
     fn begin(&mut self, now: Stamp) {
-        self.push = Some(self.intake.begin(now));
+        self.push = Some(self.intake.begin_trusted(now));
     }
 
     fn record(&mut self, record: &str) {

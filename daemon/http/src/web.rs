@@ -42,7 +42,8 @@ use std::{
 };
 use tokio_util::{either::Either, io::InspectReader};
 
-/// A new connection above this limit closes another ([`faultline_core::connection_limit`]).
+/// At this limit, the listener closes an open connection for each new one
+/// ([`faultline_core::connection_limit`]).
 const MAX_CONNECTIONS: usize = 64;
 
 /// Part of the limit that is for Unix sockets.

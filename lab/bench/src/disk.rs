@@ -81,7 +81,7 @@ struct Database {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct DiskUsage {
+pub struct FolderUsage {
     node: String,
     folder: String,
     /// `None` if not counted completely.
@@ -179,7 +179,7 @@ pub fn measure(
     folder: &Path,
     time_limit: Duration,
     is_stop_requested: &dyn Fn() -> bool,
-) -> DiskUsage {
+) -> FolderUsage {
     let deadline = clock::uptime() + time_limit;
     let is_over = || clock::uptime() > deadline || is_stop_requested();
     let mut walk = Walk::default();
@@ -195,7 +195,7 @@ pub fn measure(
         walk.problems
             .push(format!("{left_out} more databases were not looked into"));
     }
-    DiskUsage {
+    FolderUsage {
         node: node.to_owned(),
         folder: folder.display().to_string(),
         total: is_complete.then_some(walk.total),
@@ -315,12 +315,12 @@ mod tests {
 
     const PATIENCE: Duration = Duration::from_secs(60);
 
-    fn of<'a>(disk: &'a DiskUsage, file_type: &str) -> &'a Space {
-        &disk
+    fn of<'a>(usage: &'a FolderUsage, file_type: &str) -> &'a Space {
+        &usage
             .file_types
             .iter()
             .find(|(name, _)| name == file_type)
-            .unwrap_or_else(|| panic!("{file_type}: {disk:?}"))
+            .unwrap_or_else(|| panic!("{file_type}: {usage:?}"))
             .1
     }
 
@@ -347,24 +347,25 @@ mod tests {
             .unwrap()
             .set_len(1 << 30)
             .unwrap();
-        let disk = measure("a", folder.path(), PATIENCE, &|| false);
-        let total = disk.total.unwrap();
+        let usage = measure("a", folder.path(), PATIENCE, &|| false);
+        let total = usage.total.unwrap();
         assert_eq!(
             (total.files, total.bytes),
             (5, 3000 + 4000 + 5000 + (1 << 30))
         );
         assert!(total.allocated < 1 << 20, "holes take nothing: {total:?}");
         assert_eq!(
-            (of(&disk, ".sst").files, of(&disk, ".sst").bytes),
+            (of(&usage, ".sst").files, of(&usage, ".sst").bytes),
             (2, 7000)
         );
-        assert_eq!(of(&disk, "numbered").bytes, 5000);
-        assert_eq!(disk.file_types[0].0, ".bin");
+        assert_eq!(of(&usage, "numbered").bytes, 5000);
+        assert_eq!(usage.file_types[0].0, ".bin");
         assert!(
-            disk.problems
+            usage
+                .problems
                 .iter()
                 .any(|message| message == "3 symbolic links were not followed"),
-            "{disk:?}"
+            "{usage:?}"
         );
     }
 
@@ -377,9 +378,9 @@ mod tests {
             None,
             "it was to stop"
         );
-        let disk = measure("a", folder.path(), Duration::ZERO, &|| false);
-        assert_eq!(disk.total, None);
-        assert!(disk.problems[0].contains("--data-time"), "{disk:?}");
+        let usage = measure("a", folder.path(), Duration::ZERO, &|| false);
+        assert_eq!(usage.total, None);
+        assert!(usage.problems[0].contains("--data-time"), "{usage:?}");
         assert!(
             super::data_folder(&folder.path().join("7")).is_err(),
             "a file"
@@ -439,14 +440,14 @@ mod tests {
             names.collect::<BTreeSet<_>>()
         };
         let before = (names(), fs::metadata(&path).unwrap().modified().unwrap());
-        let disk = measure("a", folder.path(), PATIENCE, &|| false);
+        let usage = measure("a", folder.path(), PATIENCE, &|| false);
         assert_eq!(
             (names(), fs::metadata(&path).unwrap().modified().unwrap()),
             before,
             "only read"
         );
-        let [database] = disk.databases.as_slice() else {
-            panic!("{disk:?}")
+        let [database] = usage.databases.as_slice() else {
+            panic!("{usage:?}")
         };
         assert_eq!(
             (database.path.as_str(), database.engine.as_str()),
@@ -493,11 +494,11 @@ mod tests {
         let text = fs::read(&path).unwrap();
         let modified = fs::metadata(&path).unwrap().modified().unwrap();
         let read = |change: &dyn Fn()| {
-            let disk = measure("a", folder.path(), PATIENCE, &|| {
+            let usage = measure("a", folder.path(), PATIENCE, &|| {
                 change();
                 false
             });
-            disk.databases[0].problems.join("; ")
+            usage.databases[0].problems.join("; ")
         };
         assert_eq!(read(&|| ()), "");
         let changed = read(&|| {
@@ -526,9 +527,9 @@ mod tests {
             vec![7; 70_000],
         )
         .unwrap();
-        let disk = measure("a", folder.path(), PATIENCE, &|| false);
-        assert_eq!(disk.databases.len(), 2, "{disk:?}");
-        for database in &disk.databases {
+        let usage = measure("a", folder.path(), PATIENCE, &|| false);
+        assert_eq!(usage.databases.len(), 2, "{usage:?}");
+        for database in &usage.databases {
             assert!(
                 database.parts.is_empty() && database.problems.len() == 1,
                 "{database:?}"

@@ -58,8 +58,8 @@ fn measure_data_folders(
     for (node, folder) in folders {
         if header.stopped_by.is_none() {
             say(&format!("measuring the size of {}", folder.display()));
-            let disk = disk::measure(node, folder, args.data_time, &is_stopped);
-            header.disks.push(disk);
+            let usage = disk::measure(node, folder, args.data_time, &is_stopped);
+            header.disks.push(usage);
             let signal = signal.get();
             header.stopped_by =
                 signal.map(|signal| format!("{signal} while folders were measured"));

@@ -1,7 +1,7 @@
 #[cfg(test)]
 pub mod tests;
 
-use crate::{disk::DiskUsage, verify::AnswerComparison};
+use crate::{disk::FolderUsage, verify::AnswerComparison};
 use faultline_pages::groups::{by_key, distinct};
 use faultline_text::count;
 use hdrhistogram::Histogram;
@@ -115,7 +115,7 @@ pub struct Header {
     /// Length of the measured part of the run.
     pub length_ns: u64,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub disks: Vec<DiskUsage>,
+    pub disks: Vec<FolderUsage>,
 }
 
 #[derive(Clone)]

@@ -24,14 +24,14 @@ pub struct ScheduledRun {
     pub replicate: u32,
     pub lane: String,
     /// The second run of the A/A pair.
-    #[serde(default)]
-    pub second: bool,
+    #[serde(default, rename = "second")]
+    pub is_second_of_pair: bool,
 }
 
 impl ScheduledRun {
     /// With `second` in parentheses for the second run of the A/A pair.
     pub(crate) fn arm_name(&self, second: &str) -> String {
-        if self.second {
+        if self.is_second_of_pair {
             format!("{} ({second})", self.arm)
         } else {
             self.arm.clone()
@@ -46,7 +46,7 @@ impl ScheduledRun {
             ("turn", turn.to_string()),
             ("lane", self.lane.clone()),
         ];
-        let second = self.second.then(|| ("second", "1".to_owned()));
+        let second = self.is_second_of_pair.then(|| ("second", "1".to_owned()));
         let all = labels.into_iter().chain(second);
         all.map(|(key, value)| (key.to_owned(), value)).collect()
     }
@@ -55,7 +55,7 @@ impl ScheduledRun {
 /// A plan must have the same schedule in all versions of this program.
 pub fn schedule(plan: &Plan) -> Vec<Turn> {
     let mut run = 0;
-    let mut scheduled = |(arm, second): (usize, bool), replicate: u32, lane: &Lane| {
+    let mut scheduled = |(arm, is_second_of_pair): (usize, bool), replicate: u32, lane: &Lane| {
         let arm = plan.arms.get(arm)?.name.clone();
         run += 1;
         Some(ScheduledRun {
@@ -63,7 +63,7 @@ pub fn schedule(plan: &Plan) -> Vec<Turn> {
             arm,
             replicate: replicate + 1,
             lane: lane.name.clone(),
-            second,
+            is_second_of_pair,
         })
     };
     let mut turns = Vec::new();

@@ -30,7 +30,7 @@ impl Target {
     /// arm; otherwise sums would mix runs.
     pub fn new(experiment: &str, run: &ScheduledRun, attempt: u32, address: String) -> Self {
         let mut run_label = run.replicate.to_string();
-        if run.second {
+        if run.is_second_of_pair {
             run_label += ", second";
         }
         if attempt > 1 {
@@ -76,13 +76,13 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    fn run(second: bool) -> ScheduledRun {
+    fn run(is_second_of_pair: bool) -> ScheduledRun {
         ScheduledRun {
             run: 3,
             arm: "512 \"G\"".to_owned(),
             replicate: 2,
             lane: "main".to_owned(),
-            second,
+            is_second_of_pair,
         }
     }
 

@@ -97,7 +97,7 @@ fn live(path: &Path, with_costs: bool) -> Vec<Reading> {
     let mut pending: Vec<String> = Vec::new();
     for second in 0..=SECONDS {
         if second.is_multiple_of(10) {
-            let mut push = intake.begin(stamp(second));
+            let mut push = intake.begin_trusted(stamp(second));
             pending
                 .drain(..)
                 .for_each(|line| push.add_line(line.as_bytes()));

@@ -11,14 +11,14 @@ use crate::{
     summary::{ascending, finite_values, largest_magnitude, quantile_sorted, sorted, total},
 };
 pub(crate) use halves::{
-    CLEAR_SD, HalfMeans, RandomHalves, block_length, distance_required_by_drift, outer_quantiles,
-    sd_of_parts,
+    CLEAR_MEAN_SD, HalfMeans, RandomHalves, block_length, drift_threshold_sd, outer_quantiles,
+    sd_of_segment_means,
 };
 pub use reliability::Reliability;
 use resample::{Deviations, JointDeviations};
 use serde::Serialize;
 
-/// Results below this share of their inputs are rounding errors of zero.
+/// Results smaller than this share of their inputs count as 0, because they come from rounding.
 const ROUNDING_SHARE: f64 = 1e-14;
 
 /// Resamples that must lie beyond an end of an interval.
@@ -81,14 +81,16 @@ pub struct Estimate {
 pub enum Method {
     /// Studentised circular block bootstrap.
     BlockBootstrapT,
-    /// An interval of the share of values up to the quantile, read from the sorted values.
+    /// An interval of the share of values below the quantile. Its ends are converted to values by
+    /// their ranks.
     OrderStatistics,
     /// Percentile circular block bootstrap, where too few blocks are non-zero to studentise.
     BlockBootstrapPercentile,
     /// Student's t of the means of fewer than twelve blocks: too few to resample.
     BlockMeans,
-    /// A block method whose interval would reach below zero, or above one for a share. The standard
-    /// error follows the root of the amount (Wilson's score), so no end leaves the range.
+    /// A block method whose interval would reach below zero, or above one for a share. Each end has
+    /// the standard error of that end, not of the value (Wilson's score), so no end leaves the
+    /// range. The standard error of an amount is proportional to its square root.
     Score,
     /// Quantiles of the means of random halves of the blocks. For differences whose sign is random
     /// if there is no effect.
@@ -98,14 +100,14 @@ pub enum Method {
 }
 
 /// The [`mean`] of amounts that cannot be negative, with [`Method::Score`] if its interval would
-/// be.
-pub fn amount(values: &[Option<f64>], plan: &IntervalPlan) -> Option<Estimate> {
+/// reach below zero.
+pub fn mean_of_amounts(values: &[Option<f64>], plan: &IntervalPlan) -> Option<Estimate> {
     Some(mean(values, plan)?.non_negative())
 }
 
 /// The [`mean`] of values from 0 to 1, with [`Method::Score`] if its interval would leave that
 /// range.
-pub fn share(values: &[Option<f64>], plan: &IntervalPlan) -> Option<Estimate> {
+pub fn mean_of_shares(values: &[Option<f64>], plan: &IntervalPlan) -> Option<Estimate> {
     let estimate = mean(values, plan)?;
     let inside = estimate.low >= 0.0 && estimate.high <= 1.0;
     if inside || estimate.value <= 0.0 || estimate.value >= 1.0 {
@@ -143,18 +145,16 @@ fn mean_and_deviations(
         .iter()
         .map(|v| v.filter(|v| v.is_finite()).map_or(0.0, |v| v - mean))
         .collect();
-    let deviations = Deviations::of(
-        &influence,
-        n as f64 / values.len() as f64,
-        ROUNDING_SHARE * mean.abs(),
-        plan,
-    );
+    let mean_weight = n as f64 / values.len() as f64;
+    let noise = ROUNDING_SHARE * mean.abs();
+    let deviations = Deviations::of(&influence, mean_weight, noise, plan);
     Some((mean, n, deviations))
 }
 
-/// The mean of a later run over that of an earlier one, for positive amounts without pairs, with
-/// the interval of [`ratio_of_intervals`]. Reliability refers to changes larger than the `margin`,
-/// a share. `None` with fewer than two values in a run, and for amounts that are 0 or negative.
+/// The mean of a later run over that of an earlier one, for amounts without pairs, with the
+/// interval of [`ratio_of_intervals`]. Reliability refers to the question whether the ratio is
+/// above `1 + margin`, or below `1 - margin` for a decrease. `None` with fewer than two values in a
+/// run, with a negative amount, or if a mean is 0.
 pub fn ratio_of_means(
     before: &[Option<f64>],
     after: &[Option<f64>],
@@ -165,39 +165,53 @@ pub fn ratio_of_means(
     if runs.iter().flatten().any(|value| *value < 0.0) {
         return None;
     }
-    let (a, n_before, deviations_a) = mean_and_deviations(before, plan)?;
-    let (b, n_after, deviations_b) = mean_and_deviations(after, plan)?;
-    let bound = if b < a { 1.0 - margin } else { 1.0 + margin };
-    let a = deviations_a
-        .relative_to_bound(a - b / bound)
-        .interval(a, n_before, plan)
+    let (mean_before, n_before, deviations_before) = mean_and_deviations(before, plan)?;
+    let (mean_after, n_after, deviations_after) = mean_and_deviations(after, plan)?;
+    let margin_ratio = if mean_after < mean_before {
+        1.0 - margin
+    } else {
+        1.0 + margin
+    };
+    let before = deviations_before
+        .with_contributions_from_margin(mean_before - mean_after / margin_ratio)
+        .interval(mean_before, n_before, plan)
         .non_negative();
-    let b = deviations_b
-        .relative_to_bound(b - a.value * bound)
-        .interval(b, n_after, plan)
+    let after = deviations_after
+        .with_contributions_from_margin(mean_after - mean_before * margin_ratio)
+        .interval(mean_after, n_after, plan)
         .non_negative();
-    let [value, low, high] = ratio_of_intervals(a.value_and_ends(), b.value_and_ends(), 1)?;
-    let less_reliable = if a.reliability.is_reliable() { b } else { a };
-    let [parts_sd_before, parts_sd_after] = runs.each_ref().map(|series| sd_of_parts(series));
-    let parts_sd = (parts_sd_before * bound).hypot(parts_sd_after);
-    let required_distance = runs
+    let [value, low, high] =
+        ratio_of_intervals(before.value_and_ends(), after.value_and_ends(), 1)?;
+    let less_reliable = if before.reliability.is_reliable() {
+        after
+    } else {
+        before
+    };
+    let [segment_sd_before, segment_sd_after] =
+        runs.each_ref().map(|series| sd_of_segment_means(series));
+    let segment_sd = (segment_sd_before * margin_ratio).hypot(segment_sd_after);
+    let threshold_sd = runs
         .iter()
-        .filter_map(|series| distance_required_by_drift(series))
+        .filter_map(|series| drift_threshold_sd(series))
         .reduce(f64::max);
-    let reliability =
-        if required_distance.is_some_and(|sd| (b.value - a.value * bound).abs() < sd * parts_sd) {
-            Reliability::Drifts
-        } else {
-            Reliability::of_ratio(a.reliability, b.reliability, [value, low, high], margin)
-        };
-    let n = n_before.min(n_after);
-    let n_eff = a.n_eff.min(b.n_eff);
+    let reliability = if threshold_sd
+        .is_some_and(|sd| (mean_after - mean_before * margin_ratio).abs() < sd * segment_sd)
+    {
+        Reliability::Drifts
+    } else {
+        Reliability::of_ratio(
+            before.reliability,
+            after.reliability,
+            [value, low, high],
+            margin,
+        )
+    };
     Some(Estimate {
         value,
         low,
         high,
-        n,
-        n_eff,
+        n: n_before.min(n_after),
+        n_eff: before.n_eff.min(after.n_eff),
         reliability,
         ..less_reliable
     })
@@ -250,12 +264,9 @@ pub fn ratio_of_sums(
         .iter()
         .map(|p| p.map_or(0.0, |(a, b)| a - ratio * b))
         .collect();
-    let deviations = Deviations::of(
-        &influence,
-        sum / numerators.len() as f64,
-        ROUNDING_SHARE * largest_magnitude(&a),
-        plan,
-    );
+    let mean_weight = sum / numerators.len() as f64;
+    let noise = ROUNDING_SHARE * largest_magnitude(&a);
+    let deviations = Deviations::of(&influence, mean_weight, noise, plan);
     let estimate = deviations.interval(ratio, a.len(), plan);
     Some(if a.iter().any(|a| *a < 0.0) {
         estimate
@@ -273,15 +284,17 @@ pub fn quantile(values: &[Option<f64>], p: f64, plan: &IntervalPlan) -> Option<E
         return None;
     }
     let value = quantile_sorted(&sorted, p)?;
-    let lower_share = LowerShare::nearest(&sorted, value, p);
+    let below_quantile = BelowQuantile::closest_to_share(&sorted, value, p);
     let influence: Vec<f64> = values
         .iter()
         .map(|v| {
             v.filter(|v| v.is_finite())
-                .map_or(0.0, |v| lower_share.influence(v))
+                .map_or(0.0, |v| below_quantile.influence(v))
         })
         .collect();
-    let deviations = Deviations::of(&influence, n as f64 / values.len() as f64, 0.0, plan);
+    let mean_weight = n as f64 / values.len() as f64;
+    // Influences on the share are exactly 0 for a constant series, so none of them is noise.
+    let deviations = Deviations::of(&influence, mean_weight, 0.0, plan);
     let low = wilson_share(p, deviations.low);
     let high = wilson_share(p, deviations.high);
     let outside = low * (n as f64) < 1.0 || (1.0 - high) * (n as f64) < 1.0;
@@ -300,9 +313,10 @@ pub fn quantile(values: &[Option<f64>], p: f64, plan: &IntervalPlan) -> Option<E
 }
 
 /// The `p`-quantile of one series minus that of another, measured at the same moments. Both are
-/// resampled together, and errors of shares are translated by the order statistics of each
-/// (Woodruff 1952), so values beyond the quantile cannot widen the interval. `None` with fewer than
-/// two moments, different lengths, or a `p` that is not between 0 and 1.
+/// resampled together. The sorted values of a series convert a deviation of its share of values
+/// below the quantile to a deviation of the quantile (Woodruff 1952). So values beyond the quantile
+/// cannot widen the interval. `None` with fewer than two moments, different lengths, or a `p` that
+/// is not between 0 and 1.
 pub(crate) fn difference_of_quantiles(
     reference: &[f64],
     other: &[f64],
@@ -315,27 +329,29 @@ pub(crate) fn difference_of_quantiles(
     }
     let [a, b] = &[reference, other].map(|series| ascending(series.to_vec()));
     let (value_a, value_b) = (quantile_sorted(a, p)?, quantile_sorted(b, p)?);
-    let lower_shares = [
-        LowerShare::nearest(a, value_a, p),
-        LowerShare::nearest(b, value_b, p),
+    let below_quantiles = [
+        BelowQuantile::closest_to_share(a, value_a, p),
+        BelowQuantile::closest_to_share(b, value_b, p),
     ];
     // The ranks of all values show better how long dependence lasts than the few beyond a quantile.
     let ranks = rank_difference(reference, other);
     let joint = JointDeviations::of(
         [
-            &lower_shares[0].influences(reference),
-            &lower_shares[1].influences(other),
+            &below_quantiles[0].influences(reference),
+            &below_quantiles[1].influences(other),
         ],
         block_length([ranks.as_slice()]),
         plan,
     );
-    // As in a resample, the share at another quantile has that quantile's own error.
+    // The `p`-quantile of a resample whose share of values below the quantile is larger by
+    // `deviation`, so the quantile is lower. `wilson_share` scales the deviation to the error of
+    // the resulting share.
     let quantile_at = |sorted: &[f64], deviation: f64| {
         quantile_sorted(sorted, wilson_share(p, -deviation)).unwrap_or(f64::NAN)
     };
     let [deviations_a, deviations_b] = &joint.deviations;
-    // A deviation that both series share is no error of the difference, but it moves both order
-    // statistics by chance. So the common part is translated by straight lines instead.
+    // If both series deviate together, both quantiles move, but by distances between sorted values,
+    // which are random. So the common part is converted by the mean slope of each series instead.
     let (common, common_width) = common_part(deviations_a, deviations_b);
     let slope = |sorted: &[f64]| {
         if common_width > 0.0 {
@@ -368,15 +384,15 @@ pub(crate) fn difference_of_quantiles(
             .any(|deviations| exceeds_sample(deviations, p, n, tail))
         {
             estimate.reliability = Reliability::TooShort { n_eff };
-        } else if distance_required_by_drift(&ranks).is_some_and(|sd| sd >= CLEAR_SD) {
+        } else if drift_threshold_sd(&ranks).is_some_and(|sd| sd >= CLEAR_MEAN_SD) {
             estimate.reliability = Reliability::Drifts;
         }
     }
     Some(estimate)
 }
 
-/// Whether an end of the interval of the share at the `p`-quantile lies beyond the lowest or
-/// highest of `n` values.
+/// Whether the interval of the `p`-quantile needs values below the lowest or above the highest of
+/// the `n` values.
 fn exceeds_sample(deviations: &[f64], p: f64, n: usize, tail: f64) -> bool {
     let (low, high) = outer_quantiles(deviations, tail);
     (p + low) * (n as f64) < 1.0 || (1.0 - p - high) * (n as f64) < 1.0
@@ -392,12 +408,9 @@ fn rank_difference(reference: &[f64], other: &[f64]) -> Vec<f64> {
 fn common_part(a: &[f64], b: &[f64]) -> (Vec<f64>, f64) {
     let product = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
     let correlation = product(a, b) / (product(a, a) * product(b, b)).sqrt();
-    let share = if correlation > 0.0 {
-        correlation / 2.0
-    } else {
-        0.0
-    };
-    let common: Vec<f64> = a.iter().zip(b).map(|(a, b)| share * (a + b)).collect();
+    // `max` turns NaN into 0.
+    let weight = correlation.max(0.0) / 2.0;
+    let common: Vec<f64> = a.iter().zip(b).map(|(a, b)| weight * (a + b)).collect();
     let width = 2.0 * (product(&common, &common) / common.len() as f64).sqrt();
     (common, width)
 }
@@ -430,40 +443,42 @@ impl Estimate {
     }
 }
 
-/// The amounts `m` at these distances from a positive `value`, with the error of `m` itself if
-/// variances grow with the mean: `value - m = below sqrt(m / value)` and `m - value = above sqrt(m
-/// / value)`. Both are above 0.
+/// The ends `m` of an interval around a positive `value`, if the standard error at `m` is the one
+/// at `value` times `sqrt(m / value)`. `below` and `above` are the distances of the ends without
+/// that factor: `value - m = below sqrt(m / value)` and `m - value = above sqrt(m / value)`. Both
+/// ends are above 0.
 pub(crate) fn amount_ends(value: f64, below: f64, above: f64) -> (f64, f64) {
     let factor = |deviation: f64| {
-        let share = deviation.max(0.0) / value;
-        1.0 + share * share / 2.0 + share * (1.0 + share * share / 4.0).sqrt()
+        let relative = deviation.max(0.0) / value;
+        1.0 + relative * relative / 2.0 + relative * (1.0 + relative * relative / 4.0).sqrt()
     };
     (value / factor(below), value * factor(above))
 }
 
-/// Which values count as lower than a quantile. Values equal to it all count, or none does.
-pub(crate) struct LowerShare {
+/// Which values count as below a quantile. Values equal to the quantile all count, or none does.
+pub(crate) struct BelowQuantile {
     value: f64,
     includes_equal: bool,
     share: f64,
 }
 
-impl LowerShare {
-    /// The choice with a share nearer to `p`; a share of none or all is excluded.
-    pub fn nearest(sorted: &[f64], value: f64, p: f64) -> LowerShare {
+impl BelowQuantile {
+    /// Counts equal values if the share of values below is then closer to `p`. Avoids the shares 0
+    /// and 1.
+    pub fn closest_to_share(sorted: &[f64], value: f64, p: f64) -> BelowQuantile {
         let share = |index: usize| index as f64 / sorted.len() as f64;
-        let lower = share(sorted.partition_point(|v| *v < value));
+        let below = share(sorted.partition_point(|v| *v < value));
         let up_to = share(sorted.partition_point(|v| *v <= value));
         let includes_equal =
-            lower <= 0.0 || (up_to < 1.0 && (up_to - p).abs() <= (lower - p).abs());
-        LowerShare {
+            below <= 0.0 || (up_to < 1.0 && (up_to - p).abs() <= (below - p).abs());
+        BelowQuantile {
             value,
             includes_equal,
-            share: if includes_equal { up_to } else { lower },
+            share: if includes_equal { up_to } else { below },
         }
     }
 
-    /// How much a value raises the share of lower values above its mean.
+    /// The value's indicator (1 below the quantile, else 0) minus the mean indicator.
     pub fn influence(&self, value: f64) -> f64 {
         let counts = if self.includes_equal {
             value <= self.value

@@ -6,7 +6,7 @@
 
 use crate::{
     arms::Direction,
-    block::{self, HalfMeans, IntervalPlan, RandomHalves, distance_required_by_drift},
+    block::{self, HalfMeans, IntervalPlan, RandomHalves, drift_threshold_sd},
     decision::Decision,
     summary::ascending,
 };
@@ -65,9 +65,8 @@ pub fn crossover(
     }
     let block_length = block::block_length(series_by_size.iter().map(Vec::as_slice));
     let halves = RandomHalves::new(round_count, block_length, plan);
-    let means_of_size = |series: &Vec<f64>| {
-        HalfMeans::of(series, &halves, distance_required_by_drift(series), plan)
-    };
+    let means_of_size =
+        |series: &Vec<f64>| HalfMeans::of(series, &halves, drift_threshold_sd(series), plan);
     let half_means: Vec<HalfMeans> = series_by_size
         .iter()
         .map(means_of_size)

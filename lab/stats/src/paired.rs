@@ -86,7 +86,7 @@ pub fn mean_over_pairs(values: &[f64], level: f64) -> Option<Interval> {
 }
 
 /// [`mean_over_pairs`] of amounts that cannot be negative, such as ratios of times. If Student's
-/// interval would reach below zero, the standard error follows the root of the amount
+/// interval would reach below zero, each end has the standard error of that end
 /// ([`block::Method::Score`]).
 pub fn mean_amount_over_pairs(values: &[f64], level: f64) -> Option<Interval> {
     let interval = mean_over_pairs(values, level)?;
@@ -164,7 +164,7 @@ impl Pairs {
                 &as_some(&self.reference),
                 plan,
             ),
-            share_lower: block::share(&lower, plan)?,
+            share_lower: block::mean_of_shares(&lower, plan)?,
         })
     }
 
@@ -197,7 +197,7 @@ impl Pairs {
         let half_means = HalfMeans::of(
             &differences,
             &halves,
-            block::distance_required_by_drift(&relative_differences),
+            block::drift_threshold_sd(&relative_differences),
             plan,
         )?;
         Some(MeanDifference {

@@ -91,7 +91,7 @@ proptest! {
         values in prop::collection::vec(prop_oneof![2 => Just(None), 4 => Just(Some(0.0)), 4 => (0.0..1e3).prop_map(Some)], 2..60),
     ) {
         let Some(plain) = block::mean(&values, &quick()) else { return Ok(()) };
-        let amount = block::amount(&values, &quick()).unwrap();
+        let amount = block::mean_of_amounts(&values, &quick()).unwrap();
         prop_assert!(amount.low >= 0.0 && amount.low <= amount.high && amount.high.is_finite(), "{:?}", amount);
         if plain.low >= 0.0 {
             prop_assert_eq!(plain, amount);
@@ -105,7 +105,7 @@ proptest! {
         let ratio = block::ratio_of_sums(&values, &vec![one; values.len()], &quick()).unwrap();
         prop_assert!(ratio.low >= 0.0 && ratio.high >= ratio.low, "{:?}", ratio);
         let lower: Vec<Option<f64>> = values.iter().map(|v| v.map(|v| f64::from(u8::from(v > 500.0)))).collect();
-        let share = block::share(&lower, &quick()).unwrap();
+        let share = block::mean_of_shares(&lower, &quick()).unwrap();
         prop_assert!(share.low >= 0.0 && share.low <= share.high && share.high <= 1.0, "{:?}", share);
     }
 

@@ -189,7 +189,7 @@ fn a_rare_amounts_interval_stays_above_zero_and_names_its_method() {
     values[45] = Some(2.0);
     let plain = block::mean(&values, &IntervalPlan::default()).unwrap();
     assert!(plain.low < 0.0, "no reason for another method: {plain:?}");
-    let found = block::amount(&values, &IntervalPlan::default()).unwrap();
+    let found = block::mean_of_amounts(&values, &IntervalPlan::default()).unwrap();
     assert!(
         found.low > 0.0 && found.high > plain.high && found.value == plain.value,
         "{found:?}"

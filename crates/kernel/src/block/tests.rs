@@ -86,7 +86,7 @@ fn a_partition_resolves_to_its_disk() {
     let found = host.under("259:5", "/dev/nvme1n1p1");
     assert_eq!(names(&found), [("nvme1n1", "nvme")]);
     assert_eq!(
-        (found[0].device, found[0].wear_tenths),
+        (found[0].device, found[0].used_tenths_of_life),
         (
             Device {
                 major: 259,
@@ -142,7 +142,7 @@ fn an_emmc_reports_its_wear_and_beyond_its_life_is_used_up() {
     let host = Host::new();
     let worn = |text: &str| {
         fs::write(host.path("sys/devices/mmc/mmcblk0/device/life_time"), text).unwrap();
-        host.under("179:0", "/dev/mmcblk0")[0].wear_tenths
+        host.under("179:0", "/dev/mmcblk0")[0].used_tenths_of_life
     };
     assert_eq!(
         [worn("0x01 0x03\n"), worn("0x0b 0x01\n")],

@@ -98,7 +98,7 @@ impl Intake {
     }
 
     /// Starts a trusted body: one with a password, or a section of the validator's log.
-    pub fn begin(&self, now: Stamp) -> Push {
+    pub fn begin_trusted(&self, now: Stamp) -> Push {
         Push::new(self.clone(), self.allow_list(), (None, true), now)
     }
 

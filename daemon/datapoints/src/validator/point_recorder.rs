@@ -116,7 +116,7 @@ mod tests {
         intake.set_recorder(points);
         intake.follow_validator(None);
         let push = |host: &str, time: u64| {
-            let mut push = intake.begin(Stamp::default());
+            let mut push = intake.begin_trusted(Stamp::default());
             push.add_line(
                 format!("bank-forks_set_root,host_id={host} slot={time}i {time}").as_bytes(),
             );

@@ -125,7 +125,7 @@ pub fn run() -> Result<()> {
     let demo_state = Arc::new(DemoState {
         clock,
         started_unix: started,
-        timeline_start: cache.map_or(Duration::ZERO, |_| timeline::start_at_tip(started)),
+        timeline_start: cache.map_or(Duration::ZERO, |_| timeline::initial_uptime_at_tip(started)),
         recording: Arc::new(Recording::embedded(cache)?),
         rpc_address: SocketAddr::from((
             [127, 0, 0, 1],

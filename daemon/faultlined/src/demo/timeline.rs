@@ -56,9 +56,9 @@ fn progress(uptime: Duration) -> Value {
     }
 }
 
-/// An uptime at the tip to start with. It depends on the time, so that runs begin at different
-/// places of the recording.
-pub fn start_at_tip(unix: Duration) -> Duration {
+/// The uptime with which a demo begins if it begins at the tip. It depends on the time, so that
+/// runs begin at different positions of the recording.
+pub fn initial_uptime_at_tip(unix: Duration) -> Duration {
     SERVICES_START
         + CATCH_UP_TIME
         + Duration::from_nanos(
@@ -110,7 +110,8 @@ impl RecordedPushes {
         }
     }
 
-    /// The lines since the last push in time order. The point of the metrics agent is last.
+    /// The lines since the last push in time order. The last line is `metrics`, the datapoint of the
+    /// metrics agent.
     pub fn next_body(&mut self, now: Stamp) -> String {
         let last_push = std::mem::replace(&mut self.pushed_at, now.uptime);
         let mut lines = Vec::new();
@@ -122,10 +123,10 @@ impl RecordedPushes {
             (Track::Validator, replay_position, uptime_at_replay_position),
             (Track::Cluster, tip_position, uptime_at_tip_position),
         ];
-        for (track, position, uptime_at) in tracks {
+        for (track, position_at, uptime_at) in tracks {
             lines.extend(
                 self.recording
-                    .lines_between(track, position(last_push), position(now.uptime))
+                    .lines_between(track, position_at(last_push), position_at(now.uptime))
                     .into_iter()
                     .map(|(position, line)| (uptime_at(position), line)),
             );

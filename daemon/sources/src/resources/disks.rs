@@ -14,9 +14,9 @@ use std::{
     time::Duration,
 };
 
-/// Maximum disks below one file system.
+/// Maximum number of disks below one file system.
 pub const MAX_DISKS: usize = 64;
-/// Maximum series of all disks of a machine. Further disks are left out.
+/// Maximum number of series of all disks of a machine. Further disks are left out.
 const MAX_SERIES: usize = 90;
 
 #[derive(Clone, Copy, PartialEq)]
@@ -38,7 +38,8 @@ impl DiskRole {
         }
     }
 
-    /// Maximum series: with those of its wear or of its missing members, never both.
+    /// Maximum number of series of one disk. A disk has a series of its wear or a series of its
+    /// missing members, never both.
     fn max_series(self) -> usize {
         match self {
             DiskRole::Direct => 11,
@@ -138,7 +139,7 @@ fn disk_readings(disk: &BlockDevice, out: &mut Vec<Reading>) {
     let mapped = disk.mapped_name.clone().unwrap_or_default();
     let labels = [device.clone(), disk.kind.clone().into(), mapped.into()];
     out.flag(&m::DISK, labels, true);
-    let wear_ratio = disk.wear_tenths.map(|tenths| tenths as f64 / 10.0);
+    let wear_ratio = disk.used_tenths_of_life.map(|tenths| tenths as f64 / 10.0);
     out.real(&m::DISK_WEAR, [device.clone()], wear_ratio);
     out.whole(&m::DISK_MISSING, [device], disk.missing_members);
 }
@@ -213,7 +214,7 @@ mod tests {
             device: Device { major: 259, minor },
             kind: kind.to_owned(),
             mapped_name: None,
-            wear_tenths: None,
+            used_tenths_of_life: None,
             missing_members: None,
         };
         let array = |members: u32| {

@@ -273,7 +273,7 @@ mod tests {
         let of = |base: f64| {
             let mut outcome = outcome(30.0, 100.0);
             for row in &mut outcome.classes {
-                let estimate = block::amount(&passes(base), &bootstrap_plan()).unwrap();
+                let estimate = block::mean_of_amounts(&passes(base), &bootstrap_plan()).unwrap();
                 assert!(!estimate.reliability.is_reliable(), "{estimate:?}");
                 row.compress = Some(Interval::from_estimate(&estimate, |speed| speed));
             }

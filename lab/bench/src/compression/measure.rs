@@ -208,7 +208,7 @@ fn measure_speed(records: &[&[u8]], mut code_all: impl FnMut() -> bool) -> Optio
 }
 
 fn speed(passes: &[Option<f64>]) -> Option<Interval> {
-    let mean = block::amount(passes, &bootstrap_plan())?;
+    let mean = block::mean_of_amounts(passes, &bootstrap_plan())?;
     Some(Interval::from_estimate(&mean, |speed| speed))
 }
 

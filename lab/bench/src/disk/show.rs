@@ -1,4 +1,4 @@
-use super::{Database, DatabasePart, DiskUsage, Space};
+use super::{Database, DatabasePart, FolderUsage, Space};
 use faultline_pages::{
     cells::{self, figure, number_cell, text_cell},
     model::{BarSeries, Bars, Block, Cell, Chart, Table},
@@ -7,13 +7,13 @@ use faultline_text::{bytes, count, lines, number, size, table};
 
 /// Totals of all nodes, then file types and databases of each, in the order of the study
 /// (`docs/BENCH-STUDIES.md`).
-pub fn text(disks: &[DiskUsage]) -> String {
-    if disks.is_empty() {
+pub fn text(usages: &[FolderUsage]) -> String {
+    if usages.is_empty() {
         return String::new();
     }
     let mut out = "=== Storage space ===\n\n".to_owned();
-    for disk in disks {
-        let total = match disk.total {
+    for usage in usages {
+        let total = match usage.total {
             None => "not known".to_owned(),
             Some(total) => format!(
                 "{} in {} files, {} on disk",
@@ -22,13 +22,13 @@ pub fn text(disks: &[DiskUsage]) -> String {
                 bytes(total.allocated)
             ),
         };
-        out += &format!("{}: {} total {total}\n", disk.node, disk.folder);
+        out += &format!("{}: {} total {total}\n", usage.node, usage.folder);
     }
-    if let Some(sentence) = size_ratio(disks) {
+    if let Some(sentence) = size_ratio(usages) {
         out += &(sentence + "\n");
     }
-    for disk in disks {
-        out += &format!("\n{}: by type of file\n", disk.node);
+    for usage in usages {
+        out += &format!("\n{}: by type of file\n", usage.node);
         let row = |(file_type, space): &(String, Space)| {
             vec![
                 file_type.clone(),
@@ -39,21 +39,21 @@ pub fn text(disks: &[DiskUsage]) -> String {
         };
         out += &table(
             &["type", "files", "bytes", "on disk"],
-            disk.file_types.iter().map(row).collect(),
+            usage.file_types.iter().map(row).collect(),
         );
-        out += &lines(&disk.problems);
-        for database in &disk.databases {
-            out += &database_text(&disk.node, database);
+        out += &lines(&usage.problems);
+        for database in &usage.databases {
+            out += &database_text(&usage.node, database);
         }
     }
     out + "\n"
 }
 
 /// Largest to smallest folder; `None` if a size is unknown.
-fn size_ratio(disks: &[DiskUsage]) -> Option<String> {
+fn size_ratio(usages: &[FolderUsage]) -> Option<String> {
     let mut sizes = Vec::new();
-    for disk in disks {
-        sizes.push((disk.total?.bytes, &disk.node));
+    for usage in usages {
+        sizes.push((usage.total?.bytes, &usage.node));
     }
     // Stable: nodes of equal size stay in order.
     sizes.sort_by_key(|(bytes, _)| *bytes);
@@ -80,17 +80,17 @@ fn database_text(node: &str, database: &Database) -> String {
     };
     if !database.parts.is_empty() {
         out += &table(
-            &["part", "level", "tables", "bytes", ""],
+            &["part", "level", "table files", "bytes", ""],
             database.parts.iter().map(row).collect(),
         );
     } else if database.problems.is_empty() {
-        out += "it has no table yet: all is in its logs\n";
+        out += "it has no table file yet: all data is in its logs\n";
     }
     out + &lines(&database.problems)
 }
 
-pub fn page(disks: &[DiskUsage]) -> Vec<Block> {
-    if disks.is_empty() {
+pub fn page(usages: &[FolderUsage]) -> Vec<Block> {
+    if usages.is_empty() {
         return Vec::new();
     }
     let mut totals = cells::table(
@@ -111,27 +111,29 @@ pub fn page(disks: &[DiskUsage]) -> Vec<Block> {
         ],
         "",
     );
-    for disk in disks {
-        let node = &disk.node;
-        totals.rows.push(space_row(node, &disk.folder, disk.total));
-        for (file_type, space) in &disk.file_types {
+    for usage in usages {
+        let node = &usage.node;
+        totals
+            .rows
+            .push(space_row(node, &usage.folder, usage.total));
+        for (file_type, space) in &usage.file_types {
             file_types
                 .rows
                 .push(space_row(node, file_type, Some(*space)));
         }
     }
     let mut blocks = vec![Block::Table(totals), Block::Table(file_types)];
-    let parts = parts(disks);
+    let parts = parts(usages);
     if !parts.rows.is_empty() {
         blocks.push(Block::Table(parts));
     }
-    blocks.extend(levels(disks));
-    for disk in disks {
-        let node = &disk.node;
-        for problem in &disk.problems {
+    blocks.extend(levels(usages));
+    for usage in usages {
+        let node = &usage.node;
+        for problem in &usage.problems {
             blocks.push(Block::Text(format!("{node}: {problem}")));
         }
-        for Database { path, problems, .. } in &disk.databases {
+        for Database { path, problems, .. } in &usage.databases {
             for problem in problems {
                 blocks.push(Block::Text(format!("{node}: {path}: {problem}")));
             }
@@ -155,7 +157,7 @@ fn space_row(node: &str, name: &str, space: Option<Space>) -> Vec<Cell> {
     row
 }
 
-fn parts(disks: &[DiskUsage]) -> Table {
+fn parts(usages: &[FolderUsage]) -> Table {
     let mut out = cells::table(
         "storage-by-part",
         "Storage space of databases",
@@ -165,17 +167,17 @@ fn parts(disks: &[DiskUsage]) -> Table {
             "engine",
             "part",
             "level",
-            "tables",
+            "table files",
             "size [bytes]",
         ],
         "Parts are tables and indexes of SQLite, and column families and their levels of the other engines.",
     );
-    for disk in disks {
-        for database in &disk.databases {
+    for usage in usages {
+        for database in &usage.databases {
             for part in &database.parts {
                 out.rows.push(vec![
                     text_cell(&database.path),
-                    text_cell(&disk.node),
+                    text_cell(&usage.node),
                     text_cell(&database.engine),
                     text_cell(part.display_name()),
                     count_cell(part.level, ""),
@@ -188,20 +190,20 @@ fn parts(disks: &[DiskUsage]) -> Table {
     out
 }
 
-fn database_parts(disk: &DiskUsage) -> impl Iterator<Item = &DatabasePart> {
-    disk.databases.iter().flat_map(|database| &database.parts)
+fn database_parts(usage: &FolderUsage) -> impl Iterator<Item = &DatabasePart> {
+    usage.databases.iter().flat_map(|database| &database.parts)
 }
 
-fn levels(disks: &[DiskUsage]) -> Option<Block> {
-    let levels = 0..=disks
+fn levels(usages: &[FolderUsage]) -> Option<Block> {
+    let levels = 0..=usages
         .iter()
         .flat_map(database_parts)
         .filter_map(|part| part.level)
         .max()?;
     let mut series = Vec::new();
-    for disk in disks {
+    for usage in usages {
         let mebibytes = |level: u64| {
-            let bytes: u64 = database_parts(disk)
+            let bytes: u64 = database_parts(usage)
                 .filter(|part| part.level == Some(level))
                 .map(|part| part.bytes)
                 .sum();
@@ -210,7 +212,7 @@ fn levels(disks: &[DiskUsage]) -> Option<Block> {
         let values: Vec<_> = levels.clone().map(mebibytes).collect();
         if values.iter().any(Option::is_some) {
             series.push(BarSeries {
-                name: disk.node.clone(),
+                name: usage.node.clone(),
                 values,
             });
         }

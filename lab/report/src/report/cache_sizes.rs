@@ -115,7 +115,7 @@ fn sentences((subject, prediction): &PredictedRun<'_>, several: bool) -> Vec<Str
         }
         sentences.push(match prediction.enough_entries {
             Some(entries) => format!(
-                "From {} entries on, more saves less than 1 % of the time of replay.",
+                "{} entries are enough: no larger size of the table saves 1 % of the replay time.",
                 count(entries)
             ),
             None => format!("Which size is enough is not known: {NO_TIMES}."),
@@ -144,9 +144,9 @@ fn sizes_table(passed: &[PredictedRun<'_>]) -> Block {
         passed.len()
     };
     let note = format!(
-        "Means of {} simulated runs; one real run is within the interval with 95 %, if the load is the same. Cache time is \
-         program_cache_us, summed over threads, from costs fitted to the recorded slots. Code is that of the programs in the cache at \
-         the end; compiled code is several times as large.",
+        "Means of {} simulated runs. If the workload is the same, the interval contains one more real run with a probability of 95 %. \
+         Cache time is program_cache_us, summed over threads, from costs fitted to the recorded slots. Code is that of the programs in \
+         the cache at the end; compiled code is several times as large.",
         seeds.take(shown).format(", ")
     );
     let mut table = table(
@@ -253,7 +253,7 @@ fn recorded_count(prediction: &Prediction, counter: &str) -> Option<f64> {
 }
 
 fn figures(passed: &[PredictedRun<'_>]) -> impl Iterator<Item = Block> {
-    let caption = "Lines: means of simulated runs; the band holds one real run with 95 %. The diamond is what was recorded, at its size.";
+    let caption = "Lines: means of simulated runs. The band contains one more real run with a probability of 95 %. The diamond is the recorded value.";
     FIGURES
         .into_iter()
         .filter_map(move |(id, title, label, unit, value, recorded)| {

@@ -207,9 +207,9 @@ fn estimates(
     let p95 = numbers.replay_quantile(0.95);
     [
         p95.and_then(|_| block::quantile(&numbers.replay_ms, 0.95, plan)),
-        block::amount(&tps, plan),
-        block::amount(&misses, plan),
-        block::amount(&times, plan),
+        block::mean_of_amounts(&tps, plan),
+        block::mean_of_amounts(&misses, plan),
+        block::mean_of_amounts(&times, plan),
     ]
 }
 

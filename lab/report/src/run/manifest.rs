@@ -92,7 +92,7 @@ const HOST_FACTS: [FactRow; 20] = [
         "/host/memory/transparent_hugepages",
         json_text,
     ),
-    ("Most mappings", "/host/memory/max_map_count", json_text),
+    ("Memory map limit", "/host/memory/max_map_count", json_text),
     ("Cgroup version", "/host/kernel/cgroup", json_text),
     ("Pressure information", "/host/kernel/pressure", json_text),
     ("Clock source", "/clock/source", json_text),

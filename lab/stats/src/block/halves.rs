@@ -20,14 +20,14 @@ const MIN_INDEPENDENT_VALUES: f64 = 20.0;
 /// If fewer blocks make up the difference, it depends on single blocks.
 const MIN_DECIDING_BLOCKS: f64 = 6.0;
 /// A mean this far from 0 is reliable despite few values (in standard deviations of values) or
-/// despite drift (in units of [`sd_of_parts`]).
-pub const CLEAR_SD: f64 = 5.0;
-/// A mean this far from 0 is reliable despite possible drift, in units of [`sd_of_parts`].
+/// despite drift (in units of [`sd_of_segment_means`]).
+pub const CLEAR_MEAN_SD: f64 = 5.0;
+/// A mean this far from 0 is reliable despite possible drift, in units of [`sd_of_segment_means`].
 const POSSIBLE_DRIFT_SD: f64 = 2.5;
-/// Parts of a run whose means are compared to find drift.
-const PARTS: usize = 8;
-/// A shorter series is not split into parts when its dependence is measured.
-const MIN_LENGTH_FOR_PARTS: usize = 100;
+/// Segments of a run whose means are compared to find drift.
+const SEGMENTS: usize = 8;
+/// A shorter series is not split into segments when its dependence is measured.
+const MIN_LENGTH_FOR_SEGMENTS: usize = 100;
 /// Critical values of Anderson and Darling's statistic at 10 % and 25 %.
 const CRITICAL_AT_10_PERCENT: f64 = 1.933;
 const CRITICAL_AT_25_PERCENT: f64 = 1.248;
@@ -162,11 +162,11 @@ fn scaled_deviations(series: &[f64]) -> (f64, Vec<f64>, f64) {
 }
 
 impl HalfMeans {
-    /// `required_distance`: see [`distance_required_by_drift`]. `None` with fewer than two values.
+    /// `threshold_sd`: see [`drift_threshold_sd`]. `None` with fewer than two values.
     pub fn of(
         series: &[f64],
         halves: &RandomHalves,
-        required_distance: Option<f64>,
+        threshold_sd: Option<f64>,
         plan: &IntervalPlan,
     ) -> Option<HalfMeans> {
         let n = series.len();
@@ -190,14 +190,16 @@ impl HalfMeans {
         let n_eff = (n as f64 * dependence.variance / long_run_variance.max(f64::MIN_POSITIVE))
             .clamp(1.0, n as f64);
         let mean_exceeds = |distance: f64| mean.abs() > distance * scale;
-        let is_clear = mean_exceeds(CLEAR_SD * dependence.variance.sqrt());
+        let is_clear = mean_exceeds(CLEAR_MEAN_SD * dependence.variance.sqrt());
         let reliability = if !varies {
             Reliability::Constant
         } else if has_too_few_blocks(blocks, plan.level)
             || (n_eff < MIN_INDEPENDENT_VALUES && !is_clear)
         {
             Reliability::TooShort { n_eff }
-        } else if required_distance.is_some_and(|sd| !mean_exceeds(sd * sd_of_parts(&deviations))) {
+        } else if threshold_sd
+            .is_some_and(|sd| !mean_exceeds(sd * sd_of_segment_means(&deviations)))
+        {
             Reliability::Drifts
         } else if deciding_blocks(&halves.block_sums(series))
             < MIN_DECIDING_BLOCKS.min(blocks / 4.0)
@@ -243,26 +245,26 @@ fn p_of_zero_mean(means: &[f64]) -> f64 {
     (2.0 * (rarer + 1) as f64 / (means.len() + 1) as f64).min(1.0)
 }
 
-/// How far from 0 a mean must be so that drift cannot explain it, in units of [`sd_of_parts`].
-/// `None` if the series shows no drift. A series drifts if its ranks change over time more than
-/// their dependence explains (rank KPSS: Pelagatti and Sen 2013; weights of Anderson and Darling
-/// 1952).
-pub fn distance_required_by_drift(series: &[f64]) -> Option<f64> {
+/// How far from 0 a mean must be so that drift cannot explain it, in units of
+/// [`sd_of_segment_means`]. `None` if the series shows no drift. A series drifts if its ranks
+/// change over time more than their dependence explains (rank KPSS: Pelagatti and Sen 2013; weights
+/// of Anderson and Darling 1952).
+pub fn drift_threshold_sd(series: &[f64]) -> Option<f64> {
     let (_, deviations, scale) = scaled_deviations(&ranks(series));
-    // The means of the parts are removed first, else the drift would count as dependence. A short
-    // run is not split.
-    let parts = if deviations.len() < MIN_LENGTH_FOR_PARTS {
+    // The means of the segments are removed first, else the drift would count as dependence. A
+    // short run is not split.
+    let segments = if deviations.len() < MIN_LENGTH_FOR_SEGMENTS {
         1
     } else {
-        PARTS
+        SEGMENTS
     };
-    let part_length = deviations.len().div_ceil(parts).max(1);
+    let segment_length = deviations.len().div_ceil(segments).max(1);
     let dependence = dependence(
         &deviations
-            .chunks(part_length)
-            .flat_map(|part| {
-                let mean = part.iter().sum::<f64>() / part.len() as f64;
-                part.iter().map(move |value| value - mean)
+            .chunks(segment_length)
+            .flat_map(|segment| {
+                let mean = segment.iter().sum::<f64>() / segment.len() as f64;
+                segment.iter().map(move |value| value - mean)
             })
             .collect::<Vec<f64>>(),
     );
@@ -275,18 +277,18 @@ pub fn distance_required_by_drift(series: &[f64]) -> Option<f64> {
     }
     match weighted_sum / dependence.long_run_variance {
         _ if !scale.is_finite() => None,
-        _ if dependence.exceeds_series => Some(CLEAR_SD),
-        statistic if statistic > CRITICAL_AT_10_PERCENT => Some(CLEAR_SD),
+        _ if dependence.exceeds_series => Some(CLEAR_MEAN_SD),
+        statistic if statistic > CRITICAL_AT_10_PERCENT => Some(CLEAR_MEAN_SD),
         statistic if statistic > CRITICAL_AT_25_PERCENT => Some(POSSIBLE_DRIFT_SD),
         _ => None,
     }
 }
 
-/// Standard deviation of the means of [`PARTS`] equal parts of the series.
-pub fn sd_of_parts(series: &[f64]) -> f64 {
+/// Standard deviation of the means of [`SEGMENTS`] equal segments of the series.
+pub fn sd_of_segment_means(series: &[f64]) -> f64 {
     let means: Vec<f64> = series
-        .chunks(series.len().div_ceil(PARTS).max(1))
-        .map(|part| part.iter().sum::<f64>() / part.len() as f64)
+        .chunks(series.len().div_ceil(SEGMENTS).max(1))
+        .map(|segment| segment.iter().sum::<f64>() / segment.len() as f64)
         .collect();
     mean_and_variance(&means).map_or(0.0, |(_, variance)| variance.sqrt())
 }

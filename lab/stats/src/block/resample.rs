@@ -31,7 +31,7 @@ pub struct Deviations {
     /// Mean powers 2 to 4 of the sums of blocks, in units of `unit`.
     moments: [f64; 3],
     unit: f64,
-    weight: f64,
+    mean_weight: f64,
 }
 
 /// What an [`Estimate`] says about the error.
@@ -46,9 +46,10 @@ pub struct Spread {
 }
 
 impl Deviations {
-    /// For the mean of `influence`, which sums to 0, divided by `weight`. If no influence is above
-    /// `noise`, all are rounding errors of zero.
-    pub fn of(influence: &[f64], weight: f64, noise: f64, plan: &IntervalPlan) -> Deviations {
+    /// For the mean of `influence`, which sums to 0, divided by the mean weight of a sample. A
+    /// missing sample has weight 0. If no influence is above `noise`, all come from rounding and
+    /// count as 0.
+    pub fn of(influence: &[f64], mean_weight: f64, noise: f64, plan: &IntervalPlan) -> Deviations {
         // Relative to the largest, squares neither overflow nor vanish.
         let unit = largest_magnitude(influence);
         let varies = unit > noise && unit.is_finite();
@@ -72,7 +73,7 @@ impl Deviations {
             spread,
             moments: [0.0; 3],
             unit,
-            weight,
+            mean_weight,
         };
         if varies {
             deviations.resample(&scaled, plan);
@@ -113,7 +114,7 @@ impl Deviations {
                 (low * standard_error, high * standard_error)
             }
         };
-        let scale = self.unit / self.weight;
+        let scale = self.unit / self.mean_weight;
         (self.low, self.high) = (low * scale, high * scale);
     }
 
@@ -123,11 +124,11 @@ impl Deviations {
         estimate
     }
 
-    /// Computes `few_blocks_contribute` relative to a bound at `distance` below the value. Then
-    /// blocks that are all far from the bound contribute alike.
-    pub fn relative_to_bound(mut self, distance: f64) -> Deviations {
+    /// Recomputes `few_blocks_contribute` from the distances of blocks to a margin, which lies
+    /// `distance` below the value. Blocks that are all far from the margin contribute alike.
+    pub fn with_contributions_from_margin(mut self, distance: f64) -> Deviations {
         let spread = &mut self.spread;
-        let distance = distance * self.weight / self.unit;
+        let distance = distance * self.mean_weight / self.unit;
         let shift = distance * spread.block_length as f64;
         let blocks = spread.n / spread.block_length;
         spread.few_blocks_contribute =

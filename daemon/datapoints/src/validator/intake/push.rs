@@ -191,7 +191,7 @@ impl Intake {
     }
 
     /// True if pushes of `user` are accepted. Until a validator is found, all of them are pending.
-    pub fn admits(&self, user: u32, now: Stamp) -> bool {
+    pub fn admits_user(&self, user: u32, now: Stamp) -> bool {
         let is_due =
             |read: Option<Stamp>| read.is_none_or(|at| now.since(at) >= USER_READ_INTERVAL);
         if is_due(self.lock().user_read_at) {

@@ -19,7 +19,7 @@ fn intake() -> Intake {
 }
 
 fn push(intake: &Intake, now: u64, lines: &[String]) {
-    let mut push = intake.begin(at(now));
+    let mut push = intake.begin_trusted(at(now));
     lines.iter().for_each(|line| push.add_line(line.as_bytes()));
     intake.commit(push, at(now));
 }
@@ -361,7 +361,7 @@ fn the_log_and_the_push_give_the_same_sums() {
     pushed.set_reported_identity("A", at(1));
     push(&pushed, 1, &[cache("A", 3, 10)]);
     let logged = intake();
-    let mut stretch = logged.begin(at(1));
+    let mut stretch = logged.begin_trusted(at(1));
     stretch.add_log_line("[2025-03-01T12:00:00.123456789Z INFO  solana_metrics::metrics] datapoint: loaded-programs-cache-stats slot=1i hits=9i misses=3i evictions=1i reloads=1i insertions=1i lost_insertions=0i replace_entry=0i one_hit_wonders=0i prunes_orphan=0i prunes_environment=0i empty_entries=0i water_level=461i");
     stretch.add_log_line("[2025-03-01T12:00:00.123456789Z INFO  solana_core::x] bank frozen: 3");
     logged.commit(stretch, at(1));
@@ -694,7 +694,7 @@ fn the_migration_is_detected_from_points_or_log_until_exit() {
     let intake = Intake::new(&Datapoints::default());
     intake.follow_validator(None);
     intake.set_reported_identity("A", Stamp::default());
-    let mut push = intake.begin(Stamp::default());
+    let mut push = intake.begin_trusted(Stamp::default());
     for line in [
         "migration-started,host_id=A migration_slot=900i 1",
         "optimistic_slot,host_id=A slot=890i 2",
@@ -715,7 +715,7 @@ fn the_migration_is_detected_from_points_or_log_until_exit() {
     assert_eq!(intake.facts().migration, expected);
     intake.follow_validator(None);
     assert_eq!(intake.facts().migration, MigrationReports::default());
-    let mut log = intake.begin(Stamp::default());
+    let mut log = intake.begin_trusted(Stamp::default());
     log.add_log_line("[2026-10-21T12:00:00.1Z INFO  solana_metrics::metrics] datapoint: migration-started migration_slot=900i");
     log.add_log_line(
         "[2026-10-21T12:00:00.2Z INFO  agave_votor_messages::migration] A: Alpenglow enabled!",
@@ -733,7 +733,7 @@ fn the_migration_is_detected_from_points_or_log_until_exit() {
 fn migration_points_of_a_pending_sender_count_once_it_is_ours() {
     let intake = Intake::new(&Datapoints::default());
     intake.follow_validator(None);
-    let mut push = intake.begin(Stamp::default());
+    let mut push = intake.begin_trusted(Stamp::default());
     push.add_line(b"event_handler_stats,host_id=A ignored=0i 1");
     intake.commit(push, Stamp::default());
     assert!(!intake.facts().migration.has_event_handler);

@@ -60,7 +60,7 @@ fn experiment(kind: &str, arms: &str) -> Experiment {
                 arm,
                 replicate,
                 lane,
-                second: false,
+                is_second_of_pair: false,
             };
             turns.push(Turn {
                 number: run,

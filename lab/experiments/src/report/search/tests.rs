@@ -152,7 +152,7 @@ fn planned() -> Entry {
         arm: "search".to_owned(),
         replicate: 1,
         lane: "here".to_owned(),
-        second: false,
+        is_second_of_pair: false,
     };
     Entry::Planned(Planned {
         name: "least".to_owned(),

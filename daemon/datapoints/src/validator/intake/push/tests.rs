@@ -31,7 +31,7 @@ fn intake() -> (Intake, Arc<AtomicU32>) {
 
 /// Pushes if the user is admitted.
 fn push(intake: &Intake, user: u32, now: u64, lines: &[&str]) -> bool {
-    let admitted = intake.admits(user, at(now));
+    let admitted = intake.admits_user(user, at(now));
     if admitted {
         let mut push = intake.begin_from_user(user, at(now));
         lines.iter().for_each(|line| push.add_line(line.as_bytes()));
@@ -95,7 +95,7 @@ fn pushes_are_pending_until_discovery_then_other_users_are_dropped() {
 #[test]
 fn a_body_begun_before_discovery_counts_only_for_the_validators_user() {
     let (intake, user) = intake();
-    assert!(intake.admits(OTHER, at(1)));
+    assert!(intake.admits_user(OTHER, at(1)));
     let mut slow = intake.begin_from_user(OTHER, at(1));
     slow.add_line(lost(1).as_bytes());
     user.store(VALIDATOR, Ordering::Relaxed);
@@ -133,7 +133,7 @@ fn slots_are_proven_by_password_or_the_validators_user_not_a_relay() {
     );
     let own = intake.begin_from_user(VALIDATOR, at(3));
     assert_eq!(pushed(&intake, own, 3, 10), (Some(10), true));
-    let trusted = intake.begin(at(4));
+    let trusted = intake.begin_trusted(at(4));
     assert_eq!(pushed(&intake, trusted, 4, 11), (Some(11), true));
     let mut relayed = intake.begin_relayed(at(5));
     relayed.add_line(b"optimistic_slot,host_id=A slot=900i 5");

@@ -154,7 +154,8 @@ impl Bus {
             .map(drop)
     }
 
-    /// A missing reference is no error: an ended process of ours may have taken it.
+    /// A missing reference is no error. An earlier process of ours may have started the unit, and
+    /// systemd drops the references of a process that ends.
     pub fn release(&self, unit: &str) -> Result<()> {
         self.call(unit, async |manager| manager.unref_unit(unit).await)
             .map(drop)
@@ -192,7 +193,8 @@ impl Bus {
         })
     }
 
-    /// Retries; only for idempotent calls. `None` without the unit, its process or a reference.
+    /// Retries while systemd is absent, so it is only for idempotent calls. `None` if the unit, its
+    /// process or our reference does not exist.
     fn call<T>(
         &self,
         subject: &str,
