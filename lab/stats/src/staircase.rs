@@ -252,7 +252,7 @@ impl Staircase {
 
 const TRIALS_PER_END: u32 = 3;
 /// The search continues once if these trials contradict an interval.
-const MAX_ROUNDS: u32 = 2;
+const MAX_CONFIRMATIONS: u32 = 2;
 
 /// Trials at the ends of an interval.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
@@ -269,15 +269,15 @@ pub struct EndTrials<Value = f64> {
 /// still update the posterior.
 #[derive(Debug, Clone, Default)]
 struct Confirmation {
-    rounds: u32,
+    confirmations: u32,
     newest: Option<EndTrials>,
 }
 
 impl Confirmation {
-    /// Does nothing after a confirmed interval, or if no round is left.
+    /// Does nothing after a confirmed interval, or after [`MAX_CONFIRMATIONS`].
     fn begin(&mut self, interval: &Interval) {
-        if self.rounds < MAX_ROUNDS && !self.agrees() {
-            self.rounds += 1;
+        if self.confirmations < MAX_CONFIRMATIONS && !self.agrees() {
+            self.confirmations += 1;
             self.newest = Some(EndTrials {
                 high: interval.high,
                 low: interval.low,
@@ -286,11 +286,11 @@ impl Confirmation {
         }
     }
 
-    /// Discards an interval that is all below a new floor, without counting a round.
+    /// Discards an interval that is all below a new floor, without counting it as a confirmation.
     fn discard_below(&mut self, floor: f64) {
         if self.newest.is_some_and(|newest| newest.high <= floor) {
             self.newest = None;
-            self.rounds = self.rounds.saturating_sub(1);
+            self.confirmations = self.confirmations.saturating_sub(1);
         }
     }
 
