@@ -133,7 +133,7 @@ impl Staircase {
         }
     }
 
-    fn lowest_trial(&self) -> Option<f64> {
+    fn min_value(&self) -> Option<f64> {
         self.floor
             .map(|floor| floor * (1.0 + FLOOR_MARGIN * self.config.max_width))
     }
@@ -159,7 +159,7 @@ impl Staircase {
         let tail = (1.0 - INTERVAL_LEVEL) / 2.0;
         let [low, middle, high] =
             [tail, 0.5, 1.0 - tail].map(|share| self.grid.quantile(share).exp());
-        let (Some(floor), Some(lowest)) = (self.floor, self.lowest_trial()) else {
+        let (Some(floor), Some(min_value)) = (self.floor, self.min_value()) else {
             return Interval { low, middle, high };
         };
         // The probability of thresholds below the floor does not matter.
@@ -167,7 +167,7 @@ impl Staircase {
         Interval {
             low: low.max(floor),
             middle: middle.max(floor),
-            high: high.max(lowest),
+            high: high.max(min_value),
         }
     }
 
@@ -197,11 +197,11 @@ impl Staircase {
     }
 
     fn is_descending(&self) -> bool {
-        let lowest = self.lowest_trial().unwrap_or(0.0);
+        let min_value = self.min_value().unwrap_or(0.0);
         self.failures == 0
             && self
                 .lowest_sufficient
-                .is_none_or(|sufficient| sufficient > lowest * (1.0 + SAME_VALUE_SHARE))
+                .is_none_or(|sufficient| sufficient > min_value * (1.0 + SAME_VALUE_SHARE))
     }
 
     pub fn next_trial(&mut self) -> Next {
@@ -209,8 +209,8 @@ impl Staircase {
             return Next::Confirm { value, is_upper };
         }
         let first_value = self.config.first_value;
-        let lowest = self.lowest_trial().unwrap_or(0.0);
-        if lowest > first_value {
+        let min_value = self.min_value().unwrap_or(0.0);
+        if min_value > first_value {
             return Next::Over(Outcome::AboveStart);
         }
         if self.is_descending() {
@@ -219,7 +219,7 @@ impl Staircase {
                 Some(lowest) if self.trials >= self.config.max_trials => {
                     Next::Over(Outcome::NeverFailed { lowest })
                 }
-                Some(_) => Next::Try((self.last_trial * DESCENT_FACTOR).max(lowest)),
+                Some(_) => Next::Try((self.last_trial * DESCENT_FACTOR).max(min_value)),
             };
         }
         if self.grid.probability_above(first_value.ln()) > INTERVAL_LEVEL {
@@ -239,13 +239,13 @@ impl Staircase {
         let low = self
             .lowest_sufficient
             .map_or(first_value, |sufficient| sufficient * LOWEST_TRIAL_SHARE)
-            .max(lowest)
+            .max(min_value)
             .min(first_value);
         Next::Try(
             self.grid
                 .most_informative_trial(low.ln(), first_value.ln())
                 .exp()
-                .max(lowest),
+                .max(min_value),
         )
     }
 }
