@@ -307,20 +307,20 @@ mod tests {
                     .filter(|index| set >> (index - 1) & 1 == 1)
                     .collect::<Vec<usize>>()
             });
-            let cost = |places: &Vec<usize>| {
+            let cost = |starts: &Vec<usize>| {
                 let mut boundaries = vec![0];
-                boundaries.extend(places);
+                boundaries.extend(starts);
                 boundaries.push(9);
                 let parts: Vec<(usize, usize)> =
                     boundaries.windows(2).map(|two| (two[0], two[1])).collect();
                 let fit = parts.iter().all(|(from, to)| to - from >= MIN_SEGMENT);
                 fit.then(|| {
                     parts.iter().map(|(a, b)| costs.cost(*a, *b)).sum::<f64>()
-                        + penalty * places.len() as f64
+                        + penalty * starts.len() as f64
                 })
             };
             let best = all
-                .filter_map(|places| cost(&places))
+                .filter_map(|starts| cost(&starts))
                 .fold(f64::INFINITY, f64::min);
             let found = cost(&segment_starts(&costs, penalty)).unwrap();
             assert!(

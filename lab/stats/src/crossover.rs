@@ -231,14 +231,14 @@ mod tests {
         );
         let always = crossover(&SIZES, &measured(0.0, 0.1, 1), &plan).unwrap();
         assert_eq!((always.at, always.always), (None, 1.0));
-        let mut back: Vec<Vec<Option<f64>>> = measured(4200.0, 0.1, 1);
-        back.reverse();
-        let wrong_way = crossover(&SIZES, &back, &plan).unwrap();
-        assert_eq!((wrong_way.at, wrong_way.once), (None, 0.0));
+        let mut ascending: Vec<Vec<Option<f64>>> = measured(4200.0, 0.1, 1);
+        ascending.reverse();
+        let reversed = crossover(&SIZES, &ascending, &plan).unwrap();
+        assert_eq!((reversed.at, reversed.once), (None, 0.0));
     }
 
     #[test]
-    fn resamples_without_a_crossover_widen_the_interval_and_few_blocks_have_none() {
+    fn halves_without_a_crossover_widen_the_interval_and_few_blocks_have_none() {
         let plan = IntervalPlan {
             resamples: 1000,
             ..IntervalPlan::default()
@@ -253,10 +253,10 @@ mod tests {
         let mut few = measured(4200.0, 0.1, 5);
         few.iter_mut().for_each(|series| series.truncate(20));
         // Steps of ten rounds: two independent blocks at most.
-        for (place, series) in few.iter_mut().enumerate() {
+        for (index, series) in few.iter_mut().enumerate() {
             for (round, value) in series.iter_mut().enumerate() {
                 *value =
-                    Some((4200.0 - SIZES[place]) / 1000.0 + if round < 10 { 0.2 } else { -0.2 });
+                    Some((4200.0 - SIZES[index]) / 1000.0 + if round < 10 { 0.2 } else { -0.2 });
             }
         }
         let found = crossover(&SIZES, &few, &plan).unwrap();
