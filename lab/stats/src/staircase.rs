@@ -1,17 +1,22 @@
-//! Searches for the threshold below which something fails, in long and uncertain trials.
+//! Searches for the threshold below which trials fail. A trial takes long, and its result is
+//! uncertain.
 //!
 //! The state is a distribution over thresholds, scales `s` and lapses. A lapse, of probability `l`,
 //! reverses the result of a trial. A trial at `h` fails with probability
-//! `l + (1 - 2 l) logistic((ln threshold - ln h) / s)`. The next trial should leave the least
-//! entropy of the threshold (Kontsevich and Tyler 1999; of the threshold alone: Prins 2013). Both
-//! ends of a narrow interval are tried again before it is reported.
+//! `l + (1 - 2 l) logistic((ln threshold - ln h) / s)`. The next trial is the one that is expected
+//! to leave the least entropy (Kontsevich and Tyler 1999). Only the entropy of the threshold
+//! counts, not that of the scale and the lapse (Prins 2013). Both ends of a narrow interval are
+//! tried again before the interval is reported.
+//!
+//! A floor is a value that is known to fail without a trial. The search never tries it or a lower
+//! value.
 
 mod grid;
 
 use grid::Grid;
 use serde::{Deserialize, Serialize};
 
-/// Factor from trial to trial until the first one fails.
+/// Value of a trial divided by the value of the one before, until the first trial fails.
 const DESCENT_FACTOR: f64 = 0.92;
 /// Lowest trial as a share of the lowest value that passed. A lower trial teaches little, and after
 /// it the validator has to recover.
@@ -19,12 +24,13 @@ const LOWEST_TRIAL_SHARE: f64 = 0.85;
 const INTERVAL_LEVEL: f64 = 0.9;
 /// Scale, as a share of the threshold, above which no interval is reliable.
 const MAX_RELIABLE_SCALE: f64 = 0.06;
-/// From this probability of a larger scale on, no interval is reported.
+/// No interval is reported if a scale above [`MAX_RELIABLE_SCALE`] has at least this probability.
 const MAX_UNRELIABLE_PROBABILITY: f64 = 0.4;
-/// Values that differ by a smaller share are the same, because a host rounds them down to pages.
+/// Values that differ by a smaller share count as the same, because a host rounds them down to
+/// pages.
 const SAME_VALUE_SHARE: f64 = 0.001;
-/// Minimum distance from a floor to the upper end, as a share of the interval's width: the true
-/// floor may be higher.
+/// Minimum distance from the floor to the next trial and to the upper end: this share of
+/// [`SearchConfig::max_width`]. The true floor may be higher than the known one.
 const FLOOR_MARGIN: f64 = 0.5;
 
 #[derive(Debug, Clone, Copy)]
@@ -115,8 +121,8 @@ impl Staircase {
         self.trials += 1;
     }
 
-    /// Takes the result of a trial at an end of the interval. An end at or below the floor counts
-    /// as failed without a trial and does not change the posterior.
+    /// Takes the result of a trial at an end of the interval. An end at or below the floor has no
+    /// trial. Its failure counts, but does not change the posterior.
     pub fn add_end_trial(&mut self, value: f64, is_upper: bool, passed: bool) {
         self.confirmation.take(is_upper, passed);
         if self.floor.is_none_or(|floor| value > floor) {
@@ -124,8 +130,8 @@ impl Staircase {
         }
     }
 
-    /// Values up to `value` are known to fail without a trial. They are not tried any more, and the
-    /// reported threshold is at least `value`. A lower floor is ignored.
+    /// Sets the floor. The reported threshold is then at least `value`. A lower floor than the
+    /// known one is ignored.
     pub fn raise_floor(&mut self, value: f64) {
         if value.is_normal() && self.floor.is_none_or(|floor| value > floor) && value > 0.0 {
             self.floor = Some(value);
@@ -162,7 +168,7 @@ impl Staircase {
         let (Some(floor), Some(min_value)) = (self.floor, self.min_value()) else {
             return Interval { low, middle, high };
         };
-        // The probability of thresholds below the floor does not matter.
+        // The threshold is above the floor, so lower thresholds do not count.
         let high = self.grid.quantile_above(floor.ln(), 1.0 - tail).exp();
         Interval {
             low: low.max(floor),
@@ -179,7 +185,7 @@ impl Staircase {
             return None;
         }
         let interval = self.interval();
-        // The scale below a floor does not matter.
+        // The lower end is certain if it is at the floor, whatever the scale.
         let ends_at_floor = self.floor.is_some_and(|floor| interval.low <= floor);
         let is_reliable =
             ends_at_floor || self.unreliable_probability() < MAX_UNRELIABLE_PROBABILITY;
@@ -251,7 +257,7 @@ impl Staircase {
 }
 
 const TRIALS_PER_END: u32 = 3;
-/// The search continues once if these trials contradict an interval.
+/// If the trials at the ends contradict the first interval, the search continues once.
 const MAX_CONFIRMATIONS: u32 = 2;
 
 /// Trials at the ends of an interval.
@@ -286,7 +292,7 @@ impl Confirmation {
         }
     }
 
-    /// Discards an interval that is all below a new floor, without counting it as a confirmation.
+    /// Discards an interval that is all below a new floor. Its confirmation does not count.
     fn discard_below(&mut self, floor: f64) {
         if self.newest.is_some_and(|newest| newest.high <= floor) {
             self.newest = None;
@@ -325,7 +331,7 @@ impl Confirmation {
 }
 
 impl EndTrials {
-    /// The same results, with the ends that were `tried` after rounding.
+    /// The same results. `tried` maps each end to the rounded value that was tried.
     pub fn at<Value>(&self, tried: impl Fn(f64) -> Value) -> EndTrials<Value> {
         let EndTrials {
             high,
