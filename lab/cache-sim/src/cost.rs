@@ -36,7 +36,7 @@ pub struct CostModel {
 impl CostModel {
     /// Time of the cache. If the trace has measured loads, compile times are those in `counts`.
     pub fn time_us(&self, trace: &Trace, counts: &Counts) -> f64 {
-        let compile_us = match trace.loads() {
+        let compile_us = match trace.measured_loads() {
             [] => self.per_load * counts.loads as f64 + self.per_byte * counts.loaded_bytes as f64,
             _ => counts.compile_us as f64,
         };
@@ -53,7 +53,7 @@ impl CostModel {
 /// In microseconds, by program number: the mean of its measured loads, or else the model's time.
 pub fn compile_times(trace: &Trace, model: &CostModel) -> Vec<u64> {
     let mut measured = vec![(0_u64, 0_u64); trace.programs().len()];
-    for load in trace.loads() {
+    for load in trace.measured_loads() {
         if let Some((sum, loads)) = measured.get_mut(load.program as usize) {
             (*sum, *loads) = (sum.saturating_add(load.compile_us), *loads + 1);
         }
@@ -229,7 +229,7 @@ mod tests {
 
     #[test]
     fn a_measured_load_time_takes_precedence_over_the_model() {
-        use crate::trace::{Load, Meta, Program, Source};
+        use crate::trace::{MeasuredLoad, Meta, Program, Source};
         let mut trace = Trace::new(Meta {
             source: Source::Plain,
             cluster: String::new(),
@@ -247,7 +247,7 @@ mod tests {
         }
         [5, 8].iter().for_each(|us| {
             trace
-                .add_load(Load {
+                .add_measured_load(MeasuredLoad {
                     slot: 1,
                     program: 0,
                     compile_us: *us,

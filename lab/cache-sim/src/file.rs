@@ -95,7 +95,7 @@ impl<W: Write> Writer<W> {
             sets: trace.set_count(),
             slots: trace.slots().len(),
             changes: trace.changes().len(),
-            loads: trace.loads().len(),
+            loads: trace.measured_loads().len(),
         }
     }
 
@@ -140,7 +140,7 @@ impl<W: Write> Writer<W> {
             self.write_changes(trace, Some(index))?;
         }
         self.slots = trace.slots().len();
-        for loads in trace.loads()[self.loads..].chunks(MAX_ITEMS_PER_RECORD) {
+        for loads in trace.measured_loads()[self.loads..].chunks(MAX_ITEMS_PER_RECORD) {
             content.clear();
             for load in loads {
                 [load.slot, u64::from(load.program), load.compile_us]
@@ -149,7 +149,7 @@ impl<W: Write> Writer<W> {
             }
             self.write_record(LOADS, &content)?;
         }
-        self.loads = trace.loads().len();
+        self.loads = trace.measured_loads().len();
         self.out.flush()?;
         Ok(())
     }

@@ -114,9 +114,9 @@ pub struct TraceChange {
     pub kind: ChangeKind,
 }
 
-/// A measured compilation.
+/// A compilation that a lookup caused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Load {
+pub struct MeasuredLoad {
     pub slot: u64,
     pub program: u32,
     pub compile_us: u64,
@@ -136,7 +136,7 @@ pub struct Trace {
     calls: Vec<TransactionCall>,
     lookups: u64,
     changes: Vec<TraceChange>,
-    loads: Vec<Load>,
+    loads: Vec<MeasuredLoad>,
 }
 
 impl Trace {
@@ -278,7 +278,7 @@ impl Trace {
     }
 
     /// Fails if the program is unknown or took 2^32 microseconds.
-    pub fn add_load(&mut self, load: Load) -> Result<(), Error> {
+    pub fn add_measured_load(&mut self, load: MeasuredLoad) -> Result<(), Error> {
         check_value(load.compile_us, "microseconds of a load")?;
         self.check_program(load.program)?;
         self.loads.push(load);
@@ -340,7 +340,7 @@ impl Trace {
         &self.changes
     }
 
-    pub fn loads(&self) -> &[Load] {
+    pub fn measured_loads(&self) -> &[MeasuredLoad] {
         &self.loads
     }
 }

@@ -11,7 +11,7 @@ use faultline_cache_prediction::{
 };
 use faultline_cache_sim::{
     predict::MIN_COVERAGE_PERCENT,
-    trace::{Load, Meta, SetInterner, Slot, Source, Trace, TraceChange, TransactionCall},
+    trace::{MeasuredLoad, Meta, SetInterner, Slot, Source, Trace, TraceChange, TransactionCall},
 };
 use faultline_common::files::AtPath;
 use faultline_text::{count, counted};
@@ -111,7 +111,7 @@ fn trace(validator_trace: &ValidatorTrace, recorded: &Recorded) -> Result<Trace>
         .iter()
         .filter(|(slot, ..)| *slot <= last)
     {
-        trace.add_load(Load {
+        trace.add_measured_load(MeasuredLoad {
             slot: *slot,
             program: *program,
             compile_us: *us,

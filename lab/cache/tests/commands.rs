@@ -160,7 +160,7 @@ fn a_validators_own_trace_predicts_the_same_as_its_blocks() {
     );
     let own = file::read(fs::read(&fetched).unwrap().as_slice()).unwrap();
     assert_eq!(
-        (own.meta().source, own.loads().len()),
+        (own.meta().source, own.measured_loads().len()),
         (TraceSource::Validator, 640)
     );
     assert_eq!(
