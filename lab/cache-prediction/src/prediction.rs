@@ -7,7 +7,7 @@ use crate::{
 use anyhow::{Context, Result};
 use clap::Args;
 use faultline_cache_sim::{
-    Rule,
+    CacheRules,
     cost::{self, CostModel, Fit, RecordedSlot},
     predict::{
         Coverage, Curve, PredictionPlan, RecordingStart, mean_loads_by_slot, predict, self_test,
@@ -63,7 +63,7 @@ pub struct PredictionInput {
     pub trace: Trace,
     pub coverage: Coverage,
     pub version: String,
-    pub rule: Rule,
+    pub rules: CacheRules,
     pub entries: u64,
     pub recording_start: RecordingStart,
     /// Whether `entries` are those of a stock build.
@@ -137,13 +137,13 @@ impl PredictionInput {
                 run.display()
             )
         })?;
-        let rule = Rule::of(&version)?;
+        let rules = CacheRules::of(&version)?;
         let path = trace_path(run, args.trace.as_deref());
         let trace = trace_file::read(run, &path)?;
         let coverage = Coverage::of(&trace, &recorded.transactions_by_slot);
         coverage.require().at(&path)?;
         let known_entries = args.entries.or(recorded.entries);
-        let entries = known_entries.unwrap_or(rule.capacity);
+        let entries = known_entries.unwrap_or(rules.capacity);
         let has_assumed_entries = known_entries.is_none();
         let first = recorded
             .transactions_by_slot
@@ -162,7 +162,7 @@ impl PredictionInput {
             trace,
             coverage,
             version,
-            rule,
+            rules,
             entries,
             recording_start,
             has_assumed_entries,
@@ -178,7 +178,7 @@ impl PredictionInput {
     ) -> PredictionPlan<'a> {
         PredictionPlan {
             trace: &self.trace,
-            rule: self.rule,
+            rules: self.rules,
             sizes,
             seeds: self.seeds,
             base_seed: SEED,

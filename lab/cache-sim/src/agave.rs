@@ -1,4 +1,4 @@
-//! Rules of the program cache of each release of Agave, from the published sources of 2.0 to 4.5.
+//! [`CacheRules`] of each release of Agave, from the published sources of 2.0 to 4.5.
 //!
 //! One transaction is one batch, as with the unified scheduler (the default since 2.1). Not
 //! simulated: recompilation ahead of an epoch with other features, and the order in which replay
@@ -46,7 +46,7 @@ pub enum Deployment {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Rule {
+pub struct CacheRules {
     /// Entries of a stock build.
     pub capacity: u64,
     /// Whether fees-only transactions look programs up. Up to 2.3.
@@ -64,8 +64,8 @@ pub struct Rule {
     pub stale_after_slots: Option<u64>,
 }
 
-/// Rules with their first version, ascending. The last rule that is not newer applies.
-const RULES: [((u32, u32, u32), Rule); 9] = [
+/// First version and rules, ascending. The last ones that are not newer than the validator apply.
+const RULES: [((u32, u32, u32), CacheRules); 9] = [
     ((2, 0, 0), SMALL_UP_TO_2_3),
     ((2, 0, 16), UP_TO_2_3),
     ((2, 1, 0), SMALL_UP_TO_2_3),
@@ -76,7 +76,7 @@ const RULES: [((u32, u32, u32), Rule); 9] = [
     ((4, 4, 0), IN_4_4),
     ((4, 5, 0), IN_4_5),
 ];
-const UP_TO_2_3: Rule = Rule {
+const UP_TO_2_3: CacheRules = CacheRules {
     capacity: 512,
     includes_fees_only: true,
     uses_per_load: 2,
@@ -86,28 +86,28 @@ const UP_TO_2_3: Rule = Rule {
     deployment: Deployment::Loaded,
     stale_after_slots: None,
 };
-const SMALL_UP_TO_2_3: Rule = Rule {
+const SMALL_UP_TO_2_3: CacheRules = CacheRules {
     capacity: 256,
     ..UP_TO_2_3
 };
-const UP_TO_4_0: Rule = Rule {
+const UP_TO_4_0: CacheRules = CacheRules {
     includes_fees_only: false,
     uses_per_load: 1,
     counts_delayed_uses: true,
     ..UP_TO_2_3
 };
-const UP_TO_4_2: Rule = Rule {
+const UP_TO_4_2: CacheRules = CacheRules {
     eviction: Eviction::Score {
         clamp: RootClamp::Nothing,
     },
     ..UP_TO_4_0
 };
-const IN_4_3: Rule = Rule {
+const IN_4_3: CacheRules = CacheRules {
     capacity: 1_024,
     deployment: Deployment::Unloaded,
     ..UP_TO_4_2
 };
-const IN_4_4: Rule = Rule {
+const IN_4_4: CacheRules = CacheRules {
     eviction: Eviction::Score {
         clamp: RootClamp::Uses,
     },
@@ -115,7 +115,7 @@ const IN_4_4: Rule = Rule {
     stale_after_slots: Some(STALE_AFTER_SLOTS),
     ..IN_4_3
 };
-const IN_4_5: Rule = Rule {
+const IN_4_5: CacheRules = CacheRules {
     eviction: Eviction::Score {
         clamp: RootClamp::UsesAndLoads,
     },
@@ -125,8 +125,8 @@ const IN_4_5: Rule = Rule {
 /// The last minor version of each major version whose sources were read.
 const VERSIONS_READ: [(u32, u32); 3] = [(2, 3), (3, 1), (4, 5)];
 
-impl Rule {
-    /// The rule of an Agave version, such as `2.1.14` or `2.1.14-jito`. For Frankendancer give the
+impl CacheRules {
+    /// The rules of an Agave version, such as `2.1.14` or `2.1.14-jito`. For Frankendancer give the
     /// version of the embedded Agave. Fails for releases whose sources were not read.
     pub fn of(version: &str) -> Result<Self, Error> {
         let unknown = || Error::UnknownVersion {
@@ -143,7 +143,7 @@ impl Rule {
             .iter()
             .rev()
             .find(|(from, _)| *from <= number)
-            .map(|(_, rule)| *rule)
+            .map(|(_, rules)| *rules)
             .ok_or_else(unknown)
     }
 }

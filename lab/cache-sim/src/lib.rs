@@ -14,7 +14,7 @@ pub mod predict;
 pub mod run;
 pub mod trace;
 
-pub use agave::Rule;
+pub use agave::CacheRules;
 pub use cache::{Counts, Limit};
 pub use policy::{Policy, Setting};
 pub use run::Simulation;

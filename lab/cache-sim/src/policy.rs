@@ -9,7 +9,7 @@ mod segmented;
 
 use crate::{
     Error,
-    agave::Rule,
+    agave::CacheRules,
     cache::{Budget, Cache, Counts, Limit},
     trace::{ChangeKind, Trace},
 };
@@ -22,7 +22,7 @@ pub(crate) use segmented::{Arc, S3Fifo, WTinyLfu};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Policy {
-    Agave(Rule),
+    Agave(CacheRules),
     Lru,
     Fifo,
     /// Evicts the program with the fewest uses since it was loaded; of equal ones the least
@@ -61,7 +61,7 @@ impl FromStr for Policy {
 
     fn from_str(name: &str) -> Result<Self, Error> {
         if let Some(version) = name.strip_prefix("agave-") {
-            return Rule::of(version).map(Policy::Agave);
+            return CacheRules::of(version).map(Policy::Agave);
         }
         NAMED_POLICIES
             .iter()
@@ -84,12 +84,12 @@ pub struct Setting {
 }
 
 impl Setting {
-    pub fn agave(rule: Rule, entries: u64) -> Self {
+    pub fn agave(rules: CacheRules, entries: u64) -> Self {
         Setting {
-            policy: Policy::Agave(rule),
+            policy: Policy::Agave(rules),
             limit: Limit::Entries(entries),
             fill_percent: 90,
-            includes_fees_only: rule.includes_fees_only,
+            includes_fees_only: rules.includes_fees_only,
         }
     }
 }

@@ -1,6 +1,6 @@
 use crate::{
     Error,
-    agave::Rule,
+    agave::CacheRules,
     cache::Counts,
     cost::{Fit, RecordedSlot},
     interval::PredictiveInterval,
@@ -35,7 +35,7 @@ impl RecordingStart {
 #[derive(Clone, Copy)]
 pub struct PredictionPlan<'a> {
     pub trace: &'a Trace,
-    pub rule: Rule,
+    pub rules: CacheRules,
     pub sizes: &'a [u64],
     /// Simulated runs of each size, at least 2.
     pub seeds: u64,
@@ -149,7 +149,7 @@ fn simulation<'a>(
     seed: u64,
     initial_content: InitialContent,
 ) -> Simulation<'a> {
-    let setting = Setting::agave(plan.rule, entries);
+    let setting = Setting::agave(plan.rules, entries);
     let seed = plan.base_seed.wrapping_add(seed);
     Simulation {
         trace: plan.trace,

@@ -46,12 +46,12 @@ impl Simulation<'_> {
         let compile_us = self.compile_us;
         let includes_fees_only = self.setting.includes_fees_only;
         let policy: Box<dyn Replacement> = match self.setting.policy {
-            Policy::Agave(rule) => {
-                let mut cache = ProgramCache::new(rule, trace, budget, compile_us, self.seed);
+            Policy::Agave(rules) => {
+                let mut cache = ProgramCache::new(rules, trace, budget, compile_us, self.seed);
                 if self.initial_content == InitialContent::Full {
                     cache.fill(&most_used(trace));
                 }
-                return Ok(self.drive(&mut cache, rule.includes_fees_only, on_counted_slot));
+                return Ok(self.drive(&mut cache, rules.includes_fees_only, on_counted_slot));
             }
             Policy::Lru => Box::new(policy::QueuePolicy::new(&budget, true)),
             Policy::Fifo => Box::new(policy::QueuePolicy::new(&budget, false)),

@@ -8,7 +8,7 @@ mod common;
 
 use common::{load, plain};
 use faultline_cache_sim::{
-    Error, Rule, Trace,
+    CacheRules, Error, Trace,
     cost::{CostModel, Fit},
     predict::{self, Curve, PredictionPlan, RecordingStart},
 };
@@ -22,10 +22,10 @@ fn plan<'a>(
     sizes: &'a [u64],
     recording_start: RecordingStart,
 ) -> PredictionPlan<'a> {
-    let rule = Rule::of("2.1.14").unwrap();
+    let rules = CacheRules::of("2.1.14").unwrap();
     PredictionPlan {
         trace,
-        rule,
+        rules,
         sizes,
         seeds: 8,
         base_seed: 1,

@@ -101,7 +101,7 @@ fn compare(input: &PredictionInput, tested: &SelfTestResult, other: &Path) -> Re
             "it is of version {other_version}, and predictions are for {version}"
         );
     }
-    let entries = other_recorded.entries.unwrap_or(input.rule.capacity);
+    let entries = other_recorded.entries.unwrap_or(input.rules.capacity);
     let (other_trace, slots_to_compare) = comparison_basis(input, &other_recorded, other)?;
     let trace = other_trace.as_ref().unwrap_or(&input.trace);
     // With too few common slots and no trace of the other run, whole runs are compared.
@@ -122,7 +122,7 @@ fn compare(input: &PredictionInput, tested: &SelfTestResult, other: &Path) -> Re
         .then(|| transaction_ratio(trace, compared_slots, simulated_slots));
     let simulation = Simulation {
         trace,
-        setting: Setting::agave(input.rule, entries),
+        setting: Setting::agave(input.rules, entries),
         initial_content: InitialContent::Empty,
         first_slot: 0,
         compile_us: other_compile_us.as_ref().unwrap_or(&tested.compile_us),

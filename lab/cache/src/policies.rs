@@ -75,7 +75,7 @@ pub fn run(args: &PoliciesArgs) -> Result<(String, u8)> {
                 policy: *policy,
                 limit,
                 fill_percent: *fill,
-                includes_fees_only: input.rule.includes_fees_only,
+                includes_fees_only: input.rules.includes_fees_only,
             };
             rows.push(comparison.row(name, setting, seeds)?);
             progress.show(1 + rows.len() as u64, "");
@@ -127,7 +127,7 @@ fn selected_policies(names: &[String], input: &PredictionInput) -> Result<Vec<(S
     let recorded_policy = || {
         (
             format!("agave {}", input.version),
-            Policy::Agave(input.rule),
+            Policy::Agave(input.rules),
         )
     };
     if names.is_empty() {
@@ -200,7 +200,7 @@ impl<'a> PolicyComparison<'a> {
             compile_us: attack_compile_us,
             ..Counts::default()
         };
-        let includes_fees_only = input.rule.includes_fees_only;
+        let includes_fees_only = input.rules.includes_fees_only;
         Ok(PolicyComparison {
             trace,
             attacked,

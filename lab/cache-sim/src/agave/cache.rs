@@ -1,4 +1,4 @@
-use super::{Deployment, Eviction, RootClamp, Rule};
+use super::{CacheRules, Deployment, Eviction, RootClamp};
 use crate::{
     cache::{Budget, Cache, Counts},
     trace::{ChangeKind, Trace},
@@ -33,7 +33,7 @@ struct Entry {
 
 /// Transactions run one after the other: threads that wait for one another are not simulated.
 pub struct ProgramCache<'a> {
-    rule: Rule,
+    rules: CacheRules,
     trace: &'a Trace,
     rng: Rng,
     /// By program, then the superseded versions that are not pruned yet.
@@ -57,7 +57,7 @@ pub struct ProgramCache<'a> {
 
 impl<'a> ProgramCache<'a> {
     pub fn new(
-        rule: Rule,
+        rules: CacheRules,
         trace: &'a Trace,
         budget: Budget,
         compile_us: &'a [u64],
@@ -65,7 +65,7 @@ impl<'a> ProgramCache<'a> {
     ) -> Self {
         let programs = trace.programs().len();
         ProgramCache {
-            rule,
+            rules,
             trace,
             rng: Rng::with_seed(seed),
             entries: vec![
@@ -116,7 +116,7 @@ impl<'a> ProgramCache<'a> {
 
     /// The slot in which a use counts, if it is later than the last one.
     fn use_slot(&self) -> u32 {
-        match self.rule.eviction {
+        match self.rules.eviction {
             Eviction::TwoDraws
             | Eviction::Score {
                 clamp: RootClamp::Nothing,
@@ -126,7 +126,7 @@ impl<'a> ProgramCache<'a> {
     }
 
     fn load_slot(&self) -> u32 {
-        match self.rule.eviction {
+        match self.rules.eviction {
             Eviction::Score {
                 clamp: RootClamp::UsesAndLoads,
             } => self.use_slot(),
@@ -153,7 +153,7 @@ impl<'a> ProgramCache<'a> {
     /// Handles a program that the first lookup found unusable. Returns whether an eviction pass
     /// follows.
     fn miss(&mut self, program: u32, counts: &mut Counts) -> bool {
-        let stale_after = self.rule.stale_after_slots;
+        let stale_after = self.rules.stale_after_slots;
         let load_slot = self.load_slot();
         let entry = &mut self.entries[program as usize];
         if matches!(entry.position, TOMBSTONE | CLOSED) {
@@ -171,7 +171,7 @@ impl<'a> ProgramCache<'a> {
         }
         counts.misses += 1;
         let is_new = entry.position == NEW;
-        entry.uses = entry.uses.saturating_add(self.rule.uses_per_load);
+        entry.uses = entry.uses.saturating_add(self.rules.uses_per_load);
         entry.last_slot = load_slot;
         if !self.trace.programs()[program as usize].has_code
             && self.deployment_slots[program as usize] == 0
@@ -192,7 +192,7 @@ impl<'a> ProgramCache<'a> {
 
     fn evict(&mut self, counts: &mut Counts) {
         while self.weight > self.budget.capacity && !self.loaded.is_empty() {
-            let position = match self.rule.eviction {
+            let position = match self.rules.eviction {
                 Eviction::TwoDraws => self.position_of_fewer_uses(),
                 Eviction::Score { .. } => self.position_of_least_score(),
             };
@@ -258,7 +258,7 @@ impl<'a> ProgramCache<'a> {
         let is_delayed = self.has_delayed
             && self.deployment_slots[program as usize] == self.current_slot + 1
             && entry.position != NEW;
-        if is_delayed && self.rule.counts_delayed_uses {
+        if is_delayed && self.rules.counts_delayed_uses {
             entry.uses = entry.uses.saturating_add(1);
         }
         is_delayed
@@ -332,7 +332,7 @@ impl Cache for ProgramCache<'_> {
             if entry.position < LOADED_BELOW {
                 entry.uses = entry.uses.saturating_add(1);
                 entry.last_slot = entry.last_slot.max(use_slot);
-            } else if self.rule.has_tombstones || self.trace.programs()[*program as usize].has_code
+            } else if self.rules.has_tombstones || self.trace.programs()[*program as usize].has_code
             {
                 has_loaded |= self.miss(*program, counts);
             }
@@ -349,7 +349,7 @@ impl Cache for ProgramCache<'_> {
         let entry = &mut self.entries[program as usize];
         self.deployment_slots[program as usize] = self.current_slot + 1;
         self.has_delayed |= kind == ChangeKind::Deployed;
-        let deployment = self.rule.deployment;
+        let deployment = self.rules.deployment;
         if deployment == Deployment::Absent {
             let position = match kind {
                 ChangeKind::Deployed => NEW,

@@ -66,12 +66,12 @@ fn block(slot: u64, programs: &[u32]) -> Block {
 }
 
 fn run_with(trace: &Trace, version: &str, entries: u64, compile_us: &[u64], seed: u64) -> Outcome {
-    let rule = Rule::of(version).unwrap();
+    let rules = CacheRules::of(version).unwrap();
     let setting = Setting {
-        policy: Policy::Agave(rule),
+        policy: Policy::Agave(rules),
         limit: Limit::Entries(entries),
         fill_percent: 100,
-        includes_fees_only: rule.includes_fees_only,
+        includes_fees_only: rules.includes_fees_only,
     };
     Simulation {
         trace,
@@ -91,15 +91,15 @@ fn run(trace: &Trace, version: &str, entries: u64) -> Counts {
 
 /// What is loaded at the end.
 fn resident(trace: &Trace, version: &str, entries: u64, compile_us: &[u64], seed: u64) -> Vec<u32> {
-    let rule = Rule::of(version).unwrap();
+    let rules = CacheRules::of(version).unwrap();
     let setting = Setting {
-        policy: Policy::Agave(rule),
+        policy: Policy::Agave(rules),
         limit: Limit::Entries(entries),
         fill_percent: 100,
         includes_fees_only: true,
     };
     let budget = Budget::new(trace, setting.limit, setting.fill_percent).unwrap();
-    let mut cache = ProgramCache::new(rule, trace, budget, compile_us, seed);
+    let mut cache = ProgramCache::new(rules, trace, budget, compile_us, seed);
     let simulation = Simulation {
         trace,
         setting,
@@ -117,7 +117,7 @@ fn resident(trace: &Trace, version: &str, entries: u64, compile_us: &[u64], seed
 
 #[test]
 fn each_version_has_its_eviction_rules_and_unknown_ones_are_refused() {
-    let capacity = |version: &str| Rule::of(version).map(|rule| rule.capacity).ok();
+    let capacity = |version: &str| CacheRules::of(version).map(|rules| rules.capacity).ok();
     for version in ["2.0.5", "2.0.15", "2.1.0"] {
         assert_eq!(capacity(version), Some(256), "{version}");
     }
@@ -137,26 +137,29 @@ fn each_version_has_its_eviction_rules_and_unknown_ones_are_refused() {
         (capacity("4.3.0"), capacity("4.5.0-alpha.4")),
         (Some(1_024), Some(1_024))
     );
-    assert_eq!(Rule::of("4.0.9").unwrap().eviction, Eviction::TwoDraws);
     assert_eq!(
-        Rule::of("4.1.0").unwrap().eviction,
+        CacheRules::of("4.0.9").unwrap().eviction,
+        Eviction::TwoDraws
+    );
+    assert_eq!(
+        CacheRules::of("4.1.0").unwrap().eviction,
         Eviction::Score {
             clamp: RootClamp::Nothing
         }
     );
     assert_eq!(
-        Rule::of("4.4.0").unwrap().eviction,
+        CacheRules::of("4.4.0").unwrap().eviction,
         Eviction::Score {
             clamp: RootClamp::Uses
         }
     );
     assert!(
-        Rule::of("2.3.1").unwrap().includes_fees_only
-            && !Rule::of("3.0.0").unwrap().includes_fees_only
+        CacheRules::of("2.3.1").unwrap().includes_fees_only
+            && !CacheRules::of("3.0.0").unwrap().includes_fees_only
     );
     assert!(
-        Rule::of("4.2.9").unwrap().deployment == Deployment::Loaded
-            && Rule::of("4.3.0").unwrap().deployment == Deployment::Unloaded
+        CacheRules::of("4.2.9").unwrap().deployment == Deployment::Loaded
+            && CacheRules::of("4.3.0").unwrap().deployment == Deployment::Unloaded
     );
     for version in [
         "1.18.26",
@@ -171,7 +174,7 @@ fn each_version_has_its_eviction_rules_and_unknown_ones_are_refused() {
         "2.+1.0",
         "99999999999.1.1",
     ] {
-        let error = Rule::of(version).unwrap_err().to_string();
+        let error = CacheRules::of(version).unwrap_err().to_string();
         assert!(
             error.contains(&format!("{version:?}")) && error.contains("4.0 to 4.5"),
             "{error}"
@@ -181,8 +184,8 @@ fn each_version_has_its_eviction_rules_and_unknown_ones_are_refused() {
 
 #[test]
 fn a_full_cache_of_512_shrinks_to_460_entries() {
-    let rule = Rule::of("2.1.14").unwrap();
-    let setting = Setting::agave(rule, 512);
+    let rules = CacheRules::of("2.1.14").unwrap();
+    let setting = Setting::agave(rules, 512);
     let mut trace = trace(&[], &[]);
     let program = trace.programs()[0];
     for _ in 10..600 {
