@@ -376,7 +376,7 @@ impl Prediction {
             reasons: input.reasons(),
             recorded_seconds,
             slots: slots.len() as u64,
-            enough_entries: replay_us.and_then(|us| curve.knee(input.entries, us)),
+            enough_entries: replay_us.and_then(|us| curve.enough_entries(input.entries, us)),
             sizes: curve.sizes,
             unknown: curve.sizes_with_unknown_start,
         })

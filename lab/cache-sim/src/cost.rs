@@ -296,11 +296,14 @@ mod tests {
             })
             .collect();
         let (first, second) = costs(&rows);
-        let told: f64 = rows
+        let fitted: f64 = rows
             .iter()
             .map(|(loads, bytes, _)| first * loads + second * bytes)
             .sum();
-        let real: f64 = rows.iter().map(|(_, _, us)| us).sum();
-        assert!((told / real - 1.0).abs() < 1e-3, "{told} {real}");
+        let observed: f64 = rows.iter().map(|(_, _, us)| us).sum();
+        assert!(
+            (fitted / observed - 1.0).abs() < 1e-3,
+            "{fitted} {observed}"
+        );
     }
 }

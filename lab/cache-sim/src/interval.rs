@@ -60,7 +60,7 @@ impl PredictiveInterval {
     }
 
     /// The same upper half-width around another mean. The low end is again at least 0.
-    pub fn centred(self, mean: f64) -> Self {
+    pub fn with_mean(self, mean: f64) -> Self {
         Self::of_half_width(mean, self.high - self.mean)
     }
 

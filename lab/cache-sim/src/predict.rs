@@ -199,7 +199,7 @@ fn predicted_size(plan: &PredictionPlan, entries: u64, runs: &[Outcome]) -> Opti
             .map(|run| fit.model.time_us(plan.trace, &run.counts))
             .sum();
         PredictiveInterval::of_runs(&times)
-            .map(|range| range.centred(total_at_fitted_costs / times.len() as f64))
+            .map(|range| range.with_mean(total_at_fitted_costs / times.len() as f64))
     });
     let mut programs = plan.trace.programs().iter();
     let code_bytes =
@@ -219,7 +219,7 @@ impl Curve {
     /// The smallest size at which no larger one saves 1 % of the replay time. `replay_us` is the
     /// replay time at `recorded_size`, summed over threads like the cache's time. `None`
     /// without times, or if `recorded_size` is not one of the sizes.
-    pub fn knee(&self, recorded_size: u64, replay_us: f64) -> Option<u64> {
+    pub fn enough_entries(&self, recorded_size: u64, replay_us: f64) -> Option<u64> {
         let time = |size: &SizePrediction| Some(size.seconds?.mean);
         let at_recorded = time(
             self.sizes

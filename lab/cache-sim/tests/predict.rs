@@ -150,13 +150,13 @@ fn the_knee_is_where_more_entries_save_under_1_percent_of_replay() {
         time(5)
     );
     // 768 entries hold all; a busy replay hardly feels the cache, and one that does nothing else needs them.
-    assert_eq!(curve.knee(512, 2e6), Some(768));
-    assert_eq!(curve.knee(512, 1e9), Some(256));
-    assert_eq!(curve.knee(500, 2e6), None);
+    assert_eq!(curve.enough_entries(512, 2e6), Some(768));
+    assert_eq!(curve.enough_entries(512, 1e9), Some(256));
+    assert_eq!(curve.enough_entries(500, 2e6), None);
     assert_eq!(
         predict(&plan(&trace, &sizes, RecordingStart::ValidatorStart))
             .unwrap()
-            .knee(512, 2e6),
+            .enough_entries(512, 2e6),
         None
     );
 }

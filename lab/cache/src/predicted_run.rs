@@ -114,7 +114,7 @@ impl PredictedRuns {
         };
         Some(
             interval
-                .centred(mean(&self.runs, at_fitted_costs))
+                .with_mean(mean(&self.runs, at_fitted_costs))
                 .scaled(transaction_ratio * unit_factor),
         )
     }
