@@ -1,8 +1,8 @@
 //! [`CacheRules`] of each release of Agave, from the published sources of 2.0 to 4.5.
 //!
-//! One transaction is one batch, as with the unified scheduler (the default since 2.1). Not
-//! simulated: recompilation ahead of an epoch with other features, and the order in which replay
-//! threads reach the cache.
+//! Each transaction is looked up as a batch of one, as with the unified scheduler (the default
+//! since 2.1). Not simulated: recompilation ahead of an epoch with other features, and the order in
+//! which replay threads reach the cache.
 
 mod cache;
 
@@ -14,15 +14,16 @@ const STALE_AFTER_SLOTS: u64 = 2_250;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Eviction {
-    /// Evicts the program with fewer uses of two random draws. Uses are halved for each slot since
-    /// the last use. Up to 4.0.
+    /// Draws two programs at random and evicts the one with fewer uses. Uses are halved for each
+    /// slot since the last use. Up to 4.0.
     TwoDraws,
-    /// Evicts the program with the lowest score of two to four random draws. The score depends on
-    /// last slot, compile time and uses. Since 4.1.
+    /// Draws two to four programs at random and evicts the one with the lowest score. The score
+    /// depends on the last slot, the compile time and the uses. Since 4.1.
     Score { clamp: RootClamp },
 }
 
-/// What is dated to the root's slot instead of the current one, so that it does not renew an entry.
+/// What counts as an access in the root's slot instead of the current slot, so that it does not
+/// make an entry newer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RootClamp {
     /// Up to 4.3.
@@ -40,8 +41,9 @@ pub enum Deployment {
     Loaded,
     /// Its first use from the next slot on compiles it. In 4.3 and 4.4.
     Unloaded,
-    /// There is none: its first lookup, even in the same slot, inserts and compiles it. The old
-    /// version remains until then. Closing a program does not change the cache either. Since 4.5.
+    /// No entry: the first lookup, even in the same slot, inserts and compiles the program. The old
+    /// version remains until this lookup. Closing a program does not change the cache, either.
+    /// Since 4.5.
     Absent,
 }
 
@@ -51,7 +53,7 @@ pub struct CacheRules {
     pub capacity: u64,
     /// Whether fees-only transactions look programs up. Up to 2.3.
     pub includes_fees_only: bool,
-    /// 2 up to version 2.3, then 1.
+    /// Uses that a load adds to its entry: 2 up to version 2.3, then 1.
     pub uses_per_load: u32,
     /// Whether a lookup in the slot of the program's deployment, which finds nothing usable, counts
     /// as a use. Since 3.0.
@@ -64,7 +66,7 @@ pub struct CacheRules {
     pub stale_after_slots: Option<u64>,
 }
 
-/// First version and rules, ascending. The last ones that are not newer than the validator apply.
+/// First version and rules, ascending. The last row that is not newer than the validator applies.
 const RULES: [((u32, u32, u32), CacheRules); 9] = [
     ((2, 0, 0), SMALL_UP_TO_2_3),
     ((2, 0, 16), UP_TO_2_3),

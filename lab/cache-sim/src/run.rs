@@ -7,7 +7,7 @@ use crate::{
 };
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Blocks from the root to the replayed block, if the validator votes normally.
+/// Distance in blocks from the root to the replayed block, if the validator votes normally.
 const ROOT_DEPTH: usize = 32;
 
 /// Content of the cache when the simulation begins.
@@ -22,11 +22,11 @@ pub enum InitialContent {
 pub struct Simulation<'a> {
     pub trace: &'a Trace,
     pub setting: Setting,
-    /// Only Agave's rules know [`InitialContent::Full`]; other policies begin empty.
+    /// Only Agave's rules support [`InitialContent::Full`]. Other policies begin empty.
     pub initial_content: InitialContent,
     /// The first counted slot; earlier slots warm the cache.
     pub first_slot: u64,
-    /// By program number; missing ones count as 0.
+    /// By program number. A missing number counts as 0.
     pub compile_us: &'a [u64],
     pub seed: u64,
 }
@@ -161,7 +161,7 @@ pub fn run_all(simulations: &[Simulation], threads: usize) -> Result<Vec<Outcome
             .map(|_| scope.spawn(worker))
             .collect();
         let mut done = worker();
-        // A thread that panicked leaves fewer outcomes.
+        // If a thread panicked, outcomes are missing.
         done.extend(
             helpers
                 .into_iter()

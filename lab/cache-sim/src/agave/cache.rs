@@ -13,10 +13,10 @@ const TOMBSTONE: u32 = u32::MAX - 2;
 const CLOSED: u32 = u32::MAX - 3;
 const LOADED_BELOW: u32 = u32::MAX - 4;
 
-/// Compile time in microseconds and uses of an entry that is used now. The draws end at an entry
-/// with a lower score.
+/// Compile time in microseconds, and uses. The draws end at an entry whose score is lower than the
+/// score of these values in the current slot.
 const DRAW_THRESHOLD: (u64, u64) = (500, 500);
-/// Scores use compile times in thousandths of a microsecond.
+/// Scores use compile times in nanoseconds, the simulation uses microseconds.
 const COMPILE_TIME_SCALE: u64 = 1_000;
 /// Number of the trace's first slot. An unused entry has 0, which makes it by far the oldest.
 const FIRST_SLOT: u32 = 200;
@@ -89,7 +89,8 @@ impl<'a> ProgramCache<'a> {
         }
     }
 
-    /// Sets (program, uses) of all, and loads the first ones until the cache is full.
+    /// Sets the uses of all programs in `most_used` (program, uses), and loads the first ones until
+    /// the cache is full.
     pub fn fill(&mut self, most_used: &[(u32, u32)]) {
         let mut is_full = false;
         for (program, uses) in most_used {
@@ -251,8 +252,8 @@ impl<'a> ProgramCache<'a> {
         )
     }
 
-    /// Whether the program was deployed in this slot: a lookup then finds an entry and nothing to
-    /// run.
+    /// Whether the program was deployed in this slot. A lookup then finds an entry that cannot run
+    /// yet.
     fn is_delayed(&mut self, program: u32) -> bool {
         let entry = &mut self.entries[program as usize];
         let is_delayed = self.has_delayed
@@ -284,8 +285,8 @@ impl<'a> ProgramCache<'a> {
         }
     }
 
-    /// The old version becomes an entry of its own until there is a newer one and the root passes
-    /// the deployment.
+    /// The old version becomes a separate entry until a newer one exists and the root passes the
+    /// deployment.
     fn supersede(&mut self, program: u32) {
         let old_version = self.entries[program as usize];
         if old_version.position >= LOADED_BELOW
@@ -304,7 +305,7 @@ impl<'a> ProgramCache<'a> {
     }
 }
 
-/// Score of Agave 4.1 and later: last slot plus the bit length of `compile time x uses`.
+/// Score in Agave since 4.1: last slot plus the bit length of `compile time x uses`.
 fn score(last_slot: u32, compile_us: u64, uses: u64) -> u64 {
     let weight = u128::from(compile_us) * u128::from(COMPILE_TIME_SCALE) * u128::from(uses);
     u64::from(last_slot) + u64::from(u128::BITS - weight.leading_zeros())
@@ -359,7 +360,8 @@ impl Cache for ProgramCache<'_> {
             return;
         }
         counts.insertions += 1;
-        // A compiled entry counts as unused. One without code ages from here.
+        // A compiled entry counts as unused. The age of an entry without code counts from this
+        // slot.
         entry.last_slot = match deployment {
             Deployment::Loaded => 0,
             _ => self.current_slot,
