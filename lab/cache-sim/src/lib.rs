@@ -1,8 +1,8 @@
 //! Simulates Agave's program cache for the transactions of a run, at any size and with other
-//! policies.
+//! policies. A load is a compilation that a lookup caused, never the workload.
 //!
-//! Everything is a pure function of its input and a seed: no file, no clock, no panic on what is
-//! read. Programs are dense numbers, so that a simulation does not hash.
+//! Everything is a pure function of its input and a seed: no file, no clock, no panic on any input.
+//! Programs are numbered without gaps, so that a simulation indexes arrays and computes no hashes.
 
 pub mod agave;
 mod cache;
@@ -26,7 +26,7 @@ pub enum Error {
     Io(#[from] std::io::Error),
     #[error("the trace file is damaged at byte {offset}: {problem}")]
     Damaged {
-        /// Of the record.
+        /// Where the record begins.
         offset: u64,
         problem: String,
     },
