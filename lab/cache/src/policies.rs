@@ -18,7 +18,7 @@ use std::collections::{BTreeSet, HashMap};
 
 /// Percent of the limit up to which a policy fills the cache: Agave's, and all of it.
 const DEFAULT_FILLS: [u64; 2] = [90, 100];
-/// By default the attack has one transaction for this many others.
+/// By default the attack has one transaction for this number of other transactions.
 const ATTACK_DIVISOR: usize = 10;
 const BOUND: &str = "bound";
 
@@ -33,7 +33,8 @@ struct PolicyReport {
     policies: Vec<PolicyRow>,
 }
 
-/// Means of one policy at one fill. The attack's values exclude the cost of its own programs.
+/// Means of one policy at one fill. Values with the attack exclude the cost of the attack's
+/// programs.
 #[derive(Serialize)]
 struct PolicyRow {
     policy: String,
@@ -278,7 +279,8 @@ impl<'a> PolicyComparison<'a> {
     }
 }
 
-/// Policies by their misses at the first fill, most first; the bound last. Fills ascend.
+/// Sorts policies by their misses at the first fill, the most first. The bound is last. Fills
+/// ascend.
 fn sorted(mut rows: Vec<PolicyRow>) -> Vec<PolicyRow> {
     let misses_at_first_fill: HashMap<String, f64> = rows
         .iter()
@@ -335,7 +337,7 @@ fn text_table(report: &PolicyReport, fills: &[u64]) -> String {
     text
 }
 
-/// `min_misses` are the misses of the bound or of MIN.
+/// `min_misses` are the misses of the bound for a limit in bytes, else of MIN.
 fn cells(report: &PolicyReport, name: &str, min_misses: Option<f64>) -> Vec<String> {
     let or_dash = |value: Option<f64>| value.map_or("-".to_owned(), |value| number(value, 2));
     let mut cells = vec![name.to_owned()];

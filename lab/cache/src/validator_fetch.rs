@@ -78,7 +78,7 @@ fn trace(validator_trace: &ValidatorTrace, recorded: &Recorded) -> Result<Trace>
     }
     let transactions: BTreeMap<u64, u64> = recorded.transactions_by_slot.iter().copied().collect();
     let empty = SlotLookups::default();
-    // Later slots would be predicted but not compared.
+    // Slots after the last recorded one would be predicted but not compared.
     let last = transactions.keys().next_back().copied().unwrap_or(u64::MAX);
     let mut slots: BTreeMap<u64, &SlotLookups> = validator_trace
         .slots
