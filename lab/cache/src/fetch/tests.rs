@@ -483,7 +483,7 @@ impl SmallDisk {
         );
     }
 
-    fn room_again(&self) {
+    fn free(&self) {
         fs::remove_file(self.0.join("filler")).unwrap();
     }
 }
@@ -523,11 +523,11 @@ fn a_full_disk_ends_the_fetch_and_a_rerun_resumes() {
 
     // There is no space for the header of the file.
     disk.fill();
-    no_room(format!("{:#}", ask().unwrap_err()));
-    disk.room_again();
+    assert_no_space(format!("{:#}", ask().unwrap_err()));
+    disk.free();
     // There is space for the first block and a part of the second.
     fs::write(disk.0.join("filler"), vec![1; 48 << 10]).unwrap();
-    no_room(format!("{:#}", ask().unwrap_err()));
+    assert_no_space(format!("{:#}", ask().unwrap_err()));
     let saved = file::read_whole_records(fs::read(&out).unwrap().as_slice())
         .unwrap()
         .trace;
@@ -539,7 +539,7 @@ fn a_full_disk_ends_the_fetch_and_a_rerun_resumes() {
             .collect::<Vec<_>>(),
         [100]
     );
-    disk.room_again();
+    disk.free();
     let requested = node.requests().len();
     let output = ask().unwrap();
     assert!(output.contains("100.00 %"), "{output}");
@@ -561,7 +561,7 @@ fn a_full_disk_ends_the_fetch_and_a_rerun_resumes() {
     );
 }
 
-fn no_room(output: String) {
+fn assert_no_space(output: String) {
     assert!(
         output
             .contains("run.trace: there is no room left; make room and run the same command again"),
