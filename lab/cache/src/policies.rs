@@ -319,11 +319,9 @@ fn text_table(report: &PolicyReport, fills: &[u64]) -> String {
         (_, Some(bytes)) => format!("{} of code", size(bytes)),
         (entries, _) => format!("{} entries", count(entries.unwrap_or(0))),
     };
-    let shares: Vec<String> = fills.iter().map(|fill| format!("{fill} %")).collect();
     let mut text = format!(
-        "Misses with {limit}, of which {} are used. The attack has {} one-hit programs in each block; their own misses are \
-         not counted\n\n{}",
-        shares.join(" or "),
+        "Misses with {limit}. \"at N %\": a policy fills the cache up to this share of the limit. The ratio is at the lowest share. \
+         \"attacked\": the misses with {} one-hit programs in each block, which are not counted themselves\n\n{}",
         count(report.attack as u64),
         table(&column_heads, rows.collect()),
     );

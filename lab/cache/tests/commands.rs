@@ -396,7 +396,7 @@ fn the_requested_policies_and_fills_are_simulated() {
     )
     .unwrap();
     assert!(
-        page.contains("512 entries, of which 90 % are used") && page.contains("misses / MIN"),
+        page.contains("Misses with 512 entries.") && page.contains("misses at 90 %"),
         "{page}"
     );
 }
