@@ -156,7 +156,7 @@ fn not_written(error: Error, path: &Path) -> anyhow::Error {
     let path = path.display();
     anyhow::Error::new(error).context(if is_full {
         format!(
-            "{path}: there is no room left; make room and run the same command again to continue"
+            "{path}: there is no space left: free space, and run the same command again to continue"
         )
     } else {
         path.to_string()

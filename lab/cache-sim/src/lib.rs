@@ -48,7 +48,7 @@ pub enum Error {
     },
     /// The cache's content at the start of the trace decides the answer.
     #[error(
-        "the recording began after the validator's start, so the cache's content then is unknown, and it matters: with \
+        "the recording began after the validator's start, so the cache's content at that time is unknown, and it matters: with \
          {entries} entries, {empty:.0} misses are predicted from an empty cache, {full:.0} from a full one; fetch more \
          blocks before the recording"
     )]

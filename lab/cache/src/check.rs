@@ -390,8 +390,8 @@ fn scale_text(scale: f64) -> String {
     let [lowest, highest] =
         [RELIABLE_SCALES.start(), RELIABLE_SCALES.end()].map(|end| number(*end, 2));
     format!(
-        "{text}warning: predictions scaled by less than {lowest} or more than {highest} are wrong, because first uses of programs do not grow \
-         with the load: compare runs of about the same length, or fetch the trace of the other run\n"
+        "{text}warning: predictions scaled by less than {lowest} or more than {highest} are wrong, because first uses of programs are not \
+         proportional to the number of transactions: compare runs of about the same length, or fetch the trace of the other run\n"
     )
 }
 

@@ -163,7 +163,7 @@ impl ValidatorTrace {
         );
         words
             .next()
-            .context("no name of the program that wrote it")?
+            .context("no name of the executable that wrote it")?
             .clone_into(&mut self.executable);
         words
             .next()

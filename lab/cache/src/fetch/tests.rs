@@ -563,8 +563,9 @@ fn a_full_disk_ends_the_fetch_and_a_rerun_resumes() {
 
 fn assert_no_space(output: String) {
     assert!(
-        output
-            .contains("run.trace: there is no room left; make room and run the same command again"),
+        output.contains(
+            "run.trace: there is no space left: free space, and run the same command again"
+        ),
         "{output}"
     );
     assert!(output.contains("No space left on device"), "{output}");
