@@ -375,7 +375,7 @@ mod tests {
             "{texts}"
         );
         let ids: Vec<&str> = charts.iter().map(|(id, _)| id.as_str()).collect();
-        // Without times no figure of them.
+        // There is no figure of times if no times are predicted.
         assert_eq!(
             ids,
             [

@@ -377,7 +377,7 @@ fn recording_caveat(subject: &MeasuredRun) -> Option<WhatAndRemedy> {
 const OUTLIER_REMEDY: &str =
     "Find out what disturbed the run and repeat it, or exclude the run and state that you did.";
 
-/// Run id and reason of each outlier within its arm, by load and by the primary metric.
+/// Run id and reason of each outlier within its arm, by workload (TPS) and by the primary metric.
 fn outliers<'s>(subjects: &'s MeasuredRuns, primary: &RunMetric) -> Vec<(&'s str, String)> {
     let mut outliers = Vec::new();
     if let Some(tps) = run_metric("tps").filter(|_| !subjects.has_no_validator()) {
