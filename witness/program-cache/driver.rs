@@ -12,7 +12,7 @@ use faultline_cache_sim::run::{InitialContent, Simulation};
 use faultline_cache_sim::trace::{
     Call, Change, ChangeKind, Meta, Program, SetInterner, Slot, SlotKind, Source,
 };
-use faultline_cache_sim::{Limit, Policy, Rule, Setting, Trace};
+use faultline_cache_sim::{CacheRules, Limit, Policy, Setting, Trace};
 
 const STEPS: usize = 100_000;
 const RUNS: u64 = 200;
@@ -194,7 +194,7 @@ impl Steps {
             .iter()
             .map(|time| time.unwrap_or(0))
             .collect();
-        let policy = Policy::Agave(Rule::of(version).expect("a known version"));
+        let policy = Policy::Agave(CacheRules::of(version).expect("a known version"));
         let limit = Limit::Entries(entries as u64);
         let setting = Setting {
             policy,

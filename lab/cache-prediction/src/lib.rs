@@ -1,4 +1,4 @@
-//! Predicts how the program cache of a recorded run would have done at other sizes.
+//! Predicts counters and times that the program cache of a recorded run would have at other sizes.
 
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 

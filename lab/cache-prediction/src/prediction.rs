@@ -7,7 +7,7 @@ use crate::{
 use anyhow::{Context, Result};
 use clap::Args;
 use faultline_cache_sim::{
-    Rule,
+    CacheRules,
     cost::{self, CostModel, Fit, RecordedSlot},
     predict::{
         Coverage, Curve, PredictionPlan, RecordingStart, mean_loads_by_slot, predict, self_test,
@@ -29,15 +29,15 @@ const SEED: u64 = 1;
 /// Slots of an epoch of the public clusters.
 const SLOTS_PER_EPOCH: u64 = 432_000;
 
-/// In entries: from the smallest default of any release to enough for all programs of a day.
+/// In entries: from the smallest default of any release to a size that fits all programs of a day.
 const SIZES: [u64; 11] = [
     256, 384, 512, 640, 768, 1_024, 1_536, 2_048, 3_072, 4_096, 8_192,
 ];
-/// Simulated runs of each size in a report. Long traces get fewer, so that it takes minutes at
-/// most.
+/// Simulated runs of each size in a report. Long traces get fewer runs, so that a report takes
+/// minutes at most.
 const SEEDS: u64 = 64;
 const MIN_SEEDS: u64 = 8;
-/// Simulated lookups of all runs together.
+/// Maximum number of simulated lookups, over all runs.
 const LOOKUP_BUDGET: u64 = 10_000_000_000;
 
 /// What predictions are made from.
@@ -63,7 +63,7 @@ pub struct PredictionInput {
     pub trace: Trace,
     pub coverage: Coverage,
     pub version: String,
-    pub rule: Rule,
+    pub rules: CacheRules,
     pub entries: u64,
     pub recording_start: RecordingStart,
     /// Whether `entries` are those of a stock build.
@@ -83,7 +83,7 @@ impl SelfTestResult {
     }
 }
 
-/// The mean time of a load over the slots that have it. All other costs are 0.
+/// A model with the mean time of a load, over slots with compile times. All other costs are 0.
 pub fn mean_load_model(slots: &[RecordedSlot]) -> CostModel {
     let (us, loads) = slots
         .iter()
@@ -104,13 +104,14 @@ pub fn threads() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// As many as [`LOOKUP_BUDGET`] allows, but 8 to 64. No clock is used, so that the same files give
-/// the same report.
+/// As many seeds as [`LOOKUP_BUDGET`] allows, from 8 to 64. No clock is used, so that the same
+/// files give the same report.
 fn default_seeds(lookups: u64, start: RecordingStart) -> u64 {
     (LOOKUP_BUDGET / (lookups.max(1) * simulations_per_seed(start))).clamp(MIN_SEEDS, SEEDS)
 }
 
-/// One or two for each default size and the recorded one, and two in the self-test.
+/// One simulation of each default size and of the recorded size, or two if the content at the start
+/// is unknown. The self-test adds two.
 fn simulations_per_seed(start: RecordingStart) -> u64 {
     let starts = if start == RecordingStart::ValidatorStart {
         1
@@ -137,13 +138,13 @@ impl PredictionInput {
                 run.display()
             )
         })?;
-        let rule = Rule::of(&version)?;
+        let rules = CacheRules::of(&version)?;
         let path = trace_path(run, args.trace.as_deref());
         let trace = trace_file::read(run, &path)?;
         let coverage = Coverage::of(&trace, &recorded.transactions_by_slot);
         coverage.require().at(&path)?;
         let known_entries = args.entries.or(recorded.entries);
-        let entries = known_entries.unwrap_or(rule.capacity);
+        let entries = known_entries.unwrap_or(rules.capacity);
         let has_assumed_entries = known_entries.is_none();
         let first = recorded
             .transactions_by_slot
@@ -162,7 +163,7 @@ impl PredictionInput {
             trace,
             coverage,
             version,
-            rule,
+            rules,
             entries,
             recording_start,
             has_assumed_entries,
@@ -178,7 +179,7 @@ impl PredictionInput {
     ) -> PredictionPlan<'a> {
         PredictionPlan {
             trace: &self.trace,
-            rule: self.rule,
+            rules: self.rules,
             sizes,
             seeds: self.seeds,
             base_seed: SEED,
@@ -191,7 +192,8 @@ impl PredictionInput {
 
     pub fn self_test(&self) -> Result<SelfTestResult> {
         let recorded = &self.recorded.counted_slots;
-        // Some rules evict by compile time. The first simulation takes the mean of all loads.
+        // Some releases evict by compile time, which is fitted only after a simulation. So the
+        // first simulation uses the mean compile time of all loads.
         let mean_us = cost::compile_times(&self.trace, &mean_load_model(recorded));
         let fit = cost::fit(
             recorded,
@@ -210,7 +212,7 @@ impl PredictionInput {
         })
     }
 
-    /// What is known to weaken predictions.
+    /// Known facts that make the prediction less accurate.
     fn reasons(&self) -> Vec<String> {
         let mut reasons = Vec::new();
         let missing = self.coverage.missing_slots.len();
@@ -281,17 +283,18 @@ pub struct Prediction {
     pub coverage_percent: Option<f64>,
     pub seeds: u64,
     pub self_test: Vec<CounterPrediction>,
-    /// Whether each counter is predicted within 10 %. If not, `sizes` is empty.
+    /// Whether each counter at the recorded size is predicted within 10 %. If not, `sizes` is
+    /// empty.
     pub self_test_passed: bool,
     pub reasons: Vec<String>,
     /// Program cache time, summed over threads; `None` if a slot of the trace does not have it.
     pub recorded_seconds: Option<f64>,
-    /// Recorded slots of the trace, over which seconds are summed.
+    /// Number of recorded slots in the trace. Seconds are sums over these slots.
     pub slots: u64,
     pub sizes: Vec<SizePrediction>,
     /// Sizes whose misses depend on the cache's unknown content at the start.
     pub unknown: Vec<u64>,
-    /// The smallest size from which no larger one saves 1 % of the replay time.
+    /// The smallest size such that no larger size saves 1 % of the replay time.
     pub enough_entries: Option<u64>,
 }
 
@@ -325,8 +328,8 @@ pub fn predict_from_adjacent_trace(run: &Path) -> Option<Result<Prediction>> {
     }))
 }
 
-/// The requested ones or [`SIZES`], and the recorded one; ascending, each once. Also the largest of
-/// [`SIZES`], because whether a size is enough depends on what larger ones save.
+/// The requested sizes or [`SIZES`], ascending, each once. The recorded size is added. The largest
+/// of [`SIZES`] is added, too, because a size is enough only if larger sizes save little.
 pub fn sizes(requested: &[u64], recorded: u64) -> Vec<u64> {
     let mut sizes = if requested.is_empty() {
         SIZES.to_vec()
@@ -341,7 +344,7 @@ pub fn sizes(requested: &[u64], recorded: u64) -> Vec<u64> {
 }
 
 impl Prediction {
-    /// `sizes` contain the recorded one. Fails if none can be predicted, as [`predict`] does.
+    /// `sizes` contain the recorded size. Fails if no size can be predicted, like [`predict`].
     pub fn of(input: &PredictionInput, sizes: &[u64]) -> Result<Self> {
         // The recorded size is simulated first, and again with the others.
         let mut progress = Progress::new(sizes.len() as u64 + 1, "sizes");
@@ -376,7 +379,7 @@ impl Prediction {
             reasons: input.reasons(),
             recorded_seconds,
             slots: slots.len() as u64,
-            enough_entries: replay_us.and_then(|us| curve.knee(input.entries, us)),
+            enough_entries: replay_us.and_then(|us| curve.enough_entries(input.entries, us)),
             sizes: curve.sizes,
             unknown: curve.sizes_with_unknown_start,
         })

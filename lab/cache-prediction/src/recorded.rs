@@ -7,7 +7,7 @@ use std::{
     path::Path,
 };
 
-/// Phases after the replay at the start: in these the cache is no longer empty.
+/// Phases after the replay at the validator's start. In these phases the cache is no longer empty.
 const PHASES_AFTER_REPLAY: [&str; 4] = ["catching_up", "at_tip", "behind", "gone"];
 const ENTRIES_VARIABLE: &str = "AGAVE_PROGRAM_CACHE_ENTRIES";
 
@@ -23,13 +23,13 @@ pub struct Recorded {
     pub transactions_by_slot: Vec<(u64, u64)>,
     /// Slots of blocks that the validator produced itself.
     pub own_slots: BTreeSet<u64>,
-    /// Replay time, summed over threads; `None` if a part is unknown. An unknown
+    /// Replay time, summed over threads. `None` if a part is unknown, except that an unknown
     /// `filter_executable_us` counts as 0.
     pub replay_us: Option<f64>,
     /// From `--expected-genesis-hash`; it identifies the cluster.
     pub genesis_hash: Option<String>,
     pub has_full_rpc_api: bool,
-    /// The slots of a demo are not those of a cluster.
+    /// Whether the recording is of the demo, whose slots belong to no cluster.
     pub is_demo: bool,
 }
 
@@ -115,7 +115,7 @@ impl Recorded {
     }
 }
 
-/// The manifest of the validator, or else of the last process; null without processes.
+/// The manifest of the validator, or else of the last process. Null if there is no process.
 fn manifest(recording: &Recording, path: &Path) -> Result<serde_json::Value> {
     let processes = recording.processes()?;
     let validators: Vec<_> = processes
@@ -143,7 +143,8 @@ fn expected_genesis(arguments: &[&str]) -> Option<String> {
     Some(values.first()?.to_str()?.to_owned())
 }
 
-/// The Agave version that applies. An invalid text stays as it is, so that the error names it.
+/// The number of the Agave version. An invalid text is returned unchanged, so that a later error
+/// names it.
 pub fn agave_version(version: &str) -> String {
     match Version::parse(version) {
         Ok(parsed) => {
@@ -154,7 +155,7 @@ pub fn agave_version(version: &str) -> String {
     }
 }
 
-/// Sums deltas of the same slot. Points without a slot or a counter are left out.
+/// Sums deltas of the same slot. Points that lack the slot or any counter are left out.
 fn counters_by_slot(points: &[ProgramCachePoint]) -> BTreeMap<u64, RecordedSlot> {
     let mut slots: BTreeMap<u64, RecordedSlot> = BTreeMap::new();
     for point in points {

@@ -46,8 +46,8 @@ pub struct TraceFile {
 }
 
 impl TraceFile {
-    /// Continues or creates the file. Fails if it is no trace from blocks of this cluster, or in
-    /// use.
+    /// Continues or creates the file. Fails if it is not a trace from blocks of this cluster, or is
+    /// locked.
     pub fn open(path: &Path, meta: Meta) -> Result<Self> {
         match OpenOptions::new().read(true).write(true).open(path) {
             Ok(file) => Self::resume(file, &meta, path).at(path),
@@ -61,7 +61,7 @@ impl TraceFile {
     pub fn create(path: &Path, trace: Trace) -> Result<Self> {
         let file = File::create_new(path).at(path)?;
         if let Err(error) = file.try_lock() {
-            // Another process that has locked the file writes to it.
+            // If another process has locked the file, that process writes to it.
             if let TryLockError::Error(_) = error {
                 let _ = std::fs::remove_file(path);
             }
@@ -77,8 +77,8 @@ impl TraceFile {
                 path: path.to_owned(),
             }),
             Err(error) => {
-                // A partly written file may not be one that can be continued. This command created
-                // it.
+                // A partly written file may be impossible to continue. This command created it, so
+                // it may remove it.
                 let _ = std::fs::remove_file(path);
                 Err(not_written(error, path))
             }
@@ -156,7 +156,7 @@ fn not_written(error: Error, path: &Path) -> anyhow::Error {
     let path = path.display();
     anyhow::Error::new(error).context(if is_full {
         format!(
-            "{path}: there is no room left; make room and run the same command again to continue"
+            "{path}: there is no space left: free space, and run the same command again to continue"
         )
     } else {
         path.to_string()

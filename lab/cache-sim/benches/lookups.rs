@@ -9,7 +9,7 @@
 use std::time::Instant;
 
 use faultline_cache_sim::{
-    Limit, Policy, Rule, Setting, Trace,
+    CacheRules, Limit, Policy, Setting, Trace,
     policy::NAMED_POLICIES,
     run::{InitialContent, Simulation},
     trace::{Meta, Program, SetInterner, Slot, SlotKind, Source, TransactionCall},
@@ -104,8 +104,8 @@ fn measure(trace: &Trace) {
 }
 
 fn agave(trace: &Trace, compile_us: &[u64], version: &str) {
-    let rule = Policy::Agave(Rule::of(version).unwrap());
-    let all = SIZES.map(|entries| run(trace, compile_us, rule, entries));
+    let policy = Policy::Agave(CacheRules::of(version).unwrap());
+    let all = SIZES.map(|entries| run(trace, compile_us, policy, entries));
     let mean = all.iter().map(|(ns, _)| ns).sum::<f64>() / 8.0;
     let minutes = mean * 100e6 * 64.0 / 60e9;
     println!(

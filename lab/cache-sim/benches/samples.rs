@@ -11,7 +11,7 @@
 
 use fastrand::Rng;
 use faultline_cache_sim::{
-    Rule, Setting, Trace,
+    CacheRules, Setting, Trace,
     run::{InitialContent, Simulation},
     trace::{Meta, Program, SetInterner, Slot, SlotKind, Source, TransactionCall},
 };
@@ -106,7 +106,7 @@ fn calls(trace: &Trace) -> Vec<Vec<u32>> {
 
 /// Mean misses in the second half.
 fn misses(trace: &Trace, entries: u64) -> f64 {
-    let setting = Setting::agave(Rule::of("2.1.14").unwrap(), entries);
+    let setting = Setting::agave(CacheRules::of("2.1.14").unwrap(), entries);
     let first_slot = trace.slots()[trace.slots().len() / 2].slot;
     let run = |seed| {
         let simulation = Simulation {

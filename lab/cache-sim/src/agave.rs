@@ -1,8 +1,8 @@
-//! Rules of the program cache of each release of Agave, from the published sources of 2.0 to 4.5.
+//! [`CacheRules`] of each release of Agave, from the published sources of 2.0 to 4.5.
 //!
-//! One transaction is one batch, as with the unified scheduler (the default since 2.1). Not
-//! simulated: recompilation ahead of an epoch with other features, and the order in which replay
-//! threads reach the cache.
+//! Each transaction is looked up as a batch of one, as with the unified scheduler (the default
+//! since 2.1). Not simulated: recompilation ahead of an epoch with other features, and the order in
+//! which replay threads reach the cache.
 
 mod cache;
 
@@ -14,15 +14,16 @@ const STALE_AFTER_SLOTS: u64 = 2_250;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Eviction {
-    /// Evicts the program with fewer uses of two random draws. Uses are halved for each slot since
-    /// the last use. Up to 4.0.
+    /// Draws two programs at random and evicts the one with fewer uses. Uses are halved for each
+    /// slot since the last use. Up to 4.0.
     TwoDraws,
-    /// Evicts the program with the lowest score of two to four random draws. The score depends on
-    /// last slot, compile time and uses. Since 4.1.
+    /// Draws two to four programs at random and evicts the one with the lowest score. The score
+    /// depends on the last slot, the compile time and the uses. Since 4.1.
     Score { clamp: RootClamp },
 }
 
-/// What is dated to the root's slot instead of the current one, so that it does not renew an entry.
+/// What counts as an access in the root's slot instead of the current slot, so that it does not
+/// make an entry newer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RootClamp {
     /// Up to 4.3.
@@ -40,18 +41,19 @@ pub enum Deployment {
     Loaded,
     /// Its first use from the next slot on compiles it. In 4.3 and 4.4.
     Unloaded,
-    /// There is none: its first lookup, even in the same slot, inserts and compiles it. The old
-    /// version remains until then. Closing a program does not change the cache either. Since 4.5.
+    /// No entry: the first lookup, even in the same slot, inserts and compiles the program. The old
+    /// version remains until this lookup. Closing a program does not change the cache, either.
+    /// Since 4.5.
     Absent,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Rule {
+pub struct CacheRules {
     /// Entries of a stock build.
     pub capacity: u64,
     /// Whether fees-only transactions look programs up. Up to 2.3.
     pub includes_fees_only: bool,
-    /// 2 up to version 2.3, then 1.
+    /// Uses that a load adds to its entry: 2 up to version 2.3, then 1.
     pub uses_per_load: u32,
     /// Whether a lookup in the slot of the program's deployment, which finds nothing usable, counts
     /// as a use. Since 3.0.
@@ -64,8 +66,8 @@ pub struct Rule {
     pub stale_after_slots: Option<u64>,
 }
 
-/// Rules with their first version, ascending. The last rule that is not newer applies.
-const RULES: [((u32, u32, u32), Rule); 9] = [
+/// First version and rules, ascending. The last row that is not newer than the validator applies.
+const RULES: [((u32, u32, u32), CacheRules); 9] = [
     ((2, 0, 0), SMALL_UP_TO_2_3),
     ((2, 0, 16), UP_TO_2_3),
     ((2, 1, 0), SMALL_UP_TO_2_3),
@@ -76,7 +78,7 @@ const RULES: [((u32, u32, u32), Rule); 9] = [
     ((4, 4, 0), IN_4_4),
     ((4, 5, 0), IN_4_5),
 ];
-const UP_TO_2_3: Rule = Rule {
+const UP_TO_2_3: CacheRules = CacheRules {
     capacity: 512,
     includes_fees_only: true,
     uses_per_load: 2,
@@ -86,28 +88,28 @@ const UP_TO_2_3: Rule = Rule {
     deployment: Deployment::Loaded,
     stale_after_slots: None,
 };
-const SMALL_UP_TO_2_3: Rule = Rule {
+const SMALL_UP_TO_2_3: CacheRules = CacheRules {
     capacity: 256,
     ..UP_TO_2_3
 };
-const UP_TO_4_0: Rule = Rule {
+const UP_TO_4_0: CacheRules = CacheRules {
     includes_fees_only: false,
     uses_per_load: 1,
     counts_delayed_uses: true,
     ..UP_TO_2_3
 };
-const UP_TO_4_2: Rule = Rule {
+const UP_TO_4_2: CacheRules = CacheRules {
     eviction: Eviction::Score {
         clamp: RootClamp::Nothing,
     },
     ..UP_TO_4_0
 };
-const IN_4_3: Rule = Rule {
+const IN_4_3: CacheRules = CacheRules {
     capacity: 1_024,
     deployment: Deployment::Unloaded,
     ..UP_TO_4_2
 };
-const IN_4_4: Rule = Rule {
+const IN_4_4: CacheRules = CacheRules {
     eviction: Eviction::Score {
         clamp: RootClamp::Uses,
     },
@@ -115,7 +117,7 @@ const IN_4_4: Rule = Rule {
     stale_after_slots: Some(STALE_AFTER_SLOTS),
     ..IN_4_3
 };
-const IN_4_5: Rule = Rule {
+const IN_4_5: CacheRules = CacheRules {
     eviction: Eviction::Score {
         clamp: RootClamp::UsesAndLoads,
     },
@@ -125,8 +127,8 @@ const IN_4_5: Rule = Rule {
 /// The last minor version of each major version whose sources were read.
 const VERSIONS_READ: [(u32, u32); 3] = [(2, 3), (3, 1), (4, 5)];
 
-impl Rule {
-    /// The rule of an Agave version, such as `2.1.14` or `2.1.14-jito`. For Frankendancer give the
+impl CacheRules {
+    /// The rules of an Agave version, such as `2.1.14` or `2.1.14-jito`. For Frankendancer give the
     /// version of the embedded Agave. Fails for releases whose sources were not read.
     pub fn of(version: &str) -> Result<Self, Error> {
         let unknown = || Error::UnknownVersion {
@@ -143,7 +145,7 @@ impl Rule {
             .iter()
             .rev()
             .find(|(from, _)| *from <= number)
-            .map(|(_, rule)| *rule)
+            .map(|(_, rules)| *rules)
             .ok_or_else(unknown)
     }
 }

@@ -13,7 +13,8 @@ pub struct Counts {
     /// First loads, tombstones and deployments.
     pub insertions: u64,
     pub reloads: u64,
-    /// Programs compiled by a lookup. Without tombstones and deployments: insertions plus reloads.
+    /// Programs compiled by a lookup. If there are no tombstones and deployments, this is
+    /// insertions plus reloads.
     pub loads: u64,
     pub evictions: u64,
     /// Evicted programs with a single use.
@@ -63,7 +64,7 @@ pub enum Limit {
 /// Larger limits are cut to this, so that sums of weights do not overflow.
 const MAX_LIMIT: u64 = 1 << 60;
 
-/// How much of the limit an entry takes, and how much of it may be used.
+/// How much of the limit each entry takes, and how much of the limit may be used.
 pub struct Budget {
     pub capacity: u64,
     /// By entry: programs, then superseded versions.
@@ -119,7 +120,7 @@ impl Budget {
     }
 }
 
-/// In bytes, by program; without code the value does not matter.
+/// In bytes, by program. The value of a program without code does not matter.
 pub fn sizes(trace: &Trace) -> Result<Vec<u64>, Error> {
     let unknown = trace
         .programs()

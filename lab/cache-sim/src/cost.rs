@@ -1,8 +1,8 @@
 //! Costs of transactions, misses and loads, fitted to the times that one run reported.
 //!
 //! The compile time of a load is linear in its bytes, unless the trace has the measured time. The
-//! rest of the cache's time is linear in transactions and misses. No cost is negative. A bootstrap
-//! over blocks of slots gives their uncertainty.
+//! rest of the cache's time is linear in transactions and misses. No cost is negative. A circular
+//! block bootstrap over slots gives the uncertainty of the costs (Politis and Romano 1992).
 
 use crate::{cache::Counts, trace::Trace};
 use fastrand::Rng;
@@ -17,7 +17,7 @@ pub struct RecordedSlot {
     pub reloads: u64,
     pub insertions: u64,
     pub compile_us: Option<u64>,
-    /// In replay, compiling included.
+    /// Program cache time in replay, including `compile_us`.
     pub cache_us: Option<u64>,
 }
 
@@ -25,7 +25,7 @@ pub struct RecordedSlot {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CostModel {
     pub per_load: f64,
-    /// Of compiled code, in addition to `per_load`.
+    /// Per byte of code that is compiled, in addition to `per_load`.
     pub per_byte: f64,
     /// With or without a miss.
     pub per_transaction: f64,
@@ -36,7 +36,7 @@ pub struct CostModel {
 impl CostModel {
     /// Time of the cache. If the trace has measured loads, compile times are those in `counts`.
     pub fn time_us(&self, trace: &Trace, counts: &Counts) -> f64 {
-        let compile_us = match trace.loads() {
+        let compile_us = match trace.measured_loads() {
             [] => self.per_load * counts.loads as f64 + self.per_byte * counts.loaded_bytes as f64,
             _ => counts.compile_us as f64,
         };
@@ -53,7 +53,7 @@ impl CostModel {
 /// In microseconds, by program number: the mean of its measured loads, or else the model's time.
 pub fn compile_times(trace: &Trace, model: &CostModel) -> Vec<u64> {
     let mut measured = vec![(0_u64, 0_u64); trace.programs().len()];
-    for load in trace.loads() {
+    for load in trace.measured_loads() {
         if let Some((sum, loads)) = measured.get_mut(load.program as usize) {
             (*sum, *loads) = (sum.saturating_add(load.compile_us), *loads + 1);
         }
@@ -89,9 +89,9 @@ const BLOCK_SLOTS: usize = 20;
 /// misses, the rest of the cache's time).
 type SlotEquations = [(f64, f64, f64); 2];
 
-/// `loads_by_slot` are (slot, loads, bytes) of a mean simulated run at the recorded size, in order.
-/// Only the bytes per load are used, because the loads were recorded. `None` with fewer than two
-/// slots that have both times and are in `loads_by_slot`.
+/// `loads_by_slot` are (slot, loads, bytes), means over simulated runs at the recorded size, in
+/// order. Only the bytes per load are taken from the simulation, because loads were recorded.
+/// `None` with fewer than two slots that have both times and are in `loads_by_slot`.
 pub fn fit(
     recorded: &[RecordedSlot],
     loads_by_slot: &[(u64, f64, f64)],
@@ -165,9 +165,10 @@ const REWEIGHTINGS: usize = 8;
 /// The two non-negative costs that bring `x * first + y * second` nearest to `z`, by iteratively
 /// reweighted least squares. Rows are (`x`, `y`, `z`).
 ///
-/// The weight of a row is 1 over its expected value, because the variance of a sum grows with the
-/// sum. So the fitted total equals the sum of `z`. Rows with an expected value of 0 are left out.
-/// Plain least squares would follow the slots with most loads, in which a load's time is unusual.
+/// The weight of a row is 1 divided by its expected value, because the variance of a sum grows with
+/// the sum: quasi-likelihood of counts (McCullagh and Nelder 1989). So the fitted total equals the
+/// sum of `z`. Rows with an expected value of 0 are left out. Unweighted least squares would fit
+/// mainly the slots with most loads, in which a load takes unusually long or short.
 fn costs(rows: &[(f64, f64, f64)]) -> (f64, f64) {
     let sum = |term: fn(&(f64, f64, f64)) -> f64| rows.iter().map(term).sum::<f64>();
     let [first, second] =
@@ -198,8 +199,8 @@ fn least_squares(rows: impl Iterator<Item = (f64, f64, f64, f64)>) -> (f64, f64)
         yz += weight * y * z;
     }
     let determinant = xx * yy - xy * xy;
-    // The columns are proportional if the determinant is about 0: loads and bytes, if all programs
-    // have one size.
+    // If the determinant is about 0, the columns are proportional. Loads and bytes are, if all
+    // programs have one size.
     if determinant > 1e-9 * xx * yy {
         let first = (xz * yy - yz * xy) / determinant;
         let second = (yz * xx - xz * xy) / determinant;
@@ -229,7 +230,7 @@ mod tests {
 
     #[test]
     fn a_measured_load_time_takes_precedence_over_the_model() {
-        use crate::trace::{Load, Meta, Program, Source};
+        use crate::trace::{MeasuredLoad, Meta, Program, Source};
         let mut trace = Trace::new(Meta {
             source: Source::Plain,
             cluster: String::new(),
@@ -247,7 +248,7 @@ mod tests {
         }
         [5, 8].iter().for_each(|us| {
             trace
-                .add_load(Load {
+                .add_measured_load(MeasuredLoad {
                     slot: 1,
                     program: 0,
                     compile_us: *us,
@@ -284,7 +285,7 @@ mod tests {
 
     #[test]
     fn the_fitted_total_cost_equals_the_observed_total() {
-        // A load takes longer where many are at the same time.
+        // A load takes longer in a slot with many loads.
         let rows: Vec<(f64, f64, f64)> = (1..50_u32)
             .map(f64::from)
             .map(|loads| {
@@ -296,11 +297,14 @@ mod tests {
             })
             .collect();
         let (first, second) = costs(&rows);
-        let told: f64 = rows
+        let fitted: f64 = rows
             .iter()
             .map(|(loads, bytes, _)| first * loads + second * bytes)
             .sum();
-        let real: f64 = rows.iter().map(|(_, _, us)| us).sum();
-        assert!((told / real - 1.0).abs() < 1e-3, "{told} {real}");
+        let observed: f64 = rows.iter().map(|(_, _, us)| us).sum();
+        assert!(
+            (fitted / observed - 1.0).abs() < 1e-3,
+            "{fitted} {observed}"
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! A trace as a file, `RUN.trace`: records that are only ever appended.
+//! A trace as a file, `RUN.trace`. Records are appended and never changed.
 //!
 //! After eight bytes `FLTRACE` and the format's number 1, each record is its kind (one byte), the
 //! length of its content (varint), the content, and the CRC-32 of kind and content (four bytes, the
@@ -8,10 +8,10 @@
 //! | kind | content |
 //! | --- | --- |
 //! | 1 meta, the first record | source (0 validator, 1 replay, 2 blocks, 3 plain), cluster, version |
-//! | 2 programs | each: flags (1 address, 2 bytes, 4 has code, times 8 the loader, 0 if unknown), 32 bytes of address, bytes |
-//! | 3 sets | each: how many programs, their numbers |
-//! | 4 slot | slot, slot - parent, transactions, kind (0 replayed, 1 fork, 2 own), of each call twice its set, plus 1 if it only paid fees |
-//! | 5 change, of the slot before | position, program, kind (0 deployed, 1 closed) |
+//! | 2 programs | each: flags (1 has address, 2 has bytes, 4 has code, plus 8 times the loader, 0 if unknown), 32 bytes of address, bytes |
+//! | 3 sets | each: number of programs, numbers of the programs |
+//! | 4 slot | slot, slot - parent, transactions, kind of slot (0 replayed, 1 fork, 2 own); for each call twice the number of its set, plus 1 if it only paid fees |
+//! | 5 change in the slot of the previous slot record | position, program, kind of change (0 deployed, 1 closed) |
 //! | 6 loads | each: slot, program, microseconds |
 //!
 //! There are at most 2^20 programs, 256 programs in a set, and 2^29 lookups in all calls. Programs
@@ -63,7 +63,7 @@ const CHANGE_KINDS: [ChangeKind; 2] = [ChangeKind::Deployed, ChangeKind::Closed]
 /// Damage to an item loses all items of its record.
 const MAX_ITEMS_PER_RECORD: usize = 4_096;
 
-/// Appends the records of a growing trace. The counts are of what is written already.
+/// Appends the records of a growing trace. The fields count what is written already.
 pub struct Writer<W> {
     out: W,
     programs: usize,
@@ -95,13 +95,12 @@ impl<W: Write> Writer<W> {
             sets: trace.set_count(),
             slots: trace.slots().len(),
             changes: trace.changes().len(),
-            loads: trace.loads().len(),
+            loads: trace.measured_loads().len(),
         }
     }
 
     /// Writes and flushes new records. After [`Error::Io`] the file may end within a record. Fails
-    /// beyond
-    /// [`MAX_PROGRAMS`].
+    /// beyond [`MAX_PROGRAMS`].
     pub fn write(&mut self, trace: &Trace) -> Result<(), Error> {
         let programs = trace.programs().len();
         if programs > MAX_PROGRAMS {
@@ -140,7 +139,7 @@ impl<W: Write> Writer<W> {
             self.write_changes(trace, Some(index))?;
         }
         self.slots = trace.slots().len();
-        for loads in trace.loads()[self.loads..].chunks(MAX_ITEMS_PER_RECORD) {
+        for loads in trace.measured_loads()[self.loads..].chunks(MAX_ITEMS_PER_RECORD) {
             content.clear();
             for load in loads {
                 [load.slot, u64::from(load.program), load.compile_us]
@@ -149,7 +148,7 @@ impl<W: Write> Writer<W> {
             }
             self.write_record(LOADS, &content)?;
         }
-        self.loads = trace.loads().len();
+        self.loads = trace.measured_loads().len();
         self.out.flush()?;
         Ok(())
     }

@@ -1,9 +1,10 @@
 //! Predictive intervals of simulated counters.
 //!
-//! [`PredictiveInterval::of_runs`] covers a further run over the same blocks: only the random
-//! draws vary. [`PredictiveInterval::of_other_blocks`] covers a run over other blocks of the same
-//! load. It adds the variance by blocks, which [`HalfRuns`] estimates by a delete-half jackknife.
-//! `docs/decisions/0022` has the method and how often the intervals cover.
+//! [`PredictiveInterval::of_runs`] covers a further run over the same blocks: only the random draws
+//! vary. [`PredictiveInterval::of_other_blocks`] covers a run over other blocks of the same
+//! workload. It adds the variance between blocks, which [`HalfRuns`] estimates by a delete-half
+//! jackknife (Shao and Wu 1989). `docs/decisions/0022` has the method and how often the intervals
+//! cover.
 
 use serde::Serialize;
 
@@ -31,25 +32,27 @@ fn mean(values: &[f64]) -> f64 {
 }
 
 impl PredictiveInterval {
-    /// Student's predictive interval of `n` non-negative values:
-    /// `mean ± t(n - 1) sd sqrt(1 + 1 / n)`. A further run differs by its own spread (1) and by the
-    /// error of the mean (1 / n). `None` for fewer than two runs.
+    /// Student's predictive interval of `n` non-negative values (Hahn and Meeker 1991):
+    /// `mean ± t(n - 1) sd sqrt(1 + 1 / n)`. The 1 is for the spread of the further run, the
+    /// `1 / n` for the error of the mean. `None` for fewer than two runs.
     pub fn of_runs(values: &[f64]) -> Option<Self> {
         let n = values.len() as f64;
         Some(Self::from_moments(mean(values), variance(values)?, n))
     }
 
-    /// The interval for a run over other blocks of the same load, `size_ratio` times as many as the
-    /// known ones. `values` and `halves` are of the known blocks. The interval is at their scale:
-    /// the caller multiplies it by `size_ratio`. `None` if a variance is missing.
+    /// The interval for a run over other blocks of the same workload, `size_ratio` times as many as
+    /// the known ones. `values` and `halves` come from the known blocks. The interval is for as
+    /// many blocks as the known ones: the caller multiplies it by `size_ratio`. `None` if a
+    /// variance is missing.
     ///
     /// Before the factor `1 + 1 / n`, the variance is
-    /// `C + D / size_ratio + B (1 + 1 / size_ratio)`: `C` is that of uncertain costs, `D` of random
-    /// draws, `B` of blocks ([`HalfRuns::variance`]). `B` counts twice, for the known blocks and
-    /// for the other ones.
+    /// `C + D / size_ratio + B (1 + 1 / size_ratio)`. `C` is the variance due to uncertain costs,
+    /// `D` due to random draws, and `B` between blocks ([`HalfRuns::variance`]). `B` counts twice,
+    /// for the known blocks and for the other ones.
     pub fn of_other_blocks(values: &[f64], halves: &HalfRuns, size_ratio: f64) -> Option<Self> {
-        // Over the other blocks, the variance of draws grows with `size_ratio`. That of costs grows
-        // with its square, as a run has one set of costs. Here both are divided by the square.
+        // Over the other blocks, the variance due to draws is proportional to `size_ratio`. The
+        // variance due to costs is proportional to its square, because a run has one set of costs.
+        // The result is scaled later, so both are divided by the square here.
         let cost_variance = (variance(values)? - halves.draw_variance).max(0.0);
         let variance = cost_variance
             + halves.draw_variance / size_ratio
@@ -59,8 +62,8 @@ impl PredictiveInterval {
         Some(Self::from_moments(mean(values), variance, n.max(2.0)))
     }
 
-    /// The same upper half-width around another mean. The low end is again at least 0.
-    pub fn centred(self, mean: f64) -> Self {
+    /// The interval around another mean, with the same upper half-width. The low end is at least 0.
+    pub fn with_mean(self, mean: f64) -> Self {
         Self::of_half_width(mean, self.high - self.mean)
     }
 
@@ -86,13 +89,13 @@ impl PredictiveInterval {
     }
 }
 
-/// A counter or time of simulated runs over random halves of the slots ([`crate::Trace::half`]). It
-/// shows how much the value varies by blocks.
+/// A counter or time of simulated runs over random halves of the slots ([`crate::Trace::half`]).
+/// Their spread shows how much the value varies between blocks.
 pub struct HalfRuns {
     /// For each half: (mean value, mean lookups) of its runs.
     pub means: Vec<(f64, f64)>,
     pub runs_per_half: f64,
-    /// Blocks of all slots.
+    /// Number of blocks of all slots.
     pub blocks: f64,
     /// Variance of the value between runs over all slots, by random draws only.
     pub draw_variance: f64,
@@ -103,14 +106,13 @@ pub struct HalfRuns {
 }
 
 impl HalfRuns {
-    /// Variance of the value by blocks, without that of the draws, by a delete-half jackknife.
-    /// `None` for fewer than three halves.
+    /// Variance of the value between blocks, without the variance due to draws, by a delete-half
+    /// jackknife. `None` for fewer than three halves.
     ///
     /// The value of each half is first corrected for its lookups by a linear regression. `V` is the
     /// variance of the residuals. The result is `(r V - draw_variance / runs_per_half) / s`, at
-    /// least 0. Here `r` is [`HalfRuns::counted_lookups`] over the mean lookups of a half, and `s`
-    /// is the share of
-    /// [`HalfRuns::all_lookups`] that a half leaves out.
+    /// least 0. Here `r` is [`HalfRuns::counted_lookups`] divided by the mean lookups of a half.
+    /// `s` is the share of [`HalfRuns::all_lookups`] that a half leaves out.
     fn variance(&self) -> Option<f64> {
         let n = self.means.len() as f64;
         let sum = |term: &dyn Fn(&(f64, f64)) -> f64| self.means.iter().map(term).sum::<f64>();
@@ -121,7 +123,7 @@ impl HalfRuns {
         }
         let product = sum(&|half| (half.0 - mean) * (half.1 - lookups));
         let square = sum(&|half| (half.1 - lookups).powi(2));
-        // Regression on the lookups of a half. Without a spread of lookups there is no slope.
+        // Regression on the lookups of a half. If all halves have equally many, there is no slope.
         let slope = if square > 0.0 { product / square } else { 0.0 };
         let residual_variance =
             sum(&|half| (half.0 - mean - slope * (half.1 - lookups)).powi(2)) / (n - 2.0);
@@ -138,8 +140,8 @@ impl HalfRuns {
     }
 }
 
-/// Student's two-sided 95 % point. Exact for 1 and 2 degrees of freedom; from 3 on Cornish and
-/// Fisher's series in `1 / freedom`, which is within 1 %.
+/// Student's two-sided 95 % point. Exact for 1 and 2 degrees of freedom. From 3 on it is the series
+/// in `1 / degrees_of_freedom` of Abramowitz and Stegun (1964, 26.7.5), which is within 1 %.
 fn student_t_95(degrees_of_freedom: f64) -> f64 {
     if degrees_of_freedom < 1.5 {
         return 12.706_204_736;
@@ -192,7 +194,7 @@ mod tests {
             all_lookups: 100.0,
         };
         for size_ratio in [0.25, 1.0, 4.0] {
-            // Splits the variance 4 into that of draws and that of costs.
+            // Splits the variance 4 into a part due to draws and a part due to costs.
             for (draw_variance, cost_variance) in [(4.0, 0.0), (1.0, 3.0)] {
                 let values = [10.0, 12.0, 14.0];
                 let interval = PredictiveInterval::of_other_blocks(

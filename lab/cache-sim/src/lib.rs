@@ -1,8 +1,8 @@
 //! Simulates Agave's program cache for the transactions of a run, at any size and with other
-//! policies.
+//! policies. A load is a compilation that a lookup caused, never the workload.
 //!
-//! Everything is a pure function of its input and a seed: no file, no clock, no panic on what is
-//! read. Programs are dense numbers, so that a simulation does not hash.
+//! Everything is a pure function of its input and a seed: no file, no clock, no panic on any input.
+//! Programs are numbered without gaps, so that a simulation indexes arrays and computes no hashes.
 
 pub mod agave;
 mod cache;
@@ -14,7 +14,7 @@ pub mod predict;
 pub mod run;
 pub mod trace;
 
-pub use agave::Rule;
+pub use agave::CacheRules;
 pub use cache::{Counts, Limit};
 pub use policy::{Policy, Setting};
 pub use run::Simulation;
@@ -26,7 +26,7 @@ pub enum Error {
     Io(#[from] std::io::Error),
     #[error("the trace file is damaged at byte {offset}: {problem}")]
     Damaged {
-        /// Of the record.
+        /// Where the record begins.
         offset: u64,
         problem: String,
     },
@@ -48,7 +48,7 @@ pub enum Error {
     },
     /// The cache's content at the start of the trace decides the answer.
     #[error(
-        "the recording began after the validator's start, so the cache's content then is unknown, and it matters: with \
+        "the recording began after the validator's start, so the cache's content at that time is unknown, and it matters: with \
          {entries} entries, {empty:.0} misses are predicted from an empty cache, {full:.0} from a full one; fetch more \
          blocks before the recording"
     )]

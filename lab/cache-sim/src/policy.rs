@@ -1,7 +1,8 @@
 //! Other eviction policies.
 //!
-//! Unlike Agave and [`Policy::Min`], they evict in each lookup, so the limit always holds. A
-//! deployment compiles the program, as in Agave up to 4.2. Accounts without code are not looked up.
+//! Unlike Agave and [`Policy::Min`], these policies evict in each lookup, so the cache never
+//! exceeds its limit. A deployment compiles the program, as in Agave up to 4.2. Accounts without
+//! code are not looked up.
 
 mod heap;
 mod queues;
@@ -9,7 +10,7 @@ mod segmented;
 
 use crate::{
     Error,
-    agave::Rule,
+    agave::CacheRules,
     cache::{Budget, Cache, Counts, Limit},
     trace::{ChangeKind, Trace},
 };
@@ -22,11 +23,11 @@ pub(crate) use segmented::{Arc, S3Fifo, WTinyLfu};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Policy {
-    Agave(Rule),
+    Agave(CacheRules),
     Lru,
     Fifo,
-    /// Evicts the program with the fewest uses since it was loaded; of equal ones the least
-    /// recently used.
+    /// Evicts the program with the fewest uses since it was loaded. Among programs with equally
+    /// many, it evicts the least recently used.
     Lfu,
     /// Zhang and others 2024.
     Sieve,
@@ -36,10 +37,11 @@ pub enum Policy {
     Arc,
     /// Einziger, Friedman and Manes 2017, with exact counts in place of a sketch.
     WTinyLfu,
-    /// Cherkasova 1998: uses times compile time over size. It may evict what was just loaded.
+    /// Cherkasova 1998: uses times compile time over size. It may evict a program that was just
+    /// loaded.
     Gdsf,
-    /// Belady 1966: evicts the program with the latest next use, even if just loaded. Optimal
-    /// at a limit of entries if no programs are deployed; at a limit of bytes only good: see
+    /// Belady 1966: evicts the program with the latest next use, even if just loaded. Optimal at a
+    /// limit of entries if no programs are deployed. At a limit of bytes it is not: see
     /// [`least_misses_by_bytes`].
     Min,
 }
@@ -61,7 +63,7 @@ impl FromStr for Policy {
 
     fn from_str(name: &str) -> Result<Self, Error> {
         if let Some(version) = name.strip_prefix("agave-") {
-            return Rule::of(version).map(Policy::Agave);
+            return CacheRules::of(version).map(Policy::Agave);
         }
         NAMED_POLICIES
             .iter()
@@ -77,19 +79,19 @@ impl FromStr for Policy {
 pub struct Setting {
     pub policy: Policy,
     pub limit: Limit,
-    /// Used share of the limit, in percent: 90 in Agave.
+    /// Share of the limit up to which the cache is filled, in percent: 90 in Agave.
     pub fill_percent: u64,
     /// Whether fees-only transactions look programs up. Agave's rules have their own value.
     pub includes_fees_only: bool,
 }
 
 impl Setting {
-    pub fn agave(rule: Rule, entries: u64) -> Self {
+    pub fn agave(rules: CacheRules, entries: u64) -> Self {
         Setting {
-            policy: Policy::Agave(rule),
+            policy: Policy::Agave(rules),
             limit: Limit::Entries(entries),
             fill_percent: 90,
-            includes_fees_only: rule.includes_fees_only,
+            includes_fees_only: rules.includes_fees_only,
         }
     }
 }

@@ -1,6 +1,9 @@
+//! Predicts counters and times of a run at other cache sizes, and tests the prediction at the
+//! recorded size.
+
 use crate::{
     Error,
-    agave::Rule,
+    agave::CacheRules,
     cache::Counts,
     cost::{Fit, RecordedSlot},
     interval::PredictiveInterval,
@@ -10,14 +13,16 @@ use crate::{
 };
 use serde::Serialize;
 
-/// Allowed relative difference of the misses of runs that begin with an empty and a full cache.
+/// Allowed relative difference between the misses of runs that begin with an empty cache and of
+/// runs that begin with a full cache.
 const MAX_START_DIFFERENCE: f64 = 0.01;
 /// The share of the replay time that a larger cache must save.
 const MIN_SAVING: f64 = 0.01;
 
 #[derive(Clone, Copy, PartialEq)]
 pub enum RecordingStart {
-    /// At the validator's start, with an empty cache. The trace includes the replay of the start.
+    /// At the validator's start, with an empty cache. The trace includes the slots that the
+    /// validator replays when it starts.
     ValidatorStart,
     /// Later, at this slot. The trace's earlier slots warm the cache.
     Slot(u64),
@@ -35,7 +40,7 @@ impl RecordingStart {
 #[derive(Clone, Copy)]
 pub struct PredictionPlan<'a> {
     pub trace: &'a Trace,
-    pub rule: Rule,
+    pub rules: CacheRules,
     pub sizes: &'a [u64],
     /// Simulated runs of each size, at least 2.
     pub seeds: u64,
@@ -65,7 +70,7 @@ pub struct SizePrediction {
 #[derive(Debug, Default, PartialEq)]
 pub struct Curve {
     pub sizes: Vec<SizePrediction>,
-    /// Their misses depend on the cache's content at the start.
+    /// Sizes whose misses depend on the unknown content of the cache when the recording began.
     pub sizes_with_unknown_start: Vec<u64>,
 }
 
@@ -149,7 +154,7 @@ fn simulation<'a>(
     seed: u64,
     initial_content: InitialContent,
 ) -> Simulation<'a> {
-    let setting = Setting::agave(plan.rule, entries);
+    let setting = Setting::agave(plan.rules, entries);
     let seed = plan.base_seed.wrapping_add(seed);
     Simulation {
         trace: plan.trace,
@@ -178,7 +183,8 @@ fn mean_misses(runs: &[Outcome]) -> f64 {
     runs.iter().map(|run| run.counts.misses as f64).sum::<f64>() / runs.len().max(1) as f64
 }
 
-/// Whether the mean misses of such runs differ too much. A difference of up to one is accepted.
+/// Whether mean misses of runs from an `empty` and from a `full` cache differ too much. A
+/// difference of up to one is accepted.
 fn depends_on_start(empty: f64, full: f64) -> bool {
     (empty - full).abs() > (MAX_START_DIFFERENCE * empty.max(full)).max(1.0)
 }
@@ -199,7 +205,7 @@ fn predicted_size(plan: &PredictionPlan, entries: u64, runs: &[Outcome]) -> Opti
             .map(|run| fit.model.time_us(plan.trace, &run.counts))
             .sum();
         PredictiveInterval::of_runs(&times)
-            .map(|range| range.centred(total_at_fitted_costs / times.len() as f64))
+            .map(|range| range.with_mean(total_at_fitted_costs / times.len() as f64))
     });
     let mut programs = plan.trace.programs().iter();
     let code_bytes =
@@ -216,10 +222,10 @@ fn predicted_size(plan: &PredictionPlan, entries: u64, runs: &[Outcome]) -> Opti
 }
 
 impl Curve {
-    /// The smallest size at which no larger one saves 1 % of the replay time. `replay_us` is the
-    /// replay time at `recorded_size`, summed over threads like the cache's time. `None`
-    /// without times, or if `recorded_size` is not one of the sizes.
-    pub fn knee(&self, recorded_size: u64, replay_us: f64) -> Option<u64> {
+    /// The smallest size such that no larger size saves 1 % of the replay time. `replay_us` is the
+    /// replay time at `recorded_size`, summed over threads like the cache's time. `None` without
+    /// times, or if `recorded_size` is not one of the sizes.
+    pub fn enough_entries(&self, recorded_size: u64, replay_us: f64) -> Option<u64> {
         let time = |size: &SizePrediction| Some(size.seconds?.mean);
         let at_recorded = time(
             self.sizes
@@ -265,7 +271,7 @@ pub struct CounterPrediction {
     pub name: &'static str,
     pub recorded: u64,
     pub predicted: f64,
-    /// Relative to the recorded value; `None` if that is 0.
+    /// Relative to the recorded value; `None` if this is 0.
     pub bias_percent: Option<f64>,
 }
 
@@ -280,8 +286,8 @@ pub fn bias_percent(recorded: f64, predicted: f64) -> Option<f64> {
     (recorded > 0.0).then(|| 100.0 * (predicted - recorded) / recorded)
 }
 
-/// Whether a counter is predicted well enough: within 10 %, or within 10 if less than 100 was
-/// recorded.
+/// Whether a counter is predicted well enough: within 10 %, or within 10 events if fewer than 100
+/// were recorded.
 pub fn is_close(recorded: f64, predicted: f64) -> bool {
     if recorded < FEW_EVENTS {
         return (predicted - recorded).abs() <= MAX_DIFFERENCE;

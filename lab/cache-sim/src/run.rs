@@ -7,7 +7,7 @@ use crate::{
 };
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Blocks from the root to the replayed block, if the validator votes normally.
+/// Distance in blocks from the root to the replayed block, if the validator votes normally.
 const ROOT_DEPTH: usize = 32;
 
 /// Content of the cache when the simulation begins.
@@ -22,11 +22,11 @@ pub enum InitialContent {
 pub struct Simulation<'a> {
     pub trace: &'a Trace,
     pub setting: Setting,
-    /// Only Agave's rules know [`InitialContent::Full`]; other policies begin empty.
+    /// Only Agave's rules support [`InitialContent::Full`]. Other policies begin empty.
     pub initial_content: InitialContent,
     /// The first counted slot; earlier slots warm the cache.
     pub first_slot: u64,
-    /// By program number; missing ones count as 0.
+    /// By program number. A missing number counts as 0.
     pub compile_us: &'a [u64],
     pub seed: u64,
 }
@@ -46,12 +46,12 @@ impl Simulation<'_> {
         let compile_us = self.compile_us;
         let includes_fees_only = self.setting.includes_fees_only;
         let policy: Box<dyn Replacement> = match self.setting.policy {
-            Policy::Agave(rule) => {
-                let mut cache = ProgramCache::new(rule, trace, budget, compile_us, self.seed);
+            Policy::Agave(rules) => {
+                let mut cache = ProgramCache::new(rules, trace, budget, compile_us, self.seed);
                 if self.initial_content == InitialContent::Full {
                     cache.fill(&most_used(trace));
                 }
-                return Ok(self.drive(&mut cache, rule.includes_fees_only, on_counted_slot));
+                return Ok(self.drive(&mut cache, rules.includes_fees_only, on_counted_slot));
             }
             Policy::Lru => Box::new(policy::QueuePolicy::new(&budget, true)),
             Policy::Fifo => Box::new(policy::QueuePolicy::new(&budget, false)),
@@ -161,7 +161,7 @@ pub fn run_all(simulations: &[Simulation], threads: usize) -> Result<Vec<Outcome
             .map(|_| scope.spawn(worker))
             .collect();
         let mut done = worker();
-        // A thread that panicked leaves fewer outcomes.
+        // If a thread panicked, outcomes are missing.
         done.extend(
             helpers
                 .into_iter()

@@ -8,7 +8,7 @@ pub use variants::with_attack;
 
 /// Program sizes, compile times and a slot's transactions are below this, so that no sum overflows.
 const VALUE_LIMIT: u64 = 1 << 32;
-/// Maximum number of keys in a transaction: their index has one byte.
+/// Maximum number of keys in a transaction: an index of a key has one byte.
 pub const MAX_KEYS: usize = 256;
 /// More than the number of programs on a public cluster. The limit bounds memory: a program may
 /// take only one byte of the file.
@@ -16,7 +16,7 @@ pub const MAX_PROGRAMS: usize = 1 << 20;
 /// More than the lookups in a day of mainnet. The limit bounds the work: a call may take only one
 /// byte of the file, and has up to [`MAX_KEYS`] lookups.
 pub const MAX_LOOKUPS: u64 = 1 << 29;
-/// Flag of fees-only transactions, next to the number of the set.
+/// Flag of fees-only transactions, in the same integer as the number of the set.
 const FEES_ONLY: u32 = 1 << 31;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,14 +26,14 @@ pub enum Source {
     Replay,
     /// Public blocks.
     Blocks,
-    /// Numbers without addresses, for tests.
+    /// Programs are numbers without addresses, for tests.
     Plain,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Meta {
     pub source: Source,
-    /// Name or genesis hash of the cluster; empty if unknown.
+    /// Name or genesis hash; empty if unknown.
     pub cluster: String,
     /// Version of the validator that ran; empty if unknown.
     pub version: String,
@@ -84,7 +84,9 @@ impl TransactionCall {
 pub enum SlotKind {
     /// Replayed, and rooted as far as is known.
     Replayed,
+    /// Replayed, but not an ancestor of a rooted slot.
     Fork,
+    /// Produced by this validator.
     Own,
 }
 
@@ -114,9 +116,9 @@ pub struct TraceChange {
     pub kind: ChangeKind,
 }
 
-/// A measured compilation.
+/// A compilation that a lookup caused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Load {
+pub struct MeasuredLoad {
     pub slot: u64,
     pub program: u32,
     pub compile_us: u64,
@@ -136,7 +138,7 @@ pub struct Trace {
     calls: Vec<TransactionCall>,
     lookups: u64,
     changes: Vec<TraceChange>,
-    loads: Vec<Load>,
+    loads: Vec<MeasuredLoad>,
 }
 
 impl Trace {
@@ -203,9 +205,9 @@ impl Trace {
         Ok(number)
     }
 
-    /// Adds a slot with its calls in block order. Fails if the slot is not after the last one and
-    /// its parent, has more calls than transactions, 2^32 transactions or an unknown set; also
-    /// beyond [`MAX_LOOKUPS`] in the trace.
+    /// Adds a slot with its calls in block order. Fails if the slot is not after the last slot and
+    /// after its parent. Fails for more calls than transactions, 2^32 transactions or an unknown
+    /// set. Fails if the trace would exceed [`MAX_LOOKUPS`].
     pub fn add_slot(&mut self, slot: Slot, calls: &[TransactionCall]) -> Result<(), Error> {
         let number = slot.slot;
         if self.slots.last().is_some_and(|last| last.slot >= number) {
@@ -278,7 +280,7 @@ impl Trace {
     }
 
     /// Fails if the program is unknown or took 2^32 microseconds.
-    pub fn add_load(&mut self, load: Load) -> Result<(), Error> {
+    pub fn add_measured_load(&mut self, load: MeasuredLoad) -> Result<(), Error> {
         check_value(load.compile_us, "microseconds of a load")?;
         self.check_program(load.program)?;
         self.loads.push(load);
@@ -340,7 +342,7 @@ impl Trace {
         &self.changes
     }
 
-    pub fn loads(&self) -> &[Load] {
+    pub fn measured_loads(&self) -> &[MeasuredLoad] {
         &self.loads
     }
 }
@@ -389,8 +391,8 @@ impl SetInterner {
         }
     }
 
-    /// The number of a set; a new set is added to the trace. The order of programs does not matter,
-    /// and each counts once.
+    /// The number of a set. A set that is not yet in the trace is added. The order of programs and
+    /// repeated programs do not matter.
     pub fn intern(&mut self, trace: &mut Trace, programs: &[u32]) -> Result<u32, Error> {
         let mut sorted = programs.to_vec();
         sorted.sort_unstable();

@@ -8,7 +8,7 @@ mod common;
 
 use common::{load, observed};
 use faultline_cache_sim::{
-    Counts, Rule, Setting, Trace, cost,
+    CacheRules, Counts, Setting, Trace, cost,
     predict::{
         CounterPrediction, PredictionPlan, RecordingStart, mean_loads_by_slot, predict, self_test,
     },
@@ -17,11 +17,11 @@ use faultline_cache_sim::{
 
 const SEEDS: u64 = 64;
 
-fn plan<'a>(trace: &'a Trace, rule: &str, sizes: &'a [u64]) -> PredictionPlan<'a> {
-    let rule = Rule::of(rule).unwrap();
+fn plan<'a>(trace: &'a Trace, version: &str, sizes: &'a [u64]) -> PredictionPlan<'a> {
+    let rules = CacheRules::of(version).unwrap();
     PredictionPlan {
         trace,
-        rule,
+        rules,
         sizes,
         seeds: SEEDS,
         base_seed: 1,
@@ -35,8 +35,8 @@ fn plan<'a>(trace: &'a Trace, rule: &str, sizes: &'a [u64]) -> PredictionPlan<'a
 #[test]
 fn a_simulated_run_by_slot_has_the_real_runs_insertions() {
     let (trace, real) = (load(), observed("512.lp"));
-    let rule = Rule::of("2.1.14").unwrap();
-    let setting = Setting::agave(rule, rule.capacity);
+    let rules = CacheRules::of("2.1.14").unwrap();
+    let setting = Setting::agave(rules, rules.capacity);
     let simulation = Simulation {
         trace: &trace,
         setting,
@@ -170,12 +170,12 @@ fn the_eviction_rule_of_another_version_fails_the_self_test() {
     let (trace, real) = (load(), observed("512.lp"));
     let compile_us = vec![3_000; trace.programs().len()];
     for version in ["2.0.5", "4.3.0", "4.4.0"] {
-        let rule = Rule::of(version).unwrap();
+        let rules = CacheRules::of(version).unwrap();
         let wrong = PredictionPlan {
             compile_us: &compile_us,
             ..plan(&trace, version, &[])
         };
-        let counters = self_test(&wrong, rule.capacity, &real).unwrap();
+        let counters = self_test(&wrong, rules.capacity, &real).unwrap();
         println!("{version}: {counters:?}");
         assert!(
             !counters.iter().all(CounterPrediction::is_close),

@@ -12,8 +12,8 @@ use faultline_cache_sim::{
     file::{Writer, read, read_whole_records},
     predict::Coverage,
     trace::{
-        ChangeKind, Load, Loader, MAX_KEYS, MAX_LOOKUPS, MAX_PROGRAMS, Meta, Program, SetInterner,
-        Slot, SlotKind, Source, TraceChange, TransactionCall,
+        ChangeKind, Loader, MAX_KEYS, MAX_LOOKUPS, MAX_PROGRAMS, MeasuredLoad, Meta, Program,
+        SetInterner, Slot, SlotKind, Source, TraceChange, TransactionCall,
     },
 };
 use proptest::prelude::*;
@@ -89,7 +89,7 @@ fn everything() -> Trace {
         }
     }
     trace
-        .add_load(Load {
+        .add_measured_load(MeasuredLoad {
             slot: 7,
             program: 4,
             compile_us: 3_000,
@@ -233,12 +233,12 @@ fn programs_and_loads_that_contradict_the_trace_are_refused() {
     let mut trace = everything();
     assert!(trace.add_set(&[1, 2, 1]).is_err() && trace.add_set(&[5]).is_err());
     for (program, us) in [(5, 1), (4, 1 << 32)] {
-        let load = Load {
+        let load = MeasuredLoad {
             slot: 1,
             program,
             compile_us: us,
         };
-        assert!(trace.add_load(load).is_err(), "{load:?}");
+        assert!(trace.add_measured_load(load).is_err(), "{load:?}");
     }
     let large = Program {
         bytes: Some(1 << 32),

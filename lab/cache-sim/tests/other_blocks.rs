@@ -9,7 +9,7 @@ mod common;
 use common::plain;
 use fastrand::Rng;
 use faultline_cache_sim::{
-    Rule, Setting, Trace,
+    CacheRules, Setting, Trace,
     interval::{HalfRuns, PredictiveInterval, variance},
     run::{InitialContent, Simulation},
 };
@@ -50,7 +50,7 @@ fn drawn(seed: u64, bursts: f64) -> Trace {
 }
 
 fn misses(trace: &Trace, seed: u64) -> f64 {
-    let setting = Setting::agave(Rule::of("2.1.14").unwrap(), 384);
+    let setting = Setting::agave(CacheRules::of("2.1.14").unwrap(), 384);
     let run = Simulation {
         trace,
         setting,

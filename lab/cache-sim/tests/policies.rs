@@ -8,7 +8,7 @@ mod common;
 
 use common::{load, plain};
 use faultline_cache_sim::{
-    Limit, Policy, Rule, Setting, Trace,
+    CacheRules, Limit, Policy, Setting, Trace,
     policy::{NAMED_POLICIES, least_misses_by_bytes},
     run::{InitialContent, Outcome, Simulation},
     trace::{Meta, Program, Slot, SlotKind, Source, TransactionCall},
@@ -18,11 +18,11 @@ use proptest::prelude::*;
 
 fn all() -> Vec<(String, Policy)> {
     let agave = ["2.1.14", "3.1.12", "4.2.2", "4.4.0"]
-        .map(|version| (version.to_owned(), Rule::of(version).unwrap()));
+        .map(|version| (version.to_owned(), CacheRules::of(version).unwrap()));
     let others = NAMED_POLICIES.map(|(name, policy)| (name.to_owned(), policy));
     agave
         .into_iter()
-        .map(|(name, rule)| (name, Policy::Agave(rule)))
+        .map(|(name, rules)| (name, Policy::Agave(rules)))
         .chain(others)
         .collect()
 }
@@ -134,7 +134,7 @@ fn invalid_simulation_settings_are_refused() {
     );
     assert_eq!(
         "agave-2.1.14".parse::<Policy>().unwrap(),
-        Policy::Agave(Rule::of("2.1.14").unwrap())
+        Policy::Agave(CacheRules::of("2.1.14").unwrap())
     );
 }
 

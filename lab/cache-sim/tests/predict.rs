@@ -8,7 +8,7 @@ mod common;
 
 use common::{load, plain};
 use faultline_cache_sim::{
-    Error, Rule, Trace,
+    CacheRules, Error, Trace,
     cost::{CostModel, Fit},
     predict::{self, Curve, PredictionPlan, RecordingStart},
 };
@@ -22,10 +22,10 @@ fn plan<'a>(
     sizes: &'a [u64],
     recording_start: RecordingStart,
 ) -> PredictionPlan<'a> {
-    let rule = Rule::of("2.1.14").unwrap();
+    let rules = CacheRules::of("2.1.14").unwrap();
     PredictionPlan {
         trace,
-        rule,
+        rules,
         sizes,
         seeds: 8,
         base_seed: 1,
@@ -150,13 +150,13 @@ fn the_knee_is_where_more_entries_save_under_1_percent_of_replay() {
         time(5)
     );
     // 768 entries hold all; a busy replay hardly feels the cache, and one that does nothing else needs them.
-    assert_eq!(curve.knee(512, 2e6), Some(768));
-    assert_eq!(curve.knee(512, 1e9), Some(256));
-    assert_eq!(curve.knee(500, 2e6), None);
+    assert_eq!(curve.enough_entries(512, 2e6), Some(768));
+    assert_eq!(curve.enough_entries(512, 1e9), Some(256));
+    assert_eq!(curve.enough_entries(500, 2e6), None);
     assert_eq!(
         predict(&plan(&trace, &sizes, RecordingStart::ValidatorStart))
             .unwrap()
-            .knee(512, 2e6),
+            .enough_entries(512, 2e6),
         None
     );
 }

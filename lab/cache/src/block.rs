@@ -12,7 +12,7 @@ const EXECUTION_ERRORS: [&str; 3] = [
     "UnbalancedTransaction",
 ];
 
-/// The answer to `getBlock` with the details "accounts".
+/// The answer to `getBlock` with `transactionDetails` "accounts".
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BlockResponse {
@@ -53,7 +53,7 @@ pub struct Block {
 
 #[derive(Debug)]
 pub struct Transaction {
-    /// Keys that do not sign, each with whether the account may be a program.
+    /// (key that does not sign, whether its account may be a program).
     pub unsigned_keys: Vec<(Address, bool)>,
     /// All writable accounts, if `change` is set. A signer among them may be new.
     pub possibly_changed: Vec<Address>,
@@ -61,12 +61,12 @@ pub struct Transaction {
     pub fees_only: bool,
 }
 
-/// What a transaction with the upgradeable loader may have done to a writable program.
+/// What a transaction that calls the upgradeable loader may have done to a writable program.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum ProgramChange {
-    /// It has the clock account, which deployments and upgrades need.
+    /// The transaction has the clock account, which deployments and upgrades need.
     Deployed,
-    /// It lacks that account.
+    /// The transaction lacks the clock account.
     ExtendedOrClosed,
 }
 
@@ -116,8 +116,8 @@ fn parse_transaction(response: TransactionResponse) -> Result<Transaction, Strin
             )
         };
         let address = address::parse(&key.pubkey).ok_or_else(not_a_key)?;
-        // Programs are read-only except in transactions that deploy or change them. A deployment
-        // that creates the account also has its signature.
+        // Programs are read-only except in transactions that deploy or change them. If a deployment
+        // creates the account of a program, this account signs.
         if key.writable && has_loader {
             possibly_changed.push(address);
         }

@@ -25,12 +25,14 @@ use std::{collections::BTreeMap, ops::RangeInclusive, path::Path};
 /// compared.
 const MIN_COMMON_PERCENT: f64 = 50.0;
 /// Two clusters may have the same slot numbers and, by chance, many equal transaction counts. On
-/// one cluster at least this percentage of them have equal counts: forks may differ.
+/// one cluster, at least this percentage of common slots have equal counts. The others can be
+/// blocks of different forks.
 const MIN_EQUAL_PERCENT: usize = 90;
-/// This value uses the mean load time of the other run itself, so it is shown but not judged.
+/// The predicted time with the mean load time of the other run. It is shown but not judged, because
+/// it uses a result of the run that it predicts.
 const OWN_COSTS: &str = "at its own costs, ms";
-/// Outside of this range scaled predictions are wrong: first uses of programs do not grow with the
-/// load.
+/// Outside of this range scaled predictions are wrong, because first uses of programs are not
+/// proportional to the number of transactions.
 const RELIABLE_SCALES: RangeInclusive<f64> = 0.8..=1.25;
 
 #[derive(Serialize)]
@@ -38,7 +40,7 @@ struct CheckReport {
     run: String,
     entries: u64,
     /// Whether slots that both runs replayed are compared. If neither this nor `own_blocks` is
-    /// true, whole runs are.
+    /// true, whole runs are compared.
     same_slots: bool,
     /// Whether the other run's lookups are simulated, from the trace next to it.
     own_blocks: bool,
@@ -101,7 +103,7 @@ fn compare(input: &PredictionInput, tested: &SelfTestResult, other: &Path) -> Re
             "it is of version {other_version}, and predictions are for {version}"
         );
     }
-    let entries = other_recorded.entries.unwrap_or(input.rule.capacity);
+    let entries = other_recorded.entries.unwrap_or(input.rules.capacity);
     let (other_trace, slots_to_compare) = comparison_basis(input, &other_recorded, other)?;
     let trace = other_trace.as_ref().unwrap_or(&input.trace);
     // With too few common slots and no trace of the other run, whole runs are compared.
@@ -109,7 +111,7 @@ fn compare(input: &PredictionInput, tested: &SelfTestResult, other: &Path) -> Re
         Some(slots) => (slots, slots),
         None => (&other_recorded.counted_slots, &input.recorded.counted_slots),
     };
-    // The other trace numbers programs differently, so it needs compile times of its own.
+    // The other trace numbers programs differently, so its compile times are indexed differently.
     let model = tested.fit.as_ref().map_or_else(
         || mean_load_model(&other_recorded.counted_slots),
         |fit| fit.model,
@@ -122,7 +124,7 @@ fn compare(input: &PredictionInput, tested: &SelfTestResult, other: &Path) -> Re
         .then(|| transaction_ratio(trace, compared_slots, simulated_slots));
     let simulation = Simulation {
         trace,
-        setting: Setting::agave(input.rule, entries),
+        setting: Setting::agave(input.rules, entries),
         initial_content: InitialContent::Empty,
         first_slot: 0,
         compile_us: other_compile_us.as_ref().unwrap_or(&tested.compile_us),
@@ -192,7 +194,8 @@ fn counter_checks(recorded: &[RecordedSlot], predicted: &PredictedRuns) -> Vec<V
     COUNTERS.into_iter().filter_map(counter).collect()
 }
 
-/// The cache's time with the first run's costs, and with these scaled to the other's load times.
+/// Compares the cache's time with two predictions: at the costs of the first run, and at these
+/// costs scaled to the load times of the other run.
 fn cache_time_checks(
     recorded: &[RecordedSlot],
     predicted: &PredictedRuns,
@@ -270,8 +273,8 @@ fn read_other_trace(recorded: &Recorded, other: &Path) -> Result<Option<Trace>> 
     Ok(Some(trace))
 }
 
-/// Slots that both runs replayed with equal transaction counts, with counters and in the first
-/// trace. Empty if the runs are of two clusters.
+/// Slots with counters that both runs replayed with equal transaction counts, and that are in the
+/// first trace. Empty if the runs are of two clusters.
 fn common_slots(input: &PredictionInput, recorded: &Recorded) -> Vec<RecordedSlot> {
     let first_run: BTreeMap<u64, u64> = input
         .recorded
@@ -387,8 +390,8 @@ fn scale_text(scale: f64) -> String {
     let [lowest, highest] =
         [RELIABLE_SCALES.start(), RELIABLE_SCALES.end()].map(|end| number(*end, 2));
     format!(
-        "{text}warning: predictions scaled by less than {lowest} or more than {highest} are wrong, because first uses of programs do not grow \
-         with the load: compare runs of about the same length, or fetch the trace of the other run\n"
+        "{text}warning: predictions scaled by less than {lowest} or more than {highest} are wrong, because first uses of programs are not \
+         proportional to the number of transactions: compare runs of about the same length, or fetch the trace of the other run\n"
     )
 }
 

@@ -23,13 +23,14 @@ pub const RETRIES: RetryPolicy = RetryPolicy {
     first_wait: Duration::from_millis(500),
     answer_timeout: Duration::from_secs(30),
 };
-/// Before a recording that began after the validator's start: half an hour at slots of 0.4 s.
+/// Slots before a recording that began after the validator's start: half an hour at 0.4 s per slot.
 const DEFAULT_WARMUP_SLOTS: u64 = 5_000;
-/// Errors for slots without a block: skipped, and skipped or missing in long-term storage.
+/// Errors for slots without a block: "skipped", and "skipped, or missing in long-term storage".
 const SKIPPED: [i64; 2] = [-32007, -32009];
-/// Errors for blocks that the node lacks: not available, cleaned up.
+/// Errors for blocks that the node lacks: "not available", and "cleaned up".
 const NOT_AVAILABLE: [i64; 2] = [-32004, -32001];
-/// After this many compared blocks, the command decides whether the node is of another cluster.
+/// After this many compared blocks, the command decides whether the node belongs to another
+/// cluster.
 const BLOCKS_TO_COMPARE: u64 = 20;
 
 /// After an error, the blocks fetched so far stay in the trace.
@@ -110,7 +111,7 @@ struct Fetcher<'a> {
     transactions: BTreeMap<u64, u64>,
     skipped: u64,
     unavailable: u64,
-    /// Blocks whose number of transactions was compared, and those where it differs.
+    /// Blocks whose number of transactions was compared with the recorded number.
     compared: u64,
     different: u64,
 }
@@ -168,7 +169,8 @@ impl Fetcher<'_> {
         Ok(())
     }
 
-    /// Counts blocks with another number of transactions than recorded. Fails if most have.
+    /// Counts blocks whose number of transactions differs from the recorded number. Fails if most
+    /// blocks differ.
     fn compare(&mut self, block: &Block) -> Result<()> {
         let Some(recorded) = self.transactions.get(&block.slot) else {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Finds which accounts are programs: their owner is a loader. Each account is requested once.
+//! Finds the accounts that are programs: a loader owns them. Each account is requested once.
 
 use crate::{
     address::{self, Address},
@@ -31,7 +31,8 @@ struct Account {
     owner: String,
     executable: bool,
     space: Option<u64>,
-    /// Bytes 4 to 36, and their encoding. For an upgradeable program: the address of its code.
+    /// Bytes 4 to 36, and their encoding. In the account of an upgradeable program, they are the
+    /// address of its code.
     data: (String, String),
 }
 
@@ -39,9 +40,9 @@ struct Account {
 pub struct ProgramIndex {
     /// Numbers of programs; `None` if the account is not a program.
     program_by_address: HashMap<Address, Option<u32>>,
-    /// Account with the code, by upgradeable program.
+    /// By address of an upgradeable program: address of the account with its code.
     code_addresses: HashMap<Address, Address>,
-    /// Programs that can be called, or could before they were closed.
+    /// Programs that can be called, or could be called before they were closed.
     executable: HashSet<u32>,
     missing_accounts: HashSet<Address>,
     /// Accounts that no longer exist and whose kind is unknown.
@@ -204,7 +205,8 @@ impl ProgramIndex {
     }
 
     /// Adds accounts of the loader that no longer exist: buffers whose code was deployed, and the
-    /// code of closed programs. The loader's transactions write to them without their signature.
+    /// code of closed programs. Transactions with the loader write to these accounts without their
+    /// signature.
     fn add_missing_loader_accounts(
         &mut self,
         transaction: &Transaction,

@@ -18,7 +18,7 @@ use std::collections::{BTreeSet, HashMap};
 
 /// Percent of the limit up to which a policy fills the cache: Agave's, and all of it.
 const DEFAULT_FILLS: [u64; 2] = [90, 100];
-/// By default the attack has one transaction for this many others.
+/// By default the attack has one transaction for this number of other transactions.
 const ATTACK_DIVISOR: usize = 10;
 const BOUND: &str = "bound";
 
@@ -33,7 +33,8 @@ struct PolicyReport {
     policies: Vec<PolicyRow>,
 }
 
-/// Means of one policy at one fill. The attack's values exclude the cost of its own programs.
+/// Means of one policy at one fill. Values with the attack exclude the cost of the attack's
+/// programs.
 #[derive(Serialize)]
 struct PolicyRow {
     policy: String,
@@ -75,7 +76,7 @@ pub fn run(args: &PoliciesArgs) -> Result<(String, u8)> {
                 policy: *policy,
                 limit,
                 fill_percent: *fill,
-                includes_fees_only: input.rule.includes_fees_only,
+                includes_fees_only: input.rules.includes_fees_only,
             };
             rows.push(comparison.row(name, setting, seeds)?);
             progress.show(1 + rows.len() as u64, "");
@@ -127,7 +128,7 @@ fn selected_policies(names: &[String], input: &PredictionInput) -> Result<Vec<(S
     let recorded_policy = || {
         (
             format!("agave {}", input.version),
-            Policy::Agave(input.rule),
+            Policy::Agave(input.rules),
         )
     };
     if names.is_empty() {
@@ -200,7 +201,7 @@ impl<'a> PolicyComparison<'a> {
             compile_us: attack_compile_us,
             ..Counts::default()
         };
-        let includes_fees_only = input.rule.includes_fees_only;
+        let includes_fees_only = input.rules.includes_fees_only;
         Ok(PolicyComparison {
             trace,
             attacked,
@@ -278,7 +279,8 @@ impl<'a> PolicyComparison<'a> {
     }
 }
 
-/// Policies by their misses at the first fill, most first; the bound last. Fills ascend.
+/// Sorts policies by their misses at the first fill, the most first. The bound is last. Fills
+/// ascend.
 fn sorted(mut rows: Vec<PolicyRow>) -> Vec<PolicyRow> {
     let misses_at_first_fill: HashMap<String, f64> = rows
         .iter()
@@ -317,11 +319,9 @@ fn text_table(report: &PolicyReport, fills: &[u64]) -> String {
         (_, Some(bytes)) => format!("{} of code", size(bytes)),
         (entries, _) => format!("{} entries", count(entries.unwrap_or(0))),
     };
-    let shares: Vec<String> = fills.iter().map(|fill| format!("{fill} %")).collect();
     let mut text = format!(
-        "Misses with {limit}, of which {} are used. The attack has {} one-hit programs in each block; their own misses are \
-         not counted\n\n{}",
-        shares.join(" or "),
+        "Misses with {limit}. \"at N %\": a policy fills the cache up to this share of the limit. The ratio is at the lowest share. \
+         \"attacked\": the misses with {} one-hit programs in each block, which are not counted themselves\n\n{}",
         count(report.attack as u64),
         table(&column_heads, rows.collect()),
     );
@@ -335,7 +335,7 @@ fn text_table(report: &PolicyReport, fills: &[u64]) -> String {
     text
 }
 
-/// `min_misses` are the misses of the bound or of MIN.
+/// `min_misses` are the misses of the bound for a limit in bytes, else of MIN.
 fn cells(report: &PolicyReport, name: &str, min_misses: Option<f64>) -> Vec<String> {
     let or_dash = |value: Option<f64>| value.map_or("-".to_owned(), |value| number(value, 2));
     let mut cells = vec![name.to_owned()];

@@ -112,7 +112,7 @@ fn other_sizes(prediction: &Prediction) -> String {
             .map(|entries| count(*entries))
             .collect();
         text += &format!(
-            "Nothing can be predicted for {} entries: it depends on what the cache held when the recording began.\n",
+            "Nothing can be predicted for {} entries: their misses depend on the cache's unknown content when the recording began.\n",
             sizes.join(", ")
         );
     }

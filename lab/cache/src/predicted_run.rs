@@ -14,10 +14,11 @@ pub struct PredictedRuns {
 }
 
 struct OtherBlocks {
-    /// Transactions with programs in the other blocks, divided by those in the trace.
+    /// Transactions with programs in the other blocks, divided by transactions with programs in the
+    /// trace.
     transaction_ratio: f64,
     runs_by_half: Vec<Vec<Counts>>,
-    /// Of the whole trace, also outside of the counted slots.
+    /// In the whole trace, not only in the counted slots.
     lookups: f64,
     blocks: f64,
 }
@@ -74,8 +75,9 @@ impl PredictedRuns {
         })
     }
 
-    /// `value` gets the run's index, to use its resampled costs, and `None` to use the fitted ones.
-    /// The interval is multiplied by `unit_factor`. Returns `None` for fewer than two runs.
+    /// `value` gets the run's index to use the resampled costs of this run, or `None` to use the
+    /// fitted costs. The interval is multiplied by `unit_factor`. Returns `None` for fewer than two
+    /// runs.
     pub fn interval(
         &self,
         value: impl Fn(&Counts, Option<usize>) -> f64,
@@ -114,7 +116,7 @@ impl PredictedRuns {
         };
         Some(
             interval
-                .centred(mean(&self.runs, at_fitted_costs))
+                .with_mean(mean(&self.runs, at_fitted_costs))
                 .scaled(transaction_ratio * unit_factor),
         )
     }

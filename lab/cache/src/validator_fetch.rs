@@ -11,7 +11,7 @@ use faultline_cache_prediction::{
 };
 use faultline_cache_sim::{
     predict::MIN_COVERAGE_PERCENT,
-    trace::{Load, Meta, SetInterner, Slot, Source, Trace, TraceChange, TransactionCall},
+    trace::{MeasuredLoad, Meta, SetInterner, Slot, Source, Trace, TraceChange, TransactionCall},
 };
 use faultline_common::files::AtPath;
 use faultline_text::{count, counted};
@@ -78,7 +78,7 @@ fn trace(validator_trace: &ValidatorTrace, recorded: &Recorded) -> Result<Trace>
     }
     let transactions: BTreeMap<u64, u64> = recorded.transactions_by_slot.iter().copied().collect();
     let empty = SlotLookups::default();
-    // Later slots would be predicted but not compared.
+    // Slots after the last recorded one would be predicted but not compared.
     let last = transactions.keys().next_back().copied().unwrap_or(u64::MAX);
     let mut slots: BTreeMap<u64, &SlotLookups> = validator_trace
         .slots
@@ -111,7 +111,7 @@ fn trace(validator_trace: &ValidatorTrace, recorded: &Recorded) -> Result<Trace>
         .iter()
         .filter(|(slot, ..)| *slot <= last)
     {
-        trace.add_load(Load {
+        trace.add_measured_load(MeasuredLoad {
             slot: *slot,
             program: *program,
             compile_us: *us,

@@ -29,10 +29,10 @@ pub struct ValidatorTrace {
     pub slots: BTreeMap<u64, SlotLookups>,
     /// (slot, program, microseconds), of programs with code.
     pub loads: Vec<(u64, u32, u64)>,
-    /// Batches by thread pool: the thread's name without its number.
+    /// Batches by thread pool. A pool has the name of its threads without their numbers.
     pub lookups_by_pool: BTreeMap<String, u64>,
     pub evictions: u64,
-    /// Lines not written in time.
+    /// Lines that the validator could not write in time.
     pub dropped_lines: u64,
     /// By number of the thread.
     pool_by_thread: Vec<String>,
@@ -163,7 +163,7 @@ impl ValidatorTrace {
         );
         words
             .next()
-            .context("no name of the program that wrote it")?
+            .context("no name of the executable that wrote it")?
             .clone_into(&mut self.executable);
         words
             .next()
@@ -244,7 +244,7 @@ impl ValidatorTrace {
         Ok(())
     }
 
-    /// Reads loader, size and kind of the program's entry. Returns whether it has code.
+    /// Reads loader, size and kind of the program's entry. Returns whether the entry has code.
     fn parse_entry(&mut self, program: u32, words: &mut Words<'_>) -> Result<bool> {
         let loader = match words.next() {
             Some("native") => None,

@@ -160,7 +160,7 @@ fn a_validators_own_trace_predicts_the_same_as_its_blocks() {
     );
     let own = file::read(fs::read(&fetched).unwrap().as_slice()).unwrap();
     assert_eq!(
-        (own.meta().source, own.loads().len()),
+        (own.meta().source, own.measured_loads().len()),
         (TraceSource::Validator, 640)
     );
     assert_eq!(
@@ -396,7 +396,7 @@ fn the_requested_policies_and_fills_are_simulated() {
     )
     .unwrap();
     assert!(
-        page.contains("512 entries, of which 90 % are used") && page.contains("misses / MIN"),
+        page.contains("Misses with 512 entries.") && page.contains("misses at 90 %"),
         "{page}"
     );
 }

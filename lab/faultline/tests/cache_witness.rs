@@ -115,7 +115,7 @@ fn loads(trace: &Trace, run: &Path) -> (BTreeMap<u64, u64>, BTreeMap<u64, u64>) 
     let places: Vec<u64> = trace.slots().iter().map(|slot| slot.slot).collect();
     counted.retain(|slot, _| places.binary_search(slot).is_ok());
     written.extend(counted.keys().map(|slot| (*slot, 0)));
-    for load in trace.loads() {
+    for load in trace.measured_loads() {
         written.entry(load.slot).and_modify(|loads| *loads += 1);
     }
     (written, counted)

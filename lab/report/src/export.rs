@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 /// The table that joins a tick with its samples.
 const WIDE: &str = "wide";
 
-/// The exported name, and the recorded table that gives the rows: `tick` for [`WIDE`].
+/// Name of the exported table, and the recorded table with its rows: `tick` for [`WIDE`].
 type ExportedTable = (&'static str, &'static TableSpec);
 
 /// Files that were finished before an error stay.
@@ -100,7 +100,7 @@ fn recording_folders(files: &[PathBuf], out: &Path) -> Result<Vec<PathBuf>> {
     Ok(folders)
 }
 
-/// One recording at a time. Replaces what an earlier export wrote of the same runs.
+/// Writes one recording at a time. Replaces files of an earlier export of the same runs.
 fn export_into_dataset(root: &Path, files: &[PathBuf], tables: &[ExportedTable]) -> Result<String> {
     let mut message = String::new();
     let mut runs: Vec<(PathBuf, &Path)> = Vec::new();

@@ -43,7 +43,8 @@ impl Span {
 pub struct Measured {
     pub lifecycle: Lifecycle,
     pub tps: Tps,
-    /// From the origin to the last process's end; without one, to the last tick or TPS second.
+    /// From the origin to the end of the last process. If this was not recorded, to the last tick
+    /// or the last second of TPS.
     pub all: Span,
     /// From the first execution; `None` if no transaction was recorded.
     pub execution_window: Option<Span>,
@@ -54,7 +55,7 @@ pub struct Measured {
 pub fn measure(run: &Run) -> Measured {
     let lifecycle = lifecycle::lifecycle(run);
     let tps = tps::tps(run, &lifecycle);
-    // A run ends with its process: later ticks are drawn, but not counted.
+    // A run ends with its process. Later ticks are drawn but not counted.
     let end = match tps.seconds.last() {
         Some(last) if lifecycle.process_end.is_none() => lifecycle.run_end.max(last.at + 1.0),
         _ => lifecycle.run_end,
@@ -144,7 +145,8 @@ pub fn values_within(run: &Run, values: &[Option<f64>], window: Span) -> Vec<Opt
         .collect()
 }
 
-/// Whether this node produced the slot: it did not replay it, so replay times mean nothing.
+/// Whether this node produced the slot. Then it did not replay the slot, so replay times mean
+/// nothing.
 pub fn is_own_slot(point: &ReplaySlotPoint) -> Option<bool> {
     Some(point.total_transactions? == 0 && point.total_entries? == 0 && point.total_shreds? == 0)
 }
@@ -164,7 +166,8 @@ fn has_transactions(point: &ReplaySlotPoint) -> bool {
     point.total_transactions.is_some_and(|count| count > 0)
 }
 
-/// Every replay, in order of time. For a fixed range, from bank to bank, whatever `window` is.
+/// (slot, milliseconds) of every replay, in order of time. For a fixed range of slots, the times
+/// are between successive banks, and `window` is ignored.
 pub fn replay_ms_by_slot(run: &Run, window: Span) -> Vec<(u64, f64)> {
     let logged = run
         .replayed
@@ -178,15 +181,16 @@ pub fn replay_ms_by_slot(run: &Run, window: Span) -> Vec<(u64, f64)> {
         .collect()
 }
 
-/// Every replay of a slot with transactions, in order of time.
+/// (slot, milliseconds in the program cache) of every replay of a slot with transactions, in order
+/// of time.
 pub fn cache_ms_by_slot(run: &Run, window: Span) -> Vec<(u64, f64)> {
     with_transactions(run, window)
         .filter_map(|point| Some((point.slot?, point.program_cache_us? as f64 / 1e3)))
         .collect()
 }
 
-/// For each slot, transactions, entries and shreds; for a fixed range, bank hash and signatures.
-/// Tells whether two runs replayed the same block as a slot.
+/// For each slot, transactions, entries and shreds. For a replayed fixed range, bank hash and
+/// signatures. Two runs replayed the same block in a slot if these are equal.
 pub type SlotContents = BTreeMap<u64, [Option<u64>; 3]>;
 
 pub fn slot_contents(run: &Run, window: Span) -> SlotContents {

@@ -52,7 +52,7 @@ pub struct Options {
     pub margin: f64,
     /// Seed of the bootstrap.
     pub seed: u64,
-    /// Compares per-slot metrics as rates, for arms of different slot times.
+    /// Whether per-slot metrics are compared as rates, for arms of different slot times.
     pub per_second: bool,
 }
 
@@ -73,8 +73,8 @@ pub struct ReportContext {
     pub title: String,
     /// Precedes the headline.
     pub headline_prefix: Option<String>,
-    /// Replaces the headline of untested runs, which becomes the first point after `points`. If the
-    /// runs were tested, this one follows theirs.
+    /// If the runs were not tested, this headline replaces theirs, which becomes the first point
+    /// after `points`. If the runs were tested, this headline follows theirs.
     pub headline: Option<String>,
     pub points: Vec<String>,
     pub caveats: Vec<Caveat>,

@@ -29,9 +29,10 @@ use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
 pub struct Run {
     pub file: String,
     pub labels: Vec<(String, String)>,
-    /// `false` while it is being written, and if it was cut off.
+    /// `false` while the recording is written, and if it was cut off.
     pub finished: bool,
-    /// The damaged original; rows are missing, mainly after the last tick.
+    /// Name of the damaged recording from which this one was salvaged. Rows are missing, mainly
+    /// after the last tick.
     pub salvaged: Option<String>,
     /// The first tick, or the start of the first session.
     pub origin_unix_ns: i64,
@@ -50,14 +51,14 @@ pub struct Run {
     pub signals: Vec<Vec<Option<f64>>>,
     pub pools: Vec<Pool>,
     pub points: Points,
-    /// Consensus protocols, each from a time on. Empty without evidence.
+    /// (since when, consensus protocol), in order. Empty if none was reported.
     pub consensus: Vec<(f64, String)>,
-    /// Slot time from a tick on, by index into [`Run::ticks`].
+    /// Slot time from a tick on. The key is an index into [`Run::ticks`].
     pub slot_times: BTreeMap<usize, Duration>,
     pub facts: SystemFacts,
     pub replayed: Replayed,
     pub experiment_outcome: Option<ExperimentOutcome>,
-    /// `None` without a trace.
+    /// `None` if there is no trace next to the recording.
     pub cache_sizes: Option<Result<Prediction, String>>,
 }
 
@@ -78,7 +79,7 @@ pub struct Process {
     pub started_at: Option<f64>,
 }
 
-/// A step of the wall clock. The time axis does not have it.
+/// A step of the wall clock. The time axis has no steps.
 #[derive(Debug, Clone, Copy)]
 pub struct ClockStep {
     pub at: f64,
@@ -104,7 +105,7 @@ pub struct BindingLevel {
     pub level: String,
     /// The path of the cgroup, or the nodes; empty for the machine.
     pub path: String,
-    /// Share of the ticks with a binding level.
+    /// Share of this level among the ticks that have a binding level.
     pub share: f64,
 }
 
@@ -129,7 +130,7 @@ pub struct Points {
     pub cache: Vec<ProgramCachePoint>,
     pub replay: Vec<ReplaySlotPoint>,
     pub roots: Vec<SetRootPoint>,
-    /// `program-cache-times` of an instrumented build.
+    /// Datapoints `program-cache-times`, which only an instrumented build sends.
     pub cache_times: Vec<CacheTimesPoint>,
     pub costs: Vec<CostTrackerPoint>,
 }
@@ -144,12 +145,12 @@ impl Points {
     }
 }
 
-/// What the journal of an experiment says about the run.
+/// Outcome of the run in the journal of its experiment.
 #[derive(Debug, Clone, Default)]
 pub struct ExperimentOutcome {
-    /// A fixed range instead of a cluster.
+    /// Whether the run replayed a fixed range of slots instead of following a cluster.
     pub is_replay: bool,
-    /// If `None`, the recording decides.
+    /// Whether the run kept up. If `None`, the recording decides.
     pub success: Option<bool>,
     pub why: String,
     pub end: String,
@@ -169,7 +170,7 @@ pub struct Replayed {
     pub slots: Vec<ReplayedSlot>,
     /// Over all slots, summed over threads.
     pub program_cache_us: Option<u64>,
-    /// Slots beyond the maximum that is read.
+    /// Number of slots that were not read, because there are too many.
     pub left_out: usize,
 }
 
@@ -181,7 +182,7 @@ pub struct ReplayedSlot {
     /// Fingerprint of the bank hash: equal for equal replays.
     pub bank_fingerprint: Option<u64>,
     pub signatures: Option<u64>,
-    /// Programs not usable in the cache at the first lookup.
+    /// Programs that the first lookup did not find usable in the cache.
     pub misses: Option<u64>,
     pub reloads: Option<u64>,
     pub evictions: Option<u64>,
@@ -223,7 +224,7 @@ impl Run {
         !self.replayed.slots.is_empty() || experiment.is_some_and(|experiment| experiment.is_replay)
     }
 
-    /// Needs a trace next to the recording. May take minutes.
+    /// Predicts only if there is a trace next to the recording. May take minutes.
     pub fn predict_cache(&mut self, recording: &Path) {
         self.cache_sizes = prediction::predict_from_adjacent_trace(recording)
             .map(|prediction| prediction.map_err(|error| format!("{error:#}")));
@@ -287,8 +288,8 @@ impl Run {
             && self.shares_points(other)
     }
 
-    /// Whether more than half of the common slots have equal points. Without common slots: whether
-    /// one of the runs has no points of replay.
+    /// Whether more than half of the common points of replay are equal. If no point is common:
+    /// whether one of the runs has no such points.
     fn shares_points(&self, other: &Run) -> bool {
         let theirs = &other.points.replay;
         let (mut equal, mut common) = (0usize, 0usize);

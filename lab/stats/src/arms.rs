@@ -1,4 +1,5 @@
-//! Arms of runs. The unit is the run: every function takes one number per run, never samples.
+//! Compares two arms of runs. The statistical unit is the run: every function takes one number per
+//! run, never the samples of a run.
 
 mod rank;
 
@@ -19,7 +20,7 @@ pub const CONFIDENCE_LEVEL: f64 = 0.95;
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct ArmSummary {
     pub runs: usize,
-    /// `None` without a run.
+    /// `None` if the arm has no run.
     pub mean: Option<f64>,
 }
 
@@ -28,7 +29,7 @@ pub struct Interval {
     pub value: f64,
     pub low: f64,
     pub high: f64,
-    /// Actual confidence: a rank-based interval of few runs has less than requested.
+    /// Actual confidence level. A rank-based interval of few runs can have less than requested.
     pub level: f64,
 }
 
@@ -42,29 +43,32 @@ impl Interval {
 pub struct Comparison {
     pub reference: ArmSummary,
     pub other: ArmSummary,
-    /// Mean of the other minus mean of the reference (Welch; within blocks Student); `None` with
-    /// fewer than two runs in an arm or no spread at all.
+    /// Mean of the other arm minus mean of the reference. The interval is Welch's, or Student's if
+    /// arms are compared within blocks. `None` with fewer than two runs in an arm, or if neither
+    /// arm varies.
     pub difference: Option<Interval>,
-    /// Mean of the other over mean of the reference (Fieller; within blocks by logarithms); `None`
-    /// likewise, and if the reference's mean is not clearly above 0.
+    /// Mean of the other arm divided by mean of the reference. The interval is Fieller's, or comes
+    /// from logarithms if arms are compared within blocks. `None` like [`Comparison::difference`],
+    /// and if the reference's mean is not clearly above 0.
     pub ratio: Option<Interval>,
-    /// Shift of the other's runs (Hodges and Lehmann); `None` with fewer than two runs in an arm.
+    /// Shift of the other arm's runs relative to the reference (Hodges and Lehmann). `None` with
+    /// fewer than two runs in an arm.
     pub shift: Option<Interval>,
     /// From -1 to 1; `None` with fewer than two runs in an arm.
     pub cliffs_delta: Option<f64>,
-    /// Decides about a difference: of Welch's test, or of the test of blocks. `None` with fewer
-    /// than
-    /// [`RUNS_FOR_A_TEST`] in an arm or no spread at all.
+    /// This p-value decides whether a difference is shown. It comes from Welch's test, or from the
+    /// test within blocks. `None` with fewer than [`RUNS_FOR_A_TEST`] in an arm, or if neither arm
+    /// varies.
     pub difference_p: Option<f64>,
     /// `None` with fewer than [`RUNS_FOR_A_TEST`] in an arm. With three runs in each it cannot be
     /// below 0.1.
     pub mann_whitney_p: Option<f64>,
-    /// Decides about equivalence: the larger p-value of two one-sided tests of the ratio against
-    /// the margin. `None` like [`Comparison::difference_p`], and if the reference's mean is not
-    /// positive.
+    /// This p-value decides whether equivalence is shown. It is the larger one of two one-sided
+    /// tests of the ratio against the margin. `None` like [`Comparison::difference_p`], and if the
+    /// reference's mean is not positive.
     pub equivalence_p: Option<f64>,
-    /// Runs per arm to see a difference of the margin four times in five ([`runs_needed`]); `None`
-    /// without a spread or a margin.
+    /// Runs per arm to detect a difference of the margin with a power of 80 % ([`runs_needed`]).
+    /// `None` if no arm varies or the margin is not positive.
     pub runs_needed: Option<u64>,
     pub conclusion: Conclusion,
 }
@@ -91,21 +95,21 @@ pub enum Conclusion {
     /// The means differ, and a difference below the margin is not shown.
     Differs {
         direction: Direction,
-        /// Of the difference, adjusted where several metrics were tested.
+        /// Of the test of the difference, adjusted if several metrics were tested.
         p: f64,
     },
     /// The means differ by less than the margin.
     Equivalent {
-        /// Of the equivalence test, adjusted where several metrics were tested.
+        /// Of the equivalence test, adjusted if several metrics were tested.
         p: f64,
-        /// Set if a difference too small to matter is shown as well.
+        /// Set if a difference is shown, too. It is too small to matter.
         differs: Option<Direction>,
     },
     /// Neither a difference nor equivalence is shown.
     Inconclusive {
-        /// Of the difference; `None` if no run differs from another of its arm.
+        /// Of the test of the difference; `None` if neither arm varies.
         p: Option<f64>,
-        /// Of the equivalence test; `None` where it could not be made.
+        /// Of the equivalence test; `None` if the test was impossible.
         equivalence_p: Option<f64>,
     },
 }
@@ -135,8 +139,9 @@ pub fn compare(reference: &[f64], other: &[f64], margin: f64) -> Comparison {
     comparison.concluded()
 }
 
-/// Concludes again from Holm-adjusted p-values; differences and equivalences are adjusted apart.
-/// The family is without the primary metric, which was named before the runs.
+/// Concludes again from p-values that are adjusted for the number of tests in `family` (Holm).
+/// Tests of differences and of equivalence are two families. A metric that was chosen before the
+/// runs and is tested once needs no adjustment.
 pub fn conclude_family<'c>(family: impl IntoIterator<Item = &'c mut Comparison>) {
     let family: Vec<&mut Comparison> = family.into_iter().collect();
     let adjusted = |p: fn(&Comparison) -> Option<f64>| {
@@ -156,9 +161,9 @@ pub fn conclude_family<'c>(family: impl IntoIterator<Item = &'c mut Comparison>)
     }
 }
 
-/// Runs per arm to see a difference `delta` four times in five at 5 %: `16 (sd / delta)^2` (Lehr
-/// 1992) rounded up, at least [`RUNS_FOR_A_TEST`]. `sd` is the standard deviation between runs of a
-/// pilot. `None` unless both are positive and finite.
+/// Runs per arm to detect a difference `delta` with a power of 80 % in a test at 5 %:
+/// `16 (sd / delta)^2` (Lehr 1992) rounded up, at least [`RUNS_FOR_A_TEST`]. `sd` is the standard
+/// deviation between runs of a pilot. `None` unless both are positive and finite.
 pub fn runs_needed(sd: f64, delta: f64) -> Option<u64> {
     let is_valid = |v: f64| v.is_finite() && v > 0.0;
     let runs = (16.0 * (sd / delta) * (sd / delta)).ceil();
@@ -212,8 +217,8 @@ impl Comparison {
         };
     }
 
-    /// Of the ratio, or else of the means, whether or not the test shows it. `None` if they are
-    /// equal.
+    /// Direction of the ratio or, without a ratio, of the difference of the means. No test needs to
+    /// show it. `None` if the means are equal.
     pub fn direction(&self) -> Option<Direction> {
         let mean_difference = || Some(self.other.mean? - self.reference.mean?);
         let change = self
@@ -230,7 +235,8 @@ impl Comparison {
 
 // Welch, Fieller and two one-sided tests. Variances are never pooled.
 
-/// `other - factor * reference` of the means, with Satterthwaite's degrees of freedom.
+/// Mean of the other arm minus `factor` times the mean of the reference. The degrees of freedom are
+/// Satterthwaite's (1946).
 struct Contrast {
     value: f64,
     standard_error: f64,
@@ -257,15 +263,16 @@ impl Contrast {
     }
 }
 
-/// Welch's test of equal means. `None` with fewer than two runs in an arm, or if neither arm
-/// varies.
+/// Two-sided p-value of Welch's test (1947) of equal means. `None` with fewer than two runs in an
+/// arm, or if neither arm varies.
 pub fn welch_p(reference: &[f64], other: &[f64]) -> Option<f64> {
     let contrast = Contrast::of(reference, other, 1.0)?;
     let t = contrast.value / contrast.standard_error;
     Some((2.0 * t_above(t.abs(), contrast.degrees_of_freedom)?).min(1.0))
 }
 
-/// The other's mean minus the reference's, with Welch's interval. `None` as for [`welch_p`].
+/// Mean of the other arm minus mean of the reference, with Welch's interval. `None` as for
+/// [`welch_p`].
 pub fn mean_difference(reference: &[f64], other: &[f64], level: f64) -> Option<Interval> {
     let contrast = Contrast::of(reference, other, 1.0)?;
     let half_width = t_quantile(f64::midpoint(1.0, level), contrast.degrees_of_freedom)?
@@ -279,10 +286,12 @@ pub fn mean_difference(reference: &[f64], other: &[f64], level: f64) -> Option<I
     })
 }
 
-/// The other's mean over the reference's, with the interval of Fieller (1954). The degrees of
-/// freedom are Satterthwaite's at the ratio itself. If the interval would be below 0 and no run is,
-/// the variance of the other's mean is taken to grow with that mean. `None` as for [`welch_p`],
-/// and if the reference's own interval reaches 0.
+/// Mean of the other arm divided by mean of the reference, with the interval of Fieller (1954). The
+/// degrees of freedom are those of the contrast with the ratio as its factor. `None` as for
+/// [`welch_p`], and if the interval of the reference's mean reaches 0.
+///
+/// Fieller's interval can reach below 0 although no run does. Then the variance of the other arm's
+/// mean is assumed to be proportional to that mean, as in Wilson's score interval (1927).
 pub fn ratio_of_means(reference: &[f64], other: &[f64], level: f64) -> Option<Interval> {
     let ((mean_a, variance_a), (mean_b, variance_b)) =
         (mean_and_variance(reference)?, mean_and_variance(other)?);

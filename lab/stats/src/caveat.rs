@@ -1,9 +1,9 @@
-//! Rules for caveats in reports, and the words for why an interval is unreliable.
+//! Conditions of caveats in reports, and the reasons why an interval is unreliable.
 
 use crate::{block::Reliability, summary::quantile};
 
-/// Two arms of which one began all its runs before the other. `runs` are (begin on any clock, arm).
-/// Arms with a single run do not count.
+/// Two arms, the first of which began all its runs before the second began any. `runs` are (begin
+/// on any clock, arm). Arms with a single run do not count.
 pub fn not_interleaved<'a>(runs: &[(f64, &'a str)]) -> Option<(&'a str, &'a str)> {
     // Name, first and last begin, number of runs.
     let mut arms: Vec<(&str, f64, f64, usize)> = Vec::new();
@@ -34,8 +34,8 @@ pub fn outliers(values: &[f64]) -> Vec<usize> {
     indices_where(values, |value| is_outlier(value, values))
 }
 
-/// As [`outliers`], of an arm. If it has too few values, they are compared with those of `all`
-/// arms. Then no value is an outlier if half of them or more would be.
+/// [`outliers`] of an arm. An arm with too few values is compared with the values of `all` arms. If
+/// at least half of its values would then be outliers, the arm has none.
 pub fn outliers_of_arm(arm: &[f64], all: &[f64]) -> Vec<usize> {
     if arm.len() >= MIN_VALUES_FOR_OUTLIER {
         return outliers(arm);
@@ -59,7 +59,7 @@ fn is_outlier(value: f64, sample: &[f64]) -> bool {
         && is_distant(value, sample_median)
 }
 
-/// Always false for a median of 0, of which all shares are 0.
+/// Always false for a median of 0: every share of 0 is 0.
 fn is_distant(value: f64, median: f64) -> bool {
     median != 0.0 && (value - median).abs() > MIN_OUTLIER_DISTANCE * median.abs()
 }
@@ -77,8 +77,8 @@ fn indices_where(values: &[f64], matches: impl Fn(f64) -> bool) -> Vec<usize> {
         .collect()
 }
 
-/// Whether this version of Agave (`2.1.14`, `4.0.0-beta.1`) counts hits of the program cache as all
-/// did before 4.4. `None` if the text is no version.
+/// Whether this version of Agave (`2.1.14`, `4.0.0-beta.1`) counts hits of the program cache like
+/// all versions before 4.4. `None` if the text is no version.
 pub fn counts_hits_as_before_4_4(version: &str) -> Option<bool> {
     let mut parts = version.trim_start_matches('v').split(['.', '-', ' ']);
     let major: u32 = parts.next()?.parse().ok()?;

@@ -1,9 +1,9 @@
-//! Changes in a short history: the values of some runs for each release, in order.
+//! Detects changes in a short history: releases in order, each with the values of some runs.
 //!
-//! Segments of constant mean minimise squared distances plus a penalty for each change, as in PELT
-//! (Killick, Fearnhead and Eckley 2012). Noise is the spread of runs within a release. With the
-//! penalty, a share of [`FALSE_CHANGE_PROBABILITY`] of simulated flat histories with as many runs
-//! has a change.
+//! The history is split into segments of constant mean. The split minimizes squared distances plus
+//! a penalty for each change, as in PELT (Killick, Fearnhead and Eckley 2012). Noise is the spread
+//! of runs within a release. The penalty comes from simulated histories with as many runs and no
+//! change: [`FALSE_CHANGE_PROBABILITY`] is the share of them in which a change is found.
 
 use crate::{distribution::normal_quantile, summary::total};
 use fastrand::Rng;
@@ -11,13 +11,13 @@ use std::collections::BTreeMap;
 
 /// Histories with fewer releases have no change.
 pub const MIN_RELEASES: usize = 6;
-/// Of a longer history only the newest releases count.
+/// Only the newest releases of a longer history count.
 pub const MAX_RELEASES: usize = 60;
-/// Minimum releases of a segment: a single one that differs is an outlier.
+/// Minimum releases of a segment: a single release that differs is an outlier.
 pub const MIN_SEGMENT: usize = 2;
 const MAX_CHANGES: usize = 8;
 
-/// Probability of a change in a flat history.
+/// Probability that a change is found in a history without one.
 const FALSE_CHANGE_PROBABILITY: f64 = 0.006;
 const SIMULATED_HISTORIES: u32 = 1999;
 const SEED: u64 = 1;
@@ -32,14 +32,15 @@ pub struct Change {
 
 #[derive(Default)]
 pub struct Detector {
-    /// Required gain of a change, in variances of a run, by the runs of each release.
+    /// How much a change must reduce the squared distances, in variances of a run. The key is the
+    /// number of runs of each release.
     required_gain: BTreeMap<Vec<usize>, f64>,
 }
 
 impl Detector {
-    /// In order, from the values of each release's runs. Empty with fewer than [`MIN_RELEASES`]
-    /// releases, a release without values, a value that is not finite, or releases without a spread
-    /// of runs.
+    /// Changes in the order of releases. Each release is the values of its runs. Empty with fewer
+    /// than [`MIN_RELEASES`] releases, a release without values or a value that is not finite. Also
+    /// empty if runs do not vary within any release.
     pub fn changes(&mut self, releases: &[&[f64]]) -> Vec<Change> {
         let first = releases.len().saturating_sub(MAX_RELEASES);
         let newest = &releases[first..];
@@ -86,7 +87,8 @@ impl Detector {
     }
 }
 
-/// In variances of a run; infinite if too few histories are simulated to have a rare one.
+/// In variances of a run. Infinite if too few histories are simulated for a false change to be as
+/// rare as [`FALSE_CHANGE_PROBABILITY`].
 fn required_gain(counts: &[usize], degrees_of_freedom: usize) -> f64 {
     let mut random = Rng::with_seed(SEED);
     let mut normal = || normal_quantile(random.f64().clamp(f64::EPSILON, 1.0 - f64::EPSILON));
@@ -104,7 +106,7 @@ fn required_gain(counts: &[usize], degrees_of_freedom: usize) -> f64 {
         })
         .collect();
     gains.sort_by(f64::total_cmp);
-    // The real history counts as one more. With too few histories, none is rare.
+    // The rank is among the simulated histories and the real one (Davison and Hinkley 1997).
     let index = ((1.0 - FALSE_CHANGE_PROBABILITY) * (gains.len() as f64 + 1.0)).ceil() as usize;
     index
         .checked_sub(1)
@@ -150,7 +152,7 @@ impl Costs {
         self.sums.len() - 1
     }
 
-    /// Squared distances from the mean of the segment.
+    /// Squared distances of the releases' means from the mean of the segment, weighted by runs.
     fn cost(&self, from: usize, to: usize) -> f64 {
         let sum = self.sums[to] - self.sums[from];
         (self.squares[to]
@@ -281,7 +283,7 @@ mod tests {
                 .collect::<Vec<_>>(),
             [8, 16]
         );
-        // Of a longer history the newest releases.
+        // Only the newest releases of a longer history count.
         let long: Vec<Vec<f64>> = (0..MAX_RELEASES + 6)
             .map(|index| runs(index, if index < 30 { 0.0 } else { 0.08 }))
             .collect();
@@ -307,20 +309,20 @@ mod tests {
                     .filter(|index| set >> (index - 1) & 1 == 1)
                     .collect::<Vec<usize>>()
             });
-            let cost = |places: &Vec<usize>| {
+            let cost = |starts: &Vec<usize>| {
                 let mut boundaries = vec![0];
-                boundaries.extend(places);
+                boundaries.extend(starts);
                 boundaries.push(9);
                 let parts: Vec<(usize, usize)> =
                     boundaries.windows(2).map(|two| (two[0], two[1])).collect();
                 let fit = parts.iter().all(|(from, to)| to - from >= MIN_SEGMENT);
                 fit.then(|| {
                     parts.iter().map(|(a, b)| costs.cost(*a, *b)).sum::<f64>()
-                        + penalty * places.len() as f64
+                        + penalty * starts.len() as f64
                 })
             };
             let best = all
-                .filter_map(|places| cost(&places))
+                .filter_map(|starts| cost(&starts))
                 .fold(f64::INFINITY, f64::min);
             let found = cost(&segment_starts(&costs, penalty)).unwrap();
             assert!(

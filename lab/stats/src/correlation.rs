@@ -1,7 +1,7 @@
 use crate::summary::total;
 
-/// Pearson's correlation of samples that have both values; `None` with fewer than two, for a
-/// constant, and for different lengths.
+/// Pearson's correlation of samples that have both values. `None` with fewer than two such samples,
+/// for a constant, and for different lengths.
 pub fn pearson(a: &[Option<f64>], b: &[Option<f64>]) -> Option<f64> {
     if a.len() != b.len() {
         return None;
@@ -45,7 +45,7 @@ pub fn matrix(series: &[&[Option<f64>]]) -> Vec<Vec<Option<f64>>> {
         .collect()
 }
 
-/// Ranks from 1; equal values share the mean of theirs.
+/// Ranks from 1. Equal values all get the mean of their ranks.
 pub(crate) fn ranks(values: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_unstable_by(|i, j| values[*i].total_cmp(&values[*j]));

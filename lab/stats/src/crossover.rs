@@ -1,8 +1,9 @@
-//! The size from which the other arm is better than the reference, with an interval.
+//! The size of a result from which the other arm is better than the reference, with an interval.
 //!
-//! The difference is positive where the reference is better. It is taken as linear between
-//! neighbouring sizes. The interval comes from random halves of the blocks of rounds. All sizes use
-//! the same halves, because a disturbance in a round affects all sizes.
+//! A round measures both arms at every size. A difference is positive where the reference is
+//! better. Differences between neighboring sizes are interpolated linearly. Successive rounds form
+//! blocks, and the interval comes from random halves of the blocks. All sizes use the same halves,
+//! because a disturbance in a round affects all sizes.
 
 use crate::{
     arms::Direction,
@@ -128,8 +129,9 @@ fn crossings_of_halves(sizes: &[f64], half_means: &[HalfMeans]) -> Vec<Crossing>
         .collect()
 }
 
-/// The `p`-quantile of the sizes at which halves cross. Halves that do not cross lie beyond all
-/// sizes, and those with unclear signs at `unclear`. `None` if the quantile is such a half.
+/// The `p`-quantile of the sizes at which halves cross. A half without a crossing counts as
+/// infinitely far beyond all sizes, a half with unclear signs as `unclear`. `None` if the quantile
+/// is infinite.
 fn interval_end(crossings: &[Crossing], p: f64, unclear: f64) -> Option<f64> {
     let size = |crossing: &Crossing| match crossing {
         Crossing::AtSize(size) => *size,
@@ -188,8 +190,8 @@ mod tests {
 
     const SIZES: [f64; 5] = [1000.0, 3000.0, 5000.0, 7000.0, 9000.0];
 
-    /// Differences of a line that is 0 at `zero`, with noise that rounds share in part and that
-    /// remembers.
+    /// Differences on a line that is 0 at `zero`. A part of the noise is common to all sizes of a
+    /// round and autocorrelated over rounds.
     fn measured(zero: f64, noise: f64, seed: u64) -> Vec<Vec<Option<f64>>> {
         let mut random = fastrand::Rng::with_seed(seed);
         let mut differences = vec![Vec::new(); SIZES.len()];
@@ -230,19 +232,19 @@ mod tests {
         );
         let always = crossover(&SIZES, &measured(0.0, 0.1, 1), &plan).unwrap();
         assert_eq!((always.at, always.always), (None, 1.0));
-        let mut back: Vec<Vec<Option<f64>>> = measured(4200.0, 0.1, 1);
-        back.reverse();
-        let wrong_way = crossover(&SIZES, &back, &plan).unwrap();
-        assert_eq!((wrong_way.at, wrong_way.once), (None, 0.0));
+        let mut ascending: Vec<Vec<Option<f64>>> = measured(4200.0, 0.1, 1);
+        ascending.reverse();
+        let reversed = crossover(&SIZES, &ascending, &plan).unwrap();
+        assert_eq!((reversed.at, reversed.once), (None, 0.0));
     }
 
     #[test]
-    fn resamples_without_a_crossover_widen_the_interval_and_few_blocks_have_none() {
+    fn halves_without_a_crossover_widen_the_interval_and_few_blocks_have_none() {
         let plan = IntervalPlan {
             resamples: 1000,
             ..IntervalPlan::default()
         };
-        // Near the largest size: some resamples have the reference better at every size.
+        // Near the largest size, the reference is better at every size in some halves.
         let found = crossover(&SIZES, &measured(8900.0, 6.0, 5), &plan).unwrap();
         assert!(found.never > 0.05 && found.once > 0.3, "{found:?}");
         assert!(
@@ -252,10 +254,10 @@ mod tests {
         let mut few = measured(4200.0, 0.1, 5);
         few.iter_mut().for_each(|series| series.truncate(20));
         // Steps of ten rounds: two independent blocks at most.
-        for (place, series) in few.iter_mut().enumerate() {
+        for (index, series) in few.iter_mut().enumerate() {
             for (round, value) in series.iter_mut().enumerate() {
                 *value =
-                    Some((4200.0 - SIZES[place]) / 1000.0 + if round < 10 { 0.2 } else { -0.2 });
+                    Some((4200.0 - SIZES[index]) / 1000.0 + if round < 10 { 0.2 } else { -0.2 });
             }
         }
         let found = crossover(&SIZES, &few, &plan).unwrap();

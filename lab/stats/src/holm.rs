@@ -1,5 +1,6 @@
-/// Holm's (1979) adjusted p-values. If those of at most `alpha` are findings, the chance of any
-/// false one is at most `alpha`, for any dependence. `None` is a test that could not be made.
+/// Holm's (1979) adjusted p-values. If adjusted p-values up to `alpha` count as findings, the
+/// probability of any false finding is at most `alpha`, even if tests depend on one another. `None`
+/// stands for an impossible test.
 pub fn adjust(p: &[Option<f64>]) -> Vec<Option<f64>> {
     let mut known: Vec<(usize, f64)> = p
         .iter()

@@ -1,5 +1,5 @@
-//! Arms on several hosts. A block has one run of each arm on the same host. The effect of the host
-//! cancels in the ratio of the two.
+//! Compares arms on several hosts. A block has one run of each arm on the same host, so the effect
+//! of the host cancels in the ratio of both runs.
 
 use crate::{
     arms::{
@@ -12,8 +12,9 @@ use crate::{
 };
 
 /// Tests the logarithms of the ratios within blocks, or the differences if a value is not positive.
-/// If all of them are equal, there is no test. Equal differences or ratios have no interval.
-/// Ignores blocks (reference, other) with a value that is not finite.
+/// If the tested numbers are all equal, there is no test. Differences that are all equal have no
+/// interval, and neither have ratios. `blocks` are (reference, other); those with a value that is
+/// not finite are ignored.
 pub fn compare(blocks: &[(f64, f64)], margin: f64) -> Comparison {
     let blocks: Vec<(f64, f64)> = blocks
         .iter()
@@ -52,9 +53,10 @@ pub fn compare(blocks: &[(f64, f64)], margin: f64) -> Comparison {
     comparison.concluded()
 }
 
-/// An arm's geometric mean on another host over that on the first. The interval comes from how much
-/// single runs vary, as estimated from ratios within `blocks`. `None` if a value is not
-/// positive, with fewer than two blocks, or if their ratios are equal.
+/// An arm's geometric mean on another host divided by its geometric mean on the first host. The
+/// interval comes from the variation of single runs, which is estimated from the ratios within
+/// `blocks`. `None` if a value is not positive, with fewer than two blocks, or if their ratios are
+/// equal.
 pub fn host_ratio(first: &[f64], other: &[f64], blocks: &[(f64, f64)]) -> Option<Interval> {
     let mean_logarithm = |runs: &[f64]| mean(&logarithms(runs.iter().copied())?);
     let value = mean_logarithm(other)? - mean_logarithm(first)?;
@@ -75,7 +77,7 @@ pub fn host_ratio(first: &[f64], other: &[f64], blocks: &[(f64, f64)]) -> Option
     })
 }
 
-/// Two one-sided tests, with Student's distribution.
+/// Two one-sided tests (Schuirmann 1987), with Student's distribution.
 fn equivalence_p(log_ratios: &[f64], margin: f64) -> Option<f64> {
     let (mean, variance) = mean_and_variance(log_ratios)?;
     let block_count = log_ratios.len() as f64;

@@ -1,8 +1,8 @@
 //! Statistics of runs. Pure functions: nothing here reads a file or a clock.
 //!
-//! A series is a slice of `Option<f64>` in the order of time, `None` where nothing was read. A
-//! value that is not finite counts as `None`. Nothing panics on its input, and the same input and
-//! seed give the same output.
+//! A series is a slice of `Option<f64>` in the order of time. `None` is a missing value, and so is
+//! a value that is not finite. No input causes a panic. The same input and seed give the same
+//! output.
 
 pub mod arms;
 pub mod block;

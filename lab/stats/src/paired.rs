@@ -1,7 +1,8 @@
-//! Two runs that processed the same slots: the load cancels out.
+//! Compares two runs that processed the same slots, so the effect of the workload cancels out.
 //!
-//! The interval of their difference covers the fluctuation within the runs. It is still one
-//! replicate of each arm: described, not tested. Common slots count as neighbours in time.
+//! The interval of their difference covers only the fluctuation within the runs. Two runs are one
+//! replicate of each arm, so their difference is described, not tested. Successive common slots
+//! count as neighbors in time.
 
 use crate::{
     arms::{Interval, RUNS_FOR_A_TEST},
@@ -26,20 +27,22 @@ pub struct Effect {
     pub slots: usize,
     pub mean_difference: Estimate,
     pub median_difference: Estimate,
-    /// The other's sum over the reference's; `None` if the reference's is not positive.
+    /// Sum of the other run divided by sum of the reference; `None` if the reference's sum is not
+    /// positive.
     pub ratio_of_sums: Option<Estimate>,
-    /// Share of slots at which the other is lower; equal ones count half.
+    /// Share of slots at which the other run is lower. Slots with equal values count half.
     pub share_lower: Estimate,
 }
 
-/// Difference of the means on the same slots, by the means of random halves of the blocks (Hartigan
-/// 1969). It is exact for tails of any length if both differ only by a shift and their order is
-/// random.
+/// Difference of the means on the same slots. The interval comes from the means of random halves of
+/// the blocks (Hartigan 1969). It is exact even for heavy tails if the runs differ only by a shift
+/// and their order is random.
 pub struct MeanDifference {
     pub difference: Estimate,
-    /// The other's mean over the reference's; `None` if that is not clearly above 0.
+    /// Mean of the other run divided by mean of the reference; `None` if the reference's mean is
+    /// not clearly above 0.
     pub ratio: Option<Interval>,
-    /// For equal means; `None` if all differences are the same.
+    /// For the hypothesis of equal means; `None` if all differences are the same.
     pub p: Option<f64>,
     pub decision: Decision,
 }
@@ -69,8 +72,8 @@ pub fn join(
 }
 
 /// Mean of several pairs of runs, one value per pair, with Student's interval. The pair is the
-/// unit, so the interval includes how runs differ. `None` with fewer than two pairs, or a `level`
-/// that is not between 0 and 1.
+/// statistical unit, so the interval covers the variation between runs. `None` with fewer than two
+/// pairs, or a `level` that is not between 0 and 1.
 pub fn mean_over_pairs(values: &[f64], level: f64) -> Option<Interval> {
     let values = finite(values);
     let (value, variance) = mean_and_variance(&values)?;
@@ -107,11 +110,12 @@ pub fn mean_amount_over_pairs(values: &[f64], level: f64) -> Option<Interval> {
 pub struct RatioTest {
     pub pairs: usize,
     pub ratio: Interval,
-    /// For a ratio of 1: [`student_p`] of the logarithms.
+    /// For the hypothesis of a ratio of 1: [`student_p`] of the logarithms.
     pub p: Option<f64>,
 }
 
-/// For a mean of 0; `None` with fewer than [`RUNS_FOR_A_TEST`] values, or if all are equal.
+/// Two-sided p-value of Student's test of a mean of 0. `None` with fewer than [`RUNS_FOR_A_TEST`]
+/// values, or if all are equal.
 pub fn student_p(values: &[f64]) -> Option<f64> {
     let values = finite(values);
     if values.len() < RUNS_FOR_A_TEST || !varies(&values, largest_magnitude(&values)) {
@@ -123,7 +127,8 @@ pub fn student_p(values: &[f64]) -> Option<f64> {
     Some((2.0 * above).min(1.0))
 }
 
-/// Ignores values that are not finite. `None` with fewer than two.
+/// Tests from logarithms of ratios whether the ratio is 1. Ignores values that are not finite.
+/// `None` with fewer than two values.
 pub fn ratio_test(logarithms: &[f64], level: f64) -> Option<RatioTest> {
     let values = finite(logarithms);
     let mean = mean_over_pairs(&values, level)?;
@@ -185,7 +190,8 @@ impl Pairs {
             .collect();
         let block_length = block::block_length([differences.as_slice()]);
         let halves = RandomHalves::new(differences.len(), block_length, plan);
-        // A common drift changes the difference, but not the difference relative to both.
+        // If both runs drift by the same factor, their difference drifts, but not the relative
+        // difference.
         let relative_difference =
             |(a, b): (&f64, &f64)| (b - a) / (a.abs() + b.abs()).max(f64::MIN_POSITIVE);
         let relative_differences: Vec<f64> = self
@@ -208,8 +214,8 @@ impl Pairs {
         })
     }
 
-    /// The other's mean over the reference's, by the halves of the difference. The interval
-    /// contains 1 if that of the difference contains 0.
+    /// Mean of the other run divided by mean of the reference, from the random halves of
+    /// `half_means`. The interval contains 1 if the interval of the difference contains 0.
     fn ratio(
         &self,
         halves: &RandomHalves,

@@ -4,7 +4,7 @@
 pub struct Reading {
     /// In seconds of a clock that does not jump during the counter's life.
     pub at: f64,
-    /// Since the counter began; `None` where it was not read.
+    /// Increase since the counter began; `None` if it was not read.
     pub total: Option<f64>,
     /// The same while the counter lives. Totals of different counters are unrelated.
     pub counter_id: u64,
@@ -46,12 +46,12 @@ pub fn rates(readings: &[Reading], max_step: f64) -> Rates {
 }
 
 impl Rates {
-    /// The increase; `None` without a step that has a rate.
+    /// The increase; `None` if no step has a rate.
     pub fn known_increase(&self) -> Option<f64> {
         (self.seconds > 0.0).then_some(self.increase)
     }
 
-    /// The ratio of sums; `None` without a step that has a rate.
+    /// The increase divided by the seconds; `None` if no step has a rate.
     pub fn mean(&self) -> Option<f64> {
         Some(self.known_increase()? / self.seconds)
     }

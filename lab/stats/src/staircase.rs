@@ -1,17 +1,22 @@
-//! Searches for the threshold below which something fails, in long and uncertain trials.
+//! Searches for the threshold below which trials fail. A trial takes long, and its result is
+//! uncertain.
 //!
 //! The state is a distribution over thresholds, scales `s` and lapses. A lapse, of probability `l`,
 //! reverses the result of a trial. A trial at `h` fails with probability
-//! `l + (1 - 2 l) logistic((ln threshold - ln h) / s)`. The next trial should leave the least
-//! entropy of the threshold (Kontsevich and Tyler 1999; of the threshold alone: Prins 2013). Both
-//! ends of a narrow interval are tried again before it is reported.
+//! `l + (1 - 2 l) logistic((ln threshold - ln h) / s)`. The next trial is the one that is expected
+//! to leave the least entropy (Kontsevich and Tyler 1999). Only the entropy of the threshold
+//! counts, not that of the scale and the lapse (Prins 2013). Both ends of a narrow interval are
+//! tried again before the interval is reported.
+//!
+//! A floor is a value that is known to fail without a trial. The search never tries it or a lower
+//! value.
 
 mod grid;
 
 use grid::Grid;
 use serde::{Deserialize, Serialize};
 
-/// Factor from trial to trial until the first one fails.
+/// Value of a trial divided by the value of the one before, until the first trial fails.
 const DESCENT_FACTOR: f64 = 0.92;
 /// Lowest trial as a share of the lowest value that passed. A lower trial teaches little, and after
 /// it the validator has to recover.
@@ -19,12 +24,13 @@ const LOWEST_TRIAL_SHARE: f64 = 0.85;
 const INTERVAL_LEVEL: f64 = 0.9;
 /// Scale, as a share of the threshold, above which no interval is reliable.
 const MAX_RELIABLE_SCALE: f64 = 0.06;
-/// From this probability of a larger scale on, no interval is reported.
+/// No interval is reported if a scale above [`MAX_RELIABLE_SCALE`] has at least this probability.
 const MAX_UNRELIABLE_PROBABILITY: f64 = 0.4;
-/// Values that differ by a smaller share are the same, because a host rounds them down to pages.
+/// Values that differ by a smaller share count as the same, because a host rounds them down to
+/// pages.
 const SAME_VALUE_SHARE: f64 = 0.001;
-/// Minimum distance from a floor to the upper end, as a share of the interval's width: the true
-/// floor may be higher.
+/// Minimum distance from the floor to the next trial and to the upper end: this share of
+/// [`SearchConfig::max_width`]. The true floor may be higher than the known one.
 const FLOOR_MARGIN: f64 = 0.5;
 
 #[derive(Debug, Clone, Copy)]
@@ -115,8 +121,8 @@ impl Staircase {
         self.trials += 1;
     }
 
-    /// Takes the result of a trial at an end of the interval. An end at or below the floor counts
-    /// as failed without a trial and does not change the posterior.
+    /// Takes the result of a trial at an end of the interval. An end at or below the floor has no
+    /// trial. Its failure counts, but does not change the posterior.
     pub fn add_end_trial(&mut self, value: f64, is_upper: bool, passed: bool) {
         self.confirmation.take(is_upper, passed);
         if self.floor.is_none_or(|floor| value > floor) {
@@ -124,8 +130,8 @@ impl Staircase {
         }
     }
 
-    /// Values up to `value` are known to fail without a trial. They are not tried any more, and the
-    /// reported threshold is at least `value`. A lower floor is ignored.
+    /// Sets the floor. The reported threshold is then at least `value`. A lower floor than the
+    /// known one is ignored.
     pub fn raise_floor(&mut self, value: f64) {
         if value.is_normal() && self.floor.is_none_or(|floor| value > floor) && value > 0.0 {
             self.floor = Some(value);
@@ -133,7 +139,7 @@ impl Staircase {
         }
     }
 
-    fn lowest_trial(&self) -> Option<f64> {
+    fn min_value(&self) -> Option<f64> {
         self.floor
             .map(|floor| floor * (1.0 + FLOOR_MARGIN * self.config.max_width))
     }
@@ -159,15 +165,15 @@ impl Staircase {
         let tail = (1.0 - INTERVAL_LEVEL) / 2.0;
         let [low, middle, high] =
             [tail, 0.5, 1.0 - tail].map(|share| self.grid.quantile(share).exp());
-        let (Some(floor), Some(lowest)) = (self.floor, self.lowest_trial()) else {
+        let (Some(floor), Some(min_value)) = (self.floor, self.min_value()) else {
             return Interval { low, middle, high };
         };
-        // The probability of thresholds below the floor does not matter.
+        // The threshold is above the floor, so lower thresholds do not count.
         let high = self.grid.quantile_above(floor.ln(), 1.0 - tail).exp();
         Interval {
             low: low.max(floor),
             middle: middle.max(floor),
-            high: high.max(lowest),
+            high: high.max(min_value),
         }
     }
 
@@ -179,7 +185,7 @@ impl Staircase {
             return None;
         }
         let interval = self.interval();
-        // The scale below a floor does not matter.
+        // The lower end is certain if it is at the floor, whatever the scale.
         let ends_at_floor = self.floor.is_some_and(|floor| interval.low <= floor);
         let is_reliable =
             ends_at_floor || self.unreliable_probability() < MAX_UNRELIABLE_PROBABILITY;
@@ -197,11 +203,11 @@ impl Staircase {
     }
 
     fn is_descending(&self) -> bool {
-        let lowest = self.lowest_trial().unwrap_or(0.0);
+        let min_value = self.min_value().unwrap_or(0.0);
         self.failures == 0
             && self
                 .lowest_sufficient
-                .is_none_or(|sufficient| sufficient > lowest * (1.0 + SAME_VALUE_SHARE))
+                .is_none_or(|sufficient| sufficient > min_value * (1.0 + SAME_VALUE_SHARE))
     }
 
     pub fn next_trial(&mut self) -> Next {
@@ -209,8 +215,8 @@ impl Staircase {
             return Next::Confirm { value, is_upper };
         }
         let first_value = self.config.first_value;
-        let lowest = self.lowest_trial().unwrap_or(0.0);
-        if lowest > first_value {
+        let min_value = self.min_value().unwrap_or(0.0);
+        if min_value > first_value {
             return Next::Over(Outcome::AboveStart);
         }
         if self.is_descending() {
@@ -219,7 +225,7 @@ impl Staircase {
                 Some(lowest) if self.trials >= self.config.max_trials => {
                     Next::Over(Outcome::NeverFailed { lowest })
                 }
-                Some(_) => Next::Try((self.last_trial * DESCENT_FACTOR).max(lowest)),
+                Some(_) => Next::Try((self.last_trial * DESCENT_FACTOR).max(min_value)),
             };
         }
         if self.grid.probability_above(first_value.ln()) > INTERVAL_LEVEL {
@@ -239,20 +245,20 @@ impl Staircase {
         let low = self
             .lowest_sufficient
             .map_or(first_value, |sufficient| sufficient * LOWEST_TRIAL_SHARE)
-            .max(lowest)
+            .max(min_value)
             .min(first_value);
         Next::Try(
             self.grid
                 .most_informative_trial(low.ln(), first_value.ln())
                 .exp()
-                .max(lowest),
+                .max(min_value),
         )
     }
 }
 
 const TRIALS_PER_END: u32 = 3;
-/// The search continues once if these trials contradict an interval.
-const MAX_ROUNDS: u32 = 2;
+/// If the trials at the ends contradict the first interval, the search continues once.
+const MAX_CONFIRMATIONS: u32 = 2;
 
 /// Trials at the ends of an interval.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
@@ -269,15 +275,15 @@ pub struct EndTrials<Value = f64> {
 /// still update the posterior.
 #[derive(Debug, Clone, Default)]
 struct Confirmation {
-    rounds: u32,
+    confirmations: u32,
     newest: Option<EndTrials>,
 }
 
 impl Confirmation {
-    /// Does nothing after a confirmed interval, or if no round is left.
+    /// Does nothing after a confirmed interval, or after [`MAX_CONFIRMATIONS`].
     fn begin(&mut self, interval: &Interval) {
-        if self.rounds < MAX_ROUNDS && !self.agrees() {
-            self.rounds += 1;
+        if self.confirmations < MAX_CONFIRMATIONS && !self.agrees() {
+            self.confirmations += 1;
             self.newest = Some(EndTrials {
                 high: interval.high,
                 low: interval.low,
@@ -286,11 +292,11 @@ impl Confirmation {
         }
     }
 
-    /// Discards an interval that is all below a new floor, without counting a round.
+    /// Discards an interval that is all below a new floor. Its confirmation does not count.
     fn discard_below(&mut self, floor: f64) {
         if self.newest.is_some_and(|newest| newest.high <= floor) {
             self.newest = None;
-            self.rounds = self.rounds.saturating_sub(1);
+            self.confirmations = self.confirmations.saturating_sub(1);
         }
     }
 
@@ -325,7 +331,7 @@ impl Confirmation {
 }
 
 impl EndTrials {
-    /// The same results, with the ends that were `tried` after rounding.
+    /// The same results. `tried` maps each end to the rounded value that was tried.
     pub fn at<Value>(&self, tried: impl Fn(f64) -> Value) -> EndTrials<Value> {
         let EndTrials {
             high,

@@ -1,4 +1,4 @@
-/// Without values, `n` and `sum` are 0 and the rest but `missing` is `None`.
+/// If there are no values, `n` and `sum` are 0, and all optional fields are `None`.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Summary {
     pub n: usize,
@@ -46,8 +46,8 @@ pub fn quantile(values: &[Option<f64>], p: f64) -> Option<f64> {
     quantile_sorted(&sorted(values), p)
 }
 
-/// Fewest values with which one is expected beyond the `p`-quantile: 20 for 0.95, 100 for 0.99. It
-/// is 1 up to the median, and for the maximum.
+/// Minimum number of values with which one is expected above the `p`-quantile: 20 for 0.95, 100 for
+/// 0.99. It is 1 for the median, for lower quantiles and for the maximum.
 pub fn min_values_for(p: f64) -> usize {
     if p > 0.5 && p < 1.0 {
         (1.0 / (1.0 - p) - 1e-6).ceil() as usize
@@ -82,11 +82,11 @@ pub fn sorted(values: &[Option<f64>]) -> Vec<f64> {
     ascending(finite_values(values))
 }
 
-/// As in the study (GLOSSARY).
+/// The rule of the paper that `docs/PAPER.md` describes.
 const PEAK_FACTOR: f64 = 3.0;
 
-/// The mean of the values that are at most three times the mean of all. Zeros count. The rule is
-/// applied once. `None` without values.
+/// The mean of the values that are at most three times the mean of all. Zeros count. The mean of
+/// all is not computed again without the peaks. `None` if there are no values.
 pub fn mean_without_peaks(values: &[Option<f64>]) -> Option<MeanWithoutPeaks> {
     let finite = finite_values(values);
     if finite.is_empty() {

@@ -1,4 +1,4 @@
-use super::{Deployment, Eviction, RootClamp, Rule};
+use super::{CacheRules, Deployment, Eviction, RootClamp};
 use crate::{
     cache::{Budget, Cache, Counts},
     trace::{ChangeKind, Trace},
@@ -13,10 +13,10 @@ const TOMBSTONE: u32 = u32::MAX - 2;
 const CLOSED: u32 = u32::MAX - 3;
 const LOADED_BELOW: u32 = u32::MAX - 4;
 
-/// Compile time in microseconds and uses of an entry that is used now. The draws end at an entry
-/// with a lower score.
+/// Compile time in microseconds, and uses. The draws end at an entry whose score is lower than the
+/// score of these values in the current slot.
 const DRAW_THRESHOLD: (u64, u64) = (500, 500);
-/// Scores use compile times in thousandths of a microsecond.
+/// Scores use compile times in nanoseconds, the simulation uses microseconds.
 const COMPILE_TIME_SCALE: u64 = 1_000;
 /// Number of the trace's first slot. An unused entry has 0, which makes it by far the oldest.
 const FIRST_SLOT: u32 = 200;
@@ -33,7 +33,7 @@ struct Entry {
 
 /// Transactions run one after the other: threads that wait for one another are not simulated.
 pub struct ProgramCache<'a> {
-    rule: Rule,
+    rules: CacheRules,
     trace: &'a Trace,
     rng: Rng,
     /// By program, then the superseded versions that are not pruned yet.
@@ -57,7 +57,7 @@ pub struct ProgramCache<'a> {
 
 impl<'a> ProgramCache<'a> {
     pub fn new(
-        rule: Rule,
+        rules: CacheRules,
         trace: &'a Trace,
         budget: Budget,
         compile_us: &'a [u64],
@@ -65,7 +65,7 @@ impl<'a> ProgramCache<'a> {
     ) -> Self {
         let programs = trace.programs().len();
         ProgramCache {
-            rule,
+            rules,
             trace,
             rng: Rng::with_seed(seed),
             entries: vec![
@@ -89,7 +89,8 @@ impl<'a> ProgramCache<'a> {
         }
     }
 
-    /// Sets (program, uses) of all, and loads the first ones until the cache is full.
+    /// Sets the uses of all programs in `most_used` (program, uses), and loads the first ones until
+    /// the cache is full.
     pub fn fill(&mut self, most_used: &[(u32, u32)]) {
         let mut is_full = false;
         for (program, uses) in most_used {
@@ -116,7 +117,7 @@ impl<'a> ProgramCache<'a> {
 
     /// The slot in which a use counts, if it is later than the last one.
     fn use_slot(&self) -> u32 {
-        match self.rule.eviction {
+        match self.rules.eviction {
             Eviction::TwoDraws
             | Eviction::Score {
                 clamp: RootClamp::Nothing,
@@ -126,7 +127,7 @@ impl<'a> ProgramCache<'a> {
     }
 
     fn load_slot(&self) -> u32 {
-        match self.rule.eviction {
+        match self.rules.eviction {
             Eviction::Score {
                 clamp: RootClamp::UsesAndLoads,
             } => self.use_slot(),
@@ -153,7 +154,7 @@ impl<'a> ProgramCache<'a> {
     /// Handles a program that the first lookup found unusable. Returns whether an eviction pass
     /// follows.
     fn miss(&mut self, program: u32, counts: &mut Counts) -> bool {
-        let stale_after = self.rule.stale_after_slots;
+        let stale_after = self.rules.stale_after_slots;
         let load_slot = self.load_slot();
         let entry = &mut self.entries[program as usize];
         if matches!(entry.position, TOMBSTONE | CLOSED) {
@@ -171,7 +172,7 @@ impl<'a> ProgramCache<'a> {
         }
         counts.misses += 1;
         let is_new = entry.position == NEW;
-        entry.uses = entry.uses.saturating_add(self.rule.uses_per_load);
+        entry.uses = entry.uses.saturating_add(self.rules.uses_per_load);
         entry.last_slot = load_slot;
         if !self.trace.programs()[program as usize].has_code
             && self.deployment_slots[program as usize] == 0
@@ -192,7 +193,7 @@ impl<'a> ProgramCache<'a> {
 
     fn evict(&mut self, counts: &mut Counts) {
         while self.weight > self.budget.capacity && !self.loaded.is_empty() {
-            let position = match self.rule.eviction {
+            let position = match self.rules.eviction {
                 Eviction::TwoDraws => self.position_of_fewer_uses(),
                 Eviction::Score { .. } => self.position_of_least_score(),
             };
@@ -251,14 +252,14 @@ impl<'a> ProgramCache<'a> {
         )
     }
 
-    /// Whether the program was deployed in this slot: a lookup then finds an entry and nothing to
-    /// run.
+    /// Whether the program was deployed in this slot. A lookup then finds an entry that cannot run
+    /// yet.
     fn is_delayed(&mut self, program: u32) -> bool {
         let entry = &mut self.entries[program as usize];
         let is_delayed = self.has_delayed
             && self.deployment_slots[program as usize] == self.current_slot + 1
             && entry.position != NEW;
-        if is_delayed && self.rule.counts_delayed_uses {
+        if is_delayed && self.rules.counts_delayed_uses {
             entry.uses = entry.uses.saturating_add(1);
         }
         is_delayed
@@ -284,8 +285,8 @@ impl<'a> ProgramCache<'a> {
         }
     }
 
-    /// The old version becomes an entry of its own until there is a newer one and the root passes
-    /// the deployment.
+    /// The old version becomes a separate entry until a newer one exists and the root passes the
+    /// deployment.
     fn supersede(&mut self, program: u32) {
         let old_version = self.entries[program as usize];
         if old_version.position >= LOADED_BELOW
@@ -304,7 +305,7 @@ impl<'a> ProgramCache<'a> {
     }
 }
 
-/// Score of Agave 4.1 and later: last slot plus the bit length of `compile time x uses`.
+/// Score in Agave since 4.1: last slot plus the bit length of `compile time x uses`.
 fn score(last_slot: u32, compile_us: u64, uses: u64) -> u64 {
     let weight = u128::from(compile_us) * u128::from(COMPILE_TIME_SCALE) * u128::from(uses);
     u64::from(last_slot) + u64::from(u128::BITS - weight.leading_zeros())
@@ -332,7 +333,7 @@ impl Cache for ProgramCache<'_> {
             if entry.position < LOADED_BELOW {
                 entry.uses = entry.uses.saturating_add(1);
                 entry.last_slot = entry.last_slot.max(use_slot);
-            } else if self.rule.has_tombstones || self.trace.programs()[*program as usize].has_code
+            } else if self.rules.has_tombstones || self.trace.programs()[*program as usize].has_code
             {
                 has_loaded |= self.miss(*program, counts);
             }
@@ -349,7 +350,7 @@ impl Cache for ProgramCache<'_> {
         let entry = &mut self.entries[program as usize];
         self.deployment_slots[program as usize] = self.current_slot + 1;
         self.has_delayed |= kind == ChangeKind::Deployed;
-        let deployment = self.rule.deployment;
+        let deployment = self.rules.deployment;
         if deployment == Deployment::Absent {
             let position = match kind {
                 ChangeKind::Deployed => NEW,
@@ -359,7 +360,8 @@ impl Cache for ProgramCache<'_> {
             return;
         }
         counts.insertions += 1;
-        // A compiled entry counts as unused. One without code ages from here.
+        // A compiled entry counts as unused. The age of an entry without code counts from this
+        // slot.
         entry.last_slot = match deployment {
             Deployment::Loaded => 0,
             _ => self.current_slot,

@@ -1,4 +1,4 @@
-//! Small traces, with the answers that follow from the rules by hand.
+//! Small traces whose results follow from the rules by hand.
 
 use super::*;
 use crate::{
@@ -10,7 +10,8 @@ use crate::{
     },
 };
 
-/// A slot with its transactions, each a list of programs, and deployments of programs behind the first so many.
+/// (slot, transactions, changes). A transaction is a list of programs. A change is (number of
+/// transactions before it, program, kind).
 type Block = (u64, Vec<Vec<u32>>, Vec<(u32, u32, ChangeKind)>);
 
 fn trace(without_code: &[u32], blocks: &[Block]) -> Trace {
@@ -66,12 +67,12 @@ fn block(slot: u64, programs: &[u32]) -> Block {
 }
 
 fn run_with(trace: &Trace, version: &str, entries: u64, compile_us: &[u64], seed: u64) -> Outcome {
-    let rule = Rule::of(version).unwrap();
+    let rules = CacheRules::of(version).unwrap();
     let setting = Setting {
-        policy: Policy::Agave(rule),
+        policy: Policy::Agave(rules),
         limit: Limit::Entries(entries),
         fill_percent: 100,
-        includes_fees_only: rule.includes_fees_only,
+        includes_fees_only: rules.includes_fees_only,
     };
     Simulation {
         trace,
@@ -89,17 +90,17 @@ fn run(trace: &Trace, version: &str, entries: u64) -> Counts {
     run_with(trace, version, entries, &[], 1).counts
 }
 
-/// What is loaded at the end.
+/// Programs that are loaded at the end.
 fn resident(trace: &Trace, version: &str, entries: u64, compile_us: &[u64], seed: u64) -> Vec<u32> {
-    let rule = Rule::of(version).unwrap();
+    let rules = CacheRules::of(version).unwrap();
     let setting = Setting {
-        policy: Policy::Agave(rule),
+        policy: Policy::Agave(rules),
         limit: Limit::Entries(entries),
         fill_percent: 100,
         includes_fees_only: true,
     };
     let budget = Budget::new(trace, setting.limit, setting.fill_percent).unwrap();
-    let mut cache = ProgramCache::new(rule, trace, budget, compile_us, seed);
+    let mut cache = ProgramCache::new(rules, trace, budget, compile_us, seed);
     let simulation = Simulation {
         trace,
         setting,
@@ -117,7 +118,7 @@ fn resident(trace: &Trace, version: &str, entries: u64, compile_us: &[u64], seed
 
 #[test]
 fn each_version_has_its_eviction_rules_and_unknown_ones_are_refused() {
-    let capacity = |version: &str| Rule::of(version).map(|rule| rule.capacity).ok();
+    let capacity = |version: &str| CacheRules::of(version).map(|rules| rules.capacity).ok();
     for version in ["2.0.5", "2.0.15", "2.1.0"] {
         assert_eq!(capacity(version), Some(256), "{version}");
     }
@@ -137,26 +138,29 @@ fn each_version_has_its_eviction_rules_and_unknown_ones_are_refused() {
         (capacity("4.3.0"), capacity("4.5.0-alpha.4")),
         (Some(1_024), Some(1_024))
     );
-    assert_eq!(Rule::of("4.0.9").unwrap().eviction, Eviction::TwoDraws);
     assert_eq!(
-        Rule::of("4.1.0").unwrap().eviction,
+        CacheRules::of("4.0.9").unwrap().eviction,
+        Eviction::TwoDraws
+    );
+    assert_eq!(
+        CacheRules::of("4.1.0").unwrap().eviction,
         Eviction::Score {
             clamp: RootClamp::Nothing
         }
     );
     assert_eq!(
-        Rule::of("4.4.0").unwrap().eviction,
+        CacheRules::of("4.4.0").unwrap().eviction,
         Eviction::Score {
             clamp: RootClamp::Uses
         }
     );
     assert!(
-        Rule::of("2.3.1").unwrap().includes_fees_only
-            && !Rule::of("3.0.0").unwrap().includes_fees_only
+        CacheRules::of("2.3.1").unwrap().includes_fees_only
+            && !CacheRules::of("3.0.0").unwrap().includes_fees_only
     );
     assert!(
-        Rule::of("4.2.9").unwrap().deployment == Deployment::Loaded
-            && Rule::of("4.3.0").unwrap().deployment == Deployment::Unloaded
+        CacheRules::of("4.2.9").unwrap().deployment == Deployment::Loaded
+            && CacheRules::of("4.3.0").unwrap().deployment == Deployment::Unloaded
     );
     for version in [
         "1.18.26",
@@ -171,7 +175,7 @@ fn each_version_has_its_eviction_rules_and_unknown_ones_are_refused() {
         "2.+1.0",
         "99999999999.1.1",
     ] {
-        let error = Rule::of(version).unwrap_err().to_string();
+        let error = CacheRules::of(version).unwrap_err().to_string();
         assert!(
             error.contains(&format!("{version:?}")) && error.contains("4.0 to 4.5"),
             "{error}"
@@ -181,8 +185,8 @@ fn each_version_has_its_eviction_rules_and_unknown_ones_are_refused() {
 
 #[test]
 fn a_full_cache_of_512_shrinks_to_460_entries() {
-    let rule = Rule::of("2.1.14").unwrap();
-    let setting = Setting::agave(rule, 512);
+    let rules = CacheRules::of("2.1.14").unwrap();
+    let setting = Setting::agave(rules, 512);
     let mut trace = trace(&[], &[]);
     let program = trace.programs()[0];
     for _ in 10..600 {
@@ -244,7 +248,8 @@ fn in_every_version_a_large_enough_cache_misses_each_program_once() {
 fn eviction_waits_for_the_end_of_the_transaction_that_loads() {
     let all = (1, vec![vec![0, 1, 2], vec![0, 1, 2]], Vec::new());
     let counts = run(&trace(&[], &[all]), "2.1.14", 2);
-    // All three are loaded, one goes; it is missed and loaded again, and again one goes.
+    // The first transaction loads three programs, and one is evicted. The second misses and loads
+    // it again, and one is evicted again.
     assert_eq!(
         (
             counts.misses,
@@ -276,7 +281,8 @@ fn through_2_3_a_load_counts_two_uses_preventing_one_hit_wonders() {
 
 #[test]
 fn uses_are_halved_for_each_slot_without_one() {
-    // 0 has 1,000 uses, but 70 slots ago: fewer than the two of 1.
+    // Program 0 has 1,000 uses, but they were 70 slots ago, so they count less than the two uses of
+    // 1.
     let mut blocks = vec![block(1, &[0; 1_000])];
     blocks.push(block(71, &[1]));
     let trace = trace(&[], &blocks);
@@ -289,10 +295,10 @@ fn uses_are_halved_for_each_slot_without_one() {
 
 #[test]
 fn since_4_1_slow_to_compile_programs_stay_cached() {
-    // Both are used as often in the same slot; 0 takes 2^20 times as long.
+    // Program 0 takes 2^20 times as long to compile as the others.
     let trace = trace(&[], &[block(1, &[0, 1, 2, 0])]);
     let compile_us = [1 << 20, 1, 1];
-    // Two programs leave one place; 2 goes unless every draw finds another.
+    // Two of three programs fit. A load of 2 exceeds the limit, so one of the three is evicted.
     let misses = |version: &str| -> u64 {
         (0..200)
             .map(|seed| {
@@ -308,7 +314,8 @@ fn since_4_1_slow_to_compile_programs_stay_cached() {
 
 #[test]
 fn since_4_4_a_load_is_newer_than_a_use() {
-    // 0 and 1 are used in slot 20, which counts as one in the root's slot, the first. 2 is loaded: it goes if both draws are 2.
+    // Programs 0 and 1 are used in slot 20, and since 4.4 this counts as a use in the root's slot,
+    // the first. The load of 2 counts in slot 20, so 2 is evicted only if both draws are 2.
     let trace = trace(&[], &[block(1, &[0, 1]), block(20, &[0, 0, 1, 1, 2])]);
     let stays = |version: &str| {
         (0..400)
@@ -373,7 +380,7 @@ fn through_4_2_a_deployed_program_is_cached_next_slot_later_lazily() {
         (counts.misses, counts.insertions, counts.reloads),
         (1, 2, 0)
     );
-    // In its own slot it is delayed, which is no miss.
+    // In the slot of its deployment, the program is delayed, which is no miss.
     let counts = run(&trace, "4.3.0", 4);
     assert_eq!(
         (counts.misses, counts.insertions, counts.reloads),
@@ -435,7 +442,7 @@ fn a_closed_program_is_a_tombstone() {
         4,
     );
     assert_eq!((counts.misses, counts.loads, counts.insertions), (1, 1, 2));
-    // Since 4.4 nobody looks for it, however old it is.
+    // Since 4.4, a closed program is not looked up, however old its entry is.
     let closed = (2, vec![vec![0]], vec![(1, 0, ChangeKind::Closed)]);
     let mut blocks = vec![block(1, &[0]), closed];
     blocks.extend((0..40).map(|at| block(4_000 + at, &[0])));
@@ -444,14 +451,14 @@ fn a_closed_program_is_a_tombstone() {
 
 #[test]
 fn since_4_4_a_program_evicted_long_ago_counts_as_new() {
-    // 0 is evicted sooner or later by 1 to 9; then it is unused for 3,000 slots.
+    // All programs but one are evicted and then unused for 4,000 slots.
     let mut blocks = vec![block(1, &[0, 1, 2, 3, 4, 5, 6, 7, 8])];
     blocks.extend((0..40).map(|at| block(4_000 + at, &[9])));
     blocks.push(block(4_100, &[0, 1, 2, 3, 4, 5, 6, 7, 8]));
     let trace = trace(&[], &blocks);
     let (before, since) = (run(&trace, "4.3.0", 1), run(&trace, "4.4.0", 1));
     assert_eq!(before.insertions, 10);
-    // The one that may have stayed all the time is found.
+    // A program that was never evicted is found.
     assert!((18..=19).contains(&since.insertions), "{since:?}");
 }
 
@@ -482,7 +489,7 @@ fn since_4_5_a_deployed_program_is_inserted_at_its_first_lookup() {
         (counts.misses, counts.insertions, counts.reloads)
     };
     assert_eq!(counts(0), (2, 2, 0));
-    // In the slot of the deployment it is compiled, too, although it cannot run yet.
+    // A lookup in the slot of the deployment compiles the program, too, although it cannot run yet.
     assert_eq!(counts(2), (2, 2, 0));
 }
 
@@ -516,8 +523,8 @@ fn since_4_5_a_version_goes_once_a_later_one_was_looked_up() {
 
 #[test]
 fn since_4_5_a_load_is_no_newer_than_a_use() {
-    // 0 and 1 are used in slot 20, which counts as one in the root's slot, as does the load of 2. Among equal scores the
-    // first draw is evicted: 2 in one of three cases.
+    // Programs 0 and 1 are used and 2 is loaded in slot 20. All three count in the root's slot, so
+    // the scores are equal and the first draw is evicted: 2 in one of three cases.
     let trace = trace(&[], &[block(1, &[0, 1]), block(20, &[0, 0, 1, 1, 2])]);
     let stays = (0..400)
         .filter(|seed| resident(&trace, "4.5.0", 2, &[0, 0, 0], *seed).contains(&2))

@@ -4,7 +4,7 @@ use super::{
 };
 use crate::{
     Error,
-    trace::{Load, MAX_PROGRAMS, Meta, Program, Slot, Trace, TraceChange, TransactionCall},
+    trace::{MAX_PROGRAMS, MeasuredLoad, Meta, Program, Slot, Trace, TraceChange, TransactionCall},
 };
 use std::io::{BufRead, Read};
 
@@ -242,12 +242,12 @@ fn add_record(trace: &mut Trace, kind: u8, content: &[u8]) -> Result<(), String>
         }
         LOADS => {
             while !content.is_empty() {
-                let load = Load {
+                let load = MeasuredLoad {
                     slot: content.number()?,
                     program: content.number_u32()?,
                     compile_us: content.number()?,
                 };
-                trace.add_load(load).map_err(as_text)?;
+                trace.add_measured_load(load).map_err(as_text)?;
             }
         }
         other => return Err(format!("{other} is not a known kind of record")),

@@ -132,8 +132,8 @@ impl Replacement for Lfu {
 }
 
 /// GDSF evicts the program with the lowest priority: `age + uses x compile time / size`. The age is
-/// the priority of the program that was evicted last, so unused programs lose rank. A program that
-/// was just loaded may be evicted itself.
+/// the priority of the program that was evicted last, so the priority of unused programs falls
+/// behind. A program that was just loaded may be evicted.
 pub struct Gdsf<'a> {
     heap: Heap,
     compile_us: &'a [u64],
@@ -189,8 +189,8 @@ impl Replacement for Gdsf<'_> {
 
 const NEVER: u32 = u32::MAX;
 
-/// Keeps the programs that are used again soonest. Like Agave it evicts after a transaction, so it
-/// is a bound for Agave, too.
+/// Evicts the program whose next use is latest. Like Agave it evicts after a transaction, so its
+/// misses are a lower bound for Agave, too.
 pub struct Min {
     heap: Heap,
     /// For each lookup, the transaction of the next lookup of the same program.
@@ -285,7 +285,8 @@ pub fn least_misses_by_bytes(
                 .count() as u32
         })
         .sum();
-    // The last transaction before the counted ones leaves its content in the cache.
+    // The cache can be full after the last uncounted transaction, so its capacity counts from then
+    // on.
     let begin = first_counted.saturating_sub(1);
     let mut last: Vec<Option<u32>> = vec![None; trace.programs().len()];
     let mut costs: Vec<u128> = Vec::new();

@@ -3,7 +3,7 @@ use crate::cache::Budget;
 
 const NONE: u32 = u32::MAX;
 
-/// `N` queues of programs, which enter at the front. Each program is in at most one.
+/// `N` queues of programs. Programs enter at the front. Each program is in at most one queue.
 pub struct Queues<const N: usize> {
     nodes: Vec<Node>,
     fronts: [u32; N],
@@ -136,8 +136,8 @@ impl Replacement for QueuePolicy {
     }
 }
 
-/// SIEVE: a hand moves from the oldest program to the newest. It spares those used since its last
-/// visit and evicts the first other one.
+/// SIEVE: a hand moves from the oldest program to the newest. It evicts the first program that was
+/// not used since the hand last passed it.
 pub struct Sieve {
     queue: Queues<1>,
     visited: Vec<bool>,

@@ -124,7 +124,7 @@ pub struct S3Fifo {
     /// Capacity of the main queue, and of the list of evicted programs.
     main_capacity: u64,
     uses: Vec<u8>,
-    /// Before the first eviction, the main queue takes the small one's overflow.
+    /// Before the first eviction, a program that exceeds the small queue enters the main queue.
     has_evicted: bool,
 }
 
@@ -219,7 +219,7 @@ impl Replacement for S3Fifo {
 const WINDOW: usize = 0;
 const PROBATION: usize = 1;
 const PROTECTED: usize = 2;
-/// Uses are counted up to here, as by a sketch with four bits.
+/// Maximum count of uses, as in a sketch with four bits.
 const TINYLFU_MAX_USES: u8 = 15;
 
 /// W-TinyLFU: a program moves from a small window to a segmented LRU only if it is used more than
@@ -232,7 +232,7 @@ pub struct WTinyLfu {
     protected_capacity: u64,
     uses: Vec<u8>,
     uses_counted: u64,
-    /// Uses after which all counts are halved: ten times the programs that fit.
+    /// Uses after which all counts are halved: ten times the number of programs that fit.
     halving_period: u64,
 }
 

@@ -5,8 +5,8 @@ use crate::Error;
 use fastrand::Rng;
 
 impl Trace {
-    /// The cube root of the number of slots. Block lengths of this order minimise the error of a
-    /// variance.
+    /// The cube root of the number of slots. Block lengths of this order minimize the error of a
+    /// variance (Hall, Horowitz and Jing 1995).
     fn block_length(&self) -> usize {
         (self.slots.len() as f64).cbrt().ceil().max(1.0) as usize
     }
@@ -15,9 +15,10 @@ impl Trace {
         self.slots.len().div_ceil(self.block_length())
     }
 
-    /// A random half of the blocks of neighbouring slots, in order. Blocks keep bursts together.
-    /// The slots get the numbers of the trace's last slots, without gaps, because ages count in
-    /// slots. No block is drawn twice: the second time its programs would still be cached.
+    /// A random half of the blocks of neighboring slots, in order. A block contains whole bursts.
+    /// The slots of the half get the numbers of the trace's last slots, because rules measure ages
+    /// in slots and missing numbers would age programs. No block is drawn twice: the second time
+    /// its programs would still be cached.
     pub fn half(&self, seed: u64) -> Result<Trace, Error> {
         let slots = self.slots.len();
         let block_length = self.block_length();
@@ -171,7 +172,8 @@ mod tests {
             called.is_sorted() && called.windows(2).any(|two| two[0] + 1 < two[1]),
             "{called:?}"
         );
-        // The validator's own slots are all before those whose numbers the half has.
+        // The half has the numbers of the last 65 slots. The first 60 slots of the trace are the
+        // validator's own.
         let mut kinds = trace.clone();
         kinds
             .slots

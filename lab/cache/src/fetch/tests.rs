@@ -26,7 +26,7 @@ fn key(fill: u8) -> String {
     crate::address::text(&[fill; 32])
 }
 
-/// A recording with points of these slots, two transactions each.
+/// A recording with datapoints of these slots, each with two transactions.
 fn recording(folder: &Path, slots: &[u64]) -> std::path::PathBuf {
     let path = folder.join("run.fltl");
     let at = Stamp {
@@ -82,7 +82,9 @@ fn block(parent: u64, transactions: &[Value]) -> Reply {
     Reply::result(json!({"parentSlot": parent, "blockhash": "x", "transactions": transactions}))
 }
 
-/// Key 1 is an upgradeable program with its code in 11, 2 an old one, 3 no program, 4 is gone; 5 was closed, 11 is its data.
+/// Key 1 is an upgradeable program whose code is in 11. Key 2 is a program of an older loader, and
+/// 3 is no program. Key 4 does not exist. Key 5 is a closed program, and its code in 15 does not
+/// exist.
 fn account(name: &str) -> Value {
     let account = |owner: &str, executable: bool, space: u64, data: &[u8]| {
         json!({"owner": owner, "executable": executable, "space": space, "data": [STANDARD.encode(data), "base64"],
@@ -320,7 +322,7 @@ fn an_interrupted_fetch_resumes_without_repeating_requests() {
         error.contains("slot 102: run the same command again") && error.contains("500"),
         "{error}"
     );
-    // Killed within a record.
+    // As if the command was killed within a record.
     let path = run.with_extension("trace");
     let mut bytes = fs::read(&path).unwrap();
     bytes.extend([4, 90, 1]);
@@ -481,7 +483,7 @@ impl SmallDisk {
         );
     }
 
-    fn room_again(&self) {
+    fn free(&self) {
         fs::remove_file(self.0.join("filler")).unwrap();
     }
 }
@@ -519,13 +521,13 @@ fn a_full_disk_ends_the_fetch_and_a_rerun_resumes() {
         fetch(&args, QUICK).map(|(output, _)| output)
     };
 
-    // Not even for its head.
+    // There is no space for the header of the file.
     disk.fill();
-    no_room(format!("{:#}", ask().unwrap_err()));
-    disk.room_again();
-    // For the first block, and a part of the second.
+    assert_no_space(format!("{:#}", ask().unwrap_err()));
+    disk.free();
+    // There is space for the first block and a part of the second.
     fs::write(disk.0.join("filler"), vec![1; 48 << 10]).unwrap();
-    no_room(format!("{:#}", ask().unwrap_err()));
+    assert_no_space(format!("{:#}", ask().unwrap_err()));
     let saved = file::read_whole_records(fs::read(&out).unwrap().as_slice())
         .unwrap()
         .trace;
@@ -537,7 +539,7 @@ fn a_full_disk_ends_the_fetch_and_a_rerun_resumes() {
             .collect::<Vec<_>>(),
         [100]
     );
-    disk.room_again();
+    disk.free();
     let requested = node.requests().len();
     let output = ask().unwrap();
     assert!(output.contains("100.00 %"), "{output}");
@@ -559,16 +561,17 @@ fn a_full_disk_ends_the_fetch_and_a_rerun_resumes() {
     );
 }
 
-fn no_room(output: String) {
+fn assert_no_space(output: String) {
     assert!(
-        output
-            .contains("run.trace: there is no room left; make room and run the same command again"),
+        output.contains(
+            "run.trace: there is no space left: free space, and run the same command again"
+        ),
         "{output}"
     );
     assert!(output.contains("No space left on device"), "{output}");
 }
 
-/// Needs a few pages of the disk.
+/// A block that needs several pages on the disk.
 fn long_block(slot: u64) -> Reply {
     let one = |at: u64| {
         transaction(

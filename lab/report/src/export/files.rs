@@ -23,14 +23,15 @@ const MAX_FOLDER_NAME_BYTES: usize = 250;
 
 pub struct RecordingExport<'d> {
     pub recording: Recording,
-    /// The root of the data set, else the folder of the tables.
+    /// Root of the data set. Outside a data set, folder of the tables.
     pub folder: &'d Path,
     pub format: Format,
     pub dataset: Option<DatasetRun>,
 }
 
 impl RecordingExport<'_> {
-    /// In a data set `TABLE/host=HOST/run=RUN/day=DAY/TABLE.parquet`. `day` counts from 1970-01-01.
+    /// In a data set, the path is `TABLE/host=HOST/run=RUN/day=DAY/TABLE.parquet`. `day` counts
+    /// from 1970-01-01.
     fn path(&self, table: &str, day: i64) -> PathBuf {
         let Some(run) = &self.dataset else {
             return table_path(self.folder, table, self.format);
@@ -49,18 +50,20 @@ pub fn table_path(folder: &Path, table: &str, format: Format) -> PathBuf {
     folder.join(format!("{table}.{extension}"))
 }
 
-/// A recording in a data set of many.
+/// A recording in a data set of many recordings.
 pub struct DatasetRun {
     /// `host=HOST/run=RUN`.
     pub path: PathBuf,
-    /// Host and run, as text columns of every file: readers would take a folder's `01` for 1.
+    /// Host and run, as text columns of every file. Readers would parse `01` in the name of a
+    /// folder as the number 1.
     columns: [(&'static str, String); 2],
     /// (first tick, day since 1970) of each day.
     days: Vec<(i64, i64)>,
 }
 
 impl DatasetRun {
-    /// A run is named by its labels and the time of its first tick, which a copy or a merge keeps.
+    /// The name of a run is its labels and the time of its first tick. A copy or a merge has the
+    /// same name.
     pub fn new(recording: &Recording) -> Result<Self> {
         let (sessions, ticks) = (recording.sessions()?, recording.ticks()?);
         let label = |wanted| {
@@ -95,7 +98,7 @@ impl DatasetRun {
         })
     }
 
-    /// Without a tick, the first day.
+    /// The first day if there is no tick.
     fn day_of(&self, tick: Option<i64>) -> i64 {
         let tick = tick.unwrap_or(i64::MIN);
         let after = self.days.partition_point(|(first, _)| *first <= tick);
@@ -130,7 +133,7 @@ pub struct TableFiles<'f> {
     pub export: &'f RecordingExport<'f>,
     table: &'static str,
     pub spec: &'static TableSpec,
-    /// Without the columns of a data set.
+    /// Excluding the columns that a data set adds.
     pub columns: Vec<(String, Type)>,
     /// By day; outside a data set, day 0.
     files: BTreeMap<i64, OpenFile>,
@@ -162,7 +165,7 @@ impl<'f> TableFiles<'f> {
         }
     }
 
-    /// Days since 1970-01-01: by the row's time, else by its tick.
+    /// Days since 1970-01-01, from the time of the row or, if it has none, from its tick.
     pub fn day(&self, row: &Row) -> i64 {
         let Some(dataset) = &self.export.dataset else {
             return 0;
@@ -233,8 +236,8 @@ impl<'f> TableFiles<'f> {
             let file = self.create(day)?;
             self.files.insert(day, file);
         }
-        // All files are complete before the first is renamed: a full disk leaves no table with some
-        // of its days.
+        // All files are complete before the first one is renamed. So a full disk never leaves a
+        // table with only some of its days.
         let mut complete = Vec::new();
         for OpenFile {
             path,
@@ -257,7 +260,7 @@ impl<'f> TableFiles<'f> {
     }
 }
 
-/// Dropping it removes those of the created folders that are empty.
+/// When dropped, it removes the created folders that are empty.
 #[derive(Default)]
 struct CreatedFolders(BTreeSet<PathBuf>);
 
@@ -295,7 +298,7 @@ fn remove_other_files(paths: &[PathBuf]) -> Result<()> {
                 fs::remove_file(&path).at(&path)?;
             }
         }
-        // Fails, as wanted, unless the folder is empty.
+        // This must fail unless the folder is empty.
         let _ = fs::remove_dir(&day);
     }
     Ok(())

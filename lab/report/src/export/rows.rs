@@ -8,8 +8,8 @@ use faultline_recording::{
 
 pub const TICK: &str = "tick";
 
-/// A column with reals or counts beyond 2^63 is real throughout. In a data set, all samples are
-/// real: every recording must have the same types.
+/// A column is real if any value is real or a count beyond 2^63. In a data set, all samples are
+/// real, because every recording must have the same types.
 pub fn columns(
     export: &RecordingExport<'_>,
     table: &TableSpec,
@@ -70,7 +70,7 @@ pub fn wide_columns(export: &RecordingExport<'_>) -> Result<Vec<(String, Type)>,
 }
 
 /// `arm` and `run` of every recording, then its other labels, as `label_NAME`. In a data set only
-/// `arm`: its folders have the run, its table `label` the others.
+/// `arm`: the folders have the run, and the table `label` has the other labels.
 fn labels(export: &RecordingExport<'_>) -> impl Iterator<Item = (String, Cell)> {
     let labels = export.recording.labels().iter();
     let named = ["arm", "run"].map(|wanted| {
@@ -119,7 +119,7 @@ pub fn write(is_wide: bool, files: &mut TableFiles<'_>) -> Result<u64> {
     Ok(written)
 }
 
-/// Columns without a cell stay as they are.
+/// Pushes nothing to columns that have no cell in `row`.
 fn push_row(columns: &mut [Values], row: &[Cell]) {
     for (values, cell) in columns.iter_mut().zip(row) {
         match (values, cell) {
@@ -133,8 +133,8 @@ fn push_row(columns: &mut [Values], row: &[Cell]) {
     }
 }
 
-/// Fills the columns of [`wide_columns`] after those of `tick`. Without a sample of the tick they
-/// are NULL.
+/// Fills the columns of [`wide_columns`] that follow the columns of `tick`. They are NULL if the
+/// tick has no sample.
 fn join(
     export: &RecordingExport<'_>,
     ticks: &[Row],

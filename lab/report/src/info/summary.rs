@@ -88,7 +88,7 @@ pub struct Problem {
 }
 
 impl Summary {
-    /// Fails also on rows of a newer format.
+    /// Also fails on rows of a newer format.
     pub fn of(recording: &Recording) -> Result<Summary, Error> {
         let info = recording.info()?;
         let ticks = recording.ticks()?;
@@ -217,7 +217,7 @@ fn missed_ticks(gaps: &[Gap]) -> Option<String> {
     (!missed.is_empty()).then(|| format!("{ticks} in {gaps}"))
 }
 
-/// A longer step between ticks is a gap, even if no tick was missed.
+/// A step between ticks of more than this many intervals is a gap, even if no tick was missed.
 const GAP_INTERVALS: u32 = 3;
 
 #[derive(Debug, PartialEq, Serialize)]

@@ -20,7 +20,8 @@ pub struct PhaseSpan {
 pub struct Success {
     pub answer: Option<bool>,
     pub why: String,
-    /// Of the time since the first tick at the tip; `None` without that tick.
+    /// Share of the time since the first tick at the tip in which it was at the tip. `None` if no
+    /// tick is at the tip.
     pub tip_share: Option<f64>,
 }
 
@@ -43,16 +44,17 @@ pub struct Lifecycle {
     pub gaps: Vec<Span>,
     /// The first tick at the tip.
     pub first_at_tip: Option<f64>,
-    /// Since when the distance was small, until `first_at_tip` confirmed it.
+    /// Begin of the period of small distance to the tip that `first_at_tip` confirmed.
     pub near_tip_since: Option<f64>,
     pub success: Success,
     pub end: End,
     /// End of the last process; `None` if the recording did not see it.
     pub process_end: Option<f64>,
-    /// Just before `process_end`, or at it if a gap follows; without one, the last tick.
+    /// Just before `process_end`, or equal to it if a gap follows. If the end was not recorded, the
+    /// last tick.
     pub run_end: f64,
     pub restarts: usize,
-    /// Whether anything of a validator was recorded.
+    /// Whether the recording has anything that only a validator has.
     pub has_validator: bool,
 }
 
@@ -136,8 +138,8 @@ pub fn is_gap(run: &Run, before: &Tick, after: &Tick) -> bool {
     before.session != after.session || after.at - before.at > max_tick_step(run)
 }
 
-/// When the last process was gone, and the last moment that still counts. `None` if a process runs
-/// at the last tick, or none ever ran.
+/// The end of the last process, and the last moment that counts as part of the run. `None` if a
+/// process runs at the last tick, or none ever ran.
 fn process_end(run: &Run) -> Option<(f64, f64)> {
     let last = run.ticks.iter().rposition(|tick| tick.process.is_some())?;
     let (alive, gone) = (run.ticks.get(last)?, run.ticks.get(last + 1)?);
@@ -214,7 +216,8 @@ fn end(run: &Run, noun: &str) -> End {
         Some(format!("at {:.0} s: {}", event.at, event.sentence()))
     };
     let oom_kill = last_event("oom_kill");
-    // A recording cannot always tell an OOM kill from one elsewhere on the host.
+    // A recording cannot always distinguish an OOM kill of the validator from an OOM kill elsewhere
+    // on the host.
     let experiment = run.experiment_outcome.as_ref();
     let was_oom_killed =
         experiment.map_or(oom_kill.is_some(), |experiment| experiment.was_oom_killed);
@@ -327,8 +330,8 @@ fn without_share(run: &Run, lifecycle: &Lifecycle) -> Success {
     }
 }
 
-/// Recorded time since `from` with a followed process or a pending restart, without requested
-/// shutdowns; `None` without any.
+/// Recorded time since `from` with a followed process or a pending restart, excluding requested
+/// shutdowns. `None` if there is no such time.
 fn tip_time(run: &Run, lifecycle: &Lifecycle, from: f64) -> Option<TipTime> {
     let experiment = run.experiment_outcome.as_ref();
     let stopped = experiment.and_then(|experiment| Some(run.at(experiment.stopped_unix_ns?)));
@@ -373,7 +376,8 @@ mod tests {
         run::{ExperimentOutcome, Run, Session, Tick},
     };
 
-    /// At the tip for 80 s; then asked to end, which takes it 20 s in which nothing is known.
+    /// A run that is at the tip for 80 s. Then a stop is requested, and the process ends 20 s
+    /// later, in an unknown phase.
     fn slow_to_end(experiment_outcome: Option<ExperimentOutcome>) -> Run {
         let tick = |second: u32| Tick {
             at: f64::from(second),

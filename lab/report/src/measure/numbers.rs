@@ -36,7 +36,8 @@ pub struct MemoryLevels {
 pub struct TpsNumbers {
     /// Seconds with data.
     pub known: usize,
-    /// Known seconds without a transaction; `None` if they cannot be told from unknown ones.
+    /// Known seconds without a transaction; `None` if the recording does not distinguish them from
+    /// unknown seconds.
     pub zero: Option<usize>,
     /// Seconds without data; `None` as for `zero`.
     pub unknown: Option<usize>,
@@ -44,7 +45,7 @@ pub struct TpsNumbers {
     pub all_known: Option<MeanWithoutPeaks>,
     /// Over the seconds with transactions.
     pub active: Option<MeanWithoutPeaks>,
-    /// The study's samples: transactions of a slot by the thread time of its execution.
+    /// The study's samples: transactions of a slot divided by the thread time of their execution.
     pub by_thread_time: Option<MeanWithoutPeaks>,
 }
 
@@ -59,14 +60,14 @@ pub struct CacheNumbers {
     pub time_us: Summary,
     /// The part of `time_us` that loaded programs.
     pub loading_us: Summary,
-    /// `elapsed_ms` of `bank-forks_set_root`, which the study's prune time repeats.
+    /// `elapsed_ms` of `bank-forks_set_root`. The study reports a copy of this field as prune time.
     pub set_root_ms: Summary,
-    /// Per root with a prune. This and the fields below need an instrumented build.
+    /// Per root with a prune. This field and the three after it need an instrumented build.
     pub prune_ms: Summary,
     pub evict_passes: Summary,
     pub evict_ms: Summary,
     pub evict_examined: Summary,
-    /// Whether `time_us` has the filtering of executables, as up to 2.0.
+    /// Whether `time_us` includes the filtering of executables, as in versions up to 2.0.
     pub includes_filter: bool,
 }
 
@@ -272,7 +273,7 @@ pub fn timed_cache_us_per_slot(
 #[derive(Debug)]
 pub struct PoolFaults {
     pub name: String,
-    /// At the end; `None` if the pool is gone by then.
+    /// At the end of the window; `None` if the pool no longer exists.
     pub threads: Option<f64>,
     pub major: Option<f64>,
     pub minor: Option<f64>,
@@ -301,7 +302,7 @@ pub fn pool_faults(run: &Run, window: Span) -> Vec<PoolFaults> {
     pools
 }
 
-/// First tick of each process with pool data; a pool that appears later began at zero.
+/// First tick with pool data, by process. The counters of a pool that appears later began at zero.
 fn first_ticks(run: &Run) -> BTreeMap<u64, usize> {
     let mut first_ticks = BTreeMap::new();
     for row in run.pools.iter().flat_map(|pool| &pool.rows) {
@@ -338,7 +339,7 @@ fn pool_growth(
         if tick.at > window.to {
             break;
         }
-        // A row holds until the next one: a pool without a new row gained nothing.
+        // A row is valid until the next row of the pool: the counters did not change in between.
         threads = row.threads;
         for ((sum, earlier), total) in sums.iter_mut().zip(earlier).zip(totals) {
             let Some(total) = total else { continue };

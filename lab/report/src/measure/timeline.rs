@@ -21,7 +21,7 @@ pub struct Timeline {
     pub slot_seconds: Option<f64>,
 }
 
-/// Each session separately: a new daemon determines the phase anew.
+/// Tracks each session separately, because a new daemon determines the phase anew.
 pub(crate) fn timeline(run: &Run) -> Timeline {
     let mut timeline = Timeline {
         phases: run.ticks.iter().map(recorded_phase).collect(),
@@ -48,11 +48,11 @@ fn chunks<K: PartialEq>(ticks: &[Tick], key: fn(&Tick) -> K) -> impl Iterator<It
     })
 }
 
-/// Time at the tip that gives one slot time.
+/// Length of the spans at the tip from which slot times are computed.
 const SLOT_TIME_SPAN_SECONDS: f64 = 30.0;
 
-/// The median over spans at the tip. The tracker's own values include the end of the catch-up, when
-/// the known tip advances faster.
+/// The median slot time over spans at the tip. The values of the tracker include the end of the
+/// catch-up, when the known tip advances faster.
 fn slot_seconds(run: &Run, phases: &[Option<Phase>]) -> Option<f64> {
     let at_tip: Vec<(&Tick, f64)> = run
         .ticks
@@ -73,7 +73,7 @@ fn slot_seconds(run: &Run, phases: &[Option<Phase>]) -> Option<f64> {
     quantile(&times, 0.5)
 }
 
-/// The slot time in each of equal spans of `ticks`, which come with the tip's slot.
+/// Divides `ticks` (tick, slot of the tip) into equal spans, and returns the slot time in each.
 fn slot_times(ticks: &[(&Tick, f64)]) -> Vec<f64> {
     let ([(first, _), ..], [.., (last, _)]) = (ticks, ticks) else {
         return Vec::new();
@@ -244,8 +244,8 @@ fn stalls(run: &Run, phases: &[Option<Phase>]) -> Vec<Stall> {
     stalls
 }
 
-/// Times at which the slot rose above the previous one, not above the highest one: a slot that is
-/// far too high then hides little.
+/// Times at which the slot rose above the previous one. They are not compared with the highest one,
+/// because a single slot that is far too high would hide all later advances.
 fn advance_times(run: &Run, ticks: Range<usize>) -> Vec<f64> {
     let process_ticks = run.ticks.get(ticks.clone()).unwrap_or_default();
     let bounds = process_ticks.first().zip(process_ticks.last());

@@ -9,10 +9,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 const SECOND_NS: i64 = 1_000_000_000;
 
-/// The daemon counts zero seconds this many seconds later at the earliest.
+/// The daemon counts a second as zero no earlier than this many seconds later.
 const MIN_SETTLE_SECONDS: i64 = 3;
 
-/// The daemon counts unknown seconds at the next push, at most this many seconds later.
+/// The daemon counts a second as unknown at the next push, at most this many seconds later.
 const MAX_SETTLE_SECONDS: i64 = 14;
 
 /// A point this many seconds outside the recording has a wrong time.
@@ -39,12 +39,12 @@ impl Second {
     }
 }
 
-/// Each process counts from its first execution on.
+/// Transactions by second. The seconds of each process begin with its first execution.
 #[derive(Debug)]
 pub struct Tps {
-    /// Time between a process and the first execution of the next one is left out.
+    /// Seconds between the end of a process and the first execution of the next one are left out.
     pub seconds: Vec<Second>,
-    /// Whether zero and unknown seconds can be told apart; if not, all count as zero.
+    /// Whether the recording distinguishes zero and unknown seconds. If not, all count as zero.
     pub distinguishes_zeros: bool,
 }
 
@@ -96,9 +96,9 @@ pub fn tps(run: &Run, lifecycle: &Lifecycle) -> Tps {
     }
 }
 
-/// The transactions of each Unix second in which some were executed: `transaction_count` of
-/// `cost_tracker_stats`, of every frozen bank. Without it, `total_transactions` of
-/// `replay-slot-stats`, without own slots.
+/// The transactions of each Unix second in which some were executed. They are `transaction_count`
+/// of `cost_tracker_stats`, which every frozen bank reports. If this datapoint is missing, they are
+/// `total_transactions` of `replay-slot-stats`, which lacks the node's own slots.
 fn counts_by_second(run: &Run) -> BTreeMap<i64, u64> {
     let (costs, replay) = (&run.points.costs, &run.points.replay);
     let replay = replay
@@ -142,7 +142,7 @@ fn second_of(run: &Run, at: f64) -> i64 {
         .div_euclid(SECOND_NS)
 }
 
-/// For each process, the first Unix second, and the first after it.
+/// For each process, the first Unix second, and the first second of the next process.
 fn process_spans(run: &Run) -> Vec<(i64, i64)> {
     let later = run.processes.iter().skip(1);
     let starts = later.map(|process| second_of(run, process.first_followed_at));
@@ -153,7 +153,7 @@ fn process_spans(run: &Run) -> Vec<(i64, i64)> {
         .collect()
 }
 
-/// The last Unix second before `until` for which anything is known.
+/// The last Unix second from `from` to before `until` for which anything is known.
 fn last_known_second(run: &Run, from: i64, until: i64) -> Option<i64> {
     let plausible_range = plausible_range(run);
     let within = |time: &i64| {
@@ -200,7 +200,7 @@ fn mark_unknown(run: &Run, seconds: &mut [Second]) {
         })
     };
     for (until, count, is_across_gap) in counter_increases(run, Signal::UnknownTps) {
-        // Growth after a clock step belongs to no known time.
+        // After a clock step, it is not known which seconds the growth counts.
         if is_across_gap || follows_clock_step(until) {
             continue;
         }
@@ -217,8 +217,8 @@ fn mark_unknown(run: &Run, seconds: &mut [Second]) {
     }
 }
 
-/// Seconds in a gap are unknown unless they have a point. So are the seconds right before it, whose
-/// push would have arrived within it.
+/// Seconds in a gap are unknown unless they have a point. The seconds right before a gap are
+/// unknown, too, because their push would have arrived within the gap.
 fn mark_gaps(run: &Run, gaps: &[Span], seconds: &mut [Second]) {
     if gaps.is_empty() {
         return;

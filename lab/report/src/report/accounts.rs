@@ -15,7 +15,7 @@ use crate::{
 use faultline_stats::summary::{self, Summary};
 use itertools::Itertools;
 
-/// Arms whose misses per slot differ by less show nothing about the cost of a miss.
+/// If the misses per slot of two arms differ by less, the cost of a miss is not computed.
 const MIN_MISS_DIFFERENCE: f64 = 1.0;
 
 const MIB: f64 = 1_048_576.0;
@@ -220,7 +220,8 @@ pub fn load_time_per_slot(subject: &MeasuredRun, numbers: &WindowNumbers) -> Opt
     summary::summary(&times.collect_vec()).mean
 }
 
-/// The arms' difference of load time per slot, divided by that of misses.
+/// Difference of the load time per slot of two arms, divided by the difference of their misses per
+/// slot.
 fn cost_of_a_miss(subjects: &MeasuredRuns) -> Option<Block> {
     let mean = |arm: &str, value: fn(&MeasuredRun, &WindowNumbers) -> Option<f64>| {
         let values = subjects

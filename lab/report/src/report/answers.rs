@@ -45,7 +45,8 @@ pub fn answers_by_arm(subjects: &MeasuredRuns) -> Vec<Answers> {
     subjects.arms.iter().map(answers_of_arm).collect()
 }
 
-/// `Some(true)` if one release ran with several sizes of the program cache, else `None`: unknown.
+/// `Some(true)` if one release ran with several sizes of the program cache. Otherwise `None`,
+/// because it is unknown.
 fn can_change_capacity(subjects: &MeasuredRuns) -> Option<bool> {
     let runs = || subjects.all.iter().map(|subject| &subject.recording);
     let sizes = distinct(runs().filter_map(|run| last_capacity(run, Signal::CapacityConfigured)));
@@ -53,9 +54,9 @@ fn can_change_capacity(subjects: &MeasuredRuns) -> Option<bool> {
     (sizes.len() > 1 && versions.len() == 1).then_some(true)
 }
 
-/// Averages over the runs. RAM, limit, headroom, unreclaimable share and proven memory are those of
-/// the worst run. The prediction, the consensus, whether it is at the tip
-/// and why values are unknown are those of the first run.
+/// Averages over the runs. RAM, limit, headroom, unreclaimable share and proven memory come from
+/// the worst run. The prediction, the consensus, whether the validator is at the tip, and why
+/// values are unknown come from the first run.
 fn inputs(runs: &[&MeasuredRun], can_change_capacity: Option<bool>) -> AnswerInputs {
     let values = |value: fn(&MeasuredRun, &WindowNumbers) -> Option<f64>| {
         runs.iter()

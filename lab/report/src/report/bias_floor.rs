@@ -1,5 +1,6 @@
-//! Runs of arms at the same time on one host are a turn. The difference of an A/A pair (one arm run
-//! twice in a turn) is the floor: smaller differences are not called real.
+//! A turn is runs of several arms at the same time on one host. An A/A pair is two runs of one arm
+//! in a turn. Their difference is the floor: a smaller difference between arms is not reported as
+//! real.
 
 use super::{
     cells::{count, estimate, estimate_or, number_or, table, text_cell},
@@ -32,12 +33,12 @@ struct ArmEffect {
     /// Equal to the reference for the A/A pair.
     other: String,
     turns: usize,
-    /// The other minus the reference, in the quantity's unit.
+    /// The other arm minus the reference, in the quantity's unit.
     difference: ValueAndInterval,
     ratio: Option<ValueAndInterval>,
-    /// With a 90 % interval; only of the A/A pair.
+    /// The ratio with a 90 % interval; only for an A/A pair.
     ratio_90: Option<ValueAndInterval>,
-    /// Set only if `difference` uses the intervals of single turns.
+    /// Why `difference` is unreliable. Set only if it uses the intervals of single turns.
     unreliable: Option<Reliability>,
 }
 
@@ -48,7 +49,7 @@ impl ArmEffect {
             .iter()
             .map(|turn| turn.effect.mean_difference)
             .collect_vec();
-        // A ratio is absent if the reference has none of the quantity.
+        // A turn has no ratio if the reference's sum is 0.
         let ratios: Option<Vec<Estimate>> =
             turns.iter().map(|turn| turn.effect.ratio_of_sums).collect();
         let ratios_90: Option<Vec<Estimate>> = turns.iter().map(|turn| turn.ratio_90).collect();
@@ -97,7 +98,7 @@ pub struct BiasFloor {
     /// By quantity; A/A pairs first.
     effects: Vec<ArmEffect>,
     margin: f64,
-    /// Differences include those of hosts: only ratios have a floor.
+    /// If set, differences include the effect of hosts, so only ratios have a floor.
     within_host_blocks: bool,
 }
 
@@ -206,7 +207,7 @@ impl BiasFloor {
         Some((headline, kind))
     }
 
-    /// For a single arm; `None` without an A/A pair.
+    /// For a report of a single arm; `None` without an A/A pair.
     pub fn aa_headline(&self, primary: &RunMetric) -> Option<(String, VerdictKind)> {
         let effect = self
             .aa_pairs()
@@ -253,7 +254,7 @@ impl BiasFloor {
         with_unit.map(sentence).collect()
     }
 
-    /// For runs made at different times; empty with an A/A pair.
+    /// For runs at different times; empty if there is an A/A pair.
     pub fn paired_sentences(&self) -> Vec<String> {
         let effects = self
             .effects
@@ -314,7 +315,7 @@ impl BiasFloor {
         if effect.is_tested() {
             return format!("equivalent within {percent} % {ratio}");
         }
-        // Slots of one turn do not replace turns.
+        // Many slots of one turn do not replace further turns.
         format!(
             "equivalent within {percent} % by the slots of {} {ratio}; it says nothing about other turns before there are \
              {RUNS_FOR_A_TEST}",
@@ -386,8 +387,8 @@ impl BiasFloor {
         ]
     }
 
-    /// Withdraws differences that do not exceed those of the A/A pair: of its slots, or of its
-    /// runs.
+    /// Withdraws differences between arms that do not exceed the difference of the A/A pair. Both
+    /// the slots of the pair and its values per run are compared.
     pub fn withdraw_differences(&self, pairs: &mut [ArmComparison], subjects: &MeasuredRuns) {
         for pair in pairs {
             let within_host_blocks = pair.primary.within_host_blocks;
@@ -426,8 +427,8 @@ impl BiasFloor {
     }
 }
 
-/// From [`RUNS_FOR_A_TEST`] turns on, the turns' own intervals are unused. If all slots are equal,
-/// the zero difference is reliable.
+/// Why the difference over few turns is unreliable. With at least [`RUNS_FOR_A_TEST`] turns, the
+/// intervals of single turns are not used. A difference of zero is reliable if all slots are equal.
 fn why_unreliable(turns: &[Estimate]) -> Option<Reliability> {
     let is_zero = |turn: &Estimate| turn.reliability == Reliability::Constant && turn.value == 0.0;
     let first = turns
@@ -436,8 +437,8 @@ fn why_unreliable(turns: &[Estimate]) -> Option<Reliability> {
     (turns.len() < RUNS_FOR_A_TEST).then_some(first.reliability)
 }
 
-/// Mean and interval over turns. With fewer than [`RUNS_FOR_A_TEST`] turns, the interval spans
-/// those of all turns.
+/// Mean and interval over turns. With fewer than [`RUNS_FOR_A_TEST`] turns, the interval spans the
+/// intervals of all turns.
 fn mean_over_turns(
     turns: &[Estimate],
     level: f64,
@@ -452,7 +453,7 @@ fn mean_over_turns(
     Some([mean(&values)?, low, high])
 }
 
-/// The largest difference within an A/A pair, or the largest of the logarithms.
+/// The largest difference within an A/A pair; for a ratio, the largest difference of logarithms.
 fn max_aa_difference(
     subjects: &MeasuredRuns,
     run_metric: &RunMetric,

@@ -207,7 +207,7 @@ pub fn last_capacity(run: &Run, signal: Signal) -> Option<f64> {
     run.signal(signal).iter().rev().find_map(|value| *value)
 }
 
-/// Entries at the start of the eviction pass that had most.
+/// The most entries that any eviction pass found at its start.
 fn max_water_level(run: &Run) -> Option<u64> {
     run.points
         .cache

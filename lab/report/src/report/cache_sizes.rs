@@ -124,7 +124,7 @@ fn sentences((subject, prediction): &PredictedRun<'_>, several: bool) -> Vec<Str
     if !prediction.unknown.is_empty() {
         let sizes = prediction.unknown.iter().map(|entries| count(*entries));
         sentences.push(format!(
-            "Nothing can be predicted for {} entries: it depends on what the cache held when the recording began.",
+            "Nothing can be predicted for {} entries: their misses depend on the cache's unknown content when the recording began.",
             sizes.format(", ")
         ));
     }
@@ -375,7 +375,7 @@ mod tests {
             "{texts}"
         );
         let ids: Vec<&str> = charts.iter().map(|(id, _)| id.as_str()).collect();
-        // Without times no figure of them.
+        // There is no figure of times if no times are predicted.
         assert_eq!(
             ids,
             [

@@ -377,11 +377,11 @@ fn recording_caveat(subject: &MeasuredRun) -> Option<WhatAndRemedy> {
 const OUTLIER_REMEDY: &str =
     "Find out what disturbed the run and repeat it, or exclude the run and state that you did.";
 
-/// Run id and reason of each outlier within its arm, by load and by the primary metric.
+/// Run id and reason of each outlier within its arm, by workload (TPS) and by the primary metric.
 fn outliers<'s>(subjects: &'s MeasuredRuns, primary: &RunMetric) -> Vec<(&'s str, String)> {
     let mut outliers = Vec::new();
-    if let Some(load) = run_metric("tps").filter(|_| !subjects.has_no_validator()) {
-        let arms = values_by_arm(subjects, load);
+    if let Some(tps) = run_metric("tps").filter(|_| !subjects.has_no_validator()) {
+        let arms = values_by_arm(subjects, tps);
         let all = arms
             .iter()
             .flat_map(|(_, runs)| runs)
@@ -389,7 +389,7 @@ fn outliers<'s>(subjects: &'s MeasuredRuns, primary: &RunMetric) -> Vec<(&'s str
             .collect_vec();
         for (_, runs) in &arms {
             let find = |arm: &[f64]| outliers_of_arm(arm, &all);
-            outliers.extend(outliers_in(subjects, load, runs, find));
+            outliers.extend(outliers_in(subjects, tps, runs, find));
         }
     }
     for (arm, runs) in values_by_arm(subjects, primary) {

@@ -15,7 +15,7 @@ use itertools::Itertools;
 /// A metric of two arms.
 pub struct MetricComparison {
     pub run_metric: &'static RunMetric,
-    /// Title and unit are those of a rate if rates are compared.
+    /// Title and unit of the metric, or of its rate if rates are compared.
     pub title: String,
     pub unit: String,
     pub comparison: Comparison,
@@ -121,7 +121,7 @@ fn values(subjects: &MeasuredRuns, arm: &str, run_metric: &RunMetric) -> Vec<f64
         .collect()
 }
 
-/// A clause on arms before the reference; empty without any.
+/// A clause on arms that precede the reference and have no values. Empty if there is none.
 fn arms_without_values(subjects: &MeasuredRuns, pair: &ArmComparison) -> String {
     let before = subjects
         .arms
@@ -368,7 +368,7 @@ pub fn conclusion(metric: &MetricComparison) -> String {
         .unwrap_or_else(|| conclusion_words(&metric.comparison, metric.run_metric))
 }
 
-/// A conclusion for blocks that all differ in one direction but have no p-value.
+/// A conclusion if the arms differ in the same direction in every block but there is no p-value.
 pub fn in_every_block(metric: &MetricComparison) -> Option<String> {
     let comparison = &metric.comparison;
     let Conclusion::Inconclusive { p: None, .. } = comparison.conclusion else {

@@ -24,7 +24,8 @@ const SECONDARY_METRICS: [&str; 10] = [
     "major-faults",
 ];
 
-/// Maps a prefix of a metric's id to the figure over time that shows it, or its nearest relative.
+/// Maps a prefix of a metric's id to the figure over time that shows this metric or the most
+/// similar one.
 const FIGURES_OVER_TIME: [(&str, &str); 12] = [
     ("replay", "replay-over-time"),
     ("cache", "cache-time-over-time"),
@@ -40,7 +41,7 @@ const FIGURES_OVER_TIME: [(&str, &str); 12] = [
     ("refaults", "refaults-over-time"),
 ];
 
-/// The first of these that exists is drawn if the primary metric has no figure over time.
+/// If the primary metric has no figure over time, the first existing one of these is drawn.
 const FALLBACK_FIGURES: [&str; 2] = ["tps-over-time", "rss-over-time"];
 
 /// Moves the figure over time here from its section.

@@ -52,7 +52,8 @@ const PAGE_FAULTS: &[NumberColumn] = &[
     }),
 ];
 
-/// The mean rate of a counter, times a scale. Of a counter of seconds, 100 gives percent.
+/// The mean rate of a counter, multiplied by a scale. For a counter of seconds, the scale 100 gives
+/// percent.
 macro_rules! mean_growth {
     ($title:literal, $signal:ident, $scale:literal) => {
         ($title, 3, |subject, numbers| {
@@ -88,7 +89,7 @@ pub fn section(subjects: &MeasuredRuns) -> Section {
     section.build("faults", "Page faults and memory pressure")
 }
 
-/// The rates of a counter, times a scale, as a moving average.
+/// A moving average of the rates of a counter, multiplied by a scale.
 pub fn smoothed_rates(
     subject: &MeasuredRun,
     signal: Signal,

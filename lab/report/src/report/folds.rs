@@ -1,5 +1,5 @@
-//! A section shows its first table and its first timeline, and folds the rest, unless it has folds
-//! of its own.
+//! A section shows its first table and its first timeline and folds the rest, unless the section
+//! already has folds.
 
 use super::{
     comparison::uppercase_first,
@@ -45,7 +45,8 @@ fn with_folds(blocks: Vec<Block>) -> Vec<Block> {
     }
     let (table, figure) = (first_table(&blocks), first_timeline(&blocks));
     let (mut shown, mut groups) = (Vec::new(), Vec::new());
-    // A text is about the table or figure that follows; the first ones are about the section.
+    // A text belongs to the table or figure that follows it. Texts at the begin belong to the
+    // section.
     let mut texts = Vec::new();
     for (index, block) in blocks.into_iter().enumerate() {
         if index == texts.len() && !matches!(block, Block::Text(_)) {
@@ -119,7 +120,7 @@ fn why_no_data(blocks: &[Block]) -> Option<String> {
     Some(why.clone())
 }
 
-/// Why cells are missing; `None` if the row has data. Zeros without a missing cell are data.
+/// Why cells are missing; `None` if the row has data. If no cell is missing, zeros are data.
 fn missing_reasons(row: &[Cell]) -> Option<Vec<&String>> {
     let mut reasons = Vec::new();
     for cell in row.iter().skip(1) {

@@ -1,5 +1,5 @@
-//! Runs of a block were made on one host, one after the other: arms are compared within blocks.
-//! Runs of a turn were made at the same time.
+//! A block is runs on one host, one after the other. Arms are compared within blocks. A turn is
+//! runs on one host at the same time.
 
 use super::{
     cells::{bytes, count, estimate_or, number_or, table, text_cell},
@@ -224,7 +224,8 @@ fn hosts_by_value(
     (values.len() > 1).then(|| texts.collect_vec().join(" against "))
 }
 
-/// Smaller differences between shares of the time are not reported, nor are factors below 1.5.
+/// Differences between shares of time spent waiting are reported if they exceed this and the shares
+/// differ by a factor above 1.5.
 const MIN_SHARE_DIFFERENCE: f64 = 0.01;
 
 /// Runs of a turn share the disks. Warns about unequal or unknown waits.

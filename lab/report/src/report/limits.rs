@@ -10,12 +10,14 @@ use faultline_stats::bracket::{Bracket, Replicate, bracket};
 use faultline_text::{counted, number};
 use itertools::Itertools;
 
-/// Limits within this ratio count as equal: they may be one limit, on two machines.
+/// Limits within this ratio count as equal: one planned limit may differ slightly between two
+/// machines.
 const SAME_LIMIT_RATIO: f64 = 1.05;
 
 pub struct Limits {
     bracket: Bracket,
-    /// Arms without a planned limit. The host's memory is no tried limit.
+    /// Arms without a planned limit. The memory of the host does not count as a limit that was
+    /// tried.
     unlimited_arms: Vec<UnlimitedArm>,
     /// Whether the runs replayed a fixed range.
     are_replays: bool,
@@ -163,7 +165,7 @@ fn count_answers(answers: &[Option<bool>], answer: Option<bool>) -> usize {
     answers.iter().filter(|success| **success == answer).count()
 }
 
-/// Small limits in MiB: they can differ by less than a tenth of a GiB.
+/// Small limits are in MiB, because they can differ by less than a tenth of a GiB.
 fn limit_text(limit: u64) -> String {
     const MIB: u64 = 1 << 20;
     if limit.is_multiple_of(1 << 30) || !(MIB..64 << 30).contains(&limit) {

@@ -22,7 +22,7 @@ pub struct MeasuredRun {
     /// The whole run if no transaction was recorded.
     pub from_execution: WindowNumbers,
     pub from_tip: Option<WindowNumbers>,
-    /// Of [`ESTIMATED_METRICS`].
+    /// In the order of [`ESTIMATED_METRICS`].
     pub estimates: [Option<Estimate>; 4],
     pub input_index: usize,
     pub id: String,
@@ -37,19 +37,20 @@ pub const ESTIMATED_METRICS: [&str; 4] = [
     "Program cache time per slot",
 ];
 
-/// Seconds at the tip. If every run has them, or half of its time, only that time is compared.
+/// If every run was at the tip for this many seconds, or for half of its time, only the time at the
+/// tip is compared.
 pub const MIN_TIP_SECONDS: f64 = 600.0;
 
 pub struct MeasuredRuns {
     /// In the order of the report: by arm, then as given.
     pub all: Vec<MeasuredRun>,
-    /// Without second runs of A/A pairs, which would count their arm twice.
+    /// Arms without the second runs of A/A pairs. With them, an arm would count twice.
     pub arms: Vec<String>,
     /// Per-slot metrics are compared as rates.
     pub per_second: bool,
 }
 
-/// Suffix of the arm of second runs of an A/A pair, which is one arm twice at the same time.
+/// Suffix of the arm of second runs of an A/A pair: two runs of one arm at the same time.
 pub const AA_SUFFIX: &str = " (A/A)";
 
 impl MeasuredRuns {
@@ -84,7 +85,7 @@ impl MeasuredRuns {
         }
     }
 
-    /// The reference is the first arm that `has` values, or the first arm if none has.
+    /// The reference is the first arm that `has` values, or the first arm if no arm has values.
     pub fn reference_and_others(&self, has: impl Fn(&str) -> bool) -> Option<(&str, Vec<&str>)> {
         let reference = self
             .arms
@@ -123,8 +124,9 @@ impl MeasuredRuns {
         subject.executed() || !self.all.iter().any(MeasuredRun::executed)
     }
 
-    /// The time at the tip if every counted run was there for ten minutes or half its time.
-    /// Otherwise from the first execution.
+    /// The part of each run that is compared. It is the time at the tip if every counted run was at
+    /// the tip for [`MIN_TIP_SECONDS`] or half its time. Otherwise it begins with the first
+    /// execution.
     pub fn compared_part(&self) -> RunPart {
         let are_long_at_tip = self
             .all
@@ -143,8 +145,8 @@ impl MeasuredRuns {
         }
     }
 
-    /// How many samples a moving average takes: at most a tenth of the shortest run, so that it
-    /// shows what lasts longer.
+    /// Number of samples of a moving average. It is at most a tenth of the shortest run, so that
+    /// the average shows longer changes.
     pub fn averaging_window(&self, max: usize, samples: impl Fn(&MeasuredRun) -> usize) -> usize {
         let shortest = self
             .all
@@ -265,7 +267,7 @@ impl MeasuredRun {
         }
     }
 
-    /// In bytes: from its experiment, else the most frequent one of the ticks.
+    /// In bytes: the limit of the experiment, else the most frequent limit of all ticks.
     pub fn limit(&self) -> Option<f64> {
         let experiment = self.recording.experiment_outcome.as_ref();
         if let Some(limit) = experiment.and_then(|experiment| experiment.limit) {

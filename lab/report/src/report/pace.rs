@@ -1,5 +1,6 @@
-//! Slot times and consensus protocols. If they differ, metrics by slot or transaction are not
-//! comparable: a shorter slot has less work, and votes of Alpenglow are no transactions.
+//! Slot times and consensus protocols. If slot times differ, metrics per slot are not comparable: a
+//! shorter slot has less work. If protocols differ, metrics per transaction are not comparable:
+//! votes of Alpenglow are no transactions.
 
 use super::{
     groups::distinct,
@@ -11,7 +12,7 @@ use crate::{measure::lifecycle::lifecycle, run::Run};
 use faultline_text::number;
 use itertools::Itertools;
 
-/// Slot times within this ratio count as equal; mainnet-beta's reductions are larger.
+/// Slot times within this ratio count as equal. The planned reductions of mainnet-beta are larger.
 const MAX_SLOT_TIME_RATIO: f64 = 1.1;
 
 /// Consensus and slot time of one run or several.
@@ -19,7 +20,7 @@ const MAX_SLOT_TIME_RATIO: f64 = 1.1;
 pub struct Pace {
     /// Protocols in the order of their first evidence; empty without evidence.
     pub consensus: Vec<String>,
-    /// Shortest and longest median of a run, in seconds.
+    /// Over runs, shortest and longest median slot time of a run, in seconds.
     pub slot_seconds: Option<(f64, f64)>,
 }
 
@@ -49,7 +50,8 @@ impl Pace {
         subjects.runs_of(arm).map(Pace::of).collect()
     }
 
-    /// Unknown is not a difference. A consensus that changed differs from any other.
+    /// Unknown values do not count as different. A run whose consensus changed differs from every
+    /// other run.
     pub fn difference(&self, other: &Pace) -> Option<Difference> {
         let changed = self.consensus.len() > 1 || other.consensus.len() > 1;
         let is_known = !self.consensus.is_empty() && !other.consensus.is_empty();
@@ -142,7 +144,8 @@ pub(crate) fn refusal(
     ))
 }
 
-/// `--per-second` divides counts by slot by the slot time, and multiplies distances in slots by it.
+/// Applies `--per-second`: divides counts per slot by the slot time, and multiplies distances in
+/// slots by the slot time.
 pub(crate) fn compared_value(
     subjects: &MeasuredRuns,
     run_metric: &RunMetric,
@@ -159,7 +162,7 @@ pub(crate) fn compared_value(
     }
 }
 
-/// A metric by slot has a rate as its title if rates are compared.
+/// The title of a metric, or of its rate if rates are compared.
 pub(crate) fn title(run_metric: &RunMetric, per_second: bool) -> String {
     match run_metric.scales_with {
         ScalesWith::Slot if per_second => run_metric

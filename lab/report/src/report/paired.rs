@@ -1,4 +1,4 @@
-//! Compares runs slot by slot: the network's load cancels out.
+//! Compares runs slot by slot, so the effect of the workload cancels out.
 
 use super::{
     cells::{self, count, missing, number_cell, table, text_cell},
@@ -19,15 +19,15 @@ use itertools::Itertools;
 
 const MIN_COMMON_SLOTS: usize = 100;
 
-/// For runs that happened at the same time; for replays, of one replicate.
+/// Minimum common slots of runs in the same turn or, for replays, the same replicate.
 const MIN_COMMON_SLOTS_OF_A_TURN: usize = 30;
 
 const MAX_ROWS: usize = 24;
 
 const MAX_PAIRS: usize = 60;
 
-/// Below this share of slots with equal contents, equal slot numbers are chance: every test cluster
-/// counts from 0.
+/// Minimum share of common slots with equal contents. Below it, equal slot numbers are chance,
+/// because every test cluster counts from 0.
 const MIN_EQUAL_SHARE: f64 = 0.95;
 
 pub struct Quantity {
@@ -39,7 +39,7 @@ pub struct Quantity {
     by_slot: fn(&MeasuredRun) -> Vec<(u64, f64)>,
 }
 
-/// Of every quantity.
+/// Decimals of every quantity.
 pub const DECIMALS: u8 = 3;
 
 pub static QUANTITIES: [Quantity; 6] = [
@@ -97,12 +97,13 @@ pub struct PairedEffect {
     pub other: String,
     /// Other minus reference, slot by slot.
     pub effect: Effect,
-    /// With a 90 % interval, for two one-sided tests of 5 %. Only for A/A pairs.
+    /// The ratio with a 90 % interval, for two one-sided tests at 5 %. Only for A/A pairs.
     pub ratio_90: Option<Estimate>,
 }
 
 pub struct PairedRuns {
-    /// All runs of other arms have a partner in the reference; `false` without other arms.
+    /// Whether all runs of other arms have a partner in the reference. `false` if there is no other
+    /// arm.
     pub all_are_paired: bool,
     pub effects: Vec<PairedEffect>,
     pair_count: usize,
@@ -157,10 +158,10 @@ impl PairedRuns {
     }
 }
 
-/// Pairs each run with a run of the reference arm: that of the same turn or, for a replay, of the
-/// same replicate. If there is none, the run with most slots of equal contents is taken;
-/// among equals, the one with the same index. The second run of an A/A pair is paired with the
-/// first.
+/// Pairs each run with the run of the reference arm in the same turn or, for a replay, in the same
+/// replicate. If there is none, the partner is the reference run with the most slots of equal
+/// contents. Among equally good runs, it is the run with the same index. The second run of an A/A
+/// pair is paired with the first.
 pub fn pair_runs(subjects: &MeasuredRuns, primary: &RunMetric, plan: &IntervalPlan) -> PairedRuns {
     let mut paired = empty_tables();
     let Some((reference, others)) = reference(subjects, primary) else {
@@ -234,7 +235,7 @@ fn with_contents<'s>(subjects: &'s MeasuredRuns, arm: &'s str) -> Vec<Candidate<
         .collect()
 }
 
-/// Experiment, block and turn (for a replay, replicate).
+/// Labels `experiment`, `block` and `turn`. For a replay, `run` (the replicate) instead of `turn`.
 pub fn pairing_key(subject: &MeasuredRun) -> Option<(Option<&str>, Option<&str>, &str)> {
     let label = |key| {
         subject
@@ -312,7 +313,7 @@ fn row(
 
 fn cell(estimate: Option<Estimate>, decimals: u8) -> Cell {
     match estimate {
-        // An interval that covers less than 95 % could show a false difference.
+        // An unreliable interval covers less than 95 % and could show a false difference.
         Some(estimate) if !estimate.reliability.is_reliable() => {
             number_cell(estimate.value, decimals)
         }

@@ -20,7 +20,7 @@ const METRICS: &[&str] = &[
     LEAST_RAM,
 ];
 
-/// Only a search has this metric, no single run.
+/// The result of a search for the least RAM. No single run has this metric.
 pub const LEAST_RAM: &str = "least-ram";
 
 pub fn metrics() -> impl Iterator<Item = &'static RunMetric> {
@@ -32,7 +32,7 @@ pub fn metrics() -> impl Iterator<Item = &'static RunMetric> {
     })
 }
 
-/// For each run, the values of [`metrics`]. All are from the same part of the run.
+/// For each run, the values of [`metrics`]. All values come from the same part of the run.
 pub fn values(runs: Vec<Run>) -> Vec<Vec<Option<f64>>> {
     let subjects = MeasuredRuns::new(runs, &IntervalPlan::default(), &[]);
     let part = subjects.compared_part();

@@ -19,7 +19,7 @@ pub enum Better {
 /// Decides whether a metric may compare arms whose slot times or consensus differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ScalesWith {
-    /// Per slot, or per batch: each bank reports one batch.
+    /// Per slot, or per batch, because each bank reports one batch.
     Slot,
     /// A distance in slots.
     SlotDistance,

@@ -52,7 +52,7 @@ impl<'s> SectionBuilder<'s> {
         self.add(chart.map(|chart| figure(id, title, caption, chart)));
     }
 
-    /// `label` and `unit` are of the vertical axis.
+    /// `label` and `unit` belong to the vertical axis.
     pub fn add_timeline(
         &mut self,
         id: &str,
@@ -100,7 +100,8 @@ impl<'s> SectionBuilder<'s> {
         self.add_figure(id, title, caption, chart);
     }
 
-    /// From the first execution on; of processes that are no validators, over the whole run.
+    /// Numbers from the first execution on. For processes that are no validators, numbers over the
+    /// whole run.
     pub fn add_numbers(
         &mut self,
         id: &str,
@@ -128,7 +129,8 @@ impl<'s> SectionBuilder<'s> {
         self.add_numbers_of(RunPart::FromTip, &id, &title, note, number_columns);
     }
 
-    /// A table by run, and one by arm if an arm has several runs; no table if no run has the part.
+    /// A table by run, and a table by arm if an arm has several runs. No table if no run has the
+    /// part.
     pub fn add_numbers_of(
         &mut self,
         part: RunPart,
@@ -204,7 +206,7 @@ pub fn averaging_caption(size: usize, sample: &str, samples: &str) -> String {
     }
 }
 
-/// Small integers get one class each.
+/// If all values are small integers, each integer has a class.
 fn edges(values: &[Option<f64>], max_quantile: f64) -> Vec<f64> {
     let upper_bound = quantile(values, max_quantile).unwrap_or(0.0);
     let is_count = |value: &f64| value.fract() == 0.0 && *value >= 0.0;

@@ -1,4 +1,5 @@
-//! The memory proven sufficient by a recording. Not the minimum: less was not tried.
+//! The memory that a recording proves sufficient. It is not the minimum, because less was not
+//! tried.
 
 use super::{
     cells::{bytes, gib, number_or, table, text_or},
@@ -21,14 +22,14 @@ const MAX_LIMIT_RATIO: f64 = 1.001;
 struct SufficientMemory {
     /// `None` if nothing is proven.
     proven: Option<f64>,
-    /// Peak.
+    /// Peak of unreclaimable memory.
     unreclaimable: Option<f64>,
-    /// Page cache at the peak of both together.
+    /// Page cache when the sum of unreclaimable memory and page cache peaked.
     cache: Option<f64>,
     /// Pages, from the first tick at the tip on.
     refaults: Option<f64>,
     installed: Option<f64>,
-    /// What cannot be said, with reasons.
+    /// What is not proven, with reasons.
     unproven: Vec<String>,
 }
 
@@ -69,7 +70,7 @@ pub fn blocks(subjects: &MeasuredRuns) -> Vec<Block> {
     }
 }
 
-/// `None` if nothing less than the machine's memory is proven, or by too short a time at the tip.
+/// `None` if no less than the machine's memory is proven, or if the time at the tip was too short.
 pub fn proven_bytes(run: &MeasuredRun) -> Option<f64> {
     let memory = sufficient_memory(run)?;
     let seconds = run.from_tip.as_ref()?.window.seconds();
@@ -117,7 +118,8 @@ fn sufficient_memory(subject: &MeasuredRun) -> Option<SufficientMemory> {
     })
 }
 
-/// The sufficient memory, and what is not proven. `sum` is of unreclaimable memory and page cache.
+/// The sufficient memory, and what is not proven. `sum` is the peak of unreclaimable memory plus
+/// page cache.
 fn proven_memory(
     kept_up: Option<bool>,
     limit_changed: bool,
@@ -168,7 +170,7 @@ fn is_followed_from_start(run: &Run) -> bool {
     !run.processes.is_empty() && run.processes.iter().all(is_early)
 }
 
-/// Peak unreclaimable memory, page cache at the peak of their sum, and that sum.
+/// Peak of unreclaimable memory; page cache at the peak of the sum of both; this peak.
 fn peak_memory(subject: &MeasuredRun, window: Span) -> (Option<f64>, Option<f64>, Option<f64>) {
     let run = &subject.recording;
     let cache = measure::combine(

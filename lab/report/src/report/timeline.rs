@@ -107,7 +107,8 @@ fn unrecorded_spans(run: &Run) -> Vec<Span> {
     spans
 }
 
-/// A single run starts at its first tick, several runs each at its first execution.
+/// The time axis of a single run starts at its first tick. With several runs, each starts at its
+/// first execution.
 pub fn timeline(
     subjects: &MeasuredRuns,
     y_label: &str,
@@ -162,7 +163,7 @@ fn bands(subject: &MeasuredRun, origin: f64) -> Vec<Band> {
         let to = subject.recording.end_seconds();
         (Span { from, to }, AFTER_THE_END)
     });
-    // The phase `absent` means nothing without a validator.
+    // The phase `absent` has no meaning for a process that is no validator.
     let is_known = |name: &str| name != "unknown" && (name != "absent" || lifecycle.has_validator);
     let of_run = |phase: &&PhaseSpan| {
         is_known(&phase.name)

@@ -10,7 +10,7 @@ use crate::measure::Second;
 use faultline_stats::smooth::moving_average;
 use itertools::Itertools;
 
-/// In seconds: about the time between two pushes.
+/// In seconds: about the time between two pushes of datapoints.
 const MIN_AVERAGED_SECONDS: usize = 10;
 
 /// A longer run is averaged to this many points.
@@ -113,7 +113,7 @@ fn runs_without_costs(subjects: &MeasuredRuns) -> Option<Block> {
     )))
 }
 
-/// No average spans the time between two processes.
+/// No average includes seconds of two processes.
 fn moving_averages(seconds: &[Second], size: usize) -> impl Iterator<Item = (f64, Option<f64>)> {
     seconds
         .chunk_by(|before, after| after.at - before.at < 1.5)

@@ -149,7 +149,8 @@ fn verdict_of_arms(
     let mut points = floor.verdict_points();
     points.extend(pairs.iter().map(pair_sentence));
     let (headline, kind) = match limits {
-        // A bracket has no test. The test of the primary metric is a point below it.
+        // A bracket of limits has no test. The test of the primary metric becomes a point below the
+        // headline.
         Some(limits) => {
             points.splice(0..0, limits.verdict_points());
             let tested = pairs.iter().filter(|pair| {
@@ -421,7 +422,7 @@ const UNTESTED_METRICS: [&str; 5] = [
     "major-faults",
 ];
 
-/// One sentence for each pair that has a `text` for any metric.
+/// One sentence for each pair of arms with a `text` for at least one metric.
 fn secondary_sentences(
     pairs: &[ArmComparison],
     start: &str,
@@ -438,7 +439,7 @@ fn secondary_sentences(
     })
 }
 
-/// The means of both arms, if they are not tested.
+/// The means of both arms, if their difference is not tested.
 fn mean_sentence(pair: &ArmComparison, metric: &MetricComparison) -> Option<String> {
     if !is_described(pair.conclusion()) || !UNTESTED_METRICS.contains(&metric.run_metric.id) {
         return None;

@@ -13,10 +13,10 @@ use faultline_stats::summary::summary;
 use faultline_text::{moment, number, seconds as duration};
 use itertools::Itertools;
 
-/// In each of the tables of stalls, events and gaps.
+/// Maximum rows of a run in each table of stalls, events and gaps.
 const MAX_ROWS_PER_RUN: usize = 200;
 
-/// Of a run. Only a validator that flaps has more.
+/// Maximum phases of a run. Only a validator that changes between phases very often has more.
 const MAX_PHASES: usize = 100;
 
 pub fn section(subjects: &MeasuredRuns) -> Section {
@@ -129,7 +129,7 @@ fn after_first_tick(seconds: f64) -> String {
 /// From "First execution" to "At the tip".
 const VALIDATOR_COLUMNS: std::ops::Range<usize> = 4..8;
 
-/// What became of each run. Without a validator, its columns are left out.
+/// The outcome of each run. The columns on validators are left out if no process is a validator.
 fn outcome(subjects: &MeasuredRuns) -> Block {
     let has_no_validator = subjects.has_no_validator();
     let note = if has_no_validator {

@@ -24,13 +24,13 @@ use std::{
 /// Start times of one process can differ by this much: they are derived from the wall clock.
 const MAX_START_TIME_DIFFERENCE: Duration = Duration::from_secs(2);
 
-/// A foreign recording may have any number.
+/// A recording from elsewhere may have any number of problems.
 const MAX_TARGET_PROBLEMS: usize = 4;
 
-/// A clock step and an event this close to it are the same step.
+/// A clock step between ticks and a clock-step event are the same step if they are this close.
 const MAX_STEP_TO_EVENT_SECONDS: f64 = 5.0;
 
-/// Older recordings lack the first three.
+/// Older recordings lack the first three of these signals.
 const EVIDENCE_SIGNALS: [Signal; 6] = [
     Signal::EvidenceSlot,
     Signal::EvidenceTip,
@@ -91,10 +91,10 @@ struct Loader<'r> {
     recording: &'r Recording,
     sessions: Vec<SessionRow>,
     processes: Vec<ProcessRow>,
-    /// Row ids, and the id of the first row of the same process.
+    /// By row id: the id of the first row of the same process.
     first_rows: HashMap<i64, i64>,
     ticks: Vec<TickRow>,
-    /// By the tick's id. If a damaged file repeats an id, its last index.
+    /// Index in `ticks` by the tick's id. If a damaged file repeats an id, the last index.
     tick_indices: HashMap<i64, usize>,
     time_axis: TimeAxis,
 }
@@ -179,7 +179,8 @@ impl<'r> Loader<'r> {
             .collect()
     }
 
-    /// Whether the process started the validator: the daemon follows it until it finds the child.
+    /// Whether the process is a command that started the validator. The daemon follows it until it
+    /// finds the validator among its descendants.
     fn is_wrapper(&self, process: &ProcessRow) -> bool {
         let next = self
             .processes
@@ -189,7 +190,7 @@ impl<'r> Loader<'r> {
             && next.is_some_and(|next| next.manifest["found_by"] == "descendant")
     }
 
-    /// Those of the last tick that has any.
+    /// Problems of the last tick that has problems with the target.
     fn target_problems(&self) -> Result<Vec<String>, Error> {
         let followed: HashSet<i64> = self
             .ticks
@@ -208,7 +209,7 @@ impl<'r> Loader<'r> {
             .collect())
     }
 
-    /// Most frequent first. Empty in recordings of older versions.
+    /// The most frequent level first. Empty in recordings of older versions.
     fn binding_levels(&self) -> Result<Vec<BindingLevel>, Error> {
         let mut info = self
             .recording
@@ -272,7 +273,7 @@ impl<'r> Loader<'r> {
         Ok(by_tick.collect())
     }
 
-    /// For each tick, whether a stop signal held the process, or its cgroup was frozen.
+    /// For each tick, whether a stop signal had stopped the process, or its cgroup was frozen.
     fn stopped(&self) -> Result<Vec<bool>, Error> {
         let mut changes = self.recording.series_of(&STATE)?;
         changes.retain(|row| row.labels.contains("stop"));
@@ -288,7 +289,7 @@ impl<'r> Loader<'r> {
         Ok(stopped.collect())
     }
 
-    /// By signal and tick; `None` for ticks without a row, and for other signals.
+    /// By signal and tick. `None` for ticks without a row, and for signals that are not wanted.
     fn signals(&self, wanted_signals: &[Signal]) -> Result<Vec<Vec<Option<f64>>>, Error> {
         let mut signals = vec![vec![None; self.ticks.len()]; Signal::ALL.len()];
         for table in WideTable::ALL {

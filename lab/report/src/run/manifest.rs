@@ -4,18 +4,19 @@ use faultline_recording::{ProcessRow, SessionRow};
 use itertools::Itertools;
 use serde_json::Value;
 
-/// From the first session and the first identified process.
+/// Facts from the manifests of the first session and of the first identified validator, else of the
+/// last process.
 #[derive(Debug, Clone, Default)]
 pub struct SystemFacts {
     /// The recording is of the built-in demo validator: its numbers mean nothing.
     pub is_demo: bool,
-    /// In reading order.
+    /// In the order of the report.
     pub host: Vec<(&'static str, String)>,
     pub validator: Vec<(&'static str, String)>,
     pub cpu: Option<String>,
     pub kernel: Option<String>,
     pub memory_bytes: Option<u64>,
-    /// As in the manifest.
+    /// JSON objects as in the manifest.
     pub drives: Vec<Value>,
     pub folders: Vec<Value>,
     pub interfaces: Vec<Value>,
@@ -116,7 +117,7 @@ const VALIDATOR_FACTS: [FactRow; 10] = [
     ("Cgroup", "/cgroup", json_text),
 ];
 
-/// Of two rows with one title, the first that is known counts.
+/// If two rows have the same title, the first one with a value counts.
 fn facts(manifest: &Value, rows: &[FactRow]) -> Vec<(&'static str, String)> {
     let fact = |(title, path, text): &FactRow| Some((*title, text(manifest.pointer(path)?)?));
     let mut facts: Vec<_> = rows.iter().filter_map(fact).collect();

@@ -5,7 +5,8 @@ use faultline_metrics::{
 
 macro_rules! signals {
     ($($(#[$doc:meta])* $name:ident = $metric:expr, [$($label:literal),*];)*) => {
-        /// What is read at every tick. Bytes, seconds, or counts; counters as totals.
+        /// A value that is read at every tick, in bytes or seconds or as a count. Counters are
+        /// totals.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum Signal {
             $($(#[$doc])* $name,)*

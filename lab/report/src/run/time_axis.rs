@@ -1,7 +1,8 @@
 //! One time axis for a recording, even if the wall clock was set.
 //!
-//! Within a session it is the daemon's monotonic clock; between sessions the wall clock minus all
-//! steps so far. Times of datapoints are converted to what the wall clock would show without steps.
+//! Within a session, the axis is the daemon's monotonic clock. Between sessions, it is the wall
+//! clock minus all steps so far. Times of datapoints are converted to the time that the wall clock
+//! would show without steps.
 
 use super::{ClockStep, Points};
 use faultline_recording::{Cell, Error, Recording, SessionRow, TickRow};
@@ -14,13 +15,13 @@ use std::{
 /// The clocks are read one after the other, so a smaller difference is no step.
 const MIN_STEP_NS: u64 = 1_000_000_000;
 
-/// Datapoints may be this old when they are written: a push has those of some seconds, and a busy
-/// daemon writes late.
+/// Datapoints may be this old when they are written: a push has datapoints of several seconds, and
+/// a busy daemon writes late.
 const MAX_POINT_AGE_NS: i64 = 15_000_000_000;
 
 pub struct TimeAxis {
     pub origin_unix_ns: i64,
-    /// By session. Uptime plus offset is Unix time by the wall clock without its steps.
+    /// By session. Uptime plus offset is the Unix time of a wall clock without steps.
     offsets: BTreeMap<i64, i64>,
     periods: Vec<ClockPeriod>,
 }
@@ -54,7 +55,7 @@ impl TimeAxis {
                 .or_insert(offset.saturating_sub(last_ahead_ns));
             let axis_ns = axis.axis_nanoseconds(tick.session, tick.uptime_ns, tick.unix_ns);
             let wall_ahead_ns = offset.saturating_sub(session_offset);
-            // A single deviating tick was read while the daemon was delayed.
+            // If a single tick deviates, the daemon was delayed between reading the two clocks.
             let is_lasting = ticks.get(index + 1).is_none_or(|next| {
                 next.session != tick.session
                     || wall_minus_uptime(next).abs_diff(offset) < MIN_STEP_NS
@@ -75,7 +76,7 @@ impl TimeAxis {
         axis
     }
 
-    /// By the wall clock in a session without ticks.
+    /// In a session without ticks, the result comes from the wall clock.
     fn axis_nanoseconds(&self, session: i64, uptime_ns: i64, unix_ns: i64) -> i64 {
         self.offsets
             .get(&session)
@@ -96,8 +97,9 @@ impl TimeAxis {
         self.periods.iter().tuple_windows().map(step).collect()
     }
 
-    /// The time that the wall clock would show without its steps. `written_at` is the axis time of
-    /// writing: it resolves times that occur twice after a step backwards.
+    /// The time that the wall clock would show without its steps. A time occurs twice if the wall
+    /// clock stepped back. `written_at`, the axis time at which the point was written, then
+    /// decides.
     pub fn without_clock_steps(&self, unix_ns: i64, written_at: Option<i64>) -> i64 {
         let distance = |period: &&ClockPeriod| {
             let axis_ns = unix_ns
@@ -155,7 +157,8 @@ impl TimeAxis {
     }
 }
 
-/// When each point was written, in nanoseconds of the axis. Ordered by the points' own times.
+/// When each point was written, in nanoseconds of the axis. The order is that of the points'
+/// timestamps.
 fn written_at(
     recording: &Recording,
     table: &str,

@@ -8,8 +8,9 @@ use crate::{
 /// Maximum runs of both arms for the exact distribution.
 const MAX_EXACT_RUNS: usize = 60;
 
-/// Two-sided: whether runs of one arm tend to be higher. Exact up to 60 runs, with ties; then the
-/// normal approximation, corrected for ties and continuity. `None` if an arm has no run.
+/// Two-sided p-value of Mann and Whitney's test (1947): whether runs of one arm tend to be higher.
+/// It is exact for up to 60 runs, even with ties. For more runs it is the normal approximation,
+/// corrected for ties and continuity (Lehmann 1975). `None` if an arm has no run.
 pub fn mann_whitney_p(reference: &[f64], other: &[f64]) -> Option<f64> {
     let m = other.len();
     if m == 0 || reference.is_empty() {
@@ -68,8 +69,8 @@ fn normal_p(ranks: &[f64], m: usize, rank_sum: f64) -> f64 {
     (2.0 * normal_above(distance / variance.sqrt())).min(1.0)
 }
 
-/// Share of pairs in which the other's run is higher, minus the share in which it is lower (Cliff
-/// 1993). `None` if an arm has no run.
+/// Share of pairs of runs in which the other arm's run is higher, minus the share in which it is
+/// lower (Cliff 1993). `None` if an arm has no run.
 pub fn cliffs_delta(reference: &[f64], other: &[f64]) -> Option<f64> {
     let pairs = reference.len() * other.len();
     // 1, 0 or -1.
@@ -81,10 +82,10 @@ pub fn cliffs_delta(reference: &[f64], other: &[f64]) -> Option<f64> {
     (pairs > 0).then(|| sum / pairs as f64)
 }
 
-/// The median of all differences of a run of the other and one of the reference (Hodges and Lehmann
-/// 1963). The interval inverts the rank test without ties. Its level is the smallest possible one
-/// not below `level`. If there is none, the interval spans all differences. `None` if an arm has no
-/// run.
+/// The median over all pairs of a run of the other arm minus a run of the reference (Hodges and
+/// Lehmann 1963). The interval inverts the rank test for values without ties. Its level is the
+/// smallest possible one not below `level`. If no level is that high, the interval spans all
+/// differences. `None` if an arm has no run.
 pub fn hodges_lehmann(reference: &[f64], other: &[f64], level: f64) -> Option<Interval> {
     let differences = ascending(
         reference
@@ -117,7 +118,7 @@ fn differences_outside(n: usize, m: usize, alpha: f64) -> (usize, f64) {
             1.0 - alpha,
         );
     }
-    // U is the rank sum without the smallest one.
+    // U is the rank sum minus the smallest possible rank sum.
     let ranks: Vec<usize> = (1..=n + m).collect();
     let counts = counts_of_sums(&ranks, m).split_off(m * (m + 1) / 2);
     let all: f64 = counts.iter().sum();

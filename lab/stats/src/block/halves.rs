@@ -1,9 +1,8 @@
-//! A confidence interval for a mean (Hartigan 1969): quantiles of the means of random subsets of
-//! blocks, with each block in a subset with probability 1/2.
+//! A confidence interval for a mean (Hartigan 1969). Its ends are quantiles of the means of random
+//! subsets of blocks. A block is in a subset with probability 1/2.
 //!
 //! If the order of two arms within a block is random, so is the sign of their difference. A random
-//! subset then amounts to random signs, so the test of a mean of 0 is valid for tails of any
-//! length.
+//! subset then amounts to random signs, so the test of a mean of 0 is valid even for heavy tails.
 
 use super::{
     Estimate, IntervalPlan, Method, Reliability,
@@ -17,7 +16,7 @@ use crate::{
 
 /// With fewer independent values, intervals cover less than they state: see the README's table.
 const MIN_INDEPENDENT_VALUES: f64 = 20.0;
-/// If fewer blocks make up the difference, it depends on single blocks.
+/// A difference to which fewer blocks contribute depends on single blocks.
 const MIN_DECIDING_BLOCKS: f64 = 6.0;
 /// A mean this far from 0 is reliable despite few values (in standard deviations of values) or
 /// despite drift (in units of [`sd_of_segment_means`]).
@@ -28,7 +27,7 @@ const POSSIBLE_DRIFT_SD: f64 = 2.5;
 const SEGMENTS: usize = 8;
 /// A shorter series is not split into segments when its dependence is measured.
 const MIN_LENGTH_FOR_SEGMENTS: usize = 100;
-/// Critical values of Anderson and Darling's statistic at 10 % and 25 %.
+/// Critical values of Anderson and Darling's statistic (1954) at 10 % and 25 %.
 const CRITICAL_AT_10_PERCENT: f64 = 1.933;
 const CRITICAL_AT_25_PERCENT: f64 = 1.248;
 
@@ -42,7 +41,7 @@ pub struct RandomHalves {
 
 impl RandomHalves {
     pub fn new(n: usize, block_length: usize, plan: &IntervalPlan) -> RandomHalves {
-        // With fewer blocks, signs say too little.
+        // With fewer blocks, there are too few combinations of signs.
         let block_length = block_length.clamp(1, (n / MIN_BLOCKS).max(1));
         let blocks = (n / block_length).clamp(1, MAX_BLOCKS);
         let block_bounds = (0..=blocks).map(|index| index * n / blocks).collect();
@@ -133,8 +132,8 @@ pub struct HalfMeans {
     pub widening: f64,
 }
 
-/// One block length for all series of a run, in samples: the longest that any of them needs, which
-/// is 1.5 times the best length to estimate its variance.
+/// One block length for all series of a run, in samples. A series needs 1.5 times the block length
+/// that is best to estimate its variance. The longest needed length is returned.
 pub fn block_length<'a>(series: impl IntoIterator<Item = &'a [f64]>) -> usize {
     series
         .into_iter()
@@ -238,7 +237,8 @@ fn has_too_few_blocks(blocks: f64, level: f64) -> bool {
     0.5_f64.powf(blocks - 1.0) > 1.0 - level
 }
 
-/// Twice the share of means on the rarer side of 0. Adding 1 to both counts keeps it above 0.
+/// Twice the share of means on the rarer side of 0. Both counts are increased by 1, so that the
+/// result is above 0 (Davison and Hinkley 1997).
 fn p_of_zero_mean(means: &[f64]) -> f64 {
     let count = |on_side: fn(&f64) -> bool| means.iter().filter(|mean| on_side(mean)).count();
     let rarer = count(|mean| *mean <= 0.0).min(count(|mean| *mean >= 0.0));
@@ -293,8 +293,9 @@ pub fn sd_of_segment_means(series: &[f64]) -> f64 {
     mean_and_variance(&means).map_or(0.0, |(_, variance)| variance.sqrt())
 }
 
-/// Number of blocks that carry the evidence against a mean of 0: the participation ratio
-/// `(sum of s^2)^2 / sum of s^4` of the block sums `s`.
+/// Effective number of blocks that carry the evidence against a mean of 0:
+/// `(sum of s^2)^2 / sum of s^4` of the block sums `s`. It is Kish's effective sample size (1965)
+/// for weights `s^2`.
 fn deciding_blocks(sums: &[f64]) -> f64 {
     let moment = |power| sums.iter().map(|sum| sum.powi(power)).sum::<f64>();
     moment(2).powi(2) / moment(4)

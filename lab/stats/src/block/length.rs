@@ -1,4 +1,4 @@
-/// A series is added up in pairs only while the result has at least this many values.
+/// Neighbors are added up in pairs only if the result has at least this many values.
 const MIN_COARSE_LENGTH: usize = 256;
 
 #[derive(Clone, Copy)]
@@ -12,9 +12,9 @@ pub struct Dependence {
     pub long_run_variance: f64,
 }
 
-/// Dependence of a series of mean 0. If it is longer than the examined lags, neighbours are added
-/// up in pairs and examined again. The long-run variance and the best length in samples stay the
-/// same.
+/// Dependence of a series of mean 0. If it is longer than the examined lags, neighbors are added up
+/// in pairs and the shorter series is examined. The sums have the same long-run variance and best
+/// length, if these are converted to samples.
 pub fn dependence(series: &[f64]) -> Dependence {
     let first = dependence_at_one_scale(series);
     let mut newest = first;

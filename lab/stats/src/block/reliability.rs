@@ -5,14 +5,14 @@ use serde::{Deserialize, Serialize};
 pub enum Reliability {
     /// Checked by simulation: intervals for 95 % cover 93 to 97 %.
     Reliable,
-    /// The run is short compared with its autocorrelation time, so its interval is too narrow.
+    /// The run is short compared with its autocorrelation time, so the interval is too narrow.
     TooShort { n_eff: f64 },
     /// The counted events are in too few stretches of the run.
     TooRare,
-    /// The series drifts, or depends on itself for longer than it can show: there may be no mean to
-    /// estimate.
+    /// The series drifts, or its autocorrelation is longer than a series of this length can show.
+    /// There may be no mean to estimate.
     Drifts,
-    /// Every value is the same, so its error is unknown.
+    /// Every value is the same, so the error is unknown.
     Constant,
 }
 
@@ -21,7 +21,8 @@ impl Reliability {
         *self == Reliability::Reliable
     }
 
-    /// For a ratio with this interval, and changes larger than `margin`.
+    /// Reliability of the claim that a ratio with this value and interval differs from 1 by more
+    /// than `margin`.
     pub fn of_ratio(
         before: Reliability,
         after: Reliability,

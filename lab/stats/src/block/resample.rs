@@ -1,4 +1,4 @@
-//! Resampling of block sums. Its cost does not grow with the length of the series.
+//! Resampling of block sums. The cost of a resample does not grow with the length of the series.
 
 use super::{
     Estimate, IntervalPlan, Method, Reliability,
@@ -16,25 +16,25 @@ pub const MAX_BLOCKS: usize = 256;
 const MAX_BLOCK_STARTS: usize = 1024;
 /// With fewer independent values, intervals cover less than they state: see the README's table.
 const MIN_INDEPENDENT_VALUES: f64 = 100.0;
-/// With fewer values, dependence cannot be measured: independent ones would often seem to drift.
+/// With fewer values, dependence cannot be measured: independent values would often seem to drift.
 const MIN_VALUES_FOR_DRIFT: usize = 25;
 pub const MIN_BLOCKS: usize = 12;
-/// If fewer blocks make up the variance, an interval depends on single ones.
+/// An interval depends on single blocks if fewer contribute to the variance.
 const MIN_CONTRIBUTING_BLOCKS: f64 = 10.0;
 
-/// How far resamples deviate from the value.
+/// How far the statistic of a resample deviates from the statistic of the series.
 pub struct Deviations {
-    /// Ends of the interval of the deviation, of the plan's level.
+    /// Ends of the interval of the deviation, at the plan's level.
     pub low: f64,
     pub high: f64,
     spread: Spread,
-    /// Mean powers 2 to 4 of the sums of blocks, in units of `unit`.
+    /// Moments 2 to 4 of the block sums, which are in units of `unit`.
     moments: [f64; 3],
     unit: f64,
     mean_weight: f64,
 }
 
-/// What an [`Estimate`] says about the error.
+/// The parts of an [`Estimate`] that describe its error.
 pub struct Spread {
     pub dependence: Dependence,
     /// Variance of the mean times the number of samples.
@@ -183,8 +183,9 @@ fn choose_block_length(dependence: &Dependence, n: usize) -> usize {
         .clamp(1, (n / 2).max(1))
 }
 
-/// Participation ratio `blocks m2^2 / m4` of the block sums plus `shift`: how many blocks make up
-/// their mean square. The sums have mean 0 and these moments of powers 2 to 4.
+/// Effective number of blocks that contribute to the mean square of the block sums plus `shift`:
+/// `blocks m2^2 / m4`, with moments `m2` and `m4` of the shifted sums (Kish 1965). The unshifted
+/// sums have mean 0 and the given moments 2 to 4.
 fn participation(blocks: usize, [second, third, fourth]: [f64; 3], shift: f64) -> f64 {
     let square = second + shift * shift;
     let power = fourth + 4.0 * third * shift + 6.0 * second * shift * shift + shift.powi(4);
@@ -204,7 +205,8 @@ impl JointDeviations {
         min_block_length: usize,
         plan: &IntervalPlan,
     ) -> JointDeviations {
-        // Common parts cancel in the difference, so block and spread are those of the difference.
+        // Common parts cancel in the difference, so the block length and the spread come from the
+        // difference.
         let difference: Vec<f64> = series[1]
             .iter()
             .zip(series[0])
@@ -222,7 +224,8 @@ impl JointDeviations {
         let long_run_variance = dependence
             .long_run_variance
             .max(moments[0] / block_length as f64);
-        // A variance of few blocks is uncertain, because dependence across their ends is lost.
+        // A variance from few blocks is uncertain, because dependence across the ends of blocks is
+        // lost.
         let tail = (1.0 - plan.level) / 2.0;
         let t_factor = t_quantile(1.0 - tail, (blocks - 1) as f64 / 2.0).unwrap_or(0.0)
             / normal_quantile(1.0 - tail);
@@ -256,8 +259,8 @@ impl JointDeviations {
     }
 }
 
-/// Sums of the blocks that begin at evenly spread positions. The series is a circle. Subtracts the
-/// mean of the sums.
+/// Sums of the blocks that begin at evenly spread positions, minus the mean of the sums. A block
+/// that exceeds the end continues at the begin (circular blocks: Politis and Romano 1992).
 fn block_sums(series: &[f64], block_length: usize) -> Vec<f64> {
     let n = series.len();
     let mut running = Vec::with_capacity(n + 1);

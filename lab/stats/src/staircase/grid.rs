@@ -1,16 +1,17 @@
-//! A distribution over thresholds, scales and lapses, as a grid. Values and thresholds are
-//! logarithms.
+//! A distribution over thresholds, scales and lapses, as a grid of weights. Values and thresholds
+//! are logarithms.
 
 use std::sync::LazyLock;
 
-/// Distance of neighbouring thresholds in the logarithm: about 1 %.
+/// Distance of neighboring thresholds in the logarithm: about 1 %.
 const STEP: f64 = 0.01;
 /// Thresholds above and below the first value, in steps.
 const ROWS_ABOVE: usize = 40;
 const ROWS_BELOW: usize = 400;
 const ROWS: usize = ROWS_BELOW + ROWS_ABOVE + 1;
-/// Of the logistic, as shares of the threshold. No scale is below 3 %: few trials cannot tell a
-/// small scale from a large one, for which the interval of a small scale is too narrow.
+/// Scales of the logistic, as shares of the threshold. A few trials cannot tell a small scale from
+/// a large one, and an interval that assumes a small scale can be too narrow. So no scale is below
+/// 3 %.
 const SCALES: [f64; 7] = [0.03, 0.04, 0.05, 0.065, 0.085, 0.12, 0.16];
 const LAPSES: [f64; 3] = [0.0, 0.02, 0.05];
 const CELLS_PER_ROW: usize = SCALES.len() * LAPSES.len();
@@ -35,13 +36,13 @@ static ENTROPY_TABLE: LazyLock<Vec<f64>> = LazyLock::new(|| {
         .collect()
 });
 
-/// Weights, which sum to 1.
+/// Weights are probabilities and sum to 1.
 #[derive(Debug, Clone)]
 pub struct Grid {
     lowest_threshold: f64,
-    /// By threshold, ascending; within it by scale, then by lapse.
+    /// One row per threshold, ascending. Cells of a row are ordered by scale, then by lapse.
     weights: Vec<[f64; CELLS_PER_ROW]>,
-    /// The sum for each threshold.
+    /// The sum of each row.
     row_weights: Vec<f64>,
 }
 
@@ -144,12 +145,13 @@ impl Grid {
         let (Some(first), Some(last)) = (likely.first(), likely.last()) else {
             return high;
         };
-        // Rounding must not lose the ends.
+        // Rounding errors must not exclude `low` and `high`.
         let fractional_row =
             |value: f64| ((value - self.lowest_threshold) / STEP).clamp(0.0, (ROWS - 1) as f64);
         let low = (fractional_row(low) - 1e-6).ceil() as usize;
         let high = (fractional_row(high) + 1e-6).floor() as usize;
-        // The result of a trial far from every likely threshold is known beforehand.
+        // The result of a trial far from every likely threshold is known beforehand, so it is no
+        // information.
         let (low, high) = (low.max(first.row).min(high), high.min(last.row).max(low));
         let best = |rows: &mut dyn Iterator<Item = usize>| {
             rows.map(|row| (expected_information(&likely, row), row))
@@ -164,7 +166,7 @@ impl Grid {
 }
 
 /// Expected information about the threshold from a trial at this row, in nats: the entropy of the
-/// result minus its mean entropy if the threshold is known (Prins 2013).
+/// result, minus the mean entropy of the result if the threshold is known (Prins 2013).
 fn expected_information(likely: &[LikelyThreshold], trial_row: usize) -> f64 {
     let mut failure = 0.0;
     let mut conditional_entropy = 0.0;
@@ -190,8 +192,8 @@ fn expected_information(likely: &[LikelyThreshold], trial_row: usize) -> f64 {
     interpolated_entropy(failure) - conditional_entropy
 }
 
-/// Terms of the failure probability by scale, summed over lapses: the constant, and the factor of
-/// the probability without a lapse.
+/// For each scale, `[a, b]`: the joint weight of the scale and a failure is `a + b * p`. Here `p`
+/// is the probability of a failure without a lapse. `a` and `b` are weighted sums over lapses.
 fn terms_by_scale(weights: &[f64; CELLS_PER_ROW]) -> [[f64; 2]; SCALES.len()] {
     let mut terms = [[0.0; 2]; SCALES.len()];
     for (sums, cells) in terms.iter_mut().zip(weights.chunks_exact(LAPSES.len())) {

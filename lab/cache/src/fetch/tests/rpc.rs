@@ -1,4 +1,4 @@
-//! How a node is asked, good or not.
+//! Requests to nodes that answer, refuse or do not answer.
 
 use faultline_client::rpc::{RetryPolicy, Rpc, RpcError};
 use faultline_testkit::mock_node::{MockNode, Reply};

@@ -8,7 +8,7 @@ use crate::{
 };
 use faultline_recording::ReplaySlotPoint;
 
-/// Numbers that look random and are the same in every test.
+/// Pseudo-random numbers that are the same in every test.
 struct Noise(u64);
 
 impl Noise {
@@ -22,7 +22,8 @@ impl Noise {
     }
 }
 
-/// A run of a turn. All runs of a turn see the same slots; `cache_ms` is the run's own part of their program cache time.
+/// A run of a turn. All runs of a turn replay the same slots. `cache_ms` is the part of their
+/// program cache time that is specific to the run.
 fn run(arm: &str, turn: u64, second: bool, cache_ms: f64) -> Run {
     let (mut load, mut own) = (
         Noise(turn),
@@ -68,8 +69,8 @@ fn run(arm: &str, turn: u64, second: bool, cache_ms: f64) -> Run {
     run
 }
 
-/// `turns` turns of two arms and the second run of the first; the other arm's program cache time differs by `effect`, the
-/// second run's by `bias`, in milliseconds.
+/// `count` turns of two arms, with a second run of the first arm. In milliseconds, the program
+/// cache time of the other arm differs by `effect`, and that of the second run by `bias`.
 fn turns(count: u64, effect: f64, bias: f64) -> Vec<Run> {
     let of_turn = |turn| {
         [
@@ -105,7 +106,7 @@ fn table<'r>(report: &'r Report, id: &str) -> &'r Table {
         .unwrap_or_else(|| panic!("there is no table {id}"))
 }
 
-/// Runs that have only so many slots.
+/// `runs` with only the first `slots` slots.
 fn shortened(mut runs: Vec<Run>, slots: usize) -> Vec<Run> {
     runs.iter_mut()
         .for_each(|run| run.points.replay.truncate(slots));
@@ -129,7 +130,7 @@ fn a_difference_beyond_the_a_a_pair_is_reported_as_real() {
         .iter()
         .filter(|row| words(&row[0]) == "Program cache time")
         .collect();
-    // Of the same arm, and it comes first.
+    // The first row compares an arm with itself.
     assert_eq!(words(&cache[0][1]), "512 against itself (A/A)");
     assert!(
         words(&cache[0][7]).starts_with("equivalent within 5 %"),
@@ -174,7 +175,7 @@ fn a_difference_within_the_a_a_pairs_is_not_called_real() {
         shown.contains("not beyond the bias floor, so not called real"),
         "{shown}"
     );
-    // By Welch's test of the runs it would differ: that is not said anywhere.
+    // By Welch's test of the runs, the arms would differ. No table may conclude this.
     for id in ["primary", "other-metrics"] {
         let table = table(&report, id);
         let found = table
@@ -237,7 +238,7 @@ fn runs_are_paired_within_their_turn_and_with_no_other() {
     ] {
         assert!(runs.contains(&pair), "{runs:#?}");
     }
-    // Replay time and program cache time of two A/A pairs and two pairs of arms.
+    // Replay time and program cache time, each of two A/A pairs and of two pairs of arms.
     assert_eq!(runs.len(), 8);
 }
 
@@ -335,7 +336,8 @@ fn with_enough_turns_for_a_test_few_slots_suffice() {
 
 #[test]
 fn a_ratio_interval_uses_pairwise_ratios_despite_a_wide_reference() {
-    // One of three turns took the reference twenty times as long: the difference's interval over its mean would reach below -100 %.
+    // In one of three turns, the reference took twenty times as long. Divided by the mean, the
+    // interval of the difference would reach below -100 %.
     let mut runs = turns(3, -18.0, 0.0);
     for run in runs.iter_mut().filter(|run| run.file.starts_with("512-2-")) {
         for point in &mut run.points.replay {

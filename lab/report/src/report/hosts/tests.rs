@@ -7,7 +7,7 @@ use crate::{
 };
 use faultline_recording::ReplaySlotPoint;
 
-/// A run on `host` whose slots take `ms` to replay. A block of 0 is no label.
+/// A run on `host` whose slots take `ms` to replay. If `block` is 0, the run has no label `block`.
 fn run(arm: &str, host: &str, block: u64, ms: f64) -> Run {
     let label = |(key, value): (&str, &str)| (key.to_owned(), value.to_owned());
     let mut labels = vec![label(("arm", arm)), label(("host", host))];
@@ -43,7 +43,8 @@ fn run(arm: &str, host: &str, block: u64, ms: f64) -> Run {
     run
 }
 
-/// One host for each block: each takes a tenth longer than the one before, and `new` a twelfth longer than `old`.
+/// One host for each block. Each host takes a tenth longer than the previous one, and `new` takes a
+/// twelfth longer than `old`.
 fn blocks(count: u64) -> Vec<Run> {
     let block = |block: u64| {
         let ms = 50.0 * 1.1_f64.powi(block as i32);
@@ -185,7 +186,7 @@ fn blocks_of_one_host_are_compared_by_run() {
     );
 }
 
-/// The runs have no slot in common, so only the pair's own values make a floor.
+/// The runs have no slot in common, so the floor comes only from the values of the A/A pair.
 #[test]
 fn the_a_a_pairs_of_blocks_are_shown_and_are_the_floor() {
     let twins = |factor: f64| {

@@ -7,7 +7,7 @@ fn cases() -> Vec<Value> {
     fixture["cases"].as_array().unwrap().clone()
 }
 
-fn centred(values: &Value) -> Vec<f64> {
+fn centered(values: &Value) -> Vec<f64> {
     let values: Vec<f64> = values
         .as_array()
         .unwrap()
@@ -21,7 +21,7 @@ fn centred(values: &Value) -> Vec<f64> {
 #[test]
 fn block_lengths_match_a_python_implementation_of_the_paper() {
     for case in cases() {
-        let found = dependence_at_one_scale(&centred(&case["values"]));
+        let found = dependence_at_one_scale(&centered(&case["values"]));
         let (length, long_run_variance) = (
             case["length"].as_f64().unwrap(),
             case["long_run"].as_f64().unwrap(),
@@ -45,7 +45,7 @@ fn block_lengths_match_a_python_implementation_of_the_paper() {
 #[test]
 fn block_lengths_are_near_those_of_the_package_arch() {
     for case in cases() {
-        let found = dependence_at_one_scale(&centred(&case["values"])).best_block_length;
+        let found = dependence_at_one_scale(&centered(&case["values"])).best_block_length;
         let arch = case["arch"].as_f64().unwrap();
         assert!(
             (found / arch - 1.0).abs() < 0.3,
@@ -70,7 +70,7 @@ fn coarser_blocks_find_the_same_long_run_variance() {
     let found = dependence(&series);
     assert!(
         dependence_at_one_scale(&series).exceeds_series,
-        "otherwise there is nothing to look at again"
+        "otherwise no coarser scale is examined"
     );
     assert!(!found.exceeds_series);
     assert!(
