@@ -8,7 +8,7 @@ use super::{
     process::{self, InspectedProcess, VALIDATOR_THREADS, thread_named},
 };
 use faultline_agave::identify::Program;
-use faultline_core::supervisor::PATH_CALL_TIMEOUT;
+use faultline_core::supervisor::FS_CALL_TIMEOUT;
 use faultline_kernel::{Comm, ErrorKind, HostRoot, ProcessId, ReadError, parse::pid_status};
 use faultline_metrics::{AMBIGUOUS_PREFIX, Problem, ProblemKind};
 use rustix::{
@@ -191,7 +191,7 @@ impl PreviousUsers {
 fn claims_foreign_ledger(context: &SearchContext<'_>, target: &Target) -> bool {
     let owner = target.ledger.clone().and_then(|ledger| {
         let owner = move || fs::metadata(ledger).ok().map(|folder| folder.uid());
-        context.path_calls.call(PATH_CALL_TIMEOUT, owner).ok()?
+        context.fs_calls.call(FS_CALL_TIMEOUT, owner).ok()?
     });
     match (user(context.root, target.process), owner) {
         (Some(user), Some(owner)) => user != 0 && user != owner,

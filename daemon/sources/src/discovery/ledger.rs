@@ -10,7 +10,7 @@ use super::{
     },
     process,
 };
-use faultline_core::{socket, supervisor::PATH_CALL_TIMEOUT};
+use faultline_core::{socket, supervisor::FS_CALL_TIMEOUT};
 use faultline_kernel::{ErrorKind, HostRoot, parse::locks};
 use faultline_metrics::{Problem, ProblemKind};
 use rustix::io::Errno;
@@ -66,10 +66,10 @@ impl LedgerSearch {
         let socket = self.folder.join("admin.rpc");
         let shown_path = faultline_text::path(&socket);
         let listening = context
-            .path_calls
-            .call(PATH_CALL_TIMEOUT, move || listener_pid(&socket));
+            .fs_calls
+            .call(FS_CALL_TIMEOUT, move || listener_pid(&socket));
         let (kind, why) = match listening {
-            Err(path_error) => (ProblemKind::Broken, path_error.to_string()),
+            Err(call_error) => (ProblemKind::Broken, call_error.to_string()),
             Ok(Ok(Some(pid))) => match process::inspect(context.root, pid, "admin.rpc") {
                 // A process without arguments is exiting.
                 Ok(inspected) if inspected.subcommand.is_none() && inspected.program.is_some() => {
@@ -106,10 +106,10 @@ impl LedgerSearch {
         let shown_path = faultline_text::path(&lock);
         let root = context.root.clone();
         let holders = context
-            .path_calls
-            .call(PATH_CALL_TIMEOUT, move || lock_holders(&root, &lock))
-            .unwrap_or_else(|path_error| {
-                let message = format!("{shown_path}: {path_error}");
+            .fs_calls
+            .call(FS_CALL_TIMEOUT, move || lock_holders(&root, &lock))
+            .unwrap_or_else(|call_error| {
+                let message = format!("{shown_path}: {call_error}");
                 Err(Problem::broken(message))
             });
         let holders = holders.map_err(|problem| problems.push(problem)).ok()?;
