@@ -14,7 +14,7 @@ mod process;
 mod target_handle;
 mod unit;
 
-pub use candidates::{user, validator_user};
+pub use candidates::{process_uid, validator_uid};
 use descendants::{Descendants, InspectionTimer};
 use end::{EndWatch, OomKillWatch};
 use faultline_agave::identify::{DEFAULT_HEALTH_DISTANCE, Validator};

@@ -5,7 +5,7 @@
 use super::{
     SearchContext, SearchResult, Target,
     candidates::{
-        Choice, PreviousUsers, ambiguity_problem, candidates_by_name, choose, validator_candidates,
+        Choice, PreviousUids, ambiguity_problem, candidates_by_name, choose, validator_candidates,
         without_foreign_ledgers,
     },
     process,
@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 
 pub struct LedgerSearch {
     folder: PathBuf,
-    previous_users: PreviousUsers,
+    previous_uids: PreviousUids,
 }
 
 impl LedgerSearch {
@@ -26,7 +26,7 @@ impl LedgerSearch {
         let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
         LedgerSearch {
             folder,
-            previous_users: PreviousUsers::default(),
+            previous_uids: PreviousUids::default(),
         }
     }
 
@@ -37,12 +37,12 @@ impl LedgerSearch {
             .by_socket(context, &mut problems)
             .or_else(|| self.by_lock(context, &mut problems));
         let choice = match target {
-            Some(target) => return Ok(self.previous_users.record_user(context, target)),
+            Some(target) => return Ok(self.previous_uids.record_uid(context, target)),
             None => self.by_argument(context, &mut problems),
         };
         problems.push(match choice {
             Choice::One(candidate) => {
-                return Ok(self.previous_users.record_user(context, candidate.target));
+                return Ok(self.previous_uids.record_uid(context, candidate.target));
             },
             Choice::Several(found) => ambiguity_problem(&found),
             Choice::None => Problem::absent(format!(
@@ -115,8 +115,8 @@ impl LedgerSearch {
         let holders = holders.map_err(|problem| problems.push(problem)).ok()?;
         let candidates = validator_candidates(context.root, holders, "ledger.lock", problems);
         let candidates = self
-            .previous_users
-            .retain_same_user(context, candidates, problems);
+            .previous_uids
+            .retain_same_uid(context, candidates, problems);
         match choose(candidates) {
             Choice::One(candidate) => Some(candidate.target),
             Choice::None | Choice::Several(_) => None,
@@ -131,8 +131,8 @@ impl LedgerSearch {
         candidates
             .retain(|candidate| process::has_ledger(context, &candidate.target, &self.folder));
         let candidates = self
-            .previous_users
-            .retain_same_user(context, candidates, problems);
+            .previous_uids
+            .retain_same_uid(context, candidates, problems);
         choose(without_foreign_ledgers(context, candidates))
     }
 }
