@@ -190,7 +190,7 @@ impl PreviousUids {
 }
 
 /// True if the process names a ledger of another user. False if a user is unknown, and for root.
-fn claims_foreign_ledger(context: &SearchContext<'_>, target: &Target) -> bool {
+fn names_ledger_of_other_user(context: &SearchContext<'_>, target: &Target) -> bool {
     let owner = target.ledger.clone().and_then(|ledger| {
         let owner = move || fs::metadata(ledger).ok().map(|folder| folder.uid());
         context.fs_calls.call(FS_CALL_TIMEOUT, owner).ok()?
@@ -202,7 +202,7 @@ fn claims_foreign_ledger(context: &SearchContext<'_>, target: &Target) -> bool {
 }
 
 /// Of several candidates, drops those that name a ledger of another user, unless all of them do.
-pub fn without_foreign_ledgers(
+pub fn prefer_ledger_owners(
     context: &SearchContext<'_>,
     candidates: Vec<Candidate>,
 ) -> Vec<Candidate> {
@@ -211,7 +211,7 @@ pub fn without_foreign_ledgers(
     }
     let (impostors, others): (Vec<_>, Vec<_>) = candidates
         .into_iter()
-        .partition(|candidate| claims_foreign_ledger(context, &candidate.target));
+        .partition(|candidate| names_ledger_of_other_user(context, &candidate.target));
     if others.is_empty() { impostors } else { others }
 }
 

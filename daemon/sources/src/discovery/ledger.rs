@@ -5,8 +5,8 @@
 use super::{
     SearchContext, SearchResult, Target,
     candidates::{
-        Choice, PreviousUids, ambiguity_problem, candidates_by_name, choose, validator_candidates,
-        without_foreign_ledgers,
+        Choice, PreviousUids, ambiguity_problem, candidates_by_name, choose, prefer_ledger_owners,
+        validator_candidates,
     },
     process,
 };
@@ -133,7 +133,7 @@ impl LedgerSearch {
         let candidates = self
             .previous_uids
             .retain_same_uid(context, candidates, problems);
-        choose(without_foreign_ledgers(context, candidates))
+        choose(prefer_ledger_owners(context, candidates))
     }
 }
 

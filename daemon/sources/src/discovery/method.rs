@@ -4,7 +4,7 @@ use super::{
     SearchContext, SearchResult, Target,
     candidates::{
         Candidate, Choice, PreviousUids, ambiguity_problem, candidates_by_name, choose,
-        hidden_problem, inspect_processes, pids_by_name, without_foreign_ledgers,
+        hidden_problem, inspect_processes, pids_by_name, prefer_ledger_owners,
     },
     descendants::{DESCENDANT, Descendants},
     ledger::LedgerSearch,
@@ -114,7 +114,7 @@ impl Scan {
         let possible = self
             .previous_uids
             .retain_same_uid(context, possible, &mut problems);
-        match choose(without_foreign_ledgers(context, possible)) {
+        match choose(prefer_ledger_owners(context, possible)) {
             Choice::One(candidate)
                 if candidate.is_running || self.is_accepted(&candidate.target, context) =>
             {
