@@ -77,7 +77,7 @@ impl PollTimer {
             () = self.stop.wait() => return false,
             () = tokio::time::sleep_until(due) => {}
         }
-        self.schedule.due_tick(self.clock.now().uptime);
+        self.schedule.advance_to(self.clock.now().uptime);
         true
     }
 

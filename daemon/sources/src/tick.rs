@@ -86,7 +86,7 @@ impl Ticker {
             if stop.sleep(until_next(&self)) {
                 return;
             }
-            if let Some(due) = self.schedule.due_tick(self.clock.now().uptime) {
+            if let Some(due) = self.schedule.advance_to(self.clock.now().uptime) {
                 self.tick(due);
             }
         }
