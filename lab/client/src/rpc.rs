@@ -29,7 +29,7 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(120);
 const RETRYABLE_CODES: [i64; 4] = [429, -32429, -32005, -32603];
 /// Waits between tries double up to this. A node may not ask for more.
 const MAX_WAIT: Duration = Duration::from_secs(60);
-const POLL_INTERVAL: Duration = Duration::from_millis(100);
+const STOP_POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Longer waits for a node are reported.
 const NOTICE_AFTER: Duration = Duration::from_millis(1500);
 const NOTICE_INTERVAL: Duration = Duration::from_secs(10);
@@ -316,7 +316,7 @@ impl Rpc {
 fn sleep_unless_stopped(pause: Duration, stop: &mut impl FnMut() -> bool) -> bool {
     let mut left = pause;
     while !left.is_zero() && !stop() {
-        let step = left.min(POLL_INTERVAL);
+        let step = left.min(STOP_POLL_INTERVAL);
         sleep(step);
         left -= step;
     }
