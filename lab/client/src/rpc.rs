@@ -228,14 +228,12 @@ impl Rpc {
         }
     }
 
-    /// Sum of the last `many` waits between tries, if the node gives no delay.
-    fn backoff_left(&self, many: u32) -> Duration {
-        let first = self
-            .retry_policy
-            .max_tries
-            .saturating_sub(1)
-            .saturating_sub(many);
-        (first..first + many).map(|wait| self.backoff(wait)).sum()
+    /// Sum of the last `count` waits between tries, if the node gives no delay.
+    fn backoff_left(&self, count: u32) -> Duration {
+        let waits = self.retry_policy.max_tries.saturating_sub(1);
+        (waits.saturating_sub(count)..waits)
+            .map(|tries_before| self.backoff(tries_before))
+            .sum()
     }
 
     fn backoff(&self, tries_before: u32) -> Duration {
