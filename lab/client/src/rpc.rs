@@ -188,13 +188,18 @@ impl Rpc {
         Err(RpcError::Failed("no request was sent".to_owned()))
     }
 
+    /// Before the node's first answer, slow tries and short pauses give notices too.
+    fn has_answered(&self) -> bool {
+        self.bytes.load(Ordering::Relaxed) > 0
+    }
+
     fn try_with_notice<T: DeserializeOwned>(
         &self,
         method: &str,
         params: &Value,
         left: u32,
     ) -> Attempt<Option<T>> {
-        if self.bytes.load(Ordering::Relaxed) > 0 {
+        if self.has_answered() {
             return self.try_once(method, params);
         }
         let (done, ended) = channel::<()>();
@@ -218,7 +223,7 @@ impl Rpc {
     }
 
     fn give_notice_of_pause(&self, error: &RpcError, pause: Duration, left: u32, took: Duration) {
-        if self.bytes.load(Ordering::Relaxed) == 0 || pause >= NOTICE_AFTER {
+        if !self.has_answered() || pause >= NOTICE_AFTER {
             let rest = pause + self.backoff_left(left - 1) + took * left;
             self.give_notice(&format!(
                 "{error}; next try in {}, giving up in {}",
