@@ -147,8 +147,8 @@ impl Rpc {
         self.ask_until(method, params, || false)
     }
 
-    /// [`Rpc::ask`] without further tries once `stop` returns true. `stop` is also polled between
-    /// tries.
+    /// [`Rpc::ask`], but fails with the last error once `stop` returns true. `stop` is polled only
+    /// in the pauses between tries.
     pub fn ask_until<T: DeserializeOwned>(
         &self,
         method: &str,
@@ -316,6 +316,7 @@ impl Rpc {
     }
 }
 
+/// True if `stop` returned true.
 fn sleep_unless_stopped(pause: Duration, stop: &mut impl FnMut() -> bool) -> bool {
     let mut left = pause;
     while !left.is_zero() && !stop() {
