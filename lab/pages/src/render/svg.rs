@@ -118,7 +118,7 @@ impl Sheet {
         ));
     }
 
-    /// A line along a path. `data_attribute` begins with a space, or is empty.
+    /// A line along a path. `data_attribute` is ` data-run="ID"`, ` data-arm="ARM"` or empty.
     pub fn stroke(&mut self, style: SeriesStyle, data_attribute: &str, path: &str, title: &str) {
         let (class, dashes, title) = (style.class(), style.dashes(), escaped(title));
         let thick = Coordinate(style.thickness());
