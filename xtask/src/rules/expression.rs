@@ -1,6 +1,6 @@
 //! Metrics that a PromQL expression selects, and labels that it names.
 
-use super::shape;
+use super::vector_labels;
 use faultline_metrics::{Kind, metrics};
 use promql_parser::{
     label::{Labels, Matcher, Matchers},
@@ -85,7 +85,7 @@ impl KnownMetrics {
     pub fn query_errors(&self, expression: &str) -> Vec<String> {
         let mut errors = self.expression_errors(expression);
         if let Ok(parsed) = parse(expression) {
-            errors.extend(shape::shape_errors(&parsed));
+            errors.extend(vector_labels::label_errors(&parsed));
         }
         errors
     }
@@ -142,7 +142,7 @@ pub fn is_name_char(c: char) -> bool {
 
 /// `None` if the result is a scalar or has target labels, or if the expression is not PromQL.
 pub fn result_labels(expression: &str) -> Option<BTreeSet<String>> {
-    shape::labels(&parse(expression).ok()?)
+    vector_labels::result_labels(&parse(expression).ok()?)
 }
 
 pub fn all_matchers(matchers: &Matchers) -> impl Iterator<Item = &Matcher> {
