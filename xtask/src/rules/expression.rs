@@ -81,7 +81,8 @@ impl KnownMetrics {
         }
     }
 
-    /// Also an error for each operand or result with target labels.
+    /// [`Self::expression_errors`] of a rule's or dashboard's expression. Adds an error for each
+    /// operand or result that is not aggregated by named labels.
     pub fn query_errors(&self, expression: &str) -> Vec<String> {
         let mut errors = self.expression_errors(expression);
         if let Ok(parsed) = parse(expression) {
