@@ -114,7 +114,7 @@ const MAX_SAMPLE_INTERVAL: Duration = Duration::from_secs(5);
 pub struct PolledSource {
     poll_interval: Duration,
     latest: Latest<PollResult>,
-    last_polled_at: Option<Stamp>,
+    last_reported_poll: Option<Stamp>,
 }
 
 impl PolledSource {
@@ -122,7 +122,7 @@ impl PolledSource {
         PolledSource {
             poll_interval,
             latest,
-            last_polled_at: None,
+            last_reported_poll: None,
         }
     }
 }
@@ -148,7 +148,7 @@ impl Sampler for PolledSource {
             output.readings.extend_from_slice(readings);
         }
         output.set_poll_result(
-            &mut self.last_polled_at,
+            &mut self.last_reported_poll,
             result.polled_at,
             result.output.up,
             &result.output.problems,

@@ -271,12 +271,12 @@ impl SourceOutput {
     /// Copies the state of a poll.
     pub fn set_poll_result(
         &mut self,
-        last_polled_at: &mut Option<Stamp>,
+        last_reported_poll: &mut Option<Stamp>,
         polled_at: Stamp,
         up: bool,
         problems: &[Problem],
     ) {
-        self.repeats_problems = last_polled_at.replace(polled_at) == Some(polled_at);
+        self.repeats_problems = last_reported_poll.replace(polled_at) == Some(polled_at);
         self.received_at = Some(polled_at);
         self.up = up;
         self.problems = problems.to_vec();
