@@ -268,7 +268,8 @@ impl SourceOutput {
         }
     }
 
-    /// Copies the state of a poll.
+    /// Copies the state of a poll. If `last_reported_poll` is the same poll, its problems do not
+    /// count again.
     pub fn set_poll_result(
         &mut self,
         last_reported_poll: &mut Option<Stamp>,
