@@ -54,7 +54,8 @@ impl LedgerSearch {
         Err(problems)
     }
 
-    /// Accepts a listener with any program name, unless it runs a validator's subcommand.
+    /// Accepts a listener with any program name, because only the folder's owner can listen on this
+    /// socket. A process with a subcommand, such as `agave-validator monitor`, is no validator.
     fn by_socket(
         &self,
         context: &SearchContext<'_>,
