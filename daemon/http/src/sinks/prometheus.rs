@@ -1,4 +1,4 @@
-//! The exposition: the newest tick in the format that the scraper requests.
+//! The exposition: the readings of the newest tick, in the format that the scraper requests.
 
 mod classic;
 mod collector;
@@ -10,9 +10,11 @@ pub use negotiation::{ExpositionFormat, accepts_gzip, exposition_format};
 
 use faultline_metrics::{LabelText, Reading};
 
-/// Labels of every `agave_` series if `constant_labels_everywhere` is set.
+/// Labels that are added to every `agave_` series. Empty unless the option
+/// `constant_labels_everywhere` is set.
 pub type ConstantLabels = Vec<(&'static str, LabelText)>;
 
+/// Labels of the metric, then the tags of a datapoint on the allow list, then constant labels.
 pub fn labels<'a>(
     reading: &'a Reading,
     constant_labels: &'a ConstantLabels,
