@@ -50,7 +50,7 @@ impl KnownMetrics {
     pub fn from_catalog() -> Self {
         let mut names = BTreeMap::new();
         for metric in metrics::all() {
-            let labels: BTreeSet<&'static str> = metric.labels.iter().copied().collect();
+            let labels: BTreeSet<&'static str> = metric.label_names.iter().copied().collect();
             if let Kind::Histogram(_) = metric.kind {
                 for suffix in ["sum", "count"] {
                     names.insert(format!("{}_{suffix}", metric.name), Some(labels.clone()));

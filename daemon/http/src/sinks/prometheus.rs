@@ -21,7 +21,7 @@ pub fn labels<'a>(
 ) -> impl Iterator<Item = (&'a str, &'a str)> {
     let own = reading
         .metric
-        .labels
+        .label_names
         .iter()
         .copied()
         .zip(reading.labels.iter().map(LabelText::as_str));
@@ -32,7 +32,7 @@ pub fn labels<'a>(
     let constant = constant_labels
         .iter()
         .filter(|(name, _)| {
-            reading.metric.name.starts_with("agave_") && !reading.metric.labels.contains(name)
+            reading.metric.name.starts_with("agave_") && !reading.metric.label_names.contains(name)
         })
         .map(|(name, value)| (*name, value.as_str()));
     own.chain(tags).chain(constant)
