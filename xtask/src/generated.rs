@@ -77,7 +77,7 @@ fn push_chapter(section: &Section, out: &mut String) {
             "| `{}` | {} | {} | {} | {} | {} |",
             metric.name,
             metric.kind.type_name(),
-            metric.labels.join(", "),
+            metric.label_names.join(", "),
             metric.unit.name(),
             escaped_cell(metric.help),
             escaped_cell(&origin_text(metric))

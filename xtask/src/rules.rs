@@ -2,7 +2,7 @@
 //! every alert needs severity, runbook and tests.
 
 pub mod expression;
-pub mod shape;
+pub mod vector_labels;
 
 use crate::run::{files_below, has_extension, read};
 use anyhow::{Context, Result};
@@ -154,7 +154,7 @@ fn queries(text: &str) -> impl Iterator<Item = &str> {
 }
 
 fn check_record_labels(name: &str, rule: &Rule) -> Option<String> {
-    let Some(named) = shape::labels_of_record(name) else {
+    let Some(named) = vector_labels::labels_of_record(name) else {
         return Some(format!("{name}: the first word of its name says no labels"));
     };
     let mut result = result_labels(&rule.expr)?;

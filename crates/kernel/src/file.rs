@@ -22,7 +22,7 @@ pub const READ_FILE: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC);
 
 /// What a file belongs to. If it has vanished, a missing file is `Gone` instead of `Absent`.
 #[derive(Debug, Clone)]
-pub enum Owner {
+pub enum FileBase {
     Host,
     /// A descriptor of the process's folder, through which a later process with the same pid is not
     /// reachable.
@@ -30,7 +30,7 @@ pub enum Owner {
     Folder(Arc<Path>),
 }
 
-impl Owner {
+impl FileBase {
     pub fn still_exists(&self) -> bool {
         match self {
             Self::Host => true,
@@ -73,20 +73,20 @@ pub enum ReadMode {
 pub struct OpenFile {
     fd: OwnedFd,
     path: Arc<Path>,
-    owner: Owner,
+    base: FileBase,
     read_mode: ReadMode,
 }
 
 impl OpenFile {
-    pub(crate) fn open(owner: Owner, path: Arc<Path>, read_mode: ReadMode) -> Result<Self> {
-        match owner.open(&path) {
+    pub(crate) fn open(base: FileBase, path: Arc<Path>, read_mode: ReadMode) -> Result<Self> {
+        match base.open(&path) {
             Ok(fd) => Ok(Self {
                 fd,
                 path,
-                owner,
+                base,
                 read_mode,
             }),
-            Err(errno) => Err(ReadError::from_errno(errno, &path, || owner.still_exists())),
+            Err(errno) => Err(ReadError::from_errno(errno, &path, || base.still_exists())),
         }
     }
 
@@ -99,12 +99,12 @@ impl OpenFile {
     pub fn read<'b>(&self, buffer: &'b mut Vec<u8>) -> Result<&'b [u8]> {
         match read_whole(&self.fd, self.read_mode, buffer) {
             // Some files of an exiting process are empty instead of failing.
-            Ok(()) if buffer.is_empty() && !self.owner.still_exists() => Err(ReadError::Gone {
+            Ok(()) if buffer.is_empty() && !self.base.still_exists() => Err(ReadError::Gone {
                 path: Arc::clone(&self.path),
             }),
             Ok(()) => Ok(buffer),
             Err(errno) => Err(ReadError::from_errno(errno, &self.path, || {
-                self.owner.still_exists()
+                self.base.still_exists()
             })),
         }
     }
@@ -156,16 +156,16 @@ pub fn read_whole(fd: &OwnedFd, read_mode: ReadMode, buffer: &mut Vec<u8>) -> Re
 /// Opened at first use, and reopened after it was lost.
 #[derive(Debug)]
 pub struct LazyFile {
-    owner: Owner,
+    base: FileBase,
     pub path: Arc<Path>,
     read_mode: ReadMode,
     open: Option<OpenFile>,
 }
 
 impl LazyFile {
-    pub fn new(owner: Owner, path: impl Into<Arc<Path>>, read_mode: ReadMode) -> Self {
+    pub fn new(base: FileBase, path: impl Into<Arc<Path>>, read_mode: ReadMode) -> Self {
         Self {
-            owner,
+            base,
             path: path.into(),
             read_mode,
             open: None,
@@ -189,7 +189,7 @@ impl LazyFile {
                 Err(error) => return Err(error),
             }
         }
-        let file = OpenFile::open(self.owner.clone(), Arc::clone(&self.path), self.read_mode)?;
+        let file = OpenFile::open(self.base.clone(), Arc::clone(&self.path), self.read_mode)?;
         file.read(buffer)?;
         self.open = Some(file);
         Ok(())

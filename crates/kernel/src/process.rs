@@ -13,7 +13,7 @@ use rustix::{
 
 use crate::{
     HostRoot, Parsed, ReadError, Result,
-    file::{LazyFile, Owner, READ_FILE, ReadMode},
+    file::{FileBase, LazyFile, READ_FILE, ReadMode},
     parse::{
         mountinfo::{self, Mount},
         number,
@@ -62,12 +62,12 @@ impl TaskFolder {
         Self::open(root, &living).ok()
     }
 
-    pub fn owner(&self) -> Owner {
-        Owner::Process(Arc::clone(&self.descriptor))
+    pub fn file_base(&self) -> FileBase {
+        FileBase::Process(Arc::clone(&self.descriptor))
     }
 
     fn file(&self, name: &str, read_mode: ReadMode) -> LazyFile {
-        LazyFile::new(self.owner(), self.path.join(name), read_mode)
+        LazyFile::new(self.file_base(), self.path.join(name), read_mode)
     }
 }
 
@@ -293,7 +293,7 @@ impl ProcessFiles {
     }
 
     fn error(&self, errno: Errno, path: &Arc<Path>) -> ReadError {
-        ReadError::from_errno(errno, path, || self.folder.owner().still_exists())
+        ReadError::from_errno(errno, path, || self.folder.file_base().still_exists())
     }
 }
 

@@ -7,7 +7,7 @@ use rustix::{
 
 use crate::{
     Comm, HostRoot, ParseError, ReadError, Result,
-    file::{Owner, READ_FILE, ReadMode, read_whole},
+    file::{FileBase, READ_FILE, ReadMode, read_whole},
     parse::{
         pid::Schedstat,
         pid_stat,
@@ -69,7 +69,7 @@ const MIN_BUSY_TIME: Duration = Duration::from_millis(1);
 #[derive(Debug)]
 pub struct Threads {
     folder: OwnedFd,
-    owner: Owner,
+    base: FileBase,
     path: Arc<Path>,
     free_descriptors: usize,
     threads: Vec<TrackedThread>,
@@ -171,13 +171,13 @@ impl Threads {
     /// below `RLIMIT_NOFILE`.
     pub fn open(root: &HostRoot, pid: u32, descriptors: usize) -> Result<Self> {
         let process = TaskFolder::open(root, &pid.to_string())?;
-        let (owner, path) = (process.owner(), Arc::from(process.path.join("task")));
+        let (base, path) = (process.file_base(), Arc::from(process.path.join("task")));
         let flags = READ_FILE | OFlags::DIRECTORY;
         let folder = rustix::fs::openat(&process.descriptor, "task", flags, Mode::empty())
-            .map_err(|errno| ReadError::from_errno(errno, &path, || owner.still_exists()))?;
+            .map_err(|errno| ReadError::from_errno(errno, &path, || base.still_exists()))?;
         Ok(Self {
             folder,
-            owner,
+            base,
             path,
             free_descriptors: descriptors,
             threads: Vec::new(),
@@ -279,7 +279,7 @@ impl Threads {
     }
 
     fn error(&self, errno: Errno) -> ReadError {
-        ReadError::from_errno(errno, &self.path, || self.owner.still_exists())
+        ReadError::from_errno(errno, &self.path, || self.base.still_exists())
     }
 }
 

@@ -40,7 +40,7 @@ pub struct Metric {
     pub name: &'static str,
     pub kind: Kind,
     pub unit: Unit,
-    pub labels: &'static [&'static str],
+    pub label_names: &'static [&'static str],
     pub help: &'static str,
     /// Source of the value, its first kernel or Agave version, and when it is absent.
     pub origin: &'static str,
@@ -129,7 +129,7 @@ macro_rules! section {
                 name: $name,
                 kind: $kind,
                 unit: Unit::$unit,
-                labels: &[$($label),*],
+                label_names: &[$($label),*],
                 help: $help,
                 origin: $origin,
                 datapoints: &[$(Datapoint {

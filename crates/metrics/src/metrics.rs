@@ -82,7 +82,7 @@ mod tests {
     #[test]
     fn no_label_has_values_that_grow_over_time() {
         for metric in all() {
-            for label in metric.labels {
+            for label in metric.label_names {
                 assert!(
                     !["pid", "tid", "slot", "epoch"].contains(label),
                     "{} carries {label}",
@@ -97,7 +97,7 @@ mod tests {
     #[test]
     fn no_label_is_one_that_a_scrape_adds() {
         for metric in all() {
-            for label in metric.labels {
+            for label in metric.label_names {
                 let added = ["job", "instance"].contains(label) || label.starts_with("exported_");
                 assert!(!added, "{} carries {label}", metric.name);
             }
@@ -143,7 +143,12 @@ mod tests {
                     || (metric.kind, metric.unit) == (Kind::Counter, Unit::Count);
                 assert!(counts_blocks, "{}", metric.name);
                 for input in datapoint.series {
-                    assert_eq!(input.labels.len(), metric.labels.len(), "{}", metric.name);
+                    assert_eq!(
+                        input.labels.len(),
+                        metric.label_names.len(),
+                        "{}",
+                        metric.name
+                    );
                     let in_microseconds =
                         matches!(input.amount, Amount::Field { factor: 1_000, .. });
                     assert!(

@@ -97,11 +97,11 @@ impl Reading {
         value: Value,
     ) -> Self {
         debug_assert_eq!(
-            metric.labels.len(),
+            metric.label_names.len(),
             N,
             "{} has the labels {:?}",
             metric.name,
-            metric.labels
+            metric.label_names
         );
         Reading {
             metric,

@@ -63,7 +63,7 @@ impl<'a> Readings<'a> {
 
 /// A label's value; `None` where it is empty, which stands for unknown.
 pub fn label<'a>(reading: &'a Reading, name: &str) -> Option<&'a str> {
-    let mut names = reading.metric.labels.iter();
+    let mut names = reading.metric.label_names.iter();
     let value = reading
         .labels
         .get(names.position(|label| *label == name)?)?;

@@ -132,7 +132,7 @@ impl Schedule {
     }
 
     /// `None` if no tick is due yet.
-    pub fn due_tick(&mut self, uptime: Duration) -> Option<DueTick> {
+    pub fn advance_to(&mut self, uptime: Duration) -> Option<DueTick> {
         let number =
             u64::try_from(uptime.as_nanos() / self.interval.as_nanos()).unwrap_or(u64::MAX);
         if number <= self.last_tick {
@@ -164,9 +164,9 @@ mod tests {
     #[test]
     fn tick_lateness_does_not_accumulate() {
         let mut schedule = Schedule::every(ms(100));
-        assert_eq!(schedule.due_tick(ms(99)), None);
+        assert_eq!(schedule.advance_to(ms(99)), None);
         assert_eq!(
-            schedule.due_tick(ms(130)),
+            schedule.advance_to(ms(130)),
             Some(DueTick {
                 number: 1,
                 lateness: ms(30),
@@ -175,7 +175,7 @@ mod tests {
         );
         assert_eq!(schedule.next_due(), ms(200));
         assert_eq!(
-            schedule.due_tick(ms(200)),
+            schedule.advance_to(ms(200)),
             Some(DueTick {
                 number: 2,
                 lateness: ms(0),
@@ -232,14 +232,14 @@ mod tests {
     fn missed_ticks_are_skipped_and_counted() {
         let mut schedule = Schedule::every(ms(100));
         assert_eq!(
-            schedule.due_tick(ms(450)),
+            schedule.advance_to(ms(450)),
             Some(DueTick {
                 number: 4,
                 lateness: ms(50),
                 missed: 3
             })
         );
-        assert_eq!(schedule.due_tick(ms(460)), None);
+        assert_eq!(schedule.advance_to(ms(460)), None);
         assert_eq!(schedule.next_due(), ms(500));
     }
 }

@@ -6,9 +6,9 @@
     reason = "this module is where threads, tasks and programs are started"
 )]
 
-mod path_calls;
+mod fs_calls;
 
-pub use path_calls::{PATH_CALL_TIMEOUT, PathCalls, PathError, UNRESPONSIVE_FILE_SYSTEM};
+pub use fs_calls::{FS_CALL_TIMEOUT, FsCallError, FsCalls, UNRESPONSIVE_FILE_SYSTEM};
 
 use parking_lot::{Condvar, Mutex};
 use rustix::{

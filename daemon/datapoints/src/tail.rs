@@ -16,7 +16,7 @@ use crate::validator::intake::{Intake, Push};
 use faultline_core::{
     clock::Clock,
     config::Log,
-    supervisor::{PATH_CALL_TIMEOUT, PathCalls, Stage, Stop},
+    supervisor::{FS_CALL_TIMEOUT, FsCalls, Stage, Stop},
 };
 use faultline_log_tail::{Follower, POLL_INTERVAL, RecordSink, RecordWriter};
 use faultline_metrics::{Problem, Stamp};
@@ -110,11 +110,11 @@ impl FileTail {
         let (now, writer) = (clock.now(), record_writer(intake));
         let (status, path_to_open) = (writer.status.clone(), path.to_owned());
         status.begin_poll(&path.into(), now);
-        let opening = PathCalls::new("log-open")
+        let opening = FsCalls::new("log-open")
             .start(move || Follower::open(&path_to_open, writer, now))
             .unwrap_or_else(|_| channel().1);
         FileTail {
-            follower: opening.recv_timeout(PATH_CALL_TIMEOUT).ok(),
+            follower: opening.recv_timeout(FS_CALL_TIMEOUT).ok(),
             opening,
             path: path.to_owned(),
             status,

@@ -86,7 +86,7 @@ impl App {
         let finder = Finder::build(&config.target, host_root.clone(), clock);
         let target_handle = finder.target_handle.clone();
         let searched = (host_root.clone(), target_handle.clone());
-        intake.set_user_lookup(move || discovery::validator_user(&searched.0, &searched.1));
+        intake.set_user_lookup(move || discovery::validator_uid(&searched.0, &searched.1));
         let live = LiveConfig::new(config.clone(), options.load_config, intake.clone());
         let context = BuildContext {
             config: &config,

@@ -85,7 +85,7 @@ impl AdminFacts {
 
 struct AdminSampler {
     facts: Latest<AdminFacts>,
-    last_polled_at: Option<Stamp>,
+    last_reported_poll: Option<Stamp>,
 }
 
 impl Sampler for AdminSampler {
@@ -96,7 +96,7 @@ impl Sampler for AdminSampler {
         if let Some(facts) = facts.filter(|facts| Some(facts.process) == process) {
             facts.readings(&mut output);
             output.set_poll_result(
-                &mut self.last_polled_at,
+                &mut self.last_reported_poll,
                 facts.polled_at,
                 facts.up,
                 &facts.problems,
@@ -119,7 +119,7 @@ pub fn register(registry: &mut Registry, context: &BuildContext<'_>, facts: &Lat
         Source::AdminRpc,
         AdminSampler {
             facts: facts.clone(),
-            last_polled_at: None,
+            last_reported_poll: None,
         },
     );
 }

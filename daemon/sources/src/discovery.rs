@@ -14,14 +14,14 @@ mod process;
 mod target_handle;
 mod unit;
 
-pub use candidates::{user, validator_user};
+pub use candidates::{process_uid, validator_uid};
 use descendants::{Descendants, InspectionTimer};
 use end::{EndWatch, OomKillWatch};
 use faultline_agave::identify::{DEFAULT_HEALTH_DISTANCE, Validator};
 use faultline_core::{
     clock::Clock,
     config,
-    supervisor::{PathCalls, Stop},
+    supervisor::{FsCalls, Stop},
 };
 use faultline_kernel::{HostRoot, ProcessId};
 use faultline_metrics::{Problem, ProblemKind, Stamp};
@@ -83,7 +83,7 @@ struct SearchContext<'a> {
     /// False if there will be no further search.
     will_retry: bool,
     stop: &'a Stop,
-    path_calls: &'a PathCalls,
+    fs_calls: &'a FsCalls,
 }
 
 type SearchResult = Result<Target, Vec<Problem>>;
@@ -98,7 +98,7 @@ pub struct Finder {
     /// The first unsuccessful search since a process was followed.
     searching_since: Option<Stamp>,
     last_logged: String,
-    path_calls: PathCalls,
+    fs_calls: FsCalls,
 }
 
 impl Finder {
@@ -116,7 +116,7 @@ impl Finder {
             last_end: None,
             searching_since: None,
             last_logged: String::new(),
-            path_calls: PathCalls::new("target-path"),
+            fs_calls: FsCalls::new("target-path"),
         }
     }
 
@@ -152,7 +152,7 @@ impl Finder {
             shares_pid_namespace: self.shares_pid_namespace,
             will_retry,
             stop,
-            path_calls: &self.path_calls,
+            fs_calls: &self.fs_calls,
         };
         let mut problems = Vec::new();
         let found = self.method.find(&context);

@@ -233,7 +233,7 @@ pub fn register(registry: &mut Registry, context: &BuildContext<'_>) {
                 let result = reader.read(&root, clock.now(), process);
                 latest.set(Some(Arc::new(result)));
                 let now = clock.now().uptime;
-                schedule.due_tick(now);
+                schedule.advance_to(now);
                 stop.sleep(schedule.next_due().saturating_sub(now));
             }
         })

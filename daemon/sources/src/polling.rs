@@ -19,8 +19,8 @@ pub fn response_ttl(interval: Duration) -> Duration {
     interval.saturating_mul(3).max(MIN_TTL)
 }
 
-/// Lifetime of a slot that is polled every `interval`: two intervals, because a slot always
-/// advances. One extra second covers the response time.
+/// Lifetime of a slot that is polled every `interval`: only two intervals, because an old slot is a
+/// wrong slot. One extra second covers the response time.
 pub fn slot_ttl(interval: Duration) -> Duration {
     interval
         .saturating_mul(2)
@@ -77,12 +77,12 @@ impl PollTimer {
             () = self.stop.wait() => return false,
             () = tokio::time::sleep_until(due) => {}
         }
-        self.schedule.due_tick(self.clock.now().uptime);
+        self.schedule.advance_to(self.clock.now().uptime);
         true
     }
 
-    /// Waits for `exchange`. Calls `on_due_poll` for each poll that falls due meanwhile, because
-    /// earlier responses may expire. `None` on the stop signal.
+    /// Waits for `exchange`. Calls `on_due_poll` each time a poll falls due meanwhile, so that the
+    /// caller can remove responses that have expired. `None` on the stop signal.
     pub async fn wait_for<T>(
         &mut self,
         exchange: impl Future<Output = T>,
@@ -107,14 +107,14 @@ pub struct PollResult {
     pub process_readings: Option<(ProcessId, Vec<Reading>)>,
 }
 
-/// The tick checks for new results at least this often.
+/// Upper limit of the interval at which ticks sample a [`PolledSource`].
 const MAX_SAMPLE_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Exports the latest result of a poller, while it is fresh.
 pub struct PolledSource {
     poll_interval: Duration,
     latest: Latest<PollResult>,
-    last_polled_at: Option<Stamp>,
+    last_reported_poll: Option<Stamp>,
 }
 
 impl PolledSource {
@@ -122,7 +122,7 @@ impl PolledSource {
         PolledSource {
             poll_interval,
             latest,
-            last_polled_at: None,
+            last_reported_poll: None,
         }
     }
 }
@@ -148,7 +148,7 @@ impl Sampler for PolledSource {
             output.readings.extend_from_slice(readings);
         }
         output.set_poll_result(
-            &mut self.last_polled_at,
+            &mut self.last_reported_poll,
             result.polled_at,
             result.output.up,
             &result.output.problems,
@@ -157,8 +157,8 @@ impl Sampler for PolledSource {
     }
 }
 
-/// Logs changes of a source's absent and gone problems. The tick logs other problems, and when the
-/// source goes up or down.
+/// Logs when a source's problems of the kinds `Absent` and `Gone` change: the ticker logs these
+/// kinds only at level debug. It logs all other kinds, and changes of `up`, at higher levels.
 #[derive(Default)]
 pub struct ProblemLog(Vec<(bool, ProblemKind)>);
 

@@ -196,8 +196,7 @@ pub fn identity_of(
 
 struct RpcSampler {
     handle: Handle,
-    /// Time of the poll that was reported last.
-    last_polled_at: Option<Stamp>,
+    last_reported_poll: Option<Stamp>,
 }
 
 impl Sampler for RpcSampler {
@@ -207,7 +206,7 @@ impl Sampler for RpcSampler {
         self.handle.readings(process, &mut output.readings);
         if let Some(facts) = self.handle.facts_of(process) {
             output.set_poll_result(
-                &mut self.last_polled_at,
+                &mut self.last_reported_poll,
                 facts.polled_at,
                 facts.up,
                 &facts.problems,
@@ -240,7 +239,7 @@ pub fn register(
         Source::Rpc,
         RpcSampler {
             handle: handle.clone(),
-            last_polled_at: None,
+            last_reported_poll: None,
         },
     );
     handle

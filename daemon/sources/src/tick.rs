@@ -86,7 +86,7 @@ impl Ticker {
             if stop.sleep(until_next(&self)) {
                 return;
             }
-            if let Some(due) = self.schedule.due_tick(self.clock.now().uptime) {
+            if let Some(due) = self.schedule.advance_to(self.clock.now().uptime) {
                 self.tick(due);
             }
         }
@@ -268,15 +268,16 @@ impl SourceOutput {
         }
     }
 
-    /// Copies the state of a poll.
+    /// Copies the state of a poll. If `last_reported_poll` is the same poll, its problems do not
+    /// count again.
     pub fn set_poll_result(
         &mut self,
-        last_polled_at: &mut Option<Stamp>,
+        last_reported_poll: &mut Option<Stamp>,
         polled_at: Stamp,
         up: bool,
         problems: &[Problem],
     ) {
-        self.repeats_problems = last_polled_at.replace(polled_at) == Some(polled_at);
+        self.repeats_problems = last_reported_poll.replace(polled_at) == Some(polled_at);
         self.received_at = Some(polled_at);
         self.up = up;
         self.problems = problems.to_vec();

@@ -140,7 +140,7 @@ struct VotesSampler {
     handle: Handle,
     rpc: rpc::Handle,
     intake: Intake,
-    last_polled_at: Option<Stamp>,
+    last_reported_poll: Option<Stamp>,
     /// Arrival of the last own votes, and whether the node was near the tip then (`None`: unknown).
     near_tip_at_arrival: Option<(Stamp, Option<bool>)>,
     /// The response for which another round was requested.
@@ -196,7 +196,7 @@ impl Sampler for VotesSampler {
         };
         facts.readings(reading_context, context.now, &mut output);
         output.set_poll_result(
-            &mut self.last_polled_at,
+            &mut self.last_reported_poll,
             facts.polled_at,
             facts.up,
             &facts.problems,
@@ -227,7 +227,7 @@ pub fn register(
             handle: handle.clone(),
             rpc: rpc.clone(),
             intake: intake.clone(),
-            last_polled_at: None,
+            last_reported_poll: None,
             near_tip_at_arrival: None,
             round_requested_for: None,
         },

@@ -157,7 +157,7 @@ impl HttpConnection {
                 driver: Some(Box::new(connection)),
                 host: HeaderValue::from_str(&endpoint.authority).map_err(|_| Failure::Malformed)?,
             };
-            (version, endpoint.path.clone())
+            (version, endpoint.path_and_query.clone())
         };
         Ok(HttpConnection {
             version,
@@ -299,7 +299,7 @@ impl WebSocket {
             .await
             .map_err(|_| Failure::Closed)?;
         let key = STANDARD.encode(fastrand::u128(..).to_le_bytes());
-        let request = Request::get(config.endpoint.path.as_str())
+        let request = Request::get(config.endpoint.path_and_query.as_str())
             .header(HOST, config.endpoint.authority.as_str())
             .header(CONNECTION, "Upgrade")
             .header(UPGRADE, "websocket")

@@ -9,7 +9,7 @@ pub struct Endpoint {
     pub port: u16,
     pub authority: String,
     /// May contain an API key.
-    pub path: String,
+    pub path_and_query: String,
 }
 
 impl Endpoint {
@@ -73,11 +73,11 @@ impl Endpoint {
             .port_u16()
             .unwrap_or(if uses_tls { 443 } else { 80 });
         // HTTP requires a path before a query.
-        let path = uri.path_and_query().map_or("/", |path| path.as_str());
-        let path = if path.starts_with('/') {
-            path.to_owned()
+        let target = uri.path_and_query().map_or("/", |target| target.as_str());
+        let path_and_query = if target.starts_with('/') {
+            target.to_owned()
         } else {
-            format!("/{path}")
+            format!("/{target}")
         };
         Ok(Endpoint {
             scheme,
@@ -85,18 +85,25 @@ impl Endpoint {
             host,
             port,
             authority: authority.as_str().to_owned(),
-            path,
+            path_and_query,
         })
     }
 
     /// May contain a key.
     pub fn full_url(&self) -> String {
-        format!("{}://{}{}", self.scheme, self.authority, self.path)
+        format!(
+            "{}://{}{}",
+            self.scheme, self.authority, self.path_and_query
+        )
     }
 
     /// Without path and query, which may be a key.
     pub fn redacted_url(&self) -> String {
-        let redacted_path = if self.path == "/" { "" } else { "/..." };
+        let redacted_path = if self.path_and_query == "/" {
+            ""
+        } else {
+            "/..."
+        };
         format!("{}://{}{redacted_path}", self.scheme, self.authority)
     }
 }
@@ -113,16 +120,19 @@ mod tests {
             (true, "node.example", 443)
         );
         assert_eq!(
-            (node.path.as_str(), node.redacted_url().as_str()),
+            (node.path_and_query.as_str(), node.redacted_url().as_str()),
             ("/v1?api-key=secret", "https://node.example/...")
         );
         let without = Endpoint::parse("https://node.example?api-key=secret").unwrap();
         assert_eq!(
-            (without.path.as_str(), without.redacted_url().as_str()),
+            (
+                without.path_and_query.as_str(),
+                without.redacted_url().as_str()
+            ),
             ("/?api-key=secret", "https://node.example/...")
         );
         let local = Endpoint::parse("http://[::1]:8899").unwrap();
-        assert_eq!(local.path, "/");
+        assert_eq!(local.path_and_query, "/");
         assert_eq!(
             (
                 local.host.as_str(),
@@ -138,7 +148,11 @@ mod tests {
         let usual = |text: &str| Endpoint::parse(text).unwrap().default_websocket();
         let named = usual("http://[::1]:8899/x");
         assert_eq!(
-            (named.port, named.authority.as_str(), named.path.as_str()),
+            (
+                named.port,
+                named.authority.as_str(),
+                named.path_and_query.as_str()
+            ),
             (8900, "[::1]:8900", "/x")
         );
         assert_eq!(named.redacted_url(), "ws://[::1]:8900/...");

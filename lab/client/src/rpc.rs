@@ -29,7 +29,7 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(120);
 const RETRYABLE_CODES: [i64; 4] = [429, -32429, -32005, -32603];
 /// Waits between tries double up to this. A node may not ask for more.
 const MAX_WAIT: Duration = Duration::from_secs(60);
-const POLL_INTERVAL: Duration = Duration::from_millis(100);
+const STOP_POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Longer waits for a node are reported.
 const NOTICE_AFTER: Duration = Duration::from_millis(1500);
 const NOTICE_INTERVAL: Duration = Duration::from_secs(10);
@@ -147,8 +147,8 @@ impl Rpc {
         self.ask_until(method, params, || false)
     }
 
-    /// [`Rpc::ask`] without further tries once `stop` returns true. `stop` is also polled between
-    /// tries.
+    /// [`Rpc::ask`], but fails with the last error once `stop` returns true. `stop` is polled only
+    /// in the pauses between tries.
     pub fn ask_until<T: DeserializeOwned>(
         &self,
         method: &str,
@@ -188,13 +188,18 @@ impl Rpc {
         Err(RpcError::Failed("no request was sent".to_owned()))
     }
 
+    /// Before the node's first answer, slow tries and short pauses give notices too.
+    fn has_answered(&self) -> bool {
+        self.bytes.load(Ordering::Relaxed) > 0
+    }
+
     fn try_with_notice<T: DeserializeOwned>(
         &self,
         method: &str,
         params: &Value,
         left: u32,
     ) -> Attempt<Option<T>> {
-        if self.bytes.load(Ordering::Relaxed) > 0 {
+        if self.has_answered() {
             return self.try_once(method, params);
         }
         let (done, ended) = channel::<()>();
@@ -218,7 +223,7 @@ impl Rpc {
     }
 
     fn give_notice_of_pause(&self, error: &RpcError, pause: Duration, left: u32, took: Duration) {
-        if self.bytes.load(Ordering::Relaxed) == 0 || pause >= NOTICE_AFTER {
+        if !self.has_answered() || pause >= NOTICE_AFTER {
             let rest = pause + self.backoff_left(left - 1) + took * left;
             self.give_notice(&format!(
                 "{error}; next try in {}, giving up in {}",
@@ -228,14 +233,12 @@ impl Rpc {
         }
     }
 
-    /// Sum of the last `many` waits between tries, if the node gives no delay.
-    fn backoff_left(&self, many: u32) -> Duration {
-        let first = self
-            .retry_policy
-            .max_tries
-            .saturating_sub(1)
-            .saturating_sub(many);
-        (first..first + many).map(|wait| self.backoff(wait)).sum()
+    /// Sum of the last `count` waits between tries, if the node gives no delay.
+    fn backoff_left(&self, count: u32) -> Duration {
+        let waits = self.retry_policy.max_tries.saturating_sub(1);
+        (waits.saturating_sub(count)..waits)
+            .map(|tries_before| self.backoff(tries_before))
+            .sum()
     }
 
     fn backoff(&self, tries_before: u32) -> Duration {
@@ -313,10 +316,11 @@ impl Rpc {
     }
 }
 
+/// True if `stop` returned true.
 fn sleep_unless_stopped(pause: Duration, stop: &mut impl FnMut() -> bool) -> bool {
     let mut left = pause;
     while !left.is_zero() && !stop() {
-        let step = left.min(POLL_INTERVAL);
+        let step = left.min(STOP_POLL_INTERVAL);
         sleep(step);
         left -= step;
     }

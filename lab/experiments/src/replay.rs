@@ -1,8 +1,10 @@
-//! Reads the log of a replay. A program that exits loses its last push, but its log is complete.
+//! Reads the log of a replaying process. The process exits before it pushes its last points, but
+//! its log has them.
 //!
-//! `loaded-programs-cache-stats` names the slot whose child was created. A replay creates one bank
-//! after the other, so the counts belong to that slot. The last slot has no counts. The snapshot's
-//! bank is frozen at load and left out.
+//! The process writes a `loaded-programs-cache-stats` point when it creates a bank. The point names
+//! the slot of the bank's parent, and has the counts since the previous point. A replay creates one
+//! bank after the other, so these counts belong to the parent. The last slot has no child and so no
+//! counts. The snapshot's bank is frozen at load and left out.
 
 use super::judge::CacheTotals;
 use faultline_agave::{
@@ -22,7 +24,7 @@ use std::{
 /// Maximum number of slots; a cluster has about 216,000 per day.
 const MAX_SLOTS: usize = 2_000_000;
 
-/// Maximum length of a line: the final timing line names every program of the last slot.
+/// Maximum length of a line: the final timing line names every on-chain program of the last slot.
 const MAX_LINE_BYTES: usize = 4 << 20;
 
 pub fn read(path: &Path) -> io::Result<ReplayLog> {
@@ -47,7 +49,7 @@ pub fn read(path: &Path) -> io::Result<ReplayLog> {
 #[derive(Default)]
 pub struct ReplayLog {
     pub replayed: Replayed,
-    /// Cache counts of a program that exits before it has pushed its points.
+    /// Over the whole log, including points before the replay.
     pub cache_totals: CacheTotals,
     index_of_slot: HashMap<u64, usize>,
     /// Freezing of the previous bank, or start of the replay.
@@ -63,7 +65,7 @@ impl ReplayLog {
         if let Some(bank) = line.frozen_bank() {
             self.add_bank(&bank, line.time_ns);
         } else if let Some(Progress::ReplayBegins) = line.progress() {
-            // Earlier banks were not replayed, or have no result.
+            // Earlier banks are the snapshot's, or those of an earlier replay in the same log.
             self.index_of_slot.clear();
             self.replayed = Replayed::default();
             self.last_frozen_ns = line.time_ns;

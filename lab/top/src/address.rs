@@ -79,14 +79,14 @@ impl Address {
         {
             return Err(format!("{port} is no port: 1 to 65535 are"));
         }
-        let path = uri.path_and_query().map_or("/", |path| path.as_str());
-        let path = match path.strip_suffix("/metrics") {
+        let path_and_query = uri.path_and_query().map_or("/", |target| target.as_str());
+        let path_and_query = match path_and_query.strip_suffix("/metrics") {
             Some(before) => format!("{before}/status"),
-            None if path == "/" => "/status".to_owned(),
-            None => path.to_owned(),
+            None if path_and_query == "/" => "/status".to_owned(),
+            None => path_and_query.to_owned(),
         };
         Ok(Address {
-            url: format!("{scheme}://{host}{path}"),
+            url: format!("{scheme}://{host}{path_and_query}"),
             socket: None,
         })
     }

@@ -44,7 +44,7 @@ fn series(page: &str) -> Vec<Series<'_>> {
 
 fn reading(series: &Series<'_>) -> Option<Reading> {
     let metric = metrics::all().find(|metric| metric.name == series.name)?;
-    let labels = metric.labels.iter().map(|name| {
+    let labels = metric.label_names.iter().map(|name| {
         let value = series.labels.get(name).copied().unwrap_or_default();
         LabelText::from(value.to_owned())
     });
@@ -61,7 +61,7 @@ fn times(all: &[Series<'_>], metric: &Metric, label: &str) -> Option<TimeHistogr
     let of = |suffix: &str| {
         let name = format!("{}{suffix}", metric.name);
         let all = all.iter().filter(move |series| series.name == name);
-        all.filter(|series| series.labels.get(metric.labels[0]) == Some(&label))
+        all.filter(|series| series.labels.get(metric.label_names[0]) == Some(&label))
     };
     let buckets = of("_bucket").map(|series| (series.labels["le"].parse().unwrap(), series.value));
     Some(TimeHistogram {

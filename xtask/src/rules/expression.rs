@@ -1,6 +1,6 @@
 //! Metrics that a PromQL expression selects, and labels that it names.
 
-use super::shape;
+use super::vector_labels;
 use faultline_metrics::{Kind, metrics};
 use promql_parser::{
     label::{Labels, Matcher, Matchers},
@@ -50,7 +50,7 @@ impl KnownMetrics {
     pub fn from_catalog() -> Self {
         let mut names = BTreeMap::new();
         for metric in metrics::all() {
-            let labels: BTreeSet<&'static str> = metric.labels.iter().copied().collect();
+            let labels: BTreeSet<&'static str> = metric.label_names.iter().copied().collect();
             if let Kind::Histogram(_) = metric.kind {
                 for suffix in ["sum", "count"] {
                     names.insert(format!("{}_{suffix}", metric.name), Some(labels.clone()));
@@ -81,11 +81,12 @@ impl KnownMetrics {
         }
     }
 
-    /// Also an error for each operand or result with target labels.
+    /// [`Self::expression_errors`] of a rule's or dashboard's expression. Adds an error for each
+    /// operand or result that is not aggregated by named labels.
     pub fn query_errors(&self, expression: &str) -> Vec<String> {
         let mut errors = self.expression_errors(expression);
         if let Ok(parsed) = parse(expression) {
-            errors.extend(shape::shape_errors(&parsed));
+            errors.extend(vector_labels::label_errors(&parsed));
         }
         errors
     }
@@ -142,7 +143,7 @@ pub fn is_name_char(c: char) -> bool {
 
 /// `None` if the result is a scalar or has target labels, or if the expression is not PromQL.
 pub fn result_labels(expression: &str) -> Option<BTreeSet<String>> {
-    shape::labels(&parse(expression).ok()?)
+    vector_labels::result_labels(&parse(expression).ok()?)
 }
 
 pub fn all_matchers(matchers: &Matchers) -> impl Iterator<Item = &Matcher> {

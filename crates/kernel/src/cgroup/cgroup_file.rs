@@ -3,7 +3,7 @@ use std::sync::Arc;
 use super::locate::{CgroupFolder, CgroupVersion};
 use crate::{
     Parsed, ReadError, Result,
-    file::{LazyFile, Owner, ReadMode},
+    file::{FileBase, LazyFile, ReadMode},
     parse::{cgroup::MemoryStat, number},
 };
 
@@ -22,9 +22,9 @@ impl CgroupFile {
         };
         match name {
             Some(name) => {
-                let owner = Owner::Folder(Arc::clone(&cgroup.folder));
+                let base = FileBase::Folder(Arc::clone(&cgroup.folder));
                 Self::File(LazyFile::new(
-                    owner,
+                    base,
                     cgroup.folder.join(name),
                     ReadMode::OnePiece,
                 ))

@@ -5,7 +5,7 @@ use std::{
 
 use crate::{
     HostRoot, ReadError, Result,
-    file::{OpenFile, Owner, ReadMode},
+    file::{FileBase, OpenFile, ReadMode},
     parse::{
         cgroup::{self, Membership},
         mountinfo::{self, Mount},
@@ -164,7 +164,11 @@ impl TaskCgroupFile {
     fn read(root: &HostRoot, task: String) -> Result<Self> {
         let folder = root.procfs.join(&task);
         let path = Arc::from(folder.join("cgroup"));
-        let file = OpenFile::open(Owner::Folder(Arc::from(folder)), path, ReadMode::OnePiece)?;
+        let file = OpenFile::open(
+            FileBase::Folder(Arc::from(folder)),
+            path,
+            ReadMode::OnePiece,
+        )?;
         let mut text = Vec::new();
         let memberships = file.parse(&mut text, cgroup::memberships)?;
         Ok(Self {

@@ -6,7 +6,7 @@ pub static PHASE_EVIDENCE: Metric = Metric {
     name: "agave_phase_evidence",
     kind: Kind::Gauge,
     unit: Unit::Count,
-    labels: &["of"],
+    label_names: &["of"],
     help: "The inputs of the phase: the own slot and the tip, present only at ticks with a new report, and whether the process was stopped or frozen.",
     origin: "JSON-RPC, pushes, state of /proc/PID/stat, frozen of cgroup.events",
     datapoints: &[],

@@ -179,7 +179,7 @@ fn fixed_table(&(name, order_column, description, columns): &TableDeclaration) -
 fn metric_column(column: &Column, key: &[&str]) -> TableColumn {
     let metric = column.metric;
     let values = key.iter().chain(column.labels);
-    let pairs: Vec<String> = { metric.labels.iter().zip(values) }
+    let pairs: Vec<String> = { metric.label_names.iter().zip(values) }
         .map(|(name, value)| format!("{name}=\"{value}\""))
         .collect();
     let labels = match pairs.join(",") {

@@ -27,7 +27,7 @@ fn every_column_is_a_series_of_the_catalog() {
             .any(|other| std::ptr::eq(other, column));
         assert_eq!(
             column.labels.len() + usize::from(keyed),
-            column.metric.labels.len(),
+            column.metric.label_names.len(),
             "{}",
             column.name
         );

@@ -185,7 +185,7 @@ fn write_series_name(reading: &Reading, suffix: &str, out: &mut String) {
     let _ = write!(out, "{}{suffix}{SEPARATOR}{{", reading.metric.name);
     let labels = reading
         .metric
-        .labels
+        .label_names
         .iter()
         .copied()
         .zip(reading.labels.iter().map(|value| value.as_str()));

@@ -2,7 +2,7 @@
 
 use faultline_core::{
     config::{Config, Log, TargetSelector},
-    supervisor::{PATH_CALL_TIMEOUT, PathCalls},
+    supervisor::{FS_CALL_TIMEOUT, FsCalls},
 };
 use std::{
     fs::{self, Metadata},
@@ -87,8 +87,8 @@ pub fn path_warnings(config: &Config) -> Vec<String> {
         .and_then(|file| {
             let path = file.to_owned();
             let open = move || fs::File::open(path).err();
-            let error = PathCalls::new("config-path")
-                .call(PATH_CALL_TIMEOUT, open)
+            let error = FsCalls::new("config-path")
+                .call(FS_CALL_TIMEOUT, open)
                 .ok()??;
             Some(format!(
                 "log.file: {} cannot be read by this user: {error}; run check-config as the daemon's user",
@@ -102,8 +102,8 @@ pub fn path_warnings(config: &Config) -> Vec<String> {
 /// not start.
 fn metadata(path: &Path) -> io::Result<Metadata> {
     let path = path.to_owned();
-    PathCalls::new("config-path")
-        .call(PATH_CALL_TIMEOUT, move || fs::metadata(path))
+    FsCalls::new("config-path")
+        .call(FS_CALL_TIMEOUT, move || fs::metadata(path))
         .unwrap_or_else(|error| Err(io::Error::new(ErrorKind::TimedOut, error)))
 }
 

@@ -5,7 +5,7 @@ use super::ConfigLoader;
 use faultline_core::{
     config::{Config, ConfigError},
     publish::Latest,
-    supervisor::{PATH_CALL_TIMEOUT, PathCalls},
+    supervisor::{FS_CALL_TIMEOUT, FsCalls},
 };
 use faultline_datapoints::validator::intake::Intake;
 use faultline_http::sinks::prometheus::ConstantLabels;
@@ -157,7 +157,7 @@ pub fn answer_config(config: &Config) -> AnswerConfig {
 fn read_evidence(path: &Path) -> Result<Evidence, String> {
     let shown = faultline_text::path(path);
     let path = path.to_owned();
-    let text = PathCalls::new("evidence").call(PATH_CALL_TIMEOUT, move || {
+    let text = FsCalls::new("evidence").call(FS_CALL_TIMEOUT, move || {
         if !fs::metadata(&path)?.is_file() {
             return Err(io::Error::other("it is not a regular file"));
         }

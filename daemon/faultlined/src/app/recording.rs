@@ -2,7 +2,7 @@ use anyhow::{Context, Result, anyhow};
 use faultline_core::{
     clock::Clock,
     config::{Config, ConfigError},
-    supervisor::{PATH_CALL_TIMEOUT, PathCalls, Stage},
+    supervisor::{FS_CALL_TIMEOUT, FsCalls, Stage},
 };
 use faultline_datapoints::validator::coverage::{LastPush, PushTimes};
 use faultline_kernel::ProcessId;
@@ -58,7 +58,7 @@ pub fn prepare(config: &Config, clock: Clock) -> Option<PreparedRecorder> {
     let collector = ManifestCollector::new(root.clone());
     let collector_handle = collector.clone();
     let recording_paths = recording_paths(config);
-    let warning_calls = PathCalls::new("disk-warnings");
+    let warning_calls = FsCalls::new("disk-warnings");
     let warn_and_describe = move |target: &Target| {
         let root = root.clone();
         let recording_paths = recording_paths.clone();
@@ -293,8 +293,8 @@ pub fn shared_disk_warnings(config: &Config) -> Vec<String> {
     if folders.is_empty() {
         folders = disks::configured_folders(&config.target.selector);
     }
-    PathCalls::new("disk-warnings")
-        .call(PATH_CALL_TIMEOUT, move || {
+    FsCalls::new("disk-warnings")
+        .call(FS_CALL_TIMEOUT, move || {
             files
                 .iter()
                 .flat_map(|file| disks::shared_disk_warnings(&root, file, &folders))

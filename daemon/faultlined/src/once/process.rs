@@ -9,7 +9,7 @@ use faultline_kernel::{
     ErrorKind, HostRoot, ProcessFiles, ReadError, locate_cgroups, parse::pid::Environment,
 };
 use faultline_metrics::{Batch, Problem, ProblemKind, Source, Tick};
-use faultline_sources::discovery::{Finder, Target, TargetHandle, user};
+use faultline_sources::discovery::{Finder, Target, TargetHandle, process_uid};
 use faultline_status::{MemoryStatus, Tone};
 use std::{path::Path, sync::Arc};
 
@@ -52,7 +52,7 @@ impl ProcessInspection {
                 tick,
             });
         };
-        let process_uid = user(&root, target.process);
+        let process_uid = process_uid(&root, target.process);
         let files = ProcessFiles::open(&root, target.process.pid)
             .ok()
             .filter(|files| files.id() == target.process);

@@ -186,7 +186,7 @@ fn compared(recording: &Recording, page: &Page) -> Option<Vec<Compared>> {
         for (column, values) in exported {
             let labels: Vec<(&str, &str)> = column
                 .metric
-                .labels
+                .label_names
                 .iter()
                 .copied()
                 .zip(column.labels.iter().copied())

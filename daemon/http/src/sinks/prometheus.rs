@@ -1,4 +1,4 @@
-//! The exposition: the newest tick in the format that the scraper requests.
+//! The exposition: the readings of the newest tick, in the format that the scraper requests.
 
 mod classic;
 mod collector;
@@ -10,16 +10,18 @@ pub use negotiation::{ExpositionFormat, accepts_gzip, exposition_format};
 
 use faultline_metrics::{LabelText, Reading};
 
-/// Labels of every `agave_` series if `constant_labels_everywhere` is set.
+/// Labels that are added to every `agave_` series. Empty unless the option
+/// `constant_labels_everywhere` is set.
 pub type ConstantLabels = Vec<(&'static str, LabelText)>;
 
+/// Labels of the metric, then the tags of a datapoint on the allow list, then constant labels.
 pub fn labels<'a>(
     reading: &'a Reading,
     constant_labels: &'a ConstantLabels,
 ) -> impl Iterator<Item = (&'a str, &'a str)> {
     let own = reading
         .metric
-        .labels
+        .label_names
         .iter()
         .copied()
         .zip(reading.labels.iter().map(LabelText::as_str));
@@ -30,7 +32,7 @@ pub fn labels<'a>(
     let constant = constant_labels
         .iter()
         .filter(|(name, _)| {
-            reading.metric.name.starts_with("agave_") && !reading.metric.labels.contains(name)
+            reading.metric.name.starts_with("agave_") && !reading.metric.label_names.contains(name)
         })
         .map(|(name, value)| (*name, value.as_str()));
     own.chain(tags).chain(constant)

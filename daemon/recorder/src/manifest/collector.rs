@@ -4,7 +4,7 @@
 use super::{BinaryDigest, hash_file, insert_some, messages, process};
 use faultline_core::{
     publish::Latest,
-    supervisor::{PATH_CALL_TIMEOUT, PathCalls, Stop},
+    supervisor::{FS_CALL_TIMEOUT, FsCalls, Stop},
 };
 use faultline_kernel::{HostRoot, ProcessFiles, hardware::Hardware};
 use faultline_sources::{
@@ -37,7 +37,7 @@ pub struct ReportedFacts {
 pub struct ManifestCollector {
     root: HostRoot,
     initial: Latest<ProcessManifest>,
-    path_calls: Arc<PathCalls>,
+    fs_calls: Arc<FsCalls>,
     /// The newest completed manifest. It may belong to an earlier process.
     pub completed: Latest<ProcessManifest>,
 }
@@ -47,7 +47,7 @@ impl ManifestCollector {
         ManifestCollector {
             root,
             initial: Latest::default(),
-            path_calls: Arc::new(PathCalls::new("manifest-path")),
+            fs_calls: Arc::new(FsCalls::new("manifest-path")),
             completed: Latest::default(),
         }
     }
@@ -56,7 +56,7 @@ impl ManifestCollector {
     pub fn describe(&self, target: &Target) -> Value {
         let (mut manifest, mut problems) = process::describe(&self.root, target);
         let (root, process_target) = (self.root.clone(), target.clone());
-        let folders = self.path_calls.call(PATH_CALL_TIMEOUT, move || {
+        let folders = self.fs_calls.call(FS_CALL_TIMEOUT, move || {
             process::folders(&root, &process_target, &Hardware::read(&root).disks)
         });
         match folders {
@@ -75,7 +75,7 @@ impl ManifestCollector {
     pub fn run(&self, facts: &ReportedFacts, stop: &Stop) {
         let mut current: Option<Arc<ProcessManifest>> = None;
         let (mut digest, mut reported, mut published) = (None, json!({}), None);
-        let (hash_calls, mut pending_digest) = (PathCalls::new("binary-digest"), None);
+        let (hash_calls, mut pending_digest) = (FsCalls::new("binary-digest"), None);
         while !stop.sleep(POLL_INTERVAL) {
             let Some(initial) = self.initial.get() else {
                 continue;

@@ -11,7 +11,7 @@ use faultline_core::{
     clock::Clock,
     config,
     publish::Latest,
-    supervisor::{PathCalls, Stop},
+    supervisor::{FsCalls, Stop},
 };
 use faultline_kernel::ProcessId;
 use faultline_metrics::{Problem, Source, Stamp};
@@ -49,7 +49,7 @@ pub struct Poller {
     facts: Latest<AdminFacts>,
     cache: Option<ProcessCache>,
     problem_log: ProblemLog,
-    path_calls: PathCalls,
+    fs_calls: FsCalls,
 }
 
 impl Poller {
@@ -68,7 +68,7 @@ impl Poller {
             facts,
             cache: None,
             problem_log: ProblemLog::default(),
-            path_calls: PathCalls::new("admin-path"),
+            fs_calls: FsCalls::new("admin-path"),
         }
     }
 
@@ -130,7 +130,7 @@ impl Poller {
 
     async fn send_requests(&self, path: &Path, cache: &mut ProcessCache) -> Result<(), Failure> {
         let pid = cache.process.pid;
-        let mut connection = Connection::open(&self.path_calls, path, pid, self.timeout).await?;
+        let mut connection = Connection::open(&self.fs_calls, path, pid, self.timeout).await?;
         cache.has_connected = true;
         let mut is_running = false;
         if let Answer::StartProgress(progress) = connection.send(Method::StartProgress).await? {

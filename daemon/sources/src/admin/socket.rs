@@ -4,7 +4,7 @@ use faultline_agave::{
 };
 use faultline_core::{
     socket::connect,
-    supervisor::{PathCalls, PathError},
+    supervisor::{FsCallError, FsCalls},
 };
 use faultline_metrics::{Problem, ProblemKind};
 use serde::de::IgnoredAny;
@@ -24,7 +24,7 @@ const READ_CHUNK_BYTES: usize = 16 << 10;
 pub enum Failure {
     Connect(io::Error),
     /// The call on the path did not return in time, panicked or could not start.
-    PathCall(PathError),
+    FsCall(FsCallError),
     /// Pid of the process that serves the socket.
     WrongPeer(i32),
     Timeout(Duration),
@@ -60,7 +60,7 @@ impl Failure {
                 ),
                 _ => (ProblemKind::Broken, format!("{path}: {error}")),
             },
-            Failure::PathCall(error) => (ProblemKind::Broken, format!("{path}: {error}")),
+            Failure::FsCall(error) => (ProblemKind::Broken, format!("{path}: {error}")),
             Failure::WrongPeer(pid) => (
                 ProblemKind::Broken,
                 format!("{path} is served by process {pid}, which is not the one that is followed"),
@@ -97,17 +97,17 @@ impl Connection {
     /// Fails if another process serves the socket. Accepts a peer outside of this daemon's pid
     /// namespace, whose pid is unknown.
     pub async fn open(
-        path_calls: &PathCalls,
+        fs_calls: &FsCalls,
         path: &Path,
         pid: u32,
         timeout: Duration,
     ) -> Result<Self, Failure> {
         let path = path.to_owned();
-        let connected = path_calls
+        let connected = fs_calls
             .call_from_task(timeout, move || connect(&path))
             .await;
         let stream = connected
-            .map_err(Failure::PathCall)?
+            .map_err(Failure::FsCall)?
             .map_err(io::Error::from)
             .and_then(UnixStream::from_std)
             .map_err(Failure::Connect)?;

@@ -8,7 +8,7 @@ use super::{
     process::{self, InspectedProcess, VALIDATOR_THREADS, thread_named},
 };
 use faultline_agave::identify::Program;
-use faultline_core::supervisor::PATH_CALL_TIMEOUT;
+use faultline_core::supervisor::FS_CALL_TIMEOUT;
 use faultline_kernel::{Comm, ErrorKind, HostRoot, ProcessId, ReadError, parse::pid_status};
 use faultline_metrics::{AMBIGUOUS_PREFIX, Problem, ProblemKind};
 use rustix::{
@@ -130,33 +130,34 @@ pub fn ambiguity_problem(found: &[Target]) -> Problem {
 }
 
 /// `None` unless a validator is followed. A wrapper may have another user.
-pub fn validator_user(root: &HostRoot, target_handle: &TargetHandle) -> Option<u32> {
+pub fn validator_uid(root: &HostRoot, target_handle: &TargetHandle) -> Option<u32> {
     let target = target_handle.current()?;
     target.validator.as_ref()?;
-    user(root, target.process)
+    process_uid(root, target.process)
 }
 
-pub fn user(root: &HostRoot, process: ProcessId) -> Option<u32> {
+pub fn process_uid(root: &HostRoot, process: ProcessId) -> Option<u32> {
     let status = format!("{}/status", process.pid);
     root.read_proc(&status, pid_status::effective_uid).ok()?
 }
 
 #[derive(Default)]
-pub struct PreviousUsers {
+pub struct PreviousUids {
     /// The process found last; it may end before it is followed.
     last_found: Option<(ProcessId, u32)>,
     last_followed: Option<(ProcessId, u32)>,
 }
 
-impl PreviousUsers {
-    pub fn record_user(&mut self, context: &SearchContext<'_>, target: Target) -> Target {
-        self.last_found = user(context.root, target.process).map(|user| (target.process, user));
+impl PreviousUids {
+    pub fn record_uid(&mut self, context: &SearchContext<'_>, target: Target) -> Target {
+        self.last_found =
+            process_uid(context.root, target.process).map(|uid| (target.process, uid));
         target
     }
 
     /// Drops candidates of another user than the previous validator's: any user can use the
     /// program's name.
-    pub fn retain_same_user(
+    pub fn retain_same_uid(
         &mut self,
         context: &SearchContext<'_>,
         candidates: Vec<Candidate>,
@@ -165,17 +166,18 @@ impl PreviousUsers {
         let previous = context.previous_target.map(|target| target.process);
         let mut known = [self.last_found, self.last_followed].into_iter().flatten();
         self.last_followed = known.find(|(process, _)| Some(*process) == previous);
-        let Some((_, user_before)) = self.last_followed else {
+        let Some((_, previous_uid)) = self.last_followed else {
             return candidates;
         };
         let is_same = |candidate: &Candidate| {
-            user(context.root, candidate.target.process).is_none_or(|user| user == user_before)
+            process_uid(context.root, candidate.target.process)
+                .is_none_or(|uid| uid == previous_uid)
         };
         let (possible, others): (Vec<_>, Vec<_>) = candidates.into_iter().partition(is_same);
         for other in others {
             let pid = other.target.process.pid;
             let message = format!(
-                "process {pid} has a validator's name, but does not run as user {user_before} like the previous validator; to \
+                "process {pid} has a validator's name, but does not run as user {previous_uid} like the previous validator; to \
                  follow it, use --unit or --pid, or restart the daemon"
             );
             let problem = Problem::absent(message);
@@ -188,19 +190,19 @@ impl PreviousUsers {
 }
 
 /// True if the process names a ledger of another user. False if a user is unknown, and for root.
-fn claims_foreign_ledger(context: &SearchContext<'_>, target: &Target) -> bool {
+fn names_ledger_of_other_user(context: &SearchContext<'_>, target: &Target) -> bool {
     let owner = target.ledger.clone().and_then(|ledger| {
         let owner = move || fs::metadata(ledger).ok().map(|folder| folder.uid());
-        context.path_calls.call(PATH_CALL_TIMEOUT, owner).ok()?
+        context.fs_calls.call(FS_CALL_TIMEOUT, owner).ok()?
     });
-    match (user(context.root, target.process), owner) {
-        (Some(user), Some(owner)) => user != 0 && user != owner,
+    match (process_uid(context.root, target.process), owner) {
+        (Some(uid), Some(owner)) => uid != 0 && uid != owner,
         _ => false,
     }
 }
 
 /// Of several candidates, drops those that name a ledger of another user, unless all of them do.
-pub fn without_foreign_ledgers(
+pub fn prefer_ledger_owners(
     context: &SearchContext<'_>,
     candidates: Vec<Candidate>,
 ) -> Vec<Candidate> {
@@ -209,7 +211,7 @@ pub fn without_foreign_ledgers(
     }
     let (impostors, others): (Vec<_>, Vec<_>) = candidates
         .into_iter()
-        .partition(|candidate| claims_foreign_ledger(context, &candidate.target));
+        .partition(|candidate| names_ledger_of_other_user(context, &candidate.target));
     if others.is_empty() { impostors } else { others }
 }
 

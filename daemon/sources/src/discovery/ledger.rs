@@ -5,12 +5,12 @@
 use super::{
     SearchContext, SearchResult, Target,
     candidates::{
-        Choice, PreviousUsers, ambiguity_problem, candidates_by_name, choose, validator_candidates,
-        without_foreign_ledgers,
+        Choice, PreviousUids, ambiguity_problem, candidates_by_name, choose, prefer_ledger_owners,
+        validator_candidates,
     },
     process,
 };
-use faultline_core::{socket, supervisor::PATH_CALL_TIMEOUT};
+use faultline_core::{socket, supervisor::FS_CALL_TIMEOUT};
 use faultline_kernel::{ErrorKind, HostRoot, parse::locks};
 use faultline_metrics::{Problem, ProblemKind};
 use rustix::io::Errno;
@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 
 pub struct LedgerSearch {
     folder: PathBuf,
-    previous_users: PreviousUsers,
+    previous_uids: PreviousUids,
 }
 
 impl LedgerSearch {
@@ -26,7 +26,7 @@ impl LedgerSearch {
         let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
         LedgerSearch {
             folder,
-            previous_users: PreviousUsers::default(),
+            previous_uids: PreviousUids::default(),
         }
     }
 
@@ -37,12 +37,12 @@ impl LedgerSearch {
             .by_socket(context, &mut problems)
             .or_else(|| self.by_lock(context, &mut problems));
         let choice = match target {
-            Some(target) => return Ok(self.previous_users.record_user(context, target)),
+            Some(target) => return Ok(self.previous_uids.record_uid(context, target)),
             None => self.by_argument(context, &mut problems),
         };
         problems.push(match choice {
             Choice::One(candidate) => {
-                return Ok(self.previous_users.record_user(context, candidate.target));
+                return Ok(self.previous_uids.record_uid(context, candidate.target));
             },
             Choice::Several(found) => ambiguity_problem(&found),
             Choice::None => Problem::absent(format!(
@@ -54,7 +54,8 @@ impl LedgerSearch {
         Err(problems)
     }
 
-    /// Accepts a listener with any program name, unless it runs a validator's subcommand.
+    /// Accepts a listener with any program name, because only the folder's owner can listen on this
+    /// socket. A process with a subcommand, such as `agave-validator monitor`, is no validator.
     fn by_socket(
         &self,
         context: &SearchContext<'_>,
@@ -66,10 +67,10 @@ impl LedgerSearch {
         let socket = self.folder.join("admin.rpc");
         let shown_path = faultline_text::path(&socket);
         let listening = context
-            .path_calls
-            .call(PATH_CALL_TIMEOUT, move || listener_pid(&socket));
+            .fs_calls
+            .call(FS_CALL_TIMEOUT, move || listener_pid(&socket));
         let (kind, why) = match listening {
-            Err(path_error) => (ProblemKind::Broken, path_error.to_string()),
+            Err(call_error) => (ProblemKind::Broken, call_error.to_string()),
             Ok(Ok(Some(pid))) => match process::inspect(context.root, pid, "admin.rpc") {
                 // A process without arguments is exiting.
                 Ok(inspected) if inspected.subcommand.is_none() && inspected.program.is_some() => {
@@ -106,17 +107,17 @@ impl LedgerSearch {
         let shown_path = faultline_text::path(&lock);
         let root = context.root.clone();
         let holders = context
-            .path_calls
-            .call(PATH_CALL_TIMEOUT, move || lock_holders(&root, &lock))
-            .unwrap_or_else(|path_error| {
-                let message = format!("{shown_path}: {path_error}");
+            .fs_calls
+            .call(FS_CALL_TIMEOUT, move || lock_holders(&root, &lock))
+            .unwrap_or_else(|call_error| {
+                let message = format!("{shown_path}: {call_error}");
                 Err(Problem::broken(message))
             });
         let holders = holders.map_err(|problem| problems.push(problem)).ok()?;
         let candidates = validator_candidates(context.root, holders, "ledger.lock", problems);
         let candidates = self
-            .previous_users
-            .retain_same_user(context, candidates, problems);
+            .previous_uids
+            .retain_same_uid(context, candidates, problems);
         match choose(candidates) {
             Choice::One(candidate) => Some(candidate.target),
             Choice::None | Choice::Several(_) => None,
@@ -131,9 +132,9 @@ impl LedgerSearch {
         candidates
             .retain(|candidate| process::has_ledger(context, &candidate.target, &self.folder));
         let candidates = self
-            .previous_users
-            .retain_same_user(context, candidates, problems);
-        choose(without_foreign_ledgers(context, candidates))
+            .previous_uids
+            .retain_same_uid(context, candidates, problems);
+        choose(prefer_ledger_owners(context, candidates))
     }
 }
 

@@ -3,8 +3,8 @@
 use super::{
     SearchContext, SearchResult, Target,
     candidates::{
-        Candidate, Choice, PreviousUsers, ambiguity_problem, candidates_by_name, choose,
-        hidden_problem, inspect_processes, pids_by_name, without_foreign_ledgers,
+        Candidate, Choice, PreviousUids, ambiguity_problem, candidates_by_name, choose,
+        hidden_problem, inspect_processes, pids_by_name, prefer_ledger_owners,
     },
     descendants::{DESCENDANT, Descendants},
     ledger::LedgerSearch,
@@ -102,7 +102,7 @@ impl Method {
 #[derive(Default)]
 pub struct Scan {
     pending: Option<(ProcessId, Stamp)>,
-    previous_users: PreviousUsers,
+    previous_uids: PreviousUids,
 }
 
 impl Scan {
@@ -112,13 +112,13 @@ impl Scan {
             .map_err(|error| vec![process::problem(&error)])?;
         let possible = successors(context.previous_target, candidates, &mut problems);
         let possible = self
-            .previous_users
-            .retain_same_user(context, possible, &mut problems);
-        match choose(without_foreign_ledgers(context, possible)) {
+            .previous_uids
+            .retain_same_uid(context, possible, &mut problems);
+        match choose(prefer_ledger_owners(context, possible)) {
             Choice::One(candidate)
                 if candidate.is_running || self.is_accepted(&candidate.target, context) =>
             {
-                return Ok(self.previous_users.record_user(context, candidate.target));
+                return Ok(self.previous_uids.record_uid(context, candidate.target));
             }
             Choice::One(candidate) => {
                 let pid = candidate.target.process.pid;

@@ -1,6 +1,6 @@
 use super::{SearchContext, Target};
 use faultline_agave::identify::{self, Validator};
-use faultline_core::supervisor::PATH_CALL_TIMEOUT;
+use faultline_core::supervisor::FS_CALL_TIMEOUT;
 use faultline_kernel::{
     Comm, ErrorKind, HostRoot, OpenFile, ProcessFiles, ProcessId, ReadError,
     parse::pid_stat::{self, PidStat},
@@ -196,7 +196,7 @@ pub fn has_ledger(context: &SearchContext<'_>, target: &Target, folder: &Path) -
     let folder = folder.to_owned();
     let inode = |path: &Path| rustix::fs::stat(path).map(|stat| (stat.st_dev, stat.st_ino));
     let is_same = move || inode(&folder).is_ok_and(|folder| inode(&inside) == Ok(folder));
-    let same = context.path_calls.call(PATH_CALL_TIMEOUT, is_same);
+    let same = context.fs_calls.call(FS_CALL_TIMEOUT, is_same);
     same.unwrap_or(false)
 }
 

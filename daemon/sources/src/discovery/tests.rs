@@ -9,7 +9,7 @@ mod scan;
 mod unit;
 
 use super::*;
-use faultline_core::supervisor::PathCalls;
+use faultline_core::supervisor::FsCalls;
 use faultline_testkit::host::FakeHost;
 
 /// A host with its first process.
@@ -120,7 +120,7 @@ struct SearchFixture {
     root: HostRoot,
     clock: Clock,
     stop: Stop,
-    path_calls: PathCalls,
+    fs_calls: FsCalls,
 }
 
 impl SearchFixture {
@@ -129,7 +129,7 @@ impl SearchFixture {
             root: HostRoot::below(host.root()),
             clock: Clock::start(),
             stop: Stop::default(),
-            path_calls: PathCalls::new("test"),
+            fs_calls: FsCalls::new("test"),
         }
     }
 
@@ -144,7 +144,7 @@ impl SearchFixture {
             shares_pid_namespace: false,
             will_retry: true,
             stop,
-            path_calls: &self.path_calls,
+            fs_calls: &self.fs_calls,
         }
     }
 

@@ -1,7 +1,7 @@
 //! The validator's UDP sockets and network interfaces.
 
 use crate::{
-    discovery::{Target, user},
+    discovery::{Target, process_uid},
     tick::SourceOutput,
 };
 use faultline_kernel::{
@@ -45,7 +45,7 @@ impl Network {
             };
         }
         let file = |name: &str| format!("{}/net/{name}", target.process.pid);
-        if let (Some(ports), Some(user)) = (ports, user(root, target.process)) {
+        if let (Some(ports), Some(uid)) = (ports, process_uid(root, target.process)) {
             let v4 = output.value_or_problem(root.read_proc(&file("udp"), network::udp_sockets));
             let v6 = match root.read_proc(&file("udp6"), network::udp_sockets) {
                 // A kernel without IPv6 has no such file.
@@ -55,7 +55,7 @@ impl Network {
             if let (Some(mut sockets), Some(v6)) = (v4, output.value_or_problem(v6)) {
                 sockets.extend(v6);
                 sockets.retain(|socket| {
-                    socket.uid == user && ports.iter().any(|range| range.contains(&socket.port))
+                    socket.uid == uid && ports.iter().any(|range| range.contains(&socket.port))
                 });
                 self.add_sockets(sockets, output);
             }

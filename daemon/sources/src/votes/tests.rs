@@ -592,7 +592,7 @@ async fn delinquency_and_distances_are_absent_when_the_node_is_far_behind() {
         handle: running.handle.clone(),
         rpc: rpc::Handle::default(),
         intake: Intake::new(&config::Datapoints::default()),
-        last_polled_at: None,
+        last_reported_poll: None,
         near_tip_at_arrival: None,
         round_requested_for: None,
     };

@@ -77,14 +77,14 @@ pub struct StyledSeries {
     pub name: String,
     pub style: SeriesStyle,
     /// ` data-run="ID"` or ` data-arm="ARM"`, by which the page hides elements; or empty.
-    pub owner_attribute: String,
+    pub data_attribute: String,
 }
 
 #[derive(Debug, Default)]
 pub struct SeriesStyles {
     /// By id.
     runs: BTreeMap<String, SeriesStyle>,
-    /// Of runs and arms, with [`StyledSeries::owner_attribute`].
+    /// Of runs and arms, with [`StyledSeries::data_attribute`].
     names: BTreeMap<String, (SeriesStyle, String)>,
     /// In the order of their first runs.
     pub arms: Vec<String>,
@@ -115,10 +115,10 @@ impl SeriesStyles {
         }
         // An arm takes precedence over a run of the same name.
         for (index, arm) in styles.arms.iter().enumerate() {
-            let owner_attribute = format!(r#" data-arm="{}""#, escaped(arm));
+            let data_attribute = format!(r#" data-arm="{}""#, escaped(arm));
             styles
                 .names
-                .insert(arm.clone(), (SeriesStyle::nth(index), owner_attribute));
+                .insert(arm.clone(), (SeriesStyle::nth(index), data_attribute));
         }
         for figure in super::figures(report) {
             if let Chart::Timeline(timeline) = &figure.chart {
@@ -174,14 +174,14 @@ impl SeriesStyles {
         let styled = |(index, (name, run)): (usize, (&str, &str))| {
             let named = self.names.get(name);
             let style = self.runs.get(run).or(named.map(|(style, _)| style));
-            let owner_attribute = match named {
-                Some((_, owner_attribute)) if run.is_empty() => owner_attribute.clone(),
+            let data_attribute = match named {
+                Some((_, data_attribute)) if run.is_empty() => data_attribute.clone(),
                 _ => run_attribute(run),
             };
             StyledSeries {
                 name: name.to_owned(),
                 style: *style.unwrap_or(&SeriesStyle::nth(index)),
-                owner_attribute,
+                data_attribute,
             }
         };
         series.enumerate().map(styled).collect()

@@ -118,12 +118,12 @@ impl Sheet {
         ));
     }
 
-    /// A line along a path. `owner_attribute` begins with a space, or is empty.
-    pub fn stroke(&mut self, style: SeriesStyle, owner_attribute: &str, path: &str, title: &str) {
+    /// A line along a path. `data_attribute` is ` data-run="ID"`, ` data-arm="ARM"` or empty.
+    pub fn stroke(&mut self, style: SeriesStyle, data_attribute: &str, path: &str, title: &str) {
         let (class, dashes, title) = (style.class(), style.dashes(), escaped(title));
         let thick = Coordinate(style.thickness());
         self.add(format_args!(
-            r#"<path class="{class} l"{owner_attribute} stroke-width="{thick}" stroke-dasharray="{dashes}" d="{path}"><title>{title}</title></path>"#
+            r#"<path class="{class} l"{data_attribute} stroke-width="{thick}" stroke-dasharray="{dashes}" d="{path}"><title>{title}</title></path>"#
         ));
     }
 
@@ -133,9 +133,9 @@ impl Sheet {
         self.add(format_args!(r#"<path class="{class} area" d="{path}z"/>"#));
     }
 
-    /// `owner_attribute` as in [`Self::stroke`].
-    pub fn begin(&mut self, owner_attribute: &str) {
-        self.add(format_args!("<g{owner_attribute}>"));
+    /// `data_attribute` as in [`Self::stroke`].
+    pub fn begin(&mut self, data_attribute: &str) {
+        self.add(format_args!("<g{data_attribute}>"));
     }
 
     pub fn end(&mut self) {

@@ -121,7 +121,7 @@ mod tests {
     fn every_signal_has_as_many_labels_as_its_metric() {
         for (index, signal) in Signal::ALL.iter().enumerate() {
             let (metric, labels) = signal.metric();
-            assert_eq!(labels.len(), metric.labels.len(), "{}", metric.name);
+            assert_eq!(labels.len(), metric.label_names.len(), "{}", metric.name);
             assert_eq!(*signal as usize, index);
         }
     }

@@ -145,7 +145,7 @@ pub fn fixtures() -> PathBuf {
 pub fn series(reading: &Reading) -> String {
     let own = reading
         .metric
-        .labels
+        .label_names
         .iter()
         .copied()
         .zip(reading.labels.iter().map(|text| text.as_str()));

@@ -316,7 +316,7 @@ proptest! {
 
     /// Threads live, fault, end and are replaced; the process counts everything.
     #[test]
-    fn pool_cpu_times_sum_exactly_to_the_process_and_never_decrease(
+    fn pool_faults_sum_exactly_to_the_process_and_never_decrease(
         steps in proptest::collection::vec((proptest::collection::vec((0u32..6, 0u64..5, any::<bool>()), 0..12), 0u64..4), 1..40)
     ) {
         let mut pools = Pools::default();

@@ -50,7 +50,7 @@ fn draw_category(
     let bar_width = (category_width * 0.78 / count.max(1.0)).min(64.0);
     let mut x = left + (category_width - bar_width * count) / 2.0;
     for (series, styled) in chart.series.iter().zip(styled_series) {
-        sheet.begin(&styled.owner_attribute);
+        sheet.begin(&styled.data_attribute);
         let middle = x + bar_width / 2.0;
         let bar = series.values.get(index).copied().flatten();
         match bar.and_then(|bar| Some((bar, frame.y(bar.0)?))) {
@@ -134,7 +134,7 @@ pub fn draw_histogram(sheet: &mut Sheet, chart: &Histogram, styles: &SeriesStyle
         styles.styled_series(series.map(|series| (series.name.as_str(), series.run.as_str())));
     let is_filled = styled_series.len() == 1;
     for (series, styled) in chart.series.iter().zip(&styled_series) {
-        sheet.begin(&styled.owner_attribute);
+        sheet.begin(&styled.data_attribute);
         if is_filled {
             draw_bars(sheet, &frame, chart, (series, styled.style));
         } else {

@@ -45,7 +45,7 @@ pub fn draw(sheet: &mut Sheet, chart: &Curves, styles: &SeriesStyles) {
         point => point,
     };
     for (curve, styled) in series.iter().zip(&styled_series) {
-        sheet.begin(&styled.owner_attribute);
+        sheet.begin(&styled.data_attribute);
         draw_line(sheet, &frame, curve, styled.style);
         draw_points(sheet, &frame, (curve, recorded_label), styled.style);
         sheet.end();
@@ -61,7 +61,7 @@ pub fn draw(sheet: &mut Sheet, chart: &Curves, styles: &SeriesStyles) {
     let point_entry = (!recorded_sizes.is_empty()).then(|| LegendEntry {
         swatch: Swatch::Point(style),
         text: recorded_label.to_owned(),
-        owner_attribute: String::new(),
+        data_attribute: String::new(),
     });
     sheet.draw_legend(
         styled_series

@@ -155,15 +155,15 @@ pub enum Swatch {
 pub struct LegendEntry {
     pub swatch: Swatch,
     pub text: String,
-    /// As [`StyledSeries::owner_attribute`]: the page hides the entry by it.
-    pub owner_attribute: String,
+    /// As [`StyledSeries::data_attribute`]: the page hides the entry by it.
+    pub data_attribute: String,
 }
 
 pub fn legend_entry(series: &StyledSeries, swatch: fn(SeriesStyle) -> Swatch) -> LegendEntry {
     LegendEntry {
         swatch: swatch(series.style),
         text: series.name.clone(),
-        owner_attribute: series.owner_attribute.clone(),
+        data_attribute: series.data_attribute.clone(),
     }
 }
 
@@ -180,7 +180,7 @@ impl Sheet {
                 self.next_y += LEGEND_LINE_HEIGHT;
             }
             let y = self.next_y + 10.0;
-            self.begin(&entry.owner_attribute);
+            self.begin(&entry.data_attribute);
             match entry.swatch {
                 Swatch::Line(mut style) => {
                     style.weight = style.weight.min(1);

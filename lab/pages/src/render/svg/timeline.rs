@@ -209,7 +209,7 @@ fn legend_entries(chart: &Timeline, styles: &SeriesStyles) -> Vec<LegendEntry> {
         .map(|(line, style)| LegendEntry {
             swatch: Swatch::Line(style),
             text: line.name.clone(),
-            owner_attribute: run_attribute(&line.run),
+            data_attribute: run_attribute(&line.run),
         })
         .collect();
     let has_strips = !chart.strip_runs().is_empty();
@@ -218,7 +218,7 @@ fn legend_entries(chart: &Timeline, styles: &SeriesStyles) -> Vec<LegendEntry> {
         entries.push(LegendEntry {
             swatch: Swatch::Tint(styles.band_class(&band.name, has_strips)),
             text: band.name.clone(),
-            owner_attribute: String::new(),
+            data_attribute: String::new(),
         });
     }
     entries

@@ -11,12 +11,12 @@ use std::{
 use thiserror::Error;
 use tokio::sync::oneshot;
 
-pub const PATH_CALL_TIMEOUT: Duration = Duration::from_secs(2);
+pub const FS_CALL_TIMEOUT: Duration = Duration::from_secs(2);
 
 pub const UNRESPONSIVE_FILE_SYSTEM: &str = "its file system does not answer; is its mount dead?";
 
 #[derive(Debug, Clone, Copy, PartialEq, Error)]
-pub enum PathError {
+pub enum FsCallError {
     #[error("{UNRESPONSIVE_FILE_SYSTEM}")]
     TimedOut,
     #[error("the call on it panicked; please report this with the log")]
@@ -31,7 +31,7 @@ pub enum PathError {
 
 /// Makes one call at a time, each on a new thread. Shutdown does not wait for it. New calls fail
 /// while one is pending, so at most one thread hangs.
-pub struct PathCalls {
+pub struct FsCalls {
     name: &'static str,
     is_busy: Arc<AtomicBool>,
 }
@@ -44,9 +44,9 @@ impl Drop for BusyGuard {
     }
 }
 
-impl PathCalls {
+impl FsCalls {
     pub fn new(name: &'static str) -> Self {
-        PathCalls {
+        FsCalls {
             name,
             is_busy: Arc::default(),
         }
@@ -57,7 +57,7 @@ impl PathCalls {
     pub fn start<T: Send + 'static>(
         &self,
         call: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<Receiver<T>, PathError> {
+    ) -> Result<Receiver<T>, FsCallError> {
         let (sender, receiver) = channel();
         self.spawn(call, move |result| drop(sender.send(result)))?;
         Ok(receiver)
@@ -71,11 +71,11 @@ impl PathCalls {
         &self,
         timeout: Duration,
         call: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, PathError> {
+    ) -> Result<T, FsCallError> {
         let receiver = self.start(call)?;
         receiver.recv_timeout(timeout).map_err(|error| match error {
-            RecvTimeoutError::Timeout => PathError::TimedOut,
-            RecvTimeoutError::Disconnected => PathError::Panicked,
+            RecvTimeoutError::Timeout => FsCallError::TimedOut,
+            RecvTimeoutError::Disconnected => FsCallError::Panicked,
         })
     }
 
@@ -83,12 +83,12 @@ impl PathCalls {
         &self,
         timeout: Duration,
         call: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, PathError> {
+    ) -> Result<T, FsCallError> {
         let (sender, receiver) = oneshot::channel();
         self.spawn(call, move |result| drop(sender.send(result)))?;
         match tokio::time::timeout(timeout, receiver).await {
-            Ok(received) => received.map_err(|_| PathError::Panicked),
-            Err(_) => Err(PathError::TimedOut),
+            Ok(received) => received.map_err(|_| FsCallError::Panicked),
+            Err(_) => Err(FsCallError::TimedOut),
         }
     }
 
@@ -96,9 +96,9 @@ impl PathCalls {
         &self,
         call: impl FnOnce() -> T + Send + 'static,
         send: impl FnOnce(T) + Send + 'static,
-    ) -> Result<(), PathError> {
+    ) -> Result<(), FsCallError> {
         if self.is_busy.swap(true, Ordering::Acquire) {
-            return Err(PathError::Busy);
+            return Err(FsCallError::Busy);
         }
         let busy = BusyGuard(Arc::clone(&self.is_busy));
         let body = move || {
@@ -113,7 +113,7 @@ impl PathCalls {
         thread
             .spawn(body)
             .map(drop)
-            .map_err(|_| PathError::NoThread)
+            .map_err(|_| FsCallError::NoThread)
     }
 }
 
@@ -125,33 +125,33 @@ mod tests {
 
     #[test]
     fn a_hanging_call_times_out_and_the_next_waits_for_its_thread() {
-        let paths = PathCalls::new("test");
+        let fs_calls = FsCalls::new("test");
         let (release, hangs) = channel::<()>();
-        let hung = paths.start(move || hangs.recv()).unwrap();
-        assert_eq!(paths.call(PATIENCE, || 8), Err(PathError::Busy));
+        let hung = fs_calls.start(move || hangs.recv()).unwrap();
+        assert_eq!(fs_calls.call(PATIENCE, || 8), Err(FsCallError::Busy));
         drop(release);
         assert!(hung.recv().unwrap().is_err(), "it returns late");
-        assert_eq!(paths.call(PATIENCE, || 9), Ok(9));
-        assert_eq!(paths.call(PATIENCE, || 10), Ok(10), "at once");
+        assert_eq!(fs_calls.call(PATIENCE, || 9), Ok(9));
+        assert_eq!(fs_calls.call(PATIENCE, || 10), Ok(10), "at once");
     }
 
     #[tokio::test]
-    async fn a_panicking_path_call_is_not_reported_as_a_timeout() {
-        let paths = PathCalls::new("test");
+    async fn a_panicking_fs_call_is_not_reported_as_a_timeout() {
+        let fs_calls = FsCalls::new("test");
         let panics = || -> u8 { panic!("broken") };
-        assert_eq!(paths.call(PATIENCE, panics), Err(PathError::Panicked));
-        let answer = paths.call_from_task(PATIENCE, panics).await;
-        assert_eq!(answer, Err(PathError::Panicked));
+        assert_eq!(fs_calls.call(PATIENCE, panics), Err(FsCallError::Panicked));
+        let answer = fs_calls.call_from_task(PATIENCE, panics).await;
+        assert_eq!(answer, Err(FsCallError::Panicked));
     }
 
     #[tokio::test]
-    async fn a_task_times_out_on_a_hanging_path_call() {
-        let paths = PathCalls::new("test");
+    async fn a_task_times_out_on_a_hanging_fs_call() {
+        let fs_calls = FsCalls::new("test");
         let (_release, hangs) = channel::<()>();
         let short = Duration::from_millis(1);
-        let answer = paths.call_from_task(short, move || hangs.recv()).await;
-        assert_eq!(answer.map(drop), Err(PathError::TimedOut));
-        let next = paths.call_from_task(PATIENCE, || ()).await;
-        assert_eq!(next, Err(PathError::Busy));
+        let answer = fs_calls.call_from_task(short, move || hangs.recv()).await;
+        assert_eq!(answer.map(drop), Err(FsCallError::TimedOut));
+        let next = fs_calls.call_from_task(PATIENCE, || ()).await;
+        assert_eq!(next, Err(FsCallError::Busy));
     }
 }

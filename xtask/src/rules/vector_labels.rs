@@ -23,27 +23,26 @@ const LABELS_BY_PREFIX: [(&str, &[&str]); 2] = [
     ("instance_level", &["job", "instance", "level"]),
 ];
 
-/// The labels of a vector, and those by which its series differ. A scalar has no shape.
+/// The labels of a vector, and those by which its series differ. A scalar has none.
 #[derive(Debug, Clone, Default)]
-struct Shape {
+struct VectorLabels {
     labels: LabelSet,
     key: LabelSet,
-    /// Whether it has the labels of the target, too.
-    is_raw: bool,
+    has_target_labels: bool,
 }
 
-impl Shape {
+impl VectorLabels {
     fn of(labels: LabelSet) -> Self {
         Self {
             key: labels.clone(),
             labels,
-            is_raw: false,
+            has_target_labels: false,
         }
     }
 
-    fn raw() -> Self {
+    fn with_target_labels() -> Self {
         Self {
-            is_raw: true,
+            has_target_labels: true,
             ..Self::default()
         }
     }
@@ -60,9 +59,12 @@ impl Shape {
     }
 }
 
-pub fn shape_errors(expression: &Expr) -> Vec<String> {
-    let mut checker = ShapeChecker::default();
-    if checker.shape(expression).is_some_and(|shape| shape.is_raw) {
+pub fn label_errors(expression: &Expr) -> Vec<String> {
+    let mut checker = LabelChecker::default();
+    if checker
+        .vector_labels(expression)
+        .is_some_and(|vector| vector.has_target_labels)
+    {
         checker.errors.push(format!(
             "the result has the labels of the target; aggregate it, as by max by (job, instance): {expression}"
         ));
@@ -71,9 +73,9 @@ pub fn shape_errors(expression: &Expr) -> Vec<String> {
 }
 
 /// `None` for a scalar and for series with target labels.
-pub fn labels(expression: &Expr) -> Option<BTreeSet<String>> {
-    let shape = ShapeChecker::default().shape(expression)?;
-    (!shape.is_raw).then_some(shape.labels)
+pub fn result_labels(expression: &Expr) -> Option<BTreeSet<String>> {
+    let vector = LabelChecker::default().vector_labels(expression)?;
+    (!vector.has_target_labels).then_some(vector.labels)
 }
 
 /// Labels that a recording rule of this name must yield; `None` if the first word is not known.
@@ -86,36 +88,36 @@ pub fn labels_of_record(name: &str) -> Option<BTreeSet<String>> {
 }
 
 #[derive(Debug, Default)]
-struct ShapeChecker {
+struct LabelChecker {
     errors: Vec<String>,
 }
 
-impl ShapeChecker {
-    fn shape(&mut self, expression: &Expr) -> Option<Shape> {
+impl LabelChecker {
+    fn vector_labels(&mut self, expression: &Expr) -> Option<VectorLabels> {
         match expression {
             Expr::NumberLiteral(_) | Expr::StringLiteral(_) => None,
-            Expr::VectorSelector(selector) => Some(selector_shape(selector.name.as_deref())),
-            Expr::MatrixSelector(selector) => Some(selector_shape(selector.vs.name.as_deref())),
-            Expr::Paren(inner) => self.shape(&inner.expr),
-            Expr::Unary(inner) => self.shape(&inner.expr),
-            Expr::Subquery(SubqueryExpr { expr, .. }) => self.shape(expr),
-            Expr::Call(call) => self.call_shape(call),
-            Expr::Aggregate(aggregate) => Some(self.aggregate_shape(aggregate)),
-            Expr::Binary(binary) => self.binary_shape(binary),
-            Expr::Extension(_) => Some(Shape::raw()),
+            Expr::VectorSelector(selector) => Some(selector_labels(selector.name.as_deref())),
+            Expr::MatrixSelector(selector) => Some(selector_labels(selector.vs.name.as_deref())),
+            Expr::Paren(inner) => self.vector_labels(&inner.expr),
+            Expr::Unary(inner) => self.vector_labels(&inner.expr),
+            Expr::Subquery(SubqueryExpr { expr, .. }) => self.vector_labels(expr),
+            Expr::Call(call) => self.call_labels(call),
+            Expr::Aggregate(aggregate) => Some(self.aggregate_labels(aggregate)),
+            Expr::Binary(binary) => self.binary_labels(binary),
+            Expr::Extension(_) => Some(VectorLabels::with_target_labels()),
         }
     }
 
-    fn call_shape(&mut self, call: &Call) -> Option<Shape> {
-        let shapes: Vec<Option<Shape>> = call
+    fn call_labels(&mut self, call: &Call) -> Option<VectorLabels> {
+        let vectors: Vec<Option<VectorLabels>> = call
             .args
             .args
             .iter()
-            .map(|argument| self.shape(argument))
+            .map(|argument| self.vector_labels(argument))
             .collect();
-        let vector = shapes.into_iter().flatten().next();
+        let vector = vectors.into_iter().flatten().next();
         match call.func.name {
-            name if name.starts_with("absent") => Some(absent_shape(call)),
+            name if name.starts_with("absent") => Some(absent_labels(call)),
             _ if call.func.return_type == ValueType::Scalar => None,
             "histogram_quantile" | "histogram_fraction" => {
                 Some(vector?.mapped(|labels| _ = labels.remove("le")))
@@ -132,13 +134,17 @@ impl ShapeChecker {
         }
     }
 
-    fn aggregate_shape(&mut self, aggregate: &AggregateExpr) -> Shape {
-        let mut inner = self.shape(&aggregate.expr).unwrap_or_default();
+    fn aggregate_labels(&mut self, aggregate: &AggregateExpr) -> VectorLabels {
+        let mut inner = self.vector_labels(&aggregate.expr).unwrap_or_default();
         let operator = aggregate.op.id();
         let picks = [T_TOPK, T_BOTTOMK, T_LIMITK].contains(&operator);
         // `sum without (x)` keeps target labels, so it does not add up duplicates.
         let adds_up = !matches!(aggregate.modifier, Some(LabelModifier::Exclude(_)));
-        if inner.is_raw && adds_up && !picks && ![T_MAX, T_MIN, T_GROUP].contains(&operator) {
+        if inner.has_target_labels
+            && adds_up
+            && !picks
+            && ![T_MAX, T_MIN, T_GROUP].contains(&operator)
+        {
             self.errors.push(format!(
                 "{} counts a doubled target twice; aggregate by max by (job, instance, ...) before: {aggregate}",
                 aggregate.op
@@ -152,22 +158,22 @@ impl ShapeChecker {
             }
             return inner;
         }
-        let mut shape = match &aggregate.modifier {
-            Some(LabelModifier::Include(by)) => Shape::of(label_set(by)),
+        let mut vector = match &aggregate.modifier {
+            Some(LabelModifier::Include(by)) => VectorLabels::of(label_set(by)),
             Some(LabelModifier::Exclude(without)) => {
                 inner.mapped(|labels| labels.retain(|label| !without.labels.contains(label)))
             }
-            None => Shape::of(LabelSet::new()),
+            None => VectorLabels::of(LabelSet::new()),
         };
         if operator == T_COUNT_VALUES
             && let Some(Expr::StringLiteral(label)) = aggregate.param.as_deref()
         {
-            shape = shape.mapped(|labels| _ = labels.insert(label.val.clone()));
+            vector = vector.mapped(|labels| _ = labels.insert(label.val.clone()));
         }
-        shape
+        vector
     }
 
-    fn binary_shape(&mut self, binary: &BinaryExpr) -> Option<Shape> {
+    fn binary_labels(&mut self, binary: &BinaryExpr) -> Option<VectorLabels> {
         let is_plain = binary
             .modifier
             .as_ref()
@@ -177,27 +183,35 @@ impl ShapeChecker {
                 .is_some_and(|left| selector_text(&binary.rhs) == Some(left))
         {
             // Two functions of the same series match one to one, even with duplicates: the result
-            // has their shape.
-            return self.shape(&binary.lhs);
+            // has their labels.
+            return self.vector_labels(&binary.lhs);
         }
-        let (left, right) = match (self.shape(&binary.lhs), self.shape(&binary.rhs)) {
+        let (left, right) = match (
+            self.vector_labels(&binary.lhs),
+            self.vector_labels(&binary.rhs),
+        ) {
             (Some(left), Some(right)) => (left, right),
             (left, right) => return left.or(right),
         };
-        for (side, shape) in [(&binary.lhs, &left), (&binary.rhs, &right)] {
-            if shape.is_raw {
+        for (side, vector) in [(&binary.lhs, &left), (&binary.rhs, &right)] {
+            if vector.has_target_labels {
                 self.errors.push(format!(
                     "an operand has the labels of the target; aggregate it, as by max by (job, instance): {side}"
                 ));
             }
         }
-        if left.is_raw || right.is_raw {
-            return Some(Shape::raw());
+        if left.has_target_labels || right.has_target_labels {
+            return Some(VectorLabels::with_target_labels());
         }
-        Some(self.matched_shape(binary, left, right))
+        Some(self.matched_labels(binary, left, right))
     }
 
-    fn matched_shape(&mut self, binary: &BinaryExpr, left: Shape, right: Shape) -> Shape {
+    fn matched_labels(
+        &mut self,
+        binary: &BinaryExpr,
+        left: VectorLabels,
+        right: VectorLabels,
+    ) -> VectorLabels {
         let matching = binary
             .modifier
             .as_ref()
@@ -205,7 +219,7 @@ impl ShapeChecker {
         match binary.modifier.as_ref().map(|modifier| &modifier.card) {
             // `or` adds series of the right side.
             Some(VectorMatchCardinality::ManyToMany) if binary.op.id() == T_LOR => {
-                Shape::of(left.labels.into_iter().chain(right.labels).collect())
+                VectorLabels::of(left.labels.into_iter().chain(right.labels).collect())
             }
             Some(VectorMatchCardinality::ManyToMany) => left,
             Some(VectorMatchCardinality::ManyToOne(extra)) => {
@@ -224,7 +238,7 @@ impl ShapeChecker {
                 }
                 self.check_unique(&binary.lhs, &left.key, matching);
                 self.check_unique(&binary.rhs, &right.key, matching);
-                one_to_one_shape(left.labels, matching)
+                one_to_one_labels(left.labels, matching)
             }
         }
     }
@@ -262,13 +276,13 @@ fn selector_text(expression: &Expr) -> Option<String> {
     }
 }
 
-fn absent_shape(call: &Call) -> Shape {
+fn absent_labels(call: &Call) -> VectorLabels {
     let selector = match call.args.args.first().map(AsRef::as_ref) {
         Some(Expr::VectorSelector(selector)) => selector,
         Some(Expr::MatrixSelector(matrix)) => &matrix.vs,
-        _ => return Shape::of(LabelSet::new()),
+        _ => return VectorLabels::of(LabelSet::new()),
     };
-    Shape::of(
+    VectorLabels::of(
         selector
             .matchers
             .matchers
@@ -279,22 +293,22 @@ fn absent_shape(call: &Call) -> Shape {
     )
 }
 
-fn one_to_one_shape(mut labels: LabelSet, matching: Option<&LabelModifier>) -> Shape {
+fn one_to_one_labels(mut labels: LabelSet, matching: Option<&LabelModifier>) -> VectorLabels {
     labels.retain(|label| match matching {
         Some(LabelModifier::Include(on)) => on.labels.contains(label),
         Some(LabelModifier::Exclude(ignoring)) => !ignoring.labels.contains(label),
         None => true,
     });
-    Shape::of(labels)
+    VectorLabels::of(labels)
 }
 
 fn label_set(labels: &Labels) -> LabelSet {
     labels.labels.iter().cloned().collect()
 }
 
-fn selector_shape(name: Option<&str>) -> Shape {
+fn selector_labels(name: Option<&str>) -> VectorLabels {
     name.and_then(labels_of_record)
-        .map_or_else(Shape::raw, Shape::of)
+        .map_or_else(VectorLabels::with_target_labels, VectorLabels::of)
 }
 
 #[cfg(test)]

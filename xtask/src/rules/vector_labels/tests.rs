@@ -2,11 +2,11 @@ use super::*;
 use promql_parser::parser::parse;
 
 fn wrong(expression: &str) -> String {
-    shape_errors(&parse(expression).unwrap()).join("\n")
+    label_errors(&parse(expression).unwrap()).join("\n")
 }
 
 fn labels_of(expression: &str) -> Vec<String> {
-    labels(&parse(expression).unwrap())
+    result_labels(&parse(expression).unwrap())
         .unwrap()
         .into_iter()
         .collect()
