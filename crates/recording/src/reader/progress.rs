@@ -247,7 +247,7 @@ impl Recording {
         let sql = format!(
             "SELECT rowid, unix_ns, replay_total_elapsed_us FROM replay_slot_point WHERE rowid > {after} ORDER BY rowid LIMIT {MAX_POINTS}"
         );
-        let replays = self.query_table("replay_slot_point", &sql, |row| {
+        let replays = self.query_numbers("replay_slot_point", &sql, |row| {
             live.last_point_rowid = row.get(0)?;
             let duration: Option<f64> = row.get(2)?;
             Ok(duration.zip(row.get(1)?).map(|(us, unix_ns)| (unix_ns, us)))

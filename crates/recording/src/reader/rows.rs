@@ -137,7 +137,7 @@ impl Recording {
         let column_names = std::iter::once("tick").chain(names.iter().copied());
         let column_list = file::column_list(&self.present_tables, table.name(), column_names);
         let sql = format!("SELECT {column_list} FROM {} ORDER BY tick", table.name());
-        columns.ticks = self.query_rows(&sql, |row| {
+        columns.ticks = self.conn.collect_numbers(&sql, |row| {
             for (i, values) in columns.values.iter_mut().enumerate() {
                 values.push(row.get(i + 1)?);
             }
@@ -154,7 +154,7 @@ impl Recording {
             .map(|column| column.name)
             .collect::<Vec<_>>()
             .join(", ");
-        let mut rows = self.query_table(
+        let mut rows = self.query_numbers(
             "pool_sample",
             &format!("SELECT tick, pool, {columns} FROM pool_sample ORDER BY rowid"),
             |row| {
@@ -190,7 +190,7 @@ impl Recording {
             Ok((row.get::<_, i64>(0)?, (text(1)?, text(2)?)))
         })?;
         let names: HashMap<i64, (Arc<str>, Arc<str>)> = names.into_iter().collect();
-        let mut rows = self.query_rows(
+        let mut rows = self.conn.collect_numbers(
             &format!("SELECT tick, series, value FROM series_sample {clause} ORDER BY rowid"),
             |row| {
                 let (metric, labels) = names
@@ -276,7 +276,7 @@ impl Recording {
             "SELECT unix_ns, received_unix_ns, {fields} FROM {}",
             P::SPEC.name
         );
-        let mut points = self.query_table(P::SPEC.name, &sql, |row| {
+        let mut points = self.query_numbers(P::SPEC.name, &sql, |row| {
             let mut index = 1;
             P::restore(row.get(0)?, duration(row.get(1)?), &mut || {
                 index += 1;
@@ -289,7 +289,10 @@ impl Recording {
     }
 
     fn names(&self, table: &str) -> Result<HashMap<i64, Arc<str>>> {
-        let names = self.query_table(table, &format!("SELECT id, name FROM {table}"), |row| {
+        if !self.has(table) {
+            return Ok(HashMap::new());
+        }
+        let names = self.query_rows(&format!("SELECT id, name FROM {table}"), |row| {
             Ok((
                 row.get::<_, i64>(0)?,
                 Arc::<str>::from(row.get::<_, String>(1)?),
@@ -298,15 +301,16 @@ impl Recording {
         Ok(names.into_iter().collect())
     }
 
-    /// No rows if an older version did not write the table.
-    pub(super) fn query_table<T>(
+    /// No rows if an older version did not write the table. `read_row` must fail at a value that is
+    /// neither a number nor NULL.
+    pub(super) fn query_numbers<T>(
         &self,
         table: &str,
         sql: &str,
         read_row: impl FnMut(&rusqlite::Row<'_>) -> rusqlite::Result<T>,
     ) -> Result<Vec<T>> {
         if self.has(table) {
-            self.query_rows(sql, read_row)
+            self.conn.collect_numbers(sql, read_row)
         } else {
             Ok(Vec::new())
         }
@@ -330,11 +334,11 @@ fn name_or_id(names: &HashMap<i64, Arc<str>>, id: i64) -> Arc<str> {
 
 /// Also accepts a float: a count beyond SQLite's integers is stored as one.
 fn unsigned(row: &rusqlite::Row<'_>, index: usize) -> rusqlite::Result<Option<u64>> {
-    Ok(match row.get_ref(index)? {
-        ValueRef::Integer(n) => u64::try_from(n).ok(),
-        ValueRef::Real(x) => Some(x as u64),
-        _ => None,
-    })
+    if let ValueRef::Integer(n) = row.get_ref(index)? {
+        return Ok(u64::try_from(n).ok());
+    }
+    let float: Option<f64> = row.get(index)?;
+    Ok(float.map(|float| float as u64))
 }
 
 /// At most `bytes`, cut at a character boundary.

@@ -377,6 +377,26 @@ fn a_hostile_recording_uses_bounded_memory() {
     }
 }
 
+/// Text in columns of numbers is not counted against the file's size, so it must end the read.
+#[test]
+fn text_in_a_column_of_numbers_is_an_error() {
+    for column in [
+        "pool_sample.threads",
+        "pool_sample.cpu_user_seconds",
+        "process_sample.threads",
+        "replay_slot_point.slot",
+        "series_sample.value",
+    ] {
+        let (table, name) = column.split_once('.').unwrap();
+        let (_folder, path) = changed(&format!("UPDATE {table} SET {name} = 'many'"));
+        let error = read_all(&path).expect_err(column).to_string();
+        assert!(
+            error.contains("run.db") && error.contains("Text"),
+            "{column}: {error}"
+        );
+    }
+}
+
 #[test]
 fn event_texts_are_read_up_to_64_kib_and_unknown_kinds_shortened() {
     let long =
