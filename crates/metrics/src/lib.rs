@@ -27,5 +27,5 @@ pub use histogram::{Histogram, LATENESS_BOUNDS, SLOT_BOUNDS, TIME_BOUNDS};
 
 pub use metric::{Amount, Datapoint, Kind, Metric, Section, SeriesInput, Unit};
 pub use native::NativeBuckets;
-pub use reading::{LabelText, Labels, Reading, ReadingList, Value};
+pub use reading::{LabelText, LabelValues, Reading, ReadingList, Value};
 pub use tick::{AMBIGUOUS_PREFIX, Batch, Problem, ProblemKind, Source, Stamp, Tick};

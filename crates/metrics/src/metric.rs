@@ -69,8 +69,8 @@ pub struct SeriesInput {
     /// Counts only points with these values of tags or text fields. An empty value requires that
     /// the tag or field is missing.
     pub only: &'static [(&'static str, &'static str)],
-    /// The values of the metric's labels.
-    pub labels: &'static [&'static str],
+    /// In the order of [`Metric::label_names`].
+    pub label_values: &'static [&'static str],
 }
 
 /// The value that one point gives to its series.
@@ -139,7 +139,7 @@ macro_rules! section {
                     series: &[$(SeriesInput {
                         amount: amount!($($prefix)? $amount),
                         only: &[$(($tag, $only)),*],
-                        labels: &[$($($value),+)?],
+                        label_values: &[$($($value),+)?],
                     }),*],
                 }),*],
             };

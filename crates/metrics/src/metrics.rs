@@ -144,7 +144,7 @@ mod tests {
                 assert!(counts_blocks, "{}", metric.name);
                 for input in datapoint.series {
                     assert_eq!(
-                        input.labels.len(),
+                        input.label_values.len(),
                         metric.label_names.len(),
                         "{}",
                         metric.name

@@ -75,14 +75,14 @@ impl Value {
     }
 }
 
-/// Label values in the metric's order. Up to two are stored inline: a tick makes hundreds of
+/// In the order of [`Metric::label_names`]. Up to two are stored inline: a tick makes hundreds of
 /// readings, and few have more.
-pub type Labels = SmallVec<[LabelText; 2]>;
+pub type LabelValues = SmallVec<[LabelText; 2]>;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reading {
     pub metric: &'static Metric,
-    pub labels: Labels,
+    pub label_values: LabelValues,
     /// Allow-listed tags of a datapoint, sorted by name, without empty values. Other readings have
     /// none.
     pub tags: Box<[(LabelText, LabelText)]>,
@@ -105,7 +105,7 @@ impl Reading {
         );
         Reading {
             metric,
-            labels: labels.into_iter().collect(),
+            label_values: labels.into_iter().collect(),
             tags: Box::default(),
             value,
         }

@@ -159,7 +159,7 @@ fn value_of<'a>(
     label_values: &[&str],
 ) -> Option<f64> {
     let reading = readings.find(|reading| {
-        std::ptr::eq(reading.metric, metric) && { reading.labels.iter() }
+        std::ptr::eq(reading.metric, metric) && { reading.label_values.iter() }
             .map(crate::LabelText::as_str)
             .eq(label_values.iter().copied())
     });

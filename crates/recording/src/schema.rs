@@ -51,7 +51,7 @@ pub struct Column {
     pub name: &'static str,
     pub metric: &'static Metric,
     /// Label values, in the metric's order.
-    pub labels: &'static [&'static str],
+    pub label_values: &'static [&'static str],
 }
 
 impl Column {
@@ -130,7 +130,7 @@ pub fn column_of(metric: &Metric, labels: &[&str]) -> Option<(WideTable, &'stati
         let column = table
             .columns()
             .iter()
-            .find(|c| c.metric.name == metric.name && c.labels == labels);
+            .find(|c| c.metric.name == metric.name && c.label_values == labels);
         column.map(|column| (table, column))
     };
     WideTable::ALL.into_iter().find_map(find)

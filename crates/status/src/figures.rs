@@ -125,7 +125,7 @@ impl Figure {
     pub fn of_readings<'a>(self, readings: impl Iterator<Item = &'a Reading>) -> Option<f64> {
         let (metric, first_label_values) = self.series();
         let series = readings.filter(|reading| {
-            let mut pairs = reading.labels.iter().zip(first_label_values);
+            let mut pairs = reading.label_values.iter().zip(first_label_values);
             std::ptr::eq(reading.metric, metric)
                 && pairs.all(|(value, expected)| value.as_str() == *expected)
         });

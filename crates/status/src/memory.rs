@@ -171,7 +171,7 @@ fn notes(readings: Readings<'_>, levels: &[LevelStatus]) -> Vec<String> {
 fn title(readings: Readings<'_>, level: &str) -> String {
     let path = readings
         .series(&m::LEVEL_INFO)
-        .find_map(|reading| match &reading.labels[..] {
+        .find_map(|reading| match &reading.label_values[..] {
             [name, path] if name.as_str() == level => Some(path.as_str()),
             _ => None,
         })

@@ -28,7 +28,7 @@ pub fn pools(readings: Readings<'_>) -> Vec<Pool> {
     let mut pools: BTreeMap<&str, Pool> = BTreeMap::new();
     for reading in readings.tick.readings() {
         let is = |metric: &'static Metric| std::ptr::eq(reading.metric, metric);
-        let kind = reading.labels.get(1).map(|label| label.as_str());
+        let kind = reading.label_values.get(1).map(|label| label.as_str());
         let field: fn(&mut Pool) -> &mut Option<f64> = match kind {
             _ if is(&m::THREADS) => |pool| &mut pool.threads,
             _ if is(&m::CPU) => |pool| &mut pool.cpu,
@@ -37,7 +37,10 @@ pub fn pools(readings: Readings<'_>) -> Vec<Pool> {
             Some("minor") if is(&m::PAGE_FAULTS) => |pool| &mut pool.minor_faults,
             _ => continue,
         };
-        let name = reading.labels.first().map_or("", |label| label.as_str());
+        let name = reading
+            .label_values
+            .first()
+            .map_or("", |label| label.as_str());
         if let Some(number) = reading.value.number() {
             let total = field(pools.entry(name).or_default());
             *total = Some(total.unwrap_or_default() + number);
@@ -99,7 +102,7 @@ fn times(readings: Readings<'_>, metric: &'static Metric, label: &str) -> Option
     let mut series = readings.series(metric);
     let reading = series.find(|reading| {
         reading
-            .labels
+            .label_values
             .first()
             .is_some_and(|own| own.as_str() == label)
     })?;

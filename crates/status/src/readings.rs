@@ -39,7 +39,10 @@ impl<'a> Readings<'a> {
     /// Each series of a metric: its first label and its value.
     pub fn by_label(self, metric: &'static Metric) -> impl Iterator<Item = (&'a str, f64)> {
         self.series(metric).filter_map(|reading| {
-            let label = reading.labels.first().map_or("", |label| label.as_str());
+            let label = reading
+                .label_values
+                .first()
+                .map_or("", |label| label.as_str());
             Some((label, reading.value.number()?))
         })
     }
@@ -65,7 +68,7 @@ impl<'a> Readings<'a> {
 pub fn label<'a>(reading: &'a Reading, name: &str) -> Option<&'a str> {
     let mut names = reading.metric.label_names.iter();
     let value = reading
-        .labels
+        .label_values
         .get(names.position(|label| *label == name)?)?;
     Some(value.as_str()).filter(|value| !value.is_empty())
 }

@@ -6,10 +6,10 @@ use faultline_metrics::{
 use std::{sync::Arc, time::Duration};
 
 fn real(metric: &'static Metric, labels: &[&'static str], value: f64) -> Reading {
-    let labels = labels.iter().map(|label| (*label).into()).collect();
+    let label_values = labels.iter().map(|label| (*label).into()).collect();
     Reading {
         metric,
-        labels,
+        label_values,
         tags: Box::default(),
         value: Value::Real(value),
     }

@@ -323,7 +323,7 @@ impl ContinuedCounters {
 }
 
 fn is_same_series(reading: &Reading, other: &Reading) -> bool {
-    reading.metric.name == other.metric.name && *reading.labels == *other.labels
+    reading.metric.name == other.metric.name && *reading.label_values == *other.label_values
 }
 
 fn continued_value(before: &Value, first: &Value, now: &Value) -> Value {

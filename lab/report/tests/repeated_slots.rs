@@ -144,7 +144,8 @@ fn live(path: &Path, with_costs: bool) -> Vec<Reading> {
 
 fn total(readings: &[Reading], name: &str, label: Option<&str>) -> f64 {
     let is_wanted = |reading: &&Reading| {
-        reading.metric.name == name && reading.labels.first().map(|text| text.as_str()) == label
+        reading.metric.name == name
+            && reading.label_values.first().map(|text| text.as_str()) == label
     };
     let found = readings.iter().find(is_wanted);
     match found.map(|reading| &reading.value) {

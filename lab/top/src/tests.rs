@@ -44,13 +44,13 @@ fn series(page: &str) -> Vec<Series<'_>> {
 
 fn reading(series: &Series<'_>) -> Option<Reading> {
     let metric = metrics::all().find(|metric| metric.name == series.name)?;
-    let labels = metric.label_names.iter().map(|name| {
+    let label_values = metric.label_names.iter().map(|name| {
         let value = series.labels.get(name).copied().unwrap_or_default();
         LabelText::from(value.to_owned())
     });
     Some(Reading {
         metric,
-        labels: labels.collect(),
+        label_values: label_values.collect(),
         tags: Box::default(),
         value: Value::Real(series.value),
     })

@@ -2,7 +2,7 @@
 
 use super::random::Random;
 use faultline_metrics::{
-    Kind, LabelText, Labels, Metric, Reading, Source, Unit,
+    Kind, LabelText, LabelValues, Metric, Reading, Source, Unit,
     metrics::{process as p, validator as v},
 };
 use faultline_recording::{WideTable, schema::Column};
@@ -24,7 +24,7 @@ pub struct Weather {
 #[derive(Debug)]
 pub struct Series {
     pub metric: &'static Metric,
-    labels: Labels,
+    label_values: LabelValues,
     name: &'static str,
     level: f64,
     rate: f64,
@@ -34,14 +34,14 @@ pub struct Series {
 impl Series {
     pub fn of(table: &str, column: &'static Column) -> Self {
         let (level, rate) = usual(table, column);
-        let labels = column
-            .labels
+        let label_values = column
+            .label_values
             .iter()
             .map(|label| LabelText::Fixed(label))
             .collect();
         Series {
             metric: column.metric,
-            labels,
+            label_values,
             name: column.name,
             level,
             rate,
@@ -83,7 +83,7 @@ impl Series {
         };
         Reading {
             metric: self.metric,
-            labels: self.labels.clone(),
+            label_values: self.label_values.clone(),
             tags: Box::default(),
             value,
         }

@@ -14,7 +14,7 @@ macro_rules! columns {
             pub static $table: &[Column] = &[$($(Column {
                 name: stringify!($name),
                 metric: &$chapter::$metric,
-                labels: &[$($label),*],
+                label_values: &[$($label),*],
             }),*),*];
         )*
     };

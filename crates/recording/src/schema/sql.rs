@@ -178,7 +178,7 @@ fn fixed_table(&(name, order_column, description, columns): &TableDeclaration) -
 
 fn metric_column(column: &Column, key: &[&str]) -> TableColumn {
     let metric = column.metric;
-    let values = key.iter().chain(column.labels);
+    let values = key.iter().chain(column.label_values);
     let pairs: Vec<String> = { metric.label_names.iter().zip(values) }
         .map(|(name, value)| format!("{name}=\"{value}\""))
         .collect();

@@ -26,13 +26,13 @@ fn every_column_is_a_series_of_the_catalog() {
             .chain(DEVICE)
             .any(|other| std::ptr::eq(other, column));
         assert_eq!(
-            column.labels.len() + usize::from(keyed),
+            column.label_values.len() + usize::from(keyed),
             column.metric.label_names.len(),
             "{}",
             column.name
         );
         assert!(
-            seen.insert((column.metric.name, column.labels)),
+            seen.insert((column.metric.name, column.label_values)),
             "{} is there twice",
             column.name
         );

@@ -176,7 +176,10 @@ pub fn phase_name(tick: &Tick) -> Option<&str> {
 }
 
 fn first_label(reading: &Reading) -> &str {
-    reading.labels.first().map_or("", |label| label.as_str())
+    reading
+        .label_values
+        .first()
+        .map_or("", |label| label.as_str())
 }
 
 /// Metric name, then a JSON object of labels in the metric's order, then tags.
@@ -188,7 +191,7 @@ fn write_series_name(reading: &Reading, suffix: &str, out: &mut String) {
         .label_names
         .iter()
         .copied()
-        .zip(reading.labels.iter().map(|value| value.as_str()));
+        .zip(reading.label_values.iter().map(|value| value.as_str()));
     let tags = reading
         .tags
         .iter()
@@ -230,20 +233,20 @@ pub enum Destination {
     Series,
 }
 
-type Labels = &'static [&'static str];
+type LabelValues = &'static [&'static str];
 
 /// By the metric's address, then labels: a lookup needs no allocation.
 #[derive(Debug)]
-pub struct Destinations(HashMap<usize, Vec<(Labels, Destination)>>);
+pub struct Destinations(HashMap<usize, Vec<(LabelValues, Destination)>>);
 
 impl Destinations {
     pub fn new() -> Self {
-        let mut destinations: HashMap<usize, Vec<(Labels, Destination)>> = HashMap::new();
+        let mut destinations: HashMap<usize, Vec<(LabelValues, Destination)>> = HashMap::new();
         let mut add = |column: &'static Column, destination: Destination| {
             destinations
                 .entry(address(column.metric))
                 .or_default()
-                .push((column.labels, destination));
+                .push((column.label_values, destination));
         };
         for (table_index, table) in WideTable::ALL.into_iter().enumerate() {
             for (index, column) in table.columns().iter().enumerate() {
@@ -286,17 +289,17 @@ impl Destinations {
         let Some(candidates) = self.0.get(&address(reading.metric)) else {
             return Destination::Series;
         };
-        let matches = |(labels, destination): &&(Labels, Destination)| {
+        let matches = |(label_values, destination): &&(LabelValues, Destination)| {
             let values = match destination {
                 Destination::Phase | Destination::WithoutSamples => return true,
-                Destination::Named { .. } => reading.labels.get(1..).unwrap_or_default(),
-                _ => &*reading.labels,
+                Destination::Named { .. } => reading.label_values.get(1..).unwrap_or_default(),
+                _ => &*reading.label_values,
             };
             reading.tags.is_empty()
                 && values
                     .iter()
                     .map(|text| text.as_str())
-                    .eq(labels.iter().copied())
+                    .eq(label_values.iter().copied())
         };
         candidates
             .iter()

@@ -115,7 +115,7 @@ fn phase(tick: &Tick) -> Option<&str> {
     let on = tick
         .readings()
         .find(|r| r.metric.name == "agave_phase" && r.value.number() == Some(1.0));
-    on.map(|reading| reading.labels[0].as_str())
+    on.map(|reading| reading.label_values[0].as_str())
 }
 
 /// Whether the source was sampled at this tick; otherwise its batch is an older one.
@@ -140,7 +140,7 @@ fn assert_columns(recording: &Recording, table: WideTable, first: u64, seconds: 
         let tick_values = values_by_series(tick);
         for (column, values) in table.columns().iter().zip(&columns.values) {
             let skipped = of_threads.contains(&column.name) && !was_sampled(tick, Source::Threads);
-            let labels = column.labels.join(",");
+            let labels = column.label_values.join(",");
             let expected = tick_values
                 .get(&(column.metric.name, labels))
                 .copied()
@@ -161,7 +161,11 @@ fn assert_columns(recording: &Recording, table: WideTable, first: u64, seconds: 
 fn values_by_series(tick: &Tick) -> HashMap<(&'static str, String), f64> {
     let plain = tick.readings().filter(|reading| reading.tags.is_empty());
     let numbers = plain.filter_map(|reading| {
-        let labels: Vec<&str> = reading.labels.iter().map(|label| label.as_str()).collect();
+        let labels: Vec<&str> = reading
+            .label_values
+            .iter()
+            .map(|label| label.as_str())
+            .collect();
         Some((
             (reading.metric.name, labels.join(",")),
             reading.value.number()?,

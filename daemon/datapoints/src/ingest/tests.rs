@@ -180,7 +180,7 @@ impl RunningListener {
             .iter()
             .for_each(|forward| forward.readings(&mut readings));
         let is = |r: &&faultline_metrics::Reading| {
-            r.metric.name == name && r.labels.iter().all(|value| value.as_str() == label)
+            r.metric.name == name && r.label_values.iter().all(|value| value.as_str() == label)
         };
         readings.iter().find(is).unwrap().value.number().unwrap()
     }

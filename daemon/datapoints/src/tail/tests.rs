@@ -33,7 +33,7 @@ fn the_intake_counts_a_datapoint_of_the_log_once() {
     intake.readings(clock.now(), &mut readings);
     let used = readings.iter().find(|reading| {
         reading.metric.name == "faultline_ingest_lines_total"
-            && reading.labels[0].as_str() == "used"
+            && reading.label_values[0].as_str() == "used"
     });
     assert_eq!(used.and_then(|reading| reading.value.number()), Some(1.0));
 }

@@ -58,7 +58,7 @@ impl OptionalHistogram {
         let value = Value::Histogram(Arc::new(self.0.clone()?));
         Some(Reading {
             metric,
-            labels: label.into_iter().map(LabelText::from).collect(),
+            label_values: label.into_iter().map(LabelText::from).collect(),
             tags: Box::default(),
             value,
         })

@@ -233,7 +233,8 @@ fn pools_add_up(tick: &Tick, life: Life, complete: bool) -> Result<(), TestCaseE
     }
     for (kind, faults) in [("minor", life.minor), ("major", life.major)] {
         let of_kind = |reading: &&Reading| {
-            reading.metric.name == pools::PAGE_FAULTS.name && reading.labels[1].as_str() == kind
+            reading.metric.name == pools::PAGE_FAULTS.name
+                && reading.label_values[1].as_str() == kind
         };
         let sum: f64 = threads
             .readings

@@ -60,7 +60,7 @@ fn binding(tick: &Tick) -> Option<(String, f64)> {
             std::ptr::eq(reading.metric, &raw const m::BINDING)
                 && reading.value.number() == Some(1.0)
         })?
-        .labels
+        .label_values
         .first()?
         .as_str()
         .to_owned();

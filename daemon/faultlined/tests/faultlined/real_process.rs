@@ -73,7 +73,7 @@ fn cgroup(tick: &Tick) -> String {
         .readings()
         .find(|reading| reading.metric.name == p::TARGET_INFO.name)
         .expect("a target");
-    info.labels[6].to_string()
+    info.label_values[6].to_string()
 }
 
 #[test]

@@ -189,7 +189,7 @@ fn compared(recording: &Recording, page: &Page) -> Option<Vec<Compared>> {
                 .label_names
                 .iter()
                 .copied()
-                .zip(column.labels.iter().copied())
+                .zip(column.label_values.iter().copied())
                 .collect();
             let name = format!("{}.{}", table.name(), column.name);
             all.push((

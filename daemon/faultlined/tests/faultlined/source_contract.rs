@@ -638,7 +638,13 @@ fn states(tick: &Tick) -> Vec<String> {
         .readings()
         .filter(|reading| reading.metric.name == STATE.name);
     states
-        .map(|reading| format!("{}={}", reading.labels[0], reading.value.number().unwrap()))
+        .map(|reading| {
+            format!(
+                "{}={}",
+                reading.label_values[0],
+                reading.value.number().unwrap()
+            )
+        })
         .collect()
 }
 
@@ -737,7 +743,7 @@ fn label(tick: &Tick) -> String {
     tick.readings()
         .find(|reading| reading.metric.name == TARGET_INFO.name)
         .unwrap()
-        .labels[6]
+        .label_values[6]
         .to_string()
 }
 

@@ -24,7 +24,7 @@ pub fn labels<'a>(
         .label_names
         .iter()
         .copied()
-        .zip(reading.labels.iter().map(LabelText::as_str));
+        .zip(reading.label_values.iter().map(LabelText::as_str));
     let tags = reading
         .tags
         .iter()

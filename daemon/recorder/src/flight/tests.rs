@@ -61,8 +61,8 @@ fn second(number: u64) -> Vec<RecordingEntry> {
     };
     let reading = |column: &'static Column| Reading {
         metric: column.metric,
-        labels: column
-            .labels
+        label_values: column
+            .label_values
             .iter()
             .map(|label| LabelText::from(*label))
             .collect(),

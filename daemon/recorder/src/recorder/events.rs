@@ -193,7 +193,7 @@ fn phase_of(tick: &Tick) -> Option<&LabelText> {
     };
     tick.readings()
         .find(is_active)
-        .and_then(|reading| reading.labels.first())
+        .and_then(|reading| reading.label_values.first())
 }
 
 impl RecordingEntry {

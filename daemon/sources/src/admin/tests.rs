@@ -478,7 +478,11 @@ async fn admission(status: &'static str) -> (Vec<(String, f64)>, Option<u64>) {
     let mut output = SourceOutput::default();
     facts.readings(&mut output);
     let readings = output.readings.iter().map(|reading| {
-        let labels: Vec<&str> = reading.labels.iter().map(|label| label.as_str()).collect();
+        let labels: Vec<&str> = reading
+            .label_values
+            .iter()
+            .map(|label| label.as_str())
+            .collect();
         (labels.join(" "), reading.value.number().unwrap())
     });
     let readings = readings.collect();

@@ -254,7 +254,7 @@ mod tests {
             let reading = output.readings.iter().find(|reading| {
                 reading.metric.name == name
                     && reading
-                        .labels
+                        .label_values
                         .first()
                         .map(faultline_metrics::LabelText::as_str)
                         == label
@@ -409,7 +409,7 @@ mod tests {
                 let reading = output.readings.iter().find(|reading| {
                     reading.metric.name == name
                         && reading
-                            .labels
+                            .label_values
                             .first()
                             .is_none_or(|text| text.as_str() == label)
                 });

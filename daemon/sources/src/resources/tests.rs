@@ -59,7 +59,11 @@ async fn folders_on_one_file_system_share_a_series_listing_them() {
         .await;
     assert_eq!(systems.usages().len(), 1);
     let out = readings(&mut systems, clock.now());
-    let labels: Vec<&str> = out[0].labels.iter().map(|text| text.as_str()).collect();
+    let labels: Vec<&str> = out[0]
+        .label_values
+        .iter()
+        .map(|text| text.as_str())
+        .collect();
     assert_eq!(
         (out[0].metric.name, labels[1]),
         ("agave_filesystem_info", "ledger,snapshots")
@@ -110,7 +114,7 @@ async fn a_hanging_file_system_blocks_nothing_and_its_sample_ages() {
     };
     let hung = readings(&mut systems, later)
         .into_iter()
-        .filter(|one| one.labels[1].as_str() == "snapshots");
+        .filter(|one| one.label_values[1].as_str() == "snapshots");
     let hung: Vec<Reading> = hung.collect();
     assert_eq!(
         (number(&hung, &m::FILESYSTEM_AGE), hung.len()),
@@ -255,7 +259,7 @@ async fn the_disk_under_a_real_file_system_counts_as_the_kernel_does() {
         .map(|word| word.parse().unwrap())
         .collect();
     let mut written = out.iter().filter(|one| {
-        std::ptr::eq(one.metric, &m::DISK_BYTES) && one.labels[1].as_str() == "write"
+        std::ptr::eq(one.metric, &m::DISK_BYTES) && one.label_values[1].as_str() == "write"
     });
     let written = written.next_back().unwrap().value.number().unwrap();
     assert!(

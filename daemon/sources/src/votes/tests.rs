@@ -234,7 +234,11 @@ fn readings_from(vote_facts: &VoteFacts, reading_context: ReadingContext) -> Vec
     let mut output = SourceOutput::default();
     vote_facts.readings(reading_context, vote_facts.polled_at, &mut output);
     let name = |reading: &Reading| {
-        let labels: Vec<&str> = reading.labels.iter().map(|label| label.as_str()).collect();
+        let labels: Vec<&str> = reading
+            .label_values
+            .iter()
+            .map(|label| label.as_str())
+            .collect();
         format!(
             "{} {}",
             reading.metric.name.trim_start_matches("agave_"),

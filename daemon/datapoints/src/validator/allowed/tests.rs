@@ -22,7 +22,7 @@ fn series(values: &AllowedValues) -> Vec<Shown> {
     assert_eq!(overflow.metric.name, "faultline_datapoint_overflow_total");
     let series = readings.into_iter().map(|reading| {
         let labels = reading
-            .labels
+            .label_values
             .iter()
             .map(ToString::to_string)
             .collect::<Vec<_>>()
@@ -146,7 +146,7 @@ proptest! {
             .map(|reading| {
                 let tags = reading.tags.iter().map(|(_, value)| value.to_string()).collect();
                 let is_sum = reading.metric.name.ends_with("_total");
-                ((is_sum, reading.labels[0].to_string(), reading.labels[1].to_string(), tags), reading.value.number())
+                ((is_sum, reading.label_values[0].to_string(), reading.label_values[1].to_string(), tags), reading.value.number())
             })
             .collect();
         let expected: Vec<_> = expected.into_iter().map(|(key, value)| (key, Some(value))).collect();

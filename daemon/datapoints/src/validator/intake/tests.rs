@@ -34,7 +34,11 @@ fn value(intake: &Intake, now: u64, name: &str, label: Option<&str>) -> Option<f
     let mut readings = Vec::new();
     intake.readings(at(now), &mut readings);
     let wanted = |r: &&Reading| {
-        r.metric.name == name && r.labels.first().map(faultline_metrics::LabelText::as_str) == label
+        r.metric.name == name
+            && r.label_values
+                .first()
+                .map(faultline_metrics::LabelText::as_str)
+                == label
     };
     readings.iter().find(wanted).and_then(|r| r.value.number())
 }
@@ -454,7 +458,7 @@ proptest! {
             let mut readings = Vec::new();
             intake.readings(at(second as u64), &mut readings);
             for old in seen.iter().filter(|r| r.metric.kind == faultline_metrics::Kind::Counter) {
-                let new = readings.iter().find(|r| r.metric == old.metric && r.labels == old.labels);
+                let new = readings.iter().find(|r| r.metric == old.metric && r.label_values == old.label_values);
                 let new = new.and_then(|r| r.value.number());
                 prop_assert!(new >= old.value.number(), "{} fell from {:?} to {new:?}", old.metric.name, old.value);
             }

@@ -21,7 +21,7 @@ use std::{
 #[derive(Clone)]
 struct CatalogSeries {
     metric: &'static Metric,
-    labels: &'static [&'static str],
+    label_values: &'static [&'static str],
     /// Times are whole nanoseconds.
     value: Option<Value>,
     peaks: SlotPeaks,
@@ -114,7 +114,7 @@ static CATALOG: LazyLock<Catalog> = LazyLock::new(|| {
             for input in datapoint.series {
                 let index = catalog
                     .series
-                    .index(metric, input.labels, datapoint.initial);
+                    .index(metric, input.label_values, datapoint.initial);
                 for name in datapoint.names {
                     let inputs = catalog.by_datapoint.entry(name.as_bytes());
                     inputs.or_default().add(index, datapoint, input);
@@ -141,16 +141,17 @@ impl SeriesList {
     fn index(
         &mut self,
         metric: &'static Metric,
-        labels: &'static [&'static str],
+        label_values: &'static [&'static str],
         initial: Option<u64>,
     ) -> usize {
-        let is_same =
-            |series: &CatalogSeries| std::ptr::eq(series.metric, metric) && series.labels == labels;
+        let is_same = |series: &CatalogSeries| {
+            std::ptr::eq(series.metric, metric) && series.label_values == label_values
+        };
         self.0.iter().position(is_same).unwrap_or_else(|| {
             let value = initial.map(|count| initial_value(metric, count));
             self.0.push(CatalogSeries {
                 metric,
-                labels,
+                label_values,
                 value,
                 peaks: SlotPeaks::default(),
             });
@@ -226,8 +227,8 @@ impl SeriesList {
             };
             out.push(Reading {
                 metric: series.metric,
-                labels: series
-                    .labels
+                label_values: series
+                    .label_values
                     .iter()
                     .map(|label| LabelText::from(*label))
                     .collect(),

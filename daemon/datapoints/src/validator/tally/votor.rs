@@ -145,7 +145,8 @@ mod tests {
                     Value::Histogram(all) => format!("{} in {:.3} s", all.count(), all.sum()),
                     value => format!("{:?}", value.number()),
                 };
-                let labels: Vec<&str> = reading.labels.iter().map(LabelText::as_str).collect();
+                let labels: Vec<&str> =
+                    reading.label_values.iter().map(LabelText::as_str).collect();
                 format!("{} {labels:?} {value}", reading.metric.name)
             })
             .collect()
@@ -243,7 +244,7 @@ mod tests {
                 .map(|label| (*label).to_owned().into())
                 .collect();
             let of = |reading: &&Reading| {
-                reading.metric.name == metric.name && reading.labels.iter().eq(labels.iter())
+                reading.metric.name == metric.name && reading.label_values.iter().eq(labels.iter())
             };
             out.iter()
                 .find(of)

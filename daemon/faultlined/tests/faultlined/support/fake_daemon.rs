@@ -148,7 +148,7 @@ pub fn series(reading: &Reading) -> String {
         .label_names
         .iter()
         .copied()
-        .zip(reading.labels.iter().map(|text| text.as_str()));
+        .zip(reading.label_values.iter().map(|text| text.as_str()));
     let tags = reading
         .tags
         .iter()

@@ -67,7 +67,7 @@ impl Row {
         let stalled = number(&cgroup::PRESSURE, &["memory", "some"]);
         let faults = tick
             .readings()
-            .filter_map(|reading| match &reading.labels[..] {
+            .filter_map(|reading| match &reading.label_values[..] {
                 [pool, kind] if std::ptr::eq(reading.metric, &pools::PAGE_FAULTS) => {
                     let major = kind.as_str() == "major";
                     major.then_some((pool.clone(), reading.value.number()?))
@@ -100,7 +100,7 @@ fn is_starting(tick: &Tick) -> bool {
 fn histogram(tick: &Tick, metric: &'static Metric, label: &str) -> Option<(f64, f64)> {
     let mut readings = tick.readings();
     let reading = readings.find(|reading| {
-        let first = reading.labels.first();
+        let first = reading.label_values.first();
         std::ptr::eq(reading.metric, metric) && first.is_some_and(|value| value.as_str() == label)
     })?;
     match &reading.value {

@@ -200,7 +200,7 @@ fn have_equal_readings(
 }
 
 fn is_same_series(a: &Reading, b: &Reading) -> bool {
-    a.labels[..] == b.labels[..] && a.tags == b.tags
+    a.label_values[..] == b.label_values[..] && a.tags == b.tags
 }
 
 /// True if both values have the same encoding. -0 and 0 differ.
@@ -267,7 +267,7 @@ impl Family {
         let (mut seen, before) = (HashSet::new(), self.positions.len());
         self.positions.retain(|position| {
             position.reading(tick).is_some_and(|reading| {
-                seen.insert((&*reading.labels, &*reading.tags))
+                seen.insert((&*reading.label_values, &*reading.tags))
                     && has_each_label_once(reading, constant_labels)
             })
         });

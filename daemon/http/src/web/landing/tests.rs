@@ -22,10 +22,10 @@ fn at(seconds: f64) -> Stamp {
 }
 
 fn reading(metric: &'static Metric, labels: &[&'static str], value: f64) -> Reading {
-    let labels = labels.iter().map(|label| LabelText::from(*label)).collect();
+    let label_values = labels.iter().map(|label| LabelText::from(*label)).collect();
     Reading {
         metric,
-        labels,
+        label_values,
         tags: Box::default(),
         value: Value::Real(value),
     }

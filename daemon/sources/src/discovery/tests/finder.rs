@@ -133,7 +133,7 @@ fn a_zombie_is_gone_with_the_oom_kill_as_its_reason() {
     running_finder.target_handle.readings(&mut readings);
     let labels: Vec<_> = readings
         .iter()
-        .map(|reading| (reading.labels[0].as_str(), reading.value.number()))
+        .map(|reading| (reading.label_values[0].as_str(), reading.value.number()))
         .collect();
     let once = [
         ("exit", Some(0.0)),

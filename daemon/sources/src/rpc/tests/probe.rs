@@ -51,7 +51,7 @@ fn counted(handle: &Handle) -> (u64, f64, Vec<(String, f64)>) {
                 (good, sum) = (time.count(), time.sum())
             }
             (value, "agave_rpc_probe_failures_total") => {
-                let kind = reading.labels.last().unwrap().as_str().to_owned();
+                let kind = reading.label_values.last().unwrap().as_str().to_owned();
                 failures.push((kind, value.number().unwrap()));
             }
             _ => {}

@@ -44,7 +44,11 @@ fn number(intake: &Intake, now: u64, name: &str, label: &str) -> Option<f64> {
     let mut readings: Vec<Reading> = Vec::new();
     intake.readings(at(now), &mut readings);
     let found = readings.iter().find(|reading| {
-        reading.metric.name == name && reading.labels.iter().all(|value| value.as_str() == label)
+        reading.metric.name == name
+            && reading
+                .label_values
+                .iter()
+                .all(|value| value.as_str() == label)
     });
     found.and_then(|reading| reading.value.number())
 }

@@ -113,7 +113,8 @@ fn work(intake: &Intake) -> [f64; 4] {
     let mut readings = Vec::new();
     intake.readings(at(1), &mut readings);
     let of_replay = readings.iter().find(|reading| {
-        reading.metric.name == "agave_replay_slot_seconds" && reading.labels[0].as_str() == "total"
+        reading.metric.name == "agave_replay_slot_seconds"
+            && reading.label_values[0].as_str() == "total"
     });
     let Some(Value::Histogram(replay)) = of_replay.map(|reading| &reading.value) else {
         panic!("no histogram")

@@ -20,7 +20,7 @@ fn sums(series: &SeriesList) -> Vec<(&'static str, String, f64)> {
     series.readings(false, &mut readings);
     let label = |reading: &Reading| {
         reading
-            .labels
+            .label_values
             .first()
             .map(ToString::to_string)
             .unwrap_or_default()
