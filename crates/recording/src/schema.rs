@@ -50,7 +50,7 @@ impl ColumnKind {
 pub struct Column {
     pub name: &'static str,
     pub metric: &'static Metric,
-    /// Label values, in the metric's order.
+    /// In the order of [`Metric::label_names`].
     pub label_values: &'static [&'static str],
 }
 
