@@ -71,17 +71,13 @@ impl<'a> Point<'a> {
     pub fn tags(&self) -> impl Iterator<Item = Result<Tag<'a>, Reason>> + use<'a> {
         let mut rest = self.tags;
         std::iter::from_fn(move || {
-            let end = memchr(b',', rest.as_bytes()).unwrap_or(rest.len());
-            let tag = rest.get(..end).filter(|_| !rest.is_empty())?;
-            rest = rest.get(end + 1..).unwrap_or_default();
-            let key_end = memchr(b'=', tag.as_bytes()).filter(|end| *end > 0);
-            let tag = key_end.and_then(|end| {
-                Some(Tag {
-                    key: tag.get(..end)?,
-                    value: tag.get(end + 1..)?,
-                })
-            });
-            Some(tag.ok_or(Reason::BadTag))
+            if rest.is_empty() {
+                return None;
+            }
+            let tag;
+            (tag, rest) = split_once(rest, b',').unwrap_or((rest, ""));
+            let tag = split_once(tag, b'=').filter(|(key, _)| !key.is_empty());
+            Some(tag.map_or(Err(Reason::BadTag), |(key, value)| Ok(Tag { key, value })))
         })
     }
 
@@ -143,10 +139,14 @@ fn split_name_and_tags(text: &str) -> Result<(&str, &str, &str), Reason> {
     if name.is_empty() || memchr2(b'"', b'=', name.as_bytes()).is_some() {
         return Err(Reason::NoName);
     }
-    let tags_end = memchr(b' ', after.as_bytes()).ok_or(Reason::NoFields)?;
-    let (tags, rest) = after.split_at_checked(tags_end).ok_or(Reason::NoFields)?;
-    let rest = rest.get(1..).unwrap_or_default();
+    let (tags, rest) = split_once(after, b' ').ok_or(Reason::NoFields)?;
     Ok((name, tags.strip_prefix(',').unwrap_or(tags), rest))
+}
+
+/// `str::split_once` with a faster search.
+fn split_once(text: &str, separator: u8) -> Option<(&str, &str)> {
+    let end = memchr(separator, text.as_bytes())?;
+    Some((text.get(..end)?, text.get(end + 1..)?))
 }
 
 /// Splits off the final nanoseconds. `None` if the last word is not a timestamp.
