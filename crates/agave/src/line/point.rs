@@ -232,33 +232,20 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Length of the key at the start of `text`. Keys are too short for a vectorised search.
+/// Length of the key at the start of `text`. Keys are too short for a vectorized search.
 fn key_length(text: &[u8]) -> Option<usize> {
-    let mut end = 0;
-    loop {
-        end += first_up_to_equals(text.get(end..)?)?;
-        if matches!(text.get(end)?, b'=' | b' ' | b',' | b'"') {
-            return Some(end);
-        }
-        end += 1;
-    }
-}
-
-/// The first byte that is at most `=`: letters, nearly all bytes of a key, are above. Compares
-/// eight bytes at a time.
-fn first_up_to_equals(text: &[u8]) -> Option<usize> {
     const ONES: u64 = u64::MAX / 0xff;
-    let mut start = 0;
-    while let Some(bytes) = text.get(start..)?.first_chunk() {
+    let mut end = 0;
+    // Skips eight bytes at a time while all are above `=`, as letters are.
+    while let Some(bytes) = text.get(end..)?.first_chunk() {
         let bytes = u64::from_le_bytes(*bytes);
-        let found = bytes.wrapping_sub(ONES * 0x3e) & !bytes & (ONES * 0x80);
-        if found != 0 {
-            return Some(start + found.trailing_zeros() as usize / 8);
+        if bytes.wrapping_sub(ONES * 0x3e) & !bytes & (ONES * 0x80) != 0 {
+            break;
         }
-        start += 8;
+        end += 8;
     }
-    let is_found = |byte: &u8| *byte <= b'=';
-    Some(start + text.get(start..)?.iter().position(is_found)?)
+    let ends_key = |byte: &u8| matches!(byte, b'=' | b' ' | b',' | b'"');
+    Some(end + text.get(end..)?.iter().position(ends_key)?)
 }
 
 impl<'a> Iterator for Fields<'a> {
