@@ -396,7 +396,9 @@ fn the_requested_policies_and_fills_are_simulated() {
     )
     .unwrap();
     assert!(
-        page.contains("Misses with 512 entries.") && page.contains("misses at 90 %"),
+        ["Misses with 512 entries.", "misses at 90 %", "misses / MIN"]
+            .iter()
+            .all(|text| page.contains(text)),
         "{page}"
     );
 }

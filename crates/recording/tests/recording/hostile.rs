@@ -380,18 +380,23 @@ fn a_hostile_recording_uses_bounded_memory() {
 /// Text in columns of numbers is not counted against the file's size, so it must end the read.
 #[test]
 fn text_in_a_column_of_numbers_is_an_error() {
-    for column in [
-        "pool_sample.threads",
-        "pool_sample.cpu_user_seconds",
-        "process_sample.threads",
-        "replay_slot_point.slot",
-        "series_sample.value",
+    for (column, kind) in [
+        ("pool_sample.pool", "Text"),
+        ("pool_sample.threads", "Text"),
+        ("pool_sample.cpu_user_seconds", "Blob"),
+        ("process_sample.threads", "Text"),
+        ("replay_slot_point.unix_ns", "Text"),
+        ("replay_slot_point.slot", "Blob"),
+        ("series_sample.series", "Text"),
+        ("series_sample.value", "Text"),
+        ("tick.number", "Text"),
     ] {
         let (table, name) = column.split_once('.').unwrap();
-        let (_folder, path) = changed(&format!("UPDATE {table} SET {name} = 'many'"));
+        let value = if kind == "Text" { "'many'" } else { "x'00'" };
+        let (_folder, path) = changed(&format!("UPDATE {table} SET {name} = {value}"));
         let error = read_all(&path).expect_err(column).to_string();
         assert!(
-            error.contains("run.db") && error.contains("Text"),
+            error.contains("run.db") && error.contains(kind),
             "{column}: {error}"
         );
     }

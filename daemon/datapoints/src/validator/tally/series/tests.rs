@@ -7,10 +7,7 @@ fn point(line: &str) -> Point<'_> {
 
 fn add(series: &mut SeriesList, point: &Point<'_>) {
     let mut counts = FieldCounts::new(point.name());
-    point
-        .fields()
-        .flatten()
-        .for_each(|field| counts.add(&field));
+    faultline_agave::points::KnownPoint::decode(point, |field| counts.add(field)).unwrap();
     series.add(point, &counts);
 }
 
