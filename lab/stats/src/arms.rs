@@ -57,8 +57,8 @@ pub struct Comparison {
     /// From -1 to 1; `None` with fewer than two runs in an arm.
     pub cliffs_delta: Option<f64>,
     /// This p-value decides whether a difference is shown. It comes from Welch's test, or from the
-    /// test within blocks. `None` with fewer than [`RUNS_FOR_A_TEST`] in an arm, or if neither arm
-    /// varies.
+    /// test within blocks. `None` with fewer than [`RUNS_FOR_A_TEST`] in an arm, or if the tested
+    /// values do not vary.
     pub difference_p: Option<f64>,
     /// `None` with fewer than [`RUNS_FOR_A_TEST`] in an arm. With three runs in each it cannot be
     /// below 0.1.
@@ -68,7 +68,8 @@ pub struct Comparison {
     /// reference's mean is not positive.
     pub equivalence_p: Option<f64>,
     /// Runs per arm to detect a difference of the margin with a power of 80 % ([`runs_needed`]).
-    /// `None` if no arm varies or the margin is not positive.
+    /// `None` with fewer than two runs in an arm, if no arm varies, or if the margin or the
+    /// reference's mean is not positive.
     pub runs_needed: Option<u64>,
     pub conclusion: Conclusion,
 }
@@ -107,7 +108,7 @@ pub enum Conclusion {
     },
     /// Neither a difference nor equivalence is shown.
     Inconclusive {
-        /// Of the test of the difference; `None` if neither arm varies.
+        /// Of the test of the difference; `None` if the tested values do not vary.
         p: Option<f64>,
         /// Of the equivalence test; `None` if the test was impossible.
         equivalence_p: Option<f64>,

@@ -129,9 +129,9 @@ fn crossings_of_halves(sizes: &[f64], half_means: &[HalfMeans]) -> Vec<Crossing>
         .collect()
 }
 
-/// The `p`-quantile of the sizes at which halves cross. A half without a crossing counts as
-/// infinitely far beyond all sizes, a half with unclear signs as `unclear`. `None` if the quantile
-/// is infinite.
+/// The `p`-quantile of the sizes at which halves cross. A half counts as infinite if the reference
+/// is better at all sizes, as negative infinity if the other arm is, and as `unclear` with unclear
+/// signs. `None` if the quantile is infinite.
 fn interval_end(crossings: &[Crossing], p: f64, unclear: f64) -> Option<f64> {
     let size = |crossing: &Crossing| match crossing {
         Crossing::AtSize(size) => *size,

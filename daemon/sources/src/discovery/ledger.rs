@@ -54,8 +54,9 @@ impl LedgerSearch {
         Err(problems)
     }
 
-    /// Accepts a listener with any program name, because only the folder's owner can listen on this
-    /// socket. A process with a subcommand, such as `agave-validator monitor`, is no validator.
+    /// Accepts a listener with any program name, because only a user who may write to the folder can
+    /// listen on this socket. A process with a subcommand that runs no validator, such as
+    /// `agave-validator monitor`, is refused.
     fn by_socket(
         &self,
         context: &SearchContext<'_>,

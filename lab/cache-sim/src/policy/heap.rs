@@ -189,8 +189,8 @@ impl Replacement for Gdsf<'_> {
 
 const NEVER: u32 = u32::MAX;
 
-/// Evicts the program whose next use is latest. Like Agave it evicts after a transaction, so its
-/// misses are a lower bound for Agave, too.
+/// Evicts the program whose next use is latest. Like Agave it evicts after a transaction. So its
+/// misses are a lower bound for Agave at a limit in entries without deployments.
 pub struct Min {
     heap: Heap,
     /// For each lookup, the transaction of the next lookup of the same program.

@@ -190,7 +190,7 @@ impl<'r> Loader<'r> {
             && next.is_some_and(|next| next.manifest["found_by"] == "descendant")
     }
 
-    /// Problems of the last tick that has problems with the target.
+    /// Problems with the target of the last tick that has any, among ticks with a process.
     fn target_problems(&self) -> Result<Vec<String>, Error> {
         let followed: HashSet<i64> = self
             .ticks
