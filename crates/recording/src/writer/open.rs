@@ -76,7 +76,7 @@ impl Writer {
             other => other?,
         }
         let present_tables = file::check_recording_tables(&connection, path)?;
-        let counts = count_rows(&connection, &present_tables)?;
+        let counts = count_present_rows(&connection, &present_tables)?;
         let known_labels = crate::reader::read_labels(&connection)?;
         let conn = connection.release()?;
         let new_labels = labels(new_recording);
@@ -299,10 +299,10 @@ fn remove_all(path: &Path) {
     }
 }
 
-fn count_rows(connection: &BoundedConnection, present_tables: &PresentTables) -> Result<Counts> {
+fn count_present_rows(conn: &BoundedConnection, present_tables: &PresentTables) -> Result<Counts> {
     let count = |name: &'static str| {
         let rows = if present_tables.contains_key(name) {
-            connection.query_integer(&format!("SELECT sum(1) FROM {name}"))?
+            conn.query_integer(&format!("SELECT sum(1) FROM {name}"))?
         } else {
             None
         };
@@ -322,7 +322,7 @@ pub fn end_last_session(conn: &Connection, meta: &[(&str, &str)]) -> rusqlite::R
              coalesce((SELECT max(unix_ns) FROM tick WHERE tick.session = session.id), started_unix_ns)
          WHERE ended_unix_ns IS NULL AND id = (SELECT max(id) FROM session)",
     )?;
-    let rows = serde_json::to_string(&counts(conn)?).unwrap_or_default();
+    let rows = serde_json::to_string(&count_rows(conn)?).unwrap_or_default();
     put_meta(conn, "rows", &rows)?;
     for (key, value) in meta {
         put_meta(conn, key, value)?;
@@ -336,7 +336,7 @@ pub fn put_meta(conn: &Connection, key: &str, value: &str) -> rusqlite::Result<(
     conn.prepare_cached(sql)?.execute([key, value]).map(|_| ())
 }
 
-fn counts(conn: &Connection) -> rusqlite::Result<Counts> {
+fn count_rows(conn: &Connection) -> rusqlite::Result<Counts> {
     let count = |name: &'static str| {
         let rows: i64 = conn.query_row(&format!("SELECT count(*) FROM {name}"), [], |row| {
             row.get(0)
