@@ -192,7 +192,7 @@ fn begin_session(
         _lock: lock,
         path: path.to_owned(),
         session: id,
-        followed: None,
+        followed_process: None,
         samples: Samples::new(),
         written_problems: Default::default(),
         committed: current.clone(),
