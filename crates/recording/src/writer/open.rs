@@ -65,7 +65,7 @@ impl Writer {
         let lock = lock(file, path)?;
         let mut connection = file::open_to_recover(path, path, &RECORDING_KIND)
             .map_err(|error| file::detect_truncation(path, error))?;
-        match connection.measure().and_then(|()| {
+        match connection.read_size().and_then(|()| {
             file::check_application_and_format(connection.connection(), path, &RECORDING_KIND)
         }) {
             Err(Error::Empty { .. }) => {
@@ -78,7 +78,7 @@ impl Writer {
         let present_tables = file::check_recording_tables(&connection, path)?;
         let counts = count_present_rows(&connection, &present_tables)?;
         let known_labels = crate::reader::read_labels(&connection)?;
-        let conn = connection.release()?;
+        let conn = connection.remove_limits()?;
         let new_labels = labels(new_recording);
         if known_labels != new_labels {
             return Err(other_labels_error(path, &known_labels, &new_labels));
