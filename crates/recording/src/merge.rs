@@ -17,7 +17,7 @@ use crate::{
     reader::{Cell, Recording},
     rows::EventKind,
     schema::{TABLES, TableSpec},
-    writer::{end_last_session, id_of_name, make_tables, other_labels_error},
+    writer::{finish_recording, id_of_name, make_tables, other_labels_error},
 };
 
 const CHUNK_ROWS: usize = 1000;
@@ -79,7 +79,7 @@ pub fn merge(from: &[PathBuf], to: &Path) -> Result<MergeSummary> {
         .iter()
         .map(|piece| file_name(&piece.recording))
         .collect();
-    end_last_session(
+    finish_recording(
         &conn,
         &[("merged_from", &serde_json::Value::from(names).to_string())],
     )
@@ -299,7 +299,7 @@ pub fn backup(
     drop(source);
     copy.query_row("PRAGMA journal_mode = DELETE", [], |_| Ok(()))
         .at(to)?;
-    end_last_session(&copy, meta).at(to)?;
+    finish_recording(&copy, meta).at(to)?;
     copy.close()
         .map_err(|(_, error)| Error::sqlite(to, error))?;
     output.publish()

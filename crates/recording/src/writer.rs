@@ -8,7 +8,7 @@ mod prune;
 mod samples;
 
 pub use named_rows::id_of_name;
-pub use open::{end_last_session, make_tables, other_labels_error};
+pub use open::{finish_recording, make_tables, other_labels_error};
 
 use crate::{
     error::{AttachPath, Error, Result},

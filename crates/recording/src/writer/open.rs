@@ -315,7 +315,7 @@ fn count_present_rows(conn: &BoundedConnection, present_tables: &PresentTables) 
 }
 
 /// Ends the last session with its last tick, and stores `meta` and the row counts.
-pub fn end_last_session(conn: &Connection, meta: &[(&str, &str)]) -> rusqlite::Result<()> {
+pub fn finish_recording(conn: &Connection, meta: &[(&str, &str)]) -> rusqlite::Result<()> {
     conn.execute_batch(
         "BEGIN;
          UPDATE session SET ended_unix_ns =
