@@ -32,7 +32,7 @@ pub fn check(root: &Path) -> Result<()> {
         let text = read(root, file)?;
         if normalized(&text).with_context(|| file.display().to_string())? != text {
             violations.push(format!(
-                "{} is not in order; run: cargo run -p xtask -- dashboards",
+                "{} is not normalized; run: cargo run -p xtask -- dashboards",
                 file.display()
             ));
         }

@@ -22,10 +22,10 @@ cargo run -p xtask -- CHORE
 
   metrics-doc           write docs/METRICS.md from the catalog
   metrics-doc --check   fail if docs/METRICS.md is not what the catalog says
-  dashboards            put the files of grafana/dashboards in order, and say what is wrong with them
-  dashboards --check    fail if they are not in order, or name what does not exist
+  dashboards            normalize the files of grafana/dashboards, and list the errors in them
+  dashboards --check    fail if a dashboard is not normalized, or has an error
   metricsql             write the rules for VictoriaMetrics from those for Prometheus
-  tidy                  fail where the tree breaks a house rule or a document does not match it
+  tidy                  fail if the source tree breaks a house rule, or a document does not match the source
   book MDBOOK           make the documents as a site in target/book with this mdBook, and check its links
   sbom PROGRAM TARGET   print what is linked into the program for this target (CycloneDX)
 ";

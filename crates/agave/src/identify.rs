@@ -80,7 +80,8 @@ pub struct Validator {
     /// CPU of a block producer's proof-of-history thread. `None` for Frankendancer and
     /// solana-test-validator.
     pub poh_cpu: Option<PohCpu>,
-    /// Maximum slots behind of a healthy node: `--health-check-slot-distance`, else 128.
+    /// The node is healthy while it is at most this many slots behind:
+    /// `--health-check-slot-distance`, else 128.
     pub health_distance: u64,
 }
 
@@ -88,8 +89,8 @@ pub struct Validator {
 pub enum PohCpu {
     /// `--poh-pinned-cpu-core`, since 4.2: the number of the CPU.
     Number(usize),
-    /// `--experimental-poh-pinned-cpu-core`, else 0. Since 4.2 the number of the CPU; before an
-    /// index into the CPUs that the process may use.
+    /// `--experimental-poh-pinned-cpu-core`, else 0. Since 4.2 it is the number of the CPU. Before
+    /// 4.2 it was an index into the CPUs that the process may use.
     NumberOrIndex(usize),
 }
 

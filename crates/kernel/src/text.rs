@@ -146,8 +146,8 @@ pub fn amount(text: &[u8]) -> Option<Option<u64>> {
     }
 }
 
-/// Reads `key value` lines into the fields that `field` names. Other keys and underflowed counters
-/// are skipped. An empty text is an error.
+/// Reads `key value` lines into the fields that `field` names. Other keys are skipped. The field of
+/// an underflowed counter is `None`. An empty text is an error.
 pub fn fill_by_key<T: Default>(
     text: &[u8],
     separator: u8,
@@ -175,8 +175,9 @@ pub fn fill_by_key<T: Default>(
     }
 }
 
-/// Declares a struct of counters and sizes. Each line is a field and its keys. With `by` a byte
-/// that ends the keys of the file, the struct gets a parser of it.
+/// Declares a struct of counters and sizes. Each line is a field and its keys. A field is `None` if
+/// its key is missing or its counter underflowed. With `by` a byte that ends the keys of the file,
+/// the struct gets a parser of it.
 macro_rules! counters {
     (
         $(#[$about:meta])*

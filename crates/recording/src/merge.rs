@@ -17,7 +17,7 @@ use crate::{
     reader::{Cell, Recording},
     rows::EventKind,
     schema::{TABLES, TableSpec},
-    writer::{end_last_session, id_of_name, make_tables, other_labels_error},
+    writer::{finish_recording, id_of_name, make_tables, other_labels_error},
 };
 
 const CHUNK_ROWS: usize = 1000;
@@ -41,8 +41,8 @@ struct Piece {
 /// `gap`.
 ///
 /// # Errors
-/// [`Error::Unmergeable`] for fewer than two, for one without a session, and if two are the same or
-/// overlap. [`Error::OtherLabels`] for different runs.
+/// [`Error::Unmergeable`] if there are fewer than two recordings, if any has no session, or if two
+/// are the same or overlap. [`Error::OtherLabels`] for different runs.
 pub fn merge(from: &[PathBuf], to: &Path) -> Result<MergeSummary> {
     let mut pieces = from
         .iter()
@@ -79,7 +79,7 @@ pub fn merge(from: &[PathBuf], to: &Path) -> Result<MergeSummary> {
         .iter()
         .map(|piece| file_name(&piece.recording))
         .collect();
-    end_last_session(
+    finish_recording(
         &conn,
         &[("merged_from", &serde_json::Value::from(names).to_string())],
     )
@@ -178,7 +178,8 @@ fn highest_ids(conn: &Connection) -> rusqlite::Result<Offsets> {
         .collect()
 }
 
-/// New ids in `pool`, `device` and `series`, by (table, id in the piece).
+/// A name is a row of `pool`, `device` or `series` without its id. The map has the new id of each
+/// name by (table, id in the piece).
 type NameIds = HashMap<(&'static str, i64), i64>;
 
 fn append_piece(conn: &Connection, piece: &Piece, offsets: &Offsets, to: &Path) -> Result<()> {
@@ -256,12 +257,13 @@ fn insert_gap_event(
 /// 256 KiB per step, so that others can use the disk in between.
 const STEP_PAGES: i32 = 64;
 
-/// Copies `from` into a new file with SQLite's backup API in small steps, as it is at the call. The
-/// copy's last session ends with its last tick, even if `from` is still being written.
+/// Copies `from`, as it is at the time of the call, into a new file, in small steps of SQLite's
+/// backup API. The copy's last session ends with its last tick, even if `from` is still being
+/// written.
 ///
-/// After each step, `progress` is given the copied and all pages; it may wait. Meanwhile the WAL of
-/// a live recording is not truncated and grows by about 50 KB a second. `meta`: more entries of
-/// this table.
+/// After each step, `progress` gets the number of copied pages and of all pages. It may sleep, to
+/// slow the copy. During the whole copy the WAL of a live recording is not truncated and grows by
+/// about 50 KB a second. `meta`: further entries for the copy's table `meta`.
 pub fn backup(
     from: &Path,
     to: &Path,
@@ -297,7 +299,7 @@ pub fn backup(
     drop(source);
     copy.query_row("PRAGMA journal_mode = DELETE", [], |_| Ok(()))
         .at(to)?;
-    end_last_session(&copy, meta).at(to)?;
+    finish_recording(&copy, meta).at(to)?;
     copy.close()
         .map_err(|(_, error)| Error::sqlite(to, error))?;
     output.publish()

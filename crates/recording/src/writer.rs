@@ -8,7 +8,7 @@ mod prune;
 mod samples;
 
 pub use named_rows::id_of_name;
-pub use open::{end_last_session, make_tables, other_labels_error};
+pub use open::{finish_recording, make_tables, other_labels_error};
 
 use crate::{
     error::{AttachPath, Error, Result},
@@ -68,7 +68,7 @@ pub struct Writer {
     _lock: open::WriterLock,
     path: PathBuf,
     session: i64,
-    followed: Option<FollowedProcess>,
+    followed_process: Option<FollowedProcess>,
     samples: Samples,
     written_problems: [SourceProblems; Source::ALL.len()],
     current: RollbackState,
@@ -84,7 +84,7 @@ impl Writer {
 
     pub fn follow(&mut self, process: &NewProcess) -> Result<()> {
         self.samples.restart();
-        self.followed = Some(FollowedProcess {
+        self.followed_process = Some(FollowedProcess {
             process: process.clone(),
             id: None,
             must_rewrite_start: false,
@@ -94,7 +94,7 @@ impl Writer {
 
     /// Replaces the manifest of the followed process, if there is one.
     pub fn replace_manifest(&mut self, manifest: &serde_json::Value) -> Result<()> {
-        if let Some(followed) = &mut self.followed {
+        if let Some(followed) = &mut self.followed_process {
             followed.process.manifest = manifest.clone();
         }
         self.write(|writer| {
@@ -110,7 +110,7 @@ impl Writer {
 
     pub fn unfollow(&mut self) {
         self.samples.restart();
-        self.followed = None;
+        self.followed_process = None;
     }
 
     /// Writes what sources have read since the previous tick.
@@ -157,7 +157,7 @@ impl Writer {
         }
         self.has_failed = false;
         self.current = self.committed.clone();
-        if let Some(followed) = &mut self.followed {
+        if let Some(followed) = &mut self.followed_process {
             followed.must_rewrite_start = true;
             if followed.id != self.committed.process {
                 followed.id = None;
@@ -248,7 +248,7 @@ impl Writer {
             process,
             id: id @ None,
             ..
-        }) = &mut self.followed
+        }) = &mut self.followed_process
         else {
             return Ok(());
         };
@@ -273,7 +273,9 @@ impl Writer {
     }
 
     fn process_id(&self) -> Option<i64> {
-        self.followed.as_ref().and_then(|followed| followed.id)
+        self.followed_process
+            .as_ref()
+            .and_then(|followed| followed.id)
     }
 
     fn add_to_count(&mut self, table: &'static str, rows: u64) {
@@ -286,7 +288,7 @@ impl Writer {
     fn correct_start(&mut self, tick: &Tick) -> rusqlite::Result<()> {
         let started = tick.value_of(&START_TIME, &[]);
         let started = started.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-        let (Some(followed), Some(_)) = (&mut self.followed, started) else {
+        let (Some(followed), Some(_)) = (&mut self.followed_process, started) else {
             return Ok(());
         };
         let last_start = &mut followed.process.started_unix;

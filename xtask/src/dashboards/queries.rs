@@ -1,4 +1,4 @@
-//! Queries of a dashboard as Grafana sends them: variables, windows, links.
+//! Checks of a dashboard's queries, legends and links, after replacing variables as Grafana does.
 
 use crate::rules::expression::{all_matchers, for_each, result_labels};
 use promql_parser::{

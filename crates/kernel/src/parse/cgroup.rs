@@ -181,7 +181,7 @@ impl Limit {
 
 counters! {
     /// Memory in bytes, reclaim and refaults in pages, faults as a count; all with descendants.
-    /// `None` if this kernel or cgroup version does not write the line.
+    /// `None` if this kernel or cgroup version does not write the line, or the value underflowed.
     ///
     /// `parse` reads `memory.stat` of v2.
     MemoryStat by b' ' {

@@ -9,7 +9,7 @@ use crate::{
 };
 
 counters! {
-    /// In bytes. `None` if the kernel does not write the line.
+    /// In bytes. `None` if the kernel does not write the line or the value underflowed.
     Meminfo by b':' {
         total: b"MemTotal",
         free: b"MemFree",
@@ -30,7 +30,7 @@ counters! {
 }
 
 counters! {
-    /// In bytes. `None` if the kernel does not write the line.
+    /// In bytes. `None` if the kernel does not write the line or the value underflowed.
     NodeMeminfo {
         total: b"MemTotal",
         free: b"MemFree",
@@ -57,7 +57,7 @@ impl NodeMeminfo {
 }
 
 counters! {
-    /// Since boot. `None` if the kernel does not write the line.
+    /// Since boot. `None` if the kernel does not write the line or the counter underflowed.
     Vmstat by b' ' {
         pgfault: b"pgfault",
         pgmajfault: b"pgmajfault",

@@ -54,8 +54,8 @@ fn is_name(name: &str) -> bool {
 }
 
 counters! {
-    /// Includes all threads, dead ones too. `None` if the kernel does not write the line. Readable
-    /// by root and by the same user with the same capabilities.
+    /// Includes all threads, dead ones too. `None` if the kernel does not write the line or the
+    /// counter underflowed. Readable by root and by the same user with the same capabilities.
     PidIo by b':' {
         /// Bytes from storage, page faults included.
         read_bytes: b"read_bytes",

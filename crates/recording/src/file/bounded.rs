@@ -100,7 +100,7 @@ impl BoundedConnection {
 
     /// Fails if the file is truncated. Then sets the size to that of the database, including its
     /// WAL.
-    pub fn measure(&mut self) -> Result<()> {
+    pub fn read_size(&mut self) -> Result<()> {
         self.bytes = check_not_truncated(&self.conn, &self.path)?;
         self.step_counter
             .max_steps
@@ -114,7 +114,7 @@ impl BoundedConnection {
     }
 
     /// Removes the limits, for a file that was found to be a recording.
-    pub fn release(mut self) -> Result<Connection> {
+    pub fn remove_limits(mut self) -> Result<Connection> {
         self.conn
             .progress_handler(0, None::<fn() -> bool>)
             .at(&self.path)?;

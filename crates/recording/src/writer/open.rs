@@ -65,7 +65,7 @@ impl Writer {
         let lock = lock(file, path)?;
         let mut connection = file::open_to_recover(path, path, &RECORDING_KIND)
             .map_err(|error| file::detect_truncation(path, error))?;
-        match connection.measure().and_then(|()| {
+        match connection.read_size().and_then(|()| {
             file::check_application_and_format(connection.connection(), path, &RECORDING_KIND)
         }) {
             Err(Error::Empty { .. }) => {
@@ -76,9 +76,9 @@ impl Writer {
             other => other?,
         }
         let present_tables = file::check_recording_tables(&connection, path)?;
-        let counts = count_rows(&connection, &present_tables)?;
+        let counts = count_present_rows(&connection, &present_tables)?;
         let known_labels = crate::reader::read_labels(&connection)?;
-        let conn = connection.release()?;
+        let conn = connection.remove_limits()?;
         let new_labels = labels(new_recording);
         if known_labels != new_labels {
             return Err(other_labels_error(path, &known_labels, &new_labels));
@@ -192,7 +192,7 @@ fn begin_session(
         _lock: lock,
         path: path.to_owned(),
         session: id,
-        followed: None,
+        followed_process: None,
         samples: Samples::new(),
         written_problems: Default::default(),
         committed: current.clone(),
@@ -299,10 +299,10 @@ fn remove_all(path: &Path) {
     }
 }
 
-fn count_rows(connection: &BoundedConnection, present_tables: &PresentTables) -> Result<Counts> {
+fn count_present_rows(conn: &BoundedConnection, present_tables: &PresentTables) -> Result<Counts> {
     let count = |name: &'static str| {
         let rows = if present_tables.contains_key(name) {
-            connection.query_integer(&format!("SELECT sum(1) FROM {name}"))?
+            conn.query_integer(&format!("SELECT sum(1) FROM {name}"))?
         } else {
             None
         };
@@ -315,14 +315,14 @@ fn count_rows(connection: &BoundedConnection, present_tables: &PresentTables) ->
 }
 
 /// Ends the last session with its last tick, and stores `meta` and the row counts.
-pub fn end_last_session(conn: &Connection, meta: &[(&str, &str)]) -> rusqlite::Result<()> {
+pub fn finish_recording(conn: &Connection, meta: &[(&str, &str)]) -> rusqlite::Result<()> {
     conn.execute_batch(
         "BEGIN;
          UPDATE session SET ended_unix_ns =
              coalesce((SELECT max(unix_ns) FROM tick WHERE tick.session = session.id), started_unix_ns)
          WHERE ended_unix_ns IS NULL AND id = (SELECT max(id) FROM session)",
     )?;
-    let rows = serde_json::to_string(&counts(conn)?).unwrap_or_default();
+    let rows = serde_json::to_string(&count_rows(conn)?).unwrap_or_default();
     put_meta(conn, "rows", &rows)?;
     for (key, value) in meta {
         put_meta(conn, key, value)?;
@@ -336,7 +336,7 @@ pub fn put_meta(conn: &Connection, key: &str, value: &str) -> rusqlite::Result<(
     conn.prepare_cached(sql)?.execute([key, value]).map(|_| ())
 }
 
-fn counts(conn: &Connection) -> rusqlite::Result<Counts> {
+fn count_rows(conn: &Connection) -> rusqlite::Result<Counts> {
     let count = |name: &'static str| {
         let rows: i64 = conn.query_row(&format!("SELECT count(*) FROM {name}"), [], |row| {
             row.get(0)
