@@ -450,7 +450,7 @@ mod tests {
         );
         let cells = release_row(&groups[0].releases[0]);
         let cells: Vec<String> = { cells.iter() }
-            .filter_map(|cell| match cell.inner() {
+            .filter_map(|cell| match cell.without_link() {
                 Cell::Text(text) => Some(text.clone()),
                 _ => None,
             })
@@ -511,7 +511,7 @@ mod tests {
                             |at| matches!(&row[*at], Cell::Linked { mark, .. } if !mark.is_empty()),
                         )
                         .collect();
-                    let worse = row[0].inner() == &Cell::Text("1.2.0".to_owned());
+                    let worse = row[0].without_link() == &Cell::Text("1.2.0".to_owned());
                     assert_eq!(
                         marked,
                         if worse {
