@@ -34,13 +34,13 @@ pub enum RoundOutcome {
     Rows(Vec<RunRow>),
     /// The results do not count: the runs are void, and the experiments repeat them.
     Damaged(String),
-    /// One program started in none of its runs. All runs of the round are void.
-    NotStarted(String),
+    /// One program was viable in none of its runs. All runs of the round are void.
+    NotViable(String),
 }
 
 struct CollectedRun {
     row: RunRow,
-    has_started: bool,
+    is_viable: bool,
 }
 
 /// Fails also if a program file has changed since the round began.
@@ -87,21 +87,17 @@ pub fn collect_round(
         })?;
         return Ok(RoundOutcome::Damaged(why));
     }
-    if let Some(why) = not_started(campaign, row_template, &runs) {
+    if let Some(why) = not_viable(campaign, row_template, &runs) {
         void_runs(experiments, &why, |_| true)?;
-        return Ok(RoundOutcome::NotStarted(why));
+        return Ok(RoundOutcome::NotViable(why));
     }
     Ok(RoundOutcome::Rows(
         runs.into_iter().map(|run| run.row).collect(),
     ))
 }
 
-/// Names the program that started in none of its runs, with its last line of output.
-fn not_started(
-    campaign: &Campaign,
-    row_template: &RunRow,
-    runs: &[CollectedRun],
-) -> Option<String> {
+/// Names the program that was viable in none of its runs, with its last line of output.
+fn not_viable(campaign: &Campaign, row_template: &RunRow, runs: &[CollectedRun]) -> Option<String> {
     [
         (true, row_template.conditions.baseline.as_str()),
         (false, row_template.release.as_str()),
@@ -111,7 +107,7 @@ fn not_started(
         let runs_of_arm = || runs.iter().filter(|run| run.row.is_baseline == is_baseline);
         let last = runs_of_arm()
             .next_back()
-            .filter(|_| runs_of_arm().all(|run| !run.has_started))?;
+            .filter(|_| runs_of_arm().all(|run| !run.is_viable))?;
         let output = campaign
             .folder
             .join(&last.row.recording)
@@ -163,7 +159,7 @@ fn collect_experiment(
     let mut measured = Vec::new();
     for counted_run in &counted {
         let run = results.load(counted_run);
-        let has_started = has_started(&counted_run.ending.outcome, run.as_ref());
+        let is_viable = is_viable(&counted_run.ending.outcome, run.as_ref());
         let mut row = run_row(
             campaign,
             row_template,
@@ -179,7 +175,7 @@ fn collect_experiment(
         row.report.clone_from(&report_path);
         // A search changes the memory limit, so its other values are not comparable.
         measured.extend(run.filter(|_| row.is_complete() && experiment.search.is_none()));
-        collected.push(CollectedRun { row, has_started });
+        collected.push(CollectedRun { row, is_viable });
     }
     // Only complete runs: all runs that are passed decide which part of each is compared.
     let values = releases::values(measured);
@@ -210,8 +206,8 @@ fn fill_in_machine(runs: &mut [CollectedRun]) {
     }
 }
 
-/// False also for a program that exits before it reached the tip.
-fn has_started(outcome: &RunOutcome, run: Option<&Run>) -> bool {
+/// False if the program ends by itself before it is at the tip, or executes no transaction.
+fn is_viable(outcome: &RunOutcome, run: Option<&Run>) -> bool {
     match outcome {
         RunOutcome::NeverExecuted => false,
         RunOutcome::Exited { .. } | RunOutcome::Killed { .. } => {

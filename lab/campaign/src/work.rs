@@ -280,7 +280,7 @@ fn advance_version(
                 repeats += 1;
                 say(&format!("{version}: {why}; its pair is repeated"));
             }
-            Ok(RoundOutcome::Damaged(why) | RoundOutcome::NotStarted(why)) => {
+            Ok(RoundOutcome::Damaged(why) | RoundOutcome::NotViable(why)) => {
                 return Ok(VersionOutcome::Failed(why));
             }
             Err(error) => return Ok(error.into()),
