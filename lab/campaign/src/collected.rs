@@ -117,7 +117,7 @@ fn not_viable(campaign: &Campaign, row_template: &RunRow, runs: &[CollectedRun])
             None => "it printed nothing".to_owned(),
         };
         Some(format!(
-            "{version} did not start in any of its {} runs: {}; {output_note} ({})",
+            "{version} did not reach the tip in any of its {} runs: {}; {output_note} ({})",
             runs_of_arm().count(),
             last.row.outcome,
             output.display()
