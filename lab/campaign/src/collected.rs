@@ -152,7 +152,7 @@ fn collect_experiment(
     let counted = results.journal_state.counted();
     ensure!(
         !counted.is_empty(),
-        "{}: no run counts",
+        "{}: none of its runs has a result",
         experiment.plan.folder.display()
     );
     let mut collected = Vec::new();
