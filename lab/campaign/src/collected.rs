@@ -168,19 +168,19 @@ fn collect_experiment(
         );
         let least_ram = results
             .search_answer(counted_run)
-            .filter(|_| row.is_complete())
+            .filter(|_| row.is_usable())
             .and_then(least_ram);
         row.values
             .extend(least_ram.map(|gib| (releases::LEAST_RAM.to_owned(), gib)));
         row.report.clone_from(&report_path);
         // A search changes the memory limit, so its other values are not comparable.
-        measured.extend(run.filter(|_| row.is_complete() && experiment.search.is_none()));
+        measured.extend(run.filter(|_| row.is_usable() && experiment.search.is_none()));
         collected.push(CollectedRun { row, is_viable });
     }
-    // Only complete runs: all runs that are passed decide which part of each is compared.
+    // Only usable runs: all runs that are passed decide which part of each is compared.
     let values = releases::values(measured);
     let rows = collected.iter_mut().map(|run| &mut run.row);
-    for (row, values) in rows.filter(|row| row.is_complete()).zip(values) {
+    for (row, values) in rows.filter(|row| row.is_usable()).zip(values) {
         let values = releases::metrics().zip(values);
         row.values
             .extend(values.filter_map(|(metric, value)| Some((metric.id.to_owned(), value?))));
@@ -249,7 +249,7 @@ fn run_row(
         ..row_template.clone()
     };
     let is_readable = run.is_some() && row.recording_digest.is_some();
-    if row.is_complete() && !is_readable {
+    if row.is_usable() && !is_readable {
         row.validity = VOID.to_owned();
     }
     row

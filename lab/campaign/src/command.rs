@@ -259,16 +259,16 @@ fn summary(comparisons: &[MetricComparison], margin: f64) -> String {
 
 /// Why these results are not enough for a verdict on a release.
 fn inconclusive_reason(release: &Release, comparisons: &[MetricComparison]) -> Option<String> {
-    let complete_runs = |is_baseline| {
+    let usable_runs = |is_baseline| {
         release
             .runs
             .iter()
             .filter(|run| run.is_baseline == is_baseline)
-            .filter(|run| run.is_complete())
+            .filter(|run| run.is_usable())
             .count()
     };
-    let own_runs = complete_runs(false);
-    let baseline_runs = complete_runs(true);
+    let own_runs = usable_runs(false);
+    let baseline_runs = usable_runs(true);
     let unrepeated = comparisons
         .iter()
         .filter(|comparison| comparison.mark == Mark::Unrepeated)

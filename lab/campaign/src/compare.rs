@@ -190,7 +190,7 @@ impl NoRatioReason {
     /// `None` if each pair that differs has a ratio.
     fn of(run_metric: &RunMetric, runs: &[RunRow]) -> Option<Self> {
         let values = pair_values(run_metric, runs);
-        let has_run = runs.iter().any(|run| !run.is_baseline && run.is_complete());
+        let has_run = runs.iter().any(|run| !run.is_baseline && run.is_usable());
         let is_missing = |(_, baseline, own): &PairValues| baseline.is_some() && own.is_none();
         if has_run && !values.is_empty() && values.iter().all(is_missing) {
             return Some(NoRatioReason::Missing);

@@ -147,7 +147,7 @@ impl RunRow {
         self.pace.slot_seconds.map(|(seconds, _)| seconds)
     }
 
-    pub fn is_complete(&self) -> bool {
+    pub fn is_usable(&self) -> bool {
         self.outcome == "completed" && self.validity != "invalid" && !self.is_void()
     }
 
