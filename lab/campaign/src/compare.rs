@@ -199,14 +199,14 @@ impl NoRatioReason {
             .iter()
             .filter_map(|(_, baseline, own)| baseline.zip(*own))
             .collect();
-        let differs =
+        let has_no_ratio =
             |(baseline, own): &(f64, f64)| baseline != own && (*baseline == 0.0 || *own == 0.0);
         let is_worse = |(baseline, own): &(f64, f64)| match run_metric.better {
             Better::Lower => own > baseline,
             Better::Higher => own < baseline,
             Better::Neither => false,
         };
-        known.iter().any(differs).then(|| NoRatioReason::Zero {
+        known.iter().any(has_no_ratio).then(|| NoRatioReason::Zero {
             always_worse: known.iter().all(is_worse),
         })
     }
@@ -221,22 +221,22 @@ impl NoRatioReason {
 
 fn metric_test(metric: &'static RunMetric, runs: &[RunRow]) -> Option<MetricTest> {
     let mut pair_ratios = PairRatios::default();
-    let mut baselines = Vec::new();
-    let mut releases = Vec::new();
+    let mut baseline_values = Vec::new();
+    let mut release_values = Vec::new();
     for (round, baseline, own) in pair_values(metric, runs) {
         let pair = baseline.zip(own);
         if let Some((baseline, own)) = pair.filter(|(baseline, own)| *baseline > 0.0 && *own > 0.0)
         {
             pair_ratios.add(round, (own / baseline).ln());
-            baselines.push(baseline);
-            releases.push(own);
+            baseline_values.push(baseline);
+            release_values.push(own);
         }
     }
     Some(MetricTest {
         metric,
         ratio_test: pair_ratios.test()?,
         adjusted_p: None,
-        means: [mean(&baselines)?, mean(&releases)?],
+        means: [mean(&baseline_values)?, mean(&release_values)?],
         pair_ratios,
         mark: Mark::NothingShown,
     })
