@@ -205,7 +205,7 @@ fn comparability_notes(release: &Release, other: Option<&Release>) -> String {
         ));
     }
     notes.extend(both().filter_map(|release| {
-        let unknown = release.comparability.unknown.as_ref()?;
+        let unknown = release.comparability.unknown_consensus.as_ref()?;
         Some(format!(
             "{} is compared all the same: {unknown}.",
             release.version

@@ -14,7 +14,7 @@ pub struct Comparability {
     /// Its kind and text; `None` also if something is unknown.
     difference: Option<(Difference, String)>,
     /// Such as `its consensus is not known, the baseline's is Tower`; `None` with a difference.
-    pub unknown: Option<String>,
+    pub unknown_consensus: Option<String>,
     /// Of all usable runs, including those of the baseline.
     pub pace: Pace,
 }
@@ -31,13 +31,13 @@ impl Comparability {
         let difference = consensus_difference(&rounds, &arms)
             .map(|reason| (Difference::Consensus, reason))
             .or_else(|| Some((Difference::SlotTime, slot_time_difference(runs)?)));
-        let unknown = match difference {
+        let unknown_consensus = match difference {
             None if !rounds.is_empty() => unknown_consensus(&arms),
             _ => None,
         };
         Comparability {
             difference,
-            unknown,
+            unknown_consensus,
             pace,
         }
     }
@@ -54,7 +54,7 @@ impl Comparability {
 
     pub fn text(&self) -> String {
         self.difference_text()
-            .or(self.unknown.as_deref())
+            .or(self.unknown_consensus.as_deref())
             .map_or_else(|| pace_text(&self.pace), str::to_owned)
     }
 }

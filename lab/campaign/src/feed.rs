@@ -71,7 +71,7 @@ fn group(group: &ReleaseGroup) -> Value {
                 "name": release.name,
                 "program_sha256": release.runs.first().map(|run| run.program_digest.clone()),
                 "not_comparable": release.comparability.difference_text(),
-                "not_known": release.comparability.unknown,
+                "not_known": release.comparability.unknown_consensus,
                 "metrics": metrics,
                 "runs": runs,
             })
