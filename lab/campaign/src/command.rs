@@ -269,9 +269,9 @@ fn inconclusive_reason(release: &Release, comparisons: &[MetricComparison]) -> O
     };
     let own_runs = usable_runs(false);
     let baseline_runs = usable_runs(true);
-    let unrepeated = comparisons
+    let unconfirmed = comparisons
         .iter()
-        .filter(|comparison| comparison.mark == Mark::Unrepeated)
+        .filter(|comparison| comparison.mark == Mark::Unconfirmed)
         .filter(|comparison| {
             Mark::direction(comparison.metric.better, comparison.ratio) == Mark::Worse
         })
@@ -290,8 +290,8 @@ fn inconclusive_reason(release: &Release, comparisons: &[MetricComparison]) -> O
                 .to_owned(),
         );
     }
-    (!unrepeated.is_empty()).then(|| {
-        format!("worse in one round of runs, and not repeated: {unrepeated}; `campaign run` repeats what is beyond the margin of campaign.toml")
+    (!unconfirmed.is_empty()).then(|| {
+        format!("worse in one round of runs, and not repeated: {unconfirmed}; `campaign run` repeats what is beyond the margin of campaign.toml")
     })
 }
 
@@ -477,10 +477,10 @@ mod tests {
         };
         assert!(killed(fine.clone(), false).contains("0 of its runs ran as planned, and 3"));
         assert!(killed(fine, true).contains("nothing could be tested"));
-        let unrepeated = reason_of(&runs("1.1.0", 1.08, 1)).unwrap();
+        let unconfirmed = reason_of(&runs("1.1.0", 1.08, 1)).unwrap();
         assert!(
-            unrepeated.contains("not repeated: Replay time per slot, p95"),
-            "{unrepeated}"
+            unconfirmed.contains("not repeated: Replay time per slot, p95"),
+            "{unconfirmed}"
         );
         assert_eq!(reason_of(&runs("1.1.0", 0.9, 1)), None);
         assert_eq!(

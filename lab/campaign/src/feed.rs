@@ -97,7 +97,7 @@ fn metric_test(test: &MetricTest) -> Value {
         "p": test.ratio_test.p,
         "holm_p": test.adjusted_p,
         "verdict": test.mark.word(),
-        "to_be_repeated": test.mark == Mark::Unrepeated,
+        "to_be_repeated": test.mark == Mark::Unconfirmed,
         "tested": test.ratio_test.p.is_some(),
     })
 }
@@ -191,7 +191,7 @@ pub fn badge(metric: &RunMetric, group: Option<&ReleaseGroup>, failed: &[FailedV
             let colour = match mark {
                 Mark::Worse | Mark::WorseUntested => WORSE_COLOUR,
                 Mark::Better | Mark::BetterUntested => "#00734f",
-                Mark::NothingShown | Mark::NotComparable | Mark::Untested | Mark::Unrepeated => {
+                Mark::NothingShown | Mark::NotComparable | Mark::Untested | Mark::Unconfirmed => {
                     "#5a6470"
                 }
             };

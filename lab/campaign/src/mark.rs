@@ -26,7 +26,7 @@ pub enum Mark {
     /// No test is possible, and the pairs do not all differ in one direction beyond the margin.
     Untested,
     /// Beyond the margin with p < 0.05 in a first round: needs a second round.
-    Unrepeated,
+    Unconfirmed,
     /// No test is possible; the ratio is beyond the margin, and every pair is worse.
     WorseUntested,
     /// No test is possible; the ratio is beyond the margin, and every pair is better.
@@ -44,7 +44,7 @@ impl Mark {
             Mark::WorseUntested => "worse in every pair, not tested",
             Mark::BetterUntested => "better in every pair, not tested",
             Mark::NotComparable => "not comparable",
-            Mark::NothingShown | Mark::Untested | Mark::Unrepeated => "",
+            Mark::NothingShown | Mark::Untested | Mark::Unconfirmed => "",
         }
     }
 
@@ -52,7 +52,7 @@ impl Mark {
         match self {
             Mark::NothingShown => "nothing shown",
             Mark::Untested => "not tested",
-            Mark::Unrepeated => "not repeated yet",
+            Mark::Unconfirmed => "not repeated yet",
             other => other.word(),
         }
     }
@@ -90,14 +90,14 @@ impl Mark {
     pub fn is_difference(self) -> bool {
         !matches!(
             self,
-            Mark::NothingShown | Mark::NotComparable | Mark::Untested | Mark::Unrepeated
+            Mark::NothingShown | Mark::NotComparable | Mark::Untested | Mark::Unconfirmed
         )
     }
 
     pub fn needs_repetition(self) -> bool {
         matches!(
             self,
-            Mark::Unrepeated | Mark::WorseUntested | Mark::BetterUntested
+            Mark::Unconfirmed | Mark::WorseUntested | Mark::BetterUntested
         )
     }
 }
@@ -129,7 +129,7 @@ impl PairRatios {
         let unadjusted = unadjusted_mark(&self.logarithms, better, margin);
         if first.is_empty() || second.is_empty() {
             return match unadjusted {
-                Mark::Worse | Mark::Better => Mark::Unrepeated,
+                Mark::Worse | Mark::Better => Mark::Unconfirmed,
                 other => other,
             };
         }

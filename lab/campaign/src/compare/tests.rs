@@ -114,7 +114,7 @@ fn only_a_repeated_difference_is_marked_and_host_drift_cancels() {
         [
             [Mark::Worse, nothing],
             [Mark::Better, nothing],
-            [Mark::Unrepeated, nothing],
+            [Mark::Unconfirmed, nothing],
             [nothing, nothing]
         ]
     );
@@ -181,7 +181,7 @@ fn a_round_on_another_machine_or_kernel_does_not_confirm() {
         .iter()
         .map(|group| marks(&group.releases[0]))
         .collect();
-    assert_eq!(found, [[Mark::Unrepeated, Mark::NothingShown]; 2]);
+    assert_eq!(found, [[Mark::Unconfirmed, Mark::NothingShown]; 2]);
     let mut all = runs("1.1.0", 1.08, 1);
     all.iter_mut()
         .filter(|run| run.is_baseline)
