@@ -58,7 +58,7 @@ pub fn release_changes(groups: &[ReleaseGroup]) -> Vec<ReleaseChange> {
                 let sentence = format!(
                     "{} is {} from {} on: {} against the releases before.",
                     shift.metric.title,
-                    shift.mark.word(),
+                    shift.mark.label(),
                     release.version,
                     signed_percent(shift.ratio)
                 );
@@ -111,7 +111,7 @@ fn release_change(
     let (metric, title) = match metric {
         Some(metric) => (
             metric.id,
-            format!("{version}: {} {}", metric.title, mark.word()),
+            format!("{version}: {} {}", metric.title, mark.label()),
         ),
         None => ("", format!("{version}: not comparable by slot")),
     };
@@ -163,7 +163,7 @@ fn test_sentence(version: &str, test: &MetricTest, baseline: &str) -> String {
     };
     format!(
         "{version}: {title} is {} than with {baseline}: {} [{}, {}] over {pairs} pairs of runs, {} (Holm).",
-        test.mark.word(),
+        test.mark.label(),
         signed_percent(ratio.value),
         signed_percent(ratio.low),
         signed_percent(ratio.high),

@@ -218,7 +218,7 @@ fn metric_table(comparisons: &[MetricComparison]) -> String {
     let rows = comparisons.iter().map(|comparison| {
         let word = match comparison.mark {
             Mark::NothingShown => "-",
-            other => other.verdict(),
+            other => other.name(),
         };
         let difference = match comparison.mark {
             Mark::NotComparable => "-".to_owned(),

@@ -296,7 +296,7 @@ pub fn verdict_rows(groups: &[ReleaseGroup]) -> Vec<VerdictRow> {
                     pairs: test.ratio_test.pairs,
                     ratio: test.ratio_test.ratio.value_and_ends(),
                     p: [test.ratio_test.p, test.adjusted_p],
-                    verdict: test.mark.verdict().to_owned(),
+                    verdict: test.mark.name().to_owned(),
                 });
             }
         }

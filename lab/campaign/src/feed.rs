@@ -48,7 +48,7 @@ fn change(change: &ReleaseChange) -> Value {
         "id": change.id,
         "release": change.version,
         "metric": change.metric,
-        "verdict": change.mark.word(),
+        "verdict": change.mark.label(),
         "words": change.sentence,
         "at": time(change.unix_ns),
         "report": change.report,
@@ -96,7 +96,7 @@ fn metric_test(test: &MetricTest) -> Value {
         "pairs": test.ratio_test.pairs,
         "p": test.ratio_test.p,
         "holm_p": test.adjusted_p,
-        "verdict": test.mark.word(),
+        "verdict": test.mark.label(),
         "to_be_repeated": test.mark == Mark::Unconfirmed,
         "tested": test.ratio_test.p.is_some(),
     })
@@ -142,7 +142,7 @@ pub fn atom(campaign: &Campaign, groups: &[ReleaseGroup], failed: &[FailedVersio
         .iter()
         .chain(&incomparable_releases(groups))
     {
-        let category = change.mark.word();
+        let category = change.mark.label();
         let texts: [&str; 5] = [
             &change.id,
             &change.title,
@@ -197,8 +197,8 @@ pub fn badge(metric: &RunMetric, group: Option<&ReleaseGroup>, failed: &[FailedV
             };
             let percent = signed_percent(test.ratio_test.ratio.value);
             let result = match mark {
-                Mark::NotComparable => mark.word().to_owned(),
-                _ => format!("{percent} {}", mark.word()).trim_end().to_owned(),
+                Mark::NotComparable => mark.label().to_owned(),
+                _ => format!("{percent} {}", mark.label()).trim_end().to_owned(),
             };
             (format!("{version}: {result}"), colour)
         }

@@ -37,7 +37,7 @@ pub enum Mark {
 
 impl Mark {
     /// Text of the page's cell; empty without a difference.
-    pub fn word(self) -> &'static str {
+    pub fn label(self) -> &'static str {
         match self {
             Mark::Worse => "worse",
             Mark::Better => "better",
@@ -48,12 +48,12 @@ impl Mark {
         }
     }
 
-    pub fn verdict(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Mark::NothingShown => "nothing shown",
             Mark::Untested => "not tested",
             Mark::Unconfirmed => "not repeated yet",
-            other => other.word(),
+            other => other.label(),
         }
     }
 

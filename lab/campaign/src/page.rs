@@ -239,9 +239,9 @@ fn release_row(release: &Release) -> Vec<Cell> {
     cells.extend(
         releases::metrics().map(|metric| match release.test(metric) {
             Some(test) if test.mark == Mark::NotComparable => {
-                linked(text_cell(test.mark.word()), "")
+                linked(text_cell(test.mark.label()), "")
             }
-            Some(test) => linked(estimate(percents(test), 1), test.mark.word()),
+            Some(test) => linked(estimate(percents(test), 1), test.mark.label()),
             None => match release.no_ratio_reason(metric) {
                 Some(NoRatioReason::Zero { .. }) => linked(text_cell("a run has 0"), ""),
                 Some(NoRatioReason::Missing) => {
@@ -282,8 +282,8 @@ fn trends(group: &ReleaseGroup) -> Option<Section> {
             let shift = shifts
                 .find(|shift| shift.metric.id == metric.id && shift.version == release.version);
             let word = match (shift, release.test(metric)) {
-                (Some(shift), _) => format!("change: {}", shift.mark.word()),
-                (None, Some(test)) => test.mark.word().to_owned(),
+                (Some(shift), _) => format!("change: {}", shift.mark.label()),
+                (None, Some(test)) => test.mark.label().to_owned(),
                 (None, None) => String::new(),
             };
             format!("{} {word}", release.version).trim_end().to_owned()
