@@ -2,7 +2,7 @@
 
 use crate::{
     compare::{MetricTest, Release, ReleaseGroup},
-    mark::Mark,
+    verdict::Verdict,
 };
 use faultline_experiments::folder::digest;
 use faultline_report::report::RunMetric;
@@ -16,7 +16,7 @@ pub struct ReleaseChange {
     pub title: String,
     /// Empty if the release is not comparable by slot.
     pub metric: &'static str,
-    pub mark: Mark,
+    pub mark: Verdict,
     pub sentence: String,
     /// Start of the newest run that shows it, in nanoseconds since 1970.
     pub unix_ns: i64,
@@ -78,7 +78,7 @@ pub fn incomparable_releases(groups: &[ReleaseGroup]) -> Vec<ReleaseChange> {
     for group in groups {
         changes.extend(group.releases.iter().rev().filter_map(|release| {
             let sentence = not_comparable_sentence(release)?;
-            let mark = (None, Mark::NotComparable);
+            let mark = (None, Verdict::NotComparable);
             Some(release_change(
                 "incomparable",
                 group,
@@ -103,7 +103,7 @@ fn release_change(
     kind: &str,
     group: &ReleaseGroup,
     release: &Release,
-    (metric, mark): (Option<&'static RunMetric>, Mark),
+    (metric, mark): (Option<&'static RunMetric>, Verdict),
     sentence: String,
 ) -> ReleaseChange {
     let conditions = &group.conditions;

@@ -2,12 +2,12 @@ use crate::{
     args::{AddArgs, CampaignArgs, CampaignCommand, CheckArgs, RunArgs},
     changes, comparability,
     compare::{MetricTest, NoRatioReason, Release, ReleaseGroup},
-    mark::{Mark, SIGNIFICANCE_LEVEL},
     page, plan, programs,
     settings::{self, Campaign, Program},
     status,
     store::{FROM_COMMAND, FROM_FILE, find_version},
     tasks::{self, open_campaign},
+    verdict::{SIGNIFICANCE_LEVEL, Verdict},
     verify, work,
 };
 use anyhow::{Context as _, Result, bail, ensure};
@@ -121,7 +121,7 @@ struct MetricComparison {
     ratio: f64,
     /// Adjusted by Holm.
     p: Option<f64>,
-    mark: Mark,
+    mark: Verdict,
 }
 
 fn check(args: &CheckArgs) -> Result<u8> {
@@ -217,11 +217,11 @@ fn comparability_notes(release: &Release, other: Option<&Release>) -> String {
 fn metric_table(comparisons: &[MetricComparison]) -> String {
     let rows = comparisons.iter().map(|comparison| {
         let word = match comparison.mark {
-            Mark::NothingShown => "-",
+            Verdict::NothingShown => "-",
             other => other.name(),
         };
         let difference = match comparison.mark {
-            Mark::NotComparable => "-".to_owned(),
+            Verdict::NotComparable => "-".to_owned(),
             _ => format!("{:+.1} %", 100.0 * (comparison.ratio - 1.0)),
         };
         vec![
@@ -238,19 +238,19 @@ fn metric_table(comparisons: &[MetricComparison]) -> String {
 }
 
 fn summary(comparisons: &[MetricComparison], margin: f64) -> String {
-    let count = |mark: Mark| {
+    let count = |mark: Verdict| {
         comparisons
             .iter()
             .filter(|comparison| comparison.mark == mark)
             .count()
     };
     let margin = grouped(100.0 * margin, 1);
-    let worse = count(Mark::Worse);
+    let worse = count(Verdict::Worse);
     let mut text = format!(
         "{} worse by more than {margin} %",
         counted(worse as f64, "metric")
     );
-    match count(Mark::WorseUntested) {
+    match count(Verdict::WorseUntested) {
         0 => {}
         some => text += &format!(", and {some} in every pair, without a test"),
     }
@@ -271,9 +271,9 @@ fn inconclusive_reason(release: &Release, comparisons: &[MetricComparison]) -> O
     let baseline_runs = usable_runs(true);
     let unconfirmed = comparisons
         .iter()
-        .filter(|comparison| comparison.mark == Mark::Unconfirmed)
+        .filter(|comparison| comparison.mark == Verdict::Unconfirmed)
         .filter(|comparison| {
-            Mark::direction(comparison.metric.better, comparison.ratio) == Mark::Worse
+            Verdict::direction(comparison.metric.better, comparison.ratio) == Verdict::Worse
         })
         .map(|comparison| comparison.metric.title)
         .join(", ");
@@ -337,11 +337,11 @@ fn compare_with(release: &Release, other: &Release, margin: f64) -> Vec<MetricCo
         .zip(adjusted)
         .map(|((own, theirs), p)| {
             let ratio = own.ratio_test.ratio.value / theirs.ratio_test.ratio.value;
-            let direction = Mark::direction_beyond(own.metric.better, ratio, margin);
+            let direction = Verdict::direction_beyond(own.metric.better, ratio, margin);
             let mark = match p {
-                _ if !is_comparable(own) => Mark::NotComparable,
+                _ if !is_comparable(own) => Verdict::NotComparable,
                 Some(p) if p < SIGNIFICANCE_LEVEL => direction,
-                Some(_) => Mark::NothingShown,
+                Some(_) => Verdict::NothingShown,
                 None if is_disjoint(
                     &own.pair_ratios.logarithms,
                     &theirs.pair_ratios.logarithms,
@@ -349,7 +349,7 @@ fn compare_with(release: &Release, other: &Release, margin: f64) -> Vec<MetricCo
                 {
                     direction.untested()
                 }
-                None => Mark::Untested,
+                None => Verdict::Untested,
             };
             MetricComparison {
                 metric: own.metric,
@@ -455,13 +455,13 @@ mod tests {
             checked.iter().map(|one| one.mark).collect::<Vec<_>>()
         };
         let migrated = of("1.2.0", 1.2, "alpenglow");
-        assert_eq!(marks(&migrated), [Mark::NotComparable; 2]);
+        assert_eq!(marks(&migrated), [Verdict::NotComparable; 2]);
         assert_eq!(
             comparability_notes(&migrated, Some(&old)),
             "1.2.0 is not comparable with 1.1.0 by slot: Alpenglow against Tower.\n"
         );
         let same = of("1.2.0", 1.2, "tower");
-        assert_eq!(marks(&same), [Mark::NothingShown, Mark::Worse]);
+        assert_eq!(marks(&same), [Verdict::NothingShown, Verdict::Worse]);
         assert_eq!(comparability_notes(&same, Some(&old)), "");
     }
 

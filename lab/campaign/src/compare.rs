@@ -3,8 +3,8 @@
 
 use crate::{
     comparability::Comparability,
-    mark::{Mark, PairRatios},
     store::{Conditions, RunRow, VerdictRow},
+    verdict::{PairRatios, Verdict},
 };
 use faultline_pages::groups::by_key;
 use faultline_report::report::{Better, RunMetric, pace::Difference, releases};
@@ -21,7 +21,7 @@ pub struct MetricTest {
     /// Baseline, release.
     pub means: [f64; 2],
     pub pair_ratios: PairRatios,
-    pub mark: Mark,
+    pub mark: Verdict,
 }
 
 #[derive(Debug, Clone)]
@@ -81,7 +81,7 @@ pub struct Shift {
     pub version: String,
     /// The geometric mean after the change over that before it.
     pub ratio: f64,
-    pub mark: Mark,
+    pub mark: Verdict,
 }
 
 /// Releases that were measured under the same conditions.
@@ -143,7 +143,7 @@ fn release(version: String, runs: Vec<RunRow>, margin: f64) -> Release {
             test.pair_ratios
                 .mark(test.metric.better, adjusted_p, margin)
         } else {
-            Mark::NotComparable
+            Verdict::NotComparable
         };
     }
     Release {
@@ -238,7 +238,7 @@ fn metric_test(metric: &'static RunMetric, runs: &[RunRow]) -> Option<MetricTest
         adjusted_p: None,
         means: [mean(&baseline_values)?, mean(&release_values)?],
         pair_ratios,
-        mark: Mark::NothingShown,
+        mark: Verdict::NothingShown,
     })
 }
 
@@ -276,7 +276,7 @@ fn shifts(releases: &[Release], margin: f64) -> Vec<Shift> {
                 metric,
                 version: release.version.clone(),
                 ratio,
-                mark: Mark::direction(metric.better, ratio),
+                mark: Verdict::direction(metric.better, ratio),
             });
         }
     }

@@ -3,9 +3,9 @@ use crate::{
         FailedVersion, ReleaseChange, incomparable_releases, release_changes, signed_percent,
     },
     compare::{MetricTest, ReleaseGroup, compare_versions},
-    mark::Mark,
     settings::Campaign,
     store::RunRow,
+    verdict::Verdict,
 };
 use chrono::{DateTime, SecondsFormat};
 use faultline_experiments::folder::digest;
@@ -97,7 +97,7 @@ fn metric_test(test: &MetricTest) -> Value {
         "p": test.ratio_test.p,
         "holm_p": test.adjusted_p,
         "verdict": test.mark.label(),
-        "to_be_repeated": test.mark == Mark::Unconfirmed,
+        "to_be_repeated": test.mark == Verdict::Unconfirmed,
         "tested": test.ratio_test.p.is_some(),
     })
 }
@@ -189,15 +189,16 @@ pub fn badge(metric: &RunMetric, group: Option<&ReleaseGroup>, failed: &[FailedV
         (None, Some((version, test))) => {
             let mark = test.mark;
             let colour = match mark {
-                Mark::Worse | Mark::WorseUntested => WORSE_COLOUR,
-                Mark::Better | Mark::BetterUntested => "#00734f",
-                Mark::NothingShown | Mark::NotComparable | Mark::Untested | Mark::Unconfirmed => {
-                    "#5a6470"
-                }
+                Verdict::Worse | Verdict::WorseUntested => WORSE_COLOUR,
+                Verdict::Better | Verdict::BetterUntested => "#00734f",
+                Verdict::NothingShown
+                | Verdict::NotComparable
+                | Verdict::Untested
+                | Verdict::Unconfirmed => "#5a6470",
             };
             let percent = signed_percent(test.ratio_test.ratio.value);
             let result = match mark {
-                Mark::NotComparable => mark.label().to_owned(),
+                Verdict::NotComparable => mark.label().to_owned(),
                 _ => format!("{percent} {}", mark.label()).trim_end().to_owned(),
             };
             (format!("{version}: {result}"), colour)

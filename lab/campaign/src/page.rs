@@ -7,9 +7,9 @@ use crate::{
     changes::{FailedVersion, incomparable_releases, release_changes},
     compare::{self, MetricTest, NoRatioReason, Release, ReleaseGroup},
     feed,
-    mark::Mark,
     settings::Campaign,
     store::{Conditions, Store, find_version},
+    verdict,
 };
 use anyhow::Result;
 use faultline_common::files::write_report_file;
@@ -238,7 +238,7 @@ fn release_row(release: &Release) -> Vec<Cell> {
     ];
     cells.extend(
         releases::metrics().map(|metric| match release.test(metric) {
-            Some(test) if test.mark == Mark::NotComparable => {
+            Some(test) if test.mark == verdict::Verdict::NotComparable => {
                 linked(text_cell(test.mark.label()), "")
             }
             Some(test) => linked(estimate(percents(test), 1), test.mark.label()),
@@ -274,7 +274,7 @@ fn trends(group: &ReleaseGroup) -> Option<Section> {
         let bar = |release: &Release| -> Option<ValueWithInterval> {
             let test = release.test(metric);
             let [value, low, high] =
-                percents(test.filter(|test| test.mark != Mark::NotComparable)?);
+                percents(test.filter(|test| test.mark != verdict::Verdict::NotComparable)?);
             Some((value, Some((low, high))))
         };
         let category = |release: &Release| {

@@ -3,10 +3,10 @@
 
 use crate::{
     compare,
-    mark::{Mark, PairRatios},
     round::{self, CampaignExperiment},
     settings::Campaign,
     store::{RunRow, Store},
+    verdict::{PairRatios, Verdict},
     work,
 };
 use anyhow::Result;
@@ -210,7 +210,7 @@ pub fn measured_noise(runs: &[RunRow]) -> Vec<(&'static str, f64)> {
             .filter_map(|release| release.test(metric));
         let mut squares = 0.0;
         let mut degrees_of_freedom = 0.0;
-        for test in tests.filter(|test| test.mark != Mark::NotComparable) {
+        for test in tests.filter(|test| test.mark != Verdict::NotComparable) {
             let logarithms = &test.pair_ratios.logarithms;
             let (_, variance) = mean_and_variance(logarithms)?;
             let degrees = logarithms.len() as f64 - 1.0;

@@ -2,7 +2,7 @@
 
 use crate::{
     compare::{MetricTest, Release, ReleaseGroup},
-    mark::Mark,
+    verdict::Verdict,
 };
 use faultline_pages::{
     effects,
@@ -42,7 +42,7 @@ fn forest(group: &ReleaseGroup, release: &Release) -> Option<Block> {
     let mut rows: Vec<&MetricTest> = release
         .tests
         .iter()
-        .filter(|test| test.mark != Mark::NotComparable)
+        .filter(|test| test.mark != Verdict::NotComparable)
         .collect();
     rows.sort_by_key(|test| !test.mark.is_difference());
     let rows = rows.into_iter().map(|test| {
