@@ -121,7 +121,7 @@ struct MetricComparison {
     ratio: f64,
     /// Adjusted by Holm.
     p: Option<f64>,
-    mark: Verdict,
+    verdict: Verdict,
 }
 
 fn check(args: &CheckArgs) -> Result<u8> {
@@ -181,8 +181,8 @@ fn check(args: &CheckArgs) -> Result<u8> {
     if let Some(reason) = inconclusive_reason(release, &comparisons) {
         bail!("{}: {reason}", release.version);
     }
-    let mut marks = comparisons.iter().map(|comparison| comparison.mark);
-    let is_worse = marks.any(|mark| mark.is_worse())
+    let mut verdicts = comparisons.iter().map(|comparison| comparison.verdict);
+    let is_worse = verdicts.any(|verdict| verdict.is_worse())
         || no_ratio_reasons.iter().any(|(_, reason)| reason.is_worse());
     Ok(u8::from(is_worse))
 }
@@ -216,11 +216,11 @@ fn comparability_notes(release: &Release, other: Option<&Release>) -> String {
 
 fn metric_table(comparisons: &[MetricComparison]) -> String {
     let rows = comparisons.iter().map(|comparison| {
-        let word = match comparison.mark {
+        let word = match comparison.verdict {
             Verdict::NothingShown => "-",
             other => other.name(),
         };
-        let difference = match comparison.mark {
+        let difference = match comparison.verdict {
             Verdict::NotComparable => "-".to_owned(),
             _ => format!("{:+.1} %", 100.0 * (comparison.ratio - 1.0)),
         };
@@ -238,10 +238,10 @@ fn metric_table(comparisons: &[MetricComparison]) -> String {
 }
 
 fn summary(comparisons: &[MetricComparison], margin: f64) -> String {
-    let count = |mark: Verdict| {
+    let count = |verdict: Verdict| {
         comparisons
             .iter()
-            .filter(|comparison| comparison.mark == mark)
+            .filter(|comparison| comparison.verdict == verdict)
             .count()
     };
     let margin = grouped(100.0 * margin, 1);
@@ -271,7 +271,7 @@ fn inconclusive_reason(release: &Release, comparisons: &[MetricComparison]) -> O
     let baseline_runs = usable_runs(true);
     let unconfirmed = comparisons
         .iter()
-        .filter(|comparison| comparison.mark == Verdict::Unconfirmed)
+        .filter(|comparison| comparison.verdict == Verdict::Unconfirmed)
         .filter(|comparison| {
             Verdict::direction(comparison.metric.better, comparison.ratio) == Verdict::Worse
         })
@@ -283,7 +283,7 @@ fn inconclusive_reason(release: &Release, comparisons: &[MetricComparison]) -> O
         ));
     }
     let untested =
-        |comparison: &MetricComparison| comparison.p.is_none() && !comparison.mark.is_worse();
+        |comparison: &MetricComparison| comparison.p.is_none() && !comparison.verdict.is_worse();
     if comparisons.iter().all(untested) {
         return Some(
             "nothing could be tested: no comparable metric has enough pairs of runs whose ratios differ"
@@ -313,7 +313,7 @@ fn compare_with_baseline(release: &Release) -> Vec<MetricComparison> {
             metric: test.metric,
             ratio: test.ratio_test.ratio.value,
             p: test.adjusted_p,
-            mark: test.mark,
+            verdict: test.verdict,
         })
         .collect()
 }
@@ -338,7 +338,7 @@ fn compare_with(release: &Release, other: &Release, margin: f64) -> Vec<MetricCo
         .map(|((own, theirs), p)| {
             let ratio = own.ratio_test.ratio.value / theirs.ratio_test.ratio.value;
             let direction = Verdict::direction_beyond(own.metric.better, ratio, margin);
-            let mark = match p {
+            let verdict = match p {
                 _ if !is_comparable(own) => Verdict::NotComparable,
                 Some(p) if p < SIGNIFICANCE_LEVEL => direction,
                 Some(_) => Verdict::NothingShown,
@@ -355,7 +355,7 @@ fn compare_with(release: &Release, other: &Release, margin: f64) -> Vec<MetricCo
                 metric: own.metric,
                 ratio,
                 p,
-                mark,
+                verdict,
             }
         })
         .collect()
@@ -396,7 +396,7 @@ mod tests {
         let (tower, alpenglow) = (pace(&["tower"], Some(0.4)), pace(&["alpenglow"], Some(0.2)));
         let across = release(&with_paces("1.1.0", [&tower, &alpenglow]));
         let checked = compare_with_baseline(&across);
-        assert!(!checked.iter().any(|one| one.mark.is_worse()));
+        assert!(!checked.iter().any(|one| one.verdict.is_worse()));
         let why = inconclusive_reason(&across, &checked).unwrap();
         assert!(
             why.contains("nothing could be tested: no comparable metric"),
@@ -450,18 +450,18 @@ mod tests {
             release(&rows)
         };
         let old = of("1.1.0", 1.0, "tower");
-        let marks = |new: &Release| {
+        let verdicts = |new: &Release| {
             let checked = compare_with(new, &old, 0.05);
-            checked.iter().map(|one| one.mark).collect::<Vec<_>>()
+            checked.iter().map(|one| one.verdict).collect::<Vec<_>>()
         };
         let migrated = of("1.2.0", 1.2, "alpenglow");
-        assert_eq!(marks(&migrated), [Verdict::NotComparable; 2]);
+        assert_eq!(verdicts(&migrated), [Verdict::NotComparable; 2]);
         assert_eq!(
             comparability_notes(&migrated, Some(&old)),
             "1.2.0 is not comparable with 1.1.0 by slot: Alpenglow against Tower.\n"
         );
         let same = of("1.2.0", 1.2, "tower");
-        assert_eq!(marks(&same), [Verdict::NothingShown, Verdict::Worse]);
+        assert_eq!(verdicts(&same), [Verdict::NothingShown, Verdict::Worse]);
         assert_eq!(comparability_notes(&same, Some(&old)), "");
     }
 

@@ -21,7 +21,7 @@ pub struct MetricTest {
     /// Baseline, release.
     pub means: [f64; 2],
     pub pair_ratios: PairRatios,
-    pub mark: Verdict,
+    pub verdict: Verdict,
 }
 
 #[derive(Debug, Clone)]
@@ -81,7 +81,7 @@ pub struct Shift {
     pub version: String,
     /// The geometric mean after the change over that before it.
     pub ratio: f64,
-    pub mark: Verdict,
+    pub verdict: Verdict,
 }
 
 /// Releases that were measured under the same conditions.
@@ -139,9 +139,9 @@ fn release(version: String, runs: Vec<RunRow>, margin: f64) -> Release {
     let adjusted = holm::adjust(&p.collect::<Vec<_>>());
     for (test, adjusted_p) in tests.iter_mut().zip(adjusted) {
         test.adjusted_p = adjusted_p;
-        test.mark = if comparability.allows(test.metric) {
+        test.verdict = if comparability.allows(test.metric) {
             test.pair_ratios
-                .mark(test.metric.better, adjusted_p, margin)
+                .verdict(test.metric.better, adjusted_p, margin)
         } else {
             Verdict::NotComparable
         };
@@ -238,7 +238,7 @@ fn metric_test(metric: &'static RunMetric, runs: &[RunRow]) -> Option<MetricTest
         adjusted_p: None,
         means: [mean(&baseline_values)?, mean(&release_values)?],
         pair_ratios,
-        mark: Verdict::NothingShown,
+        verdict: Verdict::NothingShown,
     })
 }
 
@@ -276,7 +276,7 @@ fn shifts(releases: &[Release], margin: f64) -> Vec<Shift> {
                 metric,
                 version: release.version.clone(),
                 ratio,
-                mark: Verdict::direction(metric.better, ratio),
+                verdict: Verdict::direction(metric.better, ratio),
             });
         }
     }
@@ -296,7 +296,7 @@ pub fn verdict_rows(groups: &[ReleaseGroup]) -> Vec<VerdictRow> {
                     pairs: test.ratio_test.pairs,
                     ratio: test.ratio_test.ratio.value_and_ends(),
                     p: [test.ratio_test.p, test.adjusted_p],
-                    verdict: test.mark.name().to_owned(),
+                    verdict: test.verdict.name().to_owned(),
                 });
             }
         }

@@ -48,7 +48,7 @@ fn change(change: &ReleaseChange) -> Value {
         "id": change.id,
         "release": change.version,
         "metric": change.metric,
-        "verdict": change.mark.label(),
+        "verdict": change.verdict.label(),
         "words": change.sentence,
         "at": time(change.unix_ns),
         "report": change.report,
@@ -96,8 +96,8 @@ fn metric_test(test: &MetricTest) -> Value {
         "pairs": test.ratio_test.pairs,
         "p": test.ratio_test.p,
         "holm_p": test.adjusted_p,
-        "verdict": test.mark.label(),
-        "to_be_repeated": test.mark == Verdict::Unconfirmed,
+        "verdict": test.verdict.label(),
+        "to_be_repeated": test.verdict == Verdict::Unconfirmed,
         "tested": test.ratio_test.p.is_some(),
     })
 }
@@ -142,7 +142,7 @@ pub fn atom(campaign: &Campaign, groups: &[ReleaseGroup], failed: &[FailedVersio
         .iter()
         .chain(&incomparable_releases(groups))
     {
-        let category = change.mark.label();
+        let category = change.verdict.label();
         let texts: [&str; 5] = [
             &change.id,
             &change.title,
@@ -187,8 +187,8 @@ pub fn badge(metric: &RunMetric, group: Option<&ReleaseGroup>, failed: &[FailedV
         (Some(failed), _) => (format!("{}: no result", failed.version), WORSE_COLOUR),
         (None, None) => ("not measured".to_owned(), "#68717d"),
         (None, Some((version, test))) => {
-            let mark = test.mark;
-            let colour = match mark {
+            let verdict = test.verdict;
+            let colour = match verdict {
                 Verdict::Worse | Verdict::WorseUntested => WORSE_COLOUR,
                 Verdict::Better | Verdict::BetterUntested => "#00734f",
                 Verdict::NothingShown
@@ -197,9 +197,11 @@ pub fn badge(metric: &RunMetric, group: Option<&ReleaseGroup>, failed: &[FailedV
                 | Verdict::Unconfirmed => "#5a6470",
             };
             let percent = signed_percent(test.ratio_test.ratio.value);
-            let result = match mark {
-                Verdict::NotComparable => mark.label().to_owned(),
-                _ => format!("{percent} {}", mark.label()).trim_end().to_owned(),
+            let result = match verdict {
+                Verdict::NotComparable => verdict.label().to_owned(),
+                _ => format!("{percent} {}", verdict.label())
+                    .trim_end()
+                    .to_owned(),
             };
             (format!("{version}: {result}"), colour)
         }

@@ -127,9 +127,9 @@ impl PairRatios {
         ratio_test(&self.logarithms, CONFIDENCE_LEVEL)
     }
 
-    pub fn mark(&self, better: Better, adjusted_p: Option<f64>, margin: f64) -> Verdict {
+    pub fn verdict(&self, better: Better, adjusted_p: Option<f64>, margin: f64) -> Verdict {
         let (first, second) = self.logarithms.split_at(self.pairs_in_first_round);
-        let unadjusted = unadjusted_mark(&self.logarithms, better, margin);
+        let unadjusted = unadjusted_verdict(&self.logarithms, better, margin);
         if first.is_empty() || second.is_empty() {
             return match unadjusted {
                 Verdict::Worse | Verdict::Better => Verdict::Unconfirmed,
@@ -141,12 +141,12 @@ impl PairRatios {
         }
         // Another metric may have caused the second round: the first round of this one must show a
         // difference too.
-        let first_mark = unadjusted_mark(first, better, margin);
-        let second_mark =
+        let first_verdict = unadjusted_verdict(first, better, margin);
+        let second_verdict =
             mean(second).map(|mean| Verdict::direction_beyond(better, mean.exp(), margin));
-        let confirmed =
-            second_mark == Some(unadjusted) && adjusted_p.is_some_and(|p| p < SIGNIFICANCE_LEVEL);
-        if confirmed && (first_mark == unadjusted || first_mark == unadjusted.untested()) {
+        let confirmed = second_verdict == Some(unadjusted)
+            && adjusted_p.is_some_and(|p| p < SIGNIFICANCE_LEVEL);
+        if confirmed && (first_verdict == unadjusted || first_verdict == unadjusted.untested()) {
             unadjusted
         } else {
             Verdict::NothingShown
@@ -154,8 +154,8 @@ impl PairRatios {
     }
 }
 
-/// The mark by the test's unadjusted p.
-fn unadjusted_mark(logarithms: &[f64], better: Better, margin: f64) -> Verdict {
+/// The verdict by the test's unadjusted p.
+fn unadjusted_verdict(logarithms: &[f64], better: Better, margin: f64) -> Verdict {
     let Some(test) = ratio_test(logarithms, CONFIDENCE_LEVEL) else {
         return Verdict::Untested;
     };
@@ -183,33 +183,37 @@ mod tests {
         rounds
     }
 
-    fn mark(ratios: &[&[f64]]) -> Verdict {
+    fn verdict(ratios: &[&[f64]]) -> Verdict {
         let rounds = rounds(ratios);
         let p = rounds.test().and_then(|test| test.p);
-        rounds.mark(Better::Lower, p, 0.05)
+        rounds.verdict(Better::Lower, p, 0.05)
     }
 
     #[test]
     fn one_directional_pairs_without_variance_are_marked_as_untested() {
-        assert_eq!(mark(&[&[2.0; 3], &[2.0; 3]]), Verdict::WorseUntested);
-        assert_eq!(mark(&[&[2.0; 3]]), Verdict::WorseUntested);
-        assert_eq!(mark(&[&[0.5; 3], &[0.5; 3]]), Verdict::BetterUntested);
-        assert_eq!(mark(&[&[1.9, 2.1]]), Verdict::WorseUntested, "two pairs");
-        assert_eq!(mark(&[&[0.9, 2.1]]), Verdict::Untested, "two directions");
+        assert_eq!(verdict(&[&[2.0; 3], &[2.0; 3]]), Verdict::WorseUntested);
+        assert_eq!(verdict(&[&[2.0; 3]]), Verdict::WorseUntested);
+        assert_eq!(verdict(&[&[0.5; 3], &[0.5; 3]]), Verdict::BetterUntested);
+        assert_eq!(verdict(&[&[1.9, 2.1]]), Verdict::WorseUntested, "two pairs");
+        assert_eq!(verdict(&[&[0.9, 2.1]]), Verdict::Untested, "two directions");
         assert_eq!(
-            mark(&[&[1.0; 3], &[1.0; 3]]),
+            verdict(&[&[1.0; 3], &[1.0; 3]]),
             Verdict::Untested,
             "no difference"
         );
-        assert_eq!(mark(&[&[1.04; 3]]), Verdict::Untested, "within the margin");
+        assert_eq!(
+            verdict(&[&[1.04; 3]]),
+            Verdict::Untested,
+            "within the margin"
+        );
     }
 
     #[test]
     fn a_first_round_without_variance_is_confirmed_by_a_second_with_some() {
-        assert_eq!(mark(&[&[2.0; 3], &[2.0, 2.01, 1.99]]), Verdict::Worse);
-        assert_eq!(mark(&[&[2.0, 2.01, 1.99], &[2.0; 3]]), Verdict::Worse);
+        assert_eq!(verdict(&[&[2.0; 3], &[2.0, 2.01, 1.99]]), Verdict::Worse);
+        assert_eq!(verdict(&[&[2.0, 2.01, 1.99], &[2.0; 3]]), Verdict::Worse);
         assert_eq!(
-            mark(&[&[2.0; 3], &[1.0, 1.01, 0.99]]),
+            verdict(&[&[2.0; 3], &[1.0, 1.01, 0.99]]),
             Verdict::NothingShown
         );
     }

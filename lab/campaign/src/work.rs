@@ -329,6 +329,6 @@ fn next_round(
         .take(1)
         .flat_map(|group| &group.releases)
         .flat_map(|release| &release.tests)
-        .any(|test| test.mark.needs_repetition());
+        .any(|test| test.verdict.needs_repetition());
     Ok(needs_repetition.then_some(newest.round + 1))
 }
