@@ -36,7 +36,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// Text of the page's cell; empty without a difference.
+    /// For pages, feeds and badges; empty without a difference.
     pub fn label(self) -> &'static str {
         match self {
             Verdict::Worse => "worse",
@@ -48,6 +48,7 @@ impl Verdict {
         }
     }
 
+    /// For the database and `campaign check`; never empty.
     pub fn name(self) -> &'static str {
         match self {
             Verdict::NothingShown => "nothing shown",
