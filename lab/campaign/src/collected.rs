@@ -1,3 +1,5 @@
+//! Reads the results of a round: the campaign's plan, run with a release and the baseline.
+
 use crate::{
     page,
     programs::sha256,
@@ -32,7 +34,7 @@ const MAX_LAST_LINE_CHARS: usize = 300;
 
 pub enum RoundOutcome {
     Rows(Vec<RunRow>),
-    /// The results do not count: the runs are void, and the experiments repeat them.
+    /// A recording cannot be read. Its replicate is void in all experiments and runs again.
     Damaged(String),
     /// One program was viable in none of its runs. All runs of the round are void.
     NotViable(String),
@@ -177,7 +179,8 @@ fn collect_experiment(
         measured.extend(run.filter(|_| row.is_usable() && experiment.search.is_none()));
         collected.push(CollectedRun { row, is_viable });
     }
-    // Only usable runs: all runs that are passed decide which part of each is compared.
+    // Only usable runs: if one run has too little time at the tip, all runs are compared from their
+    // first execution.
     let values = releases::values(measured);
     let rows = collected.iter_mut().map(|run| &mut run.row);
     for (row, values) in rows.filter(|row| row.is_usable()).zip(values) {
@@ -255,8 +258,8 @@ fn run_row(
     row
 }
 
-/// The smallest sufficient memory of a search, in GiB. A bound, or memory that may still have to
-/// grow, is no measurement.
+/// The smallest sufficient memory of a search, in GiB. `None` if the search found only a bound, or
+/// if the memory may still grow.
 fn least_ram(answer: &SearchAnswer) -> Option<f64> {
     let is_measured =
         matches!(answer.outcome, SearchOutcome::Found(_)) && answer.settles == Some(true);
