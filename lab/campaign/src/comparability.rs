@@ -11,7 +11,7 @@ use itertools::Itertools;
 
 #[derive(Debug, Clone, Default)]
 pub struct Comparability {
-    /// Its kind and text; `None` also if something is unknown.
+    /// Its kind and text. An unknown consensus or slot time is no difference.
     difference: Option<(Difference, String)>,
     /// Such as `its consensus is not known, the baseline's is Tower`; `None` with a difference.
     pub unknown_consensus: Option<String>,

@@ -122,6 +122,7 @@ pub struct RunRow {
     pub recording_digest: Option<String>,
     /// Relative to the page.
     pub report: String,
+    /// Consensus and slot time.
     pub pace: Pace,
     /// By metric; values that were not recorded are absent.
     pub values: Vec<(String, f64)>,
