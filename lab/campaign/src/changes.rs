@@ -2,7 +2,7 @@
 
 use crate::{
     compare::{MetricTest, Release, ReleaseGroup},
-    mark::Mark,
+    verdict::Verdict,
 };
 use faultline_experiments::folder::digest;
 use faultline_report::report::RunMetric;
@@ -16,7 +16,7 @@ pub struct ReleaseChange {
     pub title: String,
     /// Empty if the release is not comparable by slot.
     pub metric: &'static str,
-    pub mark: Mark,
+    pub verdict: Verdict,
     pub sentence: String,
     /// Start of the newest run that shows it, in nanoseconds since 1970.
     pub unix_ns: i64,
@@ -38,7 +38,7 @@ pub fn release_changes(groups: &[ReleaseGroup]) -> Vec<ReleaseChange> {
             for test in release
                 .tests
                 .iter()
-                .filter(|test| test.mark.is_difference())
+                .filter(|test| test.verdict.is_difference())
             {
                 let sentence = test_sentence(&release.version, test, &group.conditions.baseline);
                 let metric = Some(test.metric);
@@ -46,7 +46,7 @@ pub fn release_changes(groups: &[ReleaseGroup]) -> Vec<ReleaseChange> {
                     "release",
                     group,
                     release,
-                    (metric, test.mark),
+                    (metric, test.verdict),
                     sentence,
                 ));
             }
@@ -58,14 +58,14 @@ pub fn release_changes(groups: &[ReleaseGroup]) -> Vec<ReleaseChange> {
                 let sentence = format!(
                     "{} is {} from {} on: {} against the releases before.",
                     shift.metric.title,
-                    shift.mark.word(),
+                    shift.verdict.label(),
                     release.version,
                     signed_percent(shift.ratio)
                 );
                 let metric = Some(shift.metric);
                 all.push(ReleaseChange {
                     unix_ns: newest_run_start(&group.releases),
-                    ..release_change("change", group, release, (metric, shift.mark), sentence)
+                    ..release_change("change", group, release, (metric, shift.verdict), sentence)
                 });
             }
         }
@@ -78,12 +78,12 @@ pub fn incomparable_releases(groups: &[ReleaseGroup]) -> Vec<ReleaseChange> {
     for group in groups {
         changes.extend(group.releases.iter().rev().filter_map(|release| {
             let sentence = not_comparable_sentence(release)?;
-            let mark = (None, Mark::NotComparable);
+            let verdict = (None, Verdict::NotComparable);
             Some(release_change(
                 "incomparable",
                 group,
                 release,
-                mark,
+                verdict,
                 sentence,
             ))
         }));
@@ -103,7 +103,7 @@ fn release_change(
     kind: &str,
     group: &ReleaseGroup,
     release: &Release,
-    (metric, mark): (Option<&'static RunMetric>, Mark),
+    (metric, verdict): (Option<&'static RunMetric>, Verdict),
     sentence: String,
 ) -> ReleaseChange {
     let conditions = &group.conditions;
@@ -111,7 +111,7 @@ fn release_change(
     let (metric, title) = match metric {
         Some(metric) => (
             metric.id,
-            format!("{version}: {} {}", metric.title, mark.word()),
+            format!("{version}: {} {}", metric.title, verdict.label()),
         ),
         None => ("", format!("{version}: not comparable by slot")),
     };
@@ -129,7 +129,7 @@ fn release_change(
         version,
         title,
         metric,
-        mark,
+        verdict,
         sentence,
         unix_ns: newest_run_start(std::slice::from_ref(release)),
         report: release.report_path(),
@@ -150,7 +150,7 @@ fn test_sentence(version: &str, test: &MetricTest, baseline: &str) -> String {
     let title = test.metric.title;
     let pairs = test.ratio_test.pairs;
     let Some(p) = test.adjusted_p else {
-        let direction = if test.mark.is_worse() {
+        let direction = if test.verdict.is_worse() {
             "worse"
         } else {
             "better"
@@ -163,7 +163,7 @@ fn test_sentence(version: &str, test: &MetricTest, baseline: &str) -> String {
     };
     format!(
         "{version}: {title} is {} than with {baseline}: {} [{}, {}] over {pairs} pairs of runs, {} (Holm).",
-        test.mark.word(),
+        test.verdict.label(),
         signed_percent(ratio.value),
         signed_percent(ratio.low),
         signed_percent(ratio.high),

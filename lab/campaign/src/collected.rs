@@ -1,3 +1,5 @@
+//! Reads the results of a round: the campaign's plan, run with a release and the baseline.
+
 use crate::{
     page,
     programs::sha256,
@@ -32,15 +34,15 @@ const MAX_LAST_LINE_CHARS: usize = 300;
 
 pub enum RoundOutcome {
     Rows(Vec<RunRow>),
-    /// The results do not count: the runs are void, and the experiments repeat them.
+    /// A recording cannot be read. Its replicate is void in all experiments and runs again.
     Damaged(String),
-    /// One program started in none of its runs. All runs of the round are void.
-    NotStarted(String),
+    /// One program was viable in none of its runs. All runs of the round are void.
+    NotViable(String),
 }
 
 struct CollectedRun {
     row: RunRow,
-    has_started: bool,
+    is_viable: bool,
 }
 
 /// Fails also if a program file has changed since the round began.
@@ -87,21 +89,17 @@ pub fn collect_round(
         })?;
         return Ok(RoundOutcome::Damaged(why));
     }
-    if let Some(why) = not_started(campaign, row_template, &runs) {
+    if let Some(why) = not_viable(campaign, row_template, &runs) {
         void_runs(experiments, &why, |_| true)?;
-        return Ok(RoundOutcome::NotStarted(why));
+        return Ok(RoundOutcome::NotViable(why));
     }
     Ok(RoundOutcome::Rows(
         runs.into_iter().map(|run| run.row).collect(),
     ))
 }
 
-/// Names the program that started in none of its runs, with its last line of output.
-fn not_started(
-    campaign: &Campaign,
-    row_template: &RunRow,
-    runs: &[CollectedRun],
-) -> Option<String> {
+/// Names the program that was viable in none of its runs, with its last line of output.
+fn not_viable(campaign: &Campaign, row_template: &RunRow, runs: &[CollectedRun]) -> Option<String> {
     [
         (true, row_template.conditions.baseline.as_str()),
         (false, row_template.release.as_str()),
@@ -111,7 +109,7 @@ fn not_started(
         let runs_of_arm = || runs.iter().filter(|run| run.row.is_baseline == is_baseline);
         let last = runs_of_arm()
             .next_back()
-            .filter(|_| runs_of_arm().all(|run| !run.has_started))?;
+            .filter(|_| runs_of_arm().all(|run| !run.is_viable))?;
         let output = campaign
             .folder
             .join(&last.row.recording)
@@ -121,7 +119,7 @@ fn not_started(
             None => "it printed nothing".to_owned(),
         };
         Some(format!(
-            "{version} did not start in any of its {} runs: {}; {output_note} ({})",
+            "{version} did not reach the tip in any of its {} runs: {}; {output_note} ({})",
             runs_of_arm().count(),
             last.row.outcome,
             output.display()
@@ -156,14 +154,14 @@ fn collect_experiment(
     let counted = results.journal_state.counted();
     ensure!(
         !counted.is_empty(),
-        "{}: no run counts",
+        "{}: none of its runs has a result",
         experiment.plan.folder.display()
     );
     let mut collected = Vec::new();
     let mut measured = Vec::new();
     for counted_run in &counted {
         let run = results.load(counted_run);
-        let has_started = has_started(&counted_run.ending.outcome, run.as_ref());
+        let is_viable = is_viable(&counted_run.ending.outcome, run.as_ref());
         let mut row = run_row(
             campaign,
             row_template,
@@ -172,19 +170,20 @@ fn collect_experiment(
         );
         let least_ram = results
             .search_answer(counted_run)
-            .filter(|_| row.is_complete())
+            .filter(|_| row.is_usable())
             .and_then(least_ram);
         row.values
             .extend(least_ram.map(|gib| (releases::LEAST_RAM.to_owned(), gib)));
         row.report.clone_from(&report_path);
         // A search changes the memory limit, so its other values are not comparable.
-        measured.extend(run.filter(|_| row.is_complete() && experiment.search.is_none()));
-        collected.push(CollectedRun { row, has_started });
+        measured.extend(run.filter(|_| row.is_usable() && experiment.search.is_none()));
+        collected.push(CollectedRun { row, is_viable });
     }
-    // Only complete runs: all runs that are passed decide which part of each is compared.
+    // Only usable runs: if one run has too little time at the tip, all runs are compared from their
+    // first execution.
     let values = releases::values(measured);
     let rows = collected.iter_mut().map(|run| &mut run.row);
-    for (row, values) in rows.filter(|row| row.is_complete()).zip(values) {
+    for (row, values) in rows.filter(|row| row.is_usable()).zip(values) {
         let values = releases::metrics().zip(values);
         row.values
             .extend(values.filter_map(|(metric, value)| Some((metric.id.to_owned(), value?))));
@@ -210,8 +209,8 @@ fn fill_in_machine(runs: &mut [CollectedRun]) {
     }
 }
 
-/// False also for a program that exits before it reached the tip.
-fn has_started(outcome: &RunOutcome, run: Option<&Run>) -> bool {
+/// False if the program ends by itself before it is at the tip, or executes no transaction.
+fn is_viable(outcome: &RunOutcome, run: Option<&Run>) -> bool {
     match outcome {
         RunOutcome::NeverExecuted => false,
         RunOutcome::Exited { .. } | RunOutcome::Killed { .. } => {
@@ -253,14 +252,14 @@ fn run_row(
         ..row_template.clone()
     };
     let is_readable = run.is_some() && row.recording_digest.is_some();
-    if row.is_complete() && !is_readable {
+    if row.is_usable() && !is_readable {
         row.validity = VOID.to_owned();
     }
     row
 }
 
-/// The smallest sufficient memory of a search, in GiB. A bound, or memory that may still have to
-/// grow, is no measurement.
+/// The smallest sufficient memory of a search, in GiB. `None` if the search found only a bound, or
+/// if the memory may still grow.
 fn least_ram(answer: &SearchAnswer) -> Option<f64> {
     let is_measured =
         matches!(answer.outcome, SearchOutcome::Found(_)) && answer.settles == Some(true);

@@ -2,12 +2,12 @@ use crate::{
     args::{AddArgs, CampaignArgs, CampaignCommand, CheckArgs, RunArgs},
     changes, comparability,
     compare::{MetricTest, NoRatioReason, Release, ReleaseGroup},
-    mark::{Mark, SIGNIFICANCE_LEVEL},
     page, plan, programs,
     settings::{self, Campaign, Program},
     status,
     store::{FROM_COMMAND, FROM_FILE, find_version},
     tasks::{self, open_campaign},
+    verdict::{SIGNIFICANCE_LEVEL, Verdict},
     verify, work,
 };
 use anyhow::{Context as _, Result, bail, ensure};
@@ -121,7 +121,7 @@ struct MetricComparison {
     ratio: f64,
     /// Adjusted by Holm.
     p: Option<f64>,
-    mark: Mark,
+    verdict: Verdict,
 }
 
 fn check(args: &CheckArgs) -> Result<u8> {
@@ -181,8 +181,8 @@ fn check(args: &CheckArgs) -> Result<u8> {
     if let Some(reason) = inconclusive_reason(release, &comparisons) {
         bail!("{}: {reason}", release.version);
     }
-    let mut marks = comparisons.iter().map(|comparison| comparison.mark);
-    let is_worse = marks.any(|mark| mark.is_worse())
+    let mut verdicts = comparisons.iter().map(|comparison| comparison.verdict);
+    let is_worse = verdicts.any(|verdict| verdict.is_worse())
         || no_ratio_reasons.iter().any(|(_, reason)| reason.is_worse());
     Ok(u8::from(is_worse))
 }
@@ -205,7 +205,7 @@ fn comparability_notes(release: &Release, other: Option<&Release>) -> String {
         ));
     }
     notes.extend(both().filter_map(|release| {
-        let unknown = release.comparability.unknown.as_ref()?;
+        let unknown = release.comparability.unknown_consensus.as_ref()?;
         Some(format!(
             "{} is compared all the same: {unknown}.",
             release.version
@@ -216,12 +216,12 @@ fn comparability_notes(release: &Release, other: Option<&Release>) -> String {
 
 fn metric_table(comparisons: &[MetricComparison]) -> String {
     let rows = comparisons.iter().map(|comparison| {
-        let word = match comparison.mark {
-            Mark::NothingShown => "-",
-            other => other.verdict(),
+        let word = match comparison.verdict {
+            Verdict::NothingShown => "-",
+            other => other.name(),
         };
-        let difference = match comparison.mark {
-            Mark::NotComparable => "-".to_owned(),
+        let difference = match comparison.verdict {
+            Verdict::NotComparable => "-".to_owned(),
             _ => format!("{:+.1} %", 100.0 * (comparison.ratio - 1.0)),
         };
         vec![
@@ -238,19 +238,19 @@ fn metric_table(comparisons: &[MetricComparison]) -> String {
 }
 
 fn summary(comparisons: &[MetricComparison], margin: f64) -> String {
-    let count = |mark: Mark| {
+    let count = |verdict: Verdict| {
         comparisons
             .iter()
-            .filter(|comparison| comparison.mark == mark)
+            .filter(|comparison| comparison.verdict == verdict)
             .count()
     };
     let margin = grouped(100.0 * margin, 1);
-    let worse = count(Mark::Worse);
+    let worse = count(Verdict::Worse);
     let mut text = format!(
         "{} worse by more than {margin} %",
         counted(worse as f64, "metric")
     );
-    match count(Mark::WorseUntested) {
+    match count(Verdict::WorseUntested) {
         0 => {}
         some => text += &format!(", and {some} in every pair, without a test"),
     }
@@ -259,21 +259,21 @@ fn summary(comparisons: &[MetricComparison], margin: f64) -> String {
 
 /// Why these results are not enough for a verdict on a release.
 fn inconclusive_reason(release: &Release, comparisons: &[MetricComparison]) -> Option<String> {
-    let complete_runs = |is_baseline| {
+    let usable_runs = |is_baseline| {
         release
             .runs
             .iter()
             .filter(|run| run.is_baseline == is_baseline)
-            .filter(|run| run.is_complete())
+            .filter(|run| run.is_usable())
             .count()
     };
-    let own_runs = complete_runs(false);
-    let baseline_runs = complete_runs(true);
-    let unrepeated = comparisons
+    let own_runs = usable_runs(false);
+    let baseline_runs = usable_runs(true);
+    let unconfirmed = comparisons
         .iter()
-        .filter(|comparison| comparison.mark == Mark::Unrepeated)
+        .filter(|comparison| comparison.verdict == Verdict::Unconfirmed)
         .filter(|comparison| {
-            Mark::direction(comparison.metric.better, comparison.ratio) == Mark::Worse
+            Verdict::direction(comparison.metric.better, comparison.ratio) == Verdict::Worse
         })
         .map(|comparison| comparison.metric.title)
         .join(", ");
@@ -283,15 +283,15 @@ fn inconclusive_reason(release: &Release, comparisons: &[MetricComparison]) -> O
         ));
     }
     let untested =
-        |comparison: &MetricComparison| comparison.p.is_none() && !comparison.mark.is_worse();
+        |comparison: &MetricComparison| comparison.p.is_none() && !comparison.verdict.is_worse();
     if comparisons.iter().all(untested) {
         return Some(
             "nothing could be tested: no comparable metric has enough pairs of runs whose ratios differ"
                 .to_owned(),
         );
     }
-    (!unrepeated.is_empty()).then(|| {
-        format!("worse in one round of runs, and not repeated: {unrepeated}; `campaign run` repeats what is beyond the margin of campaign.toml")
+    (!unconfirmed.is_empty()).then(|| {
+        format!("worse in one round of runs, and not repeated: {unconfirmed}; `campaign run` repeats what is beyond the margin of campaign.toml")
     })
 }
 
@@ -313,7 +313,7 @@ fn compare_with_baseline(release: &Release) -> Vec<MetricComparison> {
             metric: test.metric,
             ratio: test.ratio_test.ratio.value,
             p: test.adjusted_p,
-            mark: test.mark,
+            verdict: test.verdict,
         })
         .collect()
 }
@@ -337,11 +337,11 @@ fn compare_with(release: &Release, other: &Release, margin: f64) -> Vec<MetricCo
         .zip(adjusted)
         .map(|((own, theirs), p)| {
             let ratio = own.ratio_test.ratio.value / theirs.ratio_test.ratio.value;
-            let direction = Mark::direction_beyond(own.metric.better, ratio, margin);
-            let mark = match p {
-                _ if !is_comparable(own) => Mark::NotComparable,
+            let direction = Verdict::direction_beyond(own.metric.better, ratio, margin);
+            let verdict = match p {
+                _ if !is_comparable(own) => Verdict::NotComparable,
                 Some(p) if p < SIGNIFICANCE_LEVEL => direction,
-                Some(_) => Mark::NothingShown,
+                Some(_) => Verdict::NothingShown,
                 None if is_disjoint(
                     &own.pair_ratios.logarithms,
                     &theirs.pair_ratios.logarithms,
@@ -349,13 +349,13 @@ fn compare_with(release: &Release, other: &Release, margin: f64) -> Vec<MetricCo
                 {
                     direction.untested()
                 }
-                None => Mark::Untested,
+                None => Verdict::Untested,
             };
             MetricComparison {
                 metric: own.metric,
                 ratio,
                 p,
-                mark,
+                verdict,
             }
         })
         .collect()
@@ -396,7 +396,7 @@ mod tests {
         let (tower, alpenglow) = (pace(&["tower"], Some(0.4)), pace(&["alpenglow"], Some(0.2)));
         let across = release(&with_paces("1.1.0", [&tower, &alpenglow]));
         let checked = compare_with_baseline(&across);
-        assert!(!checked.iter().any(|one| one.mark.is_worse()));
+        assert!(!checked.iter().any(|one| one.verdict.is_worse()));
         let why = inconclusive_reason(&across, &checked).unwrap();
         assert!(
             why.contains("nothing could be tested: no comparable metric"),
@@ -450,18 +450,18 @@ mod tests {
             release(&rows)
         };
         let old = of("1.1.0", 1.0, "tower");
-        let marks = |new: &Release| {
+        let verdicts = |new: &Release| {
             let checked = compare_with(new, &old, 0.05);
-            checked.iter().map(|one| one.mark).collect::<Vec<_>>()
+            checked.iter().map(|one| one.verdict).collect::<Vec<_>>()
         };
         let migrated = of("1.2.0", 1.2, "alpenglow");
-        assert_eq!(marks(&migrated), [Mark::NotComparable; 2]);
+        assert_eq!(verdicts(&migrated), [Verdict::NotComparable; 2]);
         assert_eq!(
             comparability_notes(&migrated, Some(&old)),
             "1.2.0 is not comparable with 1.1.0 by slot: Alpenglow against Tower.\n"
         );
         let same = of("1.2.0", 1.2, "tower");
-        assert_eq!(marks(&same), [Mark::NothingShown, Mark::Worse]);
+        assert_eq!(verdicts(&same), [Verdict::NothingShown, Verdict::Worse]);
         assert_eq!(comparability_notes(&same, Some(&old)), "");
     }
 
@@ -477,10 +477,10 @@ mod tests {
         };
         assert!(killed(fine.clone(), false).contains("0 of its runs ran as planned, and 3"));
         assert!(killed(fine, true).contains("nothing could be tested"));
-        let unrepeated = reason_of(&runs("1.1.0", 1.08, 1)).unwrap();
+        let unconfirmed = reason_of(&runs("1.1.0", 1.08, 1)).unwrap();
         assert!(
-            unrepeated.contains("not repeated: Replay time per slot, p95"),
-            "{unrepeated}"
+            unconfirmed.contains("not repeated: Replay time per slot, p95"),
+            "{unconfirmed}"
         );
         assert_eq!(reason_of(&runs("1.1.0", 0.9, 1)), None);
         assert_eq!(

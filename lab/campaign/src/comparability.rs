@@ -11,33 +11,33 @@ use itertools::Itertools;
 
 #[derive(Debug, Clone, Default)]
 pub struct Comparability {
-    /// Its kind and text; `None` also if something is unknown.
+    /// Its kind and text. An unknown consensus or slot time is no difference.
     difference: Option<(Difference, String)>,
     /// Such as `its consensus is not known, the baseline's is Tower`; `None` with a difference.
-    pub unknown: Option<String>,
-    /// Of all completed runs, those of the baseline included.
+    pub unknown_consensus: Option<String>,
+    /// Of all usable runs, including those of the baseline.
     pub pace: Pace,
 }
 
 impl Comparability {
     pub fn of(runs: &[RunRow]) -> Self {
-        let completed = || runs.iter().filter(|run| run.is_complete());
-        let rounds: Vec<(u32, [Pace; 2])> = { by_key(completed().map(|run| (run.round, run))) }
+        let usable = || runs.iter().filter(|run| run.is_usable());
+        let rounds: Vec<(u32, [Pace; 2])> = { by_key(usable().map(|run| (run.round, run))) }
             .into_iter()
             .map(|(round, runs)| (round, arm_paces(runs.into_iter())))
             .collect();
-        let arms = arm_paces(completed());
+        let arms = arm_paces(usable());
         let pace: Pace = arms.iter().cloned().collect();
         let difference = consensus_difference(&rounds, &arms)
             .map(|reason| (Difference::Consensus, reason))
             .or_else(|| Some((Difference::SlotTime, slot_time_difference(runs)?)));
-        let unknown = match difference {
+        let unknown_consensus = match difference {
             None if !rounds.is_empty() => unknown_consensus(&arms),
             _ => None,
         };
         Comparability {
             difference,
-            unknown,
+            unknown_consensus,
             pace,
         }
     }
@@ -54,7 +54,7 @@ impl Comparability {
 
     pub fn text(&self) -> String {
         self.difference_text()
-            .or(self.unknown.as_deref())
+            .or(self.unknown_consensus.as_deref())
             .map_or_else(|| pace_text(&self.pace), str::to_owned)
     }
 }
@@ -91,8 +91,8 @@ fn consensus_difference(rounds: &[(u32, [Pace; 2])], arms: &[Pace; 2]) -> Option
 /// The runs of one round and replicate are compared: drift between such pairs cancels in the ratio
 /// of each pair.
 fn slot_time_difference(runs: &[RunRow]) -> Option<String> {
-    let completed = runs.iter().filter(|run| run.is_complete());
-    let pair = by_key(completed.map(|run| ((run.round, run.replicate), run)))
+    let usable = runs.iter().filter(|run| run.is_usable());
+    let pair = by_key(usable.map(|run| ((run.round, run.replicate), run)))
         .into_iter()
         .map(|(_, runs)| arm_paces(runs.into_iter()))
         .find(|[baseline, release]| release.difference(baseline) == Some(Difference::SlotTime))?;

@@ -3,8 +3,8 @@
 
 use crate::{
     comparability::Comparability,
-    mark::{Mark, PairRatios},
     store::{Conditions, RunRow, VerdictRow},
+    verdict::{PairRatios, Verdict},
 };
 use faultline_pages::groups::by_key;
 use faultline_report::report::{Better, RunMetric, pace::Difference, releases};
@@ -21,12 +21,13 @@ pub struct MetricTest {
     /// Baseline, release.
     pub means: [f64; 2],
     pub pair_ratios: PairRatios,
-    pub mark: Mark,
+    pub verdict: Verdict,
 }
 
 #[derive(Debug, Clone)]
 pub struct Release {
     pub version: String,
+    /// The description in the list of versions; `page::release_groups` fills it in.
     pub name: String,
     pub runs: Vec<RunRow>,
     pub comparability: Comparability,
@@ -81,7 +82,7 @@ pub struct Shift {
     pub version: String,
     /// The geometric mean after the change over that before it.
     pub ratio: f64,
-    pub mark: Mark,
+    pub verdict: Verdict,
 }
 
 /// Releases that were measured under the same conditions.
@@ -139,11 +140,11 @@ fn release(version: String, runs: Vec<RunRow>, margin: f64) -> Release {
     let adjusted = holm::adjust(&p.collect::<Vec<_>>());
     for (test, adjusted_p) in tests.iter_mut().zip(adjusted) {
         test.adjusted_p = adjusted_p;
-        test.mark = if comparability.allows(test.metric) {
+        test.verdict = if comparability.allows(test.metric) {
             test.pair_ratios
-                .mark(test.metric.better, adjusted_p, margin)
+                .verdict(test.metric.better, adjusted_p, margin)
         } else {
-            Mark::NotComparable
+            Verdict::NotComparable
         };
     }
     Release {
@@ -190,7 +191,7 @@ impl NoRatioReason {
     /// `None` if each pair that differs has a ratio.
     fn of(run_metric: &RunMetric, runs: &[RunRow]) -> Option<Self> {
         let values = pair_values(run_metric, runs);
-        let has_run = runs.iter().any(|run| !run.is_baseline && run.is_complete());
+        let has_run = runs.iter().any(|run| !run.is_baseline && run.is_usable());
         let is_missing = |(_, baseline, own): &PairValues| baseline.is_some() && own.is_none();
         if has_run && !values.is_empty() && values.iter().all(is_missing) {
             return Some(NoRatioReason::Missing);
@@ -199,14 +200,14 @@ impl NoRatioReason {
             .iter()
             .filter_map(|(_, baseline, own)| baseline.zip(*own))
             .collect();
-        let differs =
+        let has_no_ratio =
             |(baseline, own): &(f64, f64)| baseline != own && (*baseline == 0.0 || *own == 0.0);
         let is_worse = |(baseline, own): &(f64, f64)| match run_metric.better {
             Better::Lower => own > baseline,
             Better::Higher => own < baseline,
             Better::Neither => false,
         };
-        known.iter().any(differs).then(|| NoRatioReason::Zero {
+        known.iter().any(has_no_ratio).then(|| NoRatioReason::Zero {
             always_worse: known.iter().all(is_worse),
         })
     }
@@ -221,24 +222,24 @@ impl NoRatioReason {
 
 fn metric_test(metric: &'static RunMetric, runs: &[RunRow]) -> Option<MetricTest> {
     let mut pair_ratios = PairRatios::default();
-    let mut baselines = Vec::new();
-    let mut releases = Vec::new();
+    let mut baseline_values = Vec::new();
+    let mut release_values = Vec::new();
     for (round, baseline, own) in pair_values(metric, runs) {
         let pair = baseline.zip(own);
         if let Some((baseline, own)) = pair.filter(|(baseline, own)| *baseline > 0.0 && *own > 0.0)
         {
             pair_ratios.add(round, (own / baseline).ln());
-            baselines.push(baseline);
-            releases.push(own);
+            baseline_values.push(baseline);
+            release_values.push(own);
         }
     }
     Some(MetricTest {
         metric,
         ratio_test: pair_ratios.test()?,
         adjusted_p: None,
-        means: [mean(&baselines)?, mean(&releases)?],
+        means: [mean(&baseline_values)?, mean(&release_values)?],
         pair_ratios,
-        mark: Mark::NothingShown,
+        verdict: Verdict::NothingShown,
     })
 }
 
@@ -276,7 +277,7 @@ fn shifts(releases: &[Release], margin: f64) -> Vec<Shift> {
                 metric,
                 version: release.version.clone(),
                 ratio,
-                mark: Mark::direction(metric.better, ratio),
+                verdict: Verdict::direction(metric.better, ratio),
             });
         }
     }
@@ -296,7 +297,7 @@ pub fn verdict_rows(groups: &[ReleaseGroup]) -> Vec<VerdictRow> {
                     pairs: test.ratio_test.pairs,
                     ratio: test.ratio_test.ratio.value_and_ends(),
                     p: [test.ratio_test.p, test.adjusted_p],
-                    verdict: test.mark.verdict().to_owned(),
+                    verdict: test.verdict.name().to_owned(),
                 });
             }
         }

@@ -3,9 +3,9 @@ use crate::{
         FailedVersion, ReleaseChange, incomparable_releases, release_changes, signed_percent,
     },
     compare::{MetricTest, ReleaseGroup, compare_versions},
-    mark::Mark,
     settings::Campaign,
     store::RunRow,
+    verdict::Verdict,
 };
 use chrono::{DateTime, SecondsFormat};
 use faultline_experiments::folder::digest;
@@ -48,7 +48,7 @@ fn change(change: &ReleaseChange) -> Value {
         "id": change.id,
         "release": change.version,
         "metric": change.metric,
-        "verdict": change.mark.word(),
+        "verdict": change.verdict.label(),
         "words": change.sentence,
         "at": time(change.unix_ns),
         "report": change.report,
@@ -71,7 +71,7 @@ fn group(group: &ReleaseGroup) -> Value {
                 "name": release.name,
                 "program_sha256": release.runs.first().map(|run| run.program_digest.clone()),
                 "not_comparable": release.comparability.difference_text(),
-                "not_known": release.comparability.unknown,
+                "not_known": release.comparability.unknown_consensus,
                 "metrics": metrics,
                 "runs": runs,
             })
@@ -96,8 +96,8 @@ fn metric_test(test: &MetricTest) -> Value {
         "pairs": test.ratio_test.pairs,
         "p": test.ratio_test.p,
         "holm_p": test.adjusted_p,
-        "verdict": test.mark.word(),
-        "to_be_repeated": test.mark == Mark::Unrepeated,
+        "verdict": test.verdict.label(),
+        "to_be_repeated": test.verdict == Verdict::Unconfirmed,
         "tested": test.ratio_test.p.is_some(),
     })
 }
@@ -142,7 +142,7 @@ pub fn atom(campaign: &Campaign, groups: &[ReleaseGroup], failed: &[FailedVersio
         .iter()
         .chain(&incomparable_releases(groups))
     {
-        let category = change.mark.word();
+        let category = change.verdict.label();
         let texts: [&str; 5] = [
             &change.id,
             &change.title,
@@ -187,18 +187,21 @@ pub fn badge(metric: &RunMetric, group: Option<&ReleaseGroup>, failed: &[FailedV
         (Some(failed), _) => (format!("{}: no result", failed.version), WORSE_COLOUR),
         (None, None) => ("not measured".to_owned(), "#68717d"),
         (None, Some((version, test))) => {
-            let mark = test.mark;
-            let colour = match mark {
-                Mark::Worse | Mark::WorseUntested => WORSE_COLOUR,
-                Mark::Better | Mark::BetterUntested => "#00734f",
-                Mark::NothingShown | Mark::NotComparable | Mark::Untested | Mark::Unrepeated => {
-                    "#5a6470"
-                }
+            let verdict = test.verdict;
+            let colour = match verdict {
+                Verdict::Worse | Verdict::WorseUntested => WORSE_COLOUR,
+                Verdict::Better | Verdict::BetterUntested => "#00734f",
+                Verdict::NothingShown
+                | Verdict::NotComparable
+                | Verdict::Untested
+                | Verdict::Unconfirmed => "#5a6470",
             };
             let percent = signed_percent(test.ratio_test.ratio.value);
-            let result = match mark {
-                Mark::NotComparable => mark.word().to_owned(),
-                _ => format!("{percent} {}", mark.word()).trim_end().to_owned(),
+            let result = match verdict {
+                Verdict::NotComparable => verdict.label().to_owned(),
+                _ => format!("{percent} {}", verdict.label())
+                    .trim_end()
+                    .to_owned(),
             };
             (format!("{version}: {result}"), colour)
         }

@@ -8,7 +8,6 @@ pub mod command;
 mod comparability;
 mod compare;
 mod feed;
-mod mark;
 mod page;
 mod plan;
 mod programs;
@@ -17,6 +16,7 @@ mod settings;
 mod status;
 mod store;
 mod tasks;
+mod verdict;
 mod verify;
 mod work;
 

@@ -7,9 +7,9 @@ use crate::{
     changes::{FailedVersion, incomparable_releases, release_changes},
     compare::{self, MetricTest, NoRatioReason, Release, ReleaseGroup},
     feed,
-    mark::Mark,
     settings::Campaign,
     store::{Conditions, Store, find_version},
+    verdict,
 };
 use anyhow::Result;
 use faultline_common::files::write_report_file;
@@ -106,7 +106,7 @@ fn report(campaign: &Campaign, groups: &[ReleaseGroup], failed: &[FailedVersion]
         Some(sentence) => format!("{sentence} {headline}"),
         None => headline,
     };
-    let worse = changes.iter().filter(|change| change.mark.is_worse());
+    let worse = changes.iter().filter(|change| change.verdict.is_worse());
     let kind = match (releases, changes.len(), worse.count()) {
         (0, ..) => VerdictKind::Described,
         (_, 0, _) => VerdictKind::Inconclusive,
@@ -238,10 +238,10 @@ fn release_row(release: &Release) -> Vec<Cell> {
     ];
     cells.extend(
         releases::metrics().map(|metric| match release.test(metric) {
-            Some(test) if test.mark == Mark::NotComparable => {
-                linked(text_cell(test.mark.word()), "")
+            Some(test) if test.verdict == verdict::Verdict::NotComparable => {
+                linked(text_cell(test.verdict.label()), "")
             }
-            Some(test) => linked(estimate(percents(test), 1), test.mark.word()),
+            Some(test) => linked(estimate(percents(test), 1), test.verdict.label()),
             None => match release.no_ratio_reason(metric) {
                 Some(NoRatioReason::Zero { .. }) => linked(text_cell("a run has 0"), ""),
                 Some(NoRatioReason::Missing) => {
@@ -274,7 +274,7 @@ fn trends(group: &ReleaseGroup) -> Option<Section> {
         let bar = |release: &Release| -> Option<ValueWithInterval> {
             let test = release.test(metric);
             let [value, low, high] =
-                percents(test.filter(|test| test.mark != Mark::NotComparable)?);
+                percents(test.filter(|test| test.verdict != verdict::Verdict::NotComparable)?);
             Some((value, Some((low, high))))
         };
         let category = |release: &Release| {
@@ -282,8 +282,8 @@ fn trends(group: &ReleaseGroup) -> Option<Section> {
             let shift = shifts
                 .find(|shift| shift.metric.id == metric.id && shift.version == release.version);
             let word = match (shift, release.test(metric)) {
-                (Some(shift), _) => format!("change: {}", shift.mark.word()),
-                (None, Some(test)) => test.mark.word().to_owned(),
+                (Some(shift), _) => format!("change: {}", shift.verdict.label()),
+                (None, Some(test)) => test.verdict.label().to_owned(),
                 (None, None) => String::new(),
             };
             format!("{} {word}", release.version).trim_end().to_owned()
@@ -450,7 +450,7 @@ mod tests {
         );
         let cells = release_row(&groups[0].releases[0]);
         let cells: Vec<String> = { cells.iter() }
-            .filter_map(|cell| match cell.inner() {
+            .filter_map(|cell| match cell.without_link() {
                 Cell::Text(text) => Some(text.clone()),
                 _ => None,
             })
@@ -511,7 +511,7 @@ mod tests {
                             |at| matches!(&row[*at], Cell::Linked { mark, .. } if !mark.is_empty()),
                         )
                         .collect();
-                    let worse = row[0].inner() == &Cell::Text("1.2.0".to_owned());
+                    let worse = row[0].without_link() == &Cell::Text("1.2.0".to_owned());
                     assert_eq!(
                         marked,
                         if worse {

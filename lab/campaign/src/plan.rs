@@ -3,10 +3,10 @@
 
 use crate::{
     compare,
-    mark::{Mark, PairRatios},
     round::{self, CampaignExperiment},
     settings::Campaign,
     store::{RunRow, Store},
+    verdict::{PairRatios, Verdict},
     work,
 };
 use anyhow::Result;
@@ -175,7 +175,7 @@ impl MarkingRule {
         let p = ratios.test().and_then(|test| test.p);
         let adjusted_p = p.map(|p| (p * self.metrics as f64).min(1.0));
         ratios
-            .mark(Better::Lower, adjusted_p, self.margin)
+            .verdict(Better::Lower, adjusted_p, self.margin)
             .is_worse()
     }
 
@@ -210,7 +210,7 @@ pub fn measured_noise(runs: &[RunRow]) -> Vec<(&'static str, f64)> {
             .filter_map(|release| release.test(metric));
         let mut squares = 0.0;
         let mut degrees_of_freedom = 0.0;
-        for test in tests.filter(|test| test.mark != Mark::NotComparable) {
+        for test in tests.filter(|test| test.verdict != Verdict::NotComparable) {
             let logarithms = &test.pair_ratios.logarithms;
             let (_, variance) = mean_and_variance(logarithms)?;
             let degrees = logarithms.len() as f64 - 1.0;

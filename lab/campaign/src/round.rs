@@ -154,7 +154,7 @@ impl Round {
 pub struct CampaignExperiment {
     pub name: String,
     pub plan: Plan,
-    /// `None` without `search`.
+    /// `None` in a plan without `search`.
     pub search: Option<SearchExperiment>,
 }
 
@@ -181,6 +181,7 @@ pub fn void_runs(
     Ok(())
 }
 
+/// A search runs one program, so its plan has no arms that name release and baseline.
 #[derive(Clone, Copy)]
 pub struct SearchExperiment {
     pub is_baseline: bool,

@@ -122,6 +122,7 @@ pub struct RunRow {
     pub recording_digest: Option<String>,
     /// Relative to the page.
     pub report: String,
+    /// Consensus and slot time.
     pub pace: Pace,
     /// By metric; values that were not recorded are absent.
     pub values: Vec<(String, f64)>,
@@ -147,7 +148,7 @@ impl RunRow {
         self.pace.slot_seconds.map(|(seconds, _)| seconds)
     }
 
-    pub fn is_complete(&self) -> bool {
+    pub fn is_usable(&self) -> bool {
         self.outcome == "completed" && self.validity != "invalid" && !self.is_void()
     }
 

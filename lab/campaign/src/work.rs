@@ -280,7 +280,7 @@ fn advance_version(
                 repeats += 1;
                 say(&format!("{version}: {why}; its pair is repeated"));
             }
-            Ok(RoundOutcome::Damaged(why) | RoundOutcome::NotStarted(why)) => {
+            Ok(RoundOutcome::Damaged(why) | RoundOutcome::NotViable(why)) => {
                 return Ok(VersionOutcome::Failed(why));
             }
             Err(error) => return Ok(error.into()),
@@ -329,6 +329,6 @@ fn next_round(
         .take(1)
         .flat_map(|group| &group.releases)
         .flat_map(|release| &release.tests)
-        .any(|test| test.mark.needs_repetition());
+        .any(|test| test.verdict.needs_repetition());
     Ok(needs_repetition.then_some(newest.round + 1))
 }

@@ -172,9 +172,9 @@ pub enum Cell {
 }
 
 impl Cell {
-    pub fn inner(&self) -> &Cell {
+    pub fn without_link(&self) -> &Cell {
         match self {
-            Cell::Linked { cell, .. } => cell.inner(),
+            Cell::Linked { cell, .. } => cell.without_link(),
             other => other,
         }
     }

@@ -92,7 +92,7 @@ fn only_a_known_difference_prevents_a_comparison() {
     ];
     for (paces, difference, unknown) in cases {
         let found = Comparability::of(&with_paces("1.1.0", paces));
-        let found = (found.difference_text(), found.unknown.as_deref());
+        let found = (found.difference_text(), found.unknown_consensus.as_deref());
         assert_eq!(found, (difference, unknown), "{paces:?}");
     }
 }

@@ -1,7 +1,7 @@
 use super::*;
 use crate::{
     comparability::tests::{pace, with_paces},
-    mark::Mark,
+    verdict::Verdict,
 };
 use faultline_report::report::pace::Pace;
 
@@ -56,8 +56,8 @@ pub fn metric(id: &str) -> &'static RunMetric {
         .unwrap()
 }
 
-fn marks(release: &Release) -> [Mark; 2] {
-    ["replay-p95", "replay-p50"].map(|id| release.test(metric(id)).unwrap().mark)
+fn verdicts(release: &Release) -> [Verdict; 2] {
+    ["replay-p95", "replay-p50"].map(|id| release.test(metric(id)).unwrap().verdict)
 }
 
 /// Three pairs of a metric that is better when it is lower.
@@ -107,14 +107,14 @@ fn only_a_repeated_difference_is_marked_and_host_drift_cancels() {
     .concat();
     let groups = release_groups(&all, 0.05);
     assert_eq!(groups.len(), 1);
-    let found: Vec<[Mark; 2]> = groups[0].releases.iter().map(marks).collect();
-    let nothing = Mark::NothingShown;
+    let found: Vec<[Verdict; 2]> = groups[0].releases.iter().map(verdicts).collect();
+    let nothing = Verdict::NothingShown;
     assert_eq!(
         found,
         [
-            [Mark::Worse, nothing],
-            [Mark::Better, nothing],
-            [Mark::Unrepeated, nothing],
+            [Verdict::Worse, nothing],
+            [Verdict::Better, nothing],
+            [Verdict::Unconfirmed, nothing],
             [nothing, nothing]
         ]
     );
@@ -142,8 +142,8 @@ fn a_second_round_without_the_difference_withdraws_the_first_finding() {
             .filter(|run| run.round == 2),
     );
     assert_eq!(
-        marks(&release_groups(&all, 0.05)[0].releases[0]),
-        [Mark::NothingShown; 2]
+        verdicts(&release_groups(&all, 0.05)[0].releases[0]),
+        [Verdict::NothingShown; 2]
     );
 }
 
@@ -168,7 +168,7 @@ fn a_repeat_round_does_not_mark_metrics_without_a_first_finding() {
         one.adjusted_p.unwrap() < 0.05 && one.ratio_test.ratio.value > 1.05,
         "{one:?}"
     );
-    assert_eq!(marks(release), [Mark::NothingShown; 2]);
+    assert_eq!(verdicts(release), [Verdict::NothingShown; 2]);
 }
 
 #[test]
@@ -177,11 +177,11 @@ fn a_round_on_another_machine_or_kernel_does_not_confirm() {
     all.iter_mut()
         .filter(|run| run.round == 2)
         .for_each(|run| run.machine = "another".to_owned());
-    let found: Vec<[Mark; 2]> = release_groups(&all, 0.05)
+    let found: Vec<[Verdict; 2]> = release_groups(&all, 0.05)
         .iter()
-        .map(|group| marks(&group.releases[0]))
+        .map(|group| verdicts(&group.releases[0]))
         .collect();
-    assert_eq!(found, [[Mark::Unrepeated, Mark::NothingShown]; 2]);
+    assert_eq!(found, [[Verdict::Unconfirmed, Verdict::NothingShown]; 2]);
     let mut all = runs("1.1.0", 1.08, 1);
     all.iter_mut()
         .filter(|run| run.is_baseline)
@@ -214,12 +214,12 @@ fn a_step_is_marked_at_its_release_if_history_is_long_enough() {
             .collect()
     };
     let long = &release_groups(&history(12), 0.05)[0];
-    let found: Vec<(&str, &str, Mark)> = long
+    let found: Vec<(&str, &str, Verdict)> = long
         .shifts
         .iter()
-        .map(|shift| (shift.metric.id, shift.version.as_str(), shift.mark))
+        .map(|shift| (shift.metric.id, shift.version.as_str(), shift.verdict))
         .collect();
-    assert_eq!(found, [("replay-p95", "1.6.0", Mark::Worse)]);
+    assert_eq!(found, [("replay-p95", "1.6.0", Verdict::Worse)]);
     assert_eq!(release_groups(&history(7), 0.05)[0].shifts.len(), 1);
     // A single release is marked by its own runs; five are no history.
     for short in [6, 5] {
@@ -247,11 +247,11 @@ fn a_release_of_another_consensus_is_marked_only_by_what_does_not_depend_on_slot
     }
     let groups = release_groups(&all, 0.05);
     let release = &groups[0].releases[0];
-    assert_eq!(marks(release), [Mark::NotComparable; 2]);
+    assert_eq!(verdicts(release), [Verdict::NotComparable; 2]);
     let rss = release.test(metric("rss-at-tip")).unwrap();
     assert_eq!(
-        (rss.mark, rss.adjusted_p),
-        (Mark::Worse, rss.ratio_test.p),
+        (rss.verdict, rss.adjusted_p),
+        (Verdict::Worse, rss.ratio_test.p),
         "one test"
     );
     assert_eq!(release.no_ratio_reason(metric("cache-evictions")), None);
@@ -269,7 +269,7 @@ fn a_first_round_across_consensus_is_not_repeated() {
     all.retain(|run| run.round == 1);
     let groups = release_groups(&all, 0.05);
     let mut tests = groups[0].releases[0].tests.iter();
-    assert!(tests.all(|one| !one.mark.needs_repetition()));
+    assert!(tests.all(|one| !one.verdict.needs_repetition()));
 }
 
 #[test]
@@ -278,8 +278,8 @@ fn an_unknown_consensus_is_compared() {
     for paces in [[&pace(&[], None), &alpenglow], [&alpenglow, &alpenglow]] {
         let release = release_groups(&with_paces("1.1.0", paces), 0.05).remove(0);
         assert_eq!(
-            marks(&release.releases[0]),
-            [Mark::Worse, Mark::NothingShown]
+            verdicts(&release.releases[0]),
+            [Verdict::Worse, Verdict::NothingShown]
         );
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     compare::{MetricTest, Release, ReleaseGroup},
-    mark::Mark,
+    verdict::Verdict,
 };
 use faultline_pages::{
     effects,
@@ -16,8 +16,8 @@ pub fn sentence(groups: &[ReleaseGroup]) -> Option<String> {
             let marked = release
                 .tests
                 .iter()
-                .filter(|test| test.mark.is_difference());
-            Some((release, marked.min_by_key(|test| !test.mark.is_worse())?))
+                .filter(|test| test.verdict.is_difference());
+            Some((release, marked.min_by_key(|test| !test.verdict.is_worse())?))
         })?;
         let metric = test.metric;
         let effect = effects::effect_text(test.ratio_test.ratio.value_and_ends());
@@ -42,18 +42,18 @@ fn forest(group: &ReleaseGroup, release: &Release) -> Option<Block> {
     let mut rows: Vec<&MetricTest> = release
         .tests
         .iter()
-        .filter(|test| test.mark != Mark::NotComparable)
+        .filter(|test| test.verdict != Verdict::NotComparable)
         .collect();
-    rows.sort_by_key(|test| !test.mark.is_difference());
+    rows.sort_by_key(|test| !test.verdict.is_difference());
     let rows = rows.into_iter().map(|test| {
         let [value, low, high] = test.ratio_test.ratio.value_and_ends();
         ForestRow {
             name: test.metric.title.to_owned(),
             ratio: (value, Some((low, high))),
             text: effects::effect_text([value, low, high]),
-            tone: match test.mark {
-                mark if !mark.is_difference() => Tone::Neutral,
-                mark if mark.is_worse() => Tone::Worse,
+            tone: match test.verdict {
+                verdict if !verdict.is_difference() => Tone::Neutral,
+                verdict if verdict.is_worse() => Tone::Worse,
                 _ => Tone::Better,
             },
         }

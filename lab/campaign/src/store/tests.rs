@@ -171,7 +171,7 @@ fn a_void_run_loses_its_values_with_its_pair_and_is_replaced() {
     store.add_runs(&rows).unwrap();
     let runs = store.runs().unwrap();
     assert_eq!(runs.len(), 4);
-    assert!(runs.iter().all(RunRow::is_complete));
+    assert!(runs.iter().all(RunRow::is_usable));
 }
 
 #[test]

@@ -121,7 +121,7 @@ fn column(table: &Table, title: &str) -> Vec<String> {
         .iter()
         .position(|column| column.title == title);
     let found = found.unwrap_or_else(|| panic!("{} has no column {title}", table.id));
-    let word = |cell: &Cell| match cell.inner() {
+    let word = |cell: &Cell| match cell.without_link() {
         Cell::Text(words) => words.clone(),
         Cell::Number { value, .. } => value.to_string(),
         Cell::Missing(why) => format!("({why})"),

@@ -153,7 +153,7 @@ pub struct SearchAnswer {
     pub highest: Option<u64>,
     /// Growth in bytes per hour; absent with too few samples.
     pub grows: Option<f64>,
-    /// Growth up to the horizon stays below 5 %; absent if unknown.
+    /// Whether unreclaimable memory grows by at most 5 % up to the horizon; absent if unknown.
     pub settles: Option<bool>,
     /// Sufficient memory, with the headroom's upper end, or the smallest one if none failed. One
     /// entry (for the horizon) if it settles, else for 1, 12 and 24 h at the tip.

@@ -491,7 +491,7 @@ fn does_not_start(stage: &Stage, run: &impl Fn() -> Ran) {
     let (failed, words) = run();
     assert!(
         failed == Some(1)
-            && words.contains("1.1.0 did not start in any of its 3 runs")
+            && words.contains("1.1.0 did not reach the tip in any of its 3 runs")
             && words.contains("its last line: no such feature"),
         "{words}"
     );

@@ -30,7 +30,7 @@ impl ColumnShape {
     fn of(table: &Table, index: usize) -> Self {
         let cells = || table.rows.iter().filter_map(|row| row.get(index));
         Self {
-            has_estimates: cells().any(|cell| matches!(cell.inner(), Cell::Estimate { .. })),
+            has_estimates: cells().any(|cell| matches!(cell.without_link(), Cell::Estimate { .. })),
             has_missing: cells().any(|cell| why_missing(cell).is_some()),
         }
     }
@@ -53,7 +53,7 @@ impl ColumnShape {
     }
 
     fn fields(self, cell: &Cell) -> Vec<String> {
-        let mut fields = match cell.inner() {
+        let mut fields = match cell.without_link() {
             Cell::Text(text) => vec![formula_safe(text)],
             Cell::Number { value, .. } => vec![digits(*value)],
             Cell::Estimate {
@@ -70,7 +70,7 @@ impl ColumnShape {
 }
 
 fn why_missing(cell: &Cell) -> Option<String> {
-    match cell.inner() {
+    match cell.without_link() {
         Cell::Missing(why) => Some(why.clone()),
         Cell::Number { value, .. } | Cell::Estimate { value, .. } if !value.is_finite() => {
             Some("not a finite number".to_owned())

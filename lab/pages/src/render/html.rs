@@ -186,7 +186,7 @@ fn cell(cell: &Cell, numeric: bool) -> Value {
         _ => ("", ""),
     };
     let text = value_text(cell);
-    let class = match (matches!(cell.inner(), Cell::Missing(_)), numeric) {
+    let class = match (matches!(cell.without_link(), Cell::Missing(_)), numeric) {
         (true, true) => "num missing",
         (true, false) => "missing",
         (false, true) => "num",

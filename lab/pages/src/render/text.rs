@@ -158,7 +158,7 @@ pub fn interval_text(cell: &Cell) -> Option<String> {
 }
 
 fn interval_ends(cell: &Cell) -> Option<[String; 2]> {
-    match cell.inner() {
+    match cell.without_link() {
         Cell::Estimate {
             low,
             high,
@@ -177,7 +177,7 @@ pub fn numeric_columns(table: &Table) -> Vec<bool> {
                 table
                     .rows
                     .iter()
-                    .filter_map(|row| Some(row.get(index)?.inner()))
+                    .filter_map(|row| Some(row.get(index)?.without_link()))
             };
             cells().any(|cell| matches!(cell, Cell::Number { .. } | Cell::Estimate { .. }))
                 && !cells().any(|cell| matches!(cell, Cell::Text(_)))
@@ -213,7 +213,7 @@ pub fn plain_table(table: &Table) -> String {
             table
                 .rows
                 .iter()
-                .map(move |row| row.get(index).map(Cell::inner))
+                .map(move |row| row.get(index).map(Cell::without_link))
         };
         let has_intervals = cells().any(|cell| matches!(cell, Some(Cell::Estimate { .. })));
         titles.push(column.title.as_str());

@@ -32,7 +32,7 @@ pub fn metrics() -> impl Iterator<Item = &'static RunMetric> {
     })
 }
 
-/// For each run, the values of [`metrics`]. All values come from the same part of the run.
+/// For each run, the values of [`metrics`]. All values are from the same part of each run.
 pub fn values(runs: Vec<Run>) -> Vec<Vec<Option<f64>>> {
     let subjects = MeasuredRuns::new(runs, &IntervalPlan::default(), &[]);
     let part = subjects.compared_part();

@@ -249,7 +249,7 @@ fn a_version_that_does_not_start_under_tasks_is_named_and_submitted_by_hand_alon
     }
     let results = stage.results().to_string();
     assert!(
-        results.contains("did not start in any of its 3 runs"),
+        results.contains("did not reach the tip in any of its 3 runs"),
         "{results}"
     );
     assert_eq!(stage.slurm(&[]).0, Some(0));

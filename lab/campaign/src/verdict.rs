@@ -19,14 +19,14 @@ const CONFIDENCE_LEVEL: f64 = 0.95;
 pub const SIGNIFICANCE_LEVEL: f64 = 0.05;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Mark {
+pub enum Verdict {
     NothingShown,
     /// The release ran with another consensus or slot time than the baseline.
     NotComparable,
     /// No test is possible, and the pairs do not all differ in one direction beyond the margin.
     Untested,
     /// Beyond the margin with p < 0.05 in a first round: needs a second round.
-    Unrepeated,
+    Unconfirmed,
     /// No test is possible; the ratio is beyond the margin, and every pair is worse.
     WorseUntested,
     /// No test is possible; the ratio is beyond the margin, and every pair is better.
@@ -35,69 +35,73 @@ pub enum Mark {
     Better,
 }
 
-impl Mark {
-    /// Text of the page's cell; empty without a difference.
-    pub fn word(self) -> &'static str {
+impl Verdict {
+    /// For pages, feeds and badges; empty without a difference.
+    pub fn label(self) -> &'static str {
         match self {
-            Mark::Worse => "worse",
-            Mark::Better => "better",
-            Mark::WorseUntested => "worse in every pair, not tested",
-            Mark::BetterUntested => "better in every pair, not tested",
-            Mark::NotComparable => "not comparable",
-            Mark::NothingShown | Mark::Untested | Mark::Unrepeated => "",
+            Verdict::Worse => "worse",
+            Verdict::Better => "better",
+            Verdict::WorseUntested => "worse in every pair, not tested",
+            Verdict::BetterUntested => "better in every pair, not tested",
+            Verdict::NotComparable => "not comparable",
+            Verdict::NothingShown | Verdict::Untested | Verdict::Unconfirmed => "",
         }
     }
 
-    pub fn verdict(self) -> &'static str {
+    /// For the database and `campaign check`; never empty.
+    pub fn name(self) -> &'static str {
         match self {
-            Mark::NothingShown => "nothing shown",
-            Mark::Untested => "not tested",
-            Mark::Unrepeated => "not repeated yet",
-            other => other.word(),
+            Verdict::NothingShown => "nothing shown",
+            Verdict::Untested => "not tested",
+            Verdict::Unconfirmed => "not repeated yet",
+            other => other.label(),
         }
     }
 
     /// The direction of a ratio to the baseline.
     pub fn direction(better: Better, ratio: f64) -> Self {
         match (better, ratio > 1.0) {
-            (Better::Lower, true) | (Better::Higher, false) => Mark::Worse,
-            (Better::Lower, false) | (Better::Higher, true) => Mark::Better,
-            (Better::Neither, _) => Mark::NothingShown,
+            (Better::Lower, true) | (Better::Higher, false) => Verdict::Worse,
+            (Better::Lower, false) | (Better::Higher, true) => Verdict::Better,
+            (Better::Neither, _) => Verdict::NothingShown,
         }
     }
 
-    /// [`Mark::NothingShown`] within the margin.
+    /// [`Verdict::NothingShown`] within the margin.
     pub fn direction_beyond(better: Better, ratio: f64, margin: f64) -> Self {
         if (ratio - 1.0).abs() > margin {
-            Mark::direction(better, ratio)
+            Verdict::direction(better, ratio)
         } else {
-            Mark::NothingShown
+            Verdict::NothingShown
         }
     }
 
     pub fn untested(self) -> Self {
         match self {
-            Mark::Worse => Mark::WorseUntested,
-            Mark::Better => Mark::BetterUntested,
-            _ => Mark::Untested,
+            Verdict::Worse => Verdict::WorseUntested,
+            Verdict::Better => Verdict::BetterUntested,
+            _ => Verdict::Untested,
         }
     }
 
     pub fn is_worse(self) -> bool {
-        matches!(self, Mark::Worse | Mark::WorseUntested)
+        matches!(self, Verdict::Worse | Verdict::WorseUntested)
     }
 
     pub fn is_difference(self) -> bool {
         !matches!(
             self,
-            Mark::NothingShown | Mark::NotComparable | Mark::Untested | Mark::Unrepeated
+            Verdict::NothingShown
+                | Verdict::NotComparable
+                | Verdict::Untested
+                | Verdict::Unconfirmed
         )
     }
 
     pub fn needs_repetition(self) -> bool {
         matches!(
             self,
-            Mark::Unrepeated | Mark::WorseUntested | Mark::BetterUntested
+            Verdict::Unconfirmed | Verdict::WorseUntested | Verdict::BetterUntested
         )
     }
 }
@@ -124,45 +128,45 @@ impl PairRatios {
         ratio_test(&self.logarithms, CONFIDENCE_LEVEL)
     }
 
-    pub fn mark(&self, better: Better, adjusted_p: Option<f64>, margin: f64) -> Mark {
+    pub fn verdict(&self, better: Better, adjusted_p: Option<f64>, margin: f64) -> Verdict {
         let (first, second) = self.logarithms.split_at(self.pairs_in_first_round);
-        let unadjusted = unadjusted_mark(&self.logarithms, better, margin);
+        let unadjusted = unadjusted_verdict(&self.logarithms, better, margin);
         if first.is_empty() || second.is_empty() {
             return match unadjusted {
-                Mark::Worse | Mark::Better => Mark::Unrepeated,
+                Verdict::Worse | Verdict::Better => Verdict::Unconfirmed,
                 other => other,
             };
         }
-        if !matches!(unadjusted, Mark::Worse | Mark::Better) {
+        if !matches!(unadjusted, Verdict::Worse | Verdict::Better) {
             return unadjusted;
         }
         // Another metric may have caused the second round: the first round of this one must show a
         // difference too.
-        let first_mark = unadjusted_mark(first, better, margin);
-        let second_mark =
-            mean(second).map(|mean| Mark::direction_beyond(better, mean.exp(), margin));
-        let confirmed =
-            second_mark == Some(unadjusted) && adjusted_p.is_some_and(|p| p < SIGNIFICANCE_LEVEL);
-        if confirmed && (first_mark == unadjusted || first_mark == unadjusted.untested()) {
+        let first_verdict = unadjusted_verdict(first, better, margin);
+        let second_verdict =
+            mean(second).map(|mean| Verdict::direction_beyond(better, mean.exp(), margin));
+        let confirmed = second_verdict == Some(unadjusted)
+            && adjusted_p.is_some_and(|p| p < SIGNIFICANCE_LEVEL);
+        if confirmed && (first_verdict == unadjusted || first_verdict == unadjusted.untested()) {
             unadjusted
         } else {
-            Mark::NothingShown
+            Verdict::NothingShown
         }
     }
 }
 
-/// The mark by the test's unadjusted p.
-fn unadjusted_mark(logarithms: &[f64], better: Better, margin: f64) -> Mark {
+/// The verdict by the test's unadjusted p.
+fn unadjusted_verdict(logarithms: &[f64], better: Better, margin: f64) -> Verdict {
     let Some(test) = ratio_test(logarithms, CONFIDENCE_LEVEL) else {
-        return Mark::Untested;
+        return Verdict::Untested;
     };
-    let direction = Mark::direction_beyond(better, test.ratio.value, margin);
+    let direction = Verdict::direction_beyond(better, test.ratio.value, margin);
     let is_one_sided = |sign: f64| logarithms.iter().all(|value| value * sign > 0.0);
     match test.p {
         Some(p) if p < SIGNIFICANCE_LEVEL => direction,
-        Some(_) => Mark::NothingShown,
+        Some(_) => Verdict::NothingShown,
         None if is_one_sided(1.0) || is_one_sided(-1.0) => direction.untested(),
-        None => Mark::Untested,
+        None => Verdict::Untested,
     }
 }
 
@@ -180,31 +184,38 @@ mod tests {
         rounds
     }
 
-    fn mark(ratios: &[&[f64]]) -> Mark {
+    fn verdict(ratios: &[&[f64]]) -> Verdict {
         let rounds = rounds(ratios);
         let p = rounds.test().and_then(|test| test.p);
-        rounds.mark(Better::Lower, p, 0.05)
+        rounds.verdict(Better::Lower, p, 0.05)
     }
 
     #[test]
     fn one_directional_pairs_without_variance_are_marked_as_untested() {
-        assert_eq!(mark(&[&[2.0; 3], &[2.0; 3]]), Mark::WorseUntested);
-        assert_eq!(mark(&[&[2.0; 3]]), Mark::WorseUntested);
-        assert_eq!(mark(&[&[0.5; 3], &[0.5; 3]]), Mark::BetterUntested);
-        assert_eq!(mark(&[&[1.9, 2.1]]), Mark::WorseUntested, "two pairs");
-        assert_eq!(mark(&[&[0.9, 2.1]]), Mark::Untested, "two directions");
+        assert_eq!(verdict(&[&[2.0; 3], &[2.0; 3]]), Verdict::WorseUntested);
+        assert_eq!(verdict(&[&[2.0; 3]]), Verdict::WorseUntested);
+        assert_eq!(verdict(&[&[0.5; 3], &[0.5; 3]]), Verdict::BetterUntested);
+        assert_eq!(verdict(&[&[1.9, 2.1]]), Verdict::WorseUntested, "two pairs");
+        assert_eq!(verdict(&[&[0.9, 2.1]]), Verdict::Untested, "two directions");
         assert_eq!(
-            mark(&[&[1.0; 3], &[1.0; 3]]),
-            Mark::Untested,
+            verdict(&[&[1.0; 3], &[1.0; 3]]),
+            Verdict::Untested,
             "no difference"
         );
-        assert_eq!(mark(&[&[1.04; 3]]), Mark::Untested, "within the margin");
+        assert_eq!(
+            verdict(&[&[1.04; 3]]),
+            Verdict::Untested,
+            "within the margin"
+        );
     }
 
     #[test]
     fn a_first_round_without_variance_is_confirmed_by_a_second_with_some() {
-        assert_eq!(mark(&[&[2.0; 3], &[2.0, 2.01, 1.99]]), Mark::Worse);
-        assert_eq!(mark(&[&[2.0, 2.01, 1.99], &[2.0; 3]]), Mark::Worse);
-        assert_eq!(mark(&[&[2.0; 3], &[1.0, 1.01, 0.99]]), Mark::NothingShown);
+        assert_eq!(verdict(&[&[2.0; 3], &[2.0, 2.01, 1.99]]), Verdict::Worse);
+        assert_eq!(verdict(&[&[2.0, 2.01, 1.99], &[2.0; 3]]), Verdict::Worse);
+        assert_eq!(
+            verdict(&[&[2.0; 3], &[1.0, 1.01, 0.99]]),
+            Verdict::NothingShown
+        );
     }
 }
