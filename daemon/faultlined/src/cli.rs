@@ -32,9 +32,9 @@ pub enum Command {
     /// Check this host: process, rights, disks, JSON-RPC, votes, admin socket, log and the
     /// validator's metric pushes. Each problem comes with a remedy.
     #[command(
-        after_help = "Takes a few seconds, opens no port and writes no file. Run it as the daemon's user and with its \
-        configuration: it checks the rights of the user who runs it, and connects to the daemon's ports, which starts \
-        a stopped daemon whose sockets systemd holds.\n\n\
+        after_help = "Takes a few seconds, listens on no port and writes no file. Run it as the daemon's user and with its \
+        configuration: it checks the rights of the user who runs it. It also connects to the daemon's ports. If systemd \
+        listens on them for a stopped daemon, this starts the daemon.\n\n\
         Exit codes: 0 all checks are OK, 1 a line says FIX, 64 wrong usage or configuration."
     )]
     Once(OnceArgs),
