@@ -171,7 +171,7 @@ impl TargetArgs {
         };
         if let Some(selector) = selector {
             config.target.selector = selector;
-            config.disable_sources_without_validator();
+            config.disable_sources_by_selector();
         }
         config.target.program_cache_entries = self
             .program_cache_entries
