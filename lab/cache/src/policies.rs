@@ -16,19 +16,22 @@ use faultline_text::{count, number, size, table};
 use serde::Serialize;
 use std::collections::{BTreeSet, HashMap};
 
-/// Percent of the limit up to which a policy fills the cache: Agave's, and all of it.
+/// Percent of the limit up to which a policy fills the cache: 90 as in Agave, and 100.
 const DEFAULT_FILLS: [u64; 2] = [90, 100];
 /// By default the attack has one transaction for this number of other transactions.
 const ATTACK_DIVISOR: usize = 10;
+/// `policy` of the row with the lower bound: at a limit in bytes, no policy has fewer misses.
 const BOUND: &str = "bound";
 
 #[derive(Serialize)]
 struct PolicyReport {
     version: String,
+    /// Whether the simulation at the recorded size predicts each recorded counter within 10 %.
     self_test_passed: bool,
     /// Either this or `bytes` is the limit.
     entries: Option<u64>,
     bytes: Option<u64>,
+    /// One-hit programs that the attack adds to each slot.
     attack: usize,
     policies: Vec<PolicyRow>,
 }
@@ -40,10 +43,10 @@ struct PolicyRow {
     policy: String,
     fill_percent: u64,
     misses: f64,
-    /// Programs compiled; `None` for the bound.
+    /// Programs compiled; `None` for the lower bound.
     loads: Option<f64>,
-    /// Program cache time in replay, summed over threads; `None` for the bound and without recorded
-    /// times.
+    /// Program cache time in replay, summed over threads; `None` for the lower bound and without
+    /// recorded times.
     seconds: Option<f64>,
     attacked_misses: f64,
     attacked_seconds: Option<f64>,
@@ -177,6 +180,7 @@ impl<'a> PolicyComparison<'a> {
             .filter(|slot| slot.slot >= first_slot)
             .count();
         let attack_count = (attack_per_slot * counted_slots) as u64;
+        // `with_attack` appends its programs. All have the same size.
         let bytes = attacked
             .programs()
             .last()
@@ -279,7 +283,7 @@ impl<'a> PolicyComparison<'a> {
     }
 }
 
-/// Sorts policies by their misses at the first fill, the most first. The bound is last. Fills
+/// Sorts policies by their misses at the first fill, the most first. The lower bound is last. Fills
 /// ascend.
 fn sorted(mut rows: Vec<PolicyRow>) -> Vec<PolicyRow> {
     let misses_at_first_fill: HashMap<String, f64> = rows
@@ -335,7 +339,7 @@ fn text_table(report: &PolicyReport, fills: &[u64]) -> String {
     text
 }
 
-/// `min_misses` are the misses of the bound for a limit in bytes, else of MIN.
+/// `min_misses` are the misses of the lower bound for a limit in bytes, else of MIN.
 fn cells(report: &PolicyReport, name: &str, min_misses: Option<f64>) -> Vec<String> {
     let or_dash = |value: Option<f64>| value.map_or("-".to_owned(), |value| number(value, 2));
     let mut cells = vec![name.to_owned()];
