@@ -61,13 +61,13 @@ pub fn run(args: &PoliciesArgs) -> Result<(String, u8)> {
         Limit::Bytes,
     );
     let mut progress = Progress::new(1 + (policies.len() * fills.len()) as u64, "simulations");
-    let tested = input.self_test()?;
+    let self_test = input.self_test()?;
     progress.show(1, "");
     let default_attack =
         (input.trace.call_count() / input.trace.slots().len().max(1) / ATTACK_DIVISOR).max(1);
     let attack = args.attack.map_or(Ok(default_attack), usize::try_from)?;
-    let model = tested.fit.as_ref().map(|fit| fit.model);
-    let comparison = PolicyComparison::new(&input, attack, &tested.compile_us, model)?;
+    let model = self_test.fit.as_ref().map(|fit| fit.model);
+    let comparison = PolicyComparison::new(&input, attack, &self_test.compile_us, model)?;
     let mut rows = Vec::new();
     for (name, policy) in &policies {
         let seeds = match policy {
@@ -98,10 +98,9 @@ pub fn run(args: &PoliciesArgs) -> Result<(String, u8)> {
                 .collect::<Result<Vec<_>>>()?,
         );
     }
-    let self_test_passed = tested.passed();
     let report = PolicyReport {
         version: input.version.clone(),
-        self_test_passed,
+        self_test_passed: self_test.passed(),
         entries,
         bytes,
         attack,
@@ -112,7 +111,7 @@ pub fn run(args: &PoliciesArgs) -> Result<(String, u8)> {
         (_, true) => csv(&report),
         _ => text_table(&report, &fills),
     };
-    Ok((text, u8::from(!self_test_passed)))
+    Ok((text, u8::from(!report.self_test_passed)))
 }
 
 /// Ascending, each once.
