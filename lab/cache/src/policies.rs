@@ -21,7 +21,7 @@ const DEFAULT_FILLS: [u64; 2] = [90, 100];
 /// By default the attack has one transaction for this number of other transactions.
 const ATTACK_DIVISOR: usize = 10;
 /// `policy` of the row with the lower bound: at a limit in bytes, no policy has fewer misses.
-const BOUND: &str = "bound";
+const LOWER_BOUND: &str = "bound";
 
 #[derive(Serialize)]
 struct PolicyReport {
@@ -94,7 +94,7 @@ pub fn run(args: &PoliciesArgs) -> Result<(String, u8)> {
         rows.extend(
             fills
                 .iter()
-                .map(|fill| comparison.bound_row(bytes, *fill))
+                .map(|fill| comparison.lower_bound_row(bytes, *fill))
                 .collect::<Result<Vec<_>>>()?,
         );
     }
@@ -180,12 +180,12 @@ impl<'a> PolicyComparison<'a> {
             .count();
         let attack_count = (attack_per_slot * counted_slots) as u64;
         // `with_attack` appends its programs. All have the same size.
-        let bytes = attacked
+        let attack_program_bytes = attacked
             .programs()
             .last()
             .and_then(|program| program.bytes)
             .unwrap_or(0);
-        let loaded_bytes = attack_count.saturating_mul(bytes);
+        let loaded_bytes = attack_count.saturating_mul(attack_program_bytes);
         // Without a model the attack's programs take the mean compile time.
         let mean_us = compile_us.iter().sum::<u64>() / compile_us.len().max(1) as u64;
         let mut with_mean = compile_us.to_vec();
@@ -264,13 +264,13 @@ impl<'a> PolicyComparison<'a> {
             .collect())
     }
 
-    fn bound_row(&self, bytes: u64, fill: u64) -> Result<PolicyRow> {
+    fn lower_bound_row(&self, bytes: u64, fill: u64) -> Result<PolicyRow> {
         let capacity = bytes / 100 * fill + bytes % 100 * fill / 100;
         let min_misses = |trace: &Trace| {
             least_misses_by_bytes(trace, capacity, self.first_slot, self.includes_fees_only)
         };
         Ok(PolicyRow {
-            policy: BOUND.to_owned(),
+            policy: LOWER_BOUND.to_owned(),
             fill_percent: fill,
             misses: min_misses(self.trace)? as f64,
             loads: None,
@@ -293,8 +293,8 @@ fn sorted(mut rows: Vec<PolicyRow>) -> Vec<PolicyRow> {
     rows.sort_by(|a, b| {
         let most_first =
             misses_at_first_fill[&b.policy].total_cmp(&misses_at_first_fill[&a.policy]);
-        (a.policy == BOUND)
-            .cmp(&(b.policy == BOUND))
+        (a.policy == LOWER_BOUND)
+            .cmp(&(b.policy == LOWER_BOUND))
             .then(most_first)
     });
     rows
@@ -311,7 +311,15 @@ fn text_table(report: &PolicyReport, fills: &[u64]) -> String {
         .map(|row| row.policy.as_str())
         .collect();
     names.dedup();
-    let min_misses = rows_of(report, if report.bytes.is_some() { BOUND } else { "min" }).next();
+    let min_misses = rows_of(
+        report,
+        if report.bytes.is_some() {
+            LOWER_BOUND
+        } else {
+            "min"
+        },
+    )
+    .next();
     let min_misses = min_misses
         .map(|row| row.misses)
         .filter(|min_misses| *min_misses > 0.0);
