@@ -2,7 +2,7 @@ use super::files::{RecordingExport, TableFiles};
 use anyhow::Result;
 use faultline_pages::export::{Type, Values, rows_per_chunk};
 use faultline_recording::{
-    Cell, Error, Row, WideTable,
+    Cell, Error, PerTickTable, Row,
     schema::{ColumnKind, TABLES, TableColumn, TableSpec},
 };
 
@@ -54,7 +54,7 @@ fn declared_column(column: &TableColumn) -> (String, Type) {
 
 /// One row per tick: `tick` joined with all tables that have at most one row per tick, and labels.
 pub fn wide_columns(export: &RecordingExport<'_>) -> Result<Vec<(String, Type)>, Error> {
-    let is_sample = |name: &str| WideTable::ALL.iter().any(|table| table.name() == name);
+    let is_sample = |name: &str| PerTickTable::ALL.iter().any(|table| table.name() == name);
     let mut all = Vec::new();
     for spec in TABLES.iter() {
         if spec.name == TICK {
@@ -144,7 +144,7 @@ fn join(
     let ([first, ..], [.., last]) = (tick_ids.as_slice(), tick_ids.as_slice()) else {
         return Ok(());
     };
-    for table in WideTable::ALL {
+    for table in PerTickTable::ALL {
         let (of_table, others) = columns.split_at_mut(table.columns().len());
         columns = others;
         let samples = export.recording.rows_of_ticks(table, *first, *last)?;
