@@ -8,8 +8,9 @@ use faultline_recording::{
 
 pub const TICK: &str = "tick";
 
-/// A column is real if any value is real or a count beyond 2^63. In a data set, all samples are
-/// real, because every recording must have the same types.
+/// An integer column becomes real if any cell is a [`Cell::Real`]. Counts beyond 2^63 are such
+/// cells. In a data set, all integer columns of `*_sample` tables become real, except references.
+/// Every recording of the data set then has the same types.
 pub fn columns(
     export: &RecordingExport<'_>,
     table: &TableSpec,
