@@ -19,7 +19,7 @@ pub struct MeasuredRun {
     /// `None` if no transaction was recorded.
     pub execution_window: Option<Span>,
     pub whole_run: WindowNumbers,
-    /// The whole run if no transaction was recorded.
+    /// From the first executed transaction on. The whole run if no transaction was recorded.
     pub from_execution: WindowNumbers,
     pub from_tip: Option<WindowNumbers>,
     /// In the order of [`ESTIMATED_METRICS`].
