@@ -127,7 +127,7 @@ pub fn section(subjects: &MeasuredRuns) -> Option<Section> {
     if !hits.any(|hits| hits.is_some_and(|hits| hits > 0.0)) {
         return None;
     }
-    let mut section = SectionBuilder::new(subjects, MeasuredRun::why_no_points);
+    let mut section = SectionBuilder::new(subjects, MeasuredRun::why_no_datapoints);
     let note = "From accounts_db_store_timings: accounts that were not in the write cache and were looked up in the read cache. Time of \
                 a lookup: of hits and misses, without the read from files that follows a miss. Account load time: load_us of \
                 replay-slot-stats, summed over threads, mean over replayed slots.";

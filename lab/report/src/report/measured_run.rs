@@ -236,7 +236,7 @@ impl MeasuredRun {
         if self.from_execution.replay_ms.iter().any(Option::is_some) {
             "too few slots: a p95 needs 20, a p99 needs 100"
         } else {
-            self.why_no_points()
+            self.why_no_datapoints()
         }
     }
 
@@ -248,7 +248,7 @@ impl MeasuredRun {
             .filter(|(_, reliability)| !reliability.is_reliable())
     }
 
-    pub fn why_no_points(&self) -> &'static str {
+    pub fn why_no_datapoints(&self) -> &'static str {
         if self.recording.points.is_empty() {
             "no datapoints were recorded"
         } else {

@@ -128,7 +128,7 @@ fn intervals(subjects: &MeasuredRuns) -> Block {
         note,
     );
     for run in &subjects.all {
-        let no_points = run.why_no_points();
+        let no_points = run.why_no_datapoints();
         let reasons = [run.why_no_quantile(), no_points, no_points, no_points];
         let cells =
             izip!(&run.estimates, [1, 1, 4, 1], reasons).map(|(estimate, decimals, reason)| {

@@ -95,7 +95,7 @@ fn why_missing(subject: &MeasuredRun) -> &'static str {
     if !subject.tps.seconds.is_empty() && !subject.tps.distinguishes_zeros {
         return "not recorded, or zero cannot be distinguished from unknown";
     }
-    subject.why_no_points()
+    subject.why_no_datapoints()
 }
 
 fn runs_without_costs(subjects: &MeasuredRuns) -> Option<Block> {
