@@ -53,7 +53,7 @@ const READ_CACHE: &[NumberColumn] = &[
         let lookups = increase(subject, numbers, Signal::ReadCacheHits)?
             + increase(subject, numbers, Signal::ReadCacheMisses)?;
         ratio(
-            1e6 * increase(subject, numbers, Signal::ReadCacheLoad)?,
+            1e6 * increase(subject, numbers, Signal::ReadCacheLookupTime)?,
             lookups,
         )
     }),
