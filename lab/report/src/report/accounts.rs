@@ -131,7 +131,7 @@ pub fn section(subjects: &MeasuredRuns) -> Option<Section> {
     let note = "From accounts_db_store_timings: accounts that were not in the write cache and were looked up in the read cache. Time of \
                 a lookup: of hits and misses, without the read from files that follows a miss. Account load time: load_us of \
                 replay-slot-stats, summed over threads, mean over replayed slots.";
-    section.add_numbers_and_at_tip("read-cache", "Accounts read cache", note, READ_CACHE);
+    section.add_numbers_and_tip_numbers("read-cache", "Accounts read cache", note, READ_CACHE);
     section.add(cost_of_a_miss(subjects));
     let caption = "One point for each run. Runs under different loads cannot be compared with it.";
     let chart = size_against_hits(subjects);
