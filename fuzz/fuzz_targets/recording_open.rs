@@ -2,7 +2,7 @@
 //! without an end that does not come.
 #![no_main]
 
-use faultline_recording::{Recording, WideTable};
+use faultline_recording::{PerTickTable, Recording};
 use libfuzzer_sys::fuzz_target;
 use std::fs;
 use std::path::Path;
@@ -22,7 +22,7 @@ fn read(path: &Path) {
         recording.series(),
     );
     let _ = (recording.replay_slot_points(), recording.set_root_points());
-    for table in WideTable::ALL {
+    for table in PerTickTable::ALL {
         let names: Vec<&str> = table.columns().iter().map(|column| column.name).collect();
         let _ = recording.columns(table, &names);
     }

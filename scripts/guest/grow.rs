@@ -1,4 +1,4 @@
-//! Allocates memory until it is killed, for proofs of the headroom.
+//! Allocates memory until the OOM killer kills it, to test the exported memory headroom.
 //!
 //! grow anon START RATE         anonymous memory
 //! grow locked START RATE FILE  page cache of FILE, locked into memory
@@ -39,7 +39,7 @@ impl Growth {
         };
         file.write_all(&vec![1; bytes]).expect("the file can be written");
         if self.locks {
-            // So that its pages are clean: what is locked is not dirty as well.
+            // The locked pages are then clean, so they are not also counted as dirty.
             file.sync_data().expect("the file can be written");
             const READ: i32 = 1;
             const SHARED: i32 = 1;

@@ -150,7 +150,7 @@ fn read(path: &Path, folder: &Path) {
     };
     let recording = Recording::open(path).expect("the recording");
     took("reading every column", &mut || {
-        for table in faultline_recording::WideTable::ALL {
+        for table in faultline_recording::PerTickTable::ALL {
             let names: Vec<&str> = table.columns().iter().map(|column| column.name).collect();
             recording.columns(table, &names).expect("columns");
         }

@@ -24,7 +24,7 @@ pub use rows::{
     ProcessRow, SeriesRow, SessionRow, TickRow,
 };
 pub use schema::{
-    CacheTimesPoint, CostTrackerPoint, Point, ProgramCachePoint, ReplaySlotPoint, SetRootPoint,
-    WideTable,
+    CacheTimesPoint, CostTrackerPoint, PerTickTable, Point, ProgramCachePoint, ReplaySlotPoint,
+    SetRootPoint,
 };
 pub use writer::Writer;

@@ -65,7 +65,7 @@ impl Column {
 
 /// A table with a column for each series and at most one row for each tick.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum WideTable {
+pub enum PerTickTable {
     Process,
     Cgroup,
     Host,
@@ -73,32 +73,32 @@ pub enum WideTable {
     Daemon,
 }
 
-impl WideTable {
+impl PerTickTable {
     /// In the order of the file.
-    pub const ALL: [WideTable; 5] = [
-        WideTable::Process,
-        WideTable::Cgroup,
-        WideTable::Host,
-        WideTable::Validator,
-        WideTable::Daemon,
+    pub const ALL: [PerTickTable; 5] = [
+        PerTickTable::Process,
+        PerTickTable::Cgroup,
+        PerTickTable::Host,
+        PerTickTable::Validator,
+        PerTickTable::Daemon,
     ];
 
     /// Name, description and columns.
     fn declaration(self) -> (&'static str, &'static str, &'static [Column]) {
         match self {
-            WideTable::Process => (
+            PerTickTable::Process => (
                 "process_sample",
                 "The followed process, from /proc.",
                 columns::PROCESS,
             ),
-            WideTable::Cgroup => ("cgroup_sample", "Its cgroup.", columns::CGROUP),
-            WideTable::Host => ("host_sample", "The machine around it.", columns::HOST),
-            WideTable::Validator => (
+            PerTickTable::Cgroup => ("cgroup_sample", "Its cgroup.", columns::CGROUP),
+            PerTickTable::Host => ("host_sample", "The machine around it.", columns::HOST),
+            PerTickTable::Validator => (
                 "validator_sample",
                 "What the validator says of itself: counters and gauges as the daemon exports them.",
                 columns::VALIDATOR,
             ),
-            WideTable::Daemon => (
+            PerTickTable::Daemon => (
                 "daemon_sample",
                 "The daemon itself: what it costs and what it could not see.",
                 columns::DAEMON,
@@ -125,15 +125,15 @@ impl WideTable {
 }
 
 /// `None` if the series is stored elsewhere or not at all.
-pub fn column_of(metric: &Metric, labels: &[&str]) -> Option<(WideTable, &'static Column)> {
-    let find = |table: WideTable| {
+pub fn column_of(metric: &Metric, labels: &[&str]) -> Option<(PerTickTable, &'static Column)> {
+    let find = |table: PerTickTable| {
         let column = table
             .columns()
             .iter()
             .find(|c| c.metric.name == metric.name && c.label_values == labels);
         column.map(|column| (table, column))
     };
-    WideTable::ALL.into_iter().find_map(find)
+    PerTickTable::ALL.into_iter().find_map(find)
 }
 
 /// Metrics that are not recorded under their own name: where their values are, or why they are not

@@ -29,12 +29,12 @@ pub struct Cli {
 pub enum Command {
     /// Follow the validator and export metrics until stopped.
     Run(RunArgs),
-    /// Check this host: process, rights, disks, JSON-RPC, votes, admin socket, log and pushes, each
-    /// with a remedy.
+    /// Check this host: process, rights, disks, JSON-RPC, votes, admin socket, log and the
+    /// validator's metric pushes. Each problem comes with a remedy.
     #[command(
-        after_help = "Takes a few seconds, opens no port and writes no file. Run it as the daemon's user and with its \
-        configuration: it checks the rights of the user who runs it, and connects to the daemon's ports, which starts \
-        a stopped daemon whose sockets systemd holds.\n\n\
+        after_help = "Takes a few seconds, listens on no port and writes no file. Run it as the daemon's user and with its \
+        configuration: it checks the rights of the user who runs it. It also connects to the daemon's ports. If systemd \
+        listens on them for a stopped daemon, this starts the daemon.\n\n\
         Exit codes: 0 all checks are OK, 1 a line says FIX, 64 wrong usage or configuration."
     )]
     Once(OnceArgs),
@@ -110,7 +110,7 @@ pub struct RunArgs {
     /// Listen address of /metrics and the landing page [default: 127.0.0.1:9912].
     #[arg(long, value_name = "ADDR", value_parser = parse_address)]
     pub listen: Option<SocketAddr>,
-    /// Listen address for the validator's pushes [default: 127.0.0.1:9913].
+    /// Listen address for the validator's metric pushes [default: 127.0.0.1:9913].
     #[arg(long, value_name = "ADDR", value_parser = parse_address)]
     pub ingest: Option<SocketAddr>,
     /// Sampling interval (minimum 100ms) [default: 1s].
@@ -171,7 +171,7 @@ impl TargetArgs {
         };
         if let Some(selector) = selector {
             config.target.selector = selector;
-            config.disable_sources_without_validator();
+            config.disable_sources_by_selector();
         }
         config.target.program_cache_entries = self
             .program_cache_entries

@@ -348,11 +348,11 @@ impl Prediction {
     pub fn of(input: &PredictionInput, sizes: &[u64]) -> Result<Self> {
         // The recorded size is simulated first, and again with the others.
         let mut progress = Progress::new(sizes.len() as u64 + 1, "sizes");
-        let tested = input.self_test()?;
+        let self_test = input.self_test()?;
         progress.show(1, "");
-        let passed = tested.passed();
-        let curve = if passed {
-            let plan = input.plan(sizes, &tested.compile_us, tested.fit.as_ref());
+        let self_test_passed = self_test.passed();
+        let curve = if self_test_passed {
+            let plan = input.plan(sizes, &self_test.compile_us, self_test.fit.as_ref());
             let mut done = 1;
             predict(&plan, |entries| {
                 done += 1;
@@ -374,8 +374,8 @@ impl Prediction {
             recorded_entries: input.entries,
             coverage_percent: input.coverage.percent(),
             seeds: input.seeds,
-            self_test: tested.counters,
-            self_test_passed: passed,
+            self_test: self_test.counters,
+            self_test_passed,
             reasons: input.reasons(),
             recorded_seconds,
             slots: slots.len() as u64,

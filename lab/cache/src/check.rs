@@ -71,10 +71,10 @@ struct ValueCheck {
 /// The exit code is 1 if a judged value is off by too much.
 pub fn run(args: &CheckArgs) -> Result<(String, u8)> {
     let input = PredictionInput::read(&args.run, &args.source)?;
-    let tested = input.self_test()?;
+    let self_test = input.self_test()?;
     let mut runs = Vec::new();
     for other in &args.others {
-        runs.push(compare(&input, &tested, other).at(other)?);
+        runs.push(compare(&input, &self_test, other).at(other)?);
     }
     let judged = || {
         runs.iter()
@@ -95,7 +95,11 @@ pub fn run(args: &CheckArgs) -> Result<(String, u8)> {
     Ok((text, u8::from(!judged().all(|value| value.is_close))))
 }
 
-fn compare(input: &PredictionInput, tested: &SelfTestResult, other: &Path) -> Result<CheckReport> {
+fn compare(
+    input: &PredictionInput,
+    self_test: &SelfTestResult,
+    other: &Path,
+) -> Result<CheckReport> {
     let other_recorded = Recorded::read(other)?;
     if let (Some(other_version), version) = (other_recorded.agave_version(), &input.version) {
         ensure!(
@@ -112,7 +116,7 @@ fn compare(input: &PredictionInput, tested: &SelfTestResult, other: &Path) -> Re
         None => (&other_recorded.counted_slots, &input.recorded.counted_slots),
     };
     // The other trace numbers programs differently, so its compile times are indexed differently.
-    let model = tested.fit.as_ref().map_or_else(
+    let model = self_test.fit.as_ref().map_or_else(
         || mean_load_model(&other_recorded.counted_slots),
         |fit| fit.model,
     );
@@ -127,14 +131,14 @@ fn compare(input: &PredictionInput, tested: &SelfTestResult, other: &Path) -> Re
         setting: Setting::agave(input.rules, entries),
         initial_content: InitialContent::Empty,
         first_slot: 0,
-        compile_us: other_compile_us.as_ref().unwrap_or(&tested.compile_us),
+        compile_us: other_compile_us.as_ref().unwrap_or(&self_test.compile_us),
         seed: 0,
     };
     let slots = simulated_slots.iter().map(|slot| slot.slot).collect();
     let predicted = PredictedRuns::of(&simulation, &slots, input.seeds, scale)?;
     let mut counters = counter_checks(compared_slots, &predicted);
     let us_per_load = us_per_load(&input.recorded.counted_slots).zip(us_per_load(compared_slots));
-    if let Some(fit) = &tested.fit {
+    if let Some(fit) = &self_test.fit {
         counters.extend(cache_time_checks(
             compared_slots,
             &predicted,

@@ -16,19 +16,22 @@ use faultline_text::{count, number, size, table};
 use serde::Serialize;
 use std::collections::{BTreeSet, HashMap};
 
-/// Percent of the limit up to which a policy fills the cache: Agave's, and all of it.
+/// Percent of the limit up to which a policy fills the cache: 90 as in Agave, and 100.
 const DEFAULT_FILLS: [u64; 2] = [90, 100];
 /// By default the attack has one transaction for this number of other transactions.
 const ATTACK_DIVISOR: usize = 10;
-const BOUND: &str = "bound";
+/// `policy` of the row with the lower bound: at a limit in bytes, no policy has fewer misses.
+const LOWER_BOUND: &str = "bound";
 
 #[derive(Serialize)]
 struct PolicyReport {
     version: String,
+    /// Whether the simulation at the recorded size predicts each recorded counter within 10 %.
     self_test_passed: bool,
     /// Either this or `bytes` is the limit.
     entries: Option<u64>,
     bytes: Option<u64>,
+    /// One-hit programs that the attack adds to each slot.
     attack: usize,
     policies: Vec<PolicyRow>,
 }
@@ -40,10 +43,10 @@ struct PolicyRow {
     policy: String,
     fill_percent: u64,
     misses: f64,
-    /// Programs compiled; `None` for the bound.
+    /// Programs compiled; `None` for the lower bound.
     loads: Option<f64>,
-    /// Program cache time in replay, summed over threads; `None` for the bound and without recorded
-    /// times.
+    /// Program cache time in replay, summed over threads; `None` for the lower bound and without
+    /// recorded times.
     seconds: Option<f64>,
     attacked_misses: f64,
     attacked_seconds: Option<f64>,
@@ -58,13 +61,13 @@ pub fn run(args: &PoliciesArgs) -> Result<(String, u8)> {
         Limit::Bytes,
     );
     let mut progress = Progress::new(1 + (policies.len() * fills.len()) as u64, "simulations");
-    let tested = input.self_test()?;
+    let self_test = input.self_test()?;
     progress.show(1, "");
     let default_attack =
         (input.trace.call_count() / input.trace.slots().len().max(1) / ATTACK_DIVISOR).max(1);
     let attack = args.attack.map_or(Ok(default_attack), usize::try_from)?;
-    let model = tested.fit.as_ref().map(|fit| fit.model);
-    let comparison = PolicyComparison::new(&input, attack, &tested.compile_us, model)?;
+    let model = self_test.fit.as_ref().map(|fit| fit.model);
+    let comparison = PolicyComparison::new(&input, attack, &self_test.compile_us, model)?;
     let mut rows = Vec::new();
     for (name, policy) in &policies {
         let seeds = match policy {
@@ -91,14 +94,13 @@ pub fn run(args: &PoliciesArgs) -> Result<(String, u8)> {
         rows.extend(
             fills
                 .iter()
-                .map(|fill| comparison.bound_row(bytes, *fill))
+                .map(|fill| comparison.lower_bound_row(bytes, *fill))
                 .collect::<Result<Vec<_>>>()?,
         );
     }
-    let self_test_passed = tested.passed();
     let report = PolicyReport {
         version: input.version.clone(),
-        self_test_passed,
+        self_test_passed: self_test.passed(),
         entries,
         bytes,
         attack,
@@ -109,7 +111,7 @@ pub fn run(args: &PoliciesArgs) -> Result<(String, u8)> {
         (_, true) => csv(&report),
         _ => text_table(&report, &fills),
     };
-    Ok((text, u8::from(!self_test_passed)))
+    Ok((text, u8::from(!report.self_test_passed)))
 }
 
 /// Ascending, each once.
@@ -177,12 +179,13 @@ impl<'a> PolicyComparison<'a> {
             .filter(|slot| slot.slot >= first_slot)
             .count();
         let attack_count = (attack_per_slot * counted_slots) as u64;
-        let bytes = attacked
+        // `with_attack` appends its programs. All have the same size.
+        let attack_program_bytes = attacked
             .programs()
             .last()
             .and_then(|program| program.bytes)
             .unwrap_or(0);
-        let loaded_bytes = attack_count.saturating_mul(bytes);
+        let loaded_bytes = attack_count.saturating_mul(attack_program_bytes);
         // Without a model the attack's programs take the mean compile time.
         let mean_us = compile_us.iter().sum::<u64>() / compile_us.len().max(1) as u64;
         let mut with_mean = compile_us.to_vec();
@@ -261,13 +264,13 @@ impl<'a> PolicyComparison<'a> {
             .collect())
     }
 
-    fn bound_row(&self, bytes: u64, fill: u64) -> Result<PolicyRow> {
+    fn lower_bound_row(&self, bytes: u64, fill: u64) -> Result<PolicyRow> {
         let capacity = bytes / 100 * fill + bytes % 100 * fill / 100;
         let min_misses = |trace: &Trace| {
             least_misses_by_bytes(trace, capacity, self.first_slot, self.includes_fees_only)
         };
         Ok(PolicyRow {
-            policy: BOUND.to_owned(),
+            policy: LOWER_BOUND.to_owned(),
             fill_percent: fill,
             misses: min_misses(self.trace)? as f64,
             loads: None,
@@ -279,7 +282,7 @@ impl<'a> PolicyComparison<'a> {
     }
 }
 
-/// Sorts policies by their misses at the first fill, the most first. The bound is last. Fills
+/// Sorts policies by their misses at the first fill, the most first. The lower bound is last. Fills
 /// ascend.
 fn sorted(mut rows: Vec<PolicyRow>) -> Vec<PolicyRow> {
     let misses_at_first_fill: HashMap<String, f64> = rows
@@ -290,8 +293,8 @@ fn sorted(mut rows: Vec<PolicyRow>) -> Vec<PolicyRow> {
     rows.sort_by(|a, b| {
         let most_first =
             misses_at_first_fill[&b.policy].total_cmp(&misses_at_first_fill[&a.policy]);
-        (a.policy == BOUND)
-            .cmp(&(b.policy == BOUND))
+        (a.policy == LOWER_BOUND)
+            .cmp(&(b.policy == LOWER_BOUND))
             .then(most_first)
     });
     rows
@@ -308,7 +311,15 @@ fn text_table(report: &PolicyReport, fills: &[u64]) -> String {
         .map(|row| row.policy.as_str())
         .collect();
     names.dedup();
-    let min_misses = rows_of(report, if report.bytes.is_some() { BOUND } else { "min" }).next();
+    let min_misses = rows_of(
+        report,
+        if report.bytes.is_some() {
+            LOWER_BOUND
+        } else {
+            "min"
+        },
+    )
+    .next();
     let min_misses = min_misses
         .map(|row| row.misses)
         .filter(|min_misses| *min_misses > 0.0);
@@ -335,7 +346,7 @@ fn text_table(report: &PolicyReport, fills: &[u64]) -> String {
     text
 }
 
-/// `min_misses` are the misses of the bound for a limit in bytes, else of MIN.
+/// `min_misses` are the misses of the lower bound for a limit in bytes, else of MIN.
 fn cells(report: &PolicyReport, name: &str, min_misses: Option<f64>) -> Vec<String> {
     let or_dash = |value: Option<f64>| value.map_or("-".to_owned(), |value| number(value, 2));
     let mut cells = vec![name.to_owned()];

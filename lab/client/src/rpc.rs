@@ -24,8 +24,8 @@ use ureq::{Agent, Timeout, config::Config, http::Uri};
 const MAX_ANSWER_BYTES: u64 = 128 << 20;
 /// Limit for the rest of an answer that has begun.
 const BODY_TIMEOUT: Duration = Duration::from_secs(120);
-/// JSON-RPC codes of temporary refusals: two of providers for too many requests, node behind,
-/// internal error.
+/// JSON-RPC codes of temporary refusals. 429 and -32429: too many requests, from providers.
+/// -32005: the node is behind. -32603: internal error.
 const RETRYABLE_CODES: [i64; 4] = [429, -32429, -32005, -32603];
 /// Waits between tries double up to this. A node may not ask for more.
 const MAX_WAIT: Duration = Duration::from_secs(60);
@@ -188,7 +188,7 @@ impl Rpc {
         Err(RpcError::Failed("no request was sent".to_owned()))
     }
 
-    /// Before the node's first answer, slow tries and short pauses give notices too.
+    /// Until the node's first answer, callers also give notices of slow tries and short pauses.
     fn has_answered(&self) -> bool {
         self.bytes.load(Ordering::Relaxed) > 0
     }

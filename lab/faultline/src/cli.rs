@@ -47,7 +47,7 @@ pub enum Command {
     /// Watch a validator live, through its daemon.
     Top(TopArgs),
     /// Check this host as `faultlined once` does: process, rights, disks, JSON-RPC, votes, log and
-    /// pushes.
+    /// the validator's metric pushes.
     Doctor(DoctorArgs),
     /// Start a program for `record` or `experiment`; not for users.
     #[command(hide = true)]

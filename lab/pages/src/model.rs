@@ -347,7 +347,7 @@ pub struct Curve {
     /// The [`RunCard::id`], or empty.
     pub run: String,
     pub points: Vec<(f64, ValueWithInterval)>,
-    /// The recorded size and its value.
+    /// A size and its value, marked on the curve. In predictions, the recorded size.
     pub recorded: Option<(f64, f64)>,
 }
 

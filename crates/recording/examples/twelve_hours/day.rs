@@ -11,7 +11,7 @@ use faultline_metrics::{
     metrics::{cgroup, daemon as d, pools as q, validator as v},
 };
 use faultline_recording::{
-    Event, EventKind, NewProcess, NewRecording, NewSession, Point, WideTable,
+    Event, EventKind, NewProcess, NewRecording, NewSession, PerTickTable, Point,
 };
 use std::{mem, sync::Arc, time::Duration};
 
@@ -91,7 +91,7 @@ pub struct Second {
 pub struct Day {
     arm: Arm,
     random: Random,
-    series: Vec<(WideTable, Vec<Series>)>,
+    series: Vec<(PerTickTable, Vec<Series>)>,
     pools: Vec<Pool>,
     threads: Option<Arc<Batch>>,
     phase: &'static str,
@@ -102,7 +102,7 @@ pub struct Day {
 
 impl Day {
     pub fn new(arm: Arm) -> Self {
-        let series = |table: WideTable| {
+        let series = |table: PerTickTable| {
             let all = table
                 .columns()
                 .iter()
@@ -117,7 +117,7 @@ impl Day {
         };
         Day {
             random: Random::new(arm.seed),
-            series: WideTable::ALL.into_iter().map(series).collect(),
+            series: PerTickTable::ALL.into_iter().map(series).collect(),
             pools: (0..POOLS).map(pool).collect(),
             threads: None,
             phase: "absent",
@@ -218,7 +218,7 @@ impl Day {
         // The counters of a new process begin at zero.
         if self.second > 0 {
             let process = Series::of;
-            self.series[0].1 = WideTable::Process
+            self.series[0].1 = PerTickTable::Process
                 .columns()
                 .iter()
                 .map(|c| process("", c))

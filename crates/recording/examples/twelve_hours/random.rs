@@ -22,13 +22,13 @@ impl Random {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// Near 1: the sum of uniform numbers.
+    /// 1 plus `spread` times a bell-shaped deviation between -2 and 2; at least 0.
     pub fn about_one(&mut self, spread: f64) -> f64 {
         let sum: f64 = (0..4).map(|_| self.unit() - 0.5).sum();
         (1.0 + sum * spread).max(0.0)
     }
 
-    /// A whole number whose mean is `mean`.
+    /// A random number from 0 to about 3 × `mean`. The mean of many numbers is about `mean`.
     pub fn count(&mut self, mean: f64) -> u64 {
         let exact = mean * self.about_one(1.0);
         exact as u64 + u64::from(self.unit() < exact.fract())

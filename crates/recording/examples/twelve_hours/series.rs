@@ -1,11 +1,11 @@
-//! How the value of each column of the wide tables changes.
+//! How the value of each column of a `PerTickTable` changes.
 
 use super::random::Random;
 use faultline_metrics::{
     Kind, LabelText, LabelValues, Metric, Reading, Source, Unit,
     metrics::{process as p, validator as v},
 };
-use faultline_recording::{WideTable, schema::Column};
+use faultline_recording::{PerTickTable, schema::Column};
 
 const GIB: f64 = (1u64 << 30) as f64;
 
@@ -146,17 +146,19 @@ fn usual(table: &str, column: &Column) -> (f64, f64) {
     }
 }
 
-/// The source that reads a metric of a wide table.
-pub fn source_of(table: WideTable, metric: &'static Metric) -> Source {
+/// The source that reads `metric` of `table`.
+pub fn source_of(table: PerTickTable, metric: &'static Metric) -> Source {
     let is = |other: &'static Metric| std::ptr::eq(metric, other);
     match table {
-        WideTable::Process if is(&p::BLOCK_IO_DELAY) || is(&p::CONTEXT_SWITCHES) => Source::Threads,
-        WideTable::Process => Source::Process,
-        WideTable::Cgroup => Source::Cgroup,
-        WideTable::Host => Source::Host,
-        WideTable::Validator if is(&v::TRANSACTIONS) || is(&v::HEALTHY) => Source::Rpc,
-        WideTable::Validator if is(&v::SLOT) || is(&v::SLOTS_BEHIND) => Source::Conclusions,
-        WideTable::Validator => Source::Datapoints,
-        WideTable::Daemon => Source::Daemon,
+        PerTickTable::Process if is(&p::BLOCK_IO_DELAY) || is(&p::CONTEXT_SWITCHES) => {
+            Source::Threads
+        }
+        PerTickTable::Process => Source::Process,
+        PerTickTable::Cgroup => Source::Cgroup,
+        PerTickTable::Host => Source::Host,
+        PerTickTable::Validator if is(&v::TRANSACTIONS) || is(&v::HEALTHY) => Source::Rpc,
+        PerTickTable::Validator if is(&v::SLOT) || is(&v::SLOTS_BEHIND) => Source::Conclusions,
+        PerTickTable::Validator => Source::Datapoints,
+        PerTickTable::Daemon => Source::Daemon,
     }
 }

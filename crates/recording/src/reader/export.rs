@@ -4,7 +4,7 @@ use super::Recording;
 use crate::{
     error::{AttachPath, Error, Result},
     file,
-    schema::{TABLES, TableColumn, TableSpec, WideTable, table_named},
+    schema::{PerTickTable, TABLES, TableColumn, TableSpec, table_named},
 };
 pub use rusqlite::types::Value as Cell;
 use rusqlite::types::ValueRef;
@@ -62,8 +62,8 @@ impl Recording {
         if rows.is_empty() { Ok(()) } else { each(&rows) }
     }
 
-    /// Rows of a wide table for the ticks `first` to `last`, both included.
-    pub fn rows_of_ticks(&self, table: WideTable, first: i64, last: i64) -> Result<Vec<Row>> {
+    /// Rows of the ticks `first` to `last`, both included.
+    pub fn rows_of_ticks(&self, table: PerTickTable, first: i64, last: i64) -> Result<Vec<Row>> {
         let Some((spec, select)) = self.select(table.name())? else {
             return Ok(Vec::new());
         };

@@ -7,8 +7,8 @@ use crate::{
         TickRow,
     },
     schema::{
-        CacheTimesPoint, CostTrackerPoint, POOL, PointTable, ProgramCachePoint, ReplaySlotPoint,
-        SetRootPoint, WideTable,
+        CacheTimesPoint, CostTrackerPoint, POOL, PerTickTable, PointTable, ProgramCachePoint,
+        ReplaySlotPoint, SetRootPoint,
     },
 };
 use faultline_metrics::Metric;
@@ -120,7 +120,7 @@ impl Recording {
         })
     }
 
-    pub fn columns(&self, table: WideTable, names: &[&str]) -> Result<Columns> {
+    pub fn columns(&self, table: PerTickTable, names: &[&str]) -> Result<Columns> {
         let is_unknown = |name: &&&str| table.column(name).is_none();
         if let Some(name) = names.iter().find(is_unknown) {
             return Err(Error::NoSuchColumn {

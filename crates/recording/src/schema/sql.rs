@@ -1,5 +1,5 @@
 use super::{
-    Column, ColumnKind, DEVICE, POOL, WideTable,
+    Column, ColumnKind, DEVICE, POOL, PerTickTable,
     fixed::{self, ColumnDeclaration, NOT_NULL, TableDeclaration},
     points::{PointSpec, SPECS},
 };
@@ -86,7 +86,7 @@ pub fn table_named(name: &str) -> Option<&'static TableSpec> {
 
 pub static TABLES: LazyLock<Vec<TableSpec>> = LazyLock::new(|| {
     let mut tables: Vec<TableSpec> = fixed::MAIN_TABLES.iter().map(fixed_table).collect();
-    tables.extend(WideTable::ALL.map(wide_table));
+    tables.extend(PerTickTable::ALL.map(per_tick_table));
     tables.push(fixed_table(&(
         "pool",
         "id",
@@ -190,7 +190,7 @@ fn metric_column(column: &Column, key: &[&str]) -> TableColumn {
     value_column(column.name, column.kind(), description)
 }
 
-fn wide_table(table: WideTable) -> TableSpec {
+fn per_tick_table(table: PerTickTable) -> TableSpec {
     let mut columns = vec![column(table.name(), &fixed::TICK)];
     columns.extend(
         table

@@ -3,7 +3,9 @@ use faultline_metrics::metrics;
 use std::collections::BTreeSet;
 
 fn columns() -> impl Iterator<Item = &'static Column> {
-    let wide = WideTable::ALL.into_iter().flat_map(|table| table.columns());
+    let wide = PerTickTable::ALL
+        .into_iter()
+        .flat_map(PerTickTable::columns);
     wide.chain(POOL).chain(DEVICE)
 }
 
@@ -99,6 +101,9 @@ fn a_column_name_states_its_unit() {
 #[test]
 fn a_series_is_found_by_its_metric_and_labels() {
     let (table, column) = column_of(&metrics::process::PAGE_FAULTS, &["major"]).unwrap();
-    assert_eq!((table, column.name), (WideTable::Process, "major_faults"));
+    assert_eq!(
+        (table, column.name),
+        (PerTickTable::Process, "major_faults")
+    );
     assert!(column_of(&metrics::process::PAGE_FAULTS, &["other"]).is_none());
 }

@@ -6,7 +6,7 @@ use faultline_metrics::{
 use rusqlite::Connection;
 
 use super::named_rows::{Counts, NamedRows, Number, SEPARATOR, SampledSources, insert_into};
-use crate::schema::{Column, ColumnKind, DEVICE, POOL, WideTable, metrics_without_samples};
+use crate::schema::{Column, ColumnKind, DEVICE, POOL, PerTickTable, metrics_without_samples};
 
 #[derive(Debug)]
 struct WideRow {
@@ -30,7 +30,7 @@ pub struct Samples {
 
 impl Samples {
     pub fn new() -> Self {
-        let wide = |table: WideTable| WideRow {
+        let wide = |table: PerTickTable| WideRow {
             sql: insert_into(table.name()),
             name: table.name(),
             values: vec![Number::None; table.columns().len()],
@@ -38,7 +38,7 @@ impl Samples {
         };
         Samples {
             destinations: Destinations::new(),
-            wide_rows: WideTable::ALL.into_iter().map(wide).collect(),
+            wide_rows: PerTickTable::ALL.into_iter().map(wide).collect(),
             named_rows: [
                 NamedRows::new(["pool", "pool_sample"], POOL.len()),
                 NamedRows::new(["device", "device_sample"], DEVICE.len()),
@@ -248,7 +248,7 @@ impl Destinations {
                 .or_default()
                 .push((column.label_values, destination));
         };
-        for (table_index, table) in WideTable::ALL.into_iter().enumerate() {
+        for (table_index, table) in PerTickTable::ALL.into_iter().enumerate() {
             for (index, column) in table.columns().iter().enumerate() {
                 let kind = column.kind();
                 add(

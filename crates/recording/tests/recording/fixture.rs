@@ -2,7 +2,7 @@
 //! cannot read existing recordings. The numbers here were read from it with Python's sqlite3.
 
 use crate::made_up::{arm, at, day::Day};
-use faultline_recording::{Cell, Error, EventKind, Recording, Row, WideTable, Writer};
+use faultline_recording::{Cell, Error, EventKind, PerTickTable, Recording, Row, Writer};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -65,7 +65,7 @@ fn a_recording_of_format_1_is_read_as_it_was_written() {
 fn samples_of_the_fixture_are_read_unchanged() {
     let recording = Recording::open(&fixture()).unwrap();
     let names = ["resident_anon_bytes", "major_faults", "cpu_user_seconds"];
-    let columns = recording.columns(WideTable::Process, &names).unwrap();
+    let columns = recording.columns(PerTickTable::Process, &names).unwrap();
     let of = |row: usize| {
         columns
             .values
@@ -207,7 +207,7 @@ fn columns_missing_in_an_older_recording_are_absent() {
     let folder = crate::made_up::folder();
     let recording = Recording::open(&older_fixture(folder.path())).unwrap();
     let columns = recording
-        .columns(WideTable::Process, &["swap_bytes", "major_faults"])
+        .columns(PerTickTable::Process, &["swap_bytes", "major_faults"])
         .unwrap();
     assert_eq!(
         (columns.values[0].clone(), columns.values[1][11]),
@@ -264,7 +264,7 @@ fn a_newer_daemon_continues_an_older_recording() {
     writer.finish(at(99)).unwrap();
     let recording = Recording::open(&path).unwrap();
     let swap = recording
-        .columns(WideTable::Process, &["swap_bytes"])
+        .columns(PerTickTable::Process, &["swap_bytes"])
         .unwrap()
         .values
         .remove(0);

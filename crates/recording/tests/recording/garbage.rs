@@ -1,7 +1,7 @@
 //! Files with arbitrary content are refused or read, without a panic.
 
 use crate::made_up::{arm, day::Day, finished, folder};
-use faultline_recording::{Recording, WideTable, Writer, merge};
+use faultline_recording::{PerTickTable, Recording, Writer, merge};
 use proptest::prelude::*;
 use std::{fs, path::Path};
 
@@ -24,7 +24,7 @@ fn read_all(path: &Path) {
         recording.replay_slot_points(),
     );
     let _ = (recording.set_root_points(), recording.cost_tracker_points());
-    for table in WideTable::ALL {
+    for table in PerTickTable::ALL {
         let names: Vec<&str> = table.columns().iter().map(|column| column.name).collect();
         let _ = recording.columns(table, &names);
     }

@@ -1,7 +1,7 @@
 //! Malicious files are refused with the reason, or read at a cost that their size bounds.
 
 use crate::made_up::{arm, day::Day, finished, folder};
-use faultline_recording::{Error, EventKind, Recording, WideTable, Writer, backup, merge};
+use faultline_recording::{Error, EventKind, PerTickTable, Recording, Writer, backup, merge};
 use std::{
     env, fs,
     path::{Path, PathBuf},
@@ -53,7 +53,7 @@ fn read_all(path: &Path) -> Result<(), Error> {
     note(recording.pools().map(drop));
     note(recording.series().map(drop));
     note(recording.replay_slot_points().map(drop));
-    for table in WideTable::ALL {
+    for table in PerTickTable::ALL {
         let names: Vec<&str> = table.columns().iter().map(|column| column.name).collect();
         note(recording.columns(table, &names).map(drop));
         note(recording.rows_of_ticks(table, 0, i64::MAX).map(drop));

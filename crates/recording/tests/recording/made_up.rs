@@ -10,7 +10,7 @@ pub mod series;
 
 use day::{Arm, Day, Second};
 use faultline_metrics::{Source, Stamp, Tick, metrics::all};
-use faultline_recording::{Error, Point, Recording, WideTable, Writer};
+use faultline_recording::{Error, PerTickTable, Point, Recording, Writer};
 use std::collections::{BTreeMap, HashMap};
 
 /// A temporary folder, in memory if possible, because these tests wait only for the disk.
@@ -91,7 +91,7 @@ pub fn assert_is_a_piece(recording: &Recording, arm: &Arm) -> (u64, usize) {
         assert_eq!(row.phase.as_deref(), phase(tick));
         assert_eq!(row.process, Some(1));
     }
-    for table in WideTable::ALL {
+    for table in PerTickTable::ALL {
         assert_columns(recording, table, first, &seconds);
     }
     assert_pools(recording, first, &seconds);
@@ -125,7 +125,7 @@ fn was_sampled(tick: &Tick, source: Source) -> bool {
         .any(|batch| batch.source == source && batch.at == tick.at)
 }
 
-fn assert_columns(recording: &Recording, table: WideTable, first: u64, seconds: &[Second]) {
+fn assert_columns(recording: &Recording, table: PerTickTable, first: u64, seconds: &[Second]) {
     let names: Vec<&str> = table.columns().iter().map(|column| column.name).collect();
     let columns = recording.columns(table, &names).unwrap();
     let ids: Vec<i64> = (first as i64..).take(seconds.len()).collect();

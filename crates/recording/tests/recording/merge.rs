@@ -1,7 +1,9 @@
 //! Merges of a run in two recordings.
 
 use crate::made_up::{arm, at, day::Day, finished, write};
-use faultline_recording::{Error, EventKind, MergeSummary, NewProcess, Recording, Writer, merge};
+use faultline_recording::{
+    Error, EventKind, MergeSummary, NewProcess, PerTickTable, Recording, Writer, merge,
+};
 use std::{fs, path::Path, time::Duration};
 
 /// One run in two files, as after a kill of the daemon and a restart with another recording.
@@ -79,7 +81,7 @@ fn the_rows_of_both_parts_follow_one_another() {
         ["first.db", "second.db"].map(|name| Recording::open(&folder.path().join(name)).unwrap());
     let faults = |recording: &Recording| {
         recording
-            .columns(faultline_recording::WideTable::Process, &["major_faults"])
+            .columns(PerTickTable::Process, &["major_faults"])
             .unwrap()
             .values
             .remove(0)

@@ -2,7 +2,7 @@
 
 use crate::made_up::{arm, day::Arm, day::Day, write};
 use faultline_metrics::{Stamp, Tick};
-use faultline_recording::{EventKind, Progress, Recording, WideTable, Writer};
+use faultline_recording::{EventKind, PerTickTable, Progress, Recording, Writer};
 use std::time::Duration;
 
 /// The progress from all rows of the recording.
@@ -14,7 +14,7 @@ fn expected_progress(recording: &Recording) -> Progress {
         .filter(|bank| bank.transaction_count > Some(0))
         .map(|bank| bank.time_unix_ns);
     let processed = recording
-        .columns(WideTable::Validator, &["slot_processed"])
+        .columns(PerTickTable::Validator, &["slot_processed"])
         .unwrap();
     let slots = (banks.iter().filter_map(|bank| bank.bank_slot))
         .chain(replayed.iter().filter_map(|slot| slot.slot))
@@ -54,7 +54,7 @@ fn expected_progress(recording: &Recording) -> Progress {
 /// The arrival of the newest push, from all rows of the recording.
 fn last_push(recording: &Recording) -> Option<Duration> {
     let message = recording
-        .columns(WideTable::Daemon, &["last_push_timestamp_seconds"])
+        .columns(PerTickTable::Daemon, &["last_push_timestamp_seconds"])
         .unwrap();
     let message = message.values[0]
         .last()

@@ -1,7 +1,7 @@
 //! Readers during writes, and files that they refuse.
 
 use crate::made_up::{arm, assert_is_a_beginning, day::Day, finished, write};
-use faultline_recording::{Error, Recording, WideTable, Writer, backup};
+use faultline_recording::{Error, PerTickTable, Recording, Writer, backup};
 use std::{
     fs, mem,
     os::unix::fs::{MetadataExt, PermissionsExt},
@@ -113,7 +113,7 @@ fn readers_that_come_and_go_leave_the_log_bounded() {
                     let recording = Recording::open(&path).unwrap();
                     assert!(recording.ticks().unwrap().len() <= 1200);
                     recording
-                        .columns(WideTable::Process, &["major_faults"])
+                        .columns(PerTickTable::Process, &["major_faults"])
                         .unwrap();
                     read.fetch_add(1, Ordering::Relaxed);
                 }

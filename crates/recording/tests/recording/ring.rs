@@ -2,7 +2,7 @@
 
 use crate::made_up::{arm, assert_is_a_piece, at, day::Day, write};
 use faultline_metrics::{Batch, Problem, ProblemKind, Reading, Source, Tick, metrics::pools};
-use faultline_recording::{Error, Recording, WideTable, Writer, backup};
+use faultline_recording::{Error, PerTickTable, Recording, Writer, backup};
 use std::{fs, sync::Arc, time::Duration};
 
 const MINUTE: u64 = 60;
@@ -247,7 +247,7 @@ fn unreferenced_names_are_removed_from_the_ring() {
     assert!(recording.problems().unwrap().len() <= 3);
     assert!(
         recording
-            .columns(WideTable::Process, &["threads"])
+            .columns(PerTickTable::Process, &["threads"])
             .unwrap()
             .ticks
             .is_empty()

@@ -9,8 +9,8 @@ use faultline_metrics::{
     metrics::{cgroup, daemon, pools, process, validator},
 };
 use faultline_recording::{
-    Cell, CostTrackerPoint, Error, Event, EventKind, NewProcess, NewRecording, NewSession, Point,
-    Recording, WideTable, Writer,
+    Cell, CostTrackerPoint, Error, Event, EventKind, NewProcess, NewRecording, NewSession,
+    PerTickTable, Point, Recording, Writer,
 };
 use std::{sync::Arc, time::Duration};
 
@@ -140,7 +140,7 @@ fn repeated_source_values_are_not_recorded_again() {
     writer.finish(at(5)).unwrap();
     let recording = Recording::open(&path).unwrap();
     let columns = recording
-        .columns(WideTable::Process, &["virtual_bytes", "threads"])
+        .columns(PerTickTable::Process, &["virtual_bytes", "threads"])
         .unwrap();
     assert_eq!(columns.ticks, [1, 3]);
     assert_eq!(
@@ -238,7 +238,7 @@ fn samples_without_a_column_are_stored_as_series() {
     assert_eq!(rows, expected);
     assert_eq!(
         recording
-            .columns(WideTable::Daemon, &["ticks"])
+            .columns(PerTickTable::Daemon, &["ticks"])
             .unwrap()
             .values,
         [[Some(1.0)]]
@@ -280,7 +280,7 @@ fn device_numbers_negative_and_maximum_values_round_trip() {
     writer.finish(at(2)).unwrap();
     let recording = Recording::open(&path).unwrap();
     let columns = recording
-        .columns(WideTable::Process, &["oom_score_adj", "swap_bytes"])
+        .columns(PerTickTable::Process, &["oom_score_adj", "swap_bytes"])
         .unwrap();
     assert_eq!(columns.values, [[Some(-500.0)], [Some(u64::MAX as f64)]]);
     assert_eq!(
@@ -461,7 +461,7 @@ fn a_rollback_loses_only_uncommitted_rows() {
     let info = recording.info().unwrap();
     assert_eq!(info.processes.len(), 1);
     let columns = recording
-        .columns(WideTable::Process, &["major_faults"])
+        .columns(PerTickTable::Process, &["major_faults"])
         .unwrap();
     assert!(columns.values[0].iter().all(Option::is_some));
 }
@@ -589,7 +589,7 @@ fn any_table_can_be_read_in_chunks_without_its_schema() {
         .unwrap_err();
     assert!(matches!(unknown, Error::NoSuchColumn { .. }));
     let unknown = recording
-        .columns(WideTable::Host, &["oom_kills", "nothing"])
+        .columns(PerTickTable::Host, &["oom_kills", "nothing"])
         .unwrap_err();
     assert!(unknown.to_string().contains("host_sample.nothing"));
 }

@@ -5,6 +5,7 @@ use std::{
     time::Duration,
 };
 
+/// The flight recorder.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Flight {
     /// `None`: the flight recorder is on if there is a folder.

@@ -83,7 +83,7 @@ fn read_sections(mut top: Table<'_>) -> Config {
     if config.probe.enabled && !config.rpc.enabled {
         errors.push(None, "probe: it uses the address of [rpc], and rpc.enabled is false: set rpc.enabled = true, or probe.enabled = false");
     }
-    config.disable_sources_without_validator();
+    config.disable_sources_by_selector();
     if config.forward.is_some() && !config.ingest.enabled {
         errors.push(None, "forward: only pushes are forwarded, and [ingest] is disabled (the default with [log]): remove [forward], or use [ingest] instead of [log]");
     }

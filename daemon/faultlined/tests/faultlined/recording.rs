@@ -9,7 +9,7 @@
 #![expect(clippy::disallowed_methods, reason = "a test starts programs itself")]
 
 use crate::support::small_disk::Small;
-use faultline_recording::{Recording, schema::WideTable};
+use faultline_recording::{Recording, schema::PerTickTable};
 use faultline_testkit::{
     Error, Result,
     daemon::Daemon,
@@ -165,13 +165,13 @@ type Compared = (String, Option<f64>, Option<f64>);
 
 /// The row of the tick that the page shows; `None` while it is not written yet.
 fn compared(recording: &Recording, page: &Page) -> Option<Vec<Compared>> {
-    let counted = recording.columns(WideTable::Daemon, &["ticks"]).unwrap();
+    let counted = recording.columns(PerTickTable::Daemon, &["ticks"]).unwrap();
     let row = counted.values[0]
         .iter()
         .position(|count| *count == Some(ticks_on(page)))?;
     let tick = counted.ticks[row];
     let mut all = Vec::new();
-    for table in WideTable::ALL {
+    for table in PerTickTable::ALL {
         let names: Vec<&str> = table.columns().iter().map(|column| column.name).collect();
         let rows = recording.columns(table, &names).unwrap();
         let row = rows.ticks.iter().position(|id| *id == tick);

@@ -5,7 +5,7 @@ use faultline_metrics::{
 };
 use faultline_recording::{
     CostTrackerPoint, EventKind, NewSession, Point, Recording, ReplaySlotPoint,
-    schema::{Column, WideTable},
+    schema::{Column, PerTickTable},
 };
 use serde_json::json;
 use std::{
@@ -69,7 +69,7 @@ fn second(number: u64) -> Vec<RecordingEntry> {
         tags: Box::default(),
         value: Value::Whole(number * 1_000_003),
     };
-    let wide = WideTable::ALL
+    let wide = PerTickTable::ALL
         .iter()
         .flat_map(|table| table.columns())
         .map(reading)

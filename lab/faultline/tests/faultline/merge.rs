@@ -7,7 +7,7 @@
 )]
 
 use crate::support::made::{Plain, faultline, said};
-use faultline_recording::{EventKind, Recording, WideTable};
+use faultline_recording::{EventKind, PerTickTable, Recording};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -87,7 +87,7 @@ fn a_run_cut_in_two_is_one_after_merging() {
     assert_eq!(times, (1..=10).chain(61..=70).collect::<Vec<i64>>());
     assert!(ticks.windows(2).all(|pair| pair[0].id < pair[1].id));
     let values = recording
-        .columns(WideTable::Process, &["virtual_bytes"])
+        .columns(PerTickTable::Process, &["virtual_bytes"])
         .unwrap();
     assert_eq!(
         values.ticks,

@@ -8,7 +8,7 @@
 #![expect(clippy::disallowed_methods, reason = "a test starts programs itself")]
 
 use crate::support::made;
-use faultline_recording::{EventKind, Recording, WideTable};
+use faultline_recording::{EventKind, PerTickTable, Recording};
 use faultline_testkit::{
     eventually::{eventually, eventually_ok},
     proc::is_alive,
@@ -594,7 +594,7 @@ fn starts_and_exits_once(recording: &Recording) {
 fn wait_for_faults_and_program(out: &Path) {
     eventually_ok(PATIENCE, "its page faults are recorded", || {
         let faults = Recording::open(out)
-            .and_then(|recording| recording.columns(WideTable::Process, &["minor_faults"]));
+            .and_then(|recording| recording.columns(PerTickTable::Process, &["minor_faults"]));
         let most = faults.map(|faults| {
             faults.values[0]
                 .iter()

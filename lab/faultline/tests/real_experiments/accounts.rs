@@ -8,7 +8,7 @@ use crate::{
     stage::{report, results, turn},
     witness::sum,
 };
-use faultline_recording::WideTable;
+use faultline_recording::PerTickTable;
 use faultline_testkit::{Result, sink::Sink};
 use std::fs;
 
@@ -40,7 +40,7 @@ const COUNTERS: [(&str, &str, &str); 3] = [
 fn last(run: &Run, column: &str) -> u64 {
     let columns = run
         .recording
-        .columns(WideTable::Validator, &[column])
+        .columns(PerTickTable::Validator, &[column])
         .expect("a column");
     let known: Vec<f64> = columns.values.concat().into_iter().flatten().collect();
     known

@@ -1,6 +1,6 @@
 //! What an experiment left behind: its journal as JSON, without the program's types, and its recordings.
 
-use faultline_recording::{EventKind, Recording, ReplaySlotPoint, WideTable};
+use faultline_recording::{EventKind, PerTickTable, Recording, ReplaySlotPoint};
 use serde_json::Value;
 use std::{
     collections::BTreeMap,
@@ -123,7 +123,7 @@ impl Run {
     pub fn major_faults(&self, seconds: usize) -> (f64, f64) {
         let columns = self
             .recording
-            .columns(WideTable::Process, &["major_faults"])
+            .columns(PerTickTable::Process, &["major_faults"])
             .expect("a column");
         let known: Vec<f64> = columns.values.concat().into_iter().flatten().collect();
         let last = known.last().expect("a count of major faults");
@@ -134,7 +134,7 @@ impl Run {
     pub fn configured_capacity(&self) -> Option<f64> {
         let columns = self
             .recording
-            .columns(WideTable::Validator, &["cache_capacity_configured"])
+            .columns(PerTickTable::Validator, &["cache_capacity_configured"])
             .expect("a column");
         columns.values.concat().into_iter().flatten().last()
     }

@@ -1,7 +1,7 @@
 //! What the daemon said: on its page, scraped every second, and in its recording.
 
 use crate::witness::Clock;
-use faultline_recording::{Recording, WideTable};
+use faultline_recording::{PerTickTable, Recording};
 use faultline_testkit::expose::{self, Page};
 use std::{
     collections::BTreeMap,
@@ -127,7 +127,7 @@ fn read(page: &Page, asked: f64, heard: f64) -> Scraped {
 /// All ticks of a recording, with their times.
 pub fn recorded(recording: &Recording, clock: Clock) -> Vec<(f64, Said)> {
     let columns = recording
-        .columns(WideTable::Validator, &["slots_behind", "kept_up"])
+        .columns(PerTickTable::Validator, &["slots_behind", "kept_up"])
         .expect("columns");
     let [behind, kept_up] = columns.values.as_slice() else {
         return Vec::new();

@@ -2,14 +2,15 @@ use super::files::{RecordingExport, TableFiles};
 use anyhow::Result;
 use faultline_pages::export::{Type, Values, rows_per_chunk};
 use faultline_recording::{
-    Cell, Error, Row, WideTable,
+    Cell, Error, PerTickTable, Row,
     schema::{ColumnKind, TABLES, TableColumn, TableSpec},
 };
 
 pub const TICK: &str = "tick";
 
-/// A column is real if any value is real or a count beyond 2^63. In a data set, all samples are
-/// real, because every recording must have the same types.
+/// An integer column becomes real if any cell is a [`Cell::Real`]. Counts beyond 2^63 are such
+/// cells. In a data set, all integer columns of `*_sample` tables become real, except references.
+/// Every recording of the data set then has the same types.
 pub fn columns(
     export: &RecordingExport<'_>,
     table: &TableSpec,
@@ -54,7 +55,7 @@ fn declared_column(column: &TableColumn) -> (String, Type) {
 
 /// One row per tick: `tick` joined with all tables that have at most one row per tick, and labels.
 pub fn wide_columns(export: &RecordingExport<'_>) -> Result<Vec<(String, Type)>, Error> {
-    let is_sample = |name: &str| WideTable::ALL.iter().any(|table| table.name() == name);
+    let is_sample = |name: &str| PerTickTable::ALL.iter().any(|table| table.name() == name);
     let mut all = Vec::new();
     for spec in TABLES.iter() {
         if spec.name == TICK {
@@ -144,7 +145,7 @@ fn join(
     let ([first, ..], [.., last]) = (tick_ids.as_slice(), tick_ids.as_slice()) else {
         return Ok(());
     };
-    for table in WideTable::ALL {
+    for table in PerTickTable::ALL {
         let (of_table, others) = columns.split_at_mut(table.columns().len());
         columns = others;
         let samples = export.recording.rows_of_ticks(table, *first, *last)?;

@@ -53,7 +53,7 @@ const READ_CACHE: &[NumberColumn] = &[
         let lookups = increase(subject, numbers, Signal::ReadCacheHits)?
             + increase(subject, numbers, Signal::ReadCacheMisses)?;
         ratio(
-            1e6 * increase(subject, numbers, Signal::ReadCacheLoad)?,
+            1e6 * increase(subject, numbers, Signal::ReadCacheLookupTime)?,
             lookups,
         )
     }),
@@ -127,13 +127,13 @@ pub fn section(subjects: &MeasuredRuns) -> Option<Section> {
     if !hits.any(|hits| hits.is_some_and(|hits| hits > 0.0)) {
         return None;
     }
-    let mut section = SectionBuilder::new(subjects, MeasuredRun::why_no_points);
+    let mut section = SectionBuilder::new(subjects, MeasuredRun::why_no_datapoints);
     let note = "From accounts_db_store_timings: accounts that were not in the write cache and were looked up in the read cache. Time of \
                 a lookup: of hits and misses, without the read from files that follows a miss. Account load time: load_us of \
                 replay-slot-stats, summed over threads, mean over replayed slots.";
-    section.add_numbers_and_at_tip("read-cache", "Accounts read cache", note, READ_CACHE);
+    section.add_numbers_and_tip_numbers("read-cache", "Accounts read cache", note, READ_CACHE);
     section.add(cost_of_a_miss(subjects));
-    let caption = "One point for each run. Runs under different loads cannot be compared with it.";
+    let caption = "One point for each run. Compare only runs under the same load.";
     let chart = size_against_hits(subjects);
     section.add_figure(
         "read-cache-size",
@@ -149,12 +149,12 @@ pub fn section(subjects: &MeasuredRuns) -> Option<Section> {
         note,
         LOAD_SOURCES,
     );
-    let note = "Accounts of recent slots, flushed to files once they are rooted. Bytes flushed since Agave 2.3.";
+    let note = "Accounts of recent slots, flushed to files once they are rooted. Agave 2.3 and later report the bytes flushed.";
     section.add_numbers("write-cache", "Accounts write cache", note, WRITE_CACHE);
     let note = "From accounts_index, which comes every 10 s. Memory: the validator's estimate, entries times their size; since 3.1 \
-                it includes unused capacity. The bucket map is the part on disk. Without it, accounts that are missing in memory do not \
-                exist. Accesses are lookups and stores, and since 4.1 also writes through to disk. So they cannot be compared between \
-                runs with and without an index on disk.";
+                it includes unused capacity. The bucket map is the part on disk. Without a bucket map, the whole index is in memory: an \
+                account that is not found there does not exist. Accesses are lookups and stores. Since 4.1, accesses include \
+                write-throughs to disk, so they cannot be compared between runs with and without an index on disk.";
     section.add_numbers("accounts-index", "Accounts index", note, INDEX);
     let note = "From accounts_db_active; a job counts when it ends.";
     section.add_numbers(
@@ -240,8 +240,9 @@ fn cost_of_a_miss(subjects: &MeasuredRuns) -> Option<Block> {
             "Load time per slot [µs]",
             "Load time per miss [µs]",
         ],
-        "Differences between the means of two arms, and that of the load time divided by that of the misses. The quotient includes \
-         everything else in which the arms differ: read it with the interval of the load time in the comparison.",
+        "Differences between the means of two arms. The last column is the difference of the load time divided by the difference of \
+         the misses. The quotient includes everything else in which the arms differ: read it with the interval of the load time in the \
+         comparison.",
     );
     for other in others {
         let difference = |value| Some(mean(other, value)? - mean(reference, value)?);

@@ -95,7 +95,7 @@ fn inputs(runs: &[&MeasuredRun], can_change_capacity: Option<bool>) -> AnswerInp
         cache_capacity: average(|run, _| last_capacity(&run.recording, Signal::CapacityConfigured)),
         can_change_capacity,
         prediction: first.and_then(|run| prediction(run)),
-        why_reloads_unknown: first.map(|run| run.why_no_points().to_owned()),
+        why_reloads_unknown: first.map(|run| run.why_no_datapoints().to_owned()),
         consensus: first.and_then(|run| consensus(run)),
         is_at_tip: first.and_then(|run| is_at_tip(run)),
         why_voting_unknown: Some("a recording does not have votes and rewards".to_owned()),

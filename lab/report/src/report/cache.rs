@@ -106,7 +106,7 @@ const CAPACITY: &[NumberColumn] = &[
 ];
 
 pub fn section(subjects: &MeasuredRuns) -> Section {
-    let mut section = SectionBuilder::new(subjects, MeasuredRun::why_no_points);
+    let mut section = SectionBuilder::new(subjects, MeasuredRun::why_no_datapoints);
     let note = "A batch here is one point of loaded-programs-cache-stats: what the one cache of the process did between the \
                 creation of two banks, by all users. The study says per execution batch; its sums divided by its means give \
                 about 102,000 to 111,000 batches in 12 hours, one per slot. Points of own leader slots cannot be distinguished and are \

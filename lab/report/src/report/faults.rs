@@ -78,7 +78,7 @@ pub fn section(subjects: &MeasuredRuns) -> Section {
     let mut section = SectionBuilder::new(subjects, MeasuredRun::why_no_samples);
     let note = "From majflt and minflt of /proc/PID/stat. Mean: all faults divided by all recorded seconds. Max: between two ticks. Faults \
                 in gaps are left out of all of them.";
-    section.add_numbers_and_at_tip("faults", "Page faults", note, PAGE_FAULTS);
+    section.add_numbers_and_tip_numbers("faults", "Page faults", note, PAGE_FAULTS);
     over_time(&mut section);
     add_thread_pools(&mut section);
     let note = "Refaults: pages read back soon after they were reclaimed, so the working set does not fit. Waiting: pressure stall \

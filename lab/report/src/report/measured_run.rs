@@ -19,7 +19,7 @@ pub struct MeasuredRun {
     /// `None` if no transaction was recorded.
     pub execution_window: Option<Span>,
     pub whole_run: WindowNumbers,
-    /// The whole run if no transaction was recorded.
+    /// From the first executed transaction on. The whole run if no transaction was recorded.
     pub from_execution: WindowNumbers,
     pub from_tip: Option<WindowNumbers>,
     /// In the order of [`ESTIMATED_METRICS`].
@@ -236,7 +236,7 @@ impl MeasuredRun {
         if self.from_execution.replay_ms.iter().any(Option::is_some) {
             "too few slots: a p95 needs 20, a p99 needs 100"
         } else {
-            self.why_no_points()
+            self.why_no_datapoints()
         }
     }
 
@@ -248,7 +248,7 @@ impl MeasuredRun {
             .filter(|(_, reliability)| !reliability.is_reliable())
     }
 
-    pub fn why_no_points(&self) -> &'static str {
+    pub fn why_no_datapoints(&self) -> &'static str {
         if self.recording.points.is_empty() {
             "no datapoints were recorded"
         } else {

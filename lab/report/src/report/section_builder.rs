@@ -117,7 +117,8 @@ impl<'s> SectionBuilder<'s> {
         self.add_numbers_of(part, id, title, note, number_columns);
     }
 
-    pub fn add_numbers_and_at_tip(
+    /// [`Self::add_numbers`], and the same tables for the part from the tip on.
+    pub fn add_numbers_and_tip_numbers(
         &mut self,
         id: &str,
         title: &str,

@@ -46,7 +46,7 @@ pub fn section(subjects: &MeasuredRuns) -> Section {
                 that is replayed again is another sample. Slots that the node produced itself are left out: their datapoints \
                 have no transactions, entries, shreds or times. A p95 needs 20 slots and a p99 needs 100, so that one of \
                 them is beyond it.";
-    section.add_numbers_and_at_tip("replay", "Replay time per slot", note, REPLAY);
+    section.add_numbers_and_tip_numbers("replay", "Replay time per slot", note, REPLAY);
     section.add([intervals(subjects)]);
     section.add(unreliable_intervals(subjects));
     section.missing_reason = |_| "the distance to the tip was known at too few ticks";
@@ -128,7 +128,7 @@ fn intervals(subjects: &MeasuredRuns) -> Block {
         note,
     );
     for run in &subjects.all {
-        let no_points = run.why_no_points();
+        let no_points = run.why_no_datapoints();
         let reasons = [run.why_no_quantile(), no_points, no_points, no_points];
         let cells =
             izip!(&run.estimates, [1, 1, 4, 1], reasons).map(|(estimate, decimals, reason)| {

@@ -73,7 +73,7 @@ pub fn section(subjects: &MeasuredRuns) -> Section {
                 samples above three times the average of all samples are left out of the average, once, and kept in the \
                 maximum. 0 TPS time: seconds whose datapoints arrived and carry no transaction. Unknown: seconds for which no \
                 datapoint arrived; they are in no average.";
-    section.add_numbers_and_at_tip("tps", "Transactions per second", note, QUANTITIES);
+    section.add_numbers_and_tip_numbers("tps", "Transactions per second", note, QUANTITIES);
     let note = "What the study's scripts compute: total_transactions divided by execute_us of a replay-slot-stats point, one \
                 sample per slot. execute_us is summed over threads, so this is transactions per second of one thread's time: it rises \
                 when slots are executed by fewer threads and says nothing of idle time. Not to be used as throughput.";
@@ -95,7 +95,7 @@ fn why_missing(subject: &MeasuredRun) -> &'static str {
     if !subject.tps.seconds.is_empty() && !subject.tps.distinguishes_zeros {
         return "not recorded, or zero cannot be distinguished from unknown";
     }
-    subject.why_no_points()
+    subject.why_no_datapoints()
 }
 
 fn runs_without_costs(subjects: &MeasuredRuns) -> Option<Block> {

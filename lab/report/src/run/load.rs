@@ -11,7 +11,7 @@ use faultline_metrics::metrics::{
 };
 use faultline_phase::Rules;
 use faultline_recording::{
-    Error, ProcessRow, Recording, SeriesRow, SessionRow, TickRow, WideTable, schema::column_of,
+    Error, PerTickTable, ProcessRow, Recording, SeriesRow, SessionRow, TickRow, schema::column_of,
 };
 use serde_json::Value;
 use std::{
@@ -292,7 +292,7 @@ impl<'r> Loader<'r> {
     /// By signal and tick. `None` for ticks without a row, and for signals that are not wanted.
     fn signals(&self, wanted_signals: &[Signal]) -> Result<Vec<Vec<Option<f64>>>, Error> {
         let mut signals = vec![vec![None; self.ticks.len()]; Signal::ALL.len()];
-        for table in WideTable::ALL {
+        for table in PerTickTable::ALL {
             let mut indices = Vec::new();
             let mut names = Vec::new();
             for signal in wanted_signals {

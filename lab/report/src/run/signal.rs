@@ -69,7 +69,7 @@ signals! {
     ReadCacheHits = validator::READ_CACHE_HITS, [];
     ReadCacheMisses = validator::READ_CACHE_MISSES, [];
     ReadCacheEvictions = validator::READ_CACHE_EVICTIONS, [];
-    ReadCacheLoad = validator::READ_CACHE_TIME, ["load"];
+    ReadCacheLookupTime = validator::READ_CACHE_TIME, ["load"];
     ReadCacheEntries = validator::READ_CACHE_ENTRIES, [];
     ReadCacheBytes = validator::READ_CACHE_BYTES, [];
     LoadedWriteCache = validator::ACCOUNTS_LOADED, ["write_cache"];
