@@ -118,6 +118,7 @@ fn resident(trace: &Trace, version: &str, entries: u64, compile_us: &[u64], seed
 
 #[test]
 fn each_version_has_its_eviction_rules_and_unknown_ones_are_refused() {
+    let rules = |version: &str| CacheRules::of(version).unwrap();
     let capacity = |version: &str| CacheRules::of(version).map(|rules| rules.capacity).ok();
     for version in ["2.0.5", "2.0.15", "2.1.0"] {
         assert_eq!(capacity(version), Some(256), "{version}");
@@ -138,29 +139,23 @@ fn each_version_has_its_eviction_rules_and_unknown_ones_are_refused() {
         (capacity("4.3.0"), capacity("4.5.0-alpha.4")),
         (Some(1_024), Some(1_024))
     );
+    assert_eq!(rules("4.0.9").eviction, Eviction::TwoDraws);
     assert_eq!(
-        CacheRules::of("4.0.9").unwrap().eviction,
-        Eviction::TwoDraws
-    );
-    assert_eq!(
-        CacheRules::of("4.1.0").unwrap().eviction,
+        rules("4.1.0").eviction,
         Eviction::Score {
             clamp: RootClamp::Nothing
         }
     );
     assert_eq!(
-        CacheRules::of("4.4.0").unwrap().eviction,
+        rules("4.4.0").eviction,
         Eviction::Score {
             clamp: RootClamp::Uses
         }
     );
+    assert!(rules("2.3.1").includes_fees_only && !rules("3.0.0").includes_fees_only);
     assert!(
-        CacheRules::of("2.3.1").unwrap().includes_fees_only
-            && !CacheRules::of("3.0.0").unwrap().includes_fees_only
-    );
-    assert!(
-        CacheRules::of("4.2.9").unwrap().deployment == Deployment::Loaded
-            && CacheRules::of("4.3.0").unwrap().deployment == Deployment::Unloaded
+        rules("4.2.9").deployment == Deployment::Loaded
+            && rules("4.3.0").deployment == Deployment::Unloaded
     );
     for version in [
         "1.18.26",

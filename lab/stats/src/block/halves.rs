@@ -189,6 +189,7 @@ impl HalfMeans {
         let n_eff = (n as f64 * dependence.variance / long_run_variance.max(f64::MIN_POSITIVE))
             .clamp(1.0, n as f64);
         let mean_exceeds = |distance: f64| mean.abs() > distance * scale;
+        let is_within_drift = |sd| !mean_exceeds(sd * sd_of_segment_means(&deviations));
         let is_clear = mean_exceeds(CLEAR_MEAN_SD * dependence.variance.sqrt());
         let reliability = if !varies {
             Reliability::Constant
@@ -196,9 +197,7 @@ impl HalfMeans {
             || (n_eff < MIN_INDEPENDENT_VALUES && !is_clear)
         {
             Reliability::TooShort { n_eff }
-        } else if threshold_sd
-            .is_some_and(|sd| !mean_exceeds(sd * sd_of_segment_means(&deviations)))
-        {
+        } else if threshold_sd.is_some_and(is_within_drift) {
             Reliability::Drifts
         } else if deciding_blocks(&halves.block_sums(series))
             < MIN_DECIDING_BLOCKS.min(blocks / 4.0)
