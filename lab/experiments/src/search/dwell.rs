@@ -1,9 +1,13 @@
+//! A dwell is a stay at one memory limit that shows whether the validator keeps up. References are
+//! dwells without a limit, with which the others are compared.
+
 use super::{
     DwellEvidence, MAX_DATA_AGE, Reading, VALIDATOR_SILENT, Verdict, approach::push_recent, median,
 };
 use std::{collections::VecDeque, time::Duration};
 
-/// The first and last part are compared; a window of one part detects a busy host.
+/// Slots behind are compared between the first and the last part. Waiting for a CPU is measured over
+/// one part.
 const PARTS_OF_DWELL: u32 = 8;
 /// Minimum length of a part: in a shorter one, a single poll or late wake-up is a large share.
 const MIN_PART: Duration = Duration::from_secs(1);
@@ -20,11 +24,12 @@ const BUSY_SHARE: f64 = 0.05;
 const BUSY_RATIO: f64 = 2.0;
 /// Below this share of a reference's slot rate, a cluster is slow and easy to follow.
 const SLOW_CLUSTER_SHARE: f64 = 0.95;
-/// Minimum time for counting slots: a recording is up to a second old.
+/// Minimum time for counting slots: each end may be wrong by a second, the age of a recording.
 const MIN_COUNTING_TIME: Duration = Duration::from_secs(30);
-/// Replay times of a smaller share of a reference's slots say too little: pushes deliver them late.
+/// A dwell with replay times of a smaller share of a reference's slots is not judged: pushes may
+/// deliver times after its end.
 const MIN_REPLAY_SHARE: f64 = 0.25;
-/// A limit exceeded in more polls was not effective.
+/// A limit had no effect if memory was above it in more than this share of polls.
 const MAX_EXCEEDED_SHARE: f64 = 0.1;
 /// A longer time without a reading makes the dwell void.
 const MAX_READING_GAP: Duration = Duration::from_secs(2);
@@ -74,8 +79,8 @@ pub struct Dwell {
     last_complete_at: Duration,
     /// The last reading that was not silent.
     last_answer_at: Duration,
-    /// The longest time between two readings, or without slots behind or memory. Silence of the
-    /// validator does not count.
+    /// The longest time between two readings, or in which readings lacked slots behind or memory.
+    /// Silence of the validator does not count.
     longest_gap: Duration,
     /// The validator was silent while its recorder worked.
     was_silent: bool,
@@ -182,8 +187,8 @@ impl Dwell {
         }
     }
 
-    /// Share that replay threads waited in the newest part: of runnable time, or of elapsed time if
-    /// they hardly ran. A late wake-up of an idle thread delays nothing.
+    /// Waiting time of replay threads in the newest part, divided by the longer one of their runnable
+    /// time and the elapsed time. So a late wake-up of a thread that hardly runs counts little.
     fn newest_waited_share(&self) -> Option<f64> {
         let ((then, waited_before, ran_before), (now, waited, ran)) =
             (self.replay_cpu.front()?, self.replay_cpu.back()?);
@@ -202,7 +207,7 @@ impl Dwell {
         self.elapsed() >= self.length
     }
 
-    /// Whether more slots were slow already than a whole dwell allows. The rest would only prolong
+    /// Whether more slots have been slow than a whole dwell may have. To continue would only prolong
     /// the recovery. On a busy host the dwell continues, because the host may become quiet.
     pub fn has_failed(&self, references: &References) -> bool {
         let (Some(us), Some(rate)) = (references.replay_us(), references.replay_rate()) else {
@@ -306,7 +311,7 @@ impl Dwell {
             ));
         } else if f64::from(self.polls_above_limit) > MAX_EXCEEDED_SHARE * f64::from(self.polls) {
             void.push(
-                "its memory was above the limit, which the kernel could not reclaim".to_owned(),
+                "its memory was above the limit, because the kernel could not reclaim enough".to_owned(),
             );
         }
         let (verdict, why) = if !void.is_empty() {
@@ -380,7 +385,8 @@ fn busy_host_reason(waited: Option<f64>, references: &References) -> Option<Stri
     })
 }
 
-/// Converts a share waited into waiting per running time: a share of a half cannot double.
+/// Converts a share of waiting into the ratio of waiting to running. Only ratios can be compared by
+/// a factor: a share of a half cannot double.
 fn waiting_per_running(share: f64) -> f64 {
     share / (1.0 - share).max(f64::EPSILON)
 }
