@@ -137,7 +137,7 @@ pub fn column_of(metric: &Metric, labels: &[&str]) -> Option<(PerTickTable, &'st
 }
 
 /// Metrics that are not recorded under their own name: where their values are, or why they are not
-/// kept. A metric with neither a row here nor a column is stored as a series.
+/// kept. A metric with neither a row here nor a column goes into the table of series.
 static METRICS_WITHOUT_SAMPLES: &[(&[&Metric], &str)] = &[
     (
         &[&p::UP],

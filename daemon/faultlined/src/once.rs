@@ -1,5 +1,5 @@
 //! The command `once`: a short check of the target, the readable files and the reachable
-//! interfaces. Uses the daemon's own code with short timeouts. Opens no port and writes no file.
+//! interfaces. Uses the daemon's own code with short timeouts. Listens on no port and writes no file.
 
 mod disks;
 pub mod metrics;

@@ -5,7 +5,7 @@ use rustix::fs::{
 };
 use std::{fs::File, io, os::unix::fs::FileExt, path::Path, process::Stdio};
 
-/// Read bytes of an in-memory log are freed in parts of at least this size.
+/// Bytes of an in-memory log that have been read are freed in parts of at least this size.
 const MIN_FREED_BYTES: u64 = 1 << 20;
 const TAIL_LINES: usize = 12;
 /// Bytes at the end of the log that are searched for the last lines.
