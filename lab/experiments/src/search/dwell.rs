@@ -311,7 +311,8 @@ impl Dwell {
             ));
         } else if f64::from(self.polls_above_limit) > MAX_EXCEEDED_SHARE * f64::from(self.polls) {
             void.push(
-                "its memory was above the limit, because the kernel could not reclaim enough".to_owned(),
+                "its memory was above the limit, because the kernel could not reclaim enough"
+                    .to_owned(),
             );
         }
         let (verdict, why) = if !void.is_empty() {
