@@ -142,6 +142,12 @@ impl Error {
         {
             return Error::Full { path };
         }
+        if let rusqlite::Error::InvalidColumnType(_, column, kind) = &source {
+            let what = format!(
+                "a value of its column {column} is of type {kind}, which no version of faultlined writes; use a copy that no other program changed"
+            );
+            return Error::BadRow { path, what };
+        }
         match source.sqlite_error_code() {
             Some(ErrorCode::DiskFull) => Error::Full { path },
             Some(ErrorCode::DatabaseCorrupt) => Error::Damaged {

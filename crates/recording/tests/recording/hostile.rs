@@ -396,7 +396,8 @@ fn text_in_a_column_of_numbers_is_an_error() {
         let (_folder, path) = changed(&format!("UPDATE {table} SET {name} = {value}"));
         let error = read_all(&path).expect_err(column).to_string();
         assert!(
-            error.contains("run.db") && error.contains(kind),
+            error.contains("run.db")
+                && error.contains(&format!("is of type {kind}, which no version")),
             "{column}: {error}"
         );
     }
