@@ -356,12 +356,12 @@ fn first_rows(processes: &[ProcessRow]) -> HashMap<i64, i64> {
                 _ => a.session != b.session,
             }
     };
-    let first_row = |row: &ProcessRow| {
-        let mut first_rows = processes.iter();
-        let first = first_rows.find(|first| is_same_process(first, row));
+    let first_row = |(index, row): (usize, &ProcessRow)| {
+        let mut earlier = processes.iter().take(index);
+        let first = earlier.find(|first| is_same_process(first, row));
         (row.id, first.map_or(row.id, |first| first.id))
     };
-    processes.iter().map(first_row).collect()
+    processes.iter().enumerate().map(first_row).collect()
 }
 
 /// Steps between ticks, and steps that only events report.
@@ -407,4 +407,23 @@ fn rules(row: &SessionRow) -> Rules {
 fn label(row: &SeriesRow, name: &str) -> String {
     let labels: Value = serde_json::from_str(&row.labels).unwrap_or_default();
     labels[name].as_str().unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_without_start_time_is_listed_once_over_sessions() {
+        let row = |id, session| ProcessRow {
+            id,
+            session,
+            pid: 7,
+            started: None,
+            seen: Duration::ZERO,
+            manifest: Value::Null,
+        };
+        let rows = first_rows(&[row(1, 1), row(2, 2), row(3, 3)]);
+        assert_eq!(rows, HashMap::from([(1, 1), (2, 1), (3, 1)]));
+    }
 }
