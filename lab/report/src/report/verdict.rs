@@ -70,7 +70,7 @@ fn metric_sentences(run: &MeasuredRun) -> impl Iterator<Item = String> + use<> {
         Some(p95) => Some(format!(
             "Replay took at most {} ms in 95 % of {} slots.",
             number(p95, 1),
-            number(numbers.replay_ms.len() as f64, 0)
+            number(slots as f64, 0)
         )),
         None => (slots > 0).then(|| {
             format!(
@@ -83,10 +83,7 @@ fn metric_sentences(run: &MeasuredRun) -> impl Iterator<Item = String> + use<> {
         let zero = numbers.tps.zero.map_or_else(String::new, |zero| {
             format!(", {} at zero", counted(zero as f64, "second"))
         });
-        format!(
-            "It executed {} transactions per second on average{zero}.",
-            number(tps.mean_of_all, 0)
-        )
+        format!("Its mean TPS was {}{zero}.", number(tps.mean_of_all, 0))
     });
     let misses = numbers.cache.misses.mean.map(|mean| {
         format!(
