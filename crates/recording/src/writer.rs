@@ -17,7 +17,7 @@ use crate::{
     schema::{Point, PointRow},
 };
 use faultline_metrics::{Problem, Source, Stamp, Tick, metrics::process::START_TIME};
-use named_rows::Counts;
+use named_rows::RowCounts;
 use named_rows::{SampledSources, insert_into};
 use rusqlite::{Connection, params};
 use samples::{Samples, phase_name};
@@ -56,7 +56,7 @@ struct SourceProblems {
 struct RollbackState {
     next_tick: i64,
     process: Option<i64>,
-    counts: Counts,
+    counts: RowCounts,
 }
 
 /// Owns its connection; used by one thread at a time.

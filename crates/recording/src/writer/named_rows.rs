@@ -11,7 +11,7 @@ use rusqlite::{
 use crate::schema::{ColumnKind, TABLES, TableSpec, table_named};
 
 /// Rows by table.
-pub type Counts = BTreeMap<&'static str, u64>;
+pub type RowCounts = BTreeMap<&'static str, u64>;
 
 pub type SampledSources = [bool; Source::ALL.len()];
 
@@ -76,7 +76,7 @@ impl NamedRows {
         conn: &Connection,
         tick: i64,
         sampled: &SampledSources,
-        counts: &mut Counts,
+        counts: &mut RowCounts,
     ) -> rusqlite::Result<()> {
         for table in self.tables {
             counts.entry(table).or_default();

@@ -1,4 +1,4 @@
-use super::{RollbackState, Writer, named_rows::Counts, samples::Samples};
+use super::{RollbackState, Writer, named_rows::RowCounts, samples::Samples};
 use crate::{
     error::{AttachPath, Error, Result},
     file::{
@@ -34,7 +34,7 @@ impl Writer {
         let created = lock(file, path).and_then(|lock| {
             let conn = file::open_to_write(path, &file::RECORDING_KIND)?;
             make_tables(&conn, &labels(new_recording)).at(path)?;
-            begin_session(conn, lock, path, &new_recording.session, Counts::new())
+            begin_session(conn, lock, path, &new_recording.session, RowCounts::new())
         });
         if created.is_err() {
             remove_all(path);
@@ -158,7 +158,7 @@ fn begin_session(
     lock: WriterLock,
     path: &Path,
     session: &NewSession,
-    counts: Counts,
+    counts: RowCounts,
 ) -> Result<Writer> {
     let number = |sql: &str| conn.query_row(sql, [], |row| row.get::<_, i64>(0)).at(path);
     conn.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))
@@ -299,7 +299,10 @@ fn remove_all(path: &Path) {
     }
 }
 
-fn count_present_rows(conn: &BoundedConnection, present_tables: &PresentTables) -> Result<Counts> {
+fn count_present_rows(
+    conn: &BoundedConnection,
+    present_tables: &PresentTables,
+) -> Result<RowCounts> {
     let count = |name: &'static str| {
         let rows = if present_tables.contains_key(name) {
             conn.query_integer(&format!("SELECT sum(1) FROM {name}"))?
@@ -336,7 +339,7 @@ pub fn put_meta(conn: &Connection, key: &str, value: &str) -> rusqlite::Result<(
     conn.prepare_cached(sql)?.execute([key, value]).map(|_| ())
 }
 
-fn count_rows(conn: &Connection) -> rusqlite::Result<Counts> {
+fn count_rows(conn: &Connection) -> rusqlite::Result<RowCounts> {
     let count = |name: &'static str| {
         let rows: i64 = conn.query_row(&format!("SELECT count(*) FROM {name}"), [], |row| {
             row.get(0)

@@ -1,6 +1,6 @@
 //! Bounds the flight recorder's ring.
 
-use super::{Writer, named_rows::Counts};
+use super::{Writer, named_rows::RowCounts};
 use crate::{
     error::Result,
     file::nanos,
@@ -25,7 +25,7 @@ impl Writer {
     /// clock has no effect. Commits before and after.
     pub fn prune(&mut self, before_unix: Duration) -> Result<()> {
         self.commit()?;
-        let mut removed = Counts::new();
+        let mut removed = RowCounts::new();
         self.write(|writer| {
             if let Some(retained) = first_retained(&writer.conn, nanos(before_unix))? {
                 prune(&writer.conn, &retained, writer.process_id(), &mut removed)?;
@@ -82,7 +82,7 @@ fn prune(
     conn: &Connection,
     retained: &FirstRetained,
     process: Option<i64>,
-    removed: &mut Counts,
+    removed: &mut RowCounts,
 ) -> rusqlite::Result<()> {
     for (name, table) in NAMED_SAMPLES {
         carry_forward(conn, table, name, retained)?;

@@ -5,7 +5,7 @@ use faultline_metrics::{
 };
 use rusqlite::Connection;
 
-use super::named_rows::{Counts, NamedRows, Number, SEPARATOR, SampledSources, insert_into};
+use super::named_rows::{NamedRows, Number, RowCounts, SEPARATOR, SampledSources, insert_into};
 use crate::schema::{Column, ColumnKind, DEVICE, POOL, PerTickTable, metrics_without_samples};
 
 #[derive(Debug)]
@@ -94,7 +94,7 @@ impl Samples {
         tick_id: i64,
         tick: &Tick,
         sampled: &SampledSources,
-        counts: &mut Counts,
+        counts: &mut RowCounts,
     ) -> rusqlite::Result<()> {
         for batch in tick
             .batches
