@@ -53,7 +53,7 @@ struct SourceProblems {
 
 /// State that a rollback returns to.
 #[derive(Debug, Clone, Default)]
-struct RollbackState {
+struct TransactionState {
     next_tick: i64,
     process: Option<i64>,
     counts: RowCounts,
@@ -71,8 +71,8 @@ pub struct Writer {
     followed_process: Option<FollowedProcess>,
     samples: Samples,
     written_problems: [SourceProblems; Source::ALL.len()],
-    current: RollbackState,
-    committed: RollbackState,
+    current: TransactionState,
+    committed: TransactionState,
     uncommitted_rows: u64,
     has_failed: bool,
 }

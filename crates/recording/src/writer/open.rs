@@ -1,4 +1,4 @@
-use super::{RollbackState, Writer, named_rows::RowCounts, samples::Samples};
+use super::{TransactionState, Writer, named_rows::RowCounts, samples::Samples};
 use crate::{
     error::{AttachPath, Error, Result},
     file::{
@@ -181,7 +181,7 @@ fn begin_session(
     )
     .at(path)?;
     let id = conn.last_insert_rowid();
-    let mut current = RollbackState {
+    let mut current = TransactionState {
         next_tick,
         process: None,
         counts,
