@@ -1,9 +1,9 @@
-mod bounded;
 mod tables;
+mod untrusted;
 
-use bounded::HEADER_BYTES;
-pub use bounded::{BoundedConnection, detect_truncation};
 pub use tables::{PresentTables, check_recording_tables, excerpt, schema_objects};
+use untrusted::HEADER_BYTES;
+pub use untrusted::{UntrustedDatabase, detect_truncation};
 
 use crate::{
     error::{AttachPath, Error, Result},
@@ -64,8 +64,8 @@ pub fn open_to_write(path: &Path, kind: &DatabaseKind) -> Result<Connection> {
 }
 
 /// Opens an untrusted file for reading.
-pub fn open_to_read(path: &Path, kind: &DatabaseKind) -> Result<BoundedConnection> {
-    open_bounded(path, OpenFlags::SQLITE_OPEN_READ_ONLY, path, kind)
+pub fn open_to_read(path: &Path, kind: &DatabaseKind) -> Result<UntrustedDatabase> {
+    open_untrusted(path, OpenFlags::SQLITE_OPEN_READ_ONLY, path, kind)
 }
 
 /// Opens an untrusted file that SQLite may have to write before it reads. Errors name the file
@@ -74,19 +74,19 @@ pub fn open_to_recover(
     path: &Path,
     error_path: &Path,
     kind: &DatabaseKind,
-) -> Result<BoundedConnection> {
-    open_bounded(path, OpenFlags::SQLITE_OPEN_READ_WRITE, error_path, kind)
+) -> Result<UntrustedDatabase> {
+    open_untrusted(path, OpenFlags::SQLITE_OPEN_READ_WRITE, error_path, kind)
 }
 
-fn open_bounded(
+fn open_untrusted(
     path: &Path,
     flags: OpenFlags,
     error_path: &Path,
     kind: &DatabaseKind,
-) -> Result<BoundedConnection> {
-    let bounded = BoundedConnection::new(connect(path, flags, kind)?, error_path, length(path))?;
-    tune(bounded.connection()).at(error_path)?;
-    Ok(bounded)
+) -> Result<UntrustedDatabase> {
+    let database = UntrustedDatabase::new(connect(path, flags, kind)?, error_path, length(path))?;
+    tune(database.connection()).at(error_path)?;
+    Ok(database)
 }
 
 fn connect(path: &Path, flags: OpenFlags, kind: &DatabaseKind) -> Result<Connection> {
@@ -95,7 +95,7 @@ fn connect(path: &Path, flags: OpenFlags, kind: &DatabaseKind) -> Result<Connect
     check_kind(&absolute, path, kind)?;
     let conn =
         Connection::open_with_flags(absolute, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX).at(path)?;
-    bounded::harden(&conn).at(path)?;
+    untrusted::harden(&conn).at(path)?;
     Ok(conn)
 }
 

@@ -2,7 +2,7 @@
 
 use crate::{
     error::{AttachPath, Error, Result},
-    file::{self, BoundedConnection, DatabaseKind, excerpt, schema_objects},
+    file::{self, DatabaseKind, UntrustedDatabase, excerpt, schema_objects},
     reader::open::{self, TempCopy},
 };
 use rusqlite::{Connection, Params, Row, TransactionBehavior, limits::Limit};
@@ -12,7 +12,7 @@ use std::{fs::File, path::Path};
 #[derive(Debug)]
 pub struct ForeignDatabase {
     // Closed before the copy that it may use is removed.
-    conn: BoundedConnection,
+    conn: UntrustedDatabase,
     _copied: Option<TempCopy>,
 }
 
@@ -30,8 +30,8 @@ impl ForeignDatabase {
     /// Opens a read-only snapshot. For each of `table_statements`, the file must have a table
     /// that exactly this statement made.
     pub fn open(path: &Path, kind: &DatabaseKind, table_statements: &[&str]) -> Result<Self> {
-        let (conn, (), copied) = open::open(path, kind, |bounded, path| {
-            check_tables(bounded, path, table_statements)
+        let (conn, (), copied) = open::open(path, kind, |database, path| {
+            check_tables(database, path, table_statements)
         })?;
         Ok(ForeignDatabase {
             conn,
@@ -162,9 +162,13 @@ fn create_tables(
     transaction.commit()
 }
 
-fn check_tables(bounded: &BoundedConnection, path: &Path, table_statements: &[&str]) -> Result<()> {
+fn check_tables(
+    database: &UntrustedDatabase,
+    path: &Path,
+    table_statements: &[&str],
+) -> Result<()> {
     let mut found_statements = Vec::new();
-    for object in schema_objects(bounded)? {
+    for object in schema_objects(database)? {
         let (object_kind, sql) = (object.kind.as_str(), object.sql.as_str());
         if object.is_plain_table() {
             found_statements.push(object.sql);

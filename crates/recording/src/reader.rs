@@ -9,7 +9,7 @@ pub use rows::read_labels;
 
 use crate::{
     error::Result,
-    file::{BoundedConnection, PresentTables, RECORDING_KIND, check_recording_tables},
+    file::{PresentTables, RECORDING_KIND, UntrustedDatabase, check_recording_tables},
 };
 use rusqlite::Connection;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug)]
 pub struct Recording {
     // First, so that it closes before the copy is removed.
-    conn: BoundedConnection,
+    conn: UntrustedDatabase,
     _copied: Option<open::TempCopy>,
     path: PathBuf,
     labels: Vec<(String, String)>,

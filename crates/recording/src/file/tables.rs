@@ -1,6 +1,6 @@
 //! Checks that a file has the tables of the format, and otherwise only plain tables and indexes.
 
-use super::BoundedConnection;
+use super::UntrustedDatabase;
 use crate::{
     error::{Error, Result},
     schema::{ColumnKind, TABLES, TableSpec},
@@ -25,9 +25,9 @@ const UNKNOWN_COLUMN_CONSTRAINTS: [&str; 3] = ["", "NOT NULL", "NOT NULL UNIQUE"
 /// # Errors
 /// [`Error::Refused`] for a missing or differently declared table, and for anything that computes:
 /// view, trigger, virtual table, generated column, default, check, index of an expression.
-pub fn check_recording_tables(bounded: &BoundedConnection, path: &Path) -> Result<PresentTables> {
+pub fn check_recording_tables(database: &UntrustedDatabase, path: &Path) -> Result<PresentTables> {
     let mut present_tables = PresentTables::new();
-    for object in schema_objects(bounded)? {
+    for object in schema_objects(database)? {
         let is_plain_table = object.is_plain_table();
         let SchemaObject {
             kind, name, sql, ..
@@ -84,9 +84,9 @@ impl SchemaObject {
     }
 }
 
-pub fn schema_objects(bounded: &BoundedConnection) -> Result<Vec<SchemaObject>> {
+pub fn schema_objects(database: &UntrustedDatabase) -> Result<Vec<SchemaObject>> {
     let sql = "SELECT type, name, rootpage, sql FROM sqlite_schema";
-    bounded.collect(sql, [], |row| {
+    database.collect(sql, [], |row| {
         let text = |i| {
             row.get::<_, Option<String>>(i)
                 .map(Option::unwrap_or_default)

@@ -1,6 +1,6 @@
 use crate::{
     error::{AttachPath, Error, Result},
-    file::{self, BoundedConnection, DatabaseKind, length, with_suffix},
+    file::{self, DatabaseKind, UntrustedDatabase, length, with_suffix},
 };
 use rusqlite::ErrorCode;
 use std::{
@@ -14,8 +14,8 @@ use tempfile::TempDir;
 pub fn open<T>(
     path: &Path,
     kind: &DatabaseKind,
-    check: impl Fn(&BoundedConnection, &Path) -> Result<T>,
-) -> Result<(BoundedConnection, T, Option<TempCopy>)> {
+    check: impl Fn(&UntrustedDatabase, &Path) -> Result<T>,
+) -> Result<(UntrustedDatabase, T, Option<TempCopy>)> {
     let begin = |conn| begin(conn, path, kind, &check);
     let meta = std::fs::metadata(path).at(path)?;
     if !meta.is_file() {
@@ -40,14 +40,14 @@ pub fn open<T>(
 }
 
 fn begin<T>(
-    mut conn: BoundedConnection,
+    mut conn: UntrustedDatabase,
     path: &Path,
     kind: &DatabaseKind,
-    check: &impl Fn(&BoundedConnection, &Path) -> Result<T>,
-) -> Result<(BoundedConnection, T)> {
+    check: &impl Fn(&UntrustedDatabase, &Path) -> Result<T>,
+) -> Result<(UntrustedDatabase, T)> {
     conn.connection().execute_batch("BEGIN").at(path)?;
     // The first read begins the transaction.
-    conn.read_size()?;
+    conn.check_size()?;
     file::check_application_and_format(conn.connection(), path, kind)?;
     let checked = check(&conn, path)?;
     Ok((conn, checked))

@@ -1,7 +1,7 @@
 use super::Recording;
 use crate::{
     error::{Error, Result},
-    file::{self, BoundedConnection, duration},
+    file::{self, UntrustedDatabase, duration},
     rows::{
         Columns, EventKind, EventRow, PoolRow, ProblemRow, ProcessRow, SeriesRow, SessionRow,
         TickRow,
@@ -356,7 +356,7 @@ fn json(text: String) -> Value {
     }
 }
 
-pub fn read_labels(conn: &BoundedConnection) -> Result<Vec<(String, String)>> {
+pub fn read_labels(conn: &UntrustedDatabase) -> Result<Vec<(String, String)>> {
     let sql = "SELECT key, value FROM label ORDER BY key";
     conn.collect(sql, [], |row| Ok((row.get(0)?, row.get(1)?)))
 }

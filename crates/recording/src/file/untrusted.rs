@@ -42,7 +42,7 @@ const CHECK_INTERVAL_STEPS: u16 = 1000;
 /// no more rows and text than the file can hold. The file's size also limits its instructions. It
 /// must not sort, because SQLite sorts before the first row.
 #[derive(Debug)]
-pub struct BoundedConnection {
+pub struct UntrustedDatabase {
     conn: Connection,
     path: PathBuf,
     step_counter: Arc<StepCounter>,
@@ -64,9 +64,9 @@ pub fn harden(conn: &Connection) -> rusqlite::Result<()> {
     Ok(())
 }
 
-impl BoundedConnection {
+impl UntrustedDatabase {
     /// Takes an unused connection. `path` is for errors, `bytes` is the length of the file.
-    pub fn new(mut conn: Connection, path: &Path, bytes: u64) -> Result<BoundedConnection> {
+    pub fn new(mut conn: Connection, path: &Path, bytes: u64) -> Result<UntrustedDatabase> {
         let step_counter = Arc::new(StepCounter {
             steps_done: AtomicU64::new(0),
             max_steps: AtomicU64::new(max_steps(bytes)),
@@ -80,27 +80,27 @@ impl BoundedConnection {
         };
         conn.progress_handler(CHECK_INTERVAL_STEPS.into(), Some(check))
             .at(path)?;
-        let bounded = BoundedConnection {
+        let database = UntrustedDatabase {
             conn,
             path: path.to_owned(),
             step_counter,
             bytes,
         };
-        bounded.limit_value_bytes(MAX_STATEMENT_BYTES)?;
-        bounded
+        database.limit_value_bytes(MAX_STATEMENT_BYTES)?;
+        database
             .conn
             .set_limit(Limit::SQLITE_LIMIT_ATTACHED, 0)
             .at(path)?;
-        bounded
+        database
             .conn
             .pragma_update(None, "cell_size_check", true)
             .at(path)?;
-        Ok(bounded)
+        Ok(database)
     }
 
     /// Fails if the file is truncated. Then sets the size to that of the database, including its
     /// WAL.
-    pub fn read_size(&mut self) -> Result<()> {
+    pub fn check_size(&mut self) -> Result<()> {
         self.bytes = check_not_truncated(&self.conn, &self.path)?;
         self.step_counter
             .max_steps
@@ -111,6 +111,12 @@ impl BoundedConnection {
     pub fn query_integer(&self, sql: &str) -> Result<Option<i64>> {
         let numbers = self.collect(sql, [], |row| row.get(0))?;
         Ok(numbers.into_iter().next_back().flatten())
+    }
+
+    /// Not with `count(*)`, which would follow a cycle of pages forever.
+    pub fn count_rows(&self, table: &str) -> Result<u64> {
+        let rows = self.query_integer(&format!("SELECT sum(1) FROM {table}"))?;
+        Ok(rows.and_then(|rows| u64::try_from(rows).ok()).unwrap_or(0))
     }
 
     /// Removes the limits, for a file that was found to be a recording.
