@@ -17,7 +17,7 @@ use crate::{
     reader::{Cell, Recording},
     rows::EventKind,
     schema::{TABLES, TableSpec},
-    writer::{finish_recording, id_of_name, make_tables, other_labels_error},
+    writer::{finish_recording, id_of_key, make_tables, other_labels_error},
 };
 
 const CHUNK_ROWS: usize = 1000;
@@ -178,26 +178,27 @@ fn highest_ids(conn: &Connection) -> rusqlite::Result<Offsets> {
         .collect()
 }
 
-/// A name is a row of `pool`, `device` or `series` without its id. The map has the new id of each
-/// name by (table, id in the piece).
-type NameIds = HashMap<(&'static str, i64), i64>;
+/// Other tables refer to rows of `pool`, `device` and `series` by id; the rest of such a row is its
+/// key. Maps (table, id in the piece) to the id of the same key in the merged file.
+type KeyIds = HashMap<(&'static str, i64), i64>;
 
 fn append_piece(conn: &Connection, piece: &Piece, offsets: &Offsets, to: &Path) -> Result<()> {
-    let mut name_ids = NameIds::new();
+    let mut key_ids = KeyIds::new();
     for table in TABLES.iter().filter(|table| table.name != "label") {
+        // Of rows of `meta` with one key, that of the first piece stays.
         let mut insert = conn
             .prepare(&table.insert_sql().replacen("INSERT", "INSERT OR IGNORE", 1))
             .at(to)?;
         piece.recording.rows(table.name, CHUNK_ROWS, |rows| {
             for row in rows {
                 if matches!(table.name, "pool" | "device" | "series") {
-                    add_name(conn, table, row, &mut name_ids).at(to)?;
+                    add_key(conn, table, row, &mut key_ids).at(to)?;
                     continue;
                 }
                 let values = row.iter().zip(&table.columns).map(|(cell, column)| {
                     match (cell, column.references) {
                         (Cell::Integer(id), Some(referenced_table)) => {
-                            Cell::Integer(renumber(referenced_table, *id, offsets, &name_ids))
+                            Cell::Integer(renumber(referenced_table, *id, offsets, &key_ids))
                         }
                         _ => cell.clone(),
                     }
@@ -210,25 +211,25 @@ fn append_piece(conn: &Connection, piece: &Piece, offsets: &Offsets, to: &Path) 
     Ok(())
 }
 
-fn renumber(table: &'static str, id: i64, offsets: &Offsets, name_ids: &NameIds) -> i64 {
+fn renumber(table: &'static str, id: i64, offsets: &Offsets, key_ids: &KeyIds) -> i64 {
     match offsets.get(table) {
         Some(offset) => id.saturating_add(*offset),
-        None => name_ids.get(&(table, id)).copied().unwrap_or(id),
+        None => key_ids.get(&(table, id)).copied().unwrap_or(id),
     }
 }
 
-/// Reuses or assigns the name's id in the result.
-fn add_name(
+/// Reuses or assigns the key's id in the merged file.
+fn add_key(
     conn: &Connection,
     table: &TableSpec,
     row: &[Cell],
-    name_ids: &mut NameIds,
+    key_ids: &mut KeyIds,
 ) -> rusqlite::Result<()> {
     let (Some(Cell::Integer(old)), Some(parts)) = (row.first(), row.get(1..)) else {
         return Ok(());
     };
-    let (id, _) = id_of_name(conn, &table.name_statements(), parts.iter())?;
-    name_ids.insert((table.name, *old), id);
+    let (id, _) = id_of_key(conn, &table.key_statements(), parts.iter())?;
+    key_ids.insert((table.name, *old), id);
     Ok(())
 }
 

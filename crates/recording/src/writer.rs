@@ -2,12 +2,12 @@
 //! to the disk. After an error, [`Writer::rollback`] discards uncommitted rows, and the writer can
 //! continue.
 
-mod named_rows;
+mod keyed_samples;
 mod open;
 mod prune;
 mod samples;
 
-pub use named_rows::id_of_name;
+pub use keyed_samples::id_of_key;
 pub use open::{finish_recording, make_tables, other_labels_error};
 
 use crate::{
@@ -17,8 +17,7 @@ use crate::{
     schema::{Point, PointRow},
 };
 use faultline_metrics::{Problem, Source, Stamp, Tick, metrics::process::START_TIME};
-use named_rows::RowCounts;
-use named_rows::{SampledSources, insert_into};
+use keyed_samples::{RowCounts, SampledSources, insert_into};
 use rusqlite::{Connection, params};
 use samples::{Samples, phase_name};
 use std::{
@@ -145,7 +144,7 @@ impl Writer {
             return Err(Error::sqlite(&self.path, error));
         }
         self.committed = self.current.clone();
-        self.samples.mark_committed();
+        self.samples.forget_gone_keys();
         Ok(mem::take(&mut self.uncommitted_rows))
     }
 

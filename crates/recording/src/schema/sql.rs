@@ -9,7 +9,7 @@ use std::{fmt::Write, sync::LazyLock};
 pub struct TableColumn {
     pub name: &'static str,
     pub kind: ColumnKind,
-    /// The table whose ids it has.
+    /// The table of the ids that it has; for `id`, its own table.
     pub references: Option<&'static str>,
     /// Text after the type in CREATE TABLE: `PRIMARY KEY`, `NOT NULL` or nothing.
     pub constraint: &'static str,
@@ -67,15 +67,15 @@ impl TableSpec {
             .join(",")
     }
 
-    /// For a table of names whose first column is the id: one statement finds the id of a name,
-    /// one adds the name. Their parameters are the other columns.
-    pub(crate) fn name_statements(&self) -> [String; 2] {
+    /// For a table of keys: one statement finds the id of a key, one adds the key. The first column
+    /// is the id. The other columns are the key and the parameters of both statements.
+    pub(crate) fn key_statements(&self) -> [String; 2] {
         let (table, columns) = (self.name, self.column_names());
-        let name_columns = columns.trim_start_matches("id,");
+        let key_columns = columns.trim_start_matches("id,");
         let placeholders = vec!["?"; self.columns.len() - 1].join(",");
         [
-            format!("SELECT id FROM {table} WHERE ({name_columns}) = ({placeholders})"),
-            format!("INSERT INTO {table}({name_columns}) VALUES({placeholders})"),
+            format!("SELECT id FROM {table} WHERE ({key_columns}) = ({placeholders})"),
+            format!("INSERT INTO {table}({key_columns}) VALUES({placeholders})"),
         ]
     }
 }
@@ -93,7 +93,7 @@ pub static TABLES: LazyLock<Vec<TableSpec>> = LazyLock::new(|| {
         "The names of thread pools.",
         &fixed::NAMES,
     )));
-    tables.push(named_samples_table(
+    tables.push(keyed_samples_table(
         "pool_sample",
         "pool",
         POOL_DESCRIPTION,
@@ -105,7 +105,7 @@ pub static TABLES: LazyLock<Vec<TableSpec>> = LazyLock::new(|| {
         "The names of block devices.",
         &fixed::NAMES,
     )));
-    tables.push(named_samples_table(
+    tables.push(keyed_samples_table(
         "device_sample",
         "device",
         DEVICE_DESCRIPTION,
@@ -201,14 +201,14 @@ fn per_tick_table(table: PerTickTable) -> TableSpec {
     table_spec(table.name(), "tick", table.description(), columns)
 }
 
-fn named_samples_table(
+fn keyed_samples_table(
     name: &'static str,
-    name_table: &'static str,
+    key_table: &'static str,
     description: &'static str,
     values: &[Column],
 ) -> TableSpec {
-    let key = |name_table| column(name, &(name_table, ColumnKind::Integer, NOT_NULL, ""));
-    let mut columns = vec![key("tick"), key(name_table)];
+    let key = |key_table| column(name, &(key_table, ColumnKind::Integer, NOT_NULL, ""));
+    let mut columns = vec![key("tick"), key(key_table)];
     columns.extend(values.iter().map(|column| metric_column(column, &["..."])));
     table_spec(name, "rowid", description, columns)
 }

@@ -1,8 +1,8 @@
-use super::{TransactionState, Writer, named_rows::RowCounts, samples::Samples};
+use super::{TransactionState, Writer, keyed_samples::RowCounts, samples::Samples};
 use crate::{
     error::{AttachPath, Error, Result},
     file::{
-        self, BoundedConnection, PresentTables, RECORDING_KIND, SIDE_FILES, nanos, with_suffix,
+        self, PresentTables, RECORDING_KIND, SIDE_FILES, UntrustedDatabase, nanos, with_suffix,
     },
     rows::{NewRecording, NewSession},
     schema::{APPLICATION_ID, FORMAT, TABLES},
@@ -20,6 +20,7 @@ const AUTOCHECKPOINT_PAGES: i64 = 4096;
 
 impl Writer {
     pub fn create(path: &Path, new_recording: &NewRecording) -> Result<Writer> {
+        // SQLite would overwrite or delete it.
         if let Some((path, _)) = side_file(path).filter(|_| !path.exists()) {
             return Err(Error::Leftover {
                 path,
@@ -65,7 +66,7 @@ impl Writer {
         let lock = lock(file, path)?;
         let mut connection = file::open_to_recover(path, path, &RECORDING_KIND)
             .map_err(|error| file::detect_truncation(path, error))?;
-        match connection.read_size().and_then(|()| {
+        match connection.check_size().and_then(|()| {
             file::check_application_and_format(connection.connection(), path, &RECORDING_KIND)
         }) {
             Err(Error::Empty { .. }) => {
@@ -88,8 +89,7 @@ impl Writer {
     }
 }
 
-/// The first existing file with a name that SQLite uses next to `path`, with its metadata. SQLite
-/// would overwrite or delete it.
+/// The WAL, shared memory or journal of `path`, whichever exists, and its metadata.
 fn side_file(path: &Path) -> Option<(PathBuf, Metadata)> {
     let names = SIDE_FILES.iter().map(|suffix| with_suffix(path, suffix));
     names
@@ -300,19 +300,15 @@ fn remove_all(path: &Path) {
 }
 
 fn count_present_rows(
-    conn: &BoundedConnection,
+    conn: &UntrustedDatabase,
     present_tables: &PresentTables,
 ) -> Result<RowCounts> {
     let count = |name: &'static str| {
-        let rows = if present_tables.contains_key(name) {
-            conn.query_integer(&format!("SELECT sum(1) FROM {name}"))?
-        } else {
-            None
+        let rows = match present_tables.contains_key(name) {
+            true => conn.count_rows(name)?,
+            false => 0,
         };
-        Ok((
-            name,
-            rows.and_then(|rows| u64::try_from(rows).ok()).unwrap_or(0),
-        ))
+        Ok((name, rows))
     };
     counted_tables().map(count).collect()
 }

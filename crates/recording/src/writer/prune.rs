@@ -1,6 +1,6 @@
 //! Bounds the flight recorder's ring.
 
-use super::{Writer, named_rows::RowCounts};
+use super::{Writer, keyed_samples::RowCounts};
 use crate::{
     error::Result,
     file::nanos,

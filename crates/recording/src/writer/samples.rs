@@ -5,7 +5,9 @@ use faultline_metrics::{
 };
 use rusqlite::Connection;
 
-use super::named_rows::{NamedRows, Number, RowCounts, SEPARATOR, SampledSources, insert_into};
+use super::keyed_samples::{
+    KeyedSamples, Number, RowCounts, SEPARATOR, SampledSources, insert_into,
+};
 use crate::schema::{Column, ColumnKind, DEVICE, POOL, PerTickTable, metrics_without_samples};
 
 #[derive(Debug)]
@@ -22,7 +24,7 @@ pub struct Samples {
     destinations: Destinations,
     wide_rows: Vec<WideRow>,
     /// Pools, devices and series.
-    named_rows: [NamedRows; 3],
+    keyed_samples: [KeyedSamples; 3],
     /// Sample time of each source at the last written tick.
     sampled_at: [Option<Stamp>; Source::ALL.len()],
     series_name_buffer: String,
@@ -39,10 +41,10 @@ impl Samples {
         Samples {
             destinations: Destinations::new(),
             wide_rows: PerTickTable::ALL.into_iter().map(wide).collect(),
-            named_rows: [
-                NamedRows::new(["pool", "pool_sample"], POOL.len()),
-                NamedRows::new(["device", "device_sample"], DEVICE.len()),
-                NamedRows::new(["series", "series_sample"], 1),
+            keyed_samples: [
+                KeyedSamples::new(["pool", "pool_sample"], POOL.len()),
+                KeyedSamples::new(["device", "device_sample"], DEVICE.len()),
+                KeyedSamples::new(["series", "series_sample"], 1),
             ],
             sampled_at: [None; Source::ALL.len()],
             series_name_buffer: String::new(),
@@ -50,25 +52,31 @@ impl Samples {
     }
 
     pub fn restart(&mut self) {
-        self.named_rows.iter_mut().for_each(NamedRows::restart);
+        self.keyed_samples
+            .iter_mut()
+            .for_each(KeyedSamples::restart);
     }
 
     /// The last rows may not be in the file.
     pub fn invalidate(&mut self) {
-        self.named_rows.iter_mut().for_each(NamedRows::invalidate);
+        self.keyed_samples
+            .iter_mut()
+            .for_each(KeyedSamples::invalidate);
         self.sampled_at = [None; Source::ALL.len()];
     }
 
-    /// All rows are committed.
-    pub fn mark_committed(&mut self) {
-        self.named_rows
+    /// Call it after a commit.
+    pub fn forget_gone_keys(&mut self) {
+        self.keyed_samples
             .iter_mut()
-            .for_each(NamedRows::mark_committed);
+            .for_each(KeyedSamples::forget_gone_keys);
     }
 
-    /// Names may have been removed from the file.
+    /// Keys may have been removed from the file.
     pub fn forget_ids(&mut self) {
-        self.named_rows.iter_mut().for_each(NamedRows::forget_ids);
+        self.keyed_samples
+            .iter_mut()
+            .for_each(KeyedSamples::forget_ids);
     }
 
     pub fn update_sampled(&mut self, tick: &Tick) -> SampledSources {
@@ -113,8 +121,8 @@ impl Samples {
             insert.raw_execute()?;
             *counts.entry(wide.name).or_default() += 1;
         }
-        for named in &mut self.named_rows {
-            named.write(conn, tick_id, sampled, counts)?;
+        for samples in &mut self.keyed_samples {
+            samples.write(conn, tick_id, sampled, counts)?;
         }
         Ok(())
     }
@@ -137,7 +145,7 @@ impl Samples {
                 }
                 Destination::Named { rows, column, kind } => {
                     let value = Number::of(&reading.value, kind);
-                    self.named_rows[rows].put(first_label(reading), batch.source, column, value);
+                    self.keyed_samples[rows].put(first_label(reading), batch.source, column, value);
                 }
                 Destination::Phase | Destination::WithoutSamples => {}
                 Destination::Series => self.put_series(reading, batch.source),
@@ -153,7 +161,7 @@ impl Samples {
                 ("_sum", histogram.sum()),
             ] {
                 write_series_name(reading, suffix, &mut self.series_name_buffer);
-                self.named_rows[SERIES].put(
+                self.keyed_samples[SERIES].put(
                     &self.series_name_buffer,
                     source,
                     0,
@@ -164,7 +172,7 @@ impl Samples {
         }
         write_series_name(reading, "", &mut self.series_name_buffer);
         let value = Number::of(&reading.value, ColumnKind::Real);
-        self.named_rows[SERIES].put(&self.series_name_buffer, source, 0, value);
+        self.keyed_samples[SERIES].put(&self.series_name_buffer, source, 0, value);
     }
 }
 

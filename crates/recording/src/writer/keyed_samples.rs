@@ -1,4 +1,4 @@
-//! Rows by name (pools, devices, other series), written if they changed.
+//! Samples by key (thread pool, block device, labels of a series), written if they changed.
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
@@ -17,22 +17,22 @@ pub type SampledSources = [bool; Source::ALL.len()];
 
 #[derive(Debug)]
 struct Entry {
-    /// In the name table; `None` until a row needs it.
+    /// In the key table; `None` until a row needs it.
     id: Option<i64>,
-    /// The name is gone only if this source has sampled and did not report it.
+    /// The key is gone only if this source has sampled and did not report it.
     source: Source,
     /// The values in the file; `None` if unknown.
     written: Option<Vec<Number>>,
     current: Vec<Number>,
 }
 
-/// Last written values by name. [`SEPARATOR`] separates the parts of a name.
+/// Last written values by key. [`SEPARATOR`] separates the parts of a key.
 #[derive(Debug)]
-pub struct NamedRows {
-    /// The table of the names, and that of their values.
+pub struct KeyedSamples {
+    /// The table of the keys, and that of their values.
     tables: [&'static str; 2],
-    /// [`TableSpec::name_statements`](crate::schema::TableSpec::name_statements).
-    name_statements: [String; 2],
+    /// [`TableSpec::key_statements`](crate::schema::TableSpec::key_statements).
+    key_statements: [String; 2],
     empty_values: Vec<Number>,
     entries: BTreeMap<Box<str>, Entry>,
 }
@@ -40,37 +40,37 @@ pub struct NamedRows {
 /// No label of a validator or kernel contains it.
 pub const SEPARATOR: char = '\u{1f}';
 
-impl NamedRows {
+impl KeyedSamples {
     pub fn new(tables: [&'static str; 2], value_count: usize) -> Self {
-        let name_table = table_named(tables[0]);
-        NamedRows {
+        let key_table = table_named(tables[0]);
+        KeyedSamples {
             tables,
-            name_statements: name_table.map_or_else(Default::default, TableSpec::name_statements),
+            key_statements: key_table.map_or_else(Default::default, TableSpec::key_statements),
             empty_values: vec![Number::None; value_count],
             entries: BTreeMap::new(),
         }
     }
 
-    pub fn put(&mut self, name: &str, source: Source, column: usize, number: Number) {
-        if !self.entries.contains_key(name) {
+    pub fn put(&mut self, key: &str, source: Source, column: usize, number: Number) {
+        if !self.entries.contains_key(key) {
             let entry = Entry {
                 id: None,
                 source,
                 written: Some(self.empty_values.clone()),
                 current: self.empty_values.clone(),
             };
-            self.entries.insert(name.into(), entry);
+            self.entries.insert(key.into(), entry);
         }
         if let Some(value) = self
             .entries
-            .get_mut(name)
+            .get_mut(key)
             .and_then(|entry| entry.current.get_mut(column))
         {
             *value = number;
         }
     }
 
-    /// Writes a row for each name whose values changed; all NULL for one that is gone.
+    /// Writes a row for each key whose values changed; all NULL for one that is gone.
     pub fn write(
         &mut self,
         conn: &Connection,
@@ -81,9 +81,9 @@ impl NamedRows {
         for table in self.tables {
             counts.entry(table).or_default();
         }
-        let [name_table, sample_table] = self.tables;
+        let [key_table, sample_table] = self.tables;
         let mut insert = conn.prepare_cached(insert_into(sample_table))?;
-        for (name, entry) in &mut self.entries {
+        for (key, entry) in &mut self.entries {
             if sampled.get(entry.source as usize) != Some(&true) {
                 continue;
             }
@@ -91,9 +91,9 @@ impl NamedRows {
                 let id = match entry.id {
                     Some(id) => id,
                     None => {
-                        let parts = name.split(SEPARATOR);
-                        let (id, is_new) = id_of_name(conn, &self.name_statements, parts)?;
-                        *counts.entry(name_table).or_default() += u64::from(is_new);
+                        let parts = key.split(SEPARATOR);
+                        let (id, is_new) = id_of_key(conn, &self.key_statements, parts)?;
+                        *counts.entry(key_table).or_default() += u64::from(is_new);
                         id
                     }
                 };
@@ -122,13 +122,13 @@ impl NamedRows {
         }
     }
 
-    /// All rows are committed. Forgets gone names, which may never return.
-    pub fn mark_committed(&mut self) {
+    /// Call it after a commit. Gone keys may never return.
+    pub fn forget_gone_keys(&mut self) {
         self.entries
             .retain(|_, entry| entry.written.as_ref() != Some(&self.empty_values));
     }
 
-    /// Names may have been removed from the file: their ids are looked up again.
+    /// Keys may have been removed from the file: their ids are looked up again.
     pub fn forget_ids(&mut self) {
         self.entries.values_mut().for_each(|entry| entry.id = None);
     }
@@ -148,8 +148,8 @@ fn insert_row(
     insert.raw_execute().map(|_| ())
 }
 
-/// Adds the name if it is new. Returns its id, and whether it is new.
-pub fn id_of_name<P: ToSql>(
+/// Adds the key if it is new. Returns its id, and whether it is new.
+pub fn id_of_key<P: ToSql>(
     conn: &Connection,
     [find, insert]: &[String; 2],
     parts: impl Iterator<Item = P> + Clone,
