@@ -126,29 +126,29 @@ pub fn build_with_context(
     report
 }
 
-fn metric_sections(subjects: &MeasuredRuns) -> Vec<Section> {
-    if subjects.all.is_empty() {
+fn metric_sections(runs: &MeasuredRuns) -> Vec<Section> {
+    if runs.all.is_empty() {
         return Vec::new();
     }
-    if subjects.has_no_validator() {
+    if runs.has_no_validator() {
         return vec![
-            what_happened::section(subjects),
-            memory::section(subjects),
-            faults::section(subjects),
-            hardware::section(subjects),
+            what_happened::section(runs),
+            memory::section(runs),
+            faults::section(runs),
+            hardware::section(runs),
         ];
     }
     let mut sections = vec![
-        what_happened::section(subjects),
-        tps::section(subjects),
-        slots::section(subjects),
-        memory::section(subjects),
-        faults::section(subjects),
-        cache::section(subjects),
+        what_happened::section(runs),
+        tps::section(runs),
+        slots::section(runs),
+        memory::section(runs),
+        faults::section(runs),
+        cache::section(runs),
     ];
-    sections.extend(cache_sizes::section(subjects));
-    sections.extend(accounts::section(subjects));
-    sections.push(hardware::section(subjects));
+    sections.extend(cache_sizes::section(runs));
+    sections.extend(accounts::section(runs));
+    sections.push(hardware::section(runs));
     sections
 }
 
@@ -207,7 +207,7 @@ fn build_report(runs: impl IntoIterator<Item = Run>, options: &Options, arms: &[
 }
 
 fn comparison_section(
-    subjects: &MeasuredRuns,
+    runs: &MeasuredRuns,
     comparisons: &[ArmComparison],
     blocks: Vec<Block>,
     floor: &BiasFloor,
@@ -215,7 +215,7 @@ fn comparison_section(
 ) -> Option<Section> {
     match comparisons {
         [first, ..] => Some(comparison::section(
-            subjects,
+            runs,
             first,
             comparisons,
             blocks,
@@ -246,15 +246,15 @@ fn title(subjects: &MeasuredRuns) -> String {
     }
 }
 
-fn subtitle(subjects: &MeasuredRuns) -> String {
-    let begun = subjects
+fn subtitle(runs: &MeasuredRuns) -> String {
+    let begun = runs
         .all
         .iter()
         .map(|run| run.recording.origin_unix_ns)
         .filter(|begun| *begun > 0)
         .minmax()
         .into_option();
-    match (subjects.single_run(), begun) {
+    match (runs.single_run(), begun) {
         (_, None) => String::new(),
         (Some(run), Some((first, _))) => {
             format!(
@@ -265,16 +265,16 @@ fn subtitle(subjects: &MeasuredRuns) -> String {
         }
         (None, Some((first, last))) => format!(
             "{} of {}, begun from {} to {}",
-            counted(subjects.all.len() as f64, "run"),
-            counted(subjects.arms.len() as f64, "arm"),
+            counted(runs.all.len() as f64, "run"),
+            counted(runs.arms.len() as f64, "arm"),
             moment(first),
             moment(last)
         ),
     }
 }
 
-fn card(subject: &MeasuredRun) -> RunCard {
-    let (recording, lifecycle) = (&subject.recording, &subject.lifecycle);
+fn card(run: &MeasuredRun) -> RunCard {
+    let (recording, lifecycle) = (&run.recording, &run.lifecycle);
     let labels = recording
         .labels
         .iter()
@@ -295,12 +295,12 @@ fn card(subject: &MeasuredRun) -> RunCard {
     let facts = [
         ("Validator", Some(versions).filter(|all| !all.is_empty())),
         ("Consensus", pace::consensus_timeline(recording)),
-        ("Slot time", Pace::of(subject).slot_time()),
-        ("Begun", subject.begun()),
+        ("Slot time", Pace::of(run).slot_time()),
+        ("Begun", run.begun()),
         ("Recorded for", Some(seconds(recording.end_seconds()))),
         ("Ended after", lifecycle.process_end.map(seconds)),
-        ("Memory limit", subject.limit().map(bytes)),
-        ("Catch-up", subject.catch_up().map(seconds)),
+        ("Memory limit", run.limit().map(bytes)),
+        ("Catch-up", run.catch_up().map(seconds)),
         (did, is_judged.then(|| success.to_owned())),
         ("End", Some(lifecycle.end.how.clone())),
     ];
@@ -309,9 +309,9 @@ fn card(subject: &MeasuredRun) -> RunCard {
         .chain(labels)
         .chain(facts);
     RunCard {
-        id: subject.id.clone(),
-        name: subject.name.clone(),
-        arm: subject.arm.clone(),
+        id: run.id.clone(),
+        name: run.name.clone(),
+        arm: run.arm.clone(),
         facts: facts
             .filter_map(|(key, value)| Some((key.to_owned(), value?)))
             .collect(),

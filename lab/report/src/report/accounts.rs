@@ -23,8 +23,8 @@ const MIB: f64 = 1_048_576.0;
 /// The increase of a counter.
 macro_rules! increase {
     ($title:literal, $decimals:literal, $signal:ident) => {
-        ($title, $decimals, |subject, numbers| {
-            increase(subject, numbers, Signal::$signal)
+        ($title, $decimals, |run, numbers| {
+            increase(run, numbers, Signal::$signal)
         })
     };
 }
@@ -32,8 +32,8 @@ macro_rules! increase {
 /// A level's mean or maximum, divided by `$scale`.
 macro_rules! level {
     ($title:literal, $decimals:literal, $signal:ident, $statistic:ident, $scale:expr) => {
-        ($title, $decimals, |subject, numbers| {
-            level(subject, numbers, Signal::$signal)
+        ($title, $decimals, |run, numbers| {
+            level(run, numbers, Signal::$signal)
                 .$statistic
                 .map(|level| level / $scale)
         })
@@ -46,14 +46,14 @@ const READ_CACHE: &[NumberColumn] = &[
     ("Hit ratio [%]", 3, hit_ratio),
     increase!("Evictions", 0, ReadCacheEvictions),
     ("Misses per slot", 3, misses_per_slot),
-    ("Evictions per slot", 3, |subject, numbers| {
-        per_slot(subject, numbers, Signal::ReadCacheEvictions)
+    ("Evictions per slot", 3, |run, numbers| {
+        per_slot(run, numbers, Signal::ReadCacheEvictions)
     }),
-    ("Time of a lookup [µs]", 3, |subject, numbers| {
-        let lookups = increase(subject, numbers, Signal::ReadCacheHits)?
-            + increase(subject, numbers, Signal::ReadCacheMisses)?;
+    ("Time of a lookup [µs]", 3, |run, numbers| {
+        let lookups = increase(run, numbers, Signal::ReadCacheHits)?
+            + increase(run, numbers, Signal::ReadCacheMisses)?;
         ratio(
-            1e6 * increase(subject, numbers, Signal::ReadCacheLookupTime)?,
+            1e6 * increase(run, numbers, Signal::ReadCacheLookupTime)?,
             lookups,
         )
     }),
@@ -67,9 +67,9 @@ const LOAD_SOURCES: &[NumberColumn] = &[
     increase!("From the write cache", 0, LoadedWriteCache),
     increase!("From the read cache", 0, LoadedReadCache),
     increase!("From files", 0, LoadedStorage),
-    ("Share from files [%]", 3, |subject, numbers| {
+    ("Share from files [%]", 3, |run, numbers| {
         let other_sources = &[Signal::LoadedWriteCache, Signal::LoadedReadCache];
-        percent_of_increases(subject, numbers, Signal::LoadedStorage, other_sources)
+        percent_of_increases(run, numbers, Signal::LoadedStorage, other_sources)
     }),
 ];
 
@@ -78,8 +78,8 @@ const WRITE_CACHE: &[NumberColumn] = &[
     level!("Size, max [MiB]", 3, WriteCacheBytes, max, MIB),
     increase!("Flushes", 0, Flushes),
     increase!("Time flushing [s]", 3, FlushTime),
-    ("Flushed [MiB]", 3, |subject, numbers| {
-        increase(subject, numbers, Signal::FlushedBytes).map(|bytes| bytes / MIB)
+    ("Flushed [MiB]", 3, |run, numbers| {
+        increase(run, numbers, Signal::FlushedBytes).map(|bytes| bytes / MIB)
     }),
 ];
 
@@ -87,25 +87,20 @@ const INDEX: &[NumberColumn] = &[
     level!("Accounts, max", 0, IndexEntries, max, 1.0),
     level!("In memory, mean", 0, IndexInMemory, mean, 1.0),
     level!("Memory, max [GiB]", 3, IndexBytes, max, GIB),
-    ("On disk, max [GiB]", 3, |subject, numbers| {
+    ("On disk, max [GiB]", 3, |run, numbers| {
         let [index, data] = [Signal::IndexDiskIndex, Signal::IndexDiskData];
         Some(gib(
-            level(subject, numbers, index).max? + level(subject, numbers, data).max?
+            level(run, numbers, index).max? + level(run, numbers, data).max?
         ))
     }),
-    ("Accesses found in memory [%]", 3, |subject, numbers| {
-        percent_of_increases(
-            subject,
-            numbers,
-            Signal::IndexFound,
-            &[Signal::IndexMissing],
-        )
+    ("Accesses found in memory [%]", 3, |run, numbers| {
+        percent_of_increases(run, numbers, Signal::IndexFound, &[Signal::IndexMissing])
     }),
     increase!("Found on disk", 0, DiskFound),
-    ("Time of one found on disk [µs]", 3, |subject, numbers| {
+    ("Time of one found on disk [µs]", 3, |run, numbers| {
         ratio(
-            1e6 * increase(subject, numbers, Signal::DiskFoundTime)?,
-            increase(subject, numbers, Signal::DiskFound)?,
+            1e6 * increase(run, numbers, Signal::DiskFoundTime)?,
+            increase(run, numbers, Signal::DiskFound)?,
         )
     }),
     increase!("Time scanning [s]", 3, IndexScanTime),
@@ -166,71 +161,73 @@ pub fn section(subjects: &MeasuredRuns) -> Option<Section> {
     Some(section.build("accounts", "Accounts"))
 }
 
-fn increase(subject: &MeasuredRun, numbers: &WindowNumbers, signal: Signal) -> Option<f64> {
-    signal_rates(&subject.recording, signal, numbers.window).known_increase()
+fn increase(run: &MeasuredRun, numbers: &WindowNumbers, signal: Signal) -> Option<f64> {
+    signal_rates(&run.recording, signal, numbers.window).known_increase()
 }
 
-fn level(subject: &MeasuredRun, numbers: &WindowNumbers, signal: Signal) -> Summary {
-    let run = &subject.recording;
-    summary::summary(&values_within(run, run.signal(signal), numbers.window))
+fn level(run: &MeasuredRun, numbers: &WindowNumbers, signal: Signal) -> Summary {
+    let recording = &run.recording;
+    summary::summary(&values_within(
+        recording,
+        recording.signal(signal),
+        numbers.window,
+    ))
 }
 
 fn ratio(part: f64, whole: f64) -> Option<f64> {
     (whole > 0.0).then(|| part / whole)
 }
 
-fn per_slot(subject: &MeasuredRun, numbers: &WindowNumbers, signal: Signal) -> Option<f64> {
+fn per_slot(run: &MeasuredRun, numbers: &WindowNumbers, signal: Signal) -> Option<f64> {
     ratio(
-        increase(subject, numbers, signal)?,
-        replay_points(&subject.recording, numbers.window).count() as f64,
+        increase(run, numbers, signal)?,
+        replay_points(&run.recording, numbers.window).count() as f64,
     )
 }
 
 fn percent_of_increases(
-    subject: &MeasuredRun,
+    run: &MeasuredRun,
     numbers: &WindowNumbers,
     part: Signal,
     others: &[Signal],
 ) -> Option<f64> {
-    let part = increase(subject, numbers, part)?;
-    let others = others
-        .iter()
-        .map(|signal| increase(subject, numbers, *signal));
+    let part = increase(run, numbers, part)?;
+    let others = others.iter().map(|signal| increase(run, numbers, *signal));
     ratio(100.0 * part, part + others.sum::<Option<f64>>()?)
 }
 
 /// In percent.
-pub fn hit_ratio(subject: &MeasuredRun, numbers: &WindowNumbers) -> Option<f64> {
+pub fn hit_ratio(run: &MeasuredRun, numbers: &WindowNumbers) -> Option<f64> {
     let misses = &[Signal::ReadCacheMisses];
-    percent_of_increases(subject, numbers, Signal::ReadCacheHits, misses)
+    percent_of_increases(run, numbers, Signal::ReadCacheHits, misses)
 }
 
-pub fn misses_per_slot(subject: &MeasuredRun, numbers: &WindowNumbers) -> Option<f64> {
-    per_slot(subject, numbers, Signal::ReadCacheMisses)
+pub fn misses_per_slot(run: &MeasuredRun, numbers: &WindowNumbers) -> Option<f64> {
+    per_slot(run, numbers, Signal::ReadCacheMisses)
 }
 
-pub fn index_bytes(subject: &MeasuredRun, numbers: &WindowNumbers) -> Option<f64> {
-    level(subject, numbers, Signal::IndexBytes).max
+pub fn index_bytes(run: &MeasuredRun, numbers: &WindowNumbers) -> Option<f64> {
+    level(run, numbers, Signal::IndexBytes).max
 }
 
 /// In µs, summed over threads.
-pub fn load_time_per_slot(subject: &MeasuredRun, numbers: &WindowNumbers) -> Option<f64> {
-    let times = replay_points(&subject.recording, numbers.window)
+pub fn load_time_per_slot(run: &MeasuredRun, numbers: &WindowNumbers) -> Option<f64> {
+    let times = replay_points(&run.recording, numbers.window)
         .map(|point| point.load_us.map(|us| us as f64));
     summary::summary(&times.collect_vec()).mean
 }
 
 /// Difference of the load time per slot of two arms, divided by the difference of their misses per
 /// slot.
-fn cost_of_a_miss(subjects: &MeasuredRuns) -> Option<Block> {
+fn cost_of_a_miss(runs: &MeasuredRuns) -> Option<Block> {
     let mean = |arm: &str, value: fn(&MeasuredRun, &WindowNumbers) -> Option<f64>| {
-        let values = subjects
+        let values = runs
             .runs_in_averages(arm)
-            .map(|subject| value(subject, &subject.from_execution));
+            .map(|run| value(run, &run.from_execution));
         summary::summary(&values.collect_vec()).mean
     };
     let (reference, others) =
-        subjects.reference_and_others(|arm| mean(arm, misses_per_slot).is_some())?;
+        runs.reference_and_others(|arm| mean(arm, misses_per_slot).is_some())?;
     let mut table = table(
         "read-cache-miss",
         "Cost of a miss of the read cache",
@@ -290,7 +287,7 @@ fn size_against_hits(subjects: &MeasuredRuns) -> Option<Chart> {
 }
 
 fn over_time(section: &mut SectionBuilder<'_>) {
-    let samples = averaging_window(section.subjects);
+    let samples = averaging_window(section.runs);
     let caption = format!(
         "Hits divided by lookups, both averaged over {samples} samples: the validator reports every 10 s."
     );
@@ -299,14 +296,14 @@ fn over_time(section: &mut SectionBuilder<'_>) {
         "Hit ratio of the read cache over time",
         &caption,
         ("Hit ratio (%)", ""),
-        |subject| {
+        |run| {
             let [hits, misses] = [Signal::ReadCacheHits, Signal::ReadCacheMisses]
-                .map(|signal| smoothed_rates(subject, signal, 1.0, samples));
+                .map(|signal| smoothed_rates(run, signal, 1.0, samples));
             let ratios = hits.iter().zip(misses).map(|(hits, misses)| {
                 let hits = (*hits)?;
                 ratio(100.0 * hits, hits + misses?)
             });
-            vec![line_of_ticks(subject, "", &ratios.collect_vec())]
+            vec![line_of_ticks(run, "", &ratios.collect_vec())]
         },
     );
     section.add_timeline(
@@ -314,11 +311,11 @@ fn over_time(section: &mut SectionBuilder<'_>) {
         "Size of the accounts caches over time",
         "As the validator reports them.",
         ("Size (GiB)", "B"),
-        |subject| {
+        |run| {
             vec![
-                line_of_signal(subject, "read cache", Signal::ReadCacheBytes),
-                line_of_signal(subject, "write cache", Signal::WriteCacheBytes),
-                line_of_signal(subject, "index in memory", Signal::IndexBytes),
+                line_of_signal(run, "read cache", Signal::ReadCacheBytes),
+                line_of_signal(run, "write cache", Signal::WriteCacheBytes),
+                line_of_signal(run, "index in memory", Signal::IndexBytes),
             ]
         },
     );

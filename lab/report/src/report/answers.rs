@@ -103,8 +103,8 @@ fn inputs(runs: &[&MeasuredRun], can_change_capacity: Option<bool>) -> AnswerInp
     }
 }
 
-fn prediction(subject: &MeasuredRun) -> Option<CachePrediction> {
-    let prediction = subject.recording.cache_sizes.as_ref()?.as_ref().ok()?;
+fn prediction(run: &MeasuredRun) -> Option<CachePrediction> {
+    let prediction = run.recording.cache_sizes.as_ref()?.as_ref().ok()?;
     let entries = prediction.enough_entries?;
     let size = prediction
         .sizes
@@ -123,8 +123,8 @@ fn prediction(subject: &MeasuredRun) -> Option<CachePrediction> {
     })
 }
 
-fn consensus(subject: &MeasuredRun) -> Option<Consensus> {
-    let (_, protocol) = subject.recording.consensus.last()?;
+fn consensus(run: &MeasuredRun) -> Option<Consensus> {
+    let (_, protocol) = run.recording.consensus.last()?;
     match protocol.as_str() {
         "tower" => Some(Consensus::Tower),
         "migrating" => Some(Consensus::Migrating),
@@ -134,12 +134,12 @@ fn consensus(subject: &MeasuredRun) -> Option<Consensus> {
 }
 
 /// Whether the validator was at the tip in the last tick that has a process.
-fn is_at_tip(subject: &MeasuredRun) -> Option<bool> {
-    let (_, phase) = subject
+fn is_at_tip(run: &MeasuredRun) -> Option<bool> {
+    let (_, phase) = run
         .recording
         .ticks
         .iter()
-        .zip(&subject.lifecycle.phase_by_tick)
+        .zip(&run.lifecycle.phase_by_tick)
         .rev()
         .find(|(tick, _)| tick.process.is_some())?;
     Some(phase.as_ref()? == &Phase::AtTip)

@@ -389,7 +389,7 @@ impl BiasFloor {
 
     /// Withdraws differences between arms that do not exceed the difference of the A/A pair. Both
     /// the slots of the pair and its values per run are compared.
-    pub fn withdraw_differences(&self, pairs: &mut [ArmComparison], subjects: &MeasuredRuns) {
+    pub fn withdraw_differences(&self, pairs: &mut [ArmComparison], runs: &MeasuredRuns) {
         for pair in pairs {
             let within_host_blocks = pair.primary.within_host_blocks;
             if !self.has_aa_pair() && !within_host_blocks {
@@ -413,7 +413,7 @@ impl BiasFloor {
                         .difference
                         .map(|difference| [difference.low, difference.high]),
                 };
-                let by_runs = max_aa_difference(subjects, run_metric, ratio.is_some())
+                let by_runs = max_aa_difference(runs, run_metric, ratio.is_some())
                     .zip(ends)
                     .map(|(floor, [low, high])| low > floor || high < -floor);
                 if by_slots == Some(false) || by_runs == Some(false) {

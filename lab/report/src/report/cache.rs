@@ -94,19 +94,19 @@ fn per_pass(numbers: &WindowNumbers, summary: &Summary) -> Option<f64> {
 }
 
 const CAPACITY: &[NumberColumn] = &[
-    ("Configured [entries]", 0, |subject, _| {
-        last_capacity(&subject.recording, Signal::CapacityConfigured)
+    ("Configured [entries]", 0, |run, _| {
+        last_capacity(&run.recording, Signal::CapacityConfigured)
     }),
-    ("Observed [entries]", 0, |subject, _| {
-        last_capacity(&subject.recording, Signal::CapacityObserved)
+    ("Observed [entries]", 0, |run, _| {
+        last_capacity(&run.recording, Signal::CapacityObserved)
     }),
-    ("Most loaded at a pass [entries]", 0, |subject, _| {
-        max_water_level(&subject.recording).map(|level| level as f64)
+    ("Most loaded at a pass [entries]", 0, |run, _| {
+        max_water_level(&run.recording).map(|level| level as f64)
     }),
 ];
 
-pub fn section(subjects: &MeasuredRuns) -> Section {
-    let mut section = SectionBuilder::new(subjects, MeasuredRun::why_no_datapoints);
+pub fn section(runs: &MeasuredRuns) -> Section {
+    let mut section = SectionBuilder::new(runs, MeasuredRun::why_no_datapoints);
     let note = "A batch here is one point of loaded-programs-cache-stats: what the one cache of the process did between the \
                 creation of two banks, by all users. The study says per execution batch; its sums divided by its means give \
                 about 102,000 to 111,000 batches in 12 hours, one per slot. Points of own leader slots cannot be distinguished and are \
@@ -116,7 +116,7 @@ pub fn section(subjects: &MeasuredRuns) -> Section {
                 it can exceed the slot's wall time. It holds lookups, waiting for another thread's compilation, and own \
                 compilation; loading is the part of register_syscalls, load_elf, verify_code and jit_compile. Own leader slots \
                 are left out: the validator reports no time for them.";
-    let note = format!("{note}{}", filter_sentence(subjects));
+    let note = format!("{note}{}", filter_sentence(runs));
     section.add_numbers("cache-time", "Program cache: time", &note, TIMES);
     section.add_numbers_of(
         RunPart::FromTip,
@@ -148,21 +148,21 @@ pub fn section(subjects: &MeasuredRuns) -> Section {
 }
 
 fn over_time(section: &mut SectionBuilder<'_>) {
-    let slots = |subject: &MeasuredRun| subject.from_execution.replay_ms.len();
-    let size = section.subjects.averaging_window(AVERAGED_SLOTS, slots);
+    let slots = |run: &MeasuredRun| run.from_execution.replay_ms.len();
+    let size = section.runs.averaging_window(AVERAGED_SLOTS, slots);
     let caption = averaging_caption(size, "replayed slot", "replayed slots") + ".";
     section.add_timeline(
         "cache-time-over-time",
         "Program cache time per slot over time",
         &caption,
         ("Program cache time (ms)", "ms"),
-        |subject| {
+        |run| {
             let (at, us): (Vec<f64>, Vec<Option<f64>>) =
-                timed_cache_us_per_slot(&subject.recording, subject.whole_run.window).unzip();
+                timed_cache_us_per_slot(&run.recording, run.whole_run.window).unzip();
             let ms = moving_average(&us, size)
                 .into_iter()
                 .map(|us| us.map(|us| us / 1e3));
-            vec![line_of_points(subject, at.into_iter().zip(ms))]
+            vec![line_of_points(run, at.into_iter().zip(ms))]
         },
     );
 }
@@ -177,8 +177,8 @@ fn pruning(section: &mut SectionBuilder<'_>) {
         note,
         STUDY_PRUNE,
     );
-    let mut all = section.subjects.all.iter();
-    if all.any(|subject| !subject.recording.points.cache_times.is_empty()) {
+    let mut all = section.runs.all.iter();
+    if all.any(|run| !run.recording.points.cache_times.is_empty()) {
         let note = "From program-cache-times. Builds by scripts/install-agave --instrumented report it at each root. Prune: the time of \
                     the prune; a root without one does not count. Eviction: the time of all eviction passes since the previous root, \
                     also of those that evicted nothing. Both exclude the wait for the cache's lock.";
@@ -186,9 +186,9 @@ fn pruning(section: &mut SectionBuilder<'_>) {
     }
 }
 
-fn filter_sentence(subjects: &MeasuredRuns) -> &'static str {
+fn filter_sentence(runs: &MeasuredRuns) -> &'static str {
     let any_run = |includes_filter| {
-        subjects.all.iter().any(|run| {
+        runs.all.iter().any(|run| {
             let cache = &run.from_execution.cache;
             cache.time_us.n > 0 && cache.includes_filter == includes_filter
         })
@@ -220,7 +220,7 @@ fn max_water_level(run: &Run) -> Option<u64> {
 type NamedSummary = (&'static str, fn(&WindowNumbers) -> &Summary);
 
 fn bars(section: &mut SectionBuilder<'_>) {
-    let subjects = section.subjects;
+    let runs = section.runs;
     let figures: [(&str, &str, &str, f64, &[NamedSummary]); 2] = [
         (
             "cache-per-batch",
@@ -245,7 +245,7 @@ fn bars(section: &mut SectionBuilder<'_>) {
     for (id, title, label, scale, summaries) in figures {
         let series = summaries.iter().map(|(name, summary)| {
             let mean_of_arm = |arm: &String| {
-                let means: Option<Vec<f64>> = subjects
+                let means: Option<Vec<f64>> = runs
                     .runs_in_averages(arm)
                     .map(|run| summary(&run.from_execution).mean)
                     .collect();
@@ -253,12 +253,12 @@ fn bars(section: &mut SectionBuilder<'_>) {
             };
             BarSeries {
                 name: (*name).to_owned(),
-                values: subjects.arms.iter().map(mean_of_arm).collect(),
+                values: runs.arms.iter().map(mean_of_arm).collect(),
             }
         });
         let chart = Bars {
             y_label: label.to_owned(),
-            categories: subjects.arms.clone(),
+            categories: runs.arms.clone(),
             series: series.collect(),
             log: false,
         };

@@ -19,13 +19,13 @@ use faultline_text::{counted, moment, number, seconds as duration};
 use itertools::Itertools;
 use std::fmt::Display;
 
-pub fn caveats(subjects: &MeasuredRuns, primary: &RunMetric, all_are_paired: bool) -> Vec<Caveat> {
-    let several = subjects.arms.len() > 1;
-    let part = several.then(|| subjects.compared_part());
-    let outliers = outliers(subjects, primary);
-    let mut caveats = merged_caveats(subjects, recording_caveat);
-    caveats.extend(merged_caveats(subjects, clock_set));
-    caveats.extend(merged_caveats(subjects, |run| {
+pub fn caveats(runs: &MeasuredRuns, primary: &RunMetric, all_are_paired: bool) -> Vec<Caveat> {
+    let several = runs.arms.len() > 1;
+    let part = several.then(|| runs.compared_part());
+    let outliers = outliers(runs, primary);
+    let mut caveats = merged_caveats(runs, recording_caveat);
+    caveats.extend(merged_caveats(runs, clock_set));
+    caveats.extend(merged_caveats(runs, |run| {
         outliers
             .iter()
             .filter(|(id, _)| *id == run.id)
@@ -33,15 +33,13 @@ pub fn caveats(subjects: &MeasuredRuns, primary: &RunMetric, all_are_paired: boo
             .collect_vec()
     }));
     if several {
-        caveats.extend(arm_caveats(subjects, all_are_paired));
+        caveats.extend(arm_caveats(runs, all_are_paired));
     }
-    caveats.extend(merged_caveats(subjects, |run| run_caveats(run, part)));
-    caveats.extend(merged_caveats(subjects, short_at_tip));
-    caveats.extend(merged_caveats(subjects, few_slots));
-    caveats.extend(merged_caveats(subjects, |run| {
-        executed_nothing(subjects, run)
-    }));
-    caveats.extend(unreliable_intervals(subjects));
+    caveats.extend(merged_caveats(runs, |run| run_caveats(run, part)));
+    caveats.extend(merged_caveats(runs, short_at_tip));
+    caveats.extend(merged_caveats(runs, few_slots));
+    caveats.extend(merged_caveats(runs, |run| executed_nothing(runs, run)));
+    caveats.extend(unreliable_intervals(runs));
     caveats
 }
 
@@ -148,9 +146,9 @@ fn arm_caveats(subjects: &MeasuredRuns, all_are_paired: bool) -> Vec<Caveat> {
         .collect()
 }
 
-fn loads_differ(subjects: &MeasuredRuns) -> Caveat {
-    let part = subjects.compared_part();
-    let tps = subjects
+fn loads_differ(runs: &MeasuredRuns) -> Caveat {
+    let part = runs.compared_part();
+    let tps = runs
         .all
         .iter()
         .filter_map(|run| part.numbers(run)?.tps.all_known);
@@ -171,15 +169,15 @@ fn loads_differ(subjects: &MeasuredRuns) -> Caveat {
 }
 
 fn run_caveats(
-    subject: &MeasuredRun,
+    run: &MeasuredRun,
     part: Option<RunPart>,
 ) -> impl Iterator<Item = WhatAndRemedy> + use<> {
-    let lifecycle = &subject.lifecycle;
+    let lifecycle = &run.lifecycle;
     let gaps = lifecycle
         .gaps_before_run_end()
         .map(|gap| gap.seconds())
         .collect_vec();
-    let tps = &subject.from_execution.tps;
+    let tps = &run.from_execution.tps;
     let unknown = tps.unknown.filter(|unknown| *unknown > 0);
     let caveats = [
         (!gaps.is_empty()).then(|| {
@@ -201,8 +199,8 @@ fn run_caveats(
                 "Find out why, and run again; or look only at the time after the last restart.",
             )
         }),
-        consensus_changed(subject),
-        not_at_tip(subject, part),
+        consensus_changed(run),
+        not_at_tip(run, part),
         unknown.map(|unknown| {
             (
                 format!(
@@ -213,14 +211,14 @@ fn run_caveats(
                 "Let the validator push its metrics to the daemon all the time.",
             )
         }),
-        cache_exceeds_its_size(subject),
+        cache_exceeds_its_size(run),
     ];
     caveats.into_iter().flatten()
 }
 
-fn consensus_changed(subject: &MeasuredRun) -> Option<WhatAndRemedy> {
-    let timeline = pace::consensus_timeline(&subject.recording)?;
-    (subject.recording.consensus.len() > 1).then(|| (
+fn consensus_changed(run: &MeasuredRun) -> Option<WhatAndRemedy> {
+    let timeline = pace::consensus_timeline(&run.recording)?;
+    (run.recording.consensus.len() > 1).then(|| (
         format!(
             "the consensus changed ({timeline}). Transactions, and what is counted by slot, mean different things before and after"
         ),
@@ -228,8 +226,8 @@ fn consensus_changed(subject: &MeasuredRun) -> Option<WhatAndRemedy> {
     ))
 }
 
-fn cache_exceeds_its_size(subject: &MeasuredRun) -> Option<WhatAndRemedy> {
-    let size = |signal| last_capacity(&subject.recording, signal);
+fn cache_exceeds_its_size(run: &MeasuredRun) -> Option<WhatAndRemedy> {
+    let size = |signal| last_capacity(&run.recording, signal);
     let configured = size(Signal::CapacityConfigured)?;
     let observed = size(Signal::CapacityObserved).filter(|observed| *observed > configured)?;
     let [observed, configured] = [observed, configured].map(|entries| number(entries, 0));
@@ -270,9 +268,9 @@ fn unreliable_intervals(subjects: &MeasuredRuns) -> Option<Caveat> {
     })
 }
 
-fn short_at_tip(subject: &MeasuredRun) -> Option<WhatAndRemedy> {
-    let seconds = subject.from_tip.as_ref()?.window.seconds();
-    let kept_up = subject.lifecycle.success.answer == Some(true);
+fn short_at_tip(run: &MeasuredRun) -> Option<WhatAndRemedy> {
+    let seconds = run.from_tip.as_ref()?.window.seconds();
+    let kept_up = run.lifecycle.success.answer == Some(true);
     (kept_up && seconds < MIN_TIP_SECONDS).then(|| {
         (
             format!(
@@ -284,8 +282,8 @@ fn short_at_tip(subject: &MeasuredRun) -> Option<WhatAndRemedy> {
     })
 }
 
-fn few_slots(subject: &MeasuredRun) -> Option<WhatAndRemedy> {
-    let slots = subject.from_execution.replay_ms.iter().flatten().count();
+fn few_slots(run: &MeasuredRun) -> Option<WhatAndRemedy> {
+    let slots = run.from_execution.replay_ms.iter().flatten().count();
     let needed = min_values_for(0.95);
     (slots > 0 && slots < needed).then(|| {
         (
@@ -298,41 +296,39 @@ fn few_slots(subject: &MeasuredRun) -> Option<WhatAndRemedy> {
     })
 }
 
-fn executed_nothing(subjects: &MeasuredRuns, subject: &MeasuredRun) -> Option<WhatAndRemedy> {
+fn executed_nothing(runs: &MeasuredRuns, run: &MeasuredRun) -> Option<WhatAndRemedy> {
     let what = "no executed transaction was recorded, so it is in no average of its arm and in no comparison";
     let remedy = "Read what became of it in the table of outcomes; its own row in each table is about the whole run.";
-    (!subjects.is_in_averages(subject)).then(|| (what.to_owned(), remedy))
+    (!runs.is_in_averages(run)).then(|| (what.to_owned(), remedy))
 }
 
-fn clock_set(subject: &MeasuredRun) -> Option<WhatAndRemedy> {
-    let run = &subject.recording;
+fn clock_set(run: &MeasuredRun) -> Option<WhatAndRemedy> {
+    let recording = &run.recording;
     let step = |step: &ClockStep| {
-        let at = run.origin_unix_ns.saturating_add((step.at * 1e9) as i64);
+        let at = recording
+            .origin_unix_ns
+            .saturating_add((step.at * 1e9) as i64);
         format!("{} at {}", super::timeline::clock_step(step), moment(at))
     };
-    let steps = run.clock_steps.iter().map(step).collect_vec();
+    let steps = recording.clock_steps.iter().map(step).collect_vec();
     let steps = first_texts(&steps, ", ", "more time");
     non_empty(steps).map(|steps| (
         format!(
             "the wall clock was {steps}; durations and rates are by the monotonic clock, and times of day are shown as if it \
              had not been set"
         ),
-        "Synchronise the clock (NTP) before a run, and let it only slew afterwards.",
+        "Synchronise the clock (NTP) before a recording, and let it only slew afterwards.",
     ))
 }
 
-fn not_at_tip(subject: &MeasuredRun, part: Option<RunPart>) -> Option<WhatAndRemedy> {
-    let window = subject.execution_window?;
-    let lifecycle = &subject.lifecycle;
+fn not_at_tip(run: &MeasuredRun, part: Option<RunPart>) -> Option<WhatAndRemedy> {
+    let window = run.execution_window?;
+    let lifecycle = &run.lifecycle;
     if lifecycle.success.tip_share >= Some(MIN_KEPT_UP_SHARE) {
         return None;
     }
-    let has_phases = subject
-        .recording
-        .ticks
-        .iter()
-        .any(|tick| tick.phase.is_some());
-    let seconds = lifecycle.time_in(&subject.recording, Phase::AtTip, window);
+    let has_phases = run.recording.ticks.iter().any(|tick| tick.phase.is_some());
+    let seconds = lifecycle.time_in(&run.recording, Phase::AtTip, window);
     let what = at_tip(has_phases.then_some(seconds), window.seconds());
     let remedy = match part {
         Some(RunPart::FromTip) => {
@@ -356,26 +352,27 @@ fn at_tip(at_tip: Option<f64>, seconds: f64) -> String {
     }
 }
 
-fn recording_caveat(subject: &MeasuredRun) -> Option<WhatAndRemedy> {
-    let run = &subject.recording;
-    if run.facts.is_demo {
+fn recording_caveat(run: &MeasuredRun) -> Option<WhatAndRemedy> {
+    let recording = &run.recording;
+    if recording.facts.is_demo {
         let what = "recorded from the daemon's demonstration; the numbers mean nothing";
         return Some((what.to_owned(), "Record a validator."));
     }
-    if let Some(from) = &run.salvaged {
+    if let Some(from) = &recording.salvaged {
         return Some((
-            format!("salvaged from {from}: rows are missing, and it may end before the run did"),
-            "Use the whole recording if there is one, or run again.",
+            format!(
+                "salvaged from {from}: rows are missing, and it may end before the recording did"
+            ),
+            "Use the whole recording if there is one, or recording again.",
         ));
     }
     let what = "the recording was not ended: it is still being written, or was cut off by a kill";
     let remedy =
         "Report again when it has ended; if it was cut off, at most its last second is missing.";
-    (!run.finished && !run.ticks.is_empty()).then(|| (what.to_owned(), remedy))
+    (!recording.finished && !recording.ticks.is_empty()).then(|| (what.to_owned(), remedy))
 }
 
-const OUTLIER_REMEDY: &str =
-    "Find out what disturbed the run and repeat it, or exclude the run and state that you did.";
+const OUTLIER_REMEDY: &str = "Find out what disturbed the recording and repeat it, or exclude the recording and state that you did.";
 
 /// Run id and reason of each outlier within its arm, by workload (TPS) and by the primary metric.
 fn outliers<'s>(subjects: &'s MeasuredRuns, primary: &RunMetric) -> Vec<(&'s str, String)> {

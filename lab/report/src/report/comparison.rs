@@ -55,49 +55,49 @@ impl ArmComparison {
 
 /// The first arm with values of the primary metric, and the other arms.
 pub fn reference<'a>(
-    subjects: &'a MeasuredRuns,
+    runs: &'a MeasuredRuns,
     primary: &RunMetric,
 ) -> Option<(&'a str, Vec<&'a str>)> {
-    subjects.reference_and_others(|arm| !values(subjects, arm, primary).is_empty())
+    runs.reference_and_others(|arm| !values(runs, arm, primary).is_empty())
 }
 
 pub fn compare_arms(
-    subjects: &MeasuredRuns,
+    runs: &MeasuredRuns,
     primary: &'static RunMetric,
     margin: f64,
 ) -> Vec<ArmComparison> {
-    let Some((reference, others)) = reference(subjects, primary) else {
+    let Some((reference, others)) = reference(runs, primary) else {
         return Vec::new();
     };
     let pairs = others.into_iter().map(|other| {
-        let design = hosts::comparison_design(subjects, reference, other);
+        let design = hosts::comparison_design(runs, reference, other);
         let metric = |run_metric: &'static RunMetric| {
             let refusal = match &design {
                 ComparisonDesign::Refused(why) => Some(why.clone()),
-                _ => pace::refusal(subjects, reference, other, run_metric),
+                _ => pace::refusal(runs, reference, other, run_metric),
             };
             let comparison = match design {
                 _ if refusal.is_some() => arms::compare(&[], &[], margin),
                 ComparisonDesign::ByBlock => {
-                    let blocks = hosts::metric_pairs(subjects, [reference, other], run_metric);
+                    let blocks = hosts::metric_pairs(runs, [reference, other], run_metric);
                     faultline_stats::hosts::compare(&blocks, margin)
                 }
                 _ => {
                     let [reference, other] =
-                        [reference, other].map(|arm| values(subjects, arm, run_metric));
+                        [reference, other].map(|arm| values(runs, arm, run_metric));
                     arms::compare(&reference, &other, margin)
                 }
             };
             MetricComparison {
                 run_metric,
-                title: pace::title(run_metric, subjects.per_second),
-                unit: pace::unit(run_metric, subjects.per_second),
+                title: pace::title(run_metric, runs.per_second),
+                unit: pace::unit(run_metric, runs.per_second),
                 comparison,
                 within_host_blocks: matches!(design, ComparisonDesign::ByBlock),
                 refusal,
             }
         };
-        let rest = run_metrics_of(subjects).filter(|run_metric| run_metric.id != primary.id);
+        let rest = run_metrics_of(runs).filter(|run_metric| run_metric.id != primary.id);
         ArmComparison {
             reference: reference.to_owned(),
             other: other.to_owned(),
@@ -114,16 +114,15 @@ pub fn compare_arms(
     pairs
 }
 
-fn values(subjects: &MeasuredRuns, arm: &str, run_metric: &RunMetric) -> Vec<f64> {
-    subjects
-        .runs_in_averages(arm)
-        .filter_map(|subject| pace::compared_value(subjects, run_metric, subject))
+fn values(runs: &MeasuredRuns, arm: &str, run_metric: &RunMetric) -> Vec<f64> {
+    runs.runs_in_averages(arm)
+        .filter_map(|run| pace::compared_value(runs, run_metric, run))
         .collect()
 }
 
 /// A clause on arms that precede the reference and have no values. Empty if there is none.
-fn arms_without_values(subjects: &MeasuredRuns, pair: &ArmComparison) -> String {
-    let before = subjects
+fn arms_without_values(runs: &MeasuredRuns, pair: &ArmComparison) -> String {
+    let before = runs
         .arms
         .iter()
         .take_while(|arm| **arm != pair.reference)
@@ -318,7 +317,7 @@ fn secondary_table(pairs: &[ArmComparison]) -> Block {
     Block::Table(without_missing_columns(table))
 }
 
-fn definitions(subjects: &MeasuredRuns) -> Block {
+fn definitions(runs: &MeasuredRuns) -> Block {
     let note = "Each metric is one number per run.";
     let mut table = table(
         "metrics",
@@ -326,7 +325,7 @@ fn definitions(subjects: &MeasuredRuns) -> Block {
         &["Metric", "Name for --primary", "Unit", "Definition"],
         note,
     );
-    let rows = run_metrics_of(subjects).map(|run_metric| {
+    let rows = run_metrics_of(runs).map(|run_metric| {
         [
             run_metric.title,
             run_metric.id,

@@ -18,8 +18,8 @@ use itertools::Itertools;
 /// As in the study.
 const AVERAGED_SAMPLES: usize = 100;
 
-pub fn averaging_window(subjects: &MeasuredRuns) -> usize {
-    subjects.averaging_window(AVERAGED_SAMPLES, |subject| subject.recording.ticks.len())
+pub fn averaging_window(runs: &MeasuredRuns) -> usize {
+    runs.averaging_window(AVERAGED_SAMPLES, |run| run.recording.ticks.len())
 }
 
 const MAX_TABLE_POOLS: usize = 15;
@@ -56,8 +56,8 @@ const PAGE_FAULTS: &[NumberColumn] = &[
 /// percent.
 macro_rules! mean_growth {
     ($title:literal, $signal:ident, $scale:literal) => {
-        ($title, 3, |subject, numbers| {
-            let mean = signal_rates(&subject.recording, Signal::$signal, numbers.window).mean();
+        ($title, 3, |run, numbers| {
+            let mean = signal_rates(&run.recording, Signal::$signal, numbers.window).mean();
             mean.map(|mean| $scale * mean)
         })
     };
@@ -74,8 +74,8 @@ const PRESSURE: &[NumberColumn] = &[
     mean_growth!("Machine: some waited for I/O [%]", HostIoSome, 100.0),
 ];
 
-pub fn section(subjects: &MeasuredRuns) -> Section {
-    let mut section = SectionBuilder::new(subjects, MeasuredRun::why_no_samples);
+pub fn section(runs: &MeasuredRuns) -> Section {
+    let mut section = SectionBuilder::new(runs, MeasuredRun::why_no_samples);
     let note = "From majflt and minflt of /proc/PID/stat. Mean: all faults divided by all recorded seconds. Max: between two ticks. Faults \
                 in gaps are left out of all of them.";
     section.add_numbers_and_tip_numbers("faults", "Page faults", note, PAGE_FAULTS);
@@ -91,12 +91,12 @@ pub fn section(subjects: &MeasuredRuns) -> Section {
 
 /// A moving average of the rates of a counter, multiplied by a scale.
 pub fn smoothed_rates(
-    subject: &MeasuredRun,
+    run: &MeasuredRun,
     signal: Signal,
     scale: f64,
     size: usize,
 ) -> Vec<Option<f64>> {
-    let scaled = signal_rates(&subject.recording, signal, Span::ALWAYS)
+    let scaled = signal_rates(&run.recording, signal, Span::ALWAYS)
         .per_second
         .into_iter()
         .map(|rate| rate.map(|rate| rate * scale))
@@ -109,7 +109,7 @@ fn over_time(section: &mut SectionBuilder<'_>) {
         ("major", "Major", Signal::MajorFaults),
         ("minor", "Minor", Signal::MinorFaults),
     ];
-    let size = averaging_window(section.subjects);
+    let size = averaging_window(section.runs);
     let at_gaps = match size {
         1 => "",
         _ => "; over fewer at the ends and around gaps",
@@ -138,12 +138,12 @@ fn over_time(section: &mut SectionBuilder<'_>) {
 
 fn add_thread_pools(section: &mut SectionBuilder<'_>) {
     let pools = section
-        .subjects
+        .runs
         .all
         .iter()
-        .map(|subject| {
-            let window = subject.from_execution.window;
-            (subject, pool_faults(&subject.recording, window))
+        .map(|run| {
+            let window = run.from_execution.window;
+            (run, pool_faults(&run.recording, window))
         })
         .collect_vec();
     if pools.iter().all(|(_, pools)| pools.is_empty()) {
@@ -215,8 +215,8 @@ fn pool_bars(pools: &[RunPools<'_>], label: &str, value: PoolValue) -> Option<Ch
         .map(|(name, _)| name)
         .take(MAX_DRAWN_POOLS)
         .collect_vec();
-    let of_run = |(subject, pools): &RunPools<'_>| {
-        let seconds = subject.from_execution.window.seconds();
+    let of_run = |(run, pools): &RunPools<'_>| {
+        let seconds = run.from_execution.window.seconds();
         let rate = |name: &String| {
             let faults = pools
                 .iter()
@@ -225,7 +225,7 @@ fn pool_bars(pools: &[RunPools<'_>], label: &str, value: PoolValue) -> Option<Ch
             (seconds > 0.0).then(|| (faults / seconds, None))
         };
         BarSeries {
-            name: subject.name.clone(),
+            name: run.name.clone(),
             values: categories.iter().map(rate).collect(),
         }
     };
@@ -241,20 +241,20 @@ fn pool_bars(pools: &[RunPools<'_>], label: &str, value: PoolValue) -> Option<Ch
 }
 
 fn pressure_over_time(section: &mut SectionBuilder<'_>) {
-    let size = averaging_window(section.subjects);
+    let size = averaging_window(section.runs);
     let caption = averaging_caption(size, "sample", "samples") + ".";
-    let smooth = |subject: &MeasuredRun, name, signal, scale| {
-        line_of_ticks(subject, name, &smoothed_rates(subject, signal, scale, size))
+    let smooth = |run: &MeasuredRun, name, signal, scale| {
+        line_of_ticks(run, name, &smoothed_rates(run, signal, scale, size))
     };
     section.add_timeline(
         "refaults-over-time",
         "Refaults over time",
         &caption,
         ("Refaults (/s)", "/s"),
-        |subject| {
+        |run| {
             vec![
-                smooth(subject, "file", Signal::RefaultFile, 1.0),
-                smooth(subject, "anonymous", Signal::RefaultAnon, 1.0),
+                smooth(run, "file", Signal::RefaultFile, 1.0),
+                smooth(run, "anonymous", Signal::RefaultAnon, 1.0),
             ]
         },
     );
@@ -263,8 +263,8 @@ fn pressure_over_time(section: &mut SectionBuilder<'_>) {
         "Waiting for memory and I/O over time",
         &caption,
         ("Time stalled (%)", "%"),
-        |subject| {
-            let of_cgroup = subject.recording.signal(Signal::MemorySome);
+        |run| {
+            let of_cgroup = run.recording.signal(Signal::MemorySome);
             let signals: &[(&str, Signal)] = if of_cgroup.iter().any(Option::is_some) {
                 &[
                     ("memory, some", Signal::MemorySome),
@@ -279,7 +279,7 @@ fn pressure_over_time(section: &mut SectionBuilder<'_>) {
             };
             signals
                 .iter()
-                .map(|(name, signal)| smooth(subject, name, *signal, 100.0))
+                .map(|(name, signal)| smooth(run, name, *signal, 100.0))
                 .collect()
         },
     );

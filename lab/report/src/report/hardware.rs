@@ -10,25 +10,25 @@ use crate::run::{SystemFacts, json_text};
 use itertools::Itertools;
 use serde_json::Value;
 
-pub fn section(subjects: &MeasuredRuns) -> Section {
+pub fn section(runs: &MeasuredRuns) -> Section {
     let blocks = vec![
         Block::Fold("Machine, validator and disks".to_owned()),
         facts(
-            subjects,
+            runs,
             "hardware",
             "Machine",
             "As the daemon found it when it began to record.",
             |facts| &facts.host,
         ),
         facts(
-            subjects,
+            runs,
             "validator",
             "Validator",
             "Of the first process that was followed. Secrets are left out of arguments.",
             |facts| &facts.validator,
         ),
         shared_rows(
-            subjects,
+            runs,
             table(
                 "folders",
                 "Ledger, accounts and their file systems",
@@ -39,7 +39,7 @@ pub fn section(subjects: &MeasuredRuns) -> Section {
             folder,
         ),
         shared_rows(
-            subjects,
+            runs,
             table(
                 "drives",
                 "Disks",
@@ -50,7 +50,7 @@ pub fn section(subjects: &MeasuredRuns) -> Section {
             drive,
         ),
         shared_rows(
-            subjects,
+            runs,
             table(
                 "network",
                 "Network interfaces",

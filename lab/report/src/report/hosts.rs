@@ -26,10 +26,10 @@ pub enum ComparisonDesign {
 /// Experiment, host, and number of the block.
 type BlockKey<'s> = (Option<&'s str>, &'s str, &'s str);
 
-fn block_of(subject: &MeasuredRun) -> Option<BlockKey<'_>> {
-    let run = &subject.recording;
-    let block = run.label("block").filter(|block| !block.is_empty());
-    Some((run.label("experiment"), run.host()?, block?))
+fn block_of(run: &MeasuredRun) -> Option<BlockKey<'_>> {
+    let recording = &run.recording;
+    let block = recording.label("block").filter(|block| !block.is_empty());
+    Some((recording.label("experiment"), recording.host()?, block?))
 }
 
 fn hosts_of<'s>(subjects: &'s MeasuredRuns, arm: &'s str) -> Vec<&'s str> {
@@ -92,12 +92,12 @@ fn paired_by_block<'s>(
 }
 
 pub fn metric_pairs(
-    subjects: &MeasuredRuns,
+    runs: &MeasuredRuns,
     arms: [&str; 2],
     run_metric: &RunMetric,
 ) -> Vec<(f64, f64)> {
-    paired_by_block(subjects, arms, |run| {
-        pace::compared_value(subjects, run_metric, run)
+    paired_by_block(runs, arms, |run| {
+        pace::compared_value(runs, run_metric, run)
     })
 }
 
@@ -158,11 +158,11 @@ pub fn table_of_hosts(
     Some(Block::Table(table))
 }
 
-pub fn caveats(subjects: &MeasuredRuns) -> Vec<Caveat> {
+pub fn caveats(runs: &MeasuredRuns) -> Vec<Caveat> {
     let memory = |facts: &SystemFacts| Some(bytes(facts.memory_bytes? as f64));
     let machines = [
-        ("CPU", hosts_by_value(subjects, |facts| facts.cpu.clone())),
-        ("memory", hosts_by_value(subjects, memory)),
+        ("CPU", hosts_by_value(runs, |facts| facts.cpu.clone())),
+        ("memory", hosts_by_value(runs, memory)),
     ]
     .into_iter()
     .filter_map(|(fact, values)| Some(format!("{fact}: {}", values?)))
@@ -173,13 +173,13 @@ pub fn caveats(subjects: &MeasuredRuns) -> Vec<Caveat> {
             "Use one machine for all arms, or swap the machines between arms.",
         )
     });
-    let kernels = hosts_by_value(subjects, |facts| facts.kernel.clone()).map(|kernels| {
+    let kernels = hosts_by_value(runs, |facts| facts.kernel.clone()).map(|kernels| {
         Caveat::new(
             format!("The runs had different kernels: {kernels}."),
             "Boot the same kernel for all arms.",
         )
     });
-    [runs_without_block(subjects), machines, kernels]
+    [runs_without_block(runs), machines, kernels]
         .into_iter()
         .flatten()
         .collect()
@@ -271,29 +271,25 @@ pub fn io_pressure_caveats(subjects: &MeasuredRuns) -> Vec<Caveat> {
     [unequal, unknown].into_iter().flatten().collect()
 }
 
-fn io_wait_share(subject: &MeasuredRun) -> Option<f64> {
-    let run_seconds = subject.lifecycle.run_end;
+fn io_wait_share(run: &MeasuredRun) -> Option<f64> {
+    let run_seconds = run.lifecycle.run_end;
     let by_experiment = || {
-        let seconds = subject
+        let seconds = run
             .recording
             .experiment_outcome
             .as_ref()?
             .io_stall_seconds?;
         (run_seconds > 0.0).then(|| seconds / run_seconds)
     };
-    signal_rates(
-        &subject.recording,
-        Signal::IoSome,
-        subject.from_execution.window,
-    )
-    .mean()
-    .or_else(by_experiment)
+    signal_rates(&run.recording, Signal::IoSome, run.from_execution.window)
+        .mean()
+        .or_else(by_experiment)
 }
 
 /// Experiment, length of the turn's label, and the label. The length sorts turn 10 after turn 9.
-fn turn_key(subject: &MeasuredRun) -> Option<(&str, usize, &str)> {
-    let experiment = subject.recording.label("experiment").unwrap_or_default();
-    let turn = subject.recording.label("turn")?;
+fn turn_key(run: &MeasuredRun) -> Option<(&str, usize, &str)> {
+    let experiment = run.recording.label("experiment").unwrap_or_default();
+    let turn = run.recording.label("turn")?;
     Some((experiment, turn.len(), turn))
 }
 

@@ -27,43 +27,43 @@ pub struct Limits {
 type UnlimitedArm = (String, Vec<Option<bool>>);
 
 /// `None` unless runs of a validator had different limits.
-pub fn limits(subjects: &MeasuredRuns) -> Option<Limits> {
+pub fn limits(runs: &MeasuredRuns) -> Option<Limits> {
     let mut replicates = Vec::new();
     let mut unlimited_runs = Vec::new();
-    for subject in &subjects.all {
-        let success = subject.lifecycle.success.answer;
-        match (limit_of(subject), &subject.recording.experiment_outcome) {
+    for run in &runs.all {
+        let success = run.lifecycle.success.answer;
+        match (limit_of(run), &run.recording.experiment_outcome) {
             (Some(limit), _) => replicates.push(Replicate {
                 limit,
                 passed: success,
             }),
             (None, None) => {}
-            (None, Some(_)) => unlimited_runs.push((subject.arm.clone(), success)),
+            (None, Some(_)) => unlimited_runs.push((run.arm.clone(), success)),
         }
     }
     let limits = || replicates.iter().map(|replicate| replicate.limit);
     let (smallest, largest) = (limits().min()?, limits().max()?);
     let differ = largest as f64 > SAME_LIMIT_RATIO * smallest as f64;
-    (differ && !subjects.has_no_validator()).then(|| Limits {
+    (differ && !runs.has_no_validator()).then(|| Limits {
         bracket: bracket(&replicates),
         unlimited_arms: by_key(unlimited_runs),
-        are_replays: subjects.are_replays(),
+        are_replays: runs.are_replays(),
     })
 }
 
 /// In an experiment, the planned limit; otherwise, the recorded limit.
-fn limit_of(subject: &MeasuredRun) -> Option<u64> {
-    match &subject.recording.experiment_outcome {
+fn limit_of(run: &MeasuredRun) -> Option<u64> {
+    match &run.recording.experiment_outcome {
         Some(experiment_outcome) => experiment_outcome.limit,
-        None => subject.limit().map(|limit| limit as u64),
+        None => run.limit().map(|limit| limit as u64),
     }
 }
 
 /// Whether both arms had the same limit, or none.
-pub fn have_equal_limits(subjects: &MeasuredRuns, reference: &str, other: &str) -> bool {
-    let limits = subjects
+pub fn have_equal_limits(runs: &MeasuredRuns, reference: &str, other: &str) -> bool {
+    let limits = runs
         .runs_of(reference)
-        .chain(subjects.runs_of(other))
+        .chain(runs.runs_of(other))
         .map(limit_of)
         .collect_vec();
     let known_limits = || limits.iter().flatten().copied();

@@ -105,7 +105,7 @@ impl MeasuredRuns {
 
     /// Whether all runs replayed a fixed range.
     pub fn are_replays(&self) -> bool {
-        self.all.iter().all(|subject| subject.recording.is_replay())
+        self.all.iter().all(|run| run.recording.is_replay())
     }
 
     /// The runs with this answer to whether they kept up.
@@ -120,8 +120,8 @@ impl MeasuredRuns {
     }
 
     /// A run that executed nothing is excluded if others executed something.
-    pub fn is_in_averages(&self, subject: &MeasuredRun) -> bool {
-        subject.executed() || !self.all.iter().any(MeasuredRun::executed)
+    pub fn is_in_averages(&self, run: &MeasuredRun) -> bool {
+        run.executed() || !self.all.iter().any(MeasuredRun::executed)
     }
 
     /// The part of each run that is compared. It is the time at the tip if every counted run was at
@@ -159,12 +159,11 @@ impl MeasuredRuns {
     }
 
     pub fn runs_of<'s>(&'s self, arm: &'s str) -> impl Iterator<Item = &'s MeasuredRun> {
-        self.all.iter().filter(move |subject| subject.arm == arm)
+        self.all.iter().filter(move |run| run.arm == arm)
     }
 
     pub fn runs_in_averages<'s>(&'s self, arm: &'s str) -> impl Iterator<Item = &'s MeasuredRun> {
-        self.runs_of(arm)
-            .filter(|subject| self.is_in_averages(subject))
+        self.runs_of(arm).filter(|run| self.is_in_averages(run))
     }
 }
 
@@ -356,11 +355,11 @@ pub enum RunPart {
 }
 
 impl RunPart {
-    pub fn numbers(self, subject: &MeasuredRun) -> Option<&WindowNumbers> {
+    pub fn numbers(self, run: &MeasuredRun) -> Option<&WindowNumbers> {
         match self {
-            RunPart::WholeRun => Some(&subject.whole_run),
-            RunPart::FromExecution => Some(&subject.from_execution),
-            RunPart::FromTip => subject.from_tip.as_ref(),
+            RunPart::WholeRun => Some(&run.whole_run),
+            RunPart::FromExecution => Some(&run.from_execution),
+            RunPart::FromTip => run.from_tip.as_ref(),
         }
     }
 

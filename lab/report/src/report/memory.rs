@@ -51,23 +51,23 @@ const STUDY_SWAP_AND_TOTAL: &[NumberColumn] = &[
 ];
 
 const HEADROOM: &[NumberColumn] = &[
-    ("Limit [GiB]", 3, |subject, _| subject.limit().map(gib)),
+    ("Limit [GiB]", 3, |run, _| run.limit().map(gib)),
     gib!("Unreclaimable mean", unreclaimable, mean),
     gib!("Unreclaimable max", unreclaimable, max),
     gib!("Headroom min", headroom, min),
     gib!("Headroom mean", headroom, mean),
-    ("Smallest headroom by limit [%]", 1, |subject, numbers| {
-        Some(100.0 * numbers.levels.headroom.min? / subject.limit()?)
+    ("Smallest headroom by limit [%]", 1, |run, numbers| {
+        Some(100.0 * numbers.levels.headroom.min? / run.limit()?)
     }),
 ];
 
-pub fn section(subjects: &MeasuredRuns) -> Section {
-    let mut section = SectionBuilder::new(subjects, MeasuredRun::why_no_samples);
+pub fn section(runs: &MeasuredRuns) -> Section {
+    let mut section = SectionBuilder::new(runs, MeasuredRun::why_no_samples);
     let rss_note = "GiB is 2^30 bytes. RSS: RssAnon, RssFile and RssShmem of /proc/PID/status. VSZ: vsize of /proc/PID/stat, address \
                space and not memory. One value per tick.";
     section.add_numbers("memory", "RSS and VSZ", rss_note, RSS_AND_VSZ);
     let note = "The study's table begins with the start of the process, so its minima are those of a program that has just started (0.016 GB).";
-    if !subjects.has_no_validator() {
+    if !runs.has_no_validator() {
         section.add_numbers_of(
             RunPart::WholeRun,
             "memory-from-start",
@@ -104,15 +104,18 @@ pub fn section(subjects: &MeasuredRuns) -> Section {
                 the kernel cannot drop without swap, other cgroups included. Headroom: limit minus unreclaimable. GiB is 2^30 \
                 bytes.";
     section.add_numbers("headroom", "Headroom and the limit", note, HEADROOM);
-    section.add([binding_levels(subjects)]);
-    section.add(sufficient_memory::blocks(subjects));
+    section.add([binding_levels(runs)]);
+    section.add(sufficient_memory::blocks(runs));
     timelines(&mut section);
-    let runs = subjects.all.iter();
-    section.add(runs.filter_map(|run| correlation_figure(subjects, run)));
+    let figures = runs
+        .all
+        .iter()
+        .filter_map(|run| correlation_figure(runs, run));
+    section.add(figures);
     section.build("memory", "Memory")
 }
 
-fn binding_levels(subjects: &MeasuredRuns) -> Block {
+fn binding_levels(runs: &MeasuredRuns) -> Block {
     let note = "The level with the least headroom. Others max: the largest unreclaimable memory at that level outside of the \
                 validator's own cgroup, over the whole run. Recordings of older versions have no levels. Their limit is the \
                 smallest of all. Their unreclaimable memory is the sum of anonymous, shared and kernel memory, which can be too low.";
@@ -122,7 +125,7 @@ fn binding_levels(subjects: &MeasuredRuns) -> Block {
         &["Run", "Level", "Share of the time [%]", "Others max [GiB]"],
         note,
     );
-    for run in &subjects.all {
+    for run in &runs.all {
         let levels = &run.recording.binding_levels;
         if levels.is_empty() {
             let cells = [
@@ -178,7 +181,7 @@ fn timelines(section: &mut SectionBuilder<'_>) {
         "Resident memory over time",
         &format!("RSS. {levels}"),
         labels,
-        |subject| vec![line_of_ticks(subject, "", &rss(&subject.recording))],
+        |run| vec![line_of_ticks(run, "", &rss(&run.recording))],
     );
     let figures: [SignalFigure; 3] = [
         (
@@ -205,37 +208,34 @@ fn timelines(section: &mut SectionBuilder<'_>) {
     ];
     for (id, title, caption, signals) in figures {
         let caption = format!("{caption} {levels}");
-        section.add_timeline(id, title, &caption, labels, |subject| {
-            let line = |(name, signal): &(&str, Signal)| line_of_signal(subject, name, *signal);
+        section.add_timeline(id, title, &caption, labels, |run| {
+            let line = |(name, signal): &(&str, Signal)| line_of_signal(run, name, *signal);
             signals.iter().map(line).collect()
         });
     }
 }
 
-fn correlation_figure(subjects: &MeasuredRuns, subject: &MeasuredRun) -> Option<Block> {
-    let run = &subject.recording;
+fn correlation_figure(runs: &MeasuredRuns, run: &MeasuredRun) -> Option<Block> {
+    let recording = &run.recording;
     let [major, minor] = [Signal::MajorFaults, Signal::MinorFaults]
-        .map(|signal| signal_rates(run, signal, Span::ALWAYS).per_second);
-    let vsz = run.signal(Signal::Virtual);
+        .map(|signal| signal_rates(recording, signal, Span::ALWAYS).per_second);
+    let vsz = recording.signal(Signal::Virtual);
     // In the study's order.
-    let values = [&rss(run), vsz, &major, &minor];
-    let values = values.map(|values| values_within(run, values, subject.from_execution.window));
+    let values = [&rss(recording), vsz, &major, &minor];
+    let values = values.map(|values| values_within(recording, values, run.from_execution.window));
     let values = correlation::matrix(&values.each_ref().map(Vec::as_slice));
     if values.iter().flatten().all(Option::is_none) {
         return None;
     }
-    let (id, title) = match subjects.single_run() {
+    let (id, title) = match runs.single_run() {
         Some(_) => ("correlation".to_owned(), String::new()),
-        None => (
-            format!("correlation-{}", subject.id),
-            format!(": {}", subject.name),
-        ),
+        None => (format!("correlation-{}", run.id), format!(": {}", run.name)),
     };
     Some(figure(
         &id,
         &format!("Correlation of memory and faults{title}"),
         "Pearson's correlation over ticks from the first execution on; faults as rates per second. A constant \
-         has no correlation. Values that grow over a run correlate with everything that grows: no cause follows from this.",
+         has no correlation. Values that grow over a recording correlate with everything that grows: no cause follows from this.",
         Chart::Matrix(Matrix {
             names: ["RSS", "VSZ", "Major faults", "Minor faults"]
                 .map(str::to_owned)

@@ -42,12 +42,12 @@ impl Pace {
         }
     }
 
-    pub(crate) fn of(subject: &MeasuredRun) -> Self {
-        Self::new(&subject.recording, subject.lifecycle.slot_seconds)
+    pub(crate) fn of(run: &MeasuredRun) -> Self {
+        Self::new(&run.recording, run.lifecycle.slot_seconds)
     }
 
-    fn of_arm(subjects: &MeasuredRuns, arm: &str) -> Self {
-        subjects.runs_of(arm).map(Pace::of).collect()
+    fn of_arm(runs: &MeasuredRuns, arm: &str) -> Self {
+        runs.runs_of(arm).map(Pace::of).collect()
     }
 
     /// Unknown values do not count as different. A run whose consensus changed differs from every
@@ -114,13 +114,13 @@ pub(crate) fn consensus_timeline(run: &Run) -> Option<String> {
 }
 
 pub(crate) fn refusal(
-    subjects: &MeasuredRuns,
+    runs: &MeasuredRuns,
     reference: &str,
     other: &str,
     run_metric: &RunMetric,
 ) -> Option<String> {
-    let [reference_pace, other_pace] = [reference, other].map(|arm| Pace::of_arm(subjects, arm));
-    let is_rate = run_metric.scales_with != ScalesWith::Transaction && subjects.per_second;
+    let [reference_pace, other_pace] = [reference, other].map(|arm| Pace::of_arm(runs, arm));
+    let is_rate = run_metric.scales_with != ScalesWith::Transaction && runs.per_second;
     let difference = reference_pace.difference(&other_pace)?;
     if is_rate || !run_metric.is_affected_by(difference) {
         return None;
@@ -147,17 +147,15 @@ pub(crate) fn refusal(
 /// Applies `--per-second`: divides counts per slot by the slot time, and multiplies distances in
 /// slots by the slot time.
 pub(crate) fn compared_value(
-    subjects: &MeasuredRuns,
+    runs: &MeasuredRuns,
     run_metric: &RunMetric,
-    subject: &MeasuredRun,
+    run: &MeasuredRun,
 ) -> Option<f64> {
-    let value = run_metric.value(subject, subjects.compared_part().numbers(subject)?)?;
-    let slot_seconds = subject.lifecycle.slot_seconds;
+    let value = run_metric.value(run, runs.compared_part().numbers(run)?)?;
+    let slot_seconds = run.lifecycle.slot_seconds;
     match run_metric.scales_with {
-        ScalesWith::Slot if subjects.per_second => slot_seconds.map(|seconds| value / seconds),
-        ScalesWith::SlotDistance if subjects.per_second => {
-            slot_seconds.map(|seconds| value * seconds)
-        }
+        ScalesWith::Slot if runs.per_second => slot_seconds.map(|seconds| value / seconds),
+        ScalesWith::SlotDistance if runs.per_second => slot_seconds.map(|seconds| value * seconds),
         _ => Some(value),
     }
 }
@@ -181,13 +179,13 @@ pub(crate) fn unit(run_metric: &RunMetric, per_second: bool) -> String {
     }
 }
 
-pub(crate) fn caveats(subjects: &MeasuredRuns) -> Vec<Caveat> {
-    let arms = subjects.arms.iter();
-    let paces = arms.map(|arm| Pace::of_arm(subjects, arm)).collect_vec();
+pub(crate) fn caveats(runs: &MeasuredRuns) -> Vec<Caveat> {
+    let arms = runs.arms.iter();
+    let paces = arms.map(|arm| Pace::of_arm(runs, arm)).collect_vec();
     let with_arms = |text: fn(&Pace) -> Option<String>| {
         paces
             .iter()
-            .zip(&subjects.arms)
+            .zip(&runs.arms)
             .filter_map(|(pace, arm)| Some(format!("{} with {arm}", text(pace)?)))
             .join(", ")
     };

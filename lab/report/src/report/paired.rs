@@ -43,23 +43,23 @@ pub struct Quantity {
 pub const DECIMALS: u8 = 3;
 
 pub static QUANTITIES: [Quantity; 6] = [
-    quantity("Replay time", "ms", &["replay-"], |subject| {
-        replay_ms_by_slot(&subject.recording, subject.from_execution.window)
+    quantity("Replay time", "ms", &["replay-"], |run| {
+        replay_ms_by_slot(&run.recording, run.from_execution.window)
     }),
-    quantity("Program cache time", "ms", &["cache-time"], |subject| {
-        cache_ms_by_slot(&subject.recording, subject.from_execution.window)
+    quantity("Program cache time", "ms", &["cache-time"], |run| {
+        cache_ms_by_slot(&run.recording, run.from_execution.window)
     }),
-    quantity("Cache misses", "", &["cache-misses"], |subject| {
-        logged_counts(subject, |slot| slot.misses)
+    quantity("Cache misses", "", &["cache-misses"], |run| {
+        logged_counts(run, |slot| slot.misses)
     }),
-    quantity("Cache reloads", "", &["cache-reloads"], |subject| {
-        logged_counts(subject, |slot| slot.reloads)
+    quantity("Cache reloads", "", &["cache-reloads"], |run| {
+        logged_counts(run, |slot| slot.reloads)
     }),
-    quantity("Cache evictions", "", &["cache-evictions"], |subject| {
-        logged_counts(subject, |slot| slot.evictions)
+    quantity("Cache evictions", "", &["cache-evictions"], |run| {
+        logged_counts(run, |slot| slot.evictions)
     }),
-    quantity("Cache insertions", "", &[], |subject| {
-        logged_counts(subject, |slot| slot.insertions)
+    quantity("Cache insertions", "", &[], |run| {
+        logged_counts(run, |slot| slot.insertions)
     }),
 ];
 
@@ -77,12 +77,8 @@ const fn quantity(
     }
 }
 
-fn logged_counts(
-    subject: &MeasuredRun,
-    count: fn(&ReplayedSlot) -> Option<u64>,
-) -> Vec<(u64, f64)> {
-    subject
-        .recording
+fn logged_counts(run: &MeasuredRun, count: fn(&ReplayedSlot) -> Option<u64>) -> Vec<(u64, f64)> {
+    run.recording
         .replayed
         .slots
         .iter()
@@ -162,22 +158,22 @@ impl PairedRuns {
 /// replicate. If there is none, the partner is the reference run with the most slots of equal
 /// contents. Among equally good runs, it is the run with the same index. The second run of an A/A
 /// pair is paired with the first.
-pub fn pair_runs(subjects: &MeasuredRuns, primary: &RunMetric, plan: &IntervalPlan) -> PairedRuns {
+pub fn pair_runs(runs: &MeasuredRuns, primary: &RunMetric, plan: &IntervalPlan) -> PairedRuns {
     let mut paired = empty_tables();
-    let Some((reference, others)) = reference(subjects, primary) else {
+    let Some((reference, others)) = reference(runs, primary) else {
         return paired;
     };
-    let all_runs = subjects.all.iter();
+    let all_runs = runs.all.iter();
     for second_run in all_runs.filter(|run| run.arm.ends_with(AA_SUFFIX)) {
-        let first_runs = with_contents(subjects, second_run.arm.trim_end_matches(AA_SUFFIX));
+        let first_runs = with_contents(runs, second_run.arm.trim_end_matches(AA_SUFFIX));
         if let Some(first_run) = partner(&first_runs, second_run, 0) {
             paired.add(first_run, second_run, plan);
         }
     }
     paired.all_are_paired = !others.is_empty();
-    let references = with_contents(subjects, reference);
+    let references = with_contents(runs, reference);
     for arm in others {
-        for (index, other) in subjects.runs_of(arm).enumerate() {
+        for (index, other) in runs.runs_of(arm).enumerate() {
             match partner(&references, other, index) {
                 Some(partner) => paired.add(partner, other, plan),
                 None => paired.all_are_paired = false,
@@ -223,9 +219,8 @@ fn empty_tables() -> PairedRuns {
 
 type Candidate<'s> = (&'s MeasuredRun, SlotContents);
 
-fn with_contents<'s>(subjects: &'s MeasuredRuns, arm: &'s str) -> Vec<Candidate<'s>> {
-    subjects
-        .runs_of(arm)
+fn with_contents<'s>(runs: &'s MeasuredRuns, arm: &'s str) -> Vec<Candidate<'s>> {
+    runs.runs_of(arm)
         .map(|run| {
             (
                 run,
@@ -236,14 +231,9 @@ fn with_contents<'s>(subjects: &'s MeasuredRuns, arm: &'s str) -> Vec<Candidate<
 }
 
 /// Labels `experiment`, `block` and `turn`. For a replay, `run` (the replicate) instead of `turn`.
-pub fn pairing_key(subject: &MeasuredRun) -> Option<(Option<&str>, Option<&str>, &str)> {
-    let label = |key| {
-        subject
-            .recording
-            .label(key)
-            .filter(|value| !value.is_empty())
-    };
-    let is_replay = !subject.recording.replayed.slots.is_empty();
+pub fn pairing_key(run: &MeasuredRun) -> Option<(Option<&str>, Option<&str>, &str)> {
+    let label = |key| run.recording.label(key).filter(|value| !value.is_empty());
+    let is_replay = !run.recording.replayed.slots.is_empty();
     let key = if is_replay { "run" } else { "turn" };
     Some((label("experiment"), label("block"), label(key)?))
 }
@@ -255,8 +245,8 @@ fn partner<'s>(
 ) -> Option<&'s MeasuredRun> {
     let other_contents = slot_contents(&other.recording, other.from_execution.window);
     let key = pairing_key(other);
-    let is_same_turn = |subject: &MeasuredRun| key.is_some() && pairing_key(subject) == key;
-    let has_same_turn = references.iter().any(|(subject, _)| is_same_turn(subject));
+    let is_same_turn = |run: &MeasuredRun| key.is_some() && pairing_key(run) == key;
+    let has_same_turn = references.iter().any(|(run, _)| is_same_turn(run));
     let min_common_slots = if has_same_turn {
         MIN_COMMON_SLOTS_OF_A_TURN
     } else {
@@ -274,12 +264,12 @@ fn partner<'s>(
     references
         .iter()
         .enumerate()
-        .filter(|(_, (subject, _))| !has_same_turn || is_same_turn(subject))
-        .filter_map(|(position, (subject, contents))| {
-            Some((equal_slots(contents)?, position == index, *subject))
+        .filter(|(_, (run, _))| !has_same_turn || is_same_turn(run))
+        .filter_map(|(position, (run, contents))| {
+            Some((equal_slots(contents)?, position == index, *run))
         })
         .max_by_key(|(equal, is_same_index, _)| (*equal, *is_same_index))
-        .map(|(.., subject)| subject)
+        .map(|(.., run)| run)
 }
 
 fn row(

@@ -53,8 +53,8 @@ const METRICS_OF_ANY_PROCESS: [&str; 8] = [
     "cpu",
 ];
 
-pub fn run_metrics_of(subjects: &MeasuredRuns) -> impl Iterator<Item = &'static RunMetric> {
-    let are_validators = !subjects.has_no_validator();
+pub fn run_metrics_of(runs: &MeasuredRuns) -> impl Iterator<Item = &'static RunMetric> {
+    let are_validators = !runs.has_no_validator();
     RUN_METRICS
         .iter()
         .filter(move |run_metric| are_validators || METRICS_OF_ANY_PROCESS.contains(&run_metric.id))
@@ -62,8 +62,8 @@ pub fn run_metrics_of(subjects: &MeasuredRuns) -> impl Iterator<Item = &'static 
 
 impl RunMetric {
     /// `None` if it was not recorded, needs more values, or is not finite.
-    pub(crate) fn value(&self, subject: &MeasuredRun, numbers: &WindowNumbers) -> Option<f64> {
-        (self.compute)(subject, numbers).filter(|value| value.is_finite())
+    pub(crate) fn value(&self, run: &MeasuredRun, numbers: &WindowNumbers) -> Option<f64> {
+        (self.compute)(run, numbers).filter(|value| value.is_finite())
     }
 }
 
@@ -100,24 +100,24 @@ run_metrics! {
     "tps" "Transactions per second" in "/s", 1, Higher, Transaction: "all transactions divided by all known seconds, zeros included" = |_, numbers| numbers.tps.all_known.map(|tps| tps.mean_of_all);
     "zero-tps" "Share of seconds at zero TPS" in "%", 2, Lower, Transaction: "of the seconds for which something is known" = |_, numbers| (numbers.tps.known > 0).then(|| numbers.tps.zero.map(|zero| 100.0 * zero as f64 / numbers.tps.known as f64)).flatten();
     "behind-p95" "Slots behind the tip, p95" in "slots", 0, Lower, SlotDistance: "of the ticks for which it is known" = |_, numbers| faultline_stats::summary::quantile_if_enough(&numbers.slots_behind, 0.95);
-    "catch-up" "Catch-up time" in "s", 0, Lower, Time: "from the first execution until the distance to the tip was small and stayed so" = |subject, _| subject.catch_up();
+    "catch-up" "Catch-up time" in "s", 0, Lower, Time: "from the first execution until the distance to the tip was small and stayed so" = |run, _| run.catch_up();
     "rss-mean" "RSS, mean" in "GiB", 3, Lower, Time: "anonymous, file and shared resident memory, mean over ticks" = |_, numbers| numbers.levels.rss.mean.map(gib);
     "anon-mean" "Anonymous RSS, mean" in "GiB", 3, Lower, Time: "mean over ticks" = |_, numbers| numbers.levels.anon.mean.map(gib);
     "headroom-min" "Memory headroom, smallest" in "GiB", 3, Higher, Time: "effective limit less unreclaimable memory" = |_, numbers| numbers.levels.headroom.min.map(gib);
     "major-faults" "Major faults per second" in "/s", 3, Lower, Time: "all faults divided by all seconds" = |_, numbers| numbers.major_faults.mean();
     "minor-faults" "Minor faults per second" in "/s", 1, Lower, Time: "all faults divided by all seconds" = |_, numbers| numbers.minor_faults.mean();
-    "refaults" "File refaults per second" in "/s", 2, Lower, Time: "of the cgroup" = |subject, numbers| signal_rates(&subject.recording, Signal::RefaultFile, numbers.window).mean();
-    "memory-stall" "Time some task waited for memory" in "%", 3, Lower, Time: "PSI of the cgroup" = |subject, numbers| signal_rates(&subject.recording, Signal::MemorySome, numbers.window).mean().map(|share| 100.0 * share);
+    "refaults" "File refaults per second" in "/s", 2, Lower, Time: "of the cgroup" = |run, numbers| signal_rates(&run.recording, Signal::RefaultFile, numbers.window).mean();
+    "memory-stall" "Time some task waited for memory" in "%", 3, Lower, Time: "PSI of the cgroup" = |run, numbers| signal_rates(&run.recording, Signal::MemorySome, numbers.window).mean().map(|share| 100.0 * share);
     "cpu" "CPU cores in use" in "cores", 2, Neither, Time: "CPU seconds per second" = |_, numbers| numbers.cpu_cores;
 }
 
 // Only a campaign, which compares releases, has these metrics.
 run_metrics! {
     RELEASE_METRICS:
-    "rss-at-tip" "RSS at the tip, mean" in "GiB", 3, Lower, Time: "anonymous, file and shared resident memory, mean over ticks from the first at the tip on" = |subject, _| subject.from_tip.as_ref()?.levels.rss.mean.map(gib);
-    "anon-at-tip" "Anonymous RSS at the tip, mean" in "GiB", 3, Lower, Time: "anonymous resident memory, mean over ticks from the first at the tip on" = |subject, _| subject.from_tip.as_ref()?.levels.anon.mean.map(gib);
+    "rss-at-tip" "RSS at the tip, mean" in "GiB", 3, Lower, Time: "anonymous, file and shared resident memory, mean over ticks from the first at the tip on" = |run, _| run.from_tip.as_ref()?.levels.rss.mean.map(gib);
+    "anon-at-tip" "Anonymous RSS at the tip, mean" in "GiB", 3, Lower, Time: "anonymous resident memory, mean over ticks from the first at the tip on" = |run, _| run.from_tip.as_ref()?.levels.anon.mean.map(gib);
     "least-ram" "Least RAM" in "GiB", 2, Lower, Time: "memory that a search found to be enough; only searches have it" = |_, _| None;
-    "index-memory" "Accounts index in memory, max" in "MiB", 1, Lower, Time: "largest size as the validator reports it" = |subject, numbers| accounts::index_bytes(subject, numbers).map(|bytes| bytes / 1_048_576.0);
+    "index-memory" "Accounts index in memory, max" in "MiB", 1, Lower, Time: "largest size as the validator reports it" = |run, numbers| accounts::index_bytes(run, numbers).map(|bytes| bytes / 1_048_576.0);
 }
 
 #[cfg(test)]

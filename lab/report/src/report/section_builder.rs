@@ -23,18 +23,15 @@ pub type NumberColumn = (
 );
 
 pub struct SectionBuilder<'s> {
-    pub subjects: &'s MeasuredRuns,
+    pub runs: &'s MeasuredRuns,
     pub missing_reason: fn(&MeasuredRun) -> &'static str,
     blocks: Vec<Block>,
 }
 
 impl<'s> SectionBuilder<'s> {
-    pub fn new(
-        subjects: &'s MeasuredRuns,
-        missing_reason: fn(&MeasuredRun) -> &'static str,
-    ) -> Self {
+    pub fn new(runs: &'s MeasuredRuns, missing_reason: fn(&MeasuredRun) -> &'static str) -> Self {
         Self {
-            subjects,
+            runs,
             missing_reason,
             blocks: Vec::new(),
         }
@@ -61,7 +58,7 @@ impl<'s> SectionBuilder<'s> {
         (label, unit): (&str, &str),
         lines: impl Fn(&MeasuredRun) -> Vec<Line>,
     ) {
-        let chart = timeline(self.subjects, label, unit, lines);
+        let chart = timeline(self.runs, label, unit, lines);
         self.add_figure(id, title, caption, chart);
     }
 
@@ -75,17 +72,17 @@ impl<'s> SectionBuilder<'s> {
         values: impl Fn(&MeasuredRun) -> Vec<Option<f64>>,
     ) {
         let sets = self
-            .subjects
+            .runs
             .all
             .iter()
-            .map(|subject| (subject, values(subject)))
+            .map(|run| (run, values(run)))
             .filter(|(_, set)| set.iter().any(Option::is_some))
             .collect_vec();
         let pooled = sets.iter().flat_map(|(_, set)| set).copied().collect_vec();
         let edges = edges(&pooled, max_quantile);
         let series = sets
             .iter()
-            .map(|(subject, set)| counts(subject, set, &edges))
+            .map(|(run, set)| counts(run, set, &edges))
             .collect_vec();
         let is_drawn = !series.is_empty() && edges.len() > 1;
         let chart = is_drawn.then(|| {
@@ -109,7 +106,7 @@ impl<'s> SectionBuilder<'s> {
         note: &str,
         number_columns: &[NumberColumn],
     ) {
-        let part = if self.subjects.has_no_validator() {
+        let part = if self.runs.has_no_validator() {
             RunPart::WholeRun
         } else {
             RunPart::FromExecution
@@ -140,15 +137,15 @@ impl<'s> SectionBuilder<'s> {
         note: &str,
         number_columns: &[NumberColumn],
     ) {
-        let subjects = self.subjects;
-        if subjects.all.iter().all(|run| part.numbers(run).is_none()) {
+        let runs = self.runs;
+        if runs.all.iter().all(|run| part.numbers(run).is_none()) {
             return;
         }
         let titles = number_columns.iter().map(|(title, ..)| *title);
         let titles = ["Run"].into_iter().chain(titles).collect_vec();
         let note = format!("{} {note}", part.sentence());
         let mut by_run = table(id, title, &titles, &note);
-        for run in &subjects.all {
+        for run in &runs.all {
             let numbers = part.numbers(run);
             let reason = numbers.map_or("never at the tip", |_| (self.missing_reason)(run));
             let cells = number_columns.iter().map(|(_, decimals, value)| {
@@ -158,8 +155,8 @@ impl<'s> SectionBuilder<'s> {
             by_run.rows.push(row(&run.name, cells));
         }
         self.add([Block::Table(by_run)]);
-        if subjects.arms.len() < subjects.all.len() {
-            self.add([by_arm(subjects, part, id, title, number_columns)]);
+        if runs.arms.len() < runs.all.len() {
+            self.add([by_arm(runs, part, id, title, number_columns)]);
         }
     }
 }

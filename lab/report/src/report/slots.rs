@@ -40,15 +40,15 @@ const BEHIND: &[NumberColumn] = &[
     }),
 ];
 
-pub fn section(subjects: &MeasuredRuns) -> Section {
-    let mut section = SectionBuilder::new(subjects, MeasuredRun::why_no_quantile);
+pub fn section(runs: &MeasuredRuns) -> Section {
+    let mut section = SectionBuilder::new(runs, MeasuredRun::why_no_quantile);
     let note = "replay_total_elapsed of replay-slot-stats, from the bank's creation to its completion, waiting included. A slot \
                 that is replayed again is another sample. Slots that the node produced itself are left out: their datapoints \
                 have no transactions, entries, shreds or times. A p95 needs 20 slots and a p99 needs 100, so that one of \
                 them is beyond it.";
     section.add_numbers_and_tip_numbers("replay", "Replay time per slot", note, REPLAY);
-    section.add([intervals(subjects)]);
-    section.add(unreliable_intervals(subjects));
+    section.add([intervals(runs)]);
+    section.add(unreliable_intervals(runs));
     section.missing_reason = |_| "the distance to the tip was known at too few ticks";
     let note = "Slots between the tip of the cluster and this validator, at each tick for which both are known at the same time.";
     section.add_numbers("behind", "Slots behind the tip", note, BEHIND);
@@ -63,7 +63,7 @@ fn figures(section: &mut SectionBuilder<'_>) {
         "Slots behind the tip over time",
         caption,
         ("Slots behind the tip", ""),
-        |subject| vec![line_of_signal(subject, "", Signal::Behind)],
+        |run| vec![line_of_signal(run, "", Signal::Behind)],
     );
     let caption = "Each replayed slot, at the time of its datapoint. Long runs are divided: the smallest and the largest value of each part.";
     section.add_timeline(
@@ -71,12 +71,12 @@ fn figures(section: &mut SectionBuilder<'_>) {
         "Replay time per slot over time",
         caption,
         ("Replay time (ms)", "ms"),
-        |subject| {
-            let times = replay_points(&subject.recording, subject.whole_run.window).map(|point| {
+        |run| {
+            let times = replay_points(&run.recording, run.whole_run.window).map(|point| {
                 let ms = point.replay_total_elapsed_us.map(|us| us as f64 / 1e3);
-                (subject.recording.at(point.time_unix_ns), ms)
+                (run.recording.at(point.time_unix_ns), ms)
             });
-            vec![line_of_points(subject, times)]
+            vec![line_of_points(run, times)]
         },
     );
     let caption = "From the first execution on; classes end at the 99.5 % quantile of all runs.";
@@ -85,11 +85,11 @@ fn figures(section: &mut SectionBuilder<'_>) {
         "How often each replay time occurred",
         caption,
         ("Replay time (ms)", "Slots", 0.995),
-        |subject| subject.from_execution.replay_ms.clone(),
+        |run| run.from_execution.replay_ms.clone(),
     );
 }
 
-fn unreliable_intervals(subjects: &MeasuredRuns) -> Option<Block> {
+fn unreliable_intervals(runs: &MeasuredRuns) -> Option<Block> {
     let note = "About the table above. Independent values: the effective number of values, since neighbouring values are alike.";
     let mut table = table(
         "within-run-limits",
@@ -97,7 +97,7 @@ fn unreliable_intervals(subjects: &MeasuredRuns) -> Option<Block> {
         &["Run", "What", "Why"],
         note,
     );
-    for run in &subjects.all {
+    for run in &runs.all {
         let rows = run.unreliable_estimates().map(|(metric, reliability)| {
             row(
                 &run.name,

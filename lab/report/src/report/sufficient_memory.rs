@@ -33,8 +33,8 @@ struct SufficientMemory {
     unproven: Vec<String>,
 }
 
-pub fn blocks(subjects: &MeasuredRuns) -> Vec<Block> {
-    let rows = subjects
+pub fn blocks(runs: &MeasuredRuns) -> Vec<Block> {
+    let rows = runs
         .all
         .iter()
         .filter_map(|run| Some((run, sufficient_memory(run)?)))
@@ -64,7 +64,7 @@ pub fn blocks(subjects: &MeasuredRuns) -> Vec<Block> {
     );
     table.rows = rows.iter().map(|(run, memory)| row(run, memory)).collect();
     let table = Block::Table(table);
-    match subjects.single_run() {
+    match runs.single_run() {
         Some(_) => vec![Block::Text(sentence(first)), table],
         None => vec![table],
     }
@@ -80,32 +80,32 @@ pub fn proven_bytes(run: &MeasuredRun) -> Option<f64> {
 }
 
 /// `None` if the run was never at the tip.
-fn sufficient_memory(subject: &MeasuredRun) -> Option<SufficientMemory> {
-    let run = &subject.recording;
-    let at_tip = subject.from_tip.as_ref()?.window;
+fn sufficient_memory(run: &MeasuredRun) -> Option<SufficientMemory> {
+    let recording = &run.recording;
+    let at_tip = run.from_tip.as_ref()?.window;
     let mut unproven = Vec::new();
-    let window = if is_followed_from_start(run) {
-        subject.whole_run.window
+    let window = if is_followed_from_start(recording) {
+        run.whole_run.window
     } else {
         unproven.push("what its start needs: the recording does not cover it".to_owned());
         at_tip
     };
-    let (unreclaimable, cache, sum) = peak_memory(subject, window);
-    let growth = |signal| measure::signal_rates(run, signal, at_tip).known_increase();
+    let (unreclaimable, cache, sum) = peak_memory(run, window);
+    let growth = |signal| measure::signal_rates(recording, signal, at_tip).known_increase();
     let anonymous_refaults = growth(Signal::RefaultAnon).unwrap_or(0.0);
     let refaults = growth(Signal::RefaultFile).map(|files| files + anonymous_refaults);
-    let swapped = values_within(run, run.signal(Signal::Swap), window)
+    let swapped = values_within(recording, recording.signal(Signal::Swap), window)
         .into_iter()
         .flatten()
         .any(|bytes| bytes > 0.0);
-    let limits = values_within(run, run.signal(Signal::Limit), at_tip)
+    let limits = values_within(recording, recording.signal(Signal::Limit), at_tip)
         .into_iter()
         .flatten()
         .minmax()
         .into_option();
     let limit = limits.map(|(min, _)| min);
     let limit_changed = limits.is_some_and(|(min, max)| max > MAX_LIMIT_RATIO * min);
-    let kept_up = subject.lifecycle.success.answer;
+    let kept_up = run.lifecycle.success.answer;
     let (proven, reason) = proven_memory(kept_up, limit_changed, swapped, refaults, sum, limit);
     unproven.extend(reason);
     Some(SufficientMemory {
@@ -113,7 +113,7 @@ fn sufficient_memory(subject: &MeasuredRun) -> Option<SufficientMemory> {
         unreclaimable,
         cache,
         refaults,
-        installed: run.facts.memory_bytes.map(|bytes| bytes as f64),
+        installed: recording.facts.memory_bytes.map(|bytes| bytes as f64),
         unproven,
     })
 }
@@ -171,15 +171,15 @@ fn is_followed_from_start(run: &Run) -> bool {
 }
 
 /// Peak of unreclaimable memory; page cache at the peak of the sum of both; this peak.
-fn peak_memory(subject: &MeasuredRun, window: Span) -> (Option<f64>, Option<f64>, Option<f64>) {
-    let run = &subject.recording;
+fn peak_memory(run: &MeasuredRun, window: Span) -> (Option<f64>, Option<f64>, Option<f64>) {
+    let recording = &run.recording;
     let cache = measure::combine(
-        run.signal(Signal::CgroupFile),
-        run.signal(Signal::CgroupShmem),
+        recording.signal(Signal::CgroupFile),
+        recording.signal(Signal::CgroupShmem),
         |file, shmem| (file - shmem).max(0.0),
     );
-    let unreclaimable = values_within(run, run.signal(Signal::Unreclaimable), window);
-    let cache = values_within(run, &cache, window);
+    let unreclaimable = values_within(recording, recording.signal(Signal::Unreclaimable), window);
+    let cache = values_within(recording, &cache, window);
     let peak = unreclaimable
         .iter()
         .zip(&cache)

@@ -51,12 +51,12 @@ fn push_point(line: &mut Line, x: f64, y: Option<f64>) {
 }
 
 /// One value per tick.
-pub fn line_of_ticks(subject: &MeasuredRun, name: &str, values: &[Option<f64>]) -> Line {
-    let ticks = &subject.recording.ticks;
-    let mut line = empty_line(subject, name);
+pub fn line_of_ticks(run: &MeasuredRun, name: &str, values: &[Option<f64>]) -> Line {
+    let ticks = &run.recording.ticks;
+    let mut line = empty_line(run, name);
     for (index, (tick, value)) in ticks.iter().zip(values).enumerate() {
         let before = index.checked_sub(1).and_then(|before| ticks.get(before));
-        if let Some(before) = before.filter(|before| is_gap(&subject.recording, before, tick)) {
+        if let Some(before) = before.filter(|before| is_gap(&run.recording, before, tick)) {
             push_point(&mut line, f64::midpoint(before.at, tick.at), None);
         }
         push_point(&mut line, tick.at, *value);
@@ -64,17 +64,17 @@ pub fn line_of_ticks(subject: &MeasuredRun, name: &str, values: &[Option<f64>]) 
     line
 }
 
-pub fn line_of_signal(subject: &MeasuredRun, name: &str, signal: Signal) -> Line {
-    line_of_ticks(subject, name, subject.recording.signal(signal))
+pub fn line_of_signal(run: &MeasuredRun, name: &str, signal: Signal) -> Line {
+    line_of_ticks(run, name, run.recording.signal(signal))
 }
 
 /// Values at any times. The line breaks at gaps and where no process was followed.
 pub fn line_of_points(
-    subject: &MeasuredRun,
+    run: &MeasuredRun,
     moments: impl IntoIterator<Item = (f64, Option<f64>)>,
 ) -> Line {
-    let mut unrecorded = unrecorded_spans(&subject.recording).into_iter().peekable();
-    let mut line = empty_line(subject, "");
+    let mut unrecorded = unrecorded_spans(&run.recording).into_iter().peekable();
+    let mut line = empty_line(run, "");
     for (at, value) in moments {
         if let Some(before) = line.x.last().copied() {
             while unrecorded.next_if(|span| span.to <= before).is_some() {}
@@ -110,45 +110,45 @@ fn unrecorded_spans(run: &Run) -> Vec<Span> {
 /// The time axis of a single run starts at its first tick. With several runs, each starts at its
 /// first execution.
 pub fn timeline(
-    subjects: &MeasuredRuns,
+    runs: &MeasuredRuns,
     y_label: &str,
     unit: &str,
     lines: impl Fn(&MeasuredRun) -> Vec<Line>,
 ) -> Option<Chart> {
-    let is_single = subjects.single_run().is_some();
+    let is_single = runs.single_run().is_some();
     let max_points = if is_single {
         MAX_POINTS
     } else {
-        (2 * MAX_POINTS / subjects.all.len().max(1)).clamp(MIN_POINTS, MAX_POINTS)
+        (2 * MAX_POINTS / runs.all.len().max(1)).clamp(MIN_POINTS, MAX_POINTS)
     };
     let mut chart = Timeline {
         y_label: y_label.to_owned(),
         unit: unit.to_owned(),
         ..Timeline::default()
     };
-    for subject in &subjects.all {
+    for run in &runs.all {
         let origin = if is_single {
             0.0
         } else {
-            subject.from_execution.window.from
+            run.from_execution.window.from
         };
-        for mut line in lines(subject) {
+        for mut line in lines(run) {
             let from = line.x.partition_point(|x| *x < origin);
             line.y.drain(..from);
             line.x = line.x.split_off(from).iter().map(|x| x - origin).collect();
             line.name = match line.name.as_str() {
-                "" => subject.name.clone(),
+                "" => run.name.clone(),
                 name if is_single => name.to_owned(),
-                name => format!("{}: {name}", subject.name),
+                name => format!("{}: {name}", run.name),
             };
             if line.y.iter().any(Option::is_some) {
                 chart.series.push(line.thinned(max_points));
             }
         }
-        chart.bands.extend(bands(subject, origin));
-        chart.marks.extend(marks(subject, origin, is_single));
+        chart.bands.extend(bands(run, origin));
+        chart.marks.extend(marks(run, origin, is_single));
     }
-    let x_label = if is_single || subjects.has_no_validator() {
+    let x_label = if is_single || runs.has_no_validator() {
         "Time since the first tick"
     } else {
         "Time since the run's first execution"

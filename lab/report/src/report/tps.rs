@@ -91,22 +91,21 @@ pub fn section(subjects: &MeasuredRuns) -> Section {
     section.build("tps", "Transactions per second")
 }
 
-fn why_missing(subject: &MeasuredRun) -> &'static str {
-    if !subject.tps.seconds.is_empty() && !subject.tps.distinguishes_zeros {
+fn why_missing(run: &MeasuredRun) -> &'static str {
+    if !run.tps.seconds.is_empty() && !run.tps.distinguishes_zeros {
         return "not recorded, or zero cannot be distinguished from unknown";
     }
-    subject.why_no_datapoints()
+    run.why_no_datapoints()
 }
 
-fn runs_without_costs(subjects: &MeasuredRuns) -> Option<Block> {
-    let without_costs = |subject: &&MeasuredRun| {
-        subject.recording.points.costs.is_empty() && !subject.tps.seconds.is_empty()
-    };
-    let names = subjects
+fn runs_without_costs(runs: &MeasuredRuns) -> Option<Block> {
+    let without_costs =
+        |run: &&MeasuredRun| run.recording.points.costs.is_empty() && !run.tps.seconds.is_empty();
+    let names = runs
         .all
         .iter()
         .filter(without_costs)
-        .map(|subject| &subject.name)
+        .map(|run| &run.name)
         .join(", ");
     (!names.is_empty()).then(|| Block::Text(format!(
         "{names}: no cost_tracker_stats was recorded, so transactions are those of replay-slot-stats, without own slots."
@@ -127,10 +126,10 @@ fn moving_averages(seconds: &[Second], size: usize) -> impl Iterator<Item = (f64
 }
 
 fn over_time(section: &mut SectionBuilder<'_>) {
-    let seconds = |subject: &MeasuredRun| subject.tps.seconds.len();
-    let longest = section.subjects.all.iter().map(seconds).max();
+    let seconds = |run: &MeasuredRun| run.tps.seconds.len();
+    let longest = section.runs.all.iter().map(seconds).max();
     let size = (longest.unwrap_or(0) / MAX_AVERAGED_POINTS).max(MIN_AVERAGED_SECONDS);
-    let size = section.subjects.averaging_window(size, seconds);
+    let size = section.runs.averaging_window(size, seconds);
     let caption = averaging_caption(
         size,
         "second of the validator's clock",
@@ -141,9 +140,9 @@ fn over_time(section: &mut SectionBuilder<'_>) {
         "Transactions per second over time",
         &caption,
         ("TPS (/s)", "/s"),
-        |subject| {
-            let averages = moving_averages(&subject.tps.seconds, size);
-            vec![line_of_points(subject, averages)]
+        |run| {
+            let averages = moving_averages(&run.tps.seconds, size);
+            vec![line_of_points(run, averages)]
         },
     );
 }

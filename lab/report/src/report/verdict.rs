@@ -21,21 +21,21 @@ use faultline_text::{counted, number};
 use itertools::Itertools;
 
 pub fn verdict(
-    subjects: &MeasuredRuns,
+    runs: &MeasuredRuns,
     primary: &RunMetric,
     pairs: &[ArmComparison],
     limits: Option<&Limits>,
     floor: &BiasFloor,
     margin: f64,
 ) -> Verdict {
-    match (subjects.all.as_slice(), pairs) {
+    match (runs.all.as_slice(), pairs) {
         ([], _) => Verdict {
             headline: "There is no run to report.".to_owned(),
             ..Verdict::default()
         },
         ([run], _) => verdict_of_run(run),
-        (_, []) => verdict_of_arm(subjects, primary, floor),
-        _ => verdict_of_arms(subjects, primary, pairs, limits, floor, margin),
+        (_, []) => verdict_of_arm(runs, primary, floor),
+        _ => verdict_of_arms(runs, primary, pairs, limits, floor, margin),
     }
 }
 
@@ -136,7 +136,7 @@ fn verdict_of_arm(subjects: &MeasuredRuns, primary: &RunMetric, floor: &BiasFloo
 }
 
 fn verdict_of_arms(
-    subjects: &MeasuredRuns,
+    runs: &MeasuredRuns,
     primary: &RunMetric,
     pairs: &[ArmComparison],
     limits: Option<&Limits>,
@@ -151,7 +151,7 @@ fn verdict_of_arms(
         Some(limits) => {
             points.splice(0..0, limits.verdict_points());
             let tested = pairs.iter().filter(|pair| {
-                is_tested(pair) && have_equal_limits(subjects, &pair.reference, &pair.other)
+                is_tested(pair) && have_equal_limits(runs, &pair.reference, &pair.other)
             });
             match tested.collect_vec().as_slice() {
                 [] => (limits.headline(), VerdictKind::Described),
@@ -168,8 +168,8 @@ fn verdict_of_arms(
         }),
     };
     points.extend(floor.paired_sentences());
-    if !subjects.has_no_validator() {
-        points.extend(outcomes(subjects));
+    if !runs.has_no_validator() {
+        points.extend(outcomes(runs));
     }
     points.extend(secondary_sentences(
         pairs,
@@ -195,8 +195,8 @@ fn verdict_of_arms(
     }
 }
 
-fn success_count(subjects: &MeasuredRuns, answer: Option<bool>) -> String {
-    number(subjects.with_success(answer).count() as f64, 0)
+fn success_count(runs: &MeasuredRuns, answer: Option<bool>) -> String {
+    number(runs.with_success(answer).count() as f64, 0)
 }
 
 fn is_tested(pair: &ArmComparison) -> bool {

@@ -19,25 +19,25 @@ const MAX_ROWS_PER_RUN: usize = 200;
 /// Maximum phases of a run. Only a validator that changes between phases very often has more.
 const MAX_PHASES: usize = 100;
 
-pub fn section(subjects: &MeasuredRuns) -> Section {
+pub fn section(runs: &MeasuredRuns) -> Section {
     let mut blocks = Vec::new();
-    if let Some(subject) = subjects.single_run() {
-        blocks.push(Block::Text(lifecycle_sentences(subject)));
+    if let Some(run) = runs.single_run() {
+        blocks.push(Block::Text(lifecycle_sentences(run)));
     }
-    blocks.push(outcome(subjects));
-    if !subjects.has_no_validator() {
-        blocks.push(phases(subjects));
+    blocks.push(outcome(runs));
+    if !runs.has_no_validator() {
+        blocks.push(phases(runs));
     }
-    let tables = [stalls(subjects), events(subjects), gaps(subjects)]
+    let tables = [stalls(runs), events(runs), gaps(runs)]
         .into_iter()
         .filter(|table| !table.rows.is_empty());
     blocks.extend(tables.map(Block::Table));
     cells::section("what-happened", "What happened", blocks)
 }
 
-pub fn lifecycle_sentences(subject: &MeasuredRun) -> String {
-    let lifecycle = &subject.lifecycle;
-    let mut sentences = match subject.recording.processes.as_slice() {
+pub fn lifecycle_sentences(run: &MeasuredRun) -> String {
+    let lifecycle = &run.lifecycle;
+    let mut sentences = match run.recording.processes.as_slice() {
         [] => "No process was followed.".to_owned(),
         [process] => format!(
             "Process {} was found {}.",
@@ -53,21 +53,21 @@ pub fn lifecycle_sentences(subject: &MeasuredRun) -> String {
             format!("Process {pid} was found {after}, and {others} after it.")
         }
     };
-    if !lifecycle.has_validator && !subject.recording.processes.is_empty() {
-        return sentences + &without_validator(subject);
+    if !lifecycle.has_validator && !run.recording.processes.is_empty() {
+        return sentences + &without_validator(run);
     }
-    if subject.recording.is_replay() {
+    if run.recording.is_replay() {
         return sentences
-            + &outcome_sentence(subject, "did all of its work", "did not do all of its work");
+            + &outcome_sentence(run, "did all of its work", "did not do all of its work");
     }
-    sentences.push_str(&match subject.execution_window {
+    sentences.push_str(&match run.execution_window {
         Some(window) => format!(
             " It first executed a transaction {}.",
             after_first_tick(window.from)
         ),
         None => " No executed transaction was recorded.".to_owned(),
     });
-    sentences.push_str(&match (lifecycle.first_at_tip, subject.catch_up()) {
+    sentences.push_str(&match (lifecycle.first_at_tip, run.catch_up()) {
         (Some(at), Some(catch_up)) => {
             format!(
                 " It was at the tip {}; it had caught up {} after the first execution.",
@@ -78,38 +78,38 @@ pub fn lifecycle_sentences(subject: &MeasuredRun) -> String {
         (Some(at), None) => format!(" It was at the tip {}.", after_first_tick(at)),
         (None, _) => " It was never seen at the tip.".to_owned(),
     });
-    sentences + &outcome_sentence(subject, "kept up", "did not keep up")
+    sentences + &outcome_sentence(run, "kept up", "did not keep up")
 }
 
-fn outcome_sentence(subject: &MeasuredRun, did: &str, did_not: &str) -> String {
-    let success = &subject.lifecycle.success;
+fn outcome_sentence(run: &MeasuredRun, did: &str, did_not: &str) -> String {
+    let success = &run.lifecycle.success;
     let verdict = match success.answer {
         Some(true) => format!("It {did}"),
         Some(false) => format!("It {did_not}"),
         None => format!("Whether it {did} is not known"),
     };
-    format!(" {verdict}: {}. {}", success.why, end_sentence(subject))
+    format!(" {verdict}: {}. {}", success.why, end_sentence(run))
 }
 
-fn without_validator(subject: &MeasuredRun) -> String {
-    let problems = subject.recording.target_problems.join("; ");
+fn without_validator(run: &MeasuredRun) -> String {
+    let problems = run.recording.target_problems.join("; ");
     let reported = match problems.as_str() {
         "" => String::new(),
         problems => format!(" The recorder reported: {problems}."),
     };
-    let end = end_sentence(subject);
+    let end = end_sentence(run);
     format!(" Nothing of a validator was seen.{reported} {end}")
 }
 
-fn end_sentence(subject: &MeasuredRun) -> String {
-    let lifecycle = &subject.lifecycle;
+fn end_sentence(run: &MeasuredRun) -> String {
+    let lifecycle = &run.lifecycle;
     let mut sentences = format!(
         "In the end, after {}: {}.",
         duration(lifecycle.process_end.unwrap_or(lifecycle.run_end)),
         lifecycle.end.how
     );
-    let after_end = subject.recording.end_seconds() - lifecycle.run_end;
-    if lifecycle.process_end.is_some() && after_end > 2.0 * subject.recording.interval_seconds() {
+    let after_end = run.recording.end_seconds() - lifecycle.run_end;
+    if lifecycle.process_end.is_some() && after_end > 2.0 * run.recording.interval_seconds() {
         sentences.push_str(&format!(
             " The recording continued for {}; that time is drawn but not counted.",
             duration(after_end)
@@ -130,8 +130,8 @@ fn after_first_tick(seconds: f64) -> String {
 const VALIDATOR_COLUMNS: std::ops::Range<usize> = 4..8;
 
 /// The outcome of each run. The columns on validators are left out if no process is a validator.
-fn outcome(subjects: &MeasuredRuns) -> Block {
-    let has_no_validator = subjects.has_no_validator();
+fn outcome(runs: &MeasuredRuns) -> Block {
+    let has_no_validator = runs.has_no_validator();
     let note = if has_no_validator {
         "Times count from the first tick. Ended after: when the last process was gone; what was recorded later is drawn, \
              but not counted. Gaps: time between ticks more than 2.5 intervals apart, or between two sessions of the daemon."
@@ -163,7 +163,7 @@ fn outcome(subjects: &MeasuredRuns) -> Block {
         ],
         note,
     );
-    outcome.rows = subjects.all.iter().map(outcome_row).collect();
+    outcome.rows = runs.all.iter().map(outcome_row).collect();
     if has_no_validator {
         outcome.columns.drain(VALIDATOR_COLUMNS);
         for row in &mut outcome.rows {
@@ -173,26 +173,26 @@ fn outcome(subjects: &MeasuredRuns) -> Block {
     Block::Table(outcome)
 }
 
-fn outcome_row(subject: &MeasuredRun) -> Vec<Cell> {
-    let lifecycle = &subject.lifecycle;
+fn outcome_row(run: &MeasuredRun) -> Vec<Cell> {
+    let lifecycle = &run.lifecycle;
     let success = match lifecycle.success.answer {
         Some(true) => text_cell("yes"),
         Some(false) => Cell::Text(format!("no: {}", lifecycle.success.why)),
         None => missing(&lifecycle.success.why),
     };
-    let first_execution = subject.execution_window.map(|window| window.from.max(0.0));
+    let first_execution = run.execution_window.map(|window| window.from.max(0.0));
     let share = lifecycle.success.tip_share.map(|share| 100.0 * share);
     let gaps = lifecycle
         .gaps_before_run_end()
         .map(|gap| gap.seconds())
         .sum();
     let cells = [
-        text_or(subject.begun().as_deref(), "nothing was recorded"),
-        number_cell(subject.recording.end_seconds(), 0),
+        text_or(run.begun().as_deref(), "nothing was recorded"),
+        number_cell(run.recording.end_seconds(), 0),
         number_or(lifecycle.process_end, 0, "no end was recorded"),
         number_or(first_execution, 0, "no transaction was recorded"),
         number_or(
-            subject.catch_up(),
+            run.catch_up(),
             0,
             "never seen both executing and at the tip",
         ),
@@ -203,7 +203,7 @@ fn outcome_row(subject: &MeasuredRun) -> Vec<Cell> {
         text_cell(&lifecycle.end.how),
         text_or(Some(&lifecycle.end.evidence), "no event recorded"),
     ];
-    row(&subject.name, cells)
+    row(&run.name, cells)
 }
 
 fn phases(subjects: &MeasuredRuns) -> Block {
@@ -254,18 +254,18 @@ fn phases(subjects: &MeasuredRuns) -> Block {
     Block::Table(phases)
 }
 
-fn phase_row(subject: &MeasuredRun, rss: &[Option<f64>], phase: &PhaseSpan) -> Vec<Cell> {
-    let lifecycle = &subject.lifecycle;
+fn phase_row(run: &MeasuredRun, rss: &[Option<f64>], phase: &PhaseSpan) -> Vec<Cell> {
+    let lifecycle = &run.lifecycle;
     let span = phase.span;
     let is_after_end = lifecycle
         .process_end
         .is_some_and(|ended| span.from >= ended);
     let rss = summary(rss.get(phase.ticks.clone()).unwrap_or_default());
-    let faults = |signal| signal_rates(&subject.recording, signal, span).mean();
+    let faults = |signal| signal_rates(&run.recording, signal, span).mean();
     // A span includes its end, where the next phase begins.
     let to = span.to.next_down();
-    let tps = summary(&subject.tps.counts(Span { to, ..span }));
-    let why = subject.why_no_samples();
+    let tps = summary(&run.tps.counts(Span { to, ..span }));
+    let why = run.why_no_samples();
     let name = if is_after_end {
         AFTER_THE_END.to_owned()
     } else {
@@ -288,10 +288,10 @@ fn phase_row(subject: &MeasuredRun, rss: &[Option<f64>], phase: &PhaseSpan) -> V
         number_or(faults(Signal::MajorFaults), 3, why),
         number_or(faults(Signal::MinorFaults), 1, why),
     ];
-    row(&subject.name, cells)
+    row(&run.name, cells)
 }
 
-fn stalls(subjects: &MeasuredRuns) -> Table {
+fn stalls(runs: &MeasuredRuns) -> Table {
     let mut stalls = table(
         "stalls",
         "Stalls at the tip",
@@ -308,15 +308,15 @@ fn stalls(subjects: &MeasuredRuns) -> Table {
          process. Behind: the tip advanced meanwhile, and the validator counts as behind until it is near the tip again. Unknown: \
          no evidence.",
     );
-    for subject in &subjects.all {
-        let run = &subject.recording;
-        let all = subject.lifecycle.stalls.iter().take(MAX_ROWS_PER_RUN);
+    for run in &runs.all {
+        let recording = &run.recording;
+        let all = run.lifecycle.stalls.iter().take(MAX_ROWS_PER_RUN);
         stalls.rows.extend(all.map(|stall| {
             let began = (stall.span.from * 1e9) as i64;
-            let began = moment(run.origin_unix_ns.saturating_add(began));
+            let began = moment(recording.origin_unix_ns.saturating_add(began));
             let phase = text_cell(phase_name(stall.phase));
             let cells = span_cells(stall.span).into_iter();
-            row(&subject.name, cells.chain([Cell::Text(began), phase]))
+            row(&run.name, cells.chain([Cell::Text(began), phase]))
         }));
     }
     stalls
@@ -360,17 +360,17 @@ fn events(subjects: &MeasuredRuns) -> Table {
     events
 }
 
-fn gaps(subjects: &MeasuredRuns) -> Table {
+fn gaps(runs: &MeasuredRuns) -> Table {
     let mut gaps = table(
         "gaps",
         "Gaps",
         &["Run", "From [s]", "To [s]", "Duration [s]"],
         "Of this time nothing was recorded. No rate and no level is made up for it.",
     );
-    for subject in &subjects.all {
-        let all = subject.lifecycle.gaps.iter().take(MAX_ROWS_PER_RUN);
+    for run in &runs.all {
+        let all = run.lifecycle.gaps.iter().take(MAX_ROWS_PER_RUN);
         gaps.rows
-            .extend(all.map(|gap| row(&subject.name, span_cells(*gap))));
+            .extend(all.map(|gap| row(&run.name, span_cells(*gap))));
     }
     gaps
 }
