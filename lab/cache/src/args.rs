@@ -109,7 +109,7 @@ pub struct PoliciesArgs {
 
 The command compares slots that both runs replayed. If there are few and OTHER has a trace next to it, the lookups of that trace are \
 simulated, with the costs of compiling in RUN, or in OTHER if they cannot be fitted to RUN. Without such a trace, whole runs are compared, \
-and predictions are scaled by the number of transactions. This assumes the same kind of workload. The predicted ranges then also include \
+and predictions are scaled by the number of transactions. This assumes the same kind of workload. The predicted intervals then also include \
 the variation between the blocks of RUN. The row \"at its own costs\" uses the compile times of OTHER, because a busy machine is slower. \
 It is not judged. The exit code is 1 if any other row is off by more than 10 %, or by more than 10 if less than 100 was recorded.")]
 pub struct CheckArgs {

@@ -101,7 +101,7 @@ fn text_page(prediction: &Prediction) -> String {
 
 fn other_sizes(prediction: &Prediction) -> String {
     let mut text = format!(
-        "\nMean of {} simulated runs (a further run is within the range with a probability of 95 %):\n",
+        "\nMean of {} simulated runs (a further run is inside the interval with a probability of 95 %):\n",
         count(prediction.seeds)
     );
     text += &size_table(prediction);
