@@ -2,7 +2,7 @@
 
 use crate::{
     generated, members, modules, pages, rules,
-    run::{has_extension, is_production, output, production, read, tokens},
+    run::{has_extension, is_production_file, output, read, tokens, without_tests},
     words,
 };
 use anyhow::{Context, Result, bail};
@@ -79,7 +79,7 @@ fn check_size(file: &Path, text: &str, violations: &mut Vec<String>) {
     {
         return;
     }
-    let lines = production(text).count();
+    let lines = without_tests(text).count();
     if lines > MAX_LINES {
         let name = file.display();
         violations.push(format!(
@@ -140,7 +140,7 @@ fn check_budget(root: &Path, files: &[PathBuf], violations: &mut Vec<String>) ->
         violations.push(format!("{BUDGET_FILE}: each entry needs a reason"));
     }
     let mut found = Amount::default();
-    for file in files.iter().filter(|file| is_production(file)) {
+    for file in files.iter().filter(|file| is_production_file(file)) {
         found
             .add(&read(root, file)?)
             .with_context(|| file.display().to_string())?;
@@ -163,7 +163,7 @@ fn check_budget(root: &Path, files: &[PathBuf], violations: &mut Vec<String>) ->
 impl Amount {
     fn add(&mut self, text: &str) -> Result<()> {
         let (comments, code): (Vec<&str>, Vec<&str>) =
-            production(text).partition(|line| line.trim_start().starts_with("//"));
+            without_tests(text).partition(|line| line.trim_start().starts_with("//"));
         self.comment_bytes += comments.iter().map(|line| line.trim().len()).sum::<usize>();
         self.count(tokens(code.into_iter())?);
         Ok(())
@@ -224,13 +224,13 @@ mod tests {
 
     #[test]
     fn tests_and_witness_code_are_not_production() {
-        assert!(is_production(Path::new("daemon/sources/src/tick.rs")));
+        assert!(is_production_file(Path::new("daemon/sources/src/tick.rs")));
         for file in [
             "daemon/sources/src/tick/tests.rs",
             "witness/a/src/main.rs",
             "daemon/sources/src/tick.md",
         ] {
-            assert!(!is_production(Path::new(file)), "{file}");
+            assert!(!is_production_file(Path::new(file)), "{file}");
         }
     }
 }
