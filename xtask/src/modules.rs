@@ -1,4 +1,4 @@
-//! Modules with the same parent must not use one another in a cycle.
+//! Fails if modules with the same parent use one another in a cycle.
 
 use crate::run::{is_production_file, read, tokens, without_tests};
 use anyhow::{Context, Result};
@@ -10,7 +10,7 @@ use std::{
 
 type ModulePath = Vec<String>;
 
-/// For each parent: its modules, each with those that it uses.
+/// For each parent its modules, and for each of these the sibling modules that it uses.
 type Uses = BTreeMap<ModulePath, BTreeMap<String, BTreeSet<String>>>;
 
 pub fn check(
@@ -47,7 +47,7 @@ pub fn check(
     Ok(())
 }
 
-/// The module of a file; `None` for the root itself, programs, tests and other crates.
+/// The module of a file. `None` for the root module, programs, tests, and files of other crates.
 fn module_of_file(source: &Path, file: &Path) -> Option<ModulePath> {
     let inside = file.strip_prefix(source).ok()?;
     if !is_production_file(inside) {
@@ -61,7 +61,7 @@ fn module_of_file(source: &Path, file: &Path) -> Option<ModulePath> {
     parts.filter(|parts| !["lib", "main", "bin"].contains(&parts[0].as_str()))
 }
 
-/// Adds every path that begins with `crate`, `super` or `self`, as a path from the root.
+/// Adds every path that begins with `crate`, `super` or `self`, as a path from the crate's root.
 fn collect_paths(tokens: &[TokenTree], module: &ModulePath, paths: &mut Vec<ModulePath>) {
     let mut at = 0;
     while let Some(token) = tokens.get(at) {
@@ -86,7 +86,8 @@ fn collect_paths(tokens: &[TokenTree], module: &ModulePath, paths: &mut Vec<Modu
     }
 }
 
-/// Continues a path: `::a::b` or `::{a, b::c}`. Returns the next position.
+/// Adds to `paths` the `path` with the segments at `at`: `::a::b` or `::{a, b::c}`. Returns the
+/// next position.
 fn read_path(
     tokens: &[TokenTree],
     mut at: usize,
@@ -163,7 +164,7 @@ fn cycles(uses: &BTreeMap<String, BTreeSet<String>>) -> BTreeSet<Vec<&str>> {
         .collect()
 }
 
-/// The modules that `from` uses, also indirectly; `from` itself only if one of them uses it.
+/// The modules that `from` uses, also indirectly; with `from` itself if it is in a cycle.
 fn reachable_from<'a>(
     uses: &'a BTreeMap<String, BTreeSet<String>>,
     from: &str,

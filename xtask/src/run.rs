@@ -1,3 +1,5 @@
+//! Runs programs, reads files, and removes tests from code.
+
 use anyhow::{Context, Result, bail};
 use proc_macro2::TokenStream;
 use serde_json::Value;
@@ -77,7 +79,7 @@ pub fn is_production_file(file: &Path) -> bool {
             .any(|folder| file.components().any(|part| part.as_os_str() == folder))
 }
 
-/// The lines of a file of Rust without its items for tests. Nothing follows a module with tests.
+/// The lines of a Rust file without items for tests. A test module with a body is the last item.
 pub fn without_tests(text: &str) -> impl Iterator<Item = &str> {
     let mut lines = text.lines();
     std::iter::from_fn(move || {
