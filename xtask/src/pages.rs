@@ -109,7 +109,7 @@ fn check_quick_start(root: &Path, violations: &mut Vec<String>) -> Result<()> {
         .is_some_and(|block| block.contains("provisioning"))
     {
         violations.push(format!(
-            "{page}: its lines of shell are another quick start: link to docs/INSTALL.md instead"
+            "{page}: its block that provisions Grafana is a quick start: link to docs/INSTALL.md"
         ));
     }
     Ok(())
