@@ -176,7 +176,8 @@ impl Outcome {
 
 #[derive(Serialize, Deserialize)]
 pub struct Outcome {
-    preset: String,
+    #[serde(rename = "preset")]
+    subcommand: String,
     version: String,
     started_unix_ns: i64,
     source: String,
@@ -285,7 +286,7 @@ fn measure(args: &CompressionArgs, records: Records) -> Result<Outcome> {
         _ => None,
     };
     Ok(Outcome {
-        preset: "compression".to_owned(),
+        subcommand: "compression".to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         started_unix_ns,
         source: records.source,

@@ -6,9 +6,9 @@ use crate::{
     endpoint::Endpoint,
     failure::Failure,
     plan::{Case, LinkConfig, Plan},
-    preset,
     protocol::Protocol,
     results::{Results, link_suffix},
+    session,
     stream::LinkShape,
 };
 use anyhow::Result;
@@ -32,7 +32,7 @@ const STUDY_ACCOUNTS: [&str; 5] = [
 
 pub fn run(args: &EncodingArgs) -> Result<(String, u8)> {
     let plan = plan(args)?;
-    preset::run(
+    session::run_subcommand(
         "encoding",
         &plan,
         &args.output,
@@ -54,7 +54,7 @@ fn plan(args: &EncodingArgs) -> Result<Plan> {
     }
     let accounts = accounts(args)?;
     let endpoint = Endpoint::parse(&args.node.url).map_err(UsageError)?;
-    let mut plan = preset::plan_for_load(&args.load);
+    let mut plan = session::plan_for_load(&args.load);
     for encoding in &args.encodings {
         plan.arms.push(encoding.name().to_owned());
     }

@@ -1,7 +1,7 @@
 //! `faultline bench`: measures the latency of JSON-RPC nodes.
 //!
-//! A preset makes a `plan`. `run` sends its requests over `connection`s, `answer` decodes and
-//! `verify` compares the answers. `results` are shown and stored.
+//! A subcommand makes a `plan`. `run` sends the requests of the plan over a `connection`, `answer`
+//! decodes the answers, and `verify` compares them. `session` stores and shows the `results`.
 
 mod answer;
 pub mod args;
@@ -21,11 +21,11 @@ mod page;
 mod parquet;
 mod plan;
 mod plan_file;
-mod preset;
 mod protocol;
 mod render;
 mod results;
 mod run;
+mod session;
 mod store;
 mod stream;
 mod tool_overhead;
@@ -74,7 +74,7 @@ pub fn run(args: &BenchArgs) -> Result<(String, u8)> {
 fn shown(results: &Results, format: Format) -> Result<String> {
     match format {
         Format::Table => {
-            let study_text = match results.header.preset.as_str() {
+            let study_text = match results.header.subcommand.as_str() {
                 "nodes" => nodes::study_text,
                 "run" => plan_file::study_text,
                 "transport" => transport::study_text,

@@ -8,10 +8,10 @@ use crate::{
     endpoint::Endpoint,
     failure::Failure,
     plan::{HEX, LinkConfig, Plan, RANDOM},
-    preset,
     protocol::Protocol,
     results::Header,
     run::Engine,
+    session,
 };
 use anyhow::{Context as _, Result, bail, ensure};
 pub use chain::version;
@@ -36,7 +36,7 @@ pub fn run(args: &NodesArgs) -> Result<(String, u8)> {
     };
     let plan = add_requests(args, chain, node_plan, range)?;
     let ca_file = args.ca.as_deref();
-    preset::run("nodes", &plan, &args.output, ca_file, |session| {
+    session::run_subcommand("nodes", &plan, &args.output, ca_file, |session| {
         let mut results = session.measure(&plan, &[], notes)?;
         // Reading a folder fills the node's page cache, so it comes after all measurements.
         measure_data_folders(args, &folders, session.engine, &mut results.header);
@@ -77,7 +77,7 @@ fn chain(args: &NodesArgs) -> Result<&'static Chain> {
 
 /// A plan with an arm for each node, named by its address.
 fn nodes_as_arms(args: &NodesArgs) -> Result<Plan> {
-    let mut plan = preset::plan_for_load(&args.load);
+    let mut plan = session::plan_for_load(&args.load);
     for url in &args.urls {
         let endpoint = Endpoint::parse(url).map_err(UsageError)?;
         let mut name = endpoint.redacted_url();

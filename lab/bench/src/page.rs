@@ -25,7 +25,7 @@ pub fn write(report: &Report, out: &Path) -> anyhow::Result<String> {
 /// The title of the page; title and blocks of its first section.
 fn study_section(results: &Results) -> (&'static str, &'static str, Vec<Block>) {
     let study_title = "The study's own tables";
-    match results.header.preset.as_str() {
+    match results.header.subcommand.as_str() {
         "nodes" => (
             "Nodes on the same requests",
             study_title,
@@ -230,7 +230,7 @@ fn cards(results: &Results) -> Vec<RunCard> {
             ("good answers", count(requests - failed)),
             ("failed", count(failed)),
         ];
-        if results.header.preset != "transport" {
+        if results.header.subcommand != "transport" {
             let counts = &results.header.answer_comparisons[index];
             let compared = match (index, counts.equal, counts.different) {
                 (0, _, 0) => "the reference".to_owned(),
@@ -263,7 +263,7 @@ fn caveats(results: &Results, compared: &[Comparison]) -> Vec<Caveat> {
             "Repeat with more rounds (--rounds), at a quieter time.",
         ));
     }
-    if results.header.rate.is_none() && results.header.preset != "transport" {
+    if results.header.rate.is_none() && results.header.subcommand != "transport" {
         caveats.push(Caveat::new(
             "A closed loop sends nothing while it waits: a stall of the node is one slow request for each worker."
                 .to_owned(),

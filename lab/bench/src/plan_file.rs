@@ -8,9 +8,9 @@ use crate::{
     args::RunArgs,
     compare::comparisons,
     plan::Plan,
-    preset,
     render::{differences, percentiles},
     results::{CaseInfo, Results, Sample},
+    session,
 };
 use anyhow::Result;
 use faultline_common::args::UsageError;
@@ -28,7 +28,7 @@ const ALL_REQUESTS: &str = "all requests";
 pub fn run(args: &RunArgs) -> Result<(String, u8)> {
     let (mut plan, ca_file) = read(&args.plan)?;
     plan.max_failures = args.max_failures;
-    preset::run("run", &plan, &args.output, ca_file.as_deref(), |session| {
+    session::run_subcommand("run", &plan, &args.output, ca_file.as_deref(), |session| {
         session.measure(&plan, &[], Vec::new())
     })
 }

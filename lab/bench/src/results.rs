@@ -75,7 +75,8 @@ pub struct LoopbackCost {
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Header {
-    pub preset: String,
+    #[serde(rename = "preset")]
+    pub subcommand: String,
     pub version: String,
     pub started_unix_ns: i64,
     pub nodes: Vec<String>,

@@ -11,9 +11,9 @@ use crate::{
     endpoint::Endpoint,
     failure::Failure,
     plan::{Case, LinkConfig, Plan},
-    preset::{self, Session},
     protocol::Protocol,
     results::{Results, Timing, ns},
+    session::{self, Session},
 };
 use anyhow::{Result, anyhow, bail};
 use evm::Evm;
@@ -52,7 +52,7 @@ pub fn run(args: &TransportArgs) -> Result<(String, u8)> {
         return Ok((plan.cases.iter().map(line).collect(), 0));
     }
     let ca_file = args.node.ca.as_deref();
-    preset::run("transport", &plan, &args.output, ca_file, |session| {
+    session::run_subcommand("transport", &plan, &args.output, ca_file, |session| {
         measure(args, plan.clone(), session, &scenarios)
     })
 }
@@ -127,7 +127,7 @@ fn measure(
         if let Err(failure) = engine.run_preparation(async { Ok(call.await) })?
             && failure.may_be_no_http2(tls)
         {
-            notes.push(preset::remove_arm(&mut plan, arm, &failure)?);
+            notes.push(session::remove_arm(&mut plan, arm, &failure)?);
         }
     }
     client.drop_connections();

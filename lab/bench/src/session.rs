@@ -1,4 +1,4 @@
-//! Runs the plan of a preset, such as `bench encoding`; stores the results and shows them.
+//! Runs the plan of a subcommand, such as `bench encoding`; stores the results and shows them.
 
 use crate::{
     answer::Expected,
@@ -45,7 +45,7 @@ pub fn plan_for_load(load: &LoadArgs) -> Plan {
 
 pub struct Session<'a> {
     pub engine: &'a Engine,
-    preset: &'a str,
+    subcommand: &'a str,
     own_cost: Option<LoopbackCost>,
     file: Option<&'a ResultsFile>,
 }
@@ -72,7 +72,7 @@ impl Session<'_> {
         notes: Vec<String>,
         measure: impl FnOnce(&SampleSink<'_>) -> Result<MeasuredRun>,
     ) -> Result<Results> {
-        let mut header = header(self.preset, plan, notes);
+        let mut header = header(self.subcommand, plan, notes);
         header.own_cost = self.own_cost;
         let cases: Vec<CaseInfo> = plan
             .cases
@@ -101,8 +101,8 @@ impl Session<'_> {
 }
 
 /// Runs `work`, stores its results and renders them, as `output` says.
-pub fn run(
-    preset: &str,
+pub fn run_subcommand(
+    subcommand: &str,
     plan: &Plan,
     output: &OutArgs,
     ca_file: Option<&Path>,
@@ -124,7 +124,7 @@ pub fn run(
     let results = tool_overhead::measure(&engine).and_then(|own_cost| {
         work(&Session {
             engine: &engine,
-            preset,
+            subcommand,
             own_cost,
             file: file.as_ref(),
         })
@@ -188,13 +188,13 @@ pub fn remove_arm(plan: &mut Plan, arm: usize, failure: &Failure) -> Result<Stri
 }
 
 /// Settings that affect latencies, except the node's.
-fn settings(preset: &str, plan: &Plan) -> BTreeMap<String, String> {
+fn settings(subcommand: &str, plan: &Plan) -> BTreeMap<String, String> {
     let mut settings = load_settings(plan);
     let mut shapes: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
     for case in &plan.cases {
         let arm = plan.arm_name(case);
         // The arms of `bench transport` are transports.
-        if preset != "transport" {
+        if subcommand != "transport" {
             let link = plan.link(case);
             let protocol = link.protocol.name().to_owned();
             settings.insert(format!("transport of {arm}"), protocol);
@@ -257,30 +257,30 @@ fn load_settings(plan: &Plan) -> BTreeMap<String, String> {
     settings
 }
 
-fn header(preset: &str, plan: &Plan, notes: Vec<String>) -> Header {
+fn header(subcommand: &str, plan: &Plan, notes: Vec<String>) -> Header {
     let is_shaped = plan.links.iter().any(|link| !link.shape.has_no_effect());
     let mut nodes: Vec<String> = plan
         .links
         .iter()
         .map(|link| link.endpoint.redacted_url())
         .collect();
-    if preset == "run" || is_shaped {
+    if subcommand == "run" || is_shaped {
         nodes = distinct(nodes);
     }
     let cases = &plan.cases;
     // `bench transport` verifies reads against writes.
-    let is_verified = preset == "transport"
+    let is_verified = subcommand == "transport"
         || cases
             .iter()
             .any(|case| case.expected != Expected::Unverified);
     let shapes = cases.iter().map(|case| plan.link(case).shape.to_string());
     Header {
-        preset: preset.to_owned(),
+        subcommand: subcommand.to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         started_unix_ns: clock::unix_ns(),
         nodes,
         notes,
-        settings: settings(preset, plan),
+        settings: settings(subcommand, plan),
         links: shapes.filter(|_| is_shaped).collect(),
         arms: plan.arms.clone(),
         answer_comparisons: vec![AnswerComparison::default(); plan.arms.len()],
