@@ -74,13 +74,13 @@ pub fn run(args: &BenchArgs) -> Result<(String, u8)> {
 fn shown(results: &Results, format: Format) -> Result<String> {
     match format {
         Format::Table => {
-            let study_text = match results.header.subcommand.as_str() {
+            let subcommand_text = match results.header.subcommand.as_str() {
                 "nodes" => nodes::study_text,
-                "run" => plan_file::study_text,
+                "run" => plan_file::all_requests_text,
                 "transport" => transport::study_text,
                 _ => encoding::study_text,
             };
-            Ok(study_text(results) + &render::text(results))
+            Ok(subcommand_text(results) + &render::text(results))
         }
         Format::Json => render::json(results),
         Format::Csv => Ok(render::csv(results)),

@@ -23,7 +23,7 @@ pub fn write(report: &Report, out: &Path) -> anyhow::Result<String> {
 }
 
 /// The title of the page; title and blocks of its first section.
-fn study_section(results: &Results) -> (&'static str, &'static str, Vec<Block>) {
+fn first_section(results: &Results) -> (&'static str, &'static str, Vec<Block>) {
     let study_title = "The study's own tables";
     match results.header.subcommand.as_str() {
         "nodes" => (
@@ -34,7 +34,7 @@ fn study_section(results: &Results) -> (&'static str, &'static str, Vec<Block>) 
         "run" => (
             "Requests of a plan",
             "All requests together",
-            plan_file::tables(results)
+            plan_file::all_requests_tables(results)
                 .into_iter()
                 .map(Block::Table)
                 .collect(),
@@ -55,7 +55,7 @@ fn study_section(results: &Results) -> (&'static str, &'static str, Vec<Block>) 
 pub fn report(results: &Results) -> Report {
     let compared = comparisons(results);
     let header = &results.header;
-    let (title, first, study) = study_section(results);
+    let (title, first_title, first_blocks) = first_section(results);
     let load = match header.rate {
         None => format!("closed loop, {} at a time", header.workers),
         Some(rate) => format!("open loop, {} a second", number(rate, 1)),
@@ -71,7 +71,7 @@ pub fn report(results: &Results) -> Report {
         differences.extend(figures::differences(results, &compared));
     }
     let mut sections = vec![
-        section("study", first, study),
+        section("study", first_title, first_blocks),
         section("latency", "Latency", latencies),
         section("differences", "Differences", differences),
         section(

@@ -1,6 +1,6 @@
 //! Plans as people write them.
 
-use super::{comparisons, load::parse, pooled, study_text};
+use super::{all_requests_text, comparisons, parser::parse, with_requests_merged};
 use crate::{
     answer::{Encoding, Expected},
     plan::{Order, Plan},
@@ -297,7 +297,7 @@ fn an_arms_requests_are_pooled_and_arms_compared_per_request() {
         .samples
         .retain(|sample| sample.round as usize % 2 == sample.case % 2);
     results.cases.iter_mut().for_each(|case| case.size = None);
-    let all = pooled(&results).unwrap();
+    let all = with_requests_merged(&results).unwrap();
     assert_eq!((all.cases.len(), all.samples.len()), (2, 600));
     let compared = &comparisons(&all)[0];
     assert_eq!(compared.rounds, 300);
@@ -308,13 +308,13 @@ fn an_arms_requests_are_pooled_and_arms_compared_per_request() {
     let mean = all.summary(0).latency.unwrap().mean;
     assert!((mean - 11.05).abs() < 0.1, "{mean}");
     assert!(
-        study_text(&results).contains("all requests"),
+        all_requests_text(&results).contains("all requests"),
         "{}",
-        study_text(&results)
+        all_requests_text(&results)
     );
     results
         .cases
         .iter_mut()
         .for_each(|case| case.request = "one".to_owned());
-    assert_eq!(study_text(&results), "");
+    assert_eq!(all_requests_text(&results), "");
 }
