@@ -11,7 +11,7 @@ const ACCOUNT_BUFFER_BYTES: usize = (10 << 20) + 1;
 
 const NODE_SPECIFIC_FIELDS: [&str; 2] = ["continuation_token", "status"];
 
-/// Prefix of the record of a skipped slot; no JSON text begins with it.
+/// Prefix of the comparable text of a skipped slot. No JSON text begins with it.
 pub const SKIPPED_PREFIX: &str = "skipped ";
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -48,7 +48,7 @@ pub enum Expected {
     Json,
     /// Any result; no bytes are kept.
     Unverified,
-    /// Nodes must agree except in these fields. The bytes are a [`canonical::record`].
+    /// Nodes must agree except in these fields. The bytes are a [`canonical::comparable_text`].
     SameExcept(&'static [&'static str]),
 }
 
@@ -118,7 +118,8 @@ pub struct Decoder {
     zstd: zstd::bulk::Decompressor<'static>,
     compressed: Vec<u8>,
     bytes: Vec<u8>,
-    pending_record: Option<(String, &'static [&'static str])>,
+    /// A result and the fields to ignore, of which [`Decoder::bytes`] makes the comparable text.
+    raw_result: Option<(String, &'static [&'static str])>,
     /// The slot of an account's answer.
     slot: Option<u64>,
     /// False for a parsed account, which has no bytes to compare.
@@ -131,7 +132,7 @@ impl Decoder {
             zstd: zstd::bulk::Decompressor::new()?,
             compressed: Vec::new(),
             bytes: Vec::new(),
-            pending_record: None,
+            raw_result: None,
             slot: None,
             is_comparable: false,
         })
@@ -139,8 +140,8 @@ impl Decoder {
 
     /// The decoded bytes; for [`Expected::SameExcept`] computed here, outside the decoding time.
     pub fn bytes(&mut self) -> &[u8] {
-        if let Some((result, ignored_fields)) = self.pending_record.take() {
-            self.bytes = canonical::record(&result, ignored_fields).into_bytes();
+        if let Some((result, ignored_fields)) = self.raw_result.take() {
+            self.bytes = canonical::comparable_text(&result, ignored_fields).into_bytes();
         }
         &self.bytes
     }
@@ -152,7 +153,7 @@ impl Decoder {
 
     pub fn decode(&mut self, body: &[u8], id: u64, expected: Expected) -> Result<(), Failure> {
         self.bytes.clear();
-        self.pending_record = None;
+        self.raw_result = None;
         self.slot = None;
         self.is_comparable = true;
         match expected {
@@ -170,7 +171,7 @@ impl Decoder {
                 Err(Failure::Skipped(code)) => {
                     self.bytes = format!("{SKIPPED_PREFIX}{code}").into_bytes();
                 }
-                result => self.pending_record = Some((result?.get().to_owned(), ignored_fields)),
+                result => self.raw_result = Some((result?.get().to_owned(), ignored_fields)),
             },
             Expected::Account(requested) => {
                 let result: AccountResult<'_> = parse_result(body, id)?;

@@ -32,8 +32,8 @@ struct Answer {
     /// The length and a hash.
     digest: (usize, u64),
     is_skipped_slot: bool,
-    /// A [`canonical::record`], for messages.
-    record: Option<String>,
+    /// A [`canonical::comparable_text`], for messages.
+    comparable_text: Option<String>,
 }
 
 #[derive(Default)]
@@ -124,25 +124,25 @@ impl AnswerVerifier {
 
 impl Answer {
     fn new(slot: Option<u64>, bytes: &[u8]) -> Answer {
-        let record = bytes
-            .starts_with(canonical::RECORD_PREFIX.as_bytes())
+        let comparable_text = bytes
+            .starts_with(canonical::COMPARABLE_TEXT_PREFIX.as_bytes())
             .then(|| String::from_utf8_lossy(bytes).into_owned());
-        let compared = record
+        let compared = comparable_text
             .as_deref()
-            .map_or(bytes, |record| canonical::digest_line(record).as_bytes());
+            .map_or(bytes, |text| canonical::digest_line(text).as_bytes());
         let mut hasher = DefaultHasher::new();
         compared.hash(&mut hasher);
         Answer {
             slot,
             digest: (compared.len(), hasher.finish()),
             is_skipped_slot: bytes.starts_with(SKIPPED_PREFIX.as_bytes()),
-            record,
+            comparable_text,
         }
     }
 
     fn difference(&self, reference: &Answer) -> String {
-        match (&reference.record, &self.record) {
-            (Some(reference), Some(record)) => canonical::difference(reference, record),
+        match (&reference.comparable_text, &self.comparable_text) {
+            (Some(reference), Some(own)) => canonical::difference(reference, own),
             _ if self.is_skipped_slot => "this node says that the slot was skipped".to_owned(),
             _ => format!(
                 "{} bytes that differ from the reference's {}",
@@ -189,11 +189,11 @@ mod tests {
     #[test]
     fn the_first_differences_are_listed_with_the_request_and_the_field() {
         let mut verify = verify();
-        let records = [r#"{"blockTime":5,"t":[]}"#, r#"{"blockTime":6,"t":[]}"#]
-            .map(|json| canonical::record(json, &[]));
+        let texts = [r#"{"blockTime":5,"t":[]}"#, r#"{"blockTime":6,"t":[]}"#]
+            .map(|json| canonical::comparable_text(json, &[]));
         for round in 0..20 {
-            for (arm, record) in [(0, &records[0]), (1, &records[1]), (2, &records[0])] {
-                verify.record_answer((arm, 0), round, Some((None, record.as_bytes())));
+            for (arm, text) in [(0, &texts[0]), (1, &texts[1]), (2, &texts[0])] {
+                verify.record_answer((arm, 0), round, Some((None, text.as_bytes())));
             }
         }
         assert_eq!((counts(&verify, 1), counts(&verify, 2)), ((0, 20), (20, 0)));
