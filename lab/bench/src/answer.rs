@@ -9,7 +9,7 @@ use std::{borrow::Cow, collections::BTreeMap};
 /// One byte more than Solana's largest account.
 const ACCOUNT_BUFFER_BYTES: usize = (10 << 20) + 1;
 
-const NODE_SPECIFIC_FIELDS: [&str; 2] = ["continuation_token", "status"];
+const STARKNET_NODE_SPECIFIC_FIELDS: [&str; 2] = ["continuation_token", "status"];
 
 /// Prefix of the comparable text of a skipped slot. No JSON text begins with it.
 pub const SKIPPED_PREFIX: &str = "skipped ";
@@ -53,11 +53,11 @@ pub enum Expected {
 }
 
 impl Expected {
-    pub fn json(method: &str, must_agree: bool) -> Expected {
+    pub fn for_method(method: &str, must_agree: bool) -> Expected {
         if !must_agree {
             Expected::Unverified
         } else if method.starts_with("starknet_") {
-            Expected::SameExcept(&NODE_SPECIFIC_FIELDS)
+            Expected::SameExcept(&STARKNET_NODE_SPECIFIC_FIELDS)
         } else {
             Expected::SameExcept(&[])
         }
@@ -331,7 +331,7 @@ mod tests {
         let bytes_of = |method: &str, result: &str| {
             let mut decoder = Decoder::new().unwrap();
             let body = format!(r#"{{"id":7,"result":{result}}}"#);
-            let decoded = decoder.decode(body.as_bytes(), 7, Expected::json(method, true));
+            let decoded = decoder.decode(body.as_bytes(), 7, Expected::for_method(method, true));
             decoded.map(|_| {
                 decoder
                     .bytes()
@@ -383,7 +383,8 @@ mod tests {
         let skipped = |same: bool, message: &str| {
             let mut decoder = Decoder::new().unwrap();
             let body = format!(r#"{{"id":7,"error":{{"code":-32007,"message":"{message}"}}}}"#);
-            let decoded = decoder.decode(body.as_bytes(), 7, Expected::json("getBlock", same));
+            let decoded =
+                decoder.decode(body.as_bytes(), 7, Expected::for_method("getBlock", same));
             decoded.map(|_| decoder.bytes().to_vec())
         };
         let error_text = "Slot 5 was skipped, or missing due to ledger jump to recent snapshot";

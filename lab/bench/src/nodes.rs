@@ -277,7 +277,7 @@ fn add_requests(
             (*name).to_owned(),
             json_members((name, params)),
             has_number.then_some((from, to)),
-            Expected::json(name, *must_agree),
+            Expected::for_method(name, *must_agree),
         );
     }
     Ok(plan)

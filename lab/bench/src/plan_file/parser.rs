@@ -314,8 +314,8 @@ fn cases(
             random_range: None,
             expected: match check {
                 // With one arm there is nothing to compare.
-                AnswerCheck::Same => Expected::json(method, arms.len() > 1),
-                AnswerCheck::Any => Expected::json(method, false),
+                AnswerCheck::Same => Expected::for_method(method, arms.len() > 1),
+                AnswerCheck::Any => Expected::for_method(method, false),
                 AnswerCheck::Account => Expected::Account(
                     Encoding::named(encoding)
                         .or_else(|| encoding_option(params))
