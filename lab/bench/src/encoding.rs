@@ -63,18 +63,18 @@ fn plan(args: &EncodingArgs) -> Result<Plan> {
         [] => &[LinkShape::default()],
         shapes => shapes,
     };
-    for (link, shape) in shapes.iter().enumerate() {
+    for (link_index, shape) in shapes.iter().enumerate() {
         let link_suffix = if args.links.is_empty() {
             String::new()
         } else {
             format!(" over {shape}")
         };
         for account in &accounts {
-            for (arm, encoding) in args.encodings.iter().enumerate() {
+            for (arm_index, encoding) in args.encodings.iter().enumerate() {
                 plan.cases.push(Case {
-                    arm,
-                    request: plan.request_names.len(),
-                    link,
+                    arm_index,
+                    request_index: plan.request_names.len(),
+                    link_index,
                     call: call(account, encoding.name(), args.data_slice),
                     random_range: None,
                     expected: Expected::Account(*encoding),
@@ -137,7 +137,7 @@ fn sizes(plan: &Plan, answers: &[Result<Vec<u8>, Failure>]) -> Result<Vec<Option
                 plan.request_name(case)
             ),
             Ok(bytes) if !bytes.is_empty() => {
-                sizes[case.request].get_or_insert(bytes.len() as u64);
+                sizes[case.request_index].get_or_insert(bytes.len() as u64);
             }
             _ => {}
         }

@@ -24,11 +24,11 @@ pub const MAX_REQUESTS: u64 = 10_000_000;
 /// A request as one arm sends it.
 #[derive(Debug, Clone)]
 pub struct Case {
-    pub arm: usize,
+    pub arm_index: usize,
     /// Index in [`Plan::request_names`].
-    pub request: usize,
+    pub request_index: usize,
     /// Cases with the same index share connections.
-    pub link: usize,
+    pub link_index: usize,
     /// Method and parameters, as in JSON. Placeholders are [`RANDOM`] and [`HEX`] with a
     /// `random_range`, else those of [`Plan::values`].
     pub call: String,
@@ -93,27 +93,28 @@ impl Plan {
         random_range: Option<(u64, u64)>,
         expected: Expected,
     ) {
-        self.cases.extend((0..self.arms.len()).map(|arm| Case {
-            arm,
-            request: self.request_names.len(),
-            link: arm,
+        let case = |arm_index| Case {
+            arm_index,
+            request_index: self.request_names.len(),
+            link_index: arm_index,
             call: call.clone(),
             random_range,
             expected,
-        }));
+        };
+        self.cases.extend((0..self.arms.len()).map(case));
         self.request_names.push(name);
     }
 
     pub fn arm_name(&self, case: &Case) -> &str {
-        &self.arms[case.arm]
+        &self.arms[case.arm_index]
     }
 
     pub fn request_name(&self, case: &Case) -> &str {
-        &self.request_names[case.request]
+        &self.request_names[case.request_index]
     }
 
     pub fn link(&self, case: &Case) -> &LinkConfig {
-        &self.links[case.link]
+        &self.links[case.link_index]
     }
 
     pub fn round_of(&self, number: u64) -> u64 {
@@ -132,13 +133,13 @@ impl Plan {
         (u64::from(self.rounds) + u64::from(self.warm_up)) * self.requests_per_round() as u64
     }
 
-    pub fn remove_arm(&mut self, arm: usize) {
-        self.arms.remove(arm);
-        self.cases.retain(|case| case.arm != arm);
+    pub fn remove_arm(&mut self, arm_index: usize) {
+        self.arms.remove(arm_index);
+        self.cases.retain(|case| case.arm_index != arm_index);
         self.cases
             .iter_mut()
-            .filter(|case| case.arm > arm)
-            .for_each(|case| case.arm -= 1);
+            .filter(|case| case.arm_index > arm_index)
+            .for_each(|case| case.arm_index -= 1);
     }
 
     /// The index, which identifies the node.
@@ -156,7 +157,7 @@ impl Plan {
     /// The call of a case with the values of a round. Rounds of warm-up count, too.
     pub fn call(&self, case: &Case, round: u64) -> String {
         // All arms get the same numbers.
-        let offset = (round << 16) ^ case.request as u64;
+        let offset = (round << 16) ^ case.request_index as u64;
         let mut random =
             fastrand::Rng::with_seed(self.seed ^ offset.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         match case.random_range {
@@ -213,10 +214,10 @@ pub struct Order {
 
 impl Order {
     pub fn new(plan: &Plan) -> Order {
-        let cases_of = |request| {
+        let cases_of = |request_index| {
             let cases = 0..plan.cases.len();
             cases
-                .filter(|case| plan.cases[*case].request == request)
+                .filter(|case| plan.cases[*case].request_index == request_index)
                 .collect()
         };
         Order {
@@ -224,7 +225,7 @@ impl Order {
             round_cases: (0..plan.requests_per_round()).collect(),
             mix: (0..)
                 .zip(&plan.weights)
-                .map(|(request, weight)| (u64::from(*weight), cases_of(request)))
+                .map(|(index, weight)| (u64::from(*weight), cases_of(index)))
                 .collect(),
             next_number: 0,
             request_count: plan.request_count(),

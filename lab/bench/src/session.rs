@@ -80,7 +80,7 @@ impl Session<'_> {
             .map(|case| CaseInfo {
                 arm: plan.arm_name(case).to_owned(),
                 request: plan.request_name(case).to_owned(),
-                size: sizes.get(case.request).copied().flatten(),
+                size: sizes.get(case.request_index).copied().flatten(),
             })
             .collect();
         if let Some(file) = self.file {
@@ -161,7 +161,7 @@ fn drop_unsupported_http2(plan: &mut Plan, engine: &Engine) -> Result<Vec<String
     let mut arms = BTreeSet::new();
     probes
         .cases
-        .retain(|case| plan.link(case).protocol == Protocol::Http2 && arms.insert(case.arm));
+        .retain(|case| plan.link(case).protocol == Protocol::Http2 && arms.insert(case.arm_index));
     if probes.cases.is_empty() {
         return Ok(notes);
     }
@@ -169,7 +169,7 @@ fn drop_unsupported_http2(plan: &mut Plan, engine: &Engine) -> Result<Vec<String
         if let Err(failure) = answer
             && failure.may_be_no_http2(probes.link(case).endpoint.uses_tls)
         {
-            notes.push(remove_arm(plan, case.arm, &failure)?);
+            notes.push(remove_arm(plan, case.arm_index, &failure)?);
         }
     }
     Ok(notes)

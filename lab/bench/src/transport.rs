@@ -95,7 +95,7 @@ fn plan(args: &TransportArgs, scenarios: &[Scenario]) -> Result<Plan> {
         plan.add_request(name, call, None, Expected::Unverified);
     }
     for case in &mut plan.cases {
-        case.link = 0;
+        case.link_index = 0;
     }
     Ok(plan)
 }
@@ -133,7 +133,7 @@ fn measure(
     client.drop_connections();
     if matches!(&chain, Chain::Evm(evm) if evm.payer_and_contract.is_none()) {
         plan.cases
-            .retain(|case| scenarios[case.request].0 == Operation::Read);
+            .retain(|case| scenarios[case.request_index].0 == Operation::Read);
     }
     notes.push(format!(
         "Polled every {}; waits between polls, and for notifications, are in `queued`",
@@ -144,7 +144,7 @@ fn measure(
     session.measure_with(&plan, &[], notes, |sink| {
         engine.run_sequentially(&plan, sink, async |case| {
             let protocol = Protocol::named(plan.arm_name(case)).ok_or(Failure::Missing)?;
-            let scenario = scenarios[case.request];
+            let scenario = scenarios[case.request_index];
             chain.perform(&mut client, protocol, scenario).await
         })
     })

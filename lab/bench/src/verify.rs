@@ -58,7 +58,7 @@ impl AnswerVerifier {
         let arm_count = |request| {
             plan.cases
                 .iter()
-                .filter(|case| case.request == request)
+                .filter(|case| case.request_index == request)
                 .count()
         };
         AnswerVerifier {
@@ -92,7 +92,7 @@ impl AnswerVerifier {
     fn compare(&mut self, mut round: Round, (number, request): (u64, usize)) {
         let plan = &self.plan;
         let request_text = || {
-            let case = plan.cases.iter().find(|case| case.request == request);
+            let case = plan.cases.iter().find(|case| case.request_index == request);
             case.map_or_else(String::new, |case| plan.call(case, number))
         };
         let Some(reference) = round.answers.remove(&0) else {
@@ -164,8 +164,8 @@ mod tests {
         let empty = plan(1, 1);
         let cases = (0..6)
             .map(|index| Case {
-                arm: index % 3,
-                request: index / 3,
+                arm_index: index % 3,
+                request_index: index / 3,
                 ..empty.cases[0].clone()
             })
             .collect();

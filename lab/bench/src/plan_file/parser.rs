@@ -296,7 +296,7 @@ fn read_requests(top: &mut Table<'_>, plan: &mut Plan, arms: &[ArmOptions]) {
 /// The cases of one request, one for each arm.
 fn cases(
     arms: &[ArmOptions],
-    request: usize,
+    request_index: usize,
     method: &str,
     params: &str,
     check: AnswerCheck,
@@ -307,9 +307,9 @@ fn cases(
         let placeholder = format!("{{{ENCODING}}}");
         let filled = params.replace(&placeholder, &json_escaped(encoding));
         Case {
-            arm: index,
-            request,
-            link: index,
+            arm_index: index,
+            request_index,
+            link_index: index,
             call: format!(r#""method":"{}","params":{filled}"#, json_escaped(method)),
             random_range: None,
             expected: match check {

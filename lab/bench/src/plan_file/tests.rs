@@ -81,11 +81,11 @@ fn requests_are_drawn_by_weight_with_equal_values_across_arms() {
     for round in scheduled.chunks(2) {
         let [a, b] = [0, 1].map(|index| &plan.cases[round[index].case]);
         assert!(
-            a.request == b.request
-                && a.arm != b.arm
+            a.request_index == b.request_index
+                && a.arm_index != b.arm_index
                 && round[0].measured_round == round[1].measured_round
         );
-        *requested.entry(a.request).or_default() += 1;
+        *requested.entry(a.request_index).or_default() += 1;
         let [a, b] = [0, 1].map(|index| {
             let body = plan.body(&plan.cases[round[index].case], round[index].number);
             let json: serde_json::Value = serde_json::from_slice(&body).unwrap();

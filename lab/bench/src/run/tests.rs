@@ -51,9 +51,9 @@ pub fn plan_of(endpoint: Endpoint, rounds: u32, workers: usize, rate: Option<f64
         }],
         request_names: vec!["account of 1".to_owned()],
         cases: vec![Case {
-            arm: 0,
-            request: 0,
-            link: 0,
+            arm_index: 0,
+            request_index: 0,
+            link_index: 0,
             call,
             random_range: None,
             expected: Expected::Account(crate::answer::Encoding::Base64),
@@ -502,8 +502,8 @@ fn retry_after_pauses_all_arms_of_the_node() {
     plan.arms.push("b".to_owned());
     plan.links.push(plan.links[0].clone());
     plan.cases.push(Case {
-        arm: 1,
-        link: 1,
+        arm_index: 1,
+        link_index: 1,
         ..plan.cases[0].clone()
     });
     let measured = Engine::new(&plan, None)

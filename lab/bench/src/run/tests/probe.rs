@@ -12,10 +12,10 @@ use std::{
 fn plan_for(server: &Server, arms: usize) -> Plan {
     let known = plan(server, 1, 1, None);
     let name = |arm: usize| format!("node {arm}");
-    let case = |(arm, request)| Case {
-        arm,
-        request,
-        link: arm,
+    let case = |(arm_index, request_index)| Case {
+        arm_index,
+        request_index,
+        link_index: arm_index,
         expected: Expected::Json,
         ..known.cases[0].clone()
     };
