@@ -258,7 +258,7 @@ fn measure(args: &CompressionArgs, records: Records) -> Result<Outcome> {
     }
     problems.extend(records.save_error);
     let all: Vec<&[u8]> = records.all.iter().map(Vec::as_slice).collect();
-    let (dictionary, tested) = dictionary(args, &all, &mut problems);
+    let (dictionary, tested) = dictionary_and_tested(args, &all, &mut problems);
     let mut measured = Vec::new();
     for codec in &args.codecs {
         if codec.needs_dictionary() && dictionary.is_none() {
@@ -274,10 +274,11 @@ fn measure(args: &CompressionArgs, records: Records) -> Result<Outcome> {
         counted(tested.len() as f64, "record"),
         counted(measured.len() as f64, "codec")
     ));
-    let classes = measure::classes(&mut measured, tested, args);
-    let (bundles, blobs) = measure::bundles(&mut measured, tested, args, &mut problems);
+    let classes = measure::class_rows(&mut measured, tested, args);
+    let (bundles, blobs) =
+        measure::bundle_rows_and_examples(&mut measured, tested, args, &mut problems);
     let fetch = match measured.first() {
-        Some(first) if args.fetch > 0 => Some(link::table(
+        Some(first) if args.fetch > 0 => Some(link::fetch_table(
             first.codec,
             dictionary.as_deref(),
             tested,
@@ -309,7 +310,7 @@ fn measure(args: &CompressionArgs, records: Records) -> Result<Outcome> {
 }
 
 /// The dictionary, if a codec needs one, and the records that did not train it.
-fn dictionary<'a>(
+fn dictionary_and_tested<'a>(
     args: &CompressionArgs,
     all: &'a [&'a [u8]],
     problems: &mut Vec<String>,

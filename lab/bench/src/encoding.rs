@@ -31,20 +31,20 @@ const STUDY_ACCOUNTS: [&str; 5] = [
 ];
 
 pub fn run(args: &EncodingArgs) -> Result<(String, u8)> {
-    let plan = plan(args)?;
+    let plan = make_plan(args)?;
     session::run_subcommand(
         "encoding",
         &plan,
         &args.output,
         args.node.ca.as_deref(),
         |session| {
-            let sizes = sizes(&plan, &session.engine.probe(&plan)?)?;
+            let sizes = account_sizes(&plan, &session.engine.probe(&plan)?)?;
             session.measure(&plan, &sizes, Vec::new())
         },
     )
 }
 
-fn plan(args: &EncodingArgs) -> Result<Plan> {
+fn make_plan(args: &EncodingArgs) -> Result<Plan> {
     if let Some(encoding) = first_duplicate(&args.encodings) {
         let name = encoding.name();
         return Err(UsageError(format!("--encodings names {name} twice")).into());
@@ -52,7 +52,7 @@ fn plan(args: &EncodingArgs) -> Result<Plan> {
     if first_duplicate(&args.links).is_some() {
         return Err(UsageError("--links names a link twice".to_owned()).into());
     }
-    let accounts = accounts(args)?;
+    let accounts = requested_accounts(args)?;
     let endpoint = Endpoint::parse(&args.node.url).map_err(UsageError)?;
     let mut plan = session::plan_for_load(&args.load);
     for encoding in &args.encodings {
@@ -75,7 +75,7 @@ fn plan(args: &EncodingArgs) -> Result<Plan> {
                     arm_index,
                     request_index: plan.request_names.len(),
                     link_index,
-                    call: call(account, encoding.name(), args.data_slice),
+                    call: call_json(account, encoding.name(), args.data_slice),
                     random_range: None,
                     expected: Expected::Account(*encoding),
                 });
@@ -90,7 +90,7 @@ fn plan(args: &EncodingArgs) -> Result<Plan> {
     Ok(plan)
 }
 
-fn accounts(args: &EncodingArgs) -> Result<Vec<String>, UsageError> {
+fn requested_accounts(args: &EncodingArgs) -> Result<Vec<String>, UsageError> {
     if args.accounts.is_empty() {
         return Ok(STUDY_ACCOUNTS.map(str::to_owned).into());
     }
@@ -109,7 +109,7 @@ fn accounts(args: &EncodingArgs) -> Result<Vec<String>, UsageError> {
     }
 }
 
-fn call(account: &str, encoding: &str, data_slice: Option<(u64, u64)>) -> String {
+fn call_json(account: &str, encoding: &str, data_slice: Option<(u64, u64)>) -> String {
     let mut options = json!({ "encoding": encoding });
     if let Some((offset, length)) = data_slice {
         options["dataSlice"] = json!({ "offset": offset, "length": length });
@@ -121,7 +121,7 @@ fn call(account: &str, encoding: &str, data_slice: Option<(u64, u64)>) -> String
 }
 
 /// Size of each account, from the first encoding that returned bytes.
-fn sizes(plan: &Plan, answers: &[Result<Vec<u8>, Failure>]) -> Result<Vec<Option<u64>>> {
+fn account_sizes(plan: &Plan, answers: &[Result<Vec<u8>, Failure>]) -> Result<Vec<Option<u64>>> {
     let node = plan.links[0].endpoint.redacted_url();
     if let Some(Err(failure)) = answers.first()
         && answers.iter().all(Result::is_err)
@@ -154,7 +154,7 @@ struct PairTable<'a> {
 }
 
 struct Row<'a> {
-    request: &'a str,
+    request_name: &'a str,
     size: Option<u64>,
     /// Of both arms, in ms.
     times: [Option<f64>; 2],
@@ -185,14 +185,14 @@ fn pair_table<'a>(
     is_mean: bool,
 ) -> PairTable<'a> {
     let mut rows = Vec::new();
-    for (request, size) in results.requests_over(link) {
-        let cases = arms.map(|arm| results.case_index(arm, request));
+    for (request_name, size) in results.requests_over(link) {
+        let cases = arms.map(|arm| results.case_index(arm, request_name));
         let times = cases.map(|case| {
             let latency = results.summary(case?).latency?;
             Some(if is_mean { latency.mean } else { latency.p95 })
         });
         rows.push(Row {
-            request,
+            request_name,
             size,
             times,
             significance: match cases {
@@ -215,10 +215,10 @@ fn pair_table<'a>(
 /// For each other arm and link the study's two tables: means with a test that assumes independent
 /// requests, and 95th percentiles.
 pub fn study_text(results: &Results) -> String {
-    pair_tables(results).iter().map(study_table).collect()
+    pair_tables(results).iter().map(text_table).collect()
 }
 
-fn study_table(table: &PairTable<'_>) -> String {
+fn text_table(table: &PairTable<'_>) -> String {
     let (kind, p_value) = if table.is_mean {
         ("MEAN", "P-value")
     } else {
@@ -241,7 +241,7 @@ fn study_table(table: &PairTable<'_>) -> String {
         // Accounts of one size need separate lines.
         let size = match row.size {
             None => "unknown".to_owned(),
-            Some(size) if same_size_count > 1 => format!("{size} {:.8}", row.request),
+            Some(size) if same_size_count > 1 => format!("{size} {:.8}", row.request_name),
             Some(size) => size.to_string(),
         };
         let ([Some(a), Some(b)], Some(winner)) = (row.times, row.winner) else {
@@ -291,11 +291,11 @@ pub fn page(results: &Results) -> Vec<Block> {
     pair_tables(results)
         .iter()
         .zip(1..)
-        .map(|(table, number)| Block::Table(page_table(table, number)))
+        .map(|(table, number)| Block::Table(html_table(table, number)))
         .collect()
 }
 
-fn page_table(table: &PairTable<'_>, table_number: usize) -> Table {
+fn html_table(table: &PairTable<'_>, table_number: usize) -> Table {
     let [reference, arm] = table.arms;
     let (kind, note) = if table.is_mean {
         (

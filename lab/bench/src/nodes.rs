@@ -15,7 +15,7 @@ use crate::{
 };
 use anyhow::{Context as _, Result, bail, ensure};
 pub use chain::version;
-use chain::{CHAINS, Chain, RpcCall, json_members};
+use chain::{CHAINS, Chain, RpcCall, call_json};
 use faultline_common::{args::UsageError, output::say};
 use faultline_text::{clean, count, counted};
 use serde_json::Value;
@@ -27,7 +27,7 @@ const TRIED_HEIGHTS: u64 = 4;
 
 pub fn run(args: &NodesArgs) -> Result<(String, u8)> {
     let node_plan = nodes_as_arms(args)?;
-    let chain = chain(args)?;
+    let chain = requested_chain(args)?;
     let folders = data_folders(args, &node_plan)?;
     let (notes, range) = if args.output.dry_run {
         (Vec::new(), args.slots.unwrap_or((0, 0)))
@@ -67,7 +67,7 @@ fn measure_data_folders(
     }
 }
 
-fn chain(args: &NodesArgs) -> Result<&'static Chain> {
+fn requested_chain(args: &NodesArgs) -> Result<&'static Chain> {
     let named = CHAINS.iter().find(|chain| chain.name == args.chain);
     Ok(named.ok_or_else(|| {
         let names = CHAINS.each_ref().map(|chain| chain.name).join(", ");
@@ -119,7 +119,7 @@ fn check_chain_and_lag(
     let calls = heights.chain(chain.oldest_call).chain([chain.version_call]);
     for call in calls {
         let name = call.0.to_owned();
-        status_plan.add_request(name, json_members(call), None, Expected::Json);
+        status_plan.add_request(name, call_json(call), None, Expected::Json);
     }
     let engine = Engine::new(&status_plan, args.ca.as_deref())?;
     let genesis = match first_common_hash(&engine, chain, node_plan, chain.genesis_call, &[0])? {
@@ -153,12 +153,7 @@ fn first_common_hash(
     let mut plan = node_plan.clone();
     for height in heights {
         let range = Some((*height, *height));
-        plan.add_request(
-            height.to_string(),
-            json_members(call),
-            range,
-            Expected::Json,
-        );
+        plan.add_request(height.to_string(), call_json(call), range, Expected::Json);
     }
     let answers = engine.probe(&plan)?;
     let mut why = "the nodes gave no answer".to_owned();
@@ -166,7 +161,7 @@ fn first_common_hash(
     for (height, answers) in heights.iter().zip(answers.chunks(nodes.len().max(1))) {
         let (mut hashes, mut failure) = (Vec::new(), None);
         for (node, answer) in nodes.iter().zip(answers) {
-            match hash(chain, answer) {
+            match hash_of_answer(chain, answer) {
                 Ok(hash) => hashes.push((node, hash)),
                 Err(why) => failure = failure.or(Some(format!("{node}: {why}"))),
             }
@@ -188,7 +183,7 @@ fn first_common_hash(
     Ok(Err(why))
 }
 
-fn hash(chain: &Chain, answer: &Result<Vec<u8>, Failure>) -> Result<String, String> {
+fn hash_of_answer(chain: &Chain, answer: &Result<Vec<u8>, Failure>) -> Result<String, String> {
     let bytes = answer.as_ref().map_err(ToString::to_string)?;
     let value = serde_json::from_slice(bytes).ok();
     let hash = value.and_then(|value| chain::hash(chain, &value));
@@ -275,7 +270,7 @@ fn add_requests(
         let has_number = params.contains(RANDOM) || params.contains(HEX);
         plan.add_request(
             (*name).to_owned(),
-            json_members((name, params)),
+            call_json((name, params)),
             has_number.then_some((from, to)),
             Expected::for_method(name, *must_agree),
         );
@@ -407,7 +402,10 @@ mod tests {
     #[test]
     fn evm_blocks_are_sampled_only_below_unfinalized_ones() {
         let args = args(&["--chain", "evm"]);
-        let (chain, nodes) = (chain(&args).unwrap(), nodes_as_arms(&args).unwrap());
+        let (chain, nodes) = (
+            requested_chain(&args).unwrap(),
+            nodes_as_arms(&args).unwrap(),
+        );
         let mut answers: Vec<Value> = ["0x88", "0x87", "0x88"].map(Value::from).into();
         answers.extend(answers.clone());
         answers.extend(["Geth/v1", "Geth/v2", "Other"].map(Value::from));
@@ -423,7 +421,7 @@ mod tests {
             method.contains(r#""eth_getBlockByNumber","params":["0x"#),
             "{method}"
         );
-        let wrong = super::chain(&super::tests::args(&["--chain", "sol"])).unwrap_err();
+        let wrong = super::requested_chain(&super::tests::args(&["--chain", "sol"])).unwrap_err();
         assert!(wrong.is::<UsageError>(), "{wrong}");
     }
 }

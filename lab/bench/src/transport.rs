@@ -46,7 +46,7 @@ pub fn run(args: &TransportArgs) -> Result<(String, u8)> {
         (Operation::Read, 1),
         (Operation::Read, args.in_a_row),
     ];
-    let plan = plan(args, &scenarios)?;
+    let plan = make_plan(args, &scenarios)?;
     if args.output.dry_run {
         let line = |case: &Case| format!("{}: {}\n", plan.arm_name(case), case.call);
         return Ok((plan.cases.iter().map(line).collect(), 0));
@@ -57,7 +57,7 @@ pub fn run(args: &TransportArgs) -> Result<(String, u8)> {
     })
 }
 
-fn plan(args: &TransportArgs, scenarios: &[Scenario]) -> Result<Plan> {
+fn make_plan(args: &TransportArgs, scenarios: &[Scenario]) -> Result<Plan> {
     let http = Endpoint::parse(&args.node.url).map_err(UsageError)?;
     let websocket = match &args.websocket {
         Some(url) => Endpoint::parse_websocket(url).map_err(UsageError)?,

@@ -31,7 +31,7 @@ struct Transfer {
     bytes: u64,
 }
 
-pub fn table(
+pub fn fetch_table(
     codec: Codec,
     dictionary: Option<&[u8]>,
     records: &[&[u8]],
@@ -252,7 +252,7 @@ mod tests {
 
     fn fetched(more: &[&str], records: &[&[u8]]) -> FetchTable {
         let args = args(&[&["--in-flight", "4", "--repeats", "2"], more].concat());
-        table(Codec::named("zlib").unwrap(), None, records, &args).unwrap()
+        fetch_table(Codec::named("zlib").unwrap(), None, records, &args).unwrap()
     }
 
     #[test]

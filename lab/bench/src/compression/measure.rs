@@ -47,7 +47,7 @@ impl MeasuredCodec {
 }
 
 /// Codec by codec; the row of all records is the last.
-pub fn classes(
+pub fn class_rows(
     codecs: &mut [MeasuredCodec],
     records: &[&[u8]],
     args: &CompressionArgs,
@@ -228,7 +228,7 @@ fn blob(records: &[&[u8]]) -> Vec<u8> {
 }
 
 /// The rows of all codecs, and an example of each blob size from the first.
-pub fn bundles(
+pub fn bundle_rows_and_examples(
     codecs: &mut [MeasuredCodec],
     records: &[&[u8]],
     args: &CompressionArgs,
@@ -325,7 +325,7 @@ mod tests {
             all.push(MeasuredCodec::new(codec, None, &records).unwrap());
         }
         let args = args(&["--classes", "500,1000"]);
-        let rows = classes(&mut all, &records, &args);
+        let rows = class_rows(&mut all, &records, &args);
         let kinds: Vec<(&str, &str)> = rows
             .iter()
             .map(|row| (row.codec.as_str(), row.range.as_str()))

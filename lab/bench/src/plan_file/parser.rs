@@ -282,7 +282,7 @@ fn read_requests(top: &mut Table<'_>, plan: &mut Plan, arms: &[ArmOptions]) {
             return;
         };
         let params = params.unwrap_or_else(|| "[]".to_owned());
-        let cases = cases(arms, plan.request_names.len(), &method, &params, check);
+        let cases = cases_of_request(arms, plan.request_names.len(), &method, &params, check);
         plan.cases.extend(cases);
         plan.request_names.push(name);
         is_weighted |= weight.is_some();
@@ -294,7 +294,7 @@ fn read_requests(top: &mut Table<'_>, plan: &mut Plan, arms: &[ArmOptions]) {
 }
 
 /// The cases of one request, one for each arm.
-fn cases(
+fn cases_of_request(
     arms: &[ArmOptions],
     request_index: usize,
     method: &str,
