@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer, de::IgnoredAny};
 use serde_json::{Value, value::RawValue};
 use std::{borrow::Cow, collections::BTreeMap};
 
-/// One byte more than Solana's largest account.
+/// More than Solana's largest account, 10 MiB.
 const ACCOUNT_BUFFER_BYTES: usize = (10 << 20) + 1;
 
 const STARKNET_NODE_SPECIFIC_FIELDS: [&str; 2] = ["continuation_token", "status"];
@@ -41,12 +41,13 @@ impl Encoding {
     }
 }
 
+/// What an answer must have, and how it is compared.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Expected {
     Account(Encoding),
-    /// Any result; the bytes are the node's JSON.
+    /// Any result. The bytes to compare are the node's JSON.
     Json,
-    /// Any result; no bytes are kept.
+    /// Any result. It is not compared.
     Unverified,
     /// Nodes must agree except in these fields. The bytes are a [`canonical::comparable_text`].
     SameExcept(&'static [&'static str]),
@@ -118,7 +119,7 @@ pub struct Decoder {
     zstd: zstd::bulk::Decompressor<'static>,
     compressed: Vec<u8>,
     bytes: Vec<u8>,
-    /// A result and the fields to ignore, of which [`Decoder::bytes`] makes the comparable text.
+    /// A result and its ignored fields, until [`Decoder::bytes`] makes the comparable text.
     raw_result: Option<(String, &'static [&'static str])>,
     /// The slot of an account's answer.
     slot: Option<u64>,
@@ -138,7 +139,7 @@ impl Decoder {
         })
     }
 
-    /// The decoded bytes; for [`Expected::SameExcept`] computed here, outside the decoding time.
+    /// The bytes to compare. Makes the comparable text here, outside the decoding time.
     pub fn bytes(&mut self) -> &[u8] {
         if let Some((result, ignored_fields)) = self.raw_result.take() {
             self.bytes = canonical::comparable_text(&result, ignored_fields).into_bytes();
@@ -158,7 +159,7 @@ impl Decoder {
         self.is_comparable = true;
         match expected {
             Expected::Unverified => {
-                // Parsed JSON values need several times the memory.
+                // A `Value` would need several times the memory of `body`.
                 let IgnoredAny = parse_result(body, id)?;
                 self.is_comparable = false;
             }
@@ -167,7 +168,7 @@ impl Decoder {
                 self.bytes.extend_from_slice(text.get().as_bytes());
             }
             Expected::SameExcept(ignored_fields) => match parse_result::<&RawValue>(body, id) {
-                // A missing block is an answer on which nodes must agree.
+                // A skipped slot is an answer, on which nodes must agree.
                 Err(Failure::Skipped(code)) => {
                     self.bytes = format!("{SKIPPED_PREFIX}{code}").into_bytes();
                 }
@@ -194,7 +195,8 @@ impl Decoder {
                 return is_requested.then_some(());
             }
         };
-        // Any other encoding would measure the wrong one. Without a parser, nodes send base64.
+        // An unrequested encoding would be timed as the requested one. The exception is base64 for
+        // `jsonParsed`, which nodes without a parser send.
         if encoding != requested
             && (requested, encoding) != (Encoding::JsonParsed, Encoding::Base64)
         {
@@ -241,7 +243,7 @@ fn is_skipped_slot(error: &RpcError) -> bool {
     matches!(error.code, -32007 | -32009) && error.message.to_ascii_lowercase().contains("skipped")
 }
 
-/// Providers use 429 or -32429. -32005 is a limit for some, and an unhealthy node for Solana.
+/// Providers use 429 or -32429. Some use -32005, which is an unhealthy node for Solana.
 fn is_rate_limit(error: &RpcError) -> bool {
     let message = error.message.to_ascii_lowercase();
     match error.code {

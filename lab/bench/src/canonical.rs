@@ -1,5 +1,4 @@
-//! Makes a short text of a JSON value, by which the answers of two nodes are compared. The parsed
-//! value is never in memory.
+//! Makes a comparable text of JSON, without holding the parsed value in memory.
 
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::{
@@ -29,7 +28,7 @@ pub fn comparable_text(json: &str, ignored_fields: &[&str]) -> String {
         depth: 0,
     }
     .deserialize(&mut serde_json::Deserializer::from_str(json));
-    // JSON that the parser refuses, because it is nested too deeply, is compared as text.
+    // JSON that is nested too deeply for the parser is compared as text.
     let digest = digest.unwrap_or_else(|_| hash(9, json));
     let mut out = format!("{COMPARABLE_TEXT_PREFIX}{digest:x}\n");
     for (path, (digest, description)) in parts {
@@ -42,8 +41,7 @@ pub fn digest_line(comparable_text: &str) -> &str {
     comparable_text.lines().next().unwrap_or_default()
 }
 
-/// Describes the difference of the first part, by path, that differs. If parts inside it are listed
-/// and differ, describes the deepest of these.
+/// Describes how the first part, by path, differs, or the deepest listed part inside it.
 pub fn difference(reference: &str, other: &str) -> String {
     // Digest and description by path.
     let parts = |comparable_text| -> BTreeMap<&str, (&str, &str)> {

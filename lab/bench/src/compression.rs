@@ -71,13 +71,13 @@ fn reliability<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Reliability
     }
     Ok(match Stored::deserialize(deserializer)? {
         Stored::Flag(true) => Reliability::Reliable,
-        // No size of a change compensates for this reason.
+        // For this reason, no change is large enough to count.
         Stored::Flag(false) => Reliability::TooRare,
         Stored::Reliability(reliability) => reliability,
     })
 }
 
-/// With fewer resamples, because there are many records, codecs and classes.
+/// Fewer resamples than usual, because there are many records, codecs and classes.
 fn bootstrap_plan() -> IntervalPlan {
     IntervalPlan {
         resamples: 2_000,
@@ -85,7 +85,7 @@ fn bootstrap_plan() -> IntervalPlan {
     }
 }
 
-/// Fields are named as in the study.
+/// Fields are named as in the study that `bench compression` repeats.
 #[derive(Serialize, Deserialize)]
 struct ClassRow {
     codec: String,
@@ -125,7 +125,7 @@ struct BundleRow {
     saved_alone: f64,
 }
 
-/// Records of one blob, their bytes, and the compressed bytes.
+/// Number of records in one blob, their bytes, and the compressed bytes.
 type Blob = (u64, u64, u64);
 
 /// Bytes that each message adds.
@@ -143,7 +143,7 @@ struct FetchTable {
     /// In bytes per second.
     bandwidth: Option<u64>,
     repeats: u64,
-    /// Counts of fetched records that have times.
+    /// Numbers of fetched records for which `columns` have times.
     steps: Vec<u64>,
     columns: Vec<FetchColumn>,
 }
@@ -189,7 +189,7 @@ pub struct Outcome {
     tested: u64,
     dictionary: Option<u64>,
     overhead: Overhead,
-    /// Only smaller records are bundled.
+    /// In bytes. Only smaller records are bundled.
     bundle_below: u64,
     classes: Vec<ClassRow>,
     bundles: Vec<BundleRow>,
@@ -199,7 +199,7 @@ pub struct Outcome {
     problems: Vec<String>,
 }
 
-/// The exit code is 1 after any problem.
+/// Returns the text to print, and the exit code, which is 1 after any problem.
 pub fn run(args: &CompressionArgs) -> Result<(String, u8)> {
     validate(args)?;
     if args.output.dry_run {

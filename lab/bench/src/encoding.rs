@@ -1,4 +1,4 @@
-//! `bench encoding`: encodings of account data.
+//! `bench encoding`: encodings of account data. The first is the reference.
 
 use crate::{
     answer::Expected,
@@ -20,8 +20,8 @@ use faultline_pages::{
 use faultline_stats::arms::welch_p;
 use serde_json::json;
 
-/// Accounts of 904, 3,232, 5,400, 7,448 and 10,136 bytes on mainnet-beta, which the study measured
-/// that this preset repeats (`docs/BENCH-STUDIES.md`).
+/// Accounts of mainnet-beta, of 904, 3,232, 5,400, 7,448 and 10,136 bytes. They are those of the
+/// published study that `bench encoding` repeats (`docs/BENCH-STUDIES.md`).
 const STUDY_ACCOUNTS: [&str; 5] = [
     "Po57HwPXoG22SajaQCBn7Zg8hPp15pUTMcTwcr4GhDu",
     "2uLdBfEax2Gzk3KRGTiWoYQPmXWgSG6g1UDax1T9J6MM",
@@ -30,6 +30,7 @@ const STUDY_ACCOUNTS: [&str; 5] = [
     "Hij4zmmrdmQ49bfgy63C8VF12EYysjF6WGFeZJpfipCk",
 ];
 
+/// Returns the text to print and the exit code.
 pub fn run(args: &EncodingArgs) -> Result<(String, u8)> {
     let plan = make_plan(args)?;
     session::run_subcommand(
@@ -154,6 +155,7 @@ struct PairTable<'a> {
 }
 
 struct Row<'a> {
+    /// An account, and the link if there are several.
     request_name: &'a str,
     size: Option<u64>,
     /// Of both arms, in ms.
@@ -212,8 +214,8 @@ fn pair_table<'a>(
     }
 }
 
-/// For each other arm and link the study's two tables: means with a test that assumes independent
-/// requests, and 95th percentiles.
+/// The two tables of the study for each link and each arm but the reference: means with a test that
+/// assumes independent requests, and 95th percentiles.
 pub fn study_text(results: &Results) -> String {
     pair_tables(results).iter().map(text_table).collect()
 }

@@ -1,7 +1,7 @@
 //! `faultline bench`: measures the latency of JSON-RPC nodes.
 //!
-//! A subcommand makes a `plan`. `run` sends the requests of the plan over a `connection`, `answer`
-//! decodes the answers, and `verify` compares them. `session` stores and shows the `results`.
+//! A subcommand makes a `plan`. `run` sends its requests over a `connection`, `answer` decodes and
+//! `verify` compares the answers. `session` stores and shows the `results`.
 
 mod answer;
 pub mod args;
@@ -38,7 +38,7 @@ use args::{Bench, BenchArgs, Format};
 use results::Results;
 use store::Stored;
 
-/// The exit code is 1 if an arm failed.
+/// Returns the text to print, and the exit code, which is 1 if an arm failed.
 pub fn run(args: &BenchArgs) -> Result<(String, u8)> {
     match &args.command {
         Bench::Encoding(args) => encoding::run(args),

@@ -25,6 +25,7 @@ pub use study::{page, study_text};
 /// A slot may be skipped, so several heights are tried.
 const TRIED_HEIGHTS: u64 = 4;
 
+/// Returns the text to print and the exit code.
 pub fn run(args: &NodesArgs) -> Result<(String, u8)> {
     let node_plan = nodes_as_arms(args)?;
     let chain = requested_chain(args)?;
@@ -191,7 +192,7 @@ fn hash_of_answer(chain: &Chain, answer: &Result<Vec<u8>, Failure>) -> Result<St
     hash.ok_or_else(|| "an answer without a hash".to_owned())
 }
 
-/// `answers`: newest heights, range ends, oldest heights, versions.
+/// `answers` of all nodes: newest heights, range ends, oldest heights, versions.
 fn check_in_sync(
     args: &NodesArgs,
     chain: &Chain,
@@ -261,7 +262,7 @@ fn add_requests(
             ))
             .into());
         };
-        // It asks for 100 final blocks from the slot on; up to 50 slots may be skipped.
+        // The method gets 100 final blocks from the slot on, and up to 50 slots may be skipped.
         let margin = match *name {
             "getBlocksWithLimit" => 150,
             _ => 0,

@@ -22,7 +22,7 @@ pub fn write(report: &Report, out: &Path) -> anyhow::Result<String> {
     Ok(format!("{}\n", written.page.display()))
 }
 
-/// The title of the page; title and blocks of its first section.
+/// The title of the page, and the title and blocks of its first section.
 fn first_section(results: &Results) -> (&'static str, &'static str, Vec<Block>) {
     let study_title = "The study's own tables";
     match results.header.subcommand.as_str() {
@@ -104,7 +104,7 @@ pub fn report(results: &Results) -> Report {
     }
 }
 
-/// The first point is the headline; `default` without any.
+/// The first point is the headline; `default` without any point.
 pub fn verdict_with_headline(default: &str, mut points: Vec<String>, kind: VerdictKind) -> Verdict {
     let headline = if points.is_empty() {
         default.to_owned()

@@ -12,25 +12,25 @@ use crate::{
 use hyper::body::Bytes;
 use std::time::Duration;
 
-/// Placeholder of a number drawn in each round.
+/// Placeholder of a number that is drawn in each round.
 pub const RANDOM: &str = "{random}";
 
 /// Placeholder of the hexadecimal form of that number.
 pub const HEX: &str = "{hex}";
 
-/// The results of all requests of a plan are kept in memory.
+/// Limited because the results of all requests of a plan are in memory.
 pub const MAX_REQUESTS: u64 = 10_000_000;
 
-/// A request as one arm sends it.
+/// A request as one arm sends it. Arms are what is compared, such as nodes or encodings.
 #[derive(Debug, Clone)]
 pub struct Case {
     pub arm_index: usize,
-    /// Index in [`Plan::request_names`].
+    /// In [`Plan::request_names`].
     pub request_index: usize,
-    /// Cases with the same index share connections.
+    /// In [`Plan::links`]. Cases with the same link share connections.
     pub link_index: usize,
     /// Method and parameters, as in JSON. Placeholders are [`RANDOM`] and [`HEX`] with a
-    /// `random_range`, else those of [`Plan::values`].
+    /// `random_range`, else `{name}` for each of [`Plan::values`].
     pub call: String,
     /// Inclusive range of the random number.
     pub random_range: Option<(u64, u64)>,
@@ -39,18 +39,18 @@ pub struct Case {
 
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// The first is the reference.
+    /// Names. The first arm is the reference.
     pub arms: Vec<String>,
     pub links: Vec<LinkConfig>,
     /// An account, a method, or a text such as `single read`.
     pub request_names: Vec<String>,
     pub cases: Vec<Case>,
-    /// Frequency of each request, if a round has only one. Empty if each round has all requests.
+    /// Relative frequency of each request in rounds of one request. Empty if each round has all.
     pub weights: Vec<u32>,
     pub values: Vec<Value>,
-    /// Measured rounds, after those of `warm_up`.
+    /// Measured rounds. They follow the rounds of `warm_up`.
     pub rounds: u32,
-    /// In rounds.
+    /// Number of rounds.
     pub warm_up: u32,
     pub workers: usize,
     /// Requests a second, sent without waiting for answers; `None` in a closed loop.
@@ -142,7 +142,7 @@ impl Plan {
             .for_each(|case| case.arm_index -= 1);
     }
 
-    /// The index, which identifies the node.
+    /// An index that is equal for all links to one node.
     pub fn first_link_to_same_node(&self, link: usize) -> usize {
         let address = &self.links[link].endpoint;
         let first = self.links.iter().position(|link| link.endpoint == *address);
@@ -154,7 +154,7 @@ impl Plan {
         Bytes::from(format!(r#"{{"jsonrpc":"2.0","id":{id},{call}}}"#))
     }
 
-    /// The call of a case with the values of a round. Rounds of warm-up count, too.
+    /// The call of a case with the values of a round. `round` counts from the first warm-up round.
     pub fn call(&self, case: &Case, round: u64) -> String {
         // All arms get the same numbers.
         let offset = (round << 16) ^ case.request_index as u64;
@@ -175,7 +175,7 @@ impl Plan {
         }
     }
 
-    /// The requests of one round, or as many requests of a weighted mix as the plan has cases.
+    /// As many requests as the plan has cases, which is one round if there are no weights.
     pub fn first_requests(&self) -> String {
         let request = |scheduled: ScheduledRequest| {
             let case = &self.cases[scheduled.case];
@@ -198,10 +198,11 @@ pub struct ScheduledRequest {
     pub number: u64,
     /// `None` during warm-up.
     pub measured_round: Option<u32>,
+    /// Index in [`Plan::cases`].
     pub case: usize,
 }
 
-/// Each round is shuffled anew, so that no arm has an advantage by time.
+/// The order of requests. Each round is shuffled anew, so that no arm is always first.
 pub struct Order {
     random: fastrand::Rng,
     round_cases: Vec<usize>,

@@ -25,10 +25,12 @@ use std::{
 const MAX_FILE_BYTES: u64 = 64 << 20;
 const ALL_REQUESTS: &str = "all requests";
 
+/// Returns the text to print and the exit code.
 pub fn run(args: &RunArgs) -> Result<(String, u8)> {
     let (mut plan, ca_file) = read(&args.plan)?;
     plan.max_failures = args.max_failures;
     session::run_subcommand("run", &plan, &args.output, ca_file.as_deref(), |session| {
+        // The sizes of answers are not known, and there are no notes.
         session.measure(&plan, &[], Vec::new())
     })
 }
@@ -93,7 +95,8 @@ pub fn all_requests_tables(results: &Results) -> Vec<Table> {
     tables
 }
 
-/// Merges the cases of each arm: each pair of round and request becomes a round. `None` if the plan has only one request.
+/// Makes one case of all requests of an arm. Each request of a round becomes a round, so that arms
+/// are still compared per request. `None` if the plan has one request.
 fn with_requests_merged(results: &Results) -> Option<Results> {
     if results.requests().len() < 2 {
         return None;

@@ -51,7 +51,7 @@ pub struct Session<'a> {
 }
 
 impl Session<'_> {
-    /// Sends the requests of the plan, without those of arms whose node has no HTTP/2.
+    /// Sends the requests of the plan. Leaves out arms over HTTP/2 if their node has no HTTP/2.
     pub fn measure(
         &self,
         plan: &Plan,
@@ -64,7 +64,7 @@ impl Session<'_> {
         self.measure_with(&plan, sizes, notes, |sink| self.engine.run(&plan, sink))
     }
 
-    /// `sizes` are those of the requests, as far as they are known.
+    /// `sizes`: bytes of the answers to each request, if known.
     pub fn measure_with(
         &self,
         plan: &Plan,
@@ -100,7 +100,7 @@ impl Session<'_> {
     }
 }
 
-/// Runs `work`, stores its results and renders them, as `output` says.
+/// Runs `work` and stores its results. Returns the text to print and the exit code.
 pub fn run_subcommand(
     subcommand: &str,
     plan: &Plan,
@@ -118,7 +118,7 @@ pub fn run_subcommand(
     if output.dry_run {
         return Ok((plan.first_requests(), 0));
     }
-    // Signals are handled first, so that an early one removes the file.
+    // The engine handles signals. It exists before the file, so that an early signal removes it.
     let engine = Engine::new(plan, ca_file)?;
     let file = output.out.as_deref().map(ResultsFile::create).transpose()?;
     let results = tool_overhead::measure(&engine).and_then(|own_cost| {
@@ -138,7 +138,7 @@ pub fn run_subcommand(
             return Err(error);
         }
     };
-    // A full disk loses the file, not the output. Results that cannot be rendered are still stored.
+    // A failed write does not prevent the output, and a failed output does not prevent the write.
     let written = file.map(|file| file.finish(&results));
     let mut text = crate::shown(&results, output.format)?;
     let mut code = u8::from(!render::problems(&results).is_empty());
@@ -155,7 +155,7 @@ pub fn run_subcommand(
 
 fn drop_unsupported_http2(plan: &mut Plan, engine: &Engine) -> Result<Vec<String>> {
     let mut notes = Vec::new();
-    // One request of each arm.
+    // One request of each arm over HTTP/2.
     let mut probes = plan.clone();
     probes.weights.clear();
     let mut arms = BTreeSet::new();
@@ -175,7 +175,7 @@ fn drop_unsupported_http2(plan: &mut Plan, engine: &Engine) -> Result<Vec<String
     Ok(notes)
 }
 
-/// Returns a note. Fails if no other arm is left.
+/// Returns a note about the removed arm. Fails if it is the only arm.
 pub fn remove_arm(plan: &mut Plan, arm: usize, failure: &Failure) -> Result<String> {
     let name = &plan.arms[arm];
     anyhow::ensure!(
@@ -187,7 +187,7 @@ pub fn remove_arm(plan: &mut Plan, arm: usize, failure: &Failure) -> Result<Stri
     Ok(note)
 }
 
-/// Settings that affect latencies, except the node's.
+/// Settings of this tool that affect latencies.
 fn settings(subcommand: &str, plan: &Plan) -> BTreeMap<String, String> {
     let mut settings = load_settings(plan);
     let mut shapes: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();

@@ -33,9 +33,10 @@ enum Operation {
     Read,
 }
 
-/// An operation and how often it is done in a row.
+/// An operation, and how many times in a row it is done.
 type Scenario = (Operation, u32);
 
+/// Returns the text to print and the exit code.
 pub fn run(args: &TransportArgs) -> Result<(String, u8)> {
     if first_duplicate(&args.transports).is_some() {
         return Err(UsageError("--transports names a transport twice".to_owned()).into());

@@ -1,5 +1,5 @@
-//! Parses a plan and reports its mistakes together. After a mistake, parameters and the number of
-//! requests are not checked.
+//! Parses a plan and reports its mistakes together. Parameters are checked only if arms and values
+//! have no mistake, and the number of requests only if nothing has.
 
 use crate::{
     answer::{Encoding, Expected},
@@ -33,19 +33,19 @@ struct ArmOptions {
     method: Option<String>,
 }
 
-/// How the answers of the arms to a request are compared.
+/// How the answers to a request are compared between arms.
 #[derive(Clone, Copy)]
 enum AnswerCheck {
     /// They must be equal.
     Same,
     /// They are not compared.
     Any,
-    /// As accounts, for the same slot.
+    /// Accounts of the same slot must be equal.
     Account,
 }
 
-/// Returns the plan and the file of trusted certificates. Relative paths are relative to the folder
-/// of `file`.
+/// Returns the plan and the file of trusted certificates. Relative paths start in the folder of
+/// `file`.
 pub fn parse(text: &str, file: &Path) -> Result<(Plan, Option<PathBuf>), Vec<ConfigError>> {
     let folder = file.parent().unwrap_or(Path::new(""));
     let (parsed, errors) = faultline_settings::read(text, Some(file), false, |mut top| {
@@ -217,7 +217,7 @@ fn list_item(value: &DeValue<'_>) -> Result<String, String> {
     Ok(json_escaped(&text(value)?))
 }
 
-/// As in a JSON string, without its quotes.
+/// Escapes a text for a JSON string. The result has no quotes around it.
 fn json_escaped(text: &str) -> String {
     let json = Json::from(text).to_string();
     json[1..json.len() - 1].to_owned()
@@ -245,7 +245,7 @@ fn read_requests(top: &mut Table<'_>, plan: &mut Plan, arms: &[ArmOptions]) {
         );
     }
     let has_encoding = arms.iter().any(|arm| arm.encoding.is_some());
-    // After a mistake, values may be missing, so parameters are not checked.
+    // After a mistake, `plan.values` may be incomplete, so parameters are not checked.
     let no_errors_yet = top.errors().is_empty();
     let (mut names, mut is_weighted) = (Unique::default(), false);
     top.tables("request", |table| {
@@ -335,8 +335,8 @@ fn encoding_option(params: &str) -> Option<Encoding> {
         .find_map(|param| Encoding::named(param.get("encoding")?.as_str()?))
 }
 
-/// Fails unless the parameters are JSON for each text of each value, the other values at their
-/// first text.
+/// Fails unless the parameters are JSON with texts in place of placeholders. Tries every text of
+/// each value, with the first texts of the others.
 fn check_params(params: &str, values: &[Value], has_encoding: bool) -> Result<(), String> {
     let is_known = |name: &str| {
         (has_encoding && name == ENCODING) || values.iter().any(|value| value.name == name)

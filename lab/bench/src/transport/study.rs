@@ -1,4 +1,4 @@
-//! Times of single and repeated writes and reads, and the differences that are shown.
+//! As in the study that `bench transport` repeats: times of single and repeated writes and reads.
 
 use crate::{
     compare::{Comparison, absolute_bounds, compare_arms, comparison_count, interval_label},
