@@ -77,7 +77,7 @@ impl Engine {
         })
     }
 
-    /// A signal ends the run after the pending requests, a second signal at once.
+    /// The first signal ends the run after the pending requests, a second signal at once.
     pub fn run(&self, plan: &Rc<Plan>, sink: &SampleSink<'_>) -> Result<MeasuredRun> {
         let shared = Rc::new(Shared::new(plan.clone(), self.tls.clone()));
         let decoders = (0..plan.workers)
@@ -287,7 +287,7 @@ struct Shared {
     plan: Rc<Plan>,
     tls: Option<TlsConnector>,
     order: Mutex<Order>,
-    /// Taken from the end, so that only as many as needed stay in use.
+    /// Taken from the end, so that no more are in use than needed.
     idle: RefCell<Vec<Connections>>,
     control: RunControl,
     answers: RefCell<Answers>,
@@ -299,7 +299,7 @@ struct Answers {
     /// When the first measured request was sent.
     started_at: Option<Duration>,
     samples: Vec<Sample>,
-    /// How many samples the sink has.
+    /// Number of samples that the sink has received.
     flushed: usize,
     completed: u64,
     verifier: AnswerVerifier,

@@ -1,3 +1,5 @@
+//! Compares the answers of each arm with those of the reference, which is the first arm.
+
 use crate::{answer::SKIPPED_PREFIX, canonical, plan::Plan};
 use serde::{Deserialize, Serialize};
 use std::{
@@ -5,7 +7,7 @@ use std::{
     hash::{DefaultHasher, Hash as _, Hasher as _},
 };
 
-/// An arm's answers against the reference's.
+/// Numbers of an arm's answers by comparison with the reference.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct AnswerComparison {
     pub equal: u64,
@@ -26,7 +28,7 @@ impl AnswerComparison {
 
 const MAX_LISTED_DIFFERENCES: usize = 10;
 
-/// A digest is stored: answers may be large, and many rounds may wait for a slow node.
+/// Has a digest only: answers may be large, and many rounds may wait for a slow node.
 struct Answer {
     slot: Option<u64>,
     /// The length and a hash.
@@ -38,7 +40,7 @@ struct Answer {
 
 #[derive(Default)]
 struct Round {
-    /// Those that answered or failed.
+    /// Number of arms that answered or failed.
     finished_arms: usize,
     /// By arm.
     answers: BTreeMap<usize, Answer>,
@@ -49,7 +51,7 @@ pub struct AnswerVerifier {
     /// Number of arms, by request.
     arm_counts: Vec<usize>,
     plan: Plan,
-    /// By arm. The reference's counts slots that it skipped and another arm did not.
+    /// By arm. Differences of the reference are slots that it skipped and another arm did not.
     pub answer_comparisons: Vec<AnswerComparison>,
 }
 

@@ -25,7 +25,7 @@ const MAX_STEPS: usize = 20;
 const IO_TIMEOUT: Duration = Duration::from_secs(120);
 
 struct Transfer {
-    /// By record, since the first request.
+    /// By record, from the first request.
     restored_after: Vec<Duration>,
     /// Of all bodies, without their lengths.
     bytes: u64,
@@ -146,7 +146,7 @@ fn fetch(
     })
 }
 
-/// The uptime at which it may be sent, and the bytes.
+/// The uptime at which an answer may be sent, and its bytes.
 type DelayedAnswer = (Duration, Vec<u8>);
 
 /// A request is a record number; an answer is a length and bytes. Numbers have four bytes.

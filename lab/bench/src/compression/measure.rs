@@ -46,7 +46,7 @@ impl MeasuredCodec {
     }
 }
 
-/// Codec by codec; the row of all records is the last.
+/// Rows by codec. The last row of a codec is that of all records.
 pub fn class_rows(
     codecs: &mut [MeasuredCodec],
     records: &[&[u8]],
@@ -145,7 +145,7 @@ fn format_size(bytes: usize) -> String {
     }
 }
 
-/// Of each pass, in 10^6 bytes per CPU second.
+/// Speeds of each pass, in 10^6 bytes per CPU second.
 #[derive(Default)]
 struct Speeds {
     compress: Vec<Option<f64>>,
@@ -227,7 +227,7 @@ fn blob(records: &[&[u8]]) -> Vec<u8> {
     out
 }
 
-/// The rows of all codecs, and an example of each blob size from the first.
+/// The rows of all codecs, and an example of each blob size from the first codec.
 pub fn bundle_rows_and_examples(
     codecs: &mut [MeasuredCodec],
     records: &[&[u8]],

@@ -45,7 +45,7 @@ impl Connections {
         }
     }
 
-    /// Drops the connection after a sent request without an answer, or with an unclear one by WebSocket.
+    /// Drops the connection if a sent request gets no answer, or an unclear answer over WebSocket.
     pub async fn exchange(
         &mut self,
         plan: &Plan,
