@@ -43,7 +43,7 @@ fn amtool(words: &[&str]) -> Option<(bool, String)> {
     }
 }
 
-fn amtool_takes(configuration: &Path) {
+fn check_config(configuration: &Path) {
     if let Some((content, said)) = amtool(&["check-config", &configuration.display().to_string()]) {
         assert!(content, "{said}");
     }
@@ -96,7 +96,7 @@ fn reaches(receiver: &str, job: &str, alert: &str, labels: &[(String, String)]) 
 
 #[test]
 fn alertmanager_accepts_the_shipped_configuration() {
-    amtool_takes(&shipped());
+    check_config(&shipped());
 }
 
 /// With all of the lines that an operator chooses from.
@@ -108,7 +108,7 @@ fn alertmanager_accepts_the_receiver_templates() {
     assert_eq!(filled.matches("_configs: [{").count(), 7, "{filled}");
     let written = Path::new(env!("CARGO_TARGET_TMPDIR")).join("alertmanager.yml");
     fs::write(&written, format!("{head}\nreceivers:\n{filled}")).unwrap();
-    amtool_takes(&written);
+    check_config(&written);
 }
 
 #[test]

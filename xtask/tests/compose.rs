@@ -63,7 +63,7 @@ fn mounted(service: &Value) -> Vec<(PathBuf, PathBuf)> {
 }
 
 /// The file of this tree that a service finds at `path`.
-fn seen(service: &Value, path: &str) -> PathBuf {
+fn mounted_file(service: &Value, path: &str) -> PathBuf {
     let found = mounted(service).into_iter().find_map(|(source, place)| {
         let rest = Path::new(path).strip_prefix(place).ok()?;
         Some(if rest == Path::new("") {
@@ -86,7 +86,7 @@ fn option(service: &Value, name: &str) -> String {
 
 /// Fails with its words if the program is not content; tells and skips where there is none.
 #[expect(clippy::disallowed_methods, reason = "the witness is a program")]
-fn takes(program: &str, words: &[&str], file: &Path) {
+fn run_check(program: &str, words: &[&str], file: &Path) {
     match Command::new(program).args(words).arg(file).output() {
         Ok(output) => assert!(
             output.status.success(),
@@ -148,15 +148,15 @@ fn compose_images_are_pinned_and_the_daemon_has_this_version() {
 #[test]
 fn promtool_and_amtool_accept_the_compose_configurations() {
     let (prometheus, alertmanager) = (service("prometheus"), service("alertmanager"));
-    takes(
+    run_check(
         "promtool",
         &["check", "config"],
-        &seen(&prometheus, &option(&prometheus, "--config.file=")),
+        &mounted_file(&prometheus, &option(&prometheus, "--config.file=")),
     );
-    takes(
+    run_check(
         "amtool",
         &["check-config"],
-        &seen(&alertmanager, &option(&alertmanager, "--config.file=")),
+        &mounted_file(&alertmanager, &option(&alertmanager, "--config.file=")),
     );
 }
 
@@ -164,13 +164,13 @@ fn promtool_and_amtool_accept_the_compose_configurations() {
 #[test]
 fn compose_services_find_each_other_on_loopback() {
     let (prometheus, grafana) = (service("prometheus"), service("grafana"));
-    let source = yaml(&seen(
+    let source = yaml(&mounted_file(
         &grafana,
         "/etc/grafana/provisioning/datasources/faultline.yml",
     ));
     let listens = option(&prometheus, "--web.listen-address=");
     assert_eq!(source["datasources"][0]["url"], format!("http://{listens}"));
-    let asks = yaml(&seen(&prometheus, "/etc/prometheus/prometheus.yml"));
+    let asks = yaml(&mounted_file(&prometheus, "/etc/prometheus/prometheus.yml"));
     let told = &asks["alerting"]["alertmanagers"][0]["static_configs"][0]["targets"][0];
     assert_eq!(
         *told,
@@ -182,11 +182,11 @@ fn compose_services_find_each_other_on_loopback() {
 #[test]
 fn the_grafana_dashboard_path_matches_the_compose_mount() {
     let grafana = service("grafana");
-    let provider = yaml(&seen(
+    let provider = yaml(&mounted_file(
         &grafana,
         "/etc/grafana/provisioning/dashboards/faultline.yml",
     ));
-    let looks = seen(
+    let looks = mounted_file(
         &grafana,
         provider["providers"][0]["options"]["path"]
             .as_str()

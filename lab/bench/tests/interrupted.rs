@@ -7,8 +7,8 @@
     reason = "a test that cannot prepare its scene fails, and a stand-in has threads of its own"
 )]
 
-#[path = "bench/stand_in.rs"]
-mod stand_in;
+#[path = "bench/mock_node.rs"]
+mod mock_node;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use clap::Parser;
@@ -39,7 +39,7 @@ fn records_read_before_a_signal_or_error_are_saved_and_measured() {
         ),
     ] {
         let requested = AtomicU64::new(0);
-        let node = stand_in::start(move |method, _| match method {
+        let node = mock_node::start(move |method, _| match method {
             "getSlot" => Ok(json!(1000)),
             "getFirstAvailableBlock" => Ok(json!(1)),
             "getBlocks" => Ok(json!((501..=1000).collect::<Vec<u64>>())),

@@ -29,7 +29,7 @@ use std::{
 };
 
 /// What a node does to a request, by the request's id.
-type Hostile = Box<dyn Fn(u64) -> Reply + Send + Sync>;
+type ReplyById = Box<dyn Fn(u64) -> Reply + Send + Sync>;
 
 pub fn plan(server: &Server, rounds: u32, workers: usize, rate: Option<f64>) -> Rc<Plan> {
     plan_of(
@@ -95,7 +95,7 @@ fn means_and_percentiles_match_the_servers_within_one_percent() {
     let mut seen = Vec::new();
     // A host that is busy for a moment wakes whoever waits too late: one run of three must be exact.
     let exact = (0..3).any(|_| {
-        let pairs = found_and_true();
+        let pairs = measured_and_actual();
         let exact = pairs
             .iter()
             .all(|(found, is)| within_a_percent(*found, *is));
@@ -106,7 +106,7 @@ fn means_and_percentiles_match_the_servers_within_one_percent() {
 }
 
 /// Mean and percentiles in milliseconds, as they were measured and as the server has them.
-fn found_and_true() -> Vec<(f64, f64)> {
+fn measured_and_actual() -> Vec<(f64, f64)> {
     let server = Server::start(|number, _| {
         Reply::After(Duration::from_millis(1000 + (number as u64 * 37) % 500))
     });
@@ -190,7 +190,7 @@ fn open_loop_percentiles_include_a_stall_that_a_closed_loop_hides() {
 const LAST: &str = "Connection: close\r\n";
 
 /// Bad replies by the request's id, and the failure that each one is.
-fn hostile_replies() -> Vec<(Hostile, &'static str)> {
+fn hostile_replies() -> Vec<(ReplyById, &'static str)> {
     let deep = "[".repeat(200_000);
     let half = http("200 OK", "", &good(1));
     let half = half[..half.len() - 20].to_owned();

@@ -1,6 +1,6 @@
 //! Records of a node whose file cannot be written.
 
-use crate::{bench, stand_in::start};
+use crate::{bench, mock_node::start};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::json;
 

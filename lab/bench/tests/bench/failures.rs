@@ -1,6 +1,6 @@
 //! Requests that fail: what is said of them, and the exit code.
 
-use crate::{bench, stand_in::start};
+use crate::{bench, mock_node::start};
 use serde_json::json;
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,6 +1,6 @@
 //! What is left of a run whose program is killed, or whose disk is full.
 
-use crate::{bench, stand_in::start};
+use crate::{bench, mock_node::start};
 use serde_json::json;
 use std::{
     env, fs,

@@ -10,8 +10,8 @@
 mod compression;
 mod failures;
 mod killed;
+mod mock_node;
 mod page;
-mod stand_in;
 mod starknet;
 
 use clap::Parser;

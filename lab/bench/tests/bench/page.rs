@@ -1,6 +1,6 @@
 //! Results as pages, of every preset, in a real browser. Pictures are kept in `target/bench-pages`.
 
-use crate::{bench, stand_in::start};
+use crate::{bench, mock_node::start};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use faultline_testkit::browser::{Browser, LAYOUT_PROBLEMS_SCRIPT, SKIP_MESSAGE};
 use serde_json::{Value, json};

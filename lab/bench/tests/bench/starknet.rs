@@ -2,7 +2,7 @@
 
 use crate::{
     bench,
-    stand_in::{Answer, start},
+    mock_node::{Answer, start},
 };
 use serde_json::{Value, json};
 use std::{sync::Arc, thread, time::Duration};
