@@ -1,4 +1,4 @@
-//! Plans as people write them.
+//! Plans such as users write, with and without mistakes.
 
 use super::{all_requests_text, comparisons, parser::parse, with_requests_merged};
 use crate::{
@@ -277,7 +277,7 @@ fn parameters_that_are_invalid_json_for_some_value_are_refused() {
 
 #[test]
 fn an_arms_requests_are_pooled_and_arms_compared_per_request() {
-    // Of 300 rounds in turn a fast request and a slow one; arm b takes 1 ms more for either.
+    // The 300 rounds alternate between a fast request and a slow one. Arm b takes 1 ms longer for both.
     let noise = |round: u64, case: u64| (round * 7919 + case * 104_729) % 100_000;
     let made = |base: u64, case: u64| move |round: u64| base + noise(round, case);
     let (a, b) = (

@@ -15,7 +15,7 @@ fn records_that_cannot_be_saved_are_measured_but_fail_the_command() {
         })
     });
     let folder = tempfile::tempdir().unwrap();
-    // No folder, but that is seen only when the file is made.
+    // The folder is missing. The tool notices this only when it creates the file.
     std::fs::write(folder.path().join("none"), "").unwrap();
     let save = folder.path().join("none/kept.b64").display().to_string();
     let words = [
