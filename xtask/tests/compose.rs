@@ -1,4 +1,4 @@
-//! The compose file, against the tree that it mounts, and what reads the mounted files.
+//! Checks the compose file against the tree that it mounts, and against the programs that read the mounted files.
 #![allow(
     clippy::expect_used,
     clippy::panic,
@@ -45,7 +45,7 @@ fn texts(list: &Value) -> Vec<String> {
         .collect()
 }
 
-/// What a service mounts of this tree, and where to. All of it is in the short form, as texts.
+/// Source and target of each path of this tree that a service mounts. These mounts have the short form, which is a text.
 fn mounted(service: &Value) -> Vec<(PathBuf, PathBuf)> {
     let volumes = service["volumes"]
         .as_array()
@@ -84,7 +84,7 @@ fn option(service: &Value, name: &str) -> String {
         .to_owned()
 }
 
-/// Fails with its words if the program is not content; tells and skips where there is none.
+/// Fails with the error output of the program. Skips with a message if the program is not installed.
 #[expect(clippy::disallowed_methods, reason = "the witness is a program")]
 fn run_check(program: &str, words: &[&str], file: &Path) {
     match Command::new(program).args(words).arg(file).output() {
@@ -112,7 +112,7 @@ fn every_repository_path_mounted_by_compose_exists() {
     }
 }
 
-/// They are in the long form: the short one makes a folder that is not there, as root.
+/// These mounts have the long form: the short form creates a missing folder, as root.
 #[test]
 fn compose_mounts_validator_folders_read_only_without_creating_them() {
     let volumes = service("faultlined")["volumes"].as_array().unwrap().clone();
@@ -160,7 +160,7 @@ fn promtool_and_amtool_accept_the_compose_configurations() {
     );
 }
 
-/// Each asks the next one at the address that it listens at.
+/// Each service requests the next one at the address on which that one listens.
 #[test]
 fn compose_services_find_each_other_on_loopback() {
     let (prometheus, grafana) = (service("prometheus"), service("grafana"));
