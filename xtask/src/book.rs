@@ -13,11 +13,11 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-/// The links of this page order the site, which begins with `FIRST_PAGE`.
+/// The site has the order of the links on this page, after `FIRST_PAGE`.
 const MAP_PAGE: &str = "docs/README.md";
 const FIRST_PAGE: &str = "README.md";
 
-/// Keeps the `--` of options. No print page, and no error page for servers.
+/// `smart-punctuation` would change the `--` of options. No print page, no error page.
 const SETTINGS: &str = r#"[output.html]
 no-section-label = true
 smart-punctuation = false
@@ -175,7 +175,7 @@ impl Book<'_> {
     }
 }
 
-/// mdBook's table of contents: pages of a listed folder are below its list.
+/// mdBook's table of contents: pages of a folder are below the page that lists the folder.
 fn summary(pages: &[Page]) -> String {
     let mut text = "# Summary\n\n".to_owned();
     let (first, others): (Vec<&Page>, Vec<&Page>) = pages
@@ -258,7 +258,7 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Replaces links into the tree; those without a replacement stay. Code blocks have no links.
+/// Replaces the links for which `replace` returns a new target. Code blocks have no links.
 fn rewrite_links(text: &str, mut replace: impl FnMut(&str) -> Option<String>) -> String {
     let mut page = String::with_capacity(text.len());
     for (number, block) in text.split("```").enumerate() {
@@ -285,7 +285,8 @@ fn rewrite_links(text: &str, mut replace: impl FnMut(&str) -> Option<String>) ->
     page
 }
 
-/// A link target in this folder, from the root of the tree; `None` if it is outside.
+/// The path, from the root of the tree, of a link on a page in `folder`. `None` if the target is
+/// outside the tree.
 fn resolve_link(folder: &Path, target: &str) -> Option<PathBuf> {
     let mut path = PathBuf::new();
     for part in folder.join(target).components() {
@@ -313,7 +314,7 @@ fn relative(folder: &Path, file: &Path) -> String {
     up.chain(down).collect::<Vec<_>>().join("/")
 }
 
-/// Every link of the site must lead to a file and an anchor, and nothing is loaded from elsewhere.
+/// Fails if a link leads to no file or anchor, or a page loads from another site. Counts the links.
 fn check_site(site: &Path) -> Result<usize> {
     let mut pages = BTreeMap::new();
     for name in files_below(site, Path::new(""))? {
@@ -386,8 +387,8 @@ fn leads_somewhere(page: &Path, target: &str, anchors: &Anchors<'_>) -> bool {
         .is_some_and(|there| anchor.is_empty() || there.contains(anchor))
 }
 
-/// Values of an attribute in double quotes, each with the name of its tag. Text between tags has
-/// its `<` escaped.
+/// Each tag's name with the value of the attribute `name`. Values are in double quotes, and a `<`
+/// between tags is escaped.
 fn attributes<'a>(text: &'a str, name: &str) -> impl Iterator<Item = (&'a str, &'a str)> {
     let start = format!(" {name}=\"");
     text.split('<').skip(1).filter_map(move |tag| {

@@ -56,8 +56,8 @@ pub fn check(root: &Path) -> Result<()> {
     );
 }
 
-/// Numbers panels, puts them next to each other, and removes what a server adds when it saves. The
-/// map of [`Value`] sorts keys.
+/// Numbers panels, closes gaps between them, and removes fields that a Grafana server adds when it
+/// saves a dashboard. The map of [`Value`] sorts keys.
 fn normalized(text: &str) -> Result<String> {
     let mut dashboard: Value = serde_json::from_str(text)?;
     let object = dashboard.as_object_mut().context("no dashboard")?;

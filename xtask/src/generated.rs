@@ -11,7 +11,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Texts by their paths.
+/// Path and text of each file.
 pub type Files = Vec<(PathBuf, String)>;
 
 pub fn write(root: &Path, files: Files) -> Result<()> {
@@ -105,10 +105,10 @@ const RULES_HEAD: &str = "\
 # Generated from the file of the same name in ../rules by `cargo run -p xtask -- metricsql`; do not edit. For vmalert.
 ";
 
-/// The rules for vmalert. In MetricsQL, `increase`, `delta` and `changes` count a new series' first
-/// sample as a change from 0; the `_prometheus` variants do not. `rate` needs two samples in both
-/// languages. It stays: `rate_prometheus` does not extrapolate and is 20 % too low with 60 s
-/// scrapes.
+/// The rules for vmalert. In MetricsQL, `increase`, `delta` and `changes` count the first sample of
+/// a new series as a change from 0; the `_prometheus` variants do not. `rate` is not replaced: it
+/// needs two samples in both languages. `rate_prometheus` does not extrapolate, so it is 20 % too
+/// low with 60 s scrapes.
 pub fn metricsql_rules(root: &Path) -> Result<Files> {
     let vmalert_file = |file: PathBuf| {
         let name = file.file_name().context("a file without a name")?;
@@ -144,7 +144,7 @@ fn names(text: &str) -> impl DoubleEndedIterator<Item = &str> {
     text.split(|c: char| !expression::is_name_char(c))
 }
 
-/// The text without comments and empty lines, and how many calls were replaced.
+/// Returns the text without comments and empty lines, and the number of replaced calls.
 fn with_prometheus_variants(text: &str) -> (String, usize) {
     let mut result = String::new();
     let mut replaced = 0;

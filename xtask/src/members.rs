@@ -30,7 +30,7 @@ pub fn read_table(root: &Path) -> Result<Vec<Member>> {
         .collect()
 }
 
-/// `| `crates/a` | faultline-a | b, c | ... |`; `nothing` for no dependencies.
+/// Parses `| `crates/a` | faultline-a | b, c | ... |`; `nothing` stands for no dependencies.
 fn member(row: &str) -> Option<Member> {
     let mut cells = row.trim_matches('|').split('|').map(str::trim);
     let folder = cells.next()?;
@@ -48,7 +48,7 @@ fn member(row: &str) -> Option<Member> {
     })
 }
 
-/// Adds every dependency that differs from the table, except those for tests.
+/// Reports dependencies that only the table or only a manifest has, except those for tests.
 pub fn check(root: &Path, members: &[Member], violations: &mut Vec<String>) -> Result<()> {
     let packages = packages(root, &["--no-deps", "--offline"])?;
     let mut found: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();

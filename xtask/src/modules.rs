@@ -1,6 +1,6 @@
-//! Modules with the same parent must not use one another in a cycle.
+//! Fails if modules with the same parent use one another in a cycle.
 
-use crate::run::{is_production, production, read, tokens};
+use crate::run::{is_production_file, read, tokens, without_tests};
 use anyhow::{Context, Result};
 use proc_macro2::{Delimiter, TokenTree};
 use std::{
@@ -10,7 +10,7 @@ use std::{
 
 type ModulePath = Vec<String>;
 
-/// For each parent: its modules, each with those that it uses.
+/// For each parent its modules, and for each of these the sibling modules that it uses.
 type Uses = BTreeMap<ModulePath, BTreeMap<String, BTreeSet<String>>>;
 
 pub fn check(
@@ -24,9 +24,9 @@ pub fn check(
         let mut paths_by_module: BTreeMap<ModulePath, Vec<ModulePath>> = BTreeMap::new();
         for (module, file) in files
             .iter()
-            .filter_map(|file| Some((module(&source, file)?, file)))
+            .filter_map(|file| Some((module_of_file(&source, file)?, file)))
         {
-            let tokens = tokens(production(&read(root, file)?))
+            let tokens = tokens(without_tests(&read(root, file)?))
                 .with_context(|| file.display().to_string())?;
             collect_paths(
                 &tokens.into_iter().collect::<Vec<_>>(),
@@ -47,10 +47,10 @@ pub fn check(
     Ok(())
 }
 
-/// The module of a file; `None` for the root itself, programs, tests and other crates.
-fn module(source: &Path, file: &Path) -> Option<ModulePath> {
+/// The module of a file. `None` for the root module, programs, tests, and files of other crates.
+fn module_of_file(source: &Path, file: &Path) -> Option<ModulePath> {
     let inside = file.strip_prefix(source).ok()?;
-    if !is_production(inside) {
+    if !is_production_file(inside) {
         return None;
     }
     let parts = inside.with_extension("");
@@ -61,7 +61,7 @@ fn module(source: &Path, file: &Path) -> Option<ModulePath> {
     parts.filter(|parts| !["lib", "main", "bin"].contains(&parts[0].as_str()))
 }
 
-/// Adds every path that begins with `crate`, `super` or `self`, as a path from the root.
+/// Adds every path that begins with `crate`, `super` or `self`, as a path from the crate's root.
 fn collect_paths(tokens: &[TokenTree], module: &ModulePath, paths: &mut Vec<ModulePath>) {
     let mut at = 0;
     while let Some(token) = tokens.get(at) {
@@ -86,7 +86,8 @@ fn collect_paths(tokens: &[TokenTree], module: &ModulePath, paths: &mut Vec<Modu
     }
 }
 
-/// Continues a path: `::a::b` or `::{a, b::c}`. Returns the next position.
+/// Adds to `paths` the `path` with the segments at `at`: `::a::b` or `::{a, b::c}`. Returns the
+/// next position.
 fn read_path(
     tokens: &[TokenTree],
     mut at: usize,
@@ -152,10 +153,9 @@ fn uses_by_parent(paths_by_module: &BTreeMap<ModulePath, Vec<ModulePath>>) -> Us
 
 fn cycles(uses: &BTreeMap<String, BTreeSet<String>>) -> BTreeSet<Vec<&str>> {
     let cycle_of = |module: &String| -> Vec<&str> {
-        let reachable = reachable(uses, module);
-        reachable
+        reachable_from(uses, module)
             .into_iter()
-            .filter(|other| self::reachable(uses, other).contains(module.as_str()))
+            .filter(|other| reachable_from(uses, other).contains(module.as_str()))
             .collect()
     };
     uses.keys()
@@ -164,8 +164,11 @@ fn cycles(uses: &BTreeMap<String, BTreeSet<String>>) -> BTreeSet<Vec<&str>> {
         .collect()
 }
 
-/// The modules that `from` uses, also indirectly; `from` itself only if one of them uses it.
-fn reachable<'a>(uses: &'a BTreeMap<String, BTreeSet<String>>, from: &str) -> BTreeSet<&'a str> {
+/// The modules that `from` uses, also indirectly; with `from` itself if it is in a cycle.
+fn reachable_from<'a>(
+    uses: &'a BTreeMap<String, BTreeSet<String>>,
+    from: &str,
+) -> BTreeSet<&'a str> {
     let mut seen = BTreeSet::new();
     let mut unvisited = vec![from.to_owned()];
     while let Some(module) = unvisited.pop() {
@@ -260,7 +263,7 @@ mod tests {
 
     #[test]
     fn a_source_file_belongs_to_the_module_of_its_path() {
-        let of = |file: &str| module(Path::new("daemon/http/src"), Path::new(file));
+        let of = |file: &str| module_of_file(Path::new("daemon/http/src"), Path::new(file));
         assert_eq!(of("daemon/http/src/web/tls.rs"), Some(path("web::tls")));
         assert_eq!(of("daemon/http/src/web.rs"), Some(path("web")));
         let others = [

@@ -1,4 +1,4 @@
-//! Checks claims of the documents: links, names of tests, and lines that several pages have.
+//! Checks the documents: links, names of tests, and text that two files must have in common.
 
 use crate::run::{has_extension, read};
 use anyhow::Result;
@@ -7,8 +7,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Pages and headings of the quick start from an empty host to dashboards. A test runs the lines of
-/// the first page in a virtual machine (`scripts/guest/readme`).
+/// Two pages contain the same quick start, each under its heading. `scripts/guest/readme` runs the
+/// lines of the first page in a virtual machine.
 const QUICK_START_PAGES: [(&str, &str); 2] = [
     (
         "README.md",
@@ -84,8 +84,8 @@ fn check_page(root: &Path, file: &Path, violations: &mut Vec<String>) -> Result<
     Ok(())
 }
 
-/// The ten lines of the quick start must be equal on both pages. docs/DASHBOARDS.md must not have
-/// another version.
+/// The quick start must be equal on both pages. docs/DASHBOARDS.md must not have a quick start: a
+/// block that provisions Grafana counts as one.
 fn check_quick_start(root: &Path, violations: &mut Vec<String>) -> Result<()> {
     let mut blocks = BTreeSet::new();
     for (file, heading) in QUICK_START_PAGES {
@@ -109,7 +109,7 @@ fn check_quick_start(root: &Path, violations: &mut Vec<String>) -> Result<()> {
         .is_some_and(|block| block.contains("provisioning"))
     {
         violations.push(format!(
-            "{page}: its lines of shell are another quick start: link to docs/INSTALL.md instead"
+            "{page}: its block that provisions Grafana is a quick start: link to docs/INSTALL.md"
         ));
     }
     Ok(())

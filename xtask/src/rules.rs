@@ -232,7 +232,7 @@ fn check_runbooks(alerts: &BTreeSet<&str>, runbooks: &[PathBuf], violations: &mu
     );
 }
 
-/// Every alert needs a case that expects it to fire, with its labels, and one that expects that it
+/// Every alert needs two test cases: in one it fires with the labels of its rule, in the other it
 /// does not. A case of an unknown alert is an error, because promtool counts it as not firing.
 fn check_tests(rules: &[Rule], cases: &[Case], violations: &mut Vec<String>) {
     for rule in rules {

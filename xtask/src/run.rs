@@ -1,3 +1,5 @@
+//! Runs programs, reads files, and removes tests from code.
+
 use anyhow::{Context, Result, bail};
 use proc_macro2::TokenStream;
 use serde_json::Value;
@@ -69,7 +71,7 @@ const NOT_PRODUCTION: [&str; 7] = [
     "tests", "benches", "examples", "testkit", "fuzz", "witness", "scripts",
 ];
 
-pub fn is_production(file: &Path) -> bool {
+pub fn is_production_file(file: &Path) -> bool {
     has_extension(file, "rs")
         && !file.ends_with("tests.rs")
         && !NOT_PRODUCTION
@@ -77,8 +79,8 @@ pub fn is_production(file: &Path) -> bool {
             .any(|folder| file.components().any(|part| part.as_os_str() == folder))
 }
 
-/// The lines of a file of Rust without its items for tests. Nothing follows a module with tests.
-pub fn production(text: &str) -> impl Iterator<Item = &str> {
+/// The lines of a Rust file without items for tests. A test module with a body is the last item.
+pub fn without_tests(text: &str) -> impl Iterator<Item = &str> {
     let mut lines = text.lines();
     std::iter::from_fn(move || {
         loop {
@@ -111,7 +113,7 @@ mod tests {
         let text = "#[cfg(test)]\nmod fake;\nmod a;\n#[cfg(test)]\n#[path = \"b.rs\"]\nmod b;\n#[cfg(test)]\nfn f() {\n    g();\n}\n\
                     fn h() {}\n#[cfg(test)]\nmod tests {\n}\n";
         assert_eq!(
-            production(text).collect::<Vec<_>>(),
+            without_tests(text).collect::<Vec<_>>(),
             ["mod a;", "fn h() {}"]
         );
     }

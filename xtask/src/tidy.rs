@@ -1,8 +1,8 @@
-//! House rules: sizes of files, dependencies, unwanted words, the amount of code.
+//! Checks house rules: sizes of files, dependencies, unwanted words, the amount of code.
 
 use crate::{
     generated, members, modules, pages, rules,
-    run::{has_extension, is_production, output, production, read, tokens},
+    run::{has_extension, is_production_file, output, read, tokens, without_tests},
     words,
 };
 use anyhow::{Context, Result, bail};
@@ -12,14 +12,14 @@ use std::path::{Path, PathBuf};
 
 const MAX_LINES: usize = 500;
 
-/// Not allowed in any file of git.
+/// Texts that no file of the repository may contain.
 const UNWANTED: [&str; 5] = ["/work/", "FIXME", "XXX", "todo!(", "unimplemented!("];
 
 pub fn check(root: &Path) -> Result<()> {
     let files = tracked(root)?;
     let mut violations = Vec::new();
     for file in &files {
-        // Files that are not text, as pictures are, are skipped.
+        // Skips files that are not text, such as pictures.
         let Ok(text) = read(root, file) else { continue };
         if has_extension(file, "rs") {
             check_size(file, &text, &mut violations);
@@ -79,7 +79,7 @@ fn check_size(file: &Path, text: &str, violations: &mut Vec<String>) {
     {
         return;
     }
-    let lines = production(text).count();
+    let lines = without_tests(text).count();
     if lines > MAX_LINES {
         let name = file.display();
         violations.push(format!(
@@ -89,7 +89,7 @@ fn check_size(file: &Path, text: &str, violations: &mut Vec<String>) {
 }
 
 fn check_unwanted_words(file: &Path, text: &str, violations: &mut Vec<String>) {
-    // This list itself, and digests, which can contain anything.
+    // This file has the list, and digests in the other file can contain any letters.
     if file.starts_with("xtask/src/tidy.rs") || file.ends_with("package-lock.json") {
         return;
     }
@@ -104,10 +104,10 @@ fn check_unwanted_words(file: &Path, text: &str, violations: &mut Vec<String>) {
     }
 }
 
-/// The last entry is in force. A higher number needs a new entry with a reason.
+/// The last entry is the limit. A higher limit needs a new entry with a reason.
 const BUDGET_FILE: &str = "xtask/budget.yml";
 
-/// Parts of identifiers.
+/// Words of identifiers that name a thing by a story about it.
 #[rustfmt::skip]
 const STORY_WORDS: [&str; 42] = [
     "told", "tell", "tells", "heard", "said", "says", "looked", "look", "beside", "nobody",
@@ -127,8 +127,8 @@ struct Amount {
     reason: String,
 }
 
-/// Keeps the amount of production Rust from growing unnoticed: tokens, bytes of comments, and
-/// identifiers that name a thing by a story about it (`told`, `held`) and not by its noun.
+/// Fails if production Rust grows beyond the limit: tokens, bytes of comments, and
+/// `STORY_WORDS` in identifiers.
 fn check_budget(root: &Path, files: &[PathBuf], violations: &mut Vec<String>) -> Result<()> {
     let entries: Vec<Amount> = serde_saphyr::from_str(&read(root, Path::new(BUDGET_FILE))?)
         .with_context(|| format!("{BUDGET_FILE} cannot be read"))?;
@@ -140,7 +140,7 @@ fn check_budget(root: &Path, files: &[PathBuf], violations: &mut Vec<String>) ->
         violations.push(format!("{BUDGET_FILE}: each entry needs a reason"));
     }
     let mut found = Amount::default();
-    for file in files.iter().filter(|file| is_production(file)) {
+    for file in files.iter().filter(|file| is_production_file(file)) {
         found
             .add(&read(root, file)?)
             .with_context(|| file.display().to_string())?;
@@ -163,7 +163,7 @@ fn check_budget(root: &Path, files: &[PathBuf], violations: &mut Vec<String>) ->
 impl Amount {
     fn add(&mut self, text: &str) -> Result<()> {
         let (comments, code): (Vec<&str>, Vec<&str>) =
-            production(text).partition(|line| line.trim_start().starts_with("//"));
+            without_tests(text).partition(|line| line.trim_start().starts_with("//"));
         self.comment_bytes += comments.iter().map(|line| line.trim().len()).sum::<usize>();
         self.count(tokens(code.into_iter())?);
         Ok(())
@@ -188,7 +188,7 @@ impl Amount {
     }
 }
 
-/// `LastHeard`, `last_heard` and `LAST_HEARD` are `last` and `heard`.
+/// `LastHeard`, `last_heard` and `LAST_HEARD` each have the words `last` and `heard`.
 fn identifier_words(identifier: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut after_lower = false;
@@ -224,13 +224,13 @@ mod tests {
 
     #[test]
     fn tests_and_witness_code_are_not_production() {
-        assert!(is_production(Path::new("daemon/sources/src/tick.rs")));
+        assert!(is_production_file(Path::new("daemon/sources/src/tick.rs")));
         for file in [
             "daemon/sources/src/tick/tests.rs",
             "witness/a/src/main.rs",
             "daemon/sources/src/tick.md",
         ] {
-            assert!(!is_production(Path::new(file)), "{file}");
+            assert!(!is_production_file(Path::new(file)), "{file}");
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::{
     rules::RULES,
-    run::{has_extension, is_production, production, read, tokens},
+    run::{has_extension, is_production_file, read, tokens, without_tests},
 };
 use anyhow::{Context, Result};
 use proc_macro2::{TokenStream, TokenTree};
@@ -43,14 +43,14 @@ fn user_texts(root: &Path, file: &Path) -> Result<Vec<String>> {
             .map(str::to_owned)
             .collect());
     }
-    if is_in(&CODE_FOLDERS) && is_production(file) {
+    if is_in(&CODE_FOLDERS) && is_production_file(file) {
         // clap makes help from comments.
         let with_comments = ["cli", "cli.rs", "args.rs"]
             .iter()
             .any(|name| file.iter().any(|part| part == *name));
         let mut literals = Vec::new();
         collect_literals(
-            tokens(production(&read(root, file)?))?,
+            tokens(without_tests(&read(root, file)?))?,
             with_comments,
             &mut literals,
         );

@@ -1,4 +1,4 @@
-//! Whom the alerts reach, as Alertmanager itself sees it.
+//! Checks with Alertmanager itself which receivers get the alerts.
 #![allow(
     clippy::expect_used,
     clippy::panic,
@@ -26,7 +26,7 @@ fn yaml(path: &Path) -> Value {
     serde_saphyr::from_str(&fs::read_to_string(path).unwrap()).unwrap()
 }
 
-/// Whether amtool is content, and what it said; none and a word where there is no amtool.
+/// Whether amtool succeeded, and its output. `None` with a message if amtool is not installed.
 #[expect(clippy::disallowed_methods, reason = "the witness is a program")]
 fn amtool(words: &[&str]) -> Option<(bool, String)> {
     match Command::new("amtool").args(words).output() {
@@ -43,7 +43,7 @@ fn amtool(words: &[&str]) -> Option<(bool, String)> {
     }
 }
 
-fn amtool_takes(configuration: &Path) {
+fn check_config(configuration: &Path) {
     if let Some((content, said)) = amtool(&["check-config", &configuration.display().to_string()]) {
         assert!(content, "{said}");
     }
@@ -96,10 +96,10 @@ fn reaches(receiver: &str, job: &str, alert: &str, labels: &[(String, String)]) 
 
 #[test]
 fn alertmanager_accepts_the_shipped_configuration() {
-    amtool_takes(&shipped());
+    check_config(&shipped());
 }
 
-/// With all of the lines that an operator chooses from.
+/// Activates all commented lines of the receivers. An operator activates some of them.
 #[test]
 fn alertmanager_accepts_the_receiver_templates() {
     let text = fs::read_to_string(shipped()).unwrap();
@@ -108,7 +108,7 @@ fn alertmanager_accepts_the_receiver_templates() {
     assert_eq!(filled.matches("_configs: [{").count(), 7, "{filled}");
     let written = Path::new(env!("CARGO_TARGET_TMPDIR")).join("alertmanager.yml");
     fs::write(&written, format!("{head}\nreceivers:\n{filled}")).unwrap();
-    amtool_takes(&written);
+    check_config(&written);
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn an_alert_of_unknown_severity_reaches_a_receiver() {
     );
 }
 
-/// A misspelt name would silence nothing, or be silenced by nothing.
+/// A misspelled name would match no alert, and the rule would have no effect.
 #[test]
 fn inhibitions_name_existing_alerts() {
     let names: BTreeSet<String> = alerts().into_iter().map(|(name, _)| name).collect();
@@ -170,7 +170,7 @@ fn inhibitions_name_existing_alerts() {
     assert!(named > 10, "only {named} alerts are named");
 }
 
-/// What tells that a validator died, or that nobody looks at it, is never silenced.
+/// An alert for a dead or unobserved validator is never silenced.
 #[test]
 fn paging_alerts_of_root_causes_are_never_inhibited() {
     let configuration = yaml(&shipped());
@@ -192,7 +192,7 @@ fn paging_alerts_of_root_causes_are_never_inhibited() {
     }
 }
 
-/// Each starts a program, so this is a minute or so.
+/// Each attempt starts a program, so that all together take about a minute.
 const ATTEMPTS: usize = 1_000;
 
 /// A running Alertmanager with the shipped configuration; killed when dropped.
@@ -209,7 +209,7 @@ impl Drop for Alertmanager {
 }
 
 impl Alertmanager {
-    /// None where it is not installed.
+    /// `None` if Alertmanager is not installed.
     #[expect(clippy::disallowed_methods, reason = "the witness is a program")]
     fn start() -> Option<Self> {
         let port = std::net::TcpListener::bind("127.0.0.1:0")
@@ -237,14 +237,14 @@ impl Alertmanager {
         }
     }
 
-    /// Repeats until it answers: it has just been started.
+    /// Retries until Alertmanager answers, because it was just started.
     fn add(&self, labels: &[&str]) {
         let words = [&["alert", "add", &self.url], labels].concat();
         let mut outputs = (0..ATTEMPTS).map_while(|_| amtool(&words));
         assert!(outputs.any(|(added, _)| added), "no answer");
     }
 
-    /// Name and mount point or device of each alert that is told.
+    /// Name and mount point or device of each active alert.
     fn active(&self) -> BTreeSet<String> {
         let words = ["alert", "query", "--active", "-o", "json", &self.url];
         let (_, output) = amtool(&words).unwrap();

@@ -1,4 +1,4 @@
-//! The compose file, against the tree that it mounts, and what reads the mounted files.
+//! Checks the compose file against the tree that it mounts, and against the programs that read the mounted files.
 #![allow(
     clippy::expect_used,
     clippy::panic,
@@ -45,7 +45,7 @@ fn texts(list: &Value) -> Vec<String> {
         .collect()
 }
 
-/// What a service mounts of this tree, and where to. All of it is in the short form, as texts.
+/// Source and target of each path of this tree that a service mounts. These mounts have the short form, which is a text.
 fn mounted(service: &Value) -> Vec<(PathBuf, PathBuf)> {
     let volumes = service["volumes"]
         .as_array()
@@ -63,7 +63,7 @@ fn mounted(service: &Value) -> Vec<(PathBuf, PathBuf)> {
 }
 
 /// The file of this tree that a service finds at `path`.
-fn seen(service: &Value, path: &str) -> PathBuf {
+fn mounted_file(service: &Value, path: &str) -> PathBuf {
     let found = mounted(service).into_iter().find_map(|(source, place)| {
         let rest = Path::new(path).strip_prefix(place).ok()?;
         Some(if rest == Path::new("") {
@@ -84,9 +84,9 @@ fn option(service: &Value, name: &str) -> String {
         .to_owned()
 }
 
-/// Fails with its words if the program is not content; tells and skips where there is none.
+/// Fails with the error output of the program. Skips with a message if the program is not installed.
 #[expect(clippy::disallowed_methods, reason = "the witness is a program")]
-fn takes(program: &str, words: &[&str], file: &Path) {
+fn run_check(program: &str, words: &[&str], file: &Path) {
     match Command::new(program).args(words).arg(file).output() {
         Ok(output) => assert!(
             output.status.success(),
@@ -112,7 +112,7 @@ fn every_repository_path_mounted_by_compose_exists() {
     }
 }
 
-/// They are in the long form: the short one makes a folder that is not there, as root.
+/// These mounts have the long form: the short form creates a missing folder, as root.
 #[test]
 fn compose_mounts_validator_folders_read_only_without_creating_them() {
     let volumes = service("faultlined")["volumes"].as_array().unwrap().clone();
@@ -148,29 +148,29 @@ fn compose_images_are_pinned_and_the_daemon_has_this_version() {
 #[test]
 fn promtool_and_amtool_accept_the_compose_configurations() {
     let (prometheus, alertmanager) = (service("prometheus"), service("alertmanager"));
-    takes(
+    run_check(
         "promtool",
         &["check", "config"],
-        &seen(&prometheus, &option(&prometheus, "--config.file=")),
+        &mounted_file(&prometheus, &option(&prometheus, "--config.file=")),
     );
-    takes(
+    run_check(
         "amtool",
         &["check-config"],
-        &seen(&alertmanager, &option(&alertmanager, "--config.file=")),
+        &mounted_file(&alertmanager, &option(&alertmanager, "--config.file=")),
     );
 }
 
-/// Each asks the next one at the address that it listens at.
+/// Each service requests the next one at the address on which that one listens.
 #[test]
 fn compose_services_find_each_other_on_loopback() {
     let (prometheus, grafana) = (service("prometheus"), service("grafana"));
-    let source = yaml(&seen(
+    let source = yaml(&mounted_file(
         &grafana,
         "/etc/grafana/provisioning/datasources/faultline.yml",
     ));
     let listens = option(&prometheus, "--web.listen-address=");
     assert_eq!(source["datasources"][0]["url"], format!("http://{listens}"));
-    let asks = yaml(&seen(&prometheus, "/etc/prometheus/prometheus.yml"));
+    let asks = yaml(&mounted_file(&prometheus, "/etc/prometheus/prometheus.yml"));
     let told = &asks["alerting"]["alertmanagers"][0]["static_configs"][0]["targets"][0];
     assert_eq!(
         *told,
@@ -182,11 +182,11 @@ fn compose_services_find_each_other_on_loopback() {
 #[test]
 fn the_grafana_dashboard_path_matches_the_compose_mount() {
     let grafana = service("grafana");
-    let provider = yaml(&seen(
+    let provider = yaml(&mounted_file(
         &grafana,
         "/etc/grafana/provisioning/dashboards/faultline.yml",
     ));
-    let looks = seen(
+    let looks = mounted_file(
         &grafana,
         provider["providers"][0]["options"]["path"]
             .as_str()

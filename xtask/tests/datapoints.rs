@@ -1,4 +1,4 @@
-//! `scripts/datapoints`: its own tests, and what it takes for the daemon's declarations.
+//! Runs the tests of `scripts/datapoints`, and checks that it compares every field that the daemon declares.
 #![allow(
     clippy::expect_used,
     clippy::unwrap_used,
@@ -8,7 +8,7 @@
 use faultline_metrics::{Amount, metrics};
 use std::{collections::BTreeSet, path::Path, process::Command};
 
-/// What the script prints, or nothing without a Python.
+/// The output of the script. `None` without Python.
 #[expect(clippy::disallowed_methods, reason = "the script is what is tested")]
 fn script(option: &str) -> Option<String> {
     if Command::new("python3").arg("--version").output().is_err() {

@@ -1,4 +1,4 @@
-//! The rules as Prometheus itself sees them.
+//! Checks rules and configurations with promtool, the tool of Prometheus.
 #![allow(
     clippy::expect_used,
     clippy::panic,
@@ -25,7 +25,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Runs promtool and fails with its words; tells and skips where there is none.
+/// Fails with the output of promtool. Skips with a message if promtool is not installed.
 #[expect(clippy::disallowed_methods, reason = "the witness is a program")]
 fn promtool(words: &[&str], files: &[PathBuf]) {
     match Command::new("promtool").args(words).args(files).output() {
@@ -72,12 +72,12 @@ fn the_configurations_of_a_fleet_are_valid() {
         &["check", "config"],
         &configurations.map(|name| fleet.join(name)),
     );
-    // The file with the password is not here.
+    // The file with the password is missing, so only the syntax is checked.
     let agent = fleet.join("prometheus-agent.yml");
     promtool(&["check", "config", "--agent", "--syntax-only"], &[agent]);
 }
 
-/// With what Grafana puts in the place of its variables.
+/// Replaces variables as Grafana does.
 #[test]
 fn every_query_of_a_dashboard_is_promql() {
     let mut rules = "groups:\n  - name: dashboards\n    rules:\n".to_owned();

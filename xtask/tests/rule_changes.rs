@@ -1,4 +1,4 @@
-//! Every case of every alert again, while what is around it changes: labels of targets, and the interval of scrapes.
+//! Repeats every test case of every alert with other labels of targets, and with other scrape intervals.
 #![allow(
     clippy::expect_used,
     clippy::indexing_slicing,
@@ -23,7 +23,7 @@ mod cases;
 #[path = "rule_changes/samples.rs"]
 mod samples;
 
-/// A program that evaluates rules over invented samples, and its arguments before the file.
+/// The path of a program that evaluates rules over samples of a test, and its arguments before the file.
 type Evaluator = (PathBuf, &'static [&'static str]);
 
 fn promtool() -> Evaluator {
@@ -39,7 +39,7 @@ fn vmalert_tool() -> Option<Evaluator> {
     Some((path, arguments))
 }
 
-/// What a program has against a file of tests; none where there is no such program.
+/// The output of a program if a file of tests fails. `None` if the tests pass or the program is not installed.
 #[expect(clippy::disallowed_methods, reason = "the witness is a program")]
 fn failures((path, arguments): &Evaluator, file: &Path) -> Option<String> {
     match Command::new(path).args(*arguments).arg(file).output() {
@@ -57,7 +57,7 @@ fn failures((path, arguments): &Evaluator, file: &Path) -> Option<String> {
     }
 }
 
-/// Runs these cases, those of one alert together.
+/// Runs these cases. The cases of one alert are in one file.
 #[track_caller]
 fn check(name: &str, cases: Vec<Case>, ignored: &str) {
     run(&promtool(), write(name, cases, ignored, "rules"));
@@ -100,7 +100,7 @@ fn run(evaluator: &Evaluator, files: Vec<PathBuf>) {
     assert!(failed.is_empty(), "{failed}");
 }
 
-/// Files with these cases and rules, as vmalert-tool reads them.
+/// Writes files with these cases and rules in the format of vmalert-tool.
 fn write_for_vmalert(name: &str, cases: Vec<Case>, rules: &str) -> Vec<PathBuf> {
     let files = write(name, cases, "", rules);
     for file in &files {
@@ -120,7 +120,7 @@ fn vmalert_fires_the_same_alerts_as_prometheus() {
     run(&vmalert, files);
 }
 
-/// The reason for the folder `metricsql`.
+/// This difference is the reason for the folder `metricsql`.
 #[test]
 fn vmalert_needs_rules_of_its_own() {
     let Some(vmalert) = vmalert_tool() else {
@@ -138,7 +138,7 @@ fn vmalert_needs_rules_of_its_own() {
     assert!(failures.contains("AgaveOomHappened"), "{failures}");
 }
 
-/// Cases of which a slower scrape sees nothing, or always the same moment.
+/// Cases whose changes are too quick: a slower scrape misses them, or always gets the same one.
 const TOO_QUICK: [&str; 2] = [
     "FaultlineDown: it crashes every minute, and half of the scrapes fail",
     "AgaveFallingBehind: behind, while every second scrape fails",
@@ -164,7 +164,7 @@ fn labels_of_one_instance_change_no_alert_of_another() {
     check("labels", cases.collect(), " changed");
 }
 
-/// An event between two series is counted in neither.
+/// An event between the end of one series and the start of the next is in neither series.
 const BETWEEN_SERIES: &str = "AgaveOomHappened: killed in its cgroup, which the next process has again, and the daemon was not there";
 
 #[test]
@@ -194,7 +194,7 @@ fn alerts_are_the_same_when_scraped_each_30_seconds() {
     scraped_each(30);
 }
 
-/// A minute, and each scrape a little late.
+/// Scrapes at intervals of a minute, each a little late.
 #[test]
 #[ignore = "takes a minute of two cores; part of .ci/run --long"]
 fn alerts_are_the_same_when_scraped_each_61_seconds() {

@@ -1,7 +1,7 @@
 //! Requests a second of this tool on one core, against a minimal server on another; also of `wrk` and `oha` if they are installed.
 //!
-//! The same JSON-RPC request over the same number of connections; the tools take turns. `wrk` and `oha` read no answer; this tool
-//! decodes each, compares its id and keeps its times.
+//! All tools send the same JSON-RPC request over the same number of connections, in turn. `wrk` and `oha` do not decode answers.
+//! This tool decodes each answer, compares its id, and stores its times.
 
 #![allow(
     clippy::expect_used,
@@ -28,7 +28,7 @@ use tokio::{
     task::{LocalSet, spawn_local},
 };
 
-/// Runs of each tool, in turn.
+/// Number of runs of each tool. The tools take turns.
 const RUNS: usize = 5;
 /// Connections, each with one request at a time.
 const CONNECTIONS: u32 = 64;
@@ -65,7 +65,7 @@ fn main() {
 #[derive(Debug, Clone, Copy)]
 struct ToolRun {
     per_second: f64,
-    /// Microseconds of CPU a request.
+    /// Microseconds of CPU time per request.
     cpu_us: f64,
 }
 
@@ -125,7 +125,7 @@ fn this_program() -> String {
         .to_string()
 }
 
-/// A program on one core.
+/// Limits a program to one core.
 fn pinned(core: u32, program: &str) -> Command {
     let mut command = Command::new("taskset");
     command.args(["-c", &core.to_string(), program]);
@@ -245,7 +245,7 @@ fn client(plan: &str) {
     println!("{} {cpu}", REQUESTS as f64 / seconds);
 }
 
-/// Answers every request with its id. It prints its address.
+/// A server that prints its address and answers every request with the id of the request.
 fn serve() {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
@@ -294,7 +294,7 @@ async fn answer_all(mut stream: TcpStream) {
     }
 }
 
-/// The length of the request that `bytes` begin with, once all of it is there.
+/// The length of the request at the start of `bytes`. `None` if the request is incomplete.
 fn request_length(bytes: &[u8]) -> Option<usize> {
     let head = index(bytes, b"\r\n\r\n")? + 4;
     let name = [&b"content-length: "[..], b"Content-Length: "]

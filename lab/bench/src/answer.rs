@@ -6,12 +6,12 @@ use serde::{Deserialize, Deserializer, de::IgnoredAny};
 use serde_json::{Value, value::RawValue};
 use std::{borrow::Cow, collections::BTreeMap};
 
-/// One byte more than Solana's largest account.
+/// More than Solana's largest account, 10 MiB.
 const ACCOUNT_BUFFER_BYTES: usize = (10 << 20) + 1;
 
-const NODE_SPECIFIC_FIELDS: [&str; 2] = ["continuation_token", "status"];
+const STARKNET_NODE_SPECIFIC_FIELDS: [&str; 2] = ["continuation_token", "status"];
 
-/// Prefix of the record of a skipped slot; no JSON text begins with it.
+/// Prefix of the comparable text of a skipped slot. No JSON text begins with it.
 pub const SKIPPED_PREFIX: &str = "skipped ";
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -41,23 +41,24 @@ impl Encoding {
     }
 }
 
+/// What an answer must have, and how it is compared.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Expected {
     Account(Encoding),
-    /// Any result; the bytes are the node's JSON.
+    /// Any result. The bytes to compare are the node's JSON.
     Json,
-    /// Any result; no bytes are kept.
+    /// Any result. It is not compared.
     Unverified,
-    /// Nodes must agree except in these fields. The bytes are a [`canonical::record`].
+    /// Nodes must agree except in these fields. The bytes are a [`canonical::comparable_text`].
     SameExcept(&'static [&'static str]),
 }
 
 impl Expected {
-    pub fn json(method: &str, must_agree: bool) -> Expected {
+    pub fn for_method(method: &str, must_agree: bool) -> Expected {
         if !must_agree {
             Expected::Unverified
         } else if method.starts_with("starknet_") {
-            Expected::SameExcept(&NODE_SPECIFIC_FIELDS)
+            Expected::SameExcept(&STARKNET_NODE_SPECIFIC_FIELDS)
         } else {
             Expected::SameExcept(&[])
         }
@@ -118,7 +119,8 @@ pub struct Decoder {
     zstd: zstd::bulk::Decompressor<'static>,
     compressed: Vec<u8>,
     bytes: Vec<u8>,
-    pending_record: Option<(String, &'static [&'static str])>,
+    /// A result and its ignored fields, until [`Decoder::bytes`] makes the comparable text.
+    raw_result: Option<(String, &'static [&'static str])>,
     /// The slot of an account's answer.
     slot: Option<u64>,
     /// False for a parsed account, which has no bytes to compare.
@@ -131,16 +133,16 @@ impl Decoder {
             zstd: zstd::bulk::Decompressor::new()?,
             compressed: Vec::new(),
             bytes: Vec::new(),
-            pending_record: None,
+            raw_result: None,
             slot: None,
             is_comparable: false,
         })
     }
 
-    /// The decoded bytes; for [`Expected::SameExcept`] computed here, outside the decoding time.
+    /// The bytes to compare. Makes the comparable text here, outside the decoding time.
     pub fn bytes(&mut self) -> &[u8] {
-        if let Some((result, ignored_fields)) = self.pending_record.take() {
-            self.bytes = canonical::record(&result, ignored_fields).into_bytes();
+        if let Some((result, ignored_fields)) = self.raw_result.take() {
+            self.bytes = canonical::comparable_text(&result, ignored_fields).into_bytes();
         }
         &self.bytes
     }
@@ -152,12 +154,12 @@ impl Decoder {
 
     pub fn decode(&mut self, body: &[u8], id: u64, expected: Expected) -> Result<(), Failure> {
         self.bytes.clear();
-        self.pending_record = None;
+        self.raw_result = None;
         self.slot = None;
         self.is_comparable = true;
         match expected {
             Expected::Unverified => {
-                // Parsed JSON values need several times the memory.
+                // A `Value` would need several times the memory of `body`.
                 let IgnoredAny = parse_result(body, id)?;
                 self.is_comparable = false;
             }
@@ -166,11 +168,11 @@ impl Decoder {
                 self.bytes.extend_from_slice(text.get().as_bytes());
             }
             Expected::SameExcept(ignored_fields) => match parse_result::<&RawValue>(body, id) {
-                // A missing block is an answer on which nodes must agree.
+                // A skipped slot is an answer, on which nodes must agree.
                 Err(Failure::Skipped(code)) => {
                     self.bytes = format!("{SKIPPED_PREFIX}{code}").into_bytes();
                 }
-                result => self.pending_record = Some((result?.get().to_owned(), ignored_fields)),
+                result => self.raw_result = Some((result?.get().to_owned(), ignored_fields)),
             },
             Expected::Account(requested) => {
                 let result: AccountResult<'_> = parse_result(body, id)?;
@@ -193,7 +195,8 @@ impl Decoder {
                 return is_requested.then_some(());
             }
         };
-        // Any other encoding would measure the wrong one. Without a parser, nodes send base64.
+        // An unrequested encoding would be timed as the requested one. The exception is base64 for
+        // `jsonParsed`, which nodes without a parser send.
         if encoding != requested
             && (requested, encoding) != (Encoding::JsonParsed, Encoding::Base64)
         {
@@ -240,7 +243,7 @@ fn is_skipped_slot(error: &RpcError) -> bool {
     matches!(error.code, -32007 | -32009) && error.message.to_ascii_lowercase().contains("skipped")
 }
 
-/// Providers use 429 or -32429. -32005 is a limit for some, and an unhealthy node for Solana.
+/// Providers use 429 or -32429. Some use -32005, which is an unhealthy node for Solana.
 fn is_rate_limit(error: &RpcError) -> bool {
     let message = error.message.to_ascii_lowercase();
     match error.code {
@@ -330,7 +333,7 @@ mod tests {
         let bytes_of = |method: &str, result: &str| {
             let mut decoder = Decoder::new().unwrap();
             let body = format!(r#"{{"id":7,"result":{result}}}"#);
-            let decoded = decoder.decode(body.as_bytes(), 7, Expected::json(method, true));
+            let decoded = decoder.decode(body.as_bytes(), 7, Expected::for_method(method, true));
             decoded.map(|_| {
                 decoder
                     .bytes()
@@ -382,7 +385,8 @@ mod tests {
         let skipped = |same: bool, message: &str| {
             let mut decoder = Decoder::new().unwrap();
             let body = format!(r#"{{"id":7,"error":{{"code":-32007,"message":"{message}"}}}}"#);
-            let decoded = decoder.decode(body.as_bytes(), 7, Expected::json("getBlock", same));
+            let decoded =
+                decoder.decode(body.as_bytes(), 7, Expected::for_method("getBlock", same));
             decoded.map(|_| decoder.bytes().to_vec())
         };
         let error_text = "Slot 5 was skipped, or missing due to ledger jump to recent snapshot";

@@ -1,4 +1,4 @@
-//! Digests a JSON value independently of field order, without holding it in memory.
+//! Makes a comparable text of JSON, without holding the parsed value in memory.
 
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::{
@@ -7,19 +7,19 @@ use std::{
     hash::{DefaultHasher, Hash, Hasher as _},
 };
 
-pub const RECORD_PREFIX: &str = "json ";
-/// Limits of a record: all parts (the top level is always listed), fields of each object, elements
-/// of each array, and depth.
+pub const COMPARABLE_TEXT_PREFIX: &str = "json ";
+/// Limits of a comparable text: all parts (the top level is always listed), fields of each object,
+/// elements of each array, and depth.
 const MAX_LISTED_PARTS: usize = 150;
 const MAX_LISTED_FIELDS: usize = 40;
 const MAX_LISTED_ELEMENTS: usize = 4;
 const MAX_LISTED_DEPTH: usize = 5;
-/// Of a name or value in a record.
+/// Of a name or value in a comparable text.
 const MAX_TEXT_CHARS: usize = 60;
 
-/// The first line is a digest that is equal for equal values; the rest describes the first parts.
-/// Fields of the whole object are ignored if they are in `ignored_fields`.
-pub fn record(json: &str, ignored_fields: &[&str]) -> String {
+/// The first line is a digest that is equal for equal values, in any order of fields. The other
+/// lines describe the first parts of the value. Ignores `ignored_fields` of the outermost object.
+pub fn comparable_text(json: &str, ignored_fields: &[&str]) -> String {
     let mut parts = BTreeMap::new();
     let digest = DigestVisitor {
         ignored_fields,
@@ -28,24 +28,24 @@ pub fn record(json: &str, ignored_fields: &[&str]) -> String {
         depth: 0,
     }
     .deserialize(&mut serde_json::Deserializer::from_str(json));
-    // What the parser refuses, such as JSON nested too deeply, is compared as text.
+    // JSON that is nested too deeply for the parser is compared as text.
     let digest = digest.unwrap_or_else(|_| hash(9, json));
-    let mut out = format!("{RECORD_PREFIX}{digest:x}\n");
+    let mut out = format!("{COMPARABLE_TEXT_PREFIX}{digest:x}\n");
     for (path, (digest, description)) in parts {
         out += &format!("{path}\t{digest:x}\t{description}\n");
     }
     out
 }
 
-pub fn digest_line(record: &str) -> &str {
-    record.lines().next().unwrap_or_default()
+pub fn digest_line(comparable_text: &str) -> &str {
+    comparable_text.lines().next().unwrap_or_default()
 }
 
-/// Says how the first different part differs, or the deepest listed part of it. First is by path.
+/// Describes how the first part, by path, differs, or the deepest listed part inside it.
 pub fn difference(reference: &str, other: &str) -> String {
     // Digest and description by path.
-    let parts = |record| -> BTreeMap<&str, (&str, &str)> {
-        str::lines(record)
+    let parts = |comparable_text| -> BTreeMap<&str, (&str, &str)> {
+        str::lines(comparable_text)
             .skip(1)
             .filter_map(|line| {
                 let (path, rest) = line.split_once('\t')?;
@@ -79,7 +79,7 @@ pub fn difference(reference: &str, other: &str) -> String {
     let [expected, actual] = descriptions(path).map(|text| text.unwrap_or("not there"));
     let part_name = match path {
         "" => "the answer",
-        // A field without a name.
+        // A field whose name is empty.
         "." => "\"\"",
         path => path.strip_prefix('.').unwrap_or(path),
     };
@@ -99,7 +99,7 @@ fn hash(domain: u8, value: impl Hash) -> u64 {
 fn truncated(text: &str) -> String {
     let start: String = text.chars().take(MAX_TEXT_CHARS).collect();
     let dots = if start.len() < text.len() { "..." } else { "" };
-    // Tabs and newlines separate the parts of a record.
+    // Tabs and newlines separate the parts of a comparable text.
     faultline_text::clean(&start).replace(['\t', '\n', '\r'], " ") + dots
 }
 
@@ -108,14 +108,14 @@ struct DigestVisitor<'a> {
     ignored_fields: &'a [&'a str],
     /// Digests and descriptions by path.
     parts: &'a mut BTreeMap<String, (u64, String)>,
-    /// `None` if the record does not list it.
+    /// `None` if the comparable text does not list this value.
     path: Option<String>,
     depth: usize,
 }
 
 impl DigestVisitor<'_> {
     /// Returns the digest. `domain` is the JSON type.
-    fn record_part<E>(
+    fn add_part<E>(
         self,
         domain: u8,
         value: impl Hash,
@@ -130,7 +130,7 @@ impl DigestVisitor<'_> {
         Ok(digest)
     }
 
-    /// An element or field. The record lists it only if `is_listed`.
+    /// The visitor of an element or field. If `is_listed` is false, the text does not list it.
     fn part(&mut self, is_listed: bool, name: impl FnOnce() -> String) -> DigestVisitor<'_> {
         let is_listed = is_listed && self.depth < MAX_LISTED_DEPTH;
         DigestVisitor {
@@ -162,27 +162,27 @@ impl<'de> Visitor<'de> for DigestVisitor<'_> {
     }
 
     fn visit_unit<E: Error>(self) -> Result<u64, E> {
-        self.record_part(0, (), || "null".to_owned())
+        self.add_part(0, (), || "null".to_owned())
     }
 
     fn visit_bool<E: Error>(self, value: bool) -> Result<u64, E> {
-        self.record_part(1, value, || value.to_string())
+        self.add_part(1, value, || value.to_string())
     }
 
     fn visit_u64<E: Error>(self, value: u64) -> Result<u64, E> {
-        self.record_part(2, value, || value.to_string())
+        self.add_part(2, value, || value.to_string())
     }
 
     fn visit_i64<E: Error>(self, value: i64) -> Result<u64, E> {
-        self.record_part(3, value, || value.to_string())
+        self.add_part(3, value, || value.to_string())
     }
 
     fn visit_f64<E: Error>(self, value: f64) -> Result<u64, E> {
-        self.record_part(4, value.to_bits(), || value.to_string())
+        self.add_part(4, value.to_bits(), || value.to_string())
     }
 
     fn visit_str<E: Error>(self, value: &str) -> Result<u64, E> {
-        self.record_part(5, value, || truncated(value))
+        self.add_part(5, value, || truncated(value))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(mut self, mut values: A) -> Result<u64, A::Error> {
@@ -193,7 +193,7 @@ impl<'de> Visitor<'de> for DigestVisitor<'_> {
             digest.hash(&mut hasher);
             count += 1;
         }
-        self.record_part(6, (hasher.finish(), count), || format!("array of {count}"))
+        self.add_part(6, (hasher.finish(), count), || format!("array of {count}"))
     }
 
     fn visit_map<A: MapAccess<'de>>(mut self, mut fields: A) -> Result<u64, A::Error> {
@@ -211,7 +211,7 @@ impl<'de> Visitor<'de> for DigestVisitor<'_> {
             sum = sum.wrapping_add(hash(7, (name, digest)));
             count += 1;
         }
-        self.record_part(8, (sum, count), || format!("object of {count} fields"))
+        self.add_part(8, (sum, count), || format!("object of {count} fields"))
     }
 }
 
@@ -220,9 +220,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_same_value_has_the_same_record_however_it_is_written() {
+    fn the_same_value_has_the_same_digest_however_it_is_written() {
         let of = |json: &str, ignored_fields: &[&str]| {
-            digest_line(&record(json, ignored_fields)).to_owned()
+            digest_line(&comparable_text(json, ignored_fields)).to_owned()
         };
         let same = |a: &str, b: &str| assert_eq!(of(a, &[]), of(b, &[]), "{a} {b}");
         same(
@@ -237,7 +237,8 @@ mod tests {
         let object = |fields: &str| format!("{{{}}}", fields.trim_end_matches(','));
         same(&object(&there), &object(&back));
         assert!(
-            record(&format!("[{}]", vec![object(&there); 50].join(",")), &[]).len() < 16_384,
+            comparable_text(&format!("[{}]", vec![object(&there); 50].join(",")), &[]).len()
+                < 16_384,
             "bounded"
         );
         assert_eq!(
@@ -251,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn different_values_have_different_records_and_the_difference_is_named() {
+    fn different_values_have_different_digests_and_the_difference_is_named() {
         let values = [
             "0",
             "1",
@@ -277,12 +278,13 @@ mod tests {
             r#"{"a":{"b":1}}"#,
             r#"{"a":{"b":2}}"#,
         ];
-        let records: BTreeSet<String> = values
+        let texts: BTreeSet<String> = values
             .iter()
-            .map(|value| digest_line(&record(value, &[])).to_owned())
+            .map(|value| digest_line(&comparable_text(value, &[])).to_owned())
             .collect();
-        assert_eq!(records.len(), values.len());
-        let message = |a: &str, b: &str| difference(&record(a, &[]), &record(b, &[]));
+        assert_eq!(texts.len(), values.len());
+        let message =
+            |a: &str, b: &str| difference(&comparable_text(a, &[]), &comparable_text(b, &[]));
         assert_eq!(
             message(r#"{"a":1,"b":5}"#, r#"{"a":1,"b":6}"#),
             "b is 6 instead of 5"
@@ -316,7 +318,13 @@ mod tests {
     #[test]
     fn too_deeply_nested_json_is_compared_as_text() {
         let deep = |n: usize| "[".repeat(n) + &"]".repeat(n);
-        assert_eq!(record(&deep(500), &[]), record(&deep(500), &[]));
-        assert_ne!(record(&deep(500), &[]), record(&deep(501), &[]));
+        assert_eq!(
+            comparable_text(&deep(500), &[]),
+            comparable_text(&deep(500), &[])
+        );
+        assert_ne!(
+            comparable_text(&deep(500), &[]),
+            comparable_text(&deep(501), &[])
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! Shared by the comparisons of two runs.
+//! Texts of both kinds of `bench diff`: of requests and of compression.
 
 use faultline_stats::{arms::Direction, block::Reliability, decision::Decision};
 use faultline_text::{lines, number};

@@ -19,7 +19,7 @@ pub enum Codec {
 }
 
 impl Codec {
-    /// Parses `zstd-3+dict`; the level has a default.
+    /// Parses names such as `zstd-3+dict`. A name without a level has a default.
     pub fn named(name: &str) -> Option<Codec> {
         let (family, options) = match name {
             "lz4" => return Some(Codec::Lz4),

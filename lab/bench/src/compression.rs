@@ -71,13 +71,13 @@ fn reliability<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Reliability
     }
     Ok(match Stored::deserialize(deserializer)? {
         Stored::Flag(true) => Reliability::Reliable,
-        // No size of a change compensates for this reason.
+        // For this reason, no change is large enough to count.
         Stored::Flag(false) => Reliability::TooRare,
         Stored::Reliability(reliability) => reliability,
     })
 }
 
-/// With fewer resamples, because there are many records, codecs and classes.
+/// Fewer resamples than usual, because there are many records, codecs and classes.
 fn bootstrap_plan() -> IntervalPlan {
     IntervalPlan {
         resamples: 2_000,
@@ -85,7 +85,7 @@ fn bootstrap_plan() -> IntervalPlan {
     }
 }
 
-/// Fields are named as in the study.
+/// Fields are named as in the study that `bench compression` repeats.
 #[derive(Serialize, Deserialize)]
 struct ClassRow {
     codec: String,
@@ -125,7 +125,7 @@ struct BundleRow {
     saved_alone: f64,
 }
 
-/// Records of one blob, their bytes, and the compressed bytes.
+/// Number of records in one blob, their bytes, and the compressed bytes.
 type Blob = (u64, u64, u64);
 
 /// Bytes that each message adds.
@@ -143,7 +143,7 @@ struct FetchTable {
     /// In bytes per second.
     bandwidth: Option<u64>,
     repeats: u64,
-    /// Counts of fetched records that have times.
+    /// Numbers of fetched records for which `columns` have times.
     steps: Vec<u64>,
     columns: Vec<FetchColumn>,
 }
@@ -176,7 +176,8 @@ impl Outcome {
 
 #[derive(Serialize, Deserialize)]
 pub struct Outcome {
-    preset: String,
+    #[serde(rename = "preset")]
+    subcommand: String,
     version: String,
     started_unix_ns: i64,
     source: String,
@@ -188,7 +189,7 @@ pub struct Outcome {
     tested: u64,
     dictionary: Option<u64>,
     overhead: Overhead,
-    /// Only smaller records are bundled.
+    /// In bytes. Only smaller records are bundled.
     bundle_below: u64,
     classes: Vec<ClassRow>,
     bundles: Vec<BundleRow>,
@@ -198,7 +199,7 @@ pub struct Outcome {
     problems: Vec<String>,
 }
 
-/// The exit code is 1 after any problem.
+/// Returns the text to print, and the exit code, which is 1 after any problem.
 pub fn run(args: &CompressionArgs) -> Result<(String, u8)> {
     validate(args)?;
     if args.output.dry_run {
@@ -257,7 +258,7 @@ fn measure(args: &CompressionArgs, records: Records) -> Result<Outcome> {
     }
     problems.extend(records.save_error);
     let all: Vec<&[u8]> = records.all.iter().map(Vec::as_slice).collect();
-    let (dictionary, tested) = dictionary(args, &all, &mut problems);
+    let (dictionary, tested) = dictionary_and_tested(args, &all, &mut problems);
     let mut measured = Vec::new();
     for codec in &args.codecs {
         if codec.needs_dictionary() && dictionary.is_none() {
@@ -273,10 +274,11 @@ fn measure(args: &CompressionArgs, records: Records) -> Result<Outcome> {
         counted(tested.len() as f64, "record"),
         counted(measured.len() as f64, "codec")
     ));
-    let classes = measure::classes(&mut measured, tested, args);
-    let (bundles, blobs) = measure::bundles(&mut measured, tested, args, &mut problems);
+    let classes = measure::class_rows(&mut measured, tested, args);
+    let (bundles, blobs) =
+        measure::bundle_rows_and_examples(&mut measured, tested, args, &mut problems);
     let fetch = match measured.first() {
-        Some(first) if args.fetch > 0 => Some(link::table(
+        Some(first) if args.fetch > 0 => Some(link::fetch_table(
             first.codec,
             dictionary.as_deref(),
             tested,
@@ -285,7 +287,7 @@ fn measure(args: &CompressionArgs, records: Records) -> Result<Outcome> {
         _ => None,
     };
     Ok(Outcome {
-        preset: "compression".to_owned(),
+        subcommand: "compression".to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         started_unix_ns,
         source: records.source,
@@ -308,7 +310,7 @@ fn measure(args: &CompressionArgs, records: Records) -> Result<Outcome> {
 }
 
 /// The dictionary, if a codec needs one, and the records that did not train it.
-fn dictionary<'a>(
+fn dictionary_and_tested<'a>(
     args: &CompressionArgs,
     all: &'a [&'a [u8]],
     problems: &mut Vec<String>,

@@ -51,7 +51,7 @@ const WEBSOCKET_GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 /// Maximum between two requests: 14 hours of one ping each 5 s.
 const MAX_CONTROL_FRAMES: u32 = 10_000;
 
-/// What a node may leave unread: the largest request, and pongs.
+/// Bytes that a node may leave unread: the largest request, and pongs.
 const MAX_UNSENT_BYTES: usize = 80 << 20;
 
 pub enum Connection {
@@ -201,7 +201,7 @@ impl HttpConnection {
                 let head = sender.send_request(request);
                 let head = async {
                     let head = head.await;
-                    // Bytes read before are frames of the connection.
+                    // Earlier bytes are frames of the connection, not of the answer.
                     let first_read_at = &self.traffic.decrypted.first_read_at;
                     first_read_at.set(Some(clock::uptime()));
                     head

@@ -47,7 +47,7 @@ pub fn run(args: &DiffArgs) -> Result<(String, u8)> {
 }
 
 fn changes(before: &Results, after: &Results, margin: f64) -> Result<(String, bool)> {
-    let [a, b] = [before, after].map(|run| &run.header.preset);
+    let [a, b] = [before, after].map(|run| &run.header.subcommand);
     ensure!(
         a == b,
         "results of bench {a} cannot be compared with results of bench {b}"
@@ -297,7 +297,7 @@ mod tests {
             worse && out.contains("b about new is not in the later run"),
             "{out}"
         );
-        after.header.preset = "nodes".to_owned();
+        after.header.subcommand = "nodes".to_owned();
         assert!(changes(&before, &after, 5.0).is_err());
     }
 }

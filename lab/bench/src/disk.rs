@@ -29,7 +29,7 @@ const MAX_DATABASES: usize = 100;
 /// Maximum file types in the results; the smallest are merged into one.
 const MAX_FILE_TYPES: usize = 24;
 const MAX_FILE_TYPES_IN_MEMORY: usize = 10_000;
-/// A longer extension is no type.
+/// A longer extension is not a file type.
 const MAX_EXTENSION_CHARS: usize = 12;
 const OTHER_FILE_TYPES: &str = "others";
 /// The unit of `st_blocks` on every file system.
@@ -137,7 +137,7 @@ fn file_type(file_name: &str) -> String {
     }
 }
 
-/// Whether the name allows it. The file's header decides.
+/// Whether a file of this name may be a database. Its header decides.
 fn may_be_sqlite(file_name: &str) -> bool {
     match file_name.rsplit_once('.') {
         Some((_, extension)) => ["sqlite", "sqlite3", "db", "db3"].contains(&extension),
@@ -205,7 +205,7 @@ pub fn measure(
     }
 }
 
-/// The text is the path to show.
+/// Reads a database. The text is the path to show.
 type DatabaseReader = fn(&Path, String, IsOver<'_>) -> Database;
 
 #[derive(Default)]
@@ -225,7 +225,7 @@ impl Walk {
     fn walk(&mut self, root: &Path, is_over: IsOver<'_>) -> bool {
         let mut pending = vec![root.to_owned()];
         let (mut count, mut early_end) = (0_u64, None);
-        // Without the root the size is unknown, though a missing folder below is not counted.
+        // A missing root makes the size unknown; a missing folder below it does not.
         self.unreadable += u64::from(!root.is_dir());
         'folders: while let Some(folder) = pending.pop() {
             let Some(entries) = self.readable_or_count(fs::read_dir(&folder)) else {
@@ -268,7 +268,7 @@ impl Walk {
         is_complete
     }
 
-    /// `None` if the file was deleted meanwhile or is unreadable; only the latter is counted.
+    /// `None` if the file was deleted meanwhile or is unreadable. Counts only unreadable files.
     fn readable_or_count<T>(&mut self, result: io::Result<T>) -> Option<T> {
         let is_unreadable = |error: &io::Error| error.kind() != io::ErrorKind::NotFound;
         self.unreadable += u64::from(result.as_ref().is_err_and(is_unreadable));

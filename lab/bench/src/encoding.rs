@@ -1,4 +1,4 @@
-//! `bench encoding`: encodings of account data.
+//! `bench encoding`: encodings of account data. The first is the reference.
 
 use crate::{
     answer::Expected,
@@ -6,9 +6,9 @@ use crate::{
     endpoint::Endpoint,
     failure::Failure,
     plan::{Case, LinkConfig, Plan},
-    preset,
     protocol::Protocol,
     results::{Results, link_suffix},
+    session,
     stream::LinkShape,
 };
 use anyhow::Result;
@@ -20,8 +20,8 @@ use faultline_pages::{
 use faultline_stats::arms::welch_p;
 use serde_json::json;
 
-/// Accounts of 904, 3,232, 5,400, 7,448 and 10,136 bytes on mainnet-beta, which the study measured
-/// that this preset repeats (`docs/BENCH-STUDIES.md`).
+/// Accounts of mainnet-beta, of 904, 3,232, 5,400, 7,448 and 10,136 bytes. They are those of the
+/// published study that `bench encoding` repeats (`docs/BENCH-STUDIES.md`).
 const STUDY_ACCOUNTS: [&str; 5] = [
     "Po57HwPXoG22SajaQCBn7Zg8hPp15pUTMcTwcr4GhDu",
     "2uLdBfEax2Gzk3KRGTiWoYQPmXWgSG6g1UDax1T9J6MM",
@@ -30,21 +30,22 @@ const STUDY_ACCOUNTS: [&str; 5] = [
     "Hij4zmmrdmQ49bfgy63C8VF12EYysjF6WGFeZJpfipCk",
 ];
 
+/// Returns the text to print and the exit code.
 pub fn run(args: &EncodingArgs) -> Result<(String, u8)> {
-    let plan = plan(args)?;
-    preset::run(
+    let plan = make_plan(args)?;
+    session::run_subcommand(
         "encoding",
         &plan,
         &args.output,
         args.node.ca.as_deref(),
         |session| {
-            let sizes = sizes(&plan, &session.engine.probe(&plan)?)?;
+            let sizes = account_sizes(&plan, &session.engine.probe(&plan)?)?;
             session.measure(&plan, &sizes, Vec::new())
         },
     )
 }
 
-fn plan(args: &EncodingArgs) -> Result<Plan> {
+fn make_plan(args: &EncodingArgs) -> Result<Plan> {
     if let Some(encoding) = first_duplicate(&args.encodings) {
         let name = encoding.name();
         return Err(UsageError(format!("--encodings names {name} twice")).into());
@@ -52,9 +53,9 @@ fn plan(args: &EncodingArgs) -> Result<Plan> {
     if first_duplicate(&args.links).is_some() {
         return Err(UsageError("--links names a link twice".to_owned()).into());
     }
-    let accounts = accounts(args)?;
+    let accounts = requested_accounts(args)?;
     let endpoint = Endpoint::parse(&args.node.url).map_err(UsageError)?;
-    let mut plan = preset::plan_for_load(&args.load);
+    let mut plan = session::plan_for_load(&args.load);
     for encoding in &args.encodings {
         plan.arms.push(encoding.name().to_owned());
     }
@@ -63,19 +64,19 @@ fn plan(args: &EncodingArgs) -> Result<Plan> {
         [] => &[LinkShape::default()],
         shapes => shapes,
     };
-    for (link, shape) in shapes.iter().enumerate() {
+    for (link_index, shape) in shapes.iter().enumerate() {
         let link_suffix = if args.links.is_empty() {
             String::new()
         } else {
             format!(" over {shape}")
         };
         for account in &accounts {
-            for (arm, encoding) in args.encodings.iter().enumerate() {
+            for (arm_index, encoding) in args.encodings.iter().enumerate() {
                 plan.cases.push(Case {
-                    arm,
-                    request: plan.request_names.len(),
-                    link,
-                    call: call(account, encoding.name(), args.data_slice),
+                    arm_index,
+                    request_index: plan.request_names.len(),
+                    link_index,
+                    call: call_json(account, encoding.name(), args.data_slice),
                     random_range: None,
                     expected: Expected::Account(*encoding),
                 });
@@ -90,7 +91,7 @@ fn plan(args: &EncodingArgs) -> Result<Plan> {
     Ok(plan)
 }
 
-fn accounts(args: &EncodingArgs) -> Result<Vec<String>, UsageError> {
+fn requested_accounts(args: &EncodingArgs) -> Result<Vec<String>, UsageError> {
     if args.accounts.is_empty() {
         return Ok(STUDY_ACCOUNTS.map(str::to_owned).into());
     }
@@ -109,7 +110,7 @@ fn accounts(args: &EncodingArgs) -> Result<Vec<String>, UsageError> {
     }
 }
 
-fn call(account: &str, encoding: &str, data_slice: Option<(u64, u64)>) -> String {
+fn call_json(account: &str, encoding: &str, data_slice: Option<(u64, u64)>) -> String {
     let mut options = json!({ "encoding": encoding });
     if let Some((offset, length)) = data_slice {
         options["dataSlice"] = json!({ "offset": offset, "length": length });
@@ -121,7 +122,7 @@ fn call(account: &str, encoding: &str, data_slice: Option<(u64, u64)>) -> String
 }
 
 /// Size of each account, from the first encoding that returned bytes.
-fn sizes(plan: &Plan, answers: &[Result<Vec<u8>, Failure>]) -> Result<Vec<Option<u64>>> {
+fn account_sizes(plan: &Plan, answers: &[Result<Vec<u8>, Failure>]) -> Result<Vec<Option<u64>>> {
     let node = plan.links[0].endpoint.redacted_url();
     if let Some(Err(failure)) = answers.first()
         && answers.iter().all(Result::is_err)
@@ -137,7 +138,7 @@ fn sizes(plan: &Plan, answers: &[Result<Vec<u8>, Failure>]) -> Result<Vec<Option
                 plan.request_name(case)
             ),
             Ok(bytes) if !bytes.is_empty() => {
-                sizes[case.request].get_or_insert(bytes.len() as u64);
+                sizes[case.request_index].get_or_insert(bytes.len() as u64);
             }
             _ => {}
         }
@@ -154,7 +155,8 @@ struct PairTable<'a> {
 }
 
 struct Row<'a> {
-    request: &'a str,
+    /// An account, and the link if there are several.
+    request_name: &'a str,
     size: Option<u64>,
     /// Of both arms, in ms.
     times: [Option<f64>; 2],
@@ -185,14 +187,14 @@ fn pair_table<'a>(
     is_mean: bool,
 ) -> PairTable<'a> {
     let mut rows = Vec::new();
-    for (request, size) in results.requests_over(link) {
-        let cases = arms.map(|arm| results.case_index(arm, request));
+    for (request_name, size) in results.requests_over(link) {
+        let cases = arms.map(|arm| results.case_index(arm, request_name));
         let times = cases.map(|case| {
             let latency = results.summary(case?).latency?;
             Some(if is_mean { latency.mean } else { latency.p95 })
         });
         rows.push(Row {
-            request,
+            request_name,
             size,
             times,
             significance: match cases {
@@ -212,13 +214,13 @@ fn pair_table<'a>(
     }
 }
 
-/// For each other arm and link the study's two tables: means with a test that assumes independent
-/// requests, and 95th percentiles.
+/// The two tables of the study for each link and each arm but the reference: means with a test that
+/// assumes independent requests, and 95th percentiles.
 pub fn study_text(results: &Results) -> String {
-    pair_tables(results).iter().map(study_table).collect()
+    pair_tables(results).iter().map(text_table).collect()
 }
 
-fn study_table(table: &PairTable<'_>) -> String {
+fn text_table(table: &PairTable<'_>) -> String {
     let (kind, p_value) = if table.is_mean {
         ("MEAN", "P-value")
     } else {
@@ -241,7 +243,7 @@ fn study_table(table: &PairTable<'_>) -> String {
         // Accounts of one size need separate lines.
         let size = match row.size {
             None => "unknown".to_owned(),
-            Some(size) if same_size_count > 1 => format!("{size} {:.8}", row.request),
+            Some(size) if same_size_count > 1 => format!("{size} {:.8}", row.request_name),
             Some(size) => size.to_string(),
         };
         let ([Some(a), Some(b)], Some(winner)) = (row.times, row.winner) else {
@@ -291,11 +293,11 @@ pub fn page(results: &Results) -> Vec<Block> {
     pair_tables(results)
         .iter()
         .zip(1..)
-        .map(|(table, number)| Block::Table(page_table(table, number)))
+        .map(|(table, number)| Block::Table(html_table(table, number)))
         .collect()
 }
 
-fn page_table(table: &PairTable<'_>, table_number: usize) -> Table {
+fn html_table(table: &PairTable<'_>, table_number: usize) -> Table {
     let [reference, arm] = table.arms;
     let (kind, note) = if table.is_mean {
         (

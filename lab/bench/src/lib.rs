@@ -1,7 +1,7 @@
 //! `faultline bench`: measures the latency of JSON-RPC nodes.
 //!
-//! A preset makes a `plan`. `run` sends its requests over `connection`s, `answer` decodes and
-//! `verify` compares the answers. `results` are shown and stored.
+//! A subcommand makes a `plan`. `run` sends its requests over a `connection`, `answer` decodes and
+//! `verify` compares the answers. `session` stores and shows the `results`.
 
 mod answer;
 pub mod args;
@@ -21,11 +21,11 @@ mod page;
 mod parquet;
 mod plan;
 mod plan_file;
-mod preset;
 mod protocol;
 mod render;
 mod results;
 mod run;
+mod session;
 mod store;
 mod stream;
 mod tool_overhead;
@@ -38,7 +38,7 @@ use args::{Bench, BenchArgs, Format};
 use results::Results;
 use store::Stored;
 
-/// The exit code is 1 if an arm failed.
+/// Returns the text to print, and the exit code, which is 1 if an arm failed.
 pub fn run(args: &BenchArgs) -> Result<(String, u8)> {
     match &args.command {
         Bench::Encoding(args) => encoding::run(args),
@@ -74,13 +74,13 @@ pub fn run(args: &BenchArgs) -> Result<(String, u8)> {
 fn shown(results: &Results, format: Format) -> Result<String> {
     match format {
         Format::Table => {
-            let study_text = match results.header.preset.as_str() {
+            let subcommand_text = match results.header.subcommand.as_str() {
                 "nodes" => nodes::study_text,
-                "run" => plan_file::study_text,
+                "run" => plan_file::all_requests_text,
                 "transport" => transport::study_text,
                 _ => encoding::study_text,
             };
-            Ok(study_text(results) + &render::text(results))
+            Ok(subcommand_text(results) + &render::text(results))
         }
         Format::Json => render::json(results),
         Format::Csv => Ok(render::csv(results)),

@@ -8,14 +8,14 @@ use crate::{
     endpoint::Endpoint,
     failure::Failure,
     plan::{HEX, LinkConfig, Plan, RANDOM},
-    preset,
     protocol::Protocol,
     results::Header,
     run::Engine,
+    session,
 };
 use anyhow::{Context as _, Result, bail, ensure};
 pub use chain::version;
-use chain::{CHAINS, Chain, RpcCall, json_members};
+use chain::{CHAINS, Chain, RpcCall, call_json};
 use faultline_common::{args::UsageError, output::say};
 use faultline_text::{clean, count, counted};
 use serde_json::Value;
@@ -25,9 +25,10 @@ pub use study::{page, study_text};
 /// A slot may be skipped, so several heights are tried.
 const TRIED_HEIGHTS: u64 = 4;
 
+/// Returns the text to print and the exit code.
 pub fn run(args: &NodesArgs) -> Result<(String, u8)> {
     let node_plan = nodes_as_arms(args)?;
-    let chain = chain(args)?;
+    let chain = requested_chain(args)?;
     let folders = data_folders(args, &node_plan)?;
     let (notes, range) = if args.output.dry_run {
         (Vec::new(), args.slots.unwrap_or((0, 0)))
@@ -36,7 +37,7 @@ pub fn run(args: &NodesArgs) -> Result<(String, u8)> {
     };
     let plan = add_requests(args, chain, node_plan, range)?;
     let ca_file = args.ca.as_deref();
-    preset::run("nodes", &plan, &args.output, ca_file, |session| {
+    session::run_subcommand("nodes", &plan, &args.output, ca_file, |session| {
         let mut results = session.measure(&plan, &[], notes)?;
         // Reading a folder fills the node's page cache, so it comes after all measurements.
         measure_data_folders(args, &folders, session.engine, &mut results.header);
@@ -67,7 +68,7 @@ fn measure_data_folders(
     }
 }
 
-fn chain(args: &NodesArgs) -> Result<&'static Chain> {
+fn requested_chain(args: &NodesArgs) -> Result<&'static Chain> {
     let named = CHAINS.iter().find(|chain| chain.name == args.chain);
     Ok(named.ok_or_else(|| {
         let names = CHAINS.each_ref().map(|chain| chain.name).join(", ");
@@ -77,7 +78,7 @@ fn chain(args: &NodesArgs) -> Result<&'static Chain> {
 
 /// A plan with an arm for each node, named by its address.
 fn nodes_as_arms(args: &NodesArgs) -> Result<Plan> {
-    let mut plan = preset::plan_for_load(&args.load);
+    let mut plan = session::plan_for_load(&args.load);
     for url in &args.urls {
         let endpoint = Endpoint::parse(url).map_err(UsageError)?;
         let mut name = endpoint.redacted_url();
@@ -119,7 +120,7 @@ fn check_chain_and_lag(
     let calls = heights.chain(chain.oldest_call).chain([chain.version_call]);
     for call in calls {
         let name = call.0.to_owned();
-        status_plan.add_request(name, json_members(call), None, Expected::Json);
+        status_plan.add_request(name, call_json(call), None, Expected::Json);
     }
     let engine = Engine::new(&status_plan, args.ca.as_deref())?;
     let genesis = match first_common_hash(&engine, chain, node_plan, chain.genesis_call, &[0])? {
@@ -153,12 +154,7 @@ fn first_common_hash(
     let mut plan = node_plan.clone();
     for height in heights {
         let range = Some((*height, *height));
-        plan.add_request(
-            height.to_string(),
-            json_members(call),
-            range,
-            Expected::Json,
-        );
+        plan.add_request(height.to_string(), call_json(call), range, Expected::Json);
     }
     let answers = engine.probe(&plan)?;
     let mut why = "the nodes gave no answer".to_owned();
@@ -166,7 +162,7 @@ fn first_common_hash(
     for (height, answers) in heights.iter().zip(answers.chunks(nodes.len().max(1))) {
         let (mut hashes, mut failure) = (Vec::new(), None);
         for (node, answer) in nodes.iter().zip(answers) {
-            match hash(chain, answer) {
+            match hash_of_answer(chain, answer) {
                 Ok(hash) => hashes.push((node, hash)),
                 Err(why) => failure = failure.or(Some(format!("{node}: {why}"))),
             }
@@ -188,7 +184,7 @@ fn first_common_hash(
     Ok(Err(why))
 }
 
-fn hash(chain: &Chain, answer: &Result<Vec<u8>, Failure>) -> Result<String, String> {
+fn hash_of_answer(chain: &Chain, answer: &Result<Vec<u8>, Failure>) -> Result<String, String> {
     let bytes = answer.as_ref().map_err(ToString::to_string)?;
     let value = serde_json::from_slice(bytes).ok();
     let hash = value.and_then(|value| chain::hash(chain, &value));
@@ -196,7 +192,7 @@ fn hash(chain: &Chain, answer: &Result<Vec<u8>, Failure>) -> Result<String, Stri
     hash.ok_or_else(|| "an answer without a hash".to_owned())
 }
 
-/// `answers`: newest heights, range ends, oldest heights, versions.
+/// `answers` of all nodes: newest heights, range ends, oldest heights, versions.
 fn check_in_sync(
     args: &NodesArgs,
     chain: &Chain,
@@ -266,7 +262,7 @@ fn add_requests(
             ))
             .into());
         };
-        // It asks for 100 final blocks from the slot on; up to 50 slots may be skipped.
+        // The method gets 100 final blocks from the slot on, and up to 50 slots may be skipped.
         let margin = match *name {
             "getBlocksWithLimit" => 150,
             _ => 0,
@@ -275,9 +271,9 @@ fn add_requests(
         let has_number = params.contains(RANDOM) || params.contains(HEX);
         plan.add_request(
             (*name).to_owned(),
-            json_members((name, params)),
+            call_json((name, params)),
             has_number.then_some((from, to)),
-            Expected::json(name, *must_agree),
+            Expected::for_method(name, *must_agree),
         );
     }
     Ok(plan)
@@ -407,7 +403,10 @@ mod tests {
     #[test]
     fn evm_blocks_are_sampled_only_below_unfinalized_ones() {
         let args = args(&["--chain", "evm"]);
-        let (chain, nodes) = (chain(&args).unwrap(), nodes_as_arms(&args).unwrap());
+        let (chain, nodes) = (
+            requested_chain(&args).unwrap(),
+            nodes_as_arms(&args).unwrap(),
+        );
         let mut answers: Vec<Value> = ["0x88", "0x87", "0x88"].map(Value::from).into();
         answers.extend(answers.clone());
         answers.extend(["Geth/v1", "Geth/v2", "Other"].map(Value::from));
@@ -423,7 +422,7 @@ mod tests {
             method.contains(r#""eth_getBlockByNumber","params":["0x"#),
             "{method}"
         );
-        let wrong = super::chain(&super::tests::args(&["--chain", "sol"])).unwrap_err();
+        let wrong = super::requested_chain(&super::tests::args(&["--chain", "sol"])).unwrap_err();
         assert!(wrong.is::<UsageError>(), "{wrong}");
     }
 }

@@ -22,10 +22,10 @@ pub fn write(report: &Report, out: &Path) -> anyhow::Result<String> {
     Ok(format!("{}\n", written.page.display()))
 }
 
-/// The title of the page; title and blocks of its first section.
-fn study_section(results: &Results) -> (&'static str, &'static str, Vec<Block>) {
+/// The title of the page, and the title and blocks of its first section.
+fn first_section(results: &Results) -> (&'static str, &'static str, Vec<Block>) {
     let study_title = "The study's own tables";
-    match results.header.preset.as_str() {
+    match results.header.subcommand.as_str() {
         "nodes" => (
             "Nodes on the same requests",
             study_title,
@@ -34,7 +34,7 @@ fn study_section(results: &Results) -> (&'static str, &'static str, Vec<Block>) 
         "run" => (
             "Requests of a plan",
             "All requests together",
-            plan_file::tables(results)
+            plan_file::all_requests_tables(results)
                 .into_iter()
                 .map(Block::Table)
                 .collect(),
@@ -55,7 +55,7 @@ fn study_section(results: &Results) -> (&'static str, &'static str, Vec<Block>) 
 pub fn report(results: &Results) -> Report {
     let compared = comparisons(results);
     let header = &results.header;
-    let (title, first, study) = study_section(results);
+    let (title, first_title, first_blocks) = first_section(results);
     let load = match header.rate {
         None => format!("closed loop, {} at a time", header.workers),
         Some(rate) => format!("open loop, {} a second", number(rate, 1)),
@@ -71,7 +71,7 @@ pub fn report(results: &Results) -> Report {
         differences.extend(figures::differences(results, &compared));
     }
     let mut sections = vec![
-        section("study", first, study),
+        section("study", first_title, first_blocks),
         section("latency", "Latency", latencies),
         section("differences", "Differences", differences),
         section(
@@ -104,7 +104,7 @@ pub fn report(results: &Results) -> Report {
     }
 }
 
-/// The first point is the headline; `default` without any.
+/// The first point is the headline; `default` without any point.
 pub fn verdict_with_headline(default: &str, mut points: Vec<String>, kind: VerdictKind) -> Verdict {
     let headline = if points.is_empty() {
         default.to_owned()
@@ -230,7 +230,7 @@ fn cards(results: &Results) -> Vec<RunCard> {
             ("good answers", count(requests - failed)),
             ("failed", count(failed)),
         ];
-        if results.header.preset != "transport" {
+        if results.header.subcommand != "transport" {
             let counts = &results.header.answer_comparisons[index];
             let compared = match (index, counts.equal, counts.different) {
                 (0, _, 0) => "the reference".to_owned(),
@@ -263,7 +263,7 @@ fn caveats(results: &Results, compared: &[Comparison]) -> Vec<Caveat> {
             "Repeat with more rounds (--rounds), at a quieter time.",
         ));
     }
-    if results.header.rate.is_none() && results.header.preset != "transport" {
+    if results.header.rate.is_none() && results.header.subcommand != "transport" {
         caveats.push(Caveat::new(
             "A closed loop sends nothing while it waits: a stall of the node is one slow request for each worker."
                 .to_owned(),

@@ -12,25 +12,25 @@ use crate::{
 use hyper::body::Bytes;
 use std::time::Duration;
 
-/// Placeholder of a number drawn in each round.
+/// Placeholder of a number that is drawn in each round.
 pub const RANDOM: &str = "{random}";
 
 /// Placeholder of the hexadecimal form of that number.
 pub const HEX: &str = "{hex}";
 
-/// The results of all requests of a plan are kept in memory.
+/// Limited because the results of all requests of a plan are in memory.
 pub const MAX_REQUESTS: u64 = 10_000_000;
 
-/// A request as one arm sends it.
+/// A request as one arm sends it. Arms are what is compared, such as nodes or encodings.
 #[derive(Debug, Clone)]
 pub struct Case {
-    pub arm: usize,
-    /// Index in [`Plan::request_names`].
-    pub request: usize,
-    /// Cases with the same index share connections.
-    pub link: usize,
+    pub arm_index: usize,
+    /// In [`Plan::request_names`].
+    pub request_index: usize,
+    /// In [`Plan::links`]. Cases with the same link share connections.
+    pub link_index: usize,
     /// Method and parameters, as in JSON. Placeholders are [`RANDOM`] and [`HEX`] with a
-    /// `random_range`, else those of [`Plan::values`].
+    /// `random_range`, else `{name}` for each of [`Plan::values`].
     pub call: String,
     /// Inclusive range of the random number.
     pub random_range: Option<(u64, u64)>,
@@ -39,18 +39,18 @@ pub struct Case {
 
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// The first is the reference.
+    /// Names. The first arm is the reference.
     pub arms: Vec<String>,
     pub links: Vec<LinkConfig>,
     /// An account, a method, or a text such as `single read`.
     pub request_names: Vec<String>,
     pub cases: Vec<Case>,
-    /// Frequency of each request, if a round has only one. Empty if each round has all requests.
+    /// Relative frequency of each request in rounds of one request. Empty if each round has all.
     pub weights: Vec<u32>,
     pub values: Vec<Value>,
-    /// Measured rounds, after those of `warm_up`.
+    /// Measured rounds. They follow the rounds of `warm_up`.
     pub rounds: u32,
-    /// In rounds.
+    /// Number of rounds.
     pub warm_up: u32,
     pub workers: usize,
     /// Requests a second, sent without waiting for answers; `None` in a closed loop.
@@ -93,27 +93,28 @@ impl Plan {
         random_range: Option<(u64, u64)>,
         expected: Expected,
     ) {
-        self.cases.extend((0..self.arms.len()).map(|arm| Case {
-            arm,
-            request: self.request_names.len(),
-            link: arm,
+        let case = |arm_index| Case {
+            arm_index,
+            request_index: self.request_names.len(),
+            link_index: arm_index,
             call: call.clone(),
             random_range,
             expected,
-        }));
+        };
+        self.cases.extend((0..self.arms.len()).map(case));
         self.request_names.push(name);
     }
 
     pub fn arm_name(&self, case: &Case) -> &str {
-        &self.arms[case.arm]
+        &self.arms[case.arm_index]
     }
 
     pub fn request_name(&self, case: &Case) -> &str {
-        &self.request_names[case.request]
+        &self.request_names[case.request_index]
     }
 
     pub fn link(&self, case: &Case) -> &LinkConfig {
-        &self.links[case.link]
+        &self.links[case.link_index]
     }
 
     pub fn round_of(&self, number: u64) -> u64 {
@@ -132,16 +133,16 @@ impl Plan {
         (u64::from(self.rounds) + u64::from(self.warm_up)) * self.requests_per_round() as u64
     }
 
-    pub fn remove_arm(&mut self, arm: usize) {
-        self.arms.remove(arm);
-        self.cases.retain(|case| case.arm != arm);
+    pub fn remove_arm(&mut self, arm_index: usize) {
+        self.arms.remove(arm_index);
+        self.cases.retain(|case| case.arm_index != arm_index);
         self.cases
             .iter_mut()
-            .filter(|case| case.arm > arm)
-            .for_each(|case| case.arm -= 1);
+            .filter(|case| case.arm_index > arm_index)
+            .for_each(|case| case.arm_index -= 1);
     }
 
-    /// The index, which identifies the node.
+    /// An index that is equal for all links to one node.
     pub fn first_link_to_same_node(&self, link: usize) -> usize {
         let address = &self.links[link].endpoint;
         let first = self.links.iter().position(|link| link.endpoint == *address);
@@ -153,10 +154,10 @@ impl Plan {
         Bytes::from(format!(r#"{{"jsonrpc":"2.0","id":{id},{call}}}"#))
     }
 
-    /// The call of a case with the values of a round. Rounds of warm-up count, too.
+    /// The call of a case with the values of a round. `round` counts from the first warm-up round.
     pub fn call(&self, case: &Case, round: u64) -> String {
         // All arms get the same numbers.
-        let offset = (round << 16) ^ case.request as u64;
+        let offset = (round << 16) ^ case.request_index as u64;
         let mut random =
             fastrand::Rng::with_seed(self.seed ^ offset.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         match case.random_range {
@@ -174,7 +175,7 @@ impl Plan {
         }
     }
 
-    /// The requests of one round, or as many requests of a weighted mix as the plan has cases.
+    /// As many requests as the plan has cases, which is one round if there are no weights.
     pub fn first_requests(&self) -> String {
         let request = |scheduled: ScheduledRequest| {
             let case = &self.cases[scheduled.case];
@@ -197,10 +198,11 @@ pub struct ScheduledRequest {
     pub number: u64,
     /// `None` during warm-up.
     pub measured_round: Option<u32>,
+    /// Index in [`Plan::cases`].
     pub case: usize,
 }
 
-/// Each round is shuffled anew, so that no arm has an advantage by time.
+/// The order of requests. Each round is shuffled anew, so that no arm is always first.
 pub struct Order {
     random: fastrand::Rng,
     round_cases: Vec<usize>,
@@ -213,10 +215,10 @@ pub struct Order {
 
 impl Order {
     pub fn new(plan: &Plan) -> Order {
-        let cases_of = |request| {
+        let cases_of = |request_index| {
             let cases = 0..plan.cases.len();
             cases
-                .filter(|case| plan.cases[*case].request == request)
+                .filter(|case| plan.cases[*case].request_index == request_index)
                 .collect()
         };
         Order {
@@ -224,7 +226,7 @@ impl Order {
             round_cases: (0..plan.requests_per_round()).collect(),
             mix: (0..)
                 .zip(&plan.weights)
-                .map(|(request, weight)| (u64::from(*weight), cases_of(request)))
+                .map(|(index, weight)| (u64::from(*weight), cases_of(index)))
                 .collect(),
             next_number: 0,
             request_count: plan.request_count(),

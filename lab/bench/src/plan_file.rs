@@ -1,6 +1,6 @@
 //! `bench run`: requests from a plan file.
 
-mod load;
+mod parser;
 #[cfg(test)]
 mod tests;
 
@@ -8,9 +8,9 @@ use crate::{
     args::RunArgs,
     compare::comparisons,
     plan::Plan,
-    preset,
     render::{differences, percentiles},
     results::{CaseInfo, Results, Sample},
+    session,
 };
 use anyhow::Result;
 use faultline_common::args::UsageError;
@@ -25,17 +25,19 @@ use std::{
 const MAX_FILE_BYTES: u64 = 64 << 20;
 const ALL_REQUESTS: &str = "all requests";
 
+/// Returns the text to print and the exit code.
 pub fn run(args: &RunArgs) -> Result<(String, u8)> {
     let (mut plan, ca_file) = read(&args.plan)?;
     plan.max_failures = args.max_failures;
-    preset::run("run", &plan, &args.output, ca_file.as_deref(), |session| {
+    session::run_subcommand("run", &plan, &args.output, ca_file.as_deref(), |session| {
+        // The sizes of answers are not known, and there are no notes.
         session.measure(&plan, &[], Vec::new())
     })
 }
 
 fn read(file: &Path) -> Result<(Plan, Option<PathBuf>)> {
     let parsed = match read_file(file) {
-        Ok(text) => load::parse(&text, file),
+        Ok(text) => parser::parse(&text, file),
         Err(why) => Err(vec![ConfigError {
             file: Some(file.to_owned()),
             ..ConfigError::new(why)
@@ -63,8 +65,8 @@ fn read_file(file: &Path) -> Result<String, String> {
     fs::read_to_string(file).map_err(|error| error.to_string())
 }
 
-pub fn study_text(results: &Results) -> String {
-    let tables = tables(results);
+pub fn all_requests_text(results: &Results) -> String {
+    let tables = all_requests_tables(results);
     let Some(latencies) = tables.first() else {
         return String::new();
     };
@@ -80,8 +82,8 @@ pub fn study_text(results: &Results) -> String {
 }
 
 /// Latencies, then differences if there are any. Empty if the plan has only one request.
-pub fn tables(results: &Results) -> Vec<Table> {
-    let Some(all) = pooled(results) else {
+pub fn all_requests_tables(results: &Results) -> Vec<Table> {
+    let Some(all) = with_requests_merged(results) else {
         return Vec::new();
     };
     let title = "Latency of all requests";
@@ -93,19 +95,20 @@ pub fn tables(results: &Results) -> Vec<Table> {
     tables
 }
 
-/// Merges the cases of each arm: each pair of round and request becomes a round. `None` if the plan has only one request.
-fn pooled(results: &Results) -> Option<Results> {
+/// Makes one case of all requests of an arm. Each request of a round becomes a round, so that arms
+/// are still compared per request. `None` if the plan has one request.
+fn with_requests_merged(results: &Results) -> Option<Results> {
     if results.requests().len() < 2 {
         return None;
     }
     let arms = &results.header.arms;
-    let info = |sample: &Sample| &results.cases[sample.case];
-    let round_and_request = |sample: &Sample| (sample.round, info(sample).request.as_str());
+    let case_info = |sample: &Sample| &results.cases[sample.case];
+    let round_and_request = |sample: &Sample| (sample.round, case_info(sample).request.as_str());
     let keys: BTreeSet<_> = results.samples.iter().map(round_and_request).collect();
     let rounds: BTreeMap<_, u32> = keys.into_iter().zip(0..).collect();
-    let pooled_sample = |sample: &Sample| {
+    let merged_sample = |sample: &Sample| {
         Some(Sample {
-            case: arms.iter().position(|arm| *arm == info(sample).arm)?,
+            case: arms.iter().position(|arm| *arm == case_info(sample).arm)?,
             round: rounds[&round_and_request(sample)],
             ..sample.clone()
         })
@@ -118,6 +121,6 @@ fn pooled(results: &Results) -> Option<Results> {
     Some(Results {
         header: results.header.clone(),
         cases: arms.iter().map(case).collect(),
-        samples: results.samples.iter().filter_map(pooled_sample).collect(),
+        samples: results.samples.iter().filter_map(merged_sample).collect(),
     })
 }

@@ -212,8 +212,8 @@ fn crossover_sentence(reference: &str, arm: &str, crossover: &Crossover) -> Stri
 
 pub fn answer_comparison(results: &Results) -> String {
     let mut out = String::new();
-    if results.header.preset == "transport" {
-        // This preset compares what was read with what was written, and no arms.
+    if results.header.subcommand == "transport" {
+        // `bench transport` compares what was read with what was written, and no arms.
         return out;
     }
     let answer_comparisons = || {

@@ -30,7 +30,7 @@ pub struct Sample {
     pub at_ns: u64,
     /// The error is the kind of the failure.
     pub result: Result<Timing, String>,
-    /// Attempts before the last that ended with a rate limit, a server error, or no connection.
+    /// Attempts before the last one: refused by a rate limit, a server error, or no connection.
     pub refused: u32,
 }
 
@@ -56,6 +56,7 @@ pub struct Timing {
     pub received: u64,
 }
 
+/// A [`Case`](crate::plan::Case) with names instead of indices.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CaseInfo {
     pub arm: String,
@@ -75,7 +76,8 @@ pub struct LoopbackCost {
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Header {
-    pub preset: String,
+    #[serde(rename = "preset")]
+    pub subcommand: String,
     pub version: String,
     pub started_unix_ns: i64,
     pub nodes: Vec<String>,
@@ -97,7 +99,7 @@ pub struct Header {
     pub workers: usize,
     /// `None` in a closed loop.
     pub rate: Option<f64>,
-    /// Number by kind, including those of requests that were sent again.
+    /// Number by kind, including refusals of requests that were sent again.
     #[serde(default)]
     pub refusals: BTreeMap<String, u64>,
     /// First JSON-RPC error message by index of its case.
@@ -265,7 +267,7 @@ impl Results {
         self.header.links.get(case).map(String::as_str)
     }
 
-    /// The size, which says more than an account's address. The address is added for equal sizes.
+    /// The size says more than an account's address, which is added only for equal sizes.
     pub fn label(&self, request: &str, size: Option<u64>) -> String {
         let Some(size) = size else {
             return request.to_owned();

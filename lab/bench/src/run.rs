@@ -77,7 +77,7 @@ impl Engine {
         })
     }
 
-    /// A signal ends the run after the pending requests, a second signal at once.
+    /// The first signal ends the run after the pending requests, a second signal at once.
     pub fn run(&self, plan: &Rc<Plan>, sink: &SampleSink<'_>) -> Result<MeasuredRun> {
         let shared = Rc::new(Shared::new(plan.clone(), self.tls.clone()));
         let decoders = (0..plan.workers)
@@ -89,7 +89,7 @@ impl Engine {
             let mut connections = Connections::new(plan, self.tls.clone());
             let mut opened_links = BTreeSet::new();
             let cases = plan.cases.iter();
-            for case in cases.filter(|case| opened_links.insert(case.link)) {
+            for case in cases.filter(|case| opened_links.insert(case.link_index)) {
                 connections.open(plan, case).await;
             }
             shared.idle.borrow_mut().push(connections);
@@ -167,7 +167,8 @@ impl Engine {
             for request in 0..plan.request_names.len() {
                 let by_arm = by_arm.iter_mut().enumerate();
                 let sends = by_arm.filter_map(|(arm, connections)| {
-                    let is_sent_now = |case: &Case| (case.arm, case.request) == (arm, request);
+                    let is_sent_now =
+                        |case: &Case| (case.arm_index, case.request_index) == (arm, request);
                     let index = plan.cases.iter().position(is_sent_now)?;
                     Some(async move {
                         let case = &plan.cases[index];
@@ -178,10 +179,9 @@ impl Engine {
                                 .exchange(plan, case, index as u64, &mut decoder, at)
                                 .await
                         };
-                        let (node, now) =
-                            (plan.first_link_to_same_node(case.link), clock::uptime());
+                        let node = plan.first_link_to_same_node(case.link_index);
                         let attempt = control
-                            .send_with_retries(node, now, RetryPolicy::RateLimits, send)
+                            .send_with_retries(node, clock::uptime(), RetryPolicy::RateLimits, send)
                             .await;
                         anyhow::Ok(attempt.map(|attempt| {
                             let bytes = attempt.answer.map(|_| decoder.bytes().to_vec());
@@ -223,7 +223,7 @@ impl Engine {
             while let Some((scheduled, scheduled_at)) = shared.next_request().await {
                 let case = &plan.cases[scheduled.case];
                 let send = async |_| perform(case).await;
-                let node = plan.first_link_to_same_node(case.link);
+                let node = plan.first_link_to_same_node(case.link_index);
                 let attempt =
                     shared
                         .control
@@ -287,7 +287,7 @@ struct Shared {
     plan: Rc<Plan>,
     tls: Option<TlsConnector>,
     order: Mutex<Order>,
-    /// Taken from the end, so that only as many as needed stay in use.
+    /// Taken from the end, so that no more are in use than needed.
     idle: RefCell<Vec<Connections>>,
     control: RunControl,
     answers: RefCell<Answers>,
@@ -299,7 +299,7 @@ struct Answers {
     /// When the first measured request was sent.
     started_at: Option<Duration>,
     samples: Vec<Sample>,
-    /// How many samples the sink has.
+    /// Number of samples that the sink has received.
     flushed: usize,
     completed: u64,
     verifier: AnswerVerifier,
@@ -380,7 +380,7 @@ impl Shared {
         let case = &self.plan.cases[scheduled.case];
         answers
             .verifier
-            .record_answer((case.arm, case.request), round, compared);
+            .record_answer((case.arm_index, case.request_index), round, compared);
         answers.completed += 1;
         if let Some(message) = attempt.answer.as_ref().err().and_then(Failure::message) {
             let first_messages = &mut answers.first_messages;
@@ -409,7 +409,7 @@ async fn worker(shared: Rc<Shared>, mut decoder: Decoder) {
     };
     while let Some((scheduled, scheduled_at)) = shared.next_request().await {
         let case = &shared.plan.cases[scheduled.case];
-        let node = shared.plan.first_link_to_same_node(case.link);
+        let node = shared.plan.first_link_to_same_node(case.link_index);
         if shared.control.is_paused(node, scheduled_at) {
             shared.record_answer(
                 &scheduled,

@@ -61,7 +61,7 @@ pub fn read<C: DeserializeOwned>(path: &Path) -> Result<Stored<C>> {
         format!("{path}: no run began before the program was killed; remove this file")
     })?;
     let kind: HeaderKind = parsed(header).at(path)?;
-    if kind.preset == "compression" {
+    if kind.subcommand == "compression" {
         return Ok(Stored::Compression(parsed(header).at(path)?));
     }
     let results = parsed(header).and_then(|header| results(&database, header));
@@ -70,7 +70,8 @@ pub fn read<C: DeserializeOwned>(path: &Path) -> Result<Stored<C>> {
 
 #[derive(Deserialize)]
 struct HeaderKind {
-    preset: String,
+    #[serde(rename = "preset")]
+    subcommand: String,
 }
 
 fn parsed<T: DeserializeOwned>(header: &str) -> Result<T> {

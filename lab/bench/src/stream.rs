@@ -32,7 +32,7 @@ const CONNECT_MARGIN: Duration = Duration::from_millis(10);
 const HTTP_1: &[u8] = b"http/1.1";
 const HTTP_2: &[u8] = b"h2";
 
-/// Trusts the certificates of the file, or the system's without one.
+/// Trusts the certificates of the file. Without a file, trusts the system's.
 pub fn tls_connector(ca_file: Option<&Path>) -> Result<TlsConnector> {
     let mut roots = RootCertStore::empty();
     match ca_file {
@@ -77,7 +77,7 @@ impl LinkConfig {
     }
 }
 
-/// Since the last reset, in bytes.
+/// Bytes since the last reset, and the time of the first.
 #[derive(Default)]
 pub struct TrafficCounter {
     pub first_read_at: Cell<Option<Duration>>,
@@ -133,10 +133,10 @@ pub trait Stream: AsyncRead + AsyncWrite + Unpin {}
 impl<S: AsyncRead + AsyncWrite + Unpin> Stream for S {}
 
 pub struct Traffic {
-    /// The first byte belongs to the answer, not to a TLS session ticket.
+    /// Decrypted, the first byte is of the answer and not of a TLS session ticket.
     pub decrypted: Rc<TrafficCounter>,
     pub wire: Rc<TrafficCounter>,
-    /// How long connecting took, with name resolution, and TLS; 0 without TLS.
+    /// Time to connect, with name resolution; time of the TLS handshake, 0 without TLS.
     pub connect_and_tls_times: [Duration; 2],
 }
 
@@ -165,7 +165,7 @@ pub struct RawAnswer {
     pub status: StatusCode,
     pub retry_after: Option<Duration>,
     pub body: Bytes,
-    /// For HTTP/2, when the headers were read.
+    /// For HTTP/2, the time when the headers were read.
     pub first_byte_at: Duration,
     pub end_at: Duration,
     /// Bytes with headers and TLS, without TCP.
@@ -175,7 +175,7 @@ pub struct RawAnswer {
 
 impl RawAnswer {
     /// [`PHASES`](crate::results::PHASES) without the first, for an answer that was just decoded.
-    /// `begun` is before a new connection was opened.
+    /// `begun` is the time before a new connection was opened.
     pub fn phases(&self, begun: Duration, [connect, tls]: [Duration; 2]) -> [Duration; 5] {
         [
             connect,

@@ -33,7 +33,7 @@ pub fn measure(engine: &Engine) -> Result<Option<LoopbackCost>> {
     let is_ended = AtomicBool::new(false);
     let run = thread::scope(|scope| {
         scope.spawn(|| serve(&listener, &is_ended));
-        let run = engine.run(&Rc::new(plan(endpoint)), &|_, _| ());
+        let run = engine.run(&Rc::new(make_plan(endpoint)), &|_, _| ());
         is_ended.store(true, Ordering::Relaxed);
         // Unblocks a pending `accept`.
         drop(TcpStream::connect_timeout(&address, TIMEOUT));
@@ -55,7 +55,7 @@ pub fn measure(engine: &Engine) -> Result<Option<LoopbackCost>> {
         }))
 }
 
-fn plan(endpoint: Endpoint) -> Plan {
+fn make_plan(endpoint: Endpoint) -> Plan {
     let mut plan = Plan {
         arms: vec!["this tool".to_owned()],
         links: vec![LinkConfig::new(endpoint, Protocol::Http)],
@@ -127,8 +127,11 @@ mod tests {
 
     #[test]
     fn the_tools_own_cost_per_request_is_small_but_not_zero() {
-        let engine =
-            Engine::new(&plan(Endpoint::parse("http://127.0.0.1:1").unwrap()), None).unwrap();
+        let engine = Engine::new(
+            &make_plan(Endpoint::parse("http://127.0.0.1:1").unwrap()),
+            None,
+        )
+        .unwrap();
         let own = measure(&engine).unwrap().unwrap();
         assert!(own.cpu_ns > 1000 && own.median_ns > 1000, "{own:?}");
         assert!(

@@ -11,9 +11,9 @@ use crate::{
     endpoint::Endpoint,
     failure::Failure,
     plan::{Case, LinkConfig, Plan},
-    preset::{self, Session},
     protocol::Protocol,
     results::{Results, Timing, ns},
+    session::{self, Session},
 };
 use anyhow::{Result, anyhow, bail};
 use evm::Evm;
@@ -33,9 +33,10 @@ enum Operation {
     Read,
 }
 
-/// An operation and how often it is done in a row.
+/// An operation, and how many times in a row it is done.
 type Scenario = (Operation, u32);
 
+/// Returns the text to print and the exit code.
 pub fn run(args: &TransportArgs) -> Result<(String, u8)> {
     if first_duplicate(&args.transports).is_some() {
         return Err(UsageError("--transports names a transport twice".to_owned()).into());
@@ -46,18 +47,18 @@ pub fn run(args: &TransportArgs) -> Result<(String, u8)> {
         (Operation::Read, 1),
         (Operation::Read, args.in_a_row),
     ];
-    let plan = plan(args, &scenarios)?;
+    let plan = make_plan(args, &scenarios)?;
     if args.output.dry_run {
         let line = |case: &Case| format!("{}: {}\n", plan.arm_name(case), case.call);
         return Ok((plan.cases.iter().map(line).collect(), 0));
     }
     let ca_file = args.node.ca.as_deref();
-    preset::run("transport", &plan, &args.output, ca_file, |session| {
+    session::run_subcommand("transport", &plan, &args.output, ca_file, |session| {
         measure(args, plan.clone(), session, &scenarios)
     })
 }
 
-fn plan(args: &TransportArgs, scenarios: &[Scenario]) -> Result<Plan> {
+fn make_plan(args: &TransportArgs, scenarios: &[Scenario]) -> Result<Plan> {
     let http = Endpoint::parse(&args.node.url).map_err(UsageError)?;
     let websocket = match &args.websocket {
         Some(url) => Endpoint::parse_websocket(url).map_err(UsageError)?,
@@ -95,7 +96,7 @@ fn plan(args: &TransportArgs, scenarios: &[Scenario]) -> Result<Plan> {
         plan.add_request(name, call, None, Expected::Unverified);
     }
     for case in &mut plan.cases {
-        case.link = 0;
+        case.link_index = 0;
     }
     Ok(plan)
 }
@@ -127,13 +128,13 @@ fn measure(
         if let Err(failure) = engine.run_preparation(async { Ok(call.await) })?
             && failure.may_be_no_http2(tls)
         {
-            notes.push(preset::remove_arm(&mut plan, arm, &failure)?);
+            notes.push(session::remove_arm(&mut plan, arm, &failure)?);
         }
     }
     client.drop_connections();
     if matches!(&chain, Chain::Evm(evm) if evm.payer_and_contract.is_none()) {
         plan.cases
-            .retain(|case| scenarios[case.request].0 == Operation::Read);
+            .retain(|case| scenarios[case.request_index].0 == Operation::Read);
     }
     notes.push(format!(
         "Polled every {}; waits between polls, and for notifications, are in `queued`",
@@ -144,7 +145,7 @@ fn measure(
     session.measure_with(&plan, &[], notes, |sink| {
         engine.run_sequentially(&plan, sink, async |case| {
             let protocol = Protocol::named(plan.arm_name(case)).ok_or(Failure::Missing)?;
-            let scenario = scenarios[case.request];
+            let scenario = scenarios[case.request_index];
             chain.perform(&mut client, protocol, scenario).await
         })
     })

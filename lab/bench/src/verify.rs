@@ -1,3 +1,5 @@
+//! Compares the answers of each arm with those of the reference, which is the first arm.
+
 use crate::{answer::SKIPPED_PREFIX, canonical, plan::Plan};
 use serde::{Deserialize, Serialize};
 use std::{
@@ -5,7 +7,7 @@ use std::{
     hash::{DefaultHasher, Hash as _, Hasher as _},
 };
 
-/// An arm's answers against the reference's.
+/// Numbers of an arm's answers by comparison with the reference.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct AnswerComparison {
     pub equal: u64,
@@ -26,19 +28,19 @@ impl AnswerComparison {
 
 const MAX_LISTED_DIFFERENCES: usize = 10;
 
-/// A digest is stored: answers may be large, and many rounds may wait for a slow node.
+/// Has a digest only: answers may be large, and many rounds may wait for a slow node.
 struct Answer {
     slot: Option<u64>,
     /// The length and a hash.
     digest: (usize, u64),
     is_skipped_slot: bool,
-    /// A [`canonical::record`], for messages.
-    record: Option<String>,
+    /// A [`canonical::comparable_text`], for messages.
+    comparable_text: Option<String>,
 }
 
 #[derive(Default)]
 struct Round {
-    /// Those that answered or failed.
+    /// Number of arms that answered or failed.
     finished_arms: usize,
     /// By arm.
     answers: BTreeMap<usize, Answer>,
@@ -49,7 +51,7 @@ pub struct AnswerVerifier {
     /// Number of arms, by request.
     arm_counts: Vec<usize>,
     plan: Plan,
-    /// By arm. The reference's counts slots that it skipped and another arm did not.
+    /// By arm. Differences of the reference are slots that it skipped and another arm did not.
     pub answer_comparisons: Vec<AnswerComparison>,
 }
 
@@ -58,7 +60,7 @@ impl AnswerVerifier {
         let arm_count = |request| {
             plan.cases
                 .iter()
-                .filter(|case| case.request == request)
+                .filter(|case| case.request_index == request)
                 .count()
         };
         AnswerVerifier {
@@ -92,7 +94,7 @@ impl AnswerVerifier {
     fn compare(&mut self, mut round: Round, (number, request): (u64, usize)) {
         let plan = &self.plan;
         let request_text = || {
-            let case = plan.cases.iter().find(|case| case.request == request);
+            let case = plan.cases.iter().find(|case| case.request_index == request);
             case.map_or_else(String::new, |case| plan.call(case, number))
         };
         let Some(reference) = round.answers.remove(&0) else {
@@ -124,25 +126,25 @@ impl AnswerVerifier {
 
 impl Answer {
     fn new(slot: Option<u64>, bytes: &[u8]) -> Answer {
-        let record = bytes
-            .starts_with(canonical::RECORD_PREFIX.as_bytes())
+        let comparable_text = bytes
+            .starts_with(canonical::COMPARABLE_TEXT_PREFIX.as_bytes())
             .then(|| String::from_utf8_lossy(bytes).into_owned());
-        let compared = record
+        let compared = comparable_text
             .as_deref()
-            .map_or(bytes, |record| canonical::digest_line(record).as_bytes());
+            .map_or(bytes, |text| canonical::digest_line(text).as_bytes());
         let mut hasher = DefaultHasher::new();
         compared.hash(&mut hasher);
         Answer {
             slot,
             digest: (compared.len(), hasher.finish()),
             is_skipped_slot: bytes.starts_with(SKIPPED_PREFIX.as_bytes()),
-            record,
+            comparable_text,
         }
     }
 
     fn difference(&self, reference: &Answer) -> String {
-        match (&reference.record, &self.record) {
-            (Some(reference), Some(record)) => canonical::difference(reference, record),
+        match (&reference.comparable_text, &self.comparable_text) {
+            (Some(reference), Some(own)) => canonical::difference(reference, own),
             _ if self.is_skipped_slot => "this node says that the slot was skipped".to_owned(),
             _ => format!(
                 "{} bytes that differ from the reference's {}",
@@ -164,8 +166,8 @@ mod tests {
         let empty = plan(1, 1);
         let cases = (0..6)
             .map(|index| Case {
-                arm: index % 3,
-                request: index / 3,
+                arm_index: index % 3,
+                request_index: index / 3,
                 ..empty.cases[0].clone()
             })
             .collect();
@@ -189,11 +191,11 @@ mod tests {
     #[test]
     fn the_first_differences_are_listed_with_the_request_and_the_field() {
         let mut verify = verify();
-        let records = [r#"{"blockTime":5,"t":[]}"#, r#"{"blockTime":6,"t":[]}"#]
-            .map(|json| canonical::record(json, &[]));
+        let texts = [r#"{"blockTime":5,"t":[]}"#, r#"{"blockTime":6,"t":[]}"#]
+            .map(|json| canonical::comparable_text(json, &[]));
         for round in 0..20 {
-            for (arm, record) in [(0, &records[0]), (1, &records[1]), (2, &records[0])] {
-                verify.record_answer((arm, 0), round, Some((None, record.as_bytes())));
+            for (arm, text) in [(0, &texts[0]), (1, &texts[1]), (2, &texts[0])] {
+                verify.record_answer((arm, 0), round, Some((None, text.as_bytes())));
             }
         }
         assert_eq!((counts(&verify, 1), counts(&verify, 2)), ((0, 20), (20, 0)));

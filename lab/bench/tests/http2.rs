@@ -45,13 +45,13 @@ struct Cli {
     args: BenchArgs,
 }
 
-/// What `faultline bench` would print, and its exit code.
+/// The output of `faultline bench` and its exit code.
 fn bench(words: &[&str]) -> anyhow::Result<(String, u8)> {
     let cli = Cli::try_parse_from(["bench"].iter().chain(words)).expect("good words");
     faultline_bench::run(&cli.args)
 }
 
-/// Requests that a server has seen, by version of HTTP.
+/// Number of requests that a server received, by version of HTTP.
 #[derive(Default)]
 struct Seen {
     one: AtomicU64,
@@ -72,7 +72,7 @@ impl<F: Future + 'static> Executor<F> for Here {
     }
 }
 
-/// Answers `eth_chainId` with that of no development chain, and every other method with its own parameters.
+/// Answers `eth_chainId` with an id that no development chain has. The result of any other method is its parameters.
 async fn answer(
     request: Request<Incoming>,
     seen: Arc<Seen>,
@@ -105,7 +105,7 @@ async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin + 'static, two: bool,
         TokioIo::new(stream),
         service_fn(move |request| answer(request, seen.clone())),
     );
-    // How a connection ends is of no interest.
+    // Errors at the end of a connection do not matter.
     if two {
         let _ = http2::Builder::new(Here)
             .serve_connection(stream, service)
@@ -145,7 +145,8 @@ fn tls((certificate, key): &(String, String), protocols: &[&str]) -> TlsAcceptor
 }
 
 impl Server {
-    /// With TLS it speaks what the client and `acceptor` agree on, else HTTP/1.1, and HTTP/2 with a client that begins so if `two`.
+    /// With TLS, the client and `acceptor` agree on the protocol. Without TLS, the server speaks HTTP/1.1; if `two`, it also speaks
+    /// HTTP/2 with clients that begin with it.
     fn start(acceptor: Option<TlsAcceptor>, two: bool) -> Server {
         let (seen, (give, take)) = (Arc::new(Seen::default()), mpsc::channel());
         let counted = seen.clone();
@@ -162,7 +163,7 @@ impl Server {
                         let two = two && stream.peek(&mut start).await.is_ok() && &start == b"PRI ";
                         return serve(stream, two, seen).await;
                     };
-                    // A client may refuse what is offered.
+                    // A client may refuse the offered protocols.
                     let Ok(stream) = acceptor.accept(stream).await else {
                         return;
                     };
@@ -175,7 +176,7 @@ impl Server {
             .enable_io()
             .build()
             .expect("a runtime");
-        // It ends with the test's process.
+        // The thread ends with the process of the test.
         thread::Builder::new()
             .spawn(move || LocalSet::new().block_on(&runtime, run))
             .expect("a thread");
@@ -193,7 +194,7 @@ impl Server {
     }
 }
 
-/// A plan with a request of 3 values over HTTP/1.1 and HTTP/2.
+/// A plan that sends a request with 3 values over HTTP/1.1 and HTTP/2.
 fn plan(folder: &Path, url: &str, certificate: &str) -> String {
     fs::write(folder.join("ca.pem"), certificate).expect("a file");
     let text = format!(
@@ -238,14 +239,14 @@ fn a_plan_uses_http2_where_the_node_offers_it() {
         output.contains("Answers of two: equal to the reference's in all 60 comparisons"),
         "{output}"
     );
-    // One of HTTP/2 found out whether it is offered.
+    // One more request over HTTP/2 found out whether the node offers it.
     assert_eq!(server.requests(), (60, 61));
 }
 
 #[test]
 fn an_http2_arm_is_skipped_for_a_node_without_http2() {
     let (folder, certificate) = (tempfile::tempdir().expect("a folder"), certificate());
-    // One that agrees on nothing else, one that knows no names of protocols, and one without TLS.
+    // One server offers only HTTP/1.1, one has no ALPN, and one has no TLS.
     let servers = [
         (
             Server::start(Some(tls(&certificate, &["http/1.1"])), false),
@@ -289,7 +290,7 @@ fn transports_are_compared_over_http2_without_tls_too() {
         code == 0 && output.contains("=== SINGLE READ ===\n\nhttp2: "),
         "{output}"
     );
-    // A question whether it is offered, and 3 rounds of 1 and of 2 reads.
+    // One request finds out whether HTTP/2 is offered; then there are 3 rounds of 1 and of 2 reads.
     assert_eq!(both.requests().1, 1 + 3 * 3);
     let one = Server::start(None, false);
     let url = format!("http://{}", one.address);

@@ -1,4 +1,4 @@
-//! Ctrl-C while records are fetched, in a process of its own: what was read is kept and measured.
+//! Ctrl-C while records are fetched: the records that were read are saved and measured. The fetch runs in a separate process.
 
 #![allow(
     clippy::expect_used,
@@ -7,8 +7,8 @@
     reason = "a test that cannot prepare its scene fails, and a stand-in has threads of its own"
 )]
 
-#[path = "bench/stand_in.rs"]
-mod stand_in;
+#[path = "bench/mock_node.rs"]
+mod mock_node;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use clap::Parser;
@@ -26,7 +26,7 @@ struct Cli {
     args: BenchArgs,
 }
 
-/// Blocks that are answered well.
+/// Number of blocks for which the node has an answer.
 const GOOD: u64 = 30;
 
 #[test]
@@ -39,7 +39,7 @@ fn records_read_before_a_signal_or_error_are_saved_and_measured() {
         ),
     ] {
         let requested = AtomicU64::new(0);
-        let node = stand_in::start(move |method, _| match method {
+        let node = mock_node::start(move |method, _| match method {
             "getSlot" => Ok(json!(1000)),
             "getFirstAvailableBlock" => Ok(json!(1)),
             "getBlocks" => Ok(json!((501..=1000).collect::<Vec<u64>>())),
@@ -49,7 +49,7 @@ fn records_read_before_a_signal_or_error_are_saved_and_measured() {
                     Ok(block(GOOD))
                 }
                 number if number <= GOOD => Ok(block(number)),
-                // Asked again after waits, of a minute in all: the signal is heard in them.
+                // The tool retries for about a minute. The signal arrives during a wait before a retry.
                 _ if interrupted => Err((-32005, "busy")),
                 _ => Err((-32000, "no more")),
             },

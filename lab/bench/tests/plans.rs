@@ -1,4 +1,4 @@
-//! The document about `bench run` against the program: every key of a plan, every plan that it names.
+//! Compares the document about `bench run` with the program: every key of a plan, and every plan that the document names.
 
 #![allow(
     clippy::expect_used,
@@ -20,7 +20,7 @@ struct Cli {
     args: BenchArgs,
 }
 
-/// What `faultline bench run PLAN --dry-run` prints.
+/// The output of `faultline bench run PLAN --dry-run`.
 fn dry_run(plan: &Path) -> anyhow::Result<String> {
     let plan = plan.to_str().expect("a path of text");
     let cli = Cli::try_parse_from(["bench", "run", plan, "--dry-run"]).expect("good words");
@@ -44,7 +44,7 @@ fn document() -> String {
     chapter("BENCH.md", "bench run")
 }
 
-/// A plan with an unknown key in every table: the loader answers with the keys it knows.
+/// A plan with an unknown key in every table. The error lists the known keys.
 const UNKNOWN: &str = "qqqqqqqq = 1\n[[arm]]\nqqqqqqqq = 1\nname = 'a'\n[[value]]\nqqqqqqqq = 1\nname = 'v'\n[[request]]\nqqqqqqqq = 1\n";
 
 #[test]

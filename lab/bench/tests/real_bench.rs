@@ -1,5 +1,5 @@
 //! `bench` against a real validator whose accounts are known: five of the sizes of the study of encodings, loaded at genesis.
-//! What was printed is kept in `target/bench-real`.
+//! Writes the output to `target/bench-real`.
 
 #![allow(
     clippy::expect_used,
@@ -27,7 +27,7 @@ use std::{
     time::Duration,
 };
 
-/// The study's accounts: the default list of `bench encoding`. Their data is made here.
+/// The accounts of the study, which `bench encoding` requests by default. This test invents their data.
 const ACCOUNTS: [(&str, usize); 5] = [
     ("Po57HwPXoG22SajaQCBn7Zg8hPp15pUTMcTwcr4GhDu", 904),
     ("2uLdBfEax2Gzk3KRGTiWoYQPmXWgSG6g1UDax1T9J6MM", 3232),
@@ -37,7 +37,7 @@ const ACCOUNTS: [(&str, usize); 5] = [
 ];
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// A validator with [`ACCOUNTS`]. The order of the fields is the order of their end.
+/// A validator with [`ACCOUNTS`]. Fields are dropped in this order.
 struct Node {
     _running: Running,
     url: String,
@@ -45,7 +45,7 @@ struct Node {
     _ports: PortBlock,
 }
 
-/// Addresses and amounts as accounts have them: half of each account is random, half repeats.
+/// Half of each account is random and half repeats, like addresses and amounts in real accounts.
 fn data(size: usize) -> Vec<u8> {
     let mut state = size as u64;
     let mut random = || {
@@ -126,7 +126,7 @@ struct Cli {
     args: BenchArgs,
 }
 
-/// What `faultline bench` would print, and its exit code.
+/// The output of `faultline bench` and its exit code.
 fn bench(words: &[&str], saved: &str) -> anyhow::Result<(String, u8)> {
     let cli = Cli::try_parse_from(["bench"].iter().chain(words)).expect("good words");
     let (printed, code) = faultline_bench::run(&cli.args)?;
@@ -138,7 +138,7 @@ fn bench(words: &[&str], saved: &str) -> anyhow::Result<(String, u8)> {
 
 /// Ctrl-C in the middle of a long run.
 fn interrupted(node: &Node, file: &str) {
-    // One that comes before anything is measured leaves nothing: then it comes later.
+    // A signal before the first measurement leaves no results: then the test tries again with a later signal.
     let waits = [1, 2, 4, 8, 16].map(Duration::from_secs);
     let (printed, code) = waits
         .into_iter()
@@ -158,7 +158,7 @@ fn interrupted_after(node: &Node, file: &str, wait: Duration) -> Option<(String,
     let (end, ended) = mpsc::channel::<()>();
     thread::scope(|scope| {
         scope.spawn(move || {
-            // The run before has left a handler, so that no signal ends the test.
+            // The previous run has installed a handler, so that the signal does not end the test.
             while ended.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
                 signal(std::process::id(), "INT").expect("kill");
             }
@@ -179,7 +179,7 @@ fn interrupted_after(node: &Node, file: &str, wait: Duration) -> Option<(String,
     })
 }
 
-/// Over a link of 2 Mbit/s the bytes that compression saves decide, by as much as they take.
+/// Over a link of 2 Mbit/s, the difference is the time to transfer the bytes that compression saves.
 fn slowed(node: &Node, file: &str) {
     let words = [
         "encoding",
@@ -231,7 +231,7 @@ fn slowed(node: &Node, file: &str) {
     );
 }
 
-/// The ready plans of `bench run`, shorter, against this node.
+/// Runs the shipped plans of `bench run`, with fewer rounds, against this node.
 fn planned(node: &Node, folder: &Path) {
     for name in ["mix", "encodings"] {
         let ready = Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -247,12 +247,12 @@ fn planned(node: &Node, folder: &Path) {
         let file = folder.join(format!("{name}.toml"));
         fs::write(&file, format!("rounds = 200\n{text}")).expect("a plan");
         let (printed, code) = bench(
-            // A slot of the drawn range may have been skipped.
+            // The node may have skipped a slot of the range.
             &["run", &file.display().to_string(), "--max-failures", "5"],
             &format!("run-{name}.txt"),
         )
         .expect("results");
-        // Every arm had good answers, which were the same.
+        // Every arm had good answers, and the answers were equal.
         assert!(
             code == 0 && printed.contains("equal to the reference's in all"),
             "{printed}"

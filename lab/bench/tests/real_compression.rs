@@ -1,4 +1,4 @@
-//! `bench compression` over the blocks of a real leader under load. What was printed is kept in `target/bench-real`.
+//! `bench compression` over the blocks of a real leader under load. Writes the output to `target/bench-real`.
 
 #![allow(
     clippy::expect_used,
@@ -25,7 +25,7 @@ struct Cli {
     args: BenchArgs,
 }
 
-/// What `faultline bench` would print, and its exit code.
+/// The output of `faultline bench` and its exit code.
 fn bench(words: &[&str], saved_as: &str) -> anyhow::Result<(String, u8)> {
     let cli = Cli::try_parse_from(["bench"].iter().chain(words)).expect("good words");
     let (output, code) = faultline_bench::run(&cli.args)?;
@@ -91,7 +91,7 @@ fn transactions_are_compressed(url: &str, saved_as: &str) {
     );
 }
 
-/// Reads the saved records again and compares with the leader's own count.
+/// Reads the saved records and compares their number with the leader's count.
 fn saved_transactions_are_the_same(saved_as: &str) {
     let saved = fs::read_to_string(saved_as).expect("what was saved");
     assert_eq!(saved.lines().count(), 600);
@@ -151,7 +151,7 @@ fn blocks_are_compressed(url: &str, saved_as: &str) {
     let words: Vec<&str> = words.iter().chain(&more).copied().collect();
     let json: Value =
         serde_json::from_str(&bench(&words, "blocks.json").expect("results").0).expect("JSON");
-    // Each is JSON with transactions that have much in common.
+    // Each block is JSON, and its transactions have much in common.
     assert!(
         json["classes"][0]["cmp_ratio"].as_f64().unwrap() > 30.0,
         "{json}"

@@ -1,4 +1,4 @@
-//! `bench` against a real development chain of geth (`scripts/install-geth`). What was printed is kept in `target/bench-real`.
+//! `bench` against a real development chain of geth (`scripts/install-geth`). Writes the output to `target/bench-real`.
 
 #![allow(
     clippy::expect_used,
@@ -23,7 +23,7 @@ use std::{fs, net::SocketAddr, path::Path, time::Duration};
 const WRITES: u64 = 41 * 31;
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A node that answers over HTTP and WebSocket. The order of the fields is the order of their end.
+/// A node that answers over HTTP and WebSocket. Fields are dropped in this order.
 struct Node {
     running: Running,
     http: SocketAddr,
@@ -36,7 +36,7 @@ fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
 }
 
-/// Starts geth on a folder for data; `more` says of what chain.
+/// Starts geth with a data folder. `more` has the options that select the chain.
 fn start(program: &Path, data: &Path, more: &[&str]) -> Result<Node> {
     let ports = PortBlock::claim(20_000)?;
     let mut set = words(&["--nodiscover", "--ipcdisable", "--http", "--ws"]);
@@ -79,7 +79,7 @@ fn start(program: &Path, data: &Path, more: &[&str]) -> Result<Node> {
     })
 }
 
-/// Waits until a program has ended well.
+/// Waits until a program ends with success.
 fn ended(running: &mut Running) -> Result<()> {
     wait_for(PATIENCE, "geth ends", || {
         Ok(running
@@ -89,7 +89,7 @@ fn ended(running: &mut Running) -> Result<()> {
     .map(|status| assert!(status.success(), "{status}"))
 }
 
-/// What a command of geth prints.
+/// The output of a command of geth.
 fn geth_prints(program: &Path, data: &Path, command: &[&str]) -> Result<String> {
     let mut arguments = vec![
         "--datadir".to_owned(),
@@ -115,7 +115,7 @@ struct Cli {
     args: BenchArgs,
 }
 
-/// What `faultline bench` would print, and its exit code.
+/// The output of `faultline bench` and its exit code.
 fn bench(words: &[&str], saved: &str) -> (String, u8) {
     let cli = Cli::try_parse_from(["bench"].iter().chain(words)).expect("good words");
     let (said, code) = faultline_bench::run(&cli.args).expect("results");
@@ -125,7 +125,7 @@ fn bench(words: &[&str], saved: &str) -> (String, u8) {
     (said, code)
 }
 
-/// A mix of requests for blocks that a plan sends over HTTP and a WebSocket; answers are the same.
+/// A plan sends a mix of requests for blocks over HTTP and a WebSocket. The answers are equal.
 fn planned(node: &Node, folder: &Path) {
     let arm = |name: &str, url: &str| {
         format!("[[arm]]\nname = {name:?}\nurl = {url:?}\ntransport = {name:?}\n")
@@ -188,13 +188,13 @@ fn http_and_websocket_write_and_read_the_same_on_a_real_chain() -> Result<()> {
         &file,
     ];
     let (said, code) = bench(&words, "transport-geth.txt");
-    // What was read was what was written, each time, over every transport; otherwise there are failures.
+    // Each read over every transport returned the written value: otherwise there are failures.
     assert!(
         code == 0 && !said.contains("not what was written"),
         "{said}"
     );
     every_transport_has_a_mean(&said);
-    // Only one of them connects within what is measured.
+    // Only one transport connects within the measured time.
     let json = bench(
         &["report", &file, "--format", "json"],
         "transport-geth.json",
@@ -263,7 +263,7 @@ fn the_chain_has_every_write(node: &Node, json: &Value) {
     );
 }
 
-/// Writes a chain with a development node; paths of its genesis and of its exported blocks.
+/// Makes a chain with a development node. Returns the paths of its genesis and of its exported blocks.
 fn write_a_chain(program: &Path, folder: &Path) -> Result<[String; 2]> {
     let made = folder.join("made");
     let mut maker = start(program, &made, &["--dev"])?;

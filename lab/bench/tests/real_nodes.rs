@@ -1,5 +1,5 @@
-//! `bench nodes` on two different real nodes under load: a leader and the follower that replays its blocks, with their data folders. What was
-//! printed is kept in `target/bench-real`.
+//! `bench nodes` on two different real nodes under load: a leader and the follower that replays its blocks, with their data folders. Writes
+//! the output to `target/bench-real`.
 
 #![allow(
     clippy::expect_used,
@@ -26,7 +26,7 @@ struct Cli {
     args: BenchArgs,
 }
 
-/// What `faultline bench` would print, and its exit code.
+/// The output of `faultline bench` and its exit code.
 fn bench(words: &[&str], saved: &str) -> (String, u8) {
     let cli = Cli::try_parse_from(["bench"].iter().chain(words)).expect("good words");
     let (output, code) = faultline_bench::run(&cli.args).expect("results");

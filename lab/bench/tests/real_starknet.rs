@@ -1,4 +1,4 @@
-//! `bench nodes` against two real Starknet nodes of `starknet-devnet`. What was printed is kept in `target/bench-real`.
+//! `bench nodes` against two real Starknet nodes of `starknet-devnet`. Writes the output to `target/bench-real`.
 
 #![allow(
     clippy::expect_used,
@@ -20,10 +20,10 @@ use std::{fs, net::SocketAddr, path::Path, time::Duration};
 
 const DEADLINE: Duration = Duration::from_secs(120);
 
-/// Blocks that the first node makes; every one has a transaction with events.
+/// Number of blocks that the first node makes. Each has a transaction with events.
 const BLOCKS: u64 = 40;
 
-/// The order of the fields is the order of their end.
+/// Fields are dropped in this order.
 struct Node {
     _running: Running,
     http: SocketAddr,

@@ -1,4 +1,4 @@
-//! ureq agents that try every address of a host, or use one Unix socket; and readable errors.
+//! Agents of ureq that try every address of a host, or use one Unix socket. Makes readable errors.
 
 use anyhow::{Context, Result};
 use faultline_net::connect_blocking;
@@ -41,7 +41,7 @@ pub fn unix_agent(config: Config, path: PathBuf) -> Agent {
     Agent::with_parts(config, UnixConnector { path }, FixedResolver)
 }
 
-/// A short message: the system's text without ureq's.
+/// A short message: the text of the system, without that of ureq.
 pub fn reason(error: &Error) -> String {
     match error {
         Error::Io(error) => io_reason(error),
@@ -190,7 +190,7 @@ impl Transport for SocketTransport {
         Ok(read > 0)
     }
 
-    /// A reusable connection has nothing to read before its next request, not even its end.
+    /// Data or an end before the next request makes a connection unusable.
     fn is_open(&mut self) -> bool {
         let read = self
             .socket
@@ -212,7 +212,7 @@ fn timeout_error(error: io::Error, timeout: &NextTimeout) -> Error {
     }
 }
 
-/// Trusts the system's certificates, or those of a file alone.
+/// Trusts the certificates of `ca_file`. Without a file, trusts those of the system.
 pub fn tls_config(ca_file: Option<&Path>) -> Result<TlsConfig> {
     let roots: Vec<Certificate<'static>> = match ca_file {
         Some(file) => {

@@ -1,5 +1,4 @@
-//! JSON-RPC over HTTP with retries for nodes that limit requests. Answers are bounded in size and
-//! time.
+//! JSON-RPC over HTTP, with retries. Answers are limited in size and time.
 
 use crate::http::{self, CONNECT_TIMEOUT};
 use anyhow::{Context, Result};
@@ -27,7 +26,7 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(120);
 /// JSON-RPC codes of temporary refusals. 429 and -32429: too many requests, from providers.
 /// -32005: the node is behind. -32603: internal error.
 const RETRYABLE_CODES: [i64; 4] = [429, -32429, -32005, -32603];
-/// Waits between tries double up to this. A node may not ask for more.
+/// Waits between tries double up to this. A longer `Retry-After` of a node is an error.
 const MAX_WAIT: Duration = Duration::from_secs(60);
 const STOP_POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Longer waits for a node are reported.
@@ -56,13 +55,13 @@ impl RpcError {
 #[derive(Debug, Clone, Copy)]
 pub struct RetryPolicy {
     pub max_tries: u32,
-    /// Wait before the second try; it doubles each time.
+    /// Wait before the second try. Each further wait is twice as long.
     pub first_wait: Duration,
-    /// Until an answer begins.
+    /// Time until an answer begins.
     pub answer_timeout: Duration,
 }
 
-/// The node's address may contain a key: only host and port are ever shown.
+/// A client of one node. Messages contain only host and port: the URL may contain a key.
 #[derive(Debug)]
 pub struct Rpc {
     agent: Agent,
@@ -90,7 +89,7 @@ struct Refusal {
 
 enum Attempt<T> {
     Answer(T),
-    /// Worth another try, after the node's delay if it gave one.
+    /// Worth another try, after the delay that the node requires, if any.
     Retry(RpcError, Option<Duration>),
     GiveUp(RpcError),
 }
@@ -188,7 +187,7 @@ impl Rpc {
         Err(RpcError::Failed("no request was sent".to_owned()))
     }
 
-    /// Until the node's first answer, callers also give notices of slow tries and short pauses.
+    /// Whether the node has ever answered. Before, slow tries and short pauses are reported, too.
     fn has_answered(&self) -> bool {
         self.bytes.load(Ordering::Relaxed) > 0
     }
@@ -233,7 +232,7 @@ impl Rpc {
         }
     }
 
-    /// Sum of the last `count` waits between tries, if the node gives no delay.
+    /// Sum of the last `count` waits between tries, if the node requires no delay.
     fn backoff_left(&self, count: u32) -> Duration {
         let waits = self.retry_policy.max_tries.saturating_sub(1);
         (waits.saturating_sub(count)..waits)
@@ -316,7 +315,7 @@ impl Rpc {
     }
 }
 
-/// True if `stop` returned true.
+/// Returns whether `stop` ended the pause.
 fn sleep_unless_stopped(pause: Duration, stop: &mut impl FnMut() -> bool) -> bool {
     let mut left = pause;
     while !left.is_zero() && !stop() {
@@ -327,8 +326,8 @@ fn sleep_unless_stopped(pause: Duration, stop: &mut impl FnMut() -> bool) -> boo
     stop()
 }
 
-/// The wait before the next try: the node's delay, but at least the backoff. The error is a delay
-/// of the node that is too long.
+/// The wait before the next try: the delay that the node requires, but at least `min_wait`. The
+/// error is a required delay that is too long.
 fn pause(retry_after: Option<Duration>, min_wait: Duration) -> Result<Duration, Duration> {
     match retry_after {
         Some(delay) if delay > MAX_WAIT => Err(delay),
@@ -376,7 +375,7 @@ fn describe_error(error: &ureq::Error, answer_timeout: Duration) -> String {
                 faultline_text::duration(CONNECT_TIMEOUT)
             )
         }
-        // A timeout of TCP has another error, which lists the addresses. So this one is TLS.
+        // A TCP timeout is another error, which lists the addresses. So TLS timed out.
         ureq::Error::Timeout(Timeout::Connect) => {
             let limit = faultline_text::duration(CONNECT_TIMEOUT.min(answer_timeout));
             format!("no TLS connection within {limit}")

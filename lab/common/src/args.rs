@@ -1,8 +1,8 @@
 use faultline_text::parse_time;
 use std::time::Duration;
 
-/// Arguments that can be parsed, but do not fit together. The program exits with 64, as for those
-/// that cannot be parsed.
+/// Arguments that can be parsed, but do not fit together. The program exits with 64, as for
+/// arguments that cannot be parsed.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct UsageError(pub String);

@@ -1,5 +1,5 @@
-//! Writes the evidence file, from which the daemon reports how much RAM is proven to be
-//! enough and which cache size is predicted.
+//! Writes the evidence file. From it the daemon reports how much RAM is proven to be enough, and
+//! which cache size is predicted.
 
 use crate::{
     clock,
@@ -14,7 +14,7 @@ use std::{
     path::Path,
 };
 
-/// Changes one part of the file and keeps the other. A missing file is created.
+/// Applies `change` to the evidence in the file, and creates a missing file.
 pub fn update(path: &Path, change: impl FnOnce(&mut Evidence)) -> Result<()> {
     let mut evidence = match fs::read(path) {
         Ok(json) => Evidence::parse(&json)
@@ -30,7 +30,7 @@ pub fn update(path: &Path, change: impl FnOnce(&mut Evidence)) -> Result<()> {
     file.finish(path).at(path)
 }
 
-/// Such as `2026-01-31`.
+/// Today's date, such as `2026-01-31`.
 pub fn today() -> String {
     day(clock::unix_ns())
 }

@@ -1,4 +1,4 @@
-//! Replaces files in folders where others may write too, and never writes through a symbolic link.
+//! Replaces files in folders where others may write, too. Never writes through a symbolic link.
 
 use anyhow::{Context as _, Result, bail};
 use std::{
@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Why no file can be created at `path`, with a remedy; `None` if nothing is known against it.
+/// The reason why no file can be created at `path`, with a remedy. `None` if none is found.
 pub fn creation_error(path: &Path) -> Option<String> {
     if path.symlink_metadata().is_ok() {
         let path = path.display();
@@ -38,7 +38,7 @@ fn missing_folder(path: &Path) -> Option<String> {
 }
 
 pub trait AtPath<T> {
-    /// Names the file in an error.
+    /// Adds the path to an error.
     fn at(self, path: &Path) -> Result<T>;
 }
 
@@ -69,7 +69,7 @@ pub struct TempFile {
 }
 
 impl TempFile {
-    /// `path` stays as it is until [`TempFile::finish`].
+    /// Does not change the file at `path`.
     pub fn create(path: &Path) -> io::Result<TempFile> {
         // A killed process with the same PID may have left its file.
         let mut tries = 0..MAX_TRIES;
@@ -94,8 +94,7 @@ impl TempFile {
         &self.file
     }
 
-    /// Renames the file to `to` and replaces what is there. A symbolic link is replaced, not
-    /// followed.
+    /// Renames the file to `to`. Replaces a file or symbolic link of that name.
     pub fn finish(mut self, to: &Path) -> io::Result<()> {
         if let Some(path) = &self.path {
             fs::rename(path, to)?;
@@ -113,14 +112,14 @@ impl Drop for TempFile {
     }
 }
 
-/// Writes a report's file into `out`, or into a folder there, which is created if it is missing.
-/// Fails if the file exists, unless `force`, and if that folder is a symbolic link.
+/// Writes `text` to `path`: a full path in `out` or in a folder of `out`, which is created. Fails
+/// if that folder is a symbolic link. Without `force`, also fails if the file exists.
 pub fn write_report_file(out: &Path, path: &Path, text: &str, force: bool) -> Result<()> {
     write_report_files(out, &[(path.to_owned(), text.to_owned())], force)
 }
 
-/// [`write_report_file`] for several files. With `force`, all are written under temporary names
-/// before the first is replaced.
+/// [`write_report_file`] for several files. With `force`, writes all under temporary names before
+/// it replaces the first.
 pub fn write_report_files(out: &Path, files: &[(PathBuf, String)], force: bool) -> Result<()> {
     for (path, _) in files {
         let folder = path.parent().unwrap_or(out);

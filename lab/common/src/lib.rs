@@ -1,4 +1,4 @@
-// Print macros panic when their reader has gone; see `output`.
+// Print macros panic if the pipe is closed; see `output`.
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
 pub mod args;

@@ -1,14 +1,14 @@
-//! Terminal output. A reader that has gone, as in `| head`, is no failure.
+//! Terminal output. A closed pipe, as with `| head`, is not a failure.
 //!
-//! Foreign texts (recordings, validators, daemons) cannot control the terminal or reverse the text
-//! next to them: characters that can are replaced.
+//! Replaces characters of foreign texts (recordings, validators, daemons) that could control the
+//! terminal or reverse the text next to them.
 
 use anyhow::{Context, Result};
 use faultline_text::{clean, is_unsafe_char};
 use serde::Serialize;
 use std::io::{self, ErrorKind, Write};
 
-/// Ignores a pipe whose reader has gone.
+/// Prints to standard output. Ignores a closed pipe.
 pub fn print(answer: &str) -> Result<()> {
     let mut out = io::stdout();
     match out
@@ -22,8 +22,8 @@ pub fn print(answer: &str) -> Result<()> {
     }
 }
 
-/// Prints a line on standard error, because standard output belongs to answers and to a recorded
-/// command. Ignores errors.
+/// Prints a line on standard error: standard output is for results, and for a recorded command.
+/// Ignores errors.
 pub fn say(words: &str) {
     let _ = writeln!(io::stderr(), "faultline: {}", clean_lines(words));
 }
@@ -31,7 +31,7 @@ pub fn say(words: &str) {
 /// One line of JSON. Characters that [`print`] would replace are escaped.
 pub fn json(value: &impl Serialize) -> serde_json::Result<String> {
     let mut line = String::new();
-    // Such characters occur only within strings.
+    // Characters to escape occur only within strings.
     for character in serde_json::to_string(value)?.chars() {
         if is_unsafe_char(character) || (character.is_whitespace() && character != ' ') {
             character

@@ -1,4 +1,5 @@
-//! Progress on standard error: a bar with the time left on a terminal, else a line now and then.
+//! Progress on standard error: on a terminal a bar with the remaining time, otherwise a line at
+//! intervals.
 
 use crate::{clock, output::say};
 use faultline_text::{clean, count, duration};

@@ -1,7 +1,7 @@
 //! Receives signals as events, and waits for them and for a descriptor at the same time.
 //!
 //! A signal that was ignored at the start stays ignored, for this program and its children: `nohup`
-//! and shells without job control rely on it.
+//! and shells without job control rely on this.
 
 use faultline_kernel::HostRoot;
 use rustix::{
@@ -27,7 +27,7 @@ const HANDLED: [i32; 7] = [SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, S
 #[derive(Debug, Clone, Copy)]
 pub struct ReceivedSignal {
     pub number: i32,
-    /// Whether the kernel sent it, to every foreground process: a key or hang-up of the terminal.
+    /// Sent by the kernel to all foreground processes, after a key or a hang-up of the terminal.
     pub from_terminal: bool,
 }
 
@@ -36,7 +36,7 @@ impl ReceivedSignal {
         [SIGHUP, SIGINT, SIGQUIT, SIGTERM].contains(&self.number)
     }
 
-    /// Its name if it stops a command that may run for days. The hang-up of a terminal does not.
+    /// The name, if the signal stops a command that may run for days. SIGHUP does not stop it.
     pub fn stop_signal_name(self) -> Option<&'static str> {
         match self.number {
             SIGINT => Some("SIGINT"),
@@ -47,7 +47,7 @@ impl ReceivedSignal {
     }
 }
 
-/// Once it exists, no `HANDLED` signal ends the process.
+/// Once it exists, no signal of `HANDLED` ends the process.
 pub struct Signals(SignalDelivery<UnixStream, WithOrigin>);
 
 impl Signals {
@@ -125,8 +125,8 @@ impl Signals {
     }
 }
 
-/// `signals` without the ignored ones. SIGCHLD stays: a process that ignores it cannot learn how
-/// its children ended. Without `/proc` none counts as ignored.
+/// `signals` without those that this process ignores. Always has SIGCHLD: a process that ignores it
+/// cannot learn how its children ended. Without `/proc`, no signal counts as ignored.
 fn not_ignored(signals: &[i32]) -> Vec<i32> {
     let ignored = HostRoot::default().ignored_signals().unwrap_or_default();
     signals

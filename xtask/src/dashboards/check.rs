@@ -99,7 +99,7 @@ impl Dashboard {
         self.panels.iter().filter(|panel| panel.kind != "row")
     }
 
-    /// Of its panels and annotations.
+    /// Of panels and annotations.
     fn expressions(&self) -> impl Iterator<Item = &str> {
         let of_panels = self
             .panels()
@@ -116,7 +116,8 @@ impl Dashboard {
         elements(&self.annotations["list"])
     }
 
-    /// As if the dashboard selected one instance: so they must be equal on all dashboards.
+    /// The annotations with matchers for one instance. In this form they are the same on all
+    /// dashboards.
     fn annotations_for_one_instance(&self) -> String {
         self.annotations
             .to_string()
@@ -133,7 +134,7 @@ impl Dashboard {
 }
 
 impl Panel {
-    /// Values of a property of its fields: those of overrides, then the default.
+    /// Values of a property of the panel's fields: first those of overrides, then the default.
     fn property(&self, id: &'static str) -> impl Iterator<Item = &Value> {
         let overridden = elements(&self.field_config["overrides"])
             .flat_map(|field_override| elements(&field_override["properties"]))
@@ -206,7 +207,8 @@ pub fn check_all(
     check_panels_of_reasons(root, dashboards, violations)
 }
 
-/// `$__rate_interval` is four times the data source's interval, which must be that of the scrapes.
+/// Grafana computes `$__rate_interval` as four times `timeInterval` of the data source. So
+/// `timeInterval` must be the scrape interval.
 fn check_provisioning(root: &Path, violations: &mut Vec<String>) -> Result<()> {
     let sources: Value = rules::parse(root, Path::new(DATA_SOURCES))?;
     let scrapes: Value = rules::parse(root, Path::new(SCRAPES))?;
@@ -342,8 +344,8 @@ fn check_annotations(dashboard: &Dashboard, metrics: &KnownMetrics) -> Vec<Strin
     violations
 }
 
-/// An expression whose result has the variable's choices as a label. `None` for another kind of
-/// query. Grouping by the label lets a check find a label that the metric lacks.
+/// An expression whose result has the variable's choices as a label. The expression groups by the
+/// label, so that a check finds a label that the metric lacks. `None` for other kinds of queries.
 fn choices_expression(variable: &Variable) -> Option<String> {
     let query = variable.query["query"].as_str()?.strip_suffix(')')?;
     if let Some(inside) = query.strip_prefix("label_values(") {
@@ -450,8 +452,8 @@ fn check_overrides(panel: &Panel) -> Vec<String> {
     violations
 }
 
-/// Whether a series with this legend may have this name, if any text may stand from the first label
-/// to the last.
+/// Whether a series with this legend may have this name. Any text may replace the part from the
+/// first label to the last.
 fn can_match_legend(name: &str, legend: &str) -> bool {
     let Some((before, labels)) = legend.split_once("{{") else {
         return name == legend;

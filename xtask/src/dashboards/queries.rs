@@ -12,8 +12,9 @@ pub const DATA_SOURCE_VARIABLE: &str = "${datasource}";
 /// At least four scrapes of the longest supported interval, 60 s.
 const MIN_WINDOW: Duration = Duration::from_secs(4 * 60);
 
-/// Variables in place of a duration, with one of their values. `$__interval` can be as short as a
-/// scrape.
+/// Variables in place of a duration, with an example. `$earlier` is our variable for `offset`.
+/// `$__interval` can be as short as a scrape interval: its example is below `MIN_WINDOW`, so that
+/// it is an error as a window.
 const DURATIONS: [(&str, &str); 4] = [
     ("$__rate_interval", "5m"),
     ("$__range", "5m"),
@@ -21,7 +22,7 @@ const DURATIONS: [(&str, &str); 4] = [
     ("$earlier", "5m"),
 ];
 
-/// `${name:format}` becomes `$name`. Then a duration replaces each variable that stands for one.
+/// Replaces `${name:format}` by `$name`, then each variable of `DURATIONS` by its example value.
 pub fn replace_variables(expression: &str) -> String {
     let mut text = String::new();
     let mut rest = expression;
@@ -37,8 +38,8 @@ pub fn replace_variables(expression: &str) -> String {
     })
 }
 
-/// Wrong operators before variables, and windows that are too short. `is_list`: several values of
-/// the variable can be chosen. Grafana escapes values only of such variables.
+/// Wrong operators before variables, and windows that are too short. `is_list` returns whether
+/// several values of a variable can be chosen: Grafana escapes only the values of such variables.
 pub fn variable_errors(expression: &str, is_list: impl Fn(&str) -> bool) -> Vec<String> {
     let mut wrong = Vec::new();
     let Ok(parsed) = parse(&replace_variables(expression)) else {
@@ -94,7 +95,7 @@ pub fn legend_errors(legend: &str, expression: &str) -> Vec<String> {
         .collect()
 }
 
-/// Unencoded values of a link: `&`, `#` or `+` in a value would change the address.
+/// Variables in a link without percent-encoding. `&`, `#` or `+` in a value changes the address.
 pub fn unencoded(url: &str) -> Vec<&str> {
     url.split("${")
         .skip(1)

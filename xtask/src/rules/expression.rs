@@ -12,8 +12,8 @@ use std::{
     convert::Infallible,
 };
 
-/// Labels that Prometheus (the first two), `grafana/prometheus/targets` (`hardware`) or an agent
-/// adds.
+/// Labels that are not in the catalog. Prometheus adds the first two, the files in
+/// `grafana/prometheus/targets` add `hardware`, and an agent adds the others.
 const TARGET_LABELS: [&str; 5] = ["job", "instance", "hardware", "site", "host"];
 
 /// Metrics of Prometheus and of `grafana/prometheus/fleet/hosts.yml`, with their labels beyond the
@@ -30,7 +30,7 @@ const PROMETHEUS_METRICS: [(&str, &[&str]); 6] = [
     ("fleet_host_expected", &[]),
 ];
 
-/// Known metrics with their labels; `None` if these are not known.
+/// Known metrics with their labels; `None` if the labels are not known.
 #[derive(Debug)]
 pub struct KnownMetrics(BTreeMap<String, Option<BTreeSet<&'static str>>>);
 

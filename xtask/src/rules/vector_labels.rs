@@ -23,7 +23,7 @@ const LABELS_BY_PREFIX: [(&str, &[&str]); 2] = [
     ("instance_level", &["job", "instance", "level"]),
 ];
 
-/// The labels of a vector, and those by which its series differ. A scalar has none.
+/// The labels of a vector. `key` has the labels by which its series differ. A scalar has no labels.
 #[derive(Debug, Clone, Default)]
 struct VectorLabels {
     labels: LabelSet,
@@ -182,8 +182,8 @@ impl LabelChecker {
             && selector_text(&binary.lhs)
                 .is_some_and(|left| selector_text(&binary.rhs) == Some(left))
         {
-            // Two functions of the same series match one to one, even with duplicates: the result
-            // has their labels.
+            // Two functions of the same series match one to one, even with duplicates. The result
+            // has the labels of the series.
             return self.vector_labels(&binary.lhs);
         }
         let (left, right) = match (
@@ -243,8 +243,8 @@ impl LabelChecker {
         }
     }
 
-    /// Reports a side whose series differ by other labels than the matched ones: a match would
-    /// then have several series.
+    /// Reports a side whose series also differ by labels that are not matched: several of its
+    /// series would then match one series of the other side.
     fn check_unique(&mut self, side: &Expr, key: &LabelSet, matching: Option<&LabelModifier>) {
         let unmatched = |label: &&String| match matching {
             Some(LabelModifier::Include(on)) => !on.labels.contains(label),

@@ -1,4 +1,4 @@
-//! The cases of `grafana/prometheus/tests`, and what becomes of them when targets change.
+//! The cases of `grafana/prometheus/tests`, and their variants with changed targets.
 
 use crate::samples::Samples;
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-/// The interval at which promtool evaluates the rules, as in the files.
+/// The interval at which promtool evaluates the rules. The files have the same interval.
 const EVALUATION: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Clone)]
@@ -19,7 +19,7 @@ pub struct Case {
     moments: Vec<Moment>,
 }
 
-/// The alerts of one name at one time.
+/// The expected alerts of one name at one time.
 #[derive(Debug, Clone)]
 struct Moment {
     time: Duration,
@@ -44,7 +44,7 @@ fn text(value: &Value) -> String {
     value.as_str().unwrap().to_owned()
 }
 
-/// `1h30m`, `15s`.
+/// Parses durations such as `1h30m` and `15s`.
 fn duration(text: &str) -> Duration {
     let mut total = 0;
     let mut number = 0;
@@ -66,7 +66,7 @@ fn duration(text: &str) -> Duration {
     Duration::from_secs(total)
 }
 
-/// The files of tests.
+/// The parsed files of tests.
 fn files() -> Vec<Value> {
     let files = fs::read_dir(folder().join("tests")).unwrap();
     let mut files: Vec<PathBuf> = files.map(|entry| entry.unwrap().path()).collect();
@@ -74,7 +74,7 @@ fn files() -> Vec<Value> {
     files.iter().map(|file| yaml(file)).collect()
 }
 
-/// Every case that names alerts.
+/// All cases that expect alerts, or their absence.
 pub fn all() -> Vec<Case> {
     let files = files();
     let tests = files.iter().flat_map(|file| list(&file["tests"]));
@@ -82,7 +82,8 @@ pub fn all() -> Vec<Case> {
     cases.filter(|case| !case.moments.is_empty()).collect()
 }
 
-/// Writes every test as its file has it, those of the same alerts together. A test that names no alert is of all.
+/// Writes every test without changes. Tests of the same alerts share a file, which has the rules of these alerts. Tests that name no
+/// alert get all rules.
 pub fn write_unchanged(into: &Path) -> Vec<PathBuf> {
     let mut of_alerts: BTreeMap<(BTreeSet<String>, Duration), Vec<Value>> = BTreeMap::new();
     for file in files() {
@@ -131,7 +132,7 @@ fn labels(labels: &Value) -> Vec<(String, String)> {
         .collect()
 }
 
-/// A series of another instance and with further labels; none for a series without an instance.
+/// The series with another instance and additional labels. `None` if the series has no instance.
 fn renamed(series: &str, suffix: &str, labels: &str) -> Option<String> {
     let (before, rest) = series.split_once("instance=\"")?;
     let (instance, after) = rest.split_once('"')?;
@@ -148,7 +149,7 @@ impl Case {
             .collect()
     }
 
-    /// Scraped at another interval. What happens between two scrapes is seen by the next one: so much later are the alerts.
+    /// The case with another scrape interval. The next scrape sees a change later, so alerts may fire one evaluation later.
     pub fn scraped_each(&self, interval: Duration) -> Self {
         let mut case = self.clone();
         let mut delay = Duration::ZERO;
@@ -166,8 +167,8 @@ impl Case {
         case
     }
 
-    /// Next to each instance are copies of it: two that differ by `rack`, two that differ by `replica`, and one
-    /// whose `rack` changes at `share` of the time until its alert fires.
+    /// Adds copies of each instance: two that differ by `rack`, two that differ by `replica`, and one whose `rack` changes when `share`
+    /// of the time until its alert fires has passed.
     pub fn with_changes(&self, share: f64) -> Self {
         let change = self.first_firing().mul_f64(share);
         let mut case = self.clone();
@@ -203,7 +204,7 @@ impl Case {
         case
     }
 
-    /// The time at which a first alert is seen to fire; the last time if none is.
+    /// The first time at which an alert is expected to fire. If none is, the last time.
     fn first_firing(&self) -> Duration {
         let fires = |moment: &&Moment| !moment.firing.is_empty();
         let firing = self.moments.iter().filter(fires);
@@ -212,7 +213,7 @@ impl Case {
         times.or(last.max()).unwrap()
     }
 
-    /// A test of promtool, in which alerts of some instances are not looked at.
+    /// A test of promtool. It ignores alerts of instances whose name ends with `ignored`.
     fn test(&self, ignored: &str) -> Value {
         let interval = self.series.first().map_or(EVALUATION, |(_, s)| s.interval);
         let series: Vec<_> = self
@@ -261,7 +262,7 @@ impl Moment {
         };
         let alert = &self.alert;
         json!({
-            // vmalert's own label is its group.
+            // vmalert adds the label `alertgroup`.
             "expr": format!("max without (alertgroup) (ALERTS{{alertname=\"{alert}\",alertstate=\"firing\"{except}}})"),
             "eval_time": format!("{}s", self.time.as_secs()),
             "exp_samples": firing,
@@ -269,8 +270,8 @@ impl Moment {
     }
 }
 
-/// A file of tests, with the rules of these alerts alone and the recording rules that they read: promtool evaluates all that
-/// it is given.
+/// Writes a file of tests with the rules of their alerts and the recording rules that these read. There are no other rules, because
+/// promtool would evaluate them, too.
 pub fn write(into: &Path, cases: &[Case], ignored: &str, rules: &str) -> PathBuf {
     let tests: Vec<_> = cases.iter().map(|case| case.test(ignored)).collect();
     let groups = groups(&cases.iter().flat_map(Case::alerts).collect(), rules);
@@ -294,7 +295,7 @@ fn write_file(into: &Path, groups: &[Value], tests: &[Value], evaluation: Durati
     file
 }
 
-/// The groups of rules with these alerts, of a folder; with all if none is named.
+/// The groups of the folder `rules` that have these alerts. All groups if `alerts` is empty.
 fn groups(alerts: &BTreeSet<&str>, rules: &str) -> Vec<Value> {
     let [mut recorded, mut groups] = ["recording", "alerts"].map(|name| {
         let rules = yaml(&folder().join(rules).join(format!("faultline.{name}.yml")));
@@ -319,7 +320,7 @@ fn groups(alerts: &BTreeSet<&str>, rules: &str) -> Vec<Value> {
     recorded
 }
 
-/// Keeps these rules, and no group without any.
+/// Removes unwanted rules, and groups without rules.
 fn keep(groups: &mut Vec<Value>, wanted: impl Fn(&Value) -> bool) {
     for group in groups.iter_mut() {
         group["rules"].as_array_mut().unwrap().retain(&wanted);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// One step of a series.
+/// The result of one scrape of a series.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Sample {
     Missing,
@@ -10,7 +10,7 @@ pub enum Sample {
     Value(f64),
 }
 
-/// The samples of a series, one each `interval`.
+/// The samples of a series, one per `interval`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Samples {
     pub interval: Duration,
@@ -34,7 +34,7 @@ impl Samples {
         Self { interval, steps }
     }
 
-    /// The series until `change`, then ended, and the one that goes on from there.
+    /// Two series: one ends at `change`, the other begins there.
     pub fn split(&self, change: Duration) -> [Self; 2] {
         let first = change.as_millis().div_ceil(self.interval.as_millis()) as usize;
         let first = first.min(self.steps.len());
@@ -47,7 +47,7 @@ impl Samples {
         })
     }
 
-    /// In promtool's notation. `a b c` instead of `axn` for all that changes.
+    /// The series in promtool's notation. Changing values are listed one by one, not as `a+bxn`.
     pub fn text(&self) -> String {
         let runs = self.steps.chunk_by(|one, next| one == next);
         let words = runs.map(|run| match run[0] {
@@ -60,7 +60,7 @@ impl Samples {
     }
 }
 
-/// `1`, `_`, `stale`, `1x5`, `_x5`, `1+2x5`, `1-2x5`.
+/// Parses `1`, `_`, `stale`, `1x5`, `_x5`, `1+2x5` and `1-2x5`.
 fn expand(word: &str) -> Vec<Sample> {
     let number = |text: &str| text.parse::<f64>().expect(word);
     let (value, times) = match word.rsplit_once('x') {

@@ -177,7 +177,7 @@ mod tests {
             decompress: about(400.0),
         };
         Outcome {
-            preset: "compression".to_owned(),
+            subcommand: "compression".to_owned(),
             version: "0".to_owned(),
             started_unix_ns: 0,
             source: "blocks of http://node".to_owned(),

@@ -25,13 +25,13 @@ const MAX_STEPS: usize = 20;
 const IO_TIMEOUT: Duration = Duration::from_secs(120);
 
 struct Transfer {
-    /// By record, since the first request.
+    /// By record, from the first request.
     restored_after: Vec<Duration>,
     /// Of all bodies, without their lengths.
     bytes: u64,
 }
 
-pub fn table(
+pub fn fetch_table(
     codec: Codec,
     dictionary: Option<&[u8]>,
     records: &[&[u8]],
@@ -146,7 +146,7 @@ fn fetch(
     })
 }
 
-/// The uptime at which it may be sent, and the bytes.
+/// The uptime at which an answer may be sent, and its bytes.
 type DelayedAnswer = (Duration, Vec<u8>);
 
 /// A request is a record number; an answer is a length and bytes. Numbers have four bytes.
@@ -252,7 +252,7 @@ mod tests {
 
     fn fetched(more: &[&str], records: &[&[u8]]) -> FetchTable {
         let args = args(&[&["--in-flight", "4", "--repeats", "2"], more].concat());
-        table(Codec::named("zlib").unwrap(), None, records, &args).unwrap()
+        fetch_table(Codec::named("zlib").unwrap(), None, records, &args).unwrap()
     }
 
     #[test]

@@ -46,8 +46,8 @@ impl MeasuredCodec {
     }
 }
 
-/// Codec by codec; the row of all records is the last.
-pub fn classes(
+/// Rows by codec. The last row of a codec is that of all records.
+pub fn class_rows(
     codecs: &mut [MeasuredCodec],
     records: &[&[u8]],
     args: &CompressionArgs,
@@ -145,7 +145,7 @@ fn format_size(bytes: usize) -> String {
     }
 }
 
-/// Of each pass, in 10^6 bytes per CPU second.
+/// Speeds of each pass, in 10^6 bytes per CPU second.
 #[derive(Default)]
 struct Speeds {
     compress: Vec<Option<f64>>,
@@ -227,8 +227,8 @@ fn blob(records: &[&[u8]]) -> Vec<u8> {
     out
 }
 
-/// The rows of all codecs, and an example of each blob size from the first.
-pub fn bundles(
+/// The rows of all codecs, and an example of each blob size from the first codec.
+pub fn bundle_rows_and_examples(
     codecs: &mut [MeasuredCodec],
     records: &[&[u8]],
     args: &CompressionArgs,
@@ -325,7 +325,7 @@ mod tests {
             all.push(MeasuredCodec::new(codec, None, &records).unwrap());
         }
         let args = args(&["--classes", "500,1000"]);
-        let rows = classes(&mut all, &records, &args);
+        let rows = class_rows(&mut all, &records, &args);
         let kinds: Vec<(&str, &str)> = rows
             .iter()
             .map(|row| (row.codec.as_str(), row.range.as_str()))

@@ -48,7 +48,7 @@ fn by_bytes_saved(outcome: &Outcome) -> Vec<&ClassRow> {
     rows
 }
 
-/// Bytes are counted, so there is no test.
+/// Bytes are counted exactly, so no test is needed.
 fn verdict(outcome: &Outcome) -> Verdict {
     let mut points = Vec::new();
     for row in by_bytes_saved(outcome) {
@@ -155,7 +155,7 @@ fn study_blocks(outcome: &Outcome) -> Vec<Block> {
     blocks
 }
 
-/// A huge unreliable interval would set the axis.
+/// Leaves out an unreliable interval: it may be so large that it determines the axis.
 fn bar(interval: Interval) -> ValueWithInterval {
     let ends = (interval.low, interval.high);
     (

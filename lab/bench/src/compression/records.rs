@@ -39,7 +39,7 @@ const MAX_BYTES: usize = 1 << 30;
 
 #[derive(Debug, Default)]
 pub struct Records {
-    /// Of blocks the oldest first; accounts by address; of files as they were given.
+    /// From blocks the oldest first, accounts by address, files in the given order.
     pub all: Vec<Vec<u8>>,
     /// Files, or the kind of the records and the node, without secrets of its URL.
     pub source: String,

@@ -30,7 +30,7 @@ fn bench(words: &[&str]) -> anyhow::Result<(String, u8)> {
     )
 }
 
-/// Records as validators have them: a head that all share, then noise.
+/// Records like those of validators: the same first bytes in all, then noise.
 fn records(path: &Path) {
     let mut random = fastrand::Rng::with_seed(6);
     let record = |index: usize, random: &mut fastrand::Rng| {
@@ -123,7 +123,7 @@ fn reports_have_every_class(out: &str) {
             .as_f64()
             .unwrap()
     };
-    // Half of what is sent is the head, which only the dictionary knows.
+    // Half of the sent bytes are those that all records share. Only the dictionary has them.
     assert!(of("zstd-3+dict") > of("zlib-6") + 10.0, "{json}");
     let csv = bench(&["report", out, "--format", "csv"]).unwrap().0;
     assert!(

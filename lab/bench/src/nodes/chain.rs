@@ -118,7 +118,7 @@ pub const CHAINS: [Chain; 3] = [
     },
 ];
 
-pub fn json_members((method, params): (&str, &str)) -> String {
+pub fn call_json((method, params): (&str, &str)) -> String {
     format!(r#""method":"{method}","params":{params}"#)
 }
 

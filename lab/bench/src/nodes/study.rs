@@ -1,4 +1,5 @@
-//! Total and mean times of nodes, and the recommended node for each method.
+//! As in the study that `bench nodes` repeats: total and mean times of nodes, and the recommended
+//! node for each method.
 
 use crate::{
     compare::{Comparison, absolute_bounds, compare_arms},
@@ -13,8 +14,8 @@ use faultline_pages::{
 use faultline_stats::arms::Direction;
 use faultline_text::{count, lines, number};
 
-/// Only rounds count in which every node answered all methods. Else a node whose slow answers fail
-/// would look faster.
+/// Times of one method, or of all methods together (`the mixed load`). A round counts only if every
+/// node answered all methods. Otherwise a node whose slow answers fail would look faster.
 struct LoadTimes {
     title: String,
     nodes: Vec<NodeTimes>,
@@ -140,7 +141,7 @@ fn fastest_of_rounds(arms: &[String], rounds: &[CompleteRound]) -> String {
     )
 }
 
-/// This is no test: only the comparison decides whether a node is faster.
+/// Not a statistical test: only [`recommendations`] decides whether a node is faster.
 fn slowest_above_fastest(nodes: &[NodeTimes]) -> Option<String> {
     let by_time = |a: &&NodeTimes, b: &&NodeTimes| a.total_ms.total_cmp(&b.total_ms);
     let fastest = nodes.iter().min_by(by_time)?;
@@ -154,8 +155,8 @@ fn slowest_above_fastest(nodes: &[NodeTimes]) -> Option<String> {
     ))
 }
 
-/// Mean latency of a node where it was requested first for a method, and where after another node:
-/// the first request may warm caches for the second.
+/// Mean latency of each node for requests that it got before the other nodes, and after another.
+/// The first request may warm caches for the second.
 fn order_effect(arms: &[String], rounds: &[CompleteRound]) -> String {
     let mut lines = Vec::new();
     for (index, arm) in arms.iter().enumerate() {

@@ -1,10 +1,10 @@
 use super::*;
 
 pub fn plan(cases: usize, seed: u64) -> Plan {
-    let case = |arm| Case {
-        arm,
-        request: 0,
-        link: 0,
+    let case = |arm_index| Case {
+        arm_index,
+        request_index: 0,
+        link_index: 0,
         call: r#""method":"m","params":[]"#.into(),
         random_range: None,
         expected: Expected::Account(crate::answer::Encoding::Base64),

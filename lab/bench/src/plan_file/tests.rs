@@ -1,6 +1,6 @@
-//! Plans as people write them.
+//! Plans such as users write, with and without mistakes.
 
-use super::{comparisons, load::parse, pooled, study_text};
+use super::{all_requests_text, comparisons, parser::parse, with_requests_merged};
 use crate::{
     answer::{Encoding, Expected},
     plan::{Order, Plan},
@@ -81,11 +81,11 @@ fn requests_are_drawn_by_weight_with_equal_values_across_arms() {
     for round in scheduled.chunks(2) {
         let [a, b] = [0, 1].map(|index| &plan.cases[round[index].case]);
         assert!(
-            a.request == b.request
-                && a.arm != b.arm
+            a.request_index == b.request_index
+                && a.arm_index != b.arm_index
                 && round[0].measured_round == round[1].measured_round
         );
-        *requested.entry(a.request).or_default() += 1;
+        *requested.entry(a.request_index).or_default() += 1;
         let [a, b] = [0, 1].map(|index| {
             let body = plan.body(&plan.cases[round[index].case], round[index].number);
             let json: serde_json::Value = serde_json::from_slice(&body).unwrap();
@@ -277,7 +277,7 @@ fn parameters_that_are_invalid_json_for_some_value_are_refused() {
 
 #[test]
 fn an_arms_requests_are_pooled_and_arms_compared_per_request() {
-    // Of 300 rounds in turn a fast request and a slow one; arm b takes 1 ms more for either.
+    // The 300 rounds alternate between a fast request and a slow one. Arm b takes 1 ms longer for both.
     let noise = |round: u64, case: u64| (round * 7919 + case * 104_729) % 100_000;
     let made = |base: u64, case: u64| move |round: u64| base + noise(round, case);
     let (a, b) = (
@@ -297,7 +297,7 @@ fn an_arms_requests_are_pooled_and_arms_compared_per_request() {
         .samples
         .retain(|sample| sample.round as usize % 2 == sample.case % 2);
     results.cases.iter_mut().for_each(|case| case.size = None);
-    let all = pooled(&results).unwrap();
+    let all = with_requests_merged(&results).unwrap();
     assert_eq!((all.cases.len(), all.samples.len()), (2, 600));
     let compared = &comparisons(&all)[0];
     assert_eq!(compared.rounds, 300);
@@ -308,13 +308,13 @@ fn an_arms_requests_are_pooled_and_arms_compared_per_request() {
     let mean = all.summary(0).latency.unwrap().mean;
     assert!((mean - 11.05).abs() < 0.1, "{mean}");
     assert!(
-        study_text(&results).contains("all requests"),
+        all_requests_text(&results).contains("all requests"),
         "{}",
-        study_text(&results)
+        all_requests_text(&results)
     );
     results
         .cases
         .iter_mut()
         .for_each(|case| case.request = "one".to_owned());
-    assert_eq!(study_text(&results), "");
+    assert_eq!(all_requests_text(&results), "");
 }

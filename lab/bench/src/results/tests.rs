@@ -5,7 +5,7 @@ pub type FakeCase<'a> = (&'a str, u64, &'a dyn Fn(u64) -> u64);
 
 fn header(rounds: u32, arms: Vec<String>) -> Header {
     Header {
-        preset: "encoding".to_owned(),
+        subcommand: "encoding".to_owned(),
         version: "0".to_owned(),
         started_unix_ns: 0,
         nodes: vec!["http://node".to_owned()],

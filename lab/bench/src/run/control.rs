@@ -12,7 +12,7 @@ use tokio::time::sleep;
 
 /// Retries of a rate-limited request.
 const MAX_RATE_LIMIT_RETRIES: u32 = 8;
-/// Fewer, since the request itself may cause a connection or server error.
+/// Retries after other refusals: fewer, because the request itself may cause them.
 const MAX_ERROR_RETRIES: u32 = 3;
 /// After the last retry, a node that has refused everything for this long ends the run.
 const MAX_REFUSAL_TIME: Duration = Duration::from_secs(60);
@@ -30,7 +30,7 @@ pub const END_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 pub struct RunControl {
     /// Closed loop: no request is sent to any node before this time.
     pub resume_at: Cell<Duration>,
-    /// Open loop: the same for a node, by the index of its first link.
+    /// Open loop: the same for each node, by the index of the node's first link.
     not_before: RefCell<BTreeMap<usize, Duration>>,
     /// Time since which every request was refused, by node.
     refusing_since: RefCell<BTreeMap<usize, Duration>>,
@@ -40,7 +40,7 @@ pub struct RunControl {
 
 pub struct LastAttempt<T> {
     pub answer: Result<T, Failure>,
-    /// After a retry, when the wait before it ended.
+    /// For a retry, the end of the wait before it.
     pub scheduled_at: Duration,
     pub retries: u32,
 }
@@ -57,7 +57,7 @@ pub enum RetryPolicy {
 }
 
 impl RunControl {
-    /// The first reason is kept.
+    /// Later reasons are ignored.
     pub fn end(&self, by: String) {
         self.ended_by.borrow_mut().get_or_insert(by);
     }

@@ -31,7 +31,7 @@ impl Connections {
 
     /// Ignores an error: the next request reports it.
     pub async fn open(&mut self, plan: &Plan, case: &Case) {
-        let (config, connection) = (plan.link(case), &mut self.by_link[case.link]);
+        let (config, connection) = (plan.link(case), &mut self.by_link[case.link_index]);
         if connection.is_none() && config.protocol != Protocol::HttpNew {
             let opened = Connection::open(
                 config,
@@ -45,7 +45,7 @@ impl Connections {
         }
     }
 
-    /// Drops the connection after a sent request without an answer, or with an unclear one by WebSocket.
+    /// Drops the connection if a sent request gets no answer, or an unclear answer over WebSocket.
     pub async fn exchange(
         &mut self,
         plan: &Plan,
@@ -65,7 +65,7 @@ impl Connections {
         let requested = timeout(left, self.request(plan, case, id, left)).await;
         let requested = requested.unwrap_or(Err(Failure::Timeout));
         let (raw, connect_and_tls_times) =
-            requested.inspect_err(|_| self.by_link[case.link] = None)?;
+            requested.inspect_err(|_| self.by_link[case.link_index] = None)?;
         // Reading the CPU clock costs more than decoding a small answer.
         let cpu = (raw.body.len() >= MIN_BYTES_FOR_CPU_CLOCK).then(clock::thread_cpu);
         let decoded = match raw.status {
@@ -75,9 +75,14 @@ impl Connections {
         let decode_cpu = cpu.map(|cpu| clock::thread_cpu().saturating_sub(cpu));
         let [connect, tls, first_byte, transfer, decode] = raw.phases(begun, connect_and_tls_times);
         let is_unclear = matches!(decoded, Err(Failure::WrongId | Failure::Malformed));
-        if is_unclear && matches!(self.by_link[case.link], Some(Connection::WebSocket(_))) {
+        if is_unclear
+            && matches!(
+                self.by_link[case.link_index],
+                Some(Connection::WebSocket(_))
+            )
+        {
             // On an open socket, a late answer could be taken for the next one.
-            self.by_link[case.link] = None;
+            self.by_link[case.link_index] = None;
         }
         decoded?;
         let queued = begun.saturating_sub(scheduled_at);
@@ -97,7 +102,7 @@ impl Connections {
         id: u64,
         left: Duration,
     ) -> Result<(RawAnswer, [Duration; 2]), Failure> {
-        let (config, connection) = (plan.link(case), &mut self.by_link[case.link]);
+        let (config, connection) = (plan.link(case), &mut self.by_link[case.link_index]);
         let is_usable = match connection {
             Some(open) => open.is_usable().await,
             None => false,

@@ -1,4 +1,4 @@
-//! The engine against nodes of which all is known.
+//! The engine against nodes with known answers and times.
 #![expect(
     clippy::disallowed_methods,
     reason = "a node that is asked needs a thread"
@@ -28,8 +28,8 @@ use std::{
     time::Instant,
 };
 
-/// What a node does to a request, by the request's id.
-type Hostile = Box<dyn Fn(u64) -> Reply + Send + Sync>;
+/// Makes the reply to a request from its id.
+type ReplyById = Box<dyn Fn(u64) -> Reply + Send + Sync>;
 
 pub fn plan(server: &Server, rounds: u32, workers: usize, rate: Option<f64>) -> Rc<Plan> {
     plan_of(
@@ -51,9 +51,9 @@ pub fn plan_of(endpoint: Endpoint, rounds: u32, workers: usize, rate: Option<f64
         }],
         request_names: vec!["account of 1".to_owned()],
         cases: vec![Case {
-            arm: 0,
-            request: 0,
-            link: 0,
+            arm_index: 0,
+            request_index: 0,
+            link_index: 0,
             call,
             random_range: None,
             expected: Expected::Account(crate::answer::Encoding::Base64),
@@ -93,9 +93,9 @@ fn within_a_percent(found: f64, is: f64) -> bool {
 #[test]
 fn means_and_percentiles_match_the_servers_within_one_percent() {
     let mut seen = Vec::new();
-    // A host that is busy for a moment wakes whoever waits too late: one run of three must be exact.
+    // A busy host wakes waiting threads too late, so only one run of three must be exact.
     let exact = (0..3).any(|_| {
-        let pairs = found_and_true();
+        let pairs = measured_and_actual();
         let exact = pairs
             .iter()
             .all(|(found, is)| within_a_percent(*found, *is));
@@ -105,8 +105,8 @@ fn means_and_percentiles_match_the_servers_within_one_percent() {
     assert!(exact, "{seen:?}");
 }
 
-/// Mean and percentiles in milliseconds, as they were measured and as the server has them.
-fn found_and_true() -> Vec<(f64, f64)> {
+/// Mean and percentiles in milliseconds: measured by the engine, and by the server.
+fn measured_and_actual() -> Vec<(f64, f64)> {
     let server = Server::start(|number, _| {
         Reply::After(Duration::from_millis(1000 + (number as u64 * 37) % 500))
     });
@@ -121,7 +121,7 @@ fn found_and_true() -> Vec<(f64, f64)> {
         .collect();
     assert_eq!(took.len(), 200);
     let is = |p| faultline_stats::summary::quantile(&took, p).unwrap();
-    // Nearly all of it is the wait for the first byte, and the parts are the whole.
+    // The phases add up to the latency, and nearly all of it is the wait for the first byte.
     let phases = measured.summary(0).phases.unwrap();
     assert!((phases.iter().sum::<f64>() - latency.mean).abs() < 1e-6);
     vec![
@@ -137,7 +137,8 @@ fn found_and_true() -> Vec<(f64, f64)> {
     ]
 }
 
-/// Answers at once, but for one second from the hundredth request on; and how many requests that second held up.
+/// A server that answers at once, except in the second after the hundredth request. Also returns the number of requests that were
+/// delayed.
 fn stalling() -> (Server, Arc<AtomicUsize>) {
     #[expect(
         clippy::disallowed_methods,
@@ -162,7 +163,7 @@ fn stalling() -> (Server, Arc<AtomicUsize>) {
 
 #[test]
 fn open_loop_percentiles_include_a_stall_that_a_closed_loop_hides() {
-    // How long others take is the host's: only what cannot be less is compared.
+    // A busy host can only make latencies longer, so the test has lower limits only.
     let (server, stalled_requests) = stalling();
     let closed = measure(&plan(&server, 200, 1, None))
         .summary(0)
@@ -176,9 +177,9 @@ fn open_loop_percentiles_include_a_stall_that_a_closed_loop_hides() {
         .summary(0)
         .latency
         .unwrap();
-    // Fifty of two hundred requests were to be sent during the stall and waited half a second on average.
+    // Fifty of two hundred requests were due during the stall and waited half a second on average.
     assert!(open.p90 > 400.0 && open.p99 > 800.0, "{open:?}");
-    // The same where one connection has to do: then the wait is for the connection.
+    // The same with one connection: requests then wait for the connection.
     let queued = measure(&plan(&stalling().0, 200, 1, Some(50.0))).summary(0);
     assert!(
         queued.latency.unwrap().p90 > 400.0 && queued.phases.unwrap()[0] > 50.0,
@@ -186,11 +187,11 @@ fn open_loop_percentiles_include_a_stall_that_a_closed_loop_hides() {
     );
 }
 
-/// Says that the node closes the connection, so that no request is sent on it before that is noticed.
+/// A header with which the node announces that it closes the connection. The client then sends no other request on it.
 const LAST: &str = "Connection: close\r\n";
 
-/// Bad replies by the request's id, and the failure that each one is.
-fn hostile_replies() -> Vec<(Hostile, &'static str)> {
+/// Bad replies by the request's id, each with the failure that it causes.
+fn hostile_replies() -> Vec<(ReplyById, &'static str)> {
     let deep = "[".repeat(200_000);
     let half = http("200 OK", "", &good(1));
     let half = half[..half.len() - 20].to_owned();
@@ -279,7 +280,7 @@ fn a_rate_limiting_node_gets_pauses_and_its_refusals_count_separately() {
         (summary.successes, summary.refused, summary.failures.len()),
         (10, 2, 0)
     );
-    // The wait is no latency: that counts from the last time that the request was sent.
+    // The wait does not count as latency, which begins when the request was last sent.
     let after = |index: usize| measured.samples[index].at_ns - measured.samples[index - 1].at_ns;
     assert!(
         after(3) >= 1_000_000_000 && after(4) >= 500_000_000,
@@ -291,7 +292,7 @@ fn a_rate_limiting_node_gets_pauses_and_its_refusals_count_separately() {
 fn with_a_missing_node_every_request_is_an_error() {
     let server = Server::start(|_, _| Reply::Silent);
     let mut plan = plan(&server, 1, 1, None).as_ref().clone();
-    // What was just given back is not listened on.
+    // No process listens on a port that was just released.
     let free = std::net::TcpListener::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()
@@ -363,7 +364,7 @@ fn an_open_loop_skips_and_counts_requests_due_during_retry_after() {
         ),
         (1, 199)
     );
-    // A second of a hundred a second, but for the time that the sender was late.
+    // A second at a hundred requests a second, less the time by which the sender was late.
     assert!(
         (50..=130).contains(&stalled_requests),
         "{:?}",
@@ -502,8 +503,8 @@ fn retry_after_pauses_all_arms_of_the_node() {
     plan.arms.push("b".to_owned());
     plan.links.push(plan.links[0].clone());
     plan.cases.push(Case {
-        arm: 1,
-        link: 1,
+        arm_index: 1,
+        link_index: 1,
         ..plan.cases[0].clone()
     });
     let measured = Engine::new(&plan, None)
@@ -558,8 +559,8 @@ fn an_expired_request_is_not_sent_and_opens_no_connection() {
 fn an_open_loop_uses_few_connections_and_connects_in_advance() {
     let server = Server::start(|_, _| Reply::After(Duration::ZERO));
     let measured = measure(&plan(&server, 200, 64, Some(200.0)));
-    // A busy host delays answers, so that more are under way at the same time: no more connections than these, whichever of the 64
-    // workers sends. Each had its connection from its sending on, until its answer was there.
+    // A busy host delays answers, so that more requests are in flight at the same time. The engine must not open more connections
+    // than that number, although there are 64 workers. A request has its connection from its sending to its answer.
     let under_way = |sample: &Sample| {
         let queued = sample.timing().unwrap().phases[0];
         (
@@ -641,7 +642,7 @@ fn a_worker_that_fails_is_an_error() {
 
 #[test]
 fn an_unreachable_node_costs_one_connect_timeout_before_the_run() {
-    // A link so long that no connection is made in time.
+    // The round trip of the link is longer than the timeout of a connection.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let server = Server::start(|_, _| Reply::After(Duration::ZERO));
@@ -658,6 +659,6 @@ fn an_unreachable_node_costs_one_connect_timeout_before_the_run() {
         .unwrap()
         .run(&Rc::new(plan), &|_, _| ())
         .unwrap();
-    // A hundred times would be forty seconds.
+    // A hundred timeouts would take forty seconds.
     assert!(measured.samples.is_empty() && clock::uptime() - begun < Duration::from_secs(20));
 }

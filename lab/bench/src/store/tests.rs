@@ -130,7 +130,7 @@ fn a_file_name_is_never_interpreted_as_an_sqlite_uri() {
     let run = results(3, &[("a", 904, &|_| 1)]);
     write(&path, &run);
     assert_eq!(read(&path).unwrap(), run);
-    // Relative, it begins with `file:`. No other test of this process depends on the folder that it works in.
+    // The relative path begins with `file:`. No other test depends on the working folder of this process.
     let relative = Path::new("file:faultline-test-of-a-name.flb?mode=memory");
     let absolute = std::path::absolute(relative).unwrap();
     write(relative, &run);
@@ -170,7 +170,7 @@ fn a_damaged_or_foreign_results_file_is_refused_by_name() {
     }
 }
 
-/// Small files whose tables have no end, or nearly none.
+/// Small files whose tables have infinitely or extremely many rows.
 #[test]
 fn a_malicious_results_file_costs_no_more_than_its_size() {
     let endless = "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n)";
@@ -209,7 +209,7 @@ fn a_malicious_results_file_costs_no_more_than_its_size() {
     );
 }
 
-/// Lets every page of the table `sample` be the first of them, so that it has more rows than fit.
+/// Makes all page references of the table `sample` refer to its first page, so that the table has more rows than fit in the file.
 fn refer_again_and_again(path: &Path) {
     const PAGE: usize = 4096;
     let database = Connection::open(path).unwrap();
@@ -246,7 +246,7 @@ fn refer_again_and_again(path: &Path) {
     fs::write(path, bytes).unwrap();
 }
 
-/// Whatever one changes in a file, it is refused or shown.
+/// A file with any change is either refused or shown.
 #[test]
 fn a_results_file_with_changed_bytes_is_refused_or_shown() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Writes results on a separate thread, so that disk waits are in no latency.
+//! Writes results on a separate thread, so that no latency includes waits for the disk.
 
 use super::{APPLICATION_ID, FORMAT, TABLES};
 use crate::results::{CaseInfo, Header, Results, RunState, Sample, Timing};
@@ -15,7 +15,7 @@ use std::{
 
 const UNFINISHED: &str = "a kill, or not ended yet";
 
-/// Case, lower and upper end in nanoseconds, count.
+/// Index of the case, lower and upper end in nanoseconds, count.
 type Bucket = [u64; 4];
 
 /// Receives results about once a second, one transaction each.

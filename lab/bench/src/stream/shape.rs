@@ -22,7 +22,7 @@ use tokio::{
 const MAX_BYTES_IN_FLIGHT: usize = 4 << 20;
 /// Timers fire up to this late, so the end of a wait is polled.
 pub const TIMER_PRECISION: Duration = Duration::from_millis(2);
-/// As the payload of a TCP segment.
+/// The payload of a TCP segment.
 const PIECE_BYTES: usize = 1448;
 
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -65,7 +65,7 @@ impl fmt::Display for LinkShape {
 
 struct Direction {
     shape: LinkShape,
-    /// When each arrives, and its bytes.
+    /// Arrival time and bytes of each piece.
     pieces: VecDeque<(Duration, Vec<u8>)>,
     buffered: usize,
     link_free_at: Duration,

@@ -23,8 +23,8 @@ use tokio::time::{sleep, timeout};
 /// ```
 const CONTRACT: &str = "36600f5760005460005260206000f35b60003560005500";
 
-/// Deployment code: returns the 0x17 bytes behind its own 0x0c: `PUSH1 17; PUSH1 0c; PUSH1 00;
-/// CODECOPY; PUSH1 17; PUSH1 00; RETURN`.
+/// Deployment code of 0x0c bytes, which returns the 0x17 bytes after it: `PUSH1 17; PUSH1 0c;
+/// PUSH1 00; CODECOPY; PUSH1 17; PUSH1 00; RETURN`.
 const DEPLOYMENT: &str = "6017600c60003960176000f3";
 
 const GAS: &str = "0x30d40";
@@ -40,7 +40,7 @@ pub const DEVELOPMENT_CHAINS: [&str; 2] = ["0x539", "0x7a69"];
 
 pub struct Evm {
     pub chain_id: String,
-    /// Their addresses; `None` if nothing can be written.
+    /// Addresses. `None` if nothing can be written.
     pub payer_and_contract: Option<(String, String)>,
     /// The value that was written last.
     pub value: u64,

@@ -85,7 +85,7 @@ impl NodeClient {
         self.notifications.clear();
     }
 
-    /// Returns whether it is a new WebSocket, without subscriptions.
+    /// Returns whether a WebSocket was opened, which has no subscriptions yet.
     pub async fn connect(&mut self, protocol: Protocol) -> Result<bool, Failure> {
         with_timeout(self.timeout, async {
             match protocol {
@@ -124,7 +124,7 @@ impl NodeClient {
         HttpConnection::open(&config, self.tls.as_ref(), self.timeout).await
     }
 
-    /// Drops what came before a measurement.
+    /// Drops notifications from before a measurement.
     pub fn drain_notifications(&mut self) {
         self.notifications.clear();
         let Some(socket) = &mut self.socket else {

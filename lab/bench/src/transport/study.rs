@@ -1,4 +1,4 @@
-//! Times of single and repeated writes and reads, and the differences that are shown.
+//! As in the study that `bench transport` repeats: times of single and repeated writes and reads.
 
 use crate::{
     compare::{Comparison, absolute_bounds, compare_arms, comparison_count, interval_label},
@@ -10,7 +10,7 @@ use faultline_stats::arms::Direction;
 use faultline_text::number;
 
 pub fn study_text(results: &Results) -> String {
-    let sentences = sentences(results);
+    let sentences = comparison_sentences(results);
     let mut out = String::new();
     for request in results.request_names() {
         out += &format!("=== {} ===\n\n", request.to_uppercase());
@@ -34,7 +34,7 @@ pub fn study_text(results: &Results) -> String {
 }
 
 /// Each request with a sentence about one arm and the reference.
-fn sentences(results: &Results) -> Vec<(&str, String)> {
+fn comparison_sentences(results: &Results) -> Vec<(&str, String)> {
     let Some((reference, others)) = results.header.arms.split_first() else {
         return Vec::new();
     };
@@ -107,7 +107,7 @@ pub fn page(results: &Results) -> Vec<Block> {
         out.rows.push(cells::row(request, row));
     }
     let mut blocks = vec![Block::Table(out)];
-    for (request, text) in sentences(results) {
+    for (request, text) in comparison_sentences(results) {
         blocks.push(Block::Text(format!("{request}: {text}")));
     }
     blocks

@@ -1,6 +1,6 @@
 //! Records of a node whose file cannot be written.
 
-use crate::{bench, stand_in::start};
+use crate::{bench, mock_node::start};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::json;
 
@@ -15,7 +15,7 @@ fn records_that_cannot_be_saved_are_measured_but_fail_the_command() {
         })
     });
     let folder = tempfile::tempdir().unwrap();
-    // No folder, but that is seen only when the file is made.
+    // The folder is missing. The tool notices this only when it creates the file.
     std::fs::write(folder.path().join("none"), "").unwrap();
     let save = folder.path().join("none/kept.b64").display().to_string();
     let words = [

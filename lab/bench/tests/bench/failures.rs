@@ -1,6 +1,6 @@
-//! Requests that fail: what is said of them, and the exit code.
+//! Requests that fail: the output and the exit code.
 
-use crate::{bench, stand_in::start};
+use crate::{bench, mock_node::start};
 use serde_json::json;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -11,7 +11,7 @@ fn failed_responses_fail_a_verified_run() {
     let requested = AtomicU64::new(0);
     let node = start(move |_, params| {
         let encoding = params[1]["encoding"].as_str().unwrap();
-        // Every eighth is no base64.
+        // Every eighth answer is not base64.
         let data = match requested.fetch_add(1, Ordering::SeqCst) % 8 {
             7 => "#",
             _ => "AAEC",

@@ -1,6 +1,6 @@
-//! What is left of a run whose program is killed, or whose disk is full.
+//! The results that remain of a run if the program is killed or the disk is full.
 
-use crate::{bench, stand_in::start};
+use crate::{bench, mock_node::start};
 use serde_json::json;
 use std::{
     env, fs,
@@ -10,12 +10,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What a child runs: the words of a command line, one a line.
+/// Environment variable with the command line of a child process, one argument a line.
 const WORDS: &str = "FAULTLINE_BENCH_WORDS";
-/// For what takes seconds on a busy machine.
+/// Even a busy machine needs only seconds.
 const DEADLINE: Duration = Duration::from_secs(120);
 
-/// The child of the tests below; alone it does nothing.
+/// The tests below run this test in a child process. Without `WORDS` it does nothing.
 #[test]
 fn a_child_runs_a_command_line() {
     if let Ok(words) = env::var(WORDS) {
@@ -24,7 +24,7 @@ fn a_child_runs_a_command_line() {
     }
 }
 
-/// A program of its own that runs `bench`, with its standard error.
+/// A child process that runs `bench`. Its standard error is piped.
 fn program(words: &[&str]) -> Child {
     Command::new(env::current_exe().unwrap())
         .args([
@@ -39,7 +39,7 @@ fn program(words: &[&str]) -> Child {
         .unwrap()
 }
 
-/// A plan that takes minutes, at so many requests a second.
+/// A plan that takes minutes, with `rate` requests a second.
 fn plan(folder: &Path, rate: u32) -> String {
     let node = start(|_, _| Ok(json!(7)));
     let path = folder.join("plan.toml");
@@ -51,7 +51,7 @@ fn plan(folder: &Path, rate: u32) -> String {
     path.display().to_string()
 }
 
-/// Requests of the results at `out` until now.
+/// Number of requests in the results at `out`.
 fn requests(out: &str) -> u64 {
     let Ok((output, _)) = bench(&["report", out, "--format", "json"]) else {
         return 0;
@@ -89,11 +89,11 @@ fn a_killed_run_is_reported_up_to_its_last_sample() {
     );
 }
 
-/// A file system of 128 kB, until it is dropped.
+/// A file system of 128 kB, unmounted when dropped.
 struct SmallDisk(PathBuf);
 
 impl SmallDisk {
-    /// `None`, said aloud, where it may not be mounted.
+    /// `None` with a message if this process may not mount a file system.
     fn mount(path: &Path) -> Option<SmallDisk> {
         fs::create_dir(path).unwrap();
         let mounted = Command::new("mount")

@@ -1,17 +1,17 @@
-//! `bench` against stand-ins for nodes, whose answers are known: pages, and chains of which no node is at hand.
+//! `bench` against mock nodes with known answers: pages, and chains for which no real node is available.
 
 #![allow(
     clippy::expect_used,
     clippy::unwrap_used,
     clippy::disallowed_methods,
-    reason = "a test that cannot prepare its scene fails, and a stand-in has threads of its own"
+    reason = "a test that cannot prepare its input fails, and a mock node has its own threads"
 )]
 
 mod compression;
 mod failures;
 mod killed;
+mod mock_node;
 mod page;
-mod stand_in;
 mod starknet;
 
 use clap::Parser;
@@ -23,7 +23,7 @@ struct Cli {
     args: BenchArgs,
 }
 
-/// What `faultline bench` would print, and its exit code.
+/// The output of `faultline bench` and its exit code.
 fn bench(words: &[&str]) -> anyhow::Result<(String, u8)> {
     let cli = Cli::try_parse_from(["bench"].iter().chain(words)).expect("good words");
     faultline_bench::run(&cli.args)

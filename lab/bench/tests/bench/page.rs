@@ -1,6 +1,6 @@
-//! Results as pages, of every preset, in a real browser. Pictures are kept in `target/bench-pages`.
+//! Renders the results of every subcommand as pages in a real browser. Writes pictures to `target/bench-pages`.
 
-use crate::{bench, stand_in::start};
+use crate::{bench, mock_node::start};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use faultline_testkit::browser::{Browser, LAYOUT_PROBLEMS_SCRIPT, SKIP_MESSAGE};
 use serde_json::{Value, json};
@@ -50,7 +50,7 @@ fn evm() -> String {
     })
 }
 
-/// The path of records that have a head in common.
+/// Writes records that begin with the same bytes. Returns the path.
 fn records(folder: &Path) -> String {
     let mut random = fastrand::Rng::with_seed(5);
     let record = |random: &mut fastrand::Rng| {
@@ -68,7 +68,7 @@ fn records(folder: &Path) -> String {
     file
 }
 
-/// The path of a plan with two arms on one node.
+/// Writes a plan with two arms on one node. Returns the path.
 fn plan(folder: &Path, node: &str) -> String {
     let plan = folder.join("mix.toml").display().to_string();
     let mix = format!(
@@ -79,7 +79,7 @@ fn plan(folder: &Path, node: &str) -> String {
     plan
 }
 
-/// A file of results for each preset.
+/// A file of results for each subcommand.
 fn results(folder: &Path) -> Vec<(&'static str, PathBuf)> {
     let out = |name: &str| folder.join(format!("{name}.flb"));
     let words = |name: &'static str, words: &[&str], code: u8| {

@@ -1,28 +1,28 @@
-//! The two methods of the study of nodes, against stand-ins: `fixtures/starknet` says what they are.
+//! The two methods of the study of nodes, against mock nodes. `fixtures/starknet` has their answers.
 
 use crate::{
     bench,
-    stand_in::{Answer, start},
+    mock_node::{Answer, start},
 };
 use serde_json::{Value, json};
 use std::{sync::Arc, thread, time::Duration};
 
 const NOT_FOUND: Answer = Err((24, "Block not found"));
-/// What a node of a later specification says to positional parameters.
+/// The answer of a node with a later specification to positional parameters.
 const WRONG: Answer = Err((
     -32602,
     "invalid length 1, expected struct BlockParams with 2 elements",
 ));
 
-/// What distinguishes one software from another, and a node that is wrong from others.
+/// Differences between the software of two nodes, and errors of a node.
 #[derive(Clone, Copy)]
 struct Software {
     status: &'static str,
-    /// Of `continuation_token`.
+    /// Value of `continuation_token`.
     token: &'static str,
     blocks_take: Duration,
     events_take: Duration,
-    /// This block has another time.
+    /// Number of a block with a wrong time.
     wrong: Option<u64>,
     behind: u64,
     genesis: &'static str,
@@ -42,7 +42,7 @@ const PATHFINDER: Software = Software {
     token: "10",
     blocks_take: Duration::from_millis(21),
     events_take: Duration::from_millis(1),
-    // The same number.
+    // The same number as that of JUNO.
     genesis: "0xABC",
     ..JUNO
 };
@@ -147,7 +147,7 @@ fn two_nodes_are_compared_and_each_method_routed_to_the_faster() {
         );
         assert!(part.contains("Averages in both orders"), "{output}");
     }
-    // Known beforehand: each is 20 ms faster at one of them.
+    // Each node is 20 ms faster for one of the methods.
     assert!(
         output.contains(&format!(
             "Send starknet_getBlockWithTxs to {juno}, which saves "
@@ -167,7 +167,7 @@ fn two_nodes_are_compared_and_each_method_routed_to_the_faster() {
     ] {
         assert!(output.contains(note), "{note}: {output}");
     }
-    // They differ in what nodes may rightly fill otherwise, and in nothing else.
+    // The answers differ only in fields in which nodes may differ.
     assert!(
         output.contains(&format!(
             "Answers of {pathfinder}: equal to the reference's in all 124 comparisons"

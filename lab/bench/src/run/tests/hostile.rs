@@ -233,7 +233,7 @@ fn answered_two(
             stream.write_all(&[0xff; 64])?;
             Err(io::ErrorKind::Other.into())
         }
-        // More than an answer's limit, less than the first window.
+        // More than the limit of an answer, less than the first window.
         Misbehaviour::Endless => {
             for _ in 0..3 {
                 stream.write_all(&frame(DATA, 0, number, &[b' '; 16_000]))?;
@@ -243,7 +243,7 @@ fn answered_two(
     }
 }
 
-/// Or its first fragment.
+/// A frame with a text, or with its first fragment.
 fn text(first: u8, payload: &[u8]) -> Vec<u8> {
     let length = u64::try_from(payload.len()).unwrap().to_be_bytes();
     [&[first, 127][..], &length, payload].concat()

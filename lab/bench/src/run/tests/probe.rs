@@ -12,10 +12,10 @@ use std::{
 fn plan_for(server: &Server, arms: usize) -> Plan {
     let known = plan(server, 1, 1, None);
     let name = |arm: usize| format!("node {arm}");
-    let case = |(arm, request)| Case {
-        arm,
-        request,
-        link: arm,
+    let case = |(arm_index, request_index)| Case {
+        arm_index,
+        request_index,
+        link_index: arm_index,
         expected: Expected::Json,
         ..known.cases[0].clone()
     };
@@ -34,7 +34,8 @@ fn plan_for(server: &Server, arms: usize) -> Plan {
 
 #[test]
 fn all_nodes_are_queried_at_the_same_moment() {
-    // Nobody is answered before all three were asked. A connection that ends says so: nothing is sent on it before that is noticed.
+    // The server answers only after it has all three requests. The header `Connection: close` prevents another request on the same
+    // connection.
     let (meet, answer) = (
         Arc::new(Barrier::new(3)),
         r#"{"jsonrpc":"2.0","result":7,"id":ID}"#,

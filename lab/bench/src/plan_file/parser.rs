@@ -1,13 +1,13 @@
-//! Parses a plan and reports its mistakes together. After a mistake, parameters and the number of
-//! requests are not checked.
+//! Parses a plan and reports its mistakes together. Parameters are checked only if arms and values
+//! have no mistake, and the number of requests only if nothing has.
 
 use crate::{
     answer::{Encoding, Expected},
     args::{RATE_RANGE, is_valid_timeout, valid_answer_limit},
     endpoint::Endpoint,
     plan::{Case, LinkConfig, MAX_REQUESTS, Plan},
-    preset,
     protocol::Protocol,
+    session,
     stream::LinkShape,
     values::{self, Value, ValueSource},
 };
@@ -33,19 +33,19 @@ struct ArmOptions {
     method: Option<String>,
 }
 
-/// How the answers of the arms to a request are compared.
+/// How the answers to a request are compared between arms.
 #[derive(Clone, Copy)]
 enum AnswerCheck {
     /// They must be equal.
     Same,
     /// They are not compared.
     Any,
-    /// As accounts, for the same slot.
+    /// Accounts of the same slot must be equal.
     Account,
 }
 
-/// Returns the plan and the file of trusted certificates. Relative paths are relative to the folder
-/// of `file`.
+/// Returns the plan and the file of trusted certificates. Relative paths start in the folder of
+/// `file`.
 pub fn parse(text: &str, file: &Path) -> Result<(Plan, Option<PathBuf>), Vec<ConfigError>> {
     let folder = file.parent().unwrap_or(Path::new(""));
     let (parsed, errors) = faultline_settings::read(text, Some(file), false, |mut top| {
@@ -80,7 +80,7 @@ fn read_schedule(top: &mut Table<'_>, plan: &mut Plan) {
         let valid = RATE_RANGE.contains(&rate).then_some(rate);
         valid.ok_or_else(|| format!("{rate} is not from 0.001 to 1000000"))
     });
-    plan.workers = preset::workers(None, plan.rate);
+    plan.workers = session::workers(None, plan.rate);
     top.take_into("workers", &mut plan.workers, |v| {
         whole_number_within(v, 1..=1024_u16).map(usize::from)
     });
@@ -217,7 +217,7 @@ fn list_item(value: &DeValue<'_>) -> Result<String, String> {
     Ok(json_escaped(&text(value)?))
 }
 
-/// As in a JSON string, without its quotes.
+/// Escapes a text for a JSON string. The result has no quotes around it.
 fn json_escaped(text: &str) -> String {
     let json = Json::from(text).to_string();
     json[1..json.len() - 1].to_owned()
@@ -245,7 +245,7 @@ fn read_requests(top: &mut Table<'_>, plan: &mut Plan, arms: &[ArmOptions]) {
         );
     }
     let has_encoding = arms.iter().any(|arm| arm.encoding.is_some());
-    // After a mistake, values may be missing, so parameters are not checked.
+    // After a mistake, `plan.values` may be incomplete, so parameters are not checked.
     let no_errors_yet = top.errors().is_empty();
     let (mut names, mut is_weighted) = (Unique::default(), false);
     top.tables("request", |table| {
@@ -282,7 +282,7 @@ fn read_requests(top: &mut Table<'_>, plan: &mut Plan, arms: &[ArmOptions]) {
             return;
         };
         let params = params.unwrap_or_else(|| "[]".to_owned());
-        let cases = cases(arms, plan.request_names.len(), &method, &params, check);
+        let cases = cases_of_request(arms, plan.request_names.len(), &method, &params, check);
         plan.cases.extend(cases);
         plan.request_names.push(name);
         is_weighted |= weight.is_some();
@@ -294,9 +294,9 @@ fn read_requests(top: &mut Table<'_>, plan: &mut Plan, arms: &[ArmOptions]) {
 }
 
 /// The cases of one request, one for each arm.
-fn cases(
+fn cases_of_request(
     arms: &[ArmOptions],
-    request: usize,
+    request_index: usize,
     method: &str,
     params: &str,
     check: AnswerCheck,
@@ -307,15 +307,15 @@ fn cases(
         let placeholder = format!("{{{ENCODING}}}");
         let filled = params.replace(&placeholder, &json_escaped(encoding));
         Case {
-            arm: index,
-            request,
-            link: index,
+            arm_index: index,
+            request_index,
+            link_index: index,
             call: format!(r#""method":"{}","params":{filled}"#, json_escaped(method)),
             random_range: None,
             expected: match check {
                 // With one arm there is nothing to compare.
-                AnswerCheck::Same => Expected::json(method, arms.len() > 1),
-                AnswerCheck::Any => Expected::json(method, false),
+                AnswerCheck::Same => Expected::for_method(method, arms.len() > 1),
+                AnswerCheck::Any => Expected::for_method(method, false),
                 AnswerCheck::Account => Expected::Account(
                     Encoding::named(encoding)
                         .or_else(|| encoding_option(params))
@@ -335,8 +335,8 @@ fn encoding_option(params: &str) -> Option<Encoding> {
         .find_map(|param| Encoding::named(param.get("encoding")?.as_str()?))
 }
 
-/// Fails unless the parameters are JSON for each text of each value, the other values at their
-/// first text.
+/// Fails unless the parameters are JSON with texts in place of placeholders. Tries every text of
+/// each value, with the first texts of the others.
 fn check_params(params: &str, values: &[Value], has_encoding: bool) -> Result<(), String> {
     let is_known = |name: &str| {
         (has_encoding && name == ENCODING) || values.iter().any(|value| value.name == name)

@@ -1,4 +1,4 @@
-//! Runs the plan of a preset, such as `bench encoding`; stores the results and shows them.
+//! Runs the plan of a subcommand, such as `bench encoding`; stores the results and shows them.
 
 use crate::{
     answer::Expected,
@@ -45,13 +45,13 @@ pub fn plan_for_load(load: &LoadArgs) -> Plan {
 
 pub struct Session<'a> {
     pub engine: &'a Engine,
-    preset: &'a str,
+    subcommand: &'a str,
     own_cost: Option<LoopbackCost>,
     file: Option<&'a ResultsFile>,
 }
 
 impl Session<'_> {
-    /// Sends the requests of the plan, without those of arms whose node has no HTTP/2.
+    /// Sends the requests of the plan. Leaves out arms over HTTP/2 if their node has no HTTP/2.
     pub fn measure(
         &self,
         plan: &Plan,
@@ -64,7 +64,7 @@ impl Session<'_> {
         self.measure_with(&plan, sizes, notes, |sink| self.engine.run(&plan, sink))
     }
 
-    /// `sizes` are those of the requests, as far as they are known.
+    /// `sizes`: bytes of the answers to each request, if known.
     pub fn measure_with(
         &self,
         plan: &Plan,
@@ -72,7 +72,7 @@ impl Session<'_> {
         notes: Vec<String>,
         measure: impl FnOnce(&SampleSink<'_>) -> Result<MeasuredRun>,
     ) -> Result<Results> {
-        let mut header = header(self.preset, plan, notes);
+        let mut header = header(self.subcommand, plan, notes);
         header.own_cost = self.own_cost;
         let cases: Vec<CaseInfo> = plan
             .cases
@@ -80,7 +80,7 @@ impl Session<'_> {
             .map(|case| CaseInfo {
                 arm: plan.arm_name(case).to_owned(),
                 request: plan.request_name(case).to_owned(),
-                size: sizes.get(case.request).copied().flatten(),
+                size: sizes.get(case.request_index).copied().flatten(),
             })
             .collect();
         if let Some(file) = self.file {
@@ -100,9 +100,9 @@ impl Session<'_> {
     }
 }
 
-/// Runs `work`, stores its results and renders them, as `output` says.
-pub fn run(
-    preset: &str,
+/// Runs `work` and stores its results. Returns the text to print and the exit code.
+pub fn run_subcommand(
+    subcommand: &str,
     plan: &Plan,
     output: &OutArgs,
     ca_file: Option<&Path>,
@@ -118,13 +118,13 @@ pub fn run(
     if output.dry_run {
         return Ok((plan.first_requests(), 0));
     }
-    // Signals are handled first, so that an early one removes the file.
+    // The engine handles signals. It exists before the file, so that an early signal removes it.
     let engine = Engine::new(plan, ca_file)?;
     let file = output.out.as_deref().map(ResultsFile::create).transpose()?;
     let results = tool_overhead::measure(&engine).and_then(|own_cost| {
         work(&Session {
             engine: &engine,
-            preset,
+            subcommand,
             own_cost,
             file: file.as_ref(),
         })
@@ -138,7 +138,7 @@ pub fn run(
             return Err(error);
         }
     };
-    // A full disk loses the file, not the output. Results that cannot be rendered are still stored.
+    // A failed write does not prevent the output, and a failed output does not prevent the write.
     let written = file.map(|file| file.finish(&results));
     let mut text = crate::shown(&results, output.format)?;
     let mut code = u8::from(!render::problems(&results).is_empty());
@@ -155,13 +155,13 @@ pub fn run(
 
 fn drop_unsupported_http2(plan: &mut Plan, engine: &Engine) -> Result<Vec<String>> {
     let mut notes = Vec::new();
-    // One request of each arm.
+    // One request of each arm over HTTP/2.
     let mut probes = plan.clone();
     probes.weights.clear();
     let mut arms = BTreeSet::new();
     probes
         .cases
-        .retain(|case| plan.link(case).protocol == Protocol::Http2 && arms.insert(case.arm));
+        .retain(|case| plan.link(case).protocol == Protocol::Http2 && arms.insert(case.arm_index));
     if probes.cases.is_empty() {
         return Ok(notes);
     }
@@ -169,13 +169,13 @@ fn drop_unsupported_http2(plan: &mut Plan, engine: &Engine) -> Result<Vec<String
         if let Err(failure) = answer
             && failure.may_be_no_http2(probes.link(case).endpoint.uses_tls)
         {
-            notes.push(remove_arm(plan, case.arm, &failure)?);
+            notes.push(remove_arm(plan, case.arm_index, &failure)?);
         }
     }
     Ok(notes)
 }
 
-/// Returns a note. Fails if no other arm is left.
+/// Returns a note about the removed arm. Fails if it is the only arm.
 pub fn remove_arm(plan: &mut Plan, arm: usize, failure: &Failure) -> Result<String> {
     let name = &plan.arms[arm];
     anyhow::ensure!(
@@ -187,14 +187,14 @@ pub fn remove_arm(plan: &mut Plan, arm: usize, failure: &Failure) -> Result<Stri
     Ok(note)
 }
 
-/// Settings that affect latencies, except the node's.
-fn settings(preset: &str, plan: &Plan) -> BTreeMap<String, String> {
+/// Settings of this tool that affect latencies.
+fn settings(subcommand: &str, plan: &Plan) -> BTreeMap<String, String> {
     let mut settings = load_settings(plan);
     let mut shapes: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
     for case in &plan.cases {
         let arm = plan.arm_name(case);
         // The arms of `bench transport` are transports.
-        if preset != "transport" {
+        if subcommand != "transport" {
             let link = plan.link(case);
             let protocol = link.protocol.name().to_owned();
             settings.insert(format!("transport of {arm}"), protocol);
@@ -257,30 +257,30 @@ fn load_settings(plan: &Plan) -> BTreeMap<String, String> {
     settings
 }
 
-fn header(preset: &str, plan: &Plan, notes: Vec<String>) -> Header {
+fn header(subcommand: &str, plan: &Plan, notes: Vec<String>) -> Header {
     let is_shaped = plan.links.iter().any(|link| !link.shape.has_no_effect());
     let mut nodes: Vec<String> = plan
         .links
         .iter()
         .map(|link| link.endpoint.redacted_url())
         .collect();
-    if preset == "run" || is_shaped {
+    if subcommand == "run" || is_shaped {
         nodes = distinct(nodes);
     }
     let cases = &plan.cases;
     // `bench transport` verifies reads against writes.
-    let is_verified = preset == "transport"
+    let is_verified = subcommand == "transport"
         || cases
             .iter()
             .any(|case| case.expected != Expected::Unverified);
     let shapes = cases.iter().map(|case| plan.link(case).shape.to_string());
     Header {
-        preset: preset.to_owned(),
+        subcommand: subcommand.to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         started_unix_ns: clock::unix_ns(),
         nodes,
         notes,
-        settings: settings(preset, plan),
+        settings: settings(subcommand, plan),
         links: shapes.filter(|_| is_shaped).collect(),
         arms: plan.arms.clone(),
         answer_comparisons: vec![AnswerComparison::default(); plan.arms.len()],

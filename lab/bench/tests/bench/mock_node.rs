@@ -1,4 +1,4 @@
-//! A server that answers JSON-RPC over HTTP/1.1 as a function says.
+//! A JSON-RPC server over HTTP/1.1 whose answers a function makes.
 
 use serde_json::{Value, json};
 use std::{
@@ -8,10 +8,10 @@ use std::{
     thread,
 };
 
-/// What becomes of a request: a result, or code and message of an error.
+/// A result, or the code and message of an error.
 pub type Answer = Result<Value, (i64, &'static str)>;
 
-/// Starts one, whose threads end with the test's process; where it is asked.
+/// Starts a server and returns its URL. The threads end with the process of the test.
 pub fn start(answer: impl Fn(&str, &Value) -> Answer + Send + Sync + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}", listener.local_addr().expect("an address"));
@@ -20,7 +20,7 @@ pub fn start(answer: impl Fn(&str, &Value) -> Answer + Send + Sync + 'static) ->
         for stream in listener.incoming().flatten() {
             let answer = answer.clone();
             thread::spawn(move || {
-                // The client has gone.
+                // Ignores a client that closes its connection.
                 let _ = serve(&stream, &*answer);
             });
         }
