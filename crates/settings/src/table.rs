@@ -16,7 +16,8 @@ const EMPTY_REQUIRED_ERROR: &str = "is empty, and is needed";
 /// Keys are taken one by one; [`Table::finish`] reports the others.
 #[derive(Debug)]
 pub struct Table<'a> {
-    path: String,
+    /// Dotted key of the table, such as `metrics.tls`; empty for the whole file.
+    key_path: String,
     offset: usize,
     entries: &'a DeTable<'a>,
     errors: &'a ConfigErrors<'a>,
@@ -26,13 +27,13 @@ pub struct Table<'a> {
 
 impl<'a> Table<'a> {
     pub(crate) fn new(
-        path: String,
+        key_path: String,
         offset: usize,
         entries: &'a DeTable<'a>,
         errors: &'a ConfigErrors<'a>,
     ) -> Self {
         Table {
-            path,
+            key_path,
             offset,
             entries,
             errors,
@@ -41,7 +42,9 @@ impl<'a> Table<'a> {
         }
     }
 
-    pub fn line(&self) -> Option<usize> {
+    /// Line of the first key, or of the table itself if it is empty. Always `Some`, the type that
+    /// [`ConfigErrors::push`] takes.
+    pub fn first_key_line(&self) -> Option<usize> {
         let first_key = self.entries.keys().map(|key| key.span().start).min();
         Some(self.errors.line_at(first_key.unwrap_or(self.offset)))
     }
@@ -69,10 +72,10 @@ impl<'a> Table<'a> {
     }
 
     fn full_key(&self, key: &str) -> String {
-        if self.path.is_empty() {
+        if self.key_path.is_empty() {
             key.to_owned()
         } else {
-            format!("{}.{key}", self.path)
+            format!("{}.{key}", self.key_path)
         }
     }
 
@@ -201,11 +204,12 @@ impl<'a> Table<'a> {
     }
 
     pub fn report(&self, what: impl fmt::Display) {
-        let path = match self.path.as_str() {
+        let path = match self.key_path.as_str() {
             "" => String::new(),
             path => format!("{path}: "),
         };
-        self.errors.push(self.line(), format!("{path}{what}"));
+        self.errors
+            .push(self.first_key_line(), format!("{path}{what}"));
     }
 
     pub fn finish(mut self) {
@@ -230,7 +234,7 @@ impl<'a> Table<'a> {
             let what = format!("{}: {UNKNOWN_KEY_ERROR}{hint}", self.full_key(written));
             self.errors.push_at(key.span().start, what);
         }
-        let line = self.line().filter(|_| !self.path.is_empty());
+        let line = self.first_key_line().filter(|_| !self.key_path.is_empty());
         for (_, what) in self.missing_required {
             self.errors.push(line, what);
         }

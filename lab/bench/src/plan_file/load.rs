@@ -271,7 +271,7 @@ fn read_requests(top: &mut Table<'_>, plan: &mut Plan, arms: &[ArmOptions]) {
             .unwrap_or(AnswerCheck::Same);
         if let Some(name) = &name {
             let what = format!("request {name:?} (named by its method unless it has a name)");
-            names.insert(name.clone(), table.line(), what, table.errors());
+            names.insert(name.clone(), table.first_key_line(), what, table.errors());
         }
         if plan.request_names.len() == MAX_REQUEST_TABLES {
             table.report(format!(

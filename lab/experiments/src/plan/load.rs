@@ -127,7 +127,7 @@ fn sections(top: &mut Table<'_>, plan_folder: &PlanFolder) -> (Plan, SourceLines
     }
     let has_lane_tables = top.has("lane");
     top.table("workload", |table| {
-        source_lines.workload = table.line();
+        source_lines.workload = table.first_key_line();
         plan.workload = workload::workload(table, plan_folder);
         plan.lanes.extend(workload::single_lane(table, plan_folder));
         if plan.lanes.is_empty() && !has_lane_tables {

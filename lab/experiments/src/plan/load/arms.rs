@@ -52,7 +52,7 @@ pub fn arms(top: &mut Table<'_>, plan_folder: &PlanFolder) -> Vec<Arm> {
         } else if table.is_empty() {
             table.report("is empty: name what varies, as in memory_max = [\"128G\", \"256G\"]");
         } else if !factors.is_empty() {
-            arms.extend(cross(table.line(), &factors));
+            arms.extend(cross(table.first_key_line(), &factors));
         }
     });
     if arms.len() > MAX_ARMS {
@@ -67,7 +67,7 @@ pub fn arms(top: &mut Table<'_>, plan_folder: &PlanFolder) -> Vec<Arm> {
 fn arm(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Arm {
     let mut arm = Arm {
         name: table.need("name", plain_name).unwrap_or_default(),
-        line: table.line(),
+        line: table.first_key_line(),
         ..Arm::default()
     };
     for key in KEYS_WITH_NAMED_VALUES

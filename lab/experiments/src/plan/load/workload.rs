@@ -160,7 +160,7 @@ pub fn lanes(top: &mut Table<'_>, plan_folder: &PlanFolder, lanes: &mut Vec<Lane
         let name = table.need("name", plain_name);
         lanes.push(Lane {
             name: name.unwrap_or_default(),
-            line: table.line(),
+            line: table.first_key_line(),
             ..lane(table, plan_folder)
         });
     });
