@@ -37,7 +37,7 @@ struct State {
     /// All sums of the followed validator's processes since the daemon's start.
     total: Sums,
     last_push: Option<Stamp>,
-    /// No validator is followed, so levels are not exported.
+    /// No validator is followed, so gauges are not exported.
     validator_is_gone: bool,
     slot_filter: SlotFilter,
     /// JSON-RPC's slot at the end of the last push.
@@ -123,7 +123,7 @@ impl Intake {
                 .coverage
                 .add_log_time(PushTimes::new(created, at))
         {
-            state.total.allowed_values.forget_levels();
+            state.total.allowed_values.forget_gauges();
         }
         if !push.is_from_followed {
             return;
@@ -161,8 +161,8 @@ impl Intake {
         let mut state = self.lock();
         state.set_validator_user(user);
         state.senders.restart(startup_id);
-        state.total.tally.forget_levels();
-        state.total.allowed_values.forget_levels();
+        state.total.tally.forget_gauges();
+        state.total.allowed_values.forget_gauges();
         state.total.coverage.restart_process();
         if std::mem::replace(&mut state.was_followed, true) {
             // Only the first validator may have sent pushes before it was found.
@@ -188,7 +188,7 @@ impl Intake {
         (state.was_followed, state.validator_is_gone) = (false, true);
     }
 
-    /// The validator has ended without a successor: its levels are not exported any more.
+    /// The validator has ended without a successor: its gauges are not exported any more.
     pub fn validator_ended(&self) {
         self.lock().validator_is_gone = true;
     }
@@ -287,7 +287,7 @@ impl State {
             ..end
         }) {
             // The validator's clock was set, so the order of its points is unknown.
-            self.total.allowed_values.forget_levels();
+            self.total.allowed_values.forget_gauges();
         }
     }
 

@@ -232,11 +232,11 @@ impl Senders {
         self.reclassify(Some((self.startup_id_state(now), observation_time)), now)
     }
 
-    /// Forgets push times and levels of pending senders: they belong to another process.
+    /// Forgets push times and gauges of pending senders: they belong to another process.
     pub fn forget_pushes(&mut self) {
         for sender in &mut self.senders {
             sender.sums.coverage = Coverage::default();
-            sender.sums.tally.forget_levels();
+            sender.sums.tally.forget_gauges();
         }
     }
 

@@ -187,7 +187,7 @@ fn a_reloaded_allow_list_continues_the_same_series() {
             sum.clone()
         ]
     );
-    values.forget_levels();
+    values.forget_gauges();
     assert_eq!(series(&values), [sum]);
     assert!(add(&mut values, &second, "b,host_id=A f=4i 1"));
     assert!(add(&mut values, &second, "a,host_id=A,t=x f=2i 2"));

@@ -8,7 +8,7 @@ use faultline_metrics::{
 };
 use std::{collections::BTreeMap, mem, sync::Arc};
 
-/// Identifies a series; levels sort before sums.
+/// Identifies a series; gauges sort before sums.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct SeriesKey {
     is_sum: bool,
@@ -199,7 +199,7 @@ impl AllowedValues {
         }
     }
 
-    pub fn forget_levels(&mut self) {
+    pub fn forget_gauges(&mut self) {
         self.series.retain(|series| series.key.is_sum);
         self.by_key = self
             .series
@@ -210,14 +210,14 @@ impl AllowedValues {
         self.rows.clear();
     }
 
-    pub fn readings(&self, with_levels: bool, out: &mut Vec<Reading>) {
+    pub fn readings(&self, with_gauges: bool, out: &mut Vec<Reading>) {
         let series = self
             .by_key
             .values()
             .filter_map(|index| self.series.get(*index));
         out.extend(
             series
-                .filter(|series| with_levels || series.key.is_sum)
+                .filter(|series| with_gauges || series.key.is_sum)
                 .map(Series::reading),
         );
         out.counter(&daemon::DATAPOINT_OVERFLOW, [], self.dropped_values);
@@ -225,7 +225,7 @@ impl AllowedValues {
 }
 
 impl Series {
-    /// A level keeps the last received value, whatever its point's time: a time far ahead must not
+    /// A gauge keeps the last received value, whatever its point's time: a time far ahead must not
     /// block later values.
     fn update(&mut self, value: f64) {
         self.value = if self.key.is_sum {

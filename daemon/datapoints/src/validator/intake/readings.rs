@@ -5,7 +5,7 @@ use faultline_metrics::{
 };
 use std::time::Duration;
 
-/// Maximum age of exported levels: pushes come every 10 s.
+/// Gauges are exported only this long after a push. Pushes come every 10 s.
 const MAX_PUSH_AGE: Duration = Duration::from_secs(60);
 
 /// Consecutive pushes without program cache points, while slots advance, that mean filtering.
@@ -20,9 +20,9 @@ const PUSHES_STOPPED: &str = "no datapoints for a minute although the validator 
 impl Intake {
     pub fn readings(&self, now: Stamp, out: &mut Vec<Reading>) {
         let state = self.lock();
-        let with_levels = !state.validator_is_gone && state.has_recent_push(now);
-        state.total.tally.readings(with_levels, out);
-        state.total.allowed_values.readings(with_levels, out);
+        let with_gauges = !state.validator_is_gone && state.has_recent_push(now);
+        state.total.tally.readings(with_gauges, out);
+        state.total.allowed_values.readings(with_gauges, out);
         out.counter(&v::ZERO_TPS, [], state.total.coverage.zero_seconds);
         out.counter(&v::TPS_UNKNOWN, [], state.total.coverage.unknown_seconds);
         out.counter(&d::PUSHES_MISSED, [], state.total.coverage.pushes_missed);

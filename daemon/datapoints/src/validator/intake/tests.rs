@@ -513,8 +513,8 @@ fn foreign_sender_names_are_sanitized_and_truncated() {
     );
 }
 
-/// One push, as a validator makes it whose clock shows `clock`: a transaction in each of the last ten seconds, and a level.
-fn busy_push(intake: &Intake, now: u64, clock: u64, level: u64) {
+/// One push, as a validator makes it whose clock shows `clock`: a transaction in each of the last ten seconds, and a gauge.
+fn busy_push(intake: &Intake, now: u64, clock: u64, gauge: u64) {
     let nanos = |seconds: u64| seconds * 1_000_000_000;
     let mut lines: Vec<String> = (clock - 10..clock)
         .map(|second| {
@@ -526,7 +526,7 @@ fn busy_push(intake: &Intake, now: u64, clock: u64, level: u64) {
         .collect();
     lines.push(cache("A", 1, nanos(clock) - 1));
     lines.push(format!(
-        "accounts_cache_size,host_id=A total_size={level}i {}",
+        "accounts_cache_size,host_id=A total_size={gauge}i {}",
         nanos(clock) - 1
     ));
     lines.push(format!(
@@ -564,7 +564,7 @@ fn a_clock_step_loses_no_push_and_no_second_of_transactions() {
         assert_eq!(
             value(&intake, 200, "agave_write_cache_bytes", None),
             Some(20.0),
-            "{step} s: levels go on"
+            "{step} s: gauges go on"
         );
     }
 }

@@ -268,7 +268,7 @@ fn impossible_counts_are_ignored_and_gauges_keep_the_newest() {
     };
     assert_eq!(value("agave_heap_bytes"), [Value::Whole(5)]);
     assert_eq!(value("agave_shreds_repaired_total"), [Value::Whole(0)]);
-    series.forget_levels();
+    series.forget_gauges();
     readings.clear();
     series.readings(true, &mut readings);
     assert!(readings.iter().all(|r| r.metric.name != "agave_heap_bytes"));
