@@ -123,7 +123,7 @@ impl Intake {
                 .coverage
                 .add_log_time(PushTimes::new(created, at))
         {
-            state.total.allowed_values.forget_gauges();
+            state.total.allow_list_series.forget_gauges();
         }
         if !push.is_from_followed {
             return;
@@ -162,7 +162,7 @@ impl Intake {
         state.set_validator_user(user);
         state.senders.restart(startup_id);
         state.total.tally.forget_gauges();
-        state.total.allowed_values.forget_gauges();
+        state.total.allow_list_series.forget_gauges();
         state.total.coverage.restart_process();
         if std::mem::replace(&mut state.was_followed, true) {
             // Only the first validator may have sent pushes before it was found.
@@ -260,8 +260,8 @@ impl State {
             self.total.slots = self.total.slots.or(sums.slots);
             self.total.tally.merge(&sums.tally);
             self.total
-                .allowed_values
-                .merge(max_series, sums.allowed_values);
+                .allow_list_series
+                .merge(max_series, sums.allow_list_series);
             self.total.line_counts.add(sums.line_counts);
             self.total.coverage.merge_pending(sums.coverage);
             self.total.reports.merge(sums.reports);
@@ -287,7 +287,7 @@ impl State {
             ..end
         }) {
             // The validator's clock was set, so the order of its points is unknown.
-            self.total.allowed_values.forget_gauges();
+            self.total.allow_list_series.forget_gauges();
         }
     }
 
@@ -366,7 +366,8 @@ impl State {
         sums.tally.add(point, &counts, known.as_ref());
         let allowed_fields = allow_list.allowed_fields(point.name().as_bytes());
         let allowed = allowed_fields.is_some_and(|allowed_fields| {
-            sums.allowed_values.add(allow_list, allowed_fields, point)
+            sums.allow_list_series
+                .add(allow_list, allowed_fields, point)
         });
         if is_counted || allowed {
             sums.line_counts.used += 1;

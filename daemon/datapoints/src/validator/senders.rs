@@ -9,8 +9,8 @@
 //! that id are ours if they stop once the identity pushes, and foreign if they continue.
 
 use super::{
-    allowed::AllowedValues, coverage::Coverage, point_recorder::PendingPoints, recent::RecentLines,
-    reports::ValidatorReports, slots::Slots, tally::Tally,
+    allowed::AllowListSeries, coverage::Coverage, point_recorder::PendingPoints,
+    recent::RecentLines, reports::ValidatorReports, slots::Slots, tally::Tally,
 };
 use faultline_agave::points::SetIdentity;
 use faultline_metrics::Stamp;
@@ -72,7 +72,7 @@ pub struct Sums {
     pub tally: Tally,
     /// The newest slots, and when they arrived.
     pub slots: Option<(Stamp, Slots)>,
-    pub allowed_values: AllowedValues,
+    pub allow_list_series: AllowListSeries,
     pub line_counts: LineCounts,
     /// Of a pending sender only.
     pub points: PendingPoints,

@@ -47,9 +47,10 @@ struct Series {
     value: f64,
 }
 
-/// Levels and sums of allowed fields, including those of earlier lists.
+/// Series of the datapoint fields that the operator allows in `[[datapoints.allow]]`. Fields that an
+/// earlier configuration allowed are included.
 #[derive(Default)]
-pub struct AllowedValues {
+pub struct AllowListSeries {
     series: Vec<Series>,
     by_key: BTreeMap<SeriesKey, usize>,
     dropped_values: u64,
@@ -67,7 +68,7 @@ struct CachedRow {
     series_indices: Vec<Option<usize>>,
 }
 
-impl AllowedValues {
+impl AllowListSeries {
     /// True if the point has a number in an allowed field.
     pub fn add(
         &mut self,
@@ -188,7 +189,7 @@ impl AllowedValues {
         Some(self.series.len() - 1)
     }
 
-    pub fn merge(&mut self, max_series: usize, other: AllowedValues) {
+    pub fn merge(&mut self, max_series: usize, other: AllowListSeries) {
         self.dropped_values += other.dropped_values;
         for series in other.series {
             let index = self.find_or_create(max_series, series.key);

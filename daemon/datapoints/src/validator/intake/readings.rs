@@ -22,7 +22,7 @@ impl Intake {
         let state = self.lock();
         let with_gauges = !state.validator_is_gone && state.has_recent_push(now);
         state.total.tally.readings(with_gauges, out);
-        state.total.allowed_values.readings(with_gauges, out);
+        state.total.allow_list_series.readings(with_gauges, out);
         out.counter(&v::ZERO_TPS, [], state.total.coverage.zero_seconds);
         out.counter(&v::TPS_UNKNOWN, [], state.total.coverage.unknown_seconds);
         out.counter(&d::PUSHES_MISSED, [], state.total.coverage.pushes_missed);
