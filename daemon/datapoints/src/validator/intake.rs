@@ -45,7 +45,7 @@ struct State {
     rpc_slot: Option<u64>,
     rpc_response_times: Option<(Stamp, Stamp)>,
     /// Consecutive pushes without program cache points while slots advanced.
-    empty_pushes: u32,
+    pushes_without_cache_points: u32,
     recent_log_lines: RecentLines,
     identity_revisions: u64,
     /// A validator is or was followed; false while only a wrapper is.
@@ -176,7 +176,7 @@ impl Intake {
         state.slot_filter = SlotFilter::default();
         state.rpc_slot = None;
         state.rpc_slot_at_push = None;
-        state.empty_pushes = 0;
+        state.pushes_without_cache_points = 0;
         state.rpc_response_times = None;
     }
 
@@ -278,9 +278,9 @@ impl State {
             matches!((self.rpc_slot_at_push, self.rpc_slot), (Some(then), Some(now)) if now > then);
         self.rpc_slot_at_push = self.rpc_slot;
         if end.unfiltered {
-            self.empty_pushes = 0;
+            self.pushes_without_cache_points = 0;
         } else if slots_advanced {
-            self.empty_pushes = self.empty_pushes.saturating_add(1);
+            self.pushes_without_cache_points = self.pushes_without_cache_points.saturating_add(1);
         }
         if self.total.coverage.add_push(PushEnd {
             unfiltered: end.unfiltered || !slots_advanced,

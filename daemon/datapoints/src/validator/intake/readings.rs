@@ -30,7 +30,7 @@ impl Intake {
         out.flag(
             &d::PUSHES_FILTERED,
             [],
-            state.empty_pushes >= FILTERED_AFTER,
+            state.pushes_without_cache_points >= FILTERED_AFTER,
         );
         let lines = state.total.line_counts;
         for (result, count) in [
@@ -72,7 +72,7 @@ impl Intake {
             );
             problems.push(Problem::absent(text));
         }
-        if state.empty_pushes >= FILTERED_AFTER {
+        if state.pushes_without_cache_points >= FILTERED_AFTER {
             let text = "pushes carry no program cache points although slots advance: the validator's RUST_LOG filters them; set RUST_LOG=solana=info,agave=info,solana_metrics=warn for it";
             problems.push(Problem::absent(text));
         }
