@@ -47,7 +47,7 @@ struct State {
     /// Consecutive pushes without program cache points while slots advanced.
     pushes_without_cache_points: u32,
     recent_log_lines: RecentLines,
-    identity_revisions: u64,
+    assumed_identity_changes: u64,
     /// A validator is or was followed; false while only a wrapper is.
     was_followed: bool,
     previous_run_push: Option<LastPush>,
@@ -216,8 +216,8 @@ impl Intake {
     pub fn assume_identity(&self, now: Stamp) -> Option<Assumption> {
         let mut state = self.lock();
         let (assumption, outcome) = state.senders.assume_identity(now);
-        if matches!(assumption, Some(Assumption::Revised { .. })) {
-            state.identity_revisions += 1;
+        if matches!(assumption, Some(Assumption::Changed { .. })) {
+            state.assumed_identity_changes += 1;
         }
         state.apply(outcome, self.allow_list().max_series, self.recorder.get());
         assumption

@@ -112,7 +112,7 @@ pub enum Assumption {
     /// The sole sender is the validator.
     Sole(String),
     /// The validator changed its identity, without a report of it.
-    Revised { from: String, to: String },
+    Changed { from: String, to: String },
 }
 
 /// Result of a decision about senders: sums that are ours, to merge into the total, and the number
@@ -315,10 +315,10 @@ impl Senders {
             Some(current) => {
                 let from = current.clone();
                 self.successor(&from, now)
-                    .map(|to| Assumption::Revised { from, to })
+                    .map(|to| Assumption::Changed { from, to })
             }
         };
-        if let Some(Assumption::Sole(id) | Assumption::Revised { to: id, .. }) = &assumption {
+        if let Some(Assumption::Sole(id) | Assumption::Changed { to: id, .. }) = &assumption {
             self.identity_is_assumed = true;
             self.announced_change = None;
             self.identities.retain(|known| known != id);

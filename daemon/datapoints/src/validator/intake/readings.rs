@@ -45,7 +45,11 @@ impl Intake {
         }
         let pending = state.senders.pending_lines();
         out.whole(&d::INGEST_LINES_PENDING, [], pending);
-        out.counter(&d::IDENTITY_REVISIONS, [], state.identity_revisions);
+        out.counter(
+            &d::ASSUMED_IDENTITY_CHANGES,
+            [],
+            state.assumed_identity_changes,
+        );
         out.real(&d::LAST_PUSH, [], state.last_push.map(Stamp::unix_seconds));
     }
 

@@ -183,7 +183,7 @@ fn push_until_assumption(
 
 fn revised(from: &str, to: &str) -> Assumption {
     let (from, to) = (from.to_owned(), to.to_owned());
-    Assumption::Revised { from, to }
+    Assumption::Changed { from, to }
 }
 
 #[test]
