@@ -22,7 +22,7 @@ pub use answer::{
 pub use cache::ProgramCacheStatus;
 pub use capacity::MIN_FREE_SHARE;
 pub use evidence::{
-    AnswerConfig, CacheEvidence, Evidence, MAX_EVIDENCE_BYTES, PredictedSize, RamEvidence,
+    AnswerConfig, CacheEvidence, EvidenceFile, MAX_EVIDENCE_BYTES, PredictedSize, RamEvidence,
 };
 pub use figures::{Figure, LastMinute};
 pub use memory::{LevelStatus, MemoryStatus};

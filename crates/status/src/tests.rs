@@ -337,7 +337,7 @@ fn lines(
         uptime: Duration::from_secs(100),
     };
     let mut answer_config = AnswerConfig::default();
-    answer_config.evidence.ram = evidence;
+    answer_config.evidence_file.ram = evidence;
     let status = Status::with(&tick, now, None, trends, &answer_config);
     status.answers.iter().map(Answer::line).collect()
 }

@@ -264,11 +264,11 @@ pub fn find_config_errors(config: &Config, known: &[ConfigError]) -> Vec<ConfigE
 }
 
 pub fn warnings(config: &Config) -> Vec<String> {
-    let evidence_problem = live::answer_config(config).evidence_problem;
+    let evidence_file_problem = live::answer_config(config).evidence_file_problem;
     config_paths::path_warnings(config)
         .into_iter()
         .chain(recording::shared_disk_warnings(config))
-        .chain(evidence_problem.map(|problem| format!("status.evidence: {problem}")))
+        .chain(evidence_file_problem.map(|problem| format!("status.evidence: {problem}")))
         .chain(security_warnings(config))
         .collect()
 }

@@ -10,7 +10,7 @@ use faultline_core::{
 use faultline_datapoints::validator::intake::Intake;
 use faultline_http::sinks::prometheus::ConstantLabels;
 use faultline_metrics::LabelText;
-use faultline_status::{AnswerConfig, Evidence, MAX_EVIDENCE_BYTES};
+use faultline_status::{AnswerConfig, EvidenceFile, MAX_EVIDENCE_BYTES};
 use std::{
     fs::{self, File},
     io::{self, Read},
@@ -79,7 +79,7 @@ impl LiveConfig {
 
 fn answer_config_with_warning(config: &Config) -> Arc<AnswerConfig> {
     let answer_config = answer_config(config);
-    if let Some(problem) = &answer_config.evidence_problem {
+    if let Some(problem) = &answer_config.evidence_file_problem {
         tracing::warn!(problem, "status.evidence is not used");
     }
     Arc::new(answer_config)
@@ -145,16 +145,16 @@ pub fn answer_config(config: &Config) -> AnswerConfig {
         .as_deref()
         .map(read_evidence)
         .transpose();
-    let evidence_problem = evidence.as_ref().err().cloned();
+    let evidence_file_problem = evidence.as_ref().err().cloned();
     AnswerConfig {
-        evidence: evidence.ok().flatten().unwrap_or_default(),
-        evidence_problem,
+        evidence_file: evidence.ok().flatten().unwrap_or_default(),
+        evidence_file_problem,
         has_custom_capacity: config.target.program_cache_entries.is_some(),
     }
 }
 
 /// Has a timeout and refuses pipes: a file system can hang, and a pipe might never end.
-fn read_evidence(path: &Path) -> Result<Evidence, String> {
+fn read_evidence(path: &Path) -> Result<EvidenceFile, String> {
     let shown = faultline_text::path(path);
     let path = path.to_owned();
     let text = FsCalls::new("evidence").call(FS_CALL_TIMEOUT, move || {
@@ -172,7 +172,7 @@ fn read_evidence(path: &Path) -> Result<Evidence, String> {
         Ok(Err(error)) => return Err(format!("{shown} cannot be read: {error}")),
         Err(error) => return Err(format!("{shown}: {error}")),
     };
-    Evidence::parse(&text).map_err(|why| format!("{shown}: {why}"))
+    EvidenceFile::parse(&text).map_err(|why| format!("{shown}: {why}"))
 }
 
 #[cfg(test)]
@@ -229,27 +229,27 @@ mod tests {
     fn a_broken_or_missing_file_is_a_problem_and_no_end() {
         let good = r#"{"version":1,"ram":{"proven_bytes":7,"interval_bytes":[5,7],"release":null,"measured":"2026-11-27"}}"#;
         let read = with_evidence(good);
-        assert_eq!(read.evidence.ram.map(|ram| ram.proven_bytes), Some(7));
-        assert_eq!(read.evidence_problem, None);
+        assert_eq!(read.evidence_file.ram.map(|ram| ram.proven_bytes), Some(7));
+        assert_eq!(read.evidence_file_problem, None);
         for (text, why) in [
             ("{", "it is broken"),
             (r#"{"version":9}"#, "its format 9 is of a newer release"),
         ] {
-            let problem = with_evidence(text).evidence_problem.unwrap();
+            let problem = with_evidence(text).evidence_file_problem.unwrap();
             assert!(
                 problem.contains("evidence.json: ") && problem.contains(why),
                 "{problem}"
             );
         }
         let missing = answer_config(&parse("[status]\nevidence = \"/nowhere/e.json\"\n").unwrap());
-        let problem = missing.evidence_problem.unwrap();
+        let problem = missing.evidence_file_problem.unwrap();
         assert!(
             problem.starts_with("/nowhere/e.json cannot be read: "),
             "{problem}"
         );
         let folder = answer_config(&parse("[status]\nevidence = \"/\"\n").unwrap());
         assert_eq!(
-            folder.evidence_problem.as_deref(),
+            folder.evidence_file_problem.as_deref(),
             Some("/ cannot be read: it is not a regular file")
         );
     }
