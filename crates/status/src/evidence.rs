@@ -134,9 +134,9 @@ impl CacheEvidence {
     }
 }
 
-/// What the configuration adds to the answers.
+/// What the daemon's configuration adds to the answers of [`crate::Status`].
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct AnswerConfig {
+pub struct StatusConfig {
     pub evidence_file: EvidenceFile,
     /// Why the file of `status.evidence` cannot be used.
     pub evidence_file_problem: Option<String>,
@@ -144,7 +144,7 @@ pub struct AnswerConfig {
     pub has_custom_capacity: bool,
 }
 
-impl AnswerConfig {
+impl StatusConfig {
     pub(crate) fn add(&self, running_version: Option<&str>, inputs: AnswerInputs) -> AnswerInputs {
         let can_change = self.has_custom_capacity.then_some(true);
         AnswerInputs {

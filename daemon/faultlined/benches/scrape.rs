@@ -161,7 +161,7 @@ fn main() {
         tick_interval: Duration::from_secs(1),
         ticks: ticks.clone(),
         history: History::default(),
-        answer_config: Latest::default(),
+        status_config: Latest::default(),
         constant_labels: none,
         page_info: PageInfo::new("0.0.0", &TargetSelector::Scan),
         recorder: None,

@@ -104,7 +104,7 @@ impl App {
             pushes.forward_handle,
             live.config.clone(),
         );
-        let state = servers::web_state(&context, prepared.as_ref(), live.answer_config.clone());
+        let state = servers::web_state(&context, prepared.as_ref(), live.status_config.clone());
         servers::register(&mut registry, &context, &intake, &state, options.demo);
         let samplers = std::mem::take(&mut registry.samplers);
         let ticker = Ticker::new(&context, host_constants, samplers, servers::sinks(&state));
@@ -264,7 +264,7 @@ pub fn find_config_errors(config: &Config, known: &[ConfigError]) -> Vec<ConfigE
 }
 
 pub fn warnings(config: &Config) -> Vec<String> {
-    let evidence_file_problem = live::answer_config(config).evidence_file_problem;
+    let evidence_file_problem = live::read_status_config(config).evidence_file_problem;
     config_paths::path_warnings(config)
         .into_iter()
         .chain(recording::shared_disk_warnings(config))

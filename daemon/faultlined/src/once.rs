@@ -102,7 +102,7 @@ async fn answers(config: &Config, tick: &Tick, now: Stamp) -> Vec<Answer> {
         now,
         None,
         AnswerInputs::default(),
-        &app::live::answer_config(config),
+        &app::live::read_status_config(config),
     )
     .answers;
     for answer in &mut answers {

@@ -32,7 +32,7 @@ use faultline_core::{
 };
 use faultline_metrics::Tick;
 use faultline_recorder::{flight, recorder};
-use faultline_status::AnswerConfig;
+use faultline_status::StatusConfig;
 use hyper::{Request, Response, body::Incoming, service::service_fn};
 use hyper_util::rt::TokioIo;
 use request_checks::AllowedHosts;
@@ -103,7 +103,7 @@ pub struct WebState {
     pub ticks: Latest<Tick>,
     pub history: History,
     /// Replaced by a reload.
-    pub answer_config: Latest<AnswerConfig>,
+    pub status_config: Latest<StatusConfig>,
     /// Empty unless `metrics.constant_labels_everywhere` is set.
     pub constant_labels: ConstantLabels,
     pub page_info: PageInfo,

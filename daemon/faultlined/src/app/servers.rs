@@ -18,7 +18,7 @@ use faultline_http::{
 use faultline_metrics::Source;
 use faultline_recorder::recorder;
 use faultline_sources::{Registry, host::host_name, own_process, tick::BuildContext};
-use faultline_status::AnswerConfig;
+use faultline_status::StatusConfig;
 use std::net::SocketAddr;
 
 /// The listener and the forwarder of pushes, if enabled.
@@ -106,7 +106,7 @@ fn warn_if_ignored(
 pub fn web_state(
     context: &BuildContext<'_>,
     recording: Option<&PreparedRecorder>,
-    answer_config: Latest<AnswerConfig>,
+    status_config: Latest<StatusConfig>,
 ) -> web::WebState {
     let config = context.config;
     web::WebState {
@@ -114,7 +114,7 @@ pub fn web_state(
         tick_interval: config.sampling.interval,
         ticks: Latest::default(),
         history: History::default(),
-        answer_config,
+        status_config,
         constant_labels: constant_labels(config),
         page_info: web::PageInfo::new(crate::VERSION, &config.target.selector),
         recorder: recording.map(|prepared| prepared.handle.clone()),

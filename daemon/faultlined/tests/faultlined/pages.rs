@@ -160,7 +160,7 @@ fn serve(case: &Case, native_histograms: bool, stage: &mut Stage) -> SocketAddr 
         tick_interval: Duration::from_secs(3600),
         ticks,
         history: History::default(),
-        answer_config: Latest::default(),
+        status_config: Latest::default(),
         constant_labels: constant,
         page_info: PageInfo::new("0.0.0", &TargetSelector::Scan),
         recorder: None,

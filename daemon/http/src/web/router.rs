@@ -236,13 +236,13 @@ impl Router {
     fn newest_status(&self) -> Option<Status> {
         let tick = self.state.ticks.get()?;
         let (now, inputs) = (self.state.clock.now(), self.state.history.trends().inputs());
-        let answer_config = self.state.answer_config.get().unwrap_or_default();
+        let status_config = self.state.status_config.get().unwrap_or_default();
         Some(Status::with(
             &tick,
             now,
             self.stale_reason(),
             inputs,
-            &answer_config,
+            &status_config,
         ))
     }
 

@@ -34,7 +34,7 @@ fn state(clock: Clock, ticks: &Latest<Tick>) -> WebState {
         tick_interval: Duration::from_secs(1),
         ticks: ticks.clone(),
         history: History::default(),
-        answer_config: Latest::default(),
+        status_config: Latest::default(),
         constant_labels: ConstantLabels::new(),
         page_info: PageInfo::new("0.0.0", &TargetSelector::Scan),
         recorder: None,

@@ -5,7 +5,7 @@ use faultline_metrics::{
     Batch, LabelText, Metric, Problem, ProblemKind as Kind, Reading, Source, Stamp, Tick, Value,
     metrics,
 };
-use faultline_status::AnswerConfig;
+use faultline_status::StatusConfig;
 use std::sync::Arc;
 
 const GIB: f64 = 1_073_741_824.0;
@@ -174,7 +174,7 @@ fn show(tick: Option<&Tick>, history: &History, now: Stamp) -> String {
                 now,
                 None,
                 history.trends().inputs(),
-                &AnswerConfig::default(),
+                &StatusConfig::default(),
             )
         }),
         stale_reason: stale.map(|stale| stale.to_string()),
