@@ -235,13 +235,13 @@ impl Router {
 
     fn newest_status(&self) -> Option<Status> {
         let tick = self.state.ticks.get()?;
-        let (now, inputs) = (self.state.clock.now(), self.state.history.trends().inputs());
+        let trends = self.state.history.trends().answer_inputs();
         let status_config = self.state.status_config.get().unwrap_or_default();
         Some(Status::with(
             &tick,
-            now,
+            self.state.clock.now(),
             self.stale_reason(),
-            inputs,
+            trends,
             &status_config,
         ))
     }

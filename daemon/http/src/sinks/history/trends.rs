@@ -196,8 +196,8 @@ impl Trends {
         }
     }
 
-    /// The inputs that need a window; the others are `None`.
-    pub fn inputs(&self) -> AnswerInputs {
+    /// The inputs of the status's answers that need a window of time. The other inputs are `None`.
+    pub fn answer_inputs(&self) -> AnswerInputs {
         let kills = self.increase(OOM_KILLS_SPAN, |row| row.process_oom_kills);
         let cgroup = self.increase(OOM_KILLS_SPAN, |row| row.cgroup_oom_kills);
         let host = self.increase(OOM_KILLS_SPAN, |row| row.host_oom_kills);

@@ -173,7 +173,7 @@ fn show(tick: Option<&Tick>, history: &History, now: Stamp) -> String {
                 tick,
                 now,
                 None,
-                history.trends().inputs(),
+                history.trends().answer_inputs(),
                 &StatusConfig::default(),
             )
         }),
