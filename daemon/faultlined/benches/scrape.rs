@@ -126,17 +126,17 @@ fn pages(constant: &ConstantLabels) {
     }
 }
 
-fn requests(stream: &mut TcpStream, ticks: &mut Latest<Tick>) {
+fn requests(stream: &mut TcpStream, newest_tick: &mut Latest<Tick>) {
     let mut buffer = Vec::new();
     let gzip = "Accept: application/openmetrics-text\r\nAccept-Encoding: gzip\r\n";
     report(
         "request",
-        |n| ticks.receive(&tick(n)),
+        |n| newest_tick.receive(&tick(n)),
         |_| scrape(stream, "", &mut buffer),
     );
     report(
         "request, gzip",
-        |n| ticks.receive(&tick(ROUNDS + n)),
+        |n| newest_tick.receive(&tick(ROUNDS + n)),
         |_| scrape(stream, gzip, &mut buffer),
     );
     report("request, kept", |_| {}, |_| scrape(stream, "", &mut buffer));
@@ -155,11 +155,11 @@ fn main() {
         .enable_all()
         .build()
         .unwrap();
-    let mut ticks = Latest::default();
+    let mut newest_tick = Latest::default();
     let state = WebState {
         clock: Clock::start(),
         tick_interval: Duration::from_secs(1),
-        ticks: ticks.clone(),
+        newest_tick: newest_tick.clone(),
         history: History::default(),
         status_config: Latest::default(),
         constant_labels: none,
@@ -180,7 +180,7 @@ fn main() {
     let mut stage = Stage::new("web", runtime.handle());
     stage.task("web", |stop| server.run(stop));
 
-    requests(&mut stream, &mut ticks);
+    requests(&mut stream, &mut newest_tick);
     drop(stream);
     assert!(
         runtime

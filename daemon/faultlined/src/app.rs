@@ -60,7 +60,7 @@ pub struct App {
     registry: Registry,
     push_addresses: Option<Vec<String>>,
     ticker: Ticker,
-    ticks: Latest<Tick>,
+    newest_tick: Latest<Tick>,
     forwarder: Option<forward::Forwarder>,
     recorder: Option<recording::OpenRecorder>,
     flight_recorder: Option<flight::FlightHandle>,
@@ -108,7 +108,7 @@ impl App {
         servers::register(&mut registry, &context, &intake, &state, options.demo);
         let samplers = std::mem::take(&mut registry.samplers);
         let ticker = Ticker::new(&context, host_constants, samplers, servers::sinks(&state));
-        let (ticks, flight_recorder) = (state.ticks.clone(), state.flight.clone());
+        let (newest_tick, flight_recorder) = (state.newest_tick.clone(), state.flight.clone());
         let web = servers::web_server(&config.metrics, options.inherited.metrics, state)?;
         if let Some(last) = recording::last_push(&config, clock) {
             intake.set_last_push(last);
@@ -124,7 +124,7 @@ impl App {
             registry,
             push_addresses,
             ticker,
-            ticks,
+            newest_tick,
             forwarder: pushes.forwarder,
             recorder,
             flight_recorder,
@@ -179,7 +179,7 @@ impl App {
         let until_stop = signals.run_until_stop(
             &self.live_config,
             self.flight_recorder.as_ref(),
-            &self.ticks,
+            &self.newest_tick,
             self.clock,
             &stages,
         );

@@ -100,7 +100,7 @@ pub struct WebState {
     pub clock: Clock,
     pub tick_interval: Duration,
     /// Register the same value as a sink of the ticker.
-    pub ticks: Latest<Tick>,
+    pub newest_tick: Latest<Tick>,
     pub history: History,
     /// Replaced by a reload.
     pub status_config: Latest<StatusConfig>,

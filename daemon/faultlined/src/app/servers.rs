@@ -112,7 +112,7 @@ pub fn web_state(
     web::WebState {
         clock: context.clock,
         tick_interval: config.sampling.interval,
-        ticks: Latest::default(),
+        newest_tick: Latest::default(),
         history: History::default(),
         status_config,
         constant_labels: constant_labels(config),
@@ -159,7 +159,7 @@ pub fn register(
 pub fn sinks(state: &web::WebState) -> Vec<Box<dyn Sink>> {
     let mut sinks: Vec<Box<dyn Sink>> = vec![
         Box::new(state.history.clone()),
-        Box::new(state.ticks.clone()),
+        Box::new(state.newest_tick.clone()),
     ];
     sinks.extend(state.recorder.as_ref().map(recorder::RecorderHandle::sink));
     sinks

@@ -73,7 +73,7 @@ impl Signals {
         mut self,
         live: &LiveConfig,
         flight: Option<&flight::FlightHandle>,
-        ticks: &Latest<Tick>,
+        newest_tick: &Latest<Tick>,
         clock: Clock,
         stages: &[Stage],
     ) -> bool {
@@ -98,7 +98,7 @@ impl Signals {
                         tracing::error!(part = name, "a task ended unexpectedly");
                         return false;
                     }
-                    let newest = ticks.get().map(|tick| tick.at);
+                    let newest = newest_tick.get().map(|tick| tick.at);
                     if newest.is_some() && !std::mem::replace(&mut ready, newest.is_some()) {
                         notify(&[NotifyState::Ready]);
                         let check_interval = sd_notify::watchdog_enabled().map_or(MAX_CHECK_INTERVAL, |limit| MAX_CHECK_INTERVAL.min(limit / 4));

@@ -153,12 +153,12 @@ proptest! {
 /// Serves the page of a case as the daemon does.
 fn serve(case: &Case, native_histograms: bool, stage: &mut Stage) -> SocketAddr {
     let (tick, constant) = case.tick();
-    let mut ticks = Latest::default();
-    ticks.receive(&tick);
+    let mut newest_tick = Latest::default();
+    newest_tick.receive(&tick);
     let state = WebState {
         clock: Clock::start(),
         tick_interval: Duration::from_secs(3600),
-        ticks,
+        newest_tick,
         history: History::default(),
         status_config: Latest::default(),
         constant_labels: constant,

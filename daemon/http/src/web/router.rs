@@ -192,7 +192,7 @@ impl Router {
         // Compression costs more CPU than a copy within the host.
         let use_gzip = !peer.is_same_host()
             && accepts_gzip(header_text(headers, header::ACCEPT_ENCODING).as_deref());
-        let Some(tick) = self.state.ticks.get() else {
+        let Some(tick) = self.state.newest_tick.get() else {
             return no_sample();
         };
         let exposition_format = exposition_format(
@@ -229,12 +229,12 @@ impl Router {
     }
 
     fn stale_reason(&self) -> Option<String> {
-        let newest = self.state.ticks.get().map(|tick| tick.at);
+        let newest = self.state.newest_tick.get().map(|tick| tick.at);
         check_health(newest, self.state.clock.now(), self.state.tick_interval).err()
     }
 
     fn newest_status(&self) -> Option<Status> {
-        let tick = self.state.ticks.get()?;
+        let tick = self.state.newest_tick.get()?;
         let trends = self.state.history.trends().answer_inputs();
         let status_config = self.state.status_config.get().unwrap_or_default();
         Some(Status::with(
@@ -266,7 +266,7 @@ impl Router {
     /// Ready after the first tick, which includes one search for the validator. The validator need
     /// not be found, because the daemon also waits for it.
     fn readyz(&self) -> Response<Body> {
-        match self.state.ticks.get() {
+        match self.state.newest_tick.get() {
             Some(_) => text_response(StatusCode::OK, "ready"),
             None => text_response(
                 StatusCode::SERVICE_UNAVAILABLE,

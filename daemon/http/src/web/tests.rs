@@ -20,7 +20,7 @@ const DEADLINE: Duration = Duration::from_secs(20);
 /// A server that runs on its own runtime until it is dropped.
 struct Running {
     address: SocketAddr,
-    ticks: Latest<Tick>,
+    newest_tick: Latest<Tick>,
     history: History,
     clock: Clock,
     auth_failures: AuthFailures,
@@ -28,11 +28,11 @@ struct Running {
     runtime: tokio::runtime::Runtime,
 }
 
-fn state(clock: Clock, ticks: &Latest<Tick>) -> WebState {
+fn state(clock: Clock, newest_tick: &Latest<Tick>) -> WebState {
     WebState {
         clock,
         tick_interval: Duration::from_secs(1),
-        ticks: ticks.clone(),
+        newest_tick: newest_tick.clone(),
         history: History::default(),
         status_config: Latest::default(),
         constant_labels: ConstantLabels::new(),
@@ -66,10 +66,10 @@ fn start_with(
         .enable_all()
         .build()
         .unwrap();
-    let (clock, ticks) = (Clock::start(), Latest::default());
+    let (clock, newest_tick) = (Clock::start(), Latest::default());
     let state = WebState {
         recorder,
-        ..state(clock, &ticks)
+        ..state(clock, &newest_tick)
     };
     let (auth_failures, history) = (state.auth_failures.clone(), state.history.clone());
     let server = Server::build(&config(web_config), Vec::new(), state).unwrap();
@@ -78,7 +78,7 @@ fn start_with(
     stage.task("web", |stop| server.run(stop));
     Running {
         address,
-        ticks,
+        newest_tick,
         history,
         clock,
         auth_failures,
@@ -107,7 +107,7 @@ impl Running {
             up: true,
             ..Batch::empty(Source::Daemon, at)
         };
-        self.ticks.receive(&Arc::new(Tick {
+        self.newest_tick.receive(&Arc::new(Tick {
             number,
             at,
             batches: vec![Arc::new(batch)],
@@ -217,7 +217,7 @@ fn only_responses_to_other_hosts_are_compressed() {
     let plain = server.get("/metrics", "Accept-Encoding: gzip\r\n");
     assert_eq!(plain.header("content-encoding"), None);
     let site = Router::new(
-        state(server.clock, &server.ticks),
+        state(server.clock, &server.newest_tick),
         None,
         Vec::new(),
         None,

@@ -84,14 +84,14 @@ fn requests_for_addresses_localhost_hostname_and_configured_names_are_accepted()
         .build()
         .unwrap();
     let allowed_hosts = vec!["node1.example.org".to_owned()];
-    let ticks = Latest::default();
+    let newest_tick = Latest::default();
     let server = Server::build(
         &Metrics {
             allowed_hosts,
             ..config(None)
         },
         Vec::new(),
-        state(Clock::start(), &ticks),
+        state(Clock::start(), &newest_tick),
     )
     .unwrap();
     let address = server.local_addr().unwrap();
