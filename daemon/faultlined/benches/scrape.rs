@@ -165,7 +165,7 @@ fn main() {
         constant_labels: none,
         page_info: PageInfo::new("0.0.0", &TargetSelector::Scan),
         recorder: None,
-        flight: None,
+        flight_recorder: None,
         host_name: None,
         auth_failures: AuthFailures::new("metrics"),
         dropped_series: DroppedSeries::default(),

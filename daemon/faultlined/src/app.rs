@@ -63,7 +63,7 @@ pub struct App {
     newest_tick: Latest<Tick>,
     forwarder: Option<forward::Forwarder>,
     recorder: Option<recording::OpenRecorder>,
-    flight_recorder: Option<flight::FlightHandle>,
+    flight_recorder: Option<flight::FlightRecorderHandle>,
     web: web::Server,
     /// Declared last, so that it is dropped last.
     demo: Option<Demo>,
@@ -108,7 +108,8 @@ impl App {
         servers::register(&mut registry, &context, &intake, &state, options.demo);
         let samplers = std::mem::take(&mut registry.samplers);
         let ticker = Ticker::new(&context, host_constants, samplers, servers::sinks(&state));
-        let (newest_tick, flight_recorder) = (state.newest_tick.clone(), state.flight.clone());
+        let (newest_tick, flight_recorder) =
+            (state.newest_tick.clone(), state.flight_recorder.clone());
         let web = servers::web_server(&config.metrics, options.inherited.metrics, state)?;
         if let Some(last) = recording::last_push(&config, clock) {
             intake.set_last_push(last);

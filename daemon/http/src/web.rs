@@ -107,8 +107,12 @@ pub struct WebState {
     /// Empty unless `metrics.constant_labels_everywhere` is set.
     pub constant_labels: ConstantLabels,
     pub page_info: PageInfo,
+    /// Writes ticks, events and marks to the file of `--record` and to the flight recorder's ring.
+    /// `None` if neither is enabled.
     pub recorder: Option<recorder::RecorderHandle>,
-    pub flight: Option<flight::FlightHandle>,
+    /// Saves its ring, which has the last minutes, as a recording of its own. `None` without
+    /// `flight.folder`.
+    pub flight_recorder: Option<flight::FlightRecorderHandle>,
     /// This machine's name, accepted as `Host:`. `None` if unknown.
     pub host_name: Option<String>,
     pub auth_failures: AuthFailures,

@@ -118,7 +118,7 @@ pub fn web_state(
         constant_labels: constant_labels(config),
         page_info: web::PageInfo::new(crate::VERSION, &config.target.selector),
         recorder: recording.map(|prepared| prepared.handle.clone()),
-        flight: recording.and_then(|prepared| prepared.flight.clone()),
+        flight_recorder: recording.and_then(|prepared| prepared.flight_recorder.clone()),
         host_name: host_name(context.root),
         auth_failures: AuthFailures::new("metrics"),
         dropped_series: DroppedSeries::default(),
@@ -137,8 +137,12 @@ pub fn register(
     if let Some(recorder) = &state.recorder {
         intake.set_recorder(recorder.point_recorder());
         let target_handle = context.target_handle.clone();
-        let flight = state.flight.clone();
-        let report = move |output: &mut _| flight.iter().for_each(|flight| flight.report(output));
+        let flight_recorder = state.flight_recorder.clone();
+        let report = move |output: &mut _| {
+            flight_recorder
+                .iter()
+                .for_each(|recorder| recorder.report(output))
+        };
         let sampler = recorder.sampler(target_handle, report);
         registry.samplers.push((Source::Recorder, sampler));
     }

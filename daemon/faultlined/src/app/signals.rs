@@ -72,7 +72,7 @@ impl Signals {
     pub async fn run_until_stop(
         mut self,
         live: &LiveConfig,
-        flight: Option<&flight::FlightHandle>,
+        flight_recorder: Option<&flight::FlightRecorderHandle>,
         newest_tick: &Latest<Tick>,
         clock: Clock,
         stages: &[Stage],
@@ -88,7 +88,7 @@ impl Signals {
                     live.reload();
                     notify(&[NotifyState::Ready]);
                 }
-                _ = self.user1.recv() => match flight.map(|flight| flight.request_save("", flight::SaveOrigin::Signal)) {
+                _ = self.user1.recv() => match flight_recorder.map(|handle| handle.request_save("", flight::SaveOrigin::Signal)) {
                     Some(Some(_)) => tracing::info!("SIGUSR1: saving the flight recording"),
                     Some(None) => tracing::warn!("SIGUSR1 ignored: too many saves are queued"),
                     None => tracing::warn!("SIGUSR1 ignored: the flight recorder is disabled; set flight.folder"),

@@ -164,7 +164,7 @@ fn serve(case: &Case, native_histograms: bool, stage: &mut Stage) -> SocketAddr 
         constant_labels: constant,
         page_info: PageInfo::new("0.0.0", &TargetSelector::Scan),
         recorder: None,
-        flight: None,
+        flight_recorder: None,
         host_name: None,
         auth_failures: AuthFailures::new("metrics"),
         dropped_series: DroppedSeries::default(),

@@ -45,13 +45,13 @@ const SAVE_TIMEOUT: Duration = Duration::from_secs(25);
 
 /// Returns 200 and the recording's path, or 409 if the flight recorder is off. `limit` counts only
 /// saves that start.
-pub async fn save_flight(
-    flight: Option<&flight::FlightHandle>,
+pub async fn save_flight_recording(
+    flight_recorder: Option<&flight::FlightRecorderHandle>,
     query: Option<&str>,
     limit: &Mutex<RateLimit>,
     now: Duration,
 ) -> (StatusCode, String) {
-    let Some(flight) = flight else {
+    let Some(flight_recorder) = flight_recorder else {
         return (
             StatusCode::CONFLICT,
             "The flight recorder is disabled; see [flight] in the configuration.".to_owned(),
@@ -66,7 +66,7 @@ pub async fn save_flight(
             "The limit is six requested saves at once, then one each 100 s; SIGUSR1 has no limit.";
         return (StatusCode::TOO_MANY_REQUESTS, text.to_owned());
     }
-    let Some(answer) = flight.request_save(&reason, flight::SaveOrigin::Http) else {
+    let Some(answer) = flight_recorder.request_save(&reason, flight::SaveOrigin::Http) else {
         limit.lock().refund();
         return (
             StatusCode::SERVICE_UNAVAILABLE,
@@ -184,21 +184,23 @@ mod tests {
         let now = Duration::from_secs(5);
         let limit = Mutex::new(RateLimit::new(1, Duration::from_secs(600)));
         assert_eq!(
-            save_flight(None, None, &limit, now).await.0,
+            save_flight_recording(None, None, &limit, now).await.0,
             StatusCode::CONFLICT
         );
-        let handle = flight::FlightHandle::default();
+        let handle = flight::FlightRecorderHandle::default();
         let waiting: Vec<_> = (0..100)
             .map_while(|_| handle.request_save("", flight::SaveOrigin::Signal))
             .collect();
         assert!(waiting.len() < 100);
         for _ in 0..2 {
             assert_eq!(
-                save_flight(Some(&handle), None, &limit, now).await.0,
+                save_flight_recording(Some(&handle), None, &limit, now)
+                    .await
+                    .0,
                 StatusCode::SERVICE_UNAVAILABLE
             );
             assert_eq!(
-                save_flight(Some(&handle), Some("reason=%ff"), &limit, now)
+                save_flight_recording(Some(&handle), Some("reason=%ff"), &limit, now)
                     .await
                     .0,
                 StatusCode::BAD_REQUEST
@@ -206,7 +208,9 @@ mod tests {
         }
         assert!(limit.lock().allows(now), "it was not used up");
         assert_eq!(
-            save_flight(Some(&handle), None, &limit, now).await.0,
+            save_flight_recording(Some(&handle), None, &limit, now)
+                .await
+                .0,
             StatusCode::TOO_MANY_REQUESTS
         );
     }

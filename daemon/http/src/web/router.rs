@@ -3,7 +3,7 @@ use super::{
     auth::{AuthResult, Users},
     health::check_health,
     landing,
-    recording_requests::{FLIGHT_SAVE_PATH, mark_kind, mark_name, save_flight},
+    recording_requests::{FLIGHT_SAVE_PATH, mark_kind, mark_name, save_flight_recording},
     request_checks::{self, AllowedHosts},
     scrape::PageCache,
 };
@@ -79,7 +79,9 @@ impl Router {
         };
         let mut response = match denied {
             Some(response) => response,
-            None if request.uri().path() == FLIGHT_SAVE_PATH => self.save_flight(&request).await,
+            None if request.uri().path() == FLIGHT_SAVE_PATH => {
+                self.save_flight_recording(&request).await
+            }
             None => self.route(&request, peer),
         };
         let headers = response.headers_mut();
@@ -150,13 +152,17 @@ impl Router {
     }
 
     /// Responds once the recording is saved.
-    async fn save_flight(&self, request: &Request<()>) -> Response<Body> {
+    async fn save_flight_recording(&self, request: &Request<()>) -> Response<Body> {
         if let Some(response) = check_post(request) {
             return response;
         }
-        let (flight, now) = (self.state.flight.as_ref(), self.state.clock.now().uptime);
-        let (status, text) =
-            save_flight(flight, request.uri().query(), &self.save_limit, now).await;
+        let (status, text) = save_flight_recording(
+            self.state.flight_recorder.as_ref(),
+            request.uri().query(),
+            &self.save_limit,
+            self.state.clock.now().uptime,
+        )
+        .await;
         text_response(status, text)
     }
 

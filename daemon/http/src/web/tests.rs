@@ -38,7 +38,7 @@ fn state(clock: Clock, newest_tick: &Latest<Tick>) -> WebState {
         constant_labels: ConstantLabels::new(),
         page_info: PageInfo::new("0.0.0", &TargetSelector::Scan),
         recorder: None,
-        flight: None,
+        flight_recorder: None,
         host_name: Some("node1".to_owned()),
         auth_failures: AuthFailures::new("metrics"),
         dropped_series: DroppedSeries::default(),
