@@ -10,7 +10,7 @@ use faultline_status::{Figure, MemoryStatus, SourceStatus, Status, StatusItem, T
 use faultline_text::{bytes_f64, count, counted, escaped, moment, seconds, short};
 use std::time::Duration;
 
-pub use answers::card;
+pub use answers::status_svg;
 
 pub struct View<'a> {
     /// The status at the newest tick; `None` before the first tick.

@@ -146,7 +146,7 @@ impl Router {
             "/healthz" => self.healthz(),
             "/readyz" => self.readyz(),
             "/status" => self.status(),
-            "/status.svg" => self.card(),
+            "/status.svg" => self.status_svg(),
             _ => self.landing(),
         }
     }
@@ -281,12 +281,12 @@ impl Router {
         }
     }
 
-    fn card(&self) -> Response<Body> {
+    fn status_svg(&self) -> Response<Body> {
         let Some(status) = self.newest_status() else {
             return no_sample();
         };
         with_header(
-            response(StatusCode::OK, SVG, landing::card(&status)),
+            response(StatusCode::OK, SVG, landing::status_svg(&status)),
             header::CONTENT_SECURITY_POLICY,
             "default-src 'none'",
         )
