@@ -1,4 +1,4 @@
-//! The same three lines on the page, in `/status`, on the card and in `once --json`.
+//! The same three lines on the page, in `/status`, in `/status.svg` and in `once --json`.
 
 #![expect(clippy::unwrap_used, reason = "the helpers of tests fail as tests do")]
 #![expect(clippy::disallowed_methods, reason = "a test starts programs itself")]
