@@ -120,7 +120,7 @@ fn pages(constant: &ConstantLabels) {
             |_| {},
             |_| {
                 let exposition = Exposition::new(&one, &Arc::new(constant.clone()), None);
-                exposition.page(dialect, None).unwrap().bytes.len()
+                exposition.encode(dialect, None).unwrap().bytes.len()
             },
         );
     }

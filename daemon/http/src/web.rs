@@ -2,8 +2,8 @@
 //! `/readyz` for supervisors.
 //!
 //! Every response comes from the newest tick. A request only copies a pointer to it, so a slow
-//! client never delays a tick. The number of connections, their time and the cached pages are
-//! limited.
+//! client never delays a tick. The number of connections, their time and the cached responses
+//! are limited.
 
 mod auth;
 mod config;

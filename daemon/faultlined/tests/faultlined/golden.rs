@@ -153,7 +153,7 @@ fn difference(expected: &str, actual: &str) -> String {
 /// The whole page of a tick.
 pub fn page(tick: &Arc<Tick>, dialect: ExpositionFormat, constant: &ConstantLabels) -> Vec<u8> {
     let exposition = Exposition::new(tick, &Arc::new(constant.clone()), None);
-    let page = exposition.page(dialect, None).unwrap();
+    let page = exposition.encode(dialect, None).unwrap();
     page.bytes.to_vec()
 }
 

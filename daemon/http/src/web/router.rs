@@ -5,7 +5,7 @@ use super::{
     landing,
     recording_requests::{FLIGHT_SAVE_PATH, mark_kind, mark_name, save_flight_recording},
     request_checks::{self, AllowedHosts},
-    scrape::PageCache,
+    scrape::ExpositionCache,
 };
 use crate::sinks::prometheus::{accepts_gzip, exposition_format};
 use faultline_core::{rate_limit::RateLimit, socket::Peer};
@@ -38,7 +38,7 @@ pub struct Router {
     users: Option<Users>,
     configured_headers: Vec<(HeaderName, HeaderValue)>,
     allowed_hosts: Option<AllowedHosts>,
-    pages: PageCache,
+    expositions: ExpositionCache,
     native_histograms: bool,
     /// Limit for marks. Any client may request marks and saves, and each takes disk space.
     mark_limit: Mutex<RateLimit>,
@@ -54,7 +54,10 @@ impl Router {
         native_histograms: bool,
     ) -> Self {
         Router {
-            pages: PageCache::new(state.constant_labels.clone(), state.dropped_series.clone()),
+            expositions: ExpositionCache::new(
+                state.constant_labels.clone(),
+                state.dropped_series.clone(),
+            ),
             state,
             users,
             configured_headers: headers,
@@ -205,17 +208,17 @@ impl Router {
             header_text(headers, header::ACCEPT).as_deref(),
             self.native_histograms,
         );
-        let (page, is_compressed) = match self.pages.get(&tick, exposition_format, use_gzip) {
-            Ok(page) => page,
+        let (body, is_compressed) = match self.expositions.get(&tick, exposition_format, use_gzip) {
+            Ok(encoded) => encoded,
             Err(error) => {
-                tracing::error!(?exposition_format, %error, "the page could not be encoded");
+                tracing::error!(?exposition_format, %error, "the metrics could not be encoded");
                 return text_response(
                     StatusCode::INTERNAL_SERVER_ERROR,
-                    "The page could not be encoded.",
+                    "The metrics could not be encoded.",
                 );
             }
         };
-        let response = response(StatusCode::OK, exposition_format.content_type(), page);
+        let response = response(StatusCode::OK, exposition_format.content_type(), body);
         let response = with_header(response, header::VARY, VARY);
         if is_compressed {
             with_header(response, header::CONTENT_ENCODING, GZIP)

@@ -200,7 +200,7 @@ fn samples_of(page: &[u8]) -> Series {
 fn the_protobuf_page_equals_the_classic_page() {
     let constant_labels = vec![("cluster", LabelText::from("testnet"))];
     let classic = String::from_utf8(
-        page(&some_of_each(), ExpositionFormat::Classic, &constant_labels).unwrap(),
+        encode(&some_of_each(), ExpositionFormat::Classic, &constant_labels).unwrap(),
     )
     .unwrap();
     let parsed = expose::parse_text(&classic).unwrap();
@@ -214,7 +214,7 @@ fn the_protobuf_page_equals_the_classic_page() {
             )
         })
         .collect();
-    let bytes = page(
+    let bytes = encode(
         &some_of_each(),
         ExpositionFormat::Protobuf,
         &constant_labels,
@@ -229,7 +229,7 @@ fn the_protobuf_page_equals_the_classic_page() {
 
 #[test]
 fn native_buckets_contain_each_value_within_its_bounds() {
-    let bytes = page(
+    let bytes = encode(
         &some_of_each(),
         ExpositionFormat::Protobuf,
         &ConstantLabels::new(),
@@ -253,7 +253,7 @@ fn native_buckets_contain_each_value_within_its_bounds() {
 
 #[test]
 fn an_empty_histogram_is_still_exported_as_native() {
-    let bytes = page(
+    let bytes = encode(
         &tick(vec![histogram(
             &metrics::validator::REPLAY_TIME,
             "load",
