@@ -175,7 +175,7 @@ impl Connections {
             tcp: pool(max_tcp),
             unix: pool(max_unix),
             closing: VecDeque::new(),
-            log_limit: RateLimit::new(1, LOG_INTERVAL),
+            log_limit: RateLimit::with_burst(1, LOG_INTERVAL),
         }
     }
 
@@ -273,7 +273,7 @@ pub async fn accept<F: Future<Output = ()> + Send + 'static>(
         Ok(sockets) => sockets,
         Err(error) => return tracing::error!(listener, %error, "the listener failed"),
     };
-    let mut log_limit = RateLimit::new(1, Duration::from_secs(60));
+    let mut log_limit = RateLimit::with_burst(1, Duration::from_secs(60));
     let mut tasks = JoinSet::new();
     let max_tasks = connections.tcp.max
         + connections.unix.max

@@ -181,7 +181,7 @@ impl PasswordAttempts {
     /// All peers: ten checks at once, then one a second, a tenth of a core at 0.1 s a check.
     fn new() -> Self {
         PasswordAttempts {
-            all_peers: RateLimit::new(10, Duration::from_secs(1)),
+            all_peers: RateLimit::with_burst(10, Duration::from_secs(1)),
             peers: HashMap::new(),
         }
     }
@@ -195,7 +195,7 @@ impl PasswordAttempts {
         self.peers
             .retain(|_, peer| !peer.limit.is_full(now) || Arc::strong_count(&peer.queue) > 1);
         let peer_attempts = self.peers.entry(peer).or_insert_with(|| PeerAttempts {
-            limit: RateLimit::new(5, Duration::from_secs(5)),
+            limit: RateLimit::with_burst(5, Duration::from_secs(5)),
             queue: Arc::new(Semaphore::new(1)),
         });
         let wait = peer_attempts

@@ -182,7 +182,7 @@ mod tests {
     #[tokio::test]
     async fn with_flight_off_requests_conflict_and_refusals_use_no_quota() {
         let now = Duration::from_secs(5);
-        let limit = Mutex::new(RateLimit::new(1, Duration::from_secs(600)));
+        let limit = Mutex::new(RateLimit::with_burst(1, Duration::from_secs(600)));
         assert_eq!(
             save_flight_recording(None, None, &limit, now).await.0,
             StatusCode::CONFLICT

@@ -63,8 +63,8 @@ impl Router {
             configured_headers: headers,
             allowed_hosts,
             native_histograms,
-            mark_limit: Mutex::new(RateLimit::new(60, Duration::from_secs(1))),
-            save_limit: Mutex::new(RateLimit::new(6, Duration::from_secs(100))),
+            mark_limit: Mutex::new(RateLimit::with_burst(60, Duration::from_secs(1))),
+            save_limit: Mutex::new(RateLimit::with_burst(6, Duration::from_secs(100))),
         }
     }
 
