@@ -98,7 +98,7 @@ fn save_reason(query: Option<&str>) -> Result<String, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::request_checks::MAX_TEXT_BYTES, *};
+    use super::{super::request_checks::MAX_QUERY_TEXT_BYTES, *};
 
     #[test]
     fn a_mark_name_is_decoded_from_form_or_percent_encoding() {
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn a_missing_or_invalid_mark_name_is_refused_with_a_remedy() {
-        let long = format!("name={}", "a".repeat(MAX_TEXT_BYTES + 1));
+        let long = format!("name={}", "a".repeat(MAX_QUERY_TEXT_BYTES + 1));
         for query in [
             "",
             "name",
@@ -170,7 +170,7 @@ mod tests {
         ] {
             assert_eq!(save_reason(query).as_deref(), Ok(expected));
         }
-        let long = format!("reason={}", "a".repeat(MAX_TEXT_BYTES + 1));
+        let long = format!("reason={}", "a".repeat(MAX_QUERY_TEXT_BYTES + 1));
         for query in ["reason=%ff", "reason=a%00", "reason=a%E2%80%AEb", &long] {
             assert!(
                 save_reason(Some(query)).unwrap_err().ends_with('.'),

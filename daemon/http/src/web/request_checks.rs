@@ -15,7 +15,7 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-pub const MAX_TEXT_BYTES: usize = 200;
+pub const MAX_QUERY_TEXT_BYTES: usize = 200;
 
 /// Accepted host names besides addresses and `localhost`.
 #[derive(Debug)]
@@ -104,9 +104,9 @@ pub fn query_text(value: &str, what: &str) -> Result<String, String> {
         .decode_utf8()
         .map_err(|_| format!("{what} is not UTF-8."))?;
     match text.trim() {
-        text if text.len() > MAX_TEXT_BYTES => {
-            Err(format!("{what} is longer than {MAX_TEXT_BYTES} bytes."))
-        }
+        text if text.len() > MAX_QUERY_TEXT_BYTES => Err(format!(
+            "{what} is longer than {MAX_QUERY_TEXT_BYTES} bytes."
+        )),
         text if text.contains(is_unsafe_char) => Err(format!("{what} has control characters.")),
         text => Ok(text.to_owned()),
     }
