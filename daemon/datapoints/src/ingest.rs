@@ -195,9 +195,9 @@ pub fn check(config: &config::Ingest) -> Result<(), Error> {
     check_address(config, &ListenAddress::Tcp(config.listen))
 }
 
-/// True if a validator with this configuration pushes with the required credentials.
-pub fn accepts(required: &Credentials, pushed: &MetricsConfig) -> bool {
-    let url = pushed.write_url();
+/// True if a validator with this `SOLANA_METRICS_CONFIG` sends the required credentials.
+pub fn has_credentials(metrics_config: &MetricsConfig, required: &Credentials) -> bool {
+    let url = metrics_config.write_url();
     url.rsplit_once('?')
         .is_some_and(|(_, query)| request::Query(query).matches_credentials(required))
 }
