@@ -148,7 +148,8 @@ impl App {
         // Signals are handled before the ready file exists: its reader may send one at once.
         let signals = Signals::subscribe()?;
         let handle = tokio::runtime::Handle::current();
-        let mut stages = ["sources", "hub", "sinks", "admin"].map(|name| Stage::new(name, &handle));
+        let mut stages =
+            ["sources", "ticker", "sinks", "web"].map(|name| Stage::new(name, &handle));
         let [sources_stage, ticker_stage, sinks_stage, web_stage] = &mut stages;
         let metrics = self.web.listen_addresses();
         let pushes = self.push_addresses;
