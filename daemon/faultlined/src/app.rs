@@ -338,7 +338,7 @@ pub fn is_permanent(error: &anyhow::Error) -> bool {
 }
 
 fn is_permanent_recording_error(cause: &(dyn std::error::Error + 'static)) -> bool {
-    use RecordingError::{Damaged, Io, Leftover, Newer, OtherLabels, Truncated, WrongKind};
+    use RecordingError::{Damaged, Io, LeftoverJournal, Newer, OtherLabels, Truncated, WrongKind};
     match cause.downcast_ref() {
         Some(
             WrongKind { .. }
@@ -346,7 +346,7 @@ fn is_permanent_recording_error(cause: &(dyn std::error::Error + 'static)) -> bo
             | OtherLabels { .. }
             | Truncated { .. }
             | Damaged { .. }
-            | Leftover { .. },
+            | LeftoverJournal { .. },
         ) => true,
         Some(Io { source, .. }) => {
             matches!(

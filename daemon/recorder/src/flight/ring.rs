@@ -198,7 +198,7 @@ fn needs_new_file(error: &Error) -> bool {
             | Error::Damaged { .. }
             | Error::OtherLabels { .. }
             | Error::BadRow { .. }
-            | Error::Leftover { .. }
+            | Error::LeftoverJournal { .. }
     )
 }
 
