@@ -155,7 +155,7 @@ impl RecordedPushes {
 
 fn validator_new_line() -> String {
     let elapsed = SERVICES_START.as_millis();
-    let version = CONSENSUS.version();
+    let version = CONSENSUS.agave_version();
     format!(
         "validator-new,host_id={IDENTITY} id=\"{IDENTITY}\",version=\"{version} (faultline demo)\",cluster_type=3i,\
          elapsed_ms={elapsed}i,waited_for_supermajority=false,shred_version=1i"
