@@ -198,7 +198,7 @@ fn readings(
         pool_readings(pool, output);
     }
     if all.run_queue_delay.is_none() {
-        output.problems.push(Problem::absent(
+        output.problems.push(Problem::absent_data(
             "run-queue delay: this kernel has no schedstat",
         ));
     }
@@ -273,7 +273,7 @@ fn block_io_delay(
         }
         return;
     };
-    let problem = Problem::absent(missing);
+    let problem = Problem::absent_data(missing);
     output.problems.push(problem);
 }
 

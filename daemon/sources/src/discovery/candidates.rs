@@ -180,7 +180,7 @@ impl PreviousUids {
                 "process {pid} has a validator's name, but does not run as user {previous_uid} like the previous validator; to \
                  follow it, use --unit or --pid, or restart the daemon"
             );
-            let problem = Problem::absent(message);
+            let problem = Problem::absent_data(message);
             if !problems.contains(&problem) {
                 problems.push(problem);
             }

@@ -131,7 +131,7 @@ fn left_out_problem(left_out: &[&BlockDevice]) -> Option<Problem> {
     let names: Vec<&str> = left_out.iter().map(|disk| disk.name.as_str()).collect();
     let names = names.join(", ");
     let message = format!("{names}: left out: all disks together have at most {MAX_SERIES} series");
-    (!left_out.is_empty()).then(|| Problem::absent(message))
+    (!left_out.is_empty()).then(|| Problem::absent_data(message))
 }
 
 fn disk_readings(disk: &BlockDevice, out: &mut Vec<Reading>) {

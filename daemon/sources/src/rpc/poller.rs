@@ -196,7 +196,7 @@ pub fn endpoint_url(
     reported
         .or_else(by_arguments)
         .and_then(|authority| format!("http://{authority}/").parse().ok())
-        .ok_or_else(|| Problem::absent("the validator runs without --rpc-port; set rpc.url"))
+        .ok_or_else(|| Problem::absent_data("the validator runs without --rpc-port; set rpc.url"))
 }
 
 /// Without a host, or with an unspecified address, the validator also listens on loopback.

@@ -273,7 +273,7 @@ impl Round<'_> {
             if !OPTIONAL_METHODS.contains(method) {
                 let message =
                     format!("{method} is not offered: the validator runs without --full-rpc-api");
-                let problem = Problem::absent(message);
+                let problem = Problem::absent_data(message);
                 self.facts.problems.push(problem);
             }
         }

@@ -68,17 +68,17 @@ impl Intake {
         if !pending.is_empty() && state.senders.identity().is_none() {
             let text =
                 format!("waiting for the validator's identity; points are kept apart: {pending}");
-            problems.push(Problem::absent(text));
+            problems.push(Problem::absent_data(text));
         }
         if let Some(identity) = state.senders.assumed_identity() {
             let text = format!(
                 "the validator does not report its identity; the only sender of pushes is assumed to be the validator: {identity}. Set target.identity to be sure"
             );
-            problems.push(Problem::absent(text));
+            problems.push(Problem::absent_data(text));
         }
         if state.pushes_without_cache_points >= FILTERED_AFTER {
             let text = "pushes carry no program cache points although slots advance: the validator's RUST_LOG filters them; set RUST_LOG=solana=info,agave=info,solana_metrics=warn for it";
-            problems.push(Problem::absent(text));
+            problems.push(Problem::absent_data(text));
         }
         if let Some((reason, at)) = &state.last_refusal
             && now.since(*at) < MAX_PUSH_AGE
@@ -89,7 +89,7 @@ impl Intake {
             problems.push(Problem::new(ProblemKind::Forbidden, text));
         }
         if state.is_silent(now) {
-            problems.push(Problem::absent(if state.last_push.is_some() {
+            problems.push(Problem::absent_data(if state.last_push.is_some() {
                 PUSHES_STOPPED
             } else {
                 NO_PUSH_YET
