@@ -85,8 +85,8 @@ impl App {
         let prepared = recording::prepare(&config, clock);
         let finder = Finder::build(&config.target, host_root.clone(), clock);
         let target_handle = finder.target_handle.clone();
-        let searched = (host_root.clone(), target_handle.clone());
-        intake.set_user_lookup(move || discovery::validator_uid(&searched.0, &searched.1));
+        let (lookup_root, lookup_target) = (host_root.clone(), target_handle.clone());
+        intake.set_user_lookup(move || discovery::validator_uid(&lookup_root, &lookup_target));
         let live = LiveConfig::new(config.clone(), options.load_config, intake.clone());
         let context = BuildContext {
             config: &config,
@@ -104,19 +104,18 @@ impl App {
             pushes.forward_handle,
             live.config.clone(),
         );
+        let reported_facts = ReportedFacts { rpc, admin };
         let state = servers::web_state(&context, prepared.as_ref(), live.status_config.clone());
         servers::register(&mut registry, &context, &intake, &state, options.demo);
         let samplers = std::mem::take(&mut registry.samplers);
         let ticker = Ticker::new(&context, host_constants, samplers, servers::sinks(&state));
-        let (newest_tick, flight_recorder) =
-            (state.newest_tick.clone(), state.flight_recorder.clone());
+        let (newest_tick, flight) = (state.newest_tick.clone(), state.flight_recorder.clone());
         let web = servers::web_server(&config.metrics, options.inherited.metrics, state)?;
         if let Some(last) = recording::last_push(&config, clock) {
             intake.set_last_push(last);
         }
-        let facts = ReportedFacts { rpc, admin };
         let recorder = prepared
-            .map(|recorder| recorder.open(&config, clock, facts, demo.is_some()))
+            .map(|recorder| recorder.open(&config, clock, reported_facts, demo.is_some()))
             .transpose()?;
         Ok(App {
             live_config: live,
@@ -128,7 +127,7 @@ impl App {
             newest_tick,
             forwarder: pushes.forwarder,
             recorder,
-            flight_recorder,
+            flight_recorder: flight,
             web,
             demo,
         })
@@ -266,11 +265,11 @@ pub fn find_config_errors(config: &Config, known: &[ConfigError]) -> Vec<ConfigE
 }
 
 pub fn warnings(config: &Config) -> Vec<String> {
-    let evidence_file_problem = live::read_status_config(config).evidence_file_problem;
+    let file_problem = live::read_status_config(config).evidence_file_problem;
     config_paths::path_warnings(config)
         .into_iter()
         .chain(recording::shared_disk_warnings(config))
-        .chain(evidence_file_problem.map(|problem| format!("status.evidence: {problem}")))
+        .chain(file_problem.map(|problem| format!("status.evidence: {problem}")))
         .chain(security_warnings(config))
         .collect()
 }
