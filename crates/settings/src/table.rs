@@ -13,15 +13,18 @@ pub const UNKNOWN_KEY_ERROR: &str = "unknown key";
 
 const EMPTY_REQUIRED_ERROR: &str = "is empty, and is needed";
 
-/// Keys are taken one by one; [`Table::finish`] reports the others.
+/// A TOML table that is read key by key. [`Table::finish`] reports the keys that nothing read.
 #[derive(Debug)]
 pub struct Table<'a> {
     /// Dotted key of the table, such as `metrics.tls`; empty for the whole file.
     key_path: String,
+    /// Position of the table in the file, in bytes.
     offset: usize,
     entries: &'a DeTable<'a>,
     errors: &'a ConfigErrors<'a>,
+    /// Keys that were read, whether the file has them or not.
     known: Vec<&'static str>,
+    /// Required keys that the file lacks, with the error for each.
     missing_required: Vec<(&'static str, String)>,
 }
 
@@ -85,7 +88,8 @@ impl<'a> Table<'a> {
         self.entries.get(key)
     }
 
-    /// Reports the error of `read`. `None` if the key is missing or its value is wrong.
+    /// Reads the value of `key`, and reports the error of `read`. `None` if the key is missing or
+    /// its value is wrong.
     pub fn take<T>(
         &mut self,
         key: &'static str,
@@ -104,6 +108,7 @@ impl<'a> Table<'a> {
         }
     }
 
+    /// Like [`Table::take`], but a missing key or an empty value is an error.
     pub fn need<T>(
         &mut self,
         key: &'static str,
@@ -118,12 +123,14 @@ impl<'a> Table<'a> {
         })
     }
 
-    /// Reports later that `key` is missing, unless an unknown key is probably its misspelling.
+    /// Makes [`Table::finish`] report that `key` is missing. It omits the report if an unknown key
+    /// is probably a misspelling of `key`.
     pub fn report_missing(&mut self, key: &'static str, what: impl Into<String>) {
         self.missing_required.push((key, what.into()));
     }
 
-    /// A missing key leaves the default.
+    /// Sets `target` to the value of `key`. Does not change `target` if the key is missing or
+    /// wrong.
     pub fn take_into<T>(
         &mut self,
         key: &'static str,
@@ -203,6 +210,7 @@ impl<'a> Table<'a> {
         values
     }
 
+    /// Reports an error about the table as a whole.
     pub fn report(&self, what: impl fmt::Display) {
         let path = match self.key_path.as_str() {
             "" => String::new(),
@@ -212,6 +220,7 @@ impl<'a> Table<'a> {
             .push(self.first_key_line(), format!("{path}{what}"));
     }
 
+    /// Reports unknown keys, with a suggestion for each, and missing keys.
     pub fn finish(mut self) {
         for key in self.entries.keys() {
             let written: &str = key.get_ref();

@@ -19,7 +19,8 @@ fn describe(value: &DeValue<'_>) -> String {
     }
 }
 
-/// Message for a value in place of a table; it may be a password.
+/// Error for a value where a table is expected. A string is not shown, because it may be a
+/// password.
 pub fn not_a_table(value: &DeValue<'_>) -> String {
     let found = match value {
         DeValue::String(_) => "a string".to_owned(),
@@ -36,7 +37,7 @@ fn string<'v>(value: &'v DeValue<'_>, what: &str) -> Result<&'v str, String> {
     value.as_str().ok_or_else(|| mismatch(what, value))
 }
 
-/// Not empty, without NUL.
+/// A string that is not empty and has no NUL.
 pub fn text(value: &DeValue<'_>) -> Result<String, String> {
     match string(value, "a string")? {
         "" => Err(EMPTY_ERROR.to_owned()),
@@ -86,7 +87,7 @@ pub fn whole_number_within<T: TryFrom<u64> + PartialOrd + fmt::Display>(
         .ok_or_else(range_mismatch)
 }
 
-/// Not negative.
+/// A finite number from 0 on.
 pub fn number(value: &DeValue<'_>) -> Result<f64, String> {
     let text = match value {
         DeValue::Integer(number) => number.as_str(),
@@ -115,6 +116,7 @@ pub fn choice<T: Copy>(value: &DeValue<'_>, words: &[(&str, T)]) -> Result<T, St
     })
 }
 
+/// Entries that must have different keys: the key and the line of each.
 #[derive(Debug)]
 pub struct Unique<K>(Vec<(K, Option<usize>)>);
 
@@ -125,8 +127,8 @@ impl<K> Default for Unique<K> {
 }
 
 impl<K: PartialEq> Unique<K> {
-    /// Refuses an entry with the key of another one, and names the lines of both; false if it is
-    /// refused. `what` names the entry.
+    /// Adds an entry. If an earlier entry has the same key, reports an error with both lines and
+    /// returns false. The error begins with `what`, the name of the entry.
     pub fn insert(
         &mut self,
         key: K,
@@ -152,7 +154,7 @@ impl<K: PartialEq> Unique<K> {
     }
 }
 
-/// An array of different values. Errors name the positions of equal items.
+/// An array without equal items. An error names the positions of two equal items.
 pub fn distinct<T: PartialEq>(
     value: &DeValue<'_>,
     read: impl Fn(&DeValue<'_>) -> Result<T, String>,
