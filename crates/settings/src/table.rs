@@ -109,7 +109,7 @@ impl<'a> Table<'a> {
     }
 
     /// Like [`Table::take`], but a missing key or an empty value is an error.
-    pub fn need<T>(
+    pub fn take_required<T>(
         &mut self,
         key: &'static str,
         read: impl FnOnce(&DeValue<'a>) -> Result<T, String>,
