@@ -99,10 +99,10 @@ fn remedy(source: &io::Error) -> &'static str {
 pub struct WebState {
     pub clock: Clock,
     pub tick_interval: Duration,
-    /// Register the same value as a sink of the ticker.
+    /// The ticker sets it: register a clone there, as a sink.
     pub newest_tick: Latest<Tick>,
     pub history: History,
-    /// Replaced by a reload.
+    /// Replaced when the configuration is reloaded.
     pub status_config: Latest<StatusConfig>,
     /// Empty unless `metrics.constant_labels_everywhere` is set.
     pub constant_labels: ConstantLabels,
@@ -260,7 +260,7 @@ impl Server {
             ),
             None => Default::default(),
         };
-        // With TLS or passwords, host names are not checked: DNS rebinding is harmless then.
+        // With TLS or passwords, DNS rebinding is harmless, so host names are not checked.
         let allowed_hosts = (tls.is_none() && users.is_none())
             .then(|| AllowedHosts::new(&config.allowed_hosts, state.host_name.as_deref()));
         let router = Router::new(

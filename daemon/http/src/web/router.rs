@@ -19,7 +19,7 @@ use hyper::{
 use parking_lot::Mutex;
 use std::time::Duration;
 
-/// Every response is complete in memory before its first byte is sent.
+/// Each response is complete in memory before its first byte is sent.
 pub type Body = Full<Bytes>;
 
 const TEXT: &str = "text/plain; charset=utf-8";
@@ -37,10 +37,11 @@ pub struct Router {
     pub state: WebState,
     users: Option<Users>,
     configured_headers: Vec<(HeaderName, HeaderValue)>,
+    /// `None` with TLS or passwords, because DNS rebinding is harmless then.
     allowed_hosts: Option<AllowedHosts>,
     expositions: ExpositionCache,
     native_histograms: bool,
-    /// Limit for marks. Any client may request marks and saves, and each takes disk space.
+    /// Marks and saves are limited, because any client may request them, and each takes disk space.
     mark_limit: Mutex<RateLimit>,
     save_limit: Mutex<RateLimit>,
 }
@@ -68,8 +69,8 @@ impl Router {
         }
     }
 
-    /// Never fails. hyper omits the body of a response to HEAD. Unix sockets accept any host
-    /// name, because no browser uses them.
+    /// Returns a response to every request. hyper omits its body if the request is HEAD. Requests
+    /// over a Unix socket may have any host name, because no browser uses such a socket.
     pub async fn respond(&self, request: Request<()>, peer: Peer) -> Response<Body> {
         let host_error = self
             .allowed_hosts
@@ -154,7 +155,7 @@ impl Router {
         }
     }
 
-    /// Responds once the recording is saved.
+    /// Responds when the recording is saved, or when the save takes too long.
     async fn save_flight_recording(&self, request: &Request<()>) -> Response<Body> {
         if let Some(response) = check_post(request) {
             return response;
@@ -273,7 +274,7 @@ impl Router {
     }
 
     /// Ready after the first tick, which includes one search for the validator. The validator need
-    /// not be found, because the daemon also waits for it.
+    /// not be found, because the daemon searches for it again and again.
     fn readyz(&self) -> Response<Body> {
         match self.state.newest_tick.get() {
             Some(_) => text_response(StatusCode::OK, "ready"),
@@ -319,7 +320,8 @@ fn no_sample() -> Response<Body> {
     )
 }
 
-/// Rejects requests that are not POST, or that a browser sends for a page of another site.
+/// Returns the response that rejects the request if it is not POST, or if a browser sends it for a
+/// page of another site.
 fn check_post(request: &Request<()>) -> Option<Response<Body>> {
     if request.method() != Method::POST {
         return Some(wrong_method("Only POST is answered here.", "POST"));
@@ -337,7 +339,7 @@ fn wrong_method(text: &str, allowed: &'static str) -> Response<Body> {
     with_header(response, header::ALLOW, allowed)
 }
 
-/// Joins repeated headers into one list; `None` if missing or not ASCII.
+/// The values of a header, joined by commas. `None` if there is no value in ASCII.
 fn header_text(headers: &HeaderMap, name: HeaderName) -> Option<String> {
     let values: Vec<&str> = headers
         .get_all(name)
@@ -355,7 +357,7 @@ fn unauthorized() -> Response<Body> {
     with_header(response, header::WWW_AUTHENTICATE, BASIC_AUTH_CHALLENGE)
 }
 
-/// After too many wrong passwords, credentials are not checked before `wait` is over.
+/// Response after too many wrong passwords. The next credentials are checked when `wait` is over.
 fn too_many(wait: Duration) -> Response<Body> {
     let seconds = wait.as_secs() + 1;
     let text = format!("Too many wrong passwords; try again in {seconds} s.");
