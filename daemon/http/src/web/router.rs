@@ -123,8 +123,10 @@ impl Router {
         }
         match auth_result {
             AuthResult::Admitted => None,
-            AuthResult::NoCredentials | AuthResult::WrongCredentials => Some(unauthorized()),
-            AuthResult::TooManyAttempts(wait) => Some(too_many(wait)),
+            AuthResult::NoCredentials | AuthResult::WrongCredentials => {
+                Some(unauthorized_response())
+            }
+            AuthResult::TooManyAttempts(wait) => Some(too_many_attempts_response(wait)),
         }
     }
 
@@ -143,7 +145,7 @@ impl Router {
             }
         }
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
-            return wrong_method("Only GET and HEAD are answered here.", "GET, HEAD");
+            return wrong_method_response("Only GET and HEAD are answered here.", "GET, HEAD");
         }
         match path {
             "/metrics" => self.metrics(request.headers(), peer),
@@ -203,7 +205,7 @@ impl Router {
         let use_gzip = !peer.is_same_host()
             && accepts_gzip(header_text(headers, header::ACCEPT_ENCODING).as_deref());
         let Some(tick) = self.state.newest_tick.get() else {
-            return no_sample();
+            return no_tick_response();
         };
         let exposition_format = exposition_format(
             header_text(headers, header::ACCEPT).as_deref(),
@@ -258,7 +260,7 @@ impl Router {
 
     fn status(&self) -> Response<Body> {
         let Some(mut status) = self.newest_status() else {
-            return no_sample();
+            return no_tick_response();
         };
         status.last_minute = self.state.history.last_minute();
         match serde_json::to_vec(&status) {
@@ -287,7 +289,7 @@ impl Router {
 
     fn status_svg(&self) -> Response<Body> {
         let Some(status) = self.newest_status() else {
-            return no_sample();
+            return no_tick_response();
         };
         with_header(
             response(StatusCode::OK, SVG, landing::status_svg(&status)),
@@ -313,7 +315,7 @@ impl Router {
     }
 }
 
-fn no_sample() -> Response<Body> {
+fn no_tick_response() -> Response<Body> {
     text_response(
         StatusCode::SERVICE_UNAVAILABLE,
         "No sample yet: the first one comes after the first search for the validator.",
@@ -324,7 +326,7 @@ fn no_sample() -> Response<Body> {
 /// page of another site.
 fn check_post(request: &Request<()>) -> Option<Response<Body>> {
     if request.method() != Method::POST {
-        return Some(wrong_method("Only POST is answered here.", "POST"));
+        return Some(wrong_method_response("Only POST is answered here.", "POST"));
     }
     request_checks::is_cross_site(request).then(|| {
         text_response(
@@ -334,7 +336,7 @@ fn check_post(request: &Request<()>) -> Option<Response<Body>> {
     })
 }
 
-fn wrong_method(text: &str, allowed: &'static str) -> Response<Body> {
+fn wrong_method_response(text: &str, allowed: &'static str) -> Response<Body> {
     let response = text_response(StatusCode::METHOD_NOT_ALLOWED, text);
     with_header(response, header::ALLOW, allowed)
 }
@@ -349,7 +351,7 @@ fn header_text(headers: &HeaderMap, name: HeaderName) -> Option<String> {
     (!values.is_empty()).then(|| values.join(","))
 }
 
-fn unauthorized() -> Response<Body> {
+fn unauthorized_response() -> Response<Body> {
     let response = text_response(
         StatusCode::UNAUTHORIZED,
         "A user and a password are needed; they are missing or wrong.",
@@ -358,7 +360,7 @@ fn unauthorized() -> Response<Body> {
 }
 
 /// Response after too many wrong passwords. The next credentials are checked when `wait` is over.
-fn too_many(wait: Duration) -> Response<Body> {
+fn too_many_attempts_response(wait: Duration) -> Response<Body> {
     let seconds = wait.as_secs() + 1;
     let text = format!("Too many wrong passwords; try again in {seconds} s.");
     let mut response = text_response(StatusCode::TOO_MANY_REQUESTS, text);
