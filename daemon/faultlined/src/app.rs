@@ -300,8 +300,8 @@ pub(crate) fn runtime() -> Result<tokio::runtime::Runtime> {
 /// Starts the built-in mock validator, which pushes to `ingest`, and makes it the target. Shortens
 /// `phase.at_tip_for`, because the demo reaches the tip within seconds.
 fn start_demo(config: &mut Config, ingest: Option<&Listener<Intake>>) -> Result<Demo> {
-    let ingest =
-        ingest.context("--demo needs the ingest listener: leave [log] and ingest.enabled out")?;
+    let ingest = ingest
+        .context("--demo needs the ingest listener: remove [log] and `ingest.enabled = false`")?;
     let cache_entries = config.target.program_cache_entries;
     let demo = demo::start(
         ingest

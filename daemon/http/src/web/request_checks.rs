@@ -63,7 +63,7 @@ impl AllowedHosts {
             );
         }
         Some(format!(
-            "Without TLS and passwords, faultlined does not answer to the name {name}: a page in a browser could make it up. \
+            "faultlined has neither TLS nor passwords, so it rejects the unknown host name {name}: a web page could point such a name at this port. \
              Use localhost or an IP address, or add the name to metrics.hosts in the daemon's configuration."
         ))
     }

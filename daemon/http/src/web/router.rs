@@ -318,7 +318,7 @@ impl Router {
 fn no_tick_response() -> Response<Body> {
     text_response(
         StatusCode::SERVICE_UNAVAILABLE,
-        "No sample yet: the first one comes after the first search for the validator.",
+        "No tick yet: the first one comes after the first search for the validator.",
     )
 }
 

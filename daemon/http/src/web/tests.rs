@@ -317,7 +317,7 @@ fn before_the_first_tick_no_values_are_exposed() {
     let mut server = start(None);
     let metrics = server.get("/metrics", "");
     assert_eq!(metrics.status, 503);
-    assert!(metrics.text().contains("No sample yet"));
+    assert!(metrics.text().contains("No tick yet"));
     assert_eq!(server.get("/readyz", "").status, 503);
     assert_eq!(server.get("/status", "").status, 503);
     assert_eq!(

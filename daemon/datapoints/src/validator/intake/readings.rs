@@ -14,7 +14,7 @@ const FILTERED_AFTER: u32 = 2;
 /// A JSON-RPC response proves for this long that the validator runs.
 const MAX_RPC_RESPONSE_AGE: Duration = Duration::from_secs(5);
 
-const NO_PUSH_YET: &str = "no datapoints for a minute although the validator answers JSON-RPC: its SOLANA_METRICS_CONFIG does not lead here, or its RUST_LOG filters them all; it needs RUST_LOG=solana=info,agave=info,solana_metrics=warn or none";
+const NO_PUSH_YET: &str = "no datapoints for a minute although the validator answers JSON-RPC: its SOLANA_METRICS_CONFIG does not lead here, or its RUST_LOG filters them all: set RUST_LOG=solana=info,agave=info,solana_metrics=warn, or leave RUST_LOG unset";
 const PUSHES_STOPPED: &str = "no datapoints for a minute although the validator answers JSON-RPC and pushed before: look for errors of solana_metrics in its log; a proxy between it and faultlined may refuse the pushes";
 
 impl Intake {
