@@ -12,20 +12,21 @@ use crate::{
     line::{Field, Point, Value},
 };
 
-/// Covers 14 minutes with slots of 0.2 s. An older slot counts as a new one.
+/// The slots of 14 minutes, if a slot takes 0.2 s. An older slot counts as a new one.
 const MAX_SLOTS: usize = 4096;
 
 /// The highest count of each slot, for a sum over slots that never falls. A slot is reported again
-/// if its block or an ancestor is replaced; the sum then adds only what exceeds the highest count.
+/// if its block or an ancestor is replaced. Then the sum grows only by what exceeds the slot's
+/// peak.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SlotPeaks {
     peaks: HashMap<u64, u64>,
-    /// In the order of their first counts.
+    /// The keys of `peaks`, in the order in which they were added.
     slots: VecDeque<u64>,
 }
 
 impl SlotPeaks {
-    /// Returns what a sum over slots must add.
+    /// Sets the count of a slot. Returns by how much the sum over slots grows.
     pub fn add(&mut self, slot: u64, count: u64) -> u64 {
         if let Some(peak) = self.peaks.get_mut(&slot) {
             let excess = count.saturating_sub(*peak);
@@ -42,7 +43,8 @@ impl SlotPeaks {
         count
     }
 
-    /// Adds the slots of another sum. Returns how much of that sum this one contains already.
+    /// Adds the slots of `other`. Returns the part of its counts that `self` contained already. A
+    /// caller that adds both sums must subtract this part.
     pub fn merge(&mut self, other: &SlotPeaks) -> u64 {
         let counts = other.slots.iter().filter_map(|slot| {
             let count = *other.peaks.get(slot)?;
@@ -62,7 +64,7 @@ pub trait FromValue: Sized {
 }
 
 impl FromValue for u64 {
-    /// Negative numbers are wrapped casts.
+    /// `None` for a negative number, because it is a wrapped `u64`.
     fn from_value(value: Value<'_>) -> Option<Self> {
         match value {
             Value::Int(value) => value.try_into().ok(),
@@ -89,7 +91,7 @@ impl FromValue for String {
     }
 }
 
-/// A datapoint of which no field is used.
+/// A datapoint without members: all its fields are ignored.
 impl Datapoint for () {
     fn set_field<'v>(&mut self, _: &str, _: impl FnOnce() -> Option<Value<'v>>) {}
 }
@@ -112,7 +114,8 @@ fn decode<T: Datapoint>(
 }
 
 /// Declares each datapoint once: documentation, name, type, and its members with documentation,
-/// name, type and key. A tag is a member of type `bool`.
+/// name, type and key. A tag is a member of type `bool`. This macro ignores `in TABLE`, the
+/// datapoint's table in a recording: other users of `recorded_datapoints!` need it.
 macro_rules! datapoints {
     ($(
         $(#[$doc:meta])*
@@ -145,7 +148,8 @@ macro_rules! datapoints {
         impl KnownPoint {
             pub const NAMES: &'static [&'static str] = &[$($name),*];
 
-            /// Most names are unknown. For them the comparison of lengths decides.
+            /// Fast for unknown names, which are most: slices of different lengths are unequal
+            /// without a comparison of bytes.
             #[inline]
             pub fn is_known(name: &[u8]) -> bool {
                 $(name == $name.as_bytes())||*

@@ -3,8 +3,9 @@
 //!
 //! - DNS rebinding: a page points its own host name at this port. So the server accepts only host
 //!   names that no other site can have.
-//! - Cross-site requests: a page sends a form, and the browser adds its stored password. The browser
-//!   also adds headers that name the page's origin. So the server compares them with its own name.
+//! - Cross-site requests: a page sends a form, and the browser adds its stored password. The
+//!   browser also adds headers that name the page's origin. So the server compares them with the
+//!   host name of the request.
 
 use faultline_text::is_unsafe_char;
 use hyper::{
