@@ -7,22 +7,22 @@
 //! A bad line does not affect the other lines. Rejected pushes get 401 (wrong credentials), 403
 //! (see below) or 413 (larger than [`LIMITS`] allow). Unreadable pushes get 400 (broken gzip,
 //! unknown precision), 415 (a content coding other than gzip) or 408 (not complete in time). A body
-//! that breaks off is counted as `cut`. Lines that are complete before the error are kept.
+//! that breaks off is counted as `cut`. Lines that were complete before an error count.
 //!
-//! Timestamps are in nanoseconds, as Agave sends them and Influx expects by default. If a push has
-//! another precision that Influx knows, it gets 204 and is forwarded, but its lines count as bad.
+//! Timestamps are in nanoseconds, as Agave sends them and Influx expects by default. A push with
+//! another precision that Influx knows gets 204 and is forwarded, but its lines count as bad.
 //!
 //! Agave 4 keeps its connection and pushes every 10 s, Agave 2 and 3 open one per push. [`LIMITS`]
 //! has the timeouts of an idle connection, a head and a body. TCP and Unix sockets each have a
-//! maximum number of connections. At the maximum, the listener closes an open connection for each
-//! new one, slow connections first (`connection_limit`). An idle connection gets a short grace
-//! time. A connection within a request is cut at once; its complete lines are kept.
+//! maximum number of connections. At the maximum, each new connection makes the listener close an
+//! open one, slow ones first (`connection_limit`). If the one to close is idle, it gets a short
+//! grace time. If it is within a request, it is cut at once, and its complete lines count.
 //!
 //! Pushes from browser pages get 403, because any site can send them. Without a password, a sender
 //! also gets 403 if its user id is unknown, or neither the validator's nor one of `allow_users`.
 //!
-//! Memory: a read buffer of at most 16 KiB per connection; [`faultline_core::push_memory`] limits
-//! the pushes.
+//! Memory: each connection has a read buffer of at most 16 KiB. [`faultline_core::push_memory`]
+//! limits the memory of the pushes.
 
 mod connection;
 mod counters;
@@ -108,7 +108,7 @@ pub trait PushSink: Clone + Send + Sync + 'static {
 pub trait LineSink: Send + 'static {
     fn add_line(&mut self, line: &[u8]);
 
-    /// An incomplete line, or one with invalid content.
+    /// Counts an incomplete line, or one with invalid content.
     fn count_bad_line(&mut self);
 }
 
@@ -214,7 +214,8 @@ impl<I: PushSink> Listener<I> {
     /// Binds the configured address if `sockets` is empty.
     ///
     /// # Errors
-    /// The address, or that of a socket, is not loopback, or it cannot be bound.
+    /// An address is not loopback, and the configuration does not allow others. Or the configured
+    /// address cannot be bound.
     pub fn build(
         config: &config::Ingest,
         mut sockets: Vec<BoundSocket>,

@@ -133,8 +133,8 @@ impl App {
         })
     }
 
-    /// Runs until a stop signal. True if nothing failed before it, every stage ended in time and no
-    /// second signal came.
+    /// Runs until a stop signal. True if nothing failed before the signal, every stage ended in
+    /// time, and no second signal came.
     pub fn run(self, ready_file: Option<ReadyFile>) -> Result<bool> {
         let runtime = runtime()?;
         let outcome = runtime.block_on(self.run_stages(ready_file));
@@ -198,7 +198,7 @@ impl App {
     }
 }
 
-/// True if every stage ended in time; `None` after a second signal.
+/// Ends the stages one after the other. True if each ended in time; `None` after a second signal.
 async fn end_in_order(stages: [Stage; 4], clock: Clock) -> Option<bool> {
     // Subscribed before the first stage ends, so that a signal between two stages counts.
     let mut second_signal = std::pin::pin!(signals::second_signal(clock));
@@ -227,8 +227,8 @@ pub fn check_config(
     }
 }
 
-/// Checks what the parser cannot check: files and public addresses. Omits errors that only follow
-/// from the errors in `known`.
+/// Checks what the parser cannot check: files and public addresses. Omits consequences of the
+/// errors in `known`.
 pub fn find_config_errors(config: &Config, known: &[ConfigError]) -> Vec<ConfigError> {
     let has_no_error = |keys: &[&str]| {
         !known
@@ -298,7 +298,7 @@ pub(crate) fn runtime() -> Result<tokio::runtime::Runtime> {
 }
 
 /// Starts the built-in mock validator, which pushes to `ingest`, and makes it the target. Shortens
-/// `phase.at_tip_for`, because the demo reaches the tip within seconds.
+/// `phase.at_tip_for`, because the mock validator reaches the tip within a minute.
 fn start_demo(config: &mut Config, ingest: Option<&Listener<Intake>>) -> Result<Demo> {
     let ingest = ingest
         .context("--demo needs the ingest listener: remove [log] and `ingest.enabled = false`")?;
@@ -312,15 +312,15 @@ fn start_demo(config: &mut Config, ingest: Option<&Listener<Intake>>) -> Result<
     config.target.selector = TargetSelector::Pid(demo.pid());
     config.phase.at_tip_for = Duration::from_secs(5);
     if cache_entries.is_some() {
-        // `faultline try` runs such a demo for seconds.
+        // `faultline try` sets the cache entries. Its demo runs for seconds, so all is faster.
         config.phase.at_tip_for = Duration::from_secs(1);
         config.rpc.interval = Duration::from_millis(200);
     }
     Ok(demo)
 }
 
-/// True if a restart cannot help, because the configuration, the systemd units or the recording
-/// file must be changed first.
+/// True if a restart cannot help before someone changes the configuration, the systemd units or the
+/// recording file.
 pub fn is_permanent(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
         is_permanent_recording_error(cause)

@@ -1,6 +1,6 @@
-//! The demo's timeline, as pure functions of its uptime. Its validator takes 8 s to start and is
-//! then 450 slots behind. It replays at four times the recorded speed until it reaches the tip 30 s
-//! later, then at the recorded speed.
+//! The demo's timeline, as pure functions of its uptime. The validator takes 8 s to start. It is
+//! then 90 s behind the tip, which is 450 slots of 200 ms. It replays at four times the recorded
+//! speed for 30 s. Then it is at the tip, and replays at the recorded speed.
 
 use super::{
     CONSENSUS, IDENTITY,
@@ -56,8 +56,8 @@ fn progress(uptime: Duration) -> Value {
     }
 }
 
-/// The uptime with which a demo begins if it begins at the tip. It depends on the time, so that
-/// runs begin at different positions of the recording.
+/// The uptime with which a demo begins if it begins at the tip. It depends on the wall clock, so
+/// that runs begin at different positions of the recording.
 pub fn initial_uptime_at_tip(unix: Duration) -> Duration {
     SERVICES_START
         + CATCH_UP_TIME
@@ -66,12 +66,13 @@ pub fn initial_uptime_at_tip(unix: Duration) -> Duration {
         )
 }
 
-/// Replay position in the repeated recording.
+/// How far the validator has replayed the recording, which repeats without end.
 pub fn replay_position(uptime: Duration) -> Duration {
     let running = uptime.saturating_sub(SERVICES_START);
     running + running.min(CATCH_UP_TIME) * (CATCH_UP_SPEED - 1)
 }
 
+/// How far the cluster has reached in the recording.
 pub fn tip_position(uptime: Duration) -> Duration {
     uptime.saturating_sub(SERVICES_START) + CATCH_UP_TIME * (CATCH_UP_SPEED - 1)
 }
@@ -110,8 +111,8 @@ impl RecordedPushes {
         }
     }
 
-    /// The lines since the last push in time order. The last line is `metrics`, the datapoint of the
-    /// metrics agent.
+    /// The lines since the last push, in time order. The last line is the datapoint `metrics`, with
+    /// which a validator ends each push.
     pub fn next_body(&mut self, now: Stamp) -> String {
         let last_push = std::mem::replace(&mut self.pushed_at, now.uptime);
         let mut lines = Vec::new();
