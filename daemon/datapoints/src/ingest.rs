@@ -271,12 +271,7 @@ impl<I: PushSink> Listener<I> {
         let serve = |stream: Stream, connection| {
             // Looked up at once, because a closed socket has no user.
             let user = PeerUser::lookup(&stream, &shared.config);
-            connection::serve(
-                (stream, user),
-                connection,
-                Arc::clone(&shared),
-                stop.clone(),
-            )
+            connection::serve(stream, user, connection, Arc::clone(&shared), stop.clone())
         };
         accept(sockets, connections, shared.clock, &stop, serve).await;
     }

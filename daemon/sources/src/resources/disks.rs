@@ -96,7 +96,8 @@ fn select(
 pub fn readings(
     root: &HostRoot,
     disks_by_file_system: &[Vec<BlockDevice>],
-    (busy_times, clock): (&mut BusyTimes, Clock),
+    busy_times: &mut BusyTimes,
+    clock: Clock,
     output: &mut SourceOutput,
 ) {
     let (disks, left_out) = select(disks_by_file_system);

@@ -185,7 +185,8 @@ impl FileSystems {
         &mut self,
         usages: &[FileSystemUsage],
         disks: &[Vec<BlockDevice>],
-        (now, interval): (Stamp, Duration),
+        now: Stamp,
+        interval: Duration,
         out: &mut Vec<Reading>,
     ) {
         let devices: Vec<Device> = usages

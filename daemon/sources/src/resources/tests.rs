@@ -29,7 +29,7 @@ fn readings(systems: &mut FileSystems, now: Stamp) -> Vec<Reading> {
     let mut out = Vec::new();
     let usages = systems.usages();
     let disks = vec![Vec::new(); usages.len()];
-    systems.readings(&usages, &disks, (now, INTERVAL), &mut out);
+    systems.readings(&usages, &disks, now, INTERVAL, &mut out);
     out
 }
 
@@ -248,8 +248,13 @@ async fn the_disk_under_a_real_file_system_counts_as_the_kernel_does() {
         disks::MAX_DISKS,
     )];
     let mut output = SourceOutput::default();
-    let busy = (&mut BusyTimes::default(), Clock::start());
-    disks::readings(&root, &disks, busy, &mut output);
+    disks::readings(
+        &root,
+        &disks,
+        &mut BusyTimes::default(),
+        Clock::start(),
+        &mut output,
+    );
     assert_eq!(output.problems, []);
     let out = output.readings;
     let name = &disks[0][0].name;

@@ -428,9 +428,9 @@ impl Round<'_> {
             return;
         };
         let nodes: Option<ClusterNodes> = self.request("getClusterNodes", json!([])).await;
-        let own = (self.facts.identity, version);
         if let Some(ClusterNodes(nodes)) = nodes
-            && let Some(shares) = cluster::version_shares(votes, &nodes, own)
+            && let Some(shares) =
+                cluster::version_shares(votes, &nodes, self.facts.identity, version)
         {
             self.facts.version_shares.set(shares, self.now());
         }
