@@ -1,5 +1,6 @@
-//! What a scrape of 1,500 series costs: the page alone, and a whole request over a loopback connection that stays open.
-//! The budget is 2 ms at the 99th percentile. Every tick is new unless the line says "kept".
+//! Measures a scrape of 1,500 series: the exposition alone, and a whole request over an open
+//! loopback connection. The budget is 2 ms at the 99th percentile. Every tick is new unless the row
+//! says "kept".
 
 #![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot run ends")]
@@ -82,7 +83,7 @@ fn report(what: &str, mut prepare: impl FnMut(u64), mut run: impl FnMut(u64) -> 
     );
 }
 
-/// Asks on an open connection; how many bytes the answer has.
+/// Sends a request on an open connection. Returns the number of bytes of the response.
 fn scrape(stream: &mut TcpStream, headers: &str, buffer: &mut Vec<u8>) -> usize {
     write!(
         stream,

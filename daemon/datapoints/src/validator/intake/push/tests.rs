@@ -19,7 +19,7 @@ fn at(seconds: u64) -> Stamp {
     }
 }
 
-/// An intake whose validator is of the user that the number says; 0: none is found yet.
+/// An intake, and the user id of its validator. 0 means that no validator is found yet.
 fn intake() -> (Intake, Arc<AtomicU32>) {
     let (intake, user) = (Intake::new(&Datapoints::default()), Arc::default());
     let read = Arc::clone(&user);
@@ -125,7 +125,7 @@ fn slots_are_proven_by_password_or_the_validators_user_not_a_relay() {
     let (intake, user) = intake();
     user.store(VALIDATOR, Ordering::Relaxed);
     intake.follow_validator(None);
-    // Before the identity is known they wait, and stay what they are.
+    // Before the identity is known, the lines are pending.
     let mut early = intake.begin_from_user(VALIDATOR, at(1));
     early.add_line(b"bank_frozen,host_id=A slot=9i,hash=\"x\" 1");
     intake.commit(early, at(1));

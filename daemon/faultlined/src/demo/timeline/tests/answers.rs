@@ -1,4 +1,4 @@
-//! What the daemon reads in the answers.
+//! The fields of responses that the daemon reads.
 
 use super::super::*;
 use faultline_agave::{
