@@ -1,4 +1,5 @@
-//! Sockets that somebody else holds, as systemd does: what comes while the daemon is started anew waits there.
+//! Sockets that another program owns, as with systemd's socket activation. Connections wait in them
+//! while the daemon restarts.
 
 #![allow(
     clippy::expect_used,
@@ -36,10 +37,10 @@ use std::{
 
 const FAULTLINED: &str = env!("CARGO_BIN_EXE_faultlined");
 const PATIENCE: Duration = Duration::from_secs(60);
-/// From descriptors 0 and 1 to 3 and 4, as systemd numbers them; the process keeps its number.
+/// Moves descriptors 0 and 1 to 3 and 4, as systemd numbers them. The process id does not change.
 const HAND_OVER: &str = "exec 3<&0 4<&1 </dev/null >&2; LISTEN_PID=$$ exec \"$0\" \"$@\"";
 
-/// Who holds the sockets.
+/// The program that owns the sockets.
 struct Holder {
     folder: tempfile::TempDir,
     ingest: OwnedFd,
@@ -100,8 +101,9 @@ fn own_pid() -> String {
     std::process::id().to_string()
 }
 
-/// A validator that pushes all the time: over one connection for as long as it is kept, as Agave 4 does, or over a new one
-/// for each push. Gives the numbers of its pushes, every one of which was answered 204, once.
+/// A validator that pushes continuously. With `keep`, it uses one connection until that closes, as
+/// Agave 4 does. Otherwise it opens one for each push. Returns the numbers of its pushes. Each got
+/// 204 once.
 fn push(address: &str, first: u64, keep: bool, enough: &AtomicBool) -> Vec<u64> {
     let mut pushed = Vec::new();
     let mut connection: Option<BufReader<TcpStream>> = None;
@@ -156,7 +158,7 @@ fn forwarding_to(sink: &Sink, folder: &Path) -> String {
     file.display().to_string()
 }
 
-/// The numbers that have reached the upstream; each must come once.
+/// The numbers that reached the upstream. Each must arrive once.
 fn arrived(sink: &Sink) -> BTreeSet<u64> {
     let mut numbers = BTreeSet::new();
     for body in sink.bodies() {
@@ -206,7 +208,7 @@ fn no_push_is_lost_during_repeated_daemon_restarts() {
             holder.said()
         );
         daemon = start();
-        // A scraper that comes while the daemon starts waits for it.
+        // A scraper that connects while the daemon starts gets a response after the start.
         assert_eq!(http::get(&page, "/").expect("an answer").status, 200);
     }
     enough.store(true, Ordering::Relaxed);
