@@ -166,7 +166,8 @@ fn a_demo_logs_the_url_to_open_without_warnings() {
 #[test]
 fn the_kernel_kills_the_demo_validator_if_its_parent_died() {
     let sink = Sink::start().unwrap();
-    // Here only the thread that started the demo ends. SIGKILL would end all threads of the process.
+    // Here only the thread that started the demo ends. SIGKILL would end all threads of the
+    // process.
     let demo = std::thread::scope(|scope| scope.spawn(|| start(&sink)).join().unwrap());
     eventually_ok(DEADLINE, "it has ended", || {
         match stat(demo.pid(), 3).as_str() {

@@ -1,4 +1,4 @@
-//! Life and death of the real program: what it prints, where it listens, how it ends.
+//! Start and end of the real program: its output, its addresses and its exit codes.
 
 #![allow(
     clippy::expect_used,
@@ -148,7 +148,7 @@ fn the_printed_configuration_is_valid() {
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
 }
 
-/// The exit code, output and log of `check-config` on this text.
+/// Exit code, output and log of `check-config` with this text.
 fn check_config(folder: &Path, config: &str) -> (Option<i32>, String, String) {
     let file = folder.join("c.toml");
     fs::write(&file, config).expect("a file");
@@ -320,7 +320,8 @@ fn the_first_scrape_contains_the_process_without_waiting_for_a_tick() -> Result<
     Ok(())
 }
 
-/// Connections that idle do not hold it up. The fastest of three, since another test may have the machine meanwhile.
+/// Idle connections do not delay the stop. The fastest of three runs counts, because another test
+/// may use the machine.
 #[test]
 fn an_idle_daemon_stops_within_two_seconds() -> Result<()> {
     let own = std::process::id().to_string();
@@ -469,7 +470,8 @@ fn systemd_is_notified_of_readiness_watchdog_and_stopping() -> Result<()> {
     Ok(())
 }
 
-/// A daemon with a push to forward to an upstream that never answers: told to stop, it tries for some seconds.
+/// A daemon that has a push for an upstream without responses. After the stop signal, it tries for
+/// some seconds.
 fn slow_to_stop(folder: &Path) -> Result<(Daemon, TcpListener)> {
     // Connections wait in the backlog.
     let upstream = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -502,7 +504,7 @@ fn a_second_signal_ends_waiting_for_the_upstream_and_is_logged() -> Result<()> {
         PATIENCE,
         "a signal that comes later ends it by force",
         || {
-            // It fails once the daemon has ended.
+            // Sending the signal fails once the daemon has ended.
             let _ = daemon.signal("TERM");
             let log = daemon.log();
             if log.contains("forced exit after a second signal") {
@@ -524,7 +526,7 @@ fn a_second_signal_ends_waiting_for_the_upstream_and_is_logged() -> Result<()> {
 fn two_simultaneous_signals_count_as_one_without_forcing_exit() -> Result<()> {
     let folder = folder();
     let (daemon, _upstream) = slow_to_stop(folder.path())?;
-    // As `timeout` does: the process, then its group.
+    // Signals the process and then its group, as `timeout` does.
     daemon.signal("TERM")?;
     assert_eq!(daemon.stop()?, Some(0));
     let log = fs::read_to_string(folder.path().join("faultlined.log")).expect("its log");
@@ -652,7 +654,7 @@ fn a_problem_of_rpc_is_logged_once() -> Result<()> {
         output: folder.path().join("validator.out"),
     })?;
     let (file, pid) = (folder.path().join("c.toml"), validator.pid().to_string());
-    // It answers, but not as JSON-RPC does.
+    // The server responds, but not with JSON-RPC.
     let sink = Sink::start()?;
     fs::write(
         &file,
@@ -694,7 +696,7 @@ fn a_problem_of_rpc_is_logged_once() -> Result<()> {
 fn an_unopenable_log_is_retried() -> Result<()> {
     let folder = folder();
     let path = folder.path().join("agave.log");
-    // The kernel lets not even root read the last one.
+    // Not even root can read the last file.
     let cases = [
         (folder.path().join("missing"), "does not exist yet"),
         (path.clone(), "Too many levels of symbolic links"),

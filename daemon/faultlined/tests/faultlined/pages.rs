@@ -1,4 +1,4 @@
-//! No configuration that loads, and no points, make a page that Prometheus refuses.
+//! No valid configuration and no datapoints lead to an exposition that Prometheus rejects.
 
 #![allow(
     clippy::unwrap_used,
@@ -34,7 +34,7 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 const ID: &str = "DMz6SsztgBqTVkGc6CTcs4EYSJPUTfqKKwEzHLC7P8sr";
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Two configurations, the second one after a reload, and lines for each.
+/// Two configurations, of which a reload sets the second, and lines for each.
 #[derive(Debug, Clone)]
 struct Case {
     configs: [Config; 2],
@@ -42,7 +42,7 @@ struct Case {
 }
 
 impl Case {
-    /// The tick after the last line, and the constant labels of the daemon's start.
+    /// The tick after the last line, and the constant labels at the daemon's start.
     fn tick(&self) -> (Arc<Tick>, Vec<(&'static str, LabelText)>) {
         let now = Stamp {
             uptime: Duration::from_secs(1),
@@ -86,7 +86,7 @@ fn tag() -> impl Strategy<Value = String> {
     ]
 }
 
-/// A configuration that loads.
+/// A valid configuration.
 fn config() -> impl Strategy<Value = Config> {
     let entry = (
         "[ab]",
@@ -150,7 +150,7 @@ proptest! {
     }
 }
 
-/// Serves the page of a case as the daemon does.
+/// Serves the exposition of a case as the daemon does.
 fn serve(case: &Case, native_histograms: bool, stage: &mut Stage) -> SocketAddr {
     let (tick, constant) = case.tick();
     let mut newest_tick = Latest::default();
