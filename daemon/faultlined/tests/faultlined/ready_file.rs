@@ -1,4 +1,4 @@
-//! `--ready-file`: what a program that starts the daemon learns from it.
+//! `--ready-file` as the program reads it that starts the daemon.
 
 #![allow(
     clippy::expect_used,
@@ -25,7 +25,7 @@ use std::{
 const FAULTLINED: &str = env!("CARGO_BIN_EXE_faultlined");
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A folder with the file in it.
+/// A folder with the ready file.
 struct Scene(tempfile::TempDir);
 
 impl Scene {
@@ -61,7 +61,7 @@ impl Scene {
         Some(serde_json::from_slice(&text).expect("it is whole whenever it is there"))
     }
 
-    /// What the file says once that is as wanted.
+    /// Waits until the content of the file is as wanted, and returns it.
     fn says(&self, what: &str, is: impl Fn(&Value) -> bool) -> Value {
         eventually_ok(PATIENCE, what, || match self.ready() {
             Some(said) if is(&said) => Ok(said),
