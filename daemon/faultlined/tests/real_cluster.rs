@@ -1,5 +1,5 @@
-//! The daemon beside a real follower, under real load, scraped by a real Prometheus; every number compared with another
-//! reading of the same fact.
+//! The daemon with a real follower under real load, scraped by a real Prometheus. Each number is
+//! compared with an independent reading of the same fact.
 
 #![allow(
     clippy::expect_used,
@@ -26,26 +26,28 @@ use std::{fs, path::Path, time::Duration};
 
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// More programs than the cache has room for.
+/// More programs than the cache has entries.
 const PROGRAMS: u32 = 640;
 const CACHE_ENTRIES: u32 = 512;
 
 const MISSES: &str = "agave_program_cache_misses_total";
 
-/// Everything that takes part.
+/// All programs of the test.
 struct Scene {
     upstream: Sink,
     daemon: Daemon,
-    /// Another daemon, which reads the follower's log and is pushed nothing.
+    /// Another daemon, which reads the follower's log. Nobody pushes to it.
     reader: Daemon,
-    /// Scrapes both from the beginning, with the shipped rules; `None` where there is none.
+    /// Scrapes both daemons from the beginning, with the shipped rules. `None` if Prometheus is
+    /// missing.
     prometheus: Option<Prometheus>,
     cluster: Cluster,
     _folder: tempfile::TempDir,
 }
 
 impl Scene {
-    /// The daemon first: it waits for a validator that is not there yet. Leader and follower push to the same daemon.
+    /// Starts the daemon first: it waits for a validator. Leader and follower push to the same
+    /// daemon.
     fn start() -> Result<Self> {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let upstream = Sink::start()?;
@@ -95,7 +97,7 @@ trait OnceTicking {
 }
 
 impl OnceTicking for Daemon {
-    /// The first page there is.
+    /// The first page.
     fn scrape_once_ticking(&self) -> faultline_testkit::expose::Page {
         eventually_ok(PATIENCE, "the first page", || self.scrape())
     }
@@ -235,7 +237,7 @@ fn memory_and_faults_are_those_of_proc(scene: &Scene) -> Result<()> {
     for (kind, field) in [("minor", 10), ("major", 12)] {
         let labels = [("type", kind)];
         let before = stat_field(pid, field)? as f64;
-        // A tick that began after `before` was read has counted at least as much.
+        // A tick that began after `before` was read must have counted at least as much.
         let told = eventually_ok(PATIENCE, "a page newer than the witness", || {
             let told = scene.number("agave_process_page_faults_total", &labels);
             told.filter(|told| *told >= before).ok_or((told, before))
@@ -365,7 +367,7 @@ fn the_page_is_in_order_and_prometheus_agrees(scene: &mut Scene) -> Result<()> {
     Ok(())
 }
 
-/// While the load runs, so that what is asked for the newest value has one.
+/// Runs during the load, so that queries of the newest value have one.
 fn dashboards_show_it(scene: &Scene) -> Result<()> {
     let Some(prometheus) = &scene.prometheus else {
         return Ok(());
@@ -388,7 +390,8 @@ fn dashboards_show_it(scene: &Scene) -> Result<()> {
     dashboards::every_dashboard_is_drawn(prometheus, scene.daemon.metrics())
 }
 
-/// The witness adds up the bytes that the daemon passed on: the follower's lines alone, though the leader pushed too.
+/// The witness sums the lines that the daemon forwarded. Only the follower's lines must count,
+/// although the leader pushed too.
 fn cache_counters_are_the_sums_of_the_raw_lines(scene: &Scene) -> Result<()> {
     let identity = scene
         .cluster
@@ -434,7 +437,7 @@ fn cache_counters_are_the_sums_of_the_raw_lines(scene: &Scene) -> Result<()> {
     Ok(())
 }
 
-/// The log prints every datapoint that is pushed, from the first line on.
+/// The log has every pushed datapoint, from the first line on.
 fn the_log_tells_the_same_as_the_pushes(scene: &Scene) {
     for name in [
         MISSES,

@@ -1,4 +1,5 @@
-//! Every query of every dashboard against a Prometheus that has scraped the daemon beside a real validator.
+//! Every query of every dashboard in a Prometheus that has scraped the daemon with a real
+//! validator.
 
 use faultline_testkit::{
     Result,
@@ -15,18 +16,18 @@ use std::{
     time::Duration,
 };
 
-/// Series of the last five minutes are asked for, at most.
+/// Queries cover at most the last five minutes.
 const WINDOW: f64 = 300.0;
 
-/// How long a query may go on showing nothing, or a rendering take.
+/// Maximum time until a query has a result, and maximum time of a rendering.
 const PATIENCE: Duration = Duration::from_secs(400);
 
 /// The label `experiment` of both daemons.
 const EXPERIMENT: &str = "by two ways";
 
-/// One query with Grafana's variables filled in.
+/// One query, with values for Grafana's variables.
 struct Asked {
-    /// Dashboard, panel, and the query's letter.
+    /// Dashboard, panel, and the letter of the query.
     dashboard: String,
     panel: String,
     letter: String,
@@ -39,7 +40,7 @@ impl Asked {
         format!("{}, {}, query {}", self.dashboard, self.panel, self.letter)
     }
 
-    /// Whether the reasons name this query, or its whole panel.
+    /// True if `reasons` has this query or its whole panel.
     fn is_among(&self, reasons: &Value) -> bool {
         let of_dashboard = &reasons[&self.dashboard];
         [
@@ -60,7 +61,7 @@ fn read(path: &Path) -> Value {
     serde_json::from_str(&text).expect("JSON")
 }
 
-/// What a variable stands for: everything where many may be chosen, else the validator that is looked at.
+/// The value of a variable: all values if it allows several, else that of the validator.
 fn value_of(variable: &Value, instance: &str) -> String {
     match variable["name"].as_str().unwrap_or_default() {
         _ if variable["multi"] == true => ".*".to_owned(),
@@ -110,7 +111,7 @@ fn queries(instance: &str) -> Vec<Asked> {
     all
 }
 
-/// How many series a query shows.
+/// Number of series that a query returns.
 fn series(prometheus: &Prometheus, asked: &Asked, now: f64) -> Result<usize> {
     if asked.is_range {
         prometheus.count_series(&asked.expression, (now - WINDOW, now), 5)
@@ -119,7 +120,8 @@ fn series(prometheus: &Prometheus, asked: &Asked, now: f64) -> Result<usize> {
     }
 }
 
-/// No query errs; none shows nothing, unless `without-data.json` says why; nothing is said there that no longer holds.
+/// No query may fail. Each must return series, or `without-data.json` must say why it returns none.
+/// A reason there must still hold.
 pub fn every_query_shows_something_or_there_is_a_reason(prometheus: &Prometheus, instance: &str) {
     let queries = queries(instance);
     let now = || {
@@ -169,8 +171,8 @@ pub fn every_query_shows_something_or_there_is_a_reason(prometheus: &Prometheus,
     );
 }
 
-/// Draws all dashboards with Grafana's own panels; the pictures stay in `target/dashboards`. A dashboard that is broken on
-/// purpose is refused: the check can fail.
+/// Renders all dashboards with Grafana's own panels into `target/dashboards`. Also renders a
+/// dashboard that is broken on purpose, which must be refused.
 pub fn every_dashboard_is_drawn(prometheus: &Prometheus, instance: &str) -> Result<()> {
     if !grafana()
         .join("render/node_modules/.package-lock.json")
@@ -221,7 +223,7 @@ pub fn every_dashboard_is_drawn(prometheus: &Prometheus, instance: &str) -> Resu
     Ok(())
 }
 
-/// Whether the renderer was content, and what it said.
+/// Whether the renderer succeeded, and its output.
 fn draw(prometheus: &Prometheus, words: &[&str]) -> Result<(bool, String)> {
     let root = grafana().join("..");
     let output = root.join("target/dashboards.out");
