@@ -14,8 +14,8 @@ use std::{
 
 pub const HOUR: i64 = 3_600_000;
 
-/// Gauges that continue like counters. Leader slots count within an epoch, and a day is the middle of
-/// an epoch of mainnet, which takes about two days. Paid amounts do not return to the balance.
+/// Gauges that continue like counters. Leader slots count within an epoch, and a day is the middle
+/// of an epoch of mainnet, which takes about two days. Paid amounts do not return to the balance.
 const GO_ON: [&str; 3] = [
     "agave_leader_slots",
     "agave_cluster_leader_slots",

@@ -14,7 +14,7 @@ mod asked;
 mod crowded;
 mod secured;
 
-/// How long a test waits for an answer before it fails.
+/// How long a test waits for a response before it fails.
 const DEADLINE: Duration = Duration::from_secs(20);
 
 /// A server that runs on its own runtime until it is dropped.
@@ -88,7 +88,7 @@ fn start_with(
 }
 
 impl Running {
-    /// Publishes a tick with enough readings to be worth compressing, as of now.
+    /// Publishes a present tick with enough readings for compression.
     fn tick(&mut self, number: u64) {
         self.tick_at(number, self.clock.now());
     }
@@ -159,7 +159,7 @@ impl Answer {
     }
 }
 
-/// Asks on a stream and reads until the server closes it.
+/// Sends a request on a stream and reads until the server closes the stream.
 fn ask(stream: &mut dyn Stream, method: &str, path: &str, headers: &str) -> Answer {
     write!(
         stream,
@@ -399,7 +399,7 @@ fn an_open_connection_does_not_prevent_server_shutdown() {
     stream.write_all(b"GET /he").unwrap();
     drop(server);
     let mut rest = Vec::new();
-    // Closed or reset, but not left open.
+    // The server must close or reset the connection.
     stream.set_read_timeout(Some(DEADLINE)).unwrap();
     assert!(
         !matches!(stream.read_to_end(&mut rest), Err(error) if error.kind() == std::io::ErrorKind::WouldBlock)
@@ -457,7 +457,7 @@ fn a_mark_requires_post_a_name_and_an_active_recording() {
         post("/mark?name=a", "Sec-Fetch-Site: same-origin\r\n").status,
         200
     );
-    // Two are set already.
+    // Two of the 60 marks are used already.
     let clock = Clock::start();
     let more: Vec<u16> = (0..90).map(|_| post("/mark?name=a", "").status).collect();
     let allowed = more.iter().filter(|status| **status == 200).count();

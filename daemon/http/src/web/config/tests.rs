@@ -1,7 +1,7 @@
 use super::*;
 use std::fs;
 
-/// bcrypt of "secret" at the least cost.
+/// bcrypt of "secret" with the lowest cost.
 fn hash() -> String {
     bcrypt::hash("secret", 4).unwrap()
 }

@@ -1,4 +1,4 @@
-//! What pages of other sites have a browser ask for.
+//! Requests that pages of other sites make a browser send.
 
 use super::*;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -14,7 +14,7 @@ const PAGES: [&str; 8] = [
     "/nothing",
 ];
 
-/// Sends this head and reads the status and the whole answer.
+/// Sends this head. Returns the status and the whole response.
 fn raw(stream: &mut dyn Stream, head: &str) -> (u16, String) {
     stream.write_all(head.as_bytes()).unwrap();
     let mut answer = String::new();

@@ -26,7 +26,7 @@ fn trends(last: u64, readings: impl Fn(u64) -> Vec<Reading>) -> Trends {
     trends
 }
 
-/// `slots` of `seconds` each.
+/// The readings of `slots` slots that took `seconds` each.
 fn times(slots: u64, seconds: f64) -> Value {
     let mut histogram = Histogram::new(&TIME_BOUNDS);
     (0..slots).for_each(|_| histogram.observe(seconds));
@@ -35,7 +35,7 @@ fn times(slots: u64, seconds: f64) -> Value {
 
 #[test]
 fn rates_per_slot_are_those_of_five_minutes() {
-    // Two slots a second. Within the last five minutes there are six reloads in each.
+    // Two slots a second. In the last five minutes, each slot has six reloads.
     let trends = trends(600, |second| {
         let reloads = 12 * second.saturating_sub(290);
         vec![
@@ -84,7 +84,7 @@ fn a_verdict_waits_for_a_minute_of_the_same_process() {
     assert_eq!(restarted, (Some(40.0), Some(50.0)));
 }
 
-/// The sums of datapoints outlive the process, which replays no slot before second 300.
+/// The sums of datapoints outlive the process. The new process replays no slot before second 300.
 #[test]
 fn the_cache_of_a_new_process_is_not_judged_by_the_old_one() {
     let inputs = |last| {

@@ -18,7 +18,7 @@ fn batch(readings: Vec<Reading>) -> Arc<Batch> {
     })
 }
 
-/// A series and a value of it: few of each, so that both often stay.
+/// A series with a value. There are few of each, so that both often stay the same.
 fn reading() -> impl Strategy<Value = Reading> {
     let number = prop_oneof![
         Just(Value::Whole(0)),
@@ -64,16 +64,16 @@ fn reading() -> impl Strategy<Value = Reading> {
     ]
 }
 
-/// How one batch of a tick follows from that of the tick before.
+/// How a batch differs from the batch of the previous tick.
 #[derive(Debug, Clone)]
 enum Change {
-    /// The source was not asked.
+    /// The source was not sampled.
     Same,
-    /// It was, and the values are equal.
+    /// The source was sampled, and the values are equal.
     Equal,
-    /// One value is another one.
+    /// One value differs.
     Value(usize, Reading),
-    /// The series are others.
+    /// The series differ.
     Series(Vec<Reading>),
 }
 

@@ -106,7 +106,7 @@ fn several_validators_are_named_in_the_headline() {
 
 #[test]
 fn a_card_that_waits_for_pushes_says_so_and_how_long() {
-    // The process is older than the daemon in it, as after an exec.
+    // The process is older than the daemon, as after an exec.
     let start = EPOCH as f64 - 60.0;
     let daemon = vec![reading(&metrics::daemon::SELF_START_TIME, &[], start)];
     let tick = with(busy(90, "/v"), Source::Daemon, daemon);
@@ -170,7 +170,7 @@ fn memory_says_whose_it_is() {
     assert!(both(&tick)[0].contains("<h2>Memory of this machine</h2>"));
 }
 
-/// Two slots a second, each with twelve reloads, 8 ms in the cache and 20 ms of replay.
+/// Two slots a second. Each has twelve reloads, 8 ms in the cache and 20 ms of replay.
 pub fn replaying(second: u64) -> Tick {
     let times = |metric, label: &'static str, seconds: f64| {
         let mut histogram = Histogram::new(&TIME_BOUNDS);

@@ -1,4 +1,4 @@
-//! Read back with a decoder that knows the wire format and the field numbers, and none of the encoder's types.
+//! Decodes the exposition with the wire format and the field numbers, without types of the encoder.
 
 use super::*;
 use std::collections::BTreeMap;
@@ -112,7 +112,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Name, type and series of every family of the page.
+/// Name, type and series of every family of the exposition.
 fn decode(mut page: &[u8]) -> Vec<(String, u64, Vec<Fields<'_>>)> {
     let mut families = Vec::new();
     while !page.is_empty() {
@@ -127,7 +127,7 @@ fn decode(mut page: &[u8]) -> Vec<(String, u64, Vec<Fields<'_>>)> {
     families
 }
 
-/// (index, count) of a native histogram's positive buckets, from spans and differences.
+/// (index, count) of a native histogram's positive buckets, computed from spans and differences.
 fn buckets(histogram: &Fields<'_>) -> Vec<(i64, i64)> {
     let mut deltas = Vec::new();
     for field in histogram.all(13) {
