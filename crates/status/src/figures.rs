@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 macro_rules! figures {
     ($($source:ident { $($figure:ident = $section:ident::$metric:ident $($label:literal)*;)* })*) => {
-        /// A level, or a counter's total.
+        /// The value of a gauge, or the total of a counter.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
         #[serde(rename_all = "snake_case")]
         pub enum Figure {
@@ -92,7 +92,7 @@ figures! {
 pub struct LastMinute {
     /// Seconds before the newest row, falling.
     pub ages: Vec<f64>,
-    /// For each row a level, or a counter's rate per second.
+    /// For each row the value of a gauge, or the rate of a counter per second.
     #[serde(deserialize_with = "deserialize_known")]
     pub values: BTreeMap<Figure, Vec<Option<f64>>>,
 }

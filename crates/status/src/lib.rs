@@ -65,7 +65,7 @@ pub struct Status {
     pub capacity: Vec<StatusItem>,
     pub memory: Option<MemoryStatus>,
     pub cache: ProgramCacheStatus,
-    /// Totals of counters, and levels.
+    /// Totals of counters, and values of gauges.
     #[serde(deserialize_with = "figures::deserialize_known")]
     pub figures: BTreeMap<Figure, f64>,
     /// Empty unless [`Status::with`]'s caller fills it in.

@@ -107,7 +107,7 @@ impl Default for Sampling {
 pub struct Threads {
     pub enabled: bool,
     pub interval: Duration,
-    /// Longer, because reading context switches costs as much as reading everything else.
+    /// Longer than `interval`, because reading context switches costs as much as all other reads.
     pub switches_interval: Duration,
 }
 
@@ -376,7 +376,8 @@ pub struct Record {
 
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct StatusPage {
-    /// File with what the lab proved and predicted, for the answers.
+    /// The evidence file: RAM and program cache sizes that the lab measured or predicted. The
+    /// answers of the status use it.
     pub evidence: Option<PathBuf>,
 }
 

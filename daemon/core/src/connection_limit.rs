@@ -152,8 +152,8 @@ impl Connection {
     }
 }
 
-/// The open connections of one listener. Unix sockets have a limit of their own, so that network
-/// clients cannot take all.
+/// The open connections of one listener. Unix sockets have a separate limit, so that network
+/// clients cannot take all connections.
 pub struct Connections {
     listener: &'static str,
     tcp: ConnectionPool,

@@ -103,7 +103,7 @@ pub struct PollResult {
     /// Readings of the machine. Exported after the process's end too, because a full disk may have
     /// caused it.
     pub output: SourceOutput,
-    /// Of this process only.
+    /// Readings of this process only.
     pub process_readings: Option<(ProcessId, Vec<Reading>)>,
 }
 

@@ -292,7 +292,8 @@ pub fn register(registry: &mut Registry, context: &BuildContext<'_>) {
 mod tests {
     use super::*;
 
-    /// Below `ulimit -n 64` held threads once left no descriptor for reading the others.
+    /// With at most 64 open files, the open thread files once left no descriptor for the other
+    /// threads.
     #[test]
     fn with_a_small_descriptor_limit_threads_get_no_descriptors() {
         assert_eq!(

@@ -65,7 +65,8 @@ pub struct CgroupSample {
     pub cpu_pressure: Result<Pressure>,
     pub memory_pressure: Result<Pressure>,
     pub io_pressure: Result<Pressure>,
-    /// By any cgroup from its own up. `None` without a freezer: v2 before Linux 5.2.
+    /// True if the process's own cgroup or an ancestor freezes it. `None` without a freezer: v2
+    /// before Linux 5.2.
     pub frozen: Result<Option<bool>>,
 }
 

@@ -103,7 +103,8 @@ impl FsCalls {
         let busy = BusyGuard(Arc::clone(&self.is_busy));
         let body = move || {
             let result = call();
-            // Before the result is sent: its receiver may make the next call.
+            // Dropped before the result is sent, because the receiver of the result may make the
+            // next call.
             drop(busy);
             send(result);
         };

@@ -261,7 +261,7 @@ mod tests {
         fn host_names_of_other_sites_are_rejected(label in "[a-z0-9.-]{0,20}", host in "\\PC{0,40}") {
             let evil = format!("{label}.example");
             prop_assert!(!names().is_allowed(&evil));
-            // Whatever is asked for, it is answered.
+            // Any text gives a result, without a panic.
             let _ = names().is_allowed(&host);
         }
     }

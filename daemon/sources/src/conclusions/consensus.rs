@@ -146,7 +146,7 @@ mod tests {
         let mut alpenglow = CommitmentGap::default();
         for second in 0..90 {
             let root = 100 + 5 * second;
-            // Sometimes an answer falls between the two.
+            // Every third response comes between the updates of the two slots.
             let ahead = if second % 3 == 0 { 40 } else { 0 };
             alpenglow.update(at(second), root + ahead, root);
             assert!(!alpenglow.shows_tower(at(second)));

@@ -32,9 +32,9 @@ pub struct Candidate {
 
 pub enum Choice {
     None,
-    /// If it is not running, it just started, or is not a validator.
+    /// If the candidate is not running, it has just started, or it is not a validator.
     One(Box<Candidate>),
-    /// Only the operator can decide.
+    /// Several candidates are possible. Only the operator can decide.
     Several(Vec<Target>),
 }
 

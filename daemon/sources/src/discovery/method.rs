@@ -1,4 +1,4 @@
-//! The methods of finding the process. Those of a ledger and of a unit have modules of their own.
+//! The methods to find the process. The methods by ledger and by unit have separate modules.
 
 use super::{
     SearchContext, SearchResult, Target,

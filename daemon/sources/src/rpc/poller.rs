@@ -30,10 +30,10 @@ pub struct Poller {
     find_target: TargetLookup,
     admin: Latest<AdminFacts>,
     pub handle: Handle,
-    /// Of the current process: the next process gets a new connection.
+    /// The connection to the current process. The next process gets a new connection.
     client: Client,
     cache: Option<ResponseCache>,
-    /// Of the last request.
+    /// The batch of the last request.
     batch: Arc<Batch>,
     problem_log: ProblemLog,
 }

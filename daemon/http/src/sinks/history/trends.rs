@@ -41,7 +41,7 @@ static STARTING_PHASES: [&str; 8] = [
     "halted",
 ];
 
-/// Totals and levels of one tick. Cache and replay times are sums in seconds.
+/// Counters and gauges of one tick. Cache and replay times are sums in seconds.
 #[derive(Debug, Clone)]
 struct Row {
     tick_uptime: Duration,
@@ -109,7 +109,7 @@ fn histogram(tick: &Tick, metric: &'static Metric, label: &str) -> Option<(f64, 
     }
 }
 
-/// Totals and levels of one minute's tick, for windows of hours.
+/// Counters and gauges of one minute's tick, for windows of hours.
 #[derive(Debug, Clone)]
 struct MinuteRow {
     tick_uptime: Duration,

@@ -128,7 +128,7 @@ proptest! {
     }
 }
 
-fn level(tags: &[(&'static str, &'static str)], value: f64) -> Reading {
+fn gauge(tags: &[(&'static str, &'static str)], value: f64) -> Reading {
     let tags = tags
         .iter()
         .map(|(name, value)| ((*name).into(), (*value).into()));
@@ -174,11 +174,11 @@ fn only_changed_metric_families_are_encoded() {
 #[test]
 fn duplicate_labels_and_series_are_dropped_and_counted() {
     let first = vec![
-        level(&[], 1.0),
-        level(&[("name", "x")], 2.0),
-        level(&[("a", "x")], 3.0),
+        gauge(&[], 1.0),
+        gauge(&[("name", "x")], 2.0),
+        gauge(&[("a", "x")], 3.0),
     ];
-    let second = vec![level(&[("a", "x")], 4.0), level(&[("run", "x")], 5.0)];
+    let second = vec![gauge(&[("a", "x")], 4.0), gauge(&[("run", "x")], 5.0)];
     let tick = tick(1, vec![batch(first), batch(second)]);
     let values = |constant_labels: &ConstantLabels, dropped: &DroppedSeries| -> Vec<f64> {
         let exposition = Exposition::new(&tick, &Arc::new(constant_labels.clone()), None);
