@@ -452,11 +452,11 @@ mod tests {
         let cut = admitted.iter().filter(|(_, task)| task.is_finished());
         assert_eq!(cut.count(), 1);
         assert!(admitted[0].1.is_finished(), "the first one");
-        let asked = |(connection, _): &&(Arc<Connection>, AbortHandle)| {
+        let is_closing = |(connection, _): &&(Arc<Connection>, AbortHandle)| {
             connection.close_requested().now_or_never().is_some()
         };
         assert_eq!(
-            admitted.iter().filter(asked).count(),
+            admitted.iter().filter(is_closing).count(),
             MAX_CLOSING_CONNECTIONS + 1
         );
     }

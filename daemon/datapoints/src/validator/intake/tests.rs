@@ -502,14 +502,16 @@ fn foreign_sender_names_are_sanitized_and_truncated() {
         .into();
     push(&intake, 1, &strangers);
     intake.set_reported_identity("A", at(1));
-    let told = intake.problems(at(1));
+    let problems = intake.problems(at(1));
     assert!(
-        told.iter()
+        problems
+            .iter()
             .any(|problem| problem.what.ends_with("not counted: B, C, D and 3 more")),
-        "{told:?}"
+        "{problems:?}"
     );
     assert!(
-        told.iter()
+        problems
+            .iter()
             .all(|problem| problem.what.len() < 300 && problem.what.is_ascii())
     );
 }
@@ -663,13 +665,13 @@ fn a_set_identity_datapoint_switches_identity_without_losing_lines() {
         .map(|n| (n * 10, "A"))
         .chain((7..20).map(|n| (n * 10, "B")))
     {
-        let mut told = vec![
+        let mut push_lines = vec![
             cache(id, 10, second),
             format!("other,host_id={id} v=1i {second}"),
         ];
-        told.extend((second == 70).then(|| set(second)));
-        sent += told.len() as f64;
-        push(&intake, second, &told);
+        push_lines.extend((second == 70).then(|| set(second)));
+        sent += push_lines.len() as f64;
+        push(&intake, second, &push_lines);
         intake.assume_identity(at(second));
         let pending = value(&intake, 1, "faultline_ingest_lines_pending", None).unwrap();
         let counted = [

@@ -182,11 +182,15 @@ fn a_client_without_the_required_certificate_is_refused() {
         .status,
         200
     );
-    let mut nobody = folder.connect(server.address, None);
+    let mut client = folder.connect(server.address, None);
     let mut bytes = Vec::new();
-    let asked =
-        nobody.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
-    assert!(asked.and_then(|()| nobody.read_to_end(&mut bytes)).is_err());
+    let written =
+        client.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    assert!(
+        written
+            .and_then(|()| client.read_to_end(&mut bytes))
+            .is_err()
+    );
     assert!(bytes.is_empty());
 }
 
@@ -346,8 +350,8 @@ fn an_expired_certificate_is_reported_and_its_key_listed_as_a_secret() {
     let folder = Folder::new();
     let metrics = config(Some(&folder.web_config("")));
     let at = |year: u64| Duration::from_secs((year - 1970) * 31_557_600);
-    let (told, secrets) = web_config_warnings(&metrics, at(2030));
-    assert!(told.is_empty(), "{told:?}");
+    let (messages, secrets) = web_config_warnings(&metrics, at(2030));
+    assert!(messages.is_empty(), "{messages:?}");
     assert_eq!(
         secrets,
         [
@@ -357,10 +361,10 @@ fn an_expired_certificate_is_reported_and_its_key_listed_as_a_secret() {
     );
     // Certificates of rcgen are valid from 1975 to 4096.
     for (year, what) in [(1972, "not valid yet"), (4100, "has expired")] {
-        let (told, _) = web_config_warnings(&metrics, at(year));
+        let (messages, _) = web_config_warnings(&metrics, at(year));
         assert!(
-            told.len() == 1 && told[0].contains(what) && told[0].contains("server.pem"),
-            "{told:?}"
+            messages.len() == 1 && messages[0].contains(what) && messages[0].contains("server.pem"),
+            "{messages:?}"
         );
     }
 }
@@ -400,11 +404,14 @@ fn every_unusable_tls_file_is_reported() {
         web_config: Some(folder.write("web.yml", text)),
         ..Metrics::default()
     };
-    let told: Vec<String> = check(&config).iter().map(ToString::to_string).collect();
-    assert!(told.len() == 3 && told[0].contains("none.pem"), "{told:#?}");
+    let messages: Vec<String> = check(&config).iter().map(ToString::to_string).collect();
     assert!(
-        told[1].contains("no private key") && told[2].contains("client_ca_file"),
-        "{told:#?}"
+        messages.len() == 3 && messages[0].contains("none.pem"),
+        "{messages:#?}"
+    );
+    assert!(
+        messages[1].contains("no private key") && messages[2].contains("client_ca_file"),
+        "{messages:#?}"
     );
     let good = Metrics {
         web_config: Some(folder.web_config("")),

@@ -164,18 +164,18 @@ fn pushes_of_another_user_are_refused_with_the_reason() {
         number(&intake, 2, "faultline_points_lost_total", ""),
         Some(2.0)
     );
-    let told = |now: u64| {
+    let refusal_problem = |now: u64| {
         let problems = intake.problems(at(now)).into_iter();
         problems
             .map(|problem| problem.what)
             .find(|what| what.contains("allow_users"))
     };
     assert!(
-        told(2)
+        refusal_problem(2)
             .unwrap()
             .contains("by user 1001, but the validator runs as user 1000")
     );
-    assert_eq!(told(70), None);
+    assert_eq!(refusal_problem(70), None);
 }
 
 #[test]
