@@ -64,7 +64,8 @@ impl Holder {
     }
 
     fn start(&self, arguments: &[&str]) -> Child {
-        let held = |socket: &OwnedFd| Stdio::from(socket.try_clone().expect("a descriptor"));
+        let descriptor_of =
+            |socket: &OwnedFd| Stdio::from(socket.try_clone().expect("a descriptor"));
         let log = File::options()
             .create(true)
             .append(true)
@@ -74,14 +75,14 @@ impl Holder {
             .args(["-c", HAND_OVER, FAULTLINED, "run"])
             .args(arguments)
             .envs([("LISTEN_FDS", "2"), ("LISTEN_FDNAMES", self.names)])
-            .stdin(held(&self.ingest))
-            .stdout(held(&self.metrics))
+            .stdin(descriptor_of(&self.ingest))
+            .stdout(descriptor_of(&self.metrics))
             .stderr(log)
             .spawn()
             .expect("a shell")
     }
 
-    fn said(&self) -> String {
+    fn log_text(&self) -> String {
         fs::read_to_string(self.log()).unwrap_or_default()
     }
 }
@@ -205,7 +206,7 @@ fn no_push_is_lost_during_repeated_daemon_restarts() {
             stop(daemon).code(),
             Some(0),
             "restart {restart}: {}",
-            holder.said()
+            holder.log_text()
         );
         daemon = start();
         // A scraper that connects while the daemon starts gets a response after the start.
@@ -216,7 +217,7 @@ fn no_push_is_lost_during_repeated_daemon_restarts() {
         .into_iter()
         .flat_map(|pusher| pusher.join().expect("every push is taken"))
         .collect();
-    assert_eq!(stop(daemon).code(), Some(0), "{}", holder.said());
+    assert_eq!(stop(daemon).code(), Some(0), "{}", holder.log_text());
     assert_eq!(arrived(&sink), pushed);
 }
 
@@ -258,17 +259,17 @@ fn activation_sockets_override_the_configured_addresses() {
         places
     );
     assert_eq!(stop(daemon).code(), Some(0));
-    let said = holder.said();
+    let log_text = holder.log_text();
     assert!(
-        said.contains(&format!(
+        log_text.contains(&format!(
             "listening metrics={} ingest={address}",
             path.display()
         )),
-        "{said}"
+        "{log_text}"
     );
     assert!(
-        said.contains("metrics.listen") && said.contains("127.0.0.1:1"),
-        "the configured one is named: {said}"
+        log_text.contains("metrics.listen") && log_text.contains("127.0.0.1:1"),
+        "the configured one is named: {log_text}"
     );
 }
 
@@ -279,24 +280,24 @@ fn an_unused_or_non_loopback_activation_socket_is_refused_with_a_remedy() {
             .start(&["--pid", &own_pid()])
             .wait()
             .expect("its end");
-        assert_eq!(status.code(), Some(64), "{}", holder.said());
-        holder.said()
+        assert_eq!(status.code(), Some(64), "{}", holder.log_text());
+        holder.log_text()
     };
     let mut holder = Holder::new(bind().0, bind().0);
     holder.names = "ingest:faultlined.socket";
     assert!(
         refused(&holder).contains("FileDescriptorName=metrics"),
         "{}",
-        holder.said()
+        holder.log_text()
     );
     let everywhere = || TcpListener::bind("0.0.0.0:0").expect("a port");
-    let said = refused(&Holder::new(bind().0, everywhere()));
-    assert!(said.contains("metrics.web_config"), "{said}");
-    let said = refused(&Holder::new(everywhere(), bind().0));
-    assert!(said.contains("beyond_loopback"), "{said}");
-    let said = refused(&Holder::new(
+    let log_text = refused(&Holder::new(bind().0, everywhere()));
+    assert!(log_text.contains("metrics.web_config"), "{log_text}");
+    let log_text = refused(&Holder::new(everywhere(), bind().0));
+    assert!(log_text.contains("beyond_loopback"), "{log_text}");
+    let log_text = refused(&Holder::new(
         File::open("/dev/null").expect("a file"),
         bind().0,
     ));
-    assert!(said.contains("ListenStream="), "{said}");
+    assert!(log_text.contains("ListenStream="), "{log_text}");
 }

@@ -289,10 +289,10 @@ fn signal_and_http_request_save_immediately_and_http_returns_the_path() -> Resul
         path.display()
     );
     let marks: Vec<_> = Recording::open(&path).unwrap().events().unwrap();
-    let said = marks
+    let matching = marks
         .iter()
         .filter(|event| event.kind == EventKind::Mark && event.detail["text"] == "../slow disk");
-    assert_eq!(said.count(), 1);
+    assert_eq!(matching.count(), 1);
     assert_eq!(http::get(daemon.metrics(), "/flight/save")?.status, 405);
     assert!(scene.saved("exit").is_empty());
     assert_eq!(daemon.stop()?, Some(0));
@@ -440,20 +440,20 @@ fn the_flight_ring_drops_old_data_and_stops_growing() -> Result<()> {
     };
     ticks(130.0);
     let size = || fs::metadata(scene.flight.join("ring.fltl")).unwrap().len();
-    let kept = scene.ring().ticks().unwrap();
+    let earlier = scene.ring().ticks().unwrap();
     let before = size();
     ticks(260.0);
     let later = scene.ring().ticks().unwrap();
-    for ticks in [&kept, &later] {
+    for ticks in [&earlier, &later] {
         let span = ticks.last().unwrap().uptime_ns - ticks[0].uptime_ns;
         // Ten seconds, a second until the next check, and the delay of a busy machine.
         assert!((9_000_000_000..20_000_000_000).contains(&span), "{span} ns");
     }
     assert!(
-        later[0].number > kept[0].number + 50,
+        later[0].number > earlier[0].number + 50,
         "{} and {}",
         later[0].number,
-        kept[0].number
+        earlier[0].number
     );
     assert!(
         size() < before.max(1 << 20) * 2,
@@ -618,7 +618,7 @@ fn the_units_state_directory_is_used_without_configuration() {
         .unwrap()
     };
     let off = scene.config("enabled = false\n").display().to_string();
-    let says = |log: &str, words: &str| {
+    let assert_logged = |log: &str, words: &str| {
         eventually_ok(PATIENCE, words, || {
             let log = fs::read_to_string(scene.path(log)).unwrap();
             if log.contains(words) {
@@ -629,10 +629,10 @@ fn the_units_state_directory_is_used_without_configuration() {
         });
     };
     let daemon = run("off.log", &["--config", &off]);
-    says("off.log", "source=\"daemon\" up=true");
+    assert_logged("off.log", "source=\"daemon\" up=true");
     drop(daemon);
     assert!(!scene.flight.exists());
     let _daemon = run("on.log", &[]);
-    says("on.log", "flight recorder started");
+    assert_logged("on.log", "flight recorder started");
     assert_eq!(scene.ring().sessions().unwrap().len(), 1);
 }

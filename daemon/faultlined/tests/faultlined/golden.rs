@@ -310,11 +310,11 @@ fn promtool_finds_nothing_to_complain_about() {
             .write_all(case.page(ExpositionFormat::Classic).as_bytes())
             .unwrap();
         let output = child.wait_with_output().unwrap();
-        let said = String::from_utf8_lossy(&output.stdout).into_owned()
+        let stdout = String::from_utf8_lossy(&output.stdout).into_owned()
             + &String::from_utf8_lossy(&output.stderr);
         assert!(
-            output.status.success() && said.trim().is_empty(),
-            "{}: {}\n{said}",
+            output.status.success() && stdout.trim().is_empty(),
+            "{}: {}\n{stdout}",
             case.name(),
             output.status
         );

@@ -223,8 +223,8 @@ fn run_fake_validator() {
     let admin = UnixListener::bind("ledger/admin.rpc").expect("a socket");
     let rpc = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = rpc.local_addr().expect("an address").to_string();
-    let told = address.clone();
-    std::thread::spawn(move || serve_rpc(&rpc, &told));
+    let reported_address = address.clone();
+    std::thread::spawn(move || serve_rpc(&rpc, &reported_address));
     fs::write("ready", "").expect("a file");
     for stream in admin.incoming() {
         let stream = stream.expect("a connection");
@@ -369,8 +369,8 @@ fn file_system_usage_is_reported_and_a_nearly_full_one_warns() {
         details["holds"], "accounts, ledger, snapshots",
         "{details:#}"
     );
-    let told = rustix::fs::statvfs(scene.path("ledger")).expect("statvfs");
-    assert_eq!(details["bytes"]["size"], told.f_blocks * told.f_frsize);
+    let space = rustix::fs::statvfs(scene.path("ledger")).expect("statvfs");
+    assert_eq!(details["bytes"]["size"], space.f_blocks * space.f_frsize);
     let Some(mounted) = mounted else {
         println!("SKIPPED: no right to mount here");
         return;

@@ -212,8 +212,11 @@ fn every_recorded_column_equals_the_exposed_value_of_its_tick() -> Result<()> {
     let row = eventually(PATIENCE, "the tick is in the recording", || {
         compared(&scene.read(), &page)
     });
-    let told = row.iter().filter(|(_, shown, _)| shown.is_some()).count();
-    assert!(told > 60, "only {told} columns have a value");
+    let column_count = row.iter().filter(|(_, shown, _)| shown.is_some()).count();
+    assert!(
+        column_count > 60,
+        "only {column_count} columns have a value"
+    );
     let different: Vec<_> = row
         .iter()
         .filter(|(_, shown, kept)| shown != kept)
@@ -546,26 +549,26 @@ fn an_unusable_recording_file_is_refused_at_start_with_a_reason() -> Result<()> 
             String::from_utf8_lossy(&output.stderr).into_owned(),
         )
     };
-    let (code, said) = refusal("arm=A", &[]);
+    let (code, stderr) = refusal("arm=A", &[]);
     assert!(
-        code == Some(1) && said.contains("another program"),
-        "two daemons: {code:?} {said}"
+        code == Some(1) && stderr.contains("another program"),
+        "two daemons: {code:?} {stderr}"
     );
     assert_eq!(daemon.stop()?, Some(0));
-    let (code, said) = refusal("arm=B", &[]);
+    let (code, stderr) = refusal("arm=B", &[]);
     assert!(
-        code == Some(64) && said.contains("arm=A") && said.contains("arm=B"),
-        "other labels: {code:?} {said}"
+        code == Some(64) && stderr.contains("arm=A") && stderr.contains("arm=B"),
+        "other labels: {code:?} {stderr}"
     );
-    let (code, said) = refusal("arm=A", &["--record", &scene.config.display().to_string()]);
+    let (code, stderr) = refusal("arm=A", &["--record", &scene.config.display().to_string()]);
     assert!(
-        code == Some(64) && said.contains("not a recording"),
-        "another file: {code:?} {said}"
+        code == Some(64) && stderr.contains("not a recording"),
+        "another file: {code:?} {stderr}"
     );
-    let (code, said) = refusal("arm=A", &["--record", "/no/such/folder/run.fltl"]);
+    let (code, stderr) = refusal("arm=A", &["--record", "/no/such/folder/run.fltl"]);
     assert!(
-        code == Some(64) && said.contains("/no/such/folder"),
-        "no folder: {code:?} {said}"
+        code == Some(64) && stderr.contains("/no/such/folder"),
+        "no folder: {code:?} {stderr}"
     );
     assert_eq!(refusal("arm=A", &["--label", "arm"]).0, Some(64));
     assert_eq!(
@@ -590,10 +593,10 @@ fn a_recording_next_to_the_ledger_warns_and_file_changes_need_restart() -> Resul
     write("run.fltl");
     let config = scene.config.display().to_string();
     let checked = run(&["check-config", "--config", &config]);
-    let said = String::from_utf8_lossy(&checked.stderr).into_owned();
+    let stderr = String::from_utf8_lossy(&checked.stderr).into_owned();
     assert!(
-        checked.status.code() == Some(0) && said.contains("warning") && said.contains("ledger"),
-        "{said}"
+        checked.status.code() == Some(0) && stderr.contains("warning") && stderr.contains("ledger"),
+        "{stderr}"
     );
 
     let daemon = Daemon::start(

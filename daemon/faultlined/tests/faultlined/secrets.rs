@@ -166,21 +166,21 @@ impl Scene {
         }
     }
 
-    fn said(&self) -> String {
+    fn log_text(&self) -> String {
         fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
     }
 
     /// An address on which the daemon listens, from its log.
     fn address(&self, key: &str) -> String {
         eventually_ok(PATIENCE, "it says where it listens", || {
-            let said = self.said();
-            let line = said
+            let log_text = self.log_text();
+            let line = log_text
                 .lines()
                 .find(|line| line.contains("listening metrics="))
                 .map(str::to_owned);
             let rest = line.and_then(|line| line.split_once(key).map(|(_, rest)| rest.to_owned()));
             rest.and_then(|rest| rest.split_whitespace().next().map(str::to_owned))
-                .ok_or(said)
+                .ok_or(log_text)
         })
     }
 
@@ -248,12 +248,12 @@ impl Scene {
         assert!(
             self.daemon.0.wait().expect("its end").success(),
             "{}",
-            self.said()
+            self.log_text()
         );
-        let kept = files(&self.folder.path().join("out"));
+        let written_files = files(&self.folder.path().join("out"));
         assert!(
-            kept.len() >= 2,
-            "a recording and the flight recorder's: {kept:?}"
+            written_files.len() >= 2,
+            "a recording and the flight recorder's: {written_files:?}"
         );
         let checked = Command::new(FAULTLINED)
             .args(["check-config", "--config", &self.config])
@@ -263,9 +263,10 @@ impl Scene {
             "check-config".to_owned(),
             [checked.stdout, checked.stderr].concat(),
         )];
-        left.push(("the log".to_owned(), self.said().into_bytes()));
+        left.push(("the log".to_owned(), self.log_text().into_bytes()));
         left.extend(
-            kept.iter()
+            written_files
+                .iter()
                 .map(|path| (path.display().to_string(), fs::read(path).expect("a file"))),
         );
         left

@@ -86,10 +86,10 @@ fn analyze(folder: &Path, arguments: &[&str]) -> Option<(bool, String)> {
             return None;
         }
     };
-    let said = [output.stdout, output.stderr]
+    let output_text = [output.stdout, output.stderr]
         .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
         .concat();
-    Some((output.status.success(), said))
+    Some((output.status.success(), output_text))
 }
 
 fn verify(folder: &Path, unit: &str) -> Option<(bool, String)> {
@@ -109,19 +109,19 @@ fn instance(name: &str) -> String {
 fn systemd_accepts_every_unit_without_warnings() {
     let folder = installed();
     for name in names(&shipped().join("system")) {
-        let Some((fine, said)) = verify(folder.path(), &instance(&name)) else {
+        let Some((fine, output_text)) = verify(folder.path(), &instance(&name)) else {
             return;
         };
-        assert!(fine && said.is_empty(), "{name}: {said}");
+        assert!(fine && output_text.is_empty(), "{name}: {output_text}");
     }
     fs::write(
         folder.path().join("broken.service"),
         "[Service]\nExecStart=/bin/true\nMemoryMaxx=1\n",
     )
     .expect("a file");
-    let said = verify(folder.path(), "broken.service").map(|(_, said)| said);
+    let output_text = verify(folder.path(), "broken.service").map(|(_, output_text)| output_text);
     assert!(
-        said.is_some_and(|said| said.contains("MemoryMaxx")),
+        output_text.is_some_and(|output_text| output_text.contains("MemoryMaxx")),
         "what is wrong would be told"
     );
 }
@@ -135,10 +135,10 @@ fn systemd_accepts_every_drop_in_without_warnings() {
         for name in names(&shipped().join("drop-ins").join(folder_of)) {
             let folder = installed();
             drop_in(folder.path(), unit, &format!("{folder_of}/{name}"));
-            let Some((fine, said)) = verify(folder.path(), unit) else {
+            let Some((fine, output_text)) = verify(folder.path(), unit) else {
                 return;
             };
-            assert!(fine && said.is_empty(), "{name}: {said}");
+            assert!(fine && output_text.is_empty(), "{name}: {output_text}");
         }
     }
 }
@@ -159,10 +159,13 @@ fn systemd_security_exposure_is_low_even_as_the_validators_user() {
         ] {
             more.iter()
                 .for_each(|which| drop_in(folder.path(), unit, which));
-            let Some((fine, said)) = exposure(folder.path(), &format!("./{unit}")) else {
+            let Some((fine, output_text)) = exposure(folder.path(), &format!("./{unit}")) else {
                 return;
             };
-            assert!(fine && said.contains("Overall exposure level"), "{said}");
+            assert!(
+                fine && output_text.contains("Overall exposure level"),
+                "{output_text}"
+            );
         }
     }
     let open = tempfile::tempdir().expect("a folder");

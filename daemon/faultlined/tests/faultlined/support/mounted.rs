@@ -48,8 +48,8 @@ impl Mounted {
 
     /// Bytes that users other than root can still write.
     pub fn avail(&self) -> u64 {
-        let told = rustix::fs::statvfs(&self.0).expect("statvfs");
-        told.f_bavail * told.f_frsize
+        let space = rustix::fs::statvfs(&self.0).expect("statvfs");
+        space.f_bavail * space.f_frsize
     }
 }
 
