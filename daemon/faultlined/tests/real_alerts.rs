@@ -100,17 +100,18 @@ impl Scene {
     }
 
     /// Notifications since the last fault, without those about this machine's limits.
-    fn told(&self) -> Vec<Notification> {
-        let mut told = self.alertmanager.notifications().split_off(self.before);
-        told.retain(|told| !of_this_machine().contains(&told.alert.as_str()));
-        told
+    fn new_notifications(&self) -> Vec<Notification> {
+        let mut notifications = self.alertmanager.notifications().split_off(self.before);
+        notifications
+            .retain(|notification| !of_this_machine().contains(&notification.alert.as_str()));
+        notifications
     }
 
     fn names(&self) -> BTreeSet<String> {
-        self.told()
+        self.new_notifications()
             .into_iter()
-            .filter(|told| !told.resolved)
-            .map(|told| told.alert)
+            .filter(|notification| !notification.resolved)
+            .map(|notification| notification.alert)
             .collect()
     }
 
@@ -120,7 +121,7 @@ impl Scene {
 
     /// Checks that `receiver` gets this alert and no other while it fires, and then a notification
     /// that it is resolved.
-    fn is_told(
+    fn assert_notified(
         &mut self,
         what: &str,
         (receiver, alert): (&str, &str),
@@ -132,23 +133,23 @@ impl Scene {
             resolved,
         };
         let has = |scene: &Scene, resolved| {
-            let told = scene.told();
-            if told.contains(&wanted(resolved)) {
+            let notifications = scene.new_notifications();
+            if notifications.contains(&wanted(resolved)) {
                 Ok(())
             } else {
-                Err((told, scene.prometheus.firing()))
+                Err((notifications, scene.prometheus.firing()))
             }
         };
         eventually_ok(PATIENCE, what, || has(self, false));
         mend(self)?;
         eventually_ok(PATIENCE, &format!("{what}: it is over"), || has(self, true));
         std::thread::sleep(QUIET);
-        let told = self.told();
-        println!("{what}: {told:?}");
+        let notifications = self.new_notifications();
+        println!("{what}: {notifications:?}");
         assert_eq!(
             self.names(),
             BTreeSet::from([alert.to_owned()]),
-            "{what}: {told:?}"
+            "{what}: {notifications:?}"
         );
         self.before = self.alertmanager.notifications().len();
         Ok(())
@@ -239,12 +240,12 @@ fn each_real_node_fault_fires_exactly_its_own_alert() -> Result<()> {
     };
     let mut scene = scene(folder.path(), cgroup, disk)?;
     std::thread::sleep(QUIET);
-    assert_eq!(scene.told(), [], "a healthy node");
+    assert_eq!(scene.new_notifications(), [], "a healthy node");
     scene.cluster.kill_follower()?;
-    scene.is_told("killed", ("page", "AgaveDown"), Scene::start)?;
+    scene.assert_notified("killed", ("page", "AgaveDown"), Scene::start)?;
     votes_stop(&mut scene)?;
     scene.disk.fill(0.03);
-    scene.is_told("filled", ("page", "AgaveDiskNearlyFull"), |scene| {
+    scene.assert_notified("filled", ("page", "AgaveDiskNearlyFull"), |scene| {
         scene.disk.empty();
         Ok(())
     })?;
@@ -259,31 +260,36 @@ fn each_real_node_fault_fires_exactly_its_own_alert() -> Result<()> {
 fn votes_stop(scene: &mut Scene) -> Result<()> {
     let [own, other] = scene.cluster.follower_addresses().clone();
     scene.cluster.set_follower_identity(&other.identity)?;
-    let told = |scene: &Scene, alert: &str, resolved| {
+    let wait_for_notification = |scene: &Scene, alert: &str, resolved| {
         let wanted = Notification {
             receiver: "page".to_owned(),
             alert: alert.to_owned(),
             resolved,
         };
-        let told = scene.told();
-        if told.contains(&wanted) {
+        let notifications = scene.new_notifications();
+        if notifications.contains(&wanted) {
             Ok(())
         } else {
-            Err((told, scene.prometheus.firing()))
+            Err((notifications, scene.prometheus.firing()))
         }
     };
     eventually_ok(PATIENCE, "votes stop: delinquent", || {
-        told(scene, "AgaveDelinquent", false)
+        wait_for_notification(scene, "AgaveDelinquent", false)
     });
     scene.cluster.set_follower_identity(&own.identity)?;
     eventually_ok(PATIENCE, "votes stop: it is over", || {
-        told(scene, "AgaveDelinquent", true)
+        wait_for_notification(scene, "AgaveDelinquent", true)
     });
     std::thread::sleep(QUIET);
-    println!("votes stop: {:?}", scene.told());
+    println!("votes stop: {:?}", scene.new_notifications());
     let mut others = scene.names();
     others.retain(|alert| !["AgaveDelinquent", "AgaveVotesNotLanding"].contains(&alert.as_str()));
-    assert_eq!(others, BTreeSet::new(), "votes stop: {:?}", scene.told());
+    assert_eq!(
+        others,
+        BTreeSet::new(),
+        "votes stop: {:?}",
+        scene.new_notifications()
+    );
     scene.before = scene.alertmanager.notifications().len();
     Ok(())
 }
@@ -301,7 +307,7 @@ fn starved(scene: &mut Scene) -> Result<()> {
         limit / MIB
     );
     scene.cgroup.limit(limit).expect("a limit can be lowered");
-    scene.is_told("starved", ("page", "AgaveOomAhead"), |scene| {
+    scene.assert_notified("starved", ("page", "AgaveOomAhead"), |scene| {
         scene.cgroup.limit(ROOMY).expect("a limit can be raised");
         Ok(())
     })

@@ -301,12 +301,12 @@ fn count(run: &FleetRun, end: i64, ended: i64) -> Totals {
 fn fired(run: &FleetRun) -> Vec<(NotificationCounts, f64)> {
     let of_centre = |(manager, address): (&Alertmanager, &String)| {
         eventually_ok(TIMEOUT, "the site is back", || {
-            let told = manager.notifications();
+            let notifications = manager.notifications();
             let back = |it: &Notification| it.resolved && it.alert == "FleetSiteSilent";
-            if told.iter().any(back) {
+            if notifications.iter().any(back) {
                 Ok(())
             } else {
-                Err(told)
+                Err(notifications)
             }
         });
         let mut fired = NotificationCounts::new();
@@ -361,12 +361,16 @@ fn outages_of_centres_agents_and_a_link_lose_no_sample() -> Result<()> {
     let window = killed - LOST_BY_KILL..=killed;
     let too_old = totals.lost[0].iter().find(|at| !window.contains(at));
     assert_eq!(too_old, None, "VictoriaMetrics");
-    for (centre, (mut told, firing)) in CENTRES.iter().zip(fired) {
-        println!("{centre}: {told:?}");
-        told.retain(|(receiver, _), _| receiver == "page");
+    for (centre, (mut notifications, firing)) in CENTRES.iter().zip(fired) {
+        println!("{centre}: {notifications:?}");
+        notifications.retain(|(receiver, _), _| receiver == "page");
         let once = |alert: &str| (("page".to_owned(), alert.to_owned()), 1);
         let expected = ["FleetHostSilent", "FleetSiteSilent"].map(once);
-        assert_eq!((told, firing), (BTreeMap::from(expected), 2.0), "{centre}");
+        assert_eq!(
+            (notifications, firing),
+            (BTreeMap::from(expected), 2.0),
+            "{centre}"
+        );
     }
     Ok(())
 }

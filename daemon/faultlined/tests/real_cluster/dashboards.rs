@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(400);
 const EXPERIMENT: &str = "by two ways";
 
 /// One query, with values for Grafana's variables.
-struct Asked {
+struct Query {
     /// Dashboard, panel, and the letter of the query.
     dashboard: String,
     panel: String,
@@ -35,7 +35,7 @@ struct Asked {
     is_range: bool,
 }
 
-impl Asked {
+impl Query {
     fn who(&self) -> String {
         format!("{}, {}, query {}", self.dashboard, self.panel, self.letter)
     }
@@ -82,7 +82,7 @@ fn filled(expression: &str, variables: &[Value], instance: &str) -> String {
     text
 }
 
-fn queries(instance: &str) -> Vec<Asked> {
+fn queries(instance: &str) -> Vec<Query> {
     let mut all = Vec::new();
     for entry in fs::read_dir(grafana().join("dashboards")).expect("the dashboards") {
         let path = entry.expect("a file").path();
@@ -98,7 +98,7 @@ fn queries(instance: &str) -> Vec<Asked> {
         for panel in dashboard["panels"].as_array().expect("panels") {
             for target in panel["targets"].as_array().into_iter().flatten() {
                 let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-                all.push(Asked {
+                all.push(Query {
                     dashboard: name.clone(),
                     panel: text(&panel["title"]),
                     letter: text(&target["refId"]),
@@ -112,11 +112,11 @@ fn queries(instance: &str) -> Vec<Asked> {
 }
 
 /// Number of series that a query returns.
-fn series(prometheus: &Prometheus, asked: &Asked, now: f64) -> Result<usize> {
-    if asked.is_range {
-        prometheus.count_series(&asked.expression, (now - WINDOW, now), 5)
+fn series(prometheus: &Prometheus, query: &Query, now: f64) -> Result<usize> {
+    if query.is_range {
+        prometheus.count_series(&query.expression, (now - WINDOW, now), 5)
     } else {
-        Ok(prometheus.query(&asked.expression)?.len())
+        Ok(prometheus.query(&query.expression)?.len())
     }
 }
 
@@ -133,33 +133,33 @@ pub fn every_query_shows_something_or_there_is_a_reason(prometheus: &Prometheus,
     };
     let refused = queries
         .iter()
-        .filter_map(|asked| Some((asked.who(), series(prometheus, asked, now()).err()?)));
+        .filter_map(|query| Some((query.who(), series(prometheus, query, now()).err()?)));
     let refused: Vec<_> = refused.collect();
     assert!(refused.is_empty(), "Prometheus refuses: {refused:#?}");
     let reasons = read(&grafana().join("render/without-data.json"));
-    let looked_at = |asked: &&Asked| !asked.is_among(&reasons["sometimes"]);
+    let is_expected = |query: &&Query| !query.is_among(&reasons["sometimes"]);
     let mut shown: BTreeSet<String> = BTreeSet::new();
     eventually_ok(PATIENCE, "every query shows something", || {
         let now = now();
-        for asked in queries.iter().filter(looked_at) {
-            if series(prometheus, asked, now).is_ok_and(|found| found > 0) {
-                shown.insert(asked.who());
+        for query in queries.iter().filter(is_expected) {
+            if series(prometheus, query, now).is_ok_and(|found| found > 0) {
+                shown.insert(query.who());
             }
         }
         let empty = queries
             .iter()
-            .filter(looked_at)
-            .filter(|asked| !shown.contains(&asked.who()));
+            .filter(is_expected)
+            .filter(|query| !shown.contains(&query.who()));
         let empty: Vec<String> = empty
-            .filter(|asked| !asked.is_among(&reasons["always"]))
-            .map(Asked::who)
+            .filter(|query| !query.is_among(&reasons["always"]))
+            .map(Query::who)
             .collect();
         if empty.is_empty() { Ok(()) } else { Err(empty) }
     });
     let unneeded = queries
         .iter()
-        .filter(|asked| asked.is_among(&reasons["always"]) && shown.contains(&asked.who()));
-    let unneeded: Vec<String> = unneeded.map(Asked::who).collect();
+        .filter(|query| query.is_among(&reasons["always"]) && shown.contains(&query.who()));
+    let unneeded: Vec<String> = unneeded.map(Query::who).collect();
     assert!(
         unneeded.is_empty(),
         "they have data, and without-data.json says that they never do: {unneeded:?}"
@@ -187,7 +187,7 @@ pub fn every_dashboard_is_drawn(prometheus: &Prometheus, instance: &str) -> Resu
         return Ok(());
     }
     let instance = format!("instance={instance}");
-    let (succeeded, said) = draw(
+    let (succeeded, output) = draw(
         prometheus,
         &[
             "--last",
@@ -200,8 +200,8 @@ pub fn every_dashboard_is_drawn(prometheus: &Prometheus, instance: &str) -> Resu
             "earlier=30s",
         ],
     )?;
-    println!("{said}");
-    assert!(succeeded, "{said}");
+    println!("{output}");
+    assert!(succeeded, "{output}");
     let folder = tempfile::tempdir().expect("a temporary folder");
     let mut broken = read(&grafana().join("dashboards/overview.json"));
     let panels = broken["panels"].as_array_mut().expect("panels");
@@ -215,10 +215,10 @@ pub fn every_dashboard_is_drawn(prometheus: &Prometheus, instance: &str) -> Resu
     }
     fs::write(folder.path().join("broken.json"), broken.to_string()).expect("a dashboard");
     let path = folder.path().display().to_string();
-    let (succeeded, said) = draw(prometheus, &["--dashboards", &path, "--out", &path])?;
+    let (succeeded, output) = draw(prometheus, &["--dashboards", &path, "--out", &path])?;
     assert!(
-        !succeeded && said.contains("parse error") && said.contains("no series"),
-        "{said}"
+        !succeeded && output.contains("parse error") && output.contains("no series"),
+        "{output}"
     );
     Ok(())
 }

@@ -57,17 +57,17 @@ impl Witness {
             .enumerate()
             .filter_map(|(at, (name, labels, _))| {
                 let seen: Vec<Option<f64>> = self.read.iter().map(|(_, read)| read[at].2).collect();
-                let told = told(page, name, labels, self.slots_in_epoch);
+                let exported = exported_value(page, name, labels, self.slots_in_epoch);
                 let numbers = || seen.iter().copied().flatten();
                 let range = (
                     numbers().fold(f64::INFINITY, f64::min),
                     numbers().fold(f64::NEG_INFINITY, f64::max),
                 );
-                let agrees = match told {
-                    Some(told) => (range.0 - 1e-9..=range.1 + 1e-9).contains(&told),
+                let agrees = match exported {
+                    Some(exported) => (range.0 - 1e-9..=range.1 + 1e-9).contains(&exported),
                     None => seen.contains(&None),
                 };
-                (!agrees).then(|| format!("{name} {labels:?}: {told:?} and not {range:?}"))
+                (!agrees).then(|| format!("{name} {labels:?}: {exported:?} and not {range:?}"))
             });
         let wrong: Vec<String> = wrong.collect();
         if wrong.is_empty() {
@@ -243,7 +243,12 @@ fn leads(rpc: &Rpc, identity: &str, epoch: &Value) -> Result<Vec<Expected>> {
 
 /// The value on the page. For [`SLOTS`], its seconds are converted to slots by the page's time
 /// until the end of the epoch.
-fn told(page: &Page, name: &str, labels: &[(&str, &str)], slots_in_epoch: f64) -> Option<f64> {
+fn exported_value(
+    page: &Page,
+    name: &str,
+    labels: &[(&str, &str)],
+    slots_in_epoch: f64,
+) -> Option<f64> {
     if labels != SLOTS {
         return page.get(name, labels);
     }

@@ -269,16 +269,22 @@ impl Recording {
                     Moved::WithTheDay => value + plays[0].by as f64 / 1e3,
                     Moved::Again => *value,
                 };
-                let told = concerned
-                    .iter()
-                    .try_fold(value, |value, (begin, fault, change)| {
-                        if at < *begin {
-                            Some(value)
-                        } else {
-                            change.change(value, (at - begin) as f64 / 1e3, fault.seconds(), size)
-                        }
-                    });
-                let Some(value) = told.filter(|_| at < node.to) else {
+                let changed_value =
+                    concerned
+                        .iter()
+                        .try_fold(value, |value, (begin, fault, change)| {
+                            if at < *begin {
+                                Some(value)
+                            } else {
+                                change.change(
+                                    value,
+                                    (at - begin) as f64 / 1e3,
+                                    fault.seconds(),
+                                    size,
+                                )
+                            }
+                        });
+                let Some(value) = changed_value.filter(|_| at < node.to) else {
                     continue;
                 };
                 let is_faulty = concerned
