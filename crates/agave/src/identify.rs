@@ -10,8 +10,8 @@ use crate::PublicKey;
 #[derive(Debug, PartialEq)]
 pub enum Process {
     Validator(Validator),
-    /// A validator's program that runs no validator in this process: `agave-validator monitor`,
-    /// `agave-validator --version`, or `fdctl run`, whose child `fdctl run-agave` is the validator.
+    /// A validator's program with another subcommand: `monitor`, `exit`, `--version`, or the `run` of
+    /// fdctl, whose child is the validator: `fdctl run-agave`.
     Subcommand(String),
     /// Anything else, including a process without arguments (a zombie).
     Other,
@@ -30,8 +30,7 @@ pub enum Program {
 }
 
 impl Program {
-    /// Name, and the ledger folder that the program uses if `--ledger` is not given. In the order
-    /// of the variants.
+    /// In the order of the variants: name, and the default of `--ledger`.
     const TABLE: [(Self, &'static str, Option<&'static str>); 5] = [
         (Self::AgaveValidator, "agave-validator", Some("ledger")),
         (Self::SolanaValidator, "solana-validator", Some("ledger")),
@@ -44,7 +43,7 @@ impl Program {
         (Self::Fdctl, "fdctl", None),
     ];
 
-    /// `comm` is the name in `/proc/PID/comm`. The kernel cuts it to 15 bytes.
+    /// `comm` is cut to 15 bytes by the kernel.
     pub fn of_comm(comm: &str) -> Option<Self> {
         let cut = |name: &'static str| name.get(..15).unwrap_or(name);
         Self::TABLE
@@ -57,7 +56,7 @@ impl Program {
         Self::TABLE[self as usize].1
     }
 
-    /// Relative to the process's working directory. `None` for Frankendancer.
+    /// Relative to the working directory. `None` for Frankendancer.
     pub fn default_ledger(self) -> Option<&'static str> {
         Self::TABLE[self as usize].2
     }
@@ -72,8 +71,8 @@ pub struct Validator {
     /// `--rpc-port`. `None`: no JSON-RPC, except for solana-test-validator, which then uses 8899.
     pub rpc_port: Option<u16>,
     /// Address or host of the JSON-RPC listener: `--rpc-bind-address`; else 127.0.0.1 with
-    /// `--private-rpc`; else the first `--bind-address`. `None` if none of them is given: it then
-    /// listens on all addresses.
+    /// `--private-rpc`; else the first `--bind-address`. `None` if none
+    /// is given: it then listens on all addresses.
     pub rpc_host: Option<String>,
     /// `--vote-account`, if it is an address and not the path of a keypair.
     pub vote_account: Option<PublicKey>,
@@ -101,7 +100,7 @@ pub enum PohCpu {
 pub const DEFAULT_HEALTH_DISTANCE: u64 = 128;
 
 impl Validator {
-    /// `None` for Frankendancer, whose configuration file names the ledger.
+    /// `None` for Frankendancer, whose file names it.
     pub fn ledger_or_default(&self) -> Option<&Path> {
         self.ledger
             .as_deref()
@@ -237,9 +236,8 @@ pub fn option_values<'a, S: AsRef<OsStr>>(args: &'a [S], names: &[&str]) -> Vec<
     values
 }
 
-/// The tag `host_id` of a validator's datapoints until the validator has read its identity. It is
-/// the SHA-256 of the host name in base58. solana-test-validator (tested: 2.1.14) never replaces
-/// it.
+/// The tag `host_id` of datapoints until the validator knows its identity: base58 of the SHA-256 of
+/// the host name. solana-test-validator (tested: 2.1.14) never replaces it.
 pub fn startup_host_id(hostname: &str) -> String {
     bs58::encode(Sha256::digest(hostname.as_bytes())).into_string()
 }

@@ -12,21 +12,20 @@ use crate::{
     line::{Field, Point, Value},
 };
 
-/// The slots of 14 minutes, if a slot takes 0.2 s. An older slot counts as a new one.
+/// Covers 14 minutes with slots of 0.2 s. An older slot counts as a new one.
 const MAX_SLOTS: usize = 4096;
 
 /// The highest count of each slot, for a sum over slots that never falls. A slot is reported again
-/// if its block or an ancestor is replaced. Then the sum grows only by what exceeds the slot's
-/// peak.
+/// if its block or an ancestor is replaced. Then the sum grows by the excess over the peak.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SlotPeaks {
     peaks: HashMap<u64, u64>,
-    /// The keys of `peaks`, in the order in which they were added.
+    /// In the order of their first counts.
     slots: VecDeque<u64>,
 }
 
 impl SlotPeaks {
-    /// Sets the count of a slot. Returns by how much the sum over slots grows.
+    /// Returns the growth of the sum.
     pub fn add(&mut self, slot: u64, count: u64) -> u64 {
         if let Some(peak) = self.peaks.get_mut(&slot) {
             let excess = count.saturating_sub(*peak);
@@ -43,8 +42,7 @@ impl SlotPeaks {
         count
     }
 
-    /// Adds the slots of `other`. Returns the part of its counts that `self` contained already. A
-    /// caller that adds both sums must subtract this part.
+    /// Adds the slots of `other`. Returns the overlap: the part of its counts that `self` had.
     pub fn merge(&mut self, other: &SlotPeaks) -> u64 {
         let counts = other.slots.iter().filter_map(|slot| {
             let count = *other.peaks.get(slot)?;
@@ -91,7 +89,7 @@ impl FromValue for String {
     }
 }
 
-/// A datapoint without members: all its fields are ignored.
+/// A datapoint without members.
 impl Datapoint for () {
     fn set_field<'v>(&mut self, _: &str, _: impl FnOnce() -> Option<Value<'v>>) {}
 }
@@ -114,8 +112,8 @@ fn decode<T: Datapoint>(
 }
 
 /// Declares each datapoint once: documentation, name, type, and its members with documentation,
-/// name, type and key. A tag is a member of type `bool`. This macro ignores `in TABLE`, the
-/// datapoint's table in a recording: other users of `recorded_datapoints!` need it.
+/// name, type and key. A tag is a member of type `bool`. `in TABLE`, the
+/// datapoint's table in a recording, is not used here.
 macro_rules! datapoints {
     ($(
         $(#[$doc:meta])*
@@ -148,8 +146,7 @@ macro_rules! datapoints {
         impl KnownPoint {
             pub const NAMES: &'static [&'static str] = &[$($name),*];
 
-            /// Fast for unknown names, which are most: slices of different lengths are unequal
-            /// without a comparison of bytes.
+            /// Fast for most unknown names: slices of other lengths differ without a comparison.
             #[inline]
             pub fn is_known(name: &[u8]) -> bool {
                 $(name == $name.as_bytes())||*

@@ -18,7 +18,7 @@ use crate::{
 pub struct Mounts {
     /// The process's mounts, possibly read before its end; empty if unknown.
     pub process: Vec<Mount>,
-    /// The mounts of this process, which reads the files.
+    /// The mounts of this process.
     pub reader: Vec<Mount>,
 }
 
@@ -57,8 +57,7 @@ pub struct FileSystem {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum FileSystemError {
-    /// This process has no right to search a parent folder. So the path may contain an unknown
-    /// link.
+    /// This process has no right to search a parent folder, which may contain a link.
     Forbidden,
     Absent,
 }
@@ -159,7 +158,7 @@ fn process_mount_of(seen: &Mount, folder: &Path, mounts: &Mounts) -> Option<Moun
     if reader_mount.device != process_mount.device {
         return None;
     }
-    // If the path contains a link, its mount may differ from the mount of its name.
+    // With a link, the mount may differ from that of the name.
     let is_same_device = |mount: &&Mount| mount.device == seen.device;
     let mount = Some(process_mount)
         .filter(is_same_device)

@@ -24,8 +24,8 @@ const MAX_SHOWN_CHARS: usize = 120;
 #[derive(Debug, PartialEq)]
 pub struct ConfigError {
     pub file: Option<PathBuf>,
-    /// Counted from 1. `None` for the command line, for a missing top-level key, and for a syntax
-    /// error without a position.
+    /// From 1. `None` for the command line, a missing top-level key, and a syntax error without a
+    /// position.
     pub line: Option<usize>,
     pub what: String,
 }
@@ -39,8 +39,8 @@ impl ConfigError {
         }
     }
 
-    /// True if the error is about the value of `key`, such as `metrics.listen`. Also true if it is
-    /// about an unknown key and suggests `key` instead.
+    /// True if the error is about the value of `key`, such as `metrics.listen`, or suggests `key`
+    /// for an unknown key.
     pub fn is_about(&self, key: &str) -> bool {
         let is_named = self.what.starts_with(&format!("{key}:"));
         let is_suggested = key.rsplit_once('.').is_some_and(|(table_path, leaf)| {
@@ -62,9 +62,9 @@ impl fmt::Display for ConfigError {
     }
 }
 
-/// Parses `text`. `read_table` must read the known keys of the whole file and then call
-/// [`Table::finish`]. For text that is not TOML, returns `None` and the parser's errors. With
-/// `quotes_line`, these errors quote their lines. A quoted line may contain an API key.
+/// `read_table` reads the known keys of the whole file, then calls [`Table::finish`]. For text that
+/// is not TOML, returns `None` and the parser's errors. With `quotes_line`, these errors quote their
+/// lines, and a line may contain an API key.
 pub fn read<T>(
     text: &str,
     file: Option<&Path>,
@@ -129,8 +129,8 @@ impl ConfigErrors<'_> {
         errors
     }
 
-    /// Reports at most one syntax error per line. If a token is not closed, all later text looks
-    /// wrong, so the first error is the sole one. With `quotes_line`, each error quotes its line.
+    /// Reports one syntax error per line. If a token is not closed, all later text looks wrong, so
+    /// the first error is the sole one.
     fn push_syntax_errors(&self, errors: &[toml::de::Error], quotes_line: bool) {
         let unclosed = errors
             .iter()

@@ -13,18 +13,15 @@ pub const UNKNOWN_KEY_ERROR: &str = "unknown key";
 
 const EMPTY_REQUIRED_ERROR: &str = "is empty, and is needed";
 
-/// A TOML table that is read key by key. [`Table::finish`] reports the keys that nothing read.
+/// Keys are read one by one. [`Table::finish`] reports the keys that nothing read.
 #[derive(Debug)]
 pub struct Table<'a> {
-    /// Dotted key of the table, such as `metrics.tls`; empty for the whole file.
+    /// Such as `metrics.tls`; empty for the whole file.
     key_path: String,
-    /// Position of the table in the file, in bytes.
     offset: usize,
     entries: &'a DeTable<'a>,
     errors: &'a ConfigErrors<'a>,
-    /// Keys that were read, whether the file has them or not.
     known: Vec<&'static str>,
-    /// Required keys that the file lacks, with the error for each.
     missing_required: Vec<(&'static str, String)>,
 }
 
@@ -45,8 +42,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// Line of the first key, or of the table itself if it is empty. Always `Some`, the type that
-    /// [`ConfigErrors::push`] takes.
+    /// The line of an empty table is its own. Never `None`.
     pub fn first_key_line(&self) -> Option<usize> {
         let first_key = self.entries.keys().map(|key| key.span().start).min();
         Some(self.errors.line_at(first_key.unwrap_or(self.offset)))
@@ -88,8 +84,7 @@ impl<'a> Table<'a> {
         self.entries.get(key)
     }
 
-    /// Reads the value of `key`, and reports the error of `read`. `None` if the key is missing or
-    /// its value is wrong.
+    /// Reports the error of `read`. `None` if the key is missing or its value is wrong.
     pub fn take<T>(
         &mut self,
         key: &'static str,
@@ -108,7 +103,6 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// Like [`Table::take`], but a missing key or an empty value is an error.
     pub fn take_required<T>(
         &mut self,
         key: &'static str,
@@ -123,14 +117,12 @@ impl<'a> Table<'a> {
         })
     }
 
-    /// Makes [`Table::finish`] report that `key` is missing. It omits the report if an unknown key
-    /// is probably a misspelling of `key`.
+    /// Makes [`Table::finish`] report `key`, unless an unknown key is probably its misspelling.
     pub fn report_missing(&mut self, key: &'static str, what: impl Into<String>) {
         self.missing_required.push((key, what.into()));
     }
 
-    /// Sets `target` to the value of `key`. Does not change `target` if the key is missing or
-    /// wrong.
+    /// Does not change `target` if the key is missing or wrong.
     pub fn take_into<T>(
         &mut self,
         key: &'static str,
@@ -210,7 +202,6 @@ impl<'a> Table<'a> {
         values
     }
 
-    /// Reports an error about the table as a whole.
     pub fn report(&self, what: impl fmt::Display) {
         let path = match self.key_path.as_str() {
             "" => String::new(),
@@ -220,7 +211,6 @@ impl<'a> Table<'a> {
             .push(self.first_key_line(), format!("{path}{what}"));
     }
 
-    /// Reports unknown keys, with a suggestion for each, and missing keys.
     pub fn finish(mut self) {
         for key in self.entries.keys() {
             let written: &str = key.get_ref();

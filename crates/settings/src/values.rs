@@ -19,8 +19,7 @@ fn describe(value: &DeValue<'_>) -> String {
     }
 }
 
-/// Error for a value where a table is expected. A string is not shown, because it may be a
-/// password.
+/// Error for a value where a table is expected. Shows no string: it may be a password.
 pub fn not_a_table(value: &DeValue<'_>) -> String {
     let found = match value {
         DeValue::String(_) => "a string".to_owned(),
@@ -37,7 +36,7 @@ fn string<'v>(value: &'v DeValue<'_>, what: &str) -> Result<&'v str, String> {
     value.as_str().ok_or_else(|| mismatch(what, value))
 }
 
-/// A string that is not empty and has no NUL.
+/// Not empty, without NUL.
 pub fn text(value: &DeValue<'_>) -> Result<String, String> {
     match string(value, "a string")? {
         "" => Err(EMPTY_ERROR.to_owned()),
@@ -87,7 +86,7 @@ pub fn whole_number_within<T: TryFrom<u64> + PartialOrd + fmt::Display>(
         .ok_or_else(range_mismatch)
 }
 
-/// A finite number from 0 on.
+/// Not negative.
 pub fn number(value: &DeValue<'_>) -> Result<f64, String> {
     let text = match value {
         DeValue::Integer(number) => number.as_str(),
@@ -116,7 +115,6 @@ pub fn choice<T: Copy>(value: &DeValue<'_>, words: &[(&str, T)]) -> Result<T, St
     })
 }
 
-/// Entries that must have different keys: the key and the line of each.
 #[derive(Debug)]
 pub struct Unique<K>(Vec<(K, Option<usize>)>);
 
@@ -127,8 +125,8 @@ impl<K> Default for Unique<K> {
 }
 
 impl<K: PartialEq> Unique<K> {
-    /// Adds an entry. If an earlier entry has the same key, reports an error with both lines and
-    /// returns false. The error begins with `what`, the name of the entry.
+    /// If an earlier entry has the same key, reports both lines and returns false. `what` names the
+    /// entry.
     pub fn insert(
         &mut self,
         key: K,

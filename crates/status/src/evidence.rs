@@ -1,5 +1,4 @@
-//! The evidence file: the RAM and program cache that a validator needs, as the lab measured or
-//! predicted them. The daemon reads the file of `status.evidence`.
+//! The file of `status.evidence`: what the lab has measured or predicted.
 
 use crate::answer::{AnswerInputs, CachePrediction};
 use faultline_text::short;
@@ -134,11 +133,11 @@ impl CacheEvidence {
     }
 }
 
-/// What the daemon's configuration adds to the answers of [`crate::Status`].
+/// What the daemon's configuration adds to the status.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct StatusConfig {
     pub evidence_file: EvidenceFile,
-    /// Why the file of `status.evidence` cannot be used.
+    /// Why the configured file cannot be used.
     pub evidence_file_problem: Option<String>,
     /// Whether the configuration says that the build's cache size was changed.
     pub has_custom_capacity: bool,

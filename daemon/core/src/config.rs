@@ -107,7 +107,7 @@ impl Default for Sampling {
 pub struct Threads {
     pub enabled: bool,
     pub interval: Duration,
-    /// Longer than `interval`, because reading context switches costs as much as all other reads.
+    /// Longer, because reading context switches costs as much as reading everything else.
     pub switches_interval: Duration,
 }
 
@@ -376,8 +376,7 @@ pub struct Record {
 
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct StatusPage {
-    /// The evidence file: RAM and program cache sizes that the lab measured or predicted. The
-    /// answers of the status use it.
+    /// File with what the lab measured or predicted, for the answers.
     pub evidence: Option<PathBuf>,
 }
 

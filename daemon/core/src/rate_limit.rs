@@ -1,5 +1,3 @@
-//! Limits how often an action is allowed.
-
 use std::time::Duration;
 
 /// A token bucket: allows a burst of actions, then one per `interval`. Times are uptimes.

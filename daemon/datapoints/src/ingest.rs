@@ -15,14 +15,14 @@
 //! Agave 4 keeps its connection and pushes every 10 s, Agave 2 and 3 open one per push. [`LIMITS`]
 //! has the timeouts of an idle connection, a head and a body. TCP and Unix sockets each have a
 //! maximum number of connections. At the maximum, each new connection makes the listener close an
-//! open one, slow ones first (`connection_limit`). If the one to close is idle, it gets a short
-//! grace time. If it is within a request, it is cut at once, and its complete lines count.
+//! open one, slow ones first (`connection_limit`). If this one is idle, it gets a short grace time.
+//! If it is within a request, it is cut at once, and its complete lines count.
 //!
 //! Pushes from browser pages get 403, because any site can send them. Without a password, a sender
 //! also gets 403 if its user id is unknown, or neither the validator's nor one of `allow_users`.
 //!
-//! Memory: each connection has a read buffer of at most 16 KiB. [`faultline_core::push_memory`]
-//! limits the memory of the pushes.
+//! Memory: a read buffer of at most 16 KiB per connection; [`faultline_core::push_memory`] limits
+//! the pushes.
 
 mod connection;
 mod counters;
@@ -214,8 +214,7 @@ impl<I: PushSink> Listener<I> {
     /// Binds the configured address if `sockets` is empty.
     ///
     /// # Errors
-    /// An address is not loopback, and the configuration does not allow others. Or the configured
-    /// address cannot be bound.
+    /// An address is not loopback, or cannot be bound.
     pub fn build(
         config: &config::Ingest,
         mut sockets: Vec<BoundSocket>,

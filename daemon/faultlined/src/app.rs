@@ -198,7 +198,7 @@ impl App {
     }
 }
 
-/// Ends the stages one after the other. True if each ended in time; `None` after a second signal.
+/// True if every stage ended in time; `None` after a second signal.
 async fn end_in_order(stages: [Stage; 4], clock: Clock) -> Option<bool> {
     // Subscribed before the first stage ends, so that a signal between two stages counts.
     let mut second_signal = std::pin::pin!(signals::second_signal(clock));
@@ -312,15 +312,15 @@ fn start_demo(config: &mut Config, ingest: Option<&Listener<Intake>>) -> Result<
     config.target.selector = TargetSelector::Pid(demo.pid());
     config.phase.at_tip_for = Duration::from_secs(5);
     if cache_entries.is_some() {
-        // `faultline try` sets the cache entries. Its demo runs for seconds, so all is faster.
+        // `faultline try` sets the entries. Its demo runs for seconds.
         config.phase.at_tip_for = Duration::from_secs(1);
         config.rpc.interval = Duration::from_millis(200);
     }
     Ok(demo)
 }
 
-/// True if a restart cannot help before someone changes the configuration, the systemd units or the
-/// recording file.
+/// True if a restart cannot help, because the configuration, the systemd units or the recording
+/// file must be changed first.
 pub fn is_permanent(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
         is_permanent_recording_error(cause)

@@ -99,19 +99,17 @@ fn remedy(source: &io::Error) -> &'static str {
 pub struct WebState {
     pub clock: Clock,
     pub tick_interval: Duration,
-    /// The ticker sets it: register a clone there, as a sink.
+    /// Register the same cell as a sink of the ticker.
     pub newest_tick: Latest<Tick>,
     pub history: History,
-    /// Replaced when the configuration is reloaded.
+    /// Replaced by a reload.
     pub status_config: Latest<StatusConfig>,
     /// Empty unless `metrics.constant_labels_everywhere` is set.
     pub constant_labels: ConstantLabels,
     pub page_info: PageInfo,
-    /// Writes ticks, events and marks to the file of `--record` and to the flight recorder's ring.
-    /// `None` if neither is enabled.
+    /// Writes the file of `--record` and the flight recorder's ring.
     pub recorder: Option<recorder::RecorderHandle>,
-    /// Saves its ring, which has the last minutes, as a recording of its own. `None` without
-    /// `flight.folder`.
+    /// Saves the ring, which has the last minutes.
     pub flight_recorder: Option<flight::FlightRecorderHandle>,
     /// This machine's name, accepted as `Host:`. `None` if unknown.
     pub host_name: Option<String>,

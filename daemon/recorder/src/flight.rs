@@ -171,7 +171,6 @@ struct SaveJob {
     pub reply: Option<oneshot::Sender<SaveResult>>,
 }
 
-/// Requests saves and reports their results.
 #[derive(Debug, Clone, Default)]
 pub struct FlightRecorderHandle(Arc<Shared>);
 

@@ -103,8 +103,7 @@ impl FsCalls {
         let busy = BusyGuard(Arc::clone(&self.is_busy));
         let body = move || {
             let result = call();
-            // Dropped before the result is sent, because the receiver of the result may make the
-            // next call.
+            // Before the receiver gets the result, because it may make the next call.
             drop(busy);
             send(result);
         };

@@ -56,8 +56,8 @@ fn progress(uptime: Duration) -> Value {
     }
 }
 
-/// The uptime with which a demo begins if it begins at the tip. It depends on the wall clock, so
-/// that runs begin at different positions of the recording.
+/// The uptime with which a demo begins if it begins at the tip. It depends on the time, so that
+/// runs begin at different positions of the recording.
 pub fn initial_uptime_at_tip(unix: Duration) -> Duration {
     SERVICES_START
         + CATCH_UP_TIME
@@ -66,13 +66,12 @@ pub fn initial_uptime_at_tip(unix: Duration) -> Duration {
         )
 }
 
-/// How far the validator has replayed the recording, which repeats without end.
+/// Replay position in the repeated recording.
 pub fn replay_position(uptime: Duration) -> Duration {
     let running = uptime.saturating_sub(SERVICES_START);
     running + running.min(CATCH_UP_TIME) * (CATCH_UP_SPEED - 1)
 }
 
-/// How far the cluster has reached in the recording.
 pub fn tip_position(uptime: Duration) -> Duration {
     uptime.saturating_sub(SERVICES_START) + CATCH_UP_TIME * (CATCH_UP_SPEED - 1)
 }
@@ -111,8 +110,8 @@ impl RecordedPushes {
         }
     }
 
-    /// The lines since the last push, in time order. The last line is the datapoint `metrics`, with
-    /// which a validator ends each push.
+    /// The lines since the last push, in time order. The last line is `metrics`, which ends
+    /// each push of a validator.
     pub fn next_body(&mut self, now: Stamp) -> String {
         let last_push = std::mem::replace(&mut self.pushed_at, now.uptime);
         let mut lines = Vec::new();

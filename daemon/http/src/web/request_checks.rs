@@ -1,11 +1,10 @@
 //! Rejects requests that a page in a browser sends without the user's intent. There are two
-//! attacks.
+//! attacks:
 //!
-//! - DNS rebinding: a page points its own host name at this port. So the server accepts only host
-//!   names that no other site can have.
-//! - Cross-site requests: a page sends a form, and the browser adds its stored password. The
-//!   browser also adds headers that name the page's origin. So the server compares them with the
-//!   host name of the request.
+//! - A page points its own host name at this port (DNS rebinding). So only host names that no other
+//!   site can have are accepted.
+//! - A page sends a form, and the browser adds its stored password. So a POST is rejected if its
+//!   headers name another origin.
 
 use faultline_text::is_unsafe_char;
 use hyper::{
@@ -19,14 +18,12 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-/// Maximum length of a mark's name and of the reason for a save.
 pub const MAX_QUERY_TEXT_BYTES: usize = 200;
 
 /// Accepted host names besides addresses and `localhost`.
 #[derive(Debug)]
 pub struct AllowedHosts {
     names: Vec<String>,
-    /// True after the first rejected request, because one warning is enough.
     logged: AtomicBool,
 }
 
@@ -41,8 +38,8 @@ impl AllowedHosts {
         }
     }
 
-    /// Why the host name is rejected; `None` if it is accepted. A request without a host name is
-    /// accepted, because it comes from an old client and not from a browser.
+    /// Why the host name is rejected; `None` if it is accepted. A request without host name is
+    /// accepted: it comes from an old client, not from a browser.
     pub fn host_error(&self, request: &Request<()>) -> Option<String> {
         let given = request
             .headers()
@@ -134,8 +131,7 @@ pub fn is_cross_site(request: &Request<()>) -> bool {
         })
 }
 
-/// True if the origin is the request's own host. Its scheme does not matter: TLS may end at a
-/// proxy.
+/// True if an origin matches the request's host. Ignores the scheme: TLS may end at a proxy.
 fn is_same_host(origin: &str, headers: &HeaderMap) -> bool {
     let mut hosts = headers.get_all(HOST).iter().map(|host| host.to_str());
     let (Some(Ok(host)), None) = (hosts.next(), hosts.next()) else {

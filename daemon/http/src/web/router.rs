@@ -37,11 +37,11 @@ pub struct Router {
     pub state: WebState,
     users: Option<Users>,
     configured_headers: Vec<(HeaderName, HeaderValue)>,
-    /// `None` with TLS or passwords, because DNS rebinding is harmless then.
+    /// `None` with TLS or passwords.
     allowed_hosts: Option<AllowedHosts>,
     expositions: ExpositionCache,
     native_histograms: bool,
-    /// Marks and saves are limited, because any client may request them, and each takes disk space.
+    /// Any client may request marks and saves, and each takes disk space.
     mark_limit: Mutex<RateLimit>,
     save_limit: Mutex<RateLimit>,
 }
@@ -69,8 +69,8 @@ impl Router {
         }
     }
 
-    /// Returns a response to every request. hyper omits its body if the request is HEAD. Requests
-    /// over a Unix socket may have any host name, because no browser uses such a socket.
+    /// Never fails. hyper omits the body of a response to HEAD. Unix sockets accept any host
+    /// name, because no browser uses them.
     pub async fn respond(&self, request: Request<()>, peer: Peer) -> Response<Body> {
         let host_error = self
             .allowed_hosts
@@ -157,7 +157,7 @@ impl Router {
         }
     }
 
-    /// Responds when the recording is saved, or when the save takes too long.
+    /// Responds when the recording is saved, or after a timeout.
     async fn save_flight_recording(&self, request: &Request<()>) -> Response<Body> {
         if let Some(response) = check_post(request) {
             return response;
@@ -276,7 +276,7 @@ impl Router {
     }
 
     /// Ready after the first tick, which includes one search for the validator. The validator need
-    /// not be found, because the daemon searches for it again and again.
+    /// not be found, because the daemon repeats the search.
     fn readyz(&self) -> Response<Body> {
         match self.state.newest_tick.get() {
             Some(_) => text_response(StatusCode::OK, "ready"),
@@ -322,8 +322,7 @@ fn no_tick_response() -> Response<Body> {
     )
 }
 
-/// Returns the response that rejects the request if it is not POST, or if a browser sends it for a
-/// page of another site.
+/// Rejects requests that are not POST, or that a browser sends for a page of another site.
 fn check_post(request: &Request<()>) -> Option<Response<Body>> {
     if request.method() != Method::POST {
         return Some(wrong_method_response("Only POST is answered here.", "POST"));
@@ -341,7 +340,7 @@ fn wrong_method_response(text: &str, allowed: &'static str) -> Response<Body> {
     with_header(response, header::ALLOW, allowed)
 }
 
-/// The values of a header, joined by commas. `None` if there is no value in ASCII.
+/// Joins repeated headers into one list; `None` if missing or not ASCII.
 fn header_text(headers: &HeaderMap, name: HeaderName) -> Option<String> {
     let values: Vec<&str> = headers
         .get_all(name)
@@ -359,7 +358,7 @@ fn unauthorized_response() -> Response<Body> {
     with_header(response, header::WWW_AUTHENTICATE, BASIC_AUTH_CHALLENGE)
 }
 
-/// Response after too many wrong passwords. The next credentials are checked when `wait` is over.
+/// After too many wrong passwords, credentials are not checked before `wait` is over.
 fn too_many_attempts_response(wait: Duration) -> Response<Body> {
     let seconds = wait.as_secs() + 1;
     let text = format!("Too many wrong passwords; try again in {seconds} s.");

@@ -32,9 +32,9 @@ pub struct Candidate {
 
 pub enum Choice {
     None,
-    /// If the candidate is not running, it has just started, or it is not a validator.
+    /// If it is not running, it has just started, or it is not a validator.
     One(Box<Candidate>),
-    /// Several candidates are possible. Only the operator can decide.
+    /// Only the operator can decide.
     Several(Vec<Target>),
 }
 

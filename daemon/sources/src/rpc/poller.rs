@@ -30,7 +30,7 @@ pub struct Poller {
     find_target: TargetLookup,
     admin: Latest<AdminFacts>,
     pub handle: Handle,
-    /// The connection to the current process. The next process gets a new connection.
+    /// To the current process. The next one gets a new connection.
     client: Client,
     cache: Option<ResponseCache>,
     /// The batch of the last request.

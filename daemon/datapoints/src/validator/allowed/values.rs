@@ -47,8 +47,7 @@ struct Series {
     value: f64,
 }
 
-/// Series of the datapoint fields that the operator allows in `[[datapoints.allow]]`. Fields that an
-/// earlier configuration allowed are included.
+/// Series of the fields of `[[datapoints.allow]]`, including those of earlier lists.
 #[derive(Default)]
 pub struct AllowListSeries {
     series: Vec<Series>,

@@ -8,8 +8,7 @@ use std::time::Duration;
 /// Gauges are exported only this long after a push. Pushes come every 10 s.
 const MAX_PUSH_AGE: Duration = Duration::from_secs(60);
 
-/// After this many consecutive pushes without program cache points, while slots advance, the
-/// validator's `RUST_LOG` must filter them.
+/// So many pushes in a row without program cache points, while slots advance, mean filtering.
 const FILTERED_AFTER: u32 = 2;
 
 /// A JSON-RPC response proves for this long that the validator runs.
@@ -111,7 +110,7 @@ impl State {
             .is_some_and(|at| now.since(at) < MAX_PUSH_AGE)
     }
 
-    /// True if the validator has run for long enough to push, but has not pushed for that long.
+    /// True if a validator has run for long enough to push, but has not pushed.
     fn is_silent(&self, now: Stamp) -> bool {
         let runs = self.rpc_response_times.is_some_and(|(first, last)| {
             now.since(first) >= MAX_PUSH_AGE && now.since(last) < MAX_RPC_RESPONSE_AGE

@@ -50,7 +50,6 @@ struct Row {
     cache_seconds: Option<f64>,
     replay_seconds: Option<f64>,
     major_faults: Option<f64>,
-    /// Start time of the process.
     process_start: Option<f64>,
     memory_stall_seconds: Option<f64>,
     unreclaimable: Option<f64>,
@@ -119,7 +118,6 @@ struct MinuteRow {
     late_votes: Option<f64>,
     finalized_slots: Option<f64>,
     slots_since_certified_vote: Option<f64>,
-    /// Start time of the process.
     process_start: Option<f64>,
     is_migrating: bool,
     is_starting: bool,
@@ -196,7 +194,7 @@ impl Trends {
         }
     }
 
-    /// The inputs of the status's answers that need a window of time. The other inputs are `None`.
+    /// The inputs that need a window of time; the others are `None`.
     pub fn answer_inputs(&self) -> AnswerInputs {
         let kills = self.increase(OOM_KILLS_SPAN, |row| row.process_oom_kills);
         let cgroup = self.increase(OOM_KILLS_SPAN, |row| row.cgroup_oom_kills);

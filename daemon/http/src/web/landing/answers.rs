@@ -43,8 +43,7 @@ fn code(text: &str) -> String {
     text.split('`').enumerate().map(part).collect()
 }
 
-/// The answers as an image that other pages can embed. Its colors are fixed, because the background
-/// of those pages is unknown.
+/// The answers as an SVG to share. Its colors are fixed: the page around it is unknown.
 pub fn status_svg(status: &Status) -> String {
     let lines: Vec<Vec<String>> = status
         .answers
