@@ -1,7 +1,8 @@
-//! Lines a second through the splitter, on captured traffic fed in 16 KiB chunks.
+//! Measures how many lines a second the splitter reads from captured traffic, in chunks of 16 KiB.
 //!
-//! Usage: `cargo bench -p faultline-agave [-- FILE.lp]`. Without a file: the captures beside the checkout, or else the
-//! small fixtures. One thread; the minimum and the median of the rounds.
+//! Usage: `cargo bench -p faultline-agave [-- FILE.lp]`. Without a file, it reads the captures next
+//! to the checkout, or the small fixtures. It runs on one thread and prints the minimum and the
+//! median of the rounds.
 #![expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
 #![expect(
     clippy::expect_used,

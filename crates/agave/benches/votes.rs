@@ -1,4 +1,5 @@
-//! How long the answer to getVoteAccounts keeps the thread that reads it, and how much memory: as many accounts as mainnet-beta has.
+//! Measures the time and the memory to parse a `getVoteAccounts` response with as many accounts as
+//! mainnet-beta has.
 #![expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
 #![expect(clippy::expect_used, reason = "a benchmark may stop")]
 
@@ -44,7 +45,7 @@ fn main() {
     );
 }
 
-/// As a node writes it: 64 credits epochs are cut to five.
+/// A response as a node writes it, which cuts 64 epochs of credits to five.
 fn answer() -> String {
     let mut out = r#"{"jsonrpc":"2.0","result":{"current":["#.to_owned();
     for number in 0..ACCOUNTS {
@@ -77,7 +78,7 @@ fn answer() -> String {
     out + r#"],"delinquent":[]},"id":1}"#
 }
 
-/// A line of this process's status, in KiB.
+/// A line of this process's `/proc/self/status`, in KiB.
 fn resident(key: &str) -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").expect("a status");
     let line = status

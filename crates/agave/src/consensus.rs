@@ -55,7 +55,7 @@ faultline_metrics::named_enum! {
 
 /// Every default means unknown.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Evidence<'a> {
+pub struct ConsensusEvidence<'a> {
     /// The block's slot in `getAgGenesisCert`. A null result alone proves nothing.
     pub certificate_slot: Option<u64>,
     pub has_event_handler: bool,
@@ -83,7 +83,7 @@ pub struct Consensus {
     pub migration_slot: Option<u64>,
 }
 
-impl Evidence<'_> {
+impl ConsensusEvidence<'_> {
     pub fn consensus(&self) -> Option<Consensus> {
         let (protocol, sign) = self
             .alpenglow()

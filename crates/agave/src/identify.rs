@@ -10,7 +10,8 @@ use crate::PublicKey;
 #[derive(Debug, PartialEq)]
 pub enum Process {
     Validator(Validator),
-    /// A validator's program with another subcommand: `monitor`, `exit`, `--version`.
+    /// A validator's program with another subcommand: `monitor`, `exit`, `--version`, or the `run` of
+    /// fdctl, whose child is the validator: `fdctl run-agave`.
     Subcommand(String),
     /// Anything else, including a process without arguments (a zombie).
     Other,
@@ -29,7 +30,7 @@ pub enum Program {
 }
 
 impl Program {
-    /// In the order of the variants: name, and the ledger folder without `--ledger`.
+    /// In the order of the variants: name, and the default of `--ledger`.
     const TABLE: [(Self, &'static str, Option<&'static str>); 5] = [
         (Self::AgaveValidator, "agave-validator", Some("ledger")),
         (Self::SolanaValidator, "solana-validator", Some("ledger")),
@@ -70,7 +71,8 @@ pub struct Validator {
     /// `--rpc-port`. `None`: no JSON-RPC, except for solana-test-validator, which then uses 8899.
     pub rpc_port: Option<u16>,
     /// Address or host of the JSON-RPC listener: `--rpc-bind-address`; else 127.0.0.1 with
-    /// `--private-rpc`; else the first `--bind-address`. `None` if it listens on all addresses.
+    /// `--private-rpc`; else the first `--bind-address`. `None` if none
+    /// is given: it then listens on all addresses.
     pub rpc_host: Option<String>,
     /// `--vote-account`, if it is an address and not the path of a keypair.
     pub vote_account: Option<PublicKey>,
@@ -98,7 +100,7 @@ pub enum PohCpu {
 pub const DEFAULT_HEALTH_DISTANCE: u64 = 128;
 
 impl Validator {
-    /// `None` for Frankendancer, which names it in a file.
+    /// `None` for Frankendancer, whose file names it.
     pub fn ledger_or_default(&self) -> Option<&Path> {
         self.ledger
             .as_deref()
@@ -234,8 +236,8 @@ pub fn option_values<'a, S: AsRef<OsStr>>(args: &'a [S], names: &[&str]) -> Vec<
     values
 }
 
-/// The `host_id` that a validator pushes until it knows its identity: base58 of the SHA-256 of the
-/// host name. solana-test-validator 2.1.14 always uses it.
+/// The tag `host_id` of datapoints until the validator knows its identity: base58 of the SHA-256 of
+/// the host name. solana-test-validator (tested: 2.1.14) never replaces it.
 pub fn startup_host_id(hostname: &str) -> String {
     bs58::encode(Sha256::digest(hostname.as_bytes())).into_string()
 }

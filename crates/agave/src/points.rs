@@ -16,7 +16,7 @@ use crate::{
 const MAX_SLOTS: usize = 4096;
 
 /// The highest count of each slot, for a sum over slots that never falls. A slot is reported again
-/// if its block or an ancestor is replaced; the sum then adds only what exceeds the highest count.
+/// if its block or an ancestor is replaced. Then the sum grows by the excess over the peak.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SlotPeaks {
     peaks: HashMap<u64, u64>,
@@ -25,7 +25,7 @@ pub struct SlotPeaks {
 }
 
 impl SlotPeaks {
-    /// Returns what a sum over slots must add.
+    /// Returns the growth of the sum.
     pub fn add(&mut self, slot: u64, count: u64) -> u64 {
         if let Some(peak) = self.peaks.get_mut(&slot) {
             let excess = count.saturating_sub(*peak);
@@ -42,7 +42,7 @@ impl SlotPeaks {
         count
     }
 
-    /// Adds the slots of another sum. Returns how much of that sum this one contains already.
+    /// Adds the slots of `other`. Returns the overlap: the part of its counts that `self` had.
     pub fn merge(&mut self, other: &SlotPeaks) -> u64 {
         let counts = other.slots.iter().filter_map(|slot| {
             let count = *other.peaks.get(slot)?;
@@ -62,7 +62,7 @@ pub trait FromValue: Sized {
 }
 
 impl FromValue for u64 {
-    /// Negative numbers are wrapped casts.
+    /// `None` for a negative number, because it is a wrapped `u64`.
     fn from_value(value: Value<'_>) -> Option<Self> {
         match value {
             Value::Int(value) => value.try_into().ok(),
@@ -89,7 +89,7 @@ impl FromValue for String {
     }
 }
 
-/// A datapoint of which no field is used.
+/// A datapoint without members.
 impl Datapoint for () {
     fn set_field<'v>(&mut self, _: &str, _: impl FnOnce() -> Option<Value<'v>>) {}
 }
@@ -112,7 +112,8 @@ fn decode<T: Datapoint>(
 }
 
 /// Declares each datapoint once: documentation, name, type, and its members with documentation,
-/// name, type and key. A tag is a member of type `bool`.
+/// name, type and key. A tag is a member of type `bool`. `in TABLE`, the
+/// datapoint's table in a recording, is not used here.
 macro_rules! datapoints {
     ($(
         $(#[$doc:meta])*
@@ -145,7 +146,7 @@ macro_rules! datapoints {
         impl KnownPoint {
             pub const NAMES: &'static [&'static str] = &[$($name),*];
 
-            /// Most names are unknown. For them the comparison of lengths decides.
+            /// Fast for most unknown names: slices of other lengths differ without a comparison.
             #[inline]
             pub fn is_known(name: &[u8]) -> bool {
                 $(name == $name.as_bytes())||*

@@ -1,4 +1,5 @@
-//! Real traffic: what this crate reads from it against sums counted by `sums.awk`, which knows nothing of this crate.
+//! Compares what this crate reads from real traffic with sums of `sums.awk`. The awk script shares
+//! no code with this crate.
 #![expect(
     clippy::unwrap_used,
     reason = "a test stops at what it did not expect, in its helpers too"
@@ -23,7 +24,7 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests")
 }
 
-/// The sums kept for one file.
+/// The sums of one file, as `sums.txt` stores them.
 fn expected(file: &str) -> Sums {
     let text = fs::read_to_string(folder().join("sums.txt")).unwrap();
     let rows = text.lines().map(|line| line.split(' ').collect::<Vec<_>>());
@@ -32,7 +33,7 @@ fn expected(file: &str) -> Sums {
         .collect()
 }
 
-/// The same sums by this crate, through the generic fields.
+/// The same sums, computed by this crate from the generic fields.
 fn counted(body: &[u8], wanted: &Sums) -> Sums {
     let mut sums: Sums = wanted.keys().map(|key| (key.clone(), 0)).collect();
     let mut splitter = LineSplitter::new();
@@ -53,7 +54,8 @@ fn counted(body: &[u8], wanted: &Sums) -> Sums {
     sums
 }
 
-/// A field is declared if a value of some type is read. The point's value must have that type.
+/// Asserts that a field is declared if a value of some type is read. The point's value must have
+/// that type.
 fn assert_declared_types(point: &Point<'_>) {
     let name = point.name();
     let parsed = |fields: &str| {
@@ -80,7 +82,7 @@ fn assert_declared_types(point: &Point<'_>) {
     }
 }
 
-/// Some of the same sums by the typed datapoints.
+/// Some of the same sums, computed from the typed datapoints.
 fn typed(body: &[u8]) -> Sums {
     let mut sums = Sums::new();
     let mut add = |key: &str, value: Option<u64>| {
@@ -187,7 +189,7 @@ fn a_real_log_gives_points_and_progress() {
             }
         }
     });
-    // grep -c 'datapoint: ' validator.log
+    // Counted by `grep -c 'datapoint: ' validator.log`.
     let printed = String::from_utf8(log)
         .unwrap()
         .matches("datapoint: ")

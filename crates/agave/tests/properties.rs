@@ -1,4 +1,4 @@
-//! What must hold for any text, not only for the text seen so far.
+//! Properties of any text, not only of the captured text.
 
 use faultline_agave::{
     BadLine, admin, config, identify,
@@ -29,7 +29,7 @@ fn split(body: &[u8], cuts: &[usize], max_line: usize) -> Found {
     found
 }
 
-/// Bytes that the grammar cares about, far more often than chance would have it.
+/// Random bytes, most of them special in the grammar.
 fn soup() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
         Just(b"\n".to_vec()),
@@ -58,7 +58,7 @@ enum Written {
 }
 
 impl Written {
-    /// As Agave's `add_field_*` would write it.
+    /// The text as Agave's `add_field_*` would write it.
     fn text(&self) -> String {
         match self {
             Self::Int(value) => format!("{value}i"),
@@ -80,7 +80,8 @@ impl Written {
 }
 
 fn written() -> impl Strategy<Value = Written> {
-    // A string that ends in a backslash cannot be read back; a carriage return at a line's end would be taken for its.
+    // Left out: a string that ends in a backslash cannot be read back, and a carriage return at the
+    // end of a line would be part of the line break.
     let text =
         "[a-z \\\\\",=\n\u{e9}]{0,12}".prop_map(|text| text.trim_end_matches('\\').to_owned());
     prop_oneof![

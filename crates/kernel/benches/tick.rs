@@ -1,7 +1,8 @@
-//! What a sample costs beside the bare reads of the same descriptors.
+//! Compares a sample with bare reads of the same descriptors.
 //!
-//! Both sides alternate, round by round, so that both see the same machine; the ratio is of the medians. The bare side
-//! does one `pread` of each file into a buffer that fits and looks at nothing.
+//! Rounds of both alternate, so that both see the same load of the machine. The ratio is that of
+//! the medians. A bare read is one `pread` of a file into a buffer that is large enough. It does
+//! not parse the text.
 #![expect(
     clippy::disallowed_methods,
     clippy::expect_used,
@@ -138,8 +139,8 @@ fn threads(tids: &[u32], depth: ReadDepth) {
     }
 }
 
-/// The levels of memory beside the sample of the cgroup that they are read with, in a nested cgroup of version 1 with so many
-/// limits. Version 2 has the same number of reads.
+/// Compares a sample of the cgroup with its memory levels to a sample without them. The cgroup is
+/// nested and of version 1, with many limits. Version 2 needs the same number of reads.
 fn levels(limited: usize) {
     let own = fs::read_to_string("/proc/self/cgroup").expect("own cgroups");
     let Some(path) = own

@@ -18,7 +18,7 @@ use crate::{
 pub struct Mounts {
     /// The process's mounts, possibly read before its end; empty if unknown.
     pub process: Vec<Mount>,
-    /// Of the process that reads: this one.
+    /// The mounts of this process.
     pub reader: Vec<Mount>,
 }
 
@@ -57,7 +57,7 @@ pub struct FileSystem {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum FileSystemError {
-    /// A parent folder may not be searched; below it may be a link.
+    /// This process has no right to search a parent folder, which may contain a link.
     Forbidden,
     Absent,
 }
@@ -158,7 +158,7 @@ fn process_mount_of(seen: &Mount, folder: &Path, mounts: &Mounts) -> Option<Moun
     if reader_mount.device != process_mount.device {
         return None;
     }
-    // Behind a link the mount may differ from the name's.
+    // With a link, the mount may differ from that of the name.
     let is_same_device = |mount: &&Mount| mount.device == seen.device;
     let mount = Some(process_mount)
         .filter(is_same_device)
@@ -218,7 +218,7 @@ mod tests {
     fn without_root_access_the_file_system_is_found_by_own_path() {
         let root = HostRoot::default();
         let own = Mounts::read(&root, None).unwrap().reader;
-        // Numbers of mounts in another namespace are others.
+        // In another namespace, mounts have other ids.
         let process = own.iter().cloned().map(|mount| Mount {
             id: mount.id + 10_000,
             parent: mount.parent + 10_000,
@@ -282,7 +282,8 @@ mod tests {
         );
     }
 
-    /// What this process sees as `own`, and the mounts of a process of which one has other options.
+    /// The file system as this process sees it in `own`, and the mounts of a process. One of these
+    /// mounts has other options.
     fn seen(folder: &Path, change: impl Fn(Mount) -> Mount) -> Mounts {
         let own = Mounts::read(&HostRoot::default(), None).unwrap().reader;
         let device = mountinfo::mount_of_path(&own, folder).unwrap().device;
@@ -319,7 +320,7 @@ mod tests {
                 .is_process_mount,
             "nothing is known of a process"
         );
-        // The kernel made the file system read-only, for all, and the process ended of it.
+        // The kernel made the file system read-only for all processes, so the process ended.
         let mounts = seen(folder.path(), |mount| Mount {
             super_options: "rw,emergency_ro".into(),
             ..mount
@@ -336,8 +337,8 @@ mod tests {
     fn the_same_name_of_another_file_system_is_not_the_folder() {
         let (root, folder) = (HostRoot::default(), tempfile::tempdir().unwrap());
         let mut mounts = seen(folder.path(), |mount| mount);
-        // In the process's container a file system that this process does not see lies over the
-        // folder.
+        // In the process's container, another file system is mounted over the folder. This process
+        // does not see that mount.
         let above = mountinfo::mount_of_path(&mounts.process, folder.path())
             .unwrap()
             .clone();
@@ -370,7 +371,7 @@ mod tests {
         std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o000))
             .unwrap();
         let other = move || {
-            // Of this thread alone: root may search everything.
+            // Changes the user of this thread only, because root may search every folder.
             if rustix::process::geteuid().is_root() {
                 rustix::thread::set_thread_uid(rustix::process::Uid::from_raw(65_534)).unwrap();
             }

@@ -189,7 +189,7 @@ mod tests {
             .unwrap();
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("data")).unwrap();
-        // Absolute: it leads to a place below the given root, not below this test's.
+        // An absolute link leads below the given root, and not below the root of this test.
         std::os::unix::fs::symlink("/data", folder.path().join("ledger")).unwrap();
         let found = locate_folder(folder.path(), Path::new("/ledger"), &own).unwrap();
         let expected = locate_folder(Path::new("/"), folder.path(), &own).unwrap();
@@ -202,7 +202,7 @@ mod tests {
         );
     }
 
-    /// Both ways to open a path, and what they lead to.
+    /// The results of both methods to open a path.
     fn both(top: &OwnedFd, path: &str) -> [rustix::io::Result<(u64, u64)>; 2] {
         [open_at_once, open_by_steps].map(|open| {
             let stat = rustix::fs::fstat(&open(top, Path::new(path))?)?;

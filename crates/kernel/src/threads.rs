@@ -54,7 +54,7 @@ pub enum ReadDepth {
     Switches,
 }
 
-/// After so many reads without a change a thread is idle.
+/// After this many reads without a change, a thread is idle.
 const IDLE_READS: u8 = 2;
 
 const MIN_BUSY_TIME: Duration = Duration::from_millis(1);

@@ -1,4 +1,4 @@
-//! The running kernel: what it says of a process that the test controls.
+//! Tests against the running kernel: what it reports about a process that the test controls.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail the test")]
 
@@ -16,8 +16,8 @@ use faultline_kernel::{
     ReadDepth, ReadError, Threads, locate_cgroups,
 };
 
-/// Descriptors for all threads there are.
-const HELD: usize = 10_000;
+/// Enough descriptors for all threads.
+const MAX_OPEN_FILES: usize = 10_000;
 
 #[expect(
     clippy::disallowed_methods,
@@ -32,7 +32,7 @@ fn end(mut child: Child) {
     child.wait().unwrap();
 }
 
-/// Threads that wait until they are dropped.
+/// Threads that wait until this is dropped.
 struct Waiting {
     ends: Vec<(mpsc::Sender<()>, JoinHandle<()>)>,
 }
@@ -59,7 +59,7 @@ impl Waiting {
         }
     }
 
-    /// Ends some and waits until the kernel has let go of them.
+    /// Ends some of the threads, and waits until the kernel has removed them.
     fn end(&mut self, count: usize) {
         for (end, thread) in self.ends.drain(..count) {
             drop(end);
@@ -137,7 +137,7 @@ fn open_descriptors_are_counted_without_listing() {
             .unwrap()
             .count() as u64
     };
-    // A program that is just being loaded opens and closes its libraries.
+    // A program that is being loaded opens and closes its libraries.
     let agreed = (0..100_000).any(
         |_| match files.sample(true, &mut Vec::new()).limits.open_fds {
             Ok(counted) => counted == listed(),
@@ -154,7 +154,7 @@ fn a_killed_process_is_gone_in_every_file() {
     let child = sleeper();
     let pid = child.id();
     let mut files = ProcessFiles::open(&root, pid).unwrap();
-    let mut threads = Threads::open(&root, pid, HELD).unwrap();
+    let mut threads = Threads::open(&root, pid, MAX_OPEN_FILES).unwrap();
     let mut buffer = Vec::new();
     assert!(files.sample(true, &mut buffer).stat.is_ok());
     assert_eq!(threads.sample(ReadDepth::Ran).unwrap().count(), 1);
@@ -170,7 +170,7 @@ fn a_killed_process_is_gone_in_every_file() {
     assert!(gone(locate_cgroups(&root, pid).err()));
 }
 
-/// A thread that was joined may still be in `/proc` for a moment.
+/// A joined thread may remain in `/proc` for a moment.
 fn eventually_waiting(threads: &mut Threads, expected: usize) -> BTreeSet<u32> {
     let mut samples = (0..10_000).map(|_| waiting_tids(threads));
     let found = samples.find(|tids| tids.len() == expected);
@@ -188,7 +188,7 @@ fn starting_and_ending_threads_are_followed_with_or_without_open_descriptors() {
         assert_eq!(waiting_tids(&mut threads), before);
         waiting.end(3);
         waiting.add(3);
-        // As many as before, but not the same ones.
+        // As many threads as before, but other ones.
         let after = eventually_waiting(&mut threads, 8);
         assert!(after.difference(&before).count() <= 3 && before.intersection(&after).count() >= 5);
         waiting.end(2);
@@ -201,7 +201,7 @@ fn starting_and_ending_threads_are_followed_with_or_without_open_descriptors() {
 #[test]
 fn the_faults_of_living_threads_do_not_exceed_those_of_the_process() {
     let root = HostRoot::default();
-    let mut threads = Threads::open(&root, std::process::id(), HELD).unwrap();
+    let mut threads = Threads::open(&root, std::process::id(), MAX_OPEN_FILES).unwrap();
     let sum: u64 = threads
         .sample(ReadDepth::Ran)
         .unwrap()
@@ -213,7 +213,8 @@ fn the_faults_of_living_threads_do_not_exceed_those_of_the_process() {
     assert!(sum > 0 && sum <= process.stat.unwrap().minflt.unwrap());
 }
 
-/// The text of a thread of this process: field 10 of `stat` and the first kind of context switches.
+/// Minor faults and voluntary context switches of a thread of this process: field 10 of `stat` and
+/// the first line about switches in `status`.
 fn faults_and_switches(tid: u32) -> (u64, u64) {
     let read = |file: &str| fs::read_to_string(format!("/proc/self/task/{tid}/{file}")).unwrap();
     let (stat, status) = (read("stat"), read("status"));
@@ -240,13 +241,14 @@ fn an_active_thread_is_reread_and_an_idle_one_stays_correct() {
                 done.send(()).unwrap();
             }
         });
-    let mut threads = Threads::open(&HostRoot::default(), std::process::id(), HELD).unwrap();
+    let mut threads =
+        Threads::open(&HostRoot::default(), std::process::id(), MAX_OPEN_FILES).unwrap();
     for pages in [0, 1, 0, 0, 5_000, 0, 20_000, 1] {
         if pages > 0 {
             work.send(pages).unwrap();
             is_done.recv().unwrap();
         }
-        // It may still be on its way to sleep; then it counts a switch between the two readings.
+        // The thread may not sleep yet. Then it counts a switch between the two reads.
         let agreed = (0..100_000).any(|_| {
             let sample = threads
                 .sample(ReadDepth::Switches)
@@ -266,7 +268,7 @@ fn an_active_thread_is_reread_and_an_idle_one_stays_correct() {
 #[test]
 fn context_switches_are_read_only_if_requested() {
     let root = HostRoot::default();
-    let mut threads = Threads::open(&root, std::process::id(), HELD).unwrap();
+    let mut threads = Threads::open(&root, std::process::id(), MAX_OPEN_FILES).unwrap();
     for depth in [ReadDepth::Ran, ReadDepth::Switches, ReadDepth::Ran] {
         for thread in threads.sample(depth).unwrap() {
             let wanted = depth == ReadDepth::Switches;
@@ -276,7 +278,8 @@ fn context_switches_are_read_only_if_requested() {
     }
 }
 
-/// A v1 memory cgroup of the test's own, where the machine has that and the test may make one.
+/// A memory cgroup of version 1 that the test creates. Missing if the machine has no version 1, or
+/// forbids it.
 struct V1Cgroup {
     folder: PathBuf,
 }

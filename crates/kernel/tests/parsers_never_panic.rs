@@ -1,4 +1,4 @@
-//! The kernel's text is input: whatever it is, a parser answers with a value or an error.
+//! A parser returns a value or an error for any text, because the kernel's text is input.
 
 use faultline_kernel::parse::{
     boot_time,
@@ -67,7 +67,7 @@ const PARSERS: [Parser; 40] = parsers![
     Vmstat::parse,
 ];
 
-/// What takes more than the text.
+/// Calls the parsers that need more than the text.
 fn look_up(text: &[u8]) {
     drop(Environment::parse(text, |_| true));
     let mounts = mountinfo::parse(text).unwrap_or_default();
@@ -98,7 +98,8 @@ const TEXTS: [&[u8]; 19] = [
     b"8:16 259:0 rbytes=1 wbytes=2 rios=3\n259:0 Read 4096\n0::/a\n4:memory:/b (deleted)\nmax\n",
 ];
 
-/// A real text, cut and with some bytes replaced: far deeper in the parsers than noise gets.
+/// A real text that is cut, with some bytes replaced. It reaches deeper into the parsers than noise
+/// does.
 fn damaged() -> impl Strategy<Value = Vec<u8>> {
     let damage = proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..6);
     (0..TEXTS.len(), damage, any::<prop::sample::Index>()).prop_map(|(which, damage, cut)| {
@@ -139,7 +140,7 @@ proptest! {
         );
         let stat = pid_stat::parse(line.as_bytes()).unwrap();
         prop_assert_eq!(stat.comm.as_bytes(), comm.as_bytes());
-        // What is beyond was counted below zero.
+        // A number beyond `i64` was counted below zero.
         let count = |at: usize| Some(n[at]).filter(|value| i64::try_from(*value).is_ok());
         prop_assert_eq!((stat.pid, stat.minflt, stat.majflt, stat.utime_ticks), (pid, count(0), count(1), count(2)));
         prop_assert_eq!((stat.stime_ticks, stat.num_threads, stat.start_ticks, stat.vsize.unwrap_or(0)), (count(3), threads, n[4], count(5).unwrap_or(0)));

@@ -1,4 +1,5 @@
-//! A counter that the kernel has counted below zero loses its own line, and no other, in every file of lines.
+//! A counter below zero makes its own line unreadable, and no other line, in every file that
+//! consists of lines.
 #![allow(clippy::unwrap_used, reason = "what cannot go on fails the test")]
 
 use faultline_kernel::parse::{
@@ -11,17 +12,17 @@ use faultline_kernel::parse::{
 };
 use std::fmt::Debug;
 
-/// As the kernel writes -4096, by the type that it prints it as.
+/// The number -4096 as the kernel prints it: as a signed or as an unsigned type.
 const BELOW_ZERO: [&str; 2] = ["-4096", "18446744073709547520"];
 
-/// A parser whose result is compared as text.
+/// A parser, whose result is compared as text.
 type Parser = fn(&str) -> String;
 
 fn shown<T: Debug, E: Debug>(result: Result<T, E>) -> String {
     format!("{:?}", result.unwrap())
 }
 
-/// Files with one value or one device on a line.
+/// Files that have one value or one device on a line.
 const FILES: [(&str, Parser, &str); 11] = [
     (
         "memory.stat",
@@ -80,7 +81,7 @@ const FILES: [(&str, Parser, &str); 11] = [
     ),
 ];
 
-/// Where the first counter of a line is: what comes before it names the line.
+/// Position of the first counter of a line. The text before it names the line.
 fn counter(file: &str, line: &str) -> Option<(usize, usize)> {
     let from = match file {
         "diskstats" => {
@@ -110,7 +111,7 @@ fn a_negative_counter_discards_only_its_own_line() {
                 lines[number] = line;
                 parse(&(lines.join("\n") + "\n"))
             };
-            // An empty line is passed over.
+            // An empty line is skipped.
             let without = with("");
             lost += u32::from(without != whole);
             for below_zero in BELOW_ZERO {

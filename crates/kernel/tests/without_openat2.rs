@@ -1,5 +1,5 @@
-//! Where folders lie and how full they are, while openat2 is answered as if the kernel did not have it: by strace, as systemd's
-//! `RestrictSUIDSGID=` does it.
+//! Mounts and free space of folders if the kernel lacks openat2. strace makes the call fail, as
+//! systemd's `RestrictSUIDSGID=` does.
 
 #![allow(
     clippy::unwrap_used,
@@ -61,21 +61,21 @@ fn folders_behind_links_are_resolved_without_openat2() {
 #[test]
 #[ignore = "no test: the other one starts it under strace"]
 fn resolve_folders_without_openat2() {
-    let asked = rustix::fs::openat2(CWD, "/", OFlags::PATH, Mode::empty(), ResolveFlags::IN_ROOT);
-    assert_eq!(asked.err(), Some(Errno::NOSYS), "strace answers");
+    let result = rustix::fs::openat2(CWD, "/", OFlags::PATH, Mode::empty(), ResolveFlags::IN_ROOT);
+    assert_eq!(result.err(), Some(Errno::NOSYS), "strace answers");
     let (host, folder) = (HostRoot::default(), tempfile::tempdir().unwrap());
     let size = rustix::fs::statvfs(folder.path())
-        .map(|told| told.f_blocks * told.f_frsize)
+        .map(|space| space.f_blocks * space.f_frsize)
         .unwrap();
     std::fs::create_dir(folder.path().join("data")).unwrap();
-    // Absolute: in the root of a process it leads to a folder below that.
+    // An absolute link: inside the root of a process, it leads to a folder below that root.
     std::os::unix::fs::symlink("/data", folder.path().join("ledger")).unwrap();
     let mounts = Mounts::read(&host, Some(std::process::id())).unwrap();
     let found = locate_folder(folder.path(), Path::new("/ledger"), &mounts.reader).unwrap();
     assert_eq!(found.space.map(|space| space.size), Some(size), "{found:?}");
     std::os::unix::fs::symlink(folder.path().join("data"), folder.path().join("accounts")).unwrap();
     let accounts = folder.path().join("accounts");
-    // In this process's own root as a validator's, and under its own path.
+    // With this process as the validator, in its own root, and without a process.
     for pid in [Some(std::process::id()), None] {
         let found = filesystem::find_file_system(&host, pid, &accounts, &mounts).unwrap();
         assert_eq!(found.space.map(|space| space.size), Some(size), "{found:?}");

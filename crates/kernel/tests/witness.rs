@@ -1,5 +1,6 @@
-//! An independent reader must find the same in the same text: of what procfs-core reads for the parsers one that only
-//! splits texts, of what they read by themselves procfs-core.
+//! Compares the parsers with an independent reader of the same text. Where a parser uses
+//! procfs-core, the independent reader only splits the text. Where it does not, the independent
+//! reader is procfs-core.
 
 #![expect(
     clippy::unwrap_used,
@@ -23,7 +24,7 @@ fn live(path: &str) -> String {
     std::fs::read_to_string(path).unwrap()
 }
 
-/// The number behind a key, whatever stands between them, in bytes if it is one of kilobytes.
+/// The number after a key, whatever is between them. A number in kilobytes is converted to bytes.
 fn find(text: &str, key: &str) -> Option<u64> {
     let line = text
         .lines()
@@ -51,7 +52,7 @@ fn pid_stat_parser_matches_an_independent_reading() {
         );
         let fields: Vec<&str> = tail.split(' ').collect();
         let field = |number: usize| fields[number - 3].parse::<u64>().unwrap();
-        // The main thread of a test may be waiting for the others.
+        // The main thread of a test may wait for other threads.
         let state = if fields[0] == "S" {
             State::Sleeping
         } else {
@@ -78,7 +79,7 @@ fn pid_stat_parser_matches_an_independent_reading() {
 
 #[test]
 fn pid_status_parser_matches_an_independent_reading() {
-    // A kernel thread's has no memory.
+    // The status of a kernel thread has no memory.
     for text in [
         STATUS,
         &live("/proc/self/status"),
@@ -122,7 +123,7 @@ fn io_parser_matches_an_independent_reading() {
 #[test]
 fn limits_parser_matches_an_independent_reading() {
     for text in [LIMITS, &live("/proc/self/limits")] {
-        // The kernel pads name and limits to columns.
+        // The kernel pads the name and the limits to columns.
         let limits = text.lines().skip(1).map(|line| {
             let value = |column: &str| column.trim().parse::<u64>().ok();
             (

@@ -77,7 +77,7 @@ impl Problem {
         }
     }
 
-    pub fn absent(what: impl fmt::Display) -> Self {
+    pub fn absent_data(what: impl fmt::Display) -> Self {
         Problem::new(ProblemKind::Absent, what)
     }
 

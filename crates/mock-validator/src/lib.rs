@@ -45,7 +45,7 @@ pub enum Consensus {
 
 impl Consensus {
     #[must_use]
-    pub const fn version(self) -> &'static str {
+    pub const fn agave_version(self) -> &'static str {
         match self {
             Self::Tower => "2.1.14",
             Self::Alpenglow => "4.4.0",
@@ -169,7 +169,9 @@ impl NodeState {
                 json!({"numSlotsBehind": slots_behind}),
             )),
             "getMaxShredInsertSlot" => Ok(json!(self.tip)),
-            "getVersion" => Ok(json!({"solana-core": self.consensus.version(), "feature-set": 0})),
+            "getVersion" => {
+                Ok(json!({"solana-core": self.consensus.agave_version(), "feature-set": 0}))
+            }
             "getIdentity" => Ok(json!({"identity": self.identity})),
             "getAgGenesisCert" if self.consensus == Consensus::Alpenglow => {
                 Ok(votes::genesis_certificate())
@@ -183,7 +185,7 @@ impl NodeState {
     }
 
     fn context(&self) -> Value {
-        json!({"apiVersion": self.consensus.version(), "slot": self.slot})
+        json!({"apiVersion": self.consensus.agave_version(), "slot": self.slot})
     }
 }
 

@@ -43,7 +43,7 @@ enum Version {
 impl Version {
     fn number(self, consensus: Consensus) -> &'static str {
         match (self, consensus) {
-            (Self::Same, consensus) => consensus.version(),
+            (Self::Same, consensus) => consensus.agave_version(),
             (Self::Newer, Consensus::Tower) => "2.1.15",
             (Self::Older, Consensus::Tower) => "2.0.20",
             (Self::Newer, Consensus::Alpenglow) => "4.4.1",

@@ -13,7 +13,7 @@ pub enum Error {
     Exists { path: PathBuf },
     /// A WAL or journal without its recording, or one that SQLite would follow to another location.
     #[error("{path}: {what}, so that writing could lose it; move it away, or remove it")]
-    Leftover { path: PathBuf, what: &'static str },
+    LeftoverJournal { path: PathBuf, what: &'static str },
     #[error("{path}: no such file")]
     Missing { path: PathBuf },
     /// Not a database of the expected kind: a recording, unless a foreign one was expected.

@@ -24,7 +24,8 @@ const MAX_SHOWN_CHARS: usize = 120;
 #[derive(Debug, PartialEq)]
 pub struct ConfigError {
     pub file: Option<PathBuf>,
-    /// From 1. `None` for the command line, a missing key and a syntax error without a place.
+    /// From 1. `None` for the command line, a missing top-level key, and a syntax error without a
+    /// position.
     pub line: Option<usize>,
     pub what: String,
 }
@@ -38,8 +39,8 @@ impl ConfigError {
         }
     }
 
-    /// Whether it concerns the value of `key`, such as `metrics.listen`, or an unknown key in whose
-    /// place `key` was suggested.
+    /// True if the error is about the value of `key`, such as `metrics.listen`, or suggests `key`
+    /// for an unknown key.
     pub fn is_about(&self, key: &str) -> bool {
         let is_named = self.what.starts_with(&format!("{key}:"));
         let is_suggested = key.rsplit_once('.').is_some_and(|(table_path, leaf)| {
@@ -62,8 +63,8 @@ impl fmt::Display for ConfigError {
 }
 
 /// `read_table` reads the known keys of the whole file, then calls [`Table::finish`]. For text that
-/// is not TOML, returns `None` and the parser's errors. With `quotes_line` these quote their lines,
-/// which may contain an API key.
+/// is not TOML, returns `None` and the parser's errors. With `quotes_line`, these errors quote their
+/// lines, and a line may contain an API key.
 pub fn read<T>(
     text: &str,
     file: Option<&Path>,
@@ -128,8 +129,8 @@ impl ConfigErrors<'_> {
         errors
     }
 
-    /// Syntax errors, one per line. If a token is not closed, all later text looks wrong, so only
-    /// the first error is reported. `quotes_line`: with the line's text.
+    /// Reports one syntax error per line. If a token is not closed, all later text looks wrong, so
+    /// the first error is the sole one.
     fn push_syntax_errors(&self, errors: &[toml::de::Error], quotes_line: bool) {
         let unclosed = errors
             .iter()

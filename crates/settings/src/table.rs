@@ -13,10 +13,11 @@ pub const UNKNOWN_KEY_ERROR: &str = "unknown key";
 
 const EMPTY_REQUIRED_ERROR: &str = "is empty, and is needed";
 
-/// Keys are taken one by one; [`Table::finish`] reports the others.
+/// Keys are read one by one. [`Table::finish`] reports the keys that nothing read.
 #[derive(Debug)]
 pub struct Table<'a> {
-    path: String,
+    /// Such as `metrics.tls`; empty for the whole file.
+    key_path: String,
     offset: usize,
     entries: &'a DeTable<'a>,
     errors: &'a ConfigErrors<'a>,
@@ -26,13 +27,13 @@ pub struct Table<'a> {
 
 impl<'a> Table<'a> {
     pub(crate) fn new(
-        path: String,
+        key_path: String,
         offset: usize,
         entries: &'a DeTable<'a>,
         errors: &'a ConfigErrors<'a>,
     ) -> Self {
         Table {
-            path,
+            key_path,
             offset,
             entries,
             errors,
@@ -41,7 +42,8 @@ impl<'a> Table<'a> {
         }
     }
 
-    pub fn line(&self) -> Option<usize> {
+    /// The line of an empty table is its own. Never `None`.
+    pub fn first_key_line(&self) -> Option<usize> {
         let first_key = self.entries.keys().map(|key| key.span().start).min();
         Some(self.errors.line_at(first_key.unwrap_or(self.offset)))
     }
@@ -69,10 +71,10 @@ impl<'a> Table<'a> {
     }
 
     fn full_key(&self, key: &str) -> String {
-        if self.path.is_empty() {
+        if self.key_path.is_empty() {
             key.to_owned()
         } else {
-            format!("{}.{key}", self.path)
+            format!("{}.{key}", self.key_path)
         }
     }
 
@@ -101,7 +103,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    pub fn need<T>(
+    pub fn take_required<T>(
         &mut self,
         key: &'static str,
         read: impl FnOnce(&DeValue<'a>) -> Result<T, String>,
@@ -115,12 +117,12 @@ impl<'a> Table<'a> {
         })
     }
 
-    /// Reports later that `key` is missing, unless an unknown key is probably its misspelling.
+    /// Makes [`Table::finish`] report `key`, unless an unknown key is probably its misspelling.
     pub fn report_missing(&mut self, key: &'static str, what: impl Into<String>) {
         self.missing_required.push((key, what.into()));
     }
 
-    /// A missing key leaves the default.
+    /// Does not change `target` if the key is missing or wrong.
     pub fn take_into<T>(
         &mut self,
         key: &'static str,
@@ -201,11 +203,12 @@ impl<'a> Table<'a> {
     }
 
     pub fn report(&self, what: impl fmt::Display) {
-        let path = match self.path.as_str() {
+        let path = match self.key_path.as_str() {
             "" => String::new(),
             path => format!("{path}: "),
         };
-        self.errors.push(self.line(), format!("{path}{what}"));
+        self.errors
+            .push(self.first_key_line(), format!("{path}{what}"));
     }
 
     pub fn finish(mut self) {
@@ -230,7 +233,7 @@ impl<'a> Table<'a> {
             let what = format!("{}: {UNKNOWN_KEY_ERROR}{hint}", self.full_key(written));
             self.errors.push_at(key.span().start, what);
         }
-        let line = self.line().filter(|_| !self.path.is_empty());
+        let line = self.first_key_line().filter(|_| !self.key_path.is_empty());
         for (_, what) in self.missing_required {
             self.errors.push(line, what);
         }

@@ -19,7 +19,7 @@ fn describe(value: &DeValue<'_>) -> String {
     }
 }
 
-/// Message for a value in place of a table; it may be a password.
+/// Error for a value where a table is expected. Shows no string: it may be a password.
 pub fn not_a_table(value: &DeValue<'_>) -> String {
     let found = match value {
         DeValue::String(_) => "a string".to_owned(),
@@ -125,8 +125,8 @@ impl<K> Default for Unique<K> {
 }
 
 impl<K: PartialEq> Unique<K> {
-    /// Refuses an entry with the key of another one, and names the lines of both; false if it is
-    /// refused. `what` names the entry.
+    /// If an earlier entry has the same key, reports both lines and returns false. `what` names the
+    /// entry.
     pub fn insert(
         &mut self,
         key: K,
@@ -152,7 +152,7 @@ impl<K: PartialEq> Unique<K> {
     }
 }
 
-/// An array of different values. Errors name the positions of equal items.
+/// An array without equal items. An error names the positions of two equal items.
 pub fn distinct<T: PartialEq>(
     value: &DeValue<'_>,
     read: impl Fn(&DeValue<'_>) -> Result<T, String>,

@@ -119,8 +119,8 @@ pub struct AnswerInputs {
     /// Release and day of the measurement; `None` if that release runs.
     pub proven_on: Option<String>,
     pub why_headroom_unknown: Option<String>,
-    /// Why the configured evidence is not used.
-    pub evidence_problem: Option<String>,
+    /// Why the file of `status.evidence` cannot be used.
+    pub evidence_file_problem: Option<String>,
 
     pub reloads_per_slot: Option<f64>,
     /// Lookups and compilation, summed over threads.
@@ -264,7 +264,7 @@ fn too_early_text(verdict: Verdict, seconds_left: Option<f64>, samples: &str) ->
 
 /// Says why the configured evidence is unusable, else how to obtain evidence.
 fn missing_evidence_text(inputs: &AnswerInputs, how_to_measure: &str) -> String {
-    let problem = inputs.evidence_problem.as_deref();
+    let problem = inputs.evidence_file_problem.as_deref();
     problem.map_or(how_to_measure.to_owned(), |why| {
         format!("no evidence is used: {why}")
     })

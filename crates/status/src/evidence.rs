@@ -1,4 +1,4 @@
-//! What the lab has measured or predicted, as a file that the daemon reads.
+//! The file of `status.evidence`: what the lab has measured or predicted.
 
 use crate::answer::{AnswerInputs, CachePrediction};
 use faultline_text::short;
@@ -10,8 +10,8 @@ const FORMAT: u32 = 1;
 pub const MAX_EVIDENCE_BYTES: u64 = 64 << 10;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Evidence {
-    /// Format of the file.
+pub struct EvidenceFile {
+    /// [`FORMAT`].
     version: u32,
     pub ram: Option<RamEvidence>,
     pub program_cache: Option<CacheEvidence>,
@@ -46,9 +46,9 @@ pub struct PredictedSize {
     pub seconds_per_slot: f64,
 }
 
-impl Default for Evidence {
+impl Default for EvidenceFile {
     fn default() -> Self {
-        Evidence {
+        EvidenceFile {
             version: FORMAT,
             ram: None,
             program_cache: None,
@@ -56,7 +56,7 @@ impl Default for Evidence {
     }
 }
 
-impl Evidence {
+impl EvidenceFile {
     /// # Errors
     /// A sentence for the operator.
     pub fn parse(json: &[u8]) -> Result<Self, String> {
@@ -133,23 +133,23 @@ impl CacheEvidence {
     }
 }
 
-/// What the configuration adds to the answers.
+/// What the daemon's configuration adds to the status.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct AnswerConfig {
-    pub evidence: Evidence,
-    /// Why the configured file is of no use.
-    pub evidence_problem: Option<String>,
+pub struct StatusConfig {
+    pub evidence_file: EvidenceFile,
+    /// Why the configured file cannot be used.
+    pub evidence_file_problem: Option<String>,
     /// Whether the configuration says that the build's cache size was changed.
     pub has_custom_capacity: bool,
 }
 
-impl AnswerConfig {
+impl StatusConfig {
     pub(crate) fn add(&self, running_version: Option<&str>, inputs: AnswerInputs) -> AnswerInputs {
         let can_change = self.has_custom_capacity.then_some(true);
         AnswerInputs {
-            evidence_problem: self.evidence_problem.clone(),
+            evidence_file_problem: self.evidence_file_problem.clone(),
             can_change_capacity: can_change.or(inputs.can_change_capacity),
-            ..self.evidence.add(running_version, inputs)
+            ..self.evidence_file.add(running_version, inputs)
         }
     }
 }
@@ -160,12 +160,12 @@ mod tests {
 
     const GIB: u64 = 1 << 30;
 
-    fn evidence() -> Evidence {
+    fn evidence() -> EvidenceFile {
         let size = |entries, seconds_per_slot| PredictedSize {
             entries,
             seconds_per_slot,
         };
-        Evidence {
+        EvidenceFile {
             ram: Some(RamEvidence {
                 proven_bytes: 430 * GIB,
                 interval_bytes: [412 * GIB, 430 * GIB],
@@ -178,7 +178,7 @@ mod tests {
                 release: Some("4.0.1".to_owned()),
                 measured: "2026-11-27".to_owned(),
             }),
-            ..Evidence::default()
+            ..EvidenceFile::default()
         }
     }
 
@@ -193,9 +193,9 @@ mod tests {
     #[test]
     fn evidence_is_read_as_it_was_written() {
         let json = serde_json::to_vec(&evidence()).unwrap();
-        assert_eq!(Evidence::parse(&json), Ok(evidence()));
-        let part = Evidence::parse(br#"{"version":1,"of_a_newer_release":{}}"#);
-        assert_eq!(part, Ok(Evidence::default()));
+        assert_eq!(EvidenceFile::parse(&json), Ok(evidence()));
+        let part = EvidenceFile::parse(br#"{"version":1,"of_a_newer_release":{}}"#);
+        assert_eq!(part, Ok(EvidenceFile::default()));
     }
 
     #[test]
@@ -209,7 +209,7 @@ mod tests {
             (b"", "it is broken: EOF"),
             (&[b' '; 70_000], "it is larger than 65536 bytes"),
         ] {
-            let error = Evidence::parse(json).unwrap_err();
+            let error = EvidenceFile::parse(json).unwrap_err();
             assert!(error.starts_with(why), "{error}");
         }
     }

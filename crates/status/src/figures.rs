@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 macro_rules! figures {
     ($($source:ident { $($figure:ident = $section:ident::$metric:ident $($label:literal)*;)* })*) => {
-        /// A level, or a counter's total.
+        /// A gauge's value, or a counter's total.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
         #[serde(rename_all = "snake_case")]
         pub enum Figure {
@@ -92,7 +92,7 @@ figures! {
 pub struct LastMinute {
     /// Seconds before the newest row, falling.
     pub ages: Vec<f64>,
-    /// For each row a level, or a counter's rate per second.
+    /// For each row a gauge's value, or a counter's rate per second.
     #[serde(deserialize_with = "deserialize_known")]
     pub values: BTreeMap<Figure, Vec<Option<f64>>>,
 }

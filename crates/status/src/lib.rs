@@ -22,7 +22,7 @@ pub use answer::{
 pub use cache::ProgramCacheStatus;
 pub use capacity::MIN_FREE_SHARE;
 pub use evidence::{
-    AnswerConfig, CacheEvidence, Evidence, MAX_EVIDENCE_BYTES, PredictedSize, RamEvidence,
+    CacheEvidence, EvidenceFile, MAX_EVIDENCE_BYTES, PredictedSize, RamEvidence, StatusConfig,
 };
 pub use figures::{Figure, LastMinute};
 pub use memory::{LevelStatus, MemoryStatus};
@@ -65,7 +65,7 @@ pub struct Status {
     pub capacity: Vec<StatusItem>,
     pub memory: Option<MemoryStatus>,
     pub cache: ProgramCacheStatus,
-    /// Totals of counters, and levels.
+    /// Totals of counters, and values of gauges.
     #[serde(deserialize_with = "figures::deserialize_known")]
     pub figures: BTreeMap<Figure, f64>,
     /// Empty unless [`Status::with`]'s caller fills it in.
@@ -85,13 +85,13 @@ impl Status {
         now: Stamp,
         stale: Option<String>,
         trends: AnswerInputs,
-        answer_config: &AnswerConfig,
+        status_config: &StatusConfig,
     ) -> Self {
         let readings = Readings { tick };
         let memory = MemoryStatus::of(tick);
         let inputs = answer::inputs::add_tick(readings, memory.as_ref(), now, trends);
         let running_version = readings.label(&metrics::process::TARGET_INFO, "version");
-        let inputs = answer_config.add(running_version, inputs);
+        let inputs = status_config.add(running_version, inputs);
         let version = readings.label(&metrics::daemon::BUILD_INFO, "version");
         Status {
             version: JSON_VERSION,

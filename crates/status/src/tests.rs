@@ -336,9 +336,9 @@ fn lines(
         unix: Duration::from_secs(1_790_000_100),
         uptime: Duration::from_secs(100),
     };
-    let mut answer_config = AnswerConfig::default();
-    answer_config.evidence.ram = evidence;
-    let status = Status::with(&tick, now, None, trends, &answer_config);
+    let mut status_config = StatusConfig::default();
+    status_config.evidence_file.ram = evidence;
+    let status = Status::with(&tick, now, None, trends, &status_config);
     status.answers.iter().map(Answer::line).collect()
 }
 

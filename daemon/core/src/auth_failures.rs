@@ -26,7 +26,7 @@ impl AuthFailures {
         let counts = Counts {
             total: 0,
             logged: 0,
-            log_limit: RateLimit::new(1, LOG_INTERVAL),
+            log_limit: RateLimit::with_burst(1, LOG_INTERVAL),
         };
         AuthFailures {
             listener,

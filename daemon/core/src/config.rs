@@ -376,7 +376,7 @@ pub struct Record {
 
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct StatusPage {
-    /// File with what the lab proved and predicted, for the answers.
+    /// File with what the lab measured or predicted, for the answers.
     pub evidence: Option<PathBuf>,
 }
 

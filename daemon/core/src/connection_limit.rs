@@ -152,8 +152,8 @@ impl Connection {
     }
 }
 
-/// The open connections of one listener. Unix sockets have a limit of their own, so that network
-/// clients cannot take all.
+/// The open connections of one listener. Unix sockets have a separate limit, so that network
+/// clients cannot take all connections.
 pub struct Connections {
     listener: &'static str,
     tcp: ConnectionPool,
@@ -175,7 +175,7 @@ impl Connections {
             tcp: pool(max_tcp),
             unix: pool(max_unix),
             closing: VecDeque::new(),
-            log_limit: RateLimit::new(1, LOG_INTERVAL),
+            log_limit: RateLimit::with_burst(1, LOG_INTERVAL),
         }
     }
 
@@ -273,7 +273,7 @@ pub async fn accept<F: Future<Output = ()> + Send + 'static>(
         Ok(sockets) => sockets,
         Err(error) => return tracing::error!(listener, %error, "the listener failed"),
     };
-    let mut log_limit = RateLimit::new(1, Duration::from_secs(60));
+    let mut log_limit = RateLimit::with_burst(1, Duration::from_secs(60));
     let mut tasks = JoinSet::new();
     let max_tasks = connections.tcp.max
         + connections.unix.max
@@ -452,11 +452,11 @@ mod tests {
         let cut = admitted.iter().filter(|(_, task)| task.is_finished());
         assert_eq!(cut.count(), 1);
         assert!(admitted[0].1.is_finished(), "the first one");
-        let asked = |(connection, _): &&(Arc<Connection>, AbortHandle)| {
+        let is_closing = |(connection, _): &&(Arc<Connection>, AbortHandle)| {
             connection.close_requested().now_or_never().is_some()
         };
         assert_eq!(
-            admitted.iter().filter(asked).count(),
+            admitted.iter().filter(is_closing).count(),
             MAX_CLOSING_CONNECTIONS + 1
         );
     }

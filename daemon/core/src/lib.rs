@@ -1,4 +1,4 @@
-//! What every other part of the daemon uses.
+//! Modules that all other crates of the daemon use.
 
 pub mod auth_failures;
 pub mod clock;

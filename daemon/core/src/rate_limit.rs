@@ -1,5 +1,3 @@
-//! Limits how often an action is allowed.
-
 use std::time::Duration;
 
 /// A token bucket: allows a burst of actions, then one per `interval`. Times are uptimes.
@@ -13,7 +11,7 @@ pub struct RateLimit {
 
 impl RateLimit {
     /// `burst` is at least 1.
-    pub const fn new(burst: u32, interval: Duration) -> Self {
+    pub const fn with_burst(burst: u32, interval: Duration) -> Self {
         RateLimit {
             burst,
             interval,
@@ -59,7 +57,7 @@ mod tests {
     #[test]
     fn after_a_burst_the_rate_limit_allows_one_per_interval() {
         let at = Duration::from_secs;
-        let mut limit = RateLimit::new(2, at(30));
+        let mut limit = RateLimit::with_burst(2, at(30));
         let allowed = [1, 2, 3, 30, 31, 32, 61, 200, 201, 202].map(|now| limit.allows(at(now)));
         let expected = [
             true, true, false, false, true, false, true, true, true, false,

@@ -65,7 +65,7 @@ impl Stop {
     pub fn set(&self) {
         *self.0.flag.lock() = true;
         self.0.changed.notify_all();
-        // Before the descriptor: a thread that it wakes asks `is_set`.
+        // Before the descriptor, which wakes threads that call `is_set`.
         self.0.sender.send_replace(true);
         if let Some(descriptor) = &self.0.descriptor {
             // The write can only fail by overflow, after 2^64 signals.

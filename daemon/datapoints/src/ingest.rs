@@ -7,16 +7,16 @@
 //! A bad line does not affect the other lines. Rejected pushes get 401 (wrong credentials), 403
 //! (see below) or 413 (larger than [`LIMITS`] allow). Unreadable pushes get 400 (broken gzip,
 //! unknown precision), 415 (a content coding other than gzip) or 408 (not complete in time). A body
-//! that breaks off is counted as `cut`. Lines that are complete before the error are kept.
+//! that breaks off is counted as `cut`. Lines that were complete before an error count.
 //!
-//! Timestamps are in nanoseconds, as Agave sends them and Influx expects by default. If a push has
-//! another precision that Influx knows, it gets 204 and is forwarded, but its lines count as bad.
+//! Timestamps are in nanoseconds, as Agave sends them and Influx expects by default. A push with
+//! another precision that Influx knows gets 204 and is forwarded, but its lines count as bad.
 //!
 //! Agave 4 keeps its connection and pushes every 10 s, Agave 2 and 3 open one per push. [`LIMITS`]
 //! has the timeouts of an idle connection, a head and a body. TCP and Unix sockets each have a
-//! maximum number of connections. At the maximum, the listener closes an open connection for each
-//! new one, slow connections first (`connection_limit`). An idle connection gets a short grace
-//! time. A connection within a request is cut at once; its complete lines are kept.
+//! maximum number of connections. At the maximum, each new connection makes the listener close an
+//! open one, slow ones first (`connection_limit`). If this one is idle, it gets a short grace time.
+//! If it is within a request, it is cut at once, and its complete lines count.
 //!
 //! Pushes from browser pages get 403, because any site can send them. Without a password, a sender
 //! also gets 403 if its user id is unknown, or neither the validator's nor one of `allow_users`.
@@ -108,7 +108,7 @@ pub trait PushSink: Clone + Send + Sync + 'static {
 pub trait LineSink: Send + 'static {
     fn add_line(&mut self, line: &[u8]);
 
-    /// An incomplete line, or one with invalid content.
+    /// Counts an incomplete line, or one with invalid content.
     fn count_bad_line(&mut self);
 }
 
@@ -195,9 +195,9 @@ pub fn check(config: &config::Ingest) -> Result<(), Error> {
     check_address(config, &ListenAddress::Tcp(config.listen))
 }
 
-/// True if a validator with this configuration pushes with the required credentials.
-pub fn accepts(required: &Credentials, pushed: &MetricsConfig) -> bool {
-    let url = pushed.write_url();
+/// True if a validator with this `SOLANA_METRICS_CONFIG` sends the required credentials.
+pub fn has_credentials(metrics_config: &MetricsConfig, required: &Credentials) -> bool {
+    let url = metrics_config.write_url();
     url.rsplit_once('?')
         .is_some_and(|(_, query)| request::Query(query).matches_credentials(required))
 }
@@ -214,7 +214,7 @@ impl<I: PushSink> Listener<I> {
     /// Binds the configured address if `sockets` is empty.
     ///
     /// # Errors
-    /// The address, or that of a socket, is not loopback, or it cannot be bound.
+    /// An address is not loopback, or cannot be bound.
     pub fn build(
         config: &config::Ingest,
         mut sockets: Vec<BoundSocket>,
@@ -270,12 +270,7 @@ impl<I: PushSink> Listener<I> {
         let serve = |stream: Stream, connection| {
             // Looked up at once, because a closed socket has no user.
             let user = PeerUser::lookup(&stream, &shared.config);
-            connection::serve(
-                (stream, user),
-                connection,
-                Arc::clone(&shared),
-                stop.clone(),
-            )
+            connection::serve(stream, user, connection, Arc::clone(&shared), stop.clone())
         };
         accept(sockets, connections, shared.clock, &stop, serve).await;
     }

@@ -3,5 +3,5 @@
 pub mod forward;
 pub mod ingest;
 pub mod tail;
-/// Sums of the followed validator's datapoints; those of other senders are kept apart.
+/// Sums of the followed validator's datapoints. Datapoints of other senders are not added to them.
 pub mod validator;

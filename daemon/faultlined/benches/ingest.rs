@@ -1,12 +1,15 @@
-//! CPU time for each line that comes in, on captured traffic of a real follower: straight into the intake, and whole, as
-//! pushes of 3,000 lines over one loopback connection to the real listener, which runs on one thread of its own.
+//! Measures the CPU time per line on captured traffic of a real follower. One case passes the lines
+//! to the intake. The other sends pushes of 3,000 lines over one loopback connection to the real
+//! listener, which has its own thread.
 //!
-//! Usage: `cargo bench -p faultlined --bench ingest`. Needs the captures beside the checkout, or a file of line protocol:
-//! `-- FILE.lp`. The median and the slowest of the rounds, and by how much memory grew at most meanwhile. Over HTTP only
-//! the listener's thread counts. Every line has a time of its own, so that none is a duplicate.
+//! Usage: `cargo bench -p faultlined --bench ingest`. It needs the captures next to the checkout,
+//! or a file of line protocol: `-- FILE.lp`. It prints the median and the slowest of the rounds,
+//! and the maximum growth of memory. Over HTTP, only the listener's thread counts. Every line has a
+//! different time, so none is a duplicate.
 //!
-//! "Allowed" lines are those of `[[datapoints.allow]]`: the first numeric field of every datapoint that has no type; all
-//! numeric fields of the datapoints that have 16 and more; all numeric fields of a datapoint that has a tag.
+//! "Allowed" lines are those of `[[datapoints.allow]]`. There are three sets: the first numeric
+//! field of every datapoint that has no type, all numeric fields of datapoints with at least 16 of
+//! them, and all numeric fields of a datapoint with a tag.
 #![expect(
     clippy::expect_used,
     clippy::cast_precision_loss,
@@ -38,7 +41,7 @@ use std::{
 
 /// hyper's read buffer in the listener.
 const READ_BUFFER_BYTES: usize = 16 * 1024;
-/// What a validator pushes in 10 s, about.
+/// About the lines that a validator pushes in 10 s.
 const LINES_PER_PUSH: usize = 3000;
 const ROUNDS: usize = 9;
 /// Short captures are repeated up to this size.
@@ -90,7 +93,7 @@ struct Case {
     name: &'static str,
     body: Vec<u8>,
     datapoints: Datapoints,
-    /// Microseconds of CPU a line.
+    /// Microseconds of CPU per line.
     budget: Option<f64>,
 }
 
@@ -197,7 +200,7 @@ fn sender(body: &[u8]) -> String {
     String::from_utf8_lossy(host_id_of(body).unwrap_or_default()).into_owned()
 }
 
-/// An intake that knows whose lines count.
+/// An intake that knows the identity of the sender.
 fn intake(case: &Case) -> Intake {
     let intake = Intake::new(&case.datapoints);
     intake.follow_validator(None);
@@ -205,7 +208,7 @@ fn intake(case: &Case) -> Intake {
     intake
 }
 
-/// Splitter and intake, as the listener drives them; how many lines there were.
+/// Passes the lines through the splitter to the intake, as the listener does. Returns their number.
 fn count_direct_lines(case: &Case, body: &[u8]) -> u64 {
     let (intake, clock) = (intake(case), Clock::start());
     let mut push = intake.begin_trusted(clock.now());
@@ -224,7 +227,7 @@ fn count_direct_lines(case: &Case, body: &[u8]) -> u64 {
     lines
 }
 
-/// Nanoseconds of CPU by this clock; of the process without this thread.
+/// Nanoseconds of this CPU clock. For the clock of the process, without this thread.
 fn cpu_nanoseconds(clock: ClockId) -> f64 {
     let nanos = |clock| {
         let time = clock_gettime(clock);
@@ -247,7 +250,7 @@ fn report(
     mut run: impl FnMut(&[u8]),
 ) {
     let count = count_lines(body) as f64;
-    // Makes the peak the present size.
+    // Sets the peak to the present size.
     fs::write("/proc/self/clear_refs", "5").expect("own memory");
     let before = memory_kib("VmRSS");
     let mut rounds: Vec<f64> = (0..ROUNDS)
@@ -271,7 +274,8 @@ fn report(
     );
 }
 
-/// What a new connection costs where its user decides, next to one where a password does; in turns.
+/// Compares the cost of a new connection: with a check of the user, and with a password. Rounds of
+/// both alternate.
 fn compare_connections(case: &Case) {
     const CONNECTIONS: u32 = 500;
     let password = Credentials {
@@ -343,7 +347,7 @@ impl Server {
         PushConnection(stream)
     }
 
-    /// Bytes it has parsed.
+    /// Bytes that the server has parsed.
     fn parsed_bytes(&self) -> f64 {
         let mut readings = Vec::new();
         self.counters.readings(&mut readings);
@@ -394,14 +398,14 @@ fn pushes(body: &[u8]) -> Vec<Vec<u8>> {
     all.chunks(LINES_PER_PUSH).map(<[&[u8]]>::concat).collect()
 }
 
-/// Lines that are wanted, and the others.
+/// The wanted lines, and the other lines.
 fn partition_lines(body: &[u8], wanted: impl Fn(&[u8]) -> bool) -> (Vec<u8>, Vec<u8>) {
     let lines = body.split_inclusive(|&byte| byte == b'\n');
     let (wanted, others): (Vec<&[u8]>, Vec<&[u8]>) = lines.partition(|line| wanted(line));
     (wanted.concat(), others.concat())
 }
 
-/// Up to [`MIN_BODY_BYTES`]; the last digits of each line's time are its number.
+/// Repeats the body up to [`MIN_BODY_BYTES`]. The last digits of each line's time are its number.
 fn repeated(body: &[u8]) -> Vec<u8> {
     const DIGITS: usize = 7;
     let mut whole = body.repeat((MIN_BODY_BYTES / body.len().max(1)).max(1));

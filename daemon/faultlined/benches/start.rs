@@ -1,8 +1,9 @@
-//! From the start of the program to the first page that has the process, for each way to find it: milliseconds, median
-//! and worst of 20 starts, next to a process of 600 threads with a validator's name and arguments.
+//! Measures the time from the start of the program to the first page that has the process, for each
+//! method to find it. Prints the median and the worst of 20 starts in milliseconds. The target is a
+//! process of 600 threads with a validator's name and arguments.
 //!
-//! A scan wants the only validator of the host: `unshare --pid --fork --mount-proc` hides others. The unit's cgroup is a
-//! folder.
+//! A scan needs a host with one validator: `unshare --pid --fork --mount-proc` hides others. The
+//! unit's cgroup is a folder.
 #![expect(
     clippy::disallowed_methods,
     clippy::expect_used,
@@ -63,7 +64,7 @@ fn main() {
     fs::remove_dir_all(folder).expect("the folder is not needed any more");
 }
 
-/// Parked threads, one of them a validator's, until standard input closes.
+/// Parks threads, one of them with a validator's thread name, until standard input closes.
 fn park() {
     for n in 0..THREADS - 1 {
         let name = match n {
@@ -98,7 +99,7 @@ fn start_target(folder: &Path) -> Child {
     child
 }
 
-/// Milliseconds; `None` if there is no such page in time.
+/// Milliseconds until the page has the process; `None` after the timeout.
 fn first_page(options: &[&str]) -> Option<f64> {
     let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
     let address = free.expect("a free port");

@@ -1,9 +1,9 @@
 //! Compares a whole tick with the bare reads that it needs. A tick has every real source, the
-//! registry and the sinks. The reads are one `pread` of each kernel file that the sources keep
+//! registry and the sinks. The reads are one `pread` of each kernel file that the sources have
 //! open.
 //!
 //! The target is a process of 1,000 parked threads. Ticks and reads alternate, so that both see the
-//! same machine; the ratio is of the medians. Thread pools are read at every tick here, at every
+//! same load. The ratio is that of the medians. Thread pools are read at every tick here, at every
 //! fifth one by default.
 //!
 //! Then measures what `[validator]` and `[host]` add to a tick, with a mock node of 2,000 vote
@@ -50,7 +50,7 @@ const THREADS: usize = 1000;
 const AS_TARGET: &str = "be-the-target";
 /// About as many as mainnet-beta has.
 const VOTERS: u64 = 2_000;
-/// Time until the tasks have all results: rounds begin at least every 5 s, and two are enough.
+/// Time until the tasks have all results. Rounds begin at least every 5 s, and two are enough.
 const SETTLING: Duration = Duration::from_secs(15);
 
 fn main() {
@@ -67,7 +67,8 @@ fn main() {
         2000,
         Some(2.0),
     );
-    // Context switches are read by another reader every 2 minutes; here never again after the first round.
+    // Context switches have another reader, which runs every 2 minutes. Here it runs only in the
+    // first round.
     let with =
         |config: &mut Config| config.threads.switches_interval = Duration::from_secs(1_000_000);
     compare_with_reads("tick with thread pools", child.id(), with, 100, Some(1.5));
@@ -99,7 +100,7 @@ fn park() {
 }
 
 fn start_target() -> Child {
-    // Under a validator's name, and with its arguments.
+    // A program with a validator's name and arguments.
     let folder = env::temp_dir().join(format!("faultline-tick-{}", std::process::id()));
     fs::create_dir_all(&folder).expect("a folder");
     let program = folder.join("agave-validator");
@@ -169,7 +170,7 @@ fn answer(stream: TcpStream) -> io::Result<()> {
     }
 }
 
-/// Measures what `[validator]` and `[host]` add to a tick, each and both.
+/// Measures what `[validator]` and `[host]` add to a tick, alone and together.
 fn compare_sections(pid: u32) {
     let mut config = Config::default();
     config.target.selector = TargetSelector::Pid(pid);
@@ -190,7 +191,7 @@ fn compare_sections(pid: u32) {
     ] {
         let mut with = neither.clone();
         (with.validator.enabled, with.host.enabled) = (votes, host);
-        // Taken on each tick.
+        // The results of `[host]` are taken at each tick.
         with.host.interval = Duration::from_millis(1);
         let mut stage = Stage::new("bench", runtime.handle());
         let mut sides = [&neither, &with]
@@ -264,7 +265,7 @@ impl SampledTarget {
         SampledTarget::with(config, None)
     }
 
-    /// The tasks of the sources run in `stage`.
+    /// Starts the tasks of the sources in `stage`.
     fn with(config: &Config, stage: Option<&mut Stage>) -> Self {
         let (root, clock) = (HostRoot::default(), Clock::start());
         let mut finder = Finder::build(&config.target, root.clone(), clock);
@@ -319,7 +320,7 @@ impl SampledTarget {
     }
 }
 
-/// Open files of this process in `/proc` and `/sys`, by descriptor.
+/// Files of this process in `/proc` and `/sys` that are open, by descriptor.
 fn open_kernel_files() -> BTreeMap<u32, PathBuf> {
     let entries = fs::read_dir("/proc/self/fd")
         .expect("own descriptors")
@@ -332,7 +333,8 @@ fn open_kernel_files() -> BTreeMap<u32, PathBuf> {
     all.collect()
 }
 
-/// Opens a file again that the sources keep open; `None` for folders and files of `before`.
+/// Opens a second descriptor of a file that the sources have open. `None` for folders and for files
+/// of `before`.
 fn open_new_file(before: &BTreeMap<u32, PathBuf>, (number, path): (u32, PathBuf)) -> Option<File> {
     let was_open = before.get(&number) == Some(&path);
     (!was_open && path.is_file()).then(|| open(path))
@@ -342,7 +344,7 @@ fn open(path: PathBuf) -> File {
     File::open(&path).expect("a file that others hold open")
 }
 
-/// One read of each file, and the two counts of open descriptors.
+/// Reads each file once, and gets the number of open descriptors in each folder.
 fn read_all(files: &[File], folders: &[File]) {
     let mut buffer = [0_u8; 8192];
     for file in files {

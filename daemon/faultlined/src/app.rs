@@ -60,10 +60,10 @@ pub struct App {
     registry: Registry,
     push_addresses: Option<Vec<String>>,
     ticker: Ticker,
-    ticks: Latest<Tick>,
+    newest_tick: Latest<Tick>,
     forwarder: Option<forward::Forwarder>,
     recorder: Option<recording::OpenRecorder>,
-    flight_recorder: Option<flight::FlightHandle>,
+    flight_recorder: Option<flight::FlightRecorderHandle>,
     web: web::Server,
     /// Declared last, so that it is dropped last.
     demo: Option<Demo>,
@@ -85,8 +85,8 @@ impl App {
         let prepared = recording::prepare(&config, clock);
         let finder = Finder::build(&config.target, host_root.clone(), clock);
         let target_handle = finder.target_handle.clone();
-        let searched = (host_root.clone(), target_handle.clone());
-        intake.set_user_lookup(move || discovery::validator_uid(&searched.0, &searched.1));
+        let (lookup_root, lookup_target) = (host_root.clone(), target_handle.clone());
+        intake.set_user_lookup(move || discovery::validator_uid(&lookup_root, &lookup_target));
         let live = LiveConfig::new(config.clone(), options.load_config, intake.clone());
         let context = BuildContext {
             config: &config,
@@ -104,18 +104,18 @@ impl App {
             pushes.forward_handle,
             live.config.clone(),
         );
-        let state = servers::web_state(&context, prepared.as_ref(), live.answer_config.clone());
+        let reported_facts = ReportedFacts { rpc, admin };
+        let state = servers::web_state(&context, prepared.as_ref(), live.status_config.clone());
         servers::register(&mut registry, &context, &intake, &state, options.demo);
         let samplers = std::mem::take(&mut registry.samplers);
         let ticker = Ticker::new(&context, host_constants, samplers, servers::sinks(&state));
-        let (ticks, flight_recorder) = (state.ticks.clone(), state.flight.clone());
+        let (newest_tick, flight) = (state.newest_tick.clone(), state.flight_recorder.clone());
         let web = servers::web_server(&config.metrics, options.inherited.metrics, state)?;
         if let Some(last) = recording::last_push(&config, clock) {
             intake.set_last_push(last);
         }
-        let facts = ReportedFacts { rpc, admin };
         let recorder = prepared
-            .map(|recorder| recorder.open(&config, clock, facts, demo.is_some()))
+            .map(|recorder| recorder.open(&config, clock, reported_facts, demo.is_some()))
             .transpose()?;
         Ok(App {
             live_config: live,
@@ -124,17 +124,17 @@ impl App {
             registry,
             push_addresses,
             ticker,
-            ticks,
+            newest_tick,
             forwarder: pushes.forwarder,
             recorder,
-            flight_recorder,
+            flight_recorder: flight,
             web,
             demo,
         })
     }
 
-    /// Runs until a stop signal. True if nothing failed before it, every stage ended in time and no
-    /// second signal came.
+    /// Runs until a stop signal. True if nothing failed before the signal, every stage ended in
+    /// time, and no second signal came.
     pub fn run(self, ready_file: Option<ReadyFile>) -> Result<bool> {
         let runtime = runtime()?;
         let outcome = runtime.block_on(self.run_stages(ready_file));
@@ -147,7 +147,8 @@ impl App {
         // Signals are handled before the ready file exists: its reader may send one at once.
         let signals = Signals::subscribe()?;
         let handle = tokio::runtime::Handle::current();
-        let mut stages = ["sources", "hub", "sinks", "admin"].map(|name| Stage::new(name, &handle));
+        let mut stages =
+            ["sources", "ticker", "sinks", "web"].map(|name| Stage::new(name, &handle));
         let [sources_stage, ticker_stage, sinks_stage, web_stage] = &mut stages;
         let metrics = self.web.listen_addresses();
         let pushes = self.push_addresses;
@@ -179,7 +180,7 @@ impl App {
         let until_stop = signals.run_until_stop(
             &self.live_config,
             self.flight_recorder.as_ref(),
-            &self.ticks,
+            &self.newest_tick,
             self.clock,
             &stages,
         );
@@ -226,8 +227,8 @@ pub fn check_config(
     }
 }
 
-/// Checks what the parser cannot check: files and public addresses. Omits errors that only follow
-/// from the errors in `known`.
+/// Checks what the parser cannot check: files and public addresses. Omits consequences of the
+/// errors in `known`.
 pub fn find_config_errors(config: &Config, known: &[ConfigError]) -> Vec<ConfigError> {
     let has_no_error = |keys: &[&str]| {
         !known
@@ -264,11 +265,11 @@ pub fn find_config_errors(config: &Config, known: &[ConfigError]) -> Vec<ConfigE
 }
 
 pub fn warnings(config: &Config) -> Vec<String> {
-    let evidence_problem = live::answer_config(config).evidence_problem;
+    let file_problem = live::read_status_config(config).evidence_file_problem;
     config_paths::path_warnings(config)
         .into_iter()
         .chain(recording::shared_disk_warnings(config))
-        .chain(evidence_problem.map(|problem| format!("status.evidence: {problem}")))
+        .chain(file_problem.map(|problem| format!("status.evidence: {problem}")))
         .chain(security_warnings(config))
         .collect()
 }
@@ -297,10 +298,10 @@ pub(crate) fn runtime() -> Result<tokio::runtime::Runtime> {
 }
 
 /// Starts the built-in mock validator, which pushes to `ingest`, and makes it the target. Shortens
-/// `phase.at_tip_for`, because the demo reaches the tip within seconds.
+/// `phase.at_tip_for`, because the mock validator reaches the tip within a minute.
 fn start_demo(config: &mut Config, ingest: Option<&Listener<Intake>>) -> Result<Demo> {
-    let ingest =
-        ingest.context("--demo needs the ingest listener: leave [log] and ingest.enabled out")?;
+    let ingest = ingest
+        .context("--demo needs the ingest listener: remove [log] and `ingest.enabled = false`")?;
     let cache_entries = config.target.program_cache_entries;
     let demo = demo::start(
         ingest
@@ -311,7 +312,7 @@ fn start_demo(config: &mut Config, ingest: Option<&Listener<Intake>>) -> Result<
     config.target.selector = TargetSelector::Pid(demo.pid());
     config.phase.at_tip_for = Duration::from_secs(5);
     if cache_entries.is_some() {
-        // `faultline try` runs such a demo for seconds.
+        // `faultline try` sets the entries. Its demo runs for seconds.
         config.phase.at_tip_for = Duration::from_secs(1);
         config.rpc.interval = Duration::from_millis(200);
     }
@@ -336,7 +337,7 @@ pub fn is_permanent(error: &anyhow::Error) -> bool {
 }
 
 fn is_permanent_recording_error(cause: &(dyn std::error::Error + 'static)) -> bool {
-    use RecordingError::{Damaged, Io, Leftover, Newer, OtherLabels, Truncated, WrongKind};
+    use RecordingError::{Damaged, Io, LeftoverJournal, Newer, OtherLabels, Truncated, WrongKind};
     match cause.downcast_ref() {
         Some(
             WrongKind { .. }
@@ -344,7 +345,7 @@ fn is_permanent_recording_error(cause: &(dyn std::error::Error + 'static)) -> bo
             | OtherLabels { .. }
             | Truncated { .. }
             | Damaged { .. }
-            | Leftover { .. },
+            | LeftoverJournal { .. },
         ) => true,
         Some(Io { source, .. }) => {
             matches!(

@@ -41,8 +41,8 @@ async fn check(config: &Config) -> Result<Report> {
         let (admin, admin_facts) = pollers::check_admin(config, &inspection, clock).await;
         let (rpc, rpc_facts) =
             pollers::check_rpc(config, &inspection, admin_facts.clone(), clock).await;
-        let both_facts = (admin_facts.clone(), rpc_facts.clone());
-        let votes = pollers::check_votes(config, &inspection, both_facts, clock).await;
+        let votes =
+            pollers::check_votes(config, &inspection, &admin_facts, &rpc_facts, clock).await;
         let process = inspection.target.as_ref().map(|target| target.process);
         let reported_identity = process.and_then(|process| {
             identity_of(
@@ -102,7 +102,7 @@ async fn answers(config: &Config, tick: &Tick, now: Stamp) -> Vec<Answer> {
         now,
         None,
         AnswerInputs::default(),
-        &app::live::answer_config(config),
+        &app::live::read_status_config(config),
     )
     .answers;
     for answer in &mut answers {

@@ -1,5 +1,6 @@
-//! All dashboards, drawn over a fleet in which a label changes, a target is doubled, and names have signs of regular expressions.
-//! Each shows as many series as for an instance to which nothing of this happens.
+//! Renders all dashboards for a fleet in which labels change, a target is duplicated, and names
+//! have characters of regular expressions. Each dashboard must show as many series for such an
+//! instance as for an unchanged one.
 
 #![allow(
     clippy::expect_used,
@@ -34,7 +35,7 @@ const CHANGED: &str = "[2001:db8::7]:9912";
 const DOUBLED: &str = "main (fra1)";
 const DOTTED: &str = "fra.1";
 
-/// Series by dashboard, panel and query.
+/// Number of series by dashboard, panel and query.
 type Drawn = BTreeMap<String, u64>;
 
 fn grafana() -> PathBuf {
@@ -50,7 +51,8 @@ fn end() -> i64 {
     now - now % MINUTES - 60 * MINUTES
 }
 
-/// Five instances. With `changes` the hardware of one is another since two minutes, and one is scraped twice.
+/// Five instances. With `changes`, the hardware of one changed two minutes ago, and another one is
+/// scraped twice.
 fn fleet(end: i64, scrape: i64, changes: bool) -> Vec<Target> {
     let target = |instance: &str, more: &str, from: i64, to: i64| Target {
         labels: format!("instance=\"{instance}\",{more}"),
@@ -108,7 +110,7 @@ fn store(samples: &str, folder: &Path) -> Prometheus {
     .expect("a Prometheus")
 }
 
-/// Draws all dashboards, or `only` some, for an instance.
+/// Renders all dashboards, or those in `only`, for an instance.
 fn draw(prometheus: &Prometheus, instance: &str, end: i64, scrape: i64, only: &[&str]) -> Drawn {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let report = folder.path().join("report.json");
@@ -162,7 +164,7 @@ fn counts(report: &str) -> Drawn {
     drawn
 }
 
-/// Each query has as many series as the same query for the plain instance.
+/// Checks that each query has as many series as the same query for the plain instance.
 fn assert_same(drawn: &Drawn, plain: &Drawn, what: &str) {
     assert!(!drawn.is_empty(), "{what}: nothing was drawn");
     let other: Vec<String> = drawn

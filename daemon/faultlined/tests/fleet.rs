@@ -1,5 +1,5 @@
-//! Real daemons, agents and both kinds of centre, with the configurations of
-//! `grafana/prometheus/fleet`: no outage of a centre or of a link loses a sample.
+//! Real daemons and agents with both kinds of central server, in the configurations of
+//! `grafana/prometheus/fleet`. No outage of a central server or of a link may lose a sample.
 
 #![allow(
     clippy::expect_used,
@@ -40,7 +40,7 @@ mod samples;
 mod upload;
 
 const TIMEOUT: Duration = Duration::from_secs(300);
-/// `fleet:secret`.
+/// `fleet:secret` for HTTP basic authentication.
 const LOGIN: &str = "Basic ZmxlZXQ6c2VjcmV0";
 const SITES: [&str; 3] = ["fra1", "ams1", "nyc1"];
 
@@ -50,7 +50,7 @@ fn now() -> i64 {
     now.expect("a clock").as_millis() as i64
 }
 
-/// A shipped file with other values.
+/// A shipped file with some values replaced.
 fn shipped(name: &str, changes: &[(&str, &str)]) -> String {
     let file = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../..")
@@ -62,7 +62,7 @@ fn shipped(name: &str, changes: &[(&str, &str)]) -> String {
     })
 }
 
-/// The lines of a shipped environment file.
+/// The variables of a shipped environment file.
 fn environment(text: &str) -> Vec<(String, Option<String>)> {
     text.lines()
         .filter(|line| !line.starts_with('#'))
@@ -71,7 +71,7 @@ fn environment(text: &str) -> Vec<(String, Option<String>)> {
         .collect()
 }
 
-/// Ends programs by SIGTERM, all at once.
+/// Stops programs with SIGTERM, all at the same time.
 fn stop(mut programs: Vec<Running>) {
     for program in &programs {
         signal(program.pid(), "TERM").expect("kill");
@@ -88,9 +88,10 @@ fn site(number: usize) -> &'static str {
 
 struct Agent {
     site: &'static str,
-    /// Of the only host. `None`: it scrapes several, whose targets have the label.
+    /// The host of the agent. `None` if the agent scrapes several hosts: then their targets have
+    /// the label.
     host: Option<usize>,
-    /// Number of the host, address, path.
+    /// Number of the host, address and path.
     targets: Vec<(usize, String, String)>,
     interval: Duration,
     /// `host:port` of VictoriaMetrics with TLS, and of Prometheus.
@@ -102,16 +103,16 @@ struct Fleet {
     ports: PortBlock,
     /// vmagent, VictoriaMetrics, Prometheus, vmalert.
     programs: [PathBuf; 4],
-    /// VictoriaMetrics' and Prometheus'.
+    /// Those of VictoriaMetrics and of Prometheus.
     alertmanagers: [Alertmanager; 2],
-    /// Of the rules' intervals. A shorter run has shorter ones.
+    /// Factor of the rules' intervals. A shorter run has shorter intervals.
     scale: f64,
     hosts: usize,
 }
 
 impl Fleet {
-    /// `None` without the programs. `for` of the fleet's alerts is shorter: two minutes. A query
-    /// finds samples of the last 90 s, not of five minutes.
+    /// `None` if a program is missing. The `for` of the fleet's alerts is shortened to two minutes.
+    /// A query finds samples of the last 90 s instead of five minutes.
     fn new(scale: f64, hosts: usize) -> Result<Option<Self>> {
         let found = [
             victoriametrics("vmagent"),
@@ -153,13 +154,13 @@ impl Fleet {
         fs::write(self.path(name), text).expect("a file");
     }
 
-    /// Port 1 is VictoriaMetrics by TLS, 2 the same without, 3 Prometheus, 4 vmalert, agents from
-    /// 10.
+    /// Port 1 is VictoriaMetrics with TLS, 2 is the same without TLS, 3 is Prometheus, and 4 is
+    /// vmalert. Agents begin at 10.
     fn address(&self, index: usize) -> String {
         format!("127.0.0.1:{}", self.ports.port(index as u16))
     }
 
-    /// As long a part of the run as `seconds` are of the full one.
+    /// `seconds` of the full run, scaled to the length of this run.
     fn scaled(&self, seconds: f64) -> Duration {
         Duration::from_secs_f64(seconds * self.scale)
     }
@@ -234,7 +235,7 @@ impl Fleet {
         self.scaled(90.0).as_millis()
     }
 
-    /// By the command of the unit.
+    /// Starts an agent with the command of the systemd unit.
     fn start_agent(&self, number: usize, agent: &Agent) -> Running {
         let address = self.address(10 + number);
         self.write(
@@ -269,7 +270,7 @@ impl Fleet {
         self.start(0, &name, arguments, environment(&text))
     }
 
-    /// A number of an agent's own page.
+    /// A value of the agent's own metrics.
     fn agent_number(&self, number: usize, name: &str) -> Option<f64> {
         let page = http::get(&self.address(10 + number), "/metrics")
             .ok()?
@@ -278,7 +279,7 @@ impl Fleet {
         lines.find_map(|line| line.strip_prefix(name)?.trim().parse().ok())
     }
 
-    /// Both centres' configurations, the rules of each and the certificate.
+    /// Writes the configurations of both central servers, their rules and the certificate.
     fn write_centres(&self) -> Result<()> {
         let centre = shipped(
             "grafana/prometheus/fleet/prometheus-centre.yml",
@@ -325,7 +326,8 @@ impl Fleet {
         run_to_success(Path::new("openssl"), &words)
     }
 
-    /// Rules with a `for` of two minutes for the fleet's alerts. Their intervals scale with the run.
+    /// Sets the `for` of the fleet's alerts to two minutes. Intervals of the rules scale with the
+    /// run.
     fn shorten_rules(&self, rules: &str) -> String {
         let interval = format!("interval: {}ms", self.scaled(15.0).as_millis());
         let shorter = format!("for: {}ms", self.scaled(120.0).as_millis());

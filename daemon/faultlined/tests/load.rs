@@ -1,8 +1,9 @@
-//! Many bad neighbours on the ingest port while the upstream is away: the validator's own push is still answered, memory
-//! stays inside its budget and comes back, and ticks stay on time.
+//! 64 faulty clients use the ingest port while the upstream is down. Meanwhile the validator's
+//! pushes must get responses. Memory must stay within its budget and be freed afterwards. Ticks
+//! must be on time.
 //!
-//! The times are printed, and asserted only against the point at which a validator gives up; docs/PERFORMANCE.md has
-//! those of a release build.
+//! The test prints the times, but asserts only that they are below the validator's timeout.
+//! docs/PERFORMANCE.md has the times of a release build.
 
 #![allow(
     clippy::expect_used,
@@ -33,24 +34,27 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The program, unless `FAULTLINE_DAEMON` names another build of it, such as a release build to take times of.
+/// The program. `FAULTLINE_DAEMON` sets another build, such as a release build to measure times.
 const FAULTLINED: &str = env!("CARGO_BIN_EXE_faultlined");
 const MIB: u64 = 1024 * 1024;
-/// Budgets of the design.
+/// Memory budgets of the design.
 const MOST_MEMORY: u64 = 64 * MIB;
-/// Of the budget of 24 MiB what is not code: of this program without optimisation more than half is, of a delivered one a third.
+/// The part of the budget of 24 MiB that is not code. Code is more than half of this build without
+/// optimization, and a third of a release build.
 const ANONYMOUS_AFTERWARDS: u64 = 14 * MIB;
 const BACK_WITHIN: Duration = Duration::from_secs(60);
-/// Agave gives a push up after this long. The figure of 100 ms belongs to a release build on a machine of its own.
+/// Agave's timeout of a push. The figure of 100 ms is for a release build on an otherwise idle
+/// machine.
 const GIVEN_UP_AFTER: Duration = Duration::from_secs(5);
-/// For every 15. On two cores shared with 64 neighbours one may come too late.
+/// For every 15 ticks. On two cores that 64 clients share, one tick may come too late.
 const MOST_MISSED_TICKS: f64 = 1.0;
-/// How long the neighbours go on and the upstream stays away, in seconds; `FAULTLINE_LOAD_SECONDS` asks for another time.
+/// How long the faulty clients run and the upstream is down, in seconds. `FAULTLINE_LOAD_SECONDS`
+/// sets another time.
 const SECONDS: u32 = 12;
 const PUSHES_PER_SECOND: u32 = 5;
 const PUSH: &str = "/write?db=d&u=u&p=p&precision=n";
 
-/// 64 connections, by what is wrong with them.
+/// 64 connections, by kind of fault.
 const NEIGHBOURS: [(usize, Neighbour); 5] = [
     (24, slow_writer),
     (6, huge_body),
@@ -61,7 +65,7 @@ const NEIGHBOURS: [(usize, Neighbour); 5] = [
 
 type Neighbour = fn(&Scene) -> io::Result<()>;
 
-/// What the neighbours have in common.
+/// Data that all faulty clients share.
 struct Scene {
     ingest: String,
     huge: Vec<u8>,
@@ -102,7 +106,7 @@ impl Scene {
         Ok(stream)
     }
 
-    /// Sends a body in pieces, however slowly it is taken, and counts a good answer.
+    /// Sends a body in pieces, as slowly as the server reads it. Counts a 204.
     fn send(&self, mut stream: TcpStream, body: &[u8]) -> io::Result<()> {
         let mut rest = body;
         while !rest.is_empty() && !self.is_over() {
@@ -130,7 +134,7 @@ fn head(length: usize, more: &str) -> String {
     format!("POST {PUSH} HTTP/1.1\r\nHost: h\r\nContent-Length: {length}\r\n{more}\r\n")
 }
 
-/// A hundred bytes every 20 ms of a body that will never be whole.
+/// Sends a hundred bytes every 20 ms. The body never ends.
 fn slow_writer(scene: &Scene) -> io::Result<()> {
     let mut stream = scene.connect(&head(scene.huge.len(), ""))?;
     for piece in scene.huge.chunks(100) {
@@ -143,12 +147,12 @@ fn slow_writer(scene: &Scene) -> io::Result<()> {
     Ok(())
 }
 
-/// 40 MiB of datapoints as fast as they are taken.
+/// Sends 40 MiB of datapoints as fast as the server reads them.
 fn huge_body(scene: &Scene) -> io::Result<()> {
     scene.send(scene.connect(&head(scene.huge.len(), ""))?, &scene.huge)
 }
 
-/// 20 MiB of datapoints, packed.
+/// Sends 20 MiB of datapoints, compressed.
 fn packed_body(scene: &Scene) -> io::Result<()> {
     scene.send(
         scene.connect(&head(scene.packed.len(), "Content-Encoding: gzip\r\n"))?,
@@ -156,7 +160,8 @@ fn packed_body(scene: &Scene) -> io::Result<()> {
     )
 }
 
-/// A body that is no text, with lines longer than any, and then something that is no HTTP.
+/// Sends a body that is not text, with lines above the maximum length. Then sends bytes that are
+/// not HTTP.
 fn garbage(scene: &Scene) -> io::Result<()> {
     let body: Vec<u8> = scene
         .packed
@@ -172,7 +177,7 @@ fn garbage(scene: &Scene) -> io::Result<()> {
         .map(drop)
 }
 
-/// The beginning of a head, then silence until the other side has had enough.
+/// Sends the beginning of a head, and then nothing until the server closes the connection.
 fn half_open(scene: &Scene) -> io::Result<()> {
     let mut stream = scene.connect("POST /write HTTP/1.1\r\nHo")?;
     while !scene.is_over() {
@@ -184,7 +189,7 @@ fn half_open(scene: &Scene) -> io::Result<()> {
     Ok(())
 }
 
-/// Lines that a validator has pushed, from the recording the demo replays.
+/// Lines of a validator, from the recording that the demo replays.
 fn recorded_lines() -> Vec<u8> {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/demo.lp.gz");
     let packed = fs::read(file).expect("the demo's recording");
@@ -235,7 +240,8 @@ fn configuration(folder: &Path, upstream: &Sink) -> String {
     config.display().to_string()
 }
 
-/// Pushes on a fixed schedule, whether or not the ones before were answered; how long each took, sorted.
+/// Pushes at fixed times, even if earlier pushes have no response yet. Returns the sorted
+/// durations.
 fn push_steadily(ingest: &str, body: &[u8], pushes: u32) -> Vec<Duration> {
     let start = Instant::now();
     let mut took: Vec<Duration> = std::thread::scope(|scope| {
@@ -277,12 +283,12 @@ fn seconds() -> u32 {
     })
 }
 
-/// Pushes as [`push_steadily`] does while the neighbours are at work.
+/// Pushes like [`push_steadily`], while the faulty clients run.
 fn push_among_neighbours(scene: &Scene, ingest: &str, body: &[u8], pushes: u32) -> Vec<Duration> {
     std::thread::scope(|scope| {
         for (many, neighbour) in NEIGHBOURS {
             for _ in 0..many {
-                // A neighbour that is thrown out comes back.
+                // A faulty client reconnects if the server closes its connection.
                 scope.spawn(move || {
                     while !scene.is_over() {
                         if neighbour(scene).is_err() {
@@ -298,7 +304,7 @@ fn push_among_neighbours(scene: &Scene, ingest: &str, body: &[u8], pushes: u32) 
     })
 }
 
-/// Copies wait for the upstream as long as they may; once it is back, memory is free again.
+/// Copies for the upstream expire, or are sent once it is up. Then memory must be free again.
 fn memory_comes_back(daemon: &Daemon) {
     let begun = Instant::now();
     let resident = eventually_ok(BACK_WITHIN, "memory comes back", || {

@@ -1,7 +1,8 @@
-//! A real validator that is killed, starved, votes no longer, and whose disk is filled, next to the daemon, a Prometheus with the rules of this
-//! tree and an Alertmanager with its configuration: whoever is on call is told each time, by the right alert and by no other.
+//! A real validator is killed, gets too little memory, stops voting, and has a full disk. The
+//! daemon runs with a Prometheus with the shipped rules, and an Alertmanager with the shipped
+//! configuration. Each fault must notify the right receiver of the right alert and of no other.
 //!
-//! All times of the rules are divided by [`FASTER`]; thresholds stay.
+//! All times of the rules are divided by [`FASTER`]. Thresholds do not change.
 
 #![allow(
     clippy::expect_used,
@@ -38,20 +39,21 @@ mod faster;
 mod limited;
 
 const PATIENCE: Duration = Duration::from_secs(240);
-/// So many minutes are a minute here.
+/// Factor by which the times of the rules are shorter.
 const FASTER: u32 = 12;
-/// How long nothing may be told of a healthy node, and nothing more after a fault was: longer than any `for` of a page.
+/// Time without a notification, at a healthy node and after each fault. It is longer than the `for`
+/// of each page alert.
 const QUIET: Duration = Duration::from_secs(75);
 const MIB: u64 = 1 << 20;
 const DISK: u64 = 8192 * MIB;
-/// Room to start in.
+/// Memory limit that is large enough for a start.
 const ROOMY: u64 = 4096 * MIB;
 
 fn rules() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../grafana/prometheus")
 }
 
-/// The rules and Alertmanager's configuration of this tree, with shorter times.
+/// The shipped rules and Alertmanager's configuration with shorter times.
 fn shortened(folder: &Path) -> (Vec<PathBuf>, String) {
     let read = |name: &str| fs::read_to_string(rules().join(name)).expect("a file of this tree");
     let files = ["faultline.alerts.yml", "faultline.recording.yml"].map(|name| {
@@ -62,7 +64,7 @@ fn shortened(folder: &Path) -> (Vec<PathBuf>, String) {
     (files.into(), faster(&read("alertmanager.yml"), FASTER))
 }
 
-/// Alerts that are right on this machine whatever happens: it allows less than the validator needs.
+/// Alerts that always fire on this machine, because its limits are below the validator's needs.
 fn of_this_machine() -> Vec<&'static str> {
     let short = |(setting, needed, _): &(&str, u64, _)| {
         let allowed = fs::read_to_string(format!("/proc/sys/{setting}")).expect("procfs");
@@ -79,16 +81,16 @@ fn of_this_machine() -> Vec<&'static str> {
         .collect()
 }
 
-/// A node with everything that looks at it.
+/// A node, and the programs that monitor it.
 struct Scene {
     cluster: Cluster,
     daemon: Daemon,
     prometheus: Prometheus,
     alertmanager: Alertmanager,
     cgroup: LimitedCgroup,
-    /// Of both ledgers; last, since everything else must have ended when it goes.
+    /// Has both ledgers. Declared last, so that it is dropped after everything else has ended.
     disk: Disk,
-    /// What was told before the present fault.
+    /// Number of notifications before the present fault.
     before: usize,
 }
 
@@ -97,18 +99,19 @@ impl Scene {
         self.daemon.scrape().ok()?.get(name, &[])
     }
 
-    /// What receivers were told since the last fault, but for what is wrong with this machine all the time.
-    fn told(&self) -> Vec<Notification> {
-        let mut told = self.alertmanager.notifications().split_off(self.before);
-        told.retain(|told| !of_this_machine().contains(&told.alert.as_str()));
-        told
+    /// Notifications since the last fault, without those about this machine's limits.
+    fn new_notifications(&self) -> Vec<Notification> {
+        let mut notifications = self.alertmanager.notifications().split_off(self.before);
+        notifications
+            .retain(|notification| !of_this_machine().contains(&notification.alert.as_str()));
+        notifications
     }
 
     fn names(&self) -> BTreeSet<String> {
-        self.told()
+        self.new_notifications()
             .into_iter()
-            .filter(|told| !told.resolved)
-            .map(|told| told.alert)
+            .filter(|notification| !notification.resolved)
+            .map(|notification| notification.alert)
             .collect()
     }
 
@@ -116,8 +119,9 @@ impl Scene {
         start(&mut self.cluster, &self.cgroup)
     }
 
-    /// `receiver` is told of this alert, and of no other while it fires; afterwards it is told that it is over.
-    fn is_told(
+    /// Checks that `receiver` gets this alert and no other while it fires, and then a notification
+    /// that it is resolved.
+    fn assert_notified(
         &mut self,
         what: &str,
         (receiver, alert): (&str, &str),
@@ -129,30 +133,30 @@ impl Scene {
             resolved,
         };
         let has = |scene: &Scene, resolved| {
-            let told = scene.told();
-            if told.contains(&wanted(resolved)) {
+            let notifications = scene.new_notifications();
+            if notifications.contains(&wanted(resolved)) {
                 Ok(())
             } else {
-                Err((told, scene.prometheus.firing()))
+                Err((notifications, scene.prometheus.firing()))
             }
         };
         eventually_ok(PATIENCE, what, || has(self, false));
         mend(self)?;
         eventually_ok(PATIENCE, &format!("{what}: it is over"), || has(self, true));
         std::thread::sleep(QUIET);
-        let told = self.told();
-        println!("{what}: {told:?}");
+        let notifications = self.new_notifications();
+        println!("{what}: {notifications:?}");
         assert_eq!(
             self.names(),
             BTreeSet::from([alert.to_owned()]),
-            "{what}: {told:?}"
+            "{what}: {notifications:?}"
         );
         self.before = self.alertmanager.notifications().len();
         Ok(())
     }
 }
 
-/// Starts the follower in its cgroup and waits until it follows.
+/// Starts the follower in its cgroup, and waits until the daemon follows it.
 fn start(cluster: &mut Cluster, cgroup: &LimitedCgroup) -> Result<()> {
     let pid = cluster.start_follower()?;
     cgroup
@@ -184,12 +188,13 @@ fn scene(folder: &Path, cgroup: LimitedCgroup, disk: Disk) -> Result<Scene> {
         programs: 8,
         folder: Some(nodes),
         follower_metrics: Some(daemon.ingest_url()),
-        // So little that hardly a leader slot comes while it is down, which would be told as well.
+        // So little stake that hardly a leader slot comes while the validator is down. A skipped
+        // leader slot would be notified as well.
         follower_stakes: vec![Stake::always(40)],
         ..ClusterOptions::default()
     };
     let mut cluster = Cluster::start_leader(options)?;
-    // Before anybody looks: a validator that is not there yet is down.
+    // Started before the monitoring, because a missing validator counts as down.
     start(&mut cluster, &cgroup)?;
     let (rule_files, configuration) = shortened(folder);
     let alertmanager = Alertmanager::start(&configuration)?;
@@ -235,12 +240,12 @@ fn each_real_node_fault_fires_exactly_its_own_alert() -> Result<()> {
     };
     let mut scene = scene(folder.path(), cgroup, disk)?;
     std::thread::sleep(QUIET);
-    assert_eq!(scene.told(), [], "a healthy node");
+    assert_eq!(scene.new_notifications(), [], "a healthy node");
     scene.cluster.kill_follower()?;
-    scene.is_told("killed", ("page", "AgaveDown"), Scene::start)?;
+    scene.assert_notified("killed", ("page", "AgaveDown"), Scene::start)?;
     votes_stop(&mut scene)?;
     scene.disk.fill(0.03);
-    scene.is_told("filled", ("page", "AgaveDiskNearlyFull"), |scene| {
+    scene.assert_notified("filled", ("page", "AgaveDiskNearlyFull"), |scene| {
         scene.disk.empty();
         Ok(())
     })?;
@@ -249,41 +254,48 @@ fn each_real_node_fault_fires_exactly_its_own_alert() -> Result<()> {
     Ok(())
 }
 
-/// Another identity takes over, whose votes do not count for the vote account. Slots are not shorter than they are: votes are told
-/// not to land before they are so old that the validator is delinquent.
+/// Another identity takes over, whose votes do not count for the vote account. Slot times are not
+/// shortened. The alert on votes that do not land waits until they are so old that the validator is
+/// delinquent.
 fn votes_stop(scene: &mut Scene) -> Result<()> {
     let [own, other] = scene.cluster.follower_addresses().clone();
     scene.cluster.set_follower_identity(&other.identity)?;
-    let told = |scene: &Scene, alert: &str, resolved| {
+    let wait_for_notification = |scene: &Scene, alert: &str, resolved| {
         let wanted = Notification {
             receiver: "page".to_owned(),
             alert: alert.to_owned(),
             resolved,
         };
-        let told = scene.told();
-        if told.contains(&wanted) {
+        let notifications = scene.new_notifications();
+        if notifications.contains(&wanted) {
             Ok(())
         } else {
-            Err((told, scene.prometheus.firing()))
+            Err((notifications, scene.prometheus.firing()))
         }
     };
     eventually_ok(PATIENCE, "votes stop: delinquent", || {
-        told(scene, "AgaveDelinquent", false)
+        wait_for_notification(scene, "AgaveDelinquent", false)
     });
     scene.cluster.set_follower_identity(&own.identity)?;
     eventually_ok(PATIENCE, "votes stop: it is over", || {
-        told(scene, "AgaveDelinquent", true)
+        wait_for_notification(scene, "AgaveDelinquent", true)
     });
     std::thread::sleep(QUIET);
-    println!("votes stop: {:?}", scene.told());
+    println!("votes stop: {:?}", scene.new_notifications());
     let mut others = scene.names();
     others.retain(|alert| !["AgaveDelinquent", "AgaveVotesNotLanding"].contains(&alert.as_str()));
-    assert_eq!(others, BTreeSet::new(), "votes stop: {:?}", scene.told());
+    assert_eq!(
+        others,
+        BTreeSet::new(),
+        "votes stop: {:?}",
+        scene.new_notifications()
+    );
     scene.before = scene.alertmanager.notifications().len();
     Ok(())
 }
 
-/// The limit is so low that what cannot be dropped is more than 95 % of it: what is left of page cache is read again and again.
+/// Sets a limit so low that unreclaimable memory is more than 95 % of it. The page cache that
+/// remains is read again and again.
 fn starved(scene: &mut Scene) -> Result<()> {
     let needed = scene
         .number("agave_memory_unreclaimable_bytes")
@@ -295,7 +307,7 @@ fn starved(scene: &mut Scene) -> Result<()> {
         limit / MIB
     );
     scene.cgroup.limit(limit).expect("a limit can be lowered");
-    scene.is_told("starved", ("page", "AgaveOomAhead"), |scene| {
+    scene.assert_notified("starved", ("page", "AgaveOomAhead"), |scene| {
         scene.cgroup.limit(ROOMY).expect("a limit can be raised");
         Ok(())
     })

@@ -1,5 +1,5 @@
-//! The daemon beside a real follower, under real load, scraped by a real Prometheus; every number compared with another
-//! reading of the same fact.
+//! The daemon with a real follower under real load, scraped by a real Prometheus. Each number is
+//! compared with an independent reading of the same fact.
 
 #![allow(
     clippy::expect_used,
@@ -26,26 +26,28 @@ use std::{fs, path::Path, time::Duration};
 
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// More programs than the cache has room for.
+/// More programs than the cache has entries.
 const PROGRAMS: u32 = 640;
 const CACHE_ENTRIES: u32 = 512;
 
 const MISSES: &str = "agave_program_cache_misses_total";
 
-/// Everything that takes part.
+/// All programs of the test.
 struct Scene {
     upstream: Sink,
     daemon: Daemon,
-    /// Another daemon, which reads the follower's log and is pushed nothing.
+    /// Another daemon, which reads the follower's log. Nobody pushes to it.
     reader: Daemon,
-    /// Scrapes both from the beginning, with the shipped rules; `None` where there is none.
+    /// Scrapes both daemons from the beginning, with the shipped rules. `None` if Prometheus is
+    /// missing.
     prometheus: Option<Prometheus>,
     cluster: Cluster,
     _folder: tempfile::TempDir,
 }
 
 impl Scene {
-    /// The daemon first: it waits for a validator that is not there yet. Leader and follower push to the same daemon.
+    /// Starts the daemon first: it waits for a validator. Leader and follower push to the same
+    /// daemon.
     fn start() -> Result<Self> {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let upstream = Sink::start()?;
@@ -95,7 +97,7 @@ trait OnceTicking {
 }
 
 impl OnceTicking for Daemon {
-    /// The first page there is.
+    /// The first page.
     fn scrape_once_ticking(&self) -> faultline_testkit::expose::Page {
         eventually_ok(PATIENCE, "the first page", || self.scrape())
     }
@@ -235,28 +237,30 @@ fn memory_and_faults_are_those_of_proc(scene: &Scene) -> Result<()> {
     for (kind, field) in [("minor", 10), ("major", 12)] {
         let labels = [("type", kind)];
         let before = stat_field(pid, field)? as f64;
-        // A tick that began after `before` was read has counted at least as much.
-        let told = eventually_ok(PATIENCE, "a page newer than the witness", || {
-            let told = scene.number("agave_process_page_faults_total", &labels);
-            told.filter(|told| *told >= before).ok_or((told, before))
+        // A tick that began after `before` was read must have counted at least as much.
+        let exported = eventually_ok(PATIENCE, "a page newer than the witness", || {
+            let exported = scene.number("agave_process_page_faults_total", &labels);
+            exported
+                .filter(|exported| *exported >= before)
+                .ok_or((exported, before))
         });
         let after = stat_field(pid, field)? as f64;
         assert!(
-            (before..=after).contains(&told),
-            "{kind}: {before} <= {told} <= {after}"
+            (before..=after).contains(&exported),
+            "{kind}: {before} <= {exported} <= {after}"
         );
     }
     let page = scene.daemon.scrape()?;
     for (kind, line) in [("anon", "RssAnon"), ("file", "RssFile")] {
-        let told = value(
+        let exported = value(
             &page,
             "agave_process_resident_memory_bytes",
             &[("type", kind)],
         )?;
         let witness = status_bytes(pid, line)?.unwrap_or(0) as f64;
         assert!(
-            (told - witness).abs() <= 0.05 * witness + 32e6,
-            "{line}: {told} against {witness}"
+            (exported - witness).abs() <= 0.05 * witness + 32e6,
+            "{line}: {exported} against {witness}"
         );
     }
     assert_eq!(
@@ -274,13 +278,15 @@ fn pools_add_up_to_the_process(scene: &Scene) -> Result<()> {
         Some(pools.iter().map(|sample| sample.value).sum::<f64>())
     };
     let before = stat_field(pid, 10)? as f64;
-    let told = eventually_ok(PATIENCE, "pools newer than the witness", || {
-        sum().filter(|told| *told >= before).ok_or((sum(), before))
+    let exported = eventually_ok(PATIENCE, "pools newer than the witness", || {
+        sum()
+            .filter(|exported| *exported >= before)
+            .ok_or((sum(), before))
     });
     let after = stat_field(pid, 10)? as f64;
     assert!(
-        told <= after,
-        "all pools together: {before} <= {told} <= {after}"
+        exported <= after,
+        "all pools together: {before} <= {exported} <= {after}"
     );
     let replay = scene.number(
         "agave_thread_pool_cpu_seconds_total",
@@ -297,12 +303,14 @@ fn transactions_are_those_of_rpc(scene: &Scene) -> Result<()> {
     let rpc = scene.cluster.follower_rpc();
     let begin = scene.daemon.scrape()?;
     let before = rpc.transaction_count()? as f64;
-    let told = eventually_ok(PATIENCE, "a count newer than the witness", || {
-        let told = scene.number("agave_bank_transactions", &[]);
-        told.filter(|told| *told >= before).ok_or((told, before))
+    let exported = eventually_ok(PATIENCE, "a count newer than the witness", || {
+        let exported = scene.number("agave_bank_transactions", &[]);
+        exported
+            .filter(|exported| *exported >= before)
+            .ok_or((exported, before))
     });
     let after = rpc.transaction_count()? as f64;
-    assert!(told <= after, "{before} <= {told} <= {after}");
+    assert!(exported <= after, "{before} <= {exported} <= {after}");
     let end = scene.daemon.scrape()?;
     let grown = |name: &str| {
         Ok::<f64, faultline_testkit::Error>(value(&end, name, &[])? - value(&begin, name, &[])?)
@@ -345,11 +353,11 @@ fn the_page_is_in_order_and_prometheus_agrees(scene: &mut Scene) -> Result<()> {
             .and_then(|series| Some(series.first()?.1))
     };
     eventually_ok(PATIENCE, "Prometheus has what the page says", || {
-        let (stored, told) = (ask(&format!("{MISSES}{{@}}")), scene.number(MISSES, &[]));
-        if stored.is_some() && stored == told {
+        let (stored, exported) = (ask(&format!("{MISSES}{{@}}")), scene.number(MISSES, &[]));
+        if stored.is_some() && stored == exported {
             Ok(())
         } else {
-            Err((stored, told))
+            Err((stored, exported))
         }
     });
     for expression in [
@@ -365,7 +373,7 @@ fn the_page_is_in_order_and_prometheus_agrees(scene: &mut Scene) -> Result<()> {
     Ok(())
 }
 
-/// While the load runs, so that what is asked for the newest value has one.
+/// Runs during the load, so that queries of the newest value have one.
 fn dashboards_show_it(scene: &Scene) -> Result<()> {
     let Some(prometheus) = &scene.prometheus else {
         return Ok(());
@@ -388,7 +396,8 @@ fn dashboards_show_it(scene: &Scene) -> Result<()> {
     dashboards::every_dashboard_is_drawn(prometheus, scene.daemon.metrics())
 }
 
-/// The witness adds up the bytes that the daemon passed on: the follower's lines alone, though the leader pushed too.
+/// The witness sums the lines that the daemon forwarded. Only the follower's lines must count,
+/// although the leader pushed too.
 fn cache_counters_are_the_sums_of_the_raw_lines(scene: &Scene) -> Result<()> {
     let identity = scene
         .cluster
@@ -401,21 +410,21 @@ fn cache_counters_are_the_sums_of_the_raw_lines(scene: &Scene) -> Result<()> {
         ("reloads", "agave_program_cache_reloads_total"),
         ("insertions", "agave_program_cache_insertions_total"),
     ] {
-        let told = eventually_ok(PATIENCE, name, || {
+        let exported = eventually_ok(PATIENCE, name, || {
             let witness = witness::sum(
                 &scene.upstream.bodies(),
                 "loaded-programs-cache-stats",
                 &identity,
                 field,
             );
-            let told = scene.number(name, &[]);
-            if told == Some(witness as f64) {
+            let exported = scene.number(name, &[]);
+            if exported == Some(witness as f64) {
                 Ok(witness)
             } else {
-                Err((told, witness))
+                Err((exported, witness))
             }
         });
-        println!("{name}: {told}, as the raw lines say");
+        println!("{name}: {exported}, as the raw lines say");
     }
     eventually(PATIENCE, "the leader's lines are foreign", || {
         scene
@@ -434,7 +443,7 @@ fn cache_counters_are_the_sums_of_the_raw_lines(scene: &Scene) -> Result<()> {
     Ok(())
 }
 
-/// The log prints every datapoint that is pushed, from the first line on.
+/// The log has every pushed datapoint, from the first line on.
 fn the_log_tells_the_same_as_the_pushes(scene: &Scene) {
     for name in [
         MISSES,

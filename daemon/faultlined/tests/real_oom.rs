@@ -1,5 +1,5 @@
-//! A real validator that the kernel really OOM kills: the daemon shows the limit, the approach and the
-//! reason.
+//! A real validator that the kernel OOM kills. The daemon must show the limit, the approach to it
+//! and the reason of the end.
 
 #![allow(
     clippy::expect_used,
@@ -21,7 +21,8 @@ mod limited;
 
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// Too little: the follower's anonymous memory is 1,280 MiB after 2 s, and exceeds this 40 s later.
+/// Below the need: the follower's anonymous memory is 1,280 MiB after 2 s, and exceeds this limit
+/// 40 s later.
 const LIMIT: u64 = 1400 << 20;
 
 #[test]
@@ -30,7 +31,7 @@ fn an_oom_killed_validator_shows_its_limit_approach_and_exit_reason() -> Result<
         eprintln!("{SKIP_MESSAGE}");
         return Ok(());
     }
-    // Before the cluster, so that it is removed after it.
+    // Declared before the cluster, so that it is removed after it.
     let Some(cgroup) = LimitedCgroup::new(LIMIT) else {
         eprintln!("skipped: no cgroup with a limit of memory can be made here");
         return Ok(());
@@ -87,7 +88,7 @@ fn it_approaches_the_limit_until_it_is_killed(daemon: &Daemon, cgroup: &LimitedC
     });
 }
 
-/// Whether the counter has one OOM kill and no other reason; otherwise what it has.
+/// Checks that the counter has one OOM kill and no other reason. Otherwise returns its values.
 fn killed_once(daemon: &Daemon, counter: &str) -> std::result::Result<(), [Option<f64>; 3]> {
     let all = ["oom_kill", "exit", "unknown"]
         .map(|reason| number(daemon, counter, &[("reason", reason)]));

@@ -1,7 +1,9 @@
-//! What the daemon says of votes, leader slots, balances and the cluster of a real voting validator is what its JSON-RPC
-//! says to an independent reader: through the end of an epoch, a switched identity, and its death.
+//! The daemon's values of votes, leader slots, balances and the cluster of a real voting validator
+//! equal those that an independent reader gets by JSON-RPC. The test covers the end of an epoch, a
+//! changed identity, and the end of the validator.
 //!
-//! The validator is the second of its cluster: it has two sevenths of the stake and does not lead every slot.
+//! The validator is the second one of its cluster. It has two sevenths of the stake and does not
+//! lead every slot.
 
 #![allow(
     clippy::expect_used,
@@ -33,16 +35,17 @@ use witness::{Witness, moving_stake};
 
 /// More than an epoch at less than half the usual pace.
 const PATIENCE: Duration = Duration::from_secs(400);
-/// Some 80 s: time to start and to compare in the first epoch, before the second begins.
+/// About 80 s: time to start and to compare in the first epoch, before the second one begins.
 const SLOTS_IN_EPOCH: u64 = 192;
-/// Of a validator that votes with the first one. The second is taken back in the first epoch and the third delegated: so little of the
-/// cluster's stake that both are done at its end.
+/// Stakes of the validator. The first one votes. In the first epoch, the second is deactivated and
+/// the third is delegated. They are so small a part of the cluster's stake that both changes are
+/// complete at the end of the epoch.
 const STAKES: [Stake; 3] = [
     Stake::always(370_000),
     Stake::always(30_000),
     Stake::idle(20_000),
 ];
-/// The names of what only a validator that votes has.
+/// Series that only a voting validator has.
 const OF_THE_VOTE_ACCOUNT: [&str; 7] = [
     "agave_vote_account_info",
     "agave_delinquent",
@@ -67,7 +70,7 @@ fn follow(cluster: &Cluster, folder: &Path, name: &str, validator: &str) -> Resu
     Daemon::start(env!("CARGO_BIN_EXE_faultlined"), &arguments, &folder)
 }
 
-/// Waits for a page that is as described.
+/// Waits for a page that fits.
 fn page(
     daemon: &Daemon,
     what: &str,
@@ -169,7 +172,7 @@ fn stake_counts_from_the_next_epoch(found: &Daemon, witness: &mut Witness, moved
         "the next epoch, with the credits of the one before, and with the stake that was moved",
         |page| {
             witness.contradicts(page)?;
-            // The rewards of the epoch before are added to what is delegated.
+            // The rewards of the previous epoch are added to the delegated stake.
             let ([active, activating, deactivating], expected) =
                 (stakes(page), 400_000.0 + moved.0 - moved.1);
             let has_moved =
@@ -187,7 +190,7 @@ fn stake_counts_from_the_next_epoch(found: &Daemon, witness: &mut Witness, moved
     );
 }
 
-/// Waits for a page of the daemon whose validator is dead.
+/// Waits for a page of the daemon after the validator's end.
 fn no_figures_remain(found: &Daemon) {
     page(found, "no figures of a validator that is dead", |page| {
         let left = |name: &&&str| page.sum(name).is_some();
@@ -206,8 +209,9 @@ fn no_figures_remain(found: &Daemon) {
     });
 }
 
-/// Waits for a leader slot of the validator that does not run yet. The leader has another key in each run, hence the cluster another
-/// schedule: a validator that is quick to start may have none to skip.
+/// Waits until the validator has missed a leader slot, because it does not run yet. The leader has
+/// another key in each run, and so the cluster has another schedule. A validator that starts fast
+/// may have no slot to skip.
 fn it_skips_a_slot(leader: &Rpc, identity: &str) {
     eventually_ok(
         PATIENCE,
@@ -226,7 +230,8 @@ fn it_skips_a_slot(leader: &Rpc, identity: &str) {
     );
 }
 
-/// Delegates one stake account and takes another one back, both in the first epoch; what the node itself says of it, in SOL.
+/// Delegates one stake account and deactivates another one, both in the first epoch. Returns the
+/// node's own values in SOL.
 fn stake_is_moved(cluster: &Cluster, vote: &str) -> Result<(f64, f64)> {
     let leader = cluster.leader_rpc();
     let blockhash = leader.latest_blockhash()?;
@@ -241,7 +246,7 @@ fn stake_is_moved(cluster: &Cluster, vote: &str) -> Result<(f64, f64)> {
     Ok(moved)
 }
 
-/// Active, activating, deactivating.
+/// Active, activating and deactivating stake.
 fn stakes(page: &Page) -> [Option<f64>; 3] {
     ["active", "activating", "deactivating"]
         .map(|state| page.get("agave_stake_sol", &[("state", state)]))
@@ -293,7 +298,8 @@ fn names(page: &Page, cluster: &Cluster, identity: &str, vote: &str) -> Result<(
     Ok(())
 }
 
-/// An identity without a vote account takes over, as when an operator moves a validator to another machine.
+/// Changes to an identity without a vote account, as an operator does to move a validator to
+/// another machine.
 fn identity_is_switched(
     cluster: &Cluster,
     [found, configured]: [&Daemon; 2],

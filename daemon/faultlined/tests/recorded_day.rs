@@ -1,5 +1,6 @@
-//! 25 recorded minutes of a healthy, voting validator, repeated for a day, in the storage of a real Prometheus: no alert holds for
-//! its `for`. The same day with faults put into it: each has its alerts, and no other is told.
+//! 25 recorded minutes of a healthy, voting validator, repeated for a day, in the storage of a real
+//! Prometheus. In the plain day, no alert may hold for its `for`. In a day with faults, each fault
+//! must have its alerts, and no other alert may fire.
 
 #![allow(
     clippy::expect_used,
@@ -99,7 +100,7 @@ fn a_healthy_day_fires_no_alert_and_each_injected_fault_its_own() -> Result<()> 
     });
     let storage = stored::of_alerts(&recording, &rules, &nodes, folder.path())?;
     let prometheus = stored::on(&storage, Vec::new())?;
-    // Otherwise everything is quiet.
+    // Checks that the nodes are stored. Without them, no alert could fire.
     assert_eq!(
         prometheus.query(&format!("count(count_over_time(up[1d] @ {}))", to / 1000))?[0].1,
         2.0
@@ -110,7 +111,7 @@ fn a_healthy_day_fires_no_alert_and_each_injected_fault_its_own() -> Result<()> 
     Ok(())
 }
 
-/// The shipped rules, whose alerts fire as soon as their expression holds.
+/// The shipped rules, without `for`.
 fn at_once(folder: &Path) -> Vec<PathBuf> {
     let quick = |line: &str| match line.trim_start() {
         words if words.starts_with("for: ") => "        for: 0s\n".to_owned(),
@@ -131,7 +132,8 @@ fn in_a_fleet_each_nodes_fault_fires_only_its_own_alert() -> Result<()> {
     }
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (recording, rules) = (Recording::read("healthy"), stored::rules()?);
-    // Everything is there for longer than this test takes: what Prometheus reads at any moment is what it would have scraped.
+    // The storage has samples beyond the end of this test. So at any moment Prometheus reads what
+    // it would have scraped.
     let (now, to) = (now(), now() + HOUR / 2);
     let mut nodes = vec![Node {
         instance: "healthy",

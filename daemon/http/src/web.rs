@@ -2,8 +2,8 @@
 //! `/readyz` for supervisors.
 //!
 //! Every response comes from the newest tick. A request only copies a pointer to it, so a slow
-//! client never delays a tick. The number of connections, their time and the cached pages are
-//! limited.
+//! client never delays a tick. The number of connections, their time and the cached responses
+//! are limited.
 
 mod auth;
 mod config;
@@ -32,7 +32,7 @@ use faultline_core::{
 };
 use faultline_metrics::Tick;
 use faultline_recorder::{flight, recorder};
-use faultline_status::AnswerConfig;
+use faultline_status::StatusConfig;
 use hyper::{Request, Response, body::Incoming, service::service_fn};
 use hyper_util::rt::TokioIo;
 use request_checks::AllowedHosts;
@@ -99,16 +99,18 @@ fn remedy(source: &io::Error) -> &'static str {
 pub struct WebState {
     pub clock: Clock,
     pub tick_interval: Duration,
-    /// Register the same value as a sink of the ticker.
-    pub ticks: Latest<Tick>,
+    /// Register the same cell as a sink of the ticker.
+    pub newest_tick: Latest<Tick>,
     pub history: History,
     /// Replaced by a reload.
-    pub answer_config: Latest<AnswerConfig>,
+    pub status_config: Latest<StatusConfig>,
     /// Empty unless `metrics.constant_labels_everywhere` is set.
     pub constant_labels: ConstantLabels,
     pub page_info: PageInfo,
+    /// Writes the file of `--record` and the flight recorder's ring.
     pub recorder: Option<recorder::RecorderHandle>,
-    pub flight: Option<flight::FlightHandle>,
+    /// Saves the ring, which has the last minutes.
+    pub flight_recorder: Option<flight::FlightRecorderHandle>,
     /// This machine's name, accepted as `Host:`. `None` if unknown.
     pub host_name: Option<String>,
     pub auth_failures: AuthFailures,
@@ -256,7 +258,7 @@ impl Server {
             ),
             None => Default::default(),
         };
-        // With TLS or passwords, host names are not checked: DNS rebinding is harmless then.
+        // With TLS or passwords, DNS rebinding is harmless, so host names are not checked.
         let allowed_hosts = (tls.is_none() && users.is_none())
             .then(|| AllowedHosts::new(&config.allowed_hosts, state.host_name.as_deref()));
         let router = Router::new(

@@ -40,7 +40,7 @@ pub struct FlightContext {
     pub config: config::Flight,
     pub host_name: String,
     pub status: Arc<RecorderStatus>,
-    pub handle: FlightHandle,
+    pub handle: FlightRecorderHandle,
 }
 
 /// Creates the folder if it is missing. On a full disk, the ring tries again later.
@@ -172,7 +172,7 @@ struct SaveJob {
 }
 
 #[derive(Debug, Clone, Default)]
-pub struct FlightHandle(Arc<Shared>);
+pub struct FlightRecorderHandle(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
@@ -191,7 +191,7 @@ struct State {
     saves_in_progress: usize,
 }
 
-impl FlightHandle {
+impl FlightRecorderHandle {
     /// Requests a save; its result arrives seconds later. `None`: too many requests wait already.
     pub fn request_save(
         &self,

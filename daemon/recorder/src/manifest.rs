@@ -29,7 +29,7 @@ pub fn session(
     is_demo: bool,
 ) -> Value {
     let mut hardware = Hardware::read(root);
-    host::replace_by_sysinfo(root, &mut hardware);
+    host::prefer_sysinfo_crate(root, &mut hardware);
     without_nulls(json!({
         "host": host::describe(root, &hardware),
         "clock": without_nulls(json!({

@@ -340,7 +340,7 @@ fn time_until_commit(uptime: Duration) -> Duration {
 mod tests {
     use super::*;
 
-    /// Keeps what it is given.
+    /// Stores the entries.
     struct Memory(Arc<Mutex<Vec<RecordingEntry>>>);
 
     impl RecordingSink for Memory {

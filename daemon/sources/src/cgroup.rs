@@ -75,7 +75,7 @@ impl CgroupSampler {
                 "{}: no cgroup file system is mounted there; see paths.cgroup",
                 memory.top.display()
             );
-            output.problems.push(Problem::absent(message));
+            output.problems.push(Problem::absent_data(message));
             self.located = None;
             return false;
         }
@@ -187,7 +187,7 @@ fn add_readings(sample: CgroupSample, has_own_pressure: bool, output: &mut Sourc
         pressure(&c::PRESSURE, "io", sample.io_pressure, output);
     } else {
         let message = "pressure: the process is in no cgroup of version 2 below the topmost one";
-        output.problems.push(Problem::absent(message));
+        output.problems.push(Problem::absent_data(message));
     }
     output.try_whole(&c::USAGE, [], sample.memory_usage);
     output.try_whole(&c::PEAK, [], sample.memory_peak);

@@ -359,7 +359,7 @@ fn log_assumption(assumption: Option<Assumption>) {
             identity,
             "the validator does not report its identity; the only sender of pushes is assumed to be the validator"
         ),
-        Some(Assumption::Revised { from, to }) => tracing::warn!(
+        Some(Assumption::Changed { from, to }) => tracing::warn!(
             from,
             to,
             "the sender that was assumed to be the validator is silent; the sender that replaced it is now assumed to be the validator"

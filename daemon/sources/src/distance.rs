@@ -19,11 +19,11 @@ const MAX_NEAR_TIP_SLOTS: u64 = 128;
 pub struct DistanceEvidence {
     /// Highest shred's slot minus the processed slot of one JSON-RPC response; `None` if expired.
     pub(super) by_rpc: Option<u64>,
-    /// Such a response arrived within [`RPC_PRECEDENCE_TIME`].
+    /// A JSON-RPC response with a distance arrived within [`RPC_PRECEDENCE_TIME`].
     has_recent_rpc_distance: bool,
     /// The pushed distance, and whether the pushes are proven to be the validator's own.
     pushed: Option<(u64, bool)>,
-    /// Whether the node calls itself healthy, and its maximum distance for that.
+    /// Whether the node reports itself healthy, and up to which distance it does.
     health: Option<(bool, u64)>,
 }
 

@@ -128,7 +128,7 @@ fn read_table(root: &HostRoot, file: &str, output: &mut SourceOutput) -> Option<
     let table = output.value_or_problem(root.read_proc(file, interrupts::parse))?;
     if table.is_none() {
         let message = format!("/proc/{file} is empty, as in a container that hides it");
-        output.problems.push(Problem::absent(message));
+        output.problems.push(Problem::absent_data(message));
     }
     table
 }

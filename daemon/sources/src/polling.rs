@@ -103,7 +103,7 @@ pub struct PollResult {
     /// Readings of the machine. Exported after the process's end too, because a full disk may have
     /// caused it.
     pub output: SourceOutput,
-    /// Of this process only.
+    /// Readings of this process only.
     pub process_readings: Option<(ProcessId, Vec<Reading>)>,
 }
 
@@ -219,7 +219,7 @@ mod tests {
 
     #[test]
     fn a_missing_source_is_logged_once_despite_other_errors() {
-        let missing = Problem::absent("getBlockProduction is not offered");
+        let missing = Problem::absent_data("getBlockProduction is not offered");
         let broken = Problem::broken("no answer");
         let mut log = ProblemLog::default();
         let both = [missing.clone(), broken];

@@ -148,12 +148,15 @@ impl Poller {
         let disks: Vec<_> = mounts
             .map(|mount| block::under(&self.root, mount, disks::MAX_DISKS))
             .collect();
-        let now_and_interval = (self.clock.now(), self.interval);
-        self.file_systems
-            .readings(&usages, &disks, now_and_interval, &mut output.readings);
+        self.file_systems.readings(
+            &usages,
+            &disks,
+            self.clock.now(),
+            self.interval,
+            &mut output.readings,
+        );
         output.problems.extend(self.file_systems.problems());
-        let busy_times_and_clock = (&mut self.busy_times, self.clock);
-        disks::readings(&self.root, &disks, busy_times_and_clock, output);
+        disks::readings(&self.root, &disks, &mut self.busy_times, self.clock, output);
         let is_broken = |problem: &Problem| problem.kind == ProblemKind::Broken;
         output.up = self.file_systems.is_up() && !output.problems.iter().any(is_broken);
     }

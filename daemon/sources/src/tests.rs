@@ -1,4 +1,4 @@
-//! What the tests of several sources share.
+//! Helpers of the tests of several sources.
 
 use crate::discovery::Target;
 use faultline_agave::{

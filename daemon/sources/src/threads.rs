@@ -198,7 +198,7 @@ fn readings(
         pool_readings(pool, output);
     }
     if all.run_queue_delay.is_none() {
-        output.problems.push(Problem::absent(
+        output.problems.push(Problem::absent_data(
             "run-queue delay: this kernel has no schedstat",
         ));
     }
@@ -273,7 +273,7 @@ fn block_io_delay(
         }
         return;
     };
-    let problem = Problem::absent(missing);
+    let problem = Problem::absent_data(missing);
     output.problems.push(problem);
 }
 
@@ -292,7 +292,8 @@ pub fn register(registry: &mut Registry, context: &BuildContext<'_>) {
 mod tests {
     use super::*;
 
-    /// Below `ulimit -n 64` held threads once left no descriptor for reading the others.
+    /// With at most 64 open files, the open thread files once left no descriptor for the other
+    /// threads.
     #[test]
     fn with_a_small_descriptor_limit_threads_get_no_descriptors() {
         assert_eq!(

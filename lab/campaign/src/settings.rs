@@ -101,7 +101,7 @@ fn sections(top: &mut Table<'_>, folder: &Path) -> Campaign {
         margin: 0.05,
         ..Campaign::default()
     };
-    campaign.name = top.need("name", text).unwrap_or_default();
+    campaign.name = top.take_required("name", text).unwrap_or_default();
     campaign.plan = top
         .take("plan", path)
         .unwrap_or_else(|| folder.join("plan.toml"));
@@ -135,8 +135,8 @@ fn sections(top: &mut Table<'_>, folder: &Path) -> Campaign {
     top.table("baseline", |t| campaign.baseline = new_program(t));
     top.tables("program", |t| campaign.programs.push(new_program(t)));
     top.table("get", |t| {
-        let command = t.need("command", command).unwrap_or_default();
-        let program = t.need("program", text).unwrap_or_default();
+        let command = t.take_required("command", command).unwrap_or_default();
+        let program = t.take_required("program", text).unwrap_or_default();
         campaign.build = Some(BuildCommand { command, program });
     });
     top.table("watch", |t| campaign.watch = Some(watch(t)));
@@ -159,7 +159,7 @@ fn sections(top: &mut Table<'_>, folder: &Path) -> Campaign {
 
 fn watch(t: &mut Table<'_>) -> Watch {
     Watch {
-        range: t.need("range", range).unwrap_or(VersionReq::STAR),
+        range: t.take_required("range", range).unwrap_or(VersionReq::STAR),
         command: t.take("command", command),
         package: t
             .take("package", package)
@@ -173,7 +173,7 @@ fn watch(t: &mut Table<'_>) -> Watch {
 fn program(t: &mut Table<'_>, path: &impl Fn(&DeValue<'_>) -> Result<PathBuf, String>) -> Program {
     Program {
         version: t
-            .need("version", |v| checked_version(text(v)?))
+            .take_required("version", |v| checked_version(text(v)?))
             .unwrap_or_default(),
         name: t.take("name", text).unwrap_or_default(),
         path: t.take("path", path),

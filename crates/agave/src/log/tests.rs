@@ -253,7 +253,7 @@ fn only_log_messages_of_migration_steps_are_recognised() {
 
 #[test]
 fn times_agree_with_date_of_coreutils() {
-    // date -u -d ... +%s
+    // Computed by `date -u -d ... +%s`.
     for (text, seconds) in [
         ("1970-01-01T00:00:00Z", 0),
         ("2000-02-29T23:59:59Z", 951_868_799),

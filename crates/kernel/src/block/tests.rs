@@ -1,7 +1,8 @@
 use super::*;
 use std::fs;
 
-/// A host with two NVMe disks in an array, a volume on the array, and an eMMC. Written after the layout of Linux 6.8.
+/// A host with two NVMe disks in an array, a volume on the array, and an eMMC. The layout is that
+/// of Linux 6.8.
 struct Host {
     folder: tempfile::TempDir,
 }

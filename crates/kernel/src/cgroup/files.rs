@@ -65,7 +65,7 @@ pub struct CgroupSample {
     pub cpu_pressure: Result<Pressure>,
     pub memory_pressure: Result<Pressure>,
     pub io_pressure: Result<Pressure>,
-    /// By any cgroup from its own up. `None` without a freezer: v2 before Linux 5.2.
+    /// By its own cgroup or an ancestor. `None` without a freezer: v2 before Linux 5.2.
     pub frozen: Result<Option<bool>>,
 }
 

@@ -25,8 +25,8 @@ pub struct CgroupLevels {
     /// Droppable memory that `memory.min` of the top cgroup protects from global reclaim, or of
     /// its children if it has neither `memory.min` nor a limit.
     pub protected: u64,
-    /// Of the process's own cgroup. `None` if its usage is not known, or if it is the top one, the
-    /// machine's or the container's.
+    /// Of the process's own cgroup. `None` if its usage is unknown, or if it is the top one, that
+    /// of the machine or container.
     pub own_unreclaimable: Option<u64>,
     /// Read errors of levels. With any of them, the least headroom is unknown.
     pub errors: Vec<ReadError>,

@@ -48,7 +48,7 @@ pub struct ProcessCgroups {
     pub memory: Result<CgroupFolder>,
     pub cpu: Result<CgroupFolder>,
     pub io: Result<CgroupFolder>,
-    /// In the v2 hierarchy, which alone has pressure files.
+    /// The cgroup in the v2 hierarchy. v1 has no pressure files.
     pub unified: Result<CgroupFolder>,
     pub freezer: Result<CgroupFolder>,
 }
@@ -279,8 +279,8 @@ impl Search<'_> {
         })
     }
 
-    /// Whether no later mount covers it. In a list without a top mount only mounts at the same
-    /// point are compared.
+    /// True if no later mount hides the mount. If the list has no topmost mount, only mounts at the
+    /// same point are compared.
     fn is_visible(&self, mount: &Mount) -> bool {
         let at_same_point = |other: &&Mount| other.mount_point == mount.mount_point;
         let topmost = mountinfo::mount_of_path(&self.mounts, &mount.mount_point)

@@ -31,7 +31,8 @@ fn no_piece_is_read_after_the_last_wanted_line() {
     let path = folder.path().join("pieces");
     let lines =
         |from: u32, to: u32| -> String { (from..to).map(|n| format!("key{n} {n}\n")).collect() };
-    // A file of the kernel ends a piece at a page; here the buffer ends it.
+    // A kernel file returns text up to a page at a time. In this test, the end of the buffer cuts
+    // the text.
     let mut first = lines(1000, 1300) + "wanted 1\n";
     first += &lines(1300, 1314);
     let padding = INITIAL_CAPACITY - first.len();

@@ -3,7 +3,7 @@ use std::{fs, path::Path};
 use super::*;
 use crate::parse::cgroup::Device;
 
-/// A host of a few files.
+/// A host that consists of a few files.
 struct FakeHost(tempfile::TempDir);
 
 impl FakeHost {

@@ -32,7 +32,7 @@ pub struct Mount {
 }
 
 impl Mount {
-    /// Also if errors made the kernel remount it read-only.
+    /// True also if errors made the kernel remount it read-only.
     pub fn is_read_only(&self) -> bool {
         let mut all = self.options.split(',').chain(self.super_options.split(','));
         all.any(|option| option == "ro" || option == "emergency_ro")

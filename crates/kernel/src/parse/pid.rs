@@ -24,7 +24,7 @@ pub fn cmdline(text: &[u8]) -> Parsed<Vec<OsString>> {
 
 #[derive(Debug)]
 pub struct Environment {
-    /// `None` for a value that was not kept.
+    /// `None` for a value that is not stored.
     pub variables: BTreeMap<String, Option<String>>,
 }
 

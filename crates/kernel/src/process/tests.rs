@@ -4,7 +4,7 @@ use std::fs;
 
 const STAT: &str = include_str!("../../tests/text/linux-6.18/pid_stat");
 
-/// A simulated host with process 7, which has nothing but its stat.
+/// A simulated host with process 7, whose folder has only the file `stat`.
 fn simulated_host(stat: &str) -> (tempfile::TempDir, HostRoot, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let root = HostRoot::below(folder.path());
@@ -140,7 +140,8 @@ fn without_its_main_thread_a_process_is_described_by_another_thread() {
     let sample = files.sample(true, &mut Vec::new());
     assert_eq!(sample.state, Some(State::Zombie));
     assert_eq!(sample.status.unwrap().rss_anon, Some(4096));
-    // The same for one that is open when its main thread ends, and when that thread ends.
+    // The same for a thread whose files are open when the main thread ends, and when that thread
+    // itself ends.
     fs::write(process.join("task/9/status"), "Name:\tx\n").unwrap();
     fs::write(process.join("task/8/stat"), with_threads("0", "2")).unwrap();
     let sample = files.sample(true, &mut Vec::new());

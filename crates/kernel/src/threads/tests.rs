@@ -143,7 +143,7 @@ fn a_thread_that_has_not_run_is_not_read_again() {
         (102, Some(3)),
         "idle since, but not since its switches were read"
     );
-    // What a kernel shows that does not count.
+    // Values of the kernel that do not count.
     assert_eq!(now("0 0 0\n", " 104 ", 0), (104, None));
     assert_eq!(now("0 0 0\n", " 105 ", 4), (105, Some(4)));
 }

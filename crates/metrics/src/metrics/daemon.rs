@@ -39,7 +39,7 @@ section! {
     INGEST_LINES_PENDING = Gauge, Count, "faultline_ingest_lines_pending" []
         "Datapoint lines that wait until it is known whether their sender is the followed validator. Then faultline_ingest_lines_total counts them."
         from "pushes";
-    IDENTITY_REVISIONS = Counter, Count, "faultline_identity_revisions_total" []
+    ASSUMED_IDENTITY_CHANGES = Counter, Count, "faultline_identity_revisions_total" []
         "How often the daemon changed the identity that it assumes for a validator that reports none."
         from "pushes";
     INGEST_REQUESTS = Counter, Count, "faultline_ingest_requests_total" ["code"]

@@ -22,7 +22,7 @@ impl Writer {
     pub fn create(path: &Path, new_recording: &NewRecording) -> Result<Writer> {
         // SQLite would overwrite or delete it.
         if let Some((path, _)) = side_file(path).filter(|_| !path.exists()) {
-            return Err(Error::Leftover {
+            return Err(Error::LeftoverJournal {
                 path,
                 what: "belongs to a recording that is not here",
             });
@@ -53,7 +53,7 @@ impl Writer {
             return Writer::create(path, new_recording);
         }
         if let Some((path, _)) = side_file(path).filter(|(_, metadata)| !metadata.is_file()) {
-            return Err(Error::Leftover {
+            return Err(Error::LeftoverJournal {
                 path,
                 what: "is a link, folder or device, not a WAL or journal of SQLite",
             });

@@ -10,7 +10,7 @@ fn mistakes(settings: &str) -> Vec<String> {
             let name = t.take("name", text).unwrap_or_default();
             unique.insert(
                 name.clone(),
-                t.line(),
+                t.first_key_line(),
                 format!("table {name:?}"),
                 t.errors(),
             );

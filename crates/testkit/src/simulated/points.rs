@@ -40,7 +40,7 @@ impl PushLines {
         let fields = format!(
             "id=\"{identity}\",version=\"{} (src:00000000; feat:3271415109, client:Agave)\",cluster_type=3i,\
              elapsed_ms={elapsed_ms}i,waited_for_supermajority=false,shred_version=1i",
-            self.consensus.version()
+            self.consensus.agave_version()
         );
         self.add("validator-new", identity, &fields, unix_ns);
     }

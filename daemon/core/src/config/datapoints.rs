@@ -70,7 +70,7 @@ pub fn read(table: &mut Table<'_>, config: &mut Config) {
             "datapoints.allow: the {} {field:?} of {name:?}",
             kind.name()
         );
-        if entries.insert(key, table.line(), what, table.errors()) {
+        if entries.insert(key, table.first_key_line(), what, table.errors()) {
             config.datapoints.allow.push(allowed);
         }
     });

@@ -5,7 +5,6 @@ use std::{
     time::Duration,
 };
 
-/// The flight recorder.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Flight {
     /// `None`: the flight recorder is on if there is a folder.

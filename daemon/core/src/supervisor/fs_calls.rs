@@ -103,7 +103,7 @@ impl FsCalls {
         let busy = BusyGuard(Arc::clone(&self.is_busy));
         let body = move || {
             let result = call();
-            // Before the result is sent: its receiver may make the next call.
+            // Before the receiver gets the result, because it may make the next call.
             drop(busy);
             send(result);
         };

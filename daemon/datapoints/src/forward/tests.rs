@@ -206,7 +206,7 @@ async fn on_queue_overflow_the_oldest_pushes_are_dropped_and_counted() {
     until("all are sent", || forwarding.bytes()[3] == 0).await;
     let [sent, lost, refused, _] = forwarding.end().await;
     assert_eq!((sent + lost, refused), (100_000, 0));
-    // The queue keeps the push being sent, in place of a newer one.
+    // The queue keeps the push that is being sent, and drops a newer one.
     let arrived: Vec<Vec<u8>> = server
         .received_pushes()
         .into_iter()

@@ -43,7 +43,8 @@ async fn stop_grace_expired(connection: &Connection, stop: &Stop) {
 
 /// Serves requests until the peer, a timeout, the connection limit or `stop` ends it.
 pub async fn serve<I: PushSink>(
-    (stream, user): (Stream, PeerUser),
+    stream: Stream,
+    user: PeerUser,
     connection: Arc<Connection>,
     shared: Arc<Shared<I>>,
     stop: Stop,
@@ -59,7 +60,7 @@ pub async fn serve<I: PushSink>(
     let service = service_fn(|request| async move {
         connection.begin_serving();
         let (mut response, accepted) =
-            handler::respond(shared, request, (connection.peer, user)).await;
+            handler::respond(shared, request, connection.peer, user).await;
         if stop.is_set() {
             // hyper closes after this response: its own shutdown would cut off an arriving request.
             response

@@ -42,7 +42,8 @@ type PushResponse = Response<Full<Bytes>>;
 pub async fn respond<I: PushSink>(
     shared: &Shared<I>,
     request: Request<Incoming>,
-    (peer, user): (Peer, PeerUser),
+    peer: Peer,
+    user: PeerUser,
 ) -> (PushResponse, bool) {
     let rejection = match route(request.method(), request.uri().path()) {
         Route::Ping => return (response(StatusCode::NO_CONTENT, ""), false),
@@ -52,8 +53,7 @@ pub async fn respond<I: PushSink>(
         Route::Push => match check_head(shared, &request, user) {
             Err(code) => code,
             Ok((coding, precision)) => {
-                let code =
-                    receive_push(shared, request.into_body(), (user, coding, precision)).await;
+                let code = receive_push(shared, request.into_body(), user, coding, precision).await;
                 return (response_for(code), code == ResultCode::Accepted);
             }
         },
@@ -100,7 +100,9 @@ fn check_head<I: PushSink>(
 async fn receive_push<I: PushSink>(
     shared: &Shared<I>,
     mut body: Incoming,
-    (user, coding, precision): (PeerUser, ContentCoding, Precision),
+    user: PeerUser,
+    coding: ContentCoding,
+    precision: Precision,
 ) -> ResultCode {
     let mut reader = BodyReader::new(shared, user, coding, precision);
     let read = async {

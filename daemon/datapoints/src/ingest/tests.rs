@@ -155,7 +155,7 @@ impl RunningListener {
         Client::connect(self.address).await
     }
 
-    /// The status of one request on a connection of its own.
+    /// Sends one request on a new connection, and returns the status.
     async fn send(&self, request: &[u8]) -> u16 {
         let mut client = self.client().await;
         client.write(request).await;
@@ -166,13 +166,13 @@ impl RunningListener {
         self.intake.0.lock().unwrap()
     }
 
-    /// Complete lines and bad ones.
+    /// The numbers of complete lines and of bad lines.
     fn counts(&self) -> (usize, u64) {
         let seen = self.seen();
         (seen.lines.len(), seen.bad)
     }
 
-    /// A reading's number by metric and label.
+    /// The value of a reading, by metric and label.
     fn number(&self, name: &str, label: &str) -> f64 {
         let mut readings = Vec::new();
         self.counters.readings(&mut readings);
@@ -496,7 +496,7 @@ async fn a_connection_may_idle_but_a_slow_request_head_closes_it() {
     for _ in 0..3 {
         client.write(&post("", &lines(1))).await;
         assert_eq!(client.status().await, Some(204));
-        // Idle for longer than a head may take.
+        // Idle for longer than the timeout of a head.
         let clock = Clock::start();
         until("a while has passed", || {
             clock.now().uptime > Duration::from_millis(400)

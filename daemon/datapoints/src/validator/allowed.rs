@@ -2,7 +2,7 @@
 
 mod values;
 
-pub use values::AllowedValues;
+pub use values::AllowListSeries;
 
 use super::field_index::FieldIndex;
 use faultline_agave::line::{Point, Value};

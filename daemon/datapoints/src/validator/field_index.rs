@@ -1,4 +1,4 @@
-//! Finds the fields of a line that are used among the many that are not.
+//! Finds the few used fields of a line among its many fields.
 
 const BUCKETS: usize = 64;
 

@@ -37,7 +37,7 @@ struct State {
     /// All sums of the followed validator's processes since the daemon's start.
     total: Sums,
     last_push: Option<Stamp>,
-    /// No validator is followed, so levels are not exported.
+    /// No validator is followed, so gauges are not exported.
     validator_is_gone: bool,
     slot_filter: SlotFilter,
     /// JSON-RPC's slot at the end of the last push.
@@ -45,9 +45,9 @@ struct State {
     rpc_slot: Option<u64>,
     rpc_response_times: Option<(Stamp, Stamp)>,
     /// Consecutive pushes without program cache points while slots advanced.
-    empty_pushes: u32,
+    pushes_without_cache_points: u32,
     recent_log_lines: RecentLines,
-    identity_revisions: u64,
+    assumed_identity_changes: u64,
     /// A validator is or was followed; false while only a wrapper is.
     was_followed: bool,
     previous_run_push: Option<LastPush>,
@@ -99,17 +99,17 @@ impl Intake {
 
     /// Starts a trusted body: one with a password, or a section of the validator's log.
     pub fn begin_trusted(&self, now: Stamp) -> Push {
-        Push::new(self.clone(), self.allow_list(), (None, true), now)
+        Push::new(self.clone(), self.allow_list(), None, true, now)
     }
 
     /// Starts a body of `user`. It counts only if the validator runs as that user.
     pub fn begin_from_user(&self, user: u32, now: Stamp) -> Push {
-        Push::new(self.clone(), self.allow_list(), (Some(user), true), now)
+        Push::new(self.clone(), self.allow_list(), Some(user), true, now)
     }
 
     /// Starts a body of an allowed user. Nothing proves that the validator wrote it.
     pub fn begin_relayed(&self, now: Stamp) -> Push {
-        Push::new(self.clone(), self.allow_list(), (None, false), now)
+        Push::new(self.clone(), self.allow_list(), None, false, now)
     }
 
     /// Ends a body, complete or cut. Its lines were counted when they arrived.
@@ -123,7 +123,7 @@ impl Intake {
                 .coverage
                 .add_log_time(PushTimes::new(created, at))
         {
-            state.total.allowed_values.forget_levels();
+            state.total.allow_list_series.forget_gauges();
         }
         if !push.is_from_followed {
             return;
@@ -161,8 +161,8 @@ impl Intake {
         let mut state = self.lock();
         state.set_validator_user(user);
         state.senders.restart(startup_id);
-        state.total.tally.forget_levels();
-        state.total.allowed_values.forget_levels();
+        state.total.tally.forget_gauges();
+        state.total.allow_list_series.forget_gauges();
         state.total.coverage.restart_process();
         if std::mem::replace(&mut state.was_followed, true) {
             // Only the first validator may have sent pushes before it was found.
@@ -176,7 +176,7 @@ impl Intake {
         state.slot_filter = SlotFilter::default();
         state.rpc_slot = None;
         state.rpc_slot_at_push = None;
-        state.empty_pushes = 0;
+        state.pushes_without_cache_points = 0;
         state.rpc_response_times = None;
     }
 
@@ -188,7 +188,7 @@ impl Intake {
         (state.was_followed, state.validator_is_gone) = (false, true);
     }
 
-    /// The validator has ended without a successor: its levels are not exported any more.
+    /// The validator has ended without a successor: its gauges are not exported any more.
     pub fn validator_ended(&self) {
         self.lock().validator_is_gone = true;
     }
@@ -216,8 +216,8 @@ impl Intake {
     pub fn assume_identity(&self, now: Stamp) -> Option<Assumption> {
         let mut state = self.lock();
         let (assumption, outcome) = state.senders.assume_identity(now);
-        if matches!(assumption, Some(Assumption::Revised { .. })) {
-            state.identity_revisions += 1;
+        if matches!(assumption, Some(Assumption::Changed { .. })) {
+            state.assumed_identity_changes += 1;
         }
         state.apply(outcome, self.allow_list().max_series, self.recorder.get());
         assumption
@@ -260,8 +260,8 @@ impl State {
             self.total.slots = self.total.slots.or(sums.slots);
             self.total.tally.merge(&sums.tally);
             self.total
-                .allowed_values
-                .merge(max_series, sums.allowed_values);
+                .allow_list_series
+                .merge(max_series, sums.allow_list_series);
             self.total.line_counts.add(sums.line_counts);
             self.total.coverage.merge_pending(sums.coverage);
             self.total.reports.merge(sums.reports);
@@ -278,16 +278,16 @@ impl State {
             matches!((self.rpc_slot_at_push, self.rpc_slot), (Some(then), Some(now)) if now > then);
         self.rpc_slot_at_push = self.rpc_slot;
         if end.unfiltered {
-            self.empty_pushes = 0;
+            self.pushes_without_cache_points = 0;
         } else if slots_advanced {
-            self.empty_pushes = self.empty_pushes.saturating_add(1);
+            self.pushes_without_cache_points = self.pushes_without_cache_points.saturating_add(1);
         }
         if self.total.coverage.add_push(PushEnd {
             unfiltered: end.unfiltered || !slots_advanced,
             ..end
         }) {
             // The validator's clock was set, so the order of its points is unknown.
-            self.total.allowed_values.forget_levels();
+            self.total.allow_list_series.forget_gauges();
         }
     }
 
@@ -366,7 +366,8 @@ impl State {
         sums.tally.add(point, &counts, known.as_ref());
         let allowed_fields = allow_list.allowed_fields(point.name().as_bytes());
         let allowed = allowed_fields.is_some_and(|allowed_fields| {
-            sums.allowed_values.add(allow_list, allowed_fields, point)
+            sums.allow_list_series
+                .add(allow_list, allowed_fields, point)
         });
         if is_counted || allowed {
             sums.line_counts.used += 1;

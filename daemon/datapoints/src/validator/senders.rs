@@ -9,8 +9,8 @@
 //! that id are ours if they stop once the identity pushes, and foreign if they continue.
 
 use super::{
-    allowed::AllowedValues, coverage::Coverage, point_recorder::PendingPoints, recent::RecentLines,
-    reports::ValidatorReports, slots::Slots, tally::Tally,
+    allowed::AllowListSeries, coverage::Coverage, point_recorder::PendingPoints,
+    recent::RecentLines, reports::ValidatorReports, slots::Slots, tally::Tally,
 };
 use faultline_agave::points::SetIdentity;
 use faultline_metrics::Stamp;
@@ -72,7 +72,7 @@ pub struct Sums {
     pub tally: Tally,
     /// The newest slots, and when they arrived.
     pub slots: Option<(Stamp, Slots)>,
-    pub allowed_values: AllowedValues,
+    pub allow_list_series: AllowListSeries,
     pub line_counts: LineCounts,
     /// Of a pending sender only.
     pub points: PendingPoints,
@@ -112,7 +112,7 @@ pub enum Assumption {
     /// The sole sender is the validator.
     Sole(String),
     /// The validator changed its identity, without a report of it.
-    Revised { from: String, to: String },
+    Changed { from: String, to: String },
 }
 
 /// Result of a decision about senders: sums that are ours, to merge into the total, and the number
@@ -232,11 +232,11 @@ impl Senders {
         self.reclassify(Some((self.startup_id_state(now), observation_time)), now)
     }
 
-    /// Forgets push times and levels of pending senders: they belong to another process.
+    /// Forgets push times and gauges of pending senders: they belong to another process.
     pub fn forget_pushes(&mut self) {
         for sender in &mut self.senders {
             sender.sums.coverage = Coverage::default();
-            sender.sums.tally.forget_levels();
+            sender.sums.tally.forget_gauges();
         }
     }
 
@@ -315,10 +315,10 @@ impl Senders {
             Some(current) => {
                 let from = current.clone();
                 self.successor(&from, now)
-                    .map(|to| Assumption::Revised { from, to })
+                    .map(|to| Assumption::Changed { from, to })
             }
         };
-        if let Some(Assumption::Sole(id) | Assumption::Revised { to: id, .. }) = &assumption {
+        if let Some(Assumption::Sole(id) | Assumption::Changed { to: id, .. }) = &assumption {
             self.identity_is_assumed = true;
             self.announced_change = None;
             self.identities.retain(|known| known != id);

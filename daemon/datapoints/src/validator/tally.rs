@@ -1,4 +1,4 @@
-//! Sums of one sender's points. Deltas add up. A level keeps the last received value: a point with
+//! Sums of one sender's points. Deltas add up. A gauge keeps the last received value: a point with
 //! a wrong time must not hide later ones.
 
 mod jobs;
@@ -126,23 +126,23 @@ impl Tally {
         self.own_slots += other.own_slots;
     }
 
-    /// Forgets the levels, because their process has ended.
-    pub fn forget_levels(&mut self) {
-        self.series.forget_levels();
-        self.jobs.forget_levels();
-        self.votor.forget_levels();
+    /// Forgets the gauges, because their process has ended.
+    pub fn forget_gauges(&mut self) {
+        self.series.forget_gauges();
+        self.jobs.forget_gauges();
+        self.votor.forget_gauges();
         self.entries_at_evictions.clear();
         self.loaded_entries = None;
     }
 
-    /// Exports sums always; levels, which are gauges, only if `with_levels`.
-    pub fn readings(&self, with_levels: bool, out: &mut Vec<Reading>) {
-        self.series.readings(with_levels, out);
-        self.jobs.readings(with_levels, out);
-        self.votor.readings(with_levels, out);
+    /// Exports sums always, and gauges only if `with_gauges`.
+    pub fn readings(&self, with_gauges: bool, out: &mut Vec<Reading>) {
+        self.series.readings(with_gauges, out);
+        self.jobs.readings(with_gauges, out);
+        self.votor.readings(with_gauges, out);
         out.extend(self.prune_times.reading(&v::CACHE_PRUNE, None));
         out.counter(&v::OWN_SLOTS, [], self.own_slots);
-        if !with_levels {
+        if !with_gauges {
             return;
         }
         out.whole(&v::CACHE_LOADED, [], self.loaded_entries);

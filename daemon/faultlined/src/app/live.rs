@@ -10,7 +10,7 @@ use faultline_core::{
 use faultline_datapoints::validator::intake::Intake;
 use faultline_http::sinks::prometheus::ConstantLabels;
 use faultline_metrics::LabelText;
-use faultline_status::{AnswerConfig, Evidence, MAX_EVIDENCE_BYTES};
+use faultline_status::{EvidenceFile, MAX_EVIDENCE_BYTES, StatusConfig};
 use std::{
     fs::{self, File},
     io::{self, Read},
@@ -22,20 +22,20 @@ pub struct LiveConfig {
     pub config: Latest<Config>,
     load_config: Option<ConfigLoader>,
     intake: Intake,
-    pub answer_config: Latest<AnswerConfig>,
+    pub status_config: Latest<StatusConfig>,
 }
 
 impl LiveConfig {
     pub fn new(config: Config, load_config: Option<ConfigLoader>, intake: Intake) -> Self {
         let latest_config = Latest::default();
-        let answer_config = Latest::default();
-        answer_config.set(Some(answer_config_with_warning(&config)));
+        let status_config = Latest::default();
+        status_config.set(Some(read_status_config_with_warning(&config)));
         latest_config.set(Some(Arc::new(config)));
         LiveConfig {
             config: latest_config,
             load_config,
             intake,
-            answer_config,
+            status_config,
         }
     }
 
@@ -63,8 +63,8 @@ impl LiveConfig {
         let current = self.config.get().unwrap_or_default();
         let (next, restart_sections) = merge(&current, loaded);
         self.intake.reconfigure(&next.datapoints);
-        self.answer_config
-            .set(Some(answer_config_with_warning(&next)));
+        self.status_config
+            .set(Some(read_status_config_with_warning(&next)));
         self.config.set(Some(Arc::new(next)));
         if restart_sections.is_empty() {
             tracing::info!("configuration reloaded");
@@ -77,12 +77,12 @@ impl LiveConfig {
     }
 }
 
-fn answer_config_with_warning(config: &Config) -> Arc<AnswerConfig> {
-    let answer_config = answer_config(config);
-    if let Some(problem) = &answer_config.evidence_problem {
+fn read_status_config_with_warning(config: &Config) -> Arc<StatusConfig> {
+    let status_config = read_status_config(config);
+    if let Some(problem) = &status_config.evidence_file_problem {
         tracing::warn!(problem, "status.evidence is not used");
     }
-    Arc::new(answer_config)
+    Arc::new(status_config)
 }
 
 /// Returns `current` with the reloadable parts of `loaded`, and the changed sections that need a
@@ -138,23 +138,23 @@ pub fn constant_labels(config: &Config) -> ConstantLabels {
         .collect()
 }
 
-pub fn answer_config(config: &Config) -> AnswerConfig {
+pub fn read_status_config(config: &Config) -> StatusConfig {
     let evidence = config
         .status
         .evidence
         .as_deref()
         .map(read_evidence)
         .transpose();
-    let evidence_problem = evidence.as_ref().err().cloned();
-    AnswerConfig {
-        evidence: evidence.ok().flatten().unwrap_or_default(),
-        evidence_problem,
+    let evidence_file_problem = evidence.as_ref().err().cloned();
+    StatusConfig {
+        evidence_file: evidence.ok().flatten().unwrap_or_default(),
+        evidence_file_problem,
         has_custom_capacity: config.target.program_cache_entries.is_some(),
     }
 }
 
 /// Has a timeout and refuses pipes: a file system can hang, and a pipe might never end.
-fn read_evidence(path: &Path) -> Result<Evidence, String> {
+fn read_evidence(path: &Path) -> Result<EvidenceFile, String> {
     let shown = faultline_text::path(path);
     let path = path.to_owned();
     let text = FsCalls::new("evidence").call(FS_CALL_TIMEOUT, move || {
@@ -172,7 +172,7 @@ fn read_evidence(path: &Path) -> Result<Evidence, String> {
         Ok(Err(error)) => return Err(format!("{shown} cannot be read: {error}")),
         Err(error) => return Err(format!("{shown}: {error}")),
     };
-    Evidence::parse(&text).map_err(|why| format!("{shown}: {why}"))
+    EvidenceFile::parse(&text).map_err(|why| format!("{shown}: {why}"))
 }
 
 #[cfg(test)]
@@ -217,39 +217,40 @@ mod tests {
         assert_eq!(live.config.get().as_deref(), Some(&Config::default()));
     }
 
-    fn with_evidence(text: &str) -> AnswerConfig {
+    fn with_evidence(text: &str) -> StatusConfig {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("evidence.json");
         fs::write(&path, text).unwrap();
         let config = format!("[status]\nevidence = \"{}\"\n", path.display());
-        answer_config(&parse(&config).unwrap())
+        read_status_config(&parse(&config).unwrap())
     }
 
     #[test]
     fn a_broken_or_missing_file_is_a_problem_and_no_end() {
         let good = r#"{"version":1,"ram":{"proven_bytes":7,"interval_bytes":[5,7],"release":null,"measured":"2026-11-27"}}"#;
         let read = with_evidence(good);
-        assert_eq!(read.evidence.ram.map(|ram| ram.proven_bytes), Some(7));
-        assert_eq!(read.evidence_problem, None);
+        assert_eq!(read.evidence_file.ram.map(|ram| ram.proven_bytes), Some(7));
+        assert_eq!(read.evidence_file_problem, None);
         for (text, why) in [
             ("{", "it is broken"),
             (r#"{"version":9}"#, "its format 9 is of a newer release"),
         ] {
-            let problem = with_evidence(text).evidence_problem.unwrap();
+            let problem = with_evidence(text).evidence_file_problem.unwrap();
             assert!(
                 problem.contains("evidence.json: ") && problem.contains(why),
                 "{problem}"
             );
         }
-        let missing = answer_config(&parse("[status]\nevidence = \"/nowhere/e.json\"\n").unwrap());
-        let problem = missing.evidence_problem.unwrap();
+        let missing =
+            read_status_config(&parse("[status]\nevidence = \"/nowhere/e.json\"\n").unwrap());
+        let problem = missing.evidence_file_problem.unwrap();
         assert!(
             problem.starts_with("/nowhere/e.json cannot be read: "),
             "{problem}"
         );
-        let folder = answer_config(&parse("[status]\nevidence = \"/\"\n").unwrap());
+        let folder = read_status_config(&parse("[status]\nevidence = \"/\"\n").unwrap());
         assert_eq!(
-            folder.evidence_problem.as_deref(),
+            folder.evidence_file_problem.as_deref(),
             Some("/ cannot be read: it is not a regular file")
         );
     }
@@ -257,7 +258,7 @@ mod tests {
     #[test]
     fn a_configured_capacity_is_one_that_can_be_changed() {
         let config = parse("[target]\nprogram_cache_entries = 1024\n").unwrap();
-        assert!(answer_config(&config).has_custom_capacity);
-        assert!(!answer_config(&Config::default()).has_custom_capacity);
+        assert!(read_status_config(&config).has_custom_capacity);
+        assert!(!read_status_config(&Config::default()).has_custom_capacity);
     }
 }

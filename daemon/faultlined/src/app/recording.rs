@@ -26,7 +26,7 @@ use std::{
 /// A recorder whose files are not open yet: a start that fails elsewhere must not write anything.
 pub struct PreparedRecorder {
     pub handle: RecorderHandle,
-    pub flight: Option<flight::FlightHandle>,
+    pub flight_recorder: Option<flight::FlightRecorderHandle>,
     recorder: Recorder,
     statuses: [Arc<RecorderStatus>; 2],
     collector: ManifestCollector,
@@ -84,13 +84,13 @@ pub fn prepare(config: &Config, clock: Clock) -> Option<PreparedRecorder> {
     };
     let (handle, recorder) = Recorder::new(clock, enabled_statuses, warn_and_describe);
     let recorder = recorder.with_completed_manifests(collector.completed.clone());
-    let flight = config
+    let flight_recorder = config
         .flight
         .enabled_folder()
-        .map(|_| flight::FlightHandle::default());
+        .map(|_| flight::FlightRecorderHandle::default());
     Some(PreparedRecorder {
         handle,
-        flight,
+        flight_recorder,
         recorder,
         statuses,
         collector,
@@ -144,7 +144,9 @@ impl PreparedRecorder {
             tracing::info!(file = %file.display(), "recording");
             recorder = recorder.with_sink(Box::new(recording_file));
         }
-        if let (Some(folder), Some(handle)) = (config.flight.enabled_folder(), &self.flight) {
+        if let (Some(folder), Some(handle)) =
+            (config.flight.enabled_folder(), &self.flight_recorder)
+        {
             let context = flight::FlightContext {
                 clock,
                 folder: folder.to_owned(),

@@ -18,7 +18,7 @@ use faultline_http::{
 use faultline_metrics::Source;
 use faultline_recorder::recorder;
 use faultline_sources::{Registry, host::host_name, own_process, tick::BuildContext};
-use faultline_status::AnswerConfig;
+use faultline_status::StatusConfig;
 use std::net::SocketAddr;
 
 /// The listener and the forwarder of pushes, if enabled.
@@ -106,19 +106,19 @@ fn warn_if_ignored(
 pub fn web_state(
     context: &BuildContext<'_>,
     recording: Option<&PreparedRecorder>,
-    answer_config: Latest<AnswerConfig>,
+    status_config: Latest<StatusConfig>,
 ) -> web::WebState {
     let config = context.config;
     web::WebState {
         clock: context.clock,
         tick_interval: config.sampling.interval,
-        ticks: Latest::default(),
+        newest_tick: Latest::default(),
         history: History::default(),
-        answer_config,
+        status_config,
         constant_labels: constant_labels(config),
         page_info: web::PageInfo::new(crate::VERSION, &config.target.selector),
         recorder: recording.map(|prepared| prepared.handle.clone()),
-        flight: recording.and_then(|prepared| prepared.flight.clone()),
+        flight_recorder: recording.and_then(|prepared| prepared.flight_recorder.clone()),
         host_name: host_name(context.root),
         auth_failures: AuthFailures::new("metrics"),
         dropped_series: DroppedSeries::default(),
@@ -137,8 +137,12 @@ pub fn register(
     if let Some(recorder) = &state.recorder {
         intake.set_recorder(recorder.point_recorder());
         let target_handle = context.target_handle.clone();
-        let flight = state.flight.clone();
-        let report = move |output: &mut _| flight.iter().for_each(|flight| flight.report(output));
+        let flight_recorder = state.flight_recorder.clone();
+        let report = move |output: &mut _| {
+            flight_recorder
+                .iter()
+                .for_each(|recorder| recorder.report(output))
+        };
         let sampler = recorder.sampler(target_handle, report);
         registry.samplers.push((Source::Recorder, sampler));
     }
@@ -159,7 +163,7 @@ pub fn register(
 pub fn sinks(state: &web::WebState) -> Vec<Box<dyn Sink>> {
     let mut sinks: Vec<Box<dyn Sink>> = vec![
         Box::new(state.history.clone()),
-        Box::new(state.ticks.clone()),
+        Box::new(state.newest_tick.clone()),
     ];
     sinks.extend(state.recorder.as_ref().map(recorder::RecorderHandle::sink));
     sinks

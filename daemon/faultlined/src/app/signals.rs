@@ -72,8 +72,8 @@ impl Signals {
     pub async fn run_until_stop(
         mut self,
         live: &LiveConfig,
-        flight: Option<&flight::FlightHandle>,
-        ticks: &Latest<Tick>,
+        flight_recorder: Option<&flight::FlightRecorderHandle>,
+        newest_tick: &Latest<Tick>,
         clock: Clock,
         stages: &[Stage],
     ) -> bool {
@@ -88,7 +88,7 @@ impl Signals {
                     live.reload();
                     notify(&[NotifyState::Ready]);
                 }
-                _ = self.user1.recv() => match flight.map(|flight| flight.request_save("", flight::SaveOrigin::Signal)) {
+                _ = self.user1.recv() => match flight_recorder.map(|handle| handle.request_save("", flight::SaveOrigin::Signal)) {
                     Some(Some(_)) => tracing::info!("SIGUSR1: saving the flight recording"),
                     Some(None) => tracing::warn!("SIGUSR1 ignored: too many saves are queued"),
                     None => tracing::warn!("SIGUSR1 ignored: the flight recorder is disabled; set flight.folder"),
@@ -98,7 +98,7 @@ impl Signals {
                         tracing::error!(part = name, "a task ended unexpectedly");
                         return false;
                     }
-                    let newest = ticks.get().map(|tick| tick.at);
+                    let newest = newest_tick.get().map(|tick| tick.at);
                     if newest.is_some() && !std::mem::replace(&mut ready, newest.is_some()) {
                         notify(&[NotifyState::Ready]);
                         let check_interval = sd_notify::watchdog_enabled().map_or(MAX_CHECK_INTERVAL, |limit| MAX_CHECK_INTERVAL.min(limit / 4));

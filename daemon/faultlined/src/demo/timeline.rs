@@ -1,6 +1,6 @@
-//! The demo's timeline, as pure functions of its uptime. Its validator takes 8 s to start and is
-//! then 450 slots behind. It replays at four times the recorded speed until it reaches the tip 30 s
-//! later, then at the recorded speed.
+//! The demo's timeline, as pure functions of its uptime. The validator takes 8 s to start. It is
+//! then 90 s behind the tip, which is 450 slots of 200 ms. It replays at four times the recorded
+//! speed for 30 s. Then it is at the tip, and replays at the recorded speed.
 
 use super::{
     CONSENSUS, IDENTITY,
@@ -110,8 +110,8 @@ impl RecordedPushes {
         }
     }
 
-    /// The lines since the last push in time order. The last line is `metrics`, the datapoint of the
-    /// metrics agent.
+    /// The lines since the last push, in time order. The last line is `metrics`, which ends
+    /// each push of a validator.
     pub fn next_body(&mut self, now: Stamp) -> String {
         let last_push = std::mem::replace(&mut self.pushed_at, now.uptime);
         let mut lines = Vec::new();
@@ -155,7 +155,7 @@ impl RecordedPushes {
 
 fn validator_new_line() -> String {
     let elapsed = SERVICES_START.as_millis();
-    let version = CONSENSUS.version();
+    let version = CONSENSUS.agave_version();
     format!(
         "validator-new,host_id={IDENTITY} id=\"{IDENTITY}\",version=\"{version} (faultline demo)\",cluster_type=3i,\
          elapsed_ms={elapsed}i,waited_for_supermajority=false,shred_version=1i"

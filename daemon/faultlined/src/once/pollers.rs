@@ -337,7 +337,8 @@ const VOTES_TIMEOUT: Duration = Duration::from_secs(5);
 pub async fn check_votes(
     config: &Config,
     inspection: &ProcessInspection,
-    (admin, rpc): (Latest<AdminFacts>, rpc::Handle),
+    admin: &Latest<AdminFacts>,
+    rpc: &rpc::Handle,
     clock: Clock,
 ) -> Check {
     if !config.validator.enabled {
@@ -365,7 +366,7 @@ pub async fn check_votes(
     let poller = votes::Poller::new(
         &quick,
         clock,
-        rpc::Endpoint::new(&config.rpc, target_lookup, admin, rpc),
+        rpc::Endpoint::new(&config.rpc, target_lookup, admin.clone(), rpc.clone()),
     );
     let handle = poller.handle.clone();
     let facts = run_until_found(

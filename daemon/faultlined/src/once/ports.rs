@@ -199,13 +199,13 @@ pub async fn push(config: &Config, inspection: &ProcessInspection) -> Check {
             remedy,
         ),
         Some(Err(error)) => Check::attention(format!("{METRICS_CONFIG} is wrong: {error}"), remedy),
-        Some(Ok(pushed)) => push_check(config, &pushed, remedy).await,
+        Some(Ok(metrics_config)) => push_check(config, &metrics_config, remedy).await,
     }
 }
 
-async fn push_check(config: &Config, pushed: &MetricsConfig, remedy: String) -> Check {
+async fn push_check(config: &Config, metrics_config: &MetricsConfig, remedy: String) -> Check {
     let listen = config.ingest.listen;
-    let destination = push_destination(&pushed.host, listen);
+    let destination = push_destination(&metrics_config.host, listen);
     let port_elsewhere = match destination {
         PushDestination::Elsewhere(Some(address)) if address.ip().is_loopback() => {
             ingest_listener(address).await
@@ -216,8 +216,8 @@ async fn push_check(config: &Config, pushed: &MetricsConfig, remedy: String) -> 
         .ingest
         .credentials
         .as_ref()
-        .is_none_or(|required| ingest::accepts(required, pushed));
-    let host = address_of(&pushed.host);
+        .is_none_or(|required| ingest::has_credentials(metrics_config, required));
+    let host = address_of(&metrics_config.host);
     match (destination, port_elsewhere) {
         (PushDestination::Here, _) if config.ingest.credentials.is_none() => Check::ok(format!(
             "the validator pushes to {host}; its db, u and p are not compared, since [ingest] has none"

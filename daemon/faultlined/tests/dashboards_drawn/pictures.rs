@@ -1,17 +1,18 @@
-//! The pictures in the documents: true colour, so that a reader can tell red from green.
+//! Checks that the pictures in the documents have true color, so that a reader can tell red from
+//! green.
 
 use flate2::read::ZlibDecoder;
 use std::{fs, io::Read, path::Path};
 
 const MAX_BYTES: usize = 3_000_000;
 const MIN_PIXELS: usize = 100;
-/// Neither an alert's limit nor a fifth line.
+/// Pictures without red: they have no threshold line and no fifth series.
 const WITHOUT_RED: [&str; 2] = ["accounts.png", "validator.png"];
 const SIGNATURE: &[u8] = b"\x89PNG\r\n\x1a\n";
 /// Bytes of a pixel of eight bits each.
 const RGB: usize = 3;
 
-/// Saturated pixels of a picture.
+/// Number of saturated pixels of a picture, by color.
 #[derive(Debug, Default)]
 struct Pixels {
     red: usize,
@@ -37,7 +38,8 @@ fn be_u32(bytes: &[u8]) -> usize {
     u32::from_be_bytes(bytes.try_into().expect("four bytes")) as usize
 }
 
-/// Pixels of a PNG without interlacing, or why it cannot be a screenshot as the browser takes it.
+/// The pixels of a PNG without interlacing. Otherwise, the reason why the file cannot be a
+/// screenshot of the browser.
 fn decode(png: &[u8]) -> Result<Vec<[u8; RGB]>, String> {
     let mut rest = png.strip_prefix(SIGNATURE).ok_or("it is no PNG")?;
     let (mut header, mut data): (&[u8], Vec<u8>) = (&[], Vec::new());
@@ -83,7 +85,7 @@ fn unfilter(rows: &[u8], width: usize) -> Vec<[u8; RGB]> {
     pixels
 }
 
-/// The nearest of left, above and upper left to their linear prediction.
+/// The Paeth predictor: the nearest of left, above and upper left to their linear prediction.
 fn paeth(a: u8, b: u8, c: u8) -> u8 {
     let [left, above, corner] = [a, b, c].map(i16::from);
     let distance = |value: i16| (left + above - corner - value).abs();
@@ -96,7 +98,7 @@ fn paeth(a: u8, b: u8, c: u8) -> u8 {
     }
 }
 
-/// What is wrong with a picture.
+/// Why a picture is not acceptable.
 fn problem(name: &str, png: &[u8]) -> Option<String> {
     let mut pixels = Pixels::default();
     match decode(png) {

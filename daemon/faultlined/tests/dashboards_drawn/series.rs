@@ -1,4 +1,4 @@
-//! Every series that a dashboard selects, from the catalog, as text that promtool makes blocks of.
+//! Every series that a dashboard selects, from the catalog, as text for promtool.
 
 use faultline_metrics::{Kind, metrics};
 use serde_json::Value;
@@ -9,7 +9,7 @@ use std::{
     path::Path,
 };
 
-/// What Prometheus makes itself and dashboards ask for.
+/// Series of Prometheus itself that dashboards select.
 const OF_PROMETHEUS: [(&str, &[&str]); 4] = [
     ("up", &[]),
     ("scrape_duration_seconds", &[]),
@@ -19,7 +19,7 @@ const OF_PROMETHEUS: [(&str, &[&str]); 4] = [
 
 const BUCKETS: [(&str, f64); 3] = [("0.1", 0.5), ("1", 0.9), ("+Inf", 1.0)];
 
-/// The series of one target: its labels beside `job`, and the seconds in which it is scraped.
+/// The series of one target: its labels except `job`, and the seconds in which it is scraped.
 #[derive(Debug)]
 pub struct Target {
     pub labels: String,
@@ -28,10 +28,10 @@ pub struct Target {
     pub scrape: i64,
 }
 
-/// Label values that the matchers of dashboards select, by metric and label.
+/// Label values in the matchers of dashboards, by metric and label.
 type Selected = BTreeMap<String, BTreeMap<String, BTreeSet<String>>>;
 
-/// All targets as OpenMetrics.
+/// The series of all targets as OpenMetrics.
 pub fn text(dashboards: &Path, targets: &[Target]) -> String {
     let selected = selected(dashboards);
     let mut text = String::new();
@@ -53,14 +53,15 @@ pub fn text(dashboards: &Path, targets: &[Target]) -> String {
     text + "# EOF\n"
 }
 
-/// How a sample grows with the seconds since the first scrape.
+/// Growth of a sample with the seconds since the first scrape.
 #[derive(Debug, Clone, Copy)]
 enum Growth {
     Constant,
     Slope(f64),
 }
 
-/// Name, labels and growth of every series there is; a bucket's bound is in its name until it is written.
+/// Name, labels and growth of all series. The bound of a bucket is in the name until the text is
+/// written.
 fn series() -> Vec<(String, Vec<String>, Growth)> {
     let owned = |labels: &[&str]| {
         labels
@@ -98,7 +99,7 @@ fn series() -> Vec<(String, Vec<String>, Growth)> {
     all
 }
 
-/// The selectors `name{label="value", ...}` of all expressions.
+/// The selectors `name{label="value", ...}` in all expressions.
 fn selected(dashboards: &Path) -> Selected {
     let mut all = Selected::new();
     for entry in fs::read_dir(dashboards).expect("the dashboards") {
@@ -110,7 +111,7 @@ fn selected(dashboards: &Path) -> Selected {
             }
         }
     }
-    // Variables of the dashboards select these.
+    // Variables of the dashboards select these series.
     all.entry("faultline_build_info".to_owned()).or_default();
     let target = all.entry("agave_target_info".to_owned()).or_default();
     for label in ["cluster", "experiment"] {
@@ -147,7 +148,7 @@ fn select(expression: &str, all: &mut Selected) {
     }
 }
 
-/// `,label="value"` for each combination of the values of a metric's own labels.
+/// `,label="value"` for each combination of values of a metric's labels.
 fn combinations(labels: &[String], values: &BTreeMap<String, BTreeSet<String>>) -> Vec<String> {
     let mut all = vec![String::new()];
     for label in labels {
@@ -177,7 +178,7 @@ fn samples(text: &mut String, series: &str, growth: &Growth, target: &Target) {
         .find(|(bound, _)| series.contains(&format!(",le=\"{bound}\"")))
         .map_or(1.0, |(_, share)| *share);
     for second in (target.from..target.to).filter(|second| second % target.scrape == 0) {
-        // Every counter has begun long ago.
+        // Every counter began long ago.
         let age = (second % 1_000_000) as f64;
         let value = match growth {
             Growth::Constant => 1.0,

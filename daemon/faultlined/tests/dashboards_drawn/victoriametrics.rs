@@ -1,4 +1,5 @@
-//! Queries of the dashboards at VictoriaMetrics, changed as docs/FLEET.md says: a validator that appears makes no peak.
+//! Queries of the dashboards in VictoriaMetrics, changed as docs/FLEET.md says. A new validator
+//! must not cause a peak.
 
 use crate::{
     end, grafana,
@@ -18,15 +19,16 @@ use std::{collections::BTreeMap, fs, path::Path, time::Duration};
 
 const TIMEOUT: Duration = Duration::from_secs(60);
 const FUNCTIONS: [&str; 3] = ["increase", "changes", "delta"];
-/// MetricsQL counts a first sample from 0 if it is below ten times the next growth, here 30.
+/// MetricsQL counts a first sample from 0 if it is below ten times the next increase, which is 30
+/// here.
 const FIRST_SAMPLE: f64 = 300.0;
-/// Prometheus extrapolates by half of a scrape at the begin.
+/// Prometheus extrapolates by half a scrape interval at the start.
 const TOLERANCE: f64 = 0.1;
 
 /// Values of a query by their labels.
 type Answer = BTreeMap<String, f64>;
 
-/// Expressions of panels and annotations that call one of the functions, by what they belong to.
+/// Expressions of panels and annotations with one of the functions, by panel or annotation.
 fn expressions(dashboards: &Path) -> BTreeMap<String, String> {
     let mut all = BTreeMap::new();
     for entry in fs::read_dir(dashboards).expect("the dashboards") {
@@ -56,7 +58,7 @@ fn expressions(dashboards: &Path) -> BTreeMap<String, String> {
     all
 }
 
-/// With what Grafana puts in the place of variables.
+/// The expression with the values that Grafana inserts for variables.
 fn fill_variables(expression: &str) -> String {
     let values = [
         ("$job", ".*"),
@@ -70,7 +72,7 @@ fn fill_variables(expression: &str) -> String {
     text
 }
 
-/// A copy of the dashboards, after the command of docs/FLEET.md.
+/// A copy of the dashboards, converted by the command in docs/FLEET.md.
 fn converted_dashboards(folder: &Path) -> BTreeMap<String, String> {
     let page = fs::read_to_string(grafana().join("../docs/FLEET.md")).expect("the page");
     let command = page.lines().find(|line| line.starts_with("sed -Ei "));
@@ -84,7 +86,7 @@ fn converted_dashboards(folder: &Path) -> BTreeMap<String, String> {
     expressions(&folder.join("dashboards"))
 }
 
-/// A validator that appears two minutes before the end, with counters that are not new.
+/// A validator that appears two minutes before the end. Its counters are old.
 fn new_validator(end: i64) -> Vec<Target> {
     vec![Target {
         labels: "instance=\"fresh\",hardware=\"a\"".to_owned(),
@@ -128,7 +130,7 @@ fn start_victoriametrics(program: &Path, folder: &Path, text: &str) -> (Running,
         output: folder.join("victoria.log"),
     });
     let running = running.expect("it starts");
-    // Its times are milliseconds.
+    // VictoriaMetrics reads times in milliseconds.
     let text = text.replace('\n', "000\n");
     eventually_ok(TIMEOUT, "it takes samples", || {
         let request = Request::new("POST", "/api/v1/import/prometheus");
@@ -160,7 +162,8 @@ fn query(address: &str, expression: &str, time: i64) -> Answer {
         .collect()
 }
 
-/// A `rate` over the first minutes differs: Prometheus divides by the window, the other by the time with samples.
+/// Compares two results. A `rate` over the first minutes differs: Prometheus divides by the window,
+/// VictoriaMetrics by the time with samples.
 fn is_same(a: &Answer, b: &Answer, expression: &str) -> bool {
     let is_near = |(a, b): (&f64, &f64)| (a - b).abs() <= TOLERANCE * a.abs().max(b.abs());
     a.keys().eq(b.keys())

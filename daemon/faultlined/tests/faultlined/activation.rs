@@ -1,4 +1,5 @@
-//! Sockets that somebody else holds, as systemd does: what comes while the daemon is started anew waits there.
+//! Sockets that another program owns, as with systemd's socket activation. Connections wait in them
+//! while the daemon restarts.
 
 #![allow(
     clippy::expect_used,
@@ -36,10 +37,10 @@ use std::{
 
 const FAULTLINED: &str = env!("CARGO_BIN_EXE_faultlined");
 const PATIENCE: Duration = Duration::from_secs(60);
-/// From descriptors 0 and 1 to 3 and 4, as systemd numbers them; the process keeps its number.
+/// Moves descriptors 0 and 1 to 3 and 4, as systemd numbers them. The process id does not change.
 const HAND_OVER: &str = "exec 3<&0 4<&1 </dev/null >&2; LISTEN_PID=$$ exec \"$0\" \"$@\"";
 
-/// Who holds the sockets.
+/// The program that owns the sockets.
 struct Holder {
     folder: tempfile::TempDir,
     ingest: OwnedFd,
@@ -63,7 +64,8 @@ impl Holder {
     }
 
     fn start(&self, arguments: &[&str]) -> Child {
-        let held = |socket: &OwnedFd| Stdio::from(socket.try_clone().expect("a descriptor"));
+        let descriptor_of =
+            |socket: &OwnedFd| Stdio::from(socket.try_clone().expect("a descriptor"));
         let log = File::options()
             .create(true)
             .append(true)
@@ -73,14 +75,14 @@ impl Holder {
             .args(["-c", HAND_OVER, FAULTLINED, "run"])
             .args(arguments)
             .envs([("LISTEN_FDS", "2"), ("LISTEN_FDNAMES", self.names)])
-            .stdin(held(&self.ingest))
-            .stdout(held(&self.metrics))
+            .stdin(descriptor_of(&self.ingest))
+            .stdout(descriptor_of(&self.metrics))
             .stderr(log)
             .spawn()
             .expect("a shell")
     }
 
-    fn said(&self) -> String {
+    fn log_text(&self) -> String {
         fs::read_to_string(self.log()).unwrap_or_default()
     }
 }
@@ -100,8 +102,9 @@ fn own_pid() -> String {
     std::process::id().to_string()
 }
 
-/// A validator that pushes all the time: over one connection for as long as it is kept, as Agave 4 does, or over a new one
-/// for each push. Gives the numbers of its pushes, every one of which was answered 204, once.
+/// A validator that pushes continuously. With `keep`, it uses one connection until that closes, as
+/// Agave 4 does. Otherwise it opens one for each push. Returns the numbers of its pushes. Each got
+/// 204 once.
 fn push(address: &str, first: u64, keep: bool, enough: &AtomicBool) -> Vec<u64> {
     let mut pushed = Vec::new();
     let mut connection: Option<BufReader<TcpStream>> = None;
@@ -156,7 +159,7 @@ fn forwarding_to(sink: &Sink, folder: &Path) -> String {
     file.display().to_string()
 }
 
-/// The numbers that have reached the upstream; each must come once.
+/// The numbers that reached the upstream. Each must arrive once.
 fn arrived(sink: &Sink) -> BTreeSet<u64> {
     let mut numbers = BTreeSet::new();
     for body in sink.bodies() {
@@ -203,10 +206,10 @@ fn no_push_is_lost_during_repeated_daemon_restarts() {
             stop(daemon).code(),
             Some(0),
             "restart {restart}: {}",
-            holder.said()
+            holder.log_text()
         );
         daemon = start();
-        // A scraper that comes while the daemon starts waits for it.
+        // A scraper that connects while the daemon starts gets a response after the start.
         assert_eq!(http::get(&page, "/").expect("an answer").status, 200);
     }
     enough.store(true, Ordering::Relaxed);
@@ -214,7 +217,7 @@ fn no_push_is_lost_during_repeated_daemon_restarts() {
         .into_iter()
         .flat_map(|pusher| pusher.join().expect("every push is taken"))
         .collect();
-    assert_eq!(stop(daemon).code(), Some(0), "{}", holder.said());
+    assert_eq!(stop(daemon).code(), Some(0), "{}", holder.log_text());
     assert_eq!(arrived(&sink), pushed);
 }
 
@@ -256,17 +259,17 @@ fn activation_sockets_override_the_configured_addresses() {
         places
     );
     assert_eq!(stop(daemon).code(), Some(0));
-    let said = holder.said();
+    let log_text = holder.log_text();
     assert!(
-        said.contains(&format!(
+        log_text.contains(&format!(
             "listening metrics={} ingest={address}",
             path.display()
         )),
-        "{said}"
+        "{log_text}"
     );
     assert!(
-        said.contains("metrics.listen") && said.contains("127.0.0.1:1"),
-        "the configured one is named: {said}"
+        log_text.contains("metrics.listen") && log_text.contains("127.0.0.1:1"),
+        "the configured one is named: {log_text}"
     );
 }
 
@@ -277,24 +280,24 @@ fn an_unused_or_non_loopback_activation_socket_is_refused_with_a_remedy() {
             .start(&["--pid", &own_pid()])
             .wait()
             .expect("its end");
-        assert_eq!(status.code(), Some(64), "{}", holder.said());
-        holder.said()
+        assert_eq!(status.code(), Some(64), "{}", holder.log_text());
+        holder.log_text()
     };
     let mut holder = Holder::new(bind().0, bind().0);
     holder.names = "ingest:faultlined.socket";
     assert!(
         refused(&holder).contains("FileDescriptorName=metrics"),
         "{}",
-        holder.said()
+        holder.log_text()
     );
     let everywhere = || TcpListener::bind("0.0.0.0:0").expect("a port");
-    let said = refused(&Holder::new(bind().0, everywhere()));
-    assert!(said.contains("metrics.web_config"), "{said}");
-    let said = refused(&Holder::new(everywhere(), bind().0));
-    assert!(said.contains("beyond_loopback"), "{said}");
-    let said = refused(&Holder::new(
+    let log_text = refused(&Holder::new(bind().0, everywhere()));
+    assert!(log_text.contains("metrics.web_config"), "{log_text}");
+    let log_text = refused(&Holder::new(everywhere(), bind().0));
+    assert!(log_text.contains("beyond_loopback"), "{log_text}");
+    let log_text = refused(&Holder::new(
         File::open("/dev/null").expect("a file"),
         bind().0,
     ));
-    assert!(said.contains("ListenStream="), "{said}");
+    assert!(log_text.contains("ListenStream="), "{log_text}");
 }

@@ -1,4 +1,5 @@
-//! The daemon next to a node around a migration to Alpenglow, against an independent reader of the same answers.
+//! The daemon with a mock node during a migration to Alpenglow. An independent reader reads the
+//! same responses.
 
 #![allow(
     clippy::expect_used,
@@ -26,7 +27,7 @@ const PHASES: [&str; 5] = [
     "later",
 ];
 
-/// A process to follow. Its node is elsewhere.
+/// A process to follow. Its node runs elsewhere.
 pub fn process(folder: &Path) -> Result<Running> {
     let path = folder.join("agave-validator");
     symlink("/bin/sleep", &path).expect("a link");
@@ -61,7 +62,7 @@ fn label(name: &'static str, value: &str) -> Vec<(&'static str, String)> {
     vec![(name, value.to_owned())]
 }
 
-/// What is exported of a phase, whatever its protocol.
+/// The series of a phase that do not depend on the protocol.
 fn of_every_protocol(phase: &Value) -> Vec<Series> {
     let number = |path: &str| phase.pointer(path).and_then(Value::as_f64);
     let text = |path: &str| phase.pointer(path).and_then(Value::as_str).expect(path);
@@ -98,7 +99,7 @@ fn of_every_protocol(phase: &Value) -> Vec<Series> {
     series
 }
 
-/// What is exported once the protocol is known.
+/// The series that exist when the protocol is known.
 fn of_its_protocol(phase: &Value) -> Vec<Series> {
     let number = |path: &str| phase.pointer(path).and_then(Value::as_f64);
     let is_alpenglow = phase["protocol"] == "alpenglow";
@@ -146,7 +147,7 @@ fn contradiction(page: &Page, expected: &[Series]) -> std::result::Result<(), St
     Ok(())
 }
 
-/// JSON-RPC alone: the answers do not change, which proves Tower in no phase.
+/// With JSON-RPC alone, the responses do not change. So Tower is proved in no phase.
 #[test]
 fn each_alpenglow_phase_matches_an_independent_reading_of_its_responses() -> Result<()> {
     let expected = alpenglow::json("expected.json")?;
@@ -169,7 +170,7 @@ fn each_alpenglow_phase_matches_an_independent_reading_of_its_responses() -> Res
     Ok(())
 }
 
-/// In the epoch of the migration and the one after it.
+/// In the epoch of the migration, and in the next epoch.
 #[test]
 fn the_voting_account_of_two_matches_an_independent_reading() -> Result<()> {
     let expected = alpenglow::json("expected.json")?;
@@ -271,7 +272,7 @@ fn every_pushed_line_of_each_phase_parses_and_shows_its_protocol() -> Result<()>
     Ok(())
 }
 
-/// Lines that were used or are not on the list, and all others.
+/// Numbers of lines: those that are used or not on the list, and all others.
 fn counted(daemon: &Daemon) -> Result<[f64; 2]> {
     let page = daemon.scrape()?;
     let sum = |results: &[&str]| -> f64 {
@@ -283,7 +284,8 @@ fn counted(daemon: &Daemon) -> Result<[f64; 2]> {
     Ok([sum(&["used", "ignored"]), sum(&lost)])
 }
 
-/// The log is all that is read: the validator's own words prove the protocol, live and after a restart.
+/// The log is the only source. The validator's log lines prove the protocol, live and after a
+/// restart.
 #[test]
 fn the_log_alone_shows_the_consensus_protocol() -> Result<()> {
     for file in ["migration.log", "restart.log"] {

@@ -1,4 +1,4 @@
-//! The same three lines on the page, in `/status`, on the card and in `once --json`.
+//! The same three lines on the page, in `/status`, in `/status.svg` and in `once --json`.
 
 #![expect(clippy::unwrap_used, reason = "the helpers of tests fail as tests do")]
 #![expect(clippy::disallowed_methods, reason = "a test starts programs itself")]
@@ -9,7 +9,7 @@ use faultline_testkit::{daemon::Daemon, eventually::eventually, http};
 use std::{fs, path::Path, process::Command, time::Duration};
 
 const FAULTLINED: &str = env!("CARGO_BIN_EXE_faultlined");
-/// No answer is fine in the first minute.
+/// Timeout. In the first minute, no answer has the verdict fine.
 const PATIENCE: Duration = Duration::from_secs(240);
 
 fn get(daemon: &Daemon, path: &str) -> String {
@@ -25,7 +25,7 @@ fn answers(daemon: &Daemon) -> (u64, Vec<Answer>) {
     (status.tick, status.answers)
 }
 
-/// Text between tags, in one line.
+/// The text between tags, in one line.
 fn words(markup: &str) -> String {
     let mut text = String::new();
     for part in markup.split('<') {
@@ -36,14 +36,14 @@ fn words(markup: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Without spaces and backticks: tags take their place.
+/// The text without spaces and backticks, which tags replace.
 fn letters(text: &str) -> String {
     text.chars()
         .filter(|letter| !" `".contains(*letter))
         .collect()
 }
 
-/// Waits until all answers are known, and each place of one tick has them.
+/// Waits until all answers are known, and until every output has the answers of one tick.
 fn same_lines(daemon: &Daemon) -> Vec<Answer> {
     eventually(PATIENCE, "three known answers", || {
         let (tick, answers) = answers(daemon);
@@ -88,7 +88,7 @@ fn page_status_card_and_once_have_the_same_three_lines() {
     let shown = config.display().to_string();
     let daemon = Daemon::start(FAULTLINED, &["--demo", "--config", &shown], folder.path()).unwrap();
     let answers = same_lines(&daemon);
-    // A cgroup need not have them all.
+    // A cgroup need not have all figures.
     let must_be_there = Figure::ALL
         .iter()
         .filter(|figure| figure.source() != Source::Cgroup);

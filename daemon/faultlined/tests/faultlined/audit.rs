@@ -1,5 +1,5 @@
-//! What the daemon asks of the kernel, by strace: the process it watches is never stopped, never written to, and none of
-//! the files is opened whose reading holds that process's `mmap_lock`.
+//! Checks the daemon's system calls with strace. The daemon never stops the followed process and
+//! never writes to it. It never opens a file whose reading takes that process's `mmap_lock`.
 
 #![allow(
     clippy::expect_used,
@@ -18,7 +18,7 @@ use std::{
 };
 
 const PATIENCE: Duration = Duration::from_secs(90);
-/// Reading these holds the process's `mmap_lock`, or shows its memory.
+/// Reading these files takes the process's `mmap_lock`, or shows its memory.
 const NEVER_OPENED: [&str; 8] = [
     "smaps",
     "smaps_rollup",
@@ -29,7 +29,7 @@ const NEVER_OPENED: [&str; 8] = [
     "clear_refs",
     "syscall",
 ];
-/// These stop a process, look into it, or signal it.
+/// These calls stop a process, inspect its memory, or signal it.
 const NEVER_CALLED: [&str; 8] = [
     "ptrace",
     "process_vm_readv",
@@ -43,9 +43,10 @@ const NEVER_CALLED: [&str; 8] = [
 const OPENS: [&str; 3] = ["open", "openat", "openat2"];
 const WRITES: [&str; 4] = ["write", "writev", "pwrite64", "pwritev"];
 
-/// Why a line of the trace is against the rules; `None` if it is not.
+/// Why a line of the trace breaks the rules; `None` if it does not.
 fn offence(line: &str) -> Option<String> {
-    // "4711 openat(5</proc/1>, "stat", O_RDONLY) = 6</proc/1/stat>"; a resumed call was judged where it began.
+    // Example: "4711 openat(5</proc/1>, "stat", O_RDONLY) = 6</proc/1/stat>". A resumed call was
+    // checked where it began.
     let (_, call) = line.split_once(' ')?;
     let (name, arguments) = call.trim_start().split_once('(')?;
     let refused = |why: &str| Some(format!("{why}: {line}"));
@@ -57,7 +58,7 @@ fn offence(line: &str) -> Option<String> {
     if OPENS.contains(&name) {
         let path = quoted(arguments).unwrap_or_default();
         let last = path.rsplit('/').next().unwrap_or_default();
-        // The C library looks up where its own stack ends.
+        // The C library reads this file to find the end of its own stack.
         if NEVER_OPENED.contains(&last) && path != "/proc/self/maps" {
             return refused("opened");
         }
@@ -90,7 +91,7 @@ fn quoted(arguments: &str) -> Option<&str> {
     arguments.split('"').nth(1)
 }
 
-/// Whether this machine lets strace trace.
+/// True if strace works on this machine.
 fn strace_works() -> bool {
     let traced = Command::new("strace")
         .args(["-D", "-o", "/dev/null", "true"])
@@ -103,7 +104,8 @@ fn strace_works() -> bool {
     works
 }
 
-/// A program that runs the daemon as its users do, traced: strace is the child, the daemon keeps the process id.
+/// A program that runs the daemon under strace. strace is the child, so the daemon has the process
+/// id of the program.
 fn traced(folder: &Path, trace: &Path) -> std::io::Result<String> {
     let calls = [
         &NEVER_CALLED[..],
@@ -112,7 +114,7 @@ fn traced(folder: &Path, trace: &Path) -> std::io::Result<String> {
         &["getdents", "getdents64"],
     ]
     .concat();
-    // A call that this kernel or strace does not know is left out.
+    // A call that is unknown to this kernel or strace is left out.
     let calls: Vec<String> = calls.iter().map(|call| format!("?{call}")).collect();
     let script = format!(
         "#!/bin/sh\nexec strace -D -f -y -s 256 -o '{}' -e signal=none -e trace={} '{}' \"$@\"\n",
@@ -126,7 +128,8 @@ fn traced(folder: &Path, trace: &Path) -> std::io::Result<String> {
     Ok(program.display().to_string())
 }
 
-/// Every system call of interest while the daemon follows a target in that way for two dozen ticks.
+/// The relevant system calls of a daemon that finds its target by these options and follows it for
+/// two dozen ticks.
 fn trace_of(way: &[&str], seen: &str) -> Result<Vec<String>> {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let trace = folder.path().join("trace");
@@ -188,7 +191,7 @@ fn audit(way: &[&str], seen: &str, reads: &str) -> Result<()> {
 #[test]
 fn the_followed_process_is_only_read_and_its_maps_never() -> Result<()> {
     let own = std::process::id().to_string();
-    // Context switches come from the threads' status files, the rarest reading of all.
+    // Context switches come from the threads' status files, which are read least often.
     audit(
         &["--pid", &own],
         "agave_process_context_switches_total",

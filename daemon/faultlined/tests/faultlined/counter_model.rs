@@ -1,6 +1,6 @@
-//! The whole daemon but its sockets under random lives of a validator: restarts, numbers used again, ends, a wall clock
-//! that is set, pushes twice and out of order. Whatever happens, what the daemon counts itself never falls and never
-//! goes away, and what the kernel counts belongs to one process.
+//! The whole daemon except its sockets, with random events of a validator: restarts, reused process
+//! ids, ends, steps of the wall clock, and pushes twice or out of order. The daemon's own counters
+//! must never fall and never disappear. Counters of the kernel must belong to one process.
 #![allow(clippy::unwrap_used, reason = "what cannot go on fails the test")]
 
 use crate::support::fake_daemon::{FakeDaemon, KERNEL_SOURCES, PID, fixtures, series};
@@ -16,19 +16,19 @@ use std::{collections::BTreeMap, fs, path::Path, time::Duration};
 const HOST: &str = "linux-6.1-v2";
 const IDENTITY: &str = "J2xccRtuG43drESLYznHhLhQkLTdfepcKYbiQ9BsJVaf";
 
-/// After this time all threads that ran are read.
+/// After this time, all threads that ran were read.
 const COMPLETE: Duration = Duration::from_secs(31);
 
-/// What may happen between two ticks.
+/// An event between two ticks.
 #[derive(Debug, Clone)]
 enum Event {
-    /// The process and its threads fault so much more.
+    /// The faults of the process and of its threads grow.
     Faults { minor: u64, major: u64, thread: u64 },
-    /// The process ends, and nobody comes.
+    /// The process ends without a successor.
     End,
-    /// Another process has the same number; its counters begin again.
+    /// Another process gets the same id. Its counters start at zero.
     Restart { faults: u64 },
-    /// The captured push of this number arrives, again or for the first time.
+    /// The captured push with this number arrives, for the first time or again.
     Push(usize),
     /// The wall clock is set.
     Clock(i64),
@@ -47,11 +47,11 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// The fake validator, as far as it changes.
+/// The parts of the fake validator that change.
 struct Model {
     fake: FakeDaemon,
     pushes: Vec<String>,
-    /// `None` while there is no process.
+    /// `None` while no process runs.
     alive: Option<Life>,
     starts: u64,
 }
@@ -61,7 +61,7 @@ struct Life {
     start: u64,
     minor: u64,
     major: u64,
-    /// Minor faults of the thread that is looked at; never more than the process's.
+    /// Minor faults of the thread that has them; never more than the process's.
     thread: u64,
 }
 
@@ -102,18 +102,18 @@ impl Model {
     }
 
     fn end(&mut self) {
-        // The first process is the fixture's own.
+        // The first process is that of the fixture.
         let _ = self.fake.host.remove(&format!("proc/{PID}"));
         (self.alive, self.fake.target) = (None, None);
     }
 
-    /// The texts in which a life shows. Only one thread has faults.
+    /// Writes the files that depend on the process. Only one thread has faults.
     fn write(&self, life: Life) {
         let text = |path: &str, minor: u64, major: u64| {
             let whole = fs::read_to_string(fixtures().join(HOST).join(path)).unwrap();
             let (head, rest) = whole.rsplit_once(") ").unwrap();
             let mut fields: Vec<String> = rest.split(' ').map(str::to_owned).collect();
-            // Counted from the state, which is the third.
+            // Index 0 is the state, which is field 3.
             (fields[7], fields[9], fields[19]) =
                 (minor.to_string(), major.to_string(), life.start.to_string());
             self.fake
@@ -176,7 +176,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// What only grows about a reading: a counter's number, a histogram's count and sum.
+/// The parts of a reading that never fall: a counter's value, or a histogram's count and sum.
 fn grows(reading: &Reading) -> Option<Vec<f64>> {
     let of = |histogram: &Histogram| {
         histogram
@@ -200,7 +200,7 @@ fn counters(tick: &Tick, of: impl Fn(Source) -> bool) -> BTreeMap<String, Vec<f6
         .collect()
 }
 
-/// Nothing of `before` fell in `now`; with `for_good`, nothing went away either.
+/// Checks that nothing of `before` fell in `now`. With `for_good`, nothing may be missing either.
 fn never_falls(
     before: &BTreeMap<String, Vec<f64>>,
     now: &BTreeMap<String, Vec<f64>>,
@@ -220,8 +220,9 @@ fn never_falls(
     Ok(())
 }
 
-/// The faults of all pools together are those of the process, at the tick at which the threads were read: major ones
-/// always, minor ones at a complete reading. Else the pools have fewer.
+/// At a tick that read the threads, the faults of all pools must add up to those of the process.
+/// This holds for major faults always, and for minor ones after a complete read. Otherwise the
+/// pools have fewer.
 fn pools_add_up(tick: &Tick, life: Life, complete: bool) -> Result<(), TestCaseError> {
     let threads = tick
         .batches

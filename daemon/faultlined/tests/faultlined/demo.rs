@@ -1,4 +1,4 @@
-//! The stand-in of `run --demo` as a process of its own, seen the way the daemon sees a validator.
+//! The mock validator of `run --demo` in its own process, from the daemon's point of view.
 
 #![expect(
     clippy::unwrap_used,
@@ -166,7 +166,8 @@ fn a_demo_logs_the_url_to_open_without_warnings() {
 #[test]
 fn the_kernel_kills_the_demo_validator_if_its_parent_died() {
     let sink = Sink::start().unwrap();
-    // What ends is the thread that started it; a process that is killed ends all of them.
+    // Here only the thread that started the demo ends. SIGKILL would end all threads of the
+    // process.
     let demo = std::thread::scope(|scope| scope.spawn(|| start(&sink)).join().unwrap());
     eventually_ok(DEADLINE, "it has ended", || {
         match stat(demo.pid(), 3).as_str() {
@@ -187,11 +188,11 @@ fn the_demo_votes_and_its_landing_page_shows_rewards() {
         || {
             let page = daemon.scrape().map_err(|error| error.to_string())?;
             let versions = page.get("agave_cluster_version_stake_ratio", &[("version", "newer")]);
-            // Told once it is near the tip.
+            // Exported when the node is near the tip.
             let next = page.get("agave_next_leader_slot_seconds", &[]);
-            // Judged once it answers near the tip.
+            // Judged when the node responds near the tip.
             let judged = page.get("agave_delinquent", &[]);
-            // Asked every minute.
+            // Requested every minute.
             let admitted = page.get("agave_admitted", &[("in", "epoch_after_next")]);
             let all = versions.and(next).and(judged).and(admitted);
             all.map(|_| page).ok_or_else(|| daemon.log())

@@ -1,4 +1,4 @@
-//! The command lines that the documents show: all are understood, and those that change nothing are run.
+//! The command lines in the documents. All must parse. Those that change nothing are run.
 
 #![allow(
     clippy::expect_used,
@@ -33,7 +33,7 @@ fn documented_commands_parse() {
     assert_eq!(refused, Vec::<String>::new(), "{}", refused.join("\n"));
 }
 
-/// With this configuration in place of the one that the document names.
+/// Runs the line with this configuration instead of the one that the document names.
 fn run(line: &Line, config: &Path) -> Output {
     let mut words: Vec<_> = line.words.iter().skip(1).cloned().collect();
     if let Some(file) = words

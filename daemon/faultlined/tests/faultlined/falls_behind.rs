@@ -1,4 +1,4 @@
-//! The daemon next to a simulated validator of today's network that falls behind and recovers.
+//! The daemon with a simulated validator of the present network that falls behind and recovers.
 
 #![allow(
     clippy::expect_used,
@@ -17,7 +17,8 @@ use std::{path::Path, time::Duration};
 
 const FAULTLINED: &str = env!("CARGO_BIN_EXE_faultlined");
 const PATIENCE: Duration = Duration::from_secs(240);
-/// It hangs for longer than a phase takes to be behind, after the slot time was measured.
+/// The validator hangs after the slot time was measured, for longer than the phase `behind` needs
+/// to begin.
 const TRUTH: &str = "alpenglow=true,slots_per_second=5,voters=6,start_ms=0,hangs_after_ms=75000,\
     hangs_for_ms=35000";
 

@@ -1,4 +1,5 @@
-//! The flight recorder of the real program: what is saved, when, and what becomes of the ring.
+//! The flight recorder of the real program: which recordings it saves, when, and what happens to
+//! the ring.
 
 #![allow(
     clippy::expect_used,
@@ -28,10 +29,10 @@ use std::{
 const FAULTLINED: &str = env!("CARGO_BIN_EXE_faultlined");
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// In the environment of what is followed: must never be kept.
+/// A variable in the environment of the followed process. No recording may contain it.
 const SECRET: &str = "hunter2-in-the-environment";
 
-/// Something to follow that is taken for a validator, and a folder for the flight recorder.
+/// A process that looks like a validator, and a folder for the flight recorder.
 struct Scene {
     folder: tempfile::TempDir,
     flight: PathBuf,
@@ -50,7 +51,7 @@ impl Scene {
         self.folder.path().join(name)
     }
 
-    /// A copy of `program` that is called like a validator.
+    /// A copy of `program` with a validator's name.
     fn validator(&self, program: &str, arguments: &[&str]) -> Running {
         let path = self.path("agave-validator");
         fs::copy(in_search_path(program).expect("a usual program"), &path).unwrap();
@@ -90,13 +91,13 @@ impl Scene {
         )
     }
 
-    /// The saved recordings whose names contain `-REASON-`.
+    /// The saved recordings with `-REASON-` in their names.
     fn saved(&self, reason: &str) -> Vec<PathBuf> {
         let entries = fs::read_dir(&self.flight)
             .map(|all| all.flatten().collect())
             .unwrap_or_else(|_| Vec::new());
         let paths = entries.into_iter().map(|entry| entry.path());
-        // One that is under way ends otherwise.
+        // The name of an unfinished save has another ending.
         let wanted = |name: &str| name.contains(&format!("-{reason}-")) && name.ends_with(".fltl");
         paths
             .filter(|path| wanted(&path.display().to_string()))
@@ -112,7 +113,8 @@ fn number(daemon: &Daemon, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
     daemon.scrape().ok()?.get(name, labels)
 }
 
-/// Waits until the daemon that writes the ring's session of this number has followed a process for some ticks.
+/// Waits until the daemon has followed a process for some ticks. Its session in the ring has this
+/// number.
 fn wait_for_session(daemon: &Daemon, scene: &Scene, session: i64, count: usize) {
     eventually_ok(PATIENCE, "ticks in the ring", || {
         let ring =
@@ -141,7 +143,7 @@ fn wait_for_save(daemon: &Daemon, scene: &Scene, reason: &str) -> PathBuf {
     })
 }
 
-/// Waits until one save is counted, a tick after it was made.
+/// Waits until one save is counted, which is a tick after the save.
 fn wait_for_count(daemon: &Daemon, reason: &str) {
     eventually_ok(PATIENCE, "the count", || {
         let count = number(
@@ -157,7 +159,8 @@ fn wait_for_count(daemon: &Daemon, reason: &str) {
     });
 }
 
-/// A process that was killed is no zombie for long: this test is its parent and must wait for it.
+/// This test is the parent of the killed process, so it must wait for it. Otherwise the process is
+/// a zombie.
 fn kill(mut validator: Running) {
     validator.kill().unwrap();
 }
@@ -286,10 +289,10 @@ fn signal_and_http_request_save_immediately_and_http_returns_the_path() -> Resul
         path.display()
     );
     let marks: Vec<_> = Recording::open(&path).unwrap().events().unwrap();
-    let said = marks
+    let matching = marks
         .iter()
         .filter(|event| event.kind == EventKind::Mark && event.detail["text"] == "../slow disk");
-    assert_eq!(said.count(), 1);
+    assert_eq!(matching.count(), 1);
     assert_eq!(http::get(daemon.metrics(), "/flight/save")?.status, 405);
     assert!(scene.saved("exit").is_empty());
     assert_eq!(daemon.stop()?, Some(0));
@@ -333,7 +336,7 @@ fn a_restarted_daemon_continues_its_flight_ring() -> Result<()> {
     assert_eq!(daemon.stop()?, Some(0));
     let daemon = scene.daemon(validator.pid(), "")?;
     wait_for_session(&daemon, &scene, 2, 5);
-    // Killed without a word: the ring has its log beside it.
+    // After SIGKILL, the ring has its WAL next to it.
     drop(daemon);
     let daemon = scene.daemon(validator.pid(), "")?;
     wait_for_session(&daemon, &scene, 3, 5);
@@ -437,20 +440,20 @@ fn the_flight_ring_drops_old_data_and_stops_growing() -> Result<()> {
     };
     ticks(130.0);
     let size = || fs::metadata(scene.flight.join("ring.fltl")).unwrap().len();
-    let kept = scene.ring().ticks().unwrap();
+    let earlier = scene.ring().ticks().unwrap();
     let before = size();
     ticks(260.0);
     let later = scene.ring().ticks().unwrap();
-    for ticks in [&kept, &later] {
+    for ticks in [&earlier, &later] {
         let span = ticks.last().unwrap().uptime_ns - ticks[0].uptime_ns;
-        // Ten seconds, a second until the next look, and what a busy machine adds.
+        // Ten seconds, a second until the next check, and the delay of a busy machine.
         assert!((9_000_000_000..20_000_000_000).contains(&span), "{span} ns");
     }
     assert!(
-        later[0].number > kept[0].number + 50,
+        later[0].number > earlier[0].number + 50,
         "{} and {}",
         later[0].number,
-        kept[0].number
+        earlier[0].number
     );
     assert!(
         size() < before.max(1 << 20) * 2,
@@ -464,7 +467,7 @@ fn the_flight_ring_drops_old_data_and_stops_growing() -> Result<()> {
 #[test]
 fn an_oom_kill_saves_a_recording_named_after_it() -> Result<()> {
     const LIMIT: u64 = 48 << 20;
-    // Before what is followed, so that it is removed after it.
+    // Declared before the validator, so that it is removed after it.
     let Some(cgroup) = LimitedCgroup::new(LIMIT) else {
         eprintln!("SKIPPED: no cgroup with a limit of memory can be made here");
         return Ok(());
@@ -478,7 +481,7 @@ fn an_oom_kill_saves_a_recording_named_after_it() -> Result<()> {
             .expect("mkfifo can be run")
             .success()
     );
-    // It keeps what it reads until there is a line, and there is none.
+    // `tail` reads until there is a line, and there is none. So its memory grows.
     let mut validator = scene.validator("tail", &[&pipe.display().to_string()]);
     cgroup
         .write("cgroup.procs", validator.pid().into())
@@ -615,7 +618,7 @@ fn the_units_state_directory_is_used_without_configuration() {
         .unwrap()
     };
     let off = scene.config("enabled = false\n").display().to_string();
-    let says = |log: &str, words: &str| {
+    let assert_logged = |log: &str, words: &str| {
         eventually_ok(PATIENCE, words, || {
             let log = fs::read_to_string(scene.path(log)).unwrap();
             if log.contains(words) {
@@ -626,10 +629,10 @@ fn the_units_state_directory_is_used_without_configuration() {
         });
     };
     let daemon = run("off.log", &["--config", &off]);
-    says("off.log", "source=\"daemon\" up=true");
+    assert_logged("off.log", "source=\"daemon\" up=true");
     drop(daemon);
     assert!(!scene.flight.exists());
     let _daemon = run("on.log", &[]);
-    says("on.log", "flight recorder started");
+    assert_logged("on.log", "flight recorder started");
     assert_eq!(scene.ring().sessions().unwrap().len(), 1);
 }

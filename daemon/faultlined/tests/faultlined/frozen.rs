@@ -1,4 +1,5 @@
-//! A validator that is stopped with SIGSTOP, seen by a real Prometheus: what was known of it ends, and nothing is made up.
+//! A validator that SIGSTOP stops, as a real Prometheus sees it: known series end, and no value is
+//! invented.
 
 #![allow(
     clippy::expect_used,
@@ -18,7 +19,7 @@ use std::time::Duration;
 const FAULTLINED: &str = env!("CARGO_BIN_EXE_faultlined");
 const PATIENCE: Duration = Duration::from_secs(240);
 
-/// The stand-in is the daemon's child.
+/// The mock validator is the daemon's child.
 fn child_of(pid: u32) -> Option<u32> {
     let processes = std::fs::read_dir("/proc").ok()?.flatten();
     let mut pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());

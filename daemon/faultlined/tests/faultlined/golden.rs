@@ -1,8 +1,11 @@
-//! Whole pages, byte for byte: a fake host and captured datapoints in, `expected.prom` and `expected.openmetrics` out.
+//! Whole expositions, byte for byte. A fake host and captured datapoints give `expected.prom` and
+//! `expected.openmetrics`.
 //!
-//! A case is a folder in `tests/cases`: `host` names the fake host, `points.lp` has the pushes with an empty line
-//! between two of them, one every ten seconds, `config.toml` is the configuration. After a change that is meant, renew the
-//! pages with `FAULTLINE_RENEW=1 cargo test -p faultlined --test faultlined golden` and read the difference.
+//! A case is a folder in `tests/cases`. `host` names the fake host. `points.lp` has the pushes, one
+//! every ten seconds, with an empty line between two of them. `config.toml` is the configuration.
+//!
+//! After an intended change, renew the files with `FAULTLINE_RENEW=1 cargo test -p faultlined
+//! --test faultlined golden`, and read the difference.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -26,7 +29,7 @@ use std::{
     time::Duration,
 };
 
-/// What a daemon may show by default.
+/// Maximum number of series with the default configuration.
 const MOST_SERIES: usize = 1500;
 
 const PUSH_EVERY: u64 = 10;
@@ -62,7 +65,7 @@ fn cases() -> Vec<Case> {
     folders.into_iter().map(case).collect()
 }
 
-/// The tick after the last push, and one after it.
+/// The tick after the last push, and the next tick.
 fn case(folder: PathBuf) -> Case {
     let text = |name: &str| fs::read_to_string(folder.join(name)).unwrap_or_default();
     let config = config::parse(&text("config.toml")).unwrap();
@@ -92,7 +95,7 @@ fn case(folder: PathBuf) -> Case {
     }
 }
 
-/// When the push's last point was made: the one with which a validator ends every push. Whole seconds.
+/// The time of the push's last point, with which a validator ends every push. In whole seconds.
 fn sent_at(push: &str) -> Duration {
     let nanos = push
         .trim_end()
@@ -119,7 +122,8 @@ fn constant_labels(config: &Config) -> ConstantLabels {
         .collect()
 }
 
-/// The page without what differs from run to run: how long things took, the daemon's own process.
+/// The exposition without the values that differ between runs: durations, and the daemon's own
+/// process.
 fn normalised(page: &str) -> String {
     let varies = |line: &str| {
         line.starts_with("faultline_source_duration_seconds{") || line.starts_with("process_")
@@ -131,7 +135,7 @@ fn normalised(page: &str) -> String {
     page.lines().map(line).collect()
 }
 
-/// The first lines in which two texts differ.
+/// The first lines that differ.
 fn difference(expected: &str, actual: &str) -> String {
     let (old, new): (Vec<&str>, Vec<&str>) = (expected.lines().collect(), actual.lines().collect());
     let gone = old
@@ -150,10 +154,10 @@ fn difference(expected: &str, actual: &str) -> String {
     }
 }
 
-/// The whole page of a tick.
+/// The whole exposition of a tick.
 pub fn page(tick: &Arc<Tick>, dialect: ExpositionFormat, constant: &ConstantLabels) -> Vec<u8> {
     let exposition = Exposition::new(tick, &Arc::new(constant.clone()), None);
-    let page = exposition.page(dialect, None).unwrap();
+    let page = exposition.encode(dialect, None).unwrap();
     page.bytes.to_vec()
 }
 
@@ -251,7 +255,7 @@ fn series_of(page: &str) -> usize {
     page.lines().filter(|line| !line.starts_with('#')).count()
 }
 
-/// What the threads of a whole validator give, their block I/O delay included.
+/// The readings of a validator with all its threads, block I/O delay included.
 fn all_threads() -> Arc<Batch> {
     let mut fake = FakeDaemon::new("linux-6.18-hybrid", &Config::default());
     fake.host
@@ -263,7 +267,7 @@ fn all_threads() -> Arc<Batch> {
         ["stat", "status", "schedstat"].map(|name| (name, read(&format!("{task}/{PID}/{name}"))));
     for (tid, comm) in (5000..).zip(read("threads").lines()) {
         for (name, text) in &texts {
-            // The 42nd field is the delay; a thread's name stands in parentheses.
+            // Field 42 is the delay. A thread's name is in parentheses.
             let text = text
                 .replace("(agave-validator)", &format!("({comm})"))
                 .replace(" 0 0 0 0 0 9", " 0 0 7 0 0 9");
@@ -306,11 +310,11 @@ fn promtool_finds_nothing_to_complain_about() {
             .write_all(case.page(ExpositionFormat::Classic).as_bytes())
             .unwrap();
         let output = child.wait_with_output().unwrap();
-        let said = String::from_utf8_lossy(&output.stdout).into_owned()
+        let stdout = String::from_utf8_lossy(&output.stdout).into_owned()
             + &String::from_utf8_lossy(&output.stderr);
         assert!(
-            output.status.success() && said.trim().is_empty(),
-            "{}: {}\n{said}",
+            output.status.success() && stdout.trim().is_empty(),
+            "{}: {}\n{stdout}",
             case.name(),
             output.status
         );

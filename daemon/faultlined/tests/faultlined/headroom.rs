@@ -1,4 +1,4 @@
-//! Memory headroom over fake hosts: which level binds, and how much is left there.
+//! Memory headroom with fake hosts: the binding level, and its headroom.
 #![allow(clippy::unwrap_used, reason = "what cannot go on fails the test")]
 
 use crate::support::fake_daemon::FakeDaemon;
@@ -37,7 +37,7 @@ fn meminfo(host: &FakeDaemon, gib: &[(&str, f64)]) {
     set(host, "proc/meminfo", ": ", &values);
 }
 
-/// A cgroup of version 2, all in GiB: its limit, its usage, and what of that can be dropped.
+/// A cgroup of version 2. Limit, usage and the reclaimable part of the usage are in GiB.
 fn cgroup(host: &FakeDaemon, folder: &str, limit: Option<f64>, usage: f64, droppable: f64) {
     let bytes = |gib: f64| ((gib * GIB as f64) as u64).to_string();
     let write = |file: &str, text: String| {
@@ -79,11 +79,11 @@ struct Case {
     name: &'static str,
     fixture: &'static str,
     change: fn(&FakeDaemon),
-    /// The level that binds, and its headroom in GiB.
+    /// The binding level, and its headroom in GiB.
     right: Option<(&'static str, f64)>,
 }
 
-/// Of the kinds that users of other monitoring tools reported.
+/// Cases that users of other monitoring tools reported.
 const CASES: &[Case] = &[
     Case {
         name: "200 GiB of huge pages are reserved, without a limit",

@@ -1,4 +1,5 @@
-//! Hostile answers of a validator, each as large as the daemon reads, to a daemon in a cgroup of 96 MiB.
+//! Hostile responses of a validator to a daemon in a cgroup of 96 MiB. Each response is as large as
+//! the daemon reads.
 
 #![allow(
     clippy::expect_used,
@@ -29,23 +30,25 @@ use std::{
 
 const PATIENCE: Duration = Duration::from_secs(120);
 const LIMIT: u64 = 96 << 20;
-/// How much more memory than next to an honest validator.
+/// Maximum memory beyond that of a daemon with an honest validator.
 const MAX_GROWTH: u64 = 48 << 20;
 const MAX_PAGE_BYTES: usize = 300 << 10;
 /// The daemon's exit code if a task did not stop in time.
 const FORCED_EXIT: i32 = 2;
-/// Daemons at the same time.
+/// Number of daemons that run at the same time.
 const AT_ONCE: usize = 4;
 
 const IDENTITY: &str = "DMz6SsztgBqTVkGc6CTcs4EYSJPUTfqKKwEzHLC7P8sr";
 const VOTE: &str = "7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2";
 
-/// What the daemon reads at most of one answer: to a poll, to a question of `[validator]`.
+/// Maximum bytes that the daemon reads of one response: of a poll, and of a request of
+/// `[validator]`.
 const POLL: usize = 1 << 20;
 const QUESTION: usize = 16 << 20;
 
-/// An answer: which question, how its body travels, and its result, whose middle is repeated up to the size. `KEY` is
-/// another address each time, `PAD` makes entries as long as real ones.
+/// A response: its request, how its body is sent, and its result. The middle of the result is
+/// repeated up to the size. `KEY` becomes another address each time. `PAD` makes entries as long as
+/// real ones.
 struct Answer {
     question: &'static str,
     transfer: Transfer,
@@ -58,7 +61,7 @@ enum Transfer {
     Whole,
     /// In chunks of one byte.
     Bytes,
-    /// As the text of a failure.
+    /// As the text of an HTTP error.
     Failure,
     /// As the message of a JSON-RPC error.
     Error,
@@ -182,11 +185,11 @@ const ANSWERS: [Answer; 36] = [
 ];
 
 impl Answer {
-    /// The result, in a body of about so many bytes.
+    /// The result, in a body of about this many bytes.
     fn result(&self) -> String {
         let [begin, repeated, end] = self.result;
         let repeated = repeated.replace("PAD", &" ".repeat(200));
-        // The envelope, and the other answers of a poll.
+        // Leaves space for the envelope and for the other responses of a poll.
         let bytes = self.bytes - 2_048;
         let mut result = begin.to_owned();
         let mut number = 0;
@@ -231,7 +234,8 @@ fn honest(question: &str) -> Value {
     }
 }
 
-/// What the stand-in answers. It leaves a file when it is asked again after the hostile answer: it was read then.
+/// The mock node's responses. It writes a file when it gets a request after the hostile response.
+/// The file shows that the daemon read the response.
 struct Node {
     hostile: Option<&'static Answer>,
     is_answered: AtomicBool,
@@ -274,7 +278,7 @@ impl Node {
         (body, self.hostile(&question))
     }
 
-    /// Answers one request after another, until the other end has had enough.
+    /// Responds to one request after another until the client closes the connection.
     fn serve_http(&self, stream: impl Read + Write) -> io::Result<()> {
         let mut stream = BufReader::new(stream);
         loop {
@@ -382,7 +386,7 @@ fn hostile_validator() {
     });
 }
 
-/// Memory of the daemon at most, and what its page has about the hostile answer.
+/// Peak memory of the daemon, and the lines about the hostile response in its exposition.
 struct Outcome {
     peak: u64,
     page: usize,
@@ -390,7 +394,8 @@ struct Outcome {
     kills: u64,
 }
 
-/// One daemon next to a validator that gives the answer of that number, until that was read, or to an honest one.
+/// Runs a daemon with a validator that gives the response with this number, until the daemon has
+/// read it. With `None`, the validator is honest.
 fn measure(number: Option<usize>) -> Outcome {
     let cgroup = LimitedCgroup::new(LIMIT).expect("a cgroup");
     let folder = tempfile::tempdir().expect("a folder");
@@ -438,7 +443,7 @@ fn measure(number: Option<usize>) -> Outcome {
     outcome
 }
 
-/// A stand-in in that folder, hostile as its file `hostile` says.
+/// A mock node in this folder. The file `hostile` in the folder says which response is hostile.
 pub fn validator(folder: &Path) -> Running {
     let program = folder.join("agave-validator");
     symlink(std::env::current_exe().expect("this program"), program).expect("a link");
@@ -489,8 +494,8 @@ fn no_validator_response_uses_more_than_48_mib() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// Measures this answer. If the daemon only ended too late, which a busy machine can cause, the
-/// answer is measured again.
+/// Measures this response. If only the daemon's end was too late, which a busy machine can cause,
+/// measures again.
 fn violation(number: usize, idle: &Outcome) -> Option<String> {
     let mut outcome = measure(Some(number));
     if outcome.ends == Some(FORCED_EXIT) {

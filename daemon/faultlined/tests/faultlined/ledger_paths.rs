@@ -1,4 +1,4 @@
-//! Ledgers on a file system that stops to answer, and below a path that is not UTF-8.
+//! Ledgers on a file system that stops responding, and below a path that is not UTF-8.
 
 #![allow(
     clippy::expect_used,
@@ -35,7 +35,7 @@ fn number(daemon: &Daemon, name: &str, label: (&str, &str)) -> Option<f64> {
     daemon.scrape().ok()?.get(name, labels)
 }
 
-/// Polls of JSON-RPC go on: an answer lives for 3 s, and ten more ticks take longer.
+/// Polls of JSON-RPC continue: a response expires after 3 s, and ten more ticks take longer.
 fn slots_stay(daemon: &Daemon) {
     let ticks = || number(daemon, "faultline_ticks_total", ("", "")).ok_or("no page");
     let first = eventually_ok(PATIENCE, "a tick", ticks);
@@ -97,7 +97,7 @@ fn a_hanging_ledger_file_system_blocks_neither_other_metrics_nor_shutdown() {
     is_named(&daemon, "admin.rpc");
     is_named(&daemon, "agave.log");
     slots_stay(&daemon);
-    // A thread that hangs is not followed by another one.
+    // While a thread hangs, no second one is started.
     let threads = proc::thread_names(daemon.pid()).expect("threads");
     for name in ["admin-path", "target-path", "log-open", "manifest-path"] {
         let of_name = threads.iter().filter(|thread| *thread == name);

@@ -1,4 +1,4 @@
-//! Life and death of the real program: what it prints, where it listens, how it ends.
+//! Start and end of the real program: its output, its addresses and its exit codes.
 
 #![allow(
     clippy::expect_used,
@@ -56,10 +56,10 @@ fn an_invalid_configuration_is_refused_with_all_errors_and_exit_code_64() {
     ] {
         let output = run(&arguments);
         assert_eq!(output.status.code(), Some(64));
-        let said = text(&output.stderr);
+        let log_text = text(&output.stderr);
         assert!(
-            said.contains("line 2: sampling.interval") && said.contains("line 3: nonsense"),
-            "{said}"
+            log_text.contains("line 2: sampling.interval") && log_text.contains("line 3: nonsense"),
+            "{log_text}"
         );
     }
     assert_eq!(run(&["run", "--pid", "x"]).status.code(), Some(64));
@@ -148,7 +148,7 @@ fn the_printed_configuration_is_valid() {
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
 }
 
-/// The exit code, output and log of `check-config` on this text.
+/// Exit code, output and log of `check-config` with this text.
 fn check_config(folder: &Path, config: &str) -> (Option<i32>, String, String) {
     let file = folder.join("c.toml");
     fs::write(&file, config).expect("a file");
@@ -164,25 +164,25 @@ fn check_config(folder: &Path, config: &str) -> (Option<i32>, String, String) {
 fn config_check_accepts_warnings_and_counts_them() {
     let folder = folder();
     let check = |config: &str| check_config(folder.path(), config);
-    let (code, out, said) =
+    let (code, out, log_text) =
         check("[log]\nfile = \"/no/such/agave.log\"\n[target]\nledger = \"ledger\"\n");
-    assert_eq!(code, Some(0), "{said}");
+    assert_eq!(code, Some(0), "{log_text}");
     assert!(
-        said.contains("warning: log.file: /no/such/agave.log does not exist"),
-        "{said}"
+        log_text.contains("warning: log.file: /no/such/agave.log does not exist"),
+        "{log_text}"
     );
     assert!(
-        said.contains("warning: target.ledger: ledger is a relative path"),
-        "{said}"
+        log_text.contains("warning: target.ledger: ledger is a relative path"),
+        "{log_text}"
     );
     assert!(
         out.ends_with("c.toml: no mistakes, 2 warnings\n") && !out.contains("fine"),
         "{out}"
     );
-    let (code, out, said) = check("[sampling]\ninterval = \"2s\"\n");
+    let (code, out, log_text) = check("[sampling]\ninterval = \"2s\"\n");
     assert!(
-        code == Some(0) && out.ends_with("c.toml is fine\n") && said.is_empty(),
-        "{out}{said}"
+        code == Some(0) && out.ends_with("c.toml is fine\n") && log_text.is_empty(),
+        "{out}{log_text}"
     );
 }
 
@@ -196,12 +196,12 @@ fn config_check_reports_every_error_and_warning_with_their_counts() {
         "tls_server_config: { cert_file: a.pem }\nbasic_auth_users: { alice: hunter2 }\nwrong: 1\n",
     )
     .expect("a file");
-    let (code, out, said) = check(&format!(
+    let (code, out, log_text) = check(&format!(
         "[metrics]\nlisten = \"127.0.0.1:7\"\nweb_config = {:?}\n[ingest]\nlisten = \"127.0.0.1:7\"\ndb = \"d\"\nuser = \"u\"\n\
          password_file = \"/etc/no-such-password\"\n[log]\nfile = \"/no/such/agave.log\"\n[sampling]\ninterval = 3\n",
         web.display().to_string()
     ));
-    assert_eq!((code, out.as_str()), (Some(64), ""), "{said}");
+    assert_eq!((code, out.as_str()), (Some(64), ""), "{log_text}");
     for wanted in [
         "alice",
         "wrong",
@@ -211,20 +211,29 @@ fn config_check_reports_every_error_and_warning_with_their_counts() {
         "line 12: sampling.interval",
     ] {
         assert_eq!(
-            said.lines().filter(|line| line.contains(wanted)).count(),
+            log_text
+                .lines()
+                .filter(|line| line.contains(wanted))
+                .count(),
             1,
-            "{wanted}: {said}"
+            "{wanted}: {log_text}"
         );
     }
-    assert!(!said.contains("go together"), "all three are given: {said}");
-    assert!(said.ends_with("c.toml: 6 mistakes, 1 warning\n"), "{said}");
-    let (code, _, said) =
+    assert!(
+        !log_text.contains("go together"),
+        "all three are given: {log_text}"
+    );
+    assert!(
+        log_text.ends_with("c.toml: 6 mistakes, 1 warning\n"),
+        "{log_text}"
+    );
+    let (code, _, log_text) =
         check("[metrics]\nlisten = \"127.0.0.1:7\"\n[ingest]\nlisten = \"127.0.0.1:7\"\n");
     assert!(
         code == Some(64)
-            && said.contains("the same port")
-            && said.ends_with("1 mistake, 0 warnings\n"),
-        "{said}"
+            && log_text.contains("the same port")
+            && log_text.ends_with("1 mistake, 0 warnings\n"),
+        "{log_text}"
     );
 }
 
@@ -320,7 +329,8 @@ fn the_first_scrape_contains_the_process_without_waiting_for_a_tick() -> Result<
     Ok(())
 }
 
-/// Connections that idle do not hold it up. The fastest of three, since another test may have the machine meanwhile.
+/// Idle connections do not delay the stop. The fastest of three runs counts, because another test
+/// may use the machine.
 #[test]
 fn an_idle_daemon_stops_within_two_seconds() -> Result<()> {
     let own = std::process::id().to_string();
@@ -358,10 +368,10 @@ fn a_port_in_use_is_reported_with_a_remedy() -> Result<()> {
         "127.0.0.1:0",
     ]);
     assert_eq!(output.status.code(), Some(1));
-    let said = text(&output.stderr);
+    let log_text = text(&output.stderr);
     assert!(
-        said.contains(daemon.metrics()) && said.matches("in use").count() == 1,
-        "{said}"
+        log_text.contains(daemon.metrics()) && log_text.matches("in use").count() == 1,
+        "{log_text}"
     );
     let exposed = run(&[
         "run",
@@ -469,7 +479,8 @@ fn systemd_is_notified_of_readiness_watchdog_and_stopping() -> Result<()> {
     Ok(())
 }
 
-/// A daemon with a push to forward to an upstream that never answers: told to stop, it tries for some seconds.
+/// A daemon that has a push for an upstream without responses. After the stop signal, it tries for
+/// some seconds.
 fn slow_to_stop(folder: &Path) -> Result<(Daemon, TcpListener)> {
     // Connections wait in the backlog.
     let upstream = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -502,7 +513,7 @@ fn a_second_signal_ends_waiting_for_the_upstream_and_is_logged() -> Result<()> {
         PATIENCE,
         "a signal that comes later ends it by force",
         || {
-            // It fails once the daemon has ended.
+            // Sending the signal fails once the daemon has ended.
             let _ = daemon.signal("TERM");
             let log = daemon.log();
             if log.contains("forced exit after a second signal") {
@@ -524,7 +535,7 @@ fn a_second_signal_ends_waiting_for_the_upstream_and_is_logged() -> Result<()> {
 fn two_simultaneous_signals_count_as_one_without_forcing_exit() -> Result<()> {
     let folder = folder();
     let (daemon, _upstream) = slow_to_stop(folder.path())?;
-    // As `timeout` does: the process, then its group.
+    // Signals the process and then its group, as `timeout` does.
     daemon.signal("TERM")?;
     assert_eq!(daemon.stop()?, Some(0));
     let log = fs::read_to_string(folder.path().join("faultlined.log")).expect("its log");
@@ -579,10 +590,10 @@ fn a_push_without_the_environments_credentials_is_refused_counted_and_logged() -
     let log = folder.path().join("log");
     let config = "host=http://127.0.0.1:9913,db=faultline,u=faultline,p=0123456789abcdef";
     let _daemon = with_ingest_config(config, &log)?;
-    let said = || fs::read_to_string(&log).expect("its log");
+    let log_text = || fs::read_to_string(&log).expect("its log");
     let [metrics, ingest] = eventually(PATIENCE, "it says where it listens", || {
-        let said = said();
-        let line = said
+        let log_text = log_text();
+        let line = log_text
             .lines()
             .find(|line| line.contains("listening metrics="))?;
         let word = |key: &str| {
@@ -621,8 +632,8 @@ fn a_push_without_the_environments_credentials_is_refused_counted_and_logged() -
             Err(page)
         }
     });
-    let said = said();
-    let lines: Vec<&str> = said
+    let log_text = log_text();
+    let lines: Vec<&str> = log_text
         .lines()
         .filter(|line| line.contains("authentication failed"))
         .collect();
@@ -630,9 +641,9 @@ fn a_push_without_the_environments_credentials_is_refused_counted_and_logged() -
         lines.len() == 1
             && lines[0].contains("listener=\"ingest\"")
             && lines[0].contains("127.0.0.1"),
-        "{said}"
+        "{log_text}"
     );
-    assert!(!said.contains("0123456789abcdef"), "{said}");
+    assert!(!log_text.contains("0123456789abcdef"), "{log_text}");
     Ok(())
 }
 
@@ -652,7 +663,7 @@ fn a_problem_of_rpc_is_logged_once() -> Result<()> {
         output: folder.path().join("validator.out"),
     })?;
     let (file, pid) = (folder.path().join("c.toml"), validator.pid().to_string());
-    // It answers, but not as JSON-RPC does.
+    // The server responds, but not with JSON-RPC.
     let sink = Sink::start()?;
     fs::write(
         &file,
@@ -694,7 +705,7 @@ fn a_problem_of_rpc_is_logged_once() -> Result<()> {
 fn an_unopenable_log_is_retried() -> Result<()> {
     let folder = folder();
     let path = folder.path().join("agave.log");
-    // The kernel lets not even root read the last one.
+    // Not even root can read the last file.
     let cases = [
         (folder.path().join("missing"), "does not exist yet"),
         (path.clone(), "Too many levels of symbolic links"),

@@ -1,7 +1,9 @@
-//! A real cluster of one validator migrates from Tower to Alpenglow, with slots of 0.1 s and a gate that waits 32 slots.
+//! A real cluster of one validator migrates from Tower to Alpenglow. Slots take 0.1 s, and the
+//! migration begins 32 slots after the gate's activation.
 //!
-//! Votes, credits and rewards are compared with an independent reading of JSON-RPC, counters of Votor with the sums of
-//! the pushed lines. The shipped rules run meanwhile, with all times divided by [`FASTER`].
+//! Votes, credits and rewards are compared with an independent reading of JSON-RPC. Votor's
+//! counters are compared with the sums of the pushed lines. Meanwhile the shipped rules run, with
+//! all times divided by [`FASTER`].
 
 #![allow(
     clippy::expect_used,
@@ -40,11 +42,12 @@ const TIMEOUT: Duration = Duration::from_secs(300);
 const SLOTS_PER_EPOCH: u64 = 768;
 const MIGRATION_SLOT_OFFSET: u64 = 32;
 const GATE: &str = "A1pengvuM6JEcyNuTnMqepBKhwHE3N6PmUrdATGawhJS";
-/// An activated gate has the same account with its slot.
+/// The data of the gate's account while it is pending. When it is activated, the account has its
+/// slot.
 const PENDING_GATE: &str = "AAAAAAAAAAAA";
-/// The epoch of the entry between the credits of Tower and the rewards of Alpenglow.
+/// The epoch number of the entry between the credits of Tower and the rewards of Alpenglow.
 const MARKER: u64 = u64::MAX;
-/// A page shows responses of up to five rounds of a second.
+/// A page may show responses of up to five rounds of a second.
 const MAX_AGE: Duration = Duration::from_secs(8);
 
 #[test]
@@ -111,7 +114,7 @@ fn start_daemon(folder: &Path, sink: &Sink) -> Result<Daemon> {
     Daemon::start(env!("CARGO_BIN_EXE_faultlined"), &arguments, folder)
 }
 
-/// Alpenglow's gate is pending: it is activated with the second epoch.
+/// Starts a validator whose Alpenglow gate is pending. The gate is activated with the second epoch.
 fn start_validator(
     program: &Path,
     folder: &Path,
@@ -143,7 +146,7 @@ fn start_validator(
         ["--deactivate-feature", GATE],
         ["--account", GATE],
     ];
-    // It writes the details of purged banks below its working folder.
+    // The validator writes details of purged banks into its working folder.
     let (chdir, program) = (
         format!("--chdir={}", folder.display()),
         program.display().to_string(),
@@ -178,7 +181,8 @@ fn protocol(page: &Page) -> Option<&'static str> {
     ["tower", "migrating", "alpenglow"].into_iter().find(is_on)
 }
 
-/// What `getVoteAccounts` says of the only account. Pairs are of this epoch and of the previous one.
+/// The only account in a response to `getVoteAccounts`. Pairs are of this epoch and of the previous
+/// one.
 #[derive(Debug, Clone)]
 struct Answer {
     at: Instant,
@@ -199,7 +203,7 @@ impl Reader {
         Reader { rpc, answers }
     }
 
-    /// Waits for a page and an answer for which `fits` is true, and whose numbers agree.
+    /// Waits for a page and a response for which `fits` is true, and whose numbers are equal.
     fn wait_for(&mut self, daemon: &Daemon, what: &str, fits: impl Fn(&Page, &Answer) -> bool) {
         eventually_ok(TIMEOUT, what, || {
             let page = daemon.scrape().map_err(|error| error.to_string())?;
@@ -247,7 +251,7 @@ impl Reader {
         Ok(answer)
     }
 
-    /// Compares the page with all recent answers, as it may show any of them.
+    /// Compares the page with all recent responses, because it may show any of them.
     fn contradiction(&self, page: &Page) -> std::result::Result<(), String> {
         self.compare(page, "agave_vote_slot", ("kind", "last_vote"), |answer| {
             answer.last_vote
@@ -296,7 +300,7 @@ struct Counter {
     metric: &'static str,
     labels: &'static [(&'static str, &'static str)],
     point: &'static str,
-    /// Part of the lines that count.
+    /// Text that selects the lines.
     selector: &'static str,
     /// The field that is summed; `None` counts lines.
     field: Option<&'static str>,
@@ -347,7 +351,7 @@ const COUNTERS: [Counter; 6] = [
     },
 ];
 
-/// The page is read first, so that the forwarded lines include all that it counts.
+/// Reads the page first, so that the forwarded lines include all lines that the page counts.
 fn counters_match_the_pushed_lines(daemon: &Daemon, sink: &Sink) {
     for counter in &COUNTERS {
         eventually_ok(TIMEOUT, counter.metric, || {
@@ -363,7 +367,7 @@ fn counters_match_the_pushed_lines(daemon: &Daemon, sink: &Sink) {
 }
 
 impl Counter {
-    /// Of the first lines, of the first two, and so on.
+    /// Sums of the first line, of the first two lines, and so on.
     fn sums(&self, sink: &Sink) -> Vec<f64> {
         let mut sum = 0.0;
         let mut sums = Vec::new();

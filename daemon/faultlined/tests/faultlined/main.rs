@@ -1,5 +1,5 @@
-//! The daemon as it runs, and its sources over fake hosts. One program, so that tests which wait do so beside others; what
-//! needs the machine for itself is a program of its own.
+//! Tests of the real daemon, and of its sources with fake hosts. They are one program, so that
+//! tests that wait run at the same time. A test that needs the whole machine is a separate program.
 
 mod activation;
 mod alpenglow;

@@ -1,6 +1,7 @@
-//! The shipped rules in a real Prometheus, while a node with slots of 0.2 s migrates to Alpenglow: nobody is paged.
+//! The shipped rules in a real Prometheus, while a node with slots of 0.2 s migrates to Alpenglow.
+//! No alert with severity page may fire.
 //!
-//! All times of the rules are divided by [`FASTER`]; thresholds stay.
+//! All times of the rules are divided by [`FASTER`]. Thresholds do not change.
 
 #![allow(
     clippy::expect_used,
@@ -24,13 +25,14 @@ use std::{thread::sleep, time::Duration};
 const FASTER: u32 = 12;
 const SLOT_TIME: Duration = Duration::from_millis(200);
 const TIMEOUT: Duration = Duration::from_secs(150);
-/// Longer than the `for` of each page, 5 minutes at most.
+/// Longer than the `for` of each page alert, which is at most 5 minutes.
 const MIGRATING: Duration = Duration::from_secs(40);
-/// A sign of Tower ends after a minute, and one round later that is exported.
+/// A sign of Tower expires after a minute. One round later, its end is exported.
 const TOWER_IS_BELIEVED: Duration = Duration::from_secs(90);
-/// Longer than alerts are silent after a migration (15 minutes), and each page's `for`.
+/// Longer than the 15 minutes in which alerts are silent after a migration, plus the `for` of each
+/// page alert.
 const AFTERWARDS: Duration = Duration::from_secs(110);
-/// These are of the machine, or of a node that pushes only events.
+/// Alerts about the machine, or about a node that pushes only events.
 const OTHERS: &str = "AgaveMaxMapCount|AgaveUdpDrops|AgaveDisk.*|AgaveFilesystem.*|AgaveOpenFiles.*|AgaveOom.*|Faultline.*";
 
 fn push(daemon: &Daemon, file: &str) -> Result<()> {
@@ -51,7 +53,7 @@ fn wait_for(daemon: &Daemon, metric: &str, label: (&str, &str)) {
     });
 }
 
-/// Pages that have fired so far.
+/// The page alerts that have fired so far.
 pub fn pages(prometheus: &Prometheus) -> Result<Vec<String>> {
     let firing = format!(
         "count by (alertname, because) (count_over_time(ALERTS{{alertstate='firing',severity='page',alertname!~'{OTHERS}'}}[15m]))"
@@ -63,7 +65,7 @@ pub fn pages(prometheus: &Prometheus) -> Result<Vec<String>> {
         .collect())
 }
 
-/// A phase without the methods that need --full-rpc-api.
+/// Sets a phase, without the methods that need --full-rpc-api.
 fn set_phase_on_minimal_api(node: &Node, phase: &str, roots: bool) {
     node.set_phase(phase);
     for method in [
@@ -77,7 +79,7 @@ fn set_phase_on_minimal_api(node: &Node, phase: &str, roots: bool) {
     node.advance(SLOT_TIME, roots);
 }
 
-/// What `agave_consensus` shows.
+/// The protocol in `agave_consensus`.
 fn protocol(daemon: &Daemon) -> Result<Option<&'static str>> {
     let page = daemon.scrape()?;
     let is_on =

@@ -1,4 +1,5 @@
-//! Native histograms: what a real Prometheus makes of the protobuf page, and that it gets text unless configured.
+//! Native histograms: a real Prometheus stores those of the protobuf exposition. It gets text if
+//! the option is off.
 
 #![expect(clippy::panic, reason = "the helpers of tests fail as tests do")]
 
@@ -14,7 +15,7 @@ use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// What Prometheus 2.42 sends with native histograms enabled.
+/// The `Accept` header of Prometheus 2.42 with native histograms enabled.
 const ACCEPT: &str = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited,\
     application/openmetrics-text;version=1.0.0;q=0.8,text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
 
@@ -47,7 +48,7 @@ fn start(native: bool, folder: &tempfile::TempDir) -> Result<(Daemon, Prometheus
     Ok((daemon, prometheus))
 }
 
-/// The first value of an expression once `wanted` likes it.
+/// The first value of an expression for which `wanted` is true.
 fn value(prometheus: &Prometheus, expression: &str, wanted: impl Fn(f64) -> bool) -> f64 {
     eventually_ok(PATIENCE, expression, || {
         match prometheus.query(expression) {
@@ -114,7 +115,8 @@ fn native_histograms_have_quantiles(prometheus: &Prometheus) -> Result<()> {
     Ok(())
 }
 
-/// Compares values that change only when the demo begins another phase: then both are read again.
+/// Compares values that change only when the demo enters another phase. If it does, both sides are
+/// read again.
 fn constant_series_are_equal(daemon: &Daemon, prometheus: &Prometheus) {
     for series in [
         "agave_process_start_time_seconds",
@@ -146,7 +148,7 @@ fn is_stored(
     Err(format!("page: {sample:?}, stored: {stored:?}"))
 }
 
-/// A counter never falls: the stored value lies between those of two scrapes of the classic page.
+/// A counter never falls, so the stored value lies between two scrapes of the classic exposition.
 fn ticks_are_counted(daemon: &Daemon, prometheus: &Prometheus) -> Result<()> {
     let ticks = |page: Page| page.get("faultline_ticks_total", &[]);
     let before = ticks(daemon.scrape()?).unwrap_or(f64::MAX);
@@ -155,7 +157,7 @@ fn ticks_are_counted(daemon: &Daemon, prometheus: &Prometheus) -> Result<()> {
     Ok(())
 }
 
-/// New families appear while the demo goes on: the next scrape stores them.
+/// New families appear while the demo runs. The next scrape stores them.
 fn every_family_is_stored(daemon: &Daemon, prometheus: &Prometheus) {
     let names = "count by (__name__) ({__name__=~\"agave_.*|faultline_.*|process_.*\"})";
     eventually_ok(PATIENCE, "every family is stored", || {

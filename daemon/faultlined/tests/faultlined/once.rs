@@ -1,4 +1,4 @@
-//! `faultlined once` beside a stand-in for a validator: this test program under a validator's name.
+//! `faultlined once` with a mock validator: this test program under a validator's name.
 
 #![allow(
     clippy::expect_used,
@@ -46,7 +46,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// The state of the check and its words.
+/// State and text of the check.
 fn check(report: &Value, name: &str) -> (String, String) {
     let checks = report["checks"].as_array().expect("checks");
     let check = checks
@@ -68,7 +68,7 @@ fn state(report: &Value, name: &str) -> String {
     check(report, name).0
 }
 
-/// A port that nobody listens at: the system gives none twice in a row.
+/// A port without a listener. The system does not return the same one twice in a row.
 fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0")
         .and_then(|socket| socket.local_addr())
@@ -76,7 +76,7 @@ fn free_port() -> u16 {
         .port()
 }
 
-/// A folder with a configuration, and with the ledger of a stand-in.
+/// A folder with a configuration, and with the ledger of the mock validator.
 struct Scene {
     folder: tempfile::TempDir,
     ingest: u16,
@@ -103,12 +103,12 @@ impl Scene {
         self.folder.path().join(name)
     }
 
-    /// Runs once the stand-in's socket is there.
+    /// Returns when the mock validator's socket exists.
     fn validator(&self, metrics_config: Option<String>) -> StandIn {
         self.validator_with(metrics_config, &[])
     }
 
-    /// With more arguments.
+    /// Like `validator`, with more arguments.
     fn validator_with(&self, metrics_config: Option<String>, more: &[&str]) -> StandIn {
         let program = self.path("agave-validator");
         std::os::unix::fs::symlink(std::env::current_exe().expect("this program"), &program)
@@ -151,7 +151,7 @@ struct StandIn(Child);
 
 impl Drop for StandIn {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The process may have ended by itself.
         drop((self.0.kill(), self.0.wait()));
     }
 }
@@ -223,8 +223,8 @@ fn run_fake_validator() {
     let admin = UnixListener::bind("ledger/admin.rpc").expect("a socket");
     let rpc = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = rpc.local_addr().expect("an address").to_string();
-    let told = address.clone();
-    std::thread::spawn(move || serve_rpc(&rpc, &told));
+    let reported_address = address.clone();
+    std::thread::spawn(move || serve_rpc(&rpc, &reported_address));
     fs::write("ready", "").expect("a file");
     for stream in admin.incoming() {
         let stream = stream.expect("a connection");
@@ -369,8 +369,8 @@ fn file_system_usage_is_reported_and_a_nearly_full_one_warns() {
         details["holds"], "accounts, ledger, snapshots",
         "{details:#}"
     );
-    let told = rustix::fs::statvfs(scene.path("ledger")).expect("statvfs");
-    assert_eq!(details["bytes"]["size"], told.f_blocks * told.f_frsize);
+    let space = rustix::fs::statvfs(scene.path("ledger")).expect("statvfs");
+    assert_eq!(details["bytes"]["size"], space.f_blocks * space.f_frsize);
     let Some(mounted) = mounted else {
         println!("SKIPPED: no right to mount here");
         return;
@@ -515,7 +515,7 @@ fn only_a_real_daemon_at_the_port_is_recognized_as_running() -> Result<()> {
             "{report:#}"
         );
     }
-    // The other way round, each answers as itself and not as what is looked for.
+    // The reverse case: each server responds as what it is, and not as the one that is expected.
     let config = format!(
         "[metrics]\nlisten = {:?}\n[ingest]\nlisten = {:?}\n",
         daemon.ingest(),

@@ -1,4 +1,4 @@
-//! No configuration that loads, and no points, make a page that Prometheus refuses.
+//! No valid configuration and no datapoints lead to an exposition that Prometheus rejects.
 
 #![allow(
     clippy::unwrap_used,
@@ -34,7 +34,7 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 const ID: &str = "DMz6SsztgBqTVkGc6CTcs4EYSJPUTfqKKwEzHLC7P8sr";
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Two configurations, the second one after a reload, and lines for each.
+/// Two configurations, of which a reload sets the second, and lines for each.
 #[derive(Debug, Clone)]
 struct Case {
     configs: [Config; 2],
@@ -42,7 +42,7 @@ struct Case {
 }
 
 impl Case {
-    /// The tick after the last line, and the constant labels of the daemon's start.
+    /// The tick after the last line, and the constant labels at the daemon's start.
     fn tick(&self) -> (Arc<Tick>, Vec<(&'static str, LabelText)>) {
         let now = Stamp {
             uptime: Duration::from_secs(1),
@@ -86,7 +86,7 @@ fn tag() -> impl Strategy<Value = String> {
     ]
 }
 
-/// A configuration that loads.
+/// A valid configuration.
 fn config() -> impl Strategy<Value = Config> {
     let entry = (
         "[ab]",
@@ -150,21 +150,21 @@ proptest! {
     }
 }
 
-/// Serves the page of a case as the daemon does.
+/// Serves the exposition of a case as the daemon does.
 fn serve(case: &Case, native_histograms: bool, stage: &mut Stage) -> SocketAddr {
     let (tick, constant) = case.tick();
-    let mut ticks = Latest::default();
-    ticks.receive(&tick);
+    let mut newest_tick = Latest::default();
+    newest_tick.receive(&tick);
     let state = WebState {
         clock: Clock::start(),
         tick_interval: Duration::from_secs(3600),
-        ticks,
+        newest_tick,
         history: History::default(),
-        answer_config: Latest::default(),
+        status_config: Latest::default(),
         constant_labels: constant,
         page_info: PageInfo::new("0.0.0", &TargetSelector::Scan),
         recorder: None,
-        flight: None,
+        flight_recorder: None,
         host_name: None,
         auth_failures: AuthFailures::new("metrics"),
         dropped_series: DroppedSeries::default(),

@@ -1,4 +1,4 @@
-//! CPU time by pool, of a real program whose threads use a known amount in small pieces.
+//! CPU time by pool of a real program whose threads use a known amount in small pieces.
 
 use crate::support::{compiled, fake_daemon::FakeDaemon, start};
 use faultline_core::config::{Config, TargetSelector};
@@ -10,13 +10,14 @@ use faultline_testkit::{Result, eventually::eventually_ok};
 use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(300);
-/// Every source samples again.
+/// Long enough that every source samples again.
 const LONG: Duration = Duration::from_secs(31);
-/// Seconds of CPU of each of the two pools of threads that stay.
+/// Seconds of CPU of each of the two pools whose threads do not end.
 const WORK: f64 = 40.0 * 0.037;
 
-/// 40 threads use 37 ms each in user mode and 40 others in the kernel, and stay. Meanwhile 60 threads, one after the
-/// other, use 7 ms and end. All sleep after each tenth of a millisecond. `done` is printed at the end.
+/// 40 threads use 37 ms each in user mode, and 40 others in the kernel. These threads do not end.
+/// Meanwhile 60 threads, one after the other, use 7 ms and end. All sleep after each tenth of a
+/// millisecond. The program prints `done` at the end.
 const SOURCE: &str = r#"
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -72,7 +73,7 @@ fn within(seen: f64, expected: f64) -> bool {
     (seen / expected - 1.0).abs() < 0.01
 }
 
-/// A thread of 37 ms has three whole ticks of the kernel at most, one of 7 ms has none.
+/// A thread of 37 ms has at most three whole ticks of the kernel. A thread of 7 ms has none.
 #[test]
 fn pool_cpu_times_match_their_threads_and_sum_to_the_process() -> Result<()> {
     let folder = tempfile::tempdir().expect("a temporary folder");

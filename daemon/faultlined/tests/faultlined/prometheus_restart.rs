@@ -1,6 +1,7 @@
-//! A real Prometheus is killed and started again on its storage, while one alert of this tree is pending and another one fires.
+//! A real Prometheus is killed while one alert of the shipped rules is pending and another one
+//! fires. It is started again on the same storage.
 //!
-//! All times of the rules are divided by [`FASTER`]; thresholds stay.
+//! All times of the rules are divided by [`FASTER`]. Thresholds do not change.
 
 #![allow(
     clippy::disallowed_methods,
@@ -28,19 +29,20 @@ mod faster;
 const FASTER: u32 = 20;
 /// The `for` of AgaveStuckInStartPhase, which Prometheus restores.
 const LONG_FOR: f64 = 30.0 * 60.0 / FASTER as f64;
-/// A shorter `for` than this (10 minutes unless configured) begins anew, and every restored alert waits for so long.
+/// For a `for` below this, Prometheus begins the wait anew. Each restored alert waits for at least
+/// this long. The default is 10 minutes.
 const GRACE_PERIOD: f64 = 10.0 * 60.0 / FASTER as f64;
-/// When Prometheus is killed: half of the `for` has passed.
+/// Time until Prometheus is killed: half of the `for`.
 const PENDING: Duration = Duration::from_secs(45);
 const DOWN: Duration = Duration::from_secs(3);
-/// Between two evaluations, and of the clocks.
+/// Maximum time between two evaluations, plus the difference of the clocks.
 const TOLERANCE: f64 = 3.0;
 const TIMEOUT: Duration = Duration::from_secs(240);
 
 const STUCK: &str = "alertname='AgaveStuckInStartPhase'";
 const DEAD: &str = "alertname='AgaveDown'";
 
-/// Serves one page of metrics for as long as the test runs.
+/// Serves one page of metrics while the test runs.
 fn serve(page: &'static str) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
@@ -57,7 +59,7 @@ fn serve(page: &'static str) -> SocketAddr {
     address
 }
 
-/// The rules of this tree with shorter times.
+/// The shipped rules with shorter times.
 pub fn faster_rules(folder: &Path, by: u32) -> Vec<PathBuf> {
     let rules = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../grafana/prometheus/rules");
     let files = ["faultline.alerts.yml", "faultline.recording.yml"].map(|name| {
@@ -69,13 +71,13 @@ pub fn faster_rules(folder: &Path, by: u32) -> Vec<PathBuf> {
     files.into()
 }
 
-/// Since when an alert is pending or fires, in seconds since 1970.
+/// When an alert became pending or began to fire, in seconds since 1970.
 fn active_since(prometheus: &Prometheus, alert: &str) -> Result<Option<f64>> {
     let series = prometheus.query(&format!("ALERTS_FOR_STATE{{{alert}}}"))?;
     Ok(series.first().map(|(_, since)| *since))
 }
 
-/// Waits until an alert fires; returns when it fired first, in seconds since 1970.
+/// Waits until an alert fires. Returns when it first fired, in seconds since 1970.
 fn wait_for_firing(prometheus: &Prometheus, alert: &str) -> Result<f64> {
     let firing = format!("ALERTS{{{alert},alertstate='firing'}}");
     let first = format!("min_over_time(timestamp({firing})[2m:1s])");
@@ -118,7 +120,7 @@ fn a_prometheus_restart_keeps_pending_alerts_without_false_firing() -> Result<()
     std::thread::sleep(PENDING);
     assert!(before.firing()?.contains("AgaveDown"));
     assert!(!before.firing()?.contains("AgaveStuckInStartPhase"));
-    // Without a chance to write anything.
+    // SIGKILL, so that it cannot write anything.
     drop(before);
     std::thread::sleep(DOWN);
 
@@ -129,7 +131,7 @@ fn a_prometheus_restart_keeps_pending_alerts_without_false_firing() -> Result<()
     let (pending, took) = (restarted - since, fired - restarted);
     println!("restarted after {pending:.1} s, fired {took:.1} s later");
     assert!(pending + took >= LONG_FOR - TOLERANCE, "too early");
-    // About half of it is left. A slow machine takes longer, but not all of it.
+    // About half of the `for` remains. A slow machine takes longer, but not the whole `for`.
     assert!(took < LONG_FOR - TOLERANCE, "its `for` began anew");
     let scraped = format!("min_over_time(up{{instance='{healthy}'}}[1m])");
     assert_eq!(after.query(&scraped)?[0].1, 1.0);

@@ -1,4 +1,4 @@
-//! `--ready-file`: what a program that starts the daemon learns from it.
+//! `--ready-file` as the program reads it that starts the daemon.
 
 #![allow(
     clippy::expect_used,
@@ -25,7 +25,7 @@ use std::{
 const FAULTLINED: &str = env!("CARGO_BIN_EXE_faultlined");
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A folder with the file in it.
+/// A folder with the ready file.
 struct Scene(tempfile::TempDir);
 
 impl Scene {
@@ -61,10 +61,10 @@ impl Scene {
         Some(serde_json::from_slice(&text).expect("it is whole whenever it is there"))
     }
 
-    /// What the file says once that is as wanted.
-    fn says(&self, what: &str, is: impl Fn(&Value) -> bool) -> Value {
+    /// Waits until the content of the file is as wanted, and returns it.
+    fn wait_for_content(&self, what: &str, is: impl Fn(&Value) -> bool) -> Value {
         eventually_ok(PATIENCE, what, || match self.ready() {
-            Some(said) if is(&said) => Ok(said),
+            Some(content) if is(&content) => Ok(content),
             other => Err((other, fs::read_to_string(self.path("log")))),
         })
     }
@@ -108,19 +108,19 @@ fn the_ready_file_names_addresses_and_process_until_exit() -> Result<()> {
         "--pid",
         &followed.pid().to_string(),
     ])?;
-    let said = scene.says("the daemon", |said| {
-        said["format"] == 1 && said["pid"] == daemon.pid()
+    let content = scene.wait_for_content("the daemon", |content| {
+        content["format"] == 1 && content["pid"] == daemon.pid()
     });
-    let address = |key: &str| said[key][0].as_str().expect("an address").to_owned();
+    let address = |key: &str| content[key][0].as_str().expect("an address").to_owned();
     assert_eq!(http::get(&address("metrics"), "/healthz")?.status, 200);
     assert!(
         std::net::TcpStream::connect(address("ingest")).is_ok(),
-        "{said}"
+        "{content}"
     );
     let target = json!({ "pid": followed.pid(), "start_ticks": start_ticks(followed.pid()) });
-    scene.says("the process", |said| said["target"] == target);
+    scene.wait_for_content("the process", |content| content["target"] == target);
     followed.kill()?;
-    scene.says("its end", |said| said["target"].is_null());
+    scene.wait_for_content("its end", |content| content["target"].is_null());
     assert_eq!(end(daemon)?, Some(0));
     assert_eq!(
         fs::read_dir(scene.path("")).expect("a folder").count(),
@@ -160,14 +160,19 @@ fn a_new_process_updates_the_ready_file_and_no_ingest_omits_addresses() -> Resul
         "--config",
         &config.display().to_string(),
     ])?;
-    let said = scene.says("nobody", |said| said["target"].is_null());
+    let content = scene.wait_for_content("nobody", |content| content["target"].is_null());
     assert!(
-        said["ingest"].is_null() && said["metrics"].as_array().is_some_and(|all| all.len() == 1),
-        "{said}"
+        content["ingest"].is_null()
+            && content["metrics"]
+                .as_array()
+                .is_some_and(|all| all.len() == 1),
+        "{content}"
     );
     for _ in 0..2 {
         let mut process = run()?;
-        scene.says("the process", |said| said["target"]["pid"] == process.pid());
+        scene.wait_for_content("the process", |content| {
+            content["target"]["pid"] == process.pid()
+        });
         process.kill()?;
     }
     assert_eq!(end(daemon)?, Some(0));
@@ -185,7 +190,7 @@ fn a_link_at_the_ready_file_path_is_replaced_not_followed() -> Result<()> {
     eventually(PATIENCE, "a file", || {
         (!scene.path("ready").is_symlink()).then_some(())
     });
-    scene.says("this process", |said| said["target"]["pid"] == own);
+    scene.wait_for_content("this process", |content| content["target"]["pid"] == own);
     assert_eq!(end(daemon)?, Some(0));
     assert_eq!(
         fs::read(scene.path("precious")).expect("a file"),
@@ -216,12 +221,12 @@ fn an_unwritable_ready_file_is_a_usage_error_without_a_recording() {
             .args(["--record", &recording, "--ready-file", &file])
             .stdin(Stdio::null());
         let output = command.output().expect("it runs");
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(64), "{said}");
+        let content = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(64), "{content}");
         assert!(
-            said.contains(&format!("--ready-file {file}: "))
-                && said.contains("a folder that exists"),
-            "{said}"
+            content.contains(&format!("--ready-file {file}: "))
+                && content.contains("a folder that exists"),
+            "{content}"
         );
         assert!(!scene.path("r.fltl").exists());
     }

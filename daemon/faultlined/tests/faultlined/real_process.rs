@@ -1,4 +1,4 @@
-//! Real processes that are stopped, frozen or exiting, in real cgroups: what the running kernel says of them.
+//! Real processes that are stopped, frozen or exiting, in real cgroups of the running kernel.
 
 #![allow(
     clippy::unwrap_used,
@@ -20,13 +20,14 @@ use std::{
 };
 
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The cgroup is looked up again.
+/// Long enough that the cgroup is looked up again.
 const LONG: Duration = Duration::from_secs(31);
 const LIMIT: u64 = 256 << 20;
-/// What the program's other thread uses.
+/// Memory that the program's second thread uses.
 const USED: u64 = 32 << 20;
 
-/// At SIGUSR1 it starts a thread that uses memory and stays, and its main thread exits.
+/// At SIGUSR1, the program starts a thread that uses memory and does not end. Then the main thread
+/// exits.
 const SOURCE: &str = r"
 #include <pthread.h>
 #include <signal.h>
@@ -119,7 +120,8 @@ fn without_its_main_thread_a_process_is_followed_in_other_threads_cgroup() -> Re
     );
     assert_eq!(tick.value_of(&m::EFFECTIVE_LIMIT, &[]), Some(LIMIT as f64));
     assert_eq!(tick.value_of(&p::STATE, &["zombie"]), Some(1.0));
-    // The main thread has no memory any more; the file of a living thread reports that of all.
+    // The main thread has no memory any more. The file of a living thread has the memory of all
+    // threads.
     assert_eq!(tick.value_of(&p::VIRTUAL, &[]), None);
     assert!(tick.value_of(&p::RESIDENT, &["anon"]) >= Some(USED as f64));
     assert_eq!(tick.value_of(&p::OPEN_FDS, &[]), None);
@@ -129,7 +131,7 @@ fn without_its_main_thread_a_process_is_followed_in_other_threads_cgroup() -> Re
 
 #[test]
 fn a_moved_process_has_its_new_limit_next_tick_without_old_kills() -> Result<()> {
-    /// Too little for what the victim reads.
+    /// Less memory than the process needs for the file that it reads.
     const SMALL: u64 = 32 << 20;
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (Some(old), Some(new)) = (LimitedCgroup::new(LIMIT), LimitedCgroup::new(SMALL)) else {
@@ -172,7 +174,8 @@ fn a_moved_process_has_its_new_limit_next_tick_without_old_kills() -> Result<()>
     Ok(())
 }
 
-/// A cgroup with a freezer, and the process in it, which leaves it thawed when this is dropped.
+/// A cgroup with a freezer that contains the process. When this is dropped, the process is thawed
+/// and leaves the cgroup.
 struct Freezer {
     folder: PathBuf,
     pid: u32,
@@ -181,7 +184,7 @@ struct Freezer {
 }
 
 impl Freezer {
-    /// `None` where there is none or this is not allowed.
+    /// `None` if the machine has no such freezer or forbids its use.
     fn new(top: &str, file: &'static str, words: [&'static str; 2], pid: u32) -> Option<Self> {
         let folder = Path::new(top).join(format!("faultline-freezer-{pid}"));
         fs::metadata(Path::new(top).join("cgroup.procs")).ok()?;

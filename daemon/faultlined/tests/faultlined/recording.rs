@@ -1,5 +1,5 @@
-//! The recorder of the real program: what it keeps, and what becomes of it when the daemon is killed, stopped or has no
-//! room.
+//! The recorder of the real program: the content of the recording, and what happens to it if the
+//! daemon is killed or stopped or the disk is full.
 
 #![allow(
     clippy::expect_used,
@@ -29,7 +29,7 @@ const FAULTLINED: &str = env!("CARGO_BIN_EXE_faultlined");
 const PATIENCE: Duration = Duration::from_secs(90);
 const IDENTITY: &str = "7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2";
 
-/// A folder with something to follow that is taken for a validator, and where the recording goes.
+/// A process that looks like a validator, and a path for the recording.
 struct Scene {
     folder: tempfile::TempDir,
     validator: Running,
@@ -50,7 +50,7 @@ impl Scene {
             output: folder.path().join("validator.out"),
         });
         let config = folder.path().join("c.toml");
-        // Every source looks at every tick, so that every value has a row at every tick.
+        // Every source samples at every tick, so that every value has a row at every tick.
         let threads = "[threads]\ninterval = \"100ms\"\nswitches_interval = \"100ms\"\n";
         fs::write(
             &config,
@@ -97,7 +97,7 @@ impl Scene {
         Daemon::start(FAULTLINED, &arguments, self.folder.path())
     }
 
-    /// The recording, opened anew.
+    /// Opens the recording again.
     fn read(&self) -> Recording {
         Recording::open(&self.file).unwrap()
     }
@@ -117,7 +117,7 @@ fn run(arguments: &[&str]) -> Output {
         .expect("faultlined can be run")
 }
 
-/// One slot's points, a second after 1,795,000,000 for each slot.
+/// The points of one slot. The slot's number is its time in seconds after 1,795,000,000.
 fn points_of(slot: u64) -> String {
     let time = 1_795_000_000_000_000_000 + slot * 1_000_000_000;
     format!(
@@ -139,12 +139,12 @@ fn push(daemon: &Daemon, body: &str) {
     assert_eq!(answer.status, 204);
 }
 
-/// Whether it is the gap of a machine under load, where a tick comes too late.
+/// True if the gap is that of a busy machine, where a tick comes too late.
 fn is_late(detail: &str) -> bool {
     detail.contains("ticks were missed")
 }
 
-/// Waits until the page shows so much of a counter.
+/// Waits until a counter on the page is at least `least`.
 fn page_with(daemon: &Daemon, name: &str, labels: &[(&str, &str)], least: f64) -> Page {
     eventually_ok(PATIENCE, name, || {
         let page = daemon.scrape().map_err(|error| error.to_string())?;
@@ -160,10 +160,10 @@ fn ticks_on(page: &Page) -> f64 {
         .expect("the page counts ticks")
 }
 
-/// A column, its value on the page, its value in the recording.
+/// A column, and its values on the page and in the recording.
 type Compared = (String, Option<f64>, Option<f64>);
 
-/// The row of the tick that the page shows; `None` while it is not written yet.
+/// Compares the row of the page's tick with the page. `None` while the row is not written yet.
 fn compared(recording: &Recording, page: &Page) -> Option<Vec<Compared>> {
     let counted = recording.columns(PerTickTable::Daemon, &["ticks"]).unwrap();
     let row = counted.values[0]
@@ -175,7 +175,7 @@ fn compared(recording: &Recording, page: &Page) -> Option<Vec<Compared>> {
         let names: Vec<&str> = table.columns().iter().map(|column| column.name).collect();
         let rows = recording.columns(table, &names).unwrap();
         let row = rows.ticks.iter().position(|id| *id == tick);
-        // Evidence of the phase is recorded and not exported.
+        // The evidence of the phase is recorded, but not exported.
         let exported = table
             .columns()
             .iter()
@@ -212,8 +212,11 @@ fn every_recorded_column_equals_the_exposed_value_of_its_tick() -> Result<()> {
     let row = eventually(PATIENCE, "the tick is in the recording", || {
         compared(&scene.read(), &page)
     });
-    let told = row.iter().filter(|(_, shown, _)| shown.is_some()).count();
-    assert!(told > 60, "only {told} columns have a value");
+    let column_count = row.iter().filter(|(_, shown, _)| shown.is_some()).count();
+    assert!(
+        column_count > 60,
+        "only {column_count} columns have a value"
+    );
     let different: Vec<_> = row
         .iter()
         .filter(|(_, shown, kept)| shown != kept)
@@ -432,7 +435,7 @@ fn a_killed_daemon_loses_one_second_and_its_successor_continues_the_file() -> Re
         .last()
         .map(|tick| tick.number as f64)
         .expect("a tick");
-    // Ten ticks a second; a machine under load may write late.
+    // Ten ticks a second. A busy machine may write late.
     assert!(
         kept >= ticks_on(&page) - 15.0,
         "{kept} of {}",
@@ -468,7 +471,8 @@ fn a_killed_daemon_loses_one_second_and_its_successor_continues_the_file() -> Re
     Ok(())
 }
 
-/// A push that is made now, by a validator whose previous one was a moment ago: its last point, with a root before it.
+/// Makes a push of a validator whose previous push was a moment ago. It has a root and the last
+/// point of a push.
 fn push_now(daemon: &Daemon) {
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)
@@ -545,26 +549,26 @@ fn an_unusable_recording_file_is_refused_at_start_with_a_reason() -> Result<()> 
             String::from_utf8_lossy(&output.stderr).into_owned(),
         )
     };
-    let (code, said) = refusal("arm=A", &[]);
+    let (code, stderr) = refusal("arm=A", &[]);
     assert!(
-        code == Some(1) && said.contains("another program"),
-        "two daemons: {code:?} {said}"
+        code == Some(1) && stderr.contains("another program"),
+        "two daemons: {code:?} {stderr}"
     );
     assert_eq!(daemon.stop()?, Some(0));
-    let (code, said) = refusal("arm=B", &[]);
+    let (code, stderr) = refusal("arm=B", &[]);
     assert!(
-        code == Some(64) && said.contains("arm=A") && said.contains("arm=B"),
-        "other labels: {code:?} {said}"
+        code == Some(64) && stderr.contains("arm=A") && stderr.contains("arm=B"),
+        "other labels: {code:?} {stderr}"
     );
-    let (code, said) = refusal("arm=A", &["--record", &scene.config.display().to_string()]);
+    let (code, stderr) = refusal("arm=A", &["--record", &scene.config.display().to_string()]);
     assert!(
-        code == Some(64) && said.contains("not a recording"),
-        "another file: {code:?} {said}"
+        code == Some(64) && stderr.contains("not a recording"),
+        "another file: {code:?} {stderr}"
     );
-    let (code, said) = refusal("arm=A", &["--record", "/no/such/folder/run.fltl"]);
+    let (code, stderr) = refusal("arm=A", &["--record", "/no/such/folder/run.fltl"]);
     assert!(
-        code == Some(64) && said.contains("/no/such/folder"),
-        "no folder: {code:?} {said}"
+        code == Some(64) && stderr.contains("/no/such/folder"),
+        "no folder: {code:?} {stderr}"
     );
     assert_eq!(refusal("arm=A", &["--label", "arm"]).0, Some(64));
     assert_eq!(
@@ -589,10 +593,10 @@ fn a_recording_next_to_the_ledger_warns_and_file_changes_need_restart() -> Resul
     write("run.fltl");
     let config = scene.config.display().to_string();
     let checked = run(&["check-config", "--config", &config]);
-    let said = String::from_utf8_lossy(&checked.stderr).into_owned();
+    let stderr = String::from_utf8_lossy(&checked.stderr).into_owned();
     assert!(
-        checked.status.code() == Some(0) && said.contains("warning") && said.contains("ledger"),
-        "{said}"
+        checked.status.code() == Some(0) && stderr.contains("warning") && stderr.contains("ledger"),
+        "{stderr}"
     );
 
     let daemon = Daemon::start(
@@ -645,7 +649,7 @@ fn a_full_disk_pauses_only_the_recording_until_space_is_free() -> Result<()> {
     Ok(())
 }
 
-/// The rest of the daemon works while the disk is full, and the validator ends meanwhile.
+/// While the disk is full, the rest of the daemon works. Meanwhile the validator ends.
 fn only_the_recorder_stops(scene: &mut Scene, daemon: &Daemon) -> Result<()> {
     let page = page_with(
         daemon,
@@ -665,7 +669,7 @@ fn only_the_recorder_stops(scene: &mut Scene, daemon: &Daemon) -> Result<()> {
     );
     let page = page_with(daemon, "faultline_ticks_total", &[], ticks_on(&page) + 10.0);
     assert_eq!(page.get("agave_up", &[]), Some(1.0));
-    // It ends while nothing can be written.
+    // The validator ends while nothing can be written.
     scene.validator.kill()?;
     let page = page_with(daemon, "agave_phase", &[("phase", "gone")], 1.0);
     page_with(daemon, "faultline_ticks_total", &[], ticks_on(&page) + 20.0);

@@ -1,5 +1,6 @@
-//! What a node runs out of, as a real Prometheus with the shipped rules sees it: file systems that are filled and made
-//! read-only, and a socket that is flooded. As root, since it mounts.
+//! Resources that a node runs out of, as a real Prometheus with the shipped rules sees them. File
+//! systems are filled and made read-only, and a socket is flooded. Needs root, because it mounts
+//! file systems.
 
 #![allow(
     clippy::expect_used,
@@ -25,11 +26,12 @@ use std::{
 
 const FAULTLINED: &str = env!("CARGO_BIN_EXE_faultlined");
 const PATIENCE: Duration = Duration::from_secs(240);
-/// Says that this program is the stand-in, and on which port.
+/// If this is set, the program is the mock validator. The value is the port.
 const PORT: &str = "FAULTLINE_TEST_UDP_PORT";
 const MIB: usize = 1 << 20;
 
-/// The stand-in: started again under a validator's name, with a socket that it never reads.
+/// The mock validator. It is started under a validator's name, and has a socket that it never
+/// reads.
 #[test]
 fn start_mock_validator_with_socket() {
     let Ok(port) = env::var(PORT) else {
@@ -37,7 +39,7 @@ fn start_mock_validator_with_socket() {
     };
     let port: u16 = port.parse().expect("a port");
     let _socket = UdpSocket::bind(("127.0.0.1", port)).expect("a socket");
-    // Killed with the test that started it.
+    // The test that started this process kills it.
     std::thread::park();
 }
 
@@ -52,7 +54,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// `None` without Prometheus or the right to mount.
+    /// `None` without Prometheus or without the right to mount.
     fn start() -> Result<Option<Self>> {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let image = folder.path().join("image");
@@ -103,7 +105,8 @@ impl Scene {
     }
 
     fn firing(&self) -> Vec<String> {
-        // How slow the disk of this machine is depends on its other users: AgaveDiskSlow is not here.
+        // AgaveDiskSlow is left out, because the speed of the disk depends on other users of the
+        // machine.
         let names =
             "AgaveDisk(FullAhead|NearlyFull|InodesLow)|AgaveFilesystem.*|AgaveUdpDrops|AgaveOpen.*";
         let query = format!("ALERTS{{alertstate=\"firing\",alertname=~\"{names}\"}}");
@@ -122,7 +125,7 @@ impl Scene {
         all
     }
 
-    /// Does something again and again until exactly these alerts fire.
+    /// Repeats an action until exactly these alerts fire.
     fn until(&self, wanted: &[&str], mut again: impl FnMut()) {
         eventually_ok(PATIENCE, &format!("{wanted:?} and no other"), || {
             again();
@@ -136,7 +139,7 @@ impl Scene {
     }
 }
 
-/// This program under the name and with the arguments of a validator.
+/// Starts this program with the name and the arguments of a validator.
 fn start_validator(
     folder: &Path,
     (ledger, snapshots): (&Path, &Path),
@@ -173,13 +176,14 @@ fn start_validator(
     })
 }
 
-/// The shipped rules, which wait for a second only and are evaluated each second.
+/// The shipped rules, evaluated each second, with a `for` of one second.
 fn quick_rules(folder: &Path) -> Vec<PathBuf> {
     let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../grafana/prometheus/rules");
     let quick = |line: &str| match line.trim_start() {
         words if words.starts_with("for: ") => "        for: 1s\n".to_owned(),
         words if words.starts_with("interval: ") => "    interval: 1s\n".to_owned(),
-        // The stand-in never gets beyond its start, in which drops are normal.
+        // The mock validator never leaves its start phase, in which drops are normal. So the rule's
+        // condition on the phase is removed.
         words
             if words.starts_with(
                 "unless on (job, instance) max_over_time(instance:agave_starting:max",
@@ -229,7 +233,8 @@ fn each_simulated_resource_exhaustion_fires_only_its_own_alert() -> Result<()> {
 }
 
 fn file_system_fills(scene: &Scene) {
-    // It fills. An estimate of its end needs ten minutes: promtool tries AgaveDiskFullAhead.
+    // The file system fills. The forecast of AgaveDiskFullAhead needs ten minutes, so promtool
+    // tests that alert.
     let mut file = File::create(scene.snapshots.0.join("snapshot")).expect("a file");
     let mut add = |bytes: usize| {
         drop(

@@ -1,4 +1,4 @@
-//! Passwords that the daemon is given or comes across: nobody may find one in what it shows, writes or says.
+//! Passwords that the daemon is given or reads. None may appear in its pages, files or log.
 
 #![allow(
     clippy::expect_used,
@@ -23,19 +23,19 @@ use std::{
 const FAULTLINED: &str = env!("CARGO_BIN_EXE_faultlined");
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What the validator pushes with.
+/// The password of the validator's pushes.
 const PUSH: &str = "pushed-with-4c1d";
-/// What somebody else tries.
+/// A wrong password.
 const GUESS: &str = "guessed-77aa";
-/// What the upstream wants.
+/// The password of the upstream.
 const UPSTREAM: &str = "upstream-90ce";
-/// What a scraper says, as `alice`.
+/// The password of the scraper `alice`.
 const SCRAPE: &str = "scraped-with-b3f1";
-/// What is on the followed process's command line, and in its environment.
+/// A secret on the command line of the followed process, and one in its environment.
 const ARGUMENT: &str = "argument-51d0";
 const VARIABLE: &str = "variable-e82b";
 
-/// Killed at the end.
+/// Kills the process when dropped.
 struct Kill(Child);
 
 impl Drop for Kill {
@@ -45,7 +45,7 @@ impl Drop for Kill {
     }
 }
 
-/// `alice` and her password.
+/// The `Authorization` header of `alice`.
 fn authorization() -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let encode = |chunk: &[u8]| {
@@ -111,7 +111,7 @@ fn holds(bytes: &[u8], text: &str) -> bool {
         .any(|window| window == text.as_bytes())
 }
 
-/// The daemon with every kind of password in play.
+/// A daemon with passwords of every kind.
 struct Scene {
     folder: tempfile::TempDir,
     upstream: Sink,
@@ -166,21 +166,21 @@ impl Scene {
         }
     }
 
-    fn said(&self) -> String {
+    fn log_text(&self) -> String {
         fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
     }
 
-    /// Where it listens, by its log.
+    /// An address on which the daemon listens, from its log.
     fn address(&self, key: &str) -> String {
         eventually_ok(PATIENCE, "it says where it listens", || {
-            let said = self.said();
-            let line = said
+            let log_text = self.log_text();
+            let line = log_text
                 .lines()
                 .find(|line| line.contains("listening metrics="))
                 .map(str::to_owned);
             let rest = line.and_then(|line| line.split_once(key).map(|(_, rest)| rest.to_owned()));
             rest.and_then(|rest| rest.split_whitespace().next().map(str::to_owned))
-                .ok_or(said)
+                .ok_or(log_text)
         })
     }
 
@@ -198,7 +198,7 @@ impl Scene {
         }
     }
 
-    /// Every page, as it is shown to who has the password and to who has not.
+    /// Every page, with and without the password.
     fn pages(&self) -> Vec<(String, Vec<u8>)> {
         let metrics = self.address("metrics=");
         let ask = |method: &str, path: &str, authorization: &str| {
@@ -241,18 +241,19 @@ impl Scene {
         shown
     }
 
-    /// What is left when it has ended: its log, what it keeps, and what a look at its configuration says.
+    /// Output after the daemon's end: its log, its files, and the output of commands that read its
+    /// configuration.
     fn left(&mut self) -> Vec<(String, Vec<u8>)> {
         process::signal(self.daemon.0.id(), "TERM").expect("a signal");
         assert!(
             self.daemon.0.wait().expect("its end").success(),
             "{}",
-            self.said()
+            self.log_text()
         );
-        let kept = files(&self.folder.path().join("out"));
+        let written_files = files(&self.folder.path().join("out"));
         assert!(
-            kept.len() >= 2,
-            "a recording and the flight recorder's: {kept:?}"
+            written_files.len() >= 2,
+            "a recording and the flight recorder's: {written_files:?}"
         );
         let checked = Command::new(FAULTLINED)
             .args(["check-config", "--config", &self.config])
@@ -262,9 +263,10 @@ impl Scene {
             "check-config".to_owned(),
             [checked.stdout, checked.stderr].concat(),
         )];
-        left.push(("the log".to_owned(), self.said().into_bytes()));
+        left.push(("the log".to_owned(), self.log_text().into_bytes()));
         left.extend(
-            kept.iter()
+            written_files
+                .iter()
                 .map(|path| (path.display().to_string(), fs::read(path).expect("a file"))),
         );
         left
@@ -297,7 +299,7 @@ fn no_secret_is_in_a_page_a_recording_or_the_log() {
             );
         }
     }
-    // They were all in play.
+    // Checks that every password was used.
     assert!(
         scene
             .upstream

@@ -1,4 +1,4 @@
-//! How many series one validator costs a Prometheus: docs/DASHBOARDS.md promises a number.
+//! The number of series of one validator in Prometheus, which docs/DASHBOARDS.md states.
 
 #![allow(
     clippy::expect_used,
@@ -13,13 +13,14 @@ use std::{
 
 const PROMISED: usize = 1900;
 
-/// Not counted: the limit names three more for each CPU of the host.
+/// Not counted: the documented limit adds three series for each CPU of the host.
 const BY_CPU: [&str; 2] = ["agave_host_interrupts_total", "agave_host_softirqs_total"];
 
-/// The most pools there can be: 150, `exited` and `other`.
+/// The maximum number of pools: 150, `exited` and `other`.
 const POOLS: usize = 152;
 
-/// Series of what the golden case lacks. Four disks; every reason, code and kind there is; `None` for what is off by default.
+/// Series that the golden case lacks, with four disks and every reason, code and kind. `None` for
+/// series that are off by default.
 const NOT_ON_THE_PAGE: [(&str, Option<usize>); 107] = [
     ("agave_accounts_storages", Some(1)),
     ("agave_bank_transactions", Some(1)),
@@ -30,9 +31,9 @@ const NOT_ON_THE_PAGE: [(&str, Option<usize>); 107] = [
     ("agave_kept_up", Some(1)),
     ("agave_process_block_io_delay_seconds_total", Some(1)),
     ("agave_memory_commit_headroom_bytes", Some(1)),
-    // Of three cgroups.
+    // For three cgroups.
     ("agave_memory_high_headroom_bytes", Some(3)),
-    // Only an instrumented build reports these.
+    // Only an instrumented build reports these series.
     ("agave_program_cache_eviction_examined_total", None),
     ("agave_program_cache_eviction_passes_total", None),
     ("agave_program_cache_eviction_seconds_total", None),
@@ -49,10 +50,10 @@ const NOT_ON_THE_PAGE: [(&str, Option<usize>); 107] = [
     ("faultline_auth_failures_total", Some(2)),
     ("faultline_demo", None),
     ("faultline_flight_save_failures_total", Some(1)),
-    // Of a migration to Alpenglow.
+    // For a migration to Alpenglow.
     ("agave_alpenglow_genesis_slot", Some(1)),
     ("agave_migration_slot", Some(1)),
-    // Of Alpenglow.
+    // For a cluster with Alpenglow.
     ("agave_vote_lateness_seconds", Some(12)),
     ("agave_votes_missed_total", Some(3)),
     ("agave_finalization_seconds", Some(24)),
@@ -69,7 +70,7 @@ const NOT_ON_THE_PAGE: [(&str, Option<usize>); 107] = [
     ("agave_reward_certificates_skipped_total", Some(1)),
     ("agave_bank_switches_total", Some(1)),
     ("agave_update_parents_total", Some(1)),
-    // Of a validator that votes.
+    // For a validator that votes.
     ("agave_vote_reward_lamports", Some(2)),
     ("agave_vote_reward_per_stake_of_best_ratio", Some(1)),
     ("agave_certificate_distance_slots", Some(2)),
@@ -96,8 +97,8 @@ const NOT_ON_THE_PAGE: [(&str, Option<usize>); 107] = [
     ("agave_cluster_info", Some(1)),
     ("agave_cluster_version_stake_ratio", Some(4)),
     ("agave_cluster_feature_set_stake_ratio", Some(3)),
-    // Of five file systems and four interfaces: no more are told of. Of disks there are at most 90 series: five right under
-    // the file systems, one array below them, four members.
+    // For five file systems and four interfaces, the maximum. Disks have at most 90 series: five
+    // directly below the file systems, one array below them, and four members.
     ("agave_filesystem_info", Some(5)),
     ("agave_filesystem_size_bytes", Some(5)),
     ("agave_filesystem_avail_bytes", Some(5)),
@@ -160,14 +161,14 @@ fn the_series_limit_is_kept_with_the_maximum_number_of_pools() {
     for pool in lines.iter().filter_map(|line| pool(line)) {
         *of_pools.entry(pool).or_default() += 1;
     }
-    // With kernel.task_delayacct each has its block I/O delay too.
+    // With kernel.task_delayacct, each pool also has its block I/O delay.
     let of_a_pool = of_pools.values().max().copied().unwrap_or_default() + 1;
     let others = lines.len() - of_pools.values().sum::<usize>();
     let names = lines
         .iter()
         .filter_map(|line| line.split(['{', ' ']).next());
     let there: BTreeSet<&str> = names.map(|name| name.trim_end_matches("_bucket")).collect();
-    // Only what the configuration allows by name.
+    // Only series that the configuration allows by name.
     let allowed = ["agave_datapoint", "agave_datapoint_sum_total"];
     let absent = metrics::all()
         .map(|metric| metric.name)

@@ -952,10 +952,10 @@ fn as_nobody(test: &str) {
         .args(["--exact", test, "--nocapture"])
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&output.stdout).into_owned()
+    let stdout = String::from_utf8_lossy(&output.stdout).into_owned()
         + &String::from_utf8_lossy(&output.stderr);
     assert!(
-        output.status.success() && said.contains("1 passed"),
-        "as nobody:\n{said}"
+        output.status.success() && stdout.contains("1 passed"),
+        "as nobody:\n{stdout}"
     );
 }

@@ -20,7 +20,7 @@ use std::{
     process::Command,
 };
 
-/// A program in C, for what safe Rust cannot do; `None` without a compiler.
+/// Compiles a program in C, for calls that safe Rust lacks. `None` without a compiler.
 pub fn compiled(folder: &Path, name: &str, source: &str) -> Option<PathBuf> {
     let (file, program) = (folder.join(format!("{name}.c")), folder.join(name));
     std::fs::write(&file, source).expect("a file");
@@ -32,7 +32,7 @@ pub fn compiled(folder: &Path, name: &str, source: &str) -> Option<PathBuf> {
     status.success().then_some(program)
 }
 
-/// Starts it; what it prints is in `output` in that folder.
+/// Starts the program. Its output is in the file `output` in `folder`.
 pub fn start(path: PathBuf, arguments: &[&str], folder: &Path) -> Result<Running> {
     let arguments = arguments.iter().map(ToString::to_string).collect();
     Running::start(&Program {

@@ -1,4 +1,4 @@
-//! What `systemd/` ships, as systemd's own programs read it. What becomes of it on a real host: `scripts/vm-test`.
+//! Checks `systemd/` with systemd's own programs. `scripts/vm-test` checks it on a real host.
 
 #![allow(
     clippy::expect_used,
@@ -13,7 +13,7 @@ use std::{
     process::Command,
 };
 
-/// Exposure may be 2.0 at most; the option counts tenths.
+/// Maximum exposure 2.0. The option counts tenths.
 const THRESHOLD: &str = "--threshold=20";
 
 fn shipped() -> PathBuf {
@@ -37,13 +37,13 @@ fn unit(name: &str) -> String {
     fs::read_to_string(shipped().join("system").join(name)).expect("a unit")
 }
 
-/// The lines that say something.
+/// The lines with settings.
 fn settings(text: &str) -> impl Iterator<Item = &str> {
     text.lines()
         .filter(|line| !line.is_empty() && !line.starts_with('#'))
 }
 
-/// The units in a folder of their own, with programs that are there.
+/// The units in a separate folder, with programs that exist.
 fn installed() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     for name in names(&shipped().join("system")) {
@@ -62,7 +62,7 @@ fn installed() -> tempfile::TempDir {
     folder
 }
 
-/// As an operator puts it beside a unit.
+/// Writes a drop-in of a unit, as an operator does.
 fn drop_in(folder: &Path, unit: &str, which: &str) {
     let file = shipped().join("drop-ins").join(which);
     let beside = folder.join(format!("{unit}.d"));
@@ -70,7 +70,7 @@ fn drop_in(folder: &Path, unit: &str, which: &str) {
     fs::copy(&file, beside.join(file.file_name().expect("a name"))).expect("a copy");
 }
 
-/// Whether `systemd-analyze` is content, and what it said; `None` without it.
+/// Whether `systemd-analyze` succeeds, and its output. `None` if it is missing.
 fn analyze(folder: &Path, arguments: &[&str]) -> Option<(bool, String)> {
     let path = format!("{}:", folder.display());
     let mut analyze = Command::new("systemd-analyze");
@@ -86,10 +86,10 @@ fn analyze(folder: &Path, arguments: &[&str]) -> Option<(bool, String)> {
             return None;
         }
     };
-    let said = [output.stdout, output.stderr]
+    let output_text = [output.stdout, output.stderr]
         .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
         .concat();
-    Some((output.status.success(), said))
+    Some((output.status.success(), output_text))
 }
 
 fn verify(folder: &Path, unit: &str) -> Option<(bool, String)> {
@@ -99,7 +99,7 @@ fn verify(folder: &Path, unit: &str) -> Option<(bool, String)> {
     )
 }
 
-/// Templates with an instance that they are made for.
+/// Names a template unit with an instance.
 fn instance(name: &str) -> String {
     name.replace("agave-validator@.", "agave-validator@512G.")
         .replace("@.", "@2.")
@@ -109,19 +109,19 @@ fn instance(name: &str) -> String {
 fn systemd_accepts_every_unit_without_warnings() {
     let folder = installed();
     for name in names(&shipped().join("system")) {
-        let Some((fine, said)) = verify(folder.path(), &instance(&name)) else {
+        let Some((fine, output_text)) = verify(folder.path(), &instance(&name)) else {
             return;
         };
-        assert!(fine && said.is_empty(), "{name}: {said}");
+        assert!(fine && output_text.is_empty(), "{name}: {output_text}");
     }
     fs::write(
         folder.path().join("broken.service"),
         "[Service]\nExecStart=/bin/true\nMemoryMaxx=1\n",
     )
     .expect("a file");
-    let said = verify(folder.path(), "broken.service").map(|(_, said)| said);
+    let output_text = verify(folder.path(), "broken.service").map(|(_, output_text)| output_text);
     assert!(
-        said.is_some_and(|said| said.contains("MemoryMaxx")),
+        output_text.is_some_and(|output_text| output_text.contains("MemoryMaxx")),
         "what is wrong would be told"
     );
 }
@@ -135,10 +135,10 @@ fn systemd_accepts_every_drop_in_without_warnings() {
         for name in names(&shipped().join("drop-ins").join(folder_of)) {
             let folder = installed();
             drop_in(folder.path(), unit, &format!("{folder_of}/{name}"));
-            let Some((fine, said)) = verify(folder.path(), unit) else {
+            let Some((fine, output_text)) = verify(folder.path(), unit) else {
                 return;
             };
-            assert!(fine && said.is_empty(), "{name}: {said}");
+            assert!(fine && output_text.is_empty(), "{name}: {output_text}");
         }
     }
 }
@@ -159,10 +159,13 @@ fn systemd_security_exposure_is_low_even_as_the_validators_user() {
         ] {
             more.iter()
                 .for_each(|which| drop_in(folder.path(), unit, which));
-            let Some((fine, said)) = exposure(folder.path(), &format!("./{unit}")) else {
+            let Some((fine, output_text)) = exposure(folder.path(), &format!("./{unit}")) else {
                 return;
             };
-            assert!(fine && said.contains("Overall exposure level"), "{said}");
+            assert!(
+                fine && output_text.contains("Overall exposure level"),
+                "{output_text}"
+            );
         }
     }
     let open = tempfile::tempdir().expect("a folder");

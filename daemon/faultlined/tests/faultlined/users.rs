@@ -1,4 +1,4 @@
-//! Without a password only the validator's user may push. Needs root, which alone can be several users.
+//! Without a password, only the validator's user may push. Needs root, to act as several users.
 
 #![allow(
     clippy::unwrap_used,
@@ -22,7 +22,7 @@ const ID: &str = "DMz6SsztgBqTVkGc6CTcs4EYSJPUTfqKKwEzHLC7P8sr";
 const VALIDATOR: u32 = 12_345;
 const OTHER: u32 = 23_456;
 
-/// A process of the validator's user, or a wrapper; killed with its descendants when dropped.
+/// A process of the validator's user, or a wrapper. Dropping it kills it and its descendants.
 struct Validator(Child);
 
 impl Validator {
@@ -35,7 +35,7 @@ impl Validator {
         Validator(command.process_group(0).spawn().unwrap())
     }
 
-    /// A shell of root's, which runs the validator by this script once the file is there.
+    /// A shell of root that runs the validator by this script when the file exists.
     fn below_a_wrapper(folder: &Path, file: &Path, script: &str) -> Self {
         let wait = format!("until [ -e $0 ]; do sleep 0.05; done; {script}");
         let mut command = Command::new("sh");
@@ -61,7 +61,7 @@ impl Drop for Validator {
     }
 }
 
-/// The status line of the answer to a push that this user makes.
+/// The status line of the response to a push of this user.
 fn push(daemon: &Daemon, user: u32, lines: &str) -> String {
     let (host, port) = daemon.ingest().rsplit_once(':').unwrap();
     let length = lines.len();
@@ -86,7 +86,7 @@ fn push(daemon: &Daemon, user: u32, lines: &str) -> String {
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 
-/// What a validator says of itself: its slot, the cluster's, lost points and its version.
+/// Points of a validator: its slot, the cluster's slot, lost points and its version.
 fn points(frozen: Option<u64>, optimistic: u64, lost: u64, version: &str) -> String {
     let frozen = frozen.map(|slot| format!("bank_frozen,host_id={ID} slot={slot}i,hash=\"x\" 1\n"));
     frozen.unwrap_or_default()
@@ -97,7 +97,8 @@ fn points(frozen: Option<u64>, optimistic: u64, lost: u64, version: &str) -> Str
         )
 }
 
-/// Optimistic slot, lost points and refused pushes on the page, and whether it has the version.
+/// Optimistic slot, lost points and refused pushes on the page, and whether the page has the
+/// version.
 fn shown(daemon: &Daemon, version: &str) -> (Option<f64>, Option<f64>, Option<f64>, bool) {
     let Ok(page) = daemon.scrape() else {
         return (None, None, None, false);
@@ -133,7 +134,7 @@ fn start(folder: &Path, validator: &Validator, ingest: &str) -> Result<Daemon> {
     Ok(daemon)
 }
 
-/// A daemon that knows the validator's identity, and its process by this option.
+/// A daemon that knows the validator's identity, and finds the process by this option.
 fn start_following(
     folder: &Path,
     (option, process): (&str, &Validator),
@@ -147,7 +148,7 @@ fn start_following(
     Daemon::start(env!("CARGO_BIN_EXE_faultlined"), &arguments, folder)
 }
 
-/// Waits until the page shows this.
+/// Waits until the page shows these values.
 fn sees(daemon: &Daemon, version: &str, wanted: (f64, f64, f64)) {
     let (slot, lost, refused) = wanted;
     let wanted = (Some(slot), Some(lost), Some(refused), true);
@@ -185,7 +186,8 @@ fn another_local_user_cannot_forge_slots_lost_points_or_version() -> Result<()> 
     });
     assert_eq!(daemon.stop()?, Some(0));
 
-    // What was refused would have been believed, and is of a user whom the operator allows.
+    // The operator now allows the other user. So its points count: those that were refused were
+    // valid, too.
     let daemon = start(
         folder.path(),
         &validator,
@@ -205,7 +207,7 @@ fn pushes_are_pending_while_another_users_wrapper_has_no_validator() -> Result<(
         println!("SKIPPED: only root can be another user");
         return Ok(());
     }
-    // The wrapper stays the validator's parent, or becomes the validator.
+    // The wrapper remains the validator's parent, or it becomes the validator.
     for exec in ["", "exec "] {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("go");

@@ -1,4 +1,5 @@
-//! What a centre needs for so many validators: the numbers of docs/FLEET.md.
+//! The resources that a central server needs for a number of validators. docs/FLEET.md has the
+//! results.
 
 use crate::{Fleet, LOGIN, TIMEOUT, pages::Pages, samples::number};
 use faultline_testkit::{
@@ -28,7 +29,7 @@ fn memory(programs: &[&Running]) -> u64 {
     programs.iter().filter_map(resident).sum()
 }
 
-/// Bytes of the files whose path contains `part`.
+/// Bytes of the files with `part` in their path.
 fn size(folder: &Path, part: &str) -> u64 {
     let entries = fs::read_dir(folder).expect("a folder").flatten();
     let of_entry = |path: &Path| match fs::metadata(path) {
@@ -46,7 +47,7 @@ fn send(method: &str, address: &str, path: &str) -> String {
     response.text()
 }
 
-/// Bytes of samples without their index, after all that is in memory was written and merged.
+/// Bytes of samples without their index, after all samples in memory were written and merged.
 fn stored_bytes(fleet: &Fleet) -> [u64; 2] {
     let [victoria, prometheus] = [fleet.address(2), fleet.address(3)];
     send("GET", &victoria, "/internal/force_flush");
@@ -71,7 +72,7 @@ fn stored_bytes(fleet: &Fleet) -> [u64; 2] {
     .map(|(folder, part)| size(&fleet.folder.path().join(folder), part))
 }
 
-/// Bytes for each centre.
+/// Bytes of memory of each central server.
 fn measure_memory(hosts: usize) -> Result<Option<[u64; 2]>> {
     let Some(fleet) = Fleet::new(1.0, hosts)? else {
         return Ok(None);

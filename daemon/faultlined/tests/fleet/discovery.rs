@@ -1,4 +1,4 @@
-//! The three ways of `discovery.yml`, with a real DNS server, in a network of their own.
+//! The three methods of `discovery.yml`, with a real DNS server, in a separate network namespace.
 
 use super::shipped;
 use faultline_testkit::{
@@ -56,7 +56,7 @@ fn prometheus_and_vmagent_find_daemons_by_file_http_and_dns() {
     let found = fs::read_to_string(output).expect("what was found");
     for way in ["file", "http", "dns"] {
         let series = format!("{{host=\"{way}\", instance=\"fra1-{way}\", job=\"faultline\"");
-        // The agent's has the site, too.
+        // The target of the agent also has the site.
         let count = found
             .lines()
             .filter(|line| line.starts_with(&series))

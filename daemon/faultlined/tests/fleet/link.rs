@@ -10,8 +10,8 @@ use std::{
     thread,
 };
 
-/// Forwards connections. While it is cut, no byte arrives and no connection ends, as between two
-/// hosts.
+/// Forwards connections. While the link is cut, no byte arrives and no connection ends, as between
+/// two hosts.
 pub struct Link {
     pub address: SocketAddr,
     state: Arc<State>,
@@ -45,7 +45,7 @@ impl Link {
         self.state.cut.store(true, Ordering::Relaxed);
     }
 
-    /// Closes every connection: those of the cut have lost bytes.
+    /// Closes every connection, because those of the cut link have lost bytes.
     pub fn restore(&self) {
         self.state.cut.store(false, Ordering::Relaxed);
         let mut connections = self.state.connections.lock().expect("no panic");
@@ -63,7 +63,7 @@ impl State {
     fn forward(self: &Arc<Self>, client: TcpStream) {
         let mut open = vec![client];
         if !self.is_cut() {
-            // A centre that is away refuses: so does the link.
+            // A central server that is down refuses connections, so the link does, too.
             let Ok(server) = TcpStream::connect(&self.target) else {
                 return;
             };

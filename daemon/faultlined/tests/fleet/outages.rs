@@ -1,5 +1,5 @@
-//! Two hundred hosts push for ten minutes while centres are killed, agents restarted and a link is
-//! cut.
+//! Two hundred hosts push for ten minutes. Meanwhile central servers are killed, agents are
+//! restarted and a link is cut.
 
 use crate::{
     Agent, Fleet, SITES, TIMEOUT,
@@ -23,19 +23,19 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Hosts with a daemon and an agent each.
+/// Hosts that have both a daemon and an agent.
 const REAL_HOSTS: usize = 20;
-/// More are replayed: a few by one agent. Fewer in a shorter run.
+/// Hosts whose pages are replayed. One agent scrapes several of them. A shorter run has fewer.
 const REPLAYED_HOSTS: f64 = 180.0;
-/// Seconds. `FAULTLINE_FLEET_SECONDS` asks for a shorter run.
+/// Length of the full run. `FAULTLINE_FLEET_SECONDS` sets a shorter one.
 const FULL_SECONDS: f64 = 600.0;
-/// Ends for good. Of another site than that whose link is cut.
+/// This host ends and does not return. It is of another site than the one whose link is cut.
 const ENDED_HOST: usize = 3;
 const CUT_SITE: &str = SITES[1];
 const CENTRES: [&str; 2] = ["VictoriaMetrics", "Prometheus"];
-/// The agent's time of a scrape may be a tenth of the interval beside the real one.
+/// The agent's time of a scrape may differ from the real one by a tenth of the interval.
 const SCRAPE_TOLERANCE: i64 = 3_500;
-/// What a kill -9 of VictoriaMetrics may cost.
+/// Milliseconds of samples that VictoriaMetrics may lose at a SIGKILL.
 const LOST_BY_KILL: i64 = 10_000;
 
 struct FleetRun {
@@ -46,9 +46,9 @@ struct FleetRun {
     agents: Vec<(Agent, Option<Running>)>,
     centres: [Option<Running>; 2],
     begun: Instant,
-    /// By real host, its agents' own counts of scrapes.
+    /// The agents' own counts of scrapes, by real host.
     counted: BTreeMap<usize, f64>,
-    /// When agents were stopped: a scrape of that moment may be answered and not taken.
+    /// When agents were stopped. A scrape at that moment may have a response that no agent read.
     stopped: Vec<RangeInclusive<i64>>,
 }
 
@@ -92,7 +92,7 @@ impl FleetRun {
         })
     }
 
-    /// Waits for a second of the full run.
+    /// Waits until this second of the full run.
     fn until(&self, second: f64) {
         let passed = self.begun.elapsed();
         sleep(self.fleet.scaled(second).saturating_sub(passed));
@@ -108,7 +108,7 @@ impl FleetRun {
         }
     }
 
-    /// Adds what the running agents have scraped from daemons and from themselves.
+    /// Adds the number of scrapes of daemons and of themselves that the running agents have made.
     fn count_scrapes(&mut self, site: Option<&str>) {
         for (number, (agent, running)) in self.agents.iter().enumerate() {
             let of_site = site.is_none_or(|site| site == agent.site);
@@ -120,7 +120,7 @@ impl FleetRun {
         }
     }
 
-    /// Restarts the agents of one site, or all.
+    /// Restarts the agents of one site, or all agents.
     fn restart_agents(&mut self, site: Option<&str>) {
         self.count_scrapes(site);
         let of_site = |agent: &Agent| site.is_none_or(|site| site == agent.site);
@@ -150,8 +150,8 @@ impl FleetRun {
         [self.fleet.address(2), self.fleet.address(3)]
     }
 
-    /// Waits until both centres have a sample of every host that is newer than `moment`. An agent
-    /// sends its samples in order.
+    /// Waits until both central servers have a sample of every host that is newer than `moment`. An
+    /// agent sends its samples in order.
     fn wait_for_newer(&self, moment: i64, hosts: usize) {
         let newer = "count(max by (host) (timestamp(up{job='faultline'})) >";
         for centre in self.addresses() {
@@ -168,7 +168,7 @@ impl FleetRun {
         }
     }
 
-    /// The events. The times of the SIGKILL and of the host's end.
+    /// Runs the events. Returns the times of the SIGKILL and of the host's end.
     fn play(&mut self) -> Result<[i64; 2]> {
         let ended = self.end_host();
         self.until(60.0);
@@ -197,7 +197,7 @@ impl FleetRun {
     }
 }
 
-/// By receiver and alert.
+/// Notifications by receiver and alert.
 type NotificationCounts = BTreeMap<(String, String), usize>;
 
 #[derive(Default, Debug)]
@@ -205,14 +205,15 @@ struct Totals {
     series: usize,
     scrapes: usize,
     samples: usize,
-    /// By centre.
+    /// By central server.
     stored: [usize; 2],
     repeated: [usize; 2],
     lost: [Vec<i64>; 2],
-    /// Answers of the page server without a scrape at a centre, and the samples of those with one.
+    /// Times of the page server's responses without a scrape at a central server.
     untaken: Vec<i64>,
+    /// Number of samples in the other responses.
     answered: usize,
-    /// Scrapes of real hosts, of daemons and of agents, by the agents' own count.
+    /// Scrapes of daemons and of agents on the real hosts, as the agents counted them.
     by_agents: f64,
     replayed: usize,
 }
@@ -242,13 +243,13 @@ impl Totals {
     }
 }
 
-/// Counts every host's samples until `end`, at both centres and where they were scraped.
+/// Counts every host's samples until `end`, at both central servers and at their origin.
 fn count(run: &FleetRun, end: i64, ended: i64) -> Totals {
     let mut totals = Totals::default();
     let addresses = run.addresses();
     let answers = run.pages.answers();
     for host in 0..run.fleet.hosts {
-        // What the host had not sent when it ended is lost.
+        // Samples that the host had not sent at its end are lost.
         let to = if host == ENDED_HOST {
             ended - 5_000
         } else {
@@ -296,17 +297,16 @@ fn count(run: &FleetRun, end: i64, ended: i64) -> Totals {
     totals
 }
 
-/// By centre: how often each alert was told to each receiver, and how many alerts of the fleet
-/// fired.
+/// For each central server: the notifications, and how many alerts of the fleet fired.
 fn fired(run: &FleetRun) -> Vec<(NotificationCounts, f64)> {
     let of_centre = |(manager, address): (&Alertmanager, &String)| {
         eventually_ok(TIMEOUT, "the site is back", || {
-            let told = manager.notifications();
+            let notifications = manager.notifications();
             let back = |it: &Notification| it.resolved && it.alert == "FleetSiteSilent";
-            if told.iter().any(back) {
+            if notifications.iter().any(back) {
                 Ok(())
             } else {
-                Err(told)
+                Err(notifications)
             }
         });
         let mut fired = NotificationCounts::new();
@@ -343,7 +343,7 @@ fn outages_of_centres_agents_and_a_link_lose_no_sample() -> Result<()> {
     run.count_scrapes(None);
     let end = now();
     run.wait_for_newer(end, run.fleet.hosts - 1);
-    // VictoriaMetrics shows samples a second after it has them.
+    // VictoriaMetrics shows samples a second after it received them.
     sleep(Duration::from_secs(5));
     let fired = fired(&run);
     drop((vmalert, std::mem::take(&mut run.agents)));
@@ -361,12 +361,16 @@ fn outages_of_centres_agents_and_a_link_lose_no_sample() -> Result<()> {
     let window = killed - LOST_BY_KILL..=killed;
     let too_old = totals.lost[0].iter().find(|at| !window.contains(at));
     assert_eq!(too_old, None, "VictoriaMetrics");
-    for (centre, (mut told, firing)) in CENTRES.iter().zip(fired) {
-        println!("{centre}: {told:?}");
-        told.retain(|(receiver, _), _| receiver == "page");
+    for (centre, (mut notifications, firing)) in CENTRES.iter().zip(fired) {
+        println!("{centre}: {notifications:?}");
+        notifications.retain(|(receiver, _), _| receiver == "page");
         let once = |alert: &str| (("page".to_owned(), alert.to_owned()), 1);
         let expected = ["FleetHostSilent", "FleetSiteSilent"].map(once);
-        assert_eq!((told, firing), (BTreeMap::from(expected), 2.0), "{centre}");
+        assert_eq!(
+            (notifications, firing),
+            (BTreeMap::from(expected), 2.0),
+            "{centre}"
+        );
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Pages of hosts that do not exist: a real daemon's current page with other values.
+//! Metrics of simulated hosts: a real daemon's present page with other values.
 
 use crate::{Agent, SITES, now, site};
 use faultline_testkit::http;
@@ -11,14 +11,14 @@ use std::{
     time::Duration,
 };
 
-/// An agent sends one request at a time, so one for all hosts of a site is slow.
+/// An agent sends one request at a time, so a single agent would be too slow for a whole site.
 const HOSTS_OF_AGENT: usize = 15;
 
-/// One scrape that was answered.
+/// One scrape that got a response.
 #[derive(Clone, Copy)]
 pub struct Answer {
     pub host: usize,
-    /// Milliseconds since 1970, after the last byte.
+    /// Milliseconds since 1970, after the last byte was sent.
     pub at: i64,
     pub samples: usize,
 }
@@ -63,7 +63,7 @@ impl Pages {
         Self { address, shared }
     }
 
-    /// Agents of each site, which scrape a few of its hosts each.
+    /// The agents of each site. Each scrapes a few of the site's hosts.
     pub fn agents(
         &self,
         hosts: Range<usize>,
@@ -92,7 +92,7 @@ impl Pages {
 }
 
 impl Shared {
-    /// `None` when the connection ends.
+    /// Serves requests. Returns `None` when the connection ends.
     fn serve(&self, connection: TcpStream) -> Option<()> {
         let mut answers = connection.try_clone().ok()?;
         let mut lines = BufReader::new(connection).lines().map_while(Result::ok);
@@ -116,7 +116,8 @@ impl Shared {
     }
 }
 
-/// The page with amounts and counters enlarged by a factor of the host's own, and its samples.
+/// The page of a host, and its number of samples. Amounts and counters are multiplied by a factor
+/// that depends on the host.
 fn of_host(page: &str, host: usize) -> (String, usize) {
     let factor = 1.0 + host as f64 / 1000.0;
     let mut text = String::with_capacity(page.len() + page.len() / 8);

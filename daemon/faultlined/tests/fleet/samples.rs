@@ -1,4 +1,4 @@
-//! The samples of a host that a centre has, each counted once.
+//! The samples that a central server has of a host, each counted once.
 
 use crate::{LOGIN, TIMEOUT};
 use faultline_testkit::http::Request;
@@ -21,7 +21,7 @@ pub fn query(centre: &str, expression: &str) -> Result<Value, String> {
     }
 }
 
-/// The only number that a query yields.
+/// The value of a query with one result.
 pub fn number(centre: &str, expression: &str) -> Result<f64, String> {
     let result = query(centre, expression)?;
     let value = result[0]["value"][1].as_str();
@@ -32,16 +32,16 @@ pub fn number(centre: &str, expression: &str) -> Result<f64, String> {
 
 #[derive(Default)]
 pub struct Samples {
-    /// By series, the milliseconds of its samples.
+    /// Times of the samples in milliseconds, by series.
     pub series: BTreeMap<String, BTreeSet<i64>>,
-    /// By the time of a successful scrape of the daemon: its samples, as the agent counted them.
+    /// Numbers of samples of successful scrapes of the daemon, as the agent counted them, by time.
     pub scrapes: BTreeMap<i64, usize>,
-    /// Samples that were stored twice, after a request whose answer was lost.
+    /// Samples that are stored twice, because the response to a request was lost.
     pub repeated: usize,
 }
 
 impl Samples {
-    /// What was scraped from the daemon of this host in `from..=to`.
+    /// Reads the samples of this host's daemon in `from..=to`.
     pub fn read(centre: &str, host: usize, (from, to): (i64, i64)) -> Self {
         let selector = format!("{{host='host-{host:03}',job='faultline'}}[2h]");
         let result = query(centre, &selector).expect("samples");
@@ -70,7 +70,8 @@ impl Samples {
         samples
     }
 
-    /// How many samples are from the daemon's page, and not the agent's own about the scrape.
+    /// Number of samples from the daemon's page. The agent's own samples about the scrape do not
+    /// count.
     pub fn of_pages(&self) -> usize {
         let added = |series: &str| {
             series.contains("\"__name__\":\"up\"") || series.contains("\"__name__\":\"scrape_")
@@ -79,7 +80,7 @@ impl Samples {
         series.map(|(_, times)| times.len()).sum()
     }
 
-    /// The times of the samples that `other` has and this centre has not.
+    /// Times of the samples that `other` has and this server lacks.
     pub fn missing(&self, other: &Self) -> Vec<i64> {
         let none = BTreeSet::new();
         let missing = other
@@ -95,7 +96,7 @@ fn milliseconds(time: &Value) -> Option<i64> {
         .map(|seconds| (seconds * 1000.0).round() as i64)
 }
 
-/// `None` for the mark of a series that ended.
+/// `None` for the marker of a series that ended.
 fn value(text: &Value) -> Option<f64> {
     text.as_str()?
         .parse()

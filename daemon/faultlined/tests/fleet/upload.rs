@@ -1,4 +1,4 @@
-//! Flight recordings, copied to a real S3 server by the command of the unit.
+//! The command of the systemd unit copies flight recordings to a real S3 server.
 
 use super::{environment, shipped};
 use faultline_testkit::{
@@ -45,7 +45,7 @@ impl Upload {
         server.expect("the server starts")
     }
 
-    /// By the command of the unit, at so many bytes a second.
+    /// Starts the command of the unit with this limit in bytes a second.
     fn start_copy(&self, rate: &str) -> Running {
         let unit = shipped(
             "systemd/system/faultline-flight-upload.service",
@@ -68,7 +68,7 @@ impl Upload {
             .lines()
             .find_map(|line| line.strip_prefix("ExecStart="));
         let command = command.expect("a command").replace('"', "");
-        // A filter is a sign and a name.
+        // A filter consists of a sign and a name.
         let command = command.replace("=- ", "=-\0").replace("=+ ", "=+\0");
         let command = ["FLIGHT_FOLDER", "UPLOAD_TO"]
             .iter()
@@ -92,7 +92,7 @@ impl Upload {
         eventually(TIMEOUT, "it ends", || copy.exit_status().ok().flatten()).success()
     }
 
-    /// Objects of the bucket.
+    /// The objects in the bucket.
     fn objects(&self) -> Vec<String> {
         let entries = fs::read_dir(self.path("store/flight/fra1/validator-1"));
         let entries = entries.into_iter().flatten().flatten();
@@ -137,7 +137,7 @@ fn flight_recordings_are_copied_whole_after_kills_and_never_changed() -> Result<
     copy.kill()?;
     assert_eq!(upload.objects(), [""; 0]);
 
-    // The server is killed, too.
+    // The server is killed as well.
     let mut copy = upload.start_copy("1M");
     sleep(Duration::from_secs(3));
     drop(running);

@@ -6,14 +6,14 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// A file system of a file, unmounted when dropped.
+/// A file system in a file. Dropping this unmounts it.
 pub struct Disk {
     folder: PathBuf,
     image: PathBuf,
 }
 
 impl Disk {
-    /// Mounted at `folder`, with so many bytes; `None` where this may not be made.
+    /// A file system of this size, mounted at `folder`; `None` if the machine does not allow that.
     pub fn mount(folder: &Path, bytes: u64) -> Option<Disk> {
         let disk = Disk {
             folder: folder.to_owned(),
@@ -42,7 +42,7 @@ impl Disk {
         .then_some(disk)
     }
 
-    /// Takes room until this share of all is left.
+    /// Fills the disk until this share is free.
     pub fn fill(&self, left: f64) {
         let size = rustix::fs::statvfs(&self.folder).expect("a file system");
         let all = size.f_blocks as f64 * size.f_frsize as f64;
@@ -57,7 +57,7 @@ impl Disk {
         .expect("room");
     }
 
-    /// Gives the room back.
+    /// Frees the space again.
     pub fn empty(&self) {
         fs::remove_file(self.filler()).expect("the filler");
     }

@@ -1,6 +1,7 @@
-//! Rules whose times are shorter.
+//! Rules with shorter times.
 
-/// All durations of this YAML divided: `for`, `interval`, `group_wait` and their like, ranges and offsets in expressions.
+/// Divides all durations of this YAML: `for`, `interval`, `group_wait` and similar keys, ranges,
+/// and offsets in expressions.
 pub fn faster(text: &str, by: u32) -> String {
     let lines = text.lines().map(|line| {
         let is_comment = line.trim_start().starts_with('#');
@@ -16,7 +17,7 @@ pub fn faster(text: &str, by: u32) -> String {
     lines.collect::<Vec<_>>().join("\n") + "\n"
 }
 
-/// Every number that a unit of time follows and that no word or number goes on before or after.
+/// Divides each number with a unit of time, if no letter or digit precedes or follows them.
 fn of_line(line: &str, by: u32) -> String {
     let mut out = String::new();
     let mut rest = line;

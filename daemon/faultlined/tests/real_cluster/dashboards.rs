@@ -1,4 +1,5 @@
-//! Every query of every dashboard against a Prometheus that has scraped the daemon beside a real validator.
+//! Every query of every dashboard in a Prometheus that has scraped the daemon with a real
+//! validator.
 
 use faultline_testkit::{
     Result,
@@ -15,18 +16,18 @@ use std::{
     time::Duration,
 };
 
-/// Series of the last five minutes are asked for, at most.
+/// Queries cover at most the last five minutes.
 const WINDOW: f64 = 300.0;
 
-/// How long a query may go on showing nothing, or a rendering take.
+/// Maximum time until a query has a result, and maximum time of a rendering.
 const PATIENCE: Duration = Duration::from_secs(400);
 
 /// The label `experiment` of both daemons.
 const EXPERIMENT: &str = "by two ways";
 
-/// One query with Grafana's variables filled in.
-struct Asked {
-    /// Dashboard, panel, and the query's letter.
+/// One query, with values for Grafana's variables.
+struct Query {
+    /// Dashboard, panel, and the letter of the query.
     dashboard: String,
     panel: String,
     letter: String,
@@ -34,12 +35,12 @@ struct Asked {
     is_range: bool,
 }
 
-impl Asked {
+impl Query {
     fn who(&self) -> String {
         format!("{}, {}, query {}", self.dashboard, self.panel, self.letter)
     }
 
-    /// Whether the reasons name this query, or its whole panel.
+    /// True if `reasons` has this query or its whole panel.
     fn is_among(&self, reasons: &Value) -> bool {
         let of_dashboard = &reasons[&self.dashboard];
         [
@@ -60,7 +61,7 @@ fn read(path: &Path) -> Value {
     serde_json::from_str(&text).expect("JSON")
 }
 
-/// What a variable stands for: everything where many may be chosen, else the validator that is looked at.
+/// The value of a variable: all values if it allows several, else that of the validator.
 fn value_of(variable: &Value, instance: &str) -> String {
     match variable["name"].as_str().unwrap_or_default() {
         _ if variable["multi"] == true => ".*".to_owned(),
@@ -81,7 +82,7 @@ fn filled(expression: &str, variables: &[Value], instance: &str) -> String {
     text
 }
 
-fn queries(instance: &str) -> Vec<Asked> {
+fn queries(instance: &str) -> Vec<Query> {
     let mut all = Vec::new();
     for entry in fs::read_dir(grafana().join("dashboards")).expect("the dashboards") {
         let path = entry.expect("a file").path();
@@ -97,7 +98,7 @@ fn queries(instance: &str) -> Vec<Asked> {
         for panel in dashboard["panels"].as_array().expect("panels") {
             for target in panel["targets"].as_array().into_iter().flatten() {
                 let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-                all.push(Asked {
+                all.push(Query {
                     dashboard: name.clone(),
                     panel: text(&panel["title"]),
                     letter: text(&target["refId"]),
@@ -110,16 +111,17 @@ fn queries(instance: &str) -> Vec<Asked> {
     all
 }
 
-/// How many series a query shows.
-fn series(prometheus: &Prometheus, asked: &Asked, now: f64) -> Result<usize> {
-    if asked.is_range {
-        prometheus.count_series(&asked.expression, (now - WINDOW, now), 5)
+/// Number of series that a query returns.
+fn series(prometheus: &Prometheus, query: &Query, now: f64) -> Result<usize> {
+    if query.is_range {
+        prometheus.count_series(&query.expression, (now - WINDOW, now), 5)
     } else {
-        Ok(prometheus.query(&asked.expression)?.len())
+        Ok(prometheus.query(&query.expression)?.len())
     }
 }
 
-/// No query errs; none shows nothing, unless `without-data.json` says why; nothing is said there that no longer holds.
+/// No query may fail. Each must return series, or `without-data.json` must say why it returns none.
+/// A reason there must still hold.
 pub fn every_query_shows_something_or_there_is_a_reason(prometheus: &Prometheus, instance: &str) {
     let queries = queries(instance);
     let now = || {
@@ -131,33 +133,33 @@ pub fn every_query_shows_something_or_there_is_a_reason(prometheus: &Prometheus,
     };
     let refused = queries
         .iter()
-        .filter_map(|asked| Some((asked.who(), series(prometheus, asked, now()).err()?)));
+        .filter_map(|query| Some((query.who(), series(prometheus, query, now()).err()?)));
     let refused: Vec<_> = refused.collect();
     assert!(refused.is_empty(), "Prometheus refuses: {refused:#?}");
     let reasons = read(&grafana().join("render/without-data.json"));
-    let looked_at = |asked: &&Asked| !asked.is_among(&reasons["sometimes"]);
+    let is_expected = |query: &&Query| !query.is_among(&reasons["sometimes"]);
     let mut shown: BTreeSet<String> = BTreeSet::new();
     eventually_ok(PATIENCE, "every query shows something", || {
         let now = now();
-        for asked in queries.iter().filter(looked_at) {
-            if series(prometheus, asked, now).is_ok_and(|found| found > 0) {
-                shown.insert(asked.who());
+        for query in queries.iter().filter(is_expected) {
+            if series(prometheus, query, now).is_ok_and(|found| found > 0) {
+                shown.insert(query.who());
             }
         }
         let empty = queries
             .iter()
-            .filter(looked_at)
-            .filter(|asked| !shown.contains(&asked.who()));
+            .filter(is_expected)
+            .filter(|query| !shown.contains(&query.who()));
         let empty: Vec<String> = empty
-            .filter(|asked| !asked.is_among(&reasons["always"]))
-            .map(Asked::who)
+            .filter(|query| !query.is_among(&reasons["always"]))
+            .map(Query::who)
             .collect();
         if empty.is_empty() { Ok(()) } else { Err(empty) }
     });
     let unneeded = queries
         .iter()
-        .filter(|asked| asked.is_among(&reasons["always"]) && shown.contains(&asked.who()));
-    let unneeded: Vec<String> = unneeded.map(Asked::who).collect();
+        .filter(|query| query.is_among(&reasons["always"]) && shown.contains(&query.who()));
+    let unneeded: Vec<String> = unneeded.map(Query::who).collect();
     assert!(
         unneeded.is_empty(),
         "they have data, and without-data.json says that they never do: {unneeded:?}"
@@ -169,8 +171,8 @@ pub fn every_query_shows_something_or_there_is_a_reason(prometheus: &Prometheus,
     );
 }
 
-/// Draws all dashboards with Grafana's own panels; the pictures stay in `target/dashboards`. A dashboard that is broken on
-/// purpose is refused: the check can fail.
+/// Renders all dashboards with Grafana's own panels into `target/dashboards`. Also renders a
+/// dashboard that is broken on purpose, which must be refused.
 pub fn every_dashboard_is_drawn(prometheus: &Prometheus, instance: &str) -> Result<()> {
     if !grafana()
         .join("render/node_modules/.package-lock.json")
@@ -185,7 +187,7 @@ pub fn every_dashboard_is_drawn(prometheus: &Prometheus, instance: &str) -> Resu
         return Ok(());
     }
     let instance = format!("instance={instance}");
-    let (succeeded, said) = draw(
+    let (succeeded, output) = draw(
         prometheus,
         &[
             "--last",
@@ -198,8 +200,8 @@ pub fn every_dashboard_is_drawn(prometheus: &Prometheus, instance: &str) -> Resu
             "earlier=30s",
         ],
     )?;
-    println!("{said}");
-    assert!(succeeded, "{said}");
+    println!("{output}");
+    assert!(succeeded, "{output}");
     let folder = tempfile::tempdir().expect("a temporary folder");
     let mut broken = read(&grafana().join("dashboards/overview.json"));
     let panels = broken["panels"].as_array_mut().expect("panels");
@@ -213,15 +215,15 @@ pub fn every_dashboard_is_drawn(prometheus: &Prometheus, instance: &str) -> Resu
     }
     fs::write(folder.path().join("broken.json"), broken.to_string()).expect("a dashboard");
     let path = folder.path().display().to_string();
-    let (succeeded, said) = draw(prometheus, &["--dashboards", &path, "--out", &path])?;
+    let (succeeded, output) = draw(prometheus, &["--dashboards", &path, "--out", &path])?;
     assert!(
-        !succeeded && said.contains("parse error") && said.contains("no series"),
-        "{said}"
+        !succeeded && output.contains("parse error") && output.contains("no series"),
+        "{output}"
     );
     Ok(())
 }
 
-/// Whether the renderer was content, and what it said.
+/// Whether the renderer succeeded, and its output.
 fn draw(prometheus: &Prometheus, words: &[&str]) -> Result<(bool, String)> {
     let root = grafana().join("..");
     let output = root.join("target/dashboards.out");

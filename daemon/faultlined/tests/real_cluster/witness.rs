@@ -1,8 +1,8 @@
-//! Adds up line protocol as `awk` would, without a line of the product's parser.
+//! Sums line protocol as `awk` would, without the product's parser.
 
 use std::collections::BTreeSet;
 
-/// The sum of an integer field over all lines of this name and sender.
+/// The sum of an integer field over all lines with this name and sender.
 pub fn sum(bodies: &[Vec<u8>], name: &str, sender: &str, field: &str) -> i64 {
     let head = format!("{name},host_id={sender} ");
     let key = format!("{field}=");
@@ -21,7 +21,7 @@ pub fn sum(bodies: &[Vec<u8>], name: &str, sender: &str, field: &str) -> i64 {
         .sum()
 }
 
-/// Everybody who sent a line.
+/// All senders of lines.
 pub fn senders(bodies: &[Vec<u8>]) -> BTreeSet<String> {
     let lines = bodies
         .iter()

@@ -1,4 +1,4 @@
-//! What a node says of one vote account, read without any code of the daemon.
+//! The facts of one vote account from a node, read without code of the daemon.
 
 use faultline_testkit::{Result, expose::Page, rpc::Rpc};
 use serde_json::{Value, json};
@@ -7,16 +7,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A page has answers as old as this: of up to five rounds of a second, and the time that they took.
+/// Maximum age of the responses on a page: five rounds of a second, and their durations.
 const OLDEST: Duration = Duration::from_secs(8);
 
-/// Stands for the labels of a time ahead that is compared as slots.
+/// Marks a time ahead that is compared as a number of slots.
 const SLOTS: &[(&str, &str)] = &[("as", "slots")];
 
 /// A metric, its labels, its value; `None` if it must be absent.
 type Expected = (&'static str, Vec<(&'static str, &'static str)>, Option<f64>);
 
-/// Reads again and again, and remembers the last seconds.
+/// Reads continuously, and stores the readings of the last seconds.
 pub struct Witness {
     rpc: Rpc,
     identity: String,
@@ -37,7 +37,8 @@ impl Witness {
         }
     }
 
-    /// What on the page is not what the node said in the last seconds; an error also before there are so many.
+    /// The values on the page that differ from all readings of the last seconds. Also an error
+    /// while there are too few readings.
     pub fn contradicts(&mut self, page: &Page) -> std::result::Result<(), String> {
         let now = Instant::now();
         self.read.push_back((
@@ -56,17 +57,17 @@ impl Witness {
             .enumerate()
             .filter_map(|(at, (name, labels, _))| {
                 let seen: Vec<Option<f64>> = self.read.iter().map(|(_, read)| read[at].2).collect();
-                let told = told(page, name, labels, self.slots_in_epoch);
+                let exported = exported_value(page, name, labels, self.slots_in_epoch);
                 let numbers = || seen.iter().copied().flatten();
                 let range = (
                     numbers().fold(f64::INFINITY, f64::min),
                     numbers().fold(f64::NEG_INFINITY, f64::max),
                 );
-                let agrees = match told {
-                    Some(told) => (range.0 - 1e-9..=range.1 + 1e-9).contains(&told),
+                let agrees = match exported {
+                    Some(exported) => (range.0 - 1e-9..=range.1 + 1e-9).contains(&exported),
                     None => seen.contains(&None),
                 };
-                (!agrees).then(|| format!("{name} {labels:?}: {told:?} and not {range:?}"))
+                (!agrees).then(|| format!("{name} {labels:?}: {exported:?} and not {range:?}"))
             });
         let wrong: Vec<String> = wrong.collect();
         if wrong.is_empty() {
@@ -148,8 +149,8 @@ fn earned_credits(own: &Value, accounts: &[&Value], epoch: f64) -> Vec<Expected>
     ]
 }
 
-/// Stake that was delegated to the account, and taken back from it, in the present epoch, in SOL: as the node itself reads its stake
-/// accounts.
+/// Stake that was delegated to the account, and stake that was deactivated, in the present epoch in
+/// SOL. Read from the node's stake accounts.
 pub fn moving_stake(rpc: &Rpc, vote: &str) -> Result<(f64, f64)> {
     const STAKE_PROGRAM: &str = "Stake11111111111111111111111111111111111111";
     let epoch =
@@ -182,7 +183,7 @@ fn credits(account: &Value, epoch: f64) -> Option<f64> {
     Some(number(&of[1]) - number(&of[2]))
 }
 
-/// Leader slots, and of those ahead the times as slots.
+/// Leader slots. Times until future ones are slots.
 fn leads(rpc: &Rpc, identity: &str, epoch: &Value) -> Result<Vec<Expected>> {
     let processed = json!({"commitment": "processed"});
     let blocks = rpc.call("getBlockProduction", json!([{"commitment": "confirmed"}]))?;
@@ -240,8 +241,14 @@ fn leads(rpc: &Rpc, identity: &str, epoch: &Value) -> Result<Vec<Expected>> {
     ])
 }
 
-/// What the page says; of [`SLOTS`] its seconds as slots, by the pace that its own time until the epoch's end has.
-fn told(page: &Page, name: &str, labels: &[(&str, &str)], slots_in_epoch: f64) -> Option<f64> {
+/// The value on the page. For [`SLOTS`], its seconds are converted to slots by the page's time
+/// until the end of the epoch.
+fn exported_value(
+    page: &Page,
+    name: &str,
+    labels: &[(&str, &str)],
+    slots_in_epoch: f64,
+) -> Option<f64> {
     if labels != SLOTS {
         return page.get(name, labels);
     }

@@ -1,21 +1,22 @@
-//! Changes of a node that are no faults: what Prometheus has of a series before and after them.
+//! Changes of a node that are not faults: the samples of its series in Prometheus before and after
+//! them.
 
 use crate::{
     faults::{self, Fault},
     recording::HOUR,
 };
 
-/// Shorter than what every `last_over_time` of the rules bridges.
+/// Shorter than the range of every `last_over_time` in the rules.
 const GAP_SECONDS: f64 = 90.0;
-/// Of a restart of Prometheus or of the daemon, until the next scrape.
+/// Time from a restart of Prometheus or of the daemon to the next scrape.
 const RESTART_SECONDS: f64 = 45.0;
-/// Seconds after its end at which a validator starts, is catching up, and is at the tip.
+/// Seconds from a validator's end to its start, to `catching_up`, and to the tip.
 const STARTS: f64 = 45.0;
 const CATCHES_UP: f64 = 600.0;
 const AT_TIP: f64 = 900.0;
-/// Seconds for which the daemon repeats an answer about votes.
+/// Seconds for which the daemon repeats a response about votes.
 const ANSWERS_LIVE: f64 = 180.0;
-/// Absent while there is no process.
+/// Series that are absent while there is no process.
 const OF_PROCESS: [&str; 11] = [
     "agave_accounts_storages",
     "agave_healthy",
@@ -29,30 +30,31 @@ const OF_PROCESS: [&str; 11] = [
     "agave_process_swap_bytes",
     "agave_target_info",
 ];
-/// Without them a page is right.
+/// If these series end, a page alert is right. So they do not end.
 const NEVER_END: [&str; 2] = ["up", "agave_up"];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
-    /// A label of the target has another value.
+    /// A label of the target changes its value.
     Label,
-    /// A second target of the same job and instance comes or goes.
+    /// A second target with the same job and instance begins or ends.
     SecondTarget,
-    /// Both Prometheus servers of a pair write, with a label `replica`, or one writes without it.
+    /// A pair of Prometheus servers with a label `replica` becomes one server without it, or the
+    /// reverse.
     Replica,
     DaemonRestart,
     ValidatorRestart,
-    /// Nothing is scraped from any node.
+    /// No node is scraped.
     PrometheusRestart,
-    /// Nothing is scraped from the node.
+    /// The node is not scraped.
     Gap,
-    /// Two thirds of the balance are paid to another account at once, and come back hours later.
+    /// Two thirds of the balance go to another account, and return hours later.
     Transfer,
     /// Files of some GiB are written at once, and removed hours later.
     File,
-    /// A minute between scrapes, not 15 seconds.
+    /// The scrape interval is a minute instead of 15 seconds.
     SlowScrape,
-    /// A daemon of another version has one metric less.
+    /// The new version of the daemon lacks one metric.
     Upgrade,
 }
 
@@ -71,7 +73,8 @@ pub const ALL: [Change; 11] = [
 ];
 
 impl Change {
-    /// When it happens in a day: shortly after faults begin, so that the windows of their alerts have it in them.
+    /// Times of the change in a day. They are soon after faults begin, so that they are in the
+    /// windows of the faults' alerts.
     pub fn moments(self, from: i64) -> Vec<i64> {
         let shortest = match self {
             Change::DaemonRestart => HOUR / 2,
@@ -98,12 +101,12 @@ impl Change {
         begins
     }
 
-    /// Whether a node with a fault must have its alerts all the same.
+    /// True if a node with a fault must have its alerts in spite of the change.
     pub fn leaves_faults(self) -> bool {
         !matches!(self, Change::ValidatorRestart | Change::Upgrade)
     }
 
-    /// Times without an evaluation, in milliseconds.
+    /// Times in which rules are not evaluated, in milliseconds.
     pub fn pauses(self, from: i64) -> Vec<[i64; 2]> {
         if self != Change::PrometheusRestart {
             return Vec::new();
@@ -113,17 +116,17 @@ impl Change {
     }
 }
 
-/// One series of a node, sample by sample.
+/// One series of a node, whose samples are passed one by one.
 pub struct Stream<'a> {
     pub change: Change,
     pub moments: &'a [i64],
-    /// All metrics.
+    /// Names of all metrics.
     pub names: &'a [String],
     pub name: &'a str,
     pub labels: &'a str,
     happened: usize,
     last: f64,
-    /// The value before the last moment.
+    /// The value before the last change.
     base: f64,
     count: usize,
 }
@@ -150,7 +153,7 @@ impl<'a> Stream<'a> {
         }
     }
 
-    /// What Prometheus has for a value; `is_faulty`: a fault has made it.
+    /// The samples in Prometheus for a recorded value. `is_faulty`: a fault has changed the value.
     pub fn samples(&mut self, at: i64, value: f64, is_faulty: bool) -> Vec<Sample> {
         let happened = self.moments.partition_point(|moment| *moment <= at);
         if happened > self.happened {
@@ -177,7 +180,7 @@ impl<'a> Stream<'a> {
             .collect()
     }
 
-    /// Each restart of a validator is of another version.
+    /// The labels of the validator's version, which changes with each restart.
     fn labels_of_version(&self) -> String {
         if self.change == Change::ValidatorRestart && self.happened % 2 == 1 {
             self.labels
@@ -233,7 +236,7 @@ impl<'a> Stream<'a> {
         })
     }
 
-    /// A planned restart of a validator whose next leader slot is hours away.
+    /// The value after a planned restart of a validator whose next leader slot is hours away.
     fn of_new_validator(&self, value: f64, since: f64) -> Option<f64> {
         let is_gone = since < STARTS;
         if is_gone && OF_PROCESS.contains(&self.name) {
@@ -253,7 +256,7 @@ impl<'a> Stream<'a> {
                 Some(f64::from(u8::from(is_it)))
             }
             "agave_delinquent" | "agave_vote_distance_slots" if since < ANSWERS_LIVE => Some(value),
-            // The node itself answers, and not while it starts.
+            // From the node's own responses. The node does not respond while it starts.
             "agave_delinquent" | "agave_vote_distance_slots" if since < CATCHES_UP => None,
             "agave_delinquent" => Some(f64::from(u8::from(!is_up))),
             "agave_vote_distance_slots" if !is_up => Some(since * 2.5),
@@ -283,7 +286,7 @@ impl<'a> Stream<'a> {
             _ if self.happened.is_multiple_of(2) => value,
             (Change::Transfer, "agave_balance_sol") if is_identity => value - self.base * 2.0 / 3.0,
             (Change::File, "agave_filesystem_avail_bytes") => value - 3.0 * 1024_f64.powi(3),
-            // What the daemon makes of the growth of its last minutes.
+            // The daemon's forecast from the growth of the last minutes.
             (Change::File, "agave_filesystem_until_full_seconds") if since < 1_200.0 => 9_000.0,
             _ => value,
         }

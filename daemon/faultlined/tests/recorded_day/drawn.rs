@@ -1,4 +1,4 @@
-//! The dashboards, drawn from nodes that change.
+//! The dashboards, rendered for nodes that change.
 
 use crate::{
     changes::Change,
@@ -15,10 +15,10 @@ use faultline_testkit::{
 };
 use std::{path::Path, time::Duration};
 
-/// Of all dashboards of one node.
+/// Maximum time for all dashboards of one node.
 const DRAWN_WITHIN: Duration = Duration::from_secs(600);
 
-/// With the instance that has it.
+/// Changes, each with the instance that has it.
 const CHANGES: [(&str, Change); 4] = [
     ("label", Change::Label),
     ("second_target", Change::SecondTarget),
@@ -74,7 +74,7 @@ fn every_dashboard_renders_changing_nodes_without_query_errors() -> Result<()> {
     Ok(())
 }
 
-/// What the renderer finds wrong. The recording has not all series, so panels may be empty.
+/// Errors that the renderer finds. Panels may be empty, because the recording lacks some series.
 fn errors(root: &Path, prometheus: &Prometheus, instance: &str, scrape: u64) -> Vec<String> {
     let output = root.join(format!("target/dashboards-{instance}.out"));
     let words = [

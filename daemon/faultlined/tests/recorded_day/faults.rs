@@ -1,26 +1,26 @@
-//! Faults that are put into a recorded day: what each changes, and the alerts that it must have.
+//! Faults in a recorded day. Each has the changes of series, and the alerts that must fire.
 
 use Change::{Absent, Adds, Is, Line, Once, Share};
 
-/// What becomes of a series.
+/// How a fault changes a series.
 #[derive(Debug, Clone, Copy)]
 pub enum Change {
-    /// This value.
+    /// The series has this value.
     Is(f64),
-    /// This value at first, and so much more each hour.
+    /// The series begins with the first value and grows by the second one each hour.
     Line(f64, f64),
-    /// The same, as shares of the size of the file system.
+    /// Like `Line`, in shares of the file system's size.
     Share(f64, f64),
-    /// What it counts is so much more each second; afterwards that stays.
+    /// The counter grows by this much more each second. The sum remains after the fault.
     Adds(f64),
-    /// What it counts is so much more from the begin on.
+    /// The counter grows by this much at the begin of the fault.
     Once(f64),
-    /// No series.
+    /// The series is absent.
     Absent,
 }
 
 impl Change {
-    /// What a value becomes so many seconds after the begin of a fault that lasts so long.
+    /// The changed value, `since` seconds after the begin of a fault that lasts `lasts` seconds.
     pub fn change(self, value: f64, since: f64, lasts: f64, size: f64) -> Option<f64> {
         let hours = since / 3_600.0;
         match self {
@@ -38,17 +38,17 @@ impl Change {
 /// One fault.
 #[derive(Debug)]
 pub struct Fault {
-    /// In a word: the node that has it in a fleet.
+    /// Name of the fault. The node with the fault has this name.
     pub what: &'static str,
-    /// The hour of the day in which it begins.
+    /// Hour of the day in which the fault begins.
     pub at: f64,
-    /// Hours that it lasts.
+    /// Length of the fault in hours.
     pub hours: f64,
-    /// Hours for which it is still told afterwards: the windows of its alerts.
+    /// Hours for which the alerts may still fire after the fault, because of their windows.
     pub after: f64,
-    /// Name and severity of the alerts that it must have.
+    /// Name and severity of the alerts that must fire.
     pub alerts: &'static [(&'static str, &'static str)],
-    /// Name of a series, a part of its labels, and what becomes of it.
+    /// Name of a series, a part of its labels, and the change.
     pub changes: &'static [(&'static str, &'static str, Change)],
 }
 
@@ -57,12 +57,12 @@ impl Fault {
         self.hours * 3_600.0
     }
 
-    /// Whether it is there so many milliseconds after its begin.
+    /// True if the fault is present this many milliseconds after its begin.
     pub fn lasts(&self, since: i64) -> bool {
         (0.0..self.seconds()).contains(&(since as f64 / 1e3))
     }
 
-    /// What becomes of this series.
+    /// The change of this series.
     pub fn of(&self, name: &str, labels: &str) -> Option<Change> {
         let found = self
             .changes
@@ -71,7 +71,7 @@ impl Fault {
         found.map(|(_, _, change)| *change)
     }
 
-    /// The same, which nobody mends.
+    /// The same fault without an end.
     pub fn without_an_end(&self) -> Fault {
         Fault {
             hours: f64::INFINITY,
@@ -80,7 +80,7 @@ impl Fault {
     }
 }
 
-/// What a node runs out of, what it no longer earns, and a version that is old.
+/// Faults about resources of a node, about lost income, and about an old version.
 pub const MAIN: &[Fault] = &[
     Fault {
         what: "skips_leader_slots",
@@ -124,7 +124,7 @@ pub const MAIN: &[Fault] = &[
         alerts: &[("AgaveVotesNotLanding", "page")],
         changes: &[("agave_vote_distance_slots", "kind=\"last_vote\"", Is(60.0))],
     },
-    // Whom Alertmanager tells of the first is not told of the second.
+    // Alertmanager sends no notification of the second alert while the first one fires.
     Fault {
         what: "votes_stop",
         at: 4.0,
@@ -212,7 +212,7 @@ pub const MAIN: &[Fault] = &[
             ),
         ],
     },
-    // What this machine really allows.
+    // The value is the real limit of the recording machine.
     Fault {
         what: "allows_few_mappings",
         at: 15.5,
@@ -225,7 +225,7 @@ pub const MAIN: &[Fault] = &[
         what: "balance_falls",
         at: 16.0,
         hours: 3.0,
-        // A payment makes the rate of six hours positive only when it is long enough ago.
+        // After a payment, the rate over six hours is positive again only hours later.
         after: 3.0,
         alerts: &[("AgaveBalanceLow", "ticket")],
         changes: &[(
@@ -234,7 +234,8 @@ pub const MAIN: &[Fault] = &[
             Line(100.0, -20.0),
         )],
     },
-    // At the end of the day: what it fell from was a lot, and the rate of six hours would tell of that for hours.
+    // At the end of the day: the value falls from a high one, so the rate over six hours would fire
+    // an alert for hours.
     Fault {
         what: "balance_is_gone",
         at: 23.6,
@@ -245,7 +246,7 @@ pub const MAIN: &[Fault] = &[
     },
 ];
 
-/// All else that the recording has the series for.
+/// Faults of all other series that the recording has.
 pub const FURTHER: &[Fault] = &[
     Fault {
         what: "oom_killed",

@@ -1,4 +1,5 @@
-//! When alerts would have fired: their expressions, asked at each moment at which Prometheus evaluates their rule.
+//! Times at which alerts would have fired. Their expressions are queried at each moment at which
+//! Prometheus evaluates their rule.
 
 use crate::faults::Fault;
 use faultline_testkit::{
@@ -36,7 +37,7 @@ impl fmt::Display for FiredAlert {
     }
 }
 
-/// Every time for which an alert's expression held for longer than its `for`, without a break.
+/// Every time for which an alert's expression held without a break for longer than its `for`.
 pub fn all(prometheus: &Prometheus, rules: &[Rule], day: [i64; 2]) -> Result<Vec<FiredAlert>> {
     let mut fired = Vec::new();
     for rule in rules.iter().filter(|rule| rule.is_alert) {
@@ -45,7 +46,7 @@ pub fn all(prometheus: &Prometheus, rules: &[Rule], day: [i64; 2]) -> Result<Vec
     Ok(fired)
 }
 
-/// The same of one rule, which is not evaluated in the pauses.
+/// Like `all` for one rule, which is not evaluated in the pauses.
 pub fn of_rule(
     prometheus: &Prometheus,
     rule: &Rule,
@@ -84,7 +85,8 @@ pub fn of_rule(
     Ok(fired)
 }
 
-/// The moments at which an expression holds, by its labels; asked in pieces, each of which is answered soon.
+/// The moments at which an expression holds, by its labels. Several queries, each for a part of the
+/// time, because a long one takes too long.
 fn moments(
     prometheus: &Prometheus,
     rule: &Rule,
@@ -93,7 +95,7 @@ fn moments(
     let mut all: BTreeMap<_, Vec<f64>> = BTreeMap::new();
     let mut from = begin;
     while from < end {
-        // A multiple of every interval: the moments are those of one question.
+        // A multiple of every interval. So all queries use the moments of a single query.
         let next = from + 4.0 * 3_600.0;
         let to = end.min(next - rule.interval);
         for (labels, values) in
@@ -108,7 +110,7 @@ fn moments(
     Ok(all)
 }
 
-/// Fails with the alerts of a node that should have none.
+/// Fails if alerts of a healthy node fired.
 pub fn assert_quiet(fired: &[FiredAlert], instance: &str) {
     let loud = fired.iter().filter(|one| one.instance == instance);
     assert_eq!(
@@ -118,7 +120,7 @@ pub fn assert_quiet(fired: &[FiredAlert], instance: &str) {
     );
 }
 
-/// Fails if a fault of a node has not its alerts, or the node has one that no fault explains.
+/// Fails if a fault lacks one of its alerts, or if an alert fired that no fault explains.
 pub fn assert_explained<'a>(
     fired: &[FiredAlert],
     instance: &str,

@@ -1,5 +1,6 @@
-//! Makes the recording of a migration: a node that answers and pushes as a release does, the daemon as it is released, and a
-//! Prometheus that scrapes it every 15 s with the rules of this tree.
+//! Makes the recording of a migration. A mock node responds and pushes as a release does. A release
+//! build of the daemon follows it. A Prometheus with the shipped rules scrapes the daemon every 15
+//! s.
 
 use crate::{
     recorder::{self, PATIENCE, SCRAPED_EVERY, tree},
@@ -21,19 +22,20 @@ use std::{
 
 const SLOT_TIME: Duration = Duration::from_millis(200);
 const MIGRATION_SLOT: u64 = 459_653_000;
-/// What a start leaves behind is past, and everything that is asked at a start has been answered.
+/// Time after which the effects of the start are over, and after which every request of the start
+/// has a response.
 const SETTLES: u64 = 3 * 60;
-/// More than [`Recording`] repeats, so that it can cut at scrapes.
+/// Longer than the part that [`Recording`] repeats, so that this part can begin and end at scrapes.
 const TOWER: u64 = 6 * 60 + 45;
 const MIGRATING: u64 = 5 * 60;
 const ALPENGLOW: u64 = (17 + 6) * 60 + 45;
 
-/// Seconds after the begin.
+/// Sleeps until this many seconds after the begin.
 fn sleep_until(begin: Instant, seconds: u64) {
     std::thread::sleep(Duration::from_secs(seconds).saturating_sub(begin.elapsed()));
 }
 
-/// Lines of an event, from the one with that name on.
+/// Pushes the lines of an event, from the line with the event's name on.
 fn push(daemon: &Daemon, event: &str) -> Result<()> {
     let text = alpenglow::text(&format!("events/{event}.lp"))?;
     let lines: Vec<&str> = text
@@ -49,7 +51,7 @@ fn push(daemon: &Daemon, event: &str) -> Result<()> {
     Ok(())
 }
 
-/// Waits until the page has 1 for this label.
+/// Waits until the page has the value 1 for this label.
 fn wait_for(daemon: &Daemon, metric: &str, label: (&str, &str)) {
     eventually_ok(PATIENCE, &format!("{metric} {label:?}"), || {
         let page = daemon.scrape().map_err(|error| error.to_string())?;
@@ -64,7 +66,8 @@ pub fn record() -> Result<()> {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let ledger = folder.path().join("ledger");
     fs::create_dir(&ledger).expect("a folder");
-    // The daemon follows this process: it has a validator's name, and the ledger that one has without arguments.
+    // The daemon follows this process. Its name is a validator's, and its ledger is a validator's
+    // default.
     fs::write("/proc/self/comm", PROGRAM_NAME).expect("a name");
     std::env::set_current_dir(folder.path()).expect("a folder");
     let mut node = Node::start("tower")?;

@@ -1,4 +1,4 @@
-//! A day in whose middle the cluster migrates to Alpenglow.
+//! A day with a migration to Alpenglow at noon.
 
 use crate::{
     fired_alerts, hours, migration_faults, now,
@@ -32,7 +32,8 @@ fn a_migration_day_fires_no_alert_and_each_fault_its_own() -> Result<()> {
     nodes[1].faults = faults
         .map(|fault| (from + hours(fault.at), fault))
         .collect();
-    // Of these a migration has only one at a time. Their days begin with the others'.
+    // A migration can have only one of these faults at a time. Their days begin with the other
+    // days.
     for fault in migration_faults::IN_THE_MIGRATION {
         let mut node = node(fault.what, from, from + 4 * HOUR);
         node.faults = vec![(from + hours(fault.at), fault)];
@@ -41,7 +42,7 @@ fn a_migration_day_fires_no_alert_and_each_fault_its_own() -> Result<()> {
     let storage = stored::of_alerts(&recording, &rules, &nodes, folder.path())?;
     let prometheus = stored::on(&storage, Vec::new())?;
     let days = format!("count(count_over_time(up[1d] @ {}))", to / 1000);
-    // Otherwise everything is quiet.
+    // Checks that the nodes are stored. Without them, no alert could fire.
     assert_eq!(prometheus.query(&days)?[0].1, nodes.len() as f64);
     let fired = fired_alerts::all(&prometheus, &rules, [from, to])?;
     fired_alerts::assert_quiet(&fired, "healthy");

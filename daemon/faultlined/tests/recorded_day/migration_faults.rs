@@ -1,14 +1,15 @@
-//! Faults that are put into a day with a migration: at an hour of the day, or at one of a short day around the migration.
+//! Faults in a day with a migration. Some are at an hour of the day, others in a short day around
+//! the migration.
 
 use crate::faults::{self, Change, Fault};
 use Change::{Absent, Is, Line};
 
-/// Of the day that has no migration, those that differ with the consensus.
+/// Faults of a day without a migration that depend on the consensus.
 const OF_ANY_DAY: [&str; 5] = [
     // Before the migration.
     "votes_land_late",
     "votes_stop",
-    // After it; the first as soon as alerts are no longer silent.
+    // After the migration. The first one begins when alerts are not silent any more.
     "slot_stands_still",
     "falls_behind",
     "process_is_silent",
@@ -80,7 +81,7 @@ const OF_THIS_DAY: &[Fault] = &[
     },
 ];
 
-/// In a day of four hours, whose migration begins after two.
+/// In a day of four hours. Its migration begins after two hours.
 pub const IN_THE_MIGRATION: &[Fault] = &[
     Fault {
         what: "daemon_ends_in_the_migration",
@@ -115,7 +116,7 @@ pub const IN_THE_MIGRATION: &[Fault] = &[
 const MIGRATING: &[(&str, &str, Change)] = &[
     ("agave_consensus", "protocol=\"migrating\"", Is(1.0)),
     ("agave_consensus", "protocol=\"alpenglow\"", Is(0.0)),
-    // As before the migration: the answers after it are of another balance.
+    // The balance as before the migration, because later responses have another one.
     ("agave_balance_sol", "account=\"identity\"", Is(12.0)),
 ];
 

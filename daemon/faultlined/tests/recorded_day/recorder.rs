@@ -1,5 +1,6 @@
-//! Makes the recording: a real validator that votes beside a leader, the daemon as it is released, and a Prometheus that scrapes it
-//! every 15 s with the rules of this tree.
+//! Makes the recording of a day without a migration. A real validator votes next to a leader. A
+//! release build of the daemon follows it. A Prometheus with the shipped rules scrapes the daemon
+//! every 15 s.
 
 use crate::{disk::Disk, limited::LimitedCgroup, recording::Recording, stored::words};
 use faultline_testkit::{
@@ -21,9 +22,10 @@ use std::{
 };
 
 pub const PATIENCE: Duration = Duration::from_secs(300);
-/// What a start leaves behind is past, and everything that is asked at a start has been answered.
+/// Time after which the effects of the start are over, and after which every request of the start
+/// has a response.
 const SETTLES: Duration = Duration::from_secs(330);
-/// A scrape more than 25 minutes: the last one is where the first of a repetition goes on from.
+/// 25 minutes and one scrape. A repetition continues from this last scrape.
 const SECONDS: u32 = 25 * 60 + 16;
 const GIB: u64 = 1 << 30;
 pub const SCRAPED_EVERY: u32 = 15;
@@ -34,7 +36,7 @@ pub fn tree(path: &str) -> PathBuf {
         .join(path)
 }
 
-/// The daemon as it is released.
+/// A release build of the daemon.
 pub fn program() -> String {
     let program = tree("target/release/faultlined");
     assert!(
@@ -48,7 +50,7 @@ pub fn record() -> Result<()> {
     let program = program();
     let folder = tempfile::tempdir().expect("a temporary folder");
     let nodes = folder.path().join("nodes");
-    // Declared before what uses them, so that they go last.
+    // Declared before the programs that use them, so that they are dropped last.
     let _disk = Disk::mount(&nodes, 32 * GIB).expect("the right to mount a file system");
     let cgroup = LimitedCgroup::new(8 * GIB).expect("the right to make a cgroup");
     let ledger = nodes.join("follower").display().to_string();
@@ -98,7 +100,7 @@ pub fn record() -> Result<()> {
     keep(&prometheus, &nodes, SECONDS, &Recording::file("healthy"))
 }
 
-/// Writes what the rules read of the last seconds, without this machine's paths.
+/// Writes the series of the last seconds that the rules read, without paths of this machine.
 pub fn keep(prometheus: &Prometheus, nodes: &Path, seconds: u32, file: &Path) -> Result<()> {
     let now = SystemTime::now()
         .duration_since(SystemTime::UNIX_EPOCH)

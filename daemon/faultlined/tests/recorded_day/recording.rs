@@ -1,4 +1,5 @@
-//! The recording, and longer times made of it: its minutes one after another, without a seam where something is counted.
+//! The recording, and longer times made from it. Its minutes are repeated so that counters
+//! continue.
 
 use crate::{
     changes::{Change, Stream},
@@ -13,21 +14,24 @@ use std::{
 
 pub const HOUR: i64 = 3_600_000;
 
-/// Not counters by name, but of an epoch: a day is the middle of one, as mainnet's last two. And what is paid is gone.
+/// Gauges that continue like counters. Leader slots count within an epoch, and a day is the middle
+/// of an epoch of mainnet, which takes about two days. Paid amounts do not return to the balance.
 const GO_ON: [&str; 3] = [
     "agave_leader_slots",
     "agave_cluster_leader_slots",
     "agave_balance_sol",
 ];
-/// When something began: moved with the day, the same all day.
+/// Times at which something began. They have one value all day, moved with the day.
 const BEGAN: [&str; 2] = [
     "agave_process_start_time_seconds",
     "process_start_time_seconds",
 ];
-/// This machine allows fewer mappings than 2.1 needs, and the alert about it is right: here it has what INSTALL asks for.
+/// This machine allows fewer mappings than 2.1 needs, and the alert about it is right. So the
+/// recording gets the value that INSTALL requires.
 const SET: (&str, f64) = ("agave_host_max_maps", 1_000_000.0);
 
-/// It is older than the levels of memory. Its limit was that of its own cgroup.
+/// The recording is older than the metrics of memory levels. Its limit was that of the validator's
+/// own cgroup.
 const LEVELS: [(&str, &str); 2] = [
     (
         "agave_memory_effective_limit_bytes",
@@ -39,20 +43,20 @@ const LEVELS: [(&str, &str); 2] = [
     ),
 ];
 
-/// Scrapes of 15 s: 6 minutes that are repeated before and after a migration, and 22 minutes from its begin until every alert
-/// has settled.
+/// Numbers of scrapes of 15 s: 6 minutes that are repeated before and after a migration, and 22
+/// minutes from its begin until every alert is stable.
 const REPEATED: usize = 24;
 const BETWEEN: usize = 88;
 
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Moved {
-    /// Goes on from where it stopped.
+    /// The series continues from its last value.
     GoesOn,
-    /// A time of the clock: moved by as much as its sample.
+    /// A time, moved by as much as its sample.
     WithItsSample,
-    /// Moved by as much as the first sample.
+    /// A time, moved by as much as the first sample.
     WithTheDay,
-    /// The same values again.
+    /// The same values in each repetition.
     Again,
 }
 
@@ -77,7 +81,7 @@ struct Series {
 }
 
 impl Series {
-    /// The newest value up to a time; the first one if all are later.
+    /// The newest value up to a time. If all are later, the first one.
     fn at(&self, time: i64) -> f64 {
         let after = self.samples.partition_point(|one| one.0 <= time);
         let sample = self.samples.get(after.saturating_sub(1));
@@ -85,7 +89,7 @@ impl Series {
     }
 }
 
-/// What a series that goes on has counted in the parts before.
+/// The sum that a continuing series has reached in the previous parts.
 #[derive(Default)]
 struct Counted {
     more: f64,
@@ -102,31 +106,31 @@ impl Counted {
     }
 }
 
-/// What was recorded, by name.
+/// The recorded series by name.
 #[derive(Debug)]
 pub struct Recording {
     families: BTreeMap<String, Vec<Series>>,
-    /// Begin and end of the parts, which are scrapes: one that is repeated all day, or one for each half of it and one between
-    /// them.
+    /// Begin and end of each part, which are scrapes. There is one part that is repeated all day,
+    /// or one for each half of the day and one between them.
     parts: Vec<[i64; 2]>,
 }
 
-/// A part of the recording in a day.
+/// The position of a part in a day.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Play {
     part: [i64; 2],
-    /// Milliseconds from the recorded time to that of the day.
+    /// Milliseconds from the recorded time to the time in the day.
     by: i64,
 }
 
-/// A node of which something is to be written.
+/// A node whose series are written.
 pub struct Node<'a> {
     pub instance: &'a str,
     pub from: i64,
     pub to: i64,
-    /// Each with its begin.
+    /// Faults with their begins.
     pub faults: Vec<(i64, &'a Fault)>,
-    /// With the moments at which it happens.
+    /// The change, with its moments.
     pub change: Option<(Change, Vec<i64>)>,
 }
 
@@ -198,7 +202,7 @@ impl Recording {
         plays
     }
 
-    /// The one value that a series of this name had last.
+    /// The last value of the only series with this name.
     pub fn last(&self, name: &str) -> f64 {
         let family = &self.families[name];
         family
@@ -208,7 +212,7 @@ impl Recording {
             .1
     }
 
-    /// The series of these names, of all nodes, as OpenMetrics.
+    /// Writes the series with these names of all nodes, as OpenMetrics.
     pub fn write(
         &self,
         names: &dyn Fn(&str) -> bool,
@@ -265,16 +269,22 @@ impl Recording {
                     Moved::WithTheDay => value + plays[0].by as f64 / 1e3,
                     Moved::Again => *value,
                 };
-                let told = concerned
-                    .iter()
-                    .try_fold(value, |value, (begin, fault, change)| {
-                        if at < *begin {
-                            Some(value)
-                        } else {
-                            change.change(value, (at - begin) as f64 / 1e3, fault.seconds(), size)
-                        }
-                    });
-                let Some(value) = told.filter(|_| at < node.to) else {
+                let changed_value =
+                    concerned
+                        .iter()
+                        .try_fold(value, |value, (begin, fault, change)| {
+                            if at < *begin {
+                                Some(value)
+                            } else {
+                                change.change(
+                                    value,
+                                    (at - begin) as f64 / 1e3,
+                                    fault.seconds(),
+                                    size,
+                                )
+                            }
+                        });
+                let Some(value) = changed_value.filter(|_| at < node.to) else {
                     continue;
                 };
                 let is_faulty = concerned
@@ -295,7 +305,7 @@ impl Recording {
     }
 }
 
-/// Of all scrapes, the parts of the recording. A migration begins with two scrapes before the one that sees it.
+/// The parts of the recording. A migration begins two scrapes before the scrape that shows it.
 fn parts(series: &BTreeMap<(&str, &str), Vec<(i64, f64)>>) -> Vec<[i64; 2]> {
     let of = |wanted: &str, label: &str| {
         let found = series

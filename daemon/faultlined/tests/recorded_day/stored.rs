@@ -1,4 +1,4 @@
-//! Nodes in the storage of a real Prometheus, with what the recording rules make of them.
+//! Nodes in the storage of a real Prometheus, with the results of the recording rules.
 
 use crate::recording::{Node, Recording};
 use faultline_testkit::{
@@ -15,14 +15,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// A file of rules: of this tree, or of the folder that `FAULTLINE_RULES` names.
+/// A file of the shipped rules, or of the folder in `FAULTLINE_RULES`.
 pub fn shipped(name: &str) -> PathBuf {
     let of_tree = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../grafana/prometheus/rules");
     let folder = std::env::var_os("FAULTLINE_RULES").map_or_else(of_tree, PathBuf::from);
     folder.join(name)
 }
 
-/// The rules of this tree, as Prometheus reads them.
+/// The shipped rules, as Prometheus parses them.
 pub fn rules() -> Result<Vec<Rule>> {
     Prometheus::start(&PrometheusOptions {
         rule_files: vec![shipped("*.yml")],
@@ -31,7 +31,7 @@ pub fn rules() -> Result<Vec<Rule>> {
     .rules()
 }
 
-/// The words of an expression that may be a metric: nothing in braces, which holds labels.
+/// Words of an expression that may be metrics. Text in braces is left out, because it has labels.
 pub fn words(expression: &str) -> impl Iterator<Item = &str> {
     let outside = expression
         .split('{')
@@ -42,7 +42,7 @@ pub fn words(expression: &str) -> impl Iterator<Item = &str> {
     words.filter(|word| word.starts_with(|c: char| c.is_ascii_alphabetic()))
 }
 
-/// What alerts read, themselves or by a recording rule.
+/// Metrics that alerts read directly or by a recording rule.
 pub fn read_by_alerts(rules: &[Rule]) -> BTreeSet<&str> {
     let alerts = rules
         .iter()
@@ -57,14 +57,14 @@ pub fn read_by_alerts(rules: &[Rule]) -> BTreeSet<&str> {
     read
 }
 
-/// Blocks in the storage of a Prometheus.
+/// A folder with blocks for the storage of a Prometheus.
 pub struct Stored {
     pub folder: PathBuf,
-    /// Recording rules that Prometheus refuses for some time of these nodes.
+    /// Recording rules that Prometheus refuses at some time of these nodes.
     pub refused: Vec<String>,
 }
 
-/// What alerts read of these nodes; no recording rule is refused.
+/// Stores the metrics that alerts read of these nodes. No recording rule may be refused.
 pub fn of_alerts(
     recording: &Recording,
     rules: &[Rule],
@@ -77,7 +77,7 @@ pub fn of_alerts(
     Ok(stored.folder)
 }
 
-/// A folder of blocks with these nodes: of the series and recording rules with these names.
+/// Stores the series and the results of the recording rules with these names, as blocks.
 pub fn store(
     recording: &Recording,
     rules: &[Rule],
@@ -112,7 +112,7 @@ pub fn store(
         &file.display().to_string(),
     ];
     let mut refused = Vec::new();
-    // One after another: an error of one hides no other.
+    // Evaluated one after another, so that an error of one does not hide another one.
     for rule in rules
         .iter()
         .filter(|rule| !rule.is_alert && is_kept(&rule.name))
@@ -131,7 +131,8 @@ pub fn store(
     })
 }
 
-/// Blocks that are longer than two hours: the text is read once for each.
+/// Creates blocks that are longer than two hours, because promtool reads the text once for each
+/// block.
 fn create_blocks(words: &[&str]) -> Result<()> {
     let promtool =
         in_search_path("promtool").ok_or_else(|| Error::Missing("promtool".to_owned()))?;
@@ -142,14 +143,14 @@ fn create_blocks(words: &[&str]) -> Result<()> {
     )
 }
 
-/// A recording rule as a file.
+/// A recording rule as a rule file.
 fn recorded(rule: &Rule) -> String {
     let rule = json!({ "record": rule.name, "expr": rule.expression });
-    // JSON is YAML.
+    // JSON is valid YAML.
     json!({ "groups": [{ "name": "recorded", "interval": "15s", "rules": [rule] }] }).to_string()
 }
 
-/// From the first sample to the last one.
+/// Times of the first and the last sample.
 pub fn span(nodes: &[Node]) -> [i64; 2] {
     let from = nodes.iter().map(|node| node.from).min().unwrap_or_default();
     [
@@ -158,7 +159,7 @@ pub fn span(nodes: &[Node]) -> [i64; 2] {
     ]
 }
 
-/// A Prometheus that begins with these blocks and scrapes nothing.
+/// Starts a Prometheus that has these blocks and scrapes nothing.
 pub fn on(storage: &Path, rule_files: Vec<PathBuf>) -> Result<Prometheus> {
     let interval = Some(if rule_files.is_empty() { 60 } else { 5 });
     let storage = Some(storage.to_owned());

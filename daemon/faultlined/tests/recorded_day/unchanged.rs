@@ -1,4 +1,4 @@
-//! A day in which one node changes: its alerts and those of the others stay as they were.
+//! A day in which one node changes. Its alerts and those of the other nodes must not change.
 
 use crate::{
     changes::{self, Change},
@@ -13,10 +13,10 @@ use faultline_testkit::{
 };
 use std::{env, time::Instant};
 
-/// Seconds between evaluations; at 15 the test takes four times as long.
+/// Seconds between evaluations. With 15, the test takes four times as long.
 const INTERVAL: f64 = 60.0;
 
-/// The alerts of a day; with a change, also those of two nodes that have it.
+/// The alerts of a day. With a change, also the alerts of two nodes that have it.
 fn day(
     recording: &Recording,
     rules: &[Rule],
@@ -73,7 +73,7 @@ fn day(
     alerts.map(of_rule).collect()
 }
 
-/// All changes, or those that `FAULTLINE_CHANGES` names.
+/// All changes, or those in `FAULTLINE_CHANGES`.
 fn selected() -> Vec<Change> {
     let names = env::var("FAULTLINE_CHANGES").ok();
     let is_selected = |change: &Change| {

@@ -1,21 +1,21 @@
-//! What a change does to each rule, as a table.
+//! A table of the effects of each change on each rule.
 
 use crate::{changes::Change, fired_alerts::FiredAlert};
 use faultline_testkit::prometheus::Rule;
 use std::fmt::Write as _;
 
-/// Hours by which an alert may come later or earlier after a change.
+/// Hours by which an alert may shift because of a change.
 const TOLERANCE: f64 = 0.15;
 
-/// The alerts of each rule in a day; `None`: Prometheus refuses the rule.
+/// The alerts of each rule in a day; `None` if Prometheus refuses the rule.
 pub type OfRules = Vec<Option<Vec<FiredAlert>>>;
 
-/// One change, and for each rule what is wrong: nothing, or some of `LEGEND`.
+/// A change, and the effects on each rule: none, or signs of `LEGEND`.
 pub type Column = (Change, Vec<String>);
 
 pub const LEGEND: &str = "E: the rule errs; o: alerts of another instance differ; f: a false alert; m: an alert is missing";
 
-/// Compares a day with a change with the day without it.
+/// Compares a day with a change to the same day without it.
 pub fn compare(without: &OfRules, with: &OfRules, leaves_faults: bool) -> Vec<String> {
     let of_rule = |(without, with): (&Option<Vec<FiredAlert>>, &Option<Vec<FiredAlert>>)| {
         let (Some(without), Some(with)) = (without, with) else {
@@ -60,7 +60,7 @@ fn is_near(one: &FiredAlert, other: &FiredAlert) -> bool {
     (one.from - other.from).abs() < TOLERANCE && (one.to - other.to).abs() < TOLERANCE
 }
 
-/// Whether each of `some` is at the time of one of `all`.
+/// True if each alert of `some` is at the time of an alert of `all`.
 fn all_in(some: &[FiredAlert], all: &[FiredAlert]) -> bool {
     some.iter().all(|one| {
         all.iter()
@@ -68,7 +68,7 @@ fn all_in(some: &[FiredAlert], all: &[FiredAlert]) -> bool {
     })
 }
 
-/// Rules with changes as columns.
+/// The table, with rules as rows and changes as columns.
 pub fn table(rules: &[&Rule], columns: &[Column]) -> String {
     let mut text = format!("{LEGEND}\n{:<58}", "");
     for (change, _) in columns {
@@ -87,7 +87,7 @@ pub fn table(rules: &[&Rule], columns: &[Column]) -> String {
         .collect()
 }
 
-/// With the labels that tell rules of one name apart.
+/// The rule's name, with the labels that distinguish rules of this name.
 pub fn name(rule: &Rule) -> String {
     let labels = rule.labels.values().map(String::as_str);
     format!("{} {}", rule.name, labels.collect::<Vec<_>>().join(" "))

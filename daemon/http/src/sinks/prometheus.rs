@@ -5,7 +5,7 @@ mod collector;
 mod exposition;
 mod negotiation;
 
-pub use exposition::{DroppedSeries, Exposition, Page};
+pub use exposition::{DroppedSeries, EncodedExposition, Exposition};
 pub use negotiation::{ExpositionFormat, accepts_gzip, exposition_format};
 
 use faultline_metrics::{LabelText, Reading};
@@ -44,13 +44,13 @@ mod tests {
     use faultline_metrics::Tick;
     use std::{fmt, sync::Arc};
 
-    /// The whole page of a tick.
-    pub fn page(
+    /// The whole exposition of a tick.
+    pub fn encode(
         tick: &Arc<Tick>,
         exposition_format: ExpositionFormat,
         constant_labels: &ConstantLabels,
     ) -> Result<Vec<u8>, fmt::Error> {
         let exposition = Exposition::new(tick, &Arc::new(constant_labels.clone()), None);
-        Ok(exposition.page(exposition_format, None)?.bytes.to_vec())
+        Ok(exposition.encode(exposition_format, None)?.bytes.to_vec())
     }
 }

@@ -181,7 +181,7 @@ impl PasswordAttempts {
     /// All peers: ten checks at once, then one a second, a tenth of a core at 0.1 s a check.
     fn new() -> Self {
         PasswordAttempts {
-            all_peers: RateLimit::new(10, Duration::from_secs(1)),
+            all_peers: RateLimit::with_burst(10, Duration::from_secs(1)),
             peers: HashMap::new(),
         }
     }
@@ -195,7 +195,7 @@ impl PasswordAttempts {
         self.peers
             .retain(|_, peer| !peer.limit.is_full(now) || Arc::strong_count(&peer.queue) > 1);
         let peer_attempts = self.peers.entry(peer).or_insert_with(|| PeerAttempts {
-            limit: RateLimit::new(5, Duration::from_secs(5)),
+            limit: RateLimit::with_burst(5, Duration::from_secs(5)),
             queue: Arc::new(Semaphore::new(1)),
         });
         let wait = peer_attempts
@@ -307,7 +307,7 @@ mod tests {
         );
         let mut verdicts = Vec::new();
         for number in 0..20 {
-            // Half of them with a name that is known: it makes no difference.
+            // Half of the attempts use a known user name, which makes no difference.
             let user = ["alice", "bob"][number % 2];
             verdicts.push(
                 users
@@ -358,7 +358,7 @@ mod tests {
         )]))
         .unwrap();
         for number in 0..3 {
-            // Dropped in the middle.
+            // The future is dropped during the check.
             let wrong = basic(&format!("alice:{number}"));
             assert!(
                 users
@@ -382,7 +382,7 @@ mod tests {
         let mut guesses = Vec::new();
         for number in 0..50 {
             let mut guess = Box::pin(users.acquire_permits(queue(1, 100 + number * 5)));
-            // All but the first wait.
+            // All checks but the first one wait.
             let check_permits = (&mut guess).now_or_never();
             guesses.push((guess, check_permits));
         }
@@ -515,7 +515,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whoever tries whenever: never more than a burst and one for each pause.
+        /// For any peers and times, at most a burst of checks is allowed, and then one per
+        /// interval.
         #[test]
         fn no_request_pattern_exceeds_the_password_attempt_limit(attempts in proptest::collection::vec((0..4_u8, 0..400_u64), 0..400)) {
             let mut guesses = PasswordAttempts::new();

@@ -10,7 +10,7 @@ use faultline_status::{Figure, MemoryStatus, SourceStatus, Status, StatusItem, T
 use faultline_text::{bytes_f64, count, counted, escaped, moment, seconds, short};
 use std::time::Duration;
 
-pub use answers::card;
+pub use answers::status_svg;
 
 pub struct View<'a> {
     /// The status at the newest tick; `None` before the first tick.
@@ -38,7 +38,7 @@ pub fn page(view: &View<'_>) -> String {
          <meta name=\"color-scheme\" content=\"light dark\">\n<meta http-equiv=\"refresh\" content=\"5\">\n\
          <title>{} · faultline</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n\
          <header><p class=\"brand\">faultline <span>{}</span></p>\n<nav><a href=\"/metrics\">metrics</a> \
-         <a href=\"/status\">status</a> <a href=\"/status.svg\">card</a> <a href=\"/healthz\">health</a> \
+         <a href=\"/status\">status</a> <a href=\"/status.svg\">image</a> <a href=\"/healthz\">health</a> \
          <a href=\"/readyz\">readiness</a></nav></header>\n<main>\n{}{sections}</main>\n{}</body>\n</html>\n",
         escaped(title),
         escaped(view.page_info.version),

@@ -45,13 +45,13 @@ const SAVE_TIMEOUT: Duration = Duration::from_secs(25);
 
 /// Returns 200 and the recording's path, or 409 if the flight recorder is off. `limit` counts only
 /// saves that start.
-pub async fn save_flight(
-    flight: Option<&flight::FlightHandle>,
+pub async fn save_flight_recording(
+    flight_recorder: Option<&flight::FlightRecorderHandle>,
     query: Option<&str>,
     limit: &Mutex<RateLimit>,
     now: Duration,
 ) -> (StatusCode, String) {
-    let Some(flight) = flight else {
+    let Some(flight_recorder) = flight_recorder else {
         return (
             StatusCode::CONFLICT,
             "The flight recorder is disabled; see [flight] in the configuration.".to_owned(),
@@ -66,7 +66,7 @@ pub async fn save_flight(
             "The limit is six requested saves at once, then one each 100 s; SIGUSR1 has no limit.";
         return (StatusCode::TOO_MANY_REQUESTS, text.to_owned());
     }
-    let Some(answer) = flight.request_save(&reason, flight::SaveOrigin::Http) else {
+    let Some(answer) = flight_recorder.request_save(&reason, flight::SaveOrigin::Http) else {
         limit.lock().refund();
         return (
             StatusCode::SERVICE_UNAVAILABLE,
@@ -98,7 +98,7 @@ fn save_reason(query: Option<&str>) -> Result<String, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::request_checks::MAX_TEXT_BYTES, *};
+    use super::{super::request_checks::MAX_QUERY_TEXT_BYTES, *};
 
     #[test]
     fn a_mark_name_is_decoded_from_form_or_percent_encoding() {
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn a_missing_or_invalid_mark_name_is_refused_with_a_remedy() {
-        let long = format!("name={}", "a".repeat(MAX_TEXT_BYTES + 1));
+        let long = format!("name={}", "a".repeat(MAX_QUERY_TEXT_BYTES + 1));
         for query in [
             "",
             "name",
@@ -170,7 +170,7 @@ mod tests {
         ] {
             assert_eq!(save_reason(query).as_deref(), Ok(expected));
         }
-        let long = format!("reason={}", "a".repeat(MAX_TEXT_BYTES + 1));
+        let long = format!("reason={}", "a".repeat(MAX_QUERY_TEXT_BYTES + 1));
         for query in ["reason=%ff", "reason=a%00", "reason=a%E2%80%AEb", &long] {
             assert!(
                 save_reason(Some(query)).unwrap_err().ends_with('.'),
@@ -182,23 +182,25 @@ mod tests {
     #[tokio::test]
     async fn with_flight_off_requests_conflict_and_refusals_use_no_quota() {
         let now = Duration::from_secs(5);
-        let limit = Mutex::new(RateLimit::new(1, Duration::from_secs(600)));
+        let limit = Mutex::new(RateLimit::with_burst(1, Duration::from_secs(600)));
         assert_eq!(
-            save_flight(None, None, &limit, now).await.0,
+            save_flight_recording(None, None, &limit, now).await.0,
             StatusCode::CONFLICT
         );
-        let handle = flight::FlightHandle::default();
+        let handle = flight::FlightRecorderHandle::default();
         let waiting: Vec<_> = (0..100)
             .map_while(|_| handle.request_save("", flight::SaveOrigin::Signal))
             .collect();
         assert!(waiting.len() < 100);
         for _ in 0..2 {
             assert_eq!(
-                save_flight(Some(&handle), None, &limit, now).await.0,
+                save_flight_recording(Some(&handle), None, &limit, now)
+                    .await
+                    .0,
                 StatusCode::SERVICE_UNAVAILABLE
             );
             assert_eq!(
-                save_flight(Some(&handle), Some("reason=%ff"), &limit, now)
+                save_flight_recording(Some(&handle), Some("reason=%ff"), &limit, now)
                     .await
                     .0,
                 StatusCode::BAD_REQUEST
@@ -206,7 +208,9 @@ mod tests {
         }
         assert!(limit.lock().allows(now), "it was not used up");
         assert_eq!(
-            save_flight(Some(&handle), None, &limit, now).await.0,
+            save_flight_recording(Some(&handle), None, &limit, now)
+                .await
+                .0,
             StatusCode::TOO_MANY_REQUESTS
         );
     }

@@ -1,7 +1,10 @@
-//! Rejects requests that browser pages send without their user's intent. There are two attacks. A
-//! page can point its own host name at this port (DNS rebinding). So only host names that no other
-//! site can have are accepted. A page can also send a form with the browser's stored passwords. A
-//! header of such a request names the page's origin.
+//! Rejects requests that a page in a browser sends without the user's intent. There are two
+//! attacks:
+//!
+//! - A page points its own host name at this port (DNS rebinding). So only host names that no other
+//!   site can have are accepted.
+//! - A page sends a form, and the browser adds its stored password. So a POST is rejected if its
+//!   headers name another origin.
 
 use faultline_text::is_unsafe_char;
 use hyper::{
@@ -15,7 +18,7 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-pub const MAX_TEXT_BYTES: usize = 200;
+pub const MAX_QUERY_TEXT_BYTES: usize = 200;
 
 /// Accepted host names besides addresses and `localhost`.
 #[derive(Debug)]
@@ -58,7 +61,7 @@ impl AllowedHosts {
             );
         }
         Some(format!(
-            "Without TLS and passwords, faultlined does not answer to the name {name}: a page in a browser could make it up. \
+            "faultlined has neither TLS nor passwords, so it rejects the unknown host name {name}: a web page could point such a name at this port. \
              Use localhost or an IP address, or add the name to metrics.hosts in the daemon's configuration."
         ))
     }
@@ -97,16 +100,16 @@ pub fn query_values<'q>(
     pairs.filter(move |pair| pair.0 == key).map(|pair| pair.1)
 }
 
-/// A decoded value of a query; `what` names it in the error.
+/// Decodes a value of a query. `what` names the value in the error.
 pub fn query_text(value: &str, what: &str) -> Result<String, String> {
     let plus = value.replace('+', " ");
     let text = percent_decode_str(&plus)
         .decode_utf8()
         .map_err(|_| format!("{what} is not UTF-8."))?;
     match text.trim() {
-        text if text.len() > MAX_TEXT_BYTES => {
-            Err(format!("{what} is longer than {MAX_TEXT_BYTES} bytes."))
-        }
+        text if text.len() > MAX_QUERY_TEXT_BYTES => Err(format!(
+            "{what} is longer than {MAX_QUERY_TEXT_BYTES} bytes."
+        )),
         text if text.contains(is_unsafe_char) => Err(format!("{what} has control characters.")),
         text => Ok(text.to_owned()),
     }
@@ -254,7 +257,7 @@ mod tests {
         fn host_names_of_other_sites_are_rejected(label in "[a-z0-9.-]{0,20}", host in "\\PC{0,40}") {
             let evil = format!("{label}.example");
             prop_assert!(!names().is_allowed(&evil));
-            // Whatever is asked for, it is answered.
+            // Any text gives a result, without a panic.
             let _ = names().is_allowed(&host);
         }
     }

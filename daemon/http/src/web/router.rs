@@ -3,9 +3,9 @@ use super::{
     auth::{AuthResult, Users},
     health::check_health,
     landing,
-    recording_requests::{FLIGHT_SAVE_PATH, mark_kind, mark_name, save_flight},
+    recording_requests::{FLIGHT_SAVE_PATH, mark_kind, mark_name, save_flight_recording},
     request_checks::{self, AllowedHosts},
-    scrape::PageCache,
+    scrape::ExpositionCache,
 };
 use crate::sinks::prometheus::{accepts_gzip, exposition_format};
 use faultline_core::{rate_limit::RateLimit, socket::Peer};
@@ -19,7 +19,7 @@ use hyper::{
 use parking_lot::Mutex;
 use std::time::Duration;
 
-/// Every response is complete in memory before its first byte is sent.
+/// Each response is complete in memory before its first byte is sent.
 pub type Body = Full<Bytes>;
 
 const TEXT: &str = "text/plain; charset=utf-8";
@@ -37,10 +37,11 @@ pub struct Router {
     pub state: WebState,
     users: Option<Users>,
     configured_headers: Vec<(HeaderName, HeaderValue)>,
+    /// `None` with TLS or passwords.
     allowed_hosts: Option<AllowedHosts>,
-    pages: PageCache,
+    expositions: ExpositionCache,
     native_histograms: bool,
-    /// Limit for marks. Any client may request marks and saves, and each takes disk space.
+    /// Any client may request marks and saves, and each takes disk space.
     mark_limit: Mutex<RateLimit>,
     save_limit: Mutex<RateLimit>,
 }
@@ -54,14 +55,17 @@ impl Router {
         native_histograms: bool,
     ) -> Self {
         Router {
-            pages: PageCache::new(state.constant_labels.clone(), state.dropped_series.clone()),
+            expositions: ExpositionCache::new(
+                state.constant_labels.clone(),
+                state.dropped_series.clone(),
+            ),
             state,
             users,
             configured_headers: headers,
             allowed_hosts,
             native_histograms,
-            mark_limit: Mutex::new(RateLimit::new(60, Duration::from_secs(1))),
-            save_limit: Mutex::new(RateLimit::new(6, Duration::from_secs(100))),
+            mark_limit: Mutex::new(RateLimit::with_burst(60, Duration::from_secs(1))),
+            save_limit: Mutex::new(RateLimit::with_burst(6, Duration::from_secs(100))),
         }
     }
 
@@ -79,7 +83,9 @@ impl Router {
         };
         let mut response = match denied {
             Some(response) => response,
-            None if request.uri().path() == FLIGHT_SAVE_PATH => self.save_flight(&request).await,
+            None if request.uri().path() == FLIGHT_SAVE_PATH => {
+                self.save_flight_recording(&request).await
+            }
             None => self.route(&request, peer),
         };
         let headers = response.headers_mut();
@@ -117,8 +123,10 @@ impl Router {
         }
         match auth_result {
             AuthResult::Admitted => None,
-            AuthResult::NoCredentials | AuthResult::WrongCredentials => Some(unauthorized()),
-            AuthResult::TooManyAttempts(wait) => Some(too_many(wait)),
+            AuthResult::NoCredentials | AuthResult::WrongCredentials => {
+                Some(unauthorized_response())
+            }
+            AuthResult::TooManyAttempts(wait) => Some(too_many_attempts_response(wait)),
         }
     }
 
@@ -137,26 +145,30 @@ impl Router {
             }
         }
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
-            return wrong_method("Only GET and HEAD are answered here.", "GET, HEAD");
+            return wrong_method_response("Only GET and HEAD are answered here.", "GET, HEAD");
         }
         match path {
             "/metrics" => self.metrics(request.headers(), peer),
             "/healthz" => self.healthz(),
             "/readyz" => self.readyz(),
             "/status" => self.status(),
-            "/status.svg" => self.card(),
+            "/status.svg" => self.status_svg(),
             _ => self.landing(),
         }
     }
 
-    /// Responds once the recording is saved.
-    async fn save_flight(&self, request: &Request<()>) -> Response<Body> {
+    /// Responds when the recording is saved, or after a timeout.
+    async fn save_flight_recording(&self, request: &Request<()>) -> Response<Body> {
         if let Some(response) = check_post(request) {
             return response;
         }
-        let (flight, now) = (self.state.flight.as_ref(), self.state.clock.now().uptime);
-        let (status, text) =
-            save_flight(flight, request.uri().query(), &self.save_limit, now).await;
+        let (status, text) = save_flight_recording(
+            self.state.flight_recorder.as_ref(),
+            request.uri().query(),
+            &self.save_limit,
+            self.state.clock.now().uptime,
+        )
+        .await;
         text_response(status, text)
     }
 
@@ -192,24 +204,24 @@ impl Router {
         // Compression costs more CPU than a copy within the host.
         let use_gzip = !peer.is_same_host()
             && accepts_gzip(header_text(headers, header::ACCEPT_ENCODING).as_deref());
-        let Some(tick) = self.state.ticks.get() else {
-            return no_sample();
+        let Some(tick) = self.state.newest_tick.get() else {
+            return no_tick_response();
         };
         let exposition_format = exposition_format(
             header_text(headers, header::ACCEPT).as_deref(),
             self.native_histograms,
         );
-        let (page, is_compressed) = match self.pages.get(&tick, exposition_format, use_gzip) {
-            Ok(page) => page,
+        let (body, is_compressed) = match self.expositions.get(&tick, exposition_format, use_gzip) {
+            Ok(encoded) => encoded,
             Err(error) => {
-                tracing::error!(?exposition_format, %error, "the page could not be encoded");
+                tracing::error!(?exposition_format, %error, "the metrics could not be encoded");
                 return text_response(
                     StatusCode::INTERNAL_SERVER_ERROR,
-                    "The page could not be encoded.",
+                    "The metrics could not be encoded.",
                 );
             }
         };
-        let response = response(StatusCode::OK, exposition_format.content_type(), page);
+        let response = response(StatusCode::OK, exposition_format.content_type(), body);
         let response = with_header(response, header::VARY, VARY);
         if is_compressed {
             with_header(response, header::CONTENT_ENCODING, GZIP)
@@ -229,26 +241,26 @@ impl Router {
     }
 
     fn stale_reason(&self) -> Option<String> {
-        let newest = self.state.ticks.get().map(|tick| tick.at);
+        let newest = self.state.newest_tick.get().map(|tick| tick.at);
         check_health(newest, self.state.clock.now(), self.state.tick_interval).err()
     }
 
     fn newest_status(&self) -> Option<Status> {
-        let tick = self.state.ticks.get()?;
-        let (now, inputs) = (self.state.clock.now(), self.state.history.trends().inputs());
-        let answer_config = self.state.answer_config.get().unwrap_or_default();
+        let tick = self.state.newest_tick.get()?;
+        let trends = self.state.history.trends().answer_inputs();
+        let status_config = self.state.status_config.get().unwrap_or_default();
         Some(Status::with(
             &tick,
-            now,
+            self.state.clock.now(),
             self.stale_reason(),
-            inputs,
-            &answer_config,
+            trends,
+            &status_config,
         ))
     }
 
     fn status(&self) -> Response<Body> {
         let Some(mut status) = self.newest_status() else {
-            return no_sample();
+            return no_tick_response();
         };
         status.last_minute = self.state.history.last_minute();
         match serde_json::to_vec(&status) {
@@ -264,9 +276,9 @@ impl Router {
     }
 
     /// Ready after the first tick, which includes one search for the validator. The validator need
-    /// not be found, because the daemon also waits for it.
+    /// not be found, because the daemon repeats the search.
     fn readyz(&self) -> Response<Body> {
-        match self.state.ticks.get() {
+        match self.state.newest_tick.get() {
             Some(_) => text_response(StatusCode::OK, "ready"),
             None => text_response(
                 StatusCode::SERVICE_UNAVAILABLE,
@@ -275,12 +287,12 @@ impl Router {
         }
     }
 
-    fn card(&self) -> Response<Body> {
+    fn status_svg(&self) -> Response<Body> {
         let Some(status) = self.newest_status() else {
-            return no_sample();
+            return no_tick_response();
         };
         with_header(
-            response(StatusCode::OK, SVG, landing::card(&status)),
+            response(StatusCode::OK, SVG, landing::status_svg(&status)),
             header::CONTENT_SECURITY_POLICY,
             "default-src 'none'",
         )
@@ -303,17 +315,17 @@ impl Router {
     }
 }
 
-fn no_sample() -> Response<Body> {
+fn no_tick_response() -> Response<Body> {
     text_response(
         StatusCode::SERVICE_UNAVAILABLE,
-        "No sample yet: the first one comes after the first search for the validator.",
+        "No tick yet: the first one comes after the first search for the validator.",
     )
 }
 
 /// Rejects requests that are not POST, or that a browser sends for a page of another site.
 fn check_post(request: &Request<()>) -> Option<Response<Body>> {
     if request.method() != Method::POST {
-        return Some(wrong_method("Only POST is answered here.", "POST"));
+        return Some(wrong_method_response("Only POST is answered here.", "POST"));
     }
     request_checks::is_cross_site(request).then(|| {
         text_response(
@@ -323,7 +335,7 @@ fn check_post(request: &Request<()>) -> Option<Response<Body>> {
     })
 }
 
-fn wrong_method(text: &str, allowed: &'static str) -> Response<Body> {
+fn wrong_method_response(text: &str, allowed: &'static str) -> Response<Body> {
     let response = text_response(StatusCode::METHOD_NOT_ALLOWED, text);
     with_header(response, header::ALLOW, allowed)
 }
@@ -338,7 +350,7 @@ fn header_text(headers: &HeaderMap, name: HeaderName) -> Option<String> {
     (!values.is_empty()).then(|| values.join(","))
 }
 
-fn unauthorized() -> Response<Body> {
+fn unauthorized_response() -> Response<Body> {
     let response = text_response(
         StatusCode::UNAUTHORIZED,
         "A user and a password are needed; they are missing or wrong.",
@@ -347,7 +359,7 @@ fn unauthorized() -> Response<Body> {
 }
 
 /// After too many wrong passwords, credentials are not checked before `wait` is over.
-fn too_many(wait: Duration) -> Response<Body> {
+fn too_many_attempts_response(wait: Duration) -> Response<Body> {
     let seconds = wait.as_secs() + 1;
     let text = format!("Too many wrong passwords; try again in {seconds} s.");
     let mut response = text_response(StatusCode::TOO_MANY_REQUESTS, text);

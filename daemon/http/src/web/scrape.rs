@@ -1,6 +1,8 @@
-//! `/metrics`: the newest tick as a page, encoded once for all scrapers.
+//! `/metrics`: the exposition of the newest tick, encoded once for all scrapers.
 
-use crate::sinks::prometheus::{ConstantLabels, DroppedSeries, Exposition, ExpositionFormat, Page};
+use crate::sinks::prometheus::{
+    ConstantLabels, DroppedSeries, EncodedExposition, Exposition, ExpositionFormat,
+};
 use faultline_metrics::Tick;
 use flate2::{Compress, CompressError, Compression, FlushCompress, Status};
 use hyper::body::Bytes;
@@ -10,57 +12,58 @@ use std::{fmt, sync::Arc};
 const MIN_BYTES_TO_COMPRESS: usize = 1024;
 
 #[derive(Debug, Default)]
-pub struct PageCache {
-    encoded: Mutex<EncodedPages>,
+pub struct ExpositionCache {
+    cache: Mutex<CachedExpositions>,
     constant_labels: Arc<ConstantLabels>,
     dropped_series: DroppedSeries,
 }
 
 #[derive(Debug, Default)]
-struct EncodedPages {
+struct CachedExpositions {
     exposition: Option<Exposition>,
-    /// The page of the last request in each format, at most one tick old.
-    pages: [Option<CachedPage>; 3],
+    /// The response to the last request of each format. At most one tick old.
+    by_format: [Option<CachedExposition>; 3],
     compressor: Option<Compressor>,
 }
 
 #[derive(Debug)]
-struct CachedPage {
-    page: Page,
+struct CachedExposition {
+    encoded: EncodedExposition,
     compressed: Option<Bytes>,
 }
 
-impl PageCache {
+impl ExpositionCache {
     pub fn new(constant_labels: ConstantLabels, dropped: DroppedSeries) -> Self {
-        PageCache {
-            encoded: Mutex::default(),
+        ExpositionCache {
+            cache: Mutex::default(),
             constant_labels: Arc::new(constant_labels),
             dropped_series: dropped,
         }
     }
 
-    /// The page, and whether it is compressed. It is compressed if the scraper accepts gzip and the
-    /// page is large.
+    /// Returns the encoded exposition, and whether it is compressed. Small ones are not compressed.
     ///
     /// # Errors
-    /// Those of [`Exposition::page`].
+    /// Those of [`Exposition::encode`].
     pub fn get(
         &self,
         tick: &Arc<Tick>,
         exposition_format: ExpositionFormat,
         use_gzip: bool,
     ) -> Result<(Bytes, bool), fmt::Error> {
-        let mut encoded = self.encoded.lock();
-        let exposition = self.exposition(&mut encoded, tick);
-        let EncodedPages {
-            pages, compressor, ..
-        } = &mut *encoded;
-        let cached = cached_page(
-            &mut pages[exposition_format as usize],
+        let mut cache = self.cache.lock();
+        let exposition = self.exposition(&mut cache, tick);
+        let CachedExpositions {
+            by_format,
+            compressor,
+            ..
+        } = &mut *cache;
+        let cached = cached_exposition(
+            &mut by_format[exposition_format as usize],
             &exposition,
             exposition_format,
         )?;
-        let plain = &cached.page.bytes;
+        let plain = &cached.encoded.bytes;
         if !use_gzip || plain.len() <= MIN_BYTES_TO_COMPRESS {
             return Ok((plain.clone(), false));
         }
@@ -70,68 +73,69 @@ impl PageCache {
         match compressor.get_or_insert_default().compress(plain) {
             Ok(compressed) => Ok((cached.compressed.insert(compressed).clone(), true)),
             Err(error) => {
-                tracing::error!(%error, "the page could not be compressed");
+                tracing::error!(%error, "the exposition could not be compressed");
                 Ok((plain.clone(), false))
             }
         }
     }
 
-    fn exposition(&self, encoded: &mut EncodedPages, tick: &Arc<Tick>) -> Exposition {
-        let last = encoded.exposition.take();
+    fn exposition(&self, cache: &mut CachedExpositions, tick: &Arc<Tick>) -> Exposition {
+        let last = cache.exposition.take();
         let current = last
             .as_ref()
             .filter(|last| last.tick_number() == tick.number);
         let exposition = current.cloned().unwrap_or_else(|| {
             let exposition = Exposition::new(tick, &self.constant_labels, last.as_ref());
             self.dropped_series.count(&exposition);
-            // Frees the pages of formats that no client requested during the last tick.
+            // Frees the expositions of formats that no client requested during the last tick.
             let last_number = last.as_ref().map(Exposition::tick_number);
-            for page in &mut encoded.pages {
-                page.take_if(|cached| last_number != Some(cached.page.tick_number()));
+            for cached in &mut cache.by_format {
+                cached.take_if(|cached| last_number != Some(cached.encoded.tick_number()));
             }
             exposition
         });
-        encoded.exposition.insert(exposition).clone()
+        cache.exposition.insert(exposition).clone()
     }
 }
 
-fn cached_page<'a>(
-    entry: &'a mut Option<CachedPage>,
+fn cached_exposition<'a>(
+    entry: &'a mut Option<CachedExposition>,
     exposition: &Exposition,
     exposition_format: ExpositionFormat,
-) -> Result<&'a mut CachedPage, fmt::Error> {
+) -> Result<&'a mut CachedExposition, fmt::Error> {
     let cached = match entry.take() {
-        Some(last) if last.page.tick_number() == exposition.tick_number() => last,
-        last => CachedPage {
-            page: exposition.page(exposition_format, last.as_ref().map(|last| &last.page))?,
+        Some(last) if last.encoded.tick_number() == exposition.tick_number() => last,
+        last => CachedExposition {
+            encoded: exposition
+                .encode(exposition_format, last.as_ref().map(|last| &last.encoded))?,
             compressed: None,
         },
     };
     Ok(entry.insert(cached))
 }
 
-/// gzip at the fastest level: slower levels gain little for repetitive pages. The compressor is
+/// gzip at the fastest level: slower levels gain little for repetitive text. The compressor is
 /// reused, because allocating its 240 kB costs as much as the compression.
 #[derive(Debug)]
 struct Compressor(Compress);
 
 impl Default for Compressor {
     fn default() -> Self {
-        // 8 KiB. The largest window (32 KiB) takes 96 kB more memory and makes pages 2 % smaller.
+        // 8 KiB. The largest window (32 KiB) takes 96 kB more memory and makes the result 2 % smaller.
         const WINDOW_BITS: u8 = 13;
         Compressor(Compress::new_gzip(Compression::fast(), WINDOW_BITS))
     }
 }
 
 impl Compressor {
-    fn compress(&mut self, page: &[u8]) -> Result<Bytes, CompressError> {
-        // A compressed page is a few times this size.
+    fn compress(&mut self, plain: &[u8]) -> Result<Bytes, CompressError> {
+        // A compressed exposition is a few times this size.
         const GROWTH_BYTES: usize = 4096;
         self.0.reset();
         let (mut out, mut read_bytes) = (Vec::new(), 0);
         loop {
             out.reserve_exact(GROWTH_BYTES);
-            let rest = page.get(read_bytes..).unwrap_or_default();
+            let rest = plain.get(read_bytes..).unwrap_or_default();
             let status = self.0.compress_vec(rest, &mut out, FlushCompress::Finish)?;
             if status == Status::StreamEnd {
                 return Ok(out.into());
@@ -170,34 +174,34 @@ mod tests {
     }
 
     fn get(
-        pages: &PageCache,
+        cache: &ExpositionCache,
         tick: &Arc<Tick>,
         exposition_format: ExpositionFormat,
         gzip: bool,
     ) -> (Bytes, bool) {
-        pages.get(tick, exposition_format, gzip).unwrap()
+        cache.get(tick, exposition_format, gzip).unwrap()
     }
 
     #[test]
     fn a_tick_is_encoded_once_for_equal_requests() {
-        let pages = PageCache::default();
-        let first = get(&pages, &tick(1, 7), ExpositionFormat::Classic, true);
-        let second = get(&pages, &tick(1, 7), ExpositionFormat::Classic, true);
+        let cache = ExpositionCache::default();
+        let first = get(&cache, &tick(1, 7), ExpositionFormat::Classic, true);
+        let second = get(&cache, &tick(1, 7), ExpositionFormat::Classic, true);
         assert!(first.1 && second.1);
         assert_eq!(first.0.as_ptr(), second.0.as_ptr());
-        let plain = get(&pages, &tick(1, 7), ExpositionFormat::Classic, false);
+        let plain = get(&cache, &tick(1, 7), ExpositionFormat::Classic, false);
         assert!(!plain.1 && plain.0.starts_with(b"# HELP"));
     }
 
     #[test]
     fn the_scrape_cache_separates_formats_and_ticks() {
-        let pages = PageCache::default();
+        let cache = ExpositionCache::default();
         let text = |tick: &Arc<Tick>, exposition_format| {
-            String::from_utf8(get(&pages, tick, exposition_format, false).0.to_vec()).unwrap()
+            String::from_utf8(get(&cache, tick, exposition_format, false).0.to_vec()).unwrap()
         };
         assert!(!text(&tick(1, 7), ExpositionFormat::Classic).contains("# EOF"));
         assert!(text(&tick(1, 7), ExpositionFormat::OpenMetrics).ends_with("# EOF\n"));
-        let protobuf = get(&pages, &tick(1, 7), ExpositionFormat::Protobuf, false).0;
+        let protobuf = get(&cache, &tick(1, 7), ExpositionFormat::Protobuf, false).0;
         assert!(
             protobuf
                 .windows(28)
@@ -211,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn every_compressed_page_is_complete() {
+    fn every_compressed_exposition_is_complete() {
         let mut compressor = Compressor::default();
         let incompressible = |n: u64| ((n * n * 2_654_435_761) >> 7).to_le_bytes();
         for length in [0, 1, 5_000, 700, 200_000] {
@@ -225,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_page_is_not_compressed() {
+    fn a_small_exposition_is_not_compressed() {
         let empty = Arc::new(Tick {
             number: 1,
             at: Stamp::default(),
@@ -233,7 +237,7 @@ mod tests {
         });
         assert!(
             !get(
-                &PageCache::default(),
+                &ExpositionCache::default(),
                 &empty,
                 ExpositionFormat::OpenMetrics,
                 true

@@ -14,13 +14,13 @@ mod asked;
 mod crowded;
 mod secured;
 
-/// How long a test waits for an answer before it fails.
+/// How long a test waits for a response before it fails.
 const DEADLINE: Duration = Duration::from_secs(20);
 
 /// A server that runs on its own runtime until it is dropped.
 struct Running {
     address: SocketAddr,
-    ticks: Latest<Tick>,
+    newest_tick: Latest<Tick>,
     history: History,
     clock: Clock,
     auth_failures: AuthFailures,
@@ -28,17 +28,17 @@ struct Running {
     runtime: tokio::runtime::Runtime,
 }
 
-fn state(clock: Clock, ticks: &Latest<Tick>) -> WebState {
+fn state(clock: Clock, newest_tick: &Latest<Tick>) -> WebState {
     WebState {
         clock,
         tick_interval: Duration::from_secs(1),
-        ticks: ticks.clone(),
+        newest_tick: newest_tick.clone(),
         history: History::default(),
-        answer_config: Latest::default(),
+        status_config: Latest::default(),
         constant_labels: ConstantLabels::new(),
         page_info: PageInfo::new("0.0.0", &TargetSelector::Scan),
         recorder: None,
-        flight: None,
+        flight_recorder: None,
         host_name: Some("node1".to_owned()),
         auth_failures: AuthFailures::new("metrics"),
         dropped_series: DroppedSeries::default(),
@@ -66,10 +66,10 @@ fn start_with(
         .enable_all()
         .build()
         .unwrap();
-    let (clock, ticks) = (Clock::start(), Latest::default());
+    let (clock, newest_tick) = (Clock::start(), Latest::default());
     let state = WebState {
         recorder,
-        ..state(clock, &ticks)
+        ..state(clock, &newest_tick)
     };
     let (auth_failures, history) = (state.auth_failures.clone(), state.history.clone());
     let server = Server::build(&config(web_config), Vec::new(), state).unwrap();
@@ -78,7 +78,7 @@ fn start_with(
     stage.task("web", |stop| server.run(stop));
     Running {
         address,
-        ticks,
+        newest_tick,
         history,
         clock,
         auth_failures,
@@ -88,7 +88,7 @@ fn start_with(
 }
 
 impl Running {
-    /// Publishes a tick with enough readings to be worth compressing, as of now.
+    /// Publishes a present tick with enough readings for compression.
     fn tick(&mut self, number: u64) {
         self.tick_at(number, self.clock.now());
     }
@@ -107,7 +107,7 @@ impl Running {
             up: true,
             ..Batch::empty(Source::Daemon, at)
         };
-        self.ticks.receive(&Arc::new(Tick {
+        self.newest_tick.receive(&Arc::new(Tick {
             number,
             at,
             batches: vec![Arc::new(batch)],
@@ -159,7 +159,7 @@ impl Answer {
     }
 }
 
-/// Asks on a stream and reads until the server closes it.
+/// Sends a request on a stream and reads until the server closes the stream.
 fn ask(stream: &mut dyn Stream, method: &str, path: &str, headers: &str) -> Answer {
     write!(
         stream,
@@ -217,7 +217,7 @@ fn only_responses_to_other_hosts_are_compressed() {
     let plain = server.get("/metrics", "Accept-Encoding: gzip\r\n");
     assert_eq!(plain.header("content-encoding"), None);
     let site = Router::new(
-        state(server.clock, &server.ticks),
+        state(server.clock, &server.newest_tick),
         None,
         Vec::new(),
         None,
@@ -317,7 +317,7 @@ fn before_the_first_tick_no_values_are_exposed() {
     let mut server = start(None);
     let metrics = server.get("/metrics", "");
     assert_eq!(metrics.status, 503);
-    assert!(metrics.text().contains("No sample yet"));
+    assert!(metrics.text().contains("No tick yet"));
     assert_eq!(server.get("/readyz", "").status, 503);
     assert_eq!(server.get("/status", "").status, 503);
     assert_eq!(
@@ -399,7 +399,7 @@ fn an_open_connection_does_not_prevent_server_shutdown() {
     stream.write_all(b"GET /he").unwrap();
     drop(server);
     let mut rest = Vec::new();
-    // Closed or reset, but not left open.
+    // The server must close or reset the connection.
     stream.set_read_timeout(Some(DEADLINE)).unwrap();
     assert!(
         !matches!(stream.read_to_end(&mut rest), Err(error) if error.kind() == std::io::ErrorKind::WouldBlock)
@@ -457,7 +457,7 @@ fn a_mark_requires_post_a_name_and_an_active_recording() {
         post("/mark?name=a", "Sec-Fetch-Site: same-origin\r\n").status,
         200
     );
-    // Two are set already.
+    // Two of the 60 marks are used already.
     let clock = Clock::start();
     let more: Vec<u16> = (0..90).map(|_| post("/mark?name=a", "").status).collect();
     let allowed = more.iter().filter(|status| **status == 200).count();

@@ -1,4 +1,4 @@
-//! Tests of the follower over all rotations: each line arrives once.
+//! The follower during all kinds of rotation: each line arrives once.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -150,7 +150,7 @@ fn a_rotated_log_is_read_until_idle_and_its_successor_has_data() {
     fs::rename(rig.path("log"), rig.path("log.1")).unwrap();
     let mut new = append(&rig.path("log"));
     rig.poll();
-    // A validator that handles SIGUSR1 only after its start.
+    // A validator that handles SIGUSR1 only some time after its start.
     rig.poll_after(Duration::from_secs(3600));
     rig.write(&mut old, 5);
     rig.poll();
@@ -255,7 +255,7 @@ fn a_copy_renamed_over_the_log_is_continued_not_reread() {
 
 #[test]
 fn an_unreadable_file_is_reported_as_forbidden() {
-    // Write-only even for root.
+    // This file is write-only even for root.
     let link =
         |path: &Path| std::os::unix::fs::symlink("/proc/sys/vm/compact_memory", path).unwrap();
     let mut rig = Rig::over(link);
@@ -363,7 +363,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Fewer cases than usual, because each one needs files; `PROPTEST_CASES` sets another number.
+/// Fewer cases than by default, because each one needs files. `PROPTEST_CASES` sets another number.
 fn cases() -> ProptestConfig {
     let is_set = std::env::var_os("PROPTEST_CASES").is_some();
     let usual = ProptestConfig::default();

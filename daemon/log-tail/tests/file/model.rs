@@ -1,5 +1,5 @@
-//! A writer, a rotator and a follower in one thread. A test or a fuzzer gives their order: in any order, every line must
-//! arrive once.
+//! A writer, a rotator and a follower in one thread. A test or a fuzzer gives their order: in any
+//! order, every line must arrive once.
 #![allow(
     dead_code,
     unreachable_pub,
@@ -17,8 +17,8 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-/// Maximum rotations before the writer reopens its log. With more than [`MAX_FILES`], the follower would close files that
-/// are still written.
+/// Maximum rotations before the writer reopens its log. With more than [`MAX_FILES`], the follower
+/// would close files that are still written.
 const MAX_ROTATIONS: usize = MAX_FILES / 2;
 
 /// A follower in a folder, whose uptime the test sets.
@@ -103,7 +103,8 @@ pub enum Step {
     Lines(u64),
     /// Half a line is written, or its other half.
     Half,
-    /// The log gets another name. True: a new file exists at once; false: only when the writer creates it.
+    /// The log gets another name. True: a new file exists at once; false: only when the writer
+    /// creates it.
     Rename {
         create: bool,
     },
@@ -144,7 +145,7 @@ pub struct Model<D> {
     /// The rest of a line whose first half is written.
     half: Option<String>,
     rotations: usize,
-    /// Rotations since the writer opened its log.
+    /// Rotations since the writer last opened its log.
     pending: usize,
 }
 
@@ -194,8 +195,8 @@ impl<D: AsRef<Path>> Model<D> {
         }
     }
 
-    /// Ends the last line and lets the follower read it. Checks that each line arrived once, that none is bad, and that at
-    /// most one file more than [`MAX_FILES`] is open.
+    /// Ends the last line and lets the follower read it. Checks that each line arrived once, that
+    /// none is bad, and that at most one file more than [`MAX_FILES`] is open.
     pub fn check(&mut self) {
         self.complete();
         self.rig.poll();
@@ -209,7 +210,7 @@ impl<D: AsRef<Path>> Model<D> {
         if self.pending >= MAX_ROTATIONS {
             self.reopen();
         }
-        // The follower cannot find a file that gets and loses the name between two polls.
+        // A file that gets and loses the name between two polls cannot be found.
         self.rig.poll();
         self.rotations += 1;
         self.pending += 1;

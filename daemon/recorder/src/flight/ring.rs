@@ -198,7 +198,7 @@ fn needs_new_file(error: &Error) -> bool {
             | Error::Damaged { .. }
             | Error::OtherLabels { .. }
             | Error::BadRow { .. }
-            | Error::Leftover { .. }
+            | Error::LeftoverJournal { .. }
     )
 }
 
@@ -377,8 +377,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever happens: no two saves closer than the pause, none before its aftermath, and
-        /// none forgotten.
+        /// For any events: two saves are at least the pause apart, no save comes before its delay
+        /// is over, and every event has a save.
         #[test]
         fn no_trigger_event_is_lost_and_the_save_pause_is_kept(events in proptest::collection::vec((0_u64..2000, 0..4_usize), 1..40)) {
             let all = [SaveReason::Stall, SaveReason::Behind, SaveReason::Exit, SaveReason::OomKill];
@@ -392,7 +392,8 @@ mod tests {
             }
             prop_assert!(saves.windows(2).all(|pair| pair[1] - pair[0] >= 300), "{saves:?}");
             for (at, _) in &events {
-                // Ten seconds, three times more if it grows heavier, after the pause.
+                // The delay of ten seconds, which more severe events may restart three times, after
+                // the pause.
                 let saved = saves.iter().find(|save| *save >= at);
                 prop_assert!(saved.is_some_and(|save| save - at <= 340), "{at}: {saves:?}");
             }

@@ -97,7 +97,7 @@ fn second(number: u64) -> Vec<RecordingEntry> {
 
 struct Scene {
     folder: tempfile::TempDir,
-    handle: FlightHandle,
+    handle: FlightRecorderHandle,
     status: Arc<RecorderStatus>,
 }
 
@@ -105,7 +105,7 @@ impl Scene {
     fn new() -> Self {
         Scene {
             folder: tempfile::tempdir().unwrap(),
-            handle: FlightHandle::default(),
+            handle: FlightRecorderHandle::default(),
             status: RecorderStatus::new("flight"),
         }
     }

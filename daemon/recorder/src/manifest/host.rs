@@ -195,12 +195,12 @@ fn options(text: &str) -> String {
     shown
 }
 
-/// Replaces facts that were read from files, except the system's name, by those of sysinfo, if
-/// `root` is this machine. Keeps them where sysinfo returns 0 or nothing.
+/// Replaces facts that were read from files by those of the crate `sysinfo`, if `root` is this
+/// machine. A fact stays where sysinfo returns 0 or nothing. The system's name stays if it is known.
 ///
 /// Does not query processes, because that raises the limit of open descriptors. Does not query file
 /// system sizes, because that blocks on network mounts.
-pub fn replace_by_sysinfo(root: &HostRoot, hardware: &mut Hardware) {
+pub fn prefer_sysinfo_crate(root: &HostRoot, hardware: &mut Hardware) {
     let default_root = HostRoot::default();
     if (&root.procfs, &root.sysfs) != (&default_root.procfs, &default_root.sysfs) {
         return;
@@ -279,7 +279,7 @@ mod tests {
             .disks
             .iter_mut()
             .for_each(|disk| disk.rotational = None);
-        replace_by_sysinfo(&root, &mut reported);
+        prefer_sysinfo_crate(&root, &mut reported);
         assert_eq!(
             (&reported.host_name, &reported.kernel_release),
             (&files.host_name, &files.kernel_release)
@@ -304,7 +304,7 @@ mod tests {
     #[test]
     fn for_another_root_only_its_files_describe_the_machine() {
         let mut hardware = Hardware::default();
-        replace_by_sysinfo(&HostRoot::below("/host".as_ref()), &mut hardware);
+        prefer_sysinfo_crate(&HostRoot::below("/host".as_ref()), &mut hardware);
         assert_eq!(
             (
                 hardware.host_name,

@@ -4,7 +4,8 @@ use faultline_sources::discovery::{Finder, Target};
 use faultline_testkit::host::FakeHost;
 use std::path::Path;
 
-/// Machine of a researcher: RAID for the accounts, a btrfs subvolume for the ledger, an overlay below a container's root.
+/// The machine of a researcher: a RAID for the accounts, a btrfs subvolume for the ledger, and an
+/// overlay below a container's root.
 const MOUNTS: &str = "\
     23 1 259:2 / / rw,noatime shared:1 - ext4 /dev/nvme0n1p2 rw,errors=remount-ro\n\
     24 23 0:21 / /sys rw,nosuid - sysfs sysfs rw\n\

@@ -129,7 +129,7 @@ impl FolderDisks {
         Some(FolderDisks { device, disks })
     }
 
-    /// What both share, as text between "lies" and "as".
+    /// What both share, as the part of a sentence between "lies" and "as".
     fn shared(&self, other: &FolderDisks) -> Option<String> {
         if self.device == other.device {
             return Some("in the same file system".to_owned());

@@ -122,7 +122,7 @@ impl Poller {
             }
         } else {
             let message = "the validator's ledger folder is not known";
-            cache.problems.push(Problem::absent(message));
+            cache.problems.push(Problem::absent_data(message));
         }
         cache.polled_at = self.clock.now();
         cache
@@ -159,7 +159,7 @@ impl Poller {
                 let message = format!(
                     "the admin socket does not report the identity ({message}); enable JSON-RPC or set target.identity"
                 );
-                cache.problems.push(Problem::absent(message));
+                cache.problems.push(Problem::absent_data(message));
             }
             other => cache.record_failure(path, other)?,
         }

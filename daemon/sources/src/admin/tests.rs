@@ -1,4 +1,4 @@
-//! Against a scripted validator on a real socket.
+//! The poller with a scripted validator on a real socket.
 
 mod server;
 
@@ -16,7 +16,7 @@ use std::{
 };
 use tokio::runtime::Handle as Runtime;
 
-/// The server is this very process.
+/// The server runs in this process.
 fn me() -> ProcessId {
     ProcessId {
         pid: std::process::id(),

@@ -2,7 +2,7 @@ use super::SourceFacts;
 use crate::{tick::SourceOutput, votes::sol};
 use faultline_agave::{
     admission,
-    consensus::{Consensus, Evidence, Protocol},
+    consensus::{Consensus, ConsensusEvidence, Protocol},
 };
 use faultline_metrics::{
     Stamp,
@@ -87,7 +87,7 @@ impl ConsensusState {
         let reports = facts.datapoints.migration;
         let replayed = facts.datapoints.slots.and_then(|(_, slots)| slots.frozen);
         let is_recent = |at: Stamp| now.since(at) < TOWER_MAX_AGE;
-        let evidence = Evidence {
+        let evidence = ConsensusEvidence {
             has_event_handler: reports.has_event_handler,
             is_migration_complete: reports.is_complete,
             reported_genesis_slot: reports.genesis_slot,
@@ -95,7 +95,7 @@ impl ConsensusState {
             processed_slot: facts.processed_slot().or(replayed),
             has_optimistic_slot: reports.optimistic_at.is_some_and(is_recent),
             has_commitment_gap: self.gap.shows_tower(now),
-            ..votes.map_or_else(Evidence::default, |votes| votes.evidence(now))
+            ..votes.map_or_else(ConsensusEvidence::default, |votes| votes.evidence(now))
         };
         let before = self.current;
         self.current = Consensus::next(before, evidence.consensus());
@@ -146,7 +146,7 @@ mod tests {
         let mut alpenglow = CommitmentGap::default();
         for second in 0..90 {
             let root = 100 + 5 * second;
-            // Sometimes an answer falls between the two.
+            // Every third response comes between the updates of the two slots.
             let ahead = if second % 3 == 0 { 40 } else { 0 };
             alpenglow.update(at(second), root + ahead, root);
             assert!(!alpenglow.shows_tower(at(second)));

@@ -32,7 +32,7 @@ pub struct Candidate {
 
 pub enum Choice {
     None,
-    /// If it is not running, it just started, or is not a validator.
+    /// If it is not running, it has just started, or it is not a validator.
     One(Box<Candidate>),
     /// Only the operator can decide.
     Several(Vec<Target>),
@@ -180,7 +180,7 @@ impl PreviousUids {
                 "process {pid} has a validator's name, but does not run as user {previous_uid} like the previous validator; to \
                  follow it, use --unit or --pid, or restart the daemon"
             );
-            let problem = Problem::absent(message);
+            let problem = Problem::absent_data(message);
             if !problems.contains(&problem) {
                 problems.push(problem);
             }

@@ -143,6 +143,6 @@ impl Descendants {
             faultline_text::bytes(*largest_excess),
             largest.pid
         );
-        Some(Problem::absent(message))
+        Some(Problem::absent_data(message))
     }
 }

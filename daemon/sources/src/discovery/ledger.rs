@@ -45,7 +45,7 @@ impl LedgerSearch {
                 return Ok(self.previous_uids.record_uid(context, candidate.target));
             },
             Choice::Several(found) => ambiguity_problem(&found),
-            Choice::None => Problem::absent(format!(
+            Choice::None => Problem::absent_data(format!(
                     "no process listens on {folder}/admin.rpc, holds the lock on {folder}/ledger.lock or was started \
                      with --ledger {folder}"
                 ),

@@ -1,4 +1,4 @@
-//! The methods of finding the process. Those of a ledger and of a unit have modules of their own.
+//! The methods to find the process. The methods by ledger and by unit have separate modules.
 
 use super::{
     SearchContext, SearchResult, Target,
@@ -95,7 +95,7 @@ impl Method {
         let message = format!(
             "process {pid} ({comm}) is not known as a validator: nothing is read from its arguments"
         );
-        vec![Problem::absent(message)]
+        vec![Problem::absent_data(message)]
     }
 }
 
@@ -125,10 +125,12 @@ impl Scan {
                 let message = format!(
                     "process {pid} has the name of a validator but none of its threads yet"
                 );
-                problems.push(Problem::absent(message));
+                problems.push(Problem::absent_data(message));
             }
             Choice::Several(found) => problems.push(ambiguity_problem(&found)),
-            Choice::None => problems.push(Problem::absent("no process looks like a validator")),
+            Choice::None => {
+                problems.push(Problem::absent_data("no process looks like a validator"))
+            }
         }
         Err(problems)
     }
@@ -167,7 +169,7 @@ fn successors(
             faultline_text::path(&other_ledger),
             faultline_text::path(ledger)
         );
-        problems.push(Problem::absent(message));
+        problems.push(Problem::absent_data(message));
     }
     possible
 }
@@ -212,7 +214,7 @@ impl PidSearch {
                 && before.found_by == DESCENDANT
             {
                 let message = format!("no validator runs below process {pid} ({comm})");
-                return Err(vec![Problem::absent(message)]);
+                return Err(vec![Problem::absent_data(message)]);
             }
             return Ok(target);
         }
@@ -286,7 +288,7 @@ impl NameSearch {
             .collect();
         problems.push(match roots.as_slice() {
             [process] => return Ok(process.target.clone()),
-            [] => Problem::absent(format!("no process is called {}", self.name)),
+            [] => Problem::absent_data(format!("no process is called {}", self.name)),
             _ => ambiguity_problem(
                 &processes
                     .into_iter()

@@ -10,9 +10,9 @@ use tokio::sync::watch;
 faultline_metrics::named_enum! {
     pub enum EndReason {
         Exit = "exit",
-        /// It ended within a minute after an OOM kill in its cgroup or on its host.
+        /// The process ended within a minute after an OOM kill in its cgroup or on its host.
         OomKill = "oom_kill",
-        /// A poll found that it had ended, or it executed another program.
+        /// A poll found that the process had ended, or the process executed another program.
         Unknown = "unknown",
     }
 }

@@ -1,4 +1,4 @@
-//! With fake hosts; [`live`] has real processes.
+//! The search with fake hosts. [`live`] has real processes.
 
 mod finder;
 mod kills;
@@ -133,7 +133,7 @@ impl SearchFixture {
         }
     }
 
-    /// Of the first search of several.
+    /// The context of the first of several searches.
     fn context(&self) -> SearchContext<'_> {
         let (root, stop, now) = (&self.root, &self.stop, self.clock.now());
         SearchContext {

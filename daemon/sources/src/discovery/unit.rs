@@ -70,7 +70,7 @@ impl UnitSearch {
                     None => ambiguity_problem(&found),
                 }
             }
-            Choice::None => Problem::absent(self.not_found(context.root, &pids)),
+            Choice::None => Problem::absent_data(self.not_found(context.root, &pids)),
         });
         Err(problems)
     }

@@ -96,7 +96,8 @@ fn select(
 pub fn readings(
     root: &HostRoot,
     disks_by_file_system: &[Vec<BlockDevice>],
-    (busy_times, clock): (&mut BusyTimes, Clock),
+    busy_times: &mut BusyTimes,
+    clock: Clock,
     output: &mut SourceOutput,
 ) {
     let (disks, left_out) = select(disks_by_file_system);
@@ -131,7 +132,7 @@ fn left_out_problem(left_out: &[&BlockDevice]) -> Option<Problem> {
     let names: Vec<&str> = left_out.iter().map(|disk| disk.name.as_str()).collect();
     let names = names.join(", ");
     let message = format!("{names}: left out: all disks together have at most {MAX_SERIES} series");
-    (!left_out.is_empty()).then(|| Problem::absent(message))
+    (!left_out.is_empty()).then(|| Problem::absent_data(message))
 }
 
 fn disk_readings(disk: &BlockDevice, out: &mut Vec<Reading>) {

@@ -101,7 +101,7 @@ pub struct FolderPoll {
 
 pub struct FileSystemUsage {
     pub file_system: FileSystem,
-    /// Purposes of the folders on it: `accounts`, `ledger`, `log`, `snapshots`.
+    /// Of its folders: `accounts`, `ledger`, `log`, `snapshots`.
     pub purposes: BTreeSet<&'static str>,
     pub sampled_at: Stamp,
 }
@@ -185,7 +185,8 @@ impl FileSystems {
         &mut self,
         usages: &[FileSystemUsage],
         disks: &[Vec<BlockDevice>],
-        (now, interval): (Stamp, Duration),
+        now: Stamp,
+        interval: Duration,
         out: &mut Vec<Reading>,
     ) {
         let devices: Vec<Device> = usages

@@ -29,7 +29,7 @@ fn readings(systems: &mut FileSystems, now: Stamp) -> Vec<Reading> {
     let mut out = Vec::new();
     let usages = systems.usages();
     let disks = vec![Vec::new(); usages.len()];
-    systems.readings(&usages, &disks, (now, INTERVAL), &mut out);
+    systems.readings(&usages, &disks, now, INTERVAL, &mut out);
     out
 }
 
@@ -68,10 +68,10 @@ async fn folders_on_one_file_system_share_a_series_listing_them() {
         (out[0].metric.name, labels[1]),
         ("agave_filesystem_info", "ledger,snapshots")
     );
-    let told = rustix::fs::statvfs(place.path()).unwrap();
+    let space = rustix::fs::statvfs(place.path()).unwrap();
     assert_eq!(
         number(&out, &m::FILESYSTEM_SIZE),
-        Some((told.f_blocks * told.f_frsize) as f64)
+        Some((space.f_blocks * space.f_frsize) as f64)
     );
     assert!(number(&out, &m::FILESYSTEM_AVAIL) <= number(&out, &m::FILESYSTEM_SIZE));
     assert_eq!(number(&out, &m::FILESYSTEM_READ_ONLY), Some(0.0));
@@ -210,7 +210,7 @@ fn mounts_of_an_exited_process_are_kept_until_its_successor() {
 #[tokio::test]
 async fn hanging_folders_leave_one_blocking_thread_for_others() {
     let mut stage = Stage::new("test", &tokio::runtime::Handle::current());
-    let (served, told) = tokio::sync::oneshot::channel();
+    let (served, was_served) = tokio::sync::oneshot::channel();
     let (hang, never) = std::sync::mpsc::channel::<()>();
     let never = Arc::new(std::sync::Mutex::new(never));
     stage
@@ -224,9 +224,9 @@ async fn hanging_folders_leave_one_blocking_thread_for_others() {
                 .ok();
         })
         .unwrap();
-    let told = tokio::time::timeout(Duration::from_secs(60), told).await;
+    let was_served = tokio::time::timeout(Duration::from_secs(60), was_served).await;
     drop(hang);
-    assert_eq!(told, Ok(Ok(())));
+    assert_eq!(was_served, Ok(Ok(())));
 }
 
 #[tokio::test]
@@ -248,8 +248,13 @@ async fn the_disk_under_a_real_file_system_counts_as_the_kernel_does() {
         disks::MAX_DISKS,
     )];
     let mut output = SourceOutput::default();
-    let busy = (&mut BusyTimes::default(), Clock::start());
-    disks::readings(&root, &disks, busy, &mut output);
+    disks::readings(
+        &root,
+        &disks,
+        &mut BusyTimes::default(),
+        Clock::start(),
+        &mut output,
+    );
     assert_eq!(output.problems, []);
     let out = output.readings;
     let name = &disks[0][0].name;

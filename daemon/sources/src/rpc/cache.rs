@@ -90,7 +90,7 @@ impl ResponseCache {
                     self.is_minimal_api = true
                 }
                 Err(error) => self.problems.push(match error {
-                    Error::NotOffered { .. } => Problem::absent(error),
+                    Error::NotOffered { .. } => Problem::absent_data(error),
                     _ => Problem::broken(error),
                 }),
             }
@@ -103,7 +103,7 @@ impl ResponseCache {
                 .set(max_shred.saturating_sub(processed), at);
         }
         if self.is_minimal_api {
-            self.problems.push(Problem::absent(
+            self.problems.push(Problem::absent_data(
                 "getMaxShredInsertSlot is not offered: the validator runs without --full-rpc-api",
             ));
         }

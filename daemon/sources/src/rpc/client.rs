@@ -106,7 +106,6 @@ pub struct Client {
 }
 
 impl Client {
-    /// Does not connect yet.
     pub(super) fn new() -> Self {
         Client::with_limit(MAX_ANSWER_BYTES)
     }

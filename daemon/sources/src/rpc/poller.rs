@@ -30,10 +30,10 @@ pub struct Poller {
     find_target: TargetLookup,
     admin: Latest<AdminFacts>,
     pub handle: Handle,
-    /// Of the current process: the next process gets a new connection.
+    /// To the current process. The next one gets a new connection.
     client: Client,
     cache: Option<ResponseCache>,
-    /// Of the last request.
+    /// The batch of the last request.
     batch: Arc<Batch>,
     problem_log: ProblemLog,
 }
@@ -196,7 +196,7 @@ pub fn endpoint_url(
     reported
         .or_else(by_arguments)
         .and_then(|authority| format!("http://{authority}/").parse().ok())
-        .ok_or_else(|| Problem::absent("the validator runs without --rpc-port; set rpc.url"))
+        .ok_or_else(|| Problem::absent_data("the validator runs without --rpc-port; set rpc.url"))
 }
 
 /// Without a host, or with an unspecified address, the validator also listens on loopback.

@@ -1,4 +1,4 @@
-//! Against a scripted server on a real socket.
+//! The poller with a scripted server on a real socket.
 
 mod probe;
 mod transactions;

@@ -278,12 +278,12 @@ mod tests {
             false,
             at(7),
         );
-        let told = statistics.batch(at(9)).readings;
-        let told = told
+        let readings = statistics.batch(at(9)).readings;
+        let last_success = readings
             .iter()
             .find(|reading| reading.metric.name == d::SOURCE_LAST_SUCCESS.name);
         assert_eq!(
-            told.map(|reading| reading.value.clone()),
+            last_success.map(|reading| reading.value.clone()),
             Some(Value::Real(1_007.0))
         );
     }

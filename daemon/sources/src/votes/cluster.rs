@@ -40,7 +40,8 @@ pub struct VersionShares {
 pub fn version_shares(
     votes: &VoteAccounts,
     nodes: &[ClusterNode],
-    (identity, own): (PublicKey, &NodeVersion),
+    identity: PublicKey,
+    own: &NodeVersion,
 ) -> Option<VersionShares> {
     let own_release = Version::parse(&own.solana_core).ok()?.release();
     let nodes = nodes.iter().filter_map(|node| Some((node.pubkey?, node)));
@@ -119,7 +120,7 @@ mod tests {
             solana_core: "2.1.14".to_owned(),
             feature_set: Some(7),
         };
-        let found = version_shares(&votes, &nodes, (key("x"), &own)).unwrap();
+        let found = version_shares(&votes, &nodes, key("x"), &own).unwrap();
         assert_eq!(
             found.versions,
             [
@@ -134,7 +135,7 @@ mod tests {
             [("same", 0.6), ("other", 0.3), ("unknown", 0.1)]
         );
         assert!(
-            version_shares(&VoteAccounts::default(), &nodes, (key("x"), &own)).is_none(),
+            version_shares(&VoteAccounts::default(), &nodes, key("x"), &own).is_none(),
             "no stake, no shares"
         );
     }
@@ -151,7 +152,7 @@ mod tests {
         let older = json!([{"pubkey": key("a").to_string(), "version": "2.1.13", "featureSet": 6}]);
         for nodes in [older, json!([])] {
             let nodes: Vec<ClusterNode> = serde_json::from_str(&nodes.to_string()).unwrap();
-            let found = version_shares(&votes, &nodes, (key("a"), &own)).unwrap();
+            let found = version_shares(&votes, &nodes, key("a"), &own).unwrap();
             let same = |shares: &[Share]| shares.contains(&("same", 1.0));
             assert!(same(&found.versions) && same(&found.feature_sets));
         }
@@ -168,7 +169,7 @@ mod tests {
             solana_core: own.to_owned(),
             feature_set: None,
         };
-        let found = version_shares(&votes, &nodes, (key("x"), &own)).unwrap();
+        let found = version_shares(&votes, &nodes, key("x"), &own).unwrap();
         let mut all = found.versions.into_iter();
         all.find(|(_, share)| *share > 0.0).unwrap().0
     }

@@ -273,7 +273,7 @@ impl Round<'_> {
             if !OPTIONAL_METHODS.contains(method) {
                 let message =
                     format!("{method} is not offered: the validator runs without --full-rpc-api");
-                let problem = Problem::absent(message);
+                let problem = Problem::absent_data(message);
                 self.facts.problems.push(problem);
             }
         }
@@ -428,9 +428,9 @@ impl Round<'_> {
             return;
         };
         let nodes: Option<ClusterNodes> = self.request("getClusterNodes", json!([])).await;
-        let own = (self.facts.identity, version);
         if let Some(ClusterNodes(nodes)) = nodes
-            && let Some(shares) = cluster::version_shares(votes, &nodes, own)
+            && let Some(shares) =
+                cluster::version_shares(votes, &nodes, self.facts.identity, version)
         {
             self.facts.version_shares.set(shares, self.now());
         }

@@ -1,4 +1,4 @@
-//! Against a scripted node on a real socket.
+//! The poller with a scripted node on a real socket.
 
 use super::*;
 use crate::{
@@ -21,7 +21,7 @@ use std::{
     time::Duration,
 };
 
-/// Of the cluster that answers.
+/// Slot time of the simulated cluster.
 const SLOT_TIME: Duration = Duration::from_millis(400);
 const ME: ProcessId = ProcessId {
     pid: 7,
@@ -134,7 +134,7 @@ impl Running {
         Running::start_with(port, vote_account, None)
     }
 
-    /// Of a validator whose arguments name a vote account.
+    /// Starts the poller for a validator whose arguments name a vote account.
     fn start_with(
         port: u16,
         vote_account: Option<PublicKey>,
@@ -175,7 +175,7 @@ impl Running {
         Running { handle, stage }
     }
 
-    /// After so many rounds.
+    /// The facts after this many rounds.
     async fn vote_facts(&self, rounds: u32) -> VoteFacts {
         for _ in 0..4_000 {
             if let Some(vote_facts) = self
@@ -368,7 +368,7 @@ async fn a_voting_validator_reports_all_vote_metrics() {
     running.end().await;
 }
 
-/// After 35 rounds.
+/// Checks the numbers of requests after 35 rounds.
 fn check_request_counts(server: &MockNode) {
     let requests = |node: &MockNode, method: &str| {
         node.bodies()
@@ -403,7 +403,7 @@ async fn a_non_voting_minimal_api_node_reports_epoch_and_cluster() {
         "getVoteAccounts" => {
             json!({"current": [account(key("v2"), key("n2"), 400)], "delinquent": []})
         }
-        // As since 4.4; before, the answer is an empty object.
+        // The response since 4.4. Earlier versions return an empty object.
         "getLeaderSchedule" => json!({"error": {
             "code": -32022,
             "message": format!("Node {IDENTITY} was not in the leader schedule for specified epoch")
@@ -663,7 +663,7 @@ async fn only_a_missing_field_of_the_own_validator_is_reported() {
     running.end().await;
 }
 
-/// The request of all vote accounts, the slowest for a node.
+/// True for a request of all vote accounts, which takes a node the longest.
 fn is_of_all(request: &Value) -> bool {
     request["method"] == "getVoteAccounts" && request.pointer("/params/0/votePubkey").is_none()
 }

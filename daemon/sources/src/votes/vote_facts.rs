@@ -1,7 +1,7 @@
 use super::{OwnVoteAccount, ReadingContext, VoteFacts, cluster, ranking::VoteRanking};
 use crate::{polling::response_ttl, tick::SourceOutput};
 use faultline_agave::{
-    consensus::{Consensus, Evidence, MAX_CREDITS_PER_SLOT, Protocol},
+    consensus::{Consensus, ConsensusEvidence, MAX_CREDITS_PER_SLOT, Protocol},
     rpc::{CreditUnit, EpochInfo, LAMPORTS_PER_SOL, VoteAccounts},
 };
 use faultline_metrics::{ReadingList, Stamp, metrics::votes as m};
@@ -70,21 +70,21 @@ impl VoteFacts {
     }
 
     /// Evidence of the migration to Alpenglow.
-    pub(crate) fn evidence(&self, now: Stamp) -> Evidence<'_> {
+    pub(crate) fn evidence(&self, now: Stamp) -> ConsensusEvidence<'_> {
         let ranking = self.ranking.fresh(now, self.ttl(SLOW_FACTOR));
         let slots = self.bank(now).map(|bank| bank.slots_in_epoch);
-        Evidence {
+        ConsensusEvidence {
             certificate_slot: self.certificate_slot,
             gate: self.feature_gate.fresh(now, self.ttl(1)),
             has_marker: self.marker_epoch(now).is_some(),
             max_credits: ranking.and_then(|ranking| ranking.max_earned).zip(slots),
             genesis_hash: self.genesis_hash.as_deref(),
-            ..Evidence::default()
+            ..ConsensusEvidence::default()
         }
     }
 
     pub fn consensus(&self) -> Option<Consensus> {
-        let evidence = Evidence {
+        let evidence = ConsensusEvidence {
             processed_slot: self.bank(self.polled_at).map(|bank| bank.absolute_slot),
             ..self.evidence(self.polled_at)
         };

@@ -110,7 +110,7 @@ fn unique_name(
     kind: &str,
     read: impl FnOnce(&DeValue<'_>) -> Result<String, String>,
 ) -> Option<String> {
-    let name = table.need("name", read)?;
+    let name = table.take_required("name", read)?;
     let what = format!("{kind} {name:?}");
     names
         .insert(name.clone(), table.line_of("name"), what, table.errors())
@@ -130,7 +130,7 @@ fn read_arms(top: &mut Table<'_>, plan: &mut Plan) -> Vec<ArmOptions> {
         let protocol = table
             .take("transport", |v| choice(v, &Protocol::ALL))
             .unwrap_or(Protocol::Http);
-        let endpoint = table.need("url", |v| match protocol {
+        let endpoint = table.take_required("url", |v| match protocol {
             Protocol::WebSocket => Endpoint::parse_websocket(&text(v)?),
             _ => Endpoint::parse(&text(v)?),
         });
@@ -249,7 +249,7 @@ fn read_requests(top: &mut Table<'_>, plan: &mut Plan, arms: &[ArmOptions]) {
     let no_errors_yet = top.errors().is_empty();
     let (mut names, mut is_weighted) = (Unique::default(), false);
     top.tables("request", |table| {
-        let method = table.need("method", printable_name);
+        let method = table.take_required("method", printable_name);
         let name = table
             .take("name", printable_name)
             .or_else(|| method.clone());
@@ -271,7 +271,7 @@ fn read_requests(top: &mut Table<'_>, plan: &mut Plan, arms: &[ArmOptions]) {
             .unwrap_or(AnswerCheck::Same);
         if let Some(name) = &name {
             let what = format!("request {name:?} (named by its method unless it has a name)");
-            names.insert(name.clone(), table.line(), what, table.errors());
+            names.insert(name.clone(), table.first_key_line(), what, table.errors());
         }
         if plan.request_names.len() == MAX_REQUEST_TABLES {
             table.report(format!(

@@ -127,7 +127,7 @@ fn sections(top: &mut Table<'_>, plan_folder: &PlanFolder) -> (Plan, SourceLines
     }
     let has_lane_tables = top.has("lane");
     top.table("workload", |table| {
-        source_lines.workload = table.line();
+        source_lines.workload = table.first_key_line();
         plan.workload = workload::workload(table, plan_folder);
         plan.lanes.extend(workload::single_lane(table, plan_folder));
         if plan.lanes.is_empty() && !has_lane_tables {
@@ -170,8 +170,10 @@ fn sections(top: &mut Table<'_>, plan_folder: &PlanFolder) -> (Plan, SourceLines
 
 /// Other sections have their defaults.
 fn keys_before_sections(top: &mut Table<'_>, plan_folder: &PlanFolder) -> Plan {
-    let name = top.need("name", |v| name(&text(v)?)).unwrap_or_default();
-    let folder = top.need("folder", |v| plan_folder.path(v));
+    let name = top
+        .take_required("name", |v| name(&text(v)?))
+        .unwrap_or_default();
+    let folder = top.take_required("folder", |v| plan_folder.path(v));
     let replicates = top.take("replicates", |v| whole_number_within(v, 1..=1000));
     let attempts = top.take("attempts", |v| whole_number_within(v, 1..=100));
     let seed = top.take("seed", |v| whole_number_within(v, 0..=u64::MAX >> 1));
@@ -289,7 +291,7 @@ fn begin(top: &mut Table<'_>, plan: &mut Plan, plan_folder: &PlanFolder) -> Opti
     top.table("begin", |table| {
         line = table.line_of("how");
         let how = ["download", "restore", "as-is"].map(|how| (how, how));
-        let how = table.need("how", |v| choice(v, &how));
+        let how = table.take_required("how", |v| choice(v, &how));
         let from = table.take("from", |v| plan_folder.path(v));
         plan.begin = match (how, from) {
             (Some("restore"), Some(from)) => InitialState::Restore { from },

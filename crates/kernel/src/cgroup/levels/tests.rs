@@ -6,7 +6,7 @@ use std::{
 use super::*;
 use crate::{CgroupFiles, ErrorKind, ProcessCgroups, headroom::binding};
 
-/// A cgroup tree of version 2 or 1, and files in it.
+/// A cgroup tree of version 2 or 1, with files.
 struct Tree {
     top: tempfile::TempDir,
     version: CgroupVersion,
@@ -115,7 +115,7 @@ fn a_slice_with_a_larger_limit_and_a_neighbour_binds() {
 #[test]
 fn all_charged_memory_is_unreclaimable_except_droppable_cache() {
     let tree = v2();
-    // Huge pages and locked files are in the usage only.
+    // Huge pages and locked files count as usage, but not as reclaimable memory.
     tree.write(OWN, &[("memory.current", "5900"), ("memory.stat", "anon 1\nhugetlb 3000\nfile 2000\nunevictable 1990\nactive_file 10\ninactive_file 0")]);
     let levels = tree.levels(OWN);
     assert_eq!(levels.limits[0].headroom(), 110);

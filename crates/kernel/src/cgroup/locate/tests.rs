@@ -182,12 +182,13 @@ fn a_removed_cgroup_of_a_zombie_is_gone() {
     assert_eq!(found.memory.unwrap_err().kind(), ErrorKind::Gone);
 }
 
-/// `stat` of a thread with these flags.
+/// The `stat` of a thread with these flags.
 fn stat(flags: u64) -> String {
     format!("7 (x) S 1 7 7 0 -1 {flags} {}\n", "0 ".repeat(43))
 }
 
-/// What the kernel shows of a thread that has begun to exit: the top of version 1, and its place in version 2.
+/// The cgroups of a thread that has begun to exit: the root in version 1, and its cgroup in version
+/// 2.
 const EXITING: &str = "4:memory:/\n1:cpu:/\n0::/u\n";
 
 /// A host with an exiting process 7 and its threads: number, list of cgroups, flags.

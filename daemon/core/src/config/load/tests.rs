@@ -152,8 +152,8 @@ fn deep_toml_nesting_is_an_error_not_a_stack_overflow() {
     assert!(parse(&format!("a{} = 1\n", ".a".repeat(20_000))).is_err());
 }
 
-/// Keys and headers of the printed default, in order. Many are uncommented, some are damaged, and
-/// some have noise after them.
+/// The keys and headers of the printed default, in order. Many have no comment sign. Some are
+/// damaged, and some have noise after them.
 fn damaged_default() -> impl Strategy<Value = String> {
     let keys: Vec<&str> = crate::config::DEFAULT_TEXT
         .lines()

@@ -92,7 +92,7 @@ async fn another_users_socket_is_distinguished() {
     }
 }
 
-/// The kernel shows a closed connection as root's, with the addresses that the next one reuses.
+/// The kernel shows a closed connection as root's. The next connection may have the same addresses.
 #[tokio::test]
 async fn a_reused_port_is_identified_by_its_new_socket() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

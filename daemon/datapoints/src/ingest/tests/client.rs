@@ -23,7 +23,7 @@ impl Client {
         self.0.write_all(bytes).await.unwrap();
     }
 
-    /// The same, unless the connection is closed already.
+    /// Like `write`, but the connection may be closed already.
     pub async fn try_write(&mut self, bytes: &[u8]) {
         drop(self.0.write_all(bytes).await);
     }
@@ -36,14 +36,14 @@ impl Client {
         }
     }
 
-    /// The status of the next answer, whose body is skipped; `None` if the connection is closed.
+    /// The status of the next response; `None` if the connection is closed. Skips the body.
     pub async fn status(&mut self) -> Option<u16> {
         tokio::time::timeout(TIMEOUT, self.answer())
             .await
             .expect("an answer or the end")
     }
 
-    /// Everything received until the connection is closed.
+    /// All bytes until the connection is closed.
     pub async fn rest(&mut self) -> String {
         let mut rest = String::new();
         tokio::time::timeout(TIMEOUT, self.0.read_to_string(&mut rest))

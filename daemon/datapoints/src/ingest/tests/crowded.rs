@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Agave's timeout of a push.
+/// Timeout of a push in Agave.
 const AGAVE_TIMEOUT: Duration = Duration::from_secs(5);
 
 async fn in_time<T>(push: impl Future<Output = T>) -> T {

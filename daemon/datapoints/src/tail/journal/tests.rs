@@ -14,8 +14,8 @@ const QUICK: RestartTimes = RestartTimes {
     working_after: Duration::from_millis(50),
 };
 
-/// A journalctl whose n-th run prints the files `out.n` and `err.n`, then runs `end.n`, if they
-/// exist.
+/// A journalctl for tests. Its n-th run prints the files `out.n` and `err.n`, then runs `end.n`.
+/// Missing files are skipped.
 const FAKE_JOURNALCTL: &str = r#"#!/bin/sh
 cd "$(dirname "$0")" || exit 9
 echo "$*" >>calls
@@ -110,10 +110,10 @@ async fn a_restarted_journalctl_continues_after_the_last_entry() {
         );
         fs::write(dir.join("out.1"), out).unwrap();
         fs::write(dir.join("end.1"), "exit 1").unwrap();
-        // The entry of the cursor comes first, and is skipped.
+        // journalctl prints the entry of the cursor first. The reader skips it.
         fs::write(dir.join("out.2"), entries(2..6)).unwrap();
         fs::write(dir.join("end.2"), "exit 0").unwrap();
-        // The entry of the cursor was vacuumed: the first entry is new.
+        // The entry of the cursor was vacuumed, so the first entry is new.
         fs::write(dir.join("out.3"), entries(6..8)).unwrap();
     });
     tail.wait_for_records(8);

@@ -15,7 +15,7 @@ fn allowed(name: &str, field: &str, kind: DatapointKind, tags: &[&str]) -> Allow
 /// Name, labels and value of a series.
 type Shown = (String, Vec<(String, String)>, f64);
 
-fn series(values: &AllowedValues) -> Vec<Shown> {
+fn series(values: &AllowListSeries) -> Vec<Shown> {
     let mut readings = Vec::new();
     values.readings(true, &mut readings);
     let overflow = readings.pop().unwrap();
@@ -41,7 +41,7 @@ fn series(values: &AllowedValues) -> Vec<Shown> {
     series.collect()
 }
 
-fn add(values: &mut AllowedValues, list: &AllowList, line: &str) -> bool {
+fn add(values: &mut AllowListSeries, list: &AllowList, line: &str) -> bool {
     let point = Point::parse(line.as_bytes()).unwrap();
     list.allowed_fields(point.name().as_bytes())
         .is_some_and(|allowed_fields| values.add(list, allowed_fields, &point))
@@ -131,7 +131,7 @@ proptest! {
     ) {
         let list = AllowList::new(&Datapoints { allow: entries.clone(), max_series: max_series as u64 });
         // Below the limit, sums that are merged later are the same.
-        let (mut values, mut later) = (AllowedValues::default(), AllowedValues::default());
+        let (mut values, mut later) = (AllowListSeries::default(), AllowListSeries::default());
         let cut = if max_series < 100 { lines.len() } else { cut.min(lines.len()) };
         for (at, line) in lines.iter().enumerate() {
             add(if at < cut { &mut values } else { &mut later }, &list, line);
@@ -170,7 +170,7 @@ fn a_reloaded_allow_list_continues_the_same_series() {
             entry(DatapointKind::Delta),
         ]),
     );
-    let mut values = AllowedValues::default();
+    let mut values = AllowListSeries::default();
     for list in [&first, &second, &first, &second] {
         assert!(add(&mut values, list, "a,host_id=A,t=x f=2i 1"));
     }
@@ -187,7 +187,7 @@ fn a_reloaded_allow_list_continues_the_same_series() {
             sum.clone()
         ]
     );
-    values.forget_levels();
+    values.forget_gauges();
     assert_eq!(series(&values), [sum]);
     assert!(add(&mut values, &second, "b,host_id=A f=4i 1"));
     assert!(add(&mut values, &second, "a,host_id=A,t=x f=2i 2"));
@@ -209,7 +209,7 @@ fn gauges_and_counters_together_stay_within_the_series_limit() {
         allow,
         max_series: 1,
     });
-    let mut values = AllowedValues::default();
+    let mut values = AllowListSeries::default();
     assert!(add(&mut values, &list, "a,host_id=A f=2i 1"));
     assert_eq!(series(&values).len(), 1);
 }
@@ -225,7 +225,7 @@ fn a_tag_invalid_as_a_label_is_matched_by_its_sanitized_name() {
         )],
         max_series: 10,
     });
-    let mut values = AllowedValues::default();
+    let mut values = AllowListSeries::default();
     assert!(add(
         &mut values,
         &list,

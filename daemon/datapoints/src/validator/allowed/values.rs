@@ -8,7 +8,7 @@ use faultline_metrics::{
 };
 use std::{collections::BTreeMap, mem, sync::Arc};
 
-/// Identifies a series; levels sort before sums.
+/// Identifies a series; gauges sort before sums.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct SeriesKey {
     is_sum: bool,
@@ -47,9 +47,9 @@ struct Series {
     value: f64,
 }
 
-/// Levels and sums of allowed fields, including those of earlier lists.
+/// Series of the fields of `[[datapoints.allow]]`, including those of earlier lists.
 #[derive(Default)]
-pub struct AllowedValues {
+pub struct AllowListSeries {
     series: Vec<Series>,
     by_key: BTreeMap<SeriesKey, usize>,
     dropped_values: u64,
@@ -67,7 +67,7 @@ struct CachedRow {
     series_indices: Vec<Option<usize>>,
 }
 
-impl AllowedValues {
+impl AllowListSeries {
     /// True if the point has a number in an allowed field.
     pub fn add(
         &mut self,
@@ -188,7 +188,7 @@ impl AllowedValues {
         Some(self.series.len() - 1)
     }
 
-    pub fn merge(&mut self, max_series: usize, other: AllowedValues) {
+    pub fn merge(&mut self, max_series: usize, other: AllowListSeries) {
         self.dropped_values += other.dropped_values;
         for series in other.series {
             let index = self.find_or_create(max_series, series.key);
@@ -199,7 +199,7 @@ impl AllowedValues {
         }
     }
 
-    pub fn forget_levels(&mut self) {
+    pub fn forget_gauges(&mut self) {
         self.series.retain(|series| series.key.is_sum);
         self.by_key = self
             .series
@@ -210,14 +210,14 @@ impl AllowedValues {
         self.rows.clear();
     }
 
-    pub fn readings(&self, with_levels: bool, out: &mut Vec<Reading>) {
+    pub fn readings(&self, with_gauges: bool, out: &mut Vec<Reading>) {
         let series = self
             .by_key
             .values()
             .filter_map(|index| self.series.get(*index));
         out.extend(
             series
-                .filter(|series| with_levels || series.key.is_sum)
+                .filter(|series| with_gauges || series.key.is_sum)
                 .map(Series::reading),
         );
         out.counter(&daemon::DATAPOINT_OVERFLOW, [], self.dropped_values);
@@ -225,7 +225,7 @@ impl AllowedValues {
 }
 
 impl Series {
-    /// A level keeps the last received value, whatever its point's time: a time far ahead must not
+    /// A gauge keeps the last received value, whatever its point's time: a time far ahead must not
     /// block later values.
     fn update(&mut self, value: f64) {
         self.value = if self.key.is_sum {

@@ -203,7 +203,8 @@ fn log_lines_jumping_in_time_do_not_count_skipped_seconds() {
 fn a_slewed_clock_is_not_a_clock_step() {
     let mut coverage = Coverage::default();
     for n in 0..20_000 {
-        // By 500 parts in a million, a kernel's maximum: 50 s ahead, and back again.
+        // The clock is off by 500 parts in a million, a kernel's maximum. It gets 50 s ahead, and
+        // comes back.
         let arrived = at(n * 10);
         let created = at(1_000_000)
             + arrived
@@ -242,7 +243,7 @@ proptest! {
             prop_assert!(coverage.zero_seconds >= zero && coverage.unknown_seconds >= unknown && coverage.pushes_missed >= missed);
             (zero, unknown, missed) = (coverage.zero_seconds, coverage.unknown_seconds, coverage.pushes_missed);
         }
-        // All seconds before the first push may count, and MAX_INTERVAL_ERROR for each push.
+        // All seconds before the first push may count, and `MAX_INTERVAL_ERROR` for each push.
         prop_assert!((zero + unknown) as i64 <= 2400 + arrived + 400 + count * 33, "{zero} + {unknown} in {arrived} s");
     }
 }

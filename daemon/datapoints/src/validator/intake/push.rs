@@ -40,7 +40,8 @@ impl Push {
     pub(super) fn new(
         intake: Intake,
         allow_list: Arc<AllowList>,
-        (user, is_proven): (Option<u32>, bool),
+        user: Option<u32>,
+        is_proven: bool,
         now: Stamp,
     ) -> Self {
         let slots = Slots {

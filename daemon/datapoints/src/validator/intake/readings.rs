@@ -5,24 +5,24 @@ use faultline_metrics::{
 };
 use std::time::Duration;
 
-/// Maximum age of exported levels: pushes come every 10 s.
+/// Gauges are exported only this long after a push. Pushes come every 10 s.
 const MAX_PUSH_AGE: Duration = Duration::from_secs(60);
 
-/// Consecutive pushes without program cache points, while slots advance, that mean filtering.
+/// So many pushes in a row without program cache points, while slots advance, mean filtering.
 const FILTERED_AFTER: u32 = 2;
 
 /// A JSON-RPC response proves for this long that the validator runs.
 const MAX_RPC_RESPONSE_AGE: Duration = Duration::from_secs(5);
 
-const NO_PUSH_YET: &str = "no datapoints for a minute although the validator answers JSON-RPC: its SOLANA_METRICS_CONFIG does not lead here, or its RUST_LOG filters them all; it needs RUST_LOG=solana=info,agave=info,solana_metrics=warn or none";
+const NO_PUSH_YET: &str = "no datapoints for a minute although the validator answers JSON-RPC: its SOLANA_METRICS_CONFIG does not lead here, or its RUST_LOG filters them all: set RUST_LOG=solana=info,agave=info,solana_metrics=warn, or leave RUST_LOG unset";
 const PUSHES_STOPPED: &str = "no datapoints for a minute although the validator answers JSON-RPC and pushed before: look for errors of solana_metrics in its log; a proxy between it and faultlined may refuse the pushes";
 
 impl Intake {
     pub fn readings(&self, now: Stamp, out: &mut Vec<Reading>) {
         let state = self.lock();
-        let with_levels = !state.validator_is_gone && state.has_recent_push(now);
-        state.total.tally.readings(with_levels, out);
-        state.total.allowed_values.readings(with_levels, out);
+        let with_gauges = !state.validator_is_gone && state.has_recent_push(now);
+        state.total.tally.readings(with_gauges, out);
+        state.total.allow_list_series.readings(with_gauges, out);
         out.counter(&v::ZERO_TPS, [], state.total.coverage.zero_seconds);
         out.counter(&v::TPS_UNKNOWN, [], state.total.coverage.unknown_seconds);
         out.counter(&d::PUSHES_MISSED, [], state.total.coverage.pushes_missed);
@@ -30,7 +30,7 @@ impl Intake {
         out.flag(
             &d::PUSHES_FILTERED,
             [],
-            state.empty_pushes >= FILTERED_AFTER,
+            state.pushes_without_cache_points >= FILTERED_AFTER,
         );
         let lines = state.total.line_counts;
         for (result, count) in [
@@ -45,7 +45,11 @@ impl Intake {
         }
         let pending = state.senders.pending_lines();
         out.whole(&d::INGEST_LINES_PENDING, [], pending);
-        out.counter(&d::IDENTITY_REVISIONS, [], state.identity_revisions);
+        out.counter(
+            &d::ASSUMED_IDENTITY_CHANGES,
+            [],
+            state.assumed_identity_changes,
+        );
         out.real(&d::LAST_PUSH, [], state.last_push.map(Stamp::unix_seconds));
     }
 
@@ -64,17 +68,17 @@ impl Intake {
         if !pending.is_empty() && state.senders.identity().is_none() {
             let text =
                 format!("waiting for the validator's identity; points are kept apart: {pending}");
-            problems.push(Problem::absent(text));
+            problems.push(Problem::absent_data(text));
         }
         if let Some(identity) = state.senders.assumed_identity() {
             let text = format!(
                 "the validator does not report its identity; the only sender of pushes is assumed to be the validator: {identity}. Set target.identity to be sure"
             );
-            problems.push(Problem::absent(text));
+            problems.push(Problem::absent_data(text));
         }
-        if state.empty_pushes >= FILTERED_AFTER {
+        if state.pushes_without_cache_points >= FILTERED_AFTER {
             let text = "pushes carry no program cache points although slots advance: the validator's RUST_LOG filters them; set RUST_LOG=solana=info,agave=info,solana_metrics=warn for it";
-            problems.push(Problem::absent(text));
+            problems.push(Problem::absent_data(text));
         }
         if let Some((reason, at)) = &state.last_refusal
             && now.since(*at) < MAX_PUSH_AGE
@@ -85,7 +89,7 @@ impl Intake {
             problems.push(Problem::new(ProblemKind::Forbidden, text));
         }
         if state.is_silent(now) {
-            problems.push(Problem::absent(if state.last_push.is_some() {
+            problems.push(Problem::absent_data(if state.last_push.is_some() {
                 PUSHES_STOPPED
             } else {
                 NO_PUSH_YET

@@ -166,7 +166,7 @@ fn gauges_end_with_process_or_silence_while_counters_stay() {
     assert_eq!(misses(&intake), 6.0);
 }
 
-/// Any user of the host can push under the validator's name as long as the listener asks for no password.
+/// If the listener requires no password, any user of the host can push under the validator's name.
 #[test]
 fn a_forged_line_is_refused_and_a_wrong_gauge_recovers() {
     let intake = intake();
@@ -277,7 +277,8 @@ fn a_wrong_observed_capacity_is_forgotten_after_enough_evictions() {
     assert_eq!(observed(), Some(512.0));
 }
 
-/// `RUST_LOG=solana=warn` leaves nothing to push at all: such a validator looks like one that was told no address.
+/// With `RUST_LOG=solana=warn`, a validator pushes nothing. It looks like a validator without
+/// SOLANA_METRICS_CONFIG.
 #[test]
 fn a_responding_validator_without_pushes_for_a_minute_is_reported() {
     let intake = intake();
@@ -423,7 +424,7 @@ fn allowed_datapoints_become_gauges_and_counters_with_a_series_limit() {
     );
 }
 
-/// What can happen to a daemon that sums.
+/// Events in the life of a daemon that sums.
 #[derive(Debug, Clone)]
 enum Event {
     Batch(Vec<(u8, u64, u64)>),
@@ -501,20 +502,23 @@ fn foreign_sender_names_are_sanitized_and_truncated() {
         .into();
     push(&intake, 1, &strangers);
     intake.set_reported_identity("A", at(1));
-    let told = intake.problems(at(1));
+    let problems = intake.problems(at(1));
     assert!(
-        told.iter()
+        problems
+            .iter()
             .any(|problem| problem.what.ends_with("not counted: B, C, D and 3 more")),
-        "{told:?}"
+        "{problems:?}"
     );
     assert!(
-        told.iter()
+        problems
+            .iter()
             .all(|problem| problem.what.len() < 300 && problem.what.is_ascii())
     );
 }
 
-/// One push, as a validator makes it whose clock shows `clock`: a transaction in each of the last ten seconds, and a level.
-fn busy_push(intake: &Intake, now: u64, clock: u64, level: u64) {
+/// One push of a validator whose clock shows `clock`: a transaction in each of the last ten
+/// seconds, and a gauge.
+fn busy_push(intake: &Intake, now: u64, clock: u64, gauge: u64) {
     let nanos = |seconds: u64| seconds * 1_000_000_000;
     let mut lines: Vec<String> = (clock - 10..clock)
         .map(|second| {
@@ -526,7 +530,7 @@ fn busy_push(intake: &Intake, now: u64, clock: u64, level: u64) {
         .collect();
     lines.push(cache("A", 1, nanos(clock) - 1));
     lines.push(format!(
-        "accounts_cache_size,host_id=A total_size={level}i {}",
+        "accounts_cache_size,host_id=A total_size={gauge}i {}",
         nanos(clock) - 1
     ));
     lines.push(format!(
@@ -564,7 +568,7 @@ fn a_clock_step_loses_no_push_and_no_second_of_transactions() {
         assert_eq!(
             value(&intake, 200, "agave_write_cache_bytes", None),
             Some(20.0),
-            "{step} s: levels go on"
+            "{step} s: gauges go on"
         );
     }
 }
@@ -588,7 +592,8 @@ fn pushes_read_late_by_a_stalled_daemon_are_no_clock_step() {
     intake.set_reported_identity("A", at(1));
     busy_push(&intake, 10, 10_010, 1);
     busy_push(&intake, 20, 10_020, 1);
-    // It stood still for a minute: two pushes waited in their sockets, four were given up.
+    // The daemon stood still for a minute. Two pushes waited in their sockets, and the validator
+    // gave up four.
     busy_push(&intake, 81, 10_030, 1);
     busy_push(&intake, 81, 10_040, 1);
     busy_push(&intake, 90, 10_090, 1);
@@ -605,7 +610,7 @@ fn pushes_missed_during_downtime_count_for_the_same_process() {
     for (last_followed, missed) in [(Some(1), 4.0), (Some(2), 0.0), (None, 0.0)] {
         let intake = Intake::new(&Datapoints::default());
         if let Some(start_ticks) = last_followed {
-            // When this run began, the validator's clock showed 10,040.
+            // At the start of this run, the validator's clock showed 10,040.
             let at = PushTimes {
                 created: seconds(10_000),
                 arrived: seconds(-40),
@@ -617,7 +622,7 @@ fn pushes_missed_during_downtime_count_for_the_same_process() {
         }
         intake.follow_validator(None);
         intake.resume_after_last_push(process(1));
-        // Its identity is not known yet.
+        // The sender's identity is not known yet.
         busy_push(&intake, 10, 10_050, 1);
         assert_eq!(covered(&intake, 10), [0.0; 3]);
         intake.set_reported_identity("A", at(11));
@@ -660,13 +665,13 @@ fn a_set_identity_datapoint_switches_identity_without_losing_lines() {
         .map(|n| (n * 10, "A"))
         .chain((7..20).map(|n| (n * 10, "B")))
     {
-        let mut told = vec![
+        let mut push_lines = vec![
             cache(id, 10, second),
             format!("other,host_id={id} v=1i {second}"),
         ];
-        told.extend((second == 70).then(|| set(second)));
-        sent += told.len() as f64;
-        push(&intake, second, &told);
+        push_lines.extend((second == 70).then(|| set(second)));
+        sent += push_lines.len() as f64;
+        push(&intake, second, &push_lines);
         intake.assume_identity(at(second));
         let pending = value(&intake, 1, "faultline_ingest_lines_pending", None).unwrap();
         let counted = [

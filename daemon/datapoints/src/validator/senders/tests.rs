@@ -146,7 +146,7 @@ fn a_sole_sender_is_assumed_ours_only_after_a_delay() {
     assert_eq!(two_senders.assume_identity(at(500)).0, None);
 }
 
-/// Senders of which `id` is assumed to be the validator, at second 70.
+/// Senders after 70 s. `id` is assumed to be the validator.
 fn assumed(id: &str) -> Senders {
     let mut senders = Senders::default();
     senders.restart(None);
@@ -183,7 +183,7 @@ fn push_until_assumption(
 
 fn revised(from: &str, to: &str) -> Assumption {
     let (from, to) = (from.to_owned(), to.to_owned());
-    Assumption::Revised { from, to }
+    Assumption::Changed { from, to }
 }
 
 #[test]
@@ -193,7 +193,7 @@ fn a_sole_successor_of_a_silent_assumed_sender_replaces_it() {
     assert_eq!(found, Some((140, revised("first", "second"), 7)));
     assert_eq!(senders.assumed_identity(), Some("second"));
     assert_eq!(send(&mut senders, "second", 141), SenderState::Ours);
-    // And back.
+    // The identity changes back.
     let found = push_until_assumption(&mut senders, &["first"], 150..=400);
     assert_eq!(found, Some((210, revised("second", "first"), 0)));
 }
@@ -248,7 +248,7 @@ fn an_announced_identity_following_the_assumed_one_is_accepted_immediately() {
     let (assumption, outcome) = senders.assume_identity(at(81));
     assert_eq!(assumption, Some(revised("first", "second")));
     assert_eq!(outcome.merge_sums.len(), 1);
-    // The change is of another validator, or to another identity.
+    // The change is that of another validator, or to another identity.
     for (id, set) in [
         ("second", set(Some("x"), "second")),
         ("second", set(Some("first"), "y")),
@@ -258,7 +258,7 @@ fn an_announced_identity_following_the_assumed_one_is_accepted_immediately() {
         senders.announce_change(id, &set);
         assert_eq!(senders.assume_identity(at(81)).0, None);
     }
-    // Before 4.2 the report lacks the old identity, which must be silent then.
+    // Before 4.2, the report lacks the old identity. Then the old identity must be silent.
     let mut senders = assumed("first");
     send(&mut senders, "second", 80);
     senders.announce_change("second", &set(None, "second"));

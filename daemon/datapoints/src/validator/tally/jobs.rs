@@ -86,16 +86,16 @@ impl Jobs {
     }
 
     /// No job runs any more, because the process has ended.
-    pub fn forget_levels(&mut self) {
+    pub fn forget_gauges(&mut self) {
         for job in &mut self.0 {
             (job.running, job.started) = (job.running.map(|_| 0), None);
         }
     }
 
-    pub fn readings(&self, with_levels: bool, out: &mut Vec<Reading>) {
+    pub fn readings(&self, with_gauges: bool, out: &mut Vec<Reading>) {
         for (job, (name, _)) in self.0.iter().zip(JOB_KINDS) {
             let Some(running) = job.running else { continue };
-            if with_levels {
+            if with_gauges {
                 out.whole(&v::ACCOUNTS_JOBS, [name.into()], running);
             }
             out.real(

@@ -202,9 +202,9 @@ impl SeriesList {
         }
     }
 
-    /// Forgets levels and slots: they describe a process that has ended. Its successor may replay
+    /// Forgets gauges and slots: they describe a process that has ended. Its successor may replay
     /// the same slots.
-    pub fn forget_levels(&mut self) {
+    pub fn forget_gauges(&mut self) {
         for series in &mut self.0 {
             if series.metric.kind == Kind::Gauge {
                 series.value = None;
@@ -213,10 +213,10 @@ impl SeriesList {
         }
     }
 
-    /// Exports sums always, and levels only if `with_levels`.
-    pub fn readings(&self, with_levels: bool, out: &mut Vec<Reading>) {
+    /// Exports sums always, and gauges only if `with_gauges`.
+    pub fn readings(&self, with_gauges: bool, out: &mut Vec<Reading>) {
         let is_exported =
-            |series: &&CatalogSeries| with_levels || series.metric.kind != Kind::Gauge;
+            |series: &&CatalogSeries| with_gauges || series.metric.kind != Kind::Gauge;
         for series in self.0.iter().filter(is_exported) {
             let value = match &series.value {
                 Some(Value::Whole(ns)) if series.metric.unit == Unit::Seconds => {

@@ -84,13 +84,13 @@ impl Votor {
         self.in_standstill = self.in_standstill.or(other.in_standstill);
     }
 
-    pub fn forget_levels(&mut self) {
+    pub fn forget_gauges(&mut self) {
         self.is_running = false;
         self.newest_slot = 0;
         self.in_standstill = None;
     }
 
-    pub fn readings(&self, with_levels: bool, out: &mut Vec<Reading>) {
+    pub fn readings(&self, with_gauges: bool, out: &mut Vec<Reading>) {
         out.extend(self.vote_lateness.reading(&m::VOTE_LATENESS, None));
         out.extend(
             self.fast_finalizations
@@ -114,7 +114,7 @@ impl Votor {
         }
         let in_standstill = self
             .in_standstill
-            .filter(|_| with_levels && self.is_running);
+            .filter(|_| with_gauges && self.is_running);
         out.flag(&m::STANDSTILL, [], in_standstill);
     }
 }
@@ -206,7 +206,7 @@ mod tests {
         let handler = "event_handler_stats,host_id=A ignored=0i 2";
         let mut votor = votor(&[service, handler]);
         assert_eq!(shown(&votor), ["agave_standstill [] Some(1.0)"]);
-        votor.forget_levels();
+        votor.forget_gauges();
         assert_eq!(shown(&votor), Vec::<String>::new());
     }
 

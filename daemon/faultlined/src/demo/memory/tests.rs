@@ -1,7 +1,7 @@
 use super::*;
 use std::fs;
 
-/// ext4, XFS, Btrfs.
+/// Magic numbers of ext4, XFS and Btrfs.
 const ON_DISK: [i64; 3] = [0xef53, 0x5846_5342, 0x9123_683e];
 
 /// Minor and major faults of this thread so far.
@@ -67,7 +67,7 @@ fn a_cold_file_is_unlinked_and_read_repeatedly() {
 
 #[test]
 fn reading_a_cold_file_on_a_disk_makes_major_faults() {
-    // Beside this program, because a folder for temporary files may be in memory.
+    // In the folder of this program, because a folder for temporary files may be in memory.
     let program = std::env::current_exe().unwrap();
     let folder = tempfile::tempdir_in(program.parent().unwrap()).unwrap();
     let mut file = ColdFile::make(&folder.path().join("cold")).unwrap();

@@ -6,7 +6,7 @@ fn recording() -> Recording {
     Recording::embedded(None).unwrap()
 }
 
-/// The slots that lines of `name` carry in their field `key`, of four repetitions.
+/// The slots in the field `key` of the lines of `name`, in four repetitions.
 fn slots(track: Track, name: &str, key: &str) -> Vec<u64> {
     let lines = recording().lines_between(track, Duration::ZERO, RECORDING_LENGTH * 4);
     let points = lines

@@ -1,4 +1,4 @@
-//! What a real Prometheus stores of one tick, whichever dialect it is given.
+//! The series that a real Prometheus stores of one tick are the same for each exposition format.
 
 use super::{cases, page};
 use faultline_http::sinks::prometheus::ExpositionFormat;
@@ -23,7 +23,7 @@ const DIALECTS: [(&str, ExpositionFormat); 3] = [
     ("protobuf", ExpositionFormat::Protobuf),
 ];
 
-/// Serves the page, whatever is asked for, until the test's process ends.
+/// Serves the exposition at every path until the test's process ends.
 #[expect(
     clippy::disallowed_methods,
     reason = "the page is served by a thread of the test"
@@ -51,7 +51,7 @@ fn serve(page: Vec<u8>, kind: &'static str) -> SocketAddr {
     address
 }
 
-/// The series with their own labels only, sorted.
+/// The series without the labels that Prometheus adds, sorted.
 fn own(series: Vec<Series>) -> Vec<Series> {
     let mut series: Vec<Series> = series
         .into_iter()
@@ -64,7 +64,7 @@ fn own(series: Vec<Series>) -> Vec<Series> {
     series
 }
 
-/// Type, help and unit of each family of a target, by the name that its samples have.
+/// Type, help and unit of each family of a target, by the name of the family's samples.
 fn described(prometheus: &Prometheus, dialect: &str) -> BTreeMap<String, [String; 3]> {
     let path = format!("/api/v1/targets/metadata?match_target=%7Bdialect%3D%22{dialect}%22%7D");
     let answer = http::get(prometheus.address(), &path).unwrap();
@@ -157,7 +157,7 @@ fn families_are_equal([classic, openmetrics, protobuf]: &[BTreeMap<String, [Stri
     );
 }
 
-/// The series that an expression gives as soon as it gives any.
+/// The series of an expression. Waits until there is one.
 fn query(prometheus: &Prometheus, expression: &str) -> Vec<Series> {
     eventually_ok(PATIENCE, expression, || {
         match prometheus.query(expression) {
@@ -167,7 +167,7 @@ fn query(prometheus: &Prometheus, expression: &str) -> Vec<Series> {
     })
 }
 
-/// Compares the native histograms of protobuf with the classic ones.
+/// Compares the native histograms of protobuf with the classic histograms.
 fn histograms_are_equal(prometheus: &Prometheus, histograms: &[&str]) {
     let ask = |expression: String| query(prometheus, &expression);
     for (name, part) in histograms

@@ -1,4 +1,5 @@
-//! The daemon's real sources over a host that is only a folder, ticked at times that the test gives.
+//! The daemon's real sources with a host that is only a folder. The test sets the times of the
+//! ticks.
 
 #![allow(dead_code, reason = "each test program needs a part of it")]
 
@@ -24,7 +25,7 @@ use std::{
     time::Duration,
 };
 
-/// The validator of every fake host.
+/// Process id of the validator of every fake host.
 pub const PID: u32 = 4242;
 
 /// The sources that read the kernel's files.
@@ -50,14 +51,14 @@ pub struct FakeDaemon {
 }
 
 impl FakeDaemon {
-    /// Over a copy of a fake host. No process is followed yet.
+    /// Uses a copy of a fake host. No process is followed yet.
     pub fn new(fixture: &str, config: &Config) -> Self {
         let host = FakeHost::from_fixture(&fixtures().join(fixture)).unwrap();
         let root = HostRoot::below(host.root());
         Self::build(host, root, config)
     }
 
-    /// Over the machine that the test runs on; its own host stays empty.
+    /// Uses the machine on which the test runs. The fake host stays empty.
     pub fn real(config: &Config) -> Self {
         Self::build(FakeHost::empty().unwrap(), HostRoot::default(), config)
     }
@@ -74,10 +75,10 @@ impl FakeDaemon {
         };
         let live = Latest::default();
         live.set(Some(Arc::new(config.clone())));
-        // With nothing behind those that fill slots of their own but the intake.
+        // Sources that get data from a task have none, except the intake.
         let mut registry = Registry::default();
         faultline_sources::register(&mut registry, &context, &intake, None, None, live);
-        // Its own process is the real one.
+        // The daemon's own process is the real one.
         own_process::register(&mut registry, &HostRoot::default(), "0.0.0", false, |_| ());
         let sinks: Vec<Box<dyn Sink>> = vec![Box::new(history.clone())];
         let ticker = Ticker::new(&context, constants(&root), registry.samplers, sinks);
@@ -94,7 +95,7 @@ impl FakeDaemon {
         }
     }
 
-    /// The same, with its validator found.
+    /// Like `new`, and finds the validator.
     pub fn with_target(fixture: &str) -> Self {
         let mut fake = Self::new(fixture, &Config::default());
         fake.find();
@@ -102,7 +103,7 @@ impl FakeDaemon {
         fake
     }
 
-    /// Looks for the validator. If there is none, no process is followed.
+    /// Searches for the validator. If there is none, no process is followed.
     pub fn find(&mut self) {
         self.target = self.finder.find_once();
     }
@@ -114,7 +115,7 @@ impl FakeDaemon {
         }
     }
 
-    /// Lets time pass and ticks.
+    /// Advances the time and takes a tick.
     pub fn tick_after(&mut self, passed: Duration) -> Arc<Tick> {
         self.uptime += passed;
         let due = DueTick {
@@ -125,7 +126,7 @@ impl FakeDaemon {
         self.ticker.tick_at(self.now(), due, self.target.as_deref())
     }
 
-    /// Ticks a second later.
+    /// Takes a tick one second later.
     pub fn tick(&mut self) -> Arc<Tick> {
         self.tick_after(Duration::from_secs(1))
     }
@@ -141,7 +142,7 @@ pub fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates/testkit/fixtures/hosts")
 }
 
-/// A reading's series: its name and labels.
+/// The series of a reading: its name and labels.
 pub fn series(reading: &Reading) -> String {
     let own = reading
         .metric
@@ -160,7 +161,8 @@ pub fn series(reading: &Reading) -> String {
     format!("{}{{{}}}", reading.metric.name, labels.join(","))
 }
 
-/// The units of the machines the fake hosts were taken from, whatever this one has.
+/// The units of the machines from which the fake hosts were copied. Those of this machine do not
+/// matter.
 fn constants(root: &HostRoot) -> HostConstants {
     HostConstants {
         page_size: 4096,

@@ -8,17 +8,18 @@ use std::{
     sync::atomic::{AtomicU32, Ordering},
 };
 
-/// Tests of one program have cgroups at the same time.
+/// Number in the cgroup's name, because tests of one program have cgroups at the same time.
 static NUMBER: AtomicU32 = AtomicU32::new(0);
 
-/// A cgroup with a limit of memory; removed when dropped, by when its process must have ended.
+/// A cgroup with a memory limit. Dropping it removes it, so its process must have ended before.
 pub struct LimitedCgroup {
     folder: PathBuf,
     kills: &'static str,
 }
 
 impl LimitedCgroup {
-    /// In version 1 or 2, whichever has the memory controller; `None` where this is not allowed.
+    /// Uses the version that has the memory controller. `None` if a cgroup with a limit cannot be
+    /// made.
     pub fn new(limit: u64) -> Option<Self> {
         let name = format!(
             "faultline-test-{}-{}",
@@ -48,7 +49,8 @@ impl LimitedCgroup {
             fs::create_dir(&folder).ok()?;
             let cgroup = LimitedCgroup { folder, kills };
             cgroup.write(max, limit).ok()?;
-            // Version 1 limits memory and swap together; either file may be missing, as without swap.
+            // Version 1 has one limit for memory and one for memory plus swap. The latter file is
+            // missing without swap.
             let _ = cgroup.write(swap, if kills == "memory.events" { 0 } else { limit });
             Some(cgroup)
         })
@@ -58,7 +60,7 @@ impl LimitedCgroup {
         write_number(&self.folder.join(file), value)
     }
 
-    /// `cgroup.procs` of the cgroup in which this process is.
+    /// `cgroup.procs` of this process's cgroup.
     fn own_procs(&self) -> io::Result<PathBuf> {
         let controller = if self.is_version_1() {
             ":memory:"
@@ -74,7 +76,8 @@ impl LimitedCgroup {
         Ok(top.join(path.trim_start_matches('/')).join("cgroup.procs"))
     }
 
-    /// Runs `start` in it. What a process allocates before it is moved stays charged elsewhere.
+    /// Runs `start` in the cgroup. Memory that a process allocated before it was moved stays
+    /// charged to its old cgroup.
     pub fn run<T>(&self, start: impl FnOnce() -> T) -> io::Result<T> {
         let (own, before) = (std::process::id().into(), self.own_procs()?);
         self.write("cgroup.procs", own)?;
@@ -83,12 +86,12 @@ impl LimitedCgroup {
         Ok(started)
     }
 
-    /// Another limit from now on.
+    /// Sets another limit.
     pub fn limit(&self, bytes: u64) -> io::Result<()> {
         if !self.is_version_1() {
             return self.write("memory.max", bytes);
         }
-        // Memory and swap together are never less than memory alone.
+        // The limit of memory plus swap must never be below that of memory.
         let both = ["memory.limit_in_bytes", "memory.memsw.limit_in_bytes"];
         let first = both.map(|file| self.write(file, bytes));
         let again = self.write(both[0], bytes);
@@ -99,17 +102,17 @@ impl LimitedCgroup {
         }
     }
 
-    /// Whether it is one of version 1.
+    /// True for a cgroup of version 1.
     pub fn is_version_1(&self) -> bool {
         self.kills != "memory.events"
     }
 
-    /// Its path as the kernel shows it to processes outside of any cgroup namespace.
+    /// The path that the kernel shows to processes outside of any cgroup namespace.
     pub fn path(&self) -> String {
         format!("/{}", self.folder.file_name().unwrap_or_default().display())
     }
 
-    /// The path of one of its files.
+    /// The path of one of the cgroup's files.
     pub fn file(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
@@ -125,7 +128,7 @@ impl LimitedCgroup {
         text.trim().parse().unwrap_or_default()
     }
 
-    /// How often the kernel has killed in it.
+    /// Number of OOM kills in the cgroup.
     pub fn kills(&self) -> Option<u64> {
         let text = fs::read_to_string(self.folder.join(self.kills)).ok()?;
         text.lines()
@@ -133,7 +136,7 @@ impl LimitedCgroup {
     }
 }
 
-/// A file that is not there would be made on a disk; here it is an error.
+/// Writes to an existing file. On a disk, a missing file would be created: here that is an error.
 fn write_number(path: &Path, value: u64) -> io::Result<()> {
     let mut file = fs::OpenOptions::new().write(true).open(path)?;
     io::Write::write_all(&mut file, value.to_string().as_bytes())

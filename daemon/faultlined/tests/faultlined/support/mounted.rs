@@ -1,4 +1,4 @@
-//! File systems of a test's own. As root, since it mounts.
+//! File systems that a test mounts. Needs root.
 
 use std::{
     fs::{self, File},
@@ -10,14 +10,14 @@ use std::{
 pub struct Mounted(pub PathBuf, Option<File>);
 
 impl Mounted {
-    /// `None` where the machine lets no one mount.
+    /// `None` if the machine does not allow the mount.
     pub fn new(place: PathBuf, arguments: &[&str]) -> Option<Self> {
         fs::create_dir_all(&place).expect("a mount point");
         run("mount", &[arguments, &[&place.to_string_lossy()]].concat())
             .then_some(Mounted(place, None))
     }
 
-    /// One that never answers, as of a server that is gone; `None` also where there is no FUSE.
+    /// A file system that never responds, like that of a dead server. `None` also without FUSE.
     pub fn dead(place: PathBuf) -> Option<Self> {
         fs::create_dir_all(&place).expect("a mount point");
         let server = File::options()
@@ -46,22 +46,22 @@ impl Mounted {
             .then_some(Mounted(place, Some(server)))
     }
 
-    /// Bytes that others than root can still write.
+    /// Bytes that users other than root can still write.
     pub fn avail(&self) -> u64 {
-        let told = rustix::fs::statvfs(&self.0).expect("statvfs");
-        told.f_bavail * told.f_frsize
+        let space = rustix::fs::statvfs(&self.0).expect("statvfs");
+        space.f_bavail * space.f_frsize
     }
 }
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        // What still waits for an answer is given an error.
+        // Ends pending requests with an error.
         drop(self.1.take());
         run("umount", &["-l", &self.0.to_string_lossy()]);
     }
 }
 
-/// Whether the program ended well; what it prints is nobody's.
+/// Runs a program and discards its output. True if it succeeded.
 pub fn run(program: &str, arguments: &[&str]) -> bool {
     let status = Command::new(program)
         .args(arguments)

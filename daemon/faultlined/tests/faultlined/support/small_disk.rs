@@ -1,4 +1,4 @@
-//! A disk that is soon full.
+//! A small disk that a test fills.
 
 use std::{
     fs,
@@ -10,7 +10,7 @@ use std::{
 pub struct Small(pub PathBuf);
 
 impl Small {
-    /// `None` where this may not be made.
+    /// `None` if the machine does not allow the mount.
     pub fn mount(at: &Path) -> Option<Small> {
         fs::create_dir(at).unwrap();
         let mounted = Command::new("mount")
@@ -23,7 +23,7 @@ impl Small {
             .then(|| Small(at.to_owned()))
     }
 
-    /// Takes all the room; what to remove to give it back.
+    /// Fills the disk. Returns the file to remove to free it again.
     pub fn fill(&self) -> PathBuf {
         let filler = self.0.join("filler");
         assert!(

@@ -41,7 +41,7 @@ static STARTING_PHASES: [&str; 8] = [
     "halted",
 ];
 
-/// Totals and levels of one tick. Cache and replay times are sums in seconds.
+/// Counters and gauges of one tick. Cache and replay times are sums in seconds.
 #[derive(Debug, Clone)]
 struct Row {
     tick_uptime: Duration,
@@ -50,7 +50,6 @@ struct Row {
     cache_seconds: Option<f64>,
     replay_seconds: Option<f64>,
     major_faults: Option<f64>,
-    /// Start time of the process.
     process_start: Option<f64>,
     memory_stall_seconds: Option<f64>,
     unreclaimable: Option<f64>,
@@ -109,7 +108,7 @@ fn histogram(tick: &Tick, metric: &'static Metric, label: &str) -> Option<(f64, 
     }
 }
 
-/// Totals and levels of one minute's tick, for windows of hours.
+/// Counters and gauges of one minute's tick, for windows of hours.
 #[derive(Debug, Clone)]
 struct MinuteRow {
     tick_uptime: Duration,
@@ -119,7 +118,6 @@ struct MinuteRow {
     late_votes: Option<f64>,
     finalized_slots: Option<f64>,
     slots_since_certified_vote: Option<f64>,
-    /// Start time of the process.
     process_start: Option<f64>,
     is_migrating: bool,
     is_starting: bool,
@@ -196,8 +194,8 @@ impl Trends {
         }
     }
 
-    /// The inputs that need a window; the others are `None`.
-    pub fn inputs(&self) -> AnswerInputs {
+    /// The inputs that need a window of time; the others are `None`.
+    pub fn answer_inputs(&self) -> AnswerInputs {
         let kills = self.increase(OOM_KILLS_SPAN, |row| row.process_oom_kills);
         let cgroup = self.increase(OOM_KILLS_SPAN, |row| row.cgroup_oom_kills);
         let host = self.increase(OOM_KILLS_SPAN, |row| row.host_oom_kills);

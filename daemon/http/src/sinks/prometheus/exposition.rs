@@ -1,4 +1,4 @@
-//! Encodes a tick as one page for each format. Reuses unchanged families of the last page.
+//! Encodes a tick as one exposition for each format. Reuses unchanged families of the last one.
 
 use super::{ConstantLabels, ExpositionFormat, classic, collector, labels};
 use faultline_metrics::{
@@ -19,7 +19,7 @@ pub struct Exposition {
 }
 
 #[derive(Debug)]
-pub struct Page {
+pub struct EncodedExposition {
     exposition: Exposition,
     exposition_format: ExpositionFormat,
     pub bytes: Bytes,
@@ -62,18 +62,18 @@ impl Exposition {
     /// Reuses unchanged families of `last`, which may be of any tick.
     ///
     /// # Errors
-    /// prometheus-client cannot encode the tick. It returns no partial page, because missing
+    /// prometheus-client cannot encode the tick. It returns no partial exposition, because missing
     /// values would look absent.
-    pub fn page(
+    pub fn encode(
         &self,
         exposition_format: ExpositionFormat,
-        last: Option<&Page>,
-    ) -> Result<Page, fmt::Error> {
+        last: Option<&EncodedExposition>,
+    ) -> Result<EncodedExposition, fmt::Error> {
         let last = last.filter(|last| {
             last.exposition_format == exposition_format
                 && Arc::ptr_eq(&last.exposition.constant_labels, &self.constant_labels)
         });
-        // The next page is rarely much longer.
+        // The next exposition is rarely much longer.
         let capacity = last.map_or(0, |last| last.bytes.len() + last.bytes.len() / 64);
         let mut bytes = Vec::with_capacity(capacity);
         let mut ends = Vec::with_capacity(self.families.len());
@@ -82,14 +82,14 @@ impl Exposition {
             let unchanged_bytes = last.and_then(|last| last.unchanged_bytes(family, &self.tick));
             match unchanged_bytes {
                 Some(unchanged_bytes) => bytes.extend_from_slice(unchanged_bytes),
-                None => self.encode(family, exposition_format, &mut text, &mut bytes)?,
+                None => self.encode_family(family, exposition_format, &mut text, &mut bytes)?,
             }
             ends.push(bytes.len());
         }
         if exposition_format == ExpositionFormat::OpenMetrics {
             bytes.extend_from_slice(b"# EOF\n");
         }
-        Ok(Page {
+        Ok(EncodedExposition {
             exposition: self.clone(),
             exposition_format,
             bytes: bytes.into(),
@@ -97,7 +97,7 @@ impl Exposition {
         })
     }
 
-    fn encode(
+    fn encode_family(
         &self,
         family: &Family,
         exposition_format: ExpositionFormat,
@@ -132,22 +132,23 @@ impl Exposition {
     }
 }
 
-impl Page {
+impl EncodedExposition {
     pub fn tick_number(&self) -> u64 {
         self.exposition.tick_number()
     }
 
     fn unchanged_bytes(&self, family: &Family, tick: &Tick) -> Option<&[u8]> {
         let index = self.exposition.index(family.catalog_index)?;
-        let (page_tick, page_family) =
+        let (encoded_tick, encoded_family) =
             (&self.exposition.tick, self.exposition.families.get(index)?);
         // Ticks of one layout share their families, so the series are the same.
-        let are_equal: fn(&Reading, &Reading) -> bool = if std::ptr::eq(page_family, family) {
+        let are_equal: fn(&Reading, &Reading) -> bool = if std::ptr::eq(encoded_family, family) {
             |a, b| is_same_value(&a.value, &b.value)
         } else {
             |a, b| is_same_series(a, b) && is_same_value(&a.value, &b.value)
         };
-        let is_unchanged = have_equal_readings((page_family, page_tick), (family, tick), are_equal);
+        let is_unchanged =
+            have_equal_readings((encoded_family, encoded_tick), (family, tick), are_equal);
         let start = match index.checked_sub(1) {
             Some(previous) => *self.family_ends.get(previous)?,
             None => 0,
@@ -260,8 +261,8 @@ impl Family {
             .filter_map(|position| position.reading(tick))
     }
 
-    /// Drops series that make a scraper reject the page: duplicate series, and series with the same
-    /// label twice. Tags are sorted and non-empty ([`Reading::tags`]), so series are equal exactly
+    /// Drops series that make a scraper reject the exposition: duplicate series, and series with the
+    /// same label twice. Tags are sorted and non-empty ([`Reading::tags`]), so series are equal exactly
     /// if their labels and tags are.
     fn drop_collisions(&mut self, tick: &Tick, constant_labels: &ConstantLabels) {
         let (mut seen, before) = (HashSet::new(), self.positions.len());

@@ -1,7 +1,7 @@
 use super::*;
 use std::fs;
 
-/// bcrypt of "secret" at the least cost.
+/// bcrypt of "secret" with the lowest cost.
 fn hash() -> String {
     bcrypt::hash("secret", 4).unwrap()
 }
@@ -126,7 +126,7 @@ fn all_web_config_errors_are_reported_at_once() {
                 basic_auth_users:\n  alice: hunter2\n  bob: hunter3\nrate_limits: 3\n";
     fs::write(&path, text).unwrap();
     let (config, errors) = WebConfig::read(&path);
-    let told: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    let messages: Vec<String> = errors.iter().map(ToString::to_string).collect();
     for wanted in [
         "tls_server_config: cert_file and key_file are both needed",
         "tls_server_config.min_version: TLS10",
@@ -138,13 +138,13 @@ fn all_web_config_errors_are_reported_at_once() {
         "rate_limits: unknown key",
     ] {
         assert_eq!(
-            told.iter().filter(|one| one.contains(wanted)).count(),
+            messages.iter().filter(|one| one.contains(wanted)).count(),
             1,
-            "{wanted}: {told:#?}"
+            "{wanted}: {messages:#?}"
         );
     }
-    assert_eq!(told.len(), 8, "{told:#?}");
-    assert!(!config.protects() && !told.concat().contains("hunter"));
+    assert_eq!(messages.len(), 8, "{messages:#?}");
+    assert!(!config.protects() && !messages.concat().contains("hunter"));
 }
 
 #[test]

@@ -1,10 +1,10 @@
-//! The answers of the status, as a list on the page and as a card.
+//! The answers of the status, as a list on the page and as the image `/status.svg`.
 
 use faultline_status::{Answer, Status, Verdict};
 use faultline_text::{escaped, moment};
 
-/// Lengths in the card's units. A letter is about half as wide as its font size.
-const CARD_WIDTH: usize = 1000;
+/// Lengths in the image's units. A letter is about half as wide as its font size.
+const IMAGE_WIDTH: usize = 1000;
 const MARGIN: usize = 32;
 const LINE_HEIGHT: usize = 27;
 const TEXT_LEFT: usize = 150;
@@ -43,8 +43,8 @@ fn code(text: &str) -> String {
     text.split('`').enumerate().map(part).collect()
 }
 
-/// The answers as an SVG to share. Its colours are fixed: the page around it is unknown.
-pub fn card(status: &Status) -> String {
+/// The answers as an SVG to share. Its colors are fixed: the page around it is unknown.
+pub fn status_svg(status: &Status) -> String {
     let lines: Vec<Vec<String>> = status
         .answers
         .iter()
@@ -56,9 +56,9 @@ pub fn card(status: &Status) -> String {
         .sum();
     let height = 2 * MARGIN + LINE_HEIGHT + LINE_HEIGHT / 2 + rows_height;
     let mut out = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {CARD_WIDTH} {height}\" width=\"{CARD_WIDTH}\" height=\"{height}\" \
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {IMAGE_WIDTH} {height}\" width=\"{IMAGE_WIDTH}\" height=\"{height}\" \
          font-family=\"system-ui, 'Segoe UI', 'DejaVu Sans', sans-serif\" font-size=\"17\" fill=\"#1d2226\">\n\
-         <rect width=\"{CARD_WIDTH}\" height=\"{height}\" rx=\"14\" fill=\"#f6f6f3\" stroke=\"#e4e4de\"/>\n{}",
+         <rect width=\"{IMAGE_WIDTH}\" height=\"{height}\" rx=\"14\" fill=\"#f6f6f3\" stroke=\"#e4e4de\"/>\n{}",
         heading(status)
     );
     let mut y = MARGIN + LINE_HEIGHT + 2 * LINE_HEIGHT;
@@ -95,7 +95,7 @@ fn heading(status: &Status) -> String {
     let demo = status.is_demo.then(|| {
         format!(
             "<text x=\"{}\" y=\"{y}\" text-anchor=\"end\" font-weight=\"650\" fill=\"#95610a\">DEMO: simulated</text>\n",
-            CARD_WIDTH - MARGIN
+            IMAGE_WIDTH - MARGIN
         )
     });
     let time = moment((status.tick_time * 1e9) as i64);

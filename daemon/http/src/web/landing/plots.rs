@@ -11,7 +11,7 @@ const WIDTH: f64 = 240.0;
 const HEIGHT: f64 = 56.0;
 const MARGIN: f64 = 3.0;
 
-/// Minimum range of a level's axis as a share of its value, so that noise stays small in the plot.
+/// Minimum range of a gauge's axis as a share of its value, so that noise stays small in the plot.
 const MIN_SPREAD: f64 = 0.02;
 
 /// Maximum seconds between two joined points. Pushes and samples come every ten seconds, and one of
@@ -212,7 +212,7 @@ struct Scale {
 }
 
 impl Scale {
-    /// The axis of a rate starts at zero; that of a level surrounds its values.
+    /// The axis of a rate starts at zero. The axis of a gauge surrounds the values.
     fn new(starts_at_zero: bool, low: f64, high: f64, span: Duration) -> Self {
         let span = span.as_secs_f64();
         if starts_at_zero {

@@ -5,7 +5,7 @@ use faultline_metrics::{
     Batch, LabelText, Metric, Problem, ProblemKind as Kind, Reading, Source, Stamp, Tick, Value,
     metrics,
 };
-use faultline_status::AnswerConfig;
+use faultline_status::StatusConfig;
 use std::sync::Arc;
 
 const GIB: f64 = 1_073_741_824.0;
@@ -40,7 +40,8 @@ fn batch(source: Source, now: f64, readings: Vec<Reading>) -> Batch {
     }
 }
 
-/// A validator with some 300 GiB in use, whose admin socket may not be asked and whose RPC is silent for a while.
+/// A validator that uses about 300 GiB. The daemon may not connect to its admin socket, and its RPC
+/// has been silent for a while.
 fn busy(number: u64, exe: &'static str) -> Tick {
     let now = number as f64;
     let mut batches = validator(number, exe);
@@ -173,8 +174,8 @@ fn show(tick: Option<&Tick>, history: &History, now: Stamp) -> String {
                 tick,
                 now,
                 None,
-                history.trends().inputs(),
-                &AnswerConfig::default(),
+                history.trends().answer_inputs(),
+                &StatusConfig::default(),
             )
         }),
         stale_reason: stale.map(|stale| stale.to_string()),
@@ -193,7 +194,8 @@ fn busy_page(exe: &'static str) -> String {
     show(ticks.last().map(|tick| &**tick), &history, at(90.3))
 }
 
-/// Panics unless every element that is opened is closed in order: the page then is the tree it looks like.
+/// Panics if an element is not closed in order. So a page that passes has the structure of its
+/// source.
 fn assert_well_formed(html: &str) {
     let mut open: Vec<&str> = Vec::new();
     let mut rest = html.strip_prefix("<!DOCTYPE html>").expect("a doctype");
@@ -290,7 +292,7 @@ fn a_stopped_validator_or_exited_main_thread_has_its_own_badge() {
         html.contains(&bad("hangs in the kernel")),
         "without a phase it hangs: {html}"
     );
-    // What version 1 shows of a frozen process.
+    // The state that version 1 shows for a frozen process.
     let html = page_in("disk_sleep", 1.0);
     assert!(
         html.contains(&bad("cgroup frozen"))
@@ -344,7 +346,7 @@ fn the_landing_page_shows_program_cache_entries_and_plots() {
 #[test]
 fn every_source_has_one_row() {
     let mut tick = busy(90, "/opt/agave/bin/agave-validator");
-    // Its own cost, and its accounts of all sources.
+    // The daemon's own cost, and its counts of all sources.
     tick.batches
         .push(Arc::new(batch(Source::Daemon, 90.0, Vec::new())));
     let html = show(Some(&tick), &History::default(), at(90.3));

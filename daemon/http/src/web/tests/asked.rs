@@ -1,4 +1,4 @@
-//! What pages of other sites have a browser ask for.
+//! Requests that pages of other sites make a browser send.
 
 use super::*;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -14,7 +14,7 @@ const PAGES: [&str; 8] = [
     "/nothing",
 ];
 
-/// Sends this head and reads the status and the whole answer.
+/// Sends this head. Returns the status and the whole response.
 fn raw(stream: &mut dyn Stream, head: &str) -> (u16, String) {
     stream.write_all(head.as_bytes()).unwrap();
     let mut answer = String::new();
@@ -84,14 +84,14 @@ fn requests_for_addresses_localhost_hostname_and_configured_names_are_accepted()
         .build()
         .unwrap();
     let allowed_hosts = vec!["node1.example.org".to_owned()];
-    let ticks = Latest::default();
+    let newest_tick = Latest::default();
     let server = Server::build(
         &Metrics {
             allowed_hosts,
             ..config(None)
         },
         Vec::new(),
-        state(Clock::start(), &ticks),
+        state(Clock::start(), &newest_tick),
     )
     .unwrap();
     let address = server.local_addr().unwrap();

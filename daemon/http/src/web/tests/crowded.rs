@@ -1,21 +1,21 @@
-//! Who holds on to places keeps no scraper out.
+//! Clients that occupy connections do not block a scraper.
 
 use super::*;
 use faultline_core::clock::Clock;
 use std::os::unix::net::{UnixListener, UnixStream};
 
-/// Half of what a Prometheus waits at most by default.
+/// Half of Prometheus's default timeout.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 const REQUEST: &[u8] = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
-/// Three times as many as there are places, each of which sends this and then nothing more; a whole request is answered
-/// before the next one comes, as far as there is an answer.
+/// Opens three times as many connections as allowed. Each sends only this beginning. If it is a
+/// whole request, its response arrives before the next connection opens.
 fn crowd(address: SocketAddr, beginning: &[u8]) -> Vec<TcpStream> {
     let join = |_| {
         let mut stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        // It may be thrown out before it has said anything.
+        // The server may have closed the connection already.
         if stream.write_all(beginning).is_ok() && beginning == REQUEST {
             let _ = stream.read(&mut [0; 64]);
         }

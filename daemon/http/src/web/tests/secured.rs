@@ -1,4 +1,4 @@
-//! TLS, passwords, and addresses that others can reach.
+//! TLS, passwords, and addresses that other machines can reach.
 
 use super::*;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
@@ -57,7 +57,7 @@ impl Folder {
         self.write("web.yml", &format!("{tls}{more}"))
     }
 
-    /// Connects over TLS, with a certificate of its own if one is given.
+    /// Connects over TLS, with a client certificate if one is given.
     fn connect(
         &self,
         address: SocketAddr,
@@ -85,7 +85,7 @@ impl Folder {
     }
 }
 
-/// The certificate that the server shows.
+/// The certificate that the server presents.
 fn shown(mut stream: StreamOwned<ClientConnection, TcpStream>) -> CertificateDer<'static> {
     assert_eq!(ask(&mut stream, "GET", "/healthz", "").status, 200);
     stream.conn.peer_certificates().unwrap()[0].clone()
@@ -106,8 +106,8 @@ fn metrics_are_served_over_tls() {
     assert!(answer.text().contains("faultline_ticks_total 1"));
 }
 
-/// The versions of a TLS record and of the hello in it, and the choice of ciphers that 1.0 to 1.2 have in common; what 1.3
-/// has is in extensions, of which there are none.
+/// A ClientHello with these versions of the record and of the hello, and with ciphers of TLS 1.0 to
+/// 1.2. TLS 1.3 would be in an extension that is missing here.
 fn hello(version: [u8; 2]) -> Vec<u8> {
     let random = [7; 32];
     let mut hello = [
@@ -118,7 +118,8 @@ fn hello(version: [u8; 2]) -> Vec<u8> {
         &[1, 0],
     ]
     .concat();
-    // Curves (P-256), point formats, signatures (ECDSA with SHA-256), without which 1.2 refuses too.
+    // Curves (P-256), point formats and signatures (ECDSA with SHA-256). Without them, the server
+    // refuses TLS 1.2, too.
     let extensions = [
         &[0, 10, 0, 4, 0, 2, 0, 23][..],
         &[0, 11, 0, 2, 1, 0],
@@ -144,7 +145,7 @@ fn versions_of_tls_before_1_2_are_refused() {
         stream.read_exact(&mut record).unwrap();
         record
     };
-    // A handshake record, against a fatal alert: protocol_version.
+    // A handshake record. The refused versions get a fatal alert: protocol_version.
     assert_eq!(first_record([3, 3])[0], 22, "1.2 is spoken with");
     for old in [[3, 1], [3, 2]] {
         let record = first_record(old);
@@ -181,11 +182,15 @@ fn a_client_without_the_required_certificate_is_refused() {
         .status,
         200
     );
-    let mut nobody = folder.connect(server.address, None);
+    let mut client = folder.connect(server.address, None);
     let mut bytes = Vec::new();
-    let asked =
-        nobody.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
-    assert!(asked.and_then(|()| nobody.read_to_end(&mut bytes)).is_err());
+    let written =
+        client.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    assert!(
+        written
+            .and_then(|()| client.read_to_end(&mut bytes))
+            .is_err()
+    );
     assert!(bytes.is_empty());
 }
 
@@ -206,7 +211,7 @@ fn a_wrong_password_is_refused_on_every_page() {
         "/flight/save",
         "/nothing",
     ] {
-        // alice:wrong
+        // `alice:wrong` in base64.
         for headers in ["", "Authorization: Basic YWxpY2U6d3Jvbmc=\r\n"] {
             let refused = server.get(page, headers);
             assert_eq!(refused.status, 401, "{page}");
@@ -230,7 +235,7 @@ fn password_guessing_is_throttled_and_authenticated_clients_still_pass() {
     server.tick(1);
     let good = "Authorization: Basic YWxpY2U6b3BlbiBzZXNhbWU=\r\n";
     assert_eq!(server.get("/metrics", good).status, 200);
-    // Four letters are three bytes: alice: and three more.
+    // Four letters of base64 are three bytes: `alice:` and three more.
     let guesses = (0..40).map(|n| {
         format!(
             "Authorization: Basic YWxpY2U6{}{}AA\r\n",
@@ -345,8 +350,8 @@ fn an_expired_certificate_is_reported_and_its_key_listed_as_a_secret() {
     let folder = Folder::new();
     let metrics = config(Some(&folder.web_config("")));
     let at = |year: u64| Duration::from_secs((year - 1970) * 31_557_600);
-    let (told, secrets) = web_config_warnings(&metrics, at(2030));
-    assert!(told.is_empty(), "{told:?}");
+    let (messages, secrets) = web_config_warnings(&metrics, at(2030));
+    assert!(messages.is_empty(), "{messages:?}");
     assert_eq!(
         secrets,
         [
@@ -354,12 +359,12 @@ fn an_expired_certificate_is_reported_and_its_key_listed_as_a_secret() {
             folder.folder.path().join("server.key")
         ]
     );
-    // rcgen's are valid from 1975 to 4096.
+    // Certificates of rcgen are valid from 1975 to 4096.
     for (year, what) in [(1972, "not valid yet"), (4100, "has expired")] {
-        let (told, _) = web_config_warnings(&metrics, at(year));
+        let (messages, _) = web_config_warnings(&metrics, at(year));
         assert!(
-            told.len() == 1 && told[0].contains(what) && told[0].contains("server.pem"),
-            "{told:?}"
+            messages.len() == 1 && messages[0].contains(what) && messages[0].contains("server.pem"),
+            "{messages:?}"
         );
     }
 }
@@ -399,11 +404,14 @@ fn every_unusable_tls_file_is_reported() {
         web_config: Some(folder.write("web.yml", text)),
         ..Metrics::default()
     };
-    let told: Vec<String> = check(&config).iter().map(ToString::to_string).collect();
-    assert!(told.len() == 3 && told[0].contains("none.pem"), "{told:#?}");
+    let messages: Vec<String> = check(&config).iter().map(ToString::to_string).collect();
     assert!(
-        told[1].contains("no private key") && told[2].contains("client_ca_file"),
-        "{told:#?}"
+        messages.len() == 3 && messages[0].contains("none.pem"),
+        "{messages:#?}"
+    );
+    assert!(
+        messages[1].contains("no private key") && messages[2].contains("client_ca_file"),
+        "{messages:#?}"
     );
     let good = Metrics {
         web_config: Some(folder.web_config("")),

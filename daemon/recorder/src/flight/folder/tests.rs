@@ -207,7 +207,8 @@ fn a_flight_ring_is_moved_aside_with_its_log_files() {
 }
 
 proptest! {
-    /// No text of a request makes its recording look automatic, so that it may be removed.
+    /// No text of a request may give its recording the name of an automatic one, which can be
+    /// deleted.
     #[test]
     fn no_save_request_text_makes_its_recording_automatic(text in any::<String>(), seconds in 0_u64..10_000_000_000) {
         let folder = Path::new("");

@@ -41,7 +41,7 @@ fn only_a_recording_in_the_ledgers_file_system_gives_a_warning() {
             && found[0].contains("put it on another disk"),
         "{found:?}"
     );
-    // A folder of the kernel's own is on no disk.
+    // A folder in procfs is on no disk.
     assert_eq!(
         shared_disk_warnings(&root, Path::new("/proc/self/run.fltl"), &[ledger]),
         Vec::<String>::new()

@@ -147,7 +147,7 @@ fn an_exec_updates_the_description_without_exit_or_start_events() {
         (tick(1, None, 0), followed_at_tick(Some(&shell), None)),
         (tick(2, None, 0), followed_at_tick(Some(&validator), None)),
         (tick(3, None, 0), followed_at_tick(Some(&validator), None)),
-        // Its file is replaced by an upgrade.
+        // An upgrade replaces the program's file.
         (
             tick(4, None, 0),
             followed_at_tick(Some(&target(1, "/v (deleted)")), None),

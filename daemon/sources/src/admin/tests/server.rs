@@ -14,7 +14,7 @@ use tokio::{
 #[derive(Clone)]
 pub enum Reply {
     Text(String),
-    /// One after the other. The connection stays open.
+    /// Sends the pieces one after the other. The connection stays open.
     Pieces(Vec<&'static str>),
     /// Closes the connection after the text.
     Last(String),
@@ -23,7 +23,7 @@ pub enum Reply {
 
 type Script = dyn Fn(&str) -> Reply + Send + Sync;
 
-/// Listens until it is dropped. Leaves the socket's file behind, like a killed validator.
+/// Listens until it is dropped. The socket's file remains, as after the kill of a validator.
 pub struct Server {
     methods: Arc<Mutex<Vec<String>>>,
     _listening: JoinSet<()>,
@@ -57,7 +57,7 @@ impl Server {
     }
 }
 
-/// Ends with the connection.
+/// Serves requests until the connection ends.
 async fn serve(
     mut stream: UnixStream,
     script: &Script,

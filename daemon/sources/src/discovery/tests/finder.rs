@@ -1,4 +1,4 @@
-//! The whole finder, with fake hosts.
+//! The whole finder with fake hosts.
 
 use super::*;
 use crate::{
@@ -120,7 +120,7 @@ fn a_zombie_is_gone_with_the_oom_kill_as_its_reason() {
     host.write("proc/vmstat", "oom_kill 5\n").unwrap();
     FakeProcess::validator(77).state('Z').write_to(&host);
     running_finder.wait_for_problem("exited (oom_kill)");
-    // An end counts at once, a restart with the successor.
+    // An end counts at once. A restart counts when the successor is found.
     assert_eq!(
         (running_finder.ends(), running_finder.restarts()),
         ([0, 1, 0], [0, 0, 0])

@@ -96,7 +96,7 @@ fn another_users_process_using_the_ledger_is_not_a_successor() {
     );
     appears(91, 1000);
     assert_eq!(pid_of(&by_ledger.find(&context)), Some(91));
-    // It ended before it could be followed; a process must still have its user.
+    // The process ended before it could be followed. A process must still have its user.
     host.remove("proc/91").unwrap();
     assert_eq!(pid_of(&by_ledger.find(&context)), None);
 }

@@ -144,7 +144,7 @@ fn a_process_is_found_by_name_and_its_exit_reported_before_reaping() {
         running_finder.wait_for("the process", |target| target.process.pid == running.pid());
     assert_eq!(target.found_by, "process_name");
     fs::write(&fifo, "go\n").unwrap();
-    // Its parent has not waited for it: it is a zombie.
+    // The parent has not waited for the process, so it is a zombie.
     eventually(Duration::from_secs(60), "its end", || {
         running_finder
             .target_handle
@@ -232,7 +232,7 @@ fn forked_children_sharing_memory_are_not_reported_as_largest_descendants() {
     }
 }
 
-/// The main thread ends alone; another thread has the name of a validator's thread.
+/// The main thread ends, and another thread with the name of a validator's thread continues.
 const MAIN_THREAD_ENDS: &str = "
 import ctypes, sys, threading, time
 libc = ctypes.CDLL(None)

@@ -1,4 +1,4 @@
-//! The probe, against a server with each kind of failure.
+//! The probe with a server that shows each kind of failure.
 
 use super::*;
 use crate::rpc::Endpoint;

@@ -162,7 +162,7 @@ fn ms(count: u64) -> Duration {
     Duration::from_millis(count)
 }
 
-/// A thread with so many milliseconds on a CPU, and whole ticks of 10 ms by mode.
+/// A thread with this CPU time in milliseconds, and with whole ticks of 10 ms by mode.
 fn worked(tid: u32, comm: &str, on_cpu: u64, utime_ticks: u64, stime_ticks: u64) -> ThreadSample {
     ThreadSample {
         on_cpu: Some(ms(on_cpu)),
@@ -213,7 +213,7 @@ fn cpu_time_is_split_by_tick_ratio_and_no_mode_decreases() {
         [ms(109).mul_f64(0.6), ms(109).mul_f64(0.4)]
     );
     let before = cpu(&pools, "a");
-    // All ticks since then are of the user: the kernel's own share has fallen.
+    // All ticks since then are user time: the kernel's own share has fallen.
     add(&mut pools, &[worked(1, "a", 209, 16, 4)]);
     let after = cpu(&pools, "a");
     assert_eq!(after.iter().sum::<Duration>(), ms(209));
@@ -228,7 +228,8 @@ fn cpu_time_of_threads_ended_between_samples_counts_as_exited() {
     let mut pools = Pools::default();
     let both = [worked(1, "a", 50, 5, 0), worked(2, "b", 50, 5, 0)];
     add_all(&mut pools, &both, process(100, 0));
-    // Thread 2 worked for 30 ms more and ended. Thread 1 worked for 7 ms after the process was read.
+    // Thread 2 worked for 30 ms more and ended. Thread 1 worked for 7 ms after the process was
+    // read.
     add_all(&mut pools, &[worked(1, "a", 67, 6, 0)], process(110, 30));
     assert_eq!(cpu(&pools, EXITED), [ms(0), ms(23)]);
     add_all(&mut pools, &[worked(1, "a", 67, 6, 0)], process(117, 30));
@@ -293,7 +294,7 @@ proptest! {
                 }
             }
             let seen = process(all[0] / 10 * 10, all[1] / 10 * 10);
-            // Work between the reading of the process and that of the threads.
+            // Work between the reads of the process and of the threads.
             all[0] += race;
             living.get_mut(&0).unwrap().0[0] += race;
             let samples: Vec<ThreadSample> = living
@@ -337,7 +338,7 @@ proptest! {
                 .map(|(tid, (faults, start))| ThreadSample { start_ticks: *start, ..thread(*tid, ["a", "b", "c"][*tid as usize % 3], *faults, 0) })
                 .collect();
             add(&mut pools, &samples);
-            // Faults between the reading of the threads and that of the process.
+            // Faults between the reads of the threads and of the process.
             process += race;
             living.get_mut(&0).unwrap().0 += race;
             pools.distribute_faults(0, process, true);

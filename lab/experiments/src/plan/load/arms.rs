@@ -52,7 +52,7 @@ pub fn arms(top: &mut Table<'_>, plan_folder: &PlanFolder) -> Vec<Arm> {
         } else if table.is_empty() {
             table.report("is empty: name what varies, as in memory_max = [\"128G\", \"256G\"]");
         } else if !factors.is_empty() {
-            arms.extend(cross(table.line(), &factors));
+            arms.extend(cross(table.first_key_line(), &factors));
         }
     });
     if arms.len() > MAX_ARMS {
@@ -66,8 +66,8 @@ pub fn arms(top: &mut Table<'_>, plan_folder: &PlanFolder) -> Vec<Arm> {
 
 fn arm(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Arm {
     let mut arm = Arm {
-        name: table.need("name", plain_name).unwrap_or_default(),
-        line: table.line(),
+        name: table.take_required("name", plain_name).unwrap_or_default(),
+        line: table.first_key_line(),
         ..Arm::default()
     };
     for key in KEYS_WITH_NAMED_VALUES
@@ -84,7 +84,7 @@ fn arm(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Arm {
             bytes => Ok(bytes),
         };
         let operations = |v: &DeValue<'_>| whole_number_within(v, 1..=u64::MAX >> 1);
-        let device = table.need("device", |v| plan_folder.path(v));
+        let device = table.take_required("device", |v| plan_folder.path(v));
         let limit = IoLimit {
             device: device.unwrap_or_default(),
             read_bytes: table.take("read_bytes", bytes),
@@ -266,9 +266,9 @@ fn with_level(arm: &Arm, level: &FactorLevel) -> Arm {
 /// Reads `[search]`. A plan with a search has one arm without settings.
 pub fn search(top: &mut Table<'_>, plan: &mut Plan) {
     top.table("search", |table| {
-        table.need("what", |v| choice(v, &[("memory", ())]));
+        table.take_required("what", |v| choice(v, &[("memory", ())]));
         let mut search = SearchRules {
-            first_headroom: table.need("from", headroom).unwrap_or_default(),
+            first_headroom: table.take_required("from", headroom).unwrap_or_default(),
             settle: 2 * MINUTE,
             dwell: 8 * MINUTE,
             width: 0.1,

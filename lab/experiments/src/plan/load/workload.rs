@@ -27,7 +27,7 @@ pub fn workload(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Workload {
     let mut workload = Workload {
         kind: table.take("kind", variant).unwrap_or_default(),
         command: table
-            .need("command", |v| command(v, plan_folder))
+            .take_required("command", |v| command(v, plan_folder))
             .unwrap_or_default(),
         user: table.take("user", text),
         working_folder: table.take("working_folder", path),
@@ -157,10 +157,10 @@ pub fn lanes(top: &mut Table<'_>, plan_folder: &PlanFolder, lanes: &mut Vec<Lane
         );
     }
     top.tables("lane", |table| {
-        let name = table.need("name", plain_name);
+        let name = table.take_required("name", plain_name);
         lanes.push(Lane {
             name: name.unwrap_or_default(),
-            line: table.line(),
+            line: table.first_key_line(),
             ..lane(table, plan_folder)
         });
     });
@@ -170,7 +170,7 @@ fn lane(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Lane {
     let path = |v: &DeValue<'_>| plan_folder.path(v);
     let port = |v: &DeValue<'_>| whole_number_within(v, 1..=u16::MAX);
     Lane {
-        ledger: table.need("ledger", path).unwrap_or_default(),
+        ledger: table.take_required("ledger", path).unwrap_or_default(),
         accounts: table.take("accounts", path),
         snapshots: table.take("snapshots", path),
         identity: table.take("identity", path),

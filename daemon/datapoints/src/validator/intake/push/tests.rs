@@ -19,7 +19,7 @@ fn at(seconds: u64) -> Stamp {
     }
 }
 
-/// An intake whose validator is of the user that the number says; 0: none is found yet.
+/// An intake, and the user id of its validator. 0 means that no validator is found yet.
 fn intake() -> (Intake, Arc<AtomicU32>) {
     let (intake, user) = (Intake::new(&Datapoints::default()), Arc::default());
     let read = Arc::clone(&user);
@@ -125,7 +125,7 @@ fn slots_are_proven_by_password_or_the_validators_user_not_a_relay() {
     let (intake, user) = intake();
     user.store(VALIDATOR, Ordering::Relaxed);
     intake.follow_validator(None);
-    // Before the identity is known they wait, and stay what they are.
+    // Before the identity is known, the lines are pending.
     let mut early = intake.begin_from_user(VALIDATOR, at(1));
     early.add_line(b"bank_frozen,host_id=A slot=9i,hash=\"x\" 1");
     intake.commit(early, at(1));
@@ -164,18 +164,18 @@ fn pushes_of_another_user_are_refused_with_the_reason() {
         number(&intake, 2, "faultline_points_lost_total", ""),
         Some(2.0)
     );
-    let told = |now: u64| {
+    let refusal_problem = |now: u64| {
         let problems = intake.problems(at(now)).into_iter();
         problems
             .map(|problem| problem.what)
             .find(|what| what.contains("allow_users"))
     };
     assert!(
-        told(2)
+        refusal_problem(2)
             .unwrap()
             .contains("by user 1001, but the validator runs as user 1000")
     );
-    assert_eq!(told(70), None);
+    assert_eq!(refusal_problem(70), None);
 }
 
 #[test]

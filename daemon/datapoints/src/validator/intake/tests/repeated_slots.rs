@@ -1,10 +1,10 @@
-//! Several banks of one slot, in the lines of Agave 4.5.0-alpha.4. A block that takes the place of
-//! another one is replayed, and so are the blocks after it.
+//! Several banks of one slot, in the lines of Agave 4.5.0-alpha.4. If a block is replaced, the new
+//! block is replayed, and so are the blocks after it.
 
 use super::*;
 use faultline_metrics::Value;
 
-/// Times and counts of a bank in the fixture.
+/// Times and counts of a bank, as in the fixture.
 const REPLAY_SECONDS: f64 = 0.095;
 const MISSES: f64 = 4.0;
 
@@ -12,7 +12,7 @@ const MISSES: f64 = 4.0;
 struct Bank {
     slot: u64,
     transactions: u64,
-    /// How often the slot was switched.
+    /// How often the block of the slot was replaced.
     switches: u64,
 }
 
@@ -77,7 +77,7 @@ fn switch(slot: u64, nanos: &mut u64) -> String {
     )
 }
 
-/// The lines of these banks; a bank that was switched follows its switch.
+/// The lines of these banks. A replaced bank follows the report of its replacement.
 fn story(banks: &[Bank]) -> Vec<String> {
     let (mut nanos, mut reported) = (0, std::collections::BTreeMap::new());
     let mut lines = Vec::new();
@@ -100,7 +100,7 @@ fn number(intake: &Intake, name: &str, label: Option<&str>) -> f64 {
     value(intake, 1, name, label).unwrap_or_else(|| panic!("{name} is absent"))
 }
 
-/// Transactions of blocks, and how many blocks were switched.
+/// Transactions of blocks, and number of replaced blocks.
 fn chain(intake: &Intake) -> [f64; 2] {
     [
         number(intake, "agave_block_transactions_total", Some("false")),
@@ -108,7 +108,7 @@ fn chain(intake: &Intake) -> [f64; 2] {
     ]
 }
 
-/// Replayed slots, the time of it, replayed transactions, misses of the cache.
+/// Replayed slots, their time, replayed transactions, and misses of the cache.
 fn work(intake: &Intake) -> [f64; 4] {
     let mut readings = Vec::new();
     intake.readings(at(1), &mut readings);
@@ -234,7 +234,7 @@ fn a_slot_that_is_replayed_twice_more_was_switched_twice() {
     assert_work(&intake, work_of(3, 2400.0));
 }
 
-/// The validator reports with each bank of a slot how often the slot was switched so far.
+/// With each bank of a slot, the validator reports how often the slot's block was replaced so far.
 #[test]
 fn a_switched_slot_that_is_replayed_again_on_another_parent_was_switched_once() {
     let intake = validator();
@@ -249,8 +249,8 @@ fn a_switched_slot_that_is_replayed_again_on_another_parent_was_switched_once() 
     assert_eq!(chain(&intake), [1700.0, 2.0]);
 }
 
-/// Its block was refused, so that no bank completed. Or a root moved first: then the validator
-/// forgets how often it switched slots without a bank.
+/// The new block was refused, so no bank completed. Or the root moved first: then the validator
+/// forgets the replacements of slots without a bank.
 #[test]
 fn a_switch_counts_without_a_replay_that_reports_it() {
     let intake = validator();
@@ -340,7 +340,7 @@ fn a_slot_repeated_under_another_identity_counts_once() {
     assert_switch(&intake);
 }
 
-/// Its bank is thrown away before it is frozen. The cache reports when a bank is created.
+/// The bank is dropped before it is frozen. The cache reports when a bank is created.
 #[test]
 fn a_block_whose_parent_is_updated_counts_once_and_its_cache_deltas_twice() {
     let intake = validator();

@@ -11,7 +11,7 @@ fn add(series: &mut SeriesList, point: &Point<'_>) {
     series.add(point, &counts);
 }
 
-/// Name, label and value of the series that are not there from the start.
+/// Name, label and value of the series that do not exist from the start.
 fn sums(series: &SeriesList) -> Vec<(&'static str, String, f64)> {
     let mut readings = Vec::new();
     series.readings(false, &mut readings);
@@ -61,7 +61,7 @@ fn read_cache_times_use_the_unit_in_their_field_name() {
 fn a_total_is_absent_before_its_datapoint_and_zero_without_repairs() {
     let mut series = SeriesList::default();
     assert!(sums(&series).is_empty());
-    // 2.1 does not say how many bytes a flush wrote.
+    // 2.1 does not report how many bytes a flush wrote.
     add(
         &mut series,
         &point(
@@ -173,7 +173,7 @@ fn deltas_add_up_and_tallies_can_be_merged() {
     );
 }
 
-/// `sums.txt` is counted by `sums.awk`, which knows nothing of this workspace.
+/// `sums.txt` comes from `sums.awk`, which shares no code with this workspace.
 #[test]
 fn sums_over_real_traffic_agree_with_an_independent_count() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates/agave/tests");
@@ -268,7 +268,7 @@ fn impossible_counts_are_ignored_and_gauges_keep_the_newest() {
     };
     assert_eq!(value("agave_heap_bytes"), [Value::Whole(5)]);
     assert_eq!(value("agave_shreds_repaired_total"), [Value::Whole(0)]);
-    series.forget_levels();
+    series.forget_gauges();
     readings.clear();
     series.readings(true, &mut readings);
     assert!(readings.iter().all(|r| r.metric.name != "agave_heap_bytes"));

@@ -1,4 +1,4 @@
-//! What the daemon reads in the answers.
+//! The fields of responses that the daemon reads.
 
 use super::super::*;
 use faultline_agave::{
@@ -63,7 +63,7 @@ fn the_demo_answers_a_batch_in_the_format_the_daemon_parses() {
     let Answer::Version(version) = &answers[6] else {
         panic!("{answers:?}")
     };
-    assert_eq!(version.solana_core, CONSENSUS.version());
+    assert_eq!(version.solana_core, CONSENSUS.agave_version());
     assert_eq!(answers[7], Answer::Identity(IDENTITY.parse().unwrap()));
 }
 

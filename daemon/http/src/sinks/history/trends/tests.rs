@@ -26,7 +26,7 @@ fn trends(last: u64, readings: impl Fn(u64) -> Vec<Reading>) -> Trends {
     trends
 }
 
-/// `slots` of `seconds` each.
+/// The readings of `slots` slots that took `seconds` each.
 fn times(slots: u64, seconds: f64) -> Value {
     let mut histogram = Histogram::new(&TIME_BOUNDS);
     (0..slots).for_each(|_| histogram.observe(seconds));
@@ -35,7 +35,7 @@ fn times(slots: u64, seconds: f64) -> Value {
 
 #[test]
 fn rates_per_slot_are_those_of_five_minutes() {
-    // Two slots a second. Within the last five minutes there are six reloads in each.
+    // Two slots a second. In the last five minutes, each slot has six reloads.
     let trends = trends(600, |second| {
         let reloads = 12 * second.saturating_sub(290);
         vec![
@@ -44,7 +44,7 @@ fn rates_per_slot_are_those_of_five_minutes() {
             Reading::new(&v::CACHE_TIME, ["replay".into()], times(2 * second, 0.005)),
         ]
     });
-    let inputs = trends.inputs();
+    let inputs = trends.answer_inputs();
     assert_eq!(inputs.reloads_per_slot, Some(6.0));
     let milliseconds = |seconds: Option<f64>| seconds.map(|seconds| (seconds * 1e3).round());
     assert_eq!(milliseconds(inputs.replay_seconds_per_slot), Some(20.0));
@@ -58,7 +58,7 @@ fn rates_per_slot_are_those_of_five_minutes() {
 #[test]
 fn without_replayed_slots_there_is_no_rate_per_slot() {
     let trends = trends(60, |_| vec![Reading::counter(&v::CACHE_RELOADS, [], 7)]);
-    assert_eq!(trends.inputs().reloads_per_slot, None);
+    assert_eq!(trends.answer_inputs().reloads_per_slot, None);
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn a_verdict_waits_for_a_minute_of_the_same_process() {
             let start = Reading::whole(&p::START_TIME, [], started(second));
             slots.into_iter().chain([start]).collect()
         };
-        let inputs = trends(last, readings).inputs();
+        let inputs = trends(last, readings).answer_inputs();
         (
             inputs.seconds_to_enough_samples,
             inputs.seconds_to_enough_replay,
@@ -84,7 +84,7 @@ fn a_verdict_waits_for_a_minute_of_the_same_process() {
     assert_eq!(restarted, (Some(40.0), Some(50.0)));
 }
 
-/// The sums of datapoints outlive the process, which replays no slot before second 300.
+/// The sums of datapoints outlive the process. The new process replays no slot before second 300.
 #[test]
 fn the_cache_of_a_new_process_is_not_judged_by_the_old_one() {
     let inputs = |last| {
@@ -96,7 +96,7 @@ fn the_cache_of_a_new_process_is_not_judged_by_the_old_one() {
                 Reading::new(&v::REPLAY_TIME, ["total".into()], times(slots, 0.02)),
             ]
         };
-        trends(last, readings).inputs()
+        trends(last, readings).answer_inputs()
     };
     let loads = inputs(290);
     assert_eq!(loads.seconds_to_enough_replay, Some(60.0));
@@ -117,10 +117,13 @@ fn memory(taken: u64) -> Vec<Reading> {
 #[test]
 fn the_pace_of_four_minutes_tells_the_time_to_the_limit() {
     let grows = trends(300, |second| memory(70 * GIB + second * GIB / 30));
-    assert_eq!(grows.inputs().seconds_to_limit_at_present_pace, Some(600.0));
+    assert_eq!(
+        grows.answer_inputs().seconds_to_limit_at_present_pace,
+        Some(600.0)
+    );
     assert_eq!(
         trends(300, |_| memory(70 * GIB))
-            .inputs()
+            .answer_inputs()
             .seconds_to_limit_at_present_pace,
         None
     );
@@ -133,7 +136,10 @@ fn the_pace_of_four_minutes_tells_the_time_to_the_limit() {
         ));
         readings
     });
-    assert_eq!(starting.inputs().seconds_to_limit_at_present_pace, None);
+    assert_eq!(
+        starting.answer_inputs().seconds_to_limit_at_present_pace,
+        None
+    );
 }
 
 #[test]
@@ -144,13 +150,13 @@ fn half_hours_of_growth_make_a_forecast_until_the_process_ends() {
         let memory = memory(50 * GIB + second * GIB / 3600);
         trends.add(&tick(second, memory));
     }
-    let forecast = trends.inputs().forecast.unwrap();
+    let forecast = trends.answer_inputs().forecast.unwrap();
     let met = 1_790_000_000.0 + 50.0 * 3600.0;
     assert!((forecast.expected - met).abs() < 60.0, "{forecast:?}");
     let mut other = memory(50 * GIB);
     other[2] = Reading::whole(&p::START_TIME, [], 2);
     trends.add(&tick(36_000, other));
-    assert_eq!(trends.inputs().forecast, None);
+    assert_eq!(trends.answer_inputs().forecast, None);
 }
 
 #[test]
@@ -163,7 +169,7 @@ fn kills_count_for_fifteen_minutes_and_only_with_the_machine() {
                 Reading::counter(&host::OOM_KILLS, [], host * killed),
             ]
         });
-        trends.inputs().oom_kills
+        trends.answer_inputs().oom_kills
     };
     assert_eq!(kills(1, 1, 600), Some(1.0));
     assert_eq!(kills(1, 0, 600), Some(0.0), "it moved to another cgroup");
@@ -181,7 +187,7 @@ fn leader_slots_of_three_hours_add_up_over_epochs() {
             slots(&votes::LEADER_SLOTS, "skipped", passed / 4),
         ]
     });
-    let slots = trends.inputs().leader_slots.unwrap();
+    let slots = trends.answer_inputs().leader_slots.unwrap();
     assert_eq!((slots.passed, slots.skipped), (34.0, 8.0));
     assert_eq!(slots.cluster_skipped_share, None);
 }
@@ -208,13 +214,21 @@ fn pools_that_fault_are_sorted_by_their_rate() {
 #[test]
 fn growth_of_half_an_hour_tells_the_time_to_the_limit() {
     let grows = trends(3600, |second| memory(70 * GIB + second * GIB / 360));
-    let seconds = grows.inputs().seconds_to_limit_at_half_hour_pace.unwrap();
+    let seconds = grows
+        .answer_inputs()
+        .seconds_to_limit_at_half_hour_pace
+        .unwrap();
     assert!((seconds - 7200.0).abs() < 60.0, "{seconds}");
     let was_higher = trends(3600, |second| {
         let before = if second < 600 { 95 * GIB } else { 70 * GIB };
         memory(before + second * GIB / 360)
     });
-    assert_eq!(was_higher.inputs().seconds_to_limit_at_half_hour_pace, None);
+    assert_eq!(
+        was_higher
+            .answer_inputs()
+            .seconds_to_limit_at_half_hour_pace,
+        None
+    );
     let restarted = trends(3600, |second| {
         let is_old = second < 600;
         let mut readings = memory(if is_old { 95 * GIB } else { 70 * GIB } + second * GIB / 360);
@@ -223,12 +237,15 @@ fn growth_of_half_an_hour_tells_the_time_to_the_limit() {
     });
     assert!(
         restarted
-            .inputs()
+            .answer_inputs()
             .seconds_to_limit_at_half_hour_pace
             .is_some()
     );
     let falls = trends(3600, |second| memory(90 * GIB - second * GIB / 360));
-    assert_eq!(falls.inputs().seconds_to_limit_at_half_hour_pace, None);
+    assert_eq!(
+        falls.answer_inputs().seconds_to_limit_at_half_hour_pace,
+        None
+    );
 }
 
 #[test]
@@ -243,10 +260,10 @@ fn after_a_migration_votes_settle_for_fifteen_minutes() {
             vec![migrates(second), distance(second / 60 * 60)]
         })
     };
-    assert!(after(600).inputs().has_migrated_lately);
-    assert!(!after(1800).inputs().has_migrated_lately);
+    assert!(after(600).answer_inputs().has_migrated_lately);
+    assert!(!after(1800).answer_inputs().has_migrated_lately);
     assert_eq!(
-        after(600).inputs().fewest_slots_since_certified_vote,
+        after(600).answer_inputs().fewest_slots_since_certified_vote,
         Some(9.0)
     );
     let counted = trends(600, |second| {
@@ -255,5 +272,8 @@ fn after_a_migration_votes_settle_for_fifteen_minutes() {
             Reading::counter(&consensus::VOTES_MISSED, ["late".into()], 0),
         ]
     });
-    assert_eq!(counted.inputs().fewest_slots_since_certified_vote, None);
+    assert_eq!(
+        counted.answer_inputs().fewest_slots_since_certified_vote,
+        None
+    );
 }

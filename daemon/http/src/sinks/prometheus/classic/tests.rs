@@ -1,5 +1,5 @@
 use super::*;
-use crate::sinks::prometheus::{ExpositionFormat, tests::page};
+use crate::sinks::prometheus::{ExpositionFormat, tests::encode};
 use faultline_metrics::{Batch, Histogram, LabelText, Source, Stamp, TIME_BOUNDS, Tick, metrics};
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ fn text_of(readings: Vec<Reading>, constant_labels: &ConstantLabels) -> String {
         at: Stamp::default(),
         batches: vec![Arc::new(batch)],
     });
-    String::from_utf8(page(&tick, ExpositionFormat::Classic, constant_labels).unwrap()).unwrap()
+    String::from_utf8(encode(&tick, ExpositionFormat::Classic, constant_labels).unwrap()).unwrap()
 }
 
 fn odd_readings() -> Vec<Reading> {

@@ -1,7 +1,7 @@
 mod protobuf;
 
 use super::*;
-use crate::sinks::prometheus::{ExpositionFormat, tests::page};
+use crate::sinks::prometheus::{ExpositionFormat, tests::encode};
 use faultline_metrics::{Batch, LabelText, Source, Stamp, TIME_BOUNDS, Tick, metrics};
 use faultline_testkit::expose;
 use std::sync::Arc;
@@ -51,7 +51,8 @@ fn some_of_each() -> Arc<Tick> {
 }
 
 fn text_of(tick: &Arc<Tick>, constant_labels: &ConstantLabels) -> String {
-    String::from_utf8(page(tick, ExpositionFormat::OpenMetrics, constant_labels).unwrap()).unwrap()
+    String::from_utf8(encode(tick, ExpositionFormat::OpenMetrics, constant_labels).unwrap())
+        .unwrap()
 }
 
 #[test]
@@ -95,7 +96,7 @@ fn buckets_are_cumulative_and_end_with_infinity() {
 fn the_text_has_the_series_of_the_classic_page_with_their_help() {
     let constant_labels = vec![("cluster", LabelText::from("testnet"))];
     let classic = String::from_utf8(
-        page(&some_of_each(), ExpositionFormat::Classic, &constant_labels).unwrap(),
+        encode(&some_of_each(), ExpositionFormat::Classic, &constant_labels).unwrap(),
     )
     .unwrap();
     let classic = expose::parse_text(&classic).unwrap();

@@ -1,5 +1,5 @@
 use super::*;
-use crate::sinks::prometheus::{DroppedSeries, tests::page};
+use crate::sinks::prometheus::{DroppedSeries, tests::encode};
 use faultline_metrics::{Batch, Histogram, LabelText, Source, Stamp, TIME_BOUNDS, metrics};
 use proptest::prelude::*;
 
@@ -18,7 +18,7 @@ fn batch(readings: Vec<Reading>) -> Arc<Batch> {
     })
 }
 
-/// A series and a value of it: few of each, so that both often stay.
+/// A series with a value. There are few of each, so that both often stay the same.
 fn reading() -> impl Strategy<Value = Reading> {
     let number = prop_oneof![
         Just(Value::Whole(0)),
@@ -64,16 +64,16 @@ fn reading() -> impl Strategy<Value = Reading> {
     ]
 }
 
-/// How one batch of a tick follows from that of the tick before.
+/// How a batch differs from the batch of the previous tick.
 #[derive(Debug, Clone)]
 enum Change {
-    /// The source was not asked.
+    /// The source was not sampled.
     Same,
-    /// It was, and the values are equal.
+    /// The source was sampled, and the values are equal.
     Equal,
-    /// One value is another one.
+    /// One value differs.
     Value(usize, Reading),
-    /// The series are others.
+    /// The series differ.
     Series(Vec<Reading>),
 }
 
@@ -113,14 +113,14 @@ proptest! {
         let constant_labels = Arc::new(vec![("run", LabelText::from("1"))]);
         for exposition_format in [ExpositionFormat::Classic, ExpositionFormat::OpenMetrics, ExpositionFormat::Protobuf] {
             let mut batches = vec![batch(Vec::new()), batch(Vec::new())];
-            let mut last: Option<Page> = None;
+            let mut last: Option<EncodedExposition> = None;
             for (number, (first, second)) in (1..).zip(changes.iter().flatten().cloned()) {
                 batches = vec![changed(&batches[0], first), changed(&batches[1], second)];
                 let tick = tick(number, batches.clone());
-                let before = last.as_ref().map(|page| &page.exposition);
+                let before = last.as_ref().map(|encoded| &encoded.exposition);
                 let exposition = Exposition::new(&tick, &constant_labels, before);
-                let next = exposition.page(exposition_format, last.as_ref()).unwrap();
-                let anew = page(&tick, exposition_format, &constant_labels).unwrap();
+                let next = exposition.encode(exposition_format, last.as_ref()).unwrap();
+                let anew = encode(&tick, exposition_format, &constant_labels).unwrap();
                 prop_assert_eq!(String::from_utf8_lossy(&next.bytes), String::from_utf8_lossy(&anew));
                 last = Some(next);
             }
@@ -128,7 +128,7 @@ proptest! {
     }
 }
 
-fn level(tags: &[(&'static str, &'static str)], value: f64) -> Reading {
+fn gauge(tags: &[(&'static str, &'static str)], value: f64) -> Reading {
     let tags = tags
         .iter()
         .map(|(name, value)| ((*name).into(), (*value).into()));
@@ -150,15 +150,17 @@ fn only_changed_metric_families_are_encoded() {
     };
     let constant_labels = Arc::default();
     let first = Exposition::new(&tick(1, vec![batch(readings(1))]), &constant_labels, None);
-    let mut page = first.page(ExpositionFormat::Classic, None).unwrap();
-    page.bytes = page.bytes.to_ascii_uppercase().into();
+    let mut encoded = first.encode(ExpositionFormat::Classic, None).unwrap();
+    encoded.bytes = encoded.bytes.to_ascii_uppercase().into();
     let second = Exposition::new(
         &tick(2, vec![batch(readings(2))]),
         &constant_labels,
         Some(&first),
     );
-    let page = second.page(ExpositionFormat::Classic, Some(&page)).unwrap();
-    let text = str::from_utf8(&page.bytes).unwrap();
+    let encoded = second
+        .encode(ExpositionFormat::Classic, Some(&encoded))
+        .unwrap();
+    let text = str::from_utf8(&encoded.bytes).unwrap();
     assert!(
         text.contains("AGAVE_CGROUP_MEMORY_USAGE_BYTES 7\n"),
         "{text}"
@@ -172,11 +174,11 @@ fn only_changed_metric_families_are_encoded() {
 #[test]
 fn duplicate_labels_and_series_are_dropped_and_counted() {
     let first = vec![
-        level(&[], 1.0),
-        level(&[("name", "x")], 2.0),
-        level(&[("a", "x")], 3.0),
+        gauge(&[], 1.0),
+        gauge(&[("name", "x")], 2.0),
+        gauge(&[("a", "x")], 3.0),
     ];
-    let second = vec![level(&[("a", "x")], 4.0), level(&[("run", "x")], 5.0)];
+    let second = vec![gauge(&[("a", "x")], 4.0), gauge(&[("run", "x")], 5.0)];
     let tick = tick(1, vec![batch(first), batch(second)]);
     let values = |constant_labels: &ConstantLabels, dropped: &DroppedSeries| -> Vec<f64> {
         let exposition = Exposition::new(&tick, &Arc::new(constant_labels.clone()), None);

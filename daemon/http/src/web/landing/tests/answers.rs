@@ -3,17 +3,17 @@ use faultline_metrics::{AMBIGUOUS_PREFIX, Histogram, TIME_BOUNDS};
 
 const EVIL: &str = "/tmp/<script>alert(1)</script>";
 
-/// The page and the card of the same status.
+/// The page and the image of the same status.
 fn both(tick: &Tick) -> [String; 2] {
     let now = at(tick.number as f64 + 0.3);
-    let card = card(&Status::with(
+    let image = status_svg(&Status::with(
         tick,
         now,
         None,
         Default::default(),
         &Default::default(),
     ));
-    [show(Some(tick), &History::default(), now), card]
+    [show(Some(tick), &History::default(), now), image]
 }
 
 pub fn with(mut tick: Tick, source: Source, readings: Vec<Reading>) -> Tick {
@@ -33,7 +33,7 @@ fn verdicts_come_before_the_lines_of_metadata() {
         Source::Votes,
         stake,
     );
-    let [early, card] = both(&tick);
+    let [early, image] = both(&tick);
     let waits = "<span class=\"badge unknown\">unknown</span> <span><b>RAM:</b> to be judged in 1 min, after a minute of samples; 153 GiB";
     assert!(early.contains(waits), "{early}");
     let mut history = History::default();
@@ -60,18 +60,18 @@ fn verdicts_come_before_the_lines_of_metadata() {
         "Program cache: the reloads",
         "Earns: rank 3.",
     ] {
-        assert!(card.contains(line), "{line}: {card}");
+        assert!(image.contains(line), "{line}: {image}");
     }
-    assert!(!card.contains("DEMO"));
+    assert!(!image.contains("DEMO"));
 }
 
 #[test]
 fn the_card_labels_a_demo_and_escapes_names() {
-    let [_, card] = both(&busy(90, "/usr/bin/faultline-demo"));
-    assert!(card.contains(">DEMO: simulated</text>"), "{card}");
-    let [_, card] = both(&busy(90, EVIL));
-    assert!(!card.contains("<script"), "{card}");
-    assert_well_formed(&format!("<!DOCTYPE html>{card}"));
+    let [_, image] = both(&busy(90, "/usr/bin/faultline-demo"));
+    assert!(image.contains(">DEMO: simulated</text>"), "{image}");
+    let [_, image] = both(&busy(90, EVIL));
+    assert!(!image.contains("<script"), "{image}");
+    assert_well_formed(&format!("<!DOCTYPE html>{image}"));
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn several_validators_are_named_in_the_headline() {
         at: at(3.0),
         batches: vec![Arc::new(target)],
     };
-    let [html, card] = both(&tick);
+    let [html, image] = both(&tick);
     assert_well_formed(&html);
     for text in [
         "<title>2 validators found · faultline</title>",
@@ -101,12 +101,12 @@ fn several_validators_are_named_in_the_headline() {
     ] {
         assert!(html.contains(text), "{text}: {html}");
     }
-    assert!(card.contains("2 validators found"));
+    assert!(image.contains("2 validators found"));
 }
 
 #[test]
 fn a_card_that_waits_for_pushes_says_so_and_how_long() {
-    // The process is older than the daemon in it, as after an exec.
+    // The process is older than the daemon, as after an exec.
     let start = EPOCH as f64 - 60.0;
     let daemon = vec![reading(&metrics::daemon::SELF_START_TIME, &[], start)];
     let tick = with(busy(90, "/v"), Source::Daemon, daemon);
@@ -170,7 +170,7 @@ fn memory_says_whose_it_is() {
     assert!(both(&tick)[0].contains("<h2>Memory of this machine</h2>"));
 }
 
-/// Two slots a second, each with twelve reloads, 8 ms in the cache and 20 ms of replay.
+/// Two slots a second. Each has twelve reloads, 8 ms in the cache and 20 ms of replay.
 pub fn replaying(second: u64) -> Tick {
     let times = |metric, label: &'static str, seconds: f64| {
         let mut histogram = Histogram::new(&TIME_BOUNDS);

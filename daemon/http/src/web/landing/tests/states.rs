@@ -1,4 +1,4 @@
-//! The page in a real browser, in eight states.
+//! The page in a real browser, in eight states of the validator.
 
 use super::{
     answers::{replaying, with},

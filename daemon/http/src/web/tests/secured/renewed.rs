@@ -1,4 +1,5 @@
-//! Certificates that change while the server runs, with modification times and lengths that do not.
+//! Certificates that change while the server runs. Their modification times and lengths do not
+//! change.
 
 use super::*;
 use std::{
@@ -7,10 +8,10 @@ use std::{
     time::SystemTime,
 };
 
-/// PEM files of this length.
+/// Length of the PEM files.
 const LENGTH: usize = 2_048;
 
-/// Writes NAME/tls.crt and NAME/tls.key, both as old and as long as those of any other name.
+/// Writes NAME/tls.crt and NAME/tls.key. All names have the same modification time and length.
 fn issue_old(folder: &Folder, name: &str) -> CertificateDer<'static> {
     fs::create_dir_all(folder.folder.path().join(name)).unwrap();
     let key = KeyPair::generate().unwrap();

@@ -1,4 +1,4 @@
-//! Keys of good form that the TLS library cannot use.
+//! Well-formed keys that the TLS library does not support.
 
 use super::*;
 
@@ -19,7 +19,7 @@ const P521_SEC1: &str = "-----BEGIN EC PRIVATE KEY-----\n\
     8jn+coTQSMW5JB5mowBEcmkLNHSgc2K+8V45jPseH02e2InHyee3OqXLz4TjyQOw\n\
     fmi6g6TM0q9LK4sopmD75kfiuG063EnOPK3BTcGxVw==\n\
     -----END EC PRIVATE KEY-----\n";
-/// A certificate of that key, signed by itself.
+/// A self-signed certificate of that key.
 const P521_CERTIFICATE: &str = "-----BEGIN CERTIFICATE-----\n\
     MIICBTCCAWagAwIBAgIUQ2IS8XZojh9p2IVruerk/MmzNdAwCgYIKoZIzj0EAwIw\n\
     FDESMBAGA1UEAwwJbG9jYWxob3N0MB4XDTI2MTEyNjEyMjYzMloXDTM2MTEyMzEy\n\
@@ -78,7 +78,7 @@ const RSA_1024_PKCS1: &str = "-----BEGIN RSA PRIVATE KEY-----\n\
     TFuNRomUNUqidDLR8wvtmWvdxSH4qLMfKrBVluBwbA==\n\
     -----END RSA PRIVATE KEY-----\n";
 
-/// What the check of a configuration finds.
+/// The errors of the check of a configuration.
 fn findings(folder: &Folder, more: &str) -> Vec<String> {
     let web_config = Some(folder.web_config(more));
     let metrics = Metrics {

@@ -1,4 +1,4 @@
-//! Read back with a decoder that knows the wire format and the field numbers, and none of the encoder's types.
+//! Decodes the exposition with the wire format and the field numbers, without types of the encoder.
 
 use super::*;
 use std::collections::BTreeMap;
@@ -112,7 +112,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Name, type and series of every family of the page.
+/// Name, type and series of every family of the exposition.
 fn decode(mut page: &[u8]) -> Vec<(String, u64, Vec<Fields<'_>>)> {
     let mut families = Vec::new();
     while !page.is_empty() {
@@ -127,7 +127,7 @@ fn decode(mut page: &[u8]) -> Vec<(String, u64, Vec<Fields<'_>>)> {
     families
 }
 
-/// (index, count) of a native histogram's positive buckets, from spans and differences.
+/// (index, count) of a native histogram's positive buckets, computed from spans and differences.
 fn buckets(histogram: &Fields<'_>) -> Vec<(i64, i64)> {
     let mut deltas = Vec::new();
     for field in histogram.all(13) {
@@ -200,7 +200,7 @@ fn samples_of(page: &[u8]) -> Series {
 fn the_protobuf_page_equals_the_classic_page() {
     let constant_labels = vec![("cluster", LabelText::from("testnet"))];
     let classic = String::from_utf8(
-        page(&some_of_each(), ExpositionFormat::Classic, &constant_labels).unwrap(),
+        encode(&some_of_each(), ExpositionFormat::Classic, &constant_labels).unwrap(),
     )
     .unwrap();
     let parsed = expose::parse_text(&classic).unwrap();
@@ -214,7 +214,7 @@ fn the_protobuf_page_equals_the_classic_page() {
             )
         })
         .collect();
-    let bytes = page(
+    let bytes = encode(
         &some_of_each(),
         ExpositionFormat::Protobuf,
         &constant_labels,
@@ -229,7 +229,7 @@ fn the_protobuf_page_equals_the_classic_page() {
 
 #[test]
 fn native_buckets_contain_each_value_within_its_bounds() {
-    let bytes = page(
+    let bytes = encode(
         &some_of_each(),
         ExpositionFormat::Protobuf,
         &ConstantLabels::new(),
@@ -253,7 +253,7 @@ fn native_buckets_contain_each_value_within_its_bounds() {
 
 #[test]
 fn an_empty_histogram_is_still_exported_as_native() {
-    let bytes = page(
+    let bytes = encode(
         &tick(vec![histogram(
             &metrics::validator::REPLAY_TIME,
             "load",
