@@ -1,6 +1,6 @@
 //! Shared by the comparisons of two runs.
 
-use faultline_stats::{arms::Direction, block::Reliability, decision::Decision};
+use faultline_stats::{arms::Direction, block_bootstrap::Reliability, decision::Decision};
 use faultline_text::{lines, number};
 use std::fmt::Display;
 

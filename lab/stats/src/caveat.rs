@@ -1,6 +1,6 @@
 //! Conditions of caveats in reports, and the reasons why an interval is unreliable.
 
-use crate::{block::Reliability, summary::quantile};
+use crate::{block_bootstrap::Reliability, summary::quantile};
 
 /// Two arms, the first of which began all its runs before the second began any. `runs` are (begin
 /// on any clock, arm). Arms with a single run do not count.

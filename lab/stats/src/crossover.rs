@@ -7,7 +7,7 @@
 
 use crate::{
     arms::Direction,
-    block::{self, HalfMeans, IntervalPlan, RandomHalves, drift_threshold_sd},
+    block_bootstrap::{self, HalfMeans, IntervalPlan, RandomHalves, drift_threshold_sd},
     decision::Decision,
     summary::ascending,
 };
@@ -64,7 +64,7 @@ pub fn crossover(
     {
         return None;
     }
-    let block_length = block::block_length(series_by_size.iter().map(Vec::as_slice));
+    let block_length = block_bootstrap::block_length(series_by_size.iter().map(Vec::as_slice));
     let halves = RandomHalves::new(round_count, block_length, plan);
     let means_of_size =
         |series: &Vec<f64>| HalfMeans::of(series, &halves, drift_threshold_sd(series), plan);

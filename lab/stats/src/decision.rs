@@ -2,7 +2,7 @@
 
 use crate::{
     arms::Direction,
-    block::{Estimate, Reliability},
+    block_bootstrap::{Estimate, Reliability},
 };
 use serde::Serialize;
 use std::ops::RangeInclusive;

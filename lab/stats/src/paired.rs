@@ -6,7 +6,7 @@
 
 use crate::{
     arms::{Interval, RUNS_FOR_A_TEST},
-    block::{self, Estimate, HalfMeans, IntervalPlan, RandomHalves, amount_ends},
+    block_bootstrap::{self, Estimate, HalfMeans, IntervalPlan, RandomHalves, amount_ends},
     decision::Decision,
     distribution::{t_above, t_quantile},
     summary::{finite, largest_magnitude, mean_and_variance, total, varies},
@@ -90,7 +90,7 @@ pub fn mean_over_pairs(values: &[f64], level: f64) -> Option<Interval> {
 
 /// [`mean_over_pairs`] of amounts that cannot be negative, such as ratios of times. If Student's
 /// interval would reach below zero, each end has the standard error of that end
-/// ([`block::Method::Score`]).
+/// ([`block_bootstrap::Method::Score`]).
 pub fn mean_amount_over_pairs(values: &[f64], level: f64) -> Option<Interval> {
     let interval = mean_over_pairs(values, level)?;
     if interval.low >= 0.0 || interval.value <= 0.0 || values.iter().any(|value| *value < 0.0) {
@@ -162,14 +162,14 @@ impl Pairs {
             .collect();
         Some(Effect {
             slots: self.slots.len(),
-            mean_difference: block::mean(&differences, plan)?,
-            median_difference: block::quantile(&differences, 0.5, plan)?,
-            ratio_of_sums: block::ratio_of_sums(
+            mean_difference: block_bootstrap::mean(&differences, plan)?,
+            median_difference: block_bootstrap::quantile(&differences, 0.5, plan)?,
+            ratio_of_sums: block_bootstrap::ratio_of_sums(
                 &as_some(&self.other),
                 &as_some(&self.reference),
                 plan,
             ),
-            share_lower: block::mean_of_shares(&lower, plan)?,
+            share_lower: block_bootstrap::mean_of_shares(&lower, plan)?,
         })
     }
 
@@ -177,7 +177,7 @@ impl Pairs {
     /// the quantile of the differences. `None` with fewer than two slots, or if `p` is not between
     /// 0 and 1.
     pub fn quantile_difference(&self, p: f64, plan: &IntervalPlan) -> Option<Estimate> {
-        block::difference_of_quantiles(&self.reference, &self.other, p, plan)
+        block_bootstrap::difference_of_quantiles(&self.reference, &self.other, p, plan)
     }
 
     /// `None` with fewer than two slots.
@@ -188,7 +188,7 @@ impl Pairs {
             .zip(&self.other)
             .map(|(a, b)| b - a)
             .collect();
-        let block_length = block::block_length([differences.as_slice()]);
+        let block_length = block_bootstrap::block_length([differences.as_slice()]);
         let halves = RandomHalves::new(differences.len(), block_length, plan);
         // If both runs drift by the same factor, their difference drifts, but not the relative
         // difference.
@@ -203,7 +203,7 @@ impl Pairs {
         let half_means = HalfMeans::of(
             &differences,
             &halves,
-            block::drift_threshold_sd(&relative_differences),
+            block_bootstrap::drift_threshold_sd(&relative_differences),
             plan,
         )?;
         Some(MeanDifference {
@@ -232,7 +232,7 @@ impl Pairs {
                 (reference > 0.0).then(|| 1.0 + difference / reference)
             })
             .collect();
-        let (low, high) = block::outer_quantiles(&ratios?, (1.0 - plan.level) / 2.0);
+        let (low, high) = block_bootstrap::outer_quantiles(&ratios?, (1.0 - plan.level) / 2.0);
         Some(Interval {
             value: 1.0 + half_means.estimate.value / mean,
             low,

@@ -150,7 +150,7 @@ mod tests {
     use super::*;
     use crate::run::{ExperimentOutcome, Run};
     use faultline_cache_prediction::prediction::{Prediction, PredictiveInterval, SizePrediction};
-    use faultline_stats::block::IntervalPlan;
+    use faultline_stats::block_bootstrap::IntervalPlan;
 
     #[test]
     fn the_time_that_a_size_saves_is_divided_by_the_slots_of_the_trace() {

@@ -291,7 +291,7 @@ fn figures(passed: &[PredictedRun<'_>]) -> impl Iterator<Item = Block> {
 mod tests {
     use super::*;
     use crate::run::Run;
-    use faultline_stats::block::IntervalPlan;
+    use faultline_stats::block_bootstrap::IntervalPlan;
 
     fn range(mean: f64) -> PredictiveInterval {
         PredictiveInterval {

@@ -1,4 +1,5 @@
-//! Confidence intervals of one run, from samples that depend on one another.
+//! Confidence intervals of one run, whose samples depend on one another. A block is a stretch of
+//! successive samples. The block bootstrap draws random blocks of the run with replacement.
 
 mod halves;
 mod length;
