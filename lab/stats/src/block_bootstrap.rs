@@ -3,20 +3,20 @@
 
 mod halves;
 mod length;
+mod quantile_difference;
 mod reliability;
 mod resample;
 
 use crate::{
-    correlation::ranks,
     distribution::normal_quantile,
-    summary::{ascending, finite_values, largest_magnitude, quantile_sorted, sorted, total},
+    summary::{finite_values, largest_magnitude, quantile_sorted, sorted, total},
 };
 pub(crate) use halves::{
-    CLEAR_MEAN_SD, HalfMeans, RandomHalves, block_length, drift_threshold_sd, outer_quantiles,
-    sd_of_segment_means,
+    HalfMeans, RandomHalves, block_length, drift_threshold_sd, outer_quantiles, sd_of_segment_means,
 };
+pub(crate) use quantile_difference::difference_of_quantiles;
 pub use reliability::Reliability;
-use resample::{Deviations, JointDeviations};
+use resample::Deviations;
 use serde::Serialize;
 
 /// Results smaller than this share of their inputs count as 0, because they come from rounding.
@@ -311,109 +311,6 @@ pub fn quantile(values: &[Option<f64>], p: f64, plan: &IntervalPlan) -> Option<E
         };
     }
     Some(estimate)
-}
-
-/// The `p`-quantile of one series minus that of another, measured at the same moments. Both are
-/// resampled together. The sorted values of a series convert a deviation of its share of values
-/// below the quantile to a deviation of the quantile (Woodruff 1952). So values beyond the quantile
-/// cannot widen the interval. `None` with fewer than two moments, different lengths, or a `p` that
-/// is not between 0 and 1.
-pub(crate) fn difference_of_quantiles(
-    reference: &[f64],
-    other: &[f64],
-    p: f64,
-    plan: &IntervalPlan,
-) -> Option<Estimate> {
-    let n = reference.len();
-    if n < 2 || other.len() != n || !(p > 0.0 && p < 1.0) {
-        return None;
-    }
-    let [a, b] = &[reference, other].map(|series| ascending(series.to_vec()));
-    let (value_a, value_b) = (quantile_sorted(a, p)?, quantile_sorted(b, p)?);
-    let below_quantiles = [
-        BelowQuantile::closest_to_share(a, value_a, p),
-        BelowQuantile::closest_to_share(b, value_b, p),
-    ];
-    // The ranks of all values show better how long dependence lasts than the few beyond a quantile.
-    let ranks = rank_difference(reference, other);
-    let joint = JointDeviations::of(
-        [
-            &below_quantiles[0].influences(reference),
-            &below_quantiles[1].influences(other),
-        ],
-        block_length([ranks.as_slice()]),
-        plan,
-    );
-    // The `p`-quantile of a resample whose share of values below the quantile is larger by
-    // `deviation`, so the quantile is lower. `wilson_share` scales the deviation to the error of
-    // the resulting share.
-    let quantile_at = |sorted: &[f64], deviation: f64| {
-        quantile_sorted(sorted, wilson_share(p, -deviation)).unwrap_or(f64::NAN)
-    };
-    let [deviations_a, deviations_b] = &joint.deviations;
-    // If both series deviate together, both quantiles move, but by distances between sorted values,
-    // which are random. So the common part is converted by the mean slope of each series instead.
-    let (common, common_width) = common_part(deviations_a, deviations_b);
-    let slope = |sorted: &[f64]| {
-        if common_width > 0.0 {
-            (quantile_at(sorted, common_width) - quantile_at(sorted, -common_width))
-                / (2.0 * common_width)
-        } else {
-            0.0
-        }
-    };
-    let slope_difference = slope(b) - slope(a);
-    let deviations = deviations_a.iter().zip(deviations_b).zip(&common);
-    let differences = ascending(
-        deviations
-            .map(|((deviation_a, deviation_b), common)| {
-                quantile_at(b, deviation_b - common) - quantile_at(a, deviation_a - common)
-                    + slope_difference * common
-            })
-            .collect(),
-    );
-    let value = value_b - value_a;
-    let mut estimate = joint.spread.estimate(value, n, plan);
-    let tail = (1.0 - plan.level) / 2.0;
-    estimate.low = quantile_sorted(&differences, tail)?.min(value);
-    estimate.high = quantile_sorted(&differences, 1.0 - tail)?.max(value);
-    if estimate.reliability == Reliability::Reliable {
-        let n_eff = estimate.n_eff;
-        if joint
-            .deviations
-            .iter()
-            .any(|deviations| exceeds_sample(deviations, p, n, tail))
-        {
-            estimate.reliability = Reliability::TooShort { n_eff };
-        } else if drift_threshold_sd(&ranks).is_some_and(|sd| sd >= CLEAR_MEAN_SD) {
-            estimate.reliability = Reliability::Drifts;
-        }
-    }
-    Some(estimate)
-}
-
-/// Whether the interval of the `p`-quantile needs values below the lowest or above the highest of
-/// the `n` values.
-fn exceeds_sample(deviations: &[f64], p: f64, n: usize, tail: f64) -> bool {
-    let (low, high) = outer_quantiles(deviations, tail);
-    (p + low) * (n as f64) < 1.0 || (1.0 - p - high) * (n as f64) < 1.0
-}
-
-fn rank_difference(reference: &[f64], other: &[f64]) -> Vec<f64> {
-    let [a, b] = [reference, other].map(ranks);
-    a.iter().zip(&b).map(|(a, b)| b - a).collect()
-}
-
-/// The common part of two series of deviations, and twice its standard deviation. The common part
-/// is half of their correlation, if positive, times their sum.
-fn common_part(a: &[f64], b: &[f64]) -> (Vec<f64>, f64) {
-    let product = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
-    let correlation = product(a, b) / (product(a, a) * product(b, b)).sqrt();
-    // `max` turns NaN into 0.
-    let weight = correlation.max(0.0) / 2.0;
-    let common: Vec<f64> = a.iter().zip(b).map(|(a, b)| weight * (a + b)).collect();
-    let width = 2.0 * (product(&common, &common) / common.len() as f64).sqrt();
-    (common, width)
 }
 
 /// The share `f`, within 0 and 1, with `f - p = deviation sqrt(f (1 - f) / (p (1 - p)))` (Wilson
