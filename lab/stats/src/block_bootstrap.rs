@@ -12,7 +12,8 @@ use crate::{
     summary::{finite_values, largest_magnitude, quantile_sorted, sorted, total},
 };
 pub(crate) use halves::{
-    HalfMeans, RandomHalves, block_length, drift_threshold_sd, outer_quantiles, sd_of_segment_means,
+    HalfMeans, RandomHalves, block_length, drift_threshold_in_sds, outer_quantiles,
+    sd_of_segment_means,
 };
 pub(crate) use quantile_difference::difference_of_quantiles;
 pub use reliability::Reliability;
@@ -191,12 +192,12 @@ pub fn ratio_of_means(
     let [segment_sd_before, segment_sd_after] =
         runs.each_ref().map(|series| sd_of_segment_means(series));
     let segment_sd = (segment_sd_before * margin_ratio).hypot(segment_sd_after);
-    let threshold_sd = runs
+    let threshold_in_sds = runs
         .iter()
-        .filter_map(|series| drift_threshold_sd(series))
+        .filter_map(|series| drift_threshold_in_sds(series))
         .reduce(f64::max);
-    let reliability = if threshold_sd
-        .is_some_and(|sd| (mean_after - mean_before * margin_ratio).abs() < sd * segment_sd)
+    let reliability = if threshold_in_sds
+        .is_some_and(|sds| (mean_after - mean_before * margin_ratio).abs() < sds * segment_sd)
     {
         Reliability::Drifts
     } else {

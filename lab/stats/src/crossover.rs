@@ -7,7 +7,7 @@
 
 use crate::{
     arms::Direction,
-    block_bootstrap::{self, HalfMeans, IntervalPlan, RandomHalves, drift_threshold_sd},
+    block_bootstrap::{self, HalfMeans, IntervalPlan, RandomHalves, drift_threshold_in_sds},
     decision::Decision,
     summary::ascending,
 };
@@ -67,7 +67,7 @@ pub fn crossover(
     let block_length = block_bootstrap::block_length(series_by_size.iter().map(Vec::as_slice));
     let halves = RandomHalves::new(round_count, block_length, plan);
     let means_of_size =
-        |series: &Vec<f64>| HalfMeans::of(series, &halves, drift_threshold_sd(series), plan);
+        |series: &Vec<f64>| HalfMeans::of(series, &halves, drift_threshold_in_sds(series), plan);
     let half_means: Vec<HalfMeans> = series_by_size
         .iter()
         .map(means_of_size)

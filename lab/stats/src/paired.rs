@@ -203,7 +203,7 @@ impl Pairs {
         let half_means = HalfMeans::of(
             &differences,
             &halves,
-            block_bootstrap::drift_threshold_sd(&relative_differences),
+            block_bootstrap::drift_threshold_in_sds(&relative_differences),
             plan,
         )?;
         Some(MeanDifference {

@@ -18,11 +18,13 @@ use crate::{
 const MIN_INDEPENDENT_VALUES: f64 = 20.0;
 /// A difference to which fewer blocks contribute depends on single blocks.
 const MIN_DECIDING_BLOCKS: f64 = 6.0;
-/// A mean this far from 0 is reliable despite few values (in standard deviations of values) or
-/// despite drift (in units of [`sd_of_segment_means`]).
-pub const CLEAR_MEAN_SD: f64 = 5.0;
-/// A mean this far from 0 is reliable despite possible drift, in units of [`sd_of_segment_means`].
-const POSSIBLE_DRIFT_SD: f64 = 2.5;
+/// A mean is clear if it is this many standard deviations from 0. Then neither few values nor drift
+/// can explain it. Against few values the unit is the standard deviation of the values, against
+/// drift it is [`sd_of_segment_means`].
+pub const CLEAR_MEAN_IN_SDS: f64 = 5.0;
+/// A mean this far from 0 is clear if drift is only possible: significant at 25 %, not at 10 %. In
+/// units of [`sd_of_segment_means`].
+const POSSIBLE_DRIFT_IN_SDS: f64 = 2.5;
 /// Segments of a run whose means are compared to find drift.
 const SEGMENTS: usize = 8;
 /// A shorter series is not split into segments when its dependence is measured.
@@ -161,11 +163,11 @@ fn scaled_deviations(series: &[f64]) -> (f64, Vec<f64>, f64) {
 }
 
 impl HalfMeans {
-    /// `threshold_sd`: see [`drift_threshold_sd`]. `None` with fewer than two values.
+    /// `threshold_in_sds`: see [`drift_threshold_in_sds`]. `None` with fewer than two values.
     pub fn of(
         series: &[f64],
         halves: &RandomHalves,
-        threshold_sd: Option<f64>,
+        threshold_in_sds: Option<f64>,
         plan: &IntervalPlan,
     ) -> Option<HalfMeans> {
         let n = series.len();
@@ -189,15 +191,15 @@ impl HalfMeans {
         let n_eff = (n as f64 * dependence.variance / long_run_variance.max(f64::MIN_POSITIVE))
             .clamp(1.0, n as f64);
         let mean_exceeds = |distance: f64| mean.abs() > distance * scale;
-        let is_within_drift = |sd| !mean_exceeds(sd * sd_of_segment_means(&deviations));
-        let is_clear = mean_exceeds(CLEAR_MEAN_SD * dependence.variance.sqrt());
+        let is_within_drift = |sds| !mean_exceeds(sds * sd_of_segment_means(&deviations));
+        let is_clear = mean_exceeds(CLEAR_MEAN_IN_SDS * dependence.variance.sqrt());
         let reliability = if !varies {
             Reliability::Constant
         } else if has_too_few_blocks(blocks, plan.level)
             || (n_eff < MIN_INDEPENDENT_VALUES && !is_clear)
         {
             Reliability::TooShort { n_eff }
-        } else if threshold_sd.is_some_and(is_within_drift) {
+        } else if threshold_in_sds.is_some_and(is_within_drift) {
             Reliability::Drifts
         } else if deciding_blocks(&halves.block_sums(series))
             < MIN_DECIDING_BLOCKS.min(blocks / 4.0)
@@ -245,10 +247,13 @@ fn p_of_zero_mean(means: &[f64]) -> f64 {
 }
 
 /// How far from 0 a mean must be so that drift cannot explain it, in units of
-/// [`sd_of_segment_means`]. `None` if the series shows no drift. A series drifts if its ranks
-/// change over time more than their dependence explains (rank KPSS: Pelagatti and Sen 2013; weights
-/// of Anderson and Darling 1952).
-pub fn drift_threshold_sd(series: &[f64]) -> Option<f64> {
+/// [`sd_of_segment_means`]. `None` if the series shows no drift.
+///
+/// A series drifts if its ranks change over time more than their dependence explains: the KPSS test
+/// of ranks (Pelagatti and Sen 2013). `S` is the sum of the first `i` of `n` deviations of ranks
+/// from their mean. The statistic is the sum over `i` of `S^2 / (i (n - i))`, divided by the
+/// long-run variance. The divisor `i (n - i)` is the weight of Anderson and Darling (1952).
+pub fn drift_threshold_in_sds(series: &[f64]) -> Option<f64> {
     let (_, deviations, scale) = scaled_deviations(&ranks(series));
     // The means of the segments are removed first, else the drift would count as dependence. A
     // short run is not split.
@@ -276,9 +281,9 @@ pub fn drift_threshold_sd(series: &[f64]) -> Option<f64> {
     }
     match weighted_sum / dependence.long_run_variance {
         _ if !scale.is_finite() => None,
-        _ if dependence.exceeds_series => Some(CLEAR_MEAN_SD),
-        statistic if statistic > CRITICAL_AT_10_PERCENT => Some(CLEAR_MEAN_SD),
-        statistic if statistic > CRITICAL_AT_25_PERCENT => Some(POSSIBLE_DRIFT_SD),
+        _ if dependence.exceeds_series => Some(CLEAR_MEAN_IN_SDS),
+        statistic if statistic > CRITICAL_AT_10_PERCENT => Some(CLEAR_MEAN_IN_SDS),
+        statistic if statistic > CRITICAL_AT_25_PERCENT => Some(POSSIBLE_DRIFT_IN_SDS),
         _ => None,
     }
 }

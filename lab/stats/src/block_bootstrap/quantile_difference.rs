@@ -1,6 +1,6 @@
 use super::{
     BelowQuantile, Estimate, IntervalPlan, Reliability,
-    halves::{CLEAR_MEAN_SD, block_length, drift_threshold_sd, outer_quantiles},
+    halves::{CLEAR_MEAN_IN_SDS, block_length, drift_threshold_in_sds, outer_quantiles},
     resample::JointDeviations,
     wilson_share,
 };
@@ -81,7 +81,7 @@ pub fn difference_of_quantiles(
             .any(|deviations| exceeds_sample(deviations, p, n, tail))
         {
             estimate.reliability = Reliability::TooShort { n_eff };
-        } else if drift_threshold_sd(&ranks).is_some_and(|sd| sd >= CLEAR_MEAN_SD) {
+        } else if drift_threshold_in_sds(&ranks).is_some_and(|sds| sds >= CLEAR_MEAN_IN_SDS) {
             estimate.reliability = Reliability::Drifts;
         }
     }
