@@ -17,7 +17,7 @@ pub(crate) use halves::{
 };
 pub(crate) use quantile_difference::difference_of_quantiles;
 pub use reliability::Reliability;
-use resample::Deviations;
+use resample::DeviationInterval;
 use serde::Serialize;
 
 /// Results smaller than this share of their inputs count as 0, because they come from rounding.
@@ -129,14 +129,14 @@ pub fn mean_of_shares(values: &[Option<f64>], plan: &IntervalPlan) -> Option<Est
 
 /// Missing values keep their place in time. `None` with fewer than two values.
 pub fn mean(values: &[Option<f64>], plan: &IntervalPlan) -> Option<Estimate> {
-    let (mean, n, deviations) = mean_and_deviations(values, plan)?;
-    Some(deviations.interval(mean, n, plan))
+    let (mean, n, deviation_interval) = mean_and_deviation_interval(values, plan)?;
+    Some(deviation_interval.estimate(mean, n, plan))
 }
 
-fn mean_and_deviations(
+fn mean_and_deviation_interval(
     values: &[Option<f64>],
     plan: &IntervalPlan,
-) -> Option<(f64, usize, Deviations)> {
+) -> Option<(f64, usize, DeviationInterval)> {
     let finite = finite_values(values);
     if finite.len() < 2 {
         return None;
@@ -147,10 +147,10 @@ fn mean_and_deviations(
         .iter()
         .map(|v| v.filter(|v| v.is_finite()).map_or(0.0, |v| v - mean))
         .collect();
-    let mean_weight = n as f64 / values.len() as f64;
+    let mean_denominator = n as f64 / values.len() as f64;
     let noise = ROUNDING_SHARE * mean.abs();
-    let deviations = Deviations::of(&influence, mean_weight, noise, plan);
-    Some((mean, n, deviations))
+    let deviation_interval = DeviationInterval::of(&influence, mean_denominator, noise, plan);
+    Some((mean, n, deviation_interval))
 }
 
 /// The mean of a later run over that of an earlier one, for amounts without pairs, with the
@@ -167,20 +167,21 @@ pub fn ratio_of_means(
     if runs.iter().flatten().any(|value| *value < 0.0) {
         return None;
     }
-    let (mean_before, n_before, deviations_before) = mean_and_deviations(before, plan)?;
-    let (mean_after, n_after, deviations_after) = mean_and_deviations(after, plan)?;
+    let (mean_before, n_before, deviation_interval_before) =
+        mean_and_deviation_interval(before, plan)?;
+    let (mean_after, n_after, deviation_interval_after) = mean_and_deviation_interval(after, plan)?;
     let margin_ratio = if mean_after < mean_before {
         1.0 - margin
     } else {
         1.0 + margin
     };
-    let before = deviations_before
-        .with_contributions_from_margin(mean_before - mean_after / margin_ratio)
-        .interval(mean_before, n_before, plan)
+    let before = deviation_interval_before
+        .with_reliability_at_margin(mean_before - mean_after / margin_ratio)
+        .estimate(mean_before, n_before, plan)
         .non_negative();
-    let after = deviations_after
-        .with_contributions_from_margin(mean_after - mean_before * margin_ratio)
-        .interval(mean_after, n_after, plan)
+    let after = deviation_interval_after
+        .with_reliability_at_margin(mean_after - mean_before * margin_ratio)
+        .estimate(mean_after, n_after, plan)
         .non_negative();
     let [value, low, high] =
         ratio_of_intervals(before.value_and_ends(), after.value_and_ends(), 1)?;
@@ -266,10 +267,10 @@ pub fn ratio_of_sums(
         .iter()
         .map(|p| p.map_or(0.0, |(a, b)| a - ratio * b))
         .collect();
-    let mean_weight = sum / numerators.len() as f64;
+    let mean_denominator = sum / numerators.len() as f64;
     let noise = ROUNDING_SHARE * largest_magnitude(&a);
-    let deviations = Deviations::of(&influence, mean_weight, noise, plan);
-    let estimate = deviations.interval(ratio, a.len(), plan);
+    let deviation_interval = DeviationInterval::of(&influence, mean_denominator, noise, plan);
+    let estimate = deviation_interval.estimate(ratio, a.len(), plan);
     Some(if a.iter().any(|a| *a < 0.0) {
         estimate
     } else {
@@ -286,21 +287,21 @@ pub fn quantile(values: &[Option<f64>], p: f64, plan: &IntervalPlan) -> Option<E
         return None;
     }
     let value = quantile_sorted(&sorted, p)?;
-    let below_quantile = BelowQuantile::closest_to_share(&sorted, value, p);
+    let indicator = QuantileIndicator::with_share_closest_to(&sorted, value, p);
     let influence: Vec<f64> = values
         .iter()
         .map(|v| {
             v.filter(|v| v.is_finite())
-                .map_or(0.0, |v| below_quantile.influence(v))
+                .map_or(0.0, |v| indicator.influence(v))
         })
         .collect();
-    let mean_weight = n as f64 / values.len() as f64;
+    let mean_denominator = n as f64 / values.len() as f64;
     // Influences on the share are exactly 0 for a constant series, so none of them is noise.
-    let deviations = Deviations::of(&influence, mean_weight, 0.0, plan);
-    let low = wilson_share(p, deviations.low);
-    let high = wilson_share(p, deviations.high);
+    let deviation_interval = DeviationInterval::of(&influence, mean_denominator, 0.0, plan);
+    let low = wilson_share(p, deviation_interval.low);
+    let high = wilson_share(p, deviation_interval.high);
     let outside = low * (n as f64) < 1.0 || (1.0 - high) * (n as f64) < 1.0;
-    let mut estimate = deviations.interval(value, n, plan);
+    let mut estimate = deviation_interval.estimate(value, n, plan);
     estimate.low = quantile_sorted(&sorted, low)?.min(value);
     estimate.high = quantile_sorted(&sorted, high)?.max(value);
     if estimate.method != Method::None {
@@ -355,22 +356,22 @@ pub(crate) fn amount_ends(value: f64, below: f64, above: f64) -> (f64, f64) {
 }
 
 /// Which values count as below a quantile. Values equal to the quantile all count, or none does.
-pub(crate) struct BelowQuantile {
+pub(crate) struct QuantileIndicator {
     value: f64,
     includes_equal: bool,
     share: f64,
 }
 
-impl BelowQuantile {
+impl QuantileIndicator {
     /// Counts equal values if the share of values below is then closer to `p`. Avoids the shares 0
     /// and 1.
-    pub fn closest_to_share(sorted: &[f64], value: f64, p: f64) -> BelowQuantile {
+    pub fn with_share_closest_to(sorted: &[f64], value: f64, p: f64) -> QuantileIndicator {
         let share = |index: usize| index as f64 / sorted.len() as f64;
         let below = share(sorted.partition_point(|v| *v < value));
         let up_to = share(sorted.partition_point(|v| *v <= value));
         let includes_equal =
             below <= 0.0 || (up_to < 1.0 && (up_to - p).abs() <= (below - p).abs());
-        BelowQuantile {
+        QuantileIndicator {
             value,
             includes_equal,
             share: if includes_equal { up_to } else { below },

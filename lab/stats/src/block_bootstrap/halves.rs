@@ -6,7 +6,7 @@
 
 use super::{
     Estimate, IntervalPlan, Method, Reliability,
-    length::dependence,
+    length::measure_dependence,
     resample::{MAX_BLOCKS, MIN_BLOCKS},
 };
 use crate::{
@@ -140,7 +140,7 @@ pub fn block_length<'a>(series: impl IntoIterator<Item = &'a [f64]>) -> usize {
     series
         .into_iter()
         .map(|series| {
-            let longer = 1.5 * dependence(&scaled_deviations(series).1).best_block_length;
+            let longer = 1.5 * measure_dependence(&scaled_deviations(series).1).best_block_length;
             (longer as usize)
                 .max(series.len().div_ceil(MAX_BLOCKS))
                 .max(1)
@@ -175,7 +175,7 @@ impl HalfMeans {
             return None;
         }
         let (mean, deviations, scale) = scaled_deviations(series);
-        let dependence = dependence(&deviations);
+        let dependence = measure_dependence(&deviations);
         let blocks = halves.blocks() as f64;
         let variance_by_blocks = halves.variance_by_blocks(&deviations);
         let varies = scale.is_finite();
@@ -263,7 +263,7 @@ pub fn drift_threshold_in_sds(series: &[f64]) -> Option<f64> {
         SEGMENTS
     };
     let segment_length = deviations.len().div_ceil(segments).max(1);
-    let dependence = dependence(
+    let dependence = measure_dependence(
         &deviations
             .chunks(segment_length)
             .flat_map(|segment| {

@@ -15,8 +15,8 @@ pub struct Dependence {
 /// Dependence of a series of mean 0. If it is longer than the examined lags, neighbors are added up
 /// in pairs and the shorter series is examined. The sums have the same long-run variance and best
 /// length, if these are converted to samples.
-pub fn dependence(series: &[f64]) -> Dependence {
-    let first = dependence_at_one_scale(series);
+pub fn measure_dependence(series: &[f64]) -> Dependence {
+    let first = measure_dependence_at_one_scale(series);
     let mut newest = first;
     let mut scale = 1.0;
     let mut coarse = Vec::new();
@@ -26,7 +26,7 @@ pub fn dependence(series: &[f64]) -> Dependence {
         let finer: &[f64] = if scale > 1.0 { &coarse } else { series };
         coarse = finer.chunks(2).map(|pair| pair.iter().sum()).collect();
         scale *= 2.0;
-        newest = dependence_at_one_scale(&coarse);
+        newest = measure_dependence_at_one_scale(&coarse);
     }
     Dependence {
         best_block_length: newest.best_block_length * scale,
@@ -39,7 +39,7 @@ pub fn dependence(series: &[f64]) -> Dependence {
 /// Politis and White (2004), corrected by Patton, Politis and White (2009): autocovariances up to
 /// the last significant lag, a flat-top lag window, and the block length with the least error of
 /// the variance.
-fn dependence_at_one_scale(series: &[f64]) -> Dependence {
+fn measure_dependence_at_one_scale(series: &[f64]) -> Dependence {
     let n = series.len();
     let size = n as f64;
     let significance_limit = 2.0 * (size.log10() / size).sqrt();

@@ -1,5 +1,5 @@
 use super::{
-    BelowQuantile, Estimate, IntervalPlan, Reliability,
+    Estimate, IntervalPlan, QuantileIndicator, Reliability,
     halves::{CLEAR_MEAN_IN_SDS, block_length, drift_threshold_in_sds, outer_quantiles},
     resample::JointDeviations,
     wilson_share,
@@ -26,16 +26,16 @@ pub fn difference_of_quantiles(
     }
     let [a, b] = &[reference, other].map(|series| ascending(series.to_vec()));
     let (value_a, value_b) = (quantile_sorted(a, p)?, quantile_sorted(b, p)?);
-    let below_quantiles = [
-        BelowQuantile::closest_to_share(a, value_a, p),
-        BelowQuantile::closest_to_share(b, value_b, p),
+    let indicators = [
+        QuantileIndicator::with_share_closest_to(a, value_a, p),
+        QuantileIndicator::with_share_closest_to(b, value_b, p),
     ];
     // The ranks of all values show better how long dependence lasts than the few beyond a quantile.
     let ranks = rank_difference(reference, other);
     let joint = JointDeviations::of(
         [
-            &below_quantiles[0].influences(reference),
-            &below_quantiles[1].influences(other),
+            &indicators[0].influences(reference),
+            &indicators[1].influences(other),
         ],
         block_length([ranks.as_slice()]),
         plan,
@@ -69,7 +69,7 @@ pub fn difference_of_quantiles(
             .collect(),
     );
     let value = value_b - value_a;
-    let mut estimate = joint.spread.estimate(value, n, plan);
+    let mut estimate = joint.precision.estimate_without_ends(value, n, plan);
     let tail = (1.0 - plan.level) / 2.0;
     estimate.low = quantile_sorted(&differences, tail)?.min(value);
     estimate.high = quantile_sorted(&differences, 1.0 - tail)?.max(value);
