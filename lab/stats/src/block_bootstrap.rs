@@ -357,7 +357,7 @@ pub(crate) fn amount_ends(value: f64, below: f64, above: f64) -> (f64, f64) {
 
 /// Which values count as below a quantile. Values equal to the quantile all count, or none does.
 pub(crate) struct QuantileIndicator {
-    value: f64,
+    quantile: f64,
     includes_equal: bool,
     share: f64,
 }
@@ -365,14 +365,14 @@ pub(crate) struct QuantileIndicator {
 impl QuantileIndicator {
     /// Counts equal values if the share of values below is then closer to `p`. Avoids the shares 0
     /// and 1.
-    pub fn with_share_closest_to(sorted: &[f64], value: f64, p: f64) -> QuantileIndicator {
+    pub fn with_share_closest_to(sorted: &[f64], quantile: f64, p: f64) -> QuantileIndicator {
         let share = |index: usize| index as f64 / sorted.len() as f64;
-        let below = share(sorted.partition_point(|v| *v < value));
-        let up_to = share(sorted.partition_point(|v| *v <= value));
+        let below = share(sorted.partition_point(|v| *v < quantile));
+        let up_to = share(sorted.partition_point(|v| *v <= quantile));
         let includes_equal =
             below <= 0.0 || (up_to < 1.0 && (up_to - p).abs() <= (below - p).abs());
         QuantileIndicator {
-            value,
+            quantile,
             includes_equal,
             share: if includes_equal { up_to } else { below },
         }
@@ -381,9 +381,9 @@ impl QuantileIndicator {
     /// The value's indicator (1 below the quantile, else 0) minus the mean indicator.
     pub fn influence(&self, value: f64) -> f64 {
         let counts = if self.includes_equal {
-            value <= self.value
+            value <= self.quantile
         } else {
-            value < self.value
+            value < self.quantile
         };
         if counts {
             1.0 - self.share

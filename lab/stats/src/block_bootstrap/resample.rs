@@ -193,9 +193,9 @@ fn choose_block_length(dependence: &Dependence, n: usize) -> usize {
 /// `blocks m2^2 / m4`, with moments `m2` and `m4` of the shifted sums (Kish 1965). The unshifted
 /// sums have mean 0 and the given moments 2 to 4.
 fn contributing_blocks(blocks: usize, [second, third, fourth]: [f64; 3], shift: f64) -> f64 {
-    let square = second + shift * shift;
-    let power = fourth + 4.0 * third * shift + 6.0 * second * shift * shift + shift.powi(4);
-    blocks as f64 * square * square / power
+    let m2 = second + shift * shift;
+    let m4 = fourth + 4.0 * third * shift + 6.0 * second * shift * shift + shift.powi(4);
+    blocks as f64 * m2 * m2 / m4
 }
 
 /// Joint deviations of the means of two series: each resample draws the same blocks of both.
