@@ -20,10 +20,10 @@ pub use reliability::Reliability;
 use resample::DeviationInterval;
 use serde::Serialize;
 
-/// Results smaller than this share of their inputs count as 0, because they come from rounding.
+/// A result that is smaller than this share of its inputs comes from rounding and counts as 0.
 const ROUNDING_SHARE: f64 = 1e-14;
 
-/// Resamples that must lie beyond an end of an interval.
+/// Minimum number of resamples beyond each end of an interval.
 const MIN_RESAMPLES_PER_TAIL: f64 = 20.0;
 const MAX_RESAMPLES: f64 = 1e6;
 
@@ -61,7 +61,8 @@ impl IntervalPlan {
     }
 }
 
-/// The interval is for this run, if it continued. It does not cover how runs differ.
+/// The interval is for the value that this run would have if it went on forever. It does not cover
+/// differences between runs.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Estimate {
     pub value: f64,
@@ -70,7 +71,7 @@ pub struct Estimate {
     pub level: f64,
     pub method: Method,
     pub n: usize,
-    /// Equivalent number of independent values, at most `n`.
+    /// Number of independent values that would give the same standard error, at most `n`.
     pub n_eff: f64,
     /// In samples.
     pub block_length: usize,
@@ -83,21 +84,25 @@ pub struct Estimate {
 pub enum Method {
     /// Studentised circular block bootstrap.
     BlockBootstrapT,
-    /// An interval of the share of values below the quantile. Its ends are converted to values by
-    /// their ranks.
+    /// For quantiles: a block bootstrap of the share of values below the quantile. The sorted
+    /// values convert both ends of the share's interval to ends of the quantile's interval
+    /// (Woodruff 1952).
     OrderStatistics,
-    /// Percentile circular block bootstrap, where too few blocks are non-zero to studentise.
+    /// Percentile circular block bootstrap. It replaces [`Method::BlockBootstrapT`] if so few
+    /// blocks differ from the others that the standard error of many resamples is 0.
     BlockBootstrapPercentile,
-    /// Student's t of the means of fewer than twelve blocks: too few to resample.
+    /// Student's t of the means of blocks. Fewer than twelve blocks are too few to resample.
     BlockMeans,
-    /// A block method whose interval would reach below zero, or above one for a share. Each end has
-    /// the standard error of that end, not of the value (Wilson's score), so no end leaves the
-    /// range. The standard error of an amount is proportional to its square root.
+    /// For amounts and shares, if one of the methods above would give an end outside their range:
+    /// below 0, or above 1 for a share. Each end is computed with the standard error that holds at
+    /// that end, not with that at the value (Wilson's score), so no end is outside. The standard
+    /// error of an amount is assumed to be proportional to the square root of the amount.
     Score,
-    /// Quantiles of the means of random halves of the blocks. For differences whose sign is random
-    /// if there is no effect.
+    /// For differences: the ends are quantiles of the means of random halves of the blocks
+    /// (Hartigan 1969). The method assumes that without an effect the sign of a difference is
+    /// random.
     RandomHalves,
-    /// No spread: both ends are the value.
+    /// All values are the same: both ends are the value.
     None,
 }
 
@@ -127,12 +132,14 @@ pub fn mean_of_shares(values: &[Option<f64>], plan: &IntervalPlan) -> Option<Est
     })
 }
 
-/// Missing values keep their place in time. `None` with fewer than two values.
+/// Missing values stay in the series as gaps, so all blocks span the same time. `None` with fewer
+/// than two values.
 pub fn mean(values: &[Option<f64>], plan: &IntervalPlan) -> Option<Estimate> {
     let (mean, n, deviation_interval) = mean_and_deviation_interval(values, plan)?;
     Some(deviation_interval.estimate(mean, n, plan))
 }
 
+/// The mean, the number of values, and the interval of the mean's deviation.
 fn mean_and_deviation_interval(
     values: &[Option<f64>],
     plan: &IntervalPlan,
@@ -153,10 +160,10 @@ fn mean_and_deviation_interval(
     Some((mean, n, deviation_interval))
 }
 
-/// The mean of a later run over that of an earlier one, for amounts without pairs, with the
-/// interval of [`ratio_of_intervals`]. Reliability refers to the question whether the ratio is
-/// above `1 + margin`, or below `1 - margin` for a decrease. `None` with fewer than two values in a
-/// run, with a negative amount, or if a mean is 0.
+/// The mean of a later run divided by the mean of an earlier run, with the interval of
+/// [`ratio_of_intervals`]. The values of the runs are amounts and form no pairs. The reliability is
+/// that of the claim that the ratio is above `1 + margin`, or below `1 - margin` for a decrease.
+/// `None` with fewer than two values in a run, with a negative amount, or if a mean is 0.
 pub fn ratio_of_means(
     before: &[Option<f64>],
     after: &[Option<f64>],
@@ -175,6 +182,8 @@ pub fn ratio_of_means(
     } else {
         1.0 + margin
     };
+    // The claim compares `mean_after` with `mean_before * margin_ratio`. So the reliability of each
+    // mean depends on its distance from the value at which both sides are equal.
     let before = deviation_interval_before
         .with_reliability_at_margin(mean_before - mean_after / margin_ratio)
         .estimate(mean_before, n_before, plan)
@@ -220,9 +229,13 @@ pub fn ratio_of_means(
     })
 }
 
-/// The ratio of independent positive numbers, by logarithms (MOVER: Zou and Donner 2008). Each is a
-/// value and the ends of its 95 % interval. The result's ends are adjusted for `comparisons`
-/// (Bonferroni). `None` if the ends are not around the value, or not positive.
+/// The ratio of two independent positive numbers. Each is given as its value and both ends of its
+/// 95 % interval. The result has the same order.
+///
+/// The interval of the difference of logarithms is that of MOVER (Zou and Donner 2008): its
+/// distance below the difference is `hypot(b - b_low, a_high - a)`, above it
+/// `hypot(b_high - b, a - a_low)`. `widening` adjusts both for the number of `comparisons`
+/// (Bonferroni). `None` if a number is outside its interval, or an interval is not positive.
 pub fn ratio_of_intervals(
     before: [f64; 3],
     after: [f64; 3],
@@ -240,10 +253,10 @@ pub fn ratio_of_intervals(
     Some([b - a, low, high].map(f64::exp))
 }
 
-/// The sum of numerators over that of denominators, from samples that have both. A mean of ratios
-/// would weight small denominators too much. If no numerator is negative, the interval does not
-/// reach below zero. `None` with fewer than two such samples, different lengths, or a sum below or
-/// equal to 0.
+/// The sum of the numerators divided by the sum of the denominators, from samples that have both. A
+/// mean of ratios would weight small denominators too much. If no numerator is negative, the
+/// interval does not reach below zero. `None` with fewer than two samples that have both, with
+/// different lengths, or if the sum of the denominators is not positive.
 pub fn ratio_of_sums(
     numerators: &[Option<f64>],
     denominators: &[Option<f64>],
@@ -296,7 +309,7 @@ pub fn quantile(values: &[Option<f64>], p: f64, plan: &IntervalPlan) -> Option<E
         })
         .collect();
     let mean_denominator = n as f64 / values.len() as f64;
-    // Influences on the share are exactly 0 for a constant series, so none of them is noise.
+    // No influence is rounding noise: those of a constant series are exactly 0.
     let deviation_interval = DeviationInterval::of(&influence, mean_denominator, 0.0, plan);
     let low = wilson_share(p, deviation_interval.low);
     let high = wilson_share(p, deviation_interval.high);
@@ -315,8 +328,10 @@ pub fn quantile(values: &[Option<f64>], p: f64, plan: &IntervalPlan) -> Option<E
     Some(estimate)
 }
 
-/// The share `f`, within 0 and 1, with `f - p = deviation sqrt(f (1 - f) / (p (1 - p)))` (Wilson
-/// 1927).
+/// The share at a distance of `deviation` from the share `p`, measured in the standard error at the
+/// result. The standard error of a share `f` is proportional to `sqrt(f (1 - f))`. So the result is
+/// the `f` with `f - p = deviation sqrt(f (1 - f) / (p (1 - p)))` (Wilson 1927). It is within 0 and
+/// 1.
 fn wilson_share(p: f64, deviation: f64) -> f64 {
     let relative_square = deviation * deviation / (p * (1.0 - p));
     let half_width = (relative_square * (relative_square + 4.0 * p * (1.0 - p))).sqrt();
@@ -343,9 +358,10 @@ impl Estimate {
     }
 }
 
-/// The ends `m` of an interval around a positive `value`, if the standard error at `m` is the one
-/// at `value` times `sqrt(m / value)`. `below` and `above` are the distances of the ends without
-/// that factor: `value - m = below sqrt(m / value)` and `m - value = above sqrt(m / value)`. Both
+/// Both ends of an interval around a positive `value`. `below` and `above` are the distances of the
+/// ends if the standard error were the same everywhere. Here the standard error at an end `m` is
+/// that at `value` times `sqrt(m / value)`. So the lower end solves
+/// `value - m = below sqrt(m / value)`, and the upper one `m - value = above sqrt(m / value)`. Both
 /// ends are above 0.
 pub(crate) fn amount_ends(value: f64, below: f64, above: f64) -> (f64, f64) {
     let factor = |deviation: f64| {
@@ -355,16 +371,18 @@ pub(crate) fn amount_ends(value: f64, below: f64, above: f64) -> (f64, f64) {
     (value / factor(below), value * factor(above))
 }
 
-/// Which values count as below a quantile. Values equal to the quantile all count, or none does.
+/// The indicator of a value is 1 if the value counts as below a quantile, else 0. Of values equal
+/// to the quantile, all count as below it or none.
 pub(crate) struct QuantileIndicator {
     quantile: f64,
     includes_equal: bool,
+    /// Mean indicator: the share of values that count as below the quantile.
     share: f64,
 }
 
 impl QuantileIndicator {
-    /// Counts equal values if the share of values below is then closer to `p`. Avoids the shares 0
-    /// and 1.
+    /// Values equal to the quantile count as below it if this brings the share closer to `p`. They
+    /// also count if the share is else 0, and do not count if it is else 1.
     pub fn with_share_closest_to(sorted: &[f64], quantile: f64, p: f64) -> QuantileIndicator {
         let share = |index: usize| index as f64 / sorted.len() as f64;
         let below = share(sorted.partition_point(|v| *v < quantile));
@@ -378,7 +396,7 @@ impl QuantileIndicator {
         }
     }
 
-    /// The value's indicator (1 below the quantile, else 0) minus the mean indicator.
+    /// The influence of a value on the share: its indicator minus the mean indicator.
     pub fn influence(&self, value: f64) -> f64 {
         let counts = if self.includes_equal {
             value <= self.quantile

@@ -9,11 +9,13 @@ use crate::{
     summary::{ascending, quantile_sorted},
 };
 
-/// The `p`-quantile of one series minus that of another, measured at the same moments. Both are
-/// resampled together. The sorted values of a series convert a deviation of its share of values
-/// below the quantile to a deviation of the quantile (Woodruff 1952). So values beyond the quantile
-/// cannot widen the interval. `None` with fewer than two moments, different lengths, or a `p` that
-/// is not between 0 and 1.
+/// The `p`-quantile of `other` minus that of `reference`. Both series were measured at the same
+/// times, and each resample draws the same blocks of both.
+///
+/// What is resampled is the share of values below each quantile. The sorted values of the series
+/// then convert a deviation of the share to a deviation of the quantile (Woodruff 1952). So it does
+/// not matter how far values are beyond the quantile. `None` with fewer than two values in a
+/// series, with different lengths, or if `p` is not between 0 and 1.
 pub fn difference_of_quantiles(
     reference: &[f64],
     other: &[f64],
@@ -30,7 +32,8 @@ pub fn difference_of_quantiles(
         QuantileIndicator::with_share_closest_to(a, value_a, p),
         QuantileIndicator::with_share_closest_to(b, value_b, p),
     ];
-    // The ranks of all values show better how long dependence lasts than the few beyond a quantile.
+    // The block length comes from the ranks of all values. The indicator differs only for the few
+    // values beyond the quantile, and few values do not show how long dependence lasts.
     let ranks = rank_difference(reference, other);
     let joint = JointDeviations::of(
         [
@@ -40,15 +43,19 @@ pub fn difference_of_quantiles(
         block_length([ranks.as_slice()]),
         plan,
     );
-    // The `p`-quantile of a resample whose share of values below the quantile is larger by
-    // `deviation`, so the quantile is lower. `wilson_share` scales the deviation to the error of
-    // the resulting share.
+    // The `p`-quantile of a resample. In the resample, the share of values below the quantile of
+    // the series is larger by `deviation`. So the quantile of the resample is lower: it is the
+    // quantile of the series for a share of about `p - deviation`. `wilson_share` computes that
+    // share with the standard error that holds there.
     let quantile_at = |sorted: &[f64], deviation: f64| {
         quantile_sorted(sorted, wilson_share(p, -deviation)).unwrap_or(f64::NAN)
     };
     let [deviations_a, deviations_b] = &joint.deviations;
-    // If both series deviate together, both quantiles move, but by distances between sorted values,
-    // which are random. So the common part is converted by the mean slope of each series instead.
+    // If both series deviate together, the difference of their quantiles should hardly change. But
+    // the gaps between neighboring sorted values are random and differ between the series. So the
+    // sorted values would convert a common deviation to a random difference. The common part of the
+    // deviations is therefore multiplied by the mean slope of each series: the change of the
+    // quantile for each unit of the share. The sorted values convert the rest.
     let (common, common_width) = common_part(deviations_a, deviations_b);
     let slope = |sorted: &[f64]| {
         if common_width > 0.0 {
@@ -81,6 +88,7 @@ pub fn difference_of_quantiles(
             .any(|deviations| exceeds_sample(deviations, p, n, tail))
         {
             estimate.reliability = Reliability::TooShort { n_eff };
+        // This threshold means that the test of drift is significant at 10 %.
         } else if drift_threshold_in_sds(&ranks).is_some_and(|sds| sds >= CLEAR_MEAN_IN_SDS) {
             estimate.reliability = Reliability::Drifts;
         }
@@ -88,8 +96,8 @@ pub fn difference_of_quantiles(
     Some(estimate)
 }
 
-/// Whether the interval of the `p`-quantile needs values below the lowest or above the highest of
-/// the `n` values.
+/// Whether an end of the interval of the `p`-quantile would be below the lowest or above the
+/// highest of the `n` values.
 fn exceeds_sample(deviations: &[f64], p: f64, n: usize, tail: f64) -> bool {
     let (low, high) = outer_quantiles(deviations, tail);
     (p + low) * (n as f64) < 1.0 || (1.0 - p - high) * (n as f64) < 1.0
@@ -100,8 +108,8 @@ fn rank_difference(reference: &[f64], other: &[f64]) -> Vec<f64> {
     a.iter().zip(&b).map(|(a, b)| b - a).collect()
 }
 
-/// The common part of two series of deviations, and twice its standard deviation. The common part
-/// is half of their correlation, if positive, times their sum.
+/// The common part of the deviations `a` and `b`, and twice its standard deviation. The common part
+/// is `r / 2 (a + b)`, where `r` is their correlation, or 0 if that is negative.
 fn common_part(a: &[f64], b: &[f64]) -> (Vec<f64>, f64) {
     let product = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
     let correlation = product(a, b) / (product(a, a) * product(b, b)).sqrt();
