@@ -53,9 +53,9 @@ impl PredictiveInterval {
         // Over the other blocks, the variance due to draws is proportional to `size_ratio`. The
         // variance due to costs is proportional to its square, because a run has one set of costs.
         // The result is scaled later, so both are divided by the square here.
-        let cost_variance = (variance(values)? - halves.draw_variance).max(0.0);
-        let variance = cost_variance
-            + halves.draw_variance / size_ratio
+        let cost_model_variance = (variance(values)? - halves.seed_variance).max(0.0);
+        let variance = cost_model_variance
+            + halves.seed_variance / size_ratio
             + halves.variance()? * (1.0 + 1.0 / size_ratio);
         // The degrees of freedom cannot exceed the number of blocks.
         let n = (values.len() as f64).min(halves.blocks);
@@ -98,11 +98,11 @@ pub struct HalfRuns {
     /// Number of blocks of all slots.
     pub blocks: f64,
     /// Variance of the value between runs over all slots, by random draws only.
-    pub draw_variance: f64,
+    pub seed_variance: f64,
     /// Lookups in slots whose counters are summed.
-    pub counted_lookups: f64,
+    pub lookups_in_summed_slots: f64,
     /// Lookups in all slots.
-    pub all_lookups: f64,
+    pub lookups_in_all_slots: f64,
 }
 
 impl HalfRuns {
@@ -128,10 +128,10 @@ impl HalfRuns {
         let residual_variance =
             sum(&|half| (half.0 - mean - slope * (half.1 - lookups)).powi(2)) / (n - 2.0);
         // The delete-half jackknife scales the spread of the halves to that of the whole.
-        let whole_per_half = self.counted_lookups / lookups;
-        let left_out_share = 1.0 - lookups / self.all_lookups;
+        let whole_per_half = self.lookups_in_summed_slots / lookups;
+        let left_out_share = 1.0 - lookups / self.lookups_in_all_slots;
         Some(if left_out_share > 0.0 {
-            ((whole_per_half * residual_variance - self.draw_variance / self.runs_per_half)
+            ((whole_per_half * residual_variance - self.seed_variance / self.runs_per_half)
                 / left_out_share)
                 .max(0.0)
         } else {
@@ -184,29 +184,30 @@ mod tests {
     }
 
     #[test]
-    fn draw_variance_grows_linearly_and_cost_variance_quadratically() {
-        let halves = |draw_variance| HalfRuns {
+    fn seed_variance_grows_linearly_and_cost_variance_quadratically() {
+        let halves = |seed_variance| HalfRuns {
             means: vec![(6.0, 50.0); 4],
             runs_per_half: 4.0,
             blocks: 8.0,
-            draw_variance,
-            counted_lookups: 100.0,
-            all_lookups: 100.0,
+            seed_variance,
+            lookups_in_summed_slots: 100.0,
+            lookups_in_all_slots: 100.0,
         };
         for size_ratio in [0.25, 1.0, 4.0] {
             // Splits the variance 4 into a part due to draws and a part due to costs.
-            for (draw_variance, cost_variance) in [(4.0, 0.0), (1.0, 3.0)] {
+            for (seed_variance, cost_model_variance) in [(4.0, 0.0), (1.0, 3.0)] {
                 let values = [10.0, 12.0, 14.0];
                 let interval = PredictiveInterval::of_other_blocks(
                     &values,
-                    &halves(draw_variance),
+                    &halves(seed_variance),
                     size_ratio,
                 )
                 .unwrap();
                 let half_width = interval.high - interval.mean;
                 let sd = half_width / (student_t_95(2.0) * (4.0_f64 / 3.0).sqrt());
                 let whole = (size_ratio * sd).powi(2);
-                let expected = draw_variance * size_ratio + cost_variance * size_ratio.powi(2);
+                let expected =
+                    seed_variance * size_ratio + cost_model_variance * size_ratio.powi(2);
                 assert!(
                     (whole - expected).abs() < 1e-9,
                     "{size_ratio}: {whole} {expected}"
