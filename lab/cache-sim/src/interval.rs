@@ -1,14 +1,18 @@
-//! Predictive intervals of simulated counters.
+//! Predictive intervals of simulated counters and times.
 //!
-//! [`PredictiveInterval::of_runs`] covers a further run over the same blocks: only the random draws
-//! vary. [`PredictiveInterval::of_other_blocks`] covers a run over other blocks of the same
-//! workload. It adds the variance between blocks, which [`HalfRuns`] estimates by a delete-half
-//! jackknife (Shao and Wu 1989). `docs/decisions/0022` has the method and how often the intervals
-//! cover.
+//! Simulated runs differ in two ways. Each has its own seed, which draws the candidates for each
+//! eviction. To convert counters to a time, each run also has its own resampled cost model
+//! ([`crate::cost::Fit::resampled`]): the time for a load, a miss and a transaction.
+//!
+//! [`PredictiveInterval::of_runs`] covers one more run over the same blocks, so it has only these
+//! two sources of variance. [`PredictiveInterval::of_other_blocks`] covers a run over other blocks
+//! of the same workload. It adds the variance between blocks, which [`HalfRuns`] estimates by a
+//! delete-half jackknife (Shao and Wu 1989). `docs/decisions/0022` describes the method. It also
+//! says how often a real run is within the interval.
 
 use serde::Serialize;
 
-/// The mean of simulated runs, and the interval that contains a further run with 95 % probability.
+/// The mean of simulated runs, and the interval that contains one more run with 95 % probability.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct PredictiveInterval {
     pub mean: f64,
@@ -33,26 +37,30 @@ fn mean(values: &[f64]) -> f64 {
 
 impl PredictiveInterval {
     /// Student's predictive interval of `n` non-negative values (Hahn and Meeker 1991):
-    /// `mean ± t(n - 1) sd sqrt(1 + 1 / n)`. The 1 is for the spread of the further run, the
-    /// `1 / n` for the error of the mean. `None` for fewer than two runs.
+    /// `mean ± t(n - 1) sd sqrt(1 + 1 / n)`. The 1 is for the variance of the predicted run, the
+    /// `1 / n` for the error of the mean. `None` for fewer than two values.
     pub fn of_runs(values: &[f64]) -> Option<Self> {
         let n = values.len() as f64;
         Some(Self::from_moments(mean(values), variance(values)?, n))
     }
 
-    /// The interval for a run over other blocks of the same workload, `size_ratio` times as many as
-    /// the known ones. `values` and `halves` come from the known blocks. The interval is for as
-    /// many blocks as the known ones: the caller multiplies it by `size_ratio`. `None` if a
-    /// variance is missing.
+    /// Predicts the value of a run over `size_ratio` times as many other blocks of the same
+    /// workload, divided by `size_ratio`. The caller multiplies the interval by `size_ratio`.
+    /// `values` are those of simulated runs over the known blocks, as are `halves`. `None` with
+    /// fewer than two values or three halves.
     ///
-    /// Before the factor `1 + 1 / n`, the variance is
-    /// `C + D / size_ratio + B (1 + 1 / size_ratio)`. `C` is the variance due to uncertain costs,
-    /// `D` due to random draws, and `B` between blocks ([`HalfRuns::variance`]). `B` counts twice,
-    /// for the known blocks and for the other ones.
+    /// The variance, without the factor `1 + 1 / n` of [`PredictiveInterval::of_runs`], is
+    /// `C + D / size_ratio + B + B / size_ratio`:
+    /// - `C` is due to the uncertain cost model;
+    /// - `D` is due to the seed;
+    /// - `B` is the variance between the known blocks ([`HalfRuns::variance`]);
+    /// - `B / size_ratio` is that between the other blocks.
     pub fn of_other_blocks(values: &[f64], halves: &HalfRuns, size_ratio: f64) -> Option<Self> {
-        // Over the other blocks, the variance due to draws is proportional to `size_ratio`. The
-        // variance due to costs is proportional to its square, because a run has one set of costs.
-        // The result is scaled later, so both are divided by the square here.
+        // The variance due to the seed is proportional to the number of blocks, because evictions
+        // are drawn independently. That of a run over the other blocks is `D * size_ratio`. The
+        // variance due to the cost model is `C * size_ratio^2`, because a run has the same costs in
+        // all of its blocks. The result is for the value divided by `size_ratio`, so both variances
+        // are divided by `size_ratio^2`.
         let cost_model_variance = (variance(values)? - halves.seed_variance).max(0.0);
         let variance = cost_model_variance
             + halves.seed_variance / size_ratio
@@ -89,30 +97,36 @@ impl PredictiveInterval {
     }
 }
 
-/// A counter or time of simulated runs over random halves of the slots ([`crate::Trace::half`]).
-/// Their spread shows how much the value varies between blocks.
+/// A counter or time, from simulated runs over random halves of the known slots
+/// ([`crate::Trace::half`]). The differences between halves show how much the value varies between
+/// blocks.
 pub struct HalfRuns {
-    /// For each half: (mean value, mean lookups) of its runs.
+    /// For each half, means over its runs: (value, lookups in the summed slots).
     pub means: Vec<(f64, f64)>,
     pub runs_per_half: f64,
-    /// Number of blocks of all slots.
+    /// Number of blocks in the whole trace.
     pub blocks: f64,
-    /// Variance of the value between runs over all slots, by random draws only.
+    /// Variance of the value between runs over the whole trace that differ only in their seed.
     pub seed_variance: f64,
-    /// Lookups in slots whose counters are summed.
+    /// Lookups of the whole trace in the summed slots. The value is a sum over these slots only:
+    /// the recorded run has counters for them.
     pub lookups_in_summed_slots: f64,
-    /// Lookups in all slots.
+    /// Lookups of the whole trace, also in slots that are not summed.
     pub lookups_in_all_slots: f64,
 }
 
 impl HalfRuns {
-    /// Variance of the value between blocks, without the variance due to draws, by a delete-half
+    /// Variance of the value between blocks, without the variance due to the seed, by a delete-half
     /// jackknife. `None` for fewer than three halves.
     ///
-    /// The value of each half is first corrected for its lookups by a linear regression. `V` is the
-    /// variance of the residuals. The result is `(r V - draw_variance / runs_per_half) / s`, at
-    /// least 0. Here `r` is [`HalfRuns::counted_lookups`] divided by the mean lookups of a half.
-    /// `s` is the share of [`HalfRuns::all_lookups`] that a half leaves out.
+    /// 1. A linear regression on the lookups corrects the value of each half for its size. The
+    ///    variance of what remains is `residual_variance`.
+    /// 2. A variance is proportional to the size, so that of the whole trace is
+    ///    `whole_per_half * residual_variance`.
+    /// 3. The value of a half is a mean of `runs_per_half` runs, so the variance due to the seed is
+    ///    `seed_variance / runs_per_half`. It is subtracted.
+    /// 4. Two halves have blocks in common, so they differ less than independent samples. Dividing
+    ///    by `left_out_share`, the share of lookups outside a half, corrects this.
     fn variance(&self) -> Option<f64> {
         let n = self.means.len() as f64;
         let sum = |term: &dyn Fn(&(f64, f64)) -> f64| self.means.iter().map(term).sum::<f64>();
@@ -123,11 +137,10 @@ impl HalfRuns {
         }
         let product = sum(&|half| (half.0 - mean) * (half.1 - lookups));
         let square = sum(&|half| (half.1 - lookups).powi(2));
-        // Regression on the lookups of a half. If all halves have equally many, there is no slope.
+        // If all halves have equally many lookups, the slope of the regression is undefined.
         let slope = if square > 0.0 { product / square } else { 0.0 };
         let residual_variance =
             sum(&|half| (half.0 - mean - slope * (half.1 - lookups)).powi(2)) / (n - 2.0);
-        // The delete-half jackknife scales the spread of the halves to that of the whole.
         let whole_per_half = self.lookups_in_summed_slots / lookups;
         let left_out_share = 1.0 - lookups / self.lookups_in_all_slots;
         Some(if left_out_share > 0.0 {
@@ -194,7 +207,7 @@ mod tests {
             lookups_in_all_slots: 100.0,
         };
         for size_ratio in [0.25, 1.0, 4.0] {
-            // Splits the variance 4 into a part due to draws and a part due to costs.
+            // Splits the variance 4 of the values into parts due to the seed and the cost model.
             for (seed_variance, cost_model_variance) in [(4.0, 0.0), (1.0, 3.0)] {
                 let values = [10.0, 12.0, 14.0];
                 let interval = PredictiveInterval::of_other_blocks(

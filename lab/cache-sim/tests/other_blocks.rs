@@ -1,4 +1,4 @@
-//! Intervals of what a run over other blocks of the same load misses.
+//! Predictive intervals of the misses of a run over other blocks of the same workload.
 #![expect(
     clippy::unwrap_used,
     reason = "a test stops at what it did not expect, in its helpers too"
@@ -21,7 +21,8 @@ const SEEDS: u64 = 64;
 const RUNS: u64 = 4;
 const PAIRS: u64 = 60;
 
-/// A load of programs that are not equally popular; such a share of the calls is in bursts of ten calls.
+/// A random trace of programs that are not equally popular. The share `burst_share` of the calls is
+/// in bursts of ten calls of one program.
 fn random_trace(seed: u64, burst_share: f64) -> Trace {
     let mut rng = Rng::with_seed(seed);
     let mut running = [(0, 0); 10];
@@ -62,7 +63,8 @@ fn misses(trace: &Trace, seed: u64) -> f64 {
     run.run(|_, _| {}).unwrap().counts.misses as f64
 }
 
-/// How many of the pairs of loads: the second one's misses are in the first one's interval of the draws, and in that of other blocks.
+/// Predicts the misses of the second trace of each pair from the first trace. Returns how many of
+/// [`PAIRS`] are within the interval for the same blocks, and within that for other blocks.
 fn count_inside(burst_share: f64) -> (u64, u64) {
     let mut found = (0, 0);
     for pair in 0..PAIRS {
