@@ -172,14 +172,14 @@ mod tests {
             version: String::new(),
             recorded_entries: 512,
             coverage_percent: None,
-            seeds: 1,
+            simulated_runs: 1,
             self_test: Vec::new(),
             self_test_passed: true,
-            reasons: Vec::new(),
+            weaknesses: Vec::new(),
             recorded_seconds: Some(3.0),
             slots: 100,
             sizes: vec![size],
-            unknown: Vec::new(),
+            sizes_with_unknown_start: Vec::new(),
             enough_entries: Some(1024),
         };
         let runs = [Run {
