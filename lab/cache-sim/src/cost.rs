@@ -98,7 +98,7 @@ pub fn fit(
     resamples: usize,
     seed: u64,
 ) -> Option<Fit> {
-    let mean_bytes_per_load = bytes_per_load(loads_by_slot);
+    let mean_over_slots = mean_bytes_per_load(loads_by_slot);
     let equations = |slot: &RecordedSlot| {
         let index = loads_by_slot
             .binary_search_by_key(&slot.slot, |(number, ..)| *number)
@@ -107,7 +107,7 @@ pub fn fit(
         let bytes_per_load = if simulated_loads > 0.0 {
             simulated_bytes / simulated_loads
         } else {
-            mean_bytes_per_load
+            mean_over_slots
         };
         let compile_us = slot.compile_us? as f64;
         let rest_us = slot.cache_us? as f64 - compile_us;
@@ -139,7 +139,7 @@ pub fn fit(
     })
 }
 
-fn bytes_per_load(loads_by_slot: &[(u64, f64, f64)]) -> f64 {
+fn mean_bytes_per_load(loads_by_slot: &[(u64, f64, f64)]) -> f64 {
     let (loads, bytes) = loads_by_slot
         .iter()
         .fold((0.0, 0.0), |sum, (_, loads, bytes)| {
@@ -149,9 +149,10 @@ fn bytes_per_load(loads_by_slot: &[(u64, f64, f64)]) -> f64 {
 }
 
 fn fit_model(rows: &[SlotEquations]) -> CostModel {
-    let fit_costs = |index: usize| costs(&rows.iter().map(|row| row[index]).collect::<Vec<_>>());
-    let (per_load, per_byte) = fit_costs(0);
-    let (per_transaction, per_miss) = fit_costs(1);
+    let fit_equation =
+        |index: usize| fit_two_costs(&rows.iter().map(|row| row[index]).collect::<Vec<_>>());
+    let (per_load, per_byte) = fit_equation(0);
+    let (per_transaction, per_miss) = fit_equation(1);
     CostModel {
         per_load,
         per_byte,
@@ -169,11 +170,11 @@ const REWEIGHTINGS: usize = 8;
 /// the sum: quasi-likelihood of counts (McCullagh and Nelder 1989). So the fitted total equals the
 /// sum of `z`. Rows with an expected value of 0 are left out. Unweighted least squares would fit
 /// mainly the slots with most loads, in which a load takes unusually long or short.
-fn costs(rows: &[(f64, f64, f64)]) -> (f64, f64) {
+fn fit_two_costs(rows: &[(f64, f64, f64)]) -> (f64, f64) {
     let sum = |term: fn(&(f64, f64, f64)) -> f64| rows.iter().map(term).sum::<f64>();
-    let [first, second] =
+    let [x_start, y_start] =
         [sum(|row| row.0), sum(|row| row.1)].map(|sum| if sum > 0.0 { 1.0 / sum } else { 0.0 });
-    let mut costs = (first, second);
+    let mut costs = (x_start, y_start);
     for _ in 0..REWEIGHTINGS {
         let (first, second) = costs;
         let weighted = rows.iter().filter_map(|(x, y, z)| {
@@ -274,13 +275,19 @@ mod tests {
 
     #[test]
     fn the_cost_fit_finds_two_non_negative_costs() {
-        let (first, second) = costs(&[(1.0, 0.0, 3.0), (0.0, 1.0, 5.0), (1.0, 1.0, 8.0)]);
+        let (first, second) = fit_two_costs(&[(1.0, 0.0, 3.0), (0.0, 1.0, 5.0), (1.0, 1.0, 8.0)]);
         assert!((first - 3.0).abs() < 1e-9 && (second - 5.0).abs() < 1e-9);
-        let (first, second) = costs(&[(1.0, 1.0, 2.0), (2.0, 1.0, 5.0)]);
+        let (first, second) = fit_two_costs(&[(1.0, 1.0, 2.0), (2.0, 1.0, 5.0)]);
         assert!(first > 0.0 && second == 0.0);
-        assert_eq!(costs(&[(1.0, 2.0, 3.0), (2.0, 4.0, 6.0)]), (3.0, 0.0));
-        assert_eq!(costs(&[]), (0.0, 0.0));
-        assert_eq!(costs(&[(0.0, 0.0, 5.0), (1.0, 0.0, 0.0)]), (0.0, 0.0));
+        assert_eq!(
+            fit_two_costs(&[(1.0, 2.0, 3.0), (2.0, 4.0, 6.0)]),
+            (3.0, 0.0)
+        );
+        assert_eq!(fit_two_costs(&[]), (0.0, 0.0));
+        assert_eq!(
+            fit_two_costs(&[(0.0, 0.0, 5.0), (1.0, 0.0, 0.0)]),
+            (0.0, 0.0)
+        );
     }
 
     #[test]
@@ -296,7 +303,7 @@ mod tests {
                 )
             })
             .collect();
-        let (first, second) = costs(&rows);
+        let (first, second) = fit_two_costs(&rows);
         let fitted: f64 = rows
             .iter()
             .map(|(loads, bytes, _)| first * loads + second * bytes)
