@@ -1,8 +1,10 @@
-//! Costs of transactions, misses and loads, fitted to the times that one run reported.
+//! The costs of the program cache: the times that a load, a byte of its code, a transaction and a
+//! miss take. They are fitted to the times that one run reported.
 //!
 //! The compile time of a load is linear in its bytes, unless the trace has the measured time. The
-//! rest of the cache's time is linear in transactions and misses. No cost is negative. A circular
-//! block bootstrap over slots gives the uncertainty of the costs (Politis and Romano 1992).
+//! rest of the cache's time is linear in the numbers of transactions and misses. No cost is
+//! negative. The uncertainty of the costs comes from a circular block bootstrap (Politis and Romano
+//! 1992): each resample draws blocks of successive slots with replacement, and gets its own costs.
 
 use crate::{cache::Counts, trace::Trace};
 use fastrand::Rng;
@@ -21,20 +23,22 @@ pub struct RecordedSlot {
     pub cache_us: Option<u64>,
 }
 
-/// In microseconds.
+/// Costs in microseconds.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CostModel {
+    /// Compile time of a load, without the part that depends on its size.
     pub per_load: f64,
-    /// Per byte of code that is compiled, in addition to `per_load`.
+    /// Compile time of each byte of code, in addition to `per_load`.
     pub per_byte: f64,
-    /// With or without a miss.
+    /// Time of each transaction in the cache, whether it has misses or not.
     pub per_transaction: f64,
-    /// In addition to compiling.
+    /// Time of each miss, in addition to `per_transaction` and to the compile time.
     pub per_miss: f64,
 }
 
 impl CostModel {
-    /// Time of the cache. If the trace has measured loads, compile times are those in `counts`.
+    /// The cache's time for these counts. If the trace has measured loads, the simulation added up
+    /// their compile times in `counts`. Otherwise the compile time comes from the costs.
     pub fn time_us(&self, trace: &Trace, counts: &Counts) -> f64 {
         let compile_us = match trace.measured_loads() {
             [] => self.per_load * counts.loads as f64 + self.per_byte * counts.loaded_bytes as f64,
@@ -50,7 +54,8 @@ impl CostModel {
     }
 }
 
-/// In microseconds, by program number: the mean of its measured loads, or else the model's time.
+/// Compile time of each program in microseconds, by program number. It is the mean of the program's
+/// measured loads. Without a measured load, it comes from the model.
 pub fn compile_times(trace: &Trace, model: &CostModel) -> Vec<u64> {
     let mut measured = vec![(0_u64, 0_u64); trace.programs().len()];
     for load in trace.measured_loads() {
@@ -70,28 +75,33 @@ pub fn compile_times(trace: &Trace, model: &CostModel) -> Vec<u64> {
 }
 
 pub struct Fit {
+    /// Fitted to all slots.
     pub model: CostModel,
+    /// Each is fitted to one resample of the slots.
     pub resampled: Vec<CostModel>,
 }
 
 impl Fit {
-    /// The resampled model of a simulated run; without resampled models, the fitted one.
+    /// The resampled model for a simulated run. Without resampled models, it is the model of all
+    /// slots.
     pub fn resampled_model(&self, run: usize) -> &CostModel {
         let index = run % self.resampled.len().max(1);
         self.resampled.get(index).unwrap_or(&self.model)
     }
 }
 
-/// Slots in a block of the bootstrap: neighbouring slots depend on one another.
+/// Slots in a block of the bootstrap. A block has several slots, because neighboring slots depend
+/// on one another.
 const BLOCK_SLOTS: usize = 20;
 
-/// Two equations of a slot, as rows for [`costs`]: (loads, bytes, compile time) and (transactions,
-/// misses, the rest of the cache's time).
+/// Two equations of a slot, as rows for [`fit_two_costs`]: (loads, bytes, compile time) and
+/// (transactions, misses, the rest of the cache's time).
 type SlotEquations = [(f64, f64, f64); 2];
 
-/// `loads_by_slot` are (slot, loads, bytes), means over simulated runs at the recorded size, in
-/// order. Only the bytes per load are taken from the simulation, because loads were recorded.
-/// `None` with fewer than two slots that have both times and are in `loads_by_slot`.
+/// Fits the costs to the recorded slots. `loads_by_slot` has (slot, loads, bytes) in the order of
+/// slots: means over simulated runs at the recorded size. Of these, the fit uses only the bytes per
+/// load, because the loads themselves were recorded. `None` with fewer than two slots that have
+/// both times and are in `loads_by_slot`.
 pub fn fit(
     recorded: &[RecordedSlot],
     loads_by_slot: &[(u64, f64, f64)],
@@ -163,13 +173,16 @@ fn fit_model(rows: &[SlotEquations]) -> CostModel {
 
 const REWEIGHTINGS: usize = 8;
 
-/// The two non-negative costs that bring `x * first + y * second` nearest to `z`, by iteratively
+/// The two non-negative costs that bring `first * x + second * y` nearest to `z`, by iteratively
 /// reweighted least squares. Rows are (`x`, `y`, `z`).
 ///
-/// The weight of a row is 1 divided by its expected value, because the variance of a sum grows with
-/// the sum: quasi-likelihood of counts (McCullagh and Nelder 1989). So the fitted total equals the
-/// sum of `z`. Rows with an expected value of 0 are left out. Unweighted least squares would fit
-/// mainly the slots with most loads, in which a load takes unusually long or short.
+/// The weight of a row is 1 divided by its expected value `e = first * x + second * y`, because the
+/// variance of a sum grows with the sum: the quasi-likelihood of counts (McCullagh and Nelder
+/// 1989). The solution has `sum of x (z - e) / e = 0`, and the same for `y`. Multiplied by the
+/// costs and added up, this is `sum of (z - e) = 0`: the fitted total equals the sum of `z`.
+///
+/// Rows with an expected value of 0 are left out. Unweighted least squares would fit mainly the
+/// slots with the most loads, in which a load takes unusually long or short.
 fn fit_two_costs(rows: &[(f64, f64, f64)]) -> (f64, f64) {
     let sum = |term: fn(&(f64, f64, f64)) -> f64| rows.iter().map(term).sum::<f64>();
     let [x_start, y_start] =
@@ -189,7 +202,9 @@ fn fit_two_costs(rows: &[(f64, f64, f64)]) -> (f64, f64) {
     costs
 }
 
-/// Rows are (`x`, `y`, `z`, weight). Neither result is negative.
+/// The costs (`first`, `second`) with the least weighted sum of `(first * x + second * y - z)^2`.
+/// Rows are (`x`, `y`, `z`, weight). If a cost would be negative, it is 0, and the other one is
+/// fitted alone.
 fn least_squares(rows: impl Iterator<Item = (f64, f64, f64, f64)>) -> (f64, f64) {
     let (mut xx, mut xy, mut yy, mut xz, mut yz) = (0.0, 0.0, 0.0, 0.0, 0.0);
     for (x, y, z, weight) in rows {
@@ -200,8 +215,8 @@ fn least_squares(rows: impl Iterator<Item = (f64, f64, f64, f64)>) -> (f64, f64)
         yz += weight * y * z;
     }
     let determinant = xx * yy - xy * xy;
-    // If the determinant is about 0, the columns are proportional. Loads and bytes are, if all
-    // programs have one size.
+    // If the determinant is about 0, `x` and `y` are proportional. For example, loads and bytes are
+    // proportional if all programs have the same size.
     if determinant > 1e-9 * xx * yy {
         let first = (xz * yy - yz * xy) / determinant;
         let second = (yz * xx - xz * xy) / determinant;

@@ -13,10 +13,10 @@ use crate::{
 };
 use serde::Serialize;
 
-/// Allowed relative difference between the misses of runs that begin with an empty cache and of
-/// runs that begin with a full cache.
+/// Maximum relative difference between the misses of runs that begin with an empty cache and of
+/// runs that begin with a full cache. With a larger difference, a size is not predicted.
 const MAX_START_DIFFERENCE: f64 = 0.01;
-/// The share of the replay time that a larger cache must save.
+/// A size is enough if no larger size saves at least this share of the replay time.
 const MIN_SAVING: f64 = 0.01;
 
 #[derive(Clone, Copy, PartialEq)]
@@ -24,7 +24,8 @@ pub enum RecordingStart {
     /// At the validator's start, with an empty cache. The trace includes the slots that the
     /// validator replays when it starts.
     ValidatorStart,
-    /// Later, at this slot. The trace's earlier slots warm the cache.
+    /// At this slot, after the validator's start. The simulation warms the cache with the earlier
+    /// slots of the trace.
     Slot(u64),
 }
 
@@ -42,17 +43,19 @@ pub struct PredictionPlan<'a> {
     pub trace: &'a Trace,
     pub rules: CacheRules,
     pub sizes: &'a [u64],
-    /// Simulated runs of each size, at least 2.
+    /// Simulated runs of each size, at least 2. Each has its own seed.
     pub simulated_runs: u64,
+    /// Seed of the first run.
     pub base_seed: u64,
     pub threads: usize,
     pub recording_start: RecordingStart,
-    /// By program number.
+    /// Compile time of each program in microseconds, by program number.
     pub compile_us: &'a [u64],
+    /// The costs that convert counters to times; `None` predicts no times.
     pub fit: Option<&'a Fit>,
 }
 
-/// The counters and times of runs with a cache of this size.
+/// The counters and the time of runs with a cache of this size.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SizePrediction {
     pub entries: u64,
@@ -60,8 +63,8 @@ pub struct SizePrediction {
     pub reloads: PredictiveInterval,
     pub evictions: PredictiveInterval,
     pub insertions: PredictiveInterval,
-    /// Program cache time in replay, summed over threads, with the uncertainty of the costs;
-    /// `None` without costs.
+    /// Program cache time in replay, summed over threads. The interval includes the uncertainty of
+    /// the costs. `None` if no costs are fitted.
     pub seconds: Option<PredictiveInterval>,
     /// Uncompiled code of the programs in the cache at the end; `None` if the trace has no sizes.
     pub code_bytes: Option<PredictiveInterval>,
@@ -114,7 +117,7 @@ pub fn predict(plan: &PredictionPlan, mut on_size_done: impl FnMut(u64)) -> Resu
     }
 }
 
-/// The sum of all simulated runs for each slot.
+/// For each slot, the sum of the counts of all simulated runs.
 fn counts_by_slot(plan: &PredictionPlan, entries: u64) -> Result<Vec<(u64, Counts)>, Error> {
     let mut sums: Vec<(u64, Counts)> = Vec::new();
     for seed in 0..plan.simulated_runs {
@@ -183,8 +186,8 @@ fn mean_misses(runs: &[Outcome]) -> f64 {
     runs.iter().map(|run| run.counts.misses as f64).sum::<f64>() / runs.len().max(1) as f64
 }
 
-/// Whether mean misses of runs from an `empty` and from a `full` cache differ too much. A
-/// difference of up to one is accepted.
+/// Whether the mean misses of runs that begin with an empty and with a full cache differ too much.
+/// A difference of up to one miss is accepted.
 fn depends_on_start(empty: f64, full: f64) -> bool {
     (empty - full).abs() > (MAX_START_DIFFERENCE * empty.max(full)).max(1.0)
 }
@@ -250,7 +253,8 @@ impl Curve {
     }
 }
 
-/// With a larger bias, other sizes are not predicted.
+/// If the predicted counter at the recorded size differs by more than this, other sizes are not
+/// predicted.
 const MAX_BIAS_PERCENT: f64 = 10.0;
 /// Below this number of recorded events, [`MAX_DIFFERENCE`] applies instead of the percentage.
 const FEW_EVENTS: f64 = 100.0;
@@ -271,7 +275,7 @@ pub struct CounterPrediction {
     pub name: &'static str,
     pub recorded: u64,
     pub predicted: f64,
-    /// Relative to the recorded value; `None` if this is 0.
+    /// Predicted minus recorded value, relative to the recorded value; `None` if that is 0.
     pub bias_percent: Option<f64>,
 }
 
@@ -281,7 +285,7 @@ impl CounterPrediction {
     }
 }
 
-/// `None` if nothing was recorded.
+/// `None` if the recorded value is 0.
 pub fn bias_percent(recorded: f64, predicted: f64) -> Option<f64> {
     (recorded > 0.0).then(|| 100.0 * (predicted - recorded) / recorded)
 }
