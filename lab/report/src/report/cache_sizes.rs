@@ -58,8 +58,8 @@ fn sentence_without_trace(files: &[&String]) -> Option<String> {
         ),
     };
     Some(format!(
-        "{recordings}, so other sizes are not predicted. To read one from public blocks: faultline cache fetch {first} --rpc URL. Then \
-         report again."
+        "{recordings}, so other sizes are not predicted. To make a trace from public blocks: faultline cache fetch {first} --rpc URL. \
+         Then report again."
     ))
 }
 
@@ -150,8 +150,8 @@ fn sizes_table(with_sizes: &[PredictedRun<'_>]) -> Block {
     };
     let note = format!(
         "Means of {} simulated runs. If the workload is the same, the interval contains one more real run with a probability of 95 %. \
-         Cache time is program_cache_us, summed over threads, from costs fitted to the recorded slots. Code is that of the programs in \
-         the cache at the end; compiled code is several times as large.",
+         Cache time predicts program_cache_us, summed over threads: the predicted counts times the costs that were fitted to the recorded \
+         slots. Code in it is the code of the programs in the cache at the end; compiled, it is several times as large.",
         run_counts.take(shown_counts).format(", ")
     );
     let mut table = table(
