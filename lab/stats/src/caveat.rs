@@ -4,7 +4,7 @@ use crate::{block_bootstrap::Reliability, summary::quantile};
 
 /// Two arms, the first of which began all its runs before the second began any. `runs` are (begin
 /// on any clock, arm). Arms with a single run do not count.
-pub fn not_interleaved<'a>(runs: &[(f64, &'a str)]) -> Option<(&'a str, &'a str)> {
+pub fn find_separate_arms<'a>(runs: &[(f64, &'a str)]) -> Option<(&'a str, &'a str)> {
     // Name, first and last begin, number of runs.
     let mut arms: Vec<(&str, f64, f64, usize)> = Vec::new();
     for (begin, arm) in runs {

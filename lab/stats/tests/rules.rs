@@ -5,7 +5,7 @@ use faultline_stats::{
     IntervalPlan, Reliability,
     block_bootstrap::{self, Method},
     bracket::{Contradiction, Replicate, bracket},
-    caveat::{counts_hits_as_before_4_4, not_interleaved, reliability_text},
+    caveat::{counts_hits_as_before_4_4, find_separate_arms, reliability_text},
     histogram,
     rate::{Reading, rates},
     smooth::moving_average,
@@ -343,14 +343,14 @@ fn a_sufficient_limit_below_a_failed_one_is_a_contradiction() {
 #[test]
 fn running_all_of_one_arm_first_is_a_caveat() {
     let found =
-        not_interleaved(&[(3.0, "1024"), (1.0, "512"), (2.0, "512"), (4.0, "1024")]).unwrap();
+        find_separate_arms(&[(3.0, "1024"), (1.0, "512"), (2.0, "512"), (4.0, "1024")]).unwrap();
     assert_eq!(found, ("512", "1024"));
     assert_eq!(
-        not_interleaved(&[(1.0, "512"), (2.0, "1024"), (3.0, "1024"), (4.0, "512")]),
+        find_separate_arms(&[(1.0, "512"), (2.0, "1024"), (3.0, "1024"), (4.0, "512")]),
         None
     );
     assert_eq!(
-        not_interleaved(&[(1.0, "512"), (2.0, "1024")]),
+        find_separate_arms(&[(1.0, "512"), (2.0, "1024")]),
         None,
         "a single run each is another caveat"
     );
