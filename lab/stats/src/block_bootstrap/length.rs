@@ -100,15 +100,15 @@ fn covariance(series: &[f64], lag: usize) -> f64 {
     let a = &series[..series.len() - lag];
     let b = &series[lag..];
     let mut sums = [0.0; 8];
-    let ca = a.chunks_exact(8);
-    let cb = b.chunks_exact(8);
-    let rest: f64 = ca
+    let chunks_a = a.chunks_exact(8);
+    let chunks_b = b.chunks_exact(8);
+    let rest: f64 = chunks_a
         .remainder()
         .iter()
-        .zip(cb.remainder())
+        .zip(chunks_b.remainder())
         .map(|(a, b)| a * b)
         .sum();
-    for (a, b) in ca.zip(cb) {
+    for (a, b) in chunks_a.zip(chunks_b) {
         for (sum, (a, b)) in sums.iter_mut().zip(a.iter().zip(b)) {
             *sum += a * b;
         }
