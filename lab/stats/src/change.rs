@@ -1,9 +1,11 @@
 //! Detects changes in a short history: releases in order, each with the values of some runs.
 //!
-//! The history is split into segments of constant mean. The split minimizes squared distances plus
-//! a penalty for each change, as in PELT (Killick, Fearnhead and Eckley 2012). Noise is the spread
-//! of runs within a release. The penalty comes from simulated histories with as many runs and no
-//! change: [`FALSE_CHANGE_PROBABILITY`] is the share of them in which a change is found.
+//! The history is split into segments. The cost of a segment is the sum of the squared distances of
+//! its releases from the mean of the segment. The split minimizes the sum of costs plus a penalty
+//! for each change, as in PELT (Killick, Fearnhead and Eckley 2012). The unit of the penalty is the
+//! variance of runs within a release. The penalty comes from simulated histories with as many runs
+//! and no change. It is chosen so that a change is found in the share [`FALSE_CHANGE_PROBABILITY`]
+//! of these histories.
 
 use crate::{distribution::normal_quantile, summary::total};
 use fastrand::Rng;
@@ -13,7 +15,7 @@ use std::collections::BTreeMap;
 pub const MIN_RELEASES: usize = 6;
 /// Only the newest releases of a longer history count.
 pub const MAX_RELEASES: usize = 60;
-/// Minimum releases of a segment: a single release that differs is an outlier.
+/// Minimum releases of a segment, because a single release that differs is an outlier.
 pub const MIN_SEGMENT: usize = 2;
 const MAX_CHANGES: usize = 8;
 
@@ -24,23 +26,26 @@ const SEED: u64 = 1;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Change {
-    /// Index of a release.
+    /// Index of the first release with the new mean.
     pub first_release_after: usize,
+    /// Mean of the segment that ends with the change.
     pub before: f64,
+    /// Mean of the segment that begins with the change.
     pub after: f64,
 }
 
 #[derive(Default)]
 pub struct Detector {
-    /// How much a change must reduce the squared distances, in variances of a run. The key is the
-    /// number of runs of each release.
+    /// The penalty: how much each change must reduce the cost, in variances of a run. The key is
+    /// the number of runs of each release.
     required_gain: BTreeMap<Vec<usize>, f64>,
 }
 
 impl Detector {
-    /// Changes in the order of releases. Each release is the values of its runs. Empty with fewer
-    /// than [`MIN_RELEASES`] releases, a release without values or a value that is not finite. Also
-    /// empty if runs do not vary within any release.
+    /// Changes in the order of releases. A release is given as the values of its runs. The result
+    /// is empty with fewer than [`MIN_RELEASES`] releases, with a release that has no value, and
+    /// with a value that is not finite. It is also empty if no release has runs with different
+    /// values.
     pub fn changes(&mut self, releases: &[&[f64]]) -> Vec<Change> {
         let first = releases.len().saturating_sub(MAX_RELEASES);
         let newest = &releases[first..];
@@ -87,8 +92,8 @@ impl Detector {
     }
 }
 
-/// In variances of a run. Infinite if too few histories are simulated for a false change to be as
-/// rare as [`FALSE_CHANGE_PROBABILITY`].
+/// The `1 - FALSE_CHANGE_PROBABILITY` quantile of the largest gain in simulated histories without a
+/// change, in variances of a run. Infinite if too few histories are simulated for this quantile.
 fn required_gain(counts: &[usize], degrees_of_freedom: usize) -> f64 {
     let mut random = Rng::with_seed(SEED);
     let mut normal = || normal_quantile(random.f64().clamp(f64::EPSILON, 1.0 - f64::EPSILON));
@@ -106,7 +111,8 @@ fn required_gain(counts: &[usize], degrees_of_freedom: usize) -> f64 {
         })
         .collect();
     gains.sort_by(f64::total_cmp);
-    // The rank is among the simulated histories and the real one (Davison and Hinkley 1997).
+    // The real history counts as one more history, so that the probability is not exceeded (Davison
+    // and Hinkley 1997).
     let index = ((1.0 - FALSE_CHANGE_PROBABILITY) * (gains.len() as f64 + 1.0)).ceil() as usize;
     index
         .checked_sub(1)
@@ -114,12 +120,16 @@ fn required_gain(counts: &[usize], degrees_of_freedom: usize) -> f64 {
         .unwrap_or(f64::INFINITY)
 }
 
-/// Cumulative sums over releases, from which the cost of a segment follows.
+/// Cumulative sums over releases. Differences between two of them give the cost and the mean of a
+/// segment. A segment is the releases from index `from` up to, but not including, `to`.
 struct CumulativeSums {
-    /// Subtracted from all means, so that squares lose no digits.
+    /// Subtracted from the means of all releases, so that squares lose no digits.
     offset: f64,
+    /// Numbers of runs.
     weights: Vec<f64>,
+    /// Means minus `offset`, each multiplied by its number of runs.
     sums: Vec<f64>,
+    /// Squares of means minus `offset`, each multiplied by its number of runs.
     squares: Vec<f64>,
 }
 
@@ -152,7 +162,8 @@ impl CumulativeSums {
         self.sums.len() - 1
     }
 
-    /// Squared distances of the releases' means from the mean of the segment, weighted by runs.
+    /// Sum of the squared distances of the releases' means from the mean of the segment, weighted
+    /// by the numbers of runs.
     fn segment_cost(&self, from: usize, to: usize) -> f64 {
         let sum = self.sums[to] - self.sums[from];
         (self.squares[to]
@@ -165,8 +176,9 @@ impl CumulativeSums {
         self.offset + (self.sums[to] - self.sums[from]) / (self.weights[to] - self.weights[from])
     }
 
-    /// The smallest penalty with which these values have no change: the largest gain per change,
-    /// over all numbers of changes.
+    /// The smallest penalty with which this history has no change. The gain of a split is the
+    /// reduction of the cost, divided by the number of changes. The result is the largest gain over
+    /// all splits.
     fn largest_gain(&self) -> f64 {
         let n = self.len();
         let mut least_costs: Vec<f64> = (0..=n)
@@ -195,8 +207,8 @@ impl CumulativeSums {
     }
 }
 
-/// Starts of all segments but the first, with the least cost plus penalty. A change that gains no
-/// more than the penalty, rounding apart, does not count.
+/// The split with the least sum of costs and penalties: the starts of all segments but the first. A
+/// change whose gain exceeds the penalty only by rounding does not count.
 fn segment_starts(sums: &CumulativeSums, penalty: f64) -> Vec<usize> {
     let n = sums.len();
     let penalty = penalty * (1.0 + 1e-9);

@@ -1,8 +1,13 @@
-//! A confidence interval for a mean (Hartigan 1969). Its ends are quantiles of the means of random
-//! subsets of blocks. A block is in a subset with probability 1/2.
+//! A confidence interval for a mean (Hartigan 1969). A block is a stretch of successive samples. A
+//! random half has each block with probability 1/2. The ends of the interval are quantiles of the
+//! means of many random halves.
 //!
-//! If the order of two arms within a block is random, so is the sign of their difference. A random
-//! subset then amounts to random signs, so the test of a mean of 0 is valid even for heavy tails.
+//! The method is for differences between two arms, and tests whether their mean is 0. `T` is the
+//! sum of the differences of all blocks. `R` is the same sum, but a block outside the half counts
+//! negative. So the sum of the half is `(T + R) / 2`, and it is at most 0 if `R <= -T`. If the arms
+//! do not differ and their order is random, the sign of each block is random. Then `T` is
+//! distributed like `R`, even for heavy tails. So the share of halves with a mean of at most 0 is a
+//! one-sided p-value.
 
 use super::{
     Estimate, IntervalPlan, Method, Reliability,
@@ -16,7 +21,7 @@ use crate::{
 
 /// With fewer independent values, intervals cover less than they state: see the README's table.
 const MIN_INDEPENDENT_VALUES: f64 = 20.0;
-/// A difference to which fewer blocks contribute depends on single blocks.
+/// With fewer deciding blocks ([`deciding_blocks`]), a difference depends on single blocks.
 const MIN_DECIDING_BLOCKS: f64 = 6.0;
 /// A mean is clear if it is this many standard deviations from 0. Then neither few values nor drift
 /// can explain it. Against few values the unit is the standard deviation of the values, against
@@ -37,13 +42,13 @@ const CRITICAL_AT_25_PERCENT: f64 = 1.248;
 pub struct RandomHalves {
     /// Index of the first sample of each block, then the number of samples.
     block_bounds: Vec<usize>,
-    /// One bit for each block.
+    /// For each half, one bit for each block: whether the half has the block.
     halves: Vec<[u8; MAX_BLOCKS / 8]>,
 }
 
 impl RandomHalves {
     pub fn new(n: usize, block_length: usize, plan: &IntervalPlan) -> RandomHalves {
-        // With fewer blocks, there are too few combinations of signs.
+        // Fewer than `MIN_BLOCKS` blocks have too few different halves.
         let block_length = block_length.clamp(1, (n / MIN_BLOCKS).max(1));
         let blocks = (n / block_length).clamp(1, MAX_BLOCKS);
         let block_bounds = (0..=blocks).map(|index| index * n / blocks).collect();
@@ -72,6 +77,7 @@ impl RandomHalves {
         self.block_bounds.len() - 1
     }
 
+    /// The mean of each half.
     pub fn means(&self, series: &[f64]) -> Vec<f64> {
         let sums = subset_sums(&self.block_sums(series));
         let lengths: Vec<f64> = self
@@ -109,7 +115,8 @@ impl RandomHalves {
     }
 }
 
-/// For each group of eight values, the sum of every subset. The index has a bit for each value.
+/// For each group of eight values, the sum of every subset of the group. The index of a subset has
+/// a bit for each value.
 fn subset_sums(values: &[f64]) -> Vec<[f64; 256]> {
     values
         .chunks(8)
@@ -126,16 +133,19 @@ fn subset_sums(values: &[f64]) -> Vec<[f64; 256]> {
 
 pub struct HalfMeans {
     pub estimate: Estimate,
-    /// For the hypothesis that the mean is 0; `None` if all values are the same.
+    /// Two-sided p-value of the hypothesis that the mean is 0; `None` if all values are the same.
     pub p: Option<f64>,
-    /// One for each half. Its distance from the mean of the series is multiplied by `widening`.
+    /// The mean of each half. The distance of each from the mean of the series is multiplied by
+    /// `widening`.
     pub means: Vec<f64>,
-    /// At least 1. It accounts for the dependence between neighbouring blocks.
+    /// The standard error of the mean divided by the standard error that independent blocks would
+    /// have; at least 1. Neighboring blocks depend on one another.
     pub widening: f64,
 }
 
-/// One block length for all series of a run, in samples. A series needs 1.5 times the block length
-/// that is best to estimate its variance. The longest needed length is returned.
+/// The block length for all series of a run, in samples: the largest length that any of them needs.
+/// A series needs 1.5 times the block length that is best to estimate its variance, and at most
+/// [`MAX_BLOCKS`] blocks.
 pub fn block_length<'a>(series: impl IntoIterator<Item = &'a [f64]>) -> usize {
     series
         .into_iter()
@@ -149,8 +159,9 @@ pub fn block_length<'a>(series: impl IntoIterator<Item = &'a [f64]>) -> usize {
         .unwrap_or(1)
 }
 
-/// The mean, the deviations divided by a scale, and that scale: the largest deviation, or infinity
-/// if the series is constant. Squares then neither overflow nor vanish.
+/// The mean of the series, the deviations from the mean divided by a scale, and the scale. The
+/// scale is the largest deviation, so that squares neither overflow nor vanish. It is infinity if
+/// the series is constant.
 fn scaled_deviations(series: &[f64]) -> (f64, Vec<f64>, f64) {
     let mean = total(series) / series.len() as f64;
     let mut deviations: Vec<f64> = series.iter().map(|v| v - mean).collect();
@@ -233,13 +244,14 @@ impl HalfMeans {
     }
 }
 
-/// Whether all blocks have the same sign by chance with a probability above `1 - level`.
+/// Whether the blocks are too few for a test at this level. By chance all blocks have the same sign
+/// with the probability `2 * 0.5^blocks`. That must not be above `1 - level`.
 fn has_too_few_blocks(blocks: f64, level: f64) -> bool {
     0.5_f64.powf(blocks - 1.0) > 1.0 - level
 }
 
-/// Twice the share of means on the rarer side of 0. Both counts are increased by 1, so that the
-/// result is above 0 (Davison and Hinkley 1997).
+/// Twice the share of means on the side of 0 that has fewer. Both the number on this side and the
+/// number of all are increased by 1, so that the result is above 0 (Davison and Hinkley 1997).
 fn p_of_zero_mean(means: &[f64]) -> f64 {
     let count = |on_side: fn(&f64) -> bool| means.iter().filter(|mean| on_side(mean)).count();
     let rarer = count(|mean| *mean <= 0.0).min(count(|mean| *mean >= 0.0));
@@ -255,8 +267,8 @@ fn p_of_zero_mean(means: &[f64]) -> f64 {
 /// long-run variance. The divisor `i (n - i)` is the weight of Anderson and Darling (1952).
 pub fn drift_threshold_in_sds(series: &[f64]) -> Option<f64> {
     let (_, deviations, scale) = scaled_deviations(&ranks(series));
-    // The means of the segments are removed first, else the drift would count as dependence. A
-    // short run is not split.
+    // The mean of each segment is subtracted first. Otherwise the drift would count as dependence.
+    // A short run is a single segment.
     let segments = if deviations.len() < MIN_LENGTH_FOR_SEGMENTS {
         1
     } else {
@@ -297,15 +309,15 @@ pub fn sd_of_segment_means(series: &[f64]) -> f64 {
     mean_and_variance(&means).map_or(0.0, |(_, variance)| variance.sqrt())
 }
 
-/// Effective number of blocks that carry the evidence against a mean of 0:
-/// `(sum of s^2)^2 / sum of s^4` of the block sums `s`. It is Kish's effective sample size (1965)
-/// for weights `s^2`.
+/// Effective number of blocks that are evidence against a mean of 0:
+/// `(sum of s^2)^2 / (sum of s^4)`, where `s` are the block sums. It is Kish's effective sample
+/// size (1965) for the weights `s^2`.
 fn deciding_blocks(sums: &[f64]) -> f64 {
     let moment = |power| sums.iter().map(|sum| sum.powi(power)).sum::<f64>();
     moment(2).powi(2) / moment(4)
 }
 
-/// The quantiles of `tail` and `1 - tail`, each rounded outwards.
+/// The `tail`-quantile and the `1 - tail`-quantile. Each is rounded outwards to one of the values.
 pub fn outer_quantiles(values: &[f64], tail: f64) -> (f64, f64) {
     let sorted = ascending(values.to_vec());
     let rank = (tail * (sorted.len() + 1) as f64 + 1e-9) as usize;

@@ -3,16 +3,16 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reliability {
-    /// Checked by simulation: intervals for 95 % cover 93 to 97 %.
+    /// In simulations, intervals of 95 % contain the true value in 93 to 97 % of the runs.
     Reliable,
-    /// The run is short compared with its autocorrelation time, so the interval is too narrow.
+    /// The run has few independent values, `n_eff`, so the interval is too narrow.
     TooShort { n_eff: f64 },
-    /// The counted events are in too few stretches of the run.
+    /// A few stretches of the run decide the result, because what is measured happens in them only.
     TooRare,
     /// The series drifts, or its autocorrelation is longer than a series of this length can show.
     /// There may be no mean to estimate.
     Drifts,
-    /// Every value is the same, so the error is unknown.
+    /// Every value is the same, so the standard error is unknown.
     Constant,
 }
 
@@ -21,16 +21,17 @@ impl Reliability {
         *self == Reliability::Reliable
     }
 
-    /// Reliability of the claim that a ratio with this value and interval differs from 1 by more
-    /// than `margin`.
+    /// Reliability of the claim that the ratio of two runs differs from 1 by more than `margin`.
+    /// `before` and `after` are the reliabilities of both runs.
     pub fn of_ratio(
         before: Reliability,
         after: Reliability,
         [value, low, high]: [f64; 3],
         margin: f64,
     ) -> Reliability {
-        // Intervals of short runs are too narrow. A change counts if an interval twice as wide (in
-        // logarithms) excludes the margin.
+        // Intervals of short runs are too narrow. So their change counts only if an interval twice
+        // as wide excludes the margin. In logarithms, `low * low / value` is twice as far from
+        // `value` as `low`.
         let is_clear = low * low / value > 1.0 + margin || high * high / value < 1.0 - margin;
         let is_short = |run: &Reliability| matches!(run, Reliability::TooShort { .. });
         let mut unreliable = [before, after]
