@@ -304,14 +304,14 @@ pub fn ratio_of_means(reference: &[f64], other: &[f64], level: f64) -> Option<In
         .or_else(|| Contrast::of(reference, other, 1.0))?
         .degrees_of_freedom;
     let t = t_quantile(f64::midpoint(1.0, level), degrees_of_freedom)?;
-    let variance_a = variance_a / reference.len() as f64;
-    let variance_b = variance_b / other.len() as f64;
-    let fieller_g = t * t * variance_a / (mean_a * mean_a);
+    let squared_error_a = variance_a / reference.len() as f64;
+    let squared_error_b = variance_b / other.len() as f64;
+    let fieller_g = t * t * squared_error_a / (mean_a * mean_a);
     if fieller_g >= 1.0 {
         return None;
     }
-    let half_width =
-        t / mean_a * (variance_b + value * value * variance_a - fieller_g * variance_b).sqrt();
+    let half_width = t / mean_a
+        * (squared_error_b + value * value * squared_error_a - fieller_g * squared_error_b).sqrt();
     let low = (value - half_width) / (1.0 - fieller_g);
     let high = (value + half_width) / (1.0 - fieller_g);
     let is_non_negative = reference.iter().chain(other).all(|run| *run >= 0.0);
@@ -325,7 +325,7 @@ pub fn ratio_of_means(reference: &[f64], other: &[f64], level: f64) -> Option<In
     }
     // Both solutions r of (mean_b - r mean_a)^2 = t^2 (r / value variance_b + r^2 variance_a) are
     // positive.
-    let half_sum = value + t * t * variance_b / (2.0 * mean_a * mean_b);
+    let half_sum = value + t * t * squared_error_b / (2.0 * mean_a * mean_b);
     let root = (half_sum * half_sum - (1.0 - fieller_g) * value * value).sqrt();
     Some(Interval {
         value,
@@ -344,10 +344,10 @@ pub fn equivalence_p(reference: &[f64], other: &[f64], margin: f64) -> Option<f6
     }
     let above = Contrast::of(reference, other, 1.0 - margin)?;
     let below = Contrast::of(reference, other, 1.0 + margin)?;
-    let above = t_above(above.value / above.standard_error, above.degrees_of_freedom)?;
-    let below = t_above(
+    let p_above = t_above(above.value / above.standard_error, above.degrees_of_freedom)?;
+    let p_below = t_above(
         -below.value / below.standard_error,
         below.degrees_of_freedom,
     )?;
-    Some(above.max(below))
+    Some(p_above.max(p_below))
 }

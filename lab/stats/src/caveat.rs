@@ -53,9 +53,9 @@ pub fn outliers_of_arm(arm: &[f64], all: &[f64]) -> Vec<usize> {
 
 fn is_outlier(value: f64, sample: &[f64]) -> bool {
     let sample_median = median(sample.iter().copied());
-    let deviation = median(sample.iter().map(|value| (value - sample_median).abs()));
+    let median_deviation = median(sample.iter().map(|value| (value - sample_median).abs()));
     sample.len() >= MIN_VALUES_FOR_OUTLIER
-        && 0.6745 * (value - sample_median).abs() > 3.5 * deviation
+        && 0.6745 * (value - sample_median).abs() > 3.5 * median_deviation
         && is_distant(value, sample_median)
 }
 

@@ -37,8 +37,8 @@ pub fn freedman_diaconis_edges(
         return Vec::new();
     };
     if low >= high {
-        let half = if low == 0.0 { 0.5 } else { low.abs() / 2.0 };
-        return linear_edges(low - half, low + half, 1);
+        let half_width = if low == 0.0 { 0.5 } else { low.abs() / 2.0 };
+        return linear_edges(low - half_width, low + half_width, 1);
     }
     let n = sorted.len() as f64;
     let quartile = |p| quantile_sorted(&sorted, p).unwrap_or(low);
