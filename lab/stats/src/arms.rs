@@ -11,7 +11,7 @@ use crate::{
 pub use rank::{cliffs_delta, hodges_lehmann, mann_whitney_p};
 use serde::Serialize;
 
-/// Minimum runs of an arm for a test.
+/// Minimum number of runs in each arm for a test.
 pub const RUNS_FOR_A_TEST: usize = 3;
 
 /// Confidence level of intervals. The significance level of tests is 1 minus this.
@@ -43,13 +43,13 @@ impl Interval {
 pub struct Comparison {
     pub reference: ArmSummary,
     pub other: ArmSummary,
-    /// Mean of the other arm minus mean of the reference. The interval is Welch's, or Student's if
-    /// arms are compared within blocks. `None` with fewer than two runs in an arm, or if neither
-    /// arm varies.
+    /// Mean of the other arm minus mean of the reference. The interval is Welch's. If the arms are
+    /// compared within blocks ([`crate::hosts`]), it is Student's. `None` with fewer than two runs
+    /// in an arm, or if neither arm varies.
     pub difference: Option<Interval>,
-    /// Mean of the other arm divided by mean of the reference. The interval is Fieller's, or comes
-    /// from logarithms if arms are compared within blocks. `None` like [`Comparison::difference`],
-    /// and if the reference's mean is not clearly above 0.
+    /// Mean of the other arm divided by mean of the reference. The interval is Fieller's. If the
+    /// arms are compared within blocks, it is Student's interval of logarithms. `None` in the cases
+    /// of [`Comparison::difference`], and if the interval of the reference's mean is not above 0.
     pub ratio: Option<Interval>,
     /// Shift of the other arm's runs relative to the reference (Hodges and Lehmann). `None` with
     /// fewer than two runs in an arm.
@@ -60,12 +60,12 @@ pub struct Comparison {
     /// test within blocks. `None` with fewer than [`RUNS_FOR_A_TEST`] in an arm, or if the tested
     /// values do not vary.
     pub difference_p: Option<f64>,
-    /// `None` with fewer than [`RUNS_FOR_A_TEST`] in an arm. With three runs in each it cannot be
-    /// below 0.1.
+    /// `None` with fewer than [`RUNS_FOR_A_TEST`] in an arm. With three runs in each arm it cannot
+    /// be below 0.1.
     pub mann_whitney_p: Option<f64>,
-    /// This p-value decides whether equivalence is shown. It is the larger one of two one-sided
-    /// tests of the ratio against the margin. `None` like [`Comparison::difference_p`], and if the
-    /// reference's mean is not positive.
+    /// This p-value decides whether equivalence is shown. Two one-sided tests compare the ratio
+    /// with the margin, and this is the larger of their p-values. `None` in the cases of
+    /// [`Comparison::difference_p`], and if the reference's mean is not positive.
     pub equivalence_p: Option<f64>,
     /// Runs per arm to detect a difference of the margin with a power of 80 % ([`runs_needed`]).
     /// `None` with fewer than two runs in an arm, if no arm varies, or if the margin or the
@@ -81,29 +81,30 @@ pub enum Direction {
     Higher,
 }
 
-/// Only [`Conclusion::Differs`] allows "better" or "worse", only [`Conclusion::Equivalent`] "no
-/// difference".
+/// A report says "better" or "worse" only for [`Conclusion::Differs`], and "no difference" only for
+/// [`Conclusion::Equivalent`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Conclusion {
     NoValues,
-    /// An arm has a single run: how much runs differ by themselves is unknown.
+    /// An arm has a single run, so it is unknown how much runs of the same arm differ. Both arms
+    /// are only described.
     Described,
-    /// The smaller arm has two runs: a wide interval and no test.
+    /// The smaller arm has two runs: there is an interval, but no test.
     TooFewRuns {
         runs: usize,
         needed: usize,
     },
-    /// The means differ, and a difference below the margin is not shown.
+    /// The means are shown to differ, and equivalence is not shown.
     Differs {
         direction: Direction,
         /// Of the test of the difference, adjusted if several metrics were tested.
         p: f64,
     },
-    /// The means differ by less than the margin.
+    /// The means are shown to differ by less than the margin.
     Equivalent {
         /// Of the equivalence test, adjusted if several metrics were tested.
         p: f64,
-        /// Set if a difference is shown, too. It is too small to matter.
+        /// Direction of the difference, if a difference is shown, too. It is too small to matter.
         differs: Option<Direction>,
     },
     /// Neither a difference nor equivalence is shown.
@@ -140,9 +141,10 @@ pub fn compare(reference: &[f64], other: &[f64], margin: f64) -> Comparison {
     comparison.concluded()
 }
 
-/// Concludes again from p-values that are adjusted for the number of tests in `family` (Holm).
-/// Tests of differences and of equivalence are two families. A metric that was chosen before the
-/// runs and is tested once needs no adjustment.
+/// Sets the conclusions of comparisons that were made together: of one comparison for each metric.
+/// Their p-values are adjusted for their number (Holm). Tests of differences and tests of
+/// equivalence are adjusted separately. A metric that was chosen before the runs and is tested once
+/// needs no adjustment.
 pub fn conclude_family<'c>(family: impl IntoIterator<Item = &'c mut Comparison>) {
     let family: Vec<&mut Comparison> = family.into_iter().collect();
     let adjusted = |p: fn(&Comparison) -> Option<f64>| {
@@ -218,8 +220,8 @@ impl Comparison {
         };
     }
 
-    /// Direction of the ratio or, without a ratio, of the difference of the means. No test needs to
-    /// show it. `None` if the means are equal.
+    /// Direction of the ratio. If there is no ratio, it is that of the difference of the means. It
+    /// may be insignificant. `None` if the means are equal.
     pub fn direction(&self) -> Option<Direction> {
         let mean_difference = || Some(self.other.mean? - self.reference.mean?);
         let change = self
@@ -288,11 +290,12 @@ pub fn mean_difference(reference: &[f64], other: &[f64], level: f64) -> Option<I
 }
 
 /// Mean of the other arm divided by mean of the reference, with the interval of Fieller (1954). The
-/// degrees of freedom are those of the contrast with the ratio as its factor. `None` as for
-/// [`welch_p`], and if the interval of the reference's mean reaches 0.
+/// degrees of freedom are those of the contrast with the ratio as its factor. `None` in the cases
+/// of [`welch_p`], and if the interval of the reference's mean reaches 0.
 ///
-/// Fieller's interval can reach below 0 although no run does. Then the variance of the other arm's
-/// mean is assumed to be proportional to that mean, as in Wilson's score interval (1927).
+/// Fieller's interval can reach below 0 even if no value is negative. In this case, the variance of
+/// the other arm's mean is assumed to be proportional to that mean, as in Wilson's score interval
+/// (1927).
 pub fn ratio_of_means(reference: &[f64], other: &[f64], level: f64) -> Option<Interval> {
     let ((mean_a, variance_a), (mean_b, variance_b)) =
         (mean_and_variance(reference)?, mean_and_variance(other)?);
@@ -323,8 +326,9 @@ pub fn ratio_of_means(reference: &[f64], other: &[f64], level: f64) -> Option<In
             level,
         });
     }
-    // Both solutions r of (mean_b - r mean_a)^2 = t^2 (r / value variance_b + r^2 variance_a) are
-    // positive.
+    // The ends are both solutions `r` of the equation
+    // `(mean_b - r mean_a)^2 = t^2 (r / value squared_error_b + r^2 squared_error_a)`. They are
+    // positive. Without the factor `r / value`, the solutions are Fieller's ends.
     let half_sum = value + t * t * squared_error_b / (2.0 * mean_a * mean_b);
     let root = (half_sum * half_sum - (1.0 - fieller_g) * value * value).sqrt();
     Some(Interval {
@@ -336,8 +340,8 @@ pub fn ratio_of_means(reference: &[f64], other: &[f64], level: f64) -> Option<In
 }
 
 /// Two one-sided Welch tests of the ratio of means: above `1 - margin`, and below `1 + margin`
-/// (Schuirmann 1987; for a ratio Sasabuchi 1988). Returns the larger p-value. `None` as for
-/// [`welch_p`], without a positive margin, or if the reference's mean is not positive.
+/// (Schuirmann 1987; for a ratio Sasabuchi 1988). Returns the larger p-value. `None` in the cases
+/// of [`welch_p`], and if the margin or the reference's mean is not positive.
 pub fn equivalence_p(reference: &[f64], other: &[f64], margin: f64) -> Option<f64> {
     if margin.is_nan() || margin <= 0.0 || mean_and_variance(reference)?.0 <= 0.0 {
         return None;

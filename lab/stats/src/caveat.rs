@@ -1,9 +1,9 @@
-//! Conditions of caveats in reports, and the reasons why an interval is unreliable.
+//! Conditions under which reports show a caveat, and texts that say why an interval is unreliable.
 
 use crate::{block_bootstrap::Reliability, summary::quantile};
 
-/// Two arms, the first of which began all its runs before the second began any. `runs` are (begin
-/// on any clock, arm). Arms with a single run do not count.
+/// Finds two arms whose runs were not interleaved: the last run of the first arm began before the
+/// first run of the second arm. `runs` are (begin, arm). Arms with a single run do not count.
 pub fn find_separate_arms<'a>(runs: &[(f64, &'a str)]) -> Option<(&'a str, &'a str)> {
     // Name, first and last begin, number of runs.
     let mut arms: Vec<(&str, f64, f64, usize)> = Vec::new();
@@ -22,10 +22,11 @@ pub fn find_separate_arms<'a>(runs: &[(f64, &'a str)]) -> Option<(&'a str, &'a s
     Some((pair[0].0, pair[1].0))
 }
 
-/// Fewer values have no outlier.
+/// With fewer values, none is an outlier.
 pub const MIN_VALUES_FOR_OUTLIER: usize = 4;
 
-/// Values within this share of the median are no outliers, however close the others are together.
+/// A value within this share of the median is not an outlier, however close together the other
+/// values are.
 const MIN_OUTLIER_DISTANCE: f64 = 0.1;
 
 /// Indices of outliers: their distance from the median, times 0.6745 and divided by the median
@@ -34,8 +35,9 @@ pub fn outliers(values: &[f64]) -> Vec<usize> {
     indices_where(values, |value| is_outlier(value, values))
 }
 
-/// [`outliers`] of an arm. An arm with too few values is compared with the values of `all` arms. If
-/// at least half of its values would then be outliers, the arm has none.
+/// The [`outliers`] of an arm. An arm with fewer than [`MIN_VALUES_FOR_OUTLIER`] values is compared
+/// with the values of `all` arms. If at least half of its values are outliers among these, the arm
+/// differs as a whole and has no outlier.
 pub fn outliers_of_arm(arm: &[f64], all: &[f64]) -> Vec<usize> {
     if arm.len() >= MIN_VALUES_FOR_OUTLIER {
         return outliers(arm);
@@ -59,7 +61,7 @@ fn is_outlier(value: f64, sample: &[f64]) -> bool {
         && is_distant(value, sample_median)
 }
 
-/// Always false for a median of 0: every share of 0 is 0.
+/// Always false for a median of 0, because every share of 0 is 0.
 fn is_distant(value: f64, median: f64) -> bool {
     median != 0.0 && (value - median).abs() > MIN_OUTLIER_DISTANCE * median.abs()
 }

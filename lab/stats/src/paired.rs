@@ -1,8 +1,9 @@
 //! Compares two runs that processed the same slots, so the effect of the workload cancels out.
 //!
-//! The interval of their difference covers only the fluctuation within the runs. Two runs are one
-//! replicate of each arm, so their difference is described, not tested. Successive common slots
-//! count as neighbors in time.
+//! The interval of their difference covers the fluctuation within the runs, not differences between
+//! runs of the same arm. The two runs are a single replicate of each arm. So their difference
+//! describes these two runs and is no test of the arms. Successive slots that both runs have count
+//! as neighbors in time.
 
 use crate::{
     arms::{Interval, RUNS_FOR_A_TEST},
@@ -18,7 +19,9 @@ pub struct Pairs {
     pub slots: Vec<u64>,
     pub reference: Vec<f64>,
     pub other: Vec<f64>,
+    /// Number of slots that the other run does not have.
     pub only_reference: usize,
+    /// Number of slots that the reference does not have.
     pub only_other: usize,
 }
 
@@ -35,20 +38,20 @@ pub struct Effect {
 }
 
 /// Difference of the means on the same slots. The interval comes from the means of random halves of
-/// the blocks (Hartigan 1969). It is exact even for heavy tails if the runs differ only by a shift
-/// and their order is random.
+/// blocks of slots (Hartigan 1969). If the runs differ by a constant and their order is random, the
+/// interval is exact even for heavy tails.
 pub struct MeanDifference {
     pub difference: Estimate,
     /// Mean of the other run divided by mean of the reference; `None` if the reference's mean is
     /// not clearly above 0.
     pub ratio: Option<Interval>,
-    /// For the hypothesis of equal means; `None` if all differences are the same.
+    /// Two-sided p-value of the hypothesis of equal means; `None` if all differences are the same.
     pub p: Option<f64>,
     pub decision: Decision,
 }
 
-/// Joins two runs by slot. The last value of a repeated slot counts; a value that is not finite is
-/// missing.
+/// Joins two runs by slot. If a run has a slot several times, its last value counts. A value that
+/// is not finite counts as missing.
 pub fn join(
     reference: impl IntoIterator<Item = (u64, f64)>,
     other: impl IntoIterator<Item = (u64, f64)>,
@@ -89,8 +92,8 @@ pub fn mean_over_pairs(values: &[f64], level: f64) -> Option<Interval> {
 }
 
 /// [`mean_over_pairs`] of amounts that cannot be negative, such as ratios of times. If Student's
-/// interval would reach below zero, each end has the standard error of that end
-/// ([`block_bootstrap::Method::Score`]).
+/// interval would reach below zero, each end is computed with the standard error that holds at that
+/// end ([`block_bootstrap::Method::Score`]).
 pub fn mean_amount_over_pairs(values: &[f64], level: f64) -> Option<Interval> {
     let interval = mean_over_pairs(values, level)?;
     if interval.low >= 0.0 || interval.value <= 0.0 || values.iter().any(|value| *value < 0.0) {
@@ -110,7 +113,7 @@ pub fn mean_amount_over_pairs(values: &[f64], level: f64) -> Option<Interval> {
 pub struct RatioTest {
     pub pairs: usize,
     pub ratio: Interval,
-    /// For the hypothesis of a ratio of 1: [`student_p`] of the logarithms.
+    /// P-value of the hypothesis that the ratio is 1: [`student_p`] of the logarithms.
     pub p: Option<f64>,
 }
 
@@ -127,8 +130,8 @@ pub fn student_p(values: &[f64]) -> Option<f64> {
     Some((2.0 * above).min(1.0))
 }
 
-/// Tests from logarithms of ratios whether the ratio is 1. Ignores values that are not finite.
-/// `None` with fewer than two values.
+/// Tests whether a ratio is 1. `logarithms` are the logarithms of the measured ratios. Ignores
+/// values that are not finite. `None` with fewer than two values.
 pub fn ratio_test(logarithms: &[f64], level: f64) -> Option<RatioTest> {
     let values = finite(logarithms);
     let mean = mean_over_pairs(&values, level)?;
@@ -173,9 +176,10 @@ impl Pairs {
         })
     }
 
-    /// The difference of the runs' `p`-quantiles over the same slots, other minus reference; not
-    /// the quantile of the differences. `None` with fewer than two slots, or if `p` is not between
-    /// 0 and 1.
+    /// The other run's `p`-quantile minus the reference's, over the same slots. This is not the
+    /// quantile of the differences. `None` with fewer than two slots, or if `p` is not between 0
+    /// and
+    /// 1.
     pub fn quantile_difference(&self, p: f64, plan: &IntervalPlan) -> Option<Estimate> {
         block_bootstrap::difference_of_quantiles(&self.reference, &self.other, p, plan)
     }
@@ -190,8 +194,8 @@ impl Pairs {
             .collect();
         let block_length = block_bootstrap::block_length([differences.as_slice()]);
         let halves = RandomHalves::new(differences.len(), block_length, plan);
-        // If both runs drift by the same factor, their difference drifts, but not the relative
-        // difference.
+        // Drift is tested with relative differences. If both runs drift by the same factor, their
+        // difference drifts, too, but their relative difference does not.
         let relative_difference =
             |(a, b): (&f64, &f64)| (b - a) / (a.abs() + b.abs()).max(f64::MIN_POSITIVE);
         let relative_differences: Vec<f64> = self
@@ -214,8 +218,8 @@ impl Pairs {
         })
     }
 
-    /// Mean of the other run divided by mean of the reference, from the random halves of
-    /// `half_means`. The interval contains 1 if the interval of the difference contains 0.
+    /// Mean of the other run divided by mean of the reference. Both means come from the same random
+    /// halves as the difference, so the interval contains 1 if that of the difference contains 0.
     fn ratio(
         &self,
         halves: &RandomHalves,
