@@ -4,10 +4,12 @@ use crate::summary::{finite_values, quantile_sorted, sorted};
 pub struct Histogram {
     /// Class `i` counts `edges[i] <= value < edges[i + 1]`. The last class includes its upper edge.
     pub counts: Vec<u64>,
+    /// Number of values above the last edge.
     pub above: u64,
 }
 
-/// `classes` of equal width; empty unless `low < high`, both finite, and there is a class.
+/// The edges of `classes` classes of equal width from `low` to `high`. Empty if `low` is not below
+/// `high`, if one of them is not finite, or if `classes` is 0.
 pub fn linear_edges(low: f64, high: f64, classes: usize) -> Vec<f64> {
     if !(low.is_finite() && high.is_finite() && low < high && classes > 0) {
         return Vec::new();
@@ -15,15 +17,16 @@ pub fn linear_edges(low: f64, high: f64, classes: usize) -> Vec<f64> {
     let width = (high - low) / classes as f64;
     let mut edges: Vec<f64> = (0..classes).map(|i| low + i as f64 * width).collect();
     edges.push(high);
-    // Rounding can make neighbours equal where a class is narrower than a float's step.
+    // If a class is narrower than the distance between neighboring floats, edges can be equal.
     edges.dedup();
     if edges.len() < 2 { Vec::new() } else { edges }
 }
 
-/// At most `max_classes` classes over the values up to the quantile `max_quantile`. Their width is
-/// `2 IQR / n^(1/3)` (Freedman and Diaconis 1981). If the quartiles are equal, there are
-/// `1 + log2 n` classes (Sturges 1926). If all values are equal, there is one class around them.
-/// Without values there is no class.
+/// The edges of at most `max_classes` classes, from the lowest value to the quantile
+/// `max_quantile`. The width is `2 IQR / n^(1/3)`, where `IQR` is the distance between the
+/// quartiles (Freedman and Diaconis 1981). If the quartiles are equal, there are `1 + log2 n`
+/// classes (Sturges 1926). If all values are equal, there is one class around them. Without values
+/// there is no class.
 pub fn freedman_diaconis_edges(
     values: &[Option<f64>],
     max_quantile: f64,
@@ -51,8 +54,8 @@ pub fn freedman_diaconis_edges(
     linear_edges(low, high, (classes as usize).clamp(1, max_classes.max(1)))
 }
 
-/// `edges` ascend. Values below the first are not counted. With fewer than two edges there is no
-/// class, and all values count as above.
+/// Counts the values in each class. `edges` ascend. A value below the first edge is not counted.
+/// With fewer than two edges there is no class, and all values count as above.
 pub fn count(values: &[Option<f64>], edges: &[f64]) -> Histogram {
     let classes = edges.len().saturating_sub(1);
     let mut histogram = Histogram {

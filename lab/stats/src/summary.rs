@@ -14,10 +14,13 @@ pub struct Summary {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MeanWithoutPeaks {
     pub mean: f64,
+    /// Mean of all values, including peaks.
     pub mean_of_all: f64,
+    /// Number of peaks.
     pub left_out: usize,
+    /// Number of other values.
     pub n: usize,
-    /// Of all values, including those left out.
+    /// The largest value, including peaks.
     pub max: f64,
 }
 
@@ -46,8 +49,9 @@ pub fn quantile(values: &[Option<f64>], p: f64) -> Option<f64> {
     quantile_sorted(&sorted(values), p)
 }
 
-/// Minimum number of values with which one is expected above the `p`-quantile: 20 for 0.95, 100 for
-/// 0.99. It is 1 for the median, for lower quantiles and for the maximum.
+/// The number of values of which one is expected above the `p`-quantile: 20 for 0.95, 100 for 0.99.
+/// A quantile of fewer values says little. The number is 1 for the maximum, and for quantiles up to
+/// the median.
 pub fn min_values_for(p: f64) -> usize {
     if p > 0.5 && p < 1.0 {
         (1.0 / (1.0 - p) - 1e-6).ceil() as usize
@@ -56,7 +60,7 @@ pub fn min_values_for(p: f64) -> usize {
     }
 }
 
-/// [`quantile`]; `None` also with fewer values than [`min_values_for`].
+/// [`quantile`], but `None` with fewer values than [`min_values_for`].
 pub fn quantile_if_enough(values: &[Option<f64>], p: f64) -> Option<f64> {
     let sorted = sorted(values);
     if sorted.len() < min_values_for(p) {
@@ -85,8 +89,9 @@ pub fn sorted(values: &[Option<f64>]) -> Vec<f64> {
 /// The rule of the paper that `docs/PAPER.md` describes.
 const PEAK_FACTOR: f64 = 3.0;
 
-/// The mean of the values that are at most three times the mean of all. Zeros count. The mean of
-/// all is not computed again without the peaks. `None` if there are no values.
+/// The mean without peaks, which are values above three times the mean of all values. The limit is
+/// not computed again from the mean without peaks. Zeros count as values. `None` if there are no
+/// values.
 pub fn mean_without_peaks(values: &[Option<f64>]) -> Option<MeanWithoutPeaks> {
     let finite = finite_values(values);
     if finite.is_empty() {
@@ -167,7 +172,7 @@ pub fn mean_and_variance(values: &[f64]) -> Option<(f64, f64)> {
     let mean = total(values) / n;
     let deviations: Vec<f64> = values.iter().map(|v| v - mean).collect();
     let squares: Vec<f64> = deviations.iter().map(|d| d * d).collect();
-    // The mean is rounded, so the distances from it do not quite sum to 0.
+    // The mean is rounded, so the deviations do not quite sum to 0. `rest` corrects the squares.
     let rest = total(&deviations);
     Some((
         mean,

@@ -1,11 +1,11 @@
-//! A distribution over thresholds, scales and lapses, as a grid of weights. Values and thresholds
-//! are logarithms.
+//! The posterior distribution of the threshold, the scale and the lapse, as a grid of weights.
+//! Values of trials and thresholds are logarithms.
 
 use std::sync::LazyLock;
 
 /// Distance of neighboring thresholds in the logarithm: about 1 %.
 const STEP: f64 = 0.01;
-/// Thresholds above and below the first value, in steps.
+/// Numbers of thresholds above and below the first value of the search.
 const ROWS_ABOVE: usize = 40;
 const ROWS_BELOW: usize = 400;
 const ROWS: usize = ROWS_BELOW + ROWS_ABOVE + 1;
@@ -17,7 +17,8 @@ const LAPSES: [f64; 3] = [0.0, 0.02, 0.05];
 const CELLS_PER_ROW: usize = SCALES.len() * LAPSES.len();
 /// Thresholds below this weight are ignored when the next trial is chosen.
 const MIN_WEIGHT: f64 = 1e-5;
-/// Distance in rows of the first candidates for the next trial. Rows around the best one follow.
+/// Distance in rows between the candidates for the next trial. All rows around the best candidate
+/// are then candidates, too.
 const COARSE_STEP: usize = 4;
 /// Steps of the table of entropies, which is interpolated linearly.
 const ENTROPY_STEPS: usize = 2048;
@@ -150,8 +151,7 @@ impl Grid {
             |value: f64| ((value - self.lowest_threshold) / STEP).clamp(0.0, (ROWS - 1) as f64);
         let low = (fractional_row(low) - 1e-6).ceil() as usize;
         let high = (fractional_row(high) + 1e-6).floor() as usize;
-        // The result of a trial far from every likely threshold is known beforehand, so it is no
-        // information.
+        // A trial far from every likely threshold has a known result, so it gives no information.
         let (low, high) = (low.max(first.row).min(high), high.min(last.row).max(low));
         let best = |rows: &mut dyn Iterator<Item = usize>| {
             rows.map(|row| (expected_information(&likely, row), row))
