@@ -203,7 +203,7 @@ impl<'a> ProgramCache<'a> {
         }
     }
 
-    fn draw(&mut self) -> u32 {
+    fn draw_position(&mut self) -> u32 {
         self.rng.u32(0..self.loaded.len() as u32)
     }
 
@@ -212,8 +212,8 @@ impl<'a> ProgramCache<'a> {
     }
 
     fn position_of_fewer_uses(&mut self) -> u32 {
-        let first = self.draw();
-        let second = self.draw();
+        let first = self.draw_position();
+        let second = self.draw_position();
         let uses = |position: u32| {
             let entry = self.entry_at(position);
             u64::from(entry.uses) >> self.current_slot.saturating_sub(entry.last_slot).min(63)
@@ -227,10 +227,10 @@ impl<'a> ProgramCache<'a> {
 
     fn position_of_least_score(&mut self) -> u32 {
         let threshold = score(self.current_slot, DRAW_THRESHOLD.0, DRAW_THRESHOLD.1);
-        let mut least = self.draw();
+        let mut least = self.draw_position();
         let mut least_score = self.score_at(least);
         for _ in 0..3 {
-            let other = self.draw();
+            let other = self.draw_position();
             let other_score = self.score_at(other);
             if other_score < least_score {
                 (least, least_score) = (other, other_score);

@@ -289,7 +289,7 @@ pub fn least_misses_by_bytes(
     // on.
     let begin = first_counted.saturating_sub(1);
     let mut last: Vec<Option<u32>> = vec![None; trace.programs().len()];
-    let mut costs: Vec<u128> = Vec::new();
+    let mut hit_costs: Vec<u128> = Vec::new();
     let mut counted_lookups = 0_u64;
     let mut end = begin;
     for_each_lookup(trace, includes_fees_only, |transaction, program| {
@@ -302,14 +302,14 @@ pub fn least_misses_by_bytes(
             return;
         }
         counted_lookups += 1;
-        costs.extend(
+        hit_costs.extend(
             earlier.map(|earlier| u128::from(size) * u128::from(transaction - earlier.max(begin))),
         );
     });
-    costs.sort_unstable();
+    hit_costs.sort_unstable();
     let mut capacity = u128::from(bytes) * u128::from(end - begin);
     Ok(counted_lookups
-        - costs
+        - hit_costs
             .iter()
             .take_while(|cost| {
                 let remaining = capacity.checked_sub(**cost);
