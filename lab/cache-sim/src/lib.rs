@@ -1,8 +1,10 @@
 //! Simulates Agave's program cache for the transactions of a run, at any size and with other
-//! policies. A load is a compilation that a lookup caused, never the workload.
+//! eviction policies. In this crate, a load is a compilation of a program that a lookup caused. It
+//! never means the workload.
 //!
-//! Everything is a pure function of its input and a seed: no file, no clock, no panic on any input.
-//! Programs are numbered without gaps, so that a simulation indexes arrays and computes no hashes.
+//! Everything is a pure function of its input and a seed. Nothing opens a file or reads a clock,
+//! and no input causes a panic. Programs are numbered without gaps, so that a simulation can use a
+//! program's number as an index.
 
 pub mod agave;
 mod cache;
@@ -26,7 +28,7 @@ pub enum Error {
     Io(#[from] std::io::Error),
     #[error("the trace file is damaged at byte {offset}: {problem}")]
     Damaged {
-        /// Where the record begins.
+        /// Offset of the damaged record.
         offset: u64,
         problem: String,
     },
@@ -46,7 +48,7 @@ pub enum Error {
         missing: usize,
         first: u64,
     },
-    /// The cache's content at the start of the trace decides the answer.
+    /// The prediction depends on the cache's content at the start of the trace, which is unknown.
     #[error(
         "the recording began after the validator's start, so the cache's content at that time is unknown, and it matters: with \
          {entries} entries, {empty:.0} misses are predicted from an empty cache, {full:.0} from a full one; fetch more \

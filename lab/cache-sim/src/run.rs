@@ -7,7 +7,7 @@ use crate::{
 };
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Distance in blocks from the root to the replayed block, if the validator votes normally.
+/// Number of blocks from the root to the replayed block, if the validator votes normally.
 const ROOT_DEPTH: usize = 32;
 
 /// Content of the cache when the simulation begins.
@@ -24,9 +24,9 @@ pub struct Simulation<'a> {
     pub setting: Setting,
     /// Only Agave's rules support [`InitialContent::Full`]. Other policies begin empty.
     pub initial_content: InitialContent,
-    /// The first counted slot; earlier slots warm the cache.
+    /// The first slot whose counts are part of the outcome. Earlier slots warm the cache.
     pub first_slot: u64,
-    /// By program number. A missing number counts as 0.
+    /// Compile times by program number. A missing one counts as 0.
     pub compile_us: &'a [u64],
     pub seed: u64,
 }
@@ -35,7 +35,8 @@ pub struct Simulation<'a> {
 pub struct Outcome {
     pub counts: Counts,
     pub entries: u64,
-    /// Uncompiled code of the programs in the cache at the end, as far as sizes are known.
+    /// Size of the uncompiled code of the programs in the cache at the end. An unknown size counts
+    /// as 0.
     pub bytes: u64,
 }
 
@@ -67,6 +68,7 @@ impl Simulation<'_> {
         Ok(self.drive(&mut cache, includes_fees_only, on_counted_slot))
     }
 
+    /// Runs the simulation with this cache.
     pub(crate) fn drive<C: Cache>(
         &self,
         cache: &mut C,
@@ -143,7 +145,8 @@ fn look_up<C: Cache>(
     }
 }
 
-/// Outcomes have the order of the simulations and do not depend on the threads.
+/// Runs all simulations. The outcomes have the order of the simulations and do not depend on the
+/// number of threads.
 pub fn run_all(simulations: &[Simulation], threads: usize) -> Result<Vec<Outcome>, Error> {
     let next = AtomicUsize::new(0);
     let run_remaining = || {
@@ -179,7 +182,7 @@ pub fn run_all(simulations: &[Simulation], threads: usize) -> Result<Vec<Outcome
     outcomes.into_iter().map(|(_, outcome)| outcome).collect()
 }
 
-/// (program, lookups) of programs with code, the most used first.
+/// (program, lookups in the trace) of the programs with code, the most used program first.
 fn most_used(trace: &Trace) -> Vec<(u32, u32)> {
     let mut uses = vec![0_u32; trace.programs().len()];
     for index in 0..trace.slots().len() {

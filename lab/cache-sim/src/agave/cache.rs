@@ -13,12 +13,13 @@ const TOMBSTONE: u32 = u32::MAX - 2;
 const CLOSED: u32 = u32::MAX - 3;
 const LOADED_BELOW: u32 = u32::MAX - 4;
 
-/// Compile time in microseconds, and uses. The draws end at an entry whose score is lower than the
-/// score of these values in the current slot.
+/// Compile time in microseconds, and uses. An eviction draws up to four candidates. It stops when
+/// one has a lower score than an entry with these values that is used in the current slot.
 const DRAW_THRESHOLD: (u64, u64) = (500, 500);
 /// Scores use compile times in nanoseconds, the simulation uses microseconds.
 const COMPILE_TIME_SCALE: u64 = 1_000;
-/// Number of the trace's first slot. An unused entry has 0, which makes it by far the oldest.
+/// [`Entry::last_slot`] for the trace's first slot. An unused entry has 0, so it is by far the
+/// oldest.
 const FIRST_SLOT: u32 = 200;
 
 #[derive(Clone, Copy)]
@@ -31,22 +32,23 @@ struct Entry {
     position: u32,
 }
 
-/// Transactions run one after the other: threads that wait for one another are not simulated.
+/// Transactions run one after the other. Threads that wait for one another are not simulated.
 pub struct ProgramCache<'a> {
     rules: CacheRules,
     trace: &'a Trace,
     rng: Rng,
-    /// By program, then the superseded versions that are not pruned yet.
+    /// By program number, then superseded versions of programs.
     entries: Vec<Entry>,
+    /// Numbers of the loaded entries.
     loaded: Vec<u32>,
     budget: Budget,
     compile_us: &'a [u64],
-    /// Of all loaded entries.
+    /// Sum of the weights of all loaded entries.
     weight: u64,
-    /// Slot of each program's last deployment in this trace, counted like `Entry::last_slot`, plus
-    /// 1; 0 for none.
+    /// For each program, 1 plus the slot of its last deployment in this trace, counted like
+    /// `Entry::last_slot`. 0 if it was not deployed.
     deployment_slots: Vec<u32>,
-    /// (superseded entry, slot of the deployment).
+    /// (superseded entry, slot of the deployment that superseded it), if not pruned yet.
     superseded: Vec<(u32, u32)>,
     first_slot: u64,
     current_slot: u32,
@@ -89,8 +91,8 @@ impl<'a> ProgramCache<'a> {
         }
     }
 
-    /// Sets the uses of all programs in `most_used` (program, uses), and loads the first ones until
-    /// the cache is full.
+    /// Sets the uses of all programs in `most_used`, which has (program, uses). Loads programs in
+    /// this order until the cache is full.
     pub fn fill(&mut self, most_used: &[(u32, u32)]) {
         let mut is_full = false;
         for (program, uses) in most_used {
@@ -115,7 +117,7 @@ impl<'a> ProgramCache<'a> {
             .min(u32::MAX - 1)
     }
 
-    /// The slot in which a use counts, if it is later than the last one.
+    /// The slot that a use gives to its entry, unless the entry has a later one.
     fn use_slot(&self) -> u32 {
         match self.rules.eviction {
             Eviction::TwoDraws
@@ -126,6 +128,7 @@ impl<'a> ProgramCache<'a> {
         }
     }
 
+    /// The slot that a load gives to its entry.
     fn load_slot(&self) -> u32 {
         match self.rules.eviction {
             Eviction::Score {
@@ -151,8 +154,8 @@ impl<'a> ProgramCache<'a> {
         entry
     }
 
-    /// Handles a program that the first lookup found unusable. Returns whether an eviction pass
-    /// follows.
+    /// Handles a lookup that found no loaded entry. Returns whether the program is inserted or
+    /// loaded, so that an eviction pass must follow.
     fn miss(&mut self, program: u32, counts: &mut Counts) -> bool {
         let stale_after = self.rules.stale_after_slots;
         let load_slot = self.load_slot();
@@ -285,8 +288,8 @@ impl<'a> ProgramCache<'a> {
         }
     }
 
-    /// The old version becomes a separate entry until a newer one exists and the root passes the
-    /// deployment.
+    /// Makes the old version of a deployed program a separate entry. `prune` removes this entry
+    /// when the new version has an entry and the root is past the deployment.
     fn supersede(&mut self, program: u32) {
         let old_version = self.entries[program as usize];
         if old_version.position >= LOADED_BELOW
@@ -305,7 +308,7 @@ impl<'a> ProgramCache<'a> {
     }
 }
 
-/// Score in Agave since 4.1: last slot plus the bit length of `compile time x uses`.
+/// Score in Agave since 4.1: the last slot plus the number of bits of `compile time x uses`.
 fn score(last_slot: u32, compile_us: u64, uses: u64) -> u64 {
     let weight = u128::from(compile_us) * u128::from(COMPILE_TIME_SCALE) * u128::from(uses);
     u64::from(last_slot) + u64::from(u128::BITS - weight.leading_zeros())
@@ -360,15 +363,15 @@ impl Cache for ProgramCache<'_> {
             return;
         }
         counts.insertions += 1;
-        // A compiled entry counts as unused. The age of an entry without code counts from this
-        // slot.
+        // A compiled entry has not been used, so its last slot is 0. An entry that is not compiled
+        // has the current slot.
         entry.last_slot = match deployment {
             Deployment::Loaded => 0,
             _ => self.current_slot,
         };
         match kind {
             ChangeKind::Closed => entry.position = TOMBSTONE,
-            // The deploying transaction compiles it, which is not a load of the cache.
+            // The deploying transaction compiles the program, so this is not counted as a load.
             ChangeKind::Deployed if deployment == Deployment::Loaded => self.load(program),
             ChangeKind::Deployed => entry.position = UNLOADED,
         }

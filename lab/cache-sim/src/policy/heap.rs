@@ -9,12 +9,12 @@ const NOT_IN_HEAP: u32 = u32::MAX;
 
 /// Programs of a cache, the one with the lowest priority first.
 struct Heap {
-    /// (priority, program); a priority's second part breaks ties.
+    /// (priority, program). The second part of a priority decides between equal first parts.
     items: Vec<((u64, u64), u32)>,
     /// Index of each program in `items`.
     positions: Vec<u32>,
     weights: Vec<u64>,
-    /// Of all programs in it.
+    /// Sum of the weights of all programs in the heap.
     weight: u64,
     capacity: u64,
 }
@@ -132,8 +132,9 @@ impl Replacement for Lfu {
 }
 
 /// GDSF evicts the program with the lowest priority: `age + uses x compile time / size`. The age is
-/// the priority of the program that was evicted last, so the priority of unused programs falls
-/// behind. A program that was just loaded may be evicted.
+/// the priority of the program that was evicted last. It increases, and a use updates the priority
+/// with the current age. So the priority of an unused program falls behind. A program that was just
+/// loaded may be evicted.
 pub struct Gdsf<'a> {
     heap: Heap,
     compile_us: &'a [u64],
@@ -189,8 +190,8 @@ impl Replacement for Gdsf<'_> {
 
 const NEVER: u32 = u32::MAX;
 
-/// Evicts the program whose next use is latest. Like Agave it evicts after a transaction. So its
-/// misses are a lower bound for Agave at a limit in entries without deployments.
+/// Evicts the program whose next use is latest. Like Agave, it evicts after a transaction. So its
+/// misses are a lower bound for Agave, if the limit is in entries and no program is deployed.
 pub struct Min {
     heap: Heap,
     /// For each lookup, the transaction of the next lookup of the same program.
@@ -264,10 +265,13 @@ fn next_uses(trace: &Trace, includes_fees_only: bool, budget: &Budget) -> Vec<u3
     next_uses
 }
 
-/// Lower bound of the misses from a slot on, for all policies at a limit in bytes. The optimum
-/// takes too long to compute. A hit costs the program's size times the transactions since its last
-/// use. The bound counts the cheapest hits whose sum is at most the capacity times the counted
-/// transactions (Berger, Beckmann and Harchol-Balter 2018).
+/// Lower bound of the misses from a slot on, for all policies with a limit in bytes. The optimum
+/// takes too long to compute.
+///
+/// For a hit, the program must be in the cache since its last use. The cost of the hit is the size
+/// of the program times the number of transactions since then. In all, the cache has its capacity
+/// times the number of counted transactions. The bound assumes as many of the cheapest hits as cost
+/// no more than this (Berger, Beckmann and Harchol-Balter 2018).
 pub fn least_misses_by_bytes(
     trace: &Trace,
     bytes: u64,
@@ -285,8 +289,8 @@ pub fn least_misses_by_bytes(
                 .count() as u32
         })
         .sum();
-    // The cache can be full after the last uncounted transaction, so its capacity counts from then
-    // on.
+    // The cache can be full after the last transaction that is not counted. So its capacity is
+    // available from this transaction on.
     let begin = first_counted.saturating_sub(1);
     let mut last: Vec<Option<u32>> = vec![None; trace.programs().len()];
     let mut hit_costs: Vec<u128> = Vec::new();

@@ -9,10 +9,11 @@ const AGAIN: usize = 1;
 const ONCE_GHOST: usize = 2;
 const AGAIN_GHOST: usize = 3;
 
-/// ARC: a queue of programs used once, and one of programs used again. A hit among the ghosts of a
-/// queue gives this queue a larger share of the capacity.
+/// ARC: a queue of programs used once, and one of programs used again. If a ghost of a queue is
+/// looked up, this queue gets a larger share of the capacity.
 pub struct Arc {
     queues: Queues<4>,
+    /// Target weight of the queue `ONCE`.
     once_target: f64,
 }
 
@@ -222,13 +223,16 @@ const PROTECTED: usize = 2;
 /// Maximum count of uses, as in a sketch with four bits.
 const TINYLFU_MAX_USES: u8 = 15;
 
-/// W-TinyLFU: a program moves from a small window to a segmented LRU only if it is used more than
-/// the one that it would replace. Use counts of all programs are halved periodically.
+/// W-TinyLFU: a new program enters a small window. It moves from the window to a segmented LRU only
+/// if it has more uses than the program that it would replace. The use counts of all programs are
+/// halved periodically.
 pub struct WTinyLfu {
     queues: Queues<3>,
-    /// Capacities: 1 % for the window; of the rest, 80 % for the protected segment.
+    /// 1 % of the capacity.
     window_capacity: u64,
+    /// The rest of the capacity.
     main_capacity: u64,
+    /// 80 % of the main capacity.
     protected_capacity: u64,
     uses: Vec<u8>,
     uses_counted: u64,

@@ -1,12 +1,12 @@
-//! Traces made from another trace: random halves, and with an attack.
+//! Traces made from another trace: random halves of a trace, and traces with an attack.
 
 use super::{Program, Slot, Trace, TraceChange, TransactionCall};
 use crate::Error;
 use fastrand::Rng;
 
 impl Trace {
-    /// The cube root of the number of slots. Block lengths of this order minimize the error of a
-    /// variance (Hall, Horowitz and Jing 1995).
+    /// Number of slots in a block: the cube root of the number of slots. Block lengths of this
+    /// order minimize the error of a variance (Hall, Horowitz and Jing 1995).
     fn block_length(&self) -> usize {
         (self.slots.len() as f64).cbrt().ceil().max(1.0) as usize
     }
@@ -15,10 +15,12 @@ impl Trace {
         self.slots.len().div_ceil(self.block_length())
     }
 
-    /// A random half of the blocks of neighboring slots, in order. A block contains whole bursts.
-    /// The slots of the half get the numbers of the trace's last slots, because rules measure ages
-    /// in slots and missing numbers would age programs. No block is drawn twice: the second time
-    /// its programs would still be cached.
+    /// A random half of the blocks, in order. A block has several neighboring slots, so that a
+    /// burst of calls is not split. No block is chosen twice, because the second time its programs
+    /// would still be cached.
+    ///
+    /// The slots of the half get the numbers of the trace's last slots. Eviction rules measure ages
+    /// in slots, so gaps between the numbers would make programs older.
     pub fn half(&self, seed: u64) -> Result<Trace, Error> {
         let slots = self.slots.len();
         let block_length = self.block_length();
@@ -61,9 +63,9 @@ impl Trace {
     }
 }
 
-/// Adds `per_slot` transactions to every slot, evenly spread. Each calls a program of median size
-/// that is never called again: the worst case for a cache that admits everything. Fails beyond 2^31
-/// programs.
+/// Adds `per_slot` transactions to every slot, evenly spread. Each calls its own program of median
+/// size, which no other transaction calls: the worst case for a cache that admits everything. Fails
+/// beyond 2^31 programs.
 pub fn with_attack(trace: &Trace, per_slot: usize) -> Result<Trace, Error> {
     let mut attacked = trace.without_slots();
     let attacker = Program {
@@ -102,7 +104,7 @@ pub fn with_attack(trace: &Trace, per_slot: usize) -> Result<Trace, Error> {
         )?;
         while let Some(change) = changes.next_if(|change| change.slot_index as usize == index) {
             let old = change.position as usize;
-            // Directly after the call that made the change.
+            // The change stays directly after the call that made it.
             let position = if old == 0 {
                 0
             } else {
