@@ -29,18 +29,20 @@ const SEED: u64 = 1;
 /// Slots of an epoch of the public clusters.
 const SLOTS_PER_EPOCH: u64 = 432_000;
 
-/// In entries: from the smallest default of any release to a size that fits all programs of a day.
+/// Default sizes, in entries: from the smallest default of any release to a size that has space for
+/// all programs that a cluster calls in a day.
 const SIZES: [u64; 11] = [
     256, 384, 512, 640, 768, 1_024, 1_536, 2_048, 3_072, 4_096, 8_192,
 ];
-/// Simulated runs of each size in a report. Long traces get fewer runs, so that a report takes
-/// minutes at most.
+/// Simulated runs of each size, if the trace is short. A long trace gets fewer runs, so that a
+/// report takes minutes at most.
 const MAX_SIMULATED_RUNS: u64 = 64;
 const MIN_SIMULATED_RUNS: u64 = 8;
-/// Maximum number of simulated lookups, over all runs.
+/// Maximum number of simulated lookups in all runs together, if [`MIN_SIMULATED_RUNS`] does not
+/// need more.
 const LOOKUP_BUDGET: u64 = 10_000_000_000;
 
-/// What predictions are made from.
+/// The input of predictions.
 #[derive(Debug, Args)]
 pub struct PredictionInputArgs {
     /// The trace [default: RUN with the extension .trace].
@@ -66,7 +68,7 @@ pub struct PredictionInput {
     pub rules: CacheRules,
     pub entries: u64,
     pub recording_start: RecordingStart,
-    /// Whether `entries` are those of a stock build.
+    /// Whether `entries` is unknown, and that of a stock build is assumed.
     has_assumed_entries: bool,
     /// Simulated runs of each size.
     pub simulated_runs: u64,
@@ -105,15 +107,16 @@ pub fn threads() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// As many runs as [`LOOKUP_BUDGET`] allows, from 8 to 64. No clock is used, so that the same
-/// files give the same report.
+/// As many simulated runs as [`LOOKUP_BUDGET`] allows, from 8 to 64. The number does not depend on
+/// a clock, so that the same files give the same report.
 fn default_simulated_runs(lookups: u64, start: RecordingStart) -> u64 {
     (LOOKUP_BUDGET / (lookups.max(1) * simulations_per_seed(start)))
         .clamp(MIN_SIMULATED_RUNS, MAX_SIMULATED_RUNS)
 }
 
-/// One simulation of each default size and of the recorded size, or two if the content at the start
-/// is unknown. The self-test adds two.
+/// Number of simulations with the same seed: one of each default size and one of the recorded size.
+/// If the cache's content at the start is unknown, there are two of each size: one begins empty,
+/// one full. The self-test adds two.
 fn simulations_per_seed(start: RecordingStart) -> u64 {
     let starts = if start == RecordingStart::ValidatorStart {
         1
@@ -124,8 +127,8 @@ fn simulations_per_seed(start: RecordingStart) -> u64 {
 }
 
 impl PredictionInput {
-    /// Fails if the files do not belong together, the version is unknown, or the trace covers too
-    /// little.
+    /// Reads a recording and its trace. Fails for a recording of the demo, and if the version or its
+    /// rules are unknown. Also fails if the trace has too few of the recorded transactions.
     pub fn read(run: &Path, args: &PredictionInputArgs) -> Result<Self> {
         let recorded = Recorded::read(run)?;
         recorded.refuse_demo(run)?;
@@ -194,8 +197,9 @@ impl PredictionInput {
 
     pub fn self_test(&self) -> Result<SelfTestResult> {
         let recorded = &self.recorded.counted_slots;
-        // Some releases evict by compile time, which is fitted only after a simulation. So the
-        // first simulation uses the mean compile time of all loads.
+        // Some releases evict by compile time. But compile times are fitted from the bytes that a
+        // simulation loads. So the first simulation uses the mean compile time of all loads, and
+        // the second one the fitted times.
         let mean_us = cost::compile_times(&self.trace, &mean_load_model(recorded));
         let fit = cost::fit(
             recorded,
@@ -293,20 +297,21 @@ pub struct Prediction {
     /// Known facts that make the prediction less accurate.
     #[serde(rename = "reasons")]
     pub weaknesses: Vec<String>,
-    /// Program cache time, summed over threads; `None` if a slot of the trace does not have it.
+    /// Recorded program cache time, summed over threads. `None` if a slot does not have it.
     pub recorded_seconds: Option<f64>,
-    /// Number of recorded slots in the trace. Seconds are sums over these slots.
+    /// Number of recorded slots that the trace has. Recorded seconds are the sum over these slots.
     pub slots: u64,
     pub sizes: Vec<SizePrediction>,
-    /// Sizes whose misses depend on the cache's unknown content at the start.
+    /// Sizes that are not predicted, because their misses depend on the cache's unknown content at
+    /// the start.
     #[serde(rename = "unknown")]
     pub sizes_with_unknown_start: Vec<u64>,
     /// The smallest size such that no larger size saves 1 % of the replay time.
     pub enough_entries: Option<u64>,
 }
 
-/// Predicts from the trace next to the recording; `None` if there is none. Reports progress on
-/// standard error.
+/// Predicts from the trace next to the recording. `None` if there is no such trace. Reports
+/// progress on standard error.
 pub fn predict_from_adjacent_trace(run: &Path) -> Option<Result<Prediction>> {
     let trace = trace_path(run, None);
     trace.symlink_metadata().ok()?;
@@ -335,8 +340,9 @@ pub fn predict_from_adjacent_trace(run: &Path) -> Option<Result<Prediction>> {
     }))
 }
 
-/// The requested sizes or [`SIZES`], ascending, each once. The recorded size is added. The largest
-/// of [`SIZES`] is added, too, because a size is enough only if larger sizes save little.
+/// The sizes to predict, ascending, each once: the `requested` ones, or [`SIZES`] if none is
+/// requested. The recorded size is added. The largest of [`SIZES`] is added, too, because a size is
+/// enough only if larger sizes save little.
 pub fn sizes(requested: &[u64], recorded: u64) -> Vec<u64> {
     let mut sizes = if requested.is_empty() {
         SIZES.to_vec()
@@ -353,7 +359,7 @@ pub fn sizes(requested: &[u64], recorded: u64) -> Vec<u64> {
 impl Prediction {
     /// `sizes` contain the recorded size. Fails if no size can be predicted, like [`predict`].
     pub fn of(input: &PredictionInput, sizes: &[u64]) -> Result<Self> {
-        // The recorded size is simulated first, and again with the others.
+        // The self-test simulates the recorded size. The prediction simulates it again.
         let mut progress = Progress::new(sizes.len() as u64 + 1, "sizes");
         let self_test = input.self_test()?;
         progress.show(1, "");

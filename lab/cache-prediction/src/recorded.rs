@@ -7,7 +7,8 @@ use std::{
     path::Path,
 };
 
-/// Phases after the replay at the validator's start. In these phases the cache is no longer empty.
+/// Phases of a validator after the replay with which it starts. In these phases the cache is no
+/// longer empty.
 const PHASES_AFTER_REPLAY: [&str; 4] = ["catching_up", "at_tip", "behind", "gone"];
 const ENTRIES_VARIABLE: &str = "AGAVE_PROGRAM_CACHE_ENTRIES";
 
@@ -21,20 +22,21 @@ pub struct Recorded {
     pub counted_slots: Vec<RecordedSlot>,
     /// (slot, transactions) of all replayed slots, in order.
     pub transactions_by_slot: Vec<(u64, u64)>,
-    /// Slots of blocks that the validator produced itself.
+    /// Slots of the blocks that the validator produced.
     pub own_slots: BTreeSet<u64>,
-    /// Replay time, summed over threads. `None` if a part is unknown, except that an unknown
+    /// Replay time, summed over threads. `None` if a part of it is unknown. An unknown
     /// `filter_executable_us` counts as 0.
     pub replay_us: Option<f64>,
     /// From `--expected-genesis-hash`; it identifies the cluster.
     pub genesis_hash: Option<String>,
     pub has_full_rpc_api: bool,
-    /// Whether the recording is of the demo, whose slots belong to no cluster.
+    /// Whether this is a recording of the demo. Its slots belong to no cluster.
     pub is_demo: bool,
 }
 
 impl Recorded {
-    /// Fails without datapoints of the program cache or the replay, and for several validators.
+    /// Reads a recording. Fails if it has no datapoints of the program cache or the replay, and if
+    /// it is of several validator processes.
     pub fn read(path: &Path) -> Result<Self> {
         let recording = Recording::open(path)?;
         let shown = path.display();
@@ -109,13 +111,14 @@ impl Recorded {
         }
     }
 
-    /// The validator's version; for Frankendancer that of the embedded Agave.
+    /// The validator's Agave version. For Frankendancer, it is that of the embedded Agave.
     pub fn agave_version(&self) -> Option<String> {
         Some(agave_version(self.version.as_deref()?))
     }
 }
 
-/// The manifest of the validator, or else of the last process. Null if there is no process.
+/// The manifest of the validator's process. Without one, it is that of the last process, or null if
+/// there is no process.
 fn manifest(recording: &Recording, path: &Path) -> Result<serde_json::Value> {
     let processes = recording.processes()?;
     let validators: Vec<_> = processes
@@ -143,8 +146,8 @@ fn expected_genesis(arguments: &[&str]) -> Option<String> {
     Some(values.first()?.to_str()?.to_owned())
 }
 
-/// The number of the Agave version. An invalid text is returned unchanged, so that a later error
-/// names it.
+/// The number of the Agave version in a validator's version. An invalid text is returned unchanged,
+/// so that a later error shows it.
 pub fn agave_version(version: &str) -> String {
     match Version::parse(version) {
         Ok(parsed) => {
@@ -155,7 +158,8 @@ pub fn agave_version(version: &str) -> String {
     }
 }
 
-/// Sums deltas of the same slot. Points that lack the slot or any counter are left out.
+/// Sums the counters of all points of the same slot. Leaves out points without a slot, and points
+/// in which a counter is missing.
 fn counters_by_slot(points: &[ProgramCachePoint]) -> BTreeMap<u64, RecordedSlot> {
     let mut slots: BTreeMap<u64, RecordedSlot> = BTreeMap::new();
     for point in points {
@@ -180,8 +184,8 @@ fn counters_by_slot(points: &[ProgramCachePoint]) -> BTreeMap<u64, RecordedSlot>
     slots
 }
 
-/// Joins the cache counters of each slot with the sums of its replays. Leaves out slots that
-/// lack either.
+/// Joins the cache counters of each slot with the sums over its replays. Leaves out slots without
+/// cache counters, and slots without a replay.
 fn join_replays(
     cache: &BTreeMap<u64, RecordedSlot>,
     replay: &[ReplaySlotPoint],
