@@ -185,9 +185,8 @@ const REWEIGHTINGS: usize = 8;
 /// slots with the most loads, in which a load takes unusually long or short.
 fn fit_two_costs(rows: &[(f64, f64, f64)]) -> (f64, f64) {
     let sum = |term: fn(&(f64, f64, f64)) -> f64| rows.iter().map(term).sum::<f64>();
-    let [x_start, y_start] =
-        [sum(|row| row.0), sum(|row| row.1)].map(|sum| if sum > 0.0 { 1.0 / sum } else { 0.0 });
-    let mut costs = (x_start, y_start);
+    let start = |sum: f64| if sum > 0.0 { 1.0 / sum } else { 0.0 };
+    let mut costs = (start(sum(|row| row.0)), start(sum(|row| row.1)));
     for _ in 0..REWEIGHTINGS {
         let (first, second) = costs;
         let weighted = rows.iter().filter_map(|(x, y, z)| {

@@ -89,10 +89,12 @@ fn self_test_table(predicted: &[PredictedRun<'_>]) -> Block {
                 number_or(counter.bias_percent, 1, "none was recorded"),
             ]
         };
-        let rows = prediction.self_test.iter();
-        table
-            .rows
-            .extend(rows.map(|counter| row(&run.name, cells(counter))));
+        table.rows.extend(
+            prediction
+                .self_test
+                .iter()
+                .map(|counter| row(&run.name, cells(counter))),
+        );
     }
     Block::Table(table)
 }
@@ -177,10 +179,13 @@ fn sizes_table(with_sizes: &[PredictedRun<'_>]) -> Block {
                 .code_bytes
                 .map(mean_and_ends)
                 .map(|values| values.map(|bytes| bytes / MIB));
-            let is_recorded = size.entries == prediction.recorded_entries;
             [
                 number_cell(size.entries as f64, 0),
-                text_cell(if is_recorded { "yes" } else { "no" }),
+                text_cell(if size.entries == prediction.recorded_entries {
+                    "yes"
+                } else {
+                    "no"
+                }),
                 estimate(mean_and_ends(size.misses), 0),
                 estimate(mean_and_ends(size.reloads), 0),
                 estimate(mean_and_ends(size.evictions), 0),
@@ -188,10 +193,12 @@ fn sizes_table(with_sizes: &[PredictedRun<'_>]) -> Block {
                 estimate_or(code, 2, NO_SIZES),
             ]
         };
-        let rows = prediction.sizes.iter();
-        table
-            .rows
-            .extend(rows.map(|size| row(&run.name, cells(size))));
+        table.rows.extend(
+            prediction
+                .sizes
+                .iter()
+                .map(|size| row(&run.name, cells(size))),
+        );
     }
     Block::Table(without_missing_columns(table))
 }
@@ -270,7 +277,6 @@ fn figures(with_sizes: &[PredictedRun<'_>]) -> impl Iterator<Item = Block> {
                         (interval.mean, Some((interval.low, interval.high))),
                     ))
                 });
-                let recorded = recorded_value(prediction);
                 Curve {
                     name: match with_sizes.len() {
                         1 => "predicted".to_owned(),
@@ -278,7 +284,8 @@ fn figures(with_sizes: &[PredictedRun<'_>]) -> impl Iterator<Item = Block> {
                     },
                     run: run.id.clone(),
                     points: points.collect(),
-                    recorded: recorded.map(|value| (prediction.recorded_entries as f64, value)),
+                    recorded: recorded_value(prediction)
+                        .map(|value| (prediction.recorded_entries as f64, value)),
                 }
             });
             let chart = Curves {

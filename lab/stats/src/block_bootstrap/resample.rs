@@ -74,18 +74,17 @@ impl DeviationInterval {
             .collect();
         let dependence = measure_dependence(&scaled);
         let block_length = choose_block_length(&dependence, influence.len());
-        let precision = Precision {
-            dependence,
-            long_run_variance: dependence.long_run_variance,
-            method: Method::None,
-            block_length,
-            n: influence.len(),
-            few_blocks_contribute: false,
-        };
         let mut deviation_interval = DeviationInterval {
             low: 0.0,
             high: 0.0,
-            precision,
+            precision: Precision {
+                dependence,
+                long_run_variance: dependence.long_run_variance,
+                method: Method::None,
+                block_length,
+                n: influence.len(),
+                few_blocks_contribute: false,
+            },
             moments: [0.0; 3],
             unit,
             mean_denominator,
@@ -272,19 +271,17 @@ impl JointDeviations {
         } else {
             Method::None
         };
-        let few_blocks_contribute =
-            contributing_blocks(blocks, moments, 0.0) < MIN_CONTRIBUTING_BLOCKS;
-        let precision = Precision {
-            dependence,
-            long_run_variance,
-            method,
-            block_length,
-            n,
-            few_blocks_contribute,
-        };
         JointDeviations {
             deviations,
-            precision,
+            precision: Precision {
+                dependence,
+                long_run_variance,
+                method,
+                block_length,
+                n,
+                few_blocks_contribute: contributing_blocks(blocks, moments, 0.0)
+                    < MIN_CONTRIBUTING_BLOCKS,
+            },
         }
     }
 }
