@@ -84,23 +84,19 @@ pub struct Estimate {
 pub enum Method {
     /// Studentised circular block bootstrap.
     BlockBootstrapT,
-    /// For quantiles: a block bootstrap of the share of values below the quantile. The sorted
-    /// values convert both ends of the share's interval to ends of the quantile's interval
-    /// (Woodruff 1952).
+    /// An interval of the share of values below the quantile. The sorted values convert its ends to
+    /// values (Woodruff 1952).
     OrderStatistics,
-    /// Percentile circular block bootstrap. It replaces [`Method::BlockBootstrapT`] if so few
-    /// blocks differ from the others that the standard error of many resamples is 0.
+    /// Percentile circular block bootstrap, if too few blocks are non-zero to studentise.
     BlockBootstrapPercentile,
     /// Student's t of the means of blocks. Fewer than twelve blocks are too few to resample.
     BlockMeans,
-    /// For amounts and shares, if one of the methods above would give an end outside their range:
-    /// below 0, or above 1 for a share. Each end is computed with the standard error that holds at
-    /// that end, not with that at the value (Wilson's score), so no end is outside. The standard
-    /// error of an amount is assumed to be proportional to the square root of the amount.
+    /// A block method whose interval would reach below zero, or above one for a share. Each end has
+    /// the standard error that holds at that end, not at the value (Wilson's score), so no end is
+    /// outside. That of an amount is assumed to be proportional to the amount's square root.
     Score,
-    /// For differences: the ends are quantiles of the means of random halves of the blocks
-    /// (Hartigan 1969). The method assumes that without an effect the sign of a difference is
-    /// random.
+    /// Quantiles of the means of random halves of the blocks, for differences. It assumes that
+    /// their sign is random if there is no effect.
     RandomHalves,
     /// All values are the same: both ends are the value.
     None,
@@ -139,7 +135,6 @@ pub fn mean(values: &[Option<f64>], plan: &IntervalPlan) -> Option<Estimate> {
     Some(deviation_interval.estimate(mean, n, plan))
 }
 
-/// The mean, the number of values, and the interval of the mean's deviation.
 fn mean_and_deviation_interval(
     values: &[Option<f64>],
     plan: &IntervalPlan,
@@ -182,8 +177,7 @@ pub fn ratio_of_means(
     } else {
         1.0 + margin
     };
-    // The claim compares `mean_after` with `mean_before * margin_ratio`. So the reliability of each
-    // mean depends on its distance from the value at which both sides are equal.
+    // Reliability depends on the distance of each mean from the margin.
     let before = deviation_interval_before
         .with_reliability_at_margin(mean_before - mean_after / margin_ratio)
         .estimate(mean_before, n_before, plan)
@@ -229,12 +223,8 @@ pub fn ratio_of_means(
     })
 }
 
-/// The ratio of two independent positive numbers. Each is given as its value and both ends of its
-/// 95 % interval. The result has the same order.
-///
-/// The interval of the difference of logarithms is that of MOVER (Zou and Donner 2008): its
-/// distance below the difference is `hypot(b - b_low, a_high - a)`, above it
-/// `hypot(b_high - b, a - a_low)`. `widening` adjusts both for the number of `comparisons`
+/// The ratio of independent positive numbers, by logarithms (MOVER: Zou and Donner 2008). Each is a
+/// value and the ends of its 95 % interval. The result's ends are adjusted for `comparisons`
 /// (Bonferroni). `None` if a number is outside its interval, or an interval is not positive.
 pub fn ratio_of_intervals(
     before: [f64; 3],
@@ -328,10 +318,8 @@ pub fn quantile(values: &[Option<f64>], p: f64, plan: &IntervalPlan) -> Option<E
     Some(estimate)
 }
 
-/// The share at a distance of `deviation` from the share `p`, measured in the standard error at the
-/// result. The standard error of a share `f` is proportional to `sqrt(f (1 - f))`. So the result is
-/// the `f` with `f - p = deviation sqrt(f (1 - f) / (p (1 - p)))` (Wilson 1927). It is within 0 and
-/// 1.
+/// The share `f`, within 0 and 1, with `f - p = deviation sqrt(f (1 - f) / (p (1 - p)))` (Wilson
+/// 1927). The root converts the standard error at `p` to that at `f`.
 fn wilson_share(p: f64, deviation: f64) -> f64 {
     let relative_square = deviation * deviation / (p * (1.0 - p));
     let half_width = (relative_square * (relative_square + 4.0 * p * (1.0 - p))).sqrt();
@@ -358,10 +346,9 @@ impl Estimate {
     }
 }
 
-/// Both ends of an interval around a positive `value`. `below` and `above` are the distances of the
-/// ends if the standard error were the same everywhere. Here the standard error at an end `m` is
-/// that at `value` times `sqrt(m / value)`. So the lower end solves
-/// `value - m = below sqrt(m / value)`, and the upper one `m - value = above sqrt(m / value)`. Both
+/// The ends `m` of an interval around a positive `value`, if the standard error at `m` is the one
+/// at `value` times `sqrt(m / value)`. `below` and `above` are the distances of the ends without
+/// that factor: `value - m = below sqrt(m / value)` and `m - value = above sqrt(m / value)`. Both
 /// ends are above 0.
 pub(crate) fn amount_ends(value: f64, below: f64, above: f64) -> (f64, f64) {
     let factor = |deviation: f64| {
@@ -381,8 +368,8 @@ pub(crate) struct QuantileIndicator {
 }
 
 impl QuantileIndicator {
-    /// Values equal to the quantile count as below it if this brings the share closer to `p`. They
-    /// also count if the share is else 0, and do not count if it is else 1.
+    /// Counts equal values if the share of values below is then closer to `p`. Avoids the shares 0
+    /// and 1.
     pub fn with_share_closest_to(sorted: &[f64], quantile: f64, p: f64) -> QuantileIndicator {
         let share = |index: usize| index as f64 / sorted.len() as f64;
         let below = share(sorted.partition_point(|v| *v < quantile));

@@ -1,13 +1,10 @@
-//! A confidence interval for a mean (Hartigan 1969). A block is a stretch of successive samples. A
-//! random half has each block with probability 1/2. The ends of the interval are quantiles of the
-//! means of many random halves.
+//! A confidence interval for a mean (Hartigan 1969). A random half has each block of samples with
+//! probability 1/2. The ends of the interval are quantiles of the means of random halves.
 //!
-//! The method is for differences between two arms, and tests whether their mean is 0. `T` is the
-//! sum of the differences of all blocks. `R` is the same sum, but a block outside the half counts
-//! negative. So the sum of the half is `(T + R) / 2`, and it is at most 0 if `R <= -T`. If the arms
-//! do not differ and their order is random, the sign of each block is random. Then `T` is
-//! distributed like `R`, even for heavy tails. So the share of halves with a mean of at most 0 is a
-//! one-sided p-value.
+//! `T` is the sum of the differences of all blocks. `R` is the same sum, but blocks outside the
+//! half count negative. The sum of the half is `(T + R) / 2`, so it is at most 0 if `R <= -T`. If
+//! two arms are alike and their order is random, the signs of blocks are random. Then `T` is
+//! distributed like `R`, even for heavy tails, and the share of such halves is a one-sided p-value.
 
 use super::{
     Estimate, IntervalPlan, Method, Reliability,
@@ -23,12 +20,10 @@ use crate::{
 const MIN_INDEPENDENT_VALUES: f64 = 20.0;
 /// With fewer deciding blocks ([`deciding_blocks`]), a difference depends on single blocks.
 const MIN_DECIDING_BLOCKS: f64 = 6.0;
-/// A mean is clear if it is this many standard deviations from 0. Then neither few values nor drift
-/// can explain it. Against few values the unit is the standard deviation of the values, against
-/// drift it is [`sd_of_segment_means`].
+/// A mean this far from 0 is clear: reliable despite few values (in standard deviations of values)
+/// or despite drift (in units of [`sd_of_segment_means`]).
 pub const CLEAR_MEAN_IN_SDS: f64 = 5.0;
-/// A mean this far from 0 is clear if drift is only possible: significant at 25 %, not at 10 %. In
-/// units of [`sd_of_segment_means`].
+/// A mean this far from 0 is clear despite possible drift, in units of [`sd_of_segment_means`].
 const POSSIBLE_DRIFT_IN_SDS: f64 = 2.5;
 /// Segments of a run whose means are compared to find drift.
 const SEGMENTS: usize = 8;
@@ -42,7 +37,7 @@ const CRITICAL_AT_25_PERCENT: f64 = 1.248;
 pub struct RandomHalves {
     /// Index of the first sample of each block, then the number of samples.
     block_bounds: Vec<usize>,
-    /// For each half, one bit for each block: whether the half has the block.
+    /// For each half, one bit for each block.
     halves: Vec<[u8; MAX_BLOCKS / 8]>,
 }
 
@@ -77,7 +72,6 @@ impl RandomHalves {
         self.block_bounds.len() - 1
     }
 
-    /// The mean of each half.
     pub fn means(&self, series: &[f64]) -> Vec<f64> {
         let sums = subset_sums(&self.block_sums(series));
         let lengths: Vec<f64> = self
@@ -115,8 +109,7 @@ impl RandomHalves {
     }
 }
 
-/// For each group of eight values, the sum of every subset of the group. The index of a subset has
-/// a bit for each value.
+/// For each group of eight values, the sum of every subset. The index has a bit for each value.
 fn subset_sums(values: &[f64]) -> Vec<[f64; 256]> {
     values
         .chunks(8)
@@ -133,19 +126,16 @@ fn subset_sums(values: &[f64]) -> Vec<[f64; 256]> {
 
 pub struct HalfMeans {
     pub estimate: Estimate,
-    /// Two-sided p-value of the hypothesis that the mean is 0; `None` if all values are the same.
+    /// Two-sided, for the hypothesis that the mean is 0; `None` if all values are the same.
     pub p: Option<f64>,
-    /// The mean of each half. The distance of each from the mean of the series is multiplied by
-    /// `widening`.
+    /// The mean of each half. Its distance from the mean of the series is multiplied by `widening`.
     pub means: Vec<f64>,
-    /// The standard error of the mean divided by the standard error that independent blocks would
-    /// have; at least 1. Neighboring blocks depend on one another.
+    /// At least 1. It accounts for the dependence between neighboring blocks.
     pub widening: f64,
 }
 
-/// The block length for all series of a run, in samples: the largest length that any of them needs.
-/// A series needs 1.5 times the block length that is best to estimate its variance, and at most
-/// [`MAX_BLOCKS`] blocks.
+/// One block length for all series of a run, in samples. A series needs 1.5 times the block length
+/// that is best to estimate its variance. The longest needed length is returned.
 pub fn block_length<'a>(series: impl IntoIterator<Item = &'a [f64]>) -> usize {
     series
         .into_iter()
@@ -159,9 +149,8 @@ pub fn block_length<'a>(series: impl IntoIterator<Item = &'a [f64]>) -> usize {
         .unwrap_or(1)
 }
 
-/// The mean of the series, the deviations from the mean divided by a scale, and the scale. The
-/// scale is the largest deviation, so that squares neither overflow nor vanish. It is infinity if
-/// the series is constant.
+/// The mean, the deviations divided by a scale, and that scale: the largest deviation, or infinity
+/// if the series is constant. Squares then neither overflow nor vanish.
 fn scaled_deviations(series: &[f64]) -> (f64, Vec<f64>, f64) {
     let mean = total(series) / series.len() as f64;
     let mut deviations: Vec<f64> = series.iter().map(|v| v - mean).collect();
@@ -244,14 +233,13 @@ impl HalfMeans {
     }
 }
 
-/// Whether the blocks are too few for a test at this level. By chance all blocks have the same sign
-/// with the probability `2 * 0.5^blocks`. That must not be above `1 - level`.
+/// Whether all blocks have the same sign by chance with a probability above `1 - level`.
 fn has_too_few_blocks(blocks: f64, level: f64) -> bool {
     0.5_f64.powf(blocks - 1.0) > 1.0 - level
 }
 
-/// Twice the share of means on the side of 0 that has fewer. Both the number on this side and the
-/// number of all are increased by 1, so that the result is above 0 (Davison and Hinkley 1997).
+/// Twice the share of means on the rarer side of 0. Both counts are increased by 1, so that the
+/// result is above 0 (Davison and Hinkley 1997).
 fn p_of_zero_mean(means: &[f64]) -> f64 {
     let count = |on_side: fn(&f64) -> bool| means.iter().filter(|mean| on_side(mean)).count();
     let rarer = count(|mean| *mean <= 0.0).min(count(|mean| *mean >= 0.0));
@@ -259,16 +247,14 @@ fn p_of_zero_mean(means: &[f64]) -> f64 {
 }
 
 /// How far from 0 a mean must be so that drift cannot explain it, in units of
-/// [`sd_of_segment_means`]. `None` if the series shows no drift.
-///
-/// A series drifts if its ranks change over time more than their dependence explains: the KPSS test
-/// of ranks (Pelagatti and Sen 2013). `S` is the sum of the first `i` of `n` deviations of ranks
-/// from their mean. The statistic is the sum over `i` of `S^2 / (i (n - i))`, divided by the
-/// long-run variance. The divisor `i (n - i)` is the weight of Anderson and Darling (1952).
+/// [`sd_of_segment_means`]. `None` if the series shows no drift. A series drifts if its ranks
+/// change over time more than their dependence explains (rank KPSS: Pelagatti and Sen 2013). `S` is
+/// the sum of the first `i` of `n` deviations of ranks. The statistic is the sum of
+/// `S^2 / (i (n - i))` over the long-run variance (weights of Anderson and Darling 1952).
 pub fn drift_threshold_in_sds(series: &[f64]) -> Option<f64> {
     let (_, deviations, scale) = scaled_deviations(&ranks(series));
-    // The mean of each segment is subtracted first. Otherwise the drift would count as dependence.
-    // A short run is a single segment.
+    // The means of the segments are removed first. Otherwise the drift would count as dependence. A
+    // short run is not split.
     let segments = if deviations.len() < MIN_LENGTH_FOR_SEGMENTS {
         1
     } else {

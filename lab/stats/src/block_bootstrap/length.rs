@@ -3,20 +3,18 @@ const MIN_COARSE_LENGTH: usize = 256;
 
 #[derive(Clone, Copy)]
 pub struct Dependence {
-    /// The block length with which the circular block bootstrap estimates the variance of the mean
-    /// with the least error. In samples, at least 1.
+    /// Best block length for the circular block bootstrap of the mean, in samples, at least 1.
     pub best_block_length: f64,
-    /// Whether values depend on one another over more samples than a series of this length can
-    /// show.
+    /// Whether the dependence is longer than the series can show.
     pub exceeds_series: bool,
     pub variance: f64,
-    /// Variance of the mean times the number of samples, estimated with a flat-top lag window.
+    /// Variance of the mean times the number of samples (flat-top lag window).
     pub long_run_variance: f64,
 }
 
-/// Measures the dependence of a series whose mean is 0. If it is longer than the examined lags,
-/// neighboring values are added up in pairs, and the series of the sums is examined. A sum spans
-/// two samples. So its best block length counts double, and its long-run variance half.
+/// Measures the dependence of a series of mean 0. If it is longer than the examined lags, neighbors
+/// are added up in pairs and the shorter series is examined. The sums have the same long-run
+/// variance and best length, if these are converted to samples.
 pub fn measure_dependence(series: &[f64]) -> Dependence {
     let first = measure_dependence_at_one_scale(series);
     let mut newest = first;
@@ -38,13 +36,9 @@ pub fn measure_dependence(series: &[f64]) -> Dependence {
     }
 }
 
-/// The method of Politis and White (2004), corrected by Patton, Politis and White (2009), for `n`
-/// samples:
-/// 1. `m` is the last lag with a significant autocorrelation, and `window` is `2 m`.
-/// 2. The weight of a lag is 1 up to `m`, then falls linearly to 0 at `window` (flat-top).
-/// 3. `long_run_variance` is the weighted sum of the autocovariances of positive and negative lags.
-///    `lag_weighted_sum` is the same sum with each autocovariance multiplied by its lag.
-/// 4. The best block length is `(3/2 (lag_weighted_sum / long_run_variance)^2 n)^(1/3)`.
+/// Politis and White (2004), corrected by Patton, Politis and White (2009): autocovariances up to
+/// the last significant lag, and a flat-top lag window. The block length with the least error of
+/// the variance is `(3/2 (lag_weighted_sum / long_run_variance)^2 n)^(1/3)` for `n` samples.
 fn measure_dependence_at_one_scale(series: &[f64]) -> Dependence {
     let n = series.len();
     let size = n as f64;

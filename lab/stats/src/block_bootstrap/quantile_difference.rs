@@ -9,13 +9,11 @@ use crate::{
     summary::{ascending, quantile_sorted},
 };
 
-/// The `p`-quantile of `other` minus that of `reference`. Both series were measured at the same
-/// times, and each resample draws the same blocks of both.
-///
-/// What is resampled is the share of values below each quantile. The sorted values of the series
-/// then convert a deviation of the share to a deviation of the quantile (Woodruff 1952). So it does
-/// not matter how far values are beyond the quantile. `None` with fewer than two values in a
-/// series, with different lengths, or if `p` is not between 0 and 1.
+/// The `p`-quantile of `other` minus that of `reference`, measured at the same times. Resamples
+/// draw the same blocks of both. The share of values below each quantile is resampled. The sorted
+/// values convert its deviations to deviations of the quantile (Woodruff 1952), so values beyond
+/// the quantile cannot widen the interval. `None` with fewer than two values in a series, different
+/// lengths, or a `p` that is not between 0 and 1.
 pub fn difference_of_quantiles(
     reference: &[f64],
     other: &[f64],
@@ -32,8 +30,8 @@ pub fn difference_of_quantiles(
         QuantileIndicator::with_share_closest_to(a, value_a, p),
         QuantileIndicator::with_share_closest_to(b, value_b, p),
     ];
-    // The block length comes from the ranks of all values. The indicator differs only for the few
-    // values beyond the quantile, and few values do not show how long dependence lasts.
+    // The block length comes from the ranks of all values. Only few values are beyond a quantile,
+    // and they do not show how long dependence lasts.
     let ranks = rank_difference(reference, other);
     let joint = JointDeviations::of(
         [
@@ -43,19 +41,16 @@ pub fn difference_of_quantiles(
         block_length([ranks.as_slice()]),
         plan,
     );
-    // The `p`-quantile of a resample. In the resample, the share of values below the quantile of
-    // the series is larger by `deviation`. So the quantile of the resample is lower: it is the
-    // quantile of the series for a share of about `p - deviation`. `wilson_share` computes that
-    // share with the standard error that holds there.
+    // The quantile of a resample. If `deviation` more of its values are below the quantile of the
+    // series, its own quantile is lower: the quantile of the series at about `p - deviation`.
+    // `wilson_share` computes this share with the standard error that holds there.
     let quantile_at = |sorted: &[f64], deviation: f64| {
         quantile_sorted(sorted, wilson_share(p, -deviation)).unwrap_or(f64::NAN)
     };
     let [deviations_a, deviations_b] = &joint.deviations;
-    // If both series deviate together, the difference of their quantiles should hardly change. But
-    // the gaps between neighboring sorted values are random and differ between the series. So the
-    // sorted values would convert a common deviation to a random difference. The common part of the
-    // deviations is therefore multiplied by the mean slope of each series: the change of the
-    // quantile for each unit of the share. The sorted values convert the rest.
+    // If both series deviate together, the difference should hardly change. But gaps between sorted
+    // values are random and would not cancel. So the common part of the deviations is multiplied by
+    // the mean slope of each series, and the sorted values convert only the rest.
     let (common, common_width) = common_part(deviations_a, deviations_b);
     let slope = |sorted: &[f64]| {
         if common_width > 0.0 {

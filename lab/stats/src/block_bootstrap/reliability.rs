@@ -29,9 +29,8 @@ impl Reliability {
         [value, low, high]: [f64; 3],
         margin: f64,
     ) -> Reliability {
-        // Intervals of short runs are too narrow. So their change counts only if an interval twice
-        // as wide excludes the margin. In logarithms, `low * low / value` is twice as far from
-        // `value` as `low`.
+        // Intervals of short runs are too narrow. A change counts if an interval twice as wide (in
+        // logarithms) excludes the margin.
         let is_clear = low * low / value > 1.0 + margin || high * high / value < 1.0 - margin;
         let is_short = |run: &Reliability| matches!(run, Reliability::TooShort { .. });
         let mut unreliable = [before, after]

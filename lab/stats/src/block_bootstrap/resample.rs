@@ -1,5 +1,4 @@
-//! Resampling of block sums. The time to draw a resample does not grow with the length of the
-//! series, because the number of blocks is limited.
+//! Resampling of block sums. The cost of a resample does not grow with the length of the series.
 
 use super::{
     Estimate, IntervalPlan, Method, Reliability,
@@ -10,18 +9,17 @@ use crate::{
     summary::largest_magnitude,
 };
 
-/// Maximum number of blocks in a resample. A longer series has longer blocks, which make the
-/// interval of a mean no worse.
+/// Maximum number of blocks in a resample. More draws cost more; longer blocks do not harm a mean.
 pub const MAX_BLOCKS: usize = 256;
-/// Maximum number of positions at which blocks begin, spread evenly. Their number is the largest
-/// power of two up to this and to the length of the series.
+/// Positions at which blocks begin, spread evenly. A shorter series has the largest power of two up
+/// to its length.
 const MAX_BLOCK_STARTS: usize = 1024;
 /// With fewer independent values, intervals cover less than they state: see the README's table.
 const MIN_INDEPENDENT_VALUES: f64 = 100.0;
-/// With fewer values, dependence cannot be measured: independent values would often pass for drift.
+/// With fewer values, dependence cannot be measured: independent values would often seem to drift.
 const MIN_VALUES_FOR_DRIFT: usize = 25;
 pub const MIN_BLOCKS: usize = 12;
-/// With fewer contributing blocks ([`contributing_blocks`]), an interval depends on single blocks.
+/// An interval depends on single blocks if fewer contribute to the variance.
 const MIN_CONTRIBUTING_BLOCKS: f64 = 10.0;
 
 /// Interval of the deviation of a statistic: its value in a resample minus its value in the series.
@@ -30,18 +28,14 @@ pub struct DeviationInterval {
     pub low: f64,
     pub high: f64,
     precision: Precision,
-    /// Means of the second, third and fourth powers of the block sums. The sums are in units of
-    /// `unit`.
+    /// Moments 2 to 4 of the block sums, which are in units of `unit`.
     moments: [f64; 3],
-    /// The largest influence.
     unit: f64,
-    /// Mean over all samples of the statistic's denominator. For a mean, the denominator is 1 for a
-    /// value and 0 for a missing value.
+    /// Mean denominator of a sample: for a mean, 1 for a value and 0 for a missing value.
     mean_denominator: f64,
 }
 
-/// What follows from the dependence of the samples: the precision of an [`Estimate`], and its
-/// method.
+/// The parts of an [`Estimate`] that describe its error.
 pub struct Precision {
     pub dependence: Dependence,
     /// Variance of the mean times the number of samples.
@@ -53,19 +47,16 @@ pub struct Precision {
 }
 
 impl DeviationInterval {
-    /// `influence` has how much each sample contributes to the deviation of the statistic: `x - m`
-    /// for the mean `m`, `y - R x` for the ratio `R` of sums, 0 for a missing sample. The
-    /// influences sum to 0. In a resample, the deviation is the mean influence divided by
-    /// `mean_denominator`.
-    ///
-    /// If no influence is above `noise`, all come from rounding and count as 0.
+    /// `influence` sums to 0: it is `x - m` for the mean `m`, `y - R x` for a ratio `R` of sums.
+    /// The deviation is the mean influence of a resample divided by `mean_denominator`. If no
+    /// influence is above `noise`, all come from rounding and count as 0.
     pub fn of(
         influence: &[f64],
         mean_denominator: f64,
         noise: f64,
         plan: &IntervalPlan,
     ) -> DeviationInterval {
-        // Influences are divided by the largest, so that their squares neither overflow nor vanish.
+        // Relative to the largest, squares neither overflow nor vanish.
         let unit = largest_magnitude(influence);
         let varies = unit > noise && unit.is_finite();
         let scaled: Vec<f64> = influence
@@ -119,8 +110,6 @@ impl DeviationInterval {
             let infinite_t_values = t_values.iter().filter(|t| t.is_infinite()).count();
             if infinite_t_values as f64 > tail / 2.0 * t_values.len() as f64 {
                 precision.method = Method::BlockBootstrapPercentile;
-                // The mean of block sums becomes a mean of samples. The root corrects the variance,
-                // because the blocks of a resample have slightly fewer samples than the series.
                 let scale =
                     (blocks as f64 * block_length / precision.n as f64).sqrt() / block_length;
                 let (low, high) = percentile_ends(&mut means, tail);
@@ -141,9 +130,8 @@ impl DeviationInterval {
         estimate
     }
 
-    /// The reliability of the claim that the statistic is beyond a margin, which is `distance`
-    /// below the value. The evidence for the claim is how far each block is from the margin, not
-    /// from the mean. If the distance is large, all blocks contribute about alike.
+    /// Recomputes `few_blocks_contribute` from the distances of blocks to a margin, which lies
+    /// `distance` below the value. Blocks that are all far from the margin contribute alike.
     pub fn with_reliability_at_margin(mut self, distance: f64) -> DeviationInterval {
         let precision = &mut self.precision;
         let distance = distance * self.mean_denominator / self.unit;
@@ -201,20 +189,18 @@ fn choose_block_length(dependence: &Dependence, n: usize) -> usize {
         .clamp(1, (n / 2).max(1))
 }
 
-/// Effective number of blocks that contribute to the mean square of the shifted block sums
-/// `s + shift`: `blocks m2^2 / m4`. Here `m2` and `m4` are the means of the second and fourth
-/// powers of the shifted sums. The number is Kish's effective sample size (1965) for the weights
-/// `(s + shift)^2`. The sums `s` have mean 0, so `m2` and `m4` follow from the means of their
-/// second, third and fourth powers.
+/// Effective number of blocks that contribute to the mean square of the block sums plus `shift`:
+/// `blocks m2^2 / m4`, with moments `m2` and `m4` of the shifted sums (Kish 1965). The unshifted
+/// sums have mean 0 and the given moments 2 to 4.
 fn contributing_blocks(blocks: usize, [second, third, fourth]: [f64; 3], shift: f64) -> f64 {
     let m2 = second + shift * shift;
     let m4 = fourth + 4.0 * third * shift + 6.0 * second * shift * shift + shift.powi(4);
     blocks as f64 * m2 * m2 / m4
 }
 
-/// Deviations of the means of two series in the same resamples: each draws the same blocks of both.
+/// Joint deviations of the means of two series: each resample draws the same blocks of both.
 pub struct JointDeviations {
-    /// For each series, the deviation of its mean in each resample.
+    /// For each series, one for each resample.
     pub deviations: [Vec<f64>; 2],
     /// Of the difference of the means.
     pub precision: Precision,
@@ -227,8 +213,8 @@ impl JointDeviations {
         min_block_length: usize,
         plan: &IntervalPlan,
     ) -> JointDeviations {
-        // What both series have in common cancels in their difference. So the block length and the
-        // precision come from the difference.
+        // Common parts cancel in the difference, so the block length and the precision come from
+        // the difference.
         let difference: Vec<f64> = series[1]
             .iter()
             .zip(series[0])
@@ -246,16 +232,13 @@ impl JointDeviations {
         let long_run_variance = dependence
             .long_run_variance
             .max(moments[0] / block_length as f64);
-        // A variance from few blocks is uncertain, and dependence across the ends of blocks is
-        // lost. So the standard error is multiplied by Student's quantile over the normal quantile,
-        // with half of the degrees of freedom of independent blocks.
+        // A variance from few blocks is uncertain, because dependence across the ends of blocks is
+        // lost.
         let tail = (1.0 - plan.level) / 2.0;
         let t_factor = t_quantile(1.0 - tail, (blocks - 1) as f64 / 2.0).unwrap_or(0.0)
             / normal_quantile(1.0 - tail);
         let long_run_variance = t_factor * t_factor * long_run_variance;
         let standard_error = (long_run_variance / n as f64).sqrt();
-        // The standard deviation of a resample's mean of block sums of the difference becomes
-        // `standard_error`.
         let scale = if varies {
             standard_error / (moments[0] / blocks as f64).sqrt()
         } else {
@@ -315,11 +298,11 @@ fn block_sums(series: &[f64], block_length: usize) -> Vec<f64> {
     sums
 }
 
-/// For each resample: the mean of its block sums, and its t-value. The t-value is the mean divided
-/// by the standard error that follows from the same block sums.
+/// For each resample: the mean of its block sums, and that mean over the standard error from the
+/// same sums.
 fn draw_resamples(sums: &[f64], blocks: usize, plan: &IntervalPlan) -> (Vec<f64>, Vec<f64>) {
     let mut random = fastrand::Rng::with_seed(plan.seed);
-    // There are `2^k` sums. The upper `k` of 16 random bits choose one.
+    // There are 2^k block starts: k of 16 random bits choose one.
     let shift = 16 - sums.len().trailing_zeros().min(16);
     let resamples = plan.resamples.max(1000);
     let size = blocks as f64;
