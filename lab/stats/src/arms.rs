@@ -43,13 +43,13 @@ impl Interval {
 pub struct Comparison {
     pub reference: ArmSummary,
     pub other: ArmSummary,
-    /// Mean of the other arm minus mean of the reference. The interval is Welch's. If the arms are
-    /// compared within blocks ([`crate::hosts`]), it is Student's. `None` with fewer than two runs
-    /// in an arm, or if neither arm varies.
+    /// Mean of the other arm minus mean of the reference. The interval is Welch's, or Student's if
+    /// arms are compared within blocks. `None` with fewer than two runs in an arm, or if neither
+    /// arm varies.
     pub difference: Option<Interval>,
-    /// Mean of the other arm divided by mean of the reference. The interval is Fieller's. If the
-    /// arms are compared within blocks, it is Student's interval of logarithms. `None` in the cases
-    /// of [`Comparison::difference`], and if the interval of the reference's mean is not above 0.
+    /// Mean of the other arm divided by mean of the reference. The interval is Fieller's, or comes
+    /// from logarithms if arms are compared within blocks. `None` like [`Comparison::difference`],
+    /// and if the reference's mean is not clearly above 0.
     pub ratio: Option<Interval>,
     /// Shift of the other arm's runs relative to the reference (Hodges and Lehmann). `None` with
     /// fewer than two runs in an arm.
@@ -63,9 +63,9 @@ pub struct Comparison {
     /// `None` with fewer than [`RUNS_FOR_A_TEST`] in an arm. With three runs in each arm it cannot
     /// be below 0.1.
     pub mann_whitney_p: Option<f64>,
-    /// This p-value decides whether equivalence is shown. Two one-sided tests compare the ratio
-    /// with the margin, and this is the larger of their p-values. `None` in the cases of
-    /// [`Comparison::difference_p`], and if the reference's mean is not positive.
+    /// This p-value decides whether equivalence is shown. It is the larger one of two one-sided
+    /// tests of the ratio against the margin. `None` like [`Comparison::difference_p`], and if the
+    /// reference's mean is not positive.
     pub equivalence_p: Option<f64>,
     /// Runs per arm to detect a difference of the margin with a power of 80 % ([`runs_needed`]).
     /// `None` with fewer than two runs in an arm, if no arm varies, or if the margin or the
@@ -104,7 +104,7 @@ pub enum Conclusion {
     Equivalent {
         /// Of the equivalence test, adjusted if several metrics were tested.
         p: f64,
-        /// Direction of the difference, if a difference is shown, too. It is too small to matter.
+        /// Set if a difference is shown, too. It is too small to matter.
         differs: Option<Direction>,
     },
     /// Neither a difference nor equivalence is shown.
@@ -141,10 +141,9 @@ pub fn compare(reference: &[f64], other: &[f64], margin: f64) -> Comparison {
     comparison.concluded()
 }
 
-/// Sets the conclusions of comparisons that were made together: of one comparison for each metric.
-/// Their p-values are adjusted for their number (Holm). Tests of differences and tests of
-/// equivalence are adjusted separately. A metric that was chosen before the runs and is tested once
-/// needs no adjustment.
+/// Concludes again from p-values that are adjusted for the number of tests in `family` (Holm).
+/// Tests of differences and of equivalence are two families. A metric that was chosen before the
+/// runs and is tested once needs no adjustment.
 pub fn conclude_family<'c>(family: impl IntoIterator<Item = &'c mut Comparison>) {
     let family: Vec<&mut Comparison> = family.into_iter().collect();
     let adjusted = |p: fn(&Comparison) -> Option<f64>| {
@@ -290,12 +289,11 @@ pub fn mean_difference(reference: &[f64], other: &[f64], level: f64) -> Option<I
 }
 
 /// Mean of the other arm divided by mean of the reference, with the interval of Fieller (1954). The
-/// degrees of freedom are those of the contrast with the ratio as its factor. `None` in the cases
-/// of [`welch_p`], and if the interval of the reference's mean reaches 0.
+/// degrees of freedom are those of the contrast with the ratio as its factor. `None` as for
+/// [`welch_p`], and if the interval of the reference's mean reaches 0.
 ///
-/// Fieller's interval can reach below 0 even if no value is negative. In this case, the variance of
-/// the other arm's mean is assumed to be proportional to that mean, as in Wilson's score interval
-/// (1927).
+/// Fieller's interval can reach below 0 although no run does. Then the variance of the other arm's
+/// mean is assumed to be proportional to that mean, as in Wilson's score interval (1927).
 pub fn ratio_of_means(reference: &[f64], other: &[f64], level: f64) -> Option<Interval> {
     let ((mean_a, variance_a), (mean_b, variance_b)) =
         (mean_and_variance(reference)?, mean_and_variance(other)?);

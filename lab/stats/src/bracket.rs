@@ -42,7 +42,7 @@ pub struct Bracket {
     pub contradictions: Vec<Contradiction>,
 }
 
-/// Finds the bracket. Both of its ends are limits that were tried.
+/// Both ends are limits that were tried.
 pub fn bracket(replicates: &[Replicate]) -> Bracket {
     let mut limits: BTreeMap<u64, LimitResults> = BTreeMap::new();
     for replicate in replicates {

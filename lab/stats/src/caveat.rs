@@ -35,9 +35,8 @@ pub fn outliers(values: &[f64]) -> Vec<usize> {
     indices_where(values, |value| is_outlier(value, values))
 }
 
-/// The [`outliers`] of an arm. An arm with fewer than [`MIN_VALUES_FOR_OUTLIER`] values is compared
-/// with the values of `all` arms. If at least half of its values are outliers among these, the arm
-/// differs as a whole and has no outlier.
+/// [`outliers`] of an arm. An arm with too few values is compared with the values of `all` arms. If
+/// at least half of its values would then be outliers, the arm has none.
 pub fn outliers_of_arm(arm: &[f64], all: &[f64]) -> Vec<usize> {
     if arm.len() >= MIN_VALUES_FOR_OUTLIER {
         return outliers(arm);

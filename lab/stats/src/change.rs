@@ -26,11 +26,9 @@ const SEED: u64 = 1;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Change {
-    /// Index of the first release with the new mean.
+    /// Index of a release.
     pub first_release_after: usize,
-    /// Mean of the segment that ends with the change.
     pub before: f64,
-    /// Mean of the segment that begins with the change.
     pub after: f64,
 }
 
@@ -42,10 +40,9 @@ pub struct Detector {
 }
 
 impl Detector {
-    /// Changes in the order of releases. A release is given as the values of its runs. The result
-    /// is empty with fewer than [`MIN_RELEASES`] releases, with a release that has no value, and
-    /// with a value that is not finite. It is also empty if no release has runs with different
-    /// values.
+    /// Changes in the order of releases. Each release is the values of its runs. Empty with fewer
+    /// than [`MIN_RELEASES`] releases, a release without values or a value that is not finite. Also
+    /// empty if runs do not vary within any release.
     pub fn changes(&mut self, releases: &[&[f64]]) -> Vec<Change> {
         let first = releases.len().saturating_sub(MAX_RELEASES);
         let newest = &releases[first..];
@@ -92,8 +89,8 @@ impl Detector {
     }
 }
 
-/// The `1 - FALSE_CHANGE_PROBABILITY` quantile of the largest gain in simulated histories without a
-/// change, in variances of a run. Infinite if too few histories are simulated for this quantile.
+/// In variances of a run. Infinite if too few histories are simulated for a false change to be as
+/// rare as [`FALSE_CHANGE_PROBABILITY`].
 fn required_gain(counts: &[usize], degrees_of_freedom: usize) -> f64 {
     let mut random = Rng::with_seed(SEED);
     let mut normal = || normal_quantile(random.f64().clamp(f64::EPSILON, 1.0 - f64::EPSILON));
@@ -111,8 +108,7 @@ fn required_gain(counts: &[usize], degrees_of_freedom: usize) -> f64 {
         })
         .collect();
     gains.sort_by(f64::total_cmp);
-    // The real history counts as one more history, so that the probability is not exceeded (Davison
-    // and Hinkley 1997).
+    // The rank is among the simulated histories and the real one (Davison and Hinkley 1997).
     let index = ((1.0 - FALSE_CHANGE_PROBABILITY) * (gains.len() as f64 + 1.0)).ceil() as usize;
     index
         .checked_sub(1)
@@ -120,16 +116,13 @@ fn required_gain(counts: &[usize], degrees_of_freedom: usize) -> f64 {
         .unwrap_or(f64::INFINITY)
 }
 
-/// Cumulative sums over releases. Differences between two of them give the cost and the mean of a
-/// segment. A segment is the releases from index `from` up to, but not including, `to`.
+/// Cumulative sums over releases, from which the cost of a segment follows.
 struct CumulativeSums {
     /// Subtracted from the means of all releases, so that squares lose no digits.
     offset: f64,
     /// Numbers of runs.
     weights: Vec<f64>,
-    /// Means minus `offset`, each multiplied by its number of runs.
     sums: Vec<f64>,
-    /// Squares of means minus `offset`, each multiplied by its number of runs.
     squares: Vec<f64>,
 }
 
@@ -162,8 +155,7 @@ impl CumulativeSums {
         self.sums.len() - 1
     }
 
-    /// Sum of the squared distances of the releases' means from the mean of the segment, weighted
-    /// by the numbers of runs.
+    /// Squared distances of the releases' means from the mean of the segment, weighted by runs.
     fn segment_cost(&self, from: usize, to: usize) -> f64 {
         let sum = self.sums[to] - self.sums[from];
         (self.squares[to]
@@ -176,9 +168,8 @@ impl CumulativeSums {
         self.offset + (self.sums[to] - self.sums[from]) / (self.weights[to] - self.weights[from])
     }
 
-    /// The smallest penalty with which this history has no change. The gain of a split is the
-    /// reduction of the cost, divided by the number of changes. The result is the largest gain over
-    /// all splits.
+    /// The smallest penalty with which these values have no change: the largest gain per change,
+    /// over all numbers of changes.
     fn largest_gain(&self) -> f64 {
         let n = self.len();
         let mut least_costs: Vec<f64> = (0..=n)

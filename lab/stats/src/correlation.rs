@@ -27,8 +27,7 @@ pub fn pearson(a: &[Option<f64>], b: &[Option<f64>]) -> Option<f64> {
         rest_a += a;
         rest_b += b;
     }
-    // Means are rounded, so the distances of the values from them do not quite sum to 0. This
-    // corrects the sums of products.
+    // Means are rounded, so the distances from them do not quite sum to 0.
     (aa, bb, ab) = (
         aa - rest_a * rest_a / n,
         bb - rest_b * rest_b / n,
@@ -38,8 +37,7 @@ pub fn pearson(a: &[Option<f64>], b: &[Option<f64>]) -> Option<f64> {
     r.is_finite().then(|| r.clamp(-1.0, 1.0))
 }
 
-/// The correlation of each series with each. It is 1 on the diagonal, or `None` for a constant
-/// series.
+/// Row by row; 1 on the diagonal unless the series is constant.
 pub fn matrix(series: &[&[Option<f64>]]) -> Vec<Vec<Option<f64>>> {
     series
         .iter()
@@ -47,7 +45,7 @@ pub fn matrix(series: &[&[Option<f64>]]) -> Vec<Vec<Option<f64>>> {
         .collect()
 }
 
-/// Ranks of the values, from 1. Equal values all get the mean of the ranks that they take.
+/// Ranks from 1. Equal values all get the mean of their ranks.
 pub(crate) fn ranks(values: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_unstable_by(|i, j| values[*i].total_cmp(&values[*j]));

@@ -25,9 +25,8 @@ pub struct Crossover {
     /// size. A half whose differences change their sign in another way (`Crossing::Unclear`)
     /// counts as beyond both ends of the interval.
     pub low: Option<f64>,
-    /// Upper end of the interval. `None` if it is above the largest size, or with too few blocks. A
-    /// half in which the reference is better at every size has its crossover above the largest
-    /// size.
+    /// `None` if the end is above the largest size, or with too few blocks. Halves in which the
+    /// reference is better at every size count as above it.
     pub high: Option<f64>,
     pub level: f64,
     /// Share of halves with exactly one change from positive to negative.
@@ -36,12 +35,9 @@ pub struct Crossover {
     pub never: f64,
     /// Share of halves in which the other arm is better at every size.
     pub always: f64,
-    /// Number of blocks of rounds that are about independent. With fewer than
-    /// [`MIN_CROSSOVER_BLOCKS`] there is no interval.
+    /// Independent blocks of rounds; with fewer than [`MIN_CROSSOVER_BLOCKS`] there is no interval.
     pub blocks: usize,
-    /// Which arm is better at the smallest size.
     pub smallest: Decision,
-    /// Which arm is better at the largest size.
     pub largest: Decision,
 }
 
@@ -54,13 +50,12 @@ enum Crossing {
     ReferenceBetter,
     /// At every size.
     OtherBetter,
-    /// Any other signs: they change from negative to positive, or more than once.
     Unclear,
 }
 
-/// `sizes` ascend. `differences` has for each size the differences by round. A round is complete if
-/// it has a finite value at every size; other rounds are left out for all sizes. `None` with fewer
-/// than two sizes, with fewer than 20 complete rounds, or for a level that is not between 0 and 1.
+/// `sizes` ascend, each with its differences by round. Rounds with a value missing or not finite at
+/// any size are left out for all sizes. `None` with fewer than two sizes or 20 complete rounds, or
+/// a level that is not between 0 and 1.
 pub fn crossover(
     sizes: &[f64],
     differences: &[Vec<Option<f64>>],

@@ -4,12 +4,10 @@ use crate::summary::{finite_values, quantile_sorted, sorted};
 pub struct Histogram {
     /// Class `i` counts `edges[i] <= value < edges[i + 1]`. The last class includes its upper edge.
     pub counts: Vec<u64>,
-    /// Number of values above the last edge.
     pub above: u64,
 }
 
-/// The edges of `classes` classes of equal width from `low` to `high`. Empty if `low` is not below
-/// `high`, if one of them is not finite, or if `classes` is 0.
+/// `classes` of equal width; empty unless `low < high`, both finite, and there is a class.
 pub fn linear_edges(low: f64, high: f64, classes: usize) -> Vec<f64> {
     if !(low.is_finite() && high.is_finite() && low < high && classes > 0) {
         return Vec::new();
@@ -22,11 +20,10 @@ pub fn linear_edges(low: f64, high: f64, classes: usize) -> Vec<f64> {
     if edges.len() < 2 { Vec::new() } else { edges }
 }
 
-/// The edges of at most `max_classes` classes, from the lowest value to the quantile
-/// `max_quantile`. The width is `2 IQR / n^(1/3)`, where `IQR` is the distance between the
-/// quartiles (Freedman and Diaconis 1981). If the quartiles are equal, there are `1 + log2 n`
-/// classes (Sturges 1926). If all values are equal, there is one class around them. Without values
-/// there is no class.
+/// At most `max_classes` classes over the values up to the quantile `max_quantile`. Their width is
+/// `2 IQR / n^(1/3)` (Freedman and Diaconis 1981). If the quartiles are equal, there are
+/// `1 + log2 n` classes (Sturges 1926). If all values are equal, there is one class around them.
+/// Without values there is no class.
 pub fn freedman_diaconis_edges(
     values: &[Option<f64>],
     max_quantile: f64,
@@ -54,8 +51,8 @@ pub fn freedman_diaconis_edges(
     linear_edges(low, high, (classes as usize).clamp(1, max_classes.max(1)))
 }
 
-/// Counts the values in each class. `edges` ascend. A value below the first edge is not counted.
-/// With fewer than two edges there is no class, and all values count as above.
+/// `edges` ascend. Values below the first are not counted. With fewer than two edges there is no
+/// class, and all values count as above.
 pub fn count(values: &[Option<f64>], edges: &[f64]) -> Histogram {
     let classes = edges.len().saturating_sub(1);
     let mut histogram = Histogram {

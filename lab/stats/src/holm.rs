@@ -1,7 +1,6 @@
-/// Adjusts the p-values of several tests for their number (Holm 1979). If a test with an adjusted
-/// p-value of at most `alpha` counts as a finding, the probability of any false finding is at most
-/// `alpha`. This holds even if the tests depend on one another. `None` is a test that could not be
-/// made, and does not count.
+/// Holm's (1979) adjusted p-values. If adjusted p-values up to `alpha` count as findings, the
+/// probability of any false finding is at most `alpha`, even if tests depend on one another. `None`
+/// stands for an impossible test.
 pub fn adjust(p: &[Option<f64>]) -> Vec<Option<f64>> {
     let mut known: Vec<(usize, f64)> = p
         .iter()

@@ -77,9 +77,7 @@ pub fn host_ratio(first: &[f64], other: &[f64], blocks: &[(f64, f64)]) -> Option
     })
 }
 
-/// Two one-sided tests of the mean log ratio (Schuirmann 1987), with Student's distribution:
-/// whether it is above `ln(1 - margin)`, and whether it is below `ln(1 + margin)`. Returns the
-/// larger p-value.
+/// Two one-sided tests (Schuirmann 1987), with Student's distribution.
 fn equivalence_p(log_ratios: &[f64], margin: f64) -> Option<f64> {
     let (mean, variance) = mean_and_variance(log_ratios)?;
     let block_count = log_ratios.len() as f64;
@@ -90,8 +88,7 @@ fn equivalence_p(log_ratios: &[f64], margin: f64) -> Option<f64> {
     is_tested.then_some(p)
 }
 
-/// Standard deviation of the logarithm of a single run. A log ratio is the difference of the
-/// logarithms of two runs, so its variance is twice that of one run.
+/// A log ratio is the difference of two runs, so its variance is twice that of one run.
 fn sd_of_runs(log_ratios: &[f64]) -> Option<f64> {
     mean_and_variance(log_ratios).map(|(_, variance)| (variance / 2.0).sqrt())
 }

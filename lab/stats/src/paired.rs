@@ -1,9 +1,8 @@
 //! Compares two runs that processed the same slots, so the effect of the workload cancels out.
 //!
-//! The interval of their difference covers the fluctuation within the runs, not differences between
-//! runs of the same arm. The two runs are a single replicate of each arm. So their difference
-//! describes these two runs and is no test of the arms. Successive slots that both runs have count
-//! as neighbors in time.
+//! The interval of their difference covers only the fluctuation within the runs. Two runs are one
+//! replicate of each arm, so their difference is described, not tested. Successive common slots
+//! count as neighbors in time.
 
 use crate::{
     arms::{Interval, RUNS_FOR_A_TEST},
@@ -19,9 +18,7 @@ pub struct Pairs {
     pub slots: Vec<u64>,
     pub reference: Vec<f64>,
     pub other: Vec<f64>,
-    /// Number of slots that the other run does not have.
     pub only_reference: usize,
-    /// Number of slots that the reference does not have.
     pub only_other: usize,
 }
 
@@ -92,8 +89,8 @@ pub fn mean_over_pairs(values: &[f64], level: f64) -> Option<Interval> {
 }
 
 /// [`mean_over_pairs`] of amounts that cannot be negative, such as ratios of times. If Student's
-/// interval would reach below zero, each end is computed with the standard error that holds at that
-/// end ([`block_bootstrap::Method::Score`]).
+/// interval would reach below zero, each end has the standard error of that end
+/// ([`block::Method::Score`]).
 pub fn mean_amount_over_pairs(values: &[f64], level: f64) -> Option<Interval> {
     let interval = mean_over_pairs(values, level)?;
     if interval.low >= 0.0 || interval.value <= 0.0 || values.iter().any(|value| *value < 0.0) {
@@ -130,8 +127,8 @@ pub fn student_p(values: &[f64]) -> Option<f64> {
     Some((2.0 * above).min(1.0))
 }
 
-/// Tests whether a ratio is 1. `logarithms` are the logarithms of the measured ratios. Ignores
-/// values that are not finite. `None` with fewer than two values.
+/// Tests from logarithms of ratios whether the ratio is 1. Ignores values that are not finite.
+/// `None` with fewer than two values.
 pub fn ratio_test(logarithms: &[f64], level: f64) -> Option<RatioTest> {
     let values = finite(logarithms);
     let mean = mean_over_pairs(&values, level)?;
@@ -194,8 +191,8 @@ impl Pairs {
             .collect();
         let block_length = block_bootstrap::block_length([differences.as_slice()]);
         let halves = RandomHalves::new(differences.len(), block_length, plan);
-        // Drift is tested with relative differences. If both runs drift by the same factor, their
-        // difference drifts, too, but their relative difference does not.
+        // If both runs drift by the same factor, their difference drifts, but not the relative
+        // difference.
         let relative_difference =
             |(a, b): (&f64, &f64)| (b - a) / (a.abs() + b.abs()).max(f64::MIN_POSITIVE);
         let relative_differences: Vec<f64> = self

@@ -70,7 +70,7 @@ pub enum Outcome {
     /// Results at the same value differ too much, there were too few trials, or the ends of the
     /// interval were not confirmed.
     Noisy,
-    /// The threshold is above the first value, which is the largest value to try.
+    /// The threshold is above the first value.
     AboveStart,
     NeverFailed {
         lowest: f64,

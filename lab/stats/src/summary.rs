@@ -14,11 +14,9 @@ pub struct Summary {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MeanWithoutPeaks {
     pub mean: f64,
-    /// Mean of all values, including peaks.
     pub mean_of_all: f64,
     /// Number of peaks.
     pub left_out: usize,
-    /// Number of other values.
     pub n: usize,
     /// The largest value, including peaks.
     pub max: f64,
@@ -49,9 +47,8 @@ pub fn quantile(values: &[Option<f64>], p: f64) -> Option<f64> {
     quantile_sorted(&sorted(values), p)
 }
 
-/// The number of values of which one is expected above the `p`-quantile: 20 for 0.95, 100 for 0.99.
-/// A quantile of fewer values says little. The number is 1 for the maximum, and for quantiles up to
-/// the median.
+/// Minimum number of values with which one is expected above the `p`-quantile: 20 for 0.95, 100 for
+/// 0.99. It is 1 for the median, for lower quantiles and for the maximum.
 pub fn min_values_for(p: f64) -> usize {
     if p > 0.5 && p < 1.0 {
         (1.0 / (1.0 - p) - 1e-6).ceil() as usize
@@ -89,9 +86,8 @@ pub fn sorted(values: &[Option<f64>]) -> Vec<f64> {
 /// The rule of the paper that `docs/PAPER.md` describes.
 const PEAK_FACTOR: f64 = 3.0;
 
-/// The mean without peaks, which are values above three times the mean of all values. The limit is
-/// not computed again from the mean without peaks. Zeros count as values. `None` if there are no
-/// values.
+/// The mean of the values that are at most three times the mean of all. Zeros count. The mean of
+/// all is not computed again without the peaks. `None` if there are no values.
 pub fn mean_without_peaks(values: &[Option<f64>]) -> Option<MeanWithoutPeaks> {
     let finite = finite_values(values);
     if finite.is_empty() {

@@ -26,9 +26,8 @@ pub fn mann_whitney_p(reference: &[f64], other: &[f64]) -> Option<f64> {
     })
 }
 
-/// Exact p-value over all choices of `m` of the ranks. It is twice the share of choices whose sum
-/// is at most `rank_sum`, or at least `rank_sum`, whichever share is smaller. Ranks are multiples
-/// of a half, so they are doubled to integers.
+/// Exact p-value over all assignments of `m` ranks to an arm: twice the share with a rank sum as
+/// far out as `rank_sum`. Ranks are multiples of a half, so they are doubled to integers.
 fn exact_p(ranks: &[f64], m: usize, rank_sum: f64) -> f64 {
     let doubled: Vec<usize> = ranks.iter().map(|r| (2.0 * r).round() as usize).collect();
     let counts = counts_of_sums(&doubled, m);
@@ -84,10 +83,9 @@ pub fn cliffs_delta(reference: &[f64], other: &[f64]) -> Option<f64> {
 }
 
 /// The median over all pairs of a run of the other arm minus a run of the reference (Hodges and
-/// Lehmann 1963). The interval has the shifts that Mann and Whitney's test does not reject, for
-/// values without ties. Few runs have few possible levels: the smallest one that is not below
-/// `level` is used. If there is none, the interval spans all differences. `None` if an arm has no
-/// run.
+/// Lehmann 1963). The interval inverts the rank test for values without ties. Its level is the
+/// smallest possible one not below `level`. If no level is that high, the interval spans all
+/// differences. `None` if an arm has no run.
 pub fn hodges_lehmann(reference: &[f64], other: &[f64], level: f64) -> Option<Interval> {
     let differences = ascending(
         reference
@@ -107,8 +105,8 @@ pub fn hodges_lehmann(reference: &[f64], other: &[f64], level: f64) -> Option<In
     })
 }
 
-/// Number of sorted differences to leave out at each end, and the resulting level. The probability
-/// that the shift is outside is at most `alpha`.
+/// Number of sorted differences to leave out at each end so that at most `alpha` is outside, and
+/// the resulting level.
 fn differences_outside(n: usize, m: usize, alpha: f64) -> (usize, f64) {
     let with_level = |count: usize, tail: f64| (count, 1.0 - 2.0 * tail);
     if n + m > MAX_EXACT_RUNS {

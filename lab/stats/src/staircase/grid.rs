@@ -1,5 +1,5 @@
-//! The posterior distribution of the threshold, the scale and the lapse, as a grid of weights.
-//! Values of trials and thresholds are logarithms.
+//! A distribution over thresholds, scales and lapses, as a grid of weights. Values and thresholds
+//! are logarithms.
 
 use std::sync::LazyLock;
 
@@ -17,8 +17,7 @@ const LAPSES: [f64; 3] = [0.0, 0.02, 0.05];
 const CELLS_PER_ROW: usize = SCALES.len() * LAPSES.len();
 /// Thresholds below this weight are ignored when the next trial is chosen.
 const MIN_WEIGHT: f64 = 1e-5;
-/// Distance in rows between the candidates for the next trial. All rows around the best candidate
-/// are then candidates, too.
+/// Distance in rows of the first candidates for the next trial. Rows around the best one follow.
 const COARSE_STEP: usize = 4;
 /// Steps of the table of entropies, which is interpolated linearly.
 const ENTROPY_STEPS: usize = 2048;
