@@ -29,8 +29,7 @@ const SEED: u64 = 1;
 /// Slots of an epoch of the public clusters.
 const SLOTS_PER_EPOCH: u64 = 432_000;
 
-/// Default sizes, in entries: from the smallest default of any release to a size that has space for
-/// all programs that a cluster calls in a day.
+/// In entries: from the smallest default of any release to a size that fits all programs of a day.
 const SIZES: [u64; 11] = [
     256, 384, 512, 640, 768, 1_024, 1_536, 2_048, 3_072, 4_096, 8_192,
 ];
@@ -38,8 +37,7 @@ const SIZES: [u64; 11] = [
 /// report takes minutes at most.
 const MAX_SIMULATED_RUNS: u64 = 64;
 const MIN_SIMULATED_RUNS: u64 = 8;
-/// Maximum number of simulated lookups in all runs together, if [`MIN_SIMULATED_RUNS`] does not
-/// need more.
+/// Maximum number of simulated lookups, over all runs.
 const LOOKUP_BUDGET: u64 = 10_000_000_000;
 
 /// The input of predictions.
@@ -70,7 +68,6 @@ pub struct PredictionInput {
     pub recording_start: RecordingStart,
     /// Whether `entries` is unknown, and that of a stock build is assumed.
     has_assumed_entries: bool,
-    /// Simulated runs of each size.
     pub simulated_runs: u64,
 }
 
@@ -114,9 +111,8 @@ fn default_simulated_runs(lookups: u64, start: RecordingStart) -> u64 {
         .clamp(MIN_SIMULATED_RUNS, MAX_SIMULATED_RUNS)
 }
 
-/// Number of simulations with the same seed: one of each default size and one of the recorded size.
-/// If the cache's content at the start is unknown, there are two of each size: one begins empty,
-/// one full. The self-test adds two.
+/// One simulation of each default size and of the recorded size, or two if the content at the start
+/// is unknown. The self-test adds two.
 fn simulations_per_seed(start: RecordingStart) -> u64 {
     let starts = if start == RecordingStart::ValidatorStart {
         1
@@ -127,8 +123,8 @@ fn simulations_per_seed(start: RecordingStart) -> u64 {
 }
 
 impl PredictionInput {
-    /// Reads a recording and its trace. Fails for a recording of the demo, and if the version or its
-    /// rules are unknown. Also fails if the trace has too few of the recorded transactions.
+    /// Fails if the files do not belong together, the version is unknown, or the trace covers too
+    /// little.
     pub fn read(run: &Path, args: &PredictionInputArgs) -> Result<Self> {
         let recorded = Recorded::read(run)?;
         recorded.refuse_demo(run)?;
@@ -197,9 +193,8 @@ impl PredictionInput {
 
     pub fn self_test(&self) -> Result<SelfTestResult> {
         let recorded = &self.recorded.counted_slots;
-        // Some releases evict by compile time. But compile times are fitted from the bytes that a
-        // simulation loads. So the first simulation uses the mean compile time of all loads, and
-        // the second one the fitted times.
+        // Some releases evict by compile time, which is fitted only after a simulation. So the
+        // first simulation uses the mean compile time of all loads.
         let mean_us = cost::compile_times(&self.trace, &mean_load_model(recorded));
         let fit = cost::fit(
             recorded,
@@ -340,9 +335,8 @@ pub fn predict_from_adjacent_trace(run: &Path) -> Option<Result<Prediction>> {
     }))
 }
 
-/// The sizes to predict, ascending, each once: the `requested` ones, or [`SIZES`] if none is
-/// requested. The recorded size is added. The largest of [`SIZES`] is added, too, because a size is
-/// enough only if larger sizes save little.
+/// The requested sizes or [`SIZES`], ascending, each once. The recorded size is added. The largest
+/// of [`SIZES`] is added, too, because a size is enough only if larger sizes save little.
 pub fn sizes(requested: &[u64], recorded: u64) -> Vec<u64> {
     let mut sizes = if requested.is_empty() {
         SIZES.to_vec()

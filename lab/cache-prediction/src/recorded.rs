@@ -35,8 +35,7 @@ pub struct Recorded {
 }
 
 impl Recorded {
-    /// Reads a recording. Fails if it has no datapoints of the program cache or the replay, and if
-    /// it is of several validator processes.
+    /// Fails without datapoints of the program cache or the replay, and for several validators.
     pub fn read(path: &Path) -> Result<Self> {
         let recording = Recording::open(path)?;
         let shown = path.display();
@@ -117,8 +116,7 @@ impl Recorded {
     }
 }
 
-/// The manifest of the validator's process. Without one, it is that of the last process, or null if
-/// there is no process.
+/// The manifest of the validator, or else of the last process. Null if there is no process.
 fn manifest(recording: &Recording, path: &Path) -> Result<serde_json::Value> {
     let processes = recording.processes()?;
     let validators: Vec<_> = processes
@@ -146,8 +144,8 @@ fn expected_genesis(arguments: &[&str]) -> Option<String> {
     Some(values.first()?.to_str()?.to_owned())
 }
 
-/// The number of the Agave version in a validator's version. An invalid text is returned unchanged,
-/// so that a later error shows it.
+/// The number of the Agave version. An invalid text is returned unchanged, so that a later error
+/// names it.
 pub fn agave_version(version: &str) -> String {
     match Version::parse(version) {
         Ok(parsed) => {
@@ -158,8 +156,7 @@ pub fn agave_version(version: &str) -> String {
     }
 }
 
-/// Sums the counters of all points of the same slot. Leaves out points without a slot, and points
-/// in which a counter is missing.
+/// Sums deltas of the same slot. Points that lack the slot or any counter are left out.
 fn counters_by_slot(points: &[ProgramCachePoint]) -> BTreeMap<u64, RecordedSlot> {
     let mut slots: BTreeMap<u64, RecordedSlot> = BTreeMap::new();
     for point in points {
@@ -184,8 +181,8 @@ fn counters_by_slot(points: &[ProgramCachePoint]) -> BTreeMap<u64, RecordedSlot>
     slots
 }
 
-/// Joins the cache counters of each slot with the sums over its replays. Leaves out slots without
-/// cache counters, and slots without a replay.
+/// Joins the cache counters of each slot with the sums of its replays. Leaves out slots that
+/// lack either.
 fn join_replays(
     cache: &BTreeMap<u64, RecordedSlot>,
     replay: &[ReplaySlotPoint],

@@ -46,8 +46,8 @@ pub struct TraceFile {
 }
 
 impl TraceFile {
-    /// Opens an existing file to continue it, or creates the file. Fails if an existing file is not
-    /// a trace from blocks of this cluster, and if it is locked.
+    /// Continues or creates the file. Fails if it is not a trace from blocks of this cluster, or is
+    /// locked.
     pub fn open(path: &Path, meta: Meta) -> Result<Self> {
         match OpenOptions::new().read(true).write(true).open(path) {
             Ok(file) => Self::resume(file, &meta, path).at(path),

@@ -1,9 +1,8 @@
 //! [`CacheRules`] of each release of Agave, from the published sources of 2.0 to 4.5.
 //!
-//! Each transaction is a batch of its own: its programs are looked up together. This is so with the
-//! unified scheduler, the default since 2.1. Two things are not simulated: programs that are
-//! recompiled ahead of an epoch with other features, and the order in which replay threads reach
-//! the cache.
+//! Each transaction is looked up as a batch of one, as with the unified scheduler (the default
+//! since 2.1). Not simulated: recompilation ahead of an epoch with other features, and the order in
+//! which replay threads reach the cache.
 
 mod cache;
 

@@ -64,13 +64,10 @@ pub enum Limit {
 /// A larger limit is reduced to this, so that sums of weights do not overflow.
 const MAX_LIMIT: u64 = 1 << 60;
 
-/// The capacity of a cache, and how much of it each entry takes: its weight. Weights are 1 for a
-/// limit in entries, and sizes for a limit in bytes.
+/// How much of the limit each entry takes, and how much of the limit may be used.
 pub struct Budget {
-    /// The filled share of the limit.
     pub capacity: u64,
-    /// By entry number. Entries are programs, then superseded versions: old versions of programs
-    /// that were deployed again.
+    /// By entry: programs, then superseded versions.
     pub weights: Vec<u64>,
     /// Number of programs.
     programs: usize,
@@ -124,8 +121,7 @@ impl Budget {
     }
 }
 
-/// Sizes of programs in bytes, by program number. The value of a program without code does not
-/// matter. Fails if the size of a program with code is unknown.
+/// In bytes, by program. The value of a program without code does not matter.
 pub fn sizes(trace: &Trace) -> Result<Vec<u64>, Error> {
     let unknown = trace
         .programs()

@@ -30,15 +30,14 @@ pub struct CostModel {
     pub per_load: f64,
     /// Compile time of each byte of code, in addition to `per_load`.
     pub per_byte: f64,
-    /// Time of each transaction in the cache, whether it has misses or not.
+    /// With or without a miss.
     pub per_transaction: f64,
-    /// Time of each miss, in addition to `per_transaction` and to the compile time.
+    /// In addition to compiling.
     pub per_miss: f64,
 }
 
 impl CostModel {
-    /// The cache's time for these counts. If the trace has measured loads, the simulation added up
-    /// their compile times in `counts`. Otherwise the compile time comes from the costs.
+    /// Time of the cache. If the trace has measured loads, compile times are those in `counts`.
     pub fn time_us(&self, trace: &Trace, counts: &Counts) -> f64 {
         let compile_us = match trace.measured_loads() {
             [] => self.per_load * counts.loads as f64 + self.per_byte * counts.loaded_bytes as f64,
@@ -54,8 +53,7 @@ impl CostModel {
     }
 }
 
-/// Compile time of each program in microseconds, by program number. It is the mean of the program's
-/// measured loads. Without a measured load, it comes from the model.
+/// In microseconds, by program number: the mean of its measured loads, or else the model's time.
 pub fn compile_times(trace: &Trace, model: &CostModel) -> Vec<u64> {
     let mut measured = vec![(0_u64, 0_u64); trace.programs().len()];
     for load in trace.measured_loads() {
@@ -77,7 +75,6 @@ pub fn compile_times(trace: &Trace, model: &CostModel) -> Vec<u64> {
 pub struct Fit {
     /// Fitted to all slots.
     pub model: CostModel,
-    /// Each is fitted to one resample of the slots.
     pub resampled: Vec<CostModel>,
 }
 
@@ -90,18 +87,16 @@ impl Fit {
     }
 }
 
-/// Slots in a block of the bootstrap. A block has several slots, because neighboring slots depend
-/// on one another.
+/// Slots in a block of the bootstrap: neighbouring slots depend on one another.
 const BLOCK_SLOTS: usize = 20;
 
 /// Two equations of a slot, as rows for [`fit_two_costs`]: (loads, bytes, compile time) and
 /// (transactions, misses, the rest of the cache's time).
 type SlotEquations = [(f64, f64, f64); 2];
 
-/// Fits the costs to the recorded slots. `loads_by_slot` has (slot, loads, bytes) in the order of
-/// slots: means over simulated runs at the recorded size. Of these, the fit uses only the bytes per
-/// load, because the loads themselves were recorded. `None` with fewer than two slots that have
-/// both times and are in `loads_by_slot`.
+/// `loads_by_slot` are (slot, loads, bytes), means over simulated runs at the recorded size, in
+/// order. Only the bytes per load are taken from the simulation, because loads were recorded.
+/// `None` with fewer than two slots that have both times and are in `loads_by_slot`.
 pub fn fit(
     recorded: &[RecordedSlot],
     loads_by_slot: &[(u64, f64, f64)],
@@ -201,9 +196,7 @@ fn fit_two_costs(rows: &[(f64, f64, f64)]) -> (f64, f64) {
     costs
 }
 
-/// The costs (`first`, `second`) with the least weighted sum of `(first * x + second * y - z)^2`.
-/// Rows are (`x`, `y`, `z`, weight). If a cost would be negative, it is 0, and the other one is
-/// fitted alone.
+/// Rows are (`x`, `y`, `z`, weight). Neither result is negative.
 fn least_squares(rows: impl Iterator<Item = (f64, f64, f64, f64)>) -> (f64, f64) {
     let (mut xx, mut xy, mut yy, mut xz, mut yz) = (0.0, 0.0, 0.0, 0.0, 0.0);
     for (x, y, z, weight) in rows {
@@ -214,8 +207,8 @@ fn least_squares(rows: impl Iterator<Item = (f64, f64, f64, f64)>) -> (f64, f64)
         yz += weight * y * z;
     }
     let determinant = xx * yy - xy * xy;
-    // If the determinant is about 0, `x` and `y` are proportional. For example, loads and bytes are
-    // proportional if all programs have the same size.
+    // If the determinant is about 0, the columns are proportional. Loads and bytes are, if all
+    // programs have one size.
     if determinant > 1e-9 * xx * yy {
         let first = (xz * yy - yz * xy) / determinant;
         let second = (yz * xx - xz * xy) / determinant;

@@ -1,14 +1,11 @@
 //! Predictive intervals of simulated counters and times.
 //!
-//! Simulated runs differ in two ways. Each has its own seed, which draws the candidates for each
-//! eviction. To convert counters to a time, each run also has its own resampled cost model
-//! ([`crate::cost::Fit::resampled`]): the time for a load, a miss and a transaction.
-//!
-//! [`PredictiveInterval::of_runs`] covers one more run over the same blocks, so it has only these
-//! two sources of variance. [`PredictiveInterval::of_other_blocks`] covers a run over other blocks
-//! of the same workload. It adds the variance between blocks, which [`HalfRuns`] estimates by a
-//! delete-half jackknife (Shao and Wu 1989). `docs/decisions/0022` describes the method. It also
-//! says how often a real run is within the interval.
+//! Simulated runs differ in their seed, which draws the candidates for evictions. To compute times,
+//! each run also has its own resampled cost model ([`crate::cost::CostModel`]).
+//! [`PredictiveInterval::of_runs`] covers one more run over the same blocks.
+//! [`PredictiveInterval::of_other_blocks`] covers a run over other blocks of the same workload. It
+//! adds the variance between blocks, which [`HalfRuns`] estimates by a delete-half jackknife (Shao
+//! and Wu 1989). `docs/decisions/0022` has the method and how often the intervals cover.
 
 use serde::Serialize;
 
@@ -44,23 +41,18 @@ impl PredictiveInterval {
         Some(Self::from_moments(mean(values), variance(values)?, n))
     }
 
-    /// Predicts the value of a run over `size_ratio` times as many other blocks of the same
-    /// workload, divided by `size_ratio`. The caller multiplies the interval by `size_ratio`.
-    /// `values` are those of simulated runs over the known blocks, as are `halves`. `None` with
-    /// fewer than two values or three halves.
+    /// Predicts a run over `size_ratio` times as many other blocks of the same workload. The result
+    /// is the interval of that run's value divided by `size_ratio`: the caller multiplies it.
+    /// `values` and `halves` come from the known blocks. `None` if a variance is missing.
     ///
-    /// The variance, without the factor `1 + 1 / n` of [`PredictiveInterval::of_runs`], is
-    /// `C + D / size_ratio + B + B / size_ratio`:
-    /// - `C` is due to the uncertain cost model;
-    /// - `D` is due to the seed;
-    /// - `B` is the variance between the known blocks ([`HalfRuns::variance`]);
-    /// - `B / size_ratio` is that between the other blocks.
+    /// Before the factor `1 + 1 / n`, the variance is
+    /// `C + D / size_ratio + B (1 + 1 / size_ratio)`. `C` is the variance due to the uncertain cost
+    /// model, `D` due to the seed, and `B` between blocks ([`HalfRuns::variance`]). `B` counts
+    /// twice, for the known blocks and for the other ones.
     pub fn of_other_blocks(values: &[f64], halves: &HalfRuns, size_ratio: f64) -> Option<Self> {
-        // The variance due to the seed is proportional to the number of blocks, because evictions
-        // are drawn independently. That of a run over the other blocks is `D * size_ratio`. The
-        // variance due to the cost model is `C * size_ratio^2`, because a run has the same costs in
-        // all of its blocks. The result is for the value divided by `size_ratio`, so both variances
-        // are divided by `size_ratio^2`.
+        // Over the other blocks, the variance due to the seed is proportional to `size_ratio`. The
+        // variance due to the cost model is proportional to its square, because a run has one
+        // model. The result is scaled later, so both are divided by the square here.
         let cost_model_variance = (variance(values)? - halves.seed_variance).max(0.0);
         let variance = cost_model_variance
             + halves.seed_variance / size_ratio
@@ -97,9 +89,8 @@ impl PredictiveInterval {
     }
 }
 
-/// A counter or time, from simulated runs over random halves of the known slots
-/// ([`crate::Trace::half`]). The differences between halves show how much the value varies between
-/// blocks.
+/// A counter or time of simulated runs over random halves of the slots ([`crate::Trace::half`]).
+/// Their differences show how much the value varies between blocks.
 pub struct HalfRuns {
     /// For each half, means over its runs: (value, lookups in the summed slots).
     pub means: Vec<(f64, f64)>,
@@ -108,10 +99,8 @@ pub struct HalfRuns {
     pub blocks: f64,
     /// Variance of the value between runs over the whole trace that differ only in their seed.
     pub seed_variance: f64,
-    /// Lookups of the whole trace in the summed slots. The value is a sum over these slots only:
-    /// the recorded run has counters for them.
+    /// Lookups in the slots over which the value is summed: those with recorded counters.
     pub lookups_in_summed_slots: f64,
-    /// Lookups of the whole trace, also in slots that are not summed.
     pub lookups_in_all_slots: f64,
 }
 
@@ -119,14 +108,11 @@ impl HalfRuns {
     /// Variance of the value between blocks, without the variance due to the seed, by a delete-half
     /// jackknife. `None` for fewer than three halves.
     ///
-    /// 1. A linear regression on the lookups corrects the value of each half for its size. The
-    ///    variance of what remains is `residual_variance`.
-    /// 2. A variance is proportional to the size, so that of the whole trace is
-    ///    `whole_per_half * residual_variance`.
-    /// 3. The value of a half is a mean of `runs_per_half` runs, so the variance due to the seed is
-    ///    `seed_variance / runs_per_half`. It is subtracted.
-    /// 4. Two halves have blocks in common, so they differ less than independent samples. Dividing
-    ///    by `left_out_share`, the share of lookups outside a half, corrects this.
+    /// The value of each half is first corrected for its lookups by a linear regression. The
+    /// residuals of the halves have the variance `residual_variance`, that of the whole trace is
+    /// `whole_per_half` times as large. `seed_variance / runs_per_half` is subtracted, because the
+    /// value of a half is a mean of runs. Halves share blocks, so they differ less than independent
+    /// samples: `left_out_share`, the share of lookups outside a half, is the divisor.
     fn variance(&self) -> Option<f64> {
         let n = self.means.len() as f64;
         let sum = |term: &dyn Fn(&(f64, f64)) -> f64| self.means.iter().map(term).sum::<f64>();

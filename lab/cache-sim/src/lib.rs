@@ -1,10 +1,8 @@
 //! Simulates Agave's program cache for the transactions of a run, at any size and with other
-//! eviction policies. In this crate, a load is a compilation of a program that a lookup caused. It
-//! never means the workload.
+//! policies. A load is a compilation that a lookup caused, never the workload.
 //!
-//! Everything is a pure function of its input and a seed. Nothing opens a file or reads a clock,
-//! and no input causes a panic. Programs are numbered without gaps, so that a simulation can use a
-//! program's number as an index.
+//! Everything is a pure function of its input and a seed: no file, no clock, no panic on any input.
+//! Programs are numbered without gaps, so that a simulation indexes arrays and computes no hashes.
 
 pub mod agave;
 mod cache;
@@ -48,7 +46,7 @@ pub enum Error {
         missing: usize,
         first: u64,
     },
-    /// The prediction depends on the cache's content at the start of the trace, which is unknown.
+    /// The cache's content at the start of the trace decides the answer.
     #[error(
         "the recording began after the validator's start, so the cache's content at that time is unknown, and it matters: with \
          {entries} entries, {empty:.0} misses are predicted from an empty cache, {full:.0} from a full one; fetch more \

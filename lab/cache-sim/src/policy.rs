@@ -1,8 +1,8 @@
-//! Eviction policies other than Agave's.
+//! Other eviction policies.
 //!
-//! Except [`Policy::Min`], they evict in each lookup, so the cache never exceeds its limit. Agave
-//! and [`Policy::Min`] evict after a transaction. A deployment compiles the program, as in Agave up
-//! to 4.2. Accounts without code are not looked up.
+//! Unlike Agave and [`Policy::Min`], these policies evict in each lookup, so the cache never
+//! exceeds its limit. A deployment compiles the program, as in Agave up to 4.2. Accounts without
+//! code are not looked up.
 
 mod heap;
 mod queues;
@@ -37,12 +37,12 @@ pub enum Policy {
     Arc,
     /// Einziger, Friedman and Manes 2017, with exact counts in place of a sketch.
     WTinyLfu,
-    /// Cherkasova 1998: evicts the program with the lowest product of uses and compile time,
-    /// divided by the size. It may evict a program that was just loaded.
+    /// Cherkasova 1998: uses times compile time over size. It may evict a program that was just
+    /// loaded.
     Gdsf,
-    /// Belady 1966: evicts the program with the latest next use, even if it was just loaded. This
-    /// is optimal for a limit in entries if no programs are deployed. It is not optimal for a limit
-    /// in bytes: see [`least_misses_by_bytes`].
+    /// Belady 1966: evicts the program with the latest next use, even if just loaded. Optimal at a
+    /// limit of entries if no programs are deployed. At a limit of bytes it is not: see
+    /// [`least_misses_by_bytes`].
     Min,
 }
 

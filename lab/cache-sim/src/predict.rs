@@ -13,8 +13,8 @@ use crate::{
 };
 use serde::Serialize;
 
-/// Maximum relative difference between the misses of runs that begin with an empty cache and of
-/// runs that begin with a full cache. With a larger difference, a size is not predicted.
+/// Allowed relative difference between the misses of runs that begin with an empty cache and of
+/// runs that begin with a full cache.
 const MAX_START_DIFFERENCE: f64 = 0.01;
 /// A size is enough if no larger size saves at least this share of the replay time.
 const MIN_SAVING: f64 = 0.01;
@@ -24,8 +24,7 @@ pub enum RecordingStart {
     /// At the validator's start, with an empty cache. The trace includes the slots that the
     /// validator replays when it starts.
     ValidatorStart,
-    /// At this slot, after the validator's start. The simulation warms the cache with the earlier
-    /// slots of the trace.
+    /// Later, at this slot. The trace's earlier slots warm the cache.
     Slot(u64),
 }
 
@@ -45,13 +44,11 @@ pub struct PredictionPlan<'a> {
     pub sizes: &'a [u64],
     /// Simulated runs of each size, at least 2. Each has its own seed.
     pub simulated_runs: u64,
-    /// Seed of the first run.
     pub base_seed: u64,
     pub threads: usize,
     pub recording_start: RecordingStart,
-    /// Compile time of each program in microseconds, by program number.
+    /// By program number.
     pub compile_us: &'a [u64],
-    /// The costs that convert counters to times; `None` predicts no times.
     pub fit: Option<&'a Fit>,
 }
 
@@ -63,8 +60,8 @@ pub struct SizePrediction {
     pub reloads: PredictiveInterval,
     pub evictions: PredictiveInterval,
     pub insertions: PredictiveInterval,
-    /// Program cache time in replay, summed over threads. The interval includes the uncertainty of
-    /// the costs. `None` if no costs are fitted.
+    /// Program cache time in replay, summed over threads, with the uncertainty of the costs;
+    /// `None` without costs.
     pub seconds: Option<PredictiveInterval>,
     /// Uncompiled code of the programs in the cache at the end; `None` if the trace has no sizes.
     pub code_bytes: Option<PredictiveInterval>,
@@ -253,8 +250,7 @@ impl Curve {
     }
 }
 
-/// If the predicted counter at the recorded size differs by more than this, other sizes are not
-/// predicted.
+/// With a larger bias, other sizes are not predicted.
 const MAX_BIAS_PERCENT: f64 = 10.0;
 /// Below this number of recorded events, [`MAX_DIFFERENCE`] applies instead of the percentage.
 const FEW_EVENTS: f64 = 100.0;
@@ -275,7 +271,7 @@ pub struct CounterPrediction {
     pub name: &'static str,
     pub recorded: u64,
     pub predicted: f64,
-    /// Predicted minus recorded value, relative to the recorded value; `None` if that is 0.
+    /// Relative to the recorded value; `None` if this is 0.
     pub bias_percent: Option<f64>,
 }
 

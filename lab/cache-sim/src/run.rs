@@ -24,7 +24,7 @@ pub struct Simulation<'a> {
     pub setting: Setting,
     /// Only Agave's rules support [`InitialContent::Full`]. Other policies begin empty.
     pub initial_content: InitialContent,
-    /// The first slot whose counts are part of the outcome. Earlier slots warm the cache.
+    /// The first counted slot; earlier slots warm the cache.
     pub first_slot: u64,
     /// Compile times by program number. A missing one counts as 0.
     pub compile_us: &'a [u64],
@@ -68,7 +68,6 @@ impl Simulation<'_> {
         Ok(self.drive(&mut cache, includes_fees_only, on_counted_slot))
     }
 
-    /// Runs the simulation with this cache.
     pub(crate) fn drive<C: Cache>(
         &self,
         cache: &mut C,
@@ -145,8 +144,7 @@ fn look_up<C: Cache>(
     }
 }
 
-/// Runs all simulations. The outcomes have the order of the simulations and do not depend on the
-/// number of threads.
+/// Outcomes have the order of the simulations and do not depend on the threads.
 pub fn run_all(simulations: &[Simulation], threads: usize) -> Result<Vec<Outcome>, Error> {
     let next = AtomicUsize::new(0);
     let run_remaining = || {
@@ -182,7 +180,7 @@ pub fn run_all(simulations: &[Simulation], threads: usize) -> Result<Vec<Outcome
     outcomes.into_iter().map(|(_, outcome)| outcome).collect()
 }
 
-/// (program, lookups in the trace) of the programs with code, the most used program first.
+/// (program, lookups) of programs with code, the most used first.
 fn most_used(trace: &Trace) -> Vec<(u32, u32)> {
     let mut uses = vec![0_u32; trace.programs().len()];
     for index in 0..trace.slots().len() {

@@ -13,8 +13,8 @@ const TOMBSTONE: u32 = u32::MAX - 2;
 const CLOSED: u32 = u32::MAX - 3;
 const LOADED_BELOW: u32 = u32::MAX - 4;
 
-/// Compile time in microseconds, and uses. An eviction draws up to four candidates. It stops when
-/// one has a lower score than an entry with these values that is used in the current slot.
+/// Compile time in microseconds, and uses. The draws end at an entry whose score is lower than the
+/// score of these values in the current slot.
 const DRAW_THRESHOLD: (u64, u64) = (500, 500);
 /// Scores use compile times in nanoseconds, the simulation uses microseconds.
 const COMPILE_TIME_SCALE: u64 = 1_000;
@@ -39,7 +39,6 @@ pub struct ProgramCache<'a> {
     rng: Rng,
     /// By program number, then superseded versions of programs.
     entries: Vec<Entry>,
-    /// Numbers of the loaded entries.
     loaded: Vec<u32>,
     budget: Budget,
     compile_us: &'a [u64],
@@ -48,7 +47,7 @@ pub struct ProgramCache<'a> {
     /// For each program, 1 plus the slot of its last deployment in this trace, counted like
     /// `Entry::last_slot`. 0 if it was not deployed.
     deployment_slots: Vec<u32>,
-    /// (superseded entry, slot of the deployment that superseded it), if not pruned yet.
+    /// (superseded entry, slot of the deployment).
     superseded: Vec<(u32, u32)>,
     first_slot: u64,
     current_slot: u32,
@@ -128,7 +127,6 @@ impl<'a> ProgramCache<'a> {
         }
     }
 
-    /// The slot that a load gives to its entry.
     fn load_slot(&self) -> u32 {
         match self.rules.eviction {
             Eviction::Score {
@@ -154,8 +152,8 @@ impl<'a> ProgramCache<'a> {
         entry
     }
 
-    /// Handles a lookup that found no loaded entry. Returns whether the program is inserted or
-    /// loaded, so that an eviction pass must follow.
+    /// Handles a program that the first lookup found unusable. Returns whether an eviction pass
+    /// follows.
     fn miss(&mut self, program: u32, counts: &mut Counts) -> bool {
         let stale_after = self.rules.stale_after_slots;
         let load_slot = self.load_slot();
@@ -288,8 +286,8 @@ impl<'a> ProgramCache<'a> {
         }
     }
 
-    /// Makes the old version of a deployed program a separate entry. `prune` removes this entry
-    /// when the new version has an entry and the root is past the deployment.
+    /// The old version becomes a separate entry until a newer one exists and the root passes the
+    /// deployment.
     fn supersede(&mut self, program: u32) {
         let old_version = self.entries[program as usize];
         if old_version.position >= LOADED_BELOW

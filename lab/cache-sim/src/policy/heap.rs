@@ -9,12 +9,12 @@ const NOT_IN_HEAP: u32 = u32::MAX;
 
 /// Programs of a cache, the one with the lowest priority first.
 struct Heap {
-    /// (priority, program). The second part of a priority decides between equal first parts.
+    /// (priority, program); a priority's second part breaks ties.
     items: Vec<((u64, u64), u32)>,
     /// Index of each program in `items`.
     positions: Vec<u32>,
     weights: Vec<u64>,
-    /// Sum of the weights of all programs in the heap.
+    /// Of all programs in it.
     weight: u64,
     capacity: u64,
 }
@@ -132,9 +132,8 @@ impl Replacement for Lfu {
 }
 
 /// GDSF evicts the program with the lowest priority: `age + uses x compile time / size`. The age is
-/// the priority of the program that was evicted last. It increases, and a use updates the priority
-/// with the current age. So the priority of an unused program falls behind. A program that was just
-/// loaded may be evicted.
+/// the priority of the program that was evicted last, so the priority of unused programs falls
+/// behind. A program that was just loaded may be evicted.
 pub struct Gdsf<'a> {
     heap: Heap,
     compile_us: &'a [u64],
@@ -289,8 +288,8 @@ pub fn least_misses_by_bytes(
                 .count() as u32
         })
         .sum();
-    // The cache can be full after the last transaction that is not counted. So its capacity is
-    // available from this transaction on.
+    // The cache can be full after the last uncounted transaction, so its capacity counts from then
+    // on.
     let begin = first_counted.saturating_sub(1);
     let mut last: Vec<Option<u32>> = vec![None; trace.programs().len()];
     let mut hit_costs: Vec<u128> = Vec::new();

@@ -13,7 +13,6 @@ const AGAIN_GHOST: usize = 3;
 /// looked up, this queue gets a larger share of the capacity.
 pub struct Arc {
     queues: Queues<4>,
-    /// Target weight of the queue `ONCE`.
     once_target: f64,
 }
 
@@ -223,16 +222,13 @@ const PROTECTED: usize = 2;
 /// Maximum count of uses, as in a sketch with four bits.
 const TINYLFU_MAX_USES: u8 = 15;
 
-/// W-TinyLFU: a new program enters a small window. It moves from the window to a segmented LRU only
-/// if it has more uses than the program that it would replace. The use counts of all programs are
-/// halved periodically.
+/// W-TinyLFU: a program moves from a small window to a segmented LRU only if it is used more than
+/// the one that it would replace. Use counts of all programs are halved periodically.
 pub struct WTinyLfu {
     queues: Queues<3>,
     /// 1 % of the capacity.
     window_capacity: u64,
-    /// The rest of the capacity.
     main_capacity: u64,
-    /// 80 % of the main capacity.
     protected_capacity: u64,
     uses: Vec<u8>,
     uses_counted: u64,

@@ -5,8 +5,8 @@ use crate::Error;
 use fastrand::Rng;
 
 impl Trace {
-    /// Number of slots in a block: the cube root of the number of slots. Block lengths of this
-    /// order minimize the error of a variance (Hall, Horowitz and Jing 1995).
+    /// The cube root of the number of slots. Block lengths of this order minimize the error of a
+    /// variance (Hall, Horowitz and Jing 1995).
     fn block_length(&self) -> usize {
         (self.slots.len() as f64).cbrt().ceil().max(1.0) as usize
     }
@@ -15,12 +15,10 @@ impl Trace {
         self.slots.len().div_ceil(self.block_length())
     }
 
-    /// A random half of the blocks, in order. A block has several neighboring slots, so that a
-    /// burst of calls is not split. No block is chosen twice, because the second time its programs
-    /// would still be cached.
-    ///
-    /// The slots of the half get the numbers of the trace's last slots. Eviction rules measure ages
-    /// in slots, so gaps between the numbers would make programs older.
+    /// A random half of the blocks of neighboring slots, in order. A block contains whole bursts.
+    /// The slots of the half get the numbers of the trace's last slots, because rules measure ages
+    /// in slots and missing numbers would age programs. No block is drawn twice: the second time
+    /// its programs would still be cached.
     pub fn half(&self, seed: u64) -> Result<Trace, Error> {
         let slots = self.slots.len();
         let block_length = self.block_length();
