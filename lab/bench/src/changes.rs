@@ -1,6 +1,6 @@
 //! Texts of both kinds of `bench diff`: of requests and of compression.
 
-use faultline_stats::{arms::Direction, block::Reliability, decision::Decision};
+use faultline_stats::{arms::Direction, block_bootstrap::Reliability, decision::Decision};
 use faultline_text::{lines, number};
 use std::fmt::Display;
 

@@ -7,7 +7,7 @@
 use crate::results::Results;
 use faultline_stats::{
     arms::Interval,
-    block::{Estimate, IntervalPlan, Reliability},
+    block_bootstrap::{Estimate, IntervalPlan, Reliability},
     crossover::{Crossover, crossover},
     decision::Decision,
     paired::join,

@@ -17,7 +17,7 @@ use crate::{
 use anyhow::{Result, ensure};
 pub use diff::changes;
 use faultline_common::{args::UsageError, clock, output::say};
-use faultline_stats::block::{self, Estimate, IntervalPlan, Reliability};
+use faultline_stats::block_bootstrap::{self, Estimate, IntervalPlan, Reliability};
 use faultline_text::counted;
 use measure::MeasuredCodec;
 pub use page::report as page;
@@ -52,7 +52,7 @@ impl Interval {
 
     /// Percent saved; `None` with fewer than two values.
     fn saved(compressed: &[Option<f64>], original: &[Option<f64>]) -> Option<Interval> {
-        let ratio = block::ratio_of_sums(compressed, original, &bootstrap_plan())?;
+        let ratio = block_bootstrap::ratio_of_sums(compressed, original, &bootstrap_plan())?;
         Some(Interval::from_estimate(&ratio, percent_saved))
     }
 }

@@ -13,7 +13,7 @@ use crate::{
 use anyhow::{Result, bail, ensure};
 use faultline_stats::{
     arms::Direction,
-    block::{self, IntervalPlan},
+    block_bootstrap::{self, IntervalPlan},
     decision::Decision,
     summary::summary,
 };
@@ -110,7 +110,7 @@ fn row(
     let margin = margin_percent / 100.0;
     let fails_more = failures[1] - failures[0] > margin;
     let latencies = indices.map(|(run, index)| run.latencies_by_round(index));
-    let ratio = block::ratio_of_means(&latencies[0], &latencies[1], margin, plan);
+    let ratio = block_bootstrap::ratio_of_means(&latencies[0], &latencies[1], margin, plan);
     let means = latencies.map(|latencies| summary(&latencies).mean);
     let decision = ratio
         .as_ref()
@@ -211,7 +211,8 @@ mod tests {
         let after = results(12, &[("a", 904, &fast)]);
         let of = |run: &Results| run.latencies_by_round(0);
         let plan = IntervalPlan::default();
-        let found = block::ratio_of_means(&of(&before), &of(&after), 0.05, &plan).unwrap();
+        let found =
+            block_bootstrap::ratio_of_means(&of(&before), &of(&after), 0.05, &plan).unwrap();
         assert!(found.low > 0.0 && found.high < 1.5, "{found:?}");
         let (out, worse) = changes(&before, &after, 5.0).unwrap();
         assert!(!worse && out.contains("−82.9 %"), "{out}");

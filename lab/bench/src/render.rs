@@ -13,7 +13,7 @@ use faultline_pages::{
     render::plain_table,
 };
 use faultline_stats::{
-    block::Estimate,
+    block_bootstrap::Estimate,
     caveat::reliability_text,
     crossover::{Crossover, MIN_CROSSOVER_BLOCKS},
     decision::Decision,

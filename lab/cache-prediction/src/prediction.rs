@@ -33,14 +33,14 @@ const SLOTS_PER_EPOCH: u64 = 432_000;
 const SIZES: [u64; 11] = [
     256, 384, 512, 640, 768, 1_024, 1_536, 2_048, 3_072, 4_096, 8_192,
 ];
-/// Simulated runs of each size in a report. Long traces get fewer runs, so that a report takes
-/// minutes at most.
-const SEEDS: u64 = 64;
-const MIN_SEEDS: u64 = 8;
+/// Simulated runs of each size, if the trace is short. A long trace gets fewer runs, so that a
+/// report takes minutes at most.
+const MAX_SIMULATED_RUNS: u64 = 64;
+const MIN_SIMULATED_RUNS: u64 = 8;
 /// Maximum number of simulated lookups, over all runs.
 const LOOKUP_BUDGET: u64 = 10_000_000_000;
 
-/// What predictions are made from.
+/// The input of predictions.
 #[derive(Debug, Args)]
 pub struct PredictionInputArgs {
     /// The trace [default: RUN with the extension .trace].
@@ -66,9 +66,9 @@ pub struct PredictionInput {
     pub rules: CacheRules,
     pub entries: u64,
     pub recording_start: RecordingStart,
-    /// Whether `entries` are those of a stock build.
+    /// Whether `entries` is unknown, and that of a stock build is assumed.
     has_assumed_entries: bool,
-    pub seeds: u64,
+    pub simulated_runs: u64,
 }
 
 pub struct SelfTestResult {
@@ -104,10 +104,11 @@ pub fn threads() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// As many seeds as [`LOOKUP_BUDGET`] allows, from 8 to 64. No clock is used, so that the same
-/// files give the same report.
-fn default_seeds(lookups: u64, start: RecordingStart) -> u64 {
-    (LOOKUP_BUDGET / (lookups.max(1) * simulations_per_seed(start))).clamp(MIN_SEEDS, SEEDS)
+/// As many simulated runs as [`LOOKUP_BUDGET`] allows, from 8 to 64. The number does not depend on
+/// a clock, so that the same files give the same report.
+fn default_simulated_runs(lookups: u64, start: RecordingStart) -> u64 {
+    (LOOKUP_BUDGET / (lookups.max(1) * simulations_per_seed(start)))
+        .clamp(MIN_SIMULATED_RUNS, MAX_SIMULATED_RUNS)
 }
 
 /// One simulation of each default size and of the recorded size, or two if the content at the start
@@ -155,9 +156,9 @@ impl PredictionInput {
         } else {
             RecordingStart::Slot(first)
         };
-        let seeds = args
+        let simulated_runs = args
             .seeds
-            .unwrap_or_else(|| default_seeds(trace.lookup_count(), recording_start));
+            .unwrap_or_else(|| default_simulated_runs(trace.lookup_count(), recording_start));
         Ok(PredictionInput {
             recorded,
             trace,
@@ -167,7 +168,7 @@ impl PredictionInput {
             entries,
             recording_start,
             has_assumed_entries,
-            seeds,
+            simulated_runs,
         })
     }
 
@@ -181,7 +182,7 @@ impl PredictionInput {
             trace: &self.trace,
             rules: self.rules,
             sizes,
-            seeds: self.seeds,
+            simulated_runs: self.simulated_runs,
             base_seed: SEED,
             threads: threads(),
             recording_start: self.recording_start,
@@ -213,25 +214,25 @@ impl PredictionInput {
     }
 
     /// Known facts that make the prediction less accurate.
-    fn reasons(&self) -> Vec<String> {
-        let mut reasons = Vec::new();
+    fn weaknesses(&self) -> Vec<String> {
+        let mut weaknesses = Vec::new();
         let missing = self.coverage.missing_slots.len();
         if missing > 0 {
             let covered = self.coverage.percent().unwrap_or(0.0);
-            reasons.push(format!(
+            weaknesses.push(format!(
                 "the trace covers {covered:.2} % of the transactions and lacks {}",
                 counted(missing as f64, "slot")
             ));
         }
         let own_slots = self.recorded.own_slots.len();
         if own_slots > 0 {
-            reasons.push(format!(
+            weaknesses.push(format!(
                 "the validator produced {} itself, and then looks programs up in another order",
                 counted(own_slots as f64, "block")
             ));
         }
         if self.recorded.has_full_rpc_api {
-            reasons.push(
+            weaknesses.push(
                 "the validator serves JSON-RPC: simulated transactions look programs up, too"
                     .to_owned(),
             );
@@ -241,7 +242,7 @@ impl PredictionInput {
         if let (Some((first, _)), Some((last, _))) = (first, last)
             && first / SLOTS_PER_EPOCH != last / SLOTS_PER_EPOCH
         {
-            reasons.push(
+            weaknesses.push(
                 "an epoch begins within the recording; programs may be compiled again before it"
                     .to_owned(),
             );
@@ -253,7 +254,7 @@ impl PredictionInput {
                 .iter()
                 .take_while(|slot| RecordingStart::Slot(slot.slot) != self.recording_start)
                 .count();
-            reasons.push(format!(
+            weaknesses.push(format!(
                 "the recording began after the validator's start; the simulated cache is warmed by {} before it",
                 counted(warmup_slots as f64, "slot")
             ));
@@ -261,18 +262,18 @@ impl PredictionInput {
         if let Some(recorded) = self.recorded.agave_version()
             && recorded != self.version
         {
-            reasons.push(format!(
+            weaknesses.push(format!(
                 "the rule is that of {}, and the validator reported {recorded}",
                 self.version
             ));
         }
         if self.has_assumed_entries {
-            reasons.push(format!(
+            weaknesses.push(format!(
                 "the size of the recorded cache is assumed to be {}: the recording does not have it",
                 self.entries
             ));
         }
-        reasons
+        weaknesses
     }
 }
 
@@ -281,25 +282,31 @@ pub struct Prediction {
     pub version: String,
     pub recorded_entries: u64,
     pub coverage_percent: Option<f64>,
-    pub seeds: u64,
+    /// Simulated runs of each size.
+    #[serde(rename = "seeds")]
+    pub simulated_runs: u64,
     pub self_test: Vec<CounterPrediction>,
     /// Whether each counter at the recorded size is predicted within 10 %. If not, `sizes` is
     /// empty.
     pub self_test_passed: bool,
-    pub reasons: Vec<String>,
-    /// Program cache time, summed over threads; `None` if a slot of the trace does not have it.
+    /// Known facts that make the prediction less accurate.
+    #[serde(rename = "reasons")]
+    pub weaknesses: Vec<String>,
+    /// Recorded program cache time, summed over threads. `None` if a slot does not have it.
     pub recorded_seconds: Option<f64>,
-    /// Number of recorded slots in the trace. Seconds are sums over these slots.
+    /// Number of recorded slots that the trace has. Recorded seconds are the sum over these slots.
     pub slots: u64,
     pub sizes: Vec<SizePrediction>,
-    /// Sizes whose misses depend on the cache's unknown content at the start.
-    pub unknown: Vec<u64>,
+    /// Sizes that are not predicted, because their misses depend on the cache's unknown content at
+    /// the start.
+    #[serde(rename = "unknown")]
+    pub sizes_with_unknown_start: Vec<u64>,
     /// The smallest size such that no larger size saves 1 % of the replay time.
     pub enough_entries: Option<u64>,
 }
 
-/// Predicts from the trace next to the recording; `None` if there is none. Reports progress on
-/// standard error.
+/// Predicts from the trace next to the recording. `None` if there is no such trace. Reports
+/// progress on standard error.
 pub fn predict_from_adjacent_trace(run: &Path) -> Option<Result<Prediction>> {
     let trace = trace_path(run, None);
     trace.symlink_metadata().ok()?;
@@ -316,7 +323,7 @@ pub fn predict_from_adjacent_trace(run: &Path) -> Option<Result<Prediction>> {
             "{}: predicting the program cache at {} sizes from its trace, {} simulated runs each",
             run.display(),
             sizes.len(),
-            input.seeds
+            input.simulated_runs
         ));
         let prediction = Prediction::of(&input, &sizes)?;
         say(&format!(
@@ -346,7 +353,7 @@ pub fn sizes(requested: &[u64], recorded: u64) -> Vec<u64> {
 impl Prediction {
     /// `sizes` contain the recorded size. Fails if no size can be predicted, like [`predict`].
     pub fn of(input: &PredictionInput, sizes: &[u64]) -> Result<Self> {
-        // The recorded size is simulated first, and again with the others.
+        // The self-test simulates the recorded size. The prediction simulates it again.
         let mut progress = Progress::new(sizes.len() as u64 + 1, "sizes");
         let self_test = input.self_test()?;
         progress.show(1, "");
@@ -373,15 +380,15 @@ impl Prediction {
             version: input.version.clone(),
             recorded_entries: input.entries,
             coverage_percent: input.coverage.percent(),
-            seeds: input.seeds,
+            simulated_runs: input.simulated_runs,
             self_test: self_test.counters,
             self_test_passed,
-            reasons: input.reasons(),
+            weaknesses: input.weaknesses(),
             recorded_seconds,
             slots: slots.len() as u64,
             enough_entries: replay_us.and_then(|us| curve.enough_entries(input.entries, us)),
             sizes: curve.sizes,
-            unknown: curve.sizes_with_unknown_start,
+            sizes_with_unknown_start: curve.sizes_with_unknown_start,
         })
     }
 }
@@ -393,16 +400,16 @@ mod tests {
 
     #[test]
     fn a_long_trace_has_fewer_runs_and_never_less_than_a_few() {
-        let of = |lookups: u64| default_seeds(lookups, RecordingStart::ValidatorStart);
-        let seeds = [of(0), of(18_000), of(20_000_000), of(500_000_000)];
-        assert_eq!(seeds, [64, 64, 35, 8]);
+        let of = |lookups: u64| default_simulated_runs(lookups, RecordingStart::ValidatorStart);
+        let runs = [of(0), of(18_000), of(20_000_000), of(500_000_000)];
+        assert_eq!(runs, [64, 64, 35, 8]);
     }
 
     #[test]
     fn the_longest_accepted_trace_needs_under_112_billion_lookups() {
         let lookups = |of_trace: u64| {
             let start = RecordingStart::Slot(7);
-            of_trace * simulations_per_seed(start) * default_seeds(of_trace, start)
+            of_trace * simulations_per_seed(start) * default_simulated_runs(of_trace, start)
         };
         let most = (0..=29).map(|bits| lookups(1 << bits)).max();
         assert_eq!(most, Some(lookups(MAX_LOOKUPS)));

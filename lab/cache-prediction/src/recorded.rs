@@ -7,7 +7,8 @@ use std::{
     path::Path,
 };
 
-/// Phases after the replay at the validator's start. In these phases the cache is no longer empty.
+/// Phases of a validator after the replay with which it starts. In these phases the cache is no
+/// longer empty.
 const PHASES_AFTER_REPLAY: [&str; 4] = ["catching_up", "at_tip", "behind", "gone"];
 const ENTRIES_VARIABLE: &str = "AGAVE_PROGRAM_CACHE_ENTRIES";
 
@@ -21,15 +22,15 @@ pub struct Recorded {
     pub counted_slots: Vec<RecordedSlot>,
     /// (slot, transactions) of all replayed slots, in order.
     pub transactions_by_slot: Vec<(u64, u64)>,
-    /// Slots of blocks that the validator produced itself.
+    /// Slots of the blocks that the validator produced.
     pub own_slots: BTreeSet<u64>,
-    /// Replay time, summed over threads. `None` if a part is unknown, except that an unknown
+    /// Replay time, summed over threads. `None` if a part of it is unknown. An unknown
     /// `filter_executable_us` counts as 0.
     pub replay_us: Option<f64>,
     /// From `--expected-genesis-hash`; it identifies the cluster.
     pub genesis_hash: Option<String>,
     pub has_full_rpc_api: bool,
-    /// Whether the recording is of the demo, whose slots belong to no cluster.
+    /// Whether this is a recording of the demo. Its slots belong to no cluster.
     pub is_demo: bool,
 }
 
@@ -109,7 +110,7 @@ impl Recorded {
         }
     }
 
-    /// The validator's version; for Frankendancer that of the embedded Agave.
+    /// The validator's Agave version. For Frankendancer, it is that of the embedded Agave.
     pub fn agave_version(&self) -> Option<String> {
         Some(agave_version(self.version.as_deref()?))
     }

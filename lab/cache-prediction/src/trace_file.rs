@@ -13,7 +13,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Errors of a full file system, or of a limit of this user or process.
+/// Errors of a write if the file system is full, or a limit of this user or process is reached.
 const DISK_FULL: [ErrorKind; 3] = [
     ErrorKind::StorageFull,
     ErrorKind::QuotaExceeded,
@@ -61,7 +61,7 @@ impl TraceFile {
     pub fn create(path: &Path, trace: Trace) -> Result<Self> {
         let file = File::create_new(path).at(path)?;
         if let Err(error) = file.try_lock() {
-            // If another process has locked the file, that process writes to it.
+            // If another process has locked the file, it writes to the file, so the file stays.
             if let TryLockError::Error(_) = error {
                 let _ = std::fs::remove_file(path);
             }
@@ -120,7 +120,7 @@ impl TraceFile {
     }
 }
 
-/// Text with the size of the trace, its coverage of the recording, and `more` lines.
+/// Text with the size of the trace, its coverage of the recording, and the lines `more`.
 pub fn summary(
     path: &str,
     trace: &Trace,

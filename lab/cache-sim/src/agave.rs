@@ -22,8 +22,8 @@ pub enum Eviction {
     Score { clamp: RootClamp },
 }
 
-/// What counts as an access in the root's slot instead of the current slot, so that it does not
-/// make an entry newer.
+/// Which accesses give an entry the slot of the root instead of the current slot. The root is
+/// older, so the entry stays older.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RootClamp {
     /// Up to 4.3.
@@ -39,11 +39,11 @@ pub enum RootClamp {
 pub enum Deployment {
     /// The transaction compiles it. Up to 4.2.
     Loaded,
-    /// Its first use from the next slot on compiles it. In 4.3 and 4.4.
+    /// Its first use in a later slot compiles it. In 4.3 and 4.4.
     Unloaded,
-    /// No entry: the first lookup, even in the same slot, inserts and compiles the program. The old
-    /// version remains until this lookup. Closing a program does not change the cache, either.
-    /// Since 4.5.
+    /// The program gets no entry. The first lookup, even in the same slot, inserts and compiles it.
+    /// The old version remains until this lookup. A closed program gets no entry, either. Since
+    /// 4.5.
     Absent,
 }
 
@@ -55,8 +55,8 @@ pub struct CacheRules {
     pub includes_fees_only: bool,
     /// Uses that a load adds to its entry: 2 up to version 2.3, then 1.
     pub uses_per_load: u32,
-    /// Whether a lookup in the slot of the program's deployment, which finds nothing usable, counts
-    /// as a use. Since 3.0.
+    /// Whether a lookup in the slot of the program's deployment counts as a use. Such a lookup
+    /// finds an entry that cannot run yet. Since 3.0.
     pub counts_delayed_uses: bool,
     pub eviction: Eviction,
     /// Whether accounts without code are looked up and leave tombstones. Up to 4.3.
@@ -66,7 +66,8 @@ pub struct CacheRules {
     pub stale_after_slots: Option<u64>,
 }
 
-/// First version and rules, ascending. The last row that is not newer than the validator applies.
+/// (first version, rules), ascending. The last row applies whose version is not newer than the
+/// validator's.
 const RULES: [((u32, u32, u32), CacheRules); 9] = [
     ((2, 0, 0), SMALL_UP_TO_2_3),
     ((2, 0, 16), UP_TO_2_3),

@@ -10,16 +10,16 @@ pub struct Counts {
     pub transactions: u64,
     pub lookups: u64,
     pub misses: u64,
-    /// First loads, tombstones and deployments.
+    /// First loads of programs, tombstones and deployments.
     pub insertions: u64,
     pub reloads: u64,
-    /// Programs compiled by a lookup. If there are no tombstones and deployments, this is
-    /// insertions plus reloads.
+    /// Compilations that a lookup caused. Without tombstones and deployments, this is insertions
+    /// plus reloads.
     pub loads: u64,
     pub evictions: u64,
     /// Evicted programs with a single use.
     pub one_hit_wonders: u64,
-    /// Compiled code of programs with a known size.
+    /// Size of the code that loads compiled, of programs with a known size.
     pub loaded_bytes: u64,
     pub compile_us: u64,
 }
@@ -57,11 +57,11 @@ impl AddAssign for Counts {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Limit {
     Entries(u64),
-    /// Of the programs' code.
+    /// Sum of the sizes of the programs' code.
     Bytes(u64),
 }
 
-/// Larger limits are cut to this, so that sums of weights do not overflow.
+/// A larger limit is reduced to this, so that sums of weights do not overflow.
 const MAX_LIMIT: u64 = 1 << 60;
 
 /// How much of the limit each entry takes, and how much of the limit may be used.
@@ -69,6 +69,7 @@ pub struct Budget {
     pub capacity: u64,
     /// By entry: programs, then superseded versions.
     pub weights: Vec<u64>,
+    /// Number of programs.
     programs: usize,
     /// Program of each superseded version.
     superseded: Vec<u32>,

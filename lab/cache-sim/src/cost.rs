@@ -1,8 +1,10 @@
-//! Costs of transactions, misses and loads, fitted to the times that one run reported.
+//! The costs of the program cache: the times that a load, a byte of its code, a transaction and a
+//! miss take. They are fitted to the times that one run reported.
 //!
 //! The compile time of a load is linear in its bytes, unless the trace has the measured time. The
-//! rest of the cache's time is linear in transactions and misses. No cost is negative. A circular
-//! block bootstrap over slots gives the uncertainty of the costs (Politis and Romano 1992).
+//! rest of the cache's time is linear in the numbers of transactions and misses. No cost is
+//! negative. The uncertainty of the costs comes from a circular block bootstrap (Politis and Romano
+//! 1992): each resample draws blocks of successive slots with replacement, and gets its own costs.
 
 use crate::{cache::Counts, trace::Trace};
 use fastrand::Rng;
@@ -21,11 +23,12 @@ pub struct RecordedSlot {
     pub cache_us: Option<u64>,
 }
 
-/// In microseconds.
+/// Costs in microseconds.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CostModel {
+    /// Compile time of a load, without the part that depends on its size.
     pub per_load: f64,
-    /// Per byte of code that is compiled, in addition to `per_load`.
+    /// Compile time of each byte of code, in addition to `per_load`.
     pub per_byte: f64,
     /// With or without a miss.
     pub per_transaction: f64,
@@ -70,12 +73,14 @@ pub fn compile_times(trace: &Trace, model: &CostModel) -> Vec<u64> {
 }
 
 pub struct Fit {
+    /// Fitted to all slots.
     pub model: CostModel,
     pub resampled: Vec<CostModel>,
 }
 
 impl Fit {
-    /// The resampled model of a simulated run; without resampled models, the fitted one.
+    /// The resampled model for a simulated run. Without resampled models, it is the model of all
+    /// slots.
     pub fn resampled_model(&self, run: usize) -> &CostModel {
         let index = run % self.resampled.len().max(1);
         self.resampled.get(index).unwrap_or(&self.model)
@@ -85,8 +90,8 @@ impl Fit {
 /// Slots in a block of the bootstrap: neighbouring slots depend on one another.
 const BLOCK_SLOTS: usize = 20;
 
-/// Two equations of a slot, as rows for [`costs`]: (loads, bytes, compile time) and (transactions,
-/// misses, the rest of the cache's time).
+/// Two equations of a slot, as rows for [`fit_two_costs`]: (loads, bytes, compile time) and
+/// (transactions, misses, the rest of the cache's time).
 type SlotEquations = [(f64, f64, f64); 2];
 
 /// `loads_by_slot` are (slot, loads, bytes), means over simulated runs at the recorded size, in
@@ -98,7 +103,7 @@ pub fn fit(
     resamples: usize,
     seed: u64,
 ) -> Option<Fit> {
-    let mean_bytes_per_load = bytes_per_load(loads_by_slot);
+    let mean_over_slots = mean_bytes_per_load(loads_by_slot);
     let equations = |slot: &RecordedSlot| {
         let index = loads_by_slot
             .binary_search_by_key(&slot.slot, |(number, ..)| *number)
@@ -107,7 +112,7 @@ pub fn fit(
         let bytes_per_load = if simulated_loads > 0.0 {
             simulated_bytes / simulated_loads
         } else {
-            mean_bytes_per_load
+            mean_over_slots
         };
         let compile_us = slot.compile_us? as f64;
         let rest_us = slot.cache_us? as f64 - compile_us;
@@ -139,7 +144,7 @@ pub fn fit(
     })
 }
 
-fn bytes_per_load(loads_by_slot: &[(u64, f64, f64)]) -> f64 {
+fn mean_bytes_per_load(loads_by_slot: &[(u64, f64, f64)]) -> f64 {
     let (loads, bytes) = loads_by_slot
         .iter()
         .fold((0.0, 0.0), |sum, (_, loads, bytes)| {
@@ -149,9 +154,10 @@ fn bytes_per_load(loads_by_slot: &[(u64, f64, f64)]) -> f64 {
 }
 
 fn fit_model(rows: &[SlotEquations]) -> CostModel {
-    let fit_costs = |index: usize| costs(&rows.iter().map(|row| row[index]).collect::<Vec<_>>());
-    let (per_load, per_byte) = fit_costs(0);
-    let (per_transaction, per_miss) = fit_costs(1);
+    let fit_equation =
+        |index: usize| fit_two_costs(&rows.iter().map(|row| row[index]).collect::<Vec<_>>());
+    let (per_load, per_byte) = fit_equation(0);
+    let (per_transaction, per_miss) = fit_equation(1);
     CostModel {
         per_load,
         per_byte,
@@ -162,18 +168,20 @@ fn fit_model(rows: &[SlotEquations]) -> CostModel {
 
 const REWEIGHTINGS: usize = 8;
 
-/// The two non-negative costs that bring `x * first + y * second` nearest to `z`, by iteratively
+/// The two non-negative costs that bring `first * x + second * y` nearest to `z`, by iteratively
 /// reweighted least squares. Rows are (`x`, `y`, `z`).
 ///
-/// The weight of a row is 1 divided by its expected value, because the variance of a sum grows with
-/// the sum: quasi-likelihood of counts (McCullagh and Nelder 1989). So the fitted total equals the
-/// sum of `z`. Rows with an expected value of 0 are left out. Unweighted least squares would fit
-/// mainly the slots with most loads, in which a load takes unusually long or short.
-fn costs(rows: &[(f64, f64, f64)]) -> (f64, f64) {
+/// The weight of a row is 1 divided by its expected value `e = first * x + second * y`, because the
+/// variance of a sum grows with the sum: the quasi-likelihood of counts (McCullagh and Nelder
+/// 1989). The solution has `sum of x (z - e) / e = 0`, and the same for `y`. Multiplied by the
+/// costs and added up, this is `sum of (z - e) = 0`: the fitted total equals the sum of `z`.
+///
+/// Rows with an expected value of 0 are left out. Unweighted least squares would fit mainly the
+/// slots with the most loads, in which a load takes unusually long or short.
+fn fit_two_costs(rows: &[(f64, f64, f64)]) -> (f64, f64) {
     let sum = |term: fn(&(f64, f64, f64)) -> f64| rows.iter().map(term).sum::<f64>();
-    let [first, second] =
-        [sum(|row| row.0), sum(|row| row.1)].map(|sum| if sum > 0.0 { 1.0 / sum } else { 0.0 });
-    let mut costs = (first, second);
+    let start = |sum: f64| if sum > 0.0 { 1.0 / sum } else { 0.0 };
+    let mut costs = (start(sum(|row| row.0)), start(sum(|row| row.1)));
     for _ in 0..REWEIGHTINGS {
         let (first, second) = costs;
         let weighted = rows.iter().filter_map(|(x, y, z)| {
@@ -274,13 +282,19 @@ mod tests {
 
     #[test]
     fn the_cost_fit_finds_two_non_negative_costs() {
-        let (first, second) = costs(&[(1.0, 0.0, 3.0), (0.0, 1.0, 5.0), (1.0, 1.0, 8.0)]);
+        let (first, second) = fit_two_costs(&[(1.0, 0.0, 3.0), (0.0, 1.0, 5.0), (1.0, 1.0, 8.0)]);
         assert!((first - 3.0).abs() < 1e-9 && (second - 5.0).abs() < 1e-9);
-        let (first, second) = costs(&[(1.0, 1.0, 2.0), (2.0, 1.0, 5.0)]);
+        let (first, second) = fit_two_costs(&[(1.0, 1.0, 2.0), (2.0, 1.0, 5.0)]);
         assert!(first > 0.0 && second == 0.0);
-        assert_eq!(costs(&[(1.0, 2.0, 3.0), (2.0, 4.0, 6.0)]), (3.0, 0.0));
-        assert_eq!(costs(&[]), (0.0, 0.0));
-        assert_eq!(costs(&[(0.0, 0.0, 5.0), (1.0, 0.0, 0.0)]), (0.0, 0.0));
+        assert_eq!(
+            fit_two_costs(&[(1.0, 2.0, 3.0), (2.0, 4.0, 6.0)]),
+            (3.0, 0.0)
+        );
+        assert_eq!(fit_two_costs(&[]), (0.0, 0.0));
+        assert_eq!(
+            fit_two_costs(&[(0.0, 0.0, 5.0), (1.0, 0.0, 0.0)]),
+            (0.0, 0.0)
+        );
     }
 
     #[test]
@@ -296,7 +310,7 @@ mod tests {
                 )
             })
             .collect();
-        let (first, second) = costs(&rows);
+        let (first, second) = fit_two_costs(&rows);
         let fitted: f64 = rows
             .iter()
             .map(|(loads, bytes, _)| first * loads + second * bytes)

@@ -1,14 +1,15 @@
-//! Predictive intervals of simulated counters.
+//! Predictive intervals of simulated counters and times.
 //!
-//! [`PredictiveInterval::of_runs`] covers a further run over the same blocks: only the random draws
-//! vary. [`PredictiveInterval::of_other_blocks`] covers a run over other blocks of the same
-//! workload. It adds the variance between blocks, which [`HalfRuns`] estimates by a delete-half
-//! jackknife (Shao and Wu 1989). `docs/decisions/0022` has the method and how often the intervals
-//! cover.
+//! Simulated runs differ in their seed, which draws the candidates for evictions. To compute times,
+//! each run also has its own resampled cost model ([`crate::cost::CostModel`]).
+//! [`PredictiveInterval::of_runs`] covers one more run over the same blocks.
+//! [`PredictiveInterval::of_other_blocks`] covers a run over other blocks of the same workload. It
+//! adds the variance between blocks, which [`HalfRuns`] estimates by a delete-half jackknife (Shao
+//! and Wu 1989). `docs/decisions/0022` has the method and how often the intervals cover.
 
 use serde::Serialize;
 
-/// The mean of simulated runs, and the interval that contains a further run with 95 % probability.
+/// The mean of simulated runs, and the interval that contains one more run with 95 % probability.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct PredictiveInterval {
     pub mean: f64,
@@ -33,29 +34,28 @@ fn mean(values: &[f64]) -> f64 {
 
 impl PredictiveInterval {
     /// Student's predictive interval of `n` non-negative values (Hahn and Meeker 1991):
-    /// `mean ± t(n - 1) sd sqrt(1 + 1 / n)`. The 1 is for the spread of the further run, the
-    /// `1 / n` for the error of the mean. `None` for fewer than two runs.
+    /// `mean ± t(n - 1) sd sqrt(1 + 1 / n)`. The 1 is for the variance of the predicted run, the
+    /// `1 / n` for the error of the mean. `None` for fewer than two values.
     pub fn of_runs(values: &[f64]) -> Option<Self> {
         let n = values.len() as f64;
         Some(Self::from_moments(mean(values), variance(values)?, n))
     }
 
-    /// The interval for a run over other blocks of the same workload, `size_ratio` times as many as
-    /// the known ones. `values` and `halves` come from the known blocks. The interval is for as
-    /// many blocks as the known ones: the caller multiplies it by `size_ratio`. `None` if a
-    /// variance is missing.
+    /// Predicts a run over `size_ratio` times as many other blocks of the same workload. The result
+    /// is the interval of that run's value divided by `size_ratio`: the caller multiplies it.
+    /// `values` and `halves` come from the known blocks. `None` if a variance is missing.
     ///
     /// Before the factor `1 + 1 / n`, the variance is
-    /// `C + D / size_ratio + B (1 + 1 / size_ratio)`. `C` is the variance due to uncertain costs,
-    /// `D` due to random draws, and `B` between blocks ([`HalfRuns::variance`]). `B` counts twice,
-    /// for the known blocks and for the other ones.
+    /// `C + D / size_ratio + B (1 + 1 / size_ratio)`. `C` is the variance due to the uncertain cost
+    /// model, `D` due to the seed, and `B` between blocks ([`HalfRuns::variance`]). `B` counts
+    /// twice, for the known blocks and for the other ones.
     pub fn of_other_blocks(values: &[f64], halves: &HalfRuns, size_ratio: f64) -> Option<Self> {
-        // Over the other blocks, the variance due to draws is proportional to `size_ratio`. The
-        // variance due to costs is proportional to its square, because a run has one set of costs.
-        // The result is scaled later, so both are divided by the square here.
-        let cost_variance = (variance(values)? - halves.draw_variance).max(0.0);
-        let variance = cost_variance
-            + halves.draw_variance / size_ratio
+        // Over the other blocks, the variance due to the seed is proportional to `size_ratio`. The
+        // variance due to the cost model is proportional to its square, because a run has one
+        // model. The result is scaled later, so both are divided by the square here.
+        let cost_model_variance = (variance(values)? - halves.seed_variance).max(0.0);
+        let variance = cost_model_variance
+            + halves.seed_variance / size_ratio
             + halves.variance()? * (1.0 + 1.0 / size_ratio);
         // The degrees of freedom cannot exceed the number of blocks.
         let n = (values.len() as f64).min(halves.blocks);
@@ -90,29 +90,29 @@ impl PredictiveInterval {
 }
 
 /// A counter or time of simulated runs over random halves of the slots ([`crate::Trace::half`]).
-/// Their spread shows how much the value varies between blocks.
+/// Their differences show how much the value varies between blocks.
 pub struct HalfRuns {
-    /// For each half: (mean value, mean lookups) of its runs.
+    /// For each half, means over its runs: (value, lookups in the summed slots).
     pub means: Vec<(f64, f64)>,
     pub runs_per_half: f64,
-    /// Number of blocks of all slots.
+    /// Number of blocks in the whole trace.
     pub blocks: f64,
-    /// Variance of the value between runs over all slots, by random draws only.
-    pub draw_variance: f64,
-    /// Lookups in slots whose counters are summed.
-    pub counted_lookups: f64,
-    /// Lookups in all slots.
-    pub all_lookups: f64,
+    /// Variance of the value between runs over the whole trace that differ only in their seed.
+    pub seed_variance: f64,
+    /// Lookups in the slots over which the value is summed: those with recorded counters.
+    pub lookups_in_summed_slots: f64,
+    pub lookups_in_all_slots: f64,
 }
 
 impl HalfRuns {
-    /// Variance of the value between blocks, without the variance due to draws, by a delete-half
+    /// Variance of the value between blocks, without the variance due to the seed, by a delete-half
     /// jackknife. `None` for fewer than three halves.
     ///
-    /// The value of each half is first corrected for its lookups by a linear regression. `V` is the
-    /// variance of the residuals. The result is `(r V - draw_variance / runs_per_half) / s`, at
-    /// least 0. Here `r` is [`HalfRuns::counted_lookups`] divided by the mean lookups of a half.
-    /// `s` is the share of [`HalfRuns::all_lookups`] that a half leaves out.
+    /// The value of each half is first corrected for its lookups by a linear regression. The
+    /// residuals of the halves have the variance `residual_variance`, that of the whole trace is
+    /// `whole_per_half` times as large. `seed_variance / runs_per_half` is subtracted, because the
+    /// value of a half is a mean of runs. Halves share blocks, so they differ less than independent
+    /// samples: `left_out_share`, the share of lookups outside a half, is the divisor.
     fn variance(&self) -> Option<f64> {
         let n = self.means.len() as f64;
         let sum = |term: &dyn Fn(&(f64, f64)) -> f64| self.means.iter().map(term).sum::<f64>();
@@ -123,15 +123,14 @@ impl HalfRuns {
         }
         let product = sum(&|half| (half.0 - mean) * (half.1 - lookups));
         let square = sum(&|half| (half.1 - lookups).powi(2));
-        // Regression on the lookups of a half. If all halves have equally many, there is no slope.
+        // If all halves have equally many lookups, the slope of the regression is undefined.
         let slope = if square > 0.0 { product / square } else { 0.0 };
         let residual_variance =
             sum(&|half| (half.0 - mean - slope * (half.1 - lookups)).powi(2)) / (n - 2.0);
-        // The delete-half jackknife scales the spread of the halves to that of the whole.
-        let whole_per_half = self.counted_lookups / lookups;
-        let left_out_share = 1.0 - lookups / self.all_lookups;
+        let whole_per_half = self.lookups_in_summed_slots / lookups;
+        let left_out_share = 1.0 - lookups / self.lookups_in_all_slots;
         Some(if left_out_share > 0.0 {
-            ((whole_per_half * residual_variance - self.draw_variance / self.runs_per_half)
+            ((whole_per_half * residual_variance - self.seed_variance / self.runs_per_half)
                 / left_out_share)
                 .max(0.0)
         } else {
@@ -184,29 +183,30 @@ mod tests {
     }
 
     #[test]
-    fn draw_variance_grows_linearly_and_cost_variance_quadratically() {
-        let halves = |draw_variance| HalfRuns {
+    fn seed_variance_grows_linearly_and_cost_variance_quadratically() {
+        let halves = |seed_variance| HalfRuns {
             means: vec![(6.0, 50.0); 4],
             runs_per_half: 4.0,
             blocks: 8.0,
-            draw_variance,
-            counted_lookups: 100.0,
-            all_lookups: 100.0,
+            seed_variance,
+            lookups_in_summed_slots: 100.0,
+            lookups_in_all_slots: 100.0,
         };
         for size_ratio in [0.25, 1.0, 4.0] {
-            // Splits the variance 4 into a part due to draws and a part due to costs.
-            for (draw_variance, cost_variance) in [(4.0, 0.0), (1.0, 3.0)] {
+            // Splits the variance 4 of the values into parts due to the seed and the cost model.
+            for (seed_variance, cost_model_variance) in [(4.0, 0.0), (1.0, 3.0)] {
                 let values = [10.0, 12.0, 14.0];
                 let interval = PredictiveInterval::of_other_blocks(
                     &values,
-                    &halves(draw_variance),
+                    &halves(seed_variance),
                     size_ratio,
                 )
                 .unwrap();
                 let half_width = interval.high - interval.mean;
                 let sd = half_width / (student_t_95(2.0) * (4.0_f64 / 3.0).sqrt());
                 let whole = (size_ratio * sd).powi(2);
-                let expected = draw_variance * size_ratio + cost_variance * size_ratio.powi(2);
+                let expected =
+                    seed_variance * size_ratio + cost_model_variance * size_ratio.powi(2);
                 assert!(
                     (whole - expected).abs() < 1e-9,
                     "{size_ratio}: {whole} {expected}"

@@ -26,7 +26,7 @@ pub enum Error {
     Io(#[from] std::io::Error),
     #[error("the trace file is damaged at byte {offset}: {problem}")]
     Damaged {
-        /// Where the record begins.
+        /// Offset of the damaged record.
         offset: u64,
         problem: String,
     },

@@ -26,8 +26,8 @@ pub enum Policy {
     Agave(CacheRules),
     Lru,
     Fifo,
-    /// Evicts the program with the fewest uses since it was loaded. Among programs with equally
-    /// many, it evicts the least recently used.
+    /// Evicts the program with the fewest uses since it was loaded. Of several such programs, it
+    /// evicts the least recently used.
     Lfu,
     /// Zhang and others 2024.
     Sieve,

@@ -16,7 +16,7 @@ use serde::Serialize;
 /// Allowed relative difference between the misses of runs that begin with an empty cache and of
 /// runs that begin with a full cache.
 const MAX_START_DIFFERENCE: f64 = 0.01;
-/// The share of the replay time that a larger cache must save.
+/// A size is enough if no larger size saves at least this share of the replay time.
 const MIN_SAVING: f64 = 0.01;
 
 #[derive(Clone, Copy, PartialEq)]
@@ -42,8 +42,8 @@ pub struct PredictionPlan<'a> {
     pub trace: &'a Trace,
     pub rules: CacheRules,
     pub sizes: &'a [u64],
-    /// Simulated runs of each size, at least 2.
-    pub seeds: u64,
+    /// Simulated runs of each size, at least 2. Each has its own seed.
+    pub simulated_runs: u64,
     pub base_seed: u64,
     pub threads: usize,
     pub recording_start: RecordingStart,
@@ -52,7 +52,7 @@ pub struct PredictionPlan<'a> {
     pub fit: Option<&'a Fit>,
 }
 
-/// The counters and times of runs with a cache of this size.
+/// The counters and the time of runs with a cache of this size.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SizePrediction {
     pub entries: u64,
@@ -75,8 +75,8 @@ pub struct Curve {
 }
 
 /// Fails with [`Error::StartUnknown`] if no size can be predicted.
-pub fn predict(plan: &PredictionPlan, mut size_done: impl FnMut(u64)) -> Result<Curve, Error> {
-    if plan.seeds < 2 || plan.sizes.is_empty() {
+pub fn predict(plan: &PredictionPlan, mut on_size_done: impl FnMut(u64)) -> Result<Curve, Error> {
+    if plan.simulated_runs < 2 || plan.sizes.is_empty() {
         return Err(Error::Impossible(
             "a prediction needs a size and at least 2 seeds".to_owned(),
         ));
@@ -84,18 +84,18 @@ pub fn predict(plan: &PredictionPlan, mut size_done: impl FnMut(u64)) -> Result<
     let mut curve = Curve::default();
     let mut start_unknown = None;
     for entries in plan.sizes.iter().copied() {
-        let from_full = match plan.recording_start {
+        let misses_from_full = match plan.recording_start {
             RecordingStart::ValidatorStart => None,
             RecordingStart::Slot(_) => {
                 Some(mean_misses(&outcomes(plan, entries, InitialContent::Full)?))
             }
         };
-        let from_empty = outcomes(plan, entries, InitialContent::Empty)?;
-        let Some(size) = predicted_size(plan, entries, &from_empty) else {
+        let outcomes_from_empty = outcomes(plan, entries, InitialContent::Empty)?;
+        let Some(size) = predicted_size(plan, entries, &outcomes_from_empty) else {
             continue;
         };
         let empty = size.misses.mean;
-        match from_full.filter(|full| depends_on_start(empty, *full)) {
+        match misses_from_full.filter(|full| depends_on_start(empty, *full)) {
             Some(full) => {
                 curve.sizes_with_unknown_start.push(entries);
                 start_unknown.get_or_insert(Error::StartUnknown {
@@ -106,7 +106,7 @@ pub fn predict(plan: &PredictionPlan, mut size_done: impl FnMut(u64)) -> Result<
             }
             None => curve.sizes.push(size),
         }
-        size_done(entries);
+        on_size_done(entries);
     }
     match start_unknown {
         Some(error) if curve.sizes.is_empty() => Err(error),
@@ -114,10 +114,10 @@ pub fn predict(plan: &PredictionPlan, mut size_done: impl FnMut(u64)) -> Result<
     }
 }
 
-/// The sum of all simulated runs for each slot.
+/// For each slot, the sum of the counts of all simulated runs.
 fn counts_by_slot(plan: &PredictionPlan, entries: u64) -> Result<Vec<(u64, Counts)>, Error> {
     let mut sums: Vec<(u64, Counts)> = Vec::new();
-    for seed in 0..plan.seeds {
+    for seed in 0..plan.simulated_runs {
         let mut index = 0;
         simulation(plan, entries, seed, InitialContent::Empty).run(|slot, counts| {
             match sums.get_mut(index) {
@@ -135,7 +135,7 @@ pub fn mean_loads_by_slot(
     plan: &PredictionPlan,
     entries: u64,
 ) -> Result<Vec<(u64, f64, f64)>, Error> {
-    let runs = plan.seeds.max(1) as f64;
+    let runs = plan.simulated_runs.max(1) as f64;
     Ok(counts_by_slot(plan, entries)?
         .into_iter()
         .map(|(slot, sum)| {
@@ -172,7 +172,7 @@ fn outcomes(
     initial_content: InitialContent,
 ) -> Result<Vec<Outcome>, Error> {
     run_all(
-        &(0..plan.seeds)
+        &(0..plan.simulated_runs)
             .map(|seed| simulation(plan, entries, seed, initial_content))
             .collect::<Vec<_>>(),
         plan.threads,
@@ -183,14 +183,14 @@ fn mean_misses(runs: &[Outcome]) -> f64 {
     runs.iter().map(|run| run.counts.misses as f64).sum::<f64>() / runs.len().max(1) as f64
 }
 
-/// Whether mean misses of runs from an `empty` and from a `full` cache differ too much. A
-/// difference of up to one is accepted.
+/// Whether the mean misses of runs that begin with an empty and with a full cache differ too much.
+/// A difference of up to one miss is accepted.
 fn depends_on_start(empty: f64, full: f64) -> bool {
     (empty - full).abs() > (MAX_START_DIFFERENCE * empty.max(full)).max(1.0)
 }
 
 fn predicted_size(plan: &PredictionPlan, entries: u64, runs: &[Outcome]) -> Option<SizePrediction> {
-    let range = |counter: fn(&Outcome) -> u64| {
+    let interval = |counter: fn(&Outcome) -> u64| {
         let values: Vec<f64> = runs.iter().map(|run| counter(run) as f64).collect();
         PredictiveInterval::of_runs(&values)
     };
@@ -205,17 +205,17 @@ fn predicted_size(plan: &PredictionPlan, entries: u64, runs: &[Outcome]) -> Opti
             .map(|run| fit.model.time_us(plan.trace, &run.counts))
             .sum();
         PredictiveInterval::of_runs(&times)
-            .map(|range| range.with_mean(total_at_fitted_costs / times.len() as f64))
+            .map(|interval| interval.with_mean(total_at_fitted_costs / times.len() as f64))
     });
     let mut programs = plan.trace.programs().iter();
     let code_bytes =
-        range(|run| run.bytes).filter(|_| programs.any(|program| program.bytes.is_some()));
+        interval(|run| run.bytes).filter(|_| programs.any(|program| program.bytes.is_some()));
     Some(SizePrediction {
         entries,
-        misses: range(|run| run.counts.misses)?,
-        reloads: range(|run| run.counts.reloads)?,
-        evictions: range(|run| run.counts.evictions)?,
-        insertions: range(|run| run.counts.insertions)?,
+        misses: interval(|run| run.counts.misses)?,
+        reloads: interval(|run| run.counts.reloads)?,
+        evictions: interval(|run| run.counts.evictions)?,
+        insertions: interval(|run| run.counts.insertions)?,
         seconds: time_us.map(|time| time.scaled(1e-6)),
         code_bytes,
     })
@@ -281,7 +281,7 @@ impl CounterPrediction {
     }
 }
 
-/// `None` if nothing was recorded.
+/// `None` if the recorded value is 0.
 pub fn bias_percent(recorded: f64, predicted: f64) -> Option<f64> {
     (recorded > 0.0).then(|| 100.0 * (predicted - recorded) / recorded)
 }
@@ -310,7 +310,7 @@ pub fn self_test(
             Some((slot, &simulated[index.ok()?].1))
         })
         .collect();
-    let runs = plan.seeds.max(1) as f64;
+    let runs = plan.simulated_runs.max(1) as f64;
     let counter = |(name, recorded_value, simulated_value): CounterSpec| {
         let recorded = pairs.iter().fold(0, |sum: u64, (slot, _)| {
             sum.saturating_add(recorded_value(slot))

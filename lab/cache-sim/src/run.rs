@@ -7,7 +7,7 @@ use crate::{
 };
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Distance in blocks from the root to the replayed block, if the validator votes normally.
+/// Number of blocks from the root to the replayed block, if the validator votes normally.
 const ROOT_DEPTH: usize = 32;
 
 /// Content of the cache when the simulation begins.
@@ -26,7 +26,7 @@ pub struct Simulation<'a> {
     pub initial_content: InitialContent,
     /// The first counted slot; earlier slots warm the cache.
     pub first_slot: u64,
-    /// By program number. A missing number counts as 0.
+    /// Compile times by program number. A missing one counts as 0.
     pub compile_us: &'a [u64],
     pub seed: u64,
 }
@@ -35,7 +35,8 @@ pub struct Simulation<'a> {
 pub struct Outcome {
     pub counts: Counts,
     pub entries: u64,
-    /// Uncompiled code of the programs in the cache at the end, as far as sizes are known.
+    /// Size of the uncompiled code of the programs in the cache at the end. An unknown size counts
+    /// as 0.
     pub bytes: u64,
 }
 
@@ -146,37 +147,37 @@ fn look_up<C: Cache>(
 /// Outcomes have the order of the simulations and do not depend on the threads.
 pub fn run_all(simulations: &[Simulation], threads: usize) -> Result<Vec<Outcome>, Error> {
     let next = AtomicUsize::new(0);
-    let worker = || {
-        let mut done = Vec::new();
+    let run_remaining = || {
+        let mut outcomes = Vec::new();
         loop {
             let index = next.fetch_add(1, Ordering::Relaxed);
             let Some(simulation) = simulations.get(index) else {
-                return done;
+                return outcomes;
             };
-            done.push((index, simulation.run(|_, _| {})));
+            outcomes.push((index, simulation.run(|_, _| {})));
         }
     };
-    let mut done = std::thread::scope(|scope| {
-        let helpers: Vec<_> = (1..threads.min(simulations.len()))
-            .map(|_| scope.spawn(worker))
+    let mut outcomes = std::thread::scope(|scope| {
+        let workers: Vec<_> = (1..threads.min(simulations.len()))
+            .map(|_| scope.spawn(run_remaining))
             .collect();
-        let mut done = worker();
+        let mut outcomes = run_remaining();
         // If a thread panicked, outcomes are missing.
-        done.extend(
-            helpers
+        outcomes.extend(
+            workers
                 .into_iter()
-                .filter_map(|helper| helper.join().ok())
+                .filter_map(|worker| worker.join().ok())
                 .flatten(),
         );
-        done
+        outcomes
     });
-    if done.len() < simulations.len() {
+    if outcomes.len() < simulations.len() {
         return Err(Error::Impossible(
             "a simulation ended without an outcome".to_owned(),
         ));
     }
-    done.sort_by_key(|(index, _)| *index);
-    done.into_iter().map(|(_, outcome)| outcome).collect()
+    outcomes.sort_by_key(|(index, _)| *index);
+    outcomes.into_iter().map(|(_, outcome)| outcome).collect()
 }
 
 /// (program, lookups) of programs with code, the most used first.

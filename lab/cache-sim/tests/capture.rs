@@ -23,7 +23,7 @@ fn plan<'a>(trace: &'a Trace, version: &str, sizes: &'a [u64]) -> PredictionPlan
         trace,
         rules,
         sizes,
-        seeds: SEEDS,
+        simulated_runs: SEEDS,
         base_seed: 1,
         threads: 2,
         recording_start: RecordingStart::ValidatorStart,

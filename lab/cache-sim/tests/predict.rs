@@ -27,7 +27,7 @@ fn plan<'a>(
         trace,
         rules,
         sizes,
-        seeds: 8,
+        simulated_runs: 8,
         base_seed: 1,
         threads: 2,
         recording_start,
@@ -60,7 +60,7 @@ fn a_recording_started_midway_is_refused_unless_earlier_blocks_are_given() {
             .contains("began after the validator's start")
     );
     let warmed = PredictionPlan {
-        seeds: 64,
+        simulated_runs: 64,
         ..plan(&trace, &sizes, RecordingStart::Slot(40))
     };
     let curve = predict(&warmed).unwrap();
@@ -167,7 +167,7 @@ fn an_impossible_simulation_plan_is_refused() {
     for plan in [
         plan(&trace, &[], RecordingStart::ValidatorStart),
         PredictionPlan {
-            seeds: 1,
+            simulated_runs: 1,
             ..plan(&trace, &[512], RecordingStart::ValidatorStart)
         },
     ] {

@@ -135,7 +135,7 @@ fn compare(
         seed: 0,
     };
     let slots = simulated_slots.iter().map(|slot| slot.slot).collect();
-    let predicted = PredictedRuns::of(&simulation, &slots, input.seeds, scale)?;
+    let predicted = PredictedRuns::of(&simulation, &slots, input.simulated_runs, scale)?;
     let mut counters = counter_checks(compared_slots, &predicted);
     let us_per_load = us_per_load(&input.recorded.counted_slots).zip(us_per_load(compared_slots));
     if let Some(fit) = &self_test.fit {

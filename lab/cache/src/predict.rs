@@ -82,14 +82,14 @@ fn text_page(prediction: &Prediction) -> String {
     );
     if !prediction.self_test_passed {
         text += "\nThe counters at the recorded size are not predicted within 10 %, so no other size is predicted.\n";
-        if prediction.reasons.is_empty() {
+        if prediction.weaknesses.is_empty() {
             text += "No reason is visible in the recording and the trace.\n";
         }
     }
-    if !prediction.reasons.is_empty() {
+    if !prediction.weaknesses.is_empty() {
         text += "\nKnown to weaken predictions:\n";
         prediction
-            .reasons
+            .weaknesses
             .iter()
             .for_each(|reason| text += &format!("  {reason}\n"));
     }
@@ -102,12 +102,12 @@ fn text_page(prediction: &Prediction) -> String {
 fn other_sizes(prediction: &Prediction) -> String {
     let mut text = format!(
         "\nMean of {} simulated runs (a further run is inside the interval with a probability of 95 %):\n",
-        count(prediction.seeds)
+        count(prediction.simulated_runs)
     );
     text += &size_table(prediction);
-    if !prediction.unknown.is_empty() {
+    if !prediction.sizes_with_unknown_start.is_empty() {
         let sizes: Vec<String> = prediction
-            .unknown
+            .sizes_with_unknown_start
             .iter()
             .map(|entries| count(*entries))
             .collect();

@@ -103,9 +103,9 @@ impl PredictedRuns {
                         .collect(),
                     runs_per_half: RUNS_PER_HALF as f64,
                     blocks: other.blocks,
-                    draw_variance: variance(&fitted_values)?,
-                    counted_lookups: mean(&self.runs, lookups),
-                    all_lookups: other.lookups,
+                    seed_variance: variance(&fitted_values)?,
+                    lookups_in_summed_slots: mean(&self.runs, lookups),
+                    lookups_in_all_slots: other.lookups,
                 };
                 let ratio = other.transaction_ratio;
                 (

@@ -36,7 +36,7 @@ use crate::{measure::lifecycle::lifecycle, run::Run};
 use bias_floor::BiasFloor;
 use comparison::ArmComparison;
 use faultline_pages::{cells, groups, model};
-use faultline_stats::block::IntervalPlan;
+use faultline_stats::block_bootstrap::IntervalPlan;
 use faultline_text::{counted, moment, seconds};
 use itertools::Itertools;
 use limits::Limits;

@@ -1,5 +1,5 @@
 //! What a report of a 12-hour run asks of this crate, in seconds on a processor: others on the machine do not count.
-use faultline_stats::{IntervalPlan, block, correlation, histogram, smooth, summary};
+use faultline_stats::{IntervalPlan, block_bootstrap, correlation, histogram, smooth, summary};
 use std::hint::black_box;
 
 const TICKS: usize = 43_200;
@@ -39,17 +39,17 @@ fn main() {
     all += timed("interval of the mean of the series", || {
         series
             .iter()
-            .for_each(|values| _ = black_box(block::mean(values, &plan)));
+            .for_each(|values| _ = black_box(block_bootstrap::mean(values, &plan)));
     });
     all += timed("interval of the mean of the fields", || {
         fields
             .iter()
-            .for_each(|values| _ = black_box(block::mean(values, &plan)));
+            .for_each(|values| _ = black_box(block_bootstrap::mean(values, &plan)));
     });
     all += timed("interval of the p95 of the fields", || {
         fields
             .iter()
-            .for_each(|values| _ = black_box(block::quantile(values, 0.95, &plan)));
+            .for_each(|values| _ = black_box(block_bootstrap::quantile(values, 0.95, &plan)));
     });
     println!(
         "{all:8.3} s  all of it; budget {BUDGET} s{}",

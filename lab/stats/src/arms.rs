@@ -11,7 +11,7 @@ use crate::{
 pub use rank::{cliffs_delta, hodges_lehmann, mann_whitney_p};
 use serde::Serialize;
 
-/// Minimum runs of an arm for a test.
+/// Minimum number of runs in each arm for a test.
 pub const RUNS_FOR_A_TEST: usize = 3;
 
 /// Confidence level of intervals. The significance level of tests is 1 minus this.
@@ -60,8 +60,8 @@ pub struct Comparison {
     /// test within blocks. `None` with fewer than [`RUNS_FOR_A_TEST`] in an arm, or if the tested
     /// values do not vary.
     pub difference_p: Option<f64>,
-    /// `None` with fewer than [`RUNS_FOR_A_TEST`] in an arm. With three runs in each it cannot be
-    /// below 0.1.
+    /// `None` with fewer than [`RUNS_FOR_A_TEST`] in an arm. With three runs in each arm it cannot
+    /// be below 0.1.
     pub mann_whitney_p: Option<f64>,
     /// This p-value decides whether equivalence is shown. It is the larger one of two one-sided
     /// tests of the ratio against the margin. `None` like [`Comparison::difference_p`], and if the
@@ -81,25 +81,26 @@ pub enum Direction {
     Higher,
 }
 
-/// Only [`Conclusion::Differs`] allows "better" or "worse", only [`Conclusion::Equivalent`] "no
-/// difference".
+/// A report says "better" or "worse" only for [`Conclusion::Differs`], and "no difference" only for
+/// [`Conclusion::Equivalent`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Conclusion {
     NoValues,
-    /// An arm has a single run: how much runs differ by themselves is unknown.
+    /// An arm has a single run, so it is unknown how much runs of the same arm differ. Both arms
+    /// are only described.
     Described,
-    /// The smaller arm has two runs: a wide interval and no test.
+    /// The smaller arm has two runs: there is an interval, but no test.
     TooFewRuns {
         runs: usize,
         needed: usize,
     },
-    /// The means differ, and a difference below the margin is not shown.
+    /// The means are shown to differ, and equivalence is not shown.
     Differs {
         direction: Direction,
         /// Of the test of the difference, adjusted if several metrics were tested.
         p: f64,
     },
-    /// The means differ by less than the margin.
+    /// The means are shown to differ by less than the margin.
     Equivalent {
         /// Of the equivalence test, adjusted if several metrics were tested.
         p: f64,
@@ -218,8 +219,8 @@ impl Comparison {
         };
     }
 
-    /// Direction of the ratio or, without a ratio, of the difference of the means. No test needs to
-    /// show it. `None` if the means are equal.
+    /// Direction of the ratio. If there is no ratio, it is that of the difference of the means. It
+    /// may be insignificant. `None` if the means are equal.
     pub fn direction(&self) -> Option<Direction> {
         let mean_difference = || Some(self.other.mean? - self.reference.mean?);
         let change = self
@@ -304,14 +305,14 @@ pub fn ratio_of_means(reference: &[f64], other: &[f64], level: f64) -> Option<In
         .or_else(|| Contrast::of(reference, other, 1.0))?
         .degrees_of_freedom;
     let t = t_quantile(f64::midpoint(1.0, level), degrees_of_freedom)?;
-    let variance_a = variance_a / reference.len() as f64;
-    let variance_b = variance_b / other.len() as f64;
-    let fieller_g = t * t * variance_a / (mean_a * mean_a);
+    let squared_error_a = variance_a / reference.len() as f64;
+    let squared_error_b = variance_b / other.len() as f64;
+    let fieller_g = t * t * squared_error_a / (mean_a * mean_a);
     if fieller_g >= 1.0 {
         return None;
     }
-    let half_width =
-        t / mean_a * (variance_b + value * value * variance_a - fieller_g * variance_b).sqrt();
+    let half_width = t / mean_a
+        * (squared_error_b + value * value * squared_error_a - fieller_g * squared_error_b).sqrt();
     let low = (value - half_width) / (1.0 - fieller_g);
     let high = (value + half_width) / (1.0 - fieller_g);
     let is_non_negative = reference.iter().chain(other).all(|run| *run >= 0.0);
@@ -323,9 +324,10 @@ pub fn ratio_of_means(reference: &[f64], other: &[f64], level: f64) -> Option<In
             level,
         });
     }
-    // Both solutions r of (mean_b - r mean_a)^2 = t^2 (r / value variance_b + r^2 variance_a) are
-    // positive.
-    let half_sum = value + t * t * variance_b / (2.0 * mean_a * mean_b);
+    // The ends are both solutions `r` of the equation
+    // `(mean_b - r mean_a)^2 = t^2 (r / value squared_error_b + r^2 squared_error_a)`. They are
+    // positive. Without the factor `r / value`, the solutions are Fieller's ends.
+    let half_sum = value + t * t * squared_error_b / (2.0 * mean_a * mean_b);
     let root = (half_sum * half_sum - (1.0 - fieller_g) * value * value).sqrt();
     Some(Interval {
         value,
@@ -336,18 +338,18 @@ pub fn ratio_of_means(reference: &[f64], other: &[f64], level: f64) -> Option<In
 }
 
 /// Two one-sided Welch tests of the ratio of means: above `1 - margin`, and below `1 + margin`
-/// (Schuirmann 1987; for a ratio Sasabuchi 1988). Returns the larger p-value. `None` as for
-/// [`welch_p`], without a positive margin, or if the reference's mean is not positive.
+/// (Schuirmann 1987; for a ratio Sasabuchi 1988). Returns the larger p-value. `None` in the cases
+/// of [`welch_p`], and if the margin or the reference's mean is not positive.
 pub fn equivalence_p(reference: &[f64], other: &[f64], margin: f64) -> Option<f64> {
     if margin.is_nan() || margin <= 0.0 || mean_and_variance(reference)?.0 <= 0.0 {
         return None;
     }
     let above = Contrast::of(reference, other, 1.0 - margin)?;
     let below = Contrast::of(reference, other, 1.0 + margin)?;
-    let above = t_above(above.value / above.standard_error, above.degrees_of_freedom)?;
-    let below = t_above(
+    let p_above = t_above(above.value / above.standard_error, above.degrees_of_freedom)?;
+    let p_below = t_above(
         -below.value / below.standard_error,
         below.degrees_of_freedom,
     )?;
-    Some(above.max(below))
+    Some(p_above.max(p_below))
 }

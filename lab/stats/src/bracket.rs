@@ -1,4 +1,4 @@
-//! Brackets the sufficient memory limit of arms between two limits that were tried.
+//! Brackets the smallest memory limit that is sufficient: it is between two limits that were tried.
 
 use std::collections::BTreeMap;
 
@@ -6,14 +6,15 @@ use std::collections::BTreeMap;
 pub struct Replicate {
     /// Memory limit in bytes.
     pub limit: u64,
-    /// Whether the validator kept up with the tip or did all of its replay. `None` if unknown: no
-    /// metrics, too short, or a gap in the recording.
+    /// Whether the validator kept up with the tip, or finished its replay. `None` if unknown: the
+    /// recording has no metrics, is too short, or has a gap.
     pub passed: Option<bool>,
 }
 
-/// Numbers of replicates under one limit, which is in bytes.
+/// Numbers of replicates under one memory limit.
 #[derive(Clone, Copy, Default)]
 pub struct LimitResults {
+    /// In bytes.
     pub limit: u64,
     pub passed: usize,
     pub failed: usize,
@@ -36,8 +37,8 @@ pub struct Bracket {
     pub smallest_sufficient: Option<u64>,
     /// The largest limit under which any replicate failed; `None` if none failed.
     pub largest_failed: Option<u64>,
-    /// If there are any, [`Bracket::smallest_sufficient`] is below [`Bracket::largest_failed`],
-    /// and the two are no bracket.
+    /// If there is a contradiction, [`Bracket::smallest_sufficient`] is below
+    /// [`Bracket::largest_failed`], and the two do not bracket the limit.
     pub contradictions: Vec<Contradiction>,
 }
 

@@ -1,10 +1,10 @@
-//! Conditions of caveats in reports, and the reasons why an interval is unreliable.
+//! Conditions under which reports show a caveat, and texts that say why an interval is unreliable.
 
-use crate::{block::Reliability, summary::quantile};
+use crate::{block_bootstrap::Reliability, summary::quantile};
 
-/// Two arms, the first of which began all its runs before the second began any. `runs` are (begin
-/// on any clock, arm). Arms with a single run do not count.
-pub fn not_interleaved<'a>(runs: &[(f64, &'a str)]) -> Option<(&'a str, &'a str)> {
+/// Finds two arms whose runs were not interleaved: the last run of the first arm began before the
+/// first run of the second arm. `runs` are (begin, arm). Arms with a single run do not count.
+pub fn find_separate_arms<'a>(runs: &[(f64, &'a str)]) -> Option<(&'a str, &'a str)> {
     // Name, first and last begin, number of runs.
     let mut arms: Vec<(&str, f64, f64, usize)> = Vec::new();
     for (begin, arm) in runs {
@@ -22,10 +22,11 @@ pub fn not_interleaved<'a>(runs: &[(f64, &'a str)]) -> Option<(&'a str, &'a str)
     Some((pair[0].0, pair[1].0))
 }
 
-/// Fewer values have no outlier.
+/// With fewer values, none is an outlier.
 pub const MIN_VALUES_FOR_OUTLIER: usize = 4;
 
-/// Values within this share of the median are no outliers, however close the others are together.
+/// A value within this share of the median is not an outlier, however close together the other
+/// values are.
 const MIN_OUTLIER_DISTANCE: f64 = 0.1;
 
 /// Indices of outliers: their distance from the median, times 0.6745 and divided by the median
@@ -53,13 +54,13 @@ pub fn outliers_of_arm(arm: &[f64], all: &[f64]) -> Vec<usize> {
 
 fn is_outlier(value: f64, sample: &[f64]) -> bool {
     let sample_median = median(sample.iter().copied());
-    let deviation = median(sample.iter().map(|value| (value - sample_median).abs()));
+    let median_deviation = median(sample.iter().map(|value| (value - sample_median).abs()));
     sample.len() >= MIN_VALUES_FOR_OUTLIER
-        && 0.6745 * (value - sample_median).abs() > 3.5 * deviation
+        && 0.6745 * (value - sample_median).abs() > 3.5 * median_deviation
         && is_distant(value, sample_median)
 }
 
-/// Always false for a median of 0: every share of 0 is 0.
+/// Always false for a median of 0, because every share of 0 is 0.
 fn is_distant(value: f64, median: f64) -> bool {
     median != 0.0 && (value - median).abs() > MIN_OUTLIER_DISTANCE * median.abs()
 }

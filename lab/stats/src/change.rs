@@ -1,9 +1,11 @@
 //! Detects changes in a short history: releases in order, each with the values of some runs.
 //!
-//! The history is split into segments of constant mean. The split minimizes squared distances plus
-//! a penalty for each change, as in PELT (Killick, Fearnhead and Eckley 2012). Noise is the spread
-//! of runs within a release. The penalty comes from simulated histories with as many runs and no
-//! change: [`FALSE_CHANGE_PROBABILITY`] is the share of them in which a change is found.
+//! The history is split into segments. The cost of a segment is the sum of the squared distances of
+//! its releases from the mean of the segment. The split minimizes the sum of costs plus a penalty
+//! for each change, as in PELT (Killick, Fearnhead and Eckley 2012). The unit of the penalty is the
+//! variance of runs within a release. The penalty comes from simulated histories with as many runs
+//! and no change. It is chosen so that a change is found in the share [`FALSE_CHANGE_PROBABILITY`]
+//! of these histories.
 
 use crate::{distribution::normal_quantile, summary::total};
 use fastrand::Rng;
@@ -13,7 +15,7 @@ use std::collections::BTreeMap;
 pub const MIN_RELEASES: usize = 6;
 /// Only the newest releases of a longer history count.
 pub const MAX_RELEASES: usize = 60;
-/// Minimum releases of a segment: a single release that differs is an outlier.
+/// Minimum releases of a segment, because a single release that differs is an outlier.
 pub const MIN_SEGMENT: usize = 2;
 const MAX_CHANGES: usize = 8;
 
@@ -32,8 +34,8 @@ pub struct Change {
 
 #[derive(Default)]
 pub struct Detector {
-    /// How much a change must reduce the squared distances, in variances of a run. The key is the
-    /// number of runs of each release.
+    /// The penalty: how much each change must reduce the cost, in variances of a run. The key is
+    /// the number of runs of each release.
     required_gain: BTreeMap<Vec<usize>, f64>,
 }
 
@@ -63,13 +65,13 @@ impl Detector {
         if degrees_of_freedom == 0 || squares_within <= 0.0 {
             return Vec::new();
         }
-        let costs = Costs::of(&means, &counts);
+        let sums = CumulativeSums::of(&means, &counts);
         let required_gain = *self
             .required_gain
             .entry(counts)
             .or_insert_with_key(|counts| required_gain(counts, degrees_of_freedom));
         let starts = segment_starts(
-            &costs,
+            &sums,
             required_gain * squares_within / degrees_of_freedom as f64,
         );
         let boundaries: Vec<usize> = std::iter::once(0)
@@ -80,8 +82,8 @@ impl Detector {
             .windows(3)
             .map(|window| Change {
                 first_release_after: first + window[1],
-                before: costs.mean(window[0], window[1]),
-                after: costs.mean(window[1], window[2]),
+                before: sums.segment_mean(window[0], window[1]),
+                after: sums.segment_mean(window[1], window[2]),
             })
             .collect()
     }
@@ -102,7 +104,7 @@ fn required_gain(counts: &[usize], degrees_of_freedom: usize) -> f64 {
                 .map(|_| normal().powi(2))
                 .sum::<f64>()
                 / degrees_of_freedom as f64;
-            Costs::of(&means, counts).largest_gain() / variance
+            CumulativeSums::of(&means, counts).largest_gain() / variance
         })
         .collect();
     gains.sort_by(f64::total_cmp);
@@ -115,18 +117,19 @@ fn required_gain(counts: &[usize], degrees_of_freedom: usize) -> f64 {
 }
 
 /// Cumulative sums over releases, from which the cost of a segment follows.
-struct Costs {
-    /// Subtracted from all means, so that squares lose no digits.
+struct CumulativeSums {
+    /// Subtracted from the means of all releases, so that squares lose no digits.
     offset: f64,
+    /// Numbers of runs.
     weights: Vec<f64>,
     sums: Vec<f64>,
     squares: Vec<f64>,
 }
 
-impl Costs {
+impl CumulativeSums {
     fn of(means: &[f64], counts: &[usize]) -> Self {
         let offset = total(means) / means.len() as f64;
-        let mut costs = Costs {
+        let mut cumulative = CumulativeSums {
             offset,
             weights: vec![0.0],
             sums: vec![0.0],
@@ -141,11 +144,11 @@ impl Costs {
             weight += runs;
             sum += runs * deviation;
             square += runs * deviation * deviation;
-            costs.weights.push(weight);
-            costs.sums.push(sum);
-            costs.squares.push(square);
+            cumulative.weights.push(weight);
+            cumulative.sums.push(sum);
+            cumulative.squares.push(square);
         }
-        costs
+        cumulative
     }
 
     fn len(&self) -> usize {
@@ -153,7 +156,7 @@ impl Costs {
     }
 
     /// Squared distances of the releases' means from the mean of the segment, weighted by runs.
-    fn cost(&self, from: usize, to: usize) -> f64 {
+    fn segment_cost(&self, from: usize, to: usize) -> f64 {
         let sum = self.sums[to] - self.sums[from];
         (self.squares[to]
             - self.squares[from]
@@ -161,7 +164,7 @@ impl Costs {
             .max(0.0)
     }
 
-    fn mean(&self, from: usize, to: usize) -> f64 {
+    fn segment_mean(&self, from: usize, to: usize) -> f64 {
         self.offset + (self.sums[to] - self.sums[from]) / (self.weights[to] - self.weights[from])
     }
 
@@ -174,7 +177,7 @@ impl Costs {
                 if to < MIN_SEGMENT {
                     f64::INFINITY
                 } else {
-                    self.cost(0, to)
+                    self.segment_cost(0, to)
                 }
             })
             .collect();
@@ -184,7 +187,7 @@ impl Costs {
             let next: Vec<f64> = (0..=n)
                 .map(|to| {
                     let from = MIN_SEGMENT..=to.saturating_sub(MIN_SEGMENT);
-                    from.map(|from| least_costs[from] + self.cost(from, to))
+                    from.map(|from| least_costs[from] + self.segment_cost(from, to))
                         .fold(f64::INFINITY, f64::min)
                 })
                 .collect();
@@ -195,17 +198,17 @@ impl Costs {
     }
 }
 
-/// Starts of all segments but the first, with the least cost plus penalty. A change that gains no
-/// more than the penalty, rounding apart, does not count.
-fn segment_starts(costs: &Costs, penalty: f64) -> Vec<usize> {
-    let n = costs.len();
+/// The split with the least sum of costs and penalties: the starts of all segments but the first. A
+/// change whose gain exceeds the penalty only by rounding does not count.
+fn segment_starts(sums: &CumulativeSums, penalty: f64) -> Vec<usize> {
+    let n = sums.len();
     let penalty = penalty * (1.0 + 1e-9);
     let mut least_costs = vec![f64::INFINITY; n + 1];
     least_costs[0] = -penalty;
     let mut last_starts = vec![0; n + 1];
     for to in MIN_SEGMENT..=n {
         for from in 0..=to - MIN_SEGMENT {
-            let cost = least_costs[from] + costs.cost(from, to) + penalty;
+            let cost = least_costs[from] + sums.segment_cost(from, to) + penalty;
             if cost < least_costs[to] {
                 (least_costs[to], last_starts[to]) = (cost, from);
             }
@@ -302,7 +305,7 @@ mod tests {
         for _ in 0..200 {
             let values: Vec<f64> = (0..9).map(|_| f64::from(random.u8(0..40))).collect();
             let counts: Vec<usize> = (0..9).map(|_| random.usize(1..7)).collect();
-            let costs = Costs::of(&values, &counts);
+            let sums = CumulativeSums::of(&values, &counts);
             let penalty = f64::from(random.u8(1..200));
             let all = (0u32..1 << 8).map(|set| {
                 (1..9)
@@ -317,14 +320,17 @@ mod tests {
                     boundaries.windows(2).map(|two| (two[0], two[1])).collect();
                 let fit = parts.iter().all(|(from, to)| to - from >= MIN_SEGMENT);
                 fit.then(|| {
-                    parts.iter().map(|(a, b)| costs.cost(*a, *b)).sum::<f64>()
+                    parts
+                        .iter()
+                        .map(|(a, b)| sums.segment_cost(*a, *b))
+                        .sum::<f64>()
                         + penalty * starts.len() as f64
                 })
             };
             let best = all
                 .filter_map(|starts| cost(&starts))
                 .fold(f64::INFINITY, f64::min);
-            let found = cost(&segment_starts(&costs, penalty)).unwrap();
+            let found = cost(&segment_starts(&sums, penalty)).unwrap();
             assert!(
                 (found - best).abs() < 1e-6,
                 "{values:?}, {penalty}: {found} instead of {best}"

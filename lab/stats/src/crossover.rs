@@ -1,13 +1,15 @@
-//! The size of a result from which the other arm is better than the reference, with an interval.
+//! Crossover: the response size from which the other arm is better than the reference, with an
+//! interval.
 //!
-//! A round measures both arms at every size. A difference is positive where the reference is
-//! better. Differences between neighboring sizes are interpolated linearly. Successive rounds form
-//! blocks, and the interval comes from random halves of the blocks. All sizes use the same halves,
+//! A round measures both arms at every size. The values are differences between the arms: positive
+//! where the reference is better. Differences between neighboring sizes are interpolated linearly.
+//! Successive rounds form blocks. The crossover is computed for many random halves of the blocks,
+//! and the ends of the interval are quantiles of these crossovers. All sizes use the same halves,
 //! because a disturbance in a round affects all sizes.
 
 use crate::{
     arms::Direction,
-    block::{self, HalfMeans, IntervalPlan, RandomHalves, drift_threshold_sd},
+    block_bootstrap::{self, HalfMeans, IntervalPlan, RandomHalves, drift_threshold_in_sds},
     decision::Decision,
     summary::ascending,
 };
@@ -15,11 +17,13 @@ use serde::Serialize;
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Crossover {
-    /// The size at which the mean difference of all rounds changes from positive to negative;
-    /// `None` unless it does so exactly once and never the other way.
+    /// The size at which the mean difference over all rounds changes from positive to negative.
+    /// `None` if it has no such change or several, or a change from negative to positive.
     pub at: Option<f64>,
-    /// `None` if the end is below the smallest size, or with too few blocks. Halves in which the
-    /// other is better at every size count as below it. Halves with unclear signs widen both ends.
+    /// Lower end of the interval. `None` if it is below the smallest size, or with too few blocks.
+    /// A half in which the other arm is better at every size has its crossover below the smallest
+    /// size. A half whose differences change their sign in another way (`Crossing::Unclear`)
+    /// counts as beyond both ends of the interval.
     pub low: Option<f64>,
     /// `None` if the end is above the largest size, or with too few blocks. Halves in which the
     /// reference is better at every size count as above it.
@@ -29,7 +33,7 @@ pub struct Crossover {
     pub once: f64,
     /// Share of halves in which the reference is better at every size.
     pub never: f64,
-    /// Share of halves in which the other is better at every size.
+    /// Share of halves in which the other arm is better at every size.
     pub always: f64,
     /// Independent blocks of rounds; with fewer than [`MIN_CROSSOVER_BLOCKS`] there is no interval.
     pub blocks: usize,
@@ -42,7 +46,9 @@ pub const MIN_CROSSOVER_BLOCKS: usize = 12;
 #[derive(Clone, Copy, PartialEq)]
 enum Crossing {
     AtSize(f64),
+    /// At every size.
     ReferenceBetter,
+    /// At every size.
     OtherBetter,
     Unclear,
 }
@@ -64,10 +70,10 @@ pub fn crossover(
     {
         return None;
     }
-    let block_length = block::block_length(series_by_size.iter().map(Vec::as_slice));
+    let block_length = block_bootstrap::block_length(series_by_size.iter().map(Vec::as_slice));
     let halves = RandomHalves::new(round_count, block_length, plan);
     let means_of_size =
-        |series: &Vec<f64>| HalfMeans::of(series, &halves, drift_threshold_sd(series), plan);
+        |series: &Vec<f64>| HalfMeans::of(series, &halves, drift_threshold_in_sds(series), plan);
     let half_means: Vec<HalfMeans> = series_by_size
         .iter()
         .map(means_of_size)
@@ -106,8 +112,8 @@ pub fn crossover(
 }
 
 impl Crossover {
-    /// Whether the reference is shown to be better at the smallest size and the other at the
-    /// largest, with one crossing in between.
+    /// Whether a crossover is shown: the reference is better at the smallest size and the other arm
+    /// at the largest, with one change in between.
     pub fn is_shown(&self) -> bool {
         self.at.is_some()
             && self.blocks >= MIN_CROSSOVER_BLOCKS
@@ -129,9 +135,9 @@ fn crossings_of_halves(sizes: &[f64], half_means: &[HalfMeans]) -> Vec<Crossing>
         .collect()
 }
 
-/// The `p`-quantile of the sizes at which halves cross. A half counts as infinite if the reference
-/// is better at all sizes, as negative infinity if the other arm is, and as `unclear` with unclear
-/// signs. `None` if the quantile is infinite.
+/// The `p`-quantile of the crossovers of the halves. The crossover of a half is infinity if the
+/// reference is better at every size, and negative infinity if the other arm is. It is `unclear`
+/// for [`Crossing::Unclear`]. `None` if the quantile is infinite.
 fn interval_end(crossings: &[Crossing], p: f64, unclear: f64) -> Option<f64> {
     let size = |crossing: &Crossing| match crossing {
         Crossing::AtSize(size) => *size,

@@ -2,7 +2,7 @@
 
 use crate::{
     arms::Direction,
-    block::{Estimate, Reliability},
+    block_bootstrap::{Estimate, Reliability},
 };
 use serde::Serialize;
 use std::ops::RangeInclusive;
@@ -11,9 +11,9 @@ use std::ops::RangeInclusive;
 #[serde(rename_all = "snake_case")]
 pub enum Decision {
     Shown(Direction),
-    /// The interval overlaps the range `no_difference`, or lies within it.
+    /// The interval overlaps the range that counts as no difference, or lies within it.
     Inconclusive,
-    /// The interval is outside the range `no_difference`, but is not reliable.
+    /// The interval is outside the range that counts as no difference, but it is not reliable.
     Unreliable(Reliability),
 }
 

@@ -15,7 +15,7 @@ pub fn linear_edges(low: f64, high: f64, classes: usize) -> Vec<f64> {
     let width = (high - low) / classes as f64;
     let mut edges: Vec<f64> = (0..classes).map(|i| low + i as f64 * width).collect();
     edges.push(high);
-    // Rounding can make neighbours equal where a class is narrower than a float's step.
+    // If a class is narrower than the distance between neighboring floats, edges can be equal.
     edges.dedup();
     if edges.len() < 2 { Vec::new() } else { edges }
 }
@@ -37,8 +37,8 @@ pub fn freedman_diaconis_edges(
         return Vec::new();
     };
     if low >= high {
-        let half = if low == 0.0 { 0.5 } else { low.abs() / 2.0 };
-        return linear_edges(low - half, low + half, 1);
+        let half_width = if low == 0.0 { 0.5 } else { low.abs() / 2.0 };
+        return linear_edges(low - half_width, low + half_width, 1);
     }
     let n = sorted.len() as f64;
     let quartile = |p| quantile_sorted(&sorted, p).unwrap_or(low);

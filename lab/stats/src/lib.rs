@@ -5,7 +5,7 @@
 //! output.
 
 pub mod arms;
-pub mod block;
+pub mod block_bootstrap;
 pub mod bracket;
 pub mod caveat;
 pub mod change;
@@ -23,6 +23,6 @@ pub mod staircase;
 pub mod summary;
 
 pub use arms::{Comparison, Conclusion};
-pub use block::{Estimate, IntervalPlan, Reliability};
+pub use block_bootstrap::{Estimate, IntervalPlan, Reliability};
 pub use decision::Decision;
 pub use summary::Summary;

@@ -6,7 +6,7 @@
 
 use crate::{
     arms::{Interval, RUNS_FOR_A_TEST},
-    block::{self, Estimate, HalfMeans, IntervalPlan, RandomHalves, amount_ends},
+    block_bootstrap::{self, Estimate, HalfMeans, IntervalPlan, RandomHalves, amount_ends},
     decision::Decision,
     distribution::{t_above, t_quantile},
     summary::{finite, largest_magnitude, mean_and_variance, total, varies},
@@ -35,20 +35,20 @@ pub struct Effect {
 }
 
 /// Difference of the means on the same slots. The interval comes from the means of random halves of
-/// the blocks (Hartigan 1969). It is exact even for heavy tails if the runs differ only by a shift
-/// and their order is random.
+/// blocks of slots (Hartigan 1969). If the runs differ by a constant and their order is random, the
+/// interval is exact even for heavy tails.
 pub struct MeanDifference {
     pub difference: Estimate,
     /// Mean of the other run divided by mean of the reference; `None` if the reference's mean is
     /// not clearly above 0.
     pub ratio: Option<Interval>,
-    /// For the hypothesis of equal means; `None` if all differences are the same.
+    /// Two-sided p-value of the hypothesis of equal means; `None` if all differences are the same.
     pub p: Option<f64>,
     pub decision: Decision,
 }
 
-/// Joins two runs by slot. The last value of a repeated slot counts; a value that is not finite is
-/// missing.
+/// Joins two runs by slot. If a run has a slot several times, its last value counts. A value that
+/// is not finite counts as missing.
 pub fn join(
     reference: impl IntoIterator<Item = (u64, f64)>,
     other: impl IntoIterator<Item = (u64, f64)>,
@@ -110,7 +110,7 @@ pub fn mean_amount_over_pairs(values: &[f64], level: f64) -> Option<Interval> {
 pub struct RatioTest {
     pub pairs: usize,
     pub ratio: Interval,
-    /// For the hypothesis of a ratio of 1: [`student_p`] of the logarithms.
+    /// P-value of the hypothesis that the ratio is 1: [`student_p`] of the logarithms.
     pub p: Option<f64>,
 }
 
@@ -162,22 +162,23 @@ impl Pairs {
             .collect();
         Some(Effect {
             slots: self.slots.len(),
-            mean_difference: block::mean(&differences, plan)?,
-            median_difference: block::quantile(&differences, 0.5, plan)?,
-            ratio_of_sums: block::ratio_of_sums(
+            mean_difference: block_bootstrap::mean(&differences, plan)?,
+            median_difference: block_bootstrap::quantile(&differences, 0.5, plan)?,
+            ratio_of_sums: block_bootstrap::ratio_of_sums(
                 &as_some(&self.other),
                 &as_some(&self.reference),
                 plan,
             ),
-            share_lower: block::mean_of_shares(&lower, plan)?,
+            share_lower: block_bootstrap::mean_of_shares(&lower, plan)?,
         })
     }
 
-    /// The difference of the runs' `p`-quantiles over the same slots, other minus reference; not
-    /// the quantile of the differences. `None` with fewer than two slots, or if `p` is not between
-    /// 0 and 1.
+    /// The other run's `p`-quantile minus the reference's, over the same slots. This is not the
+    /// quantile of the differences. `None` with fewer than two slots, or if `p` is not between 0
+    /// and
+    /// 1.
     pub fn quantile_difference(&self, p: f64, plan: &IntervalPlan) -> Option<Estimate> {
-        block::difference_of_quantiles(&self.reference, &self.other, p, plan)
+        block_bootstrap::difference_of_quantiles(&self.reference, &self.other, p, plan)
     }
 
     /// `None` with fewer than two slots.
@@ -188,7 +189,7 @@ impl Pairs {
             .zip(&self.other)
             .map(|(a, b)| b - a)
             .collect();
-        let block_length = block::block_length([differences.as_slice()]);
+        let block_length = block_bootstrap::block_length([differences.as_slice()]);
         let halves = RandomHalves::new(differences.len(), block_length, plan);
         // If both runs drift by the same factor, their difference drifts, but not the relative
         // difference.
@@ -203,7 +204,7 @@ impl Pairs {
         let half_means = HalfMeans::of(
             &differences,
             &halves,
-            block::drift_threshold_sd(&relative_differences),
+            block_bootstrap::drift_threshold_in_sds(&relative_differences),
             plan,
         )?;
         Some(MeanDifference {
@@ -214,8 +215,8 @@ impl Pairs {
         })
     }
 
-    /// Mean of the other run divided by mean of the reference, from the random halves of
-    /// `half_means`. The interval contains 1 if the interval of the difference contains 0.
+    /// Mean of the other run divided by mean of the reference. Both means come from the same random
+    /// halves as the difference, so the interval contains 1 if that of the difference contains 0.
     fn ratio(
         &self,
         halves: &RandomHalves,
@@ -232,7 +233,7 @@ impl Pairs {
                 (reference > 0.0).then(|| 1.0 + difference / reference)
             })
             .collect();
-        let (low, high) = block::outer_quantiles(&ratios?, (1.0 - plan.level) / 2.0);
+        let (low, high) = block_bootstrap::outer_quantiles(&ratios?, (1.0 - plan.level) / 2.0);
         Some(Interval {
             value: 1.0 + half_means.estimate.value / mean,
             low,

@@ -4,25 +4,26 @@
 pub struct Reading {
     /// In seconds of a clock that does not jump during the counter's life.
     pub at: f64,
-    /// Increase since the counter began; `None` if it was not read.
+    /// The counter's value: its increase since it began. `None` if it was not read.
     pub total: Option<f64>,
-    /// The same while the counter lives. Totals of different counters are unrelated.
+    /// Identifies the counter. Totals with different ids are unrelated, as after a restart.
     pub counter_id: u64,
 }
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Rates {
     /// One for each reading: the rate since the previous reading with a total, never negative.
-    /// `None` without a total, for the first one of a counter, at a reset, and across a gap.
+    /// `None` for a reading without a total, for the first total of a counter, at a reset, and
+    /// across a gap.
     pub per_second: Vec<Option<f64>>,
-    /// Sum over the steps that have a rate.
+    /// Sum of the increases of the steps that have a rate.
     pub increase: f64,
-    /// Duration of the steps that have a rate.
+    /// Total duration of the steps that have a rate.
     pub seconds: f64,
 }
 
-/// A step is from one reading with a total to the next. If longer than `max_step` seconds, it is a
-/// gap. A step in which the clock stands or goes back has no rate.
+/// A step is the time from one reading with a total to the next such reading. A step longer than
+/// `max_step` seconds is a gap. A step in which the clock does not advance has no rate.
 pub fn rates(readings: &[Reading], max_step: f64) -> Rates {
     let mut rates = Rates {
         per_second: Vec::with_capacity(readings.len()),

@@ -1,8 +1,8 @@
-/// Average of the `size` samples around each sample. A missing value stays `None` and does not
-/// count for its neighbours. All are `None` if `size` is 0.
+/// Average of the `size` samples around each sample. A missing value stays `None`, and the averages
+/// of its neighbors leave it out. If `size` is 0, all averages are `None`.
 pub fn moving_average(values: &[Option<f64>], size: usize) -> Vec<Option<f64>> {
     let finite = |value: &Option<f64>| value.filter(|v| v.is_finite());
-    // Cumulative sums of the distances from the first value: small sums lose fewer digits.
+    // The sums are of distances from the first value, because small sums lose fewer digits.
     let origin = values.iter().find_map(finite).unwrap_or(0.0);
     let mut sums = vec![0.0];
     let mut counts = vec![0_u32];

@@ -1,12 +1,15 @@
-//! Searches for the threshold below which trials fail. A trial takes long, and its result is
-//! uncertain.
+//! Searches for the threshold below which trials fail. A trial takes long, and trials at the same
+//! value can have different results.
 //!
-//! The state is a distribution over thresholds, scales `s` and lapses. A lapse, of probability `l`,
-//! reverses the result of a trial. A trial at `h` fails with probability
-//! `l + (1 - 2 l) logistic((ln threshold - ln h) / s)`. The next trial is the one that is expected
-//! to leave the least entropy (Kontsevich and Tyler 1999). Only the entropy of the threshold
-//! counts, not that of the scale and the lapse (Prins 2013). Both ends of a narrow interval are
-//! tried again before the interval is reported.
+//! The model: a trial at the value `h` fails with probability
+//! `l + (1 - 2 l) logistic((ln threshold - ln h) / s)`. The scale `s` says how wide the range is in
+//! which results are uncertain. `l` is the probability of a lapse, which reverses the result of a
+//! trial. The state of the search is the posterior distribution of the threshold, `s` and `l`.
+//!
+//! The search tries the value after which the entropy of the posterior is expected to be least
+//! (Kontsevich and Tyler 1999). Only the entropy of the threshold counts, not that of the scale and
+//! the lapse (Prins 2013). When the interval of the threshold is narrow, both of its ends are tried
+//! again before the interval is reported.
 //!
 //! A floor is a value that is known to fail without a trial. The search never tries it or a lower
 //! value.
@@ -16,10 +19,10 @@ mod grid;
 use grid::Grid;
 use serde::{Deserialize, Serialize};
 
-/// Value of a trial divided by the value of the one before, until the first trial fails.
+/// Value of a trial divided by the value of the trial before it, until the first trial fails.
 const DESCENT_FACTOR: f64 = 0.92;
-/// Lowest trial as a share of the lowest value that passed. A lower trial teaches little, and after
-/// it the validator has to recover.
+/// Lowest trial as a share of the lowest value that passed. A lower trial gives little information,
+/// and after its failure the validator has to recover.
 const LOWEST_TRIAL_SHARE: f64 = 0.85;
 const INTERVAL_LEVEL: f64 = 0.9;
 /// Scale, as a share of the threshold, above which no interval is reliable.
@@ -37,7 +40,7 @@ const FLOOR_MARGIN: f64 = 0.5;
 pub struct SearchConfig {
     /// The first and largest value to try.
     pub first_value: f64,
-    /// Widest acceptable interval, as a share of the threshold: from 0.03 to 0.5.
+    /// Maximum width of a reported interval, as a share of the threshold: from 0.03 to 0.5.
     pub max_width: f64,
     /// Maximum number of trials. Trials that confirm the ends of an interval do not count.
     pub max_trials: usize,
@@ -115,7 +118,7 @@ impl Staircase {
         (is_valid && config.max_trials > 0).then_some(new)
     }
 
-    /// Takes the result of a trial. A `value` that is not positive has no effect.
+    /// Takes the result of a trial. A `value` that is not positive does not change the posterior.
     pub fn add_trial(&mut self, value: f64, passed: bool) {
         self.add_extra_trial(value, passed);
         self.trials += 1;
@@ -177,7 +180,8 @@ impl Staircase {
         }
     }
 
-    /// The interval if it is narrow enough. Its ends may not have been tried again.
+    /// The interval if it is narrow enough and reliable. Its ends may not have been tried again
+    /// yet.
     pub fn narrow_interval(&self) -> Option<Interval> {
         if self.is_descending()
             || self.grid.probability_above(self.config.first_value.ln()) > INTERVAL_LEVEL

@@ -15,9 +15,10 @@ pub struct Summary {
 pub struct MeanWithoutPeaks {
     pub mean: f64,
     pub mean_of_all: f64,
+    /// Number of peaks.
     pub left_out: usize,
     pub n: usize,
-    /// Of all values, including those left out.
+    /// The largest value, including peaks.
     pub max: f64,
 }
 
@@ -56,7 +57,7 @@ pub fn min_values_for(p: f64) -> usize {
     }
 }
 
-/// [`quantile`]; `None` also with fewer values than [`min_values_for`].
+/// [`quantile`], but `None` with fewer values than [`min_values_for`].
 pub fn quantile_if_enough(values: &[Option<f64>], p: f64) -> Option<f64> {
     let sorted = sorted(values);
     if sorted.len() < min_values_for(p) {
@@ -167,7 +168,7 @@ pub fn mean_and_variance(values: &[f64]) -> Option<(f64, f64)> {
     let mean = total(values) / n;
     let deviations: Vec<f64> = values.iter().map(|v| v - mean).collect();
     let squares: Vec<f64> = deviations.iter().map(|d| d * d).collect();
-    // The mean is rounded, so the distances from it do not quite sum to 0.
+    // The mean is rounded, so the deviations do not quite sum to 0. `rest` corrects the squares.
     let rest = total(&deviations);
     Some((
         mean,

@@ -1,7 +1,7 @@
 //! Two runs of the same slots.
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a test may")]
 
-use faultline_stats::{IntervalPlan, block, paired::join};
+use faultline_stats::{IntervalPlan, block_bootstrap, paired::join};
 
 /// A value for each slot.
 type Run = Vec<(u64, f64)>;
@@ -46,7 +46,7 @@ fn only_slots_present_in_both_runs_are_paired() {
 fn pairing_removes_the_loads_variance() {
     let (a, b) = pair(20_000, 0.97, &mut fastrand::Rng::with_seed(1));
     let alone: Vec<Option<f64>> = b.iter().map(|(_, v)| Some(*v)).collect();
-    let alone = block::mean(&alone, &IntervalPlan::default()).unwrap();
+    let alone = block_bootstrap::mean(&alone, &IntervalPlan::default()).unwrap();
     let effect = join(a, b).effect(&IntervalPlan::default()).unwrap();
     let paired = effect.mean_difference;
     assert!(

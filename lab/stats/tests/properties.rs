@@ -4,7 +4,7 @@
 use faultline_stats::{
     IntervalPlan,
     arms::{self, Conclusion},
-    block,
+    block_bootstrap,
     bracket::{Replicate, bracket},
     correlation, histogram, holm, paired,
     rate::{Reading, rates},
@@ -62,27 +62,27 @@ proptest! {
         prop_assert_eq!(all as usize + below.count(), s.n, "{:?}", edges);
         prop_assert_eq!(moving_average(&values, size).len(), values.len());
         let _ = correlation::pearson(&values, &other);
-        let _ = block::mean(&values, &quick());
-        let _ = block::quantile(&values, p, &quick());
-        let _ = block::ratio_of_sums(&values, &other, &quick());
+        let _ = block_bootstrap::mean(&values, &quick());
+        let _ = block_bootstrap::quantile(&values, p, &quick());
+        let _ = block_bootstrap::ratio_of_sums(&values, &other, &quick());
     }
 
     #[test]
     fn an_interval_contains_its_value_and_shifts_with_the_series(values in tame(80), shift in -1e3..1e3_f64) {
         let there: Vec<f64> = values.iter().copied().flatten().collect();
-        let Some(mean) = block::mean(&values, &quick()) else {
+        let Some(mean) = block_bootstrap::mean(&values, &quick()) else {
             prop_assert!(there.len() < 2);
             return Ok(());
         };
         prop_assert!(mean.low <= mean.high && mean.low.is_finite() && mean.high.is_finite(), "{:?}", mean);
         prop_assert!(mean.n_eff >= 1.0 && mean.n_eff <= there.len() as f64);
         let moved: Vec<Option<f64>> = values.iter().map(|v| v.map(|v| 3.0 * v + shift)).collect();
-        let moved = block::mean(&moved, &quick()).unwrap();
+        let moved = block_bootstrap::mean(&moved, &quick()).unwrap();
         let width = mean.high - mean.low;
         // Rounding may decide a tie between two block lengths otherwise.
         let is_same_plan = moved.block_length == mean.block_length;
         prop_assert!(!is_same_plan || (moved.high - moved.low - 3.0 * width).abs() <= 1e-6 * (1.0 + width), "{:?} {:?}", mean, moved);
-        let median = block::quantile(&values, 0.5, &quick()).unwrap();
+        let median = block_bootstrap::quantile(&values, 0.5, &quick()).unwrap();
         prop_assert!(median.low <= median.value && median.value <= median.high, "{:?}", median);
     }
 
@@ -90,8 +90,8 @@ proptest! {
     fn an_interval_of_amounts_or_shares_stays_within_their_range(
         values in prop::collection::vec(prop_oneof![2 => Just(None), 4 => Just(Some(0.0)), 4 => (0.0..1e3).prop_map(Some)], 2..60),
     ) {
-        let Some(plain) = block::mean(&values, &quick()) else { return Ok(()) };
-        let amount = block::mean_of_amounts(&values, &quick()).unwrap();
+        let Some(plain) = block_bootstrap::mean(&values, &quick()) else { return Ok(()) };
+        let amount = block_bootstrap::mean_of_amounts(&values, &quick()).unwrap();
         prop_assert!(amount.low >= 0.0 && amount.low <= amount.high && amount.high.is_finite(), "{:?}", amount);
         if plain.low >= 0.0 {
             prop_assert_eq!(plain, amount);
@@ -99,13 +99,13 @@ proptest! {
             // Wilson's: the end is as many of its own standard errors away as the plain one was of the mean's.
             let away = (amount.value - amount.low) / (amount.low / amount.value).sqrt();
             prop_assert!((away - (plain.value - plain.low)).abs() <= 1e-6 * away, "{:?} {:?}", plain, amount);
-            prop_assert!(amount.low > 0.0 && amount.method == block::Method::Score);
+            prop_assert!(amount.low > 0.0 && amount.method == block_bootstrap::Method::Score);
         }
         let one = Some(1.0);
-        let ratio = block::ratio_of_sums(&values, &vec![one; values.len()], &quick()).unwrap();
+        let ratio = block_bootstrap::ratio_of_sums(&values, &vec![one; values.len()], &quick()).unwrap();
         prop_assert!(ratio.low >= 0.0 && ratio.high >= ratio.low, "{:?}", ratio);
         let lower: Vec<Option<f64>> = values.iter().map(|v| v.map(|v| f64::from(u8::from(v > 500.0)))).collect();
-        let share = block::mean_of_shares(&lower, &quick()).unwrap();
+        let share = block_bootstrap::mean_of_shares(&lower, &quick()).unwrap();
         prop_assert!(share.low >= 0.0 && share.low <= share.high && share.high <= 1.0, "{:?}", share);
     }
 
@@ -124,7 +124,7 @@ proptest! {
     #[test]
     fn the_same_seed_gives_the_same_interval(values in tame(80), seed in any::<u64>()) {
         let plan = IntervalPlan { seed, ..quick() };
-        prop_assert_eq!(block::mean(&values, &plan), block::mean(&values, &plan));
+        prop_assert_eq!(block_bootstrap::mean(&values, &plan), block_bootstrap::mean(&values, &plan));
     }
 
     #[test]

@@ -3,9 +3,9 @@
 
 use faultline_stats::{
     IntervalPlan, Reliability,
-    block::{self, Method},
+    block_bootstrap::{self, Method},
     bracket::{Contradiction, Replicate, bracket},
-    caveat::{counts_hits_as_before_4_4, not_interleaved, reliability_text},
+    caveat::{counts_hits_as_before_4_4, find_separate_arms, reliability_text},
     histogram,
     rate::{Reading, rates},
     smooth::moving_average,
@@ -144,7 +144,7 @@ fn empty_data_has_no_statistics() {
     assert_eq!(summary::quantile(&[None], 0.5), None);
     assert_eq!(summary::mean_without_peaks(&[]), None);
     assert_eq!(
-        block::mean(&[Some(1.0), None], &IntervalPlan::default()),
+        block_bootstrap::mean(&[Some(1.0), None], &IntervalPlan::default()),
         None
     );
     assert!(histogram::freedman_diaconis_edges(&[None], 1.0, 10).is_empty());
@@ -187,9 +187,9 @@ fn a_rare_amounts_interval_stays_above_zero_and_names_its_method() {
     let mut values = vec![Some(0.0); 60];
     values[20] = Some(30.0);
     values[45] = Some(2.0);
-    let plain = block::mean(&values, &IntervalPlan::default()).unwrap();
+    let plain = block_bootstrap::mean(&values, &IntervalPlan::default()).unwrap();
     assert!(plain.low < 0.0, "no reason for another method: {plain:?}");
-    let found = block::mean_of_amounts(&values, &IntervalPlan::default()).unwrap();
+    let found = block_bootstrap::mean_of_amounts(&values, &IntervalPlan::default()).unwrap();
     assert!(
         found.low > 0.0 && found.high > plain.high && found.value == plain.value,
         "{found:?}"
@@ -218,7 +218,8 @@ fn a_high_quantile_needs_enough_values_to_have_one_beyond_it() {
 #[test]
 fn a_constant_series_has_no_interval_and_states_why() {
     for value in [0.0, 0.1, 6e11] {
-        let found = block::mean(&vec![Some(value); 1000], &IntervalPlan::default()).unwrap();
+        let found =
+            block_bootstrap::mean(&vec![Some(value); 1000], &IntervalPlan::default()).unwrap();
         assert_eq!(
             (found.reliability, found.method),
             (Reliability::Constant, Method::None)
@@ -227,14 +228,14 @@ fn a_constant_series_has_no_interval_and_states_why() {
     }
     let below: Vec<Option<f64>> = (1..1000).map(|v| Some(f64::from(v))).collect();
     let above: Vec<Option<f64>> = below.iter().map(|v| v.map(|v| v / 3.0)).collect();
-    let found = block::ratio_of_sums(&above, &below, &IntervalPlan::default()).unwrap();
+    let found = block_bootstrap::ratio_of_sums(&above, &below, &IntervalPlan::default()).unwrap();
     assert_eq!(found.reliability, Reliability::Constant, "{found:?}");
 }
 
 #[test]
 fn a_ramp_is_reported_as_drifting() {
     let ramp: Vec<Option<f64>> = (0..43_200).map(|i| Some(f64::from(i))).collect();
-    let found = block::mean(&ramp, &IntervalPlan::default()).unwrap();
+    let found = block_bootstrap::mean(&ramp, &IntervalPlan::default()).unwrap();
     assert_eq!(found.reliability, Reliability::Drifts);
 }
 
@@ -242,7 +243,7 @@ fn a_ramp_is_reported_as_drifting() {
 fn a_single_burst_is_reported_as_too_rare() {
     let mut counts = vec![Some(0.0); 43_200];
     counts[20_000] = Some(134.0);
-    let found = block::mean(&counts, &IntervalPlan::default()).unwrap();
+    let found = block_bootstrap::mean(&counts, &IntervalPlan::default()).unwrap();
     assert_eq!(
         (found.reliability, found.method),
         (Reliability::TooRare, Method::BlockBootstrapPercentile)
@@ -255,9 +256,9 @@ fn a_quantile_of_mostly_zeros_is_zero_with_an_interval() {
     let counts: Vec<Option<f64>> = (0..10_000)
         .map(|i| Some(if i % 50 == 0 { 3.0 } else { 0.0 }))
         .collect();
-    let found = block::quantile(&counts, 0.5, &IntervalPlan::default()).unwrap();
+    let found = block_bootstrap::quantile(&counts, 0.5, &IntervalPlan::default()).unwrap();
     assert_eq!((found.value, found.low, found.high), (0.0, 0.0, 0.0));
-    let top = block::quantile(&counts, 0.999, &IntervalPlan::default()).unwrap();
+    let top = block_bootstrap::quantile(&counts, 0.999, &IntervalPlan::default()).unwrap();
     assert_eq!((top.value, top.high), (3.0, 3.0));
 }
 
@@ -266,7 +267,7 @@ fn a_low_quantile_of_many_zeros_is_not_a_constant() {
     let counts: Vec<Option<f64>> = (0..10_000)
         .map(|i| Some(f64::from((i * 7919) % 10) - 6.0).map(|v| v.max(0.0)))
         .collect();
-    let found = block::quantile(&counts, 0.05, &IntervalPlan::default()).unwrap();
+    let found = block_bootstrap::quantile(&counts, 0.05, &IntervalPlan::default()).unwrap();
     assert_eq!((found.value, found.low, found.high), (0.0, 0.0, 0.0));
     assert_ne!(found.reliability, Reliability::Constant, "{found:?}");
 }
@@ -277,7 +278,7 @@ fn an_interval_widens_with_autocorrelation() {
     let independent: Vec<Option<f64>> = (0..20_000).map(|_| Some(random.f64())).collect();
     let held: Vec<Option<f64>> = (0..20_000).map(|i| independent[i / 25]).collect();
     let width = |values: &[Option<f64>]| {
-        block::mean(values, &IntervalPlan::default())
+        block_bootstrap::mean(values, &IntervalPlan::default())
             .map(|e| e.high - e.low)
             .unwrap()
     };
@@ -342,14 +343,14 @@ fn a_sufficient_limit_below_a_failed_one_is_a_contradiction() {
 #[test]
 fn running_all_of_one_arm_first_is_a_caveat() {
     let found =
-        not_interleaved(&[(3.0, "1024"), (1.0, "512"), (2.0, "512"), (4.0, "1024")]).unwrap();
+        find_separate_arms(&[(3.0, "1024"), (1.0, "512"), (2.0, "512"), (4.0, "1024")]).unwrap();
     assert_eq!(found, ("512", "1024"));
     assert_eq!(
-        not_interleaved(&[(1.0, "512"), (2.0, "1024"), (3.0, "1024"), (4.0, "512")]),
+        find_separate_arms(&[(1.0, "512"), (2.0, "1024"), (3.0, "1024"), (4.0, "512")]),
         None
     );
     assert_eq!(
-        not_interleaved(&[(1.0, "512"), (2.0, "1024")]),
+        find_separate_arms(&[(1.0, "512"), (2.0, "1024")]),
         None,
         "a single run each is another caveat"
     );

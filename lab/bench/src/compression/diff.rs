@@ -8,7 +8,7 @@ use crate::{
 use anyhow::{Result, ensure};
 use faultline_stats::{
     arms::Direction,
-    block::{Reliability, ratio_of_intervals},
+    block_bootstrap::{Reliability, ratio_of_intervals},
     caveat::reliability_text,
     decision::Decision,
 };
@@ -153,7 +153,7 @@ mod tests {
         super::{Overhead, bootstrap_plan},
         *,
     };
-    use faultline_stats::block;
+    use faultline_stats::block_bootstrap;
 
     fn outcome(saved: f64, speed: f64) -> Outcome {
         let about = |value: f64| {
@@ -273,7 +273,8 @@ mod tests {
         let of = |base: f64| {
             let mut outcome = outcome(30.0, 100.0);
             for row in &mut outcome.classes {
-                let estimate = block::mean_of_amounts(&passes(base), &bootstrap_plan()).unwrap();
+                let estimate =
+                    block_bootstrap::mean_of_amounts(&passes(base), &bootstrap_plan()).unwrap();
                 assert!(!estimate.reliability.is_reliable(), "{estimate:?}");
                 row.compress = Some(Interval::from_estimate(&estimate, |speed| speed));
             }

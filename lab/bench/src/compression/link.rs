@@ -8,7 +8,7 @@ use crate::{
 };
 use anyhow::{Context as _, Result, ensure};
 use faultline_common::{clock, output::say};
-use faultline_stats::block;
+use faultline_stats::block_bootstrap;
 use faultline_text::counted;
 use std::{
     io::{BufReader, Read, Write},
@@ -107,7 +107,7 @@ fn column(latency: Duration, uncmp: &[Transfer], cmp: &[Transfer], steps: &[usiz
         cmp: at_steps(&compressed_seconds),
         uncmp_bytes: uncmp[0].bytes,
         cmp_bytes: cmp[0].bytes,
-        difference: block::mean(&delay_increments, &bootstrap_plan())
+        difference: block_bootstrap::mean(&delay_increments, &bootstrap_plan())
             .map(|mean| Interval::from_estimate(&mean, |mean| mean * records)),
     }
 }

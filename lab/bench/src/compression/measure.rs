@@ -5,7 +5,7 @@ use crate::{
 };
 use anyhow::{Context as _, Result};
 use faultline_common::clock;
-use faultline_stats::block;
+use faultline_stats::block_bootstrap;
 use std::time::Duration;
 
 /// More bytes would not make a speed more precise.
@@ -208,7 +208,7 @@ fn measure_speed(records: &[&[u8]], mut code_all: impl FnMut() -> bool) -> Optio
 }
 
 fn speed(passes: &[Option<f64>]) -> Option<Interval> {
-    let mean = block::mean_of_amounts(passes, &bootstrap_plan())?;
+    let mean = block_bootstrap::mean_of_amounts(passes, &bootstrap_plan())?;
     Some(Interval::from_estimate(&mean, |speed| speed))
 }
 

@@ -18,7 +18,8 @@ const LOADED_BELOW: u32 = u32::MAX - 4;
 const DRAW_THRESHOLD: (u64, u64) = (500, 500);
 /// Scores use compile times in nanoseconds, the simulation uses microseconds.
 const COMPILE_TIME_SCALE: u64 = 1_000;
-/// Number of the trace's first slot. An unused entry has 0, which makes it by far the oldest.
+/// [`Entry::last_slot`] for the trace's first slot. An unused entry has 0, so it is by far the
+/// oldest.
 const FIRST_SLOT: u32 = 200;
 
 #[derive(Clone, Copy)]
@@ -31,20 +32,20 @@ struct Entry {
     position: u32,
 }
 
-/// Transactions run one after the other: threads that wait for one another are not simulated.
+/// Transactions run one after the other. Threads that wait for one another are not simulated.
 pub struct ProgramCache<'a> {
     rules: CacheRules,
     trace: &'a Trace,
     rng: Rng,
-    /// By program, then the superseded versions that are not pruned yet.
+    /// By program number, then superseded versions of programs.
     entries: Vec<Entry>,
     loaded: Vec<u32>,
     budget: Budget,
     compile_us: &'a [u64],
-    /// Of all loaded entries.
+    /// Sum of the weights of all loaded entries.
     weight: u64,
-    /// Slot of each program's last deployment in this trace, counted like `Entry::last_slot`, plus
-    /// 1; 0 for none.
+    /// For each program, 1 plus the slot of its last deployment in this trace, counted like
+    /// `Entry::last_slot`. 0 if it was not deployed.
     deployment_slots: Vec<u32>,
     /// (superseded entry, slot of the deployment).
     superseded: Vec<(u32, u32)>,
@@ -89,8 +90,8 @@ impl<'a> ProgramCache<'a> {
         }
     }
 
-    /// Sets the uses of all programs in `most_used` (program, uses), and loads the first ones until
-    /// the cache is full.
+    /// Sets the uses of all programs in `most_used`, which has (program, uses). Loads programs in
+    /// this order until the cache is full.
     pub fn fill(&mut self, most_used: &[(u32, u32)]) {
         let mut is_full = false;
         for (program, uses) in most_used {
@@ -115,7 +116,7 @@ impl<'a> ProgramCache<'a> {
             .min(u32::MAX - 1)
     }
 
-    /// The slot in which a use counts, if it is later than the last one.
+    /// The slot that a use gives to its entry, unless the entry has a later one.
     fn use_slot(&self) -> u32 {
         match self.rules.eviction {
             Eviction::TwoDraws
@@ -203,7 +204,7 @@ impl<'a> ProgramCache<'a> {
         }
     }
 
-    fn draw(&mut self) -> u32 {
+    fn draw_position(&mut self) -> u32 {
         self.rng.u32(0..self.loaded.len() as u32)
     }
 
@@ -212,8 +213,8 @@ impl<'a> ProgramCache<'a> {
     }
 
     fn position_of_fewer_uses(&mut self) -> u32 {
-        let first = self.draw();
-        let second = self.draw();
+        let first = self.draw_position();
+        let second = self.draw_position();
         let uses = |position: u32| {
             let entry = self.entry_at(position);
             u64::from(entry.uses) >> self.current_slot.saturating_sub(entry.last_slot).min(63)
@@ -227,10 +228,10 @@ impl<'a> ProgramCache<'a> {
 
     fn position_of_least_score(&mut self) -> u32 {
         let threshold = score(self.current_slot, DRAW_THRESHOLD.0, DRAW_THRESHOLD.1);
-        let mut least = self.draw();
+        let mut least = self.draw_position();
         let mut least_score = self.score_at(least);
         for _ in 0..3 {
-            let other = self.draw();
+            let other = self.draw_position();
             let other_score = self.score_at(other);
             if other_score < least_score {
                 (least, least_score) = (other, other_score);
@@ -305,7 +306,7 @@ impl<'a> ProgramCache<'a> {
     }
 }
 
-/// Score in Agave since 4.1: last slot plus the bit length of `compile time x uses`.
+/// Score in Agave since 4.1: the last slot plus the number of bits of `compile time x uses`.
 fn score(last_slot: u32, compile_us: u64, uses: u64) -> u64 {
     let weight = u128::from(compile_us) * u128::from(COMPILE_TIME_SCALE) * u128::from(uses);
     u64::from(last_slot) + u64::from(u128::BITS - weight.leading_zeros())
@@ -360,15 +361,15 @@ impl Cache for ProgramCache<'_> {
             return;
         }
         counts.insertions += 1;
-        // A compiled entry counts as unused. The age of an entry without code counts from this
-        // slot.
+        // A compiled entry has not been used, so its last slot is 0. An entry that is not compiled
+        // has the current slot.
         entry.last_slot = match deployment {
             Deployment::Loaded => 0,
             _ => self.current_slot,
         };
         match kind {
             ChangeKind::Closed => entry.position = TOMBSTONE,
-            // The deploying transaction compiles it, which is not a load of the cache.
+            // The deploying transaction compiles the program, so this is not counted as a load.
             ChangeKind::Deployed if deployment == Deployment::Loaded => self.load(program),
             ChangeKind::Deployed => entry.position = UNLOADED,
         }

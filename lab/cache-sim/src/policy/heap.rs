@@ -189,8 +189,8 @@ impl Replacement for Gdsf<'_> {
 
 const NEVER: u32 = u32::MAX;
 
-/// Evicts the program whose next use is latest. Like Agave it evicts after a transaction. So its
-/// misses are a lower bound for Agave at a limit in entries without deployments.
+/// Evicts the program whose next use is latest. Like Agave, it evicts after a transaction. So its
+/// misses are a lower bound for Agave, if the limit is in entries and no program is deployed.
 pub struct Min {
     heap: Heap,
     /// For each lookup, the transaction of the next lookup of the same program.
@@ -264,10 +264,13 @@ fn next_uses(trace: &Trace, includes_fees_only: bool, budget: &Budget) -> Vec<u3
     next_uses
 }
 
-/// Lower bound of the misses from a slot on, for all policies at a limit in bytes. The optimum
-/// takes too long to compute. A hit costs the program's size times the transactions since its last
-/// use. The bound counts the cheapest hits whose sum is at most the capacity times the counted
-/// transactions (Berger, Beckmann and Harchol-Balter 2018).
+/// Lower bound of the misses from a slot on, for all policies with a limit in bytes. The optimum
+/// takes too long to compute.
+///
+/// For a hit, the program must be in the cache since its last use. The cost of the hit is the size
+/// of the program times the number of transactions since then. In all, the cache has its capacity
+/// times the number of counted transactions. The bound assumes as many of the cheapest hits as cost
+/// no more than this (Berger, Beckmann and Harchol-Balter 2018).
 pub fn least_misses_by_bytes(
     trace: &Trace,
     bytes: u64,
@@ -289,7 +292,7 @@ pub fn least_misses_by_bytes(
     // on.
     let begin = first_counted.saturating_sub(1);
     let mut last: Vec<Option<u32>> = vec![None; trace.programs().len()];
-    let mut costs: Vec<u128> = Vec::new();
+    let mut hit_costs: Vec<u128> = Vec::new();
     let mut counted_lookups = 0_u64;
     let mut end = begin;
     for_each_lookup(trace, includes_fees_only, |transaction, program| {
@@ -302,14 +305,14 @@ pub fn least_misses_by_bytes(
             return;
         }
         counted_lookups += 1;
-        costs.extend(
+        hit_costs.extend(
             earlier.map(|earlier| u128::from(size) * u128::from(transaction - earlier.max(begin))),
         );
     });
-    costs.sort_unstable();
+    hit_costs.sort_unstable();
     let mut capacity = u128::from(bytes) * u128::from(end - begin);
     Ok(counted_lookups
-        - costs
+        - hit_costs
             .iter()
             .take_while(|cost| {
                 let remaining = capacity.checked_sub(**cost);

@@ -17,7 +17,7 @@ pub struct Queues<const N: usize> {
 struct Node {
     to_front: u32,
     to_back: u32,
-    /// Number of the queue plus 1; 0 in none.
+    /// Number of the program's queue plus 1; 0 if it is in no queue.
     queue: u8,
 }
 
@@ -136,8 +136,8 @@ impl Replacement for QueuePolicy {
     }
 }
 
-/// SIEVE: a hand moves from the oldest program to the newest. It evicts the first program that was
-/// not used since the hand last passed it.
+/// SIEVE: a pointer, the hand, moves from the oldest program to the newest. It evicts the first
+/// program that was not used since the hand last passed it.
 pub struct Sieve {
     queue: Queues<1>,
     visited: Vec<bool>,

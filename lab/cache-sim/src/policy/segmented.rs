@@ -9,8 +9,8 @@ const AGAIN: usize = 1;
 const ONCE_GHOST: usize = 2;
 const AGAIN_GHOST: usize = 3;
 
-/// ARC: a queue of programs used once, and one of programs used again. A hit among the ghosts of a
-/// queue gives this queue a larger share of the capacity.
+/// ARC: a queue of programs used once, and one of programs used again. If a ghost of a queue is
+/// looked up, this queue gets a larger share of the capacity.
 pub struct Arc {
     queues: Queues<4>,
     once_target: f64,
@@ -226,7 +226,7 @@ const TINYLFU_MAX_USES: u8 = 15;
 /// the one that it would replace. Use counts of all programs are halved periodically.
 pub struct WTinyLfu {
     queues: Queues<3>,
-    /// Capacities: 1 % for the window; of the rest, 80 % for the protected segment.
+    /// 1 % of the capacity.
     window_capacity: u64,
     main_capacity: u64,
     protected_capacity: u64,

@@ -1,4 +1,4 @@
-//! Traces made from another trace: random halves, and with an attack.
+//! Traces made from another trace: random halves of a trace, and traces with an attack.
 
 use super::{Program, Slot, Trace, TraceChange, TransactionCall};
 use crate::Error;
@@ -61,9 +61,9 @@ impl Trace {
     }
 }
 
-/// Adds `per_slot` transactions to every slot, evenly spread. Each calls a program of median size
-/// that is never called again: the worst case for a cache that admits everything. Fails beyond 2^31
-/// programs.
+/// Adds `per_slot` transactions to every slot, evenly spread. Each calls its own program of median
+/// size, which no other transaction calls: the worst case for a cache that admits everything. Fails
+/// beyond 2^31 programs.
 pub fn with_attack(trace: &Trace, per_slot: usize) -> Result<Trace, Error> {
     let mut attacked = trace.without_slots();
     let attacker = Program {
@@ -102,7 +102,7 @@ pub fn with_attack(trace: &Trace, per_slot: usize) -> Result<Trace, Error> {
         )?;
         while let Some(change) = changes.next_if(|change| change.slot_index as usize == index) {
             let old = change.position as usize;
-            // Directly after the call that made the change.
+            // The change stays directly after the call that made it.
             let position = if old == 0 {
                 0
             } else {

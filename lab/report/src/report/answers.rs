@@ -150,7 +150,7 @@ mod tests {
     use super::*;
     use crate::run::{ExperimentOutcome, Run};
     use faultline_cache_prediction::prediction::{Prediction, PredictiveInterval, SizePrediction};
-    use faultline_stats::block::IntervalPlan;
+    use faultline_stats::block_bootstrap::IntervalPlan;
 
     #[test]
     fn the_time_that_a_size_saves_is_divided_by_the_slots_of_the_trace() {
@@ -172,14 +172,14 @@ mod tests {
             version: String::new(),
             recorded_entries: 512,
             coverage_percent: None,
-            seeds: 1,
+            simulated_runs: 1,
             self_test: Vec::new(),
             self_test_passed: true,
-            reasons: Vec::new(),
+            weaknesses: Vec::new(),
             recorded_seconds: Some(3.0),
             slots: 100,
             sizes: vec![size],
-            unknown: Vec::new(),
+            sizes_with_unknown_start: Vec::new(),
             enough_entries: Some(1024),
         };
         let runs = [Run {

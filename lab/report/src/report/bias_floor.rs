@@ -14,7 +14,7 @@ use super::{
 };
 use faultline_stats::{
     arms::{Conclusion, Interval, RUNS_FOR_A_TEST},
-    block::{Estimate, Reliability},
+    block_bootstrap::{Estimate, Reliability},
     caveat::reliability_text,
     decision::Decision,
     paired::{mean_amount_over_pairs, mean_over_pairs},

@@ -19,13 +19,13 @@ const NO_SIZES: &str = "the trace does not have the sizes of programs";
 type PredictedRun<'a> = (&'a MeasuredRun, &'a Prediction);
 
 /// `None` if no run has data of the program cache.
-pub fn section(subjects: &MeasuredRuns) -> Option<Section> {
+pub fn section(runs: &MeasuredRuns) -> Option<Section> {
     let (mut blocks, mut predicted, mut without_trace) = (Vec::new(), Vec::new(), Vec::new());
-    for run in &subjects.all {
+    for run in &runs.all {
         match &run.recording.cache_sizes {
             Some(Ok(prediction)) => predicted.push((run, prediction)),
-            Some(Err(why)) => blocks.push(Block::Text(format!(
-                "{}: nothing is predicted: {why}.",
+            Some(Err(error)) => blocks.push(Block::Text(format!(
+                "{}: nothing is predicted: {error}.",
                 run.name
             ))),
             None if run.recording.points.cache.is_empty() => {}
@@ -58,8 +58,8 @@ fn sentence_without_trace(files: &[&String]) -> Option<String> {
         ),
     };
     Some(format!(
-        "{recordings}, so other sizes are not predicted. To read one from public blocks: faultline cache fetch {first} --rpc URL. Then \
-         report again."
+        "{recordings}, so other sizes are not predicted. To make a trace from public blocks: faultline cache fetch {first} --rpc URL. \
+         Then report again."
     ))
 }
 
@@ -79,7 +79,7 @@ fn self_test_table(predicted: &[PredictedRun<'_>]) -> Block {
         ],
         note,
     );
-    for (subject, prediction) in predicted {
+    for (run, prediction) in predicted {
         let cells = |counter: &CounterPrediction| {
             [
                 text_cell(counter.name),
@@ -89,29 +89,31 @@ fn self_test_table(predicted: &[PredictedRun<'_>]) -> Block {
                 number_or(counter.bias_percent, 1, "none was recorded"),
             ]
         };
-        let rows = prediction.self_test.iter();
-        table
-            .rows
-            .extend(rows.map(|counter| row(&subject.name, cells(counter))));
+        table.rows.extend(
+            prediction
+                .self_test
+                .iter()
+                .map(|counter| row(&run.name, cells(counter))),
+        );
     }
     Block::Table(table)
 }
 
-fn sentences((subject, prediction): &PredictedRun<'_>, several: bool) -> Vec<String> {
+fn sentences((run, prediction): &PredictedRun<'_>, several: bool) -> Vec<String> {
     let mut sentences = Vec::new();
-    let reasons = prediction.reasons.join("; ");
+    let weaknesses = prediction.weaknesses.join("; ");
     if !prediction.self_test_passed {
-        let visible = if reasons.is_empty() {
+        let visible_reasons = if weaknesses.is_empty() {
             "none in the recording and the trace"
         } else {
-            &reasons
+            &weaknesses
         };
         sentences.push(format!(
-            "The counters at the recorded size are not predicted within 10 %, so no other size is predicted. Visible reasons: {visible}."
+            "The counters at the recorded size are not predicted within 10 %, so no other size is predicted. Visible reasons: {visible_reasons}."
         ));
     } else {
-        if !reasons.is_empty() {
-            sentences.push(format!("Known to weaken predictions: {reasons}."));
+        if !weaknesses.is_empty() {
+            sentences.push(format!("Known to weaken predictions: {weaknesses}."));
         }
         sentences.push(match prediction.enough_entries {
             Some(entries) => format!(
@@ -121,8 +123,11 @@ fn sentences((subject, prediction): &PredictedRun<'_>, several: bool) -> Vec<Str
             None => format!("Which size is enough is not known: {NO_TIMES}."),
         });
     }
-    if !prediction.unknown.is_empty() {
-        let sizes = prediction.unknown.iter().map(|entries| count(*entries));
+    if !prediction.sizes_with_unknown_start.is_empty() {
+        let sizes = prediction
+            .sizes_with_unknown_start
+            .iter()
+            .map(|entries| count(*entries));
         sentences.push(format!(
             "Nothing can be predicted for {} entries: their misses depend on the cache's unknown content when the recording began.",
             sizes.format(", ")
@@ -130,24 +135,26 @@ fn sentences((subject, prediction): &PredictedRun<'_>, several: bool) -> Vec<Str
     }
     if several {
         for sentence in &mut sentences {
-            *sentence = format!("{}: {sentence}", subject.name);
+            *sentence = format!("{}: {sentence}", run.name);
         }
     }
     sentences
 }
 
-fn sizes_table(passed: &[PredictedRun<'_>]) -> Block {
-    let seeds = passed.iter().map(|(_, prediction)| count(prediction.seeds));
-    let shown = if seeds.clone().all_equal() {
+fn sizes_table(with_sizes: &[PredictedRun<'_>]) -> Block {
+    let run_counts = with_sizes
+        .iter()
+        .map(|(_, prediction)| count(prediction.simulated_runs));
+    let shown_counts = if run_counts.clone().all_equal() {
         1
     } else {
-        passed.len()
+        with_sizes.len()
     };
     let note = format!(
         "Means of {} simulated runs. If the workload is the same, the interval contains one more real run with a probability of 95 %. \
-         Cache time is program_cache_us, summed over threads, from costs fitted to the recorded slots. Code is that of the programs in \
-         the cache at the end; compiled code is several times as large.",
-        seeds.take(shown).format(", ")
+         Cache time predicts program_cache_us, summed over threads: the predicted counts times the costs that were fitted to the recorded \
+         slots. Code in it is the code of the programs in the cache at the end; compiled, it is several times as large.",
+        run_counts.take(shown_counts).format(", ")
     );
     let mut table = table(
         "cache-sizes",
@@ -164,33 +171,39 @@ fn sizes_table(passed: &[PredictedRun<'_>]) -> Block {
         ],
         &note,
     );
-    for (subject, prediction) in passed {
-        let ends = |range: PredictiveInterval| [range.mean, range.low, range.high];
+    for (run, prediction) in with_sizes {
+        let mean_and_ends =
+            |interval: PredictiveInterval| [interval.mean, interval.low, interval.high];
         let cells = |size: &SizePrediction| {
             let code = size
                 .code_bytes
-                .map(ends)
-                .map(|ends| ends.map(|bytes| bytes / MIB));
-            let is_recorded = size.entries == prediction.recorded_entries;
+                .map(mean_and_ends)
+                .map(|values| values.map(|bytes| bytes / MIB));
             [
                 number_cell(size.entries as f64, 0),
-                text_cell(if is_recorded { "yes" } else { "no" }),
-                estimate(ends(size.misses), 0),
-                estimate(ends(size.reloads), 0),
-                estimate(ends(size.evictions), 0),
-                estimate_or(size.seconds.map(ends), 2, NO_TIMES),
+                text_cell(if size.entries == prediction.recorded_entries {
+                    "yes"
+                } else {
+                    "no"
+                }),
+                estimate(mean_and_ends(size.misses), 0),
+                estimate(mean_and_ends(size.reloads), 0),
+                estimate(mean_and_ends(size.evictions), 0),
+                estimate_or(size.seconds.map(mean_and_ends), 2, NO_TIMES),
                 estimate_or(code, 2, NO_SIZES),
             ]
         };
-        let rows = prediction.sizes.iter();
-        table
-            .rows
-            .extend(rows.map(|size| row(&subject.name, cells(size))));
+        table.rows.extend(
+            prediction
+                .sizes
+                .iter()
+                .map(|size| row(&run.name, cells(size))),
+        );
     }
     Block::Table(without_missing_columns(table))
 }
 
-/// Id, title, label, unit, value of a size, and recorded value.
+/// Id, title, axis label, unit, predicted value at a size, and recorded value.
 type SizeFigure = (
     &'static str,
     &'static str,
@@ -247,33 +260,32 @@ fn recorded_count(prediction: &Prediction, counter: &str) -> Option<f64> {
     let recorded = prediction
         .self_test
         .iter()
-        .find(|known| known.name == counter)?
+        .find(|tested| tested.name == counter)?
         .recorded;
     Some(recorded as f64)
 }
 
-fn figures(passed: &[PredictedRun<'_>]) -> impl Iterator<Item = Block> {
+fn figures(with_sizes: &[PredictedRun<'_>]) -> impl Iterator<Item = Block> {
     let caption = "Lines: means of simulated runs. The band contains one more real run with a probability of 95 %. The diamond is the recorded value.";
-    FIGURES
-        .into_iter()
-        .filter_map(move |(id, title, label, unit, value, recorded)| {
-            let curves = passed.iter().map(|(subject, prediction)| {
+    FIGURES.into_iter().filter_map(
+        move |(id, title, label, unit, predicted_value, recorded_value)| {
+            let curves = with_sizes.iter().map(|(run, prediction)| {
                 let points = prediction.sizes.iter().filter_map(|size| {
-                    let range = value(size)?;
+                    let interval = predicted_value(size)?;
                     Some((
                         size.entries as f64,
-                        (range.mean, Some((range.low, range.high))),
+                        (interval.mean, Some((interval.low, interval.high))),
                     ))
                 });
-                let recorded = recorded(prediction);
                 Curve {
-                    name: match passed.len() {
+                    name: match with_sizes.len() {
                         1 => "predicted".to_owned(),
-                        _ => subject.name.clone(),
+                        _ => run.name.clone(),
                     },
-                    run: subject.id.clone(),
+                    run: run.id.clone(),
                     points: points.collect(),
-                    recorded: recorded.map(|value| (prediction.recorded_entries as f64, value)),
+                    recorded: recorded_value(prediction)
+                        .map(|value| (prediction.recorded_entries as f64, value)),
                 }
             });
             let chart = Curves {
@@ -284,16 +296,17 @@ fn figures(passed: &[PredictedRun<'_>]) -> impl Iterator<Item = Block> {
                 ..Curves::default()
             };
             (!chart.series.is_empty()).then(|| figure(id, title, caption, Chart::Curves(chart)))
-        })
+        },
+    )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::run::Run;
-    use faultline_stats::block::IntervalPlan;
+    use faultline_stats::block_bootstrap::IntervalPlan;
 
-    fn range(mean: f64) -> PredictiveInterval {
+    fn interval(mean: f64) -> PredictiveInterval {
         PredictiveInterval {
             mean,
             low: mean * 0.9,
@@ -304,12 +317,12 @@ mod tests {
     fn prediction() -> Prediction {
         let size = |entries: u64| SizePrediction {
             entries,
-            misses: range(1e6 / entries as f64),
-            reloads: range(900.0),
-            evictions: range(800.0),
-            insertions: range(100.0),
+            misses: interval(1e6 / entries as f64),
+            reloads: interval(900.0),
+            evictions: interval(800.0),
+            insertions: interval(100.0),
             seconds: None,
-            code_bytes: Some(range(entries as f64 * MIB)),
+            code_bytes: Some(interval(entries as f64 * MIB)),
         };
         let counter = CounterPrediction {
             name: "misses",
@@ -321,14 +334,14 @@ mod tests {
             version: "2.1.14".to_owned(),
             recorded_entries: 512,
             coverage_percent: Some(99.0),
-            seeds: 8,
+            simulated_runs: 8,
             self_test: vec![counter],
             self_test_passed: true,
-            reasons: vec!["it began after the start".to_owned()],
+            weaknesses: vec!["it began after the start".to_owned()],
             recorded_seconds: None,
             slots: 100,
             sizes: vec![size(256), size(512)],
-            unknown: vec![1_024, 2_048],
+            sizes_with_unknown_start: vec![1_024, 2_048],
             enough_entries: None,
         }
     }
@@ -345,9 +358,9 @@ mod tests {
             cache_sizes: Some(prediction),
             ..Run::default()
         };
-        let subjects = MeasuredRuns::new([run], &IntervalPlan::default(), &[]);
+        let runs = MeasuredRuns::new([run], &IntervalPlan::default(), &[]);
         let (mut texts, mut charts, mut tables) = (Vec::new(), Vec::new(), Vec::new());
-        for block in section(&subjects).unwrap().blocks {
+        for block in section(&runs).unwrap().blocks {
             match block {
                 Block::Text(text) => texts.push(text),
                 Block::Figure(figure) => charts.push((figure.id, figure.chart)),
@@ -424,7 +437,7 @@ mod tests {
         let failed = Prediction {
             self_test_passed: false,
             sizes: Vec::new(),
-            unknown: Vec::new(),
+            sizes_with_unknown_start: Vec::new(),
             ..prediction()
         };
         let (texts, charts, tables) = parts_of_section(Ok(failed));

@@ -12,7 +12,7 @@ use crate::run::{ClockStep, Signal};
 use faultline_phase::{MIN_KEPT_UP_SHARE, Phase};
 use faultline_stats::{
     arms::RUNS_FOR_A_TEST,
-    caveat::{self, counts_hits_as_before_4_4, not_interleaved, outliers_of_arm},
+    caveat::{self, counts_hits_as_before_4_4, find_separate_arms, outliers_of_arm},
     summary::min_values_for,
 };
 use faultline_text::{counted, moment, number, seconds as duration};
@@ -135,7 +135,7 @@ fn arm_caveats(subjects: &MeasuredRuns, all_are_paired: bool) -> Vec<Caveat> {
             "Compare misses, evictions and times, or use 4.4 or later in all arms.",
         )),
     ];
-    let in_order = not_interleaved(&begun).map(|(first, then)| Caveat::new(
+    let in_order = find_separate_arms(&begun).map(|(first, then)| Caveat::new(
         format!("All runs of {first} came before all of {then}: whatever changed meanwhile looks like an effect."),
         "Alternate the arms (A B B A), or draw their order by lot.",
     ));

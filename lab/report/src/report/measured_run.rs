@@ -5,7 +5,7 @@ use crate::{
 };
 use faultline_stats::{
     Reliability,
-    block::{self, Estimate, IntervalPlan},
+    block_bootstrap::{self, Estimate, IntervalPlan},
 };
 use faultline_text::{moment, number};
 use itertools::Itertools;
@@ -207,10 +207,10 @@ fn estimates(
     let times = measure::cache_us_per_slot(run, numbers.window);
     let p95 = numbers.replay_quantile(0.95);
     [
-        p95.and_then(|_| block::quantile(&numbers.replay_ms, 0.95, plan)),
-        block::mean_of_amounts(&tps, plan),
-        block::mean_of_amounts(&misses, plan),
-        block::mean_of_amounts(&times, plan),
+        p95.and_then(|_| block_bootstrap::quantile(&numbers.replay_ms, 0.95, plan)),
+        block_bootstrap::mean_of_amounts(&tps, plan),
+        block_bootstrap::mean_of_amounts(&misses, plan),
+        block_bootstrap::mean_of_amounts(&times, plan),
     ]
 }
 

@@ -12,7 +12,7 @@ use crate::{
     run::ReplayedSlot,
 };
 use faultline_stats::{
-    block::{Estimate, IntervalPlan},
+    block_bootstrap::{Estimate, IntervalPlan},
     paired::{Effect, Pairs, join},
 };
 use itertools::Itertools;

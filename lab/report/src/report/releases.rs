@@ -3,7 +3,7 @@ use super::{
     run_metrics::{RELEASE_METRICS, RUN_METRICS, RunMetric},
 };
 use crate::run::Run;
-use faultline_stats::block::IntervalPlan;
+use faultline_stats::block_bootstrap::IntervalPlan;
 
 const METRICS: &[&str] = &[
     "rss-at-tip",

@@ -118,7 +118,7 @@ fn differences_outside(n: usize, m: usize, alpha: f64) -> (usize, f64) {
             1.0 - alpha,
         );
     }
-    // U is the rank sum minus the smallest possible rank sum.
+    // Mann and Whitney's U is the rank sum minus the smallest possible rank sum.
     let ranks: Vec<usize> = (1..=n + m).collect();
     let counts = counts_of_sums(&ranks, m).split_off(m * (m + 1) / 2);
     let all: f64 = counts.iter().sum();

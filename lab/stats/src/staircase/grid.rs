@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 /// Distance of neighboring thresholds in the logarithm: about 1 %.
 const STEP: f64 = 0.01;
-/// Thresholds above and below the first value, in steps.
+/// Numbers of thresholds above and below the first value of the search.
 const ROWS_ABOVE: usize = 40;
 const ROWS_BELOW: usize = 400;
 const ROWS: usize = ROWS_BELOW + ROWS_ABOVE + 1;
@@ -150,8 +150,7 @@ impl Grid {
             |value: f64| ((value - self.lowest_threshold) / STEP).clamp(0.0, (ROWS - 1) as f64);
         let low = (fractional_row(low) - 1e-6).ceil() as usize;
         let high = (fractional_row(high) + 1e-6).floor() as usize;
-        // The result of a trial far from every likely threshold is known beforehand, so it is no
-        // information.
+        // A trial far from every likely threshold has a known result, so it gives no information.
         let (low, high) = (low.max(first.row).min(high), high.min(last.row).max(low));
         let best = |rows: &mut dyn Iterator<Item = usize>| {
             rows.map(|row| (expected_information(&likely, row), row))

@@ -2,7 +2,7 @@
 
 use super::random::Random;
 use faultline_stats::{
-    IntervalPlan, block,
+    IntervalPlan, block_bootstrap,
     paired::{Pairs, join},
 };
 
@@ -258,7 +258,8 @@ pub fn ratios(latency: Latency, rounds: usize, factor: f64, effort: Effort) -> S
     for seed in 0..effort.times {
         let pairs = latency.pairs(rounds, factor, &mut random);
         let (before, after) = (some(&pairs.reference), some(&pairs.other));
-        let Some(found) = block::ratio_of_means(&before, &after, 0.05, &plan(seed)) else {
+        let Some(found) = block_bootstrap::ratio_of_means(&before, &after, 0.05, &plan(seed))
+        else {
             continue;
         };
         shares

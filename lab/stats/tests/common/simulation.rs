@@ -1,7 +1,7 @@
 //! Series whose mean and quantiles are known, and how often intervals from them cover.
 
 use super::random::Random;
-use faultline_stats::{Estimate, IntervalPlan, block};
+use faultline_stats::{Estimate, IntervalPlan, block_bootstrap};
 
 /// How a series comes about.
 #[derive(Debug, Clone, Copy)]
@@ -131,9 +131,9 @@ pub fn coverage(case: &Case, replications: usize, seed: u64) -> Coverage {
             ..IntervalPlan::default()
         };
         let estimate: Option<Estimate> = match case.what {
-            What::Mean => block::mean(&series, &plan),
-            What::Quantile(p) => block::quantile(&series, p, &plan),
-            What::MeanWithGaps => block::mean(&gaps(series, &mut random), &plan),
+            What::Mean => block_bootstrap::mean(&series, &plan),
+            What::Quantile(p) => block_bootstrap::quantile(&series, p, &plan),
+            What::MeanWithGaps => block_bootstrap::mean(&gaps(series, &mut random), &plan),
             What::RatioOfSums => {
                 let below: Vec<Option<f64>> =
                     series.iter().map(|v| v.map(|v| 4.0 + v.abs())).collect();
@@ -141,7 +141,7 @@ pub fn coverage(case: &Case, replications: usize, seed: u64) -> Coverage {
                     .iter()
                     .map(|b| b.map(|b| 0.5 * b + random.normal()))
                     .collect();
-                block::ratio_of_sums(&above, &below, &plan)
+                block_bootstrap::ratio_of_sums(&above, &below, &plan)
             }
         };
         let Some(estimate) = estimate else { continue };

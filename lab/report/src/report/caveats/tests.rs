@@ -4,7 +4,7 @@ use crate::{
     run::{Process, Run, Session, Tick},
 };
 use faultline_recording::CostTrackerPoint;
-use faultline_stats::block::IntervalPlan;
+use faultline_stats::block_bootstrap::IntervalPlan;
 
 /// A run with two restarts, a gap of a minute, and a program cache above its size.
 fn run(arm: &str, version: &str, begun: i64) -> Run {

@@ -3,7 +3,7 @@ use crate::{
     report::cells::GIB,
     run::{Session, Tick},
 };
-use faultline_stats::block::IntervalPlan;
+use faultline_stats::block_bootstrap::IntervalPlan;
 
 const LARGE: u64 = 512 << 30;
 

@@ -3,16 +3,16 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reliability {
-    /// Checked by simulation: intervals for 95 % cover 93 to 97 %.
+    /// In simulations, intervals of 95 % contain the true value in 93 to 97 % of the runs.
     Reliable,
-    /// The run is short compared with its autocorrelation time, so the interval is too narrow.
+    /// The run has few independent values, `n_eff`, so the interval is too narrow.
     TooShort { n_eff: f64 },
-    /// The counted events are in too few stretches of the run.
+    /// A few stretches of the run decide the result, because what is measured happens in them only.
     TooRare,
     /// The series drifts, or its autocorrelation is longer than a series of this length can show.
     /// There may be no mean to estimate.
     Drifts,
-    /// Every value is the same, so the error is unknown.
+    /// Every value is the same, so the standard error is unknown.
     Constant,
 }
 
@@ -21,8 +21,8 @@ impl Reliability {
         *self == Reliability::Reliable
     }
 
-    /// Reliability of the claim that a ratio with this value and interval differs from 1 by more
-    /// than `margin`.
+    /// Reliability of the claim that the ratio of two runs differs from 1 by more than `margin`.
+    /// `before` and `after` are the reliabilities of both runs.
     pub fn of_ratio(
         before: Reliability,
         after: Reliability,

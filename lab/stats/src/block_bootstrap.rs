@@ -1,27 +1,29 @@
-//! Confidence intervals of one run, from samples that depend on one another.
+//! Confidence intervals of one run, whose samples depend on one another. A block is a stretch of
+//! successive samples. The block bootstrap draws random blocks of the run with replacement.
 
 mod halves;
 mod length;
+mod quantile_difference;
 mod reliability;
 mod resample;
 
 use crate::{
-    correlation::ranks,
     distribution::normal_quantile,
-    summary::{ascending, finite_values, largest_magnitude, quantile_sorted, sorted, total},
+    summary::{finite_values, largest_magnitude, quantile_sorted, sorted, total},
 };
 pub(crate) use halves::{
-    CLEAR_MEAN_SD, HalfMeans, RandomHalves, block_length, drift_threshold_sd, outer_quantiles,
+    HalfMeans, RandomHalves, block_length, drift_threshold_in_sds, outer_quantiles,
     sd_of_segment_means,
 };
+pub(crate) use quantile_difference::difference_of_quantiles;
 pub use reliability::Reliability;
-use resample::{Deviations, JointDeviations};
+use resample::DeviationInterval;
 use serde::Serialize;
 
-/// Results smaller than this share of their inputs count as 0, because they come from rounding.
+/// A result that is smaller than this share of its inputs comes from rounding and counts as 0.
 const ROUNDING_SHARE: f64 = 1e-14;
 
-/// Resamples that must lie beyond an end of an interval.
+/// Minimum number of resamples beyond each end of an interval.
 const MIN_RESAMPLES_PER_TAIL: f64 = 20.0;
 const MAX_RESAMPLES: f64 = 1e6;
 
@@ -59,7 +61,8 @@ impl IntervalPlan {
     }
 }
 
-/// The interval is for this run, if it continued. It does not cover how runs differ.
+/// The interval is for the value that this run would have if it went on forever. It does not cover
+/// differences between runs.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Estimate {
     pub value: f64,
@@ -68,7 +71,7 @@ pub struct Estimate {
     pub level: f64,
     pub method: Method,
     pub n: usize,
-    /// Equivalent number of independent values, at most `n`.
+    /// Number of independent values that would give the same standard error, at most `n`.
     pub n_eff: f64,
     /// In samples.
     pub block_length: usize,
@@ -81,21 +84,21 @@ pub struct Estimate {
 pub enum Method {
     /// Studentised circular block bootstrap.
     BlockBootstrapT,
-    /// An interval of the share of values below the quantile. Its ends are converted to values by
-    /// their ranks.
+    /// An interval of the share of values below the quantile. The sorted values convert its ends to
+    /// values (Woodruff 1952).
     OrderStatistics,
-    /// Percentile circular block bootstrap, where too few blocks are non-zero to studentise.
+    /// Percentile circular block bootstrap, if too few blocks are non-zero to studentise.
     BlockBootstrapPercentile,
-    /// Student's t of the means of fewer than twelve blocks: too few to resample.
+    /// Student's t of the means of blocks. Fewer than twelve blocks are too few to resample.
     BlockMeans,
     /// A block method whose interval would reach below zero, or above one for a share. Each end has
-    /// the standard error of that end, not of the value (Wilson's score), so no end leaves the
-    /// range. The standard error of an amount is proportional to its square root.
+    /// the standard error that holds at that end, not at the value (Wilson's score), so no end is
+    /// outside. That of an amount is assumed to be proportional to the amount's square root.
     Score,
-    /// Quantiles of the means of random halves of the blocks. For differences whose sign is random
-    /// if there is no effect.
+    /// Quantiles of the means of random halves of the blocks, for differences. It assumes that
+    /// their sign is random if there is no effect.
     RandomHalves,
-    /// No spread: both ends are the value.
+    /// All values are the same: both ends are the value.
     None,
 }
 
@@ -125,16 +128,17 @@ pub fn mean_of_shares(values: &[Option<f64>], plan: &IntervalPlan) -> Option<Est
     })
 }
 
-/// Missing values keep their place in time. `None` with fewer than two values.
+/// Missing values stay in the series as gaps, so all blocks span the same time. `None` with fewer
+/// than two values.
 pub fn mean(values: &[Option<f64>], plan: &IntervalPlan) -> Option<Estimate> {
-    let (mean, n, deviations) = mean_and_deviations(values, plan)?;
-    Some(deviations.interval(mean, n, plan))
+    let (mean, n, deviation_interval) = mean_and_deviation_interval(values, plan)?;
+    Some(deviation_interval.estimate(mean, n, plan))
 }
 
-fn mean_and_deviations(
+fn mean_and_deviation_interval(
     values: &[Option<f64>],
     plan: &IntervalPlan,
-) -> Option<(f64, usize, Deviations)> {
+) -> Option<(f64, usize, DeviationInterval)> {
     let finite = finite_values(values);
     if finite.len() < 2 {
         return None;
@@ -145,16 +149,16 @@ fn mean_and_deviations(
         .iter()
         .map(|v| v.filter(|v| v.is_finite()).map_or(0.0, |v| v - mean))
         .collect();
-    let mean_weight = n as f64 / values.len() as f64;
+    let mean_denominator = n as f64 / values.len() as f64;
     let noise = ROUNDING_SHARE * mean.abs();
-    let deviations = Deviations::of(&influence, mean_weight, noise, plan);
-    Some((mean, n, deviations))
+    let deviation_interval = DeviationInterval::of(&influence, mean_denominator, noise, plan);
+    Some((mean, n, deviation_interval))
 }
 
-/// The mean of a later run over that of an earlier one, for amounts without pairs, with the
-/// interval of [`ratio_of_intervals`]. Reliability refers to the question whether the ratio is
-/// above `1 + margin`, or below `1 - margin` for a decrease. `None` with fewer than two values in a
-/// run, with a negative amount, or if a mean is 0.
+/// The mean of a later run divided by the mean of an earlier run, with the interval of
+/// [`ratio_of_intervals`]. The values of the runs are amounts and form no pairs. The reliability is
+/// that of the claim that the ratio is above `1 + margin`, or below `1 - margin` for a decrease.
+/// `None` with fewer than two values in a run, with a negative amount, or if a mean is 0.
 pub fn ratio_of_means(
     before: &[Option<f64>],
     after: &[Option<f64>],
@@ -165,20 +169,22 @@ pub fn ratio_of_means(
     if runs.iter().flatten().any(|value| *value < 0.0) {
         return None;
     }
-    let (mean_before, n_before, deviations_before) = mean_and_deviations(before, plan)?;
-    let (mean_after, n_after, deviations_after) = mean_and_deviations(after, plan)?;
+    let (mean_before, n_before, deviation_interval_before) =
+        mean_and_deviation_interval(before, plan)?;
+    let (mean_after, n_after, deviation_interval_after) = mean_and_deviation_interval(after, plan)?;
     let margin_ratio = if mean_after < mean_before {
         1.0 - margin
     } else {
         1.0 + margin
     };
-    let before = deviations_before
-        .with_contributions_from_margin(mean_before - mean_after / margin_ratio)
-        .interval(mean_before, n_before, plan)
+    // Reliability depends on the distance of each mean from the margin.
+    let before = deviation_interval_before
+        .with_reliability_at_margin(mean_before - mean_after / margin_ratio)
+        .estimate(mean_before, n_before, plan)
         .non_negative();
-    let after = deviations_after
-        .with_contributions_from_margin(mean_after - mean_before * margin_ratio)
-        .interval(mean_after, n_after, plan)
+    let after = deviation_interval_after
+        .with_reliability_at_margin(mean_after - mean_before * margin_ratio)
+        .estimate(mean_after, n_after, plan)
         .non_negative();
     let [value, low, high] =
         ratio_of_intervals(before.value_and_ends(), after.value_and_ends(), 1)?;
@@ -190,12 +196,12 @@ pub fn ratio_of_means(
     let [segment_sd_before, segment_sd_after] =
         runs.each_ref().map(|series| sd_of_segment_means(series));
     let segment_sd = (segment_sd_before * margin_ratio).hypot(segment_sd_after);
-    let threshold_sd = runs
+    let threshold_in_sds = runs
         .iter()
-        .filter_map(|series| drift_threshold_sd(series))
+        .filter_map(|series| drift_threshold_in_sds(series))
         .reduce(f64::max);
-    let reliability = if threshold_sd
-        .is_some_and(|sd| (mean_after - mean_before * margin_ratio).abs() < sd * segment_sd)
+    let reliability = if threshold_in_sds
+        .is_some_and(|sds| (mean_after - mean_before * margin_ratio).abs() < sds * segment_sd)
     {
         Reliability::Drifts
     } else {
@@ -219,7 +225,7 @@ pub fn ratio_of_means(
 
 /// The ratio of independent positive numbers, by logarithms (MOVER: Zou and Donner 2008). Each is a
 /// value and the ends of its 95 % interval. The result's ends are adjusted for `comparisons`
-/// (Bonferroni). `None` if the ends are not around the value, or not positive.
+/// (Bonferroni). `None` if a number is outside its interval, or an interval is not positive.
 pub fn ratio_of_intervals(
     before: [f64; 3],
     after: [f64; 3],
@@ -237,10 +243,10 @@ pub fn ratio_of_intervals(
     Some([b - a, low, high].map(f64::exp))
 }
 
-/// The sum of numerators over that of denominators, from samples that have both. A mean of ratios
-/// would weight small denominators too much. If no numerator is negative, the interval does not
-/// reach below zero. `None` with fewer than two such samples, different lengths, or a sum below or
-/// equal to 0.
+/// The sum of the numerators divided by the sum of the denominators, from samples that have both. A
+/// mean of ratios would weight small denominators too much. If no numerator is negative, the
+/// interval does not reach below zero. `None` with fewer than two samples that have both, with
+/// different lengths, or if the sum of the denominators is not positive.
 pub fn ratio_of_sums(
     numerators: &[Option<f64>],
     denominators: &[Option<f64>],
@@ -264,10 +270,10 @@ pub fn ratio_of_sums(
         .iter()
         .map(|p| p.map_or(0.0, |(a, b)| a - ratio * b))
         .collect();
-    let mean_weight = sum / numerators.len() as f64;
+    let mean_denominator = sum / numerators.len() as f64;
     let noise = ROUNDING_SHARE * largest_magnitude(&a);
-    let deviations = Deviations::of(&influence, mean_weight, noise, plan);
-    let estimate = deviations.interval(ratio, a.len(), plan);
+    let deviation_interval = DeviationInterval::of(&influence, mean_denominator, noise, plan);
+    let estimate = deviation_interval.estimate(ratio, a.len(), plan);
     Some(if a.iter().any(|a| *a < 0.0) {
         estimate
     } else {
@@ -284,21 +290,21 @@ pub fn quantile(values: &[Option<f64>], p: f64, plan: &IntervalPlan) -> Option<E
         return None;
     }
     let value = quantile_sorted(&sorted, p)?;
-    let below_quantile = BelowQuantile::closest_to_share(&sorted, value, p);
+    let indicator = QuantileIndicator::with_share_closest_to(&sorted, value, p);
     let influence: Vec<f64> = values
         .iter()
         .map(|v| {
             v.filter(|v| v.is_finite())
-                .map_or(0.0, |v| below_quantile.influence(v))
+                .map_or(0.0, |v| indicator.influence(v))
         })
         .collect();
-    let mean_weight = n as f64 / values.len() as f64;
-    // Influences on the share are exactly 0 for a constant series, so none of them is noise.
-    let deviations = Deviations::of(&influence, mean_weight, 0.0, plan);
-    let low = wilson_share(p, deviations.low);
-    let high = wilson_share(p, deviations.high);
+    let mean_denominator = n as f64 / values.len() as f64;
+    // No influence is rounding noise: those of a constant series are exactly 0.
+    let deviation_interval = DeviationInterval::of(&influence, mean_denominator, 0.0, plan);
+    let low = wilson_share(p, deviation_interval.low);
+    let high = wilson_share(p, deviation_interval.high);
     let outside = low * (n as f64) < 1.0 || (1.0 - high) * (n as f64) < 1.0;
-    let mut estimate = deviations.interval(value, n, plan);
+    let mut estimate = deviation_interval.estimate(value, n, plan);
     estimate.low = quantile_sorted(&sorted, low)?.min(value);
     estimate.high = quantile_sorted(&sorted, high)?.max(value);
     if estimate.method != Method::None {
@@ -312,111 +318,8 @@ pub fn quantile(values: &[Option<f64>], p: f64, plan: &IntervalPlan) -> Option<E
     Some(estimate)
 }
 
-/// The `p`-quantile of one series minus that of another, measured at the same moments. Both are
-/// resampled together. The sorted values of a series convert a deviation of its share of values
-/// below the quantile to a deviation of the quantile (Woodruff 1952). So values beyond the quantile
-/// cannot widen the interval. `None` with fewer than two moments, different lengths, or a `p` that
-/// is not between 0 and 1.
-pub(crate) fn difference_of_quantiles(
-    reference: &[f64],
-    other: &[f64],
-    p: f64,
-    plan: &IntervalPlan,
-) -> Option<Estimate> {
-    let n = reference.len();
-    if n < 2 || other.len() != n || !(p > 0.0 && p < 1.0) {
-        return None;
-    }
-    let [a, b] = &[reference, other].map(|series| ascending(series.to_vec()));
-    let (value_a, value_b) = (quantile_sorted(a, p)?, quantile_sorted(b, p)?);
-    let below_quantiles = [
-        BelowQuantile::closest_to_share(a, value_a, p),
-        BelowQuantile::closest_to_share(b, value_b, p),
-    ];
-    // The ranks of all values show better how long dependence lasts than the few beyond a quantile.
-    let ranks = rank_difference(reference, other);
-    let joint = JointDeviations::of(
-        [
-            &below_quantiles[0].influences(reference),
-            &below_quantiles[1].influences(other),
-        ],
-        block_length([ranks.as_slice()]),
-        plan,
-    );
-    // The `p`-quantile of a resample whose share of values below the quantile is larger by
-    // `deviation`, so the quantile is lower. `wilson_share` scales the deviation to the error of
-    // the resulting share.
-    let quantile_at = |sorted: &[f64], deviation: f64| {
-        quantile_sorted(sorted, wilson_share(p, -deviation)).unwrap_or(f64::NAN)
-    };
-    let [deviations_a, deviations_b] = &joint.deviations;
-    // If both series deviate together, both quantiles move, but by distances between sorted values,
-    // which are random. So the common part is converted by the mean slope of each series instead.
-    let (common, common_width) = common_part(deviations_a, deviations_b);
-    let slope = |sorted: &[f64]| {
-        if common_width > 0.0 {
-            (quantile_at(sorted, common_width) - quantile_at(sorted, -common_width))
-                / (2.0 * common_width)
-        } else {
-            0.0
-        }
-    };
-    let slope_difference = slope(b) - slope(a);
-    let deviations = deviations_a.iter().zip(deviations_b).zip(&common);
-    let differences = ascending(
-        deviations
-            .map(|((deviation_a, deviation_b), common)| {
-                quantile_at(b, deviation_b - common) - quantile_at(a, deviation_a - common)
-                    + slope_difference * common
-            })
-            .collect(),
-    );
-    let value = value_b - value_a;
-    let mut estimate = joint.spread.estimate(value, n, plan);
-    let tail = (1.0 - plan.level) / 2.0;
-    estimate.low = quantile_sorted(&differences, tail)?.min(value);
-    estimate.high = quantile_sorted(&differences, 1.0 - tail)?.max(value);
-    if estimate.reliability == Reliability::Reliable {
-        let n_eff = estimate.n_eff;
-        if joint
-            .deviations
-            .iter()
-            .any(|deviations| exceeds_sample(deviations, p, n, tail))
-        {
-            estimate.reliability = Reliability::TooShort { n_eff };
-        } else if drift_threshold_sd(&ranks).is_some_and(|sd| sd >= CLEAR_MEAN_SD) {
-            estimate.reliability = Reliability::Drifts;
-        }
-    }
-    Some(estimate)
-}
-
-/// Whether the interval of the `p`-quantile needs values below the lowest or above the highest of
-/// the `n` values.
-fn exceeds_sample(deviations: &[f64], p: f64, n: usize, tail: f64) -> bool {
-    let (low, high) = outer_quantiles(deviations, tail);
-    (p + low) * (n as f64) < 1.0 || (1.0 - p - high) * (n as f64) < 1.0
-}
-
-fn rank_difference(reference: &[f64], other: &[f64]) -> Vec<f64> {
-    let [a, b] = [reference, other].map(ranks);
-    a.iter().zip(&b).map(|(a, b)| b - a).collect()
-}
-
-/// The common part of two series of deviations, and twice its standard deviation. The common part
-/// is half of their correlation, if positive, times their sum.
-fn common_part(a: &[f64], b: &[f64]) -> (Vec<f64>, f64) {
-    let product = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
-    let correlation = product(a, b) / (product(a, a) * product(b, b)).sqrt();
-    // `max` turns NaN into 0.
-    let weight = correlation.max(0.0) / 2.0;
-    let common: Vec<f64> = a.iter().zip(b).map(|(a, b)| weight * (a + b)).collect();
-    let width = 2.0 * (product(&common, &common) / common.len() as f64).sqrt();
-    (common, width)
-}
-
 /// The share `f`, within 0 and 1, with `f - p = deviation sqrt(f (1 - f) / (p (1 - p)))` (Wilson
-/// 1927).
+/// 1927). The root converts the standard error at `p` to that at `f`.
 fn wilson_share(p: f64, deviation: f64) -> f64 {
     let relative_square = deviation * deviation / (p * (1.0 - p));
     let half_width = (relative_square * (relative_square + 4.0 * p * (1.0 - p))).sqrt();
@@ -455,35 +358,37 @@ pub(crate) fn amount_ends(value: f64, below: f64, above: f64) -> (f64, f64) {
     (value / factor(below), value * factor(above))
 }
 
-/// Which values count as below a quantile. Values equal to the quantile all count, or none does.
-pub(crate) struct BelowQuantile {
-    value: f64,
+/// The indicator of a value is 1 if the value counts as below a quantile, else 0. Of values equal
+/// to the quantile, all count as below it or none.
+pub(crate) struct QuantileIndicator {
+    quantile: f64,
     includes_equal: bool,
+    /// Mean indicator: the share of values that count as below the quantile.
     share: f64,
 }
 
-impl BelowQuantile {
+impl QuantileIndicator {
     /// Counts equal values if the share of values below is then closer to `p`. Avoids the shares 0
     /// and 1.
-    pub fn closest_to_share(sorted: &[f64], value: f64, p: f64) -> BelowQuantile {
+    pub fn with_share_closest_to(sorted: &[f64], quantile: f64, p: f64) -> QuantileIndicator {
         let share = |index: usize| index as f64 / sorted.len() as f64;
-        let below = share(sorted.partition_point(|v| *v < value));
-        let up_to = share(sorted.partition_point(|v| *v <= value));
+        let below = share(sorted.partition_point(|v| *v < quantile));
+        let up_to = share(sorted.partition_point(|v| *v <= quantile));
         let includes_equal =
             below <= 0.0 || (up_to < 1.0 && (up_to - p).abs() <= (below - p).abs());
-        BelowQuantile {
-            value,
+        QuantileIndicator {
+            quantile,
             includes_equal,
             share: if includes_equal { up_to } else { below },
         }
     }
 
-    /// The value's indicator (1 below the quantile, else 0) minus the mean indicator.
+    /// The influence of a value on the share: its indicator minus the mean indicator.
     pub fn influence(&self, value: f64) -> f64 {
         let counts = if self.includes_equal {
-            value <= self.value
+            value <= self.quantile
         } else {
-            value < self.value
+            value < self.quantile
         };
         if counts {
             1.0 - self.share

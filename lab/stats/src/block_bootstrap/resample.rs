@@ -2,7 +2,7 @@
 
 use super::{
     Estimate, IntervalPlan, Method, Reliability,
-    length::{Dependence, dependence},
+    length::{Dependence, measure_dependence},
 };
 use crate::{
     distribution::{normal_quantile, t_quantile},
@@ -22,20 +22,21 @@ pub const MIN_BLOCKS: usize = 12;
 /// An interval depends on single blocks if fewer contribute to the variance.
 const MIN_CONTRIBUTING_BLOCKS: f64 = 10.0;
 
-/// How far the statistic of a resample deviates from the statistic of the series.
-pub struct Deviations {
-    /// Ends of the interval of the deviation, at the plan's level.
+/// Interval of the deviation of a statistic: its value in a resample minus its value in the series.
+pub struct DeviationInterval {
+    /// Ends of the interval, at the plan's level.
     pub low: f64,
     pub high: f64,
-    spread: Spread,
+    precision: Precision,
     /// Moments 2 to 4 of the block sums, which are in units of `unit`.
     moments: [f64; 3],
     unit: f64,
-    mean_weight: f64,
+    /// Mean denominator of a sample: for a mean, 1 for a value and 0 for a missing value.
+    mean_denominator: f64,
 }
 
 /// The parts of an [`Estimate`] that describe its error.
-pub struct Spread {
+pub struct Precision {
     pub dependence: Dependence,
     /// Variance of the mean times the number of samples.
     pub long_run_variance: f64,
@@ -45,11 +46,16 @@ pub struct Spread {
     pub few_blocks_contribute: bool,
 }
 
-impl Deviations {
-    /// For the mean of `influence`, which sums to 0, divided by the mean weight of a sample. A
-    /// missing sample has weight 0. If no influence is above `noise`, all come from rounding and
-    /// count as 0.
-    pub fn of(influence: &[f64], mean_weight: f64, noise: f64, plan: &IntervalPlan) -> Deviations {
+impl DeviationInterval {
+    /// `influence` sums to 0: it is `x - m` for the mean `m`, `y - R x` for a ratio `R` of sums.
+    /// The deviation is the mean influence of a resample divided by `mean_denominator`. If no
+    /// influence is above `noise`, all come from rounding and count as 0.
+    pub fn of(
+        influence: &[f64],
+        mean_denominator: f64,
+        noise: f64,
+        plan: &IntervalPlan,
+    ) -> DeviationInterval {
         // Relative to the largest, squares neither overflow nor vanish.
         let unit = largest_magnitude(influence);
         let varies = unit > noise && unit.is_finite();
@@ -57,46 +63,45 @@ impl Deviations {
             .iter()
             .map(|v| if varies { v / unit } else { 0.0 })
             .collect();
-        let dependence = dependence(&scaled);
+        let dependence = measure_dependence(&scaled);
         let block_length = choose_block_length(&dependence, influence.len());
-        let spread = Spread {
-            dependence,
-            long_run_variance: dependence.long_run_variance,
-            method: Method::None,
-            block_length,
-            n: influence.len(),
-            few_blocks_contribute: false,
-        };
-        let mut deviations = Deviations {
+        let mut deviation_interval = DeviationInterval {
             low: 0.0,
             high: 0.0,
-            spread,
+            precision: Precision {
+                dependence,
+                long_run_variance: dependence.long_run_variance,
+                method: Method::None,
+                block_length,
+                n: influence.len(),
+                few_blocks_contribute: false,
+            },
             moments: [0.0; 3],
             unit,
-            mean_weight,
+            mean_denominator,
         };
         if varies {
-            deviations.resample(&scaled, plan);
+            deviation_interval.resample(&scaled, plan);
         }
-        deviations
+        deviation_interval
     }
 
     fn resample(&mut self, influence: &[f64], plan: &IntervalPlan) {
-        let spread = &mut self.spread;
-        let sums = block_sums(influence, spread.block_length);
-        let blocks = spread.n / spread.block_length;
-        let block_length = spread.block_length as f64;
+        let precision = &mut self.precision;
+        let sums = block_sums(influence, precision.block_length);
+        let blocks = precision.n / precision.block_length;
+        let block_length = precision.block_length as f64;
         let tail = (1.0 - plan.level) / 2.0;
         self.moments = moments(&sums);
-        spread.few_blocks_contribute =
-            participation(blocks, self.moments, 0.0) < MIN_CONTRIBUTING_BLOCKS;
-        spread.long_run_variance = spread
+        precision.few_blocks_contribute =
+            contributing_blocks(blocks, self.moments, 0.0) < MIN_CONTRIBUTING_BLOCKS;
+        precision.long_run_variance = precision
             .dependence
             .long_run_variance
             .max(self.moments[0] / block_length);
-        let standard_error = (spread.long_run_variance / spread.n as f64).sqrt();
+        let standard_error = (precision.long_run_variance / precision.n as f64).sqrt();
         let (low, high) = if blocks < MIN_BLOCKS {
-            spread.method = Method::BlockMeans;
+            precision.method = Method::BlockMeans;
             let half_width =
                 t_quantile(1.0 - tail, (blocks - 1) as f64).unwrap_or(0.0) * standard_error;
             (-half_width, half_width)
@@ -104,41 +109,42 @@ impl Deviations {
             let (mut means, mut t_values) = draw_resamples(&sums, blocks, plan);
             let infinite_t_values = t_values.iter().filter(|t| t.is_infinite()).count();
             if infinite_t_values as f64 > tail / 2.0 * t_values.len() as f64 {
-                spread.method = Method::BlockBootstrapPercentile;
-                let scale = (blocks as f64 * block_length / spread.n as f64).sqrt() / block_length;
+                precision.method = Method::BlockBootstrapPercentile;
+                let scale =
+                    (blocks as f64 * block_length / precision.n as f64).sqrt() / block_length;
                 let (low, high) = percentile_ends(&mut means, tail);
                 (low * scale, high * scale)
             } else {
-                spread.method = Method::BlockBootstrapT;
+                precision.method = Method::BlockBootstrapT;
                 let (low, high) = percentile_ends(&mut t_values, tail);
                 (low * standard_error, high * standard_error)
             }
         };
-        let scale = self.unit / self.mean_weight;
+        let scale = self.unit / self.mean_denominator;
         (self.low, self.high) = (low * scale, high * scale);
     }
 
-    pub fn interval(&self, value: f64, n: usize, plan: &IntervalPlan) -> Estimate {
-        let mut estimate = self.spread.estimate(value, n, plan);
+    pub fn estimate(&self, value: f64, n: usize, plan: &IntervalPlan) -> Estimate {
+        let mut estimate = self.precision.estimate_without_ends(value, n, plan);
         (estimate.low, estimate.high) = (value - self.high, value - self.low);
         estimate
     }
 
     /// Recomputes `few_blocks_contribute` from the distances of blocks to a margin, which lies
     /// `distance` below the value. Blocks that are all far from the margin contribute alike.
-    pub fn with_contributions_from_margin(mut self, distance: f64) -> Deviations {
-        let spread = &mut self.spread;
-        let distance = distance * self.mean_weight / self.unit;
-        let shift = distance * spread.block_length as f64;
-        let blocks = spread.n / spread.block_length;
-        spread.few_blocks_contribute =
-            participation(blocks, self.moments, shift) < MIN_CONTRIBUTING_BLOCKS;
+    pub fn with_reliability_at_margin(mut self, distance: f64) -> DeviationInterval {
+        let precision = &mut self.precision;
+        let distance = distance * self.mean_denominator / self.unit;
+        let shift = distance * precision.block_length as f64;
+        let blocks = precision.n / precision.block_length;
+        precision.few_blocks_contribute =
+            contributing_blocks(blocks, self.moments, shift) < MIN_CONTRIBUTING_BLOCKS;
         self
     }
 }
 
-impl Spread {
-    pub fn estimate(&self, value: f64, n: usize, plan: &IntervalPlan) -> Estimate {
+impl Precision {
+    pub fn estimate_without_ends(&self, value: f64, n: usize, plan: &IntervalPlan) -> Estimate {
         let independent_values = self.n as f64 * self.dependence.variance / self.long_run_variance;
         let n_eff = if independent_values.is_finite() {
             independent_values.clamp(1.0, n as f64)
@@ -186,16 +192,18 @@ fn choose_block_length(dependence: &Dependence, n: usize) -> usize {
 /// Effective number of blocks that contribute to the mean square of the block sums plus `shift`:
 /// `blocks m2^2 / m4`, with moments `m2` and `m4` of the shifted sums (Kish 1965). The unshifted
 /// sums have mean 0 and the given moments 2 to 4.
-fn participation(blocks: usize, [second, third, fourth]: [f64; 3], shift: f64) -> f64 {
-    let square = second + shift * shift;
-    let power = fourth + 4.0 * third * shift + 6.0 * second * shift * shift + shift.powi(4);
-    blocks as f64 * square * square / power
+fn contributing_blocks(blocks: usize, [second, third, fourth]: [f64; 3], shift: f64) -> f64 {
+    let m2 = second + shift * shift;
+    let m4 = fourth + 4.0 * third * shift + 6.0 * second * shift * shift + shift.powi(4);
+    blocks as f64 * m2 * m2 / m4
 }
 
 /// Joint deviations of the means of two series: each resample draws the same blocks of both.
 pub struct JointDeviations {
+    /// For each series, one for each resample.
     pub deviations: [Vec<f64>; 2],
-    pub spread: Spread,
+    /// Of the difference of the means.
+    pub precision: Precision,
 }
 
 impl JointDeviations {
@@ -205,15 +213,15 @@ impl JointDeviations {
         min_block_length: usize,
         plan: &IntervalPlan,
     ) -> JointDeviations {
-        // Common parts cancel in the difference, so the block length and the spread come from the
-        // difference.
+        // Common parts cancel in the difference, so the block length and the precision come from
+        // the difference.
         let difference: Vec<f64> = series[1]
             .iter()
             .zip(series[0])
             .map(|(b, a)| b - a)
             .collect();
         let n = difference.len();
-        let dependence = dependence(&difference);
+        let dependence = measure_dependence(&difference);
         let block_length = choose_block_length(&dependence, n)
             .max(min_block_length)
             .min((n / 2).max(1));
@@ -246,21 +254,24 @@ impl JointDeviations {
         } else {
             Method::None
         };
-        let few_blocks_contribute = participation(blocks, moments, 0.0) < MIN_CONTRIBUTING_BLOCKS;
-        let spread = Spread {
-            dependence,
-            long_run_variance,
-            method,
-            block_length,
-            n,
-            few_blocks_contribute,
-        };
-        JointDeviations { deviations, spread }
+        JointDeviations {
+            deviations,
+            precision: Precision {
+                dependence,
+                long_run_variance,
+                method,
+                block_length,
+                n,
+                few_blocks_contribute: contributing_blocks(blocks, moments, 0.0)
+                    < MIN_CONTRIBUTING_BLOCKS,
+            },
+        }
     }
 }
 
 /// Sums of the blocks that begin at evenly spread positions, minus the mean of the sums. A block
-/// that exceeds the end continues at the begin (circular blocks: Politis and Romano 1992).
+/// that exceeds the end of the series continues at its beginning (circular blocks: Politis and
+/// Romano 1992).
 fn block_sums(series: &[f64], block_length: usize) -> Vec<f64> {
     let n = series.len();
     let mut running = Vec::with_capacity(n + 1);
@@ -287,7 +298,8 @@ fn block_sums(series: &[f64], block_length: usize) -> Vec<f64> {
     sums
 }
 
-/// For each resample: the mean of its block sums, and that mean over its own standard error.
+/// For each resample: the mean of its block sums, and that mean over the standard error from the
+/// same sums.
 fn draw_resamples(sums: &[f64], blocks: usize, plan: &IntervalPlan) -> (Vec<f64>, Vec<f64>) {
     let mut random = fastrand::Rng::with_seed(plan.seed);
     // There are 2^k block starts: k of 16 random bits choose one.
@@ -297,7 +309,7 @@ fn draw_resamples(sums: &[f64], blocks: usize, plan: &IntervalPlan) -> (Vec<f64>
     let mut means = Vec::with_capacity(resamples);
     let mut t_values = Vec::with_capacity(resamples);
     for _ in 0..resamples {
-        // Four independent sums do not wait for one another.
+        // Four separate sums let the processor add in parallel.
         let mut sum = [0.0; 4];
         let mut squares = [0.0; 4];
         let mut remaining = blocks;

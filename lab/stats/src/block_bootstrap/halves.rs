@@ -1,12 +1,14 @@
-//! A confidence interval for a mean (Hartigan 1969). Its ends are quantiles of the means of random
-//! subsets of blocks. A block is in a subset with probability 1/2.
+//! A confidence interval for a mean (Hartigan 1969). A random half has each block of samples with
+//! probability 1/2. The ends of the interval are quantiles of the means of random halves.
 //!
-//! If the order of two arms within a block is random, so is the sign of their difference. A random
-//! subset then amounts to random signs, so the test of a mean of 0 is valid even for heavy tails.
+//! `T` is the sum of the differences of all blocks. `R` is the same sum, but blocks outside the
+//! half count negative. The sum of the half is `(T + R) / 2`, so it is at most 0 if `R <= -T`. If
+//! two arms are alike and their order is random, the signs of blocks are random. Then `T` is
+//! distributed like `R`, even for heavy tails, and the share of such halves is a one-sided p-value.
 
 use super::{
     Estimate, IntervalPlan, Method, Reliability,
-    length::dependence,
+    length::measure_dependence,
     resample::{MAX_BLOCKS, MIN_BLOCKS},
 };
 use crate::{
@@ -16,13 +18,13 @@ use crate::{
 
 /// With fewer independent values, intervals cover less than they state: see the README's table.
 const MIN_INDEPENDENT_VALUES: f64 = 20.0;
-/// A difference to which fewer blocks contribute depends on single blocks.
+/// With fewer deciding blocks ([`deciding_blocks`]), a difference depends on single blocks.
 const MIN_DECIDING_BLOCKS: f64 = 6.0;
-/// A mean this far from 0 is reliable despite few values (in standard deviations of values) or
-/// despite drift (in units of [`sd_of_segment_means`]).
-pub const CLEAR_MEAN_SD: f64 = 5.0;
-/// A mean this far from 0 is reliable despite possible drift, in units of [`sd_of_segment_means`].
-const POSSIBLE_DRIFT_SD: f64 = 2.5;
+/// A mean this far from 0 is clear: reliable despite few values (in standard deviations of values)
+/// or despite drift (in units of [`sd_of_segment_means`]).
+pub const CLEAR_MEAN_IN_SDS: f64 = 5.0;
+/// A mean this far from 0 is clear despite possible drift, in units of [`sd_of_segment_means`].
+const POSSIBLE_DRIFT_IN_SDS: f64 = 2.5;
 /// Segments of a run whose means are compared to find drift.
 const SEGMENTS: usize = 8;
 /// A shorter series is not split into segments when its dependence is measured.
@@ -35,13 +37,13 @@ const CRITICAL_AT_25_PERCENT: f64 = 1.248;
 pub struct RandomHalves {
     /// Index of the first sample of each block, then the number of samples.
     block_bounds: Vec<usize>,
-    /// One bit for each block.
+    /// For each half, one bit for each block.
     halves: Vec<[u8; MAX_BLOCKS / 8]>,
 }
 
 impl RandomHalves {
     pub fn new(n: usize, block_length: usize, plan: &IntervalPlan) -> RandomHalves {
-        // With fewer blocks, there are too few combinations of signs.
+        // Fewer than `MIN_BLOCKS` blocks have too few different halves.
         let block_length = block_length.clamp(1, (n / MIN_BLOCKS).max(1));
         let blocks = (n / block_length).clamp(1, MAX_BLOCKS);
         let block_bounds = (0..=blocks).map(|index| index * n / blocks).collect();
@@ -124,11 +126,11 @@ fn subset_sums(values: &[f64]) -> Vec<[f64; 256]> {
 
 pub struct HalfMeans {
     pub estimate: Estimate,
-    /// For the hypothesis that the mean is 0; `None` if all values are the same.
+    /// Two-sided, for the hypothesis that the mean is 0; `None` if all values are the same.
     pub p: Option<f64>,
-    /// One for each half. Its distance from the mean of the series is multiplied by `widening`.
+    /// The mean of each half. Its distance from the mean of the series is multiplied by `widening`.
     pub means: Vec<f64>,
-    /// At least 1. It accounts for the dependence between neighbouring blocks.
+    /// At least 1. It accounts for the dependence between neighboring blocks.
     pub widening: f64,
 }
 
@@ -138,7 +140,7 @@ pub fn block_length<'a>(series: impl IntoIterator<Item = &'a [f64]>) -> usize {
     series
         .into_iter()
         .map(|series| {
-            let longer = 1.5 * dependence(&scaled_deviations(series).1).best_block_length;
+            let longer = 1.5 * measure_dependence(&scaled_deviations(series).1).best_block_length;
             (longer as usize)
                 .max(series.len().div_ceil(MAX_BLOCKS))
                 .max(1)
@@ -161,11 +163,11 @@ fn scaled_deviations(series: &[f64]) -> (f64, Vec<f64>, f64) {
 }
 
 impl HalfMeans {
-    /// `threshold_sd`: see [`drift_threshold_sd`]. `None` with fewer than two values.
+    /// `threshold_in_sds`: see [`drift_threshold_in_sds`]. `None` with fewer than two values.
     pub fn of(
         series: &[f64],
         halves: &RandomHalves,
-        threshold_sd: Option<f64>,
+        threshold_in_sds: Option<f64>,
         plan: &IntervalPlan,
     ) -> Option<HalfMeans> {
         let n = series.len();
@@ -173,7 +175,7 @@ impl HalfMeans {
             return None;
         }
         let (mean, deviations, scale) = scaled_deviations(series);
-        let dependence = dependence(&deviations);
+        let dependence = measure_dependence(&deviations);
         let blocks = halves.blocks() as f64;
         let variance_by_blocks = halves.variance_by_blocks(&deviations);
         let varies = scale.is_finite();
@@ -189,15 +191,15 @@ impl HalfMeans {
         let n_eff = (n as f64 * dependence.variance / long_run_variance.max(f64::MIN_POSITIVE))
             .clamp(1.0, n as f64);
         let mean_exceeds = |distance: f64| mean.abs() > distance * scale;
-        let is_within_drift = |sd| !mean_exceeds(sd * sd_of_segment_means(&deviations));
-        let is_clear = mean_exceeds(CLEAR_MEAN_SD * dependence.variance.sqrt());
+        let is_within_drift = |sds| !mean_exceeds(sds * sd_of_segment_means(&deviations));
+        let is_clear = mean_exceeds(CLEAR_MEAN_IN_SDS * dependence.variance.sqrt());
         let reliability = if !varies {
             Reliability::Constant
         } else if has_too_few_blocks(blocks, plan.level)
             || (n_eff < MIN_INDEPENDENT_VALUES && !is_clear)
         {
             Reliability::TooShort { n_eff }
-        } else if threshold_sd.is_some_and(is_within_drift) {
+        } else if threshold_in_sds.is_some_and(is_within_drift) {
             Reliability::Drifts
         } else if deciding_blocks(&halves.block_sums(series))
             < MIN_DECIDING_BLOCKS.min(blocks / 4.0)
@@ -246,11 +248,12 @@ fn p_of_zero_mean(means: &[f64]) -> f64 {
 
 /// How far from 0 a mean must be so that drift cannot explain it, in units of
 /// [`sd_of_segment_means`]. `None` if the series shows no drift. A series drifts if its ranks
-/// change over time more than their dependence explains (rank KPSS: Pelagatti and Sen 2013; weights
-/// of Anderson and Darling 1952).
-pub fn drift_threshold_sd(series: &[f64]) -> Option<f64> {
+/// change over time more than their dependence explains (rank KPSS: Pelagatti and Sen 2013). `S` is
+/// the sum of the first `i` of `n` deviations of ranks. The statistic is the sum of
+/// `S^2 / (i (n - i))` over the long-run variance (weights of Anderson and Darling 1952).
+pub fn drift_threshold_in_sds(series: &[f64]) -> Option<f64> {
     let (_, deviations, scale) = scaled_deviations(&ranks(series));
-    // The means of the segments are removed first, else the drift would count as dependence. A
+    // The means of the segments are removed first. Otherwise the drift would count as dependence. A
     // short run is not split.
     let segments = if deviations.len() < MIN_LENGTH_FOR_SEGMENTS {
         1
@@ -258,7 +261,7 @@ pub fn drift_threshold_sd(series: &[f64]) -> Option<f64> {
         SEGMENTS
     };
     let segment_length = deviations.len().div_ceil(segments).max(1);
-    let dependence = dependence(
+    let dependence = measure_dependence(
         &deviations
             .chunks(segment_length)
             .flat_map(|segment| {
@@ -276,9 +279,9 @@ pub fn drift_threshold_sd(series: &[f64]) -> Option<f64> {
     }
     match weighted_sum / dependence.long_run_variance {
         _ if !scale.is_finite() => None,
-        _ if dependence.exceeds_series => Some(CLEAR_MEAN_SD),
-        statistic if statistic > CRITICAL_AT_10_PERCENT => Some(CLEAR_MEAN_SD),
-        statistic if statistic > CRITICAL_AT_25_PERCENT => Some(POSSIBLE_DRIFT_SD),
+        _ if dependence.exceeds_series => Some(CLEAR_MEAN_IN_SDS),
+        statistic if statistic > CRITICAL_AT_10_PERCENT => Some(CLEAR_MEAN_IN_SDS),
+        statistic if statistic > CRITICAL_AT_25_PERCENT => Some(POSSIBLE_DRIFT_IN_SDS),
         _ => None,
     }
 }
@@ -292,15 +295,15 @@ pub fn sd_of_segment_means(series: &[f64]) -> f64 {
     mean_and_variance(&means).map_or(0.0, |(_, variance)| variance.sqrt())
 }
 
-/// Effective number of blocks that carry the evidence against a mean of 0:
-/// `(sum of s^2)^2 / sum of s^4` of the block sums `s`. It is Kish's effective sample size (1965)
-/// for weights `s^2`.
+/// Effective number of blocks that are evidence against a mean of 0:
+/// `(sum of s^2)^2 / (sum of s^4)`, where `s` are the block sums. It is Kish's effective sample
+/// size (1965) for the weights `s^2`.
 fn deciding_blocks(sums: &[f64]) -> f64 {
     let moment = |power| sums.iter().map(|sum| sum.powi(power)).sum::<f64>();
     moment(2).powi(2) / moment(4)
 }
 
-/// The quantiles of `tail` and `1 - tail`, each rounded outwards.
+/// The `tail`-quantile and the `1 - tail`-quantile. Each is rounded outwards to one of the values.
 pub fn outer_quantiles(values: &[f64], tail: f64) -> (f64, f64) {
     let sorted = ascending(values.to_vec());
     let rank = (tail * (sorted.len() + 1) as f64 + 1e-9) as usize;

@@ -1,4 +1,4 @@
-use super::{dependence, dependence_at_one_scale};
+use super::{measure_dependence, measure_dependence_at_one_scale};
 use serde_json::Value;
 
 fn cases() -> Vec<Value> {
@@ -21,7 +21,7 @@ fn centered(values: &Value) -> Vec<f64> {
 #[test]
 fn block_lengths_match_a_python_implementation_of_the_paper() {
     for case in cases() {
-        let found = dependence_at_one_scale(&centered(&case["values"]));
+        let found = measure_dependence_at_one_scale(&centered(&case["values"]));
         let (length, long_run_variance) = (
             case["length"].as_f64().unwrap(),
             case["long_run"].as_f64().unwrap(),
@@ -45,7 +45,7 @@ fn block_lengths_match_a_python_implementation_of_the_paper() {
 #[test]
 fn block_lengths_are_near_those_of_the_package_arch() {
     for case in cases() {
-        let found = dependence_at_one_scale(&centered(&case["values"])).best_block_length;
+        let found = measure_dependence_at_one_scale(&centered(&case["values"])).best_block_length;
         let arch = case["arch"].as_f64().unwrap();
         assert!(
             (found / arch - 1.0).abs() < 0.3,
@@ -67,9 +67,9 @@ fn coarser_blocks_find_the_same_long_run_variance() {
         .collect();
     // Uniform noise has variance 1/12, and the mean of an autoregression that of noise over (1 - rho)^2.
     let truth = 1.0 / 12.0 / (0.005 * 0.005);
-    let found = dependence(&series);
+    let found = measure_dependence(&series);
     assert!(
-        dependence_at_one_scale(&series).exceeds_series,
+        measure_dependence_at_one_scale(&series).exceeds_series,
         "otherwise no coarser scale is examined"
     );
     assert!(!found.exceeds_series);
@@ -89,5 +89,5 @@ fn coarser_blocks_find_the_same_long_run_variance() {
 #[test]
 fn the_autocorrelation_of_a_ramp_exceeds_the_measurable_length() {
     let ramp: Vec<f64> = (0..43_200).map(|i| f64::from(i) - 21_599.5).collect();
-    assert!(dependence(&ramp).exceeds_series);
+    assert!(measure_dependence(&ramp).exceeds_series);
 }

@@ -1,4 +1,4 @@
-/// Neighbors are added up in pairs only if the result has at least this many values.
+/// Neighboring values are added up in pairs only if there are at least this many pairs.
 const MIN_COARSE_LENGTH: usize = 256;
 
 #[derive(Clone, Copy)]
@@ -12,11 +12,11 @@ pub struct Dependence {
     pub long_run_variance: f64,
 }
 
-/// Dependence of a series of mean 0. If it is longer than the examined lags, neighbors are added up
-/// in pairs and the shorter series is examined. The sums have the same long-run variance and best
-/// length, if these are converted to samples.
-pub fn dependence(series: &[f64]) -> Dependence {
-    let first = dependence_at_one_scale(series);
+/// Measures the dependence of a series of mean 0. If it is longer than the examined lags, neighbors
+/// are added up in pairs and the shorter series is examined. The sums have the same long-run
+/// variance and best length, if these are converted to samples.
+pub fn measure_dependence(series: &[f64]) -> Dependence {
+    let first = measure_dependence_at_one_scale(series);
     let mut newest = first;
     let mut scale = 1.0;
     let mut coarse = Vec::new();
@@ -26,7 +26,7 @@ pub fn dependence(series: &[f64]) -> Dependence {
         let finer: &[f64] = if scale > 1.0 { &coarse } else { series };
         coarse = finer.chunks(2).map(|pair| pair.iter().sum()).collect();
         scale *= 2.0;
-        newest = dependence_at_one_scale(&coarse);
+        newest = measure_dependence_at_one_scale(&coarse);
     }
     Dependence {
         best_block_length: newest.best_block_length * scale,
@@ -37,9 +37,9 @@ pub fn dependence(series: &[f64]) -> Dependence {
 }
 
 /// Politis and White (2004), corrected by Patton, Politis and White (2009): autocovariances up to
-/// the last significant lag, a flat-top lag window, and the block length with the least error of
-/// the variance.
-fn dependence_at_one_scale(series: &[f64]) -> Dependence {
+/// the last significant lag, and a flat-top lag window. The block length with the least error of
+/// the variance is `(3/2 (lag_weighted_sum / long_run_variance)^2 n)^(1/3)` for `n` samples.
+fn measure_dependence_at_one_scale(series: &[f64]) -> Dependence {
     let n = series.len();
     let size = n as f64;
     let significance_limit = 2.0 * (size.log10() / size).sqrt();
@@ -100,15 +100,15 @@ fn covariance(series: &[f64], lag: usize) -> f64 {
     let a = &series[..series.len() - lag];
     let b = &series[lag..];
     let mut sums = [0.0; 8];
-    let ca = a.chunks_exact(8);
-    let cb = b.chunks_exact(8);
-    let rest: f64 = ca
+    let chunks_a = a.chunks_exact(8);
+    let chunks_b = b.chunks_exact(8);
+    let rest: f64 = chunks_a
         .remainder()
         .iter()
-        .zip(cb.remainder())
+        .zip(chunks_b.remainder())
         .map(|(a, b)| a * b)
         .sum();
-    for (a, b) in ca.zip(cb) {
+    for (a, b) in chunks_a.zip(chunks_b) {
         for (sum, (a, b)) in sums.iter_mut().zip(a.iter().zip(b)) {
             *sum += a * b;
         }
