@@ -118,7 +118,7 @@ impl Launcher for Direct {
             );
         }
         let user = User::of(job, &self.roots.etc)?;
-        let switch_prefix = user.map_or(Ok(Vec::new()), switch_prefix)?;
+        let user_switch_command = user.map_or(Ok(Vec::new()), build_user_switch_command)?;
         let disk_numbers = self.disk_numbers(&job.limits)?;
         let group = Group::create(&self.parents, &job.name, &job.limits, disk_numbers)?;
         group.set_limits(&job.limits)?;
@@ -126,7 +126,7 @@ impl Launcher for Direct {
         Ok(Box::new(Child::start(
             job,
             &file,
-            switch_prefix,
+            user_switch_command,
             group,
             gate,
         )?))
@@ -159,8 +159,8 @@ impl Launcher for Direct {
 /// Sets user and supplementary groups before it executes the program.
 const SETPRIV: &str = "setpriv";
 
-/// Command prefix that switches to this user; empty if it is the current user.
-fn switch_prefix(user: User) -> Result<Vec<OsString>> {
+/// Command that switches to `user` and executes its further arguments. Empty for the current user.
+fn build_user_switch_command(user: User) -> Result<Vec<OsString>> {
     if user.uid == geteuid().as_raw() {
         return Ok(Vec::new());
     }

@@ -16,7 +16,7 @@ const SHELL: &str = "/bin/sh";
 const WAIT_SCRIPT: &str = r#"read -r go || exit 125
 while read -r line; do case $line in *"$0"*) exec "$@" </dev/null ;; esac; done </proc/$$/cgroup
 exit 125"#;
-const RELEASE_WORD: &[u8] = b"go\n";
+const EXEC_WORD: &[u8] = b"go\n";
 /// Removes the variables that the shell adds.
 const ENV: &str = "/usr/bin/env";
 const SHELL_VARIABLES: [&str; 4] = ["PWD", "OLDPWD", "SHLVL", "_"];
@@ -34,7 +34,7 @@ impl Child {
     pub fn start(
         job: &Job,
         file: &Path,
-        switch_prefix: Vec<OsString>,
+        user_switch_command: Vec<OsString>,
         group: Group,
         gate: Option<Gate>,
     ) -> Result<Child> {
@@ -43,19 +43,21 @@ impl Child {
         let mut command = Command::new(SHELL);
         command
             .args(["-c", WAIT_SCRIPT, &group.name])
-            .args(&switch_prefix)
+            .args(&user_switch_command)
             .arg(ENV);
-        if let Some(folder) = job.folder.as_ref().filter(|_| !switch_prefix.is_empty()) {
+        if let Some(folder) = job
+            .folder
+            .as_ref()
+            .filter(|_| !user_switch_command.is_empty())
+        {
             // `env` enters the folder again, to fail if it is closed to the target user.
             command.arg("-C").arg(folder);
         }
-        let shell_variable = SHELL_VARIABLES.iter().filter(|shell_variable| {
-            !job.environment
-                .iter()
-                .any(|(name, _)| name == **shell_variable)
-        });
+        let unwanted_variables = SHELL_VARIABLES
+            .iter()
+            .filter(|variable| !job.environment.iter().any(|(name, _)| name == **variable));
         command
-            .args(shell_variable.flat_map(|shell_variable| ["-u", shell_variable]))
+            .args(unwanted_variables.flat_map(|variable| ["-u", variable]))
             .arg("--")
             .arg(file)
             .args(job.command.iter().skip(1));
@@ -80,13 +82,13 @@ impl Child {
             group,
             gate,
         };
-        started.confine_and_release(job.open_files)?;
+        started.confine_and_exec(job.open_files)?;
         Ok(started)
     }
 
-    fn confine_and_release(&mut self, open_files: Option<u64>) -> Result<()> {
+    fn confine_and_exec(&mut self, open_files: Option<u64>) -> Result<()> {
         let stdin = self.child.stdin.take();
-        let name_error = |text: &str| anyhow!("{}: {text}", self.program_name);
+        let error_with_name = |text: &str| anyhow!("{}: {text}", self.program_name);
         let pid = Pid::from_child(&self.child);
         self.group.enter(self.child.id())?;
         if let Some(number) = open_files {
@@ -96,13 +98,13 @@ impl Child {
             };
             // The child still has this program's user; the limits of another user need privilege.
             prlimit(Some(pid), Resource::Nofile, limit)
-                .map_err(|error| name_error(&format!("{number} open files: {error}")))?;
+                .map_err(|error| error_with_name(&format!("{number} open files: {error}")))?;
         }
         stdin
-            .map(|mut stdin| stdin.write_all(RELEASE_WORD))
+            .map(|mut stdin| stdin.write_all(EXEC_WORD))
             .unwrap_or(Ok(()))
             .map_err(|error| {
-                name_error(&format!("it was ended while it was being started: {error}"))
+                error_with_name(&format!("it was ended while it was being started: {error}"))
             })
     }
 
@@ -208,16 +210,16 @@ fn not_started(job: &Job, file: &Path, error: &std::io::Error) -> anyhow::Error 
 mod tests {
     use super::*;
 
-    /// Its exit code and its output when it is told this, and then nothing any more.
-    fn word(word: &[u8], group: &str) -> (Option<i32>, String) {
+    /// Returns the script's exit code and output after `input`, which ends its standard input.
+    fn run_wait_script(input: &[u8], cgroup: &str) -> (Option<i32>, String) {
         #[expect(clippy::disallowed_methods, reason = "a test starts programs itself")]
         let mut command = Command::new(SHELL);
         command
-            .args(["-c", WAIT_SCRIPT, group, ENV, "echo", "begun"])
+            .args(["-c", WAIT_SCRIPT, cgroup, ENV, "echo", "begun"])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
-        child.stdin.take().unwrap().write_all(word).unwrap();
+        child.stdin.take().unwrap().write_all(input).unwrap();
         let output = child.wait_with_output().unwrap();
         (
             output.status.code(),
@@ -226,17 +228,20 @@ mod tests {
     }
 
     #[test]
-    fn a_program_released_outside_its_group_never_starts() {
+    fn a_program_outside_its_cgroup_is_never_executed() {
         assert_eq!(
-            word(RELEASE_WORD, "faultline.x.r001_a1.validator"),
+            run_wait_script(EXEC_WORD, "faultline.x.r001_a1.validator"),
             (Some(125), String::new())
         );
         // Every process is in a group that has a colon before its path.
-        assert_eq!(word(RELEASE_WORD, ":"), (Some(0), "begun\n".to_owned()));
+        assert_eq!(
+            run_wait_script(EXEC_WORD, ":"),
+            (Some(0), "begun\n".to_owned())
+        );
     }
 
     #[test]
-    fn a_program_never_starts_if_its_releaser_has_exited() {
-        assert_eq!(word(b"", ":"), (Some(125), String::new()));
+    fn a_program_is_never_executed_if_its_launcher_has_exited() {
+        assert_eq!(run_wait_script(b"", ":"), (Some(125), String::new()));
     }
 }
