@@ -15,7 +15,7 @@ pub const RECORDER_LOG: &str = "recorder.log";
 /// The placeholder `{run_folder}`. A program of another user may only write here.
 pub const PROGRAM_FOLDER: &str = "own";
 /// Pipe at which a run's program waits for its start.
-pub const GATE: &str = "gate";
+pub const EXEC_GATE: &str = "gate";
 
 const MAX_NAME_CHARS: usize = 60;
 

@@ -7,7 +7,7 @@ pub mod recorder;
 
 pub use daemon::record_demo;
 pub use exec_shim::{
-    doctor, exec_opener, gate_text, run_to_end, success_and_stderr, wait_and_exec,
+    doctor, exec_gate_message, exec_opener, run_to_end, success_and_stderr, wait_and_exec,
 };
 
 use crate::record::{
@@ -105,7 +105,7 @@ impl RecordJob<'_> {
             })
         };
         daemon.wait_for_process(&mut self.signals)?;
-        command.release(&variables)?;
+        command.open_gate(&variables)?;
         let mut monitor = Monitor {
             followed_pid,
             ..Monitor::default()

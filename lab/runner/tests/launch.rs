@@ -34,15 +34,15 @@ const CONTRACT: &[(&str, Case)] = &[
         beginning::runs_in_its_group,
     ),
     (
-        "a program waits at its gate until it is released",
+        "a program waits at its gate until the gate is opened",
         beginning::waits_at_its_gate,
     ),
     (
-        "the text of a gate may be larger than a pipe",
-        beginning::large_gate_text,
+        "the message through a gate may be larger than a pipe",
+        beginning::large_gate_message,
     ),
     (
-        "a program that ended at its gate cannot be released",
+        "a program that ended at its gate cannot go on",
         beginning::ended_at_the_gate,
     ),
     (

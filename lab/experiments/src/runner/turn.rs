@@ -15,7 +15,7 @@ use faultline_common::files::is_disk_full;
 use faultline_runner::{
     isolation::{End, Evidence},
     record::{
-        gate_text,
+        exec_gate_message,
         recorder::{DEFAULT_SAMPLING_INTERVAL, describe_end, metrics_variables},
     },
 };
@@ -219,7 +219,7 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// Opens the gate at which the run's program waits.
+    /// Opens the gate at which the exec shim waits, so that it executes the program of the run.
     fn begin_run(&mut self, run: &mut ActiveRun) -> Result<()> {
         let recorder = run.recorder.as_ref().context("it is not recorded")?;
         let variables = metrics_variables(recorder.addresses(), |name| {
@@ -229,7 +229,7 @@ impl Runner<'_> {
         });
         let launched = run.launched.as_mut().context("it was never started")?;
         let began = self.system.now();
-        launched.release(&gate_text(&variables))?;
+        launched.open_exec_gate(&exec_gate_message(&variables))?;
         let interval = self
             .plan
             .recorder

@@ -50,7 +50,7 @@ fn hold_execs_the_program_as_another_user_in_a_limited_group() {
 
     let mut launched = launcher.launch(&job).unwrap();
     assert_eq!(launched.poll_end().unwrap(), None);
-    launched.release(b"TOLD=to=ld\0open").unwrap();
+    launched.open_exec_gate(b"TOLD=to=ld\0open").unwrap();
     let end = eventually(PATIENCE, "its end", || launched.poll_end().unwrap());
     let output = fs::read_to_string(&job.output).unwrap();
     assert_eq!(end, End::Code(7), "{output}");
@@ -99,7 +99,7 @@ fn job(folder: &Path, program: PathBuf) -> Job {
             ..Limits::default()
         },
         open_files: None,
-        gate: Some(gate),
+        exec_gate: Some(gate),
         max_duration: None,
         grace: PATIENCE,
     }

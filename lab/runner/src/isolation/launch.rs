@@ -36,7 +36,7 @@ pub trait Launcher {
     }
 
     /// Creates the group with its limits and starts the program in it. The program waits at
-    /// [`Job::gate`] if that is set. After an error nothing is left behind.
+    /// [`Job::exec_gate`] if that is set. After an error nothing is left behind.
     fn launch(&self, job: &Job) -> Result<Box<dyn Launched>>;
 
     /// Names of the existing groups of this scope, also of a killed program.
@@ -52,8 +52,9 @@ pub trait Launched {
     /// The first process of the group: the program, or the shell of a script.
     fn pid(&self) -> u32;
 
-    /// Releases the program at its gate, if any, and sends `gate_text` to what waits there.
-    fn release(&mut self, gate_text: &[u8]) -> Result<()>;
+    /// Sends `message` to the exec shim that waits at [`Job::exec_gate`]. The shim then executes the
+    /// program. Does nothing for a job without a gate, or the second time.
+    fn open_exec_gate(&mut self, message: &[u8]) -> Result<()>;
 
     fn limits(&self) -> Result<Limits>;
 
@@ -120,9 +121,9 @@ pub struct Job {
     pub limits: Limits,
     /// RLIMIT_NOFILE, soft and hard; `None`: inherited.
     pub open_files: Option<u64>,
-    /// A FIFO that the launcher creates and removes. The command opens it and waits for its end
-    /// before the actual program starts: see [`Launched::release`].
-    pub gate: Option<PathBuf>,
+    /// A FIFO that the launcher creates and removes. The command begins with the exec shim
+    /// (`faultline hold`), which reads the FIFO to its end before it executes the program.
+    pub exec_gate: Option<PathBuf>,
     /// Maximum run time; a safety net if the launcher can enforce it without this program.
     pub max_duration: Option<Duration>,
     /// A launcher uses no force before this time after a request to end.

@@ -92,7 +92,7 @@ impl<'a> Scene<'a> {
             output: self.path("output"),
             limits: Limits::default(),
             open_files: None,
-            gate: None,
+            exec_gate: None,
             max_duration: Some(Duration::from_secs(600)),
             grace: PATIENCE,
         }
@@ -113,7 +113,7 @@ impl<'a> Scene<'a> {
             .collect();
         Job {
             command,
-            gate: Some(gate),
+            exec_gate: Some(gate),
             ..job
         }
     }
@@ -130,7 +130,7 @@ impl<'a> Scene<'a> {
             limits,
             ..self.script(script)
         }));
-        launched.release(b"go").expect("it is released");
+        launched.open_exec_gate(b"go").expect("its gate is opened");
         launched
     }
 

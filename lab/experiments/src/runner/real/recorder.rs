@@ -81,7 +81,7 @@ impl RecorderDaemon {
             output: output.clone(),
             limits: Limits::default(),
             open_files: None,
-            gate: None,
+            exec_gate: None,
             max_duration: None,
             grace: POLL_INTERVAL * POLLS_TO_END,
         })?;

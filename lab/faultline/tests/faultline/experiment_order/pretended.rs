@@ -492,7 +492,7 @@ impl Launched for Started {
         4711
     }
 
-    fn release(&mut self, from_experiment: &[u8]) -> Result<()> {
+    fn open_exec_gate(&mut self, from_experiment: &[u8]) -> Result<()> {
         assert!(from_experiment.starts_with(b"SOLANA_METRICS_CONFIG=host=http://127.0.0.1:9"));
         self.log("go");
         let mut state = self.state.borrow_mut();

@@ -10,7 +10,7 @@ use super::{
     Abilities, Job, Launched, Launcher, Limits,
     limits::disk_number,
     poll_until,
-    program::{self, Gate, User},
+    program::{self, ExecGate, User},
 };
 use anyhow::{Result, anyhow, bail};
 use child::Child;
@@ -122,13 +122,13 @@ impl Launcher for Direct {
         let disk_numbers = self.disk_numbers(&job.limits)?;
         let group = Group::create(&self.parents, &job.name, &job.limits, disk_numbers)?;
         group.set_limits(&job.limits)?;
-        let gate = Gate::make(job, user)?;
+        let exec_gate = ExecGate::create(job, user)?;
         Ok(Box::new(Child::start(
             job,
             &file,
             user_switch_command,
             group,
-            gate,
+            exec_gate,
         )?))
     }
 

@@ -1,5 +1,7 @@
 use super::group::{self, Group};
-use crate::isolation::launch::{End, Evidence, Job, Launched, Limits, path_error, program::Gate};
+use crate::isolation::launch::{
+    End, Evidence, Job, Launched, Limits, path_error, program::ExecGate,
+};
 use anyhow::{Result, anyhow, bail};
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use std::{
@@ -27,7 +29,8 @@ pub struct Child {
     output_path: PathBuf,
     ended: Option<ExitStatus>,
     group: Group,
-    gate: Option<Gate>,
+    /// Where the exec shim waits before it executes the program of the run.
+    exec_gate: Option<ExecGate>,
 }
 
 impl Child {
@@ -36,7 +39,7 @@ impl Child {
         file: &Path,
         user_switch_command: Vec<OsString>,
         group: Group,
-        gate: Option<Gate>,
+        exec_gate: Option<ExecGate>,
     ) -> Result<Child> {
         let output = job.open_output()?;
         #[expect(clippy::disallowed_methods, reason = "what a launcher is for")]
@@ -80,7 +83,7 @@ impl Child {
             output_path: job.output.clone(),
             ended: None,
             group,
-            gate,
+            exec_gate,
         };
         started.confine_and_exec(job.open_files)?;
         Ok(started)
@@ -134,12 +137,12 @@ impl Launched for Child {
         self.child.id()
     }
 
-    fn release(&mut self, gate_text: &[u8]) -> Result<()> {
-        let Some(gate) = self.gate.take() else {
+    fn open_exec_gate(&mut self, message: &[u8]) -> Result<()> {
+        let Some(exec_gate) = self.exec_gate.take() else {
             return Ok(());
         };
         let name = self.program_name.clone();
-        gate.release(&name, gate_text, || match self.status()? {
+        exec_gate.open(&name, message, || match self.status()? {
             Some(status) => bail!(
                 "{name} ended ({status}) before it was released; {} may say why",
                 self.output_path.display()

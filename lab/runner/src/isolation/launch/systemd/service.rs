@@ -7,7 +7,7 @@ use crate::isolation::launch::{
     End, Evidence, IoLimit, Job, Launched, Limits,
     limits::page_aligned,
     poll_until,
-    program::{Gate, User},
+    program::{ExecGate, User},
     v2,
 };
 use anyhow::{Result, anyhow, bail};
@@ -30,7 +30,8 @@ pub struct Service {
     root: PathBuf,
     slice_cgroup: PathBuf,
     requested_io: Vec<IoLimit>,
-    gate: Option<Gate>,
+    /// Where the exec shim waits before it executes the program of the run.
+    exec_gate: Option<ExecGate>,
     pid: u32,
     removal_tried: bool,
 }
@@ -47,7 +48,7 @@ impl Service {
             root: root.to_owned(),
             slice_cgroup: PathBuf::new(),
             requested_io: job.limits.io.clone(),
-            gate: None,
+            exec_gate: None,
             pid: 0,
             removal_tried: false,
         };
@@ -67,7 +68,7 @@ impl Service {
     }
 
     pub fn start(&mut self, job: &Job, user: Option<User>, properties: &Properties) -> Result<()> {
-        self.gate = Gate::make(job, user)?;
+        self.exec_gate = ExecGate::create(job, user)?;
         // If its folder is missing, systemd would report only an exit code.
         job.open_output()?;
         self.bus.start(&self.name, properties)?;
@@ -124,12 +125,12 @@ impl Launched for Service {
         self.pid
     }
 
-    fn release(&mut self, gate_text: &[u8]) -> Result<()> {
-        let Some(gate) = self.gate.take() else {
+    fn open_exec_gate(&mut self, message: &[u8]) -> Result<()> {
+        let Some(exec_gate) = self.exec_gate.take() else {
             return Ok(());
         };
         let name = self.name.clone();
-        gate.release(&name, gate_text, || match self.poll_end()? {
+        exec_gate.open(&name, message, || match self.poll_end()? {
             Some(end) => bail!("{name} ended ({end:?}) before it was released"),
             None => Ok(()),
         })
