@@ -162,7 +162,7 @@ impl ExecGate {
         })?;
         match opened {
             Some(mut file) => file.write_all(message).map_err(path_error(&self.0)),
-            None => bail!("{name} does not come to its gate {}", self.0.display()),
+            None => bail!("{name} does not wait at its gate {}", self.0.display()),
         }
     }
 

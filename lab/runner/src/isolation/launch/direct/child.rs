@@ -144,7 +144,7 @@ impl Launched for Child {
         let name = self.program_name.clone();
         exec_gate.open(&name, message, || match self.status()? {
             Some(status) => bail!(
-                "{name} ended ({status}) before it was released; {} may say why",
+                "{name} ended ({status}) before its gate was opened; {} may say why",
                 self.output_path.display()
             ),
             None => Ok(()),
