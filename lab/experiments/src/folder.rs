@@ -1,5 +1,5 @@
 use super::schedule::ScheduledRun;
-use faultline_runner::isolation::GroupName;
+use faultline_runner::isolation::CgroupName;
 use sha2::{Digest, Sha256};
 use std::{
     os::unix::ffi::OsStrExt,
@@ -93,8 +93,8 @@ pub fn relative_run_folder(run: &ScheduledRun, attempt: u32) -> String {
     )
 }
 
-pub fn group_name(scope: &str, run: u32, attempt: u32, part: &str) -> GroupName {
-    GroupName {
+pub fn cgroup_name(scope: &str, run: u32, attempt: u32, part: &str) -> CgroupName {
+    CgroupName {
         scope: scope.to_owned(),
         run: format!("r{run:03}_a{attempt}"),
         part: part.to_owned(),
@@ -148,7 +148,7 @@ mod tests {
             "{}",
             scopes[0]
         );
-        assert_eq!(group_name("s", 12, 1, "validator").run, "r012_a1");
+        assert_eq!(cgroup_name("s", 12, 1, "validator").run, "r012_a1");
     }
 
     #[test]

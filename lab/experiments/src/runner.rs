@@ -23,7 +23,7 @@ use anyhow::Result;
 use faultline_common::{clock::from_nanoseconds, files::is_disk_full};
 use faultline_recording::{Progress, TickRow};
 use faultline_runner::{
-    isolation::{End, Evidence, GroupName, Launched, Launcher},
+    isolation::{CgroupName, End, Evidence, Launched, Launcher},
     record::recorder::Addresses,
 };
 use itertools::Itertools;
@@ -152,7 +152,7 @@ pub struct StopRequest {
 }
 
 pub struct RecorderRequest<'a> {
-    pub name: GroupName,
+    pub name: CgroupName,
     pub plan: &'a Plan,
     pub folder: &'a Path,
     pub labels: Vec<(String, String)>,

@@ -24,7 +24,7 @@ pub fn job(plan: &Plan, run: &ActiveRun, scope: &str, launcher: &dyn Launcher) -
     let mut command = command_prefix(launcher, Some(&exec_gate), None)?;
     command.extend(expanded.command.into_iter().map(OsString::from));
     Ok(Job {
-        name: folder::group_name(scope, run.scheduled.run, run.attempt, "validator"),
+        name: folder::cgroup_name(scope, run.scheduled.run, run.attempt, "validator"),
         command,
         environment: environment(plan.workload.user.as_deref(), expanded.environment),
         user: plan.workload.user.clone(),

@@ -1,7 +1,7 @@
 use super::{ActiveRun, RecorderRequest, Runner, TurnError, job, search};
 use crate::{
     blocks::BlockContext,
-    folder::{RECORDING, group_name},
+    folder::{RECORDING, cgroup_name},
     journal::{Entry, Step},
     judge::was_oom_killed,
     outcome::Outcome,
@@ -199,7 +199,7 @@ impl Runner<'_> {
         labels.extend(self.block.iter().flat_map(BlockContext::labels));
         let pid = run.launched.as_ref().map(|launched| launched.pid());
         let recorder = self.system.start_recorder(&RecorderRequest {
-            name: group_name(&self.scope, run.scheduled.run, run.attempt, "recorder"),
+            name: cgroup_name(&self.scope, run.scheduled.run, run.attempt, "recorder"),
             plan: &self.plan,
             folder: &run.folder,
             labels,

@@ -7,7 +7,7 @@
 )]
 #![expect(clippy::disallowed_methods, reason = "a test starts programs itself")]
 
-use faultline_runner::isolation::{CgroupRoots, Direct, End, GroupName, Job, Launcher, Limits};
+use faultline_runner::isolation::{CgroupRoots, Direct, End, CgroupName, Job, Launcher, Limits};
 use faultline_testkit::{eventually::eventually, proc::is_alive};
 use std::{
     ffi::OsString,
@@ -81,7 +81,7 @@ fn job(folder: &Path, program: PathBuf) -> Job {
         .map(OsString::from),
     );
     Job {
-        name: GroupName {
+        name: CgroupName {
             scope: format!("hold_{}", std::process::id()),
             run: "r001_a1".to_owned(),
             part: "validator".to_owned(),

@@ -35,21 +35,21 @@ pub trait Launcher {
         false
     }
 
-    /// Creates the group with its limits and starts the program in it. The program waits at
+    /// Creates the cgroup with its limits and starts the program in it. The program waits at
     /// [`Job::exec_gate`] if that is set. After an error nothing is left behind.
     fn launch(&self, job: &Job) -> Result<Box<dyn Launched>>;
 
-    /// Names of the existing groups of this scope, also of a killed program.
+    /// Names of the existing cgroups of this scope, also of a killed program.
     fn leftovers(&self, scope: &str) -> Result<Vec<String>>;
 
-    /// Ends all groups of this scope, by force after `grace`, and removes them. Returns their
+    /// Ends all cgroups of this scope, by force after `grace`, and removes them. Returns their
     /// names.
     fn sweep(&self, scope: &str, grace: Duration) -> Result<Vec<String>>;
 }
 
-/// A running program. Dropping it kills the whole group and removes it.
+/// A running program. Dropping it kills the whole cgroup and removes it.
 pub trait Launched {
-    /// The first process of the group: the program, or the shell of a script.
+    /// The first process of the cgroup: the program, or the shell of a script.
     fn pid(&self) -> u32;
 
     /// Sends `message` to the exec shim that waits at [`Job::exec_gate`]. The shim then executes the
@@ -58,7 +58,7 @@ pub trait Launched {
 
     fn limits(&self) -> Result<Limits>;
 
-    /// Sets or lifts the throttling memory limit of the running group, and returns the value read
+    /// Sets or lifts the throttling memory limit of the running cgroup, and returns the value read
     /// back.
     ///
     /// Version 1 has no such limit: its hard limit is changed, and processes then wait instead of
@@ -72,13 +72,13 @@ pub trait Launched {
 
     fn has_no_process(&mut self) -> Result<bool>;
 
-    /// Sends SIGTERM to each process of the group, if any, and returns at once. A script ends
+    /// Sends SIGTERM to each process of the cgroup, if any, and returns at once. A script ends
     /// before the validator that it started.
     fn terminate(&mut self) -> Result<()>;
 
     fn evidence(&mut self) -> Result<Evidence>;
 
-    /// Kills the group, waits for its end, reads the evidence a last time, and removes the group.
+    /// Kills the cgroup, waits for its end, reads the evidence a last time, and removes the cgroup.
     fn close(self: Box<Self>) -> Result<Evidence>;
 }
 
@@ -97,10 +97,10 @@ pub struct Abilities {
 }
 
 #[derive(Debug, Clone)]
-pub struct GroupName {
+pub struct CgroupName {
     /// The experiment, `[a-z0-9_]+`.
     pub scope: String,
-    /// The run, `[a-z0-9_]+`, such as `r012_a1`. It owns the group and its limits.
+    /// The run, `[a-z0-9_]+`, such as `r012_a1`. It owns the cgroup and its limits.
     pub run: String,
     /// The program of the run, `[a-z0-9_]+`, such as `validator` or `recorder`.
     pub part: String,
@@ -108,7 +108,7 @@ pub struct GroupName {
 
 #[derive(Debug)]
 pub struct Job {
-    pub name: GroupName,
+    pub name: CgroupName,
     /// The program, absolute or from `PATH`, and its arguments.
     pub command: Vec<OsString>,
     pub environment: Vec<(OsString, OsString)>,
@@ -137,7 +137,7 @@ pub enum End {
     Signal(i32),
 }
 
-/// State of a group, final after its end. The kernel or systemd may not report all values.
+/// State of a cgroup, final after its end. The kernel or systemd may not report all values.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Evidence {
     pub end: Option<End>,
@@ -150,7 +150,7 @@ pub struct Evidence {
     ///   combined limit is hit then);
     /// * `memsw_failcnt`: hits of the limit of memory and swap (absent if 0, because not
     ///   every kernel counts);
-    /// * `under_oom`: the group is full and waits, because [`Launched::set_memory_limit`] has disabled
+    /// * `under_oom`: the cgroup is full and waits, because [`Launched::set_memory_limit`] has disabled
     ///   kills.
     #[serde(default)]
     pub memory_events: BTreeMap<String, u64>,
@@ -174,7 +174,7 @@ pub struct Pressure {
     pub full_us: u64,
 }
 
-/// Prefix of all group and unit names. Dots separate the parts, which contain none: a dash would
+/// Prefix of all cgroup and unit names. Dots separate the parts, which contain none: a dash would
 /// make the slice a child of another slice with foreign limits.
 const NAME_PREFIX: &str = "faultline";
 
@@ -218,13 +218,13 @@ impl Job {
     }
 }
 
-impl fmt::Display for GroupName {
+impl fmt::Display for CgroupName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{NAME_PREFIX}.{}.{}.{}", self.scope, self.run, self.part)
     }
 }
 
-impl GroupName {
+impl CgroupName {
     pub(crate) fn check(&self) -> Result<()> {
         [&self.scope, &self.run, &self.part]
             .into_iter()

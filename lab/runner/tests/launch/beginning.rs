@@ -1,7 +1,7 @@
 //! From the job to the running program.
 
 use crate::scene::{PATH, Scene, end_of};
-use faultline_runner::isolation::{End, GroupName, Job};
+use faultline_runner::isolation::{CgroupName, End, Job};
 use faultline_testkit::proc::is_alive;
 use std::{ffi::OsString, fs};
 
@@ -262,7 +262,7 @@ pub fn same_name(scene: &Scene) {
         .expect("a second one is refused");
     assert!(!error.to_string().is_empty());
     assert!(is_alive(first.pid()));
-    let sibling = GroupName {
+    let sibling = CgroupName {
         part: "recorder".to_owned(),
         ..scene.name()
     };

@@ -1,7 +1,7 @@
 //! From the running program to nothing.
 
 use crate::scene::{PATIENCE, Scene, end_of, is_gone};
-use faultline_runner::isolation::{End, GroupName, Job, Launcher, Limits};
+use faultline_runner::isolation::{CgroupName, End, Job, Launcher, Limits};
 use faultline_testkit::{eventually::eventually, proc::is_alive};
 use std::{
     env, fs,
@@ -151,7 +151,7 @@ pub fn drop_ends_all(scene: &Scene) {
 
 pub fn sweep(scene: &Scene) {
     // A scope that only begins with the same letters.
-    let neighbour = GroupName {
+    let neighbour = CgroupName {
         scope: format!("{}_2", scene.scope),
         ..scene.name()
     };

@@ -1,6 +1,6 @@
 //! A folder, a scope, and jobs in them.
 
-use faultline_runner::isolation::{GroupName, Job, Launched, Launcher, Limits};
+use faultline_runner::isolation::{CgroupName, Job, Launched, Launcher, Limits};
 use faultline_testkit::eventually::{eventually, eventually_ok};
 use std::{
     ffi::OsString,
@@ -73,8 +73,8 @@ impl<'a> Scene<'a> {
         })
     }
 
-    pub fn name(&self) -> GroupName {
-        GroupName {
+    pub fn name(&self) -> CgroupName {
+        CgroupName {
             scope: self.scope.clone(),
             run: "r001_a1".to_owned(),
             part: "validator".to_owned(),

@@ -15,7 +15,7 @@ use faultline_experiments::{
 };
 use faultline_recording::{Progress, TickRow};
 use faultline_runner::{
-    isolation::{Abilities, End, Evidence, GroupName, Job, Launched, Launcher, Limits},
+    isolation::{Abilities, End, Evidence, CgroupName, Job, Launched, Launcher, Limits},
     record::recorder::Addresses,
 };
 use std::{
@@ -45,7 +45,7 @@ struct State {
     /// When each run was let go.
     began: BTreeMap<(u32, u32), Duration>,
     asked_to_end: BTreeMap<(u32, u32), Duration>,
-    groups: Vec<GroupName>,
+    groups: Vec<CgroupName>,
     /// Whether a wish to stop was heeded in an earlier life.
     heeded: bool,
     /// Of memory, that a search moves.
@@ -189,7 +189,7 @@ impl Pretended {
 }
 
 /// Which run and attempt a group is of.
-fn of(name: &GroupName) -> (u32, u32) {
+fn of(name: &CgroupName) -> (u32, u32) {
     let (run, attempt) = name
         .run
         .strip_prefix('r')
@@ -474,7 +474,7 @@ impl Launcher for Pretender {
 
 struct Started {
     state: Rc<RefCell<State>>,
-    name: GroupName,
+    name: CgroupName,
     limits: Limits,
     open: bool,
 }

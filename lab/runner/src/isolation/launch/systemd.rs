@@ -6,7 +6,7 @@ mod bus;
 mod service;
 
 use super::{
-    Abilities, GroupName, Job, Launched, Launcher, Limits, NAME_PREFIX,
+    Abilities, CgroupName, Job, Launched, Launcher, Limits, NAME_PREFIX,
     cgroup::has_word,
     limits::device_node,
     poll_until,
@@ -118,21 +118,21 @@ impl Launcher for Systemd {
 
     fn leftovers(&self, scope: &str) -> Result<Vec<String>> {
         // It must have no special characters of a pattern.
-        GroupName::check_part(scope)?;
-        let groups: BTreeSet<String> = self
+        CgroupName::check_part(scope)?;
+        let cgroups: BTreeSet<String> = self
             .bus
             .list(&format!("{NAME_PREFIX}.{scope}.*"))?
             .iter()
-            .map(|unit| group_of(unit).to_owned())
+            .map(|unit| cgroup_name_of(unit).to_owned())
             .collect();
-        Ok(groups.into_iter().collect())
+        Ok(cgroups.into_iter().collect())
     }
 
     fn sweep(&self, scope: &str, grace: Duration) -> Result<Vec<String>> {
-        let groups = self.leftovers(scope)?;
-        let services: Vec<String> = groups
+        let cgroups = self.leftovers(scope)?;
+        let services: Vec<String> = cgroups
             .iter()
-            .map(|group| format!("{group}.service"))
+            .map(|cgroup| format!("{cgroup}.service"))
             .collect();
         for service in &services {
             let _ = service::set_memory_high(&self.bus, service, None);
@@ -149,15 +149,15 @@ impl Launcher for Systemd {
             Ok(Some(()))
         };
         poll_until(grace, are_down)?;
-        for (group, service) in groups.iter().zip(&services) {
-            service::remove(&self.bus, service, &format!("{group}.slice"))?;
+        for (cgroup, service) in cgroups.iter().zip(&services) {
+            service::remove(&self.bus, service, &format!("{cgroup}.slice"))?;
         }
-        Ok(groups)
+        Ok(cgroups)
     }
 }
 
-fn group_of(unit: &str) -> &str {
-    unit.rsplit_once('.').map_or(unit, |(group, _)| group)
+fn cgroup_name_of(unit: &str) -> &str {
+    unit.rsplit_once('.').map_or(unit, |(cgroup, _)| cgroup)
 }
 
 const VARIABLES_SET_BY_SYSTEMD: [&str; 16] = [

@@ -1,4 +1,4 @@
-use super::group::{self, Group};
+use super::run_cgroup::{self, RunCgroup};
 use crate::isolation::launch::{
     End, Evidence, Job, Launched, Limits, path_error, program::ExecGate,
 };
@@ -28,7 +28,7 @@ pub struct Child {
     program_name: String,
     output_path: PathBuf,
     ended: Option<ExitStatus>,
-    group: Group,
+    cgroup: RunCgroup,
     /// Where the exec shim waits before it executes the program of the run.
     exec_gate: Option<ExecGate>,
 }
@@ -38,14 +38,14 @@ impl Child {
         job: &Job,
         file: &Path,
         user_switch_command: Vec<OsString>,
-        group: Group,
+        cgroup: RunCgroup,
         exec_gate: Option<ExecGate>,
     ) -> Result<Child> {
         let output = job.open_output()?;
         #[expect(clippy::disallowed_methods, reason = "what a launcher is for")]
         let mut command = Command::new(SHELL);
         command
-            .args(["-c", WAIT_SCRIPT, &group.name])
+            .args(["-c", WAIT_SCRIPT, &cgroup.name])
             .args(&user_switch_command)
             .arg(ENV);
         if let Some(folder) = job
@@ -82,7 +82,7 @@ impl Child {
             program_name: file.display().to_string(),
             output_path: job.output.clone(),
             ended: None,
-            group,
+            cgroup,
             exec_gate,
         };
         started.confine_and_exec(job.open_files)?;
@@ -93,7 +93,7 @@ impl Child {
         let stdin = self.child.stdin.take();
         let error_with_name = |text: &str| anyhow!("{}: {text}", self.program_name);
         let pid = Pid::from_child(&self.child);
-        self.group.enter(self.child.id())?;
+        self.cgroup.enter(self.child.id())?;
         if let Some(number) = open_files {
             let limit = Rlimit {
                 current: Some(number),
@@ -123,7 +123,7 @@ impl Child {
         if self.status()?.is_none() {
             let _ = self.child.kill();
         }
-        self.group.kill()?;
+        self.cgroup.kill()?;
         if self.ended.is_none() {
             let waited = self.child.wait();
             self.ended = Some(waited.map_err(|error| anyhow!("{}: {error}", self.program_name))?);
@@ -152,11 +152,11 @@ impl Launched for Child {
     }
 
     fn limits(&self) -> Result<Limits> {
-        self.group.limits()
+        self.cgroup.limits()
     }
 
     fn set_memory_limit(&mut self, memory: Option<u64>) -> Result<Option<u64>> {
-        self.group.set_memory_limit(memory)
+        self.cgroup.set_memory_limit(memory)
     }
 
     fn poll_end(&mut self) -> Result<Option<End>> {
@@ -164,25 +164,25 @@ impl Launched for Child {
     }
 
     fn has_no_process(&mut self) -> Result<bool> {
-        Ok(self.status()?.is_some() && group::is_empty(&self.group.folders())?)
+        Ok(self.status()?.is_some() && run_cgroup::is_empty(&self.cgroup.folders())?)
     }
 
     fn terminate(&mut self) -> Result<()> {
-        group::terminate(&self.group.folders())
+        run_cgroup::terminate(&self.cgroup.folders())
     }
 
     fn evidence(&mut self) -> Result<Evidence> {
         let end = self.poll_end()?;
         Ok(Evidence {
             end,
-            ..self.group.evidence()?
+            ..self.cgroup.evidence()?
         })
     }
 
     fn close(mut self: Box<Self>) -> Result<Evidence> {
         self.kill_and_wait()?;
         let evidence = self.evidence()?;
-        self.group.remove()?;
+        self.cgroup.remove()?;
         Ok(evidence)
     }
 }
@@ -236,7 +236,7 @@ mod tests {
             run_wait_script(EXEC_WORD, "faultline.x.r001_a1.validator"),
             (Some(125), String::new())
         );
-        // Every process is in a group that has a colon before its path.
+        // Every process is in a cgroup that has a colon before its path.
         assert_eq!(
             run_wait_script(EXEC_WORD, ":"),
             (Some(0), "begun\n".to_owned())

@@ -23,7 +23,7 @@ pub struct Folders {
 }
 
 impl Folders {
-    /// Of the group `name`, without controllers that these limits do not need.
+    /// Of the cgroup `name`, without controllers that these limits do not need.
     pub fn below(&self, name: &str, limits: &Limits) -> Folders {
         let cpuset = self.cpuset.as_ref().filter(|_| limits.cpus.is_some());
         let blkio = self.blkio.as_ref().filter(|_| !limits.io.is_empty());
@@ -77,7 +77,7 @@ pub fn set_limits(folders: &Folders, limits: &Limits, io: &[(String, IoLimit)]) 
     Ok(())
 }
 
-/// Changes the hard limit. Processes of a full group then wait instead of being killed.
+/// Changes the hard limit. Processes of a full cgroup then wait instead of being killed.
 pub fn set_memory_limit(memory: &Path, bytes: Option<u64>) -> Result<Option<u64>> {
     write(memory, OOM_CONTROL, "1")?;
     let text = bytes.map_or("-1".to_owned(), |bytes| bytes.to_string());
@@ -155,7 +155,7 @@ fn parse_limit(path: &Path, value: &str) -> Result<Option<u64>> {
 }
 
 pub fn evidence(memory: &Path, pressure_folder: Option<&Path>) -> Result<Evidence> {
-    // Fails if the group is gone.
+    // Fails if the cgroup is gone.
     let text = read(memory, OOM_CONTROL)?;
     let count = |name| value_after(&text, name).and_then(|count| count.trim().parse().ok());
     let under_oom = count("under_oom").filter(|count: &u64| *count > 0);

@@ -3,7 +3,7 @@ use std::{ffi::OsString, os::unix::ffi::OsStringExt, time::Duration};
 
 fn job() -> Job {
     Job {
-        name: GroupName {
+        name: CgroupName {
             scope: "s".into(),
             run: "r001_a1".into(),
             part: "validator".into(),

@@ -91,5 +91,5 @@ fn v2_evidence_contains_only_existing_values() {
 
 #[test]
 fn a_removed_group_is_an_error_without_evidence() {
-    assert!(evidence(Path::new("/nonexistent/group")).is_err());
+    assert!(evidence(Path::new("/nonexistent/cgroup")).is_err());
 }

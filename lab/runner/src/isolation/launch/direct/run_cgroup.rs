@@ -3,7 +3,7 @@ use super::{
     v1,
 };
 use crate::isolation::launch::{
-    Evidence, GroupName, IoLimit, Limits, NAME_PREFIX,
+    CgroupName, Evidence, IoLimit, Limits, NAME_PREFIX,
     cgroup::{is_gone, processes, signal, subfolders, write},
     path_error, poll_until, v2,
 };
@@ -20,7 +20,8 @@ use std::{
 /// Time for a killed process to exit: freeing a validator's memory takes time.
 const KILL_TIMEOUT: Duration = Duration::from_secs(120);
 
-pub struct Group {
+/// The cgroup of one run. In version 1 it has a folder for each controller.
+pub struct RunCgroup {
     pub name: String,
     cgroups: Cgroups,
     /// With the `MAJOR:MINOR` of the disk.
@@ -28,25 +29,25 @@ pub struct Group {
     exists: bool,
 }
 
-impl Group {
+impl RunCgroup {
     pub fn create(
         parents: &Cgroups,
-        name: &GroupName,
+        name: &CgroupName,
         limits: &Limits,
         disk_numbers: Vec<String>,
-    ) -> Result<Group> {
+    ) -> Result<RunCgroup> {
         let name = name.to_string();
         let cgroups = match parents {
             Cgroups::V1 { folders, .. } => Cgroups::V1 {
                 folders: folders.below(&name, limits),
-                pressure_group: None,
+                pressure_cgroup: None,
             },
             Cgroups::V2(parent) => {
                 enable_controllers(&parent.folder, limits)?;
                 Cgroups::V2(parent.below(&name))
             }
         };
-        let mut group = Group {
+        let mut cgroup = RunCgroup {
             name,
             cgroups,
             io_limits: disk_numbers
@@ -56,7 +57,7 @@ impl Group {
             exists: false,
         };
         let mut created = Vec::new();
-        for folder in group.folders() {
+        for folder in cgroup.folders() {
             if let Err(error) = create_folder(&folder) {
                 for folder in created {
                     let _ = fs::remove_dir(folder);
@@ -65,18 +66,20 @@ impl Group {
             }
             created.push(folder);
         }
-        group.exists = true;
+        cgroup.exists = true;
         // Pressure files are optional.
-        if let Cgroups::V1 { pressure_group, .. } = &mut group.cgroups
+        if let Cgroups::V1 {
+            pressure_cgroup, ..
+        } = &mut cgroup.cgroups
             && let Cgroups::V1 {
-                pressure_group: parent,
+                pressure_cgroup: parent,
                 ..
             } = parents
         {
-            let below = parent.as_ref().map(|parent| parent.below(&group.name));
-            *pressure_group = below.filter(|group| create_folder(&group.folder).is_ok());
+            let below = parent.as_ref().map(|parent| parent.below(&cgroup.name));
+            *pressure_cgroup = below.filter(|cgroup| create_folder(&cgroup.folder).is_ok());
         }
-        Ok(group)
+        Ok(cgroup)
     }
 
     pub fn set_limits(&self, limits: &Limits) -> Result<()> {
@@ -112,9 +115,11 @@ impl Group {
         match &self.cgroups {
             Cgroups::V1 {
                 folders,
-                pressure_group,
+                pressure_cgroup,
             } => {
-                let pressure_folder = pressure_group.as_ref().map(|group| group.folder.as_path());
+                let pressure_folder = pressure_cgroup
+                    .as_ref()
+                    .map(|cgroup| cgroup.folder.as_path());
                 v1::evidence(&folders.memory, pressure_folder)
             }
             Cgroups::V2(own) => v2::evidence(&own.folder),
@@ -126,13 +131,13 @@ impl Group {
         let folders = match &mut self.cgroups {
             Cgroups::V1 {
                 folders,
-                pressure_group,
+                pressure_cgroup,
             } => {
-                if let Some(pressure_group) =
-                    pressure_group.take_if(|group| enter(&group.folder).is_err())
+                if let Some(pressure_cgroup) =
+                    pressure_cgroup.take_if(|cgroup| enter(&cgroup.folder).is_err())
                 {
                     // An empty cgroup would report no stalls.
-                    let _ = fs::remove_dir(pressure_group.folder);
+                    let _ = fs::remove_dir(pressure_cgroup.folder);
                 }
                 folders.all()
             }
@@ -158,7 +163,7 @@ impl Group {
     }
 }
 
-impl Drop for Group {
+impl Drop for RunCgroup {
     fn drop(&mut self) {
         if self.exists {
             let _ = self.kill().and_then(|()| self.remove());
@@ -166,15 +171,15 @@ impl Drop for Group {
     }
 }
 
-/// Folders of the groups of this scope, by the group's name.
+/// Folders of the cgroups of this scope, by the cgroup's name.
 pub fn find_by_scope(parents: &Cgroups, scope: &str) -> Result<BTreeMap<String, Vec<PathBuf>>> {
     let prefix = format!("{NAME_PREFIX}.{scope}.");
-    let mut groups: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
+    let mut cgroups: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
     let (controllers, unified) = parents.folders();
     for root in controllers {
         for folder in subfolders(&root)? {
             if let Some(name) = name_with_prefix(&folder, &prefix) {
-                groups.entry(name).or_default().push(folder);
+                cgroups.entry(name).or_default().push(folder);
             }
         }
     }
@@ -190,12 +195,12 @@ pub fn find_by_scope(parents: &Cgroups, scope: &str) -> Result<BTreeMap<String, 
         }
         for inner in subfolders(&folder)? {
             match name_with_prefix(&inner, &prefix) {
-                Some(name) => groups.entry(name).or_default().push(inner),
+                Some(name) => cgroups.entry(name).or_default().push(inner),
                 None => unvisited.push(inner),
             }
         }
     }
-    Ok(groups)
+    Ok(cgroups)
 }
 
 fn name_with_prefix(folder: &Path, prefix: &str) -> Option<String> {
