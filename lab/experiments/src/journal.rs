@@ -135,7 +135,7 @@ impl Step {
             Step::Clear => "clearing folders",
             Step::Restore => "restoring",
             Step::Cool => "dropping the page cache",
-            Step::Launch => "making the group",
+            Step::Launch => "making the cgroup",
             Step::Record => "starting the recorder",
             Step::Begin => "letting it begin",
             Step::Watch => "runs",

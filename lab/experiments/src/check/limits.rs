@@ -17,7 +17,7 @@ pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
             }
         }
         Err(why) => findings.refuse(
-            format!("no group of processes can be made here: {why}"),
+            format!("no cgroup can be made here: {why}"),
             "run as root, on a host with systemd or with cgroups that may be written",
         ),
     }

@@ -69,7 +69,7 @@ fn check_launcher(launcher: &LauncherFacts, findings: &mut Findings) {
     if !abilities.memory_high {
         findings.warn(
             format!(
-                "{name} has no limit that only slows down: nothing is killed, but a write into a full group fails with ENOMEM, and \
+                "{name} has no limit that only slows down: nothing is killed, but a write into a full cgroup fails with ENOMEM, and \
                  a validator ends itself then"
             ),
             "use a host with cgroup version 2; here the search tries no headroom below twice the largest rise of unreclaimable memory within a second",
@@ -77,7 +77,7 @@ fn check_launcher(launcher: &LauncherFacts, findings: &mut Findings) {
     }
     if !abilities.pressure {
         findings.warn(
-            format!("{name} does not report how long a group waits for memory, so such waits cannot end a dwell early"),
+            format!("{name} does not report how long a cgroup waits for memory, so such waits cannot end a dwell early"),
             "use a host with cgroup version 2 mounted, and pressure (psi=1)",
         );
     }

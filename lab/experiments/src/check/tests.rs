@@ -189,7 +189,7 @@ fn limits_that_the_launcher_does_not_have_are_refused() {
         &plan,
         &facts,
         Refuse,
-        "no group of processes can be made here: no cgroups",
+        "no cgroup can be made here: no cgroups",
     );
 }
 

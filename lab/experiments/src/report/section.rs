@@ -76,7 +76,7 @@ fn origin(experiment: &Experiment) -> String {
     }
     if let Some(planned) = &journal_state.planned {
         text += &format!(
-            " Groups were made by {}; the plan's SHA-256 is {}.",
+            " The launcher {} made the cgroups; the plan's SHA-256 is {}.",
             planned.launcher, planned.plan_digest
         );
     }
@@ -168,9 +168,9 @@ fn by_run(experiment: &Experiment, counted: &[CountedRun<'_>]) -> Table {
         "Waited for I/O [s]",
         "Evidence",
     ];
-    let note = "From the group's own files, read after the last process of the run had ended: memory.peak and memory.events (of cgroup \
-                version 1 their like), and what systemd says where it made the group. Page cache left: what was still charged to the group \
-                then. Waited for I/O: some task of the group, by the \
+    let note = "From the files of the cgroup, read after the last process of the run had ended: memory.peak and memory.events (of cgroup \
+                version 1 their like), and what systemd says where it made the cgroup. Page cache left: what was still charged to the cgroup \
+                then. Waited for I/O: some task of the cgroup, by the \
                 kernel's pressure stall information. GiB is 2^30 bytes.";
     let mut listed = table("runs", "Outcome and evidence of each run", &columns, note);
     listed.rows = counted.iter().map(|run| run_row(experiment, run)).collect();

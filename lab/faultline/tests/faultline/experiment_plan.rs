@@ -195,7 +195,7 @@ fn a_valid_plan_prints_its_schedule_and_may_run_with_cgroups() {
     match refused.as_slice() {
         [] => assert_eq!(code, Some(0), "{text}"),
         [one] => assert!(
-            one.contains("no group of processes") && code == Some(1),
+            one.contains("no cgroup can be made") && code == Some(1),
             "{text}"
         ),
         more => panic!("{more:#?}"),

@@ -272,7 +272,7 @@ fn an_experiment_report_uses_the_plans_metric_and_margin() {
     for part in [
         "# Experiment made",
         "The plan has 6 runs of 2 arms, order: forwards and backwards in turn.",
-        "Groups were made by cgroup v2; the plan's SHA-256 is ",
+        "The launcher cgroup v2 made the cgroups; the plan's SHA-256 is ",
         ". It is finished.",
         "differences below 10 % of the reference's mean do not matter",
     ] {

@@ -234,7 +234,7 @@ impl CgroupName {
     fn check_part(part: &str) -> Result<()> {
         let is_allowed = |byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_');
         if part.is_empty() || !part.bytes().all(is_allowed) {
-            bail!("{part:?} is no name of a group: write a-z, 0-9 and _");
+            bail!("{part:?} is no name of a cgroup: write a-z, 0-9 and _");
         }
         Ok(())
     }

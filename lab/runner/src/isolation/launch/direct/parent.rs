@@ -150,7 +150,7 @@ fn own_cgroup(host: &HostRoot) -> Result<Unified, ReadError> {
 fn check_writable(folder: &Path) -> Result<()> {
     access(folder, Access::WRITE_OK).map_err(|error| {
         anyhow!(
-            "{}: no groups can be made here ({error}): start the program as root",
+            "{}: no cgroups can be made here ({error}): start the program as root",
             folder.display()
         )
     })
@@ -215,7 +215,7 @@ fn check_no_other_processes(folder: &Path) -> Result<()> {
         return Ok(());
     }
     bail!(
-        "{}: other processes are in this cgroup, so it cannot have groups with limits: start the program alone in a unit \
+        "{}: other processes are in this cgroup, so it cannot contain cgroups with limits: start the program alone in a unit \
          with Delegate=yes (systemd-run --scope -p Delegate=yes ...)",
         folder.display()
     )

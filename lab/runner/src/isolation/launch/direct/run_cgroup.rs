@@ -268,7 +268,7 @@ pub fn remove(folders: &[PathBuf]) -> Result<()> {
 
 fn create_folder(folder: &Path) -> Result<()> {
     fs::create_dir(folder).map_err(|error| match error.kind() {
-        ErrorKind::AlreadyExists => anyhow!("{}: a group of this name is there already, from a run that is going on or was killed: stop that run, or remove the group",
+        ErrorKind::AlreadyExists => anyhow!("{}: a cgroup of this name exists already, from a run that continues or was killed: stop that run, or remove the cgroup",
             folder.display()),
         _ => path_error(folder)(error),
     })
