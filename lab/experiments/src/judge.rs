@@ -6,7 +6,7 @@ use super::{
 };
 use faultline_common::clock::{from_nanoseconds, nanoseconds};
 use faultline_recording::{ProgramCachePoint, TickRow};
-use faultline_runner::isolation::{End, Evidence};
+use faultline_runner::isolation::{CgroupState, End};
 use faultline_text::{count, duration};
 use itertools::{Itertools, chain};
 use std::time::Duration;
@@ -31,14 +31,14 @@ pub struct EndFacts {
     /// Why the runner stopped the run: [`Outcome::Completed`] if its time was up. `None` if it
     /// ended by itself.
     pub stop_reason: Option<Outcome>,
-    pub evidence_at_stop: Evidence,
-    pub final_evidence: Evidence,
+    pub evidence_at_stop: CgroupState,
+    pub final_evidence: CgroupState,
     /// The first process exited and left others in the cgroup.
     pub has_survivors: bool,
 }
 
 /// Also reads the events of the cgroup: a shell may survive its OOM-killed child.
-pub fn was_oom_killed(evidence: &Evidence) -> bool {
+pub fn was_oom_killed(evidence: &CgroupState) -> bool {
     let kills = evidence.memory_events.get("oom_kill");
     kills.is_some_and(|kills| *kills > 0) || evidence.result.as_deref() == Some("oom-kill")
 }

@@ -1,4 +1,4 @@
-use faultline_runner::isolation::Evidence;
+use faultline_runner::isolation::CgroupState;
 use serde::{Deserialize, Serialize};
 
 /// All except [`Outcome::Failed`] and [`Outcome::Interrupted`] are results: the run counts.
@@ -102,7 +102,7 @@ impl Validity {
 pub struct Ending {
     pub outcome: Outcome,
     pub validity: Validity,
-    pub evidence: Evidence,
+    pub evidence: CgroupState,
     /// Warnings and remarks on page cache and host.
     #[serde(default)]
     pub notes: Vec<String>,
@@ -116,7 +116,7 @@ impl Ending {
         Ending {
             outcome,
             validity: Validity::Valid,
-            evidence: Evidence::default(),
+            evidence: CgroupState::default(),
             notes: Vec::new(),
             stopped_unix_ns: None,
         }

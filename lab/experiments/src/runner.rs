@@ -23,7 +23,7 @@ use anyhow::Result;
 use faultline_common::{clock::from_nanoseconds, files::is_disk_full};
 use faultline_recording::{Progress, TickRow};
 use faultline_runner::{
-    isolation::{CgroupName, End, Evidence, Launched, Launcher},
+    isolation::{CgroupName, CgroupState, End, Launched, Launcher},
     record::recorder::Addresses,
 };
 use itertools::Itertools;
@@ -82,7 +82,7 @@ struct ActiveRun {
     /// Errors of reading its cgroup.
     poll_failures: FailureTimer,
     /// Why the runner ends it, with the evidence at that decision.
-    stop_decision: Option<(Outcome, Evidence)>,
+    stop_decision: Option<(Outcome, CgroupState)>,
     /// At the last poll, its first process had exited, but others in its cgroup had not.
     has_survivors: bool,
     /// Why its page cache may not be cold.

@@ -116,8 +116,8 @@ const CONTRACT: &[(&str, Case)] = &[
         limits::moved_without_a_kill,
     ),
     (
-        "evidence is there after the end of the program",
-        limits::evidence_after_the_end,
+        "the state is there after the end of the program",
+        limits::cgroup_state_after_the_end,
     ),
     ("an exit code is told", ending::exit_code),
     ("a signal is told", ending::signal),

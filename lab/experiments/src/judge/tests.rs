@@ -15,15 +15,20 @@ fn stop() -> StopRules {
     }
 }
 
-fn evidence(end: Option<End>, oom_kills: u64) -> Evidence {
-    Evidence {
+fn evidence(end: Option<End>, oom_kills: u64) -> CgroupState {
+    CgroupState {
         end,
         memory_events: BTreeMap::from([("oom_kill".to_owned(), oom_kills)]),
-        ..Evidence::default()
+        ..CgroupState::default()
     }
 }
 
-fn of(kind: WorkloadKind, why: Option<Outcome>, before: Evidence, after: Evidence) -> Outcome {
+fn of(
+    kind: WorkloadKind,
+    why: Option<Outcome>,
+    before: CgroupState,
+    after: CgroupState,
+) -> Outcome {
     outcome(
         kind,
         &stop(),
@@ -49,19 +54,19 @@ fn an_oom_kill_is_the_outcome_regardless_of_the_exit_status() {
             of(
                 WorkloadKind::Validator,
                 None,
-                Evidence::default(),
+                CgroupState::default(),
                 evidence(end, 1)
             ),
             Outcome::OutOfMemory
         );
     }
     let result = Some("oom-kill".to_owned());
-    let after = Evidence {
+    let after = CgroupState {
         result,
         ..evidence(Some(End::Signal(9)), 0)
     };
     assert_eq!(
-        of(WorkloadKind::Validator, None, Evidence::default(), after),
+        of(WorkloadKind::Validator, None, CgroupState::default(), after),
         Outcome::OutOfMemory
     );
 }
@@ -88,7 +93,7 @@ fn an_oom_kill_after_the_stop_decision_is_only_a_note() {
 
 #[test]
 fn self_initiated_exits_are_distinguished_from_stopped_ones() {
-    let alone = |kind, end| of(kind, None, Evidence::default(), evidence(end, 0));
+    let alone = |kind, end| of(kind, None, CgroupState::default(), evidence(end, 0));
     assert_eq!(
         alone(WorkloadKind::Validator, Some(End::Code(0))),
         Outcome::Exited { code: 0 }
@@ -127,11 +132,11 @@ fn self_initiated_exits_are_distinguished_from_stopped_ones() {
 
 #[test]
 fn a_process_ended_by_systemd_is_not_a_result() {
-    let after = Evidence {
+    let after = CgroupState {
         result: Some("timeout".to_owned()),
         ..evidence(Some(End::Signal(15)), 0)
     };
-    assert!(!of(WorkloadKind::Validator, None, Evidence::default(), after).is_result());
+    assert!(!of(WorkloadKind::Validator, None, CgroupState::default(), after).is_result());
 }
 
 #[test]

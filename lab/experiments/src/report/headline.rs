@@ -6,7 +6,7 @@ use crate::{
     plan::{Arm, WorkloadKind},
 };
 use faultline_report::run::ExperimentOutcome;
-use faultline_runner::isolation::{End, Evidence};
+use faultline_runner::isolation::{CgroupState, End};
 use itertools::Itertools;
 
 const MAX_NAMED: usize = 12;
@@ -260,7 +260,7 @@ pub fn outcome_text(outcome: &Outcome, kind: WorkloadKind) -> String {
     }
 }
 
-fn evidence(evidence: &Evidence) -> String {
+fn evidence(evidence: &CgroupState) -> String {
     let end = evidence.end.map(|end| match end {
         End::Code(code) => format!("exit code {code}"),
         End::Signal(signal) => format!("signal {signal}"),

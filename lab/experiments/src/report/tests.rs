@@ -7,7 +7,7 @@ use crate::{
 };
 use faultline_pages::model::{Block, Cell, Report, Table};
 use faultline_report::run::{Replayed, ReplayedSlot};
-use faultline_runner::isolation::Evidence;
+use faultline_runner::isolation::CgroupState;
 use std::collections::BTreeMap;
 
 /// An experiment with two arms of memory and what is written down of it.
@@ -72,10 +72,10 @@ fn experiment(folder: &Path, lines: Vec<Entry>) -> Experiment {
 /// The lines of one attempt.
 fn tried(run: u32, attempt: u32, outcome: Outcome, validity: Validity) -> Vec<Entry> {
     let oom = outcome == Outcome::OutOfMemory;
-    let evidence = Evidence {
+    let evidence = CgroupState {
         memory_events: BTreeMap::from([("oom_kill".to_owned(), u64::from(oom))]),
         memory_peak: Some(1480 << 20),
-        ..Evidence::default()
+        ..CgroupState::default()
     };
     let notes = vec![
         "warning: swap is on".to_owned(),
@@ -310,7 +310,7 @@ fn the_experiments_outcome_overrides_the_recordings_end() {
     let ending = |outcome| Ending {
         outcome,
         validity: Validity::Valid,
-        evidence: Evidence::default(),
+        evidence: CgroupState::default(),
         notes: Vec::new(),
         stopped_unix_ns: None,
     };

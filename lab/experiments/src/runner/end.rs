@@ -8,7 +8,7 @@ use crate::{
 };
 use anyhow::{Context, Result};
 use faultline_common::clock::nanoseconds;
-use faultline_runner::{isolation::Evidence, record::recorder::DEFAULT_SAMPLING_INTERVAL};
+use faultline_runner::{isolation::CgroupState, record::recorder::DEFAULT_SAMPLING_INTERVAL};
 use faultline_text::duration;
 use itertools::Itertools;
 use std::{mem, time::Duration};
@@ -130,7 +130,7 @@ impl Runner<'_> {
     }
 
     /// Returns the cgroup's final evidence.
-    fn close(&mut self, run: &mut ActiveRun) -> Result<Evidence> {
+    fn close(&mut self, run: &mut ActiveRun) -> Result<CgroupState> {
         let has_begun = run.watch.is_some();
         // The recorder reads the cgroup's files until it ends.
         let has_ended = run
@@ -162,7 +162,7 @@ impl Runner<'_> {
         Ok(evidence)
     }
 
-    fn judge(&mut self, run: &mut ActiveRun, final_evidence: Evidence) -> Ending {
+    fn judge(&mut self, run: &mut ActiveRun, final_evidence: CgroupState) -> Ending {
         let (stop_reason, evidence_at_stop) = run.stop_decision.take().unzip();
         let facts = EndFacts {
             stop_reason,

@@ -10,7 +10,7 @@ use crate::{
     search::{Action, Reading, SearchEvent, SearchMachine, Verdict},
 };
 use anyhow::{Context, Result};
-use faultline_runner::isolation::{Evidence, Launched};
+use faultline_runner::isolation::{CgroupState, Launched};
 use faultline_text::{bytes, duration};
 use std::time::Duration;
 
@@ -80,7 +80,7 @@ impl RunningSearch {
         &mut self,
         now: Duration,
         launched: &mut dyn Launched,
-    ) -> Result<(Vec<Action>, Evidence)> {
+    ) -> Result<(Vec<Action>, CgroupState)> {
         let applied = self
             .pending_limit
             .map_or(Ok(()), |limit| set_memory_limit(launched, limit));
@@ -94,7 +94,7 @@ impl RunningSearch {
                 ..Reading::default()
             }
         };
-        let evidence = applied.and_then(|()| launched.evidence());
+        let evidence = applied.and_then(|()| launched.cgroup_state());
         let evidence = self.failures.tolerate(now, evidence)?;
         reading.out_of_memory = evidence
             .as_ref()
@@ -104,7 +104,7 @@ impl RunningSearch {
     }
 
     /// Whether the cgroup is under OOM, or had an OOM event since the last poll.
-    fn is_out_of_memory(&mut self, evidence: &Evidence) -> bool {
+    fn is_out_of_memory(&mut self, evidence: &CgroupState) -> bool {
         let count = |name: &str| evidence.memory_events.get(name).copied().unwrap_or(0);
         let total = count("oom").saturating_add(count("oom_kill"));
         let before = std::mem::replace(&mut self.oom_events, total);
@@ -307,7 +307,7 @@ mod tests {
         };
         let mut running_search =
             RunningSearch::begin(&plan(""), rules, false, Box::new(Blind)).unwrap();
-        let mut evidence = Evidence::default();
+        let mut evidence = CgroupState::default();
         let mut seen = |name: &str, count: u64| {
             evidence.memory_events.insert(name.to_owned(), count);
             running_search.is_out_of_memory(&evidence)

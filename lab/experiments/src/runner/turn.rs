@@ -13,7 +13,7 @@ use crate::{
 use anyhow::{Context, Result};
 use faultline_common::files::is_disk_full;
 use faultline_runner::{
-    isolation::{End, Evidence},
+    isolation::{CgroupState, End},
     record::{
         exec_gate_message,
         recorder::{DEFAULT_SAMPLING_INTERVAL, describe_end, metrics_variables},
@@ -37,7 +37,7 @@ enum RunPoll {
 
 struct JobState {
     end: Option<End>,
-    evidence: Evidence,
+    evidence: CgroupState,
     is_oom_killed: bool,
     /// With its last output.
     recorder_end: Option<(End, String)>,
@@ -48,7 +48,7 @@ struct JobState {
 fn poll_job(run: &mut ActiveRun) -> Result<JobState> {
     let launched = run.launched.as_mut().context("it was never begun")?;
     let end = launched.poll_end()?;
-    let evidence = launched.evidence()?;
+    let evidence = launched.cgroup_state()?;
     let is_oom_killed = was_oom_killed(&evidence);
     Ok(JobState {
         has_survivors: end.is_some() && !is_oom_killed && !launched.has_no_process()?,

@@ -18,7 +18,7 @@ use faultline_experiments::{
     outcome::{Ending, Outcome, Validity},
     schedule::{ScheduledRun, Turn},
 };
-use faultline_runner::isolation::{Evidence, Pressure};
+use faultline_runner::isolation::{CgroupState, Pressure};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Write as _,
@@ -72,7 +72,7 @@ impl Made {
             attempt: 1,
             step: Step::Host,
         });
-        let evidence = Evidence {
+        let evidence = CgroupState {
             memory_events: BTreeMap::from([(
                 "oom_kill".to_owned(),
                 u64::from(outcome == Outcome::OutOfMemory),
@@ -85,7 +85,7 @@ impl Made {
                     full_us: 0,
                 },
             )]),
-            ..Evidence::default()
+            ..CgroupState::default()
         };
         let ending = Ending {
             outcome,

@@ -76,10 +76,10 @@ pub trait Launched {
     /// before the validator that it started.
     fn terminate(&mut self) -> Result<()>;
 
-    fn evidence(&mut self) -> Result<Evidence>;
+    fn cgroup_state(&mut self) -> Result<CgroupState>;
 
-    /// Kills the cgroup, waits for its end, reads the evidence a last time, and removes the cgroup.
-    fn close(self: Box<Self>) -> Result<Evidence>;
+    /// Kills the cgroup, waits for its end, reads its state a last time, and removes the cgroup.
+    fn close(self: Box<Self>) -> Result<CgroupState>;
 }
 
 /// What a launcher has besides the hard limit of memory.
@@ -137,9 +137,11 @@ pub enum End {
     Signal(i32),
 }
 
-/// State of a cgroup, final after its end. The kernel or systemd may not report all values.
+/// What a cgroup used, and how its first process ended. Final once the cgroup has no process. The
+/// kernel or systemd may not report all values.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Evidence {
+pub struct CgroupState {
+    /// `None` while the first process runs.
     pub end: Option<End>,
     /// systemd's `Result=` of the unit, such as `oom-kill`.
     pub result: Option<String>,

@@ -131,8 +131,8 @@ pub fn close_ends_all(scene: &Scene) {
     let launched = scene.launch(&scene.script(FAMILY));
     let family = family(scene);
     assert!(family.into_iter().all(is_alive), "{family:?}");
-    let evidence = launched.close().expect("it is closed");
-    assert_eq!(evidence.end, Some(End::Signal(9)));
+    let cgroup_state = launched.close().expect("it is closed");
+    assert_eq!(cgroup_state.end, Some(End::Signal(9)));
     family.into_iter().for_each(is_gone);
 }
 

@@ -6,7 +6,7 @@ use crate::{
     plan,
     schedule::{ScheduledRun, Turn},
 };
-use faultline_runner::isolation::Evidence;
+use faultline_runner::isolation::CgroupState;
 use std::path::{Path, PathBuf};
 
 /// What became of a run: `-` not begun, `f` failed, `c` completed, `o` out of memory, `x` exited, `h` no progress, `n` never
@@ -33,7 +33,7 @@ fn ending(letter: char) -> Option<Ending> {
     Some(Ending {
         outcome,
         validity,
-        evidence: Evidence::default(),
+        evidence: CgroupState::default(),
         notes: Vec::new(),
         stopped_unix_ns: None,
     })

@@ -7,7 +7,7 @@ use crate::{
     search::{EndTrials, HeadroomInterval, Memory, SearchAnswer, SearchOutcome},
 };
 use faultline_pages::render;
-use faultline_runner::isolation::Evidence as Kernel;
+use faultline_runner::isolation::CgroupState;
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -181,7 +181,7 @@ fn completed(attempt: u32, answer: SearchAnswer) -> [Entry; 2] {
     let ending = Ending {
         outcome: Ended::Completed,
         validity: Validity::Valid,
-        evidence: Kernel::default(),
+        evidence: CgroupState::default(),
         notes: Vec::new(),
         stopped_unix_ns: None,
     };

@@ -15,7 +15,7 @@ use faultline_experiments::{
 };
 use faultline_recording::{Progress, TickRow};
 use faultline_runner::{
-    isolation::{Abilities, End, Evidence, CgroupName, Job, Launched, Launcher, Limits},
+    isolation::{Abilities, CgroupName, CgroupState, End, Job, Launched, Launcher, Limits},
     record::recorder::Addresses,
 };
 use std::{
@@ -544,7 +544,7 @@ impl Launched for Started {
         Ok(())
     }
 
-    fn evidence(&mut self) -> Result<Evidence> {
+    fn cgroup_state(&mut self) -> Result<CgroupState> {
         let state = self.state.borrow();
         let run = of(&self.name);
         if let (Some((seconds, at)), Some(age)) =
@@ -555,21 +555,21 @@ impl Launched for Started {
         }
         let kills = u64::from(state.over(of(&self.name), "oom"));
         let memory_events = BTreeMap::from([("oom_kill".to_owned(), kills)]);
-        Ok(Evidence {
+        Ok(CgroupState {
             end: state.end(of(&self.name)),
             memory_events,
-            ..Evidence::default()
+            ..CgroupState::default()
         })
     }
 
-    fn close(mut self: Box<Self>) -> Result<Evidence> {
+    fn close(mut self: Box<Self>) -> Result<CgroupState> {
         self.open = false;
         self.log("close");
-        let evidence = self.evidence()?;
+        let cgroup_state = self.cgroup_state()?;
         // What did not end by itself was killed.
-        Ok(Evidence {
-            end: evidence.end.or(Some(End::Signal(9))),
-            ..evidence
+        Ok(CgroupState {
+            end: cgroup_state.end.or(Some(End::Signal(9))),
+            ..cgroup_state
         })
     }
 }

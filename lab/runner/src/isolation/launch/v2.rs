@@ -1,5 +1,5 @@
 use super::{
-    CpuSet, Evidence, IoLimit, Limits, Pressure,
+    CgroupState, CpuSet, IoLimit, Limits, Pressure,
     cgroup::{parse_optional, read_optional, write},
     limits::{device_node, device_path},
     path_error,
@@ -29,18 +29,18 @@ pub fn memory_high(folder: &Path) -> Result<Option<u64>> {
     bytes_or_max(folder, "memory.high")
 }
 
-/// All evidence except how the process ended, which a cgroup's files do not say.
-pub fn evidence(folder: &Path) -> Result<Evidence> {
+/// Without `end` and `result`, which a cgroup's files do not contain.
+pub fn cgroup_state(folder: &Path) -> Result<CgroupState> {
     check_exists(folder)?;
     let stat = parse_optional(folder, "memory.stat", MemoryStat::parse)?.unwrap_or_default();
-    Ok(Evidence {
+    Ok(CgroupState {
         memory_events: counts(folder, "memory.events")?,
         memory_peak: bytes_or_max(folder, "memory.peak")?,
         memory_current: bytes_or_max(folder, "memory.current")?,
         file: stat.file,
         anon: stat.anon,
         pressure: read_pressure(folder)?,
-        ..Evidence::default()
+        ..CgroupState::default()
     })
 }
 

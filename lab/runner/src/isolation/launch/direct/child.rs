@@ -1,6 +1,6 @@
 use super::run_cgroup::{self, RunCgroup};
 use crate::isolation::launch::{
-    End, Evidence, Job, Launched, Limits, path_error, program::ExecGate,
+    CgroupState, End, Job, Launched, Limits, path_error, program::ExecGate,
 };
 use anyhow::{Result, anyhow, bail};
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
@@ -171,19 +171,19 @@ impl Launched for Child {
         run_cgroup::terminate(&self.cgroup.folders())
     }
 
-    fn evidence(&mut self) -> Result<Evidence> {
+    fn cgroup_state(&mut self) -> Result<CgroupState> {
         let end = self.poll_end()?;
-        Ok(Evidence {
+        Ok(CgroupState {
             end,
-            ..self.cgroup.evidence()?
+            ..self.cgroup.state()?
         })
     }
 
-    fn close(mut self: Box<Self>) -> Result<Evidence> {
+    fn close(mut self: Box<Self>) -> Result<CgroupState> {
         self.kill_and_wait()?;
-        let evidence = self.evidence()?;
+        let cgroup_state = self.cgroup_state()?;
         self.cgroup.remove()?;
-        Ok(evidence)
+        Ok(cgroup_state)
     }
 }
 

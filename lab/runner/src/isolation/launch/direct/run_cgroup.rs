@@ -3,7 +3,7 @@ use super::{
     v1,
 };
 use crate::isolation::launch::{
-    CgroupName, Evidence, IoLimit, Limits, NAME_PREFIX,
+    CgroupName, CgroupState, IoLimit, Limits, NAME_PREFIX,
     cgroup::{is_gone, processes, signal, subfolders, write},
     path_error, poll_until, v2,
 };
@@ -111,7 +111,7 @@ impl RunCgroup {
         }
     }
 
-    pub fn evidence(&self) -> Result<Evidence> {
+    pub fn state(&self) -> Result<CgroupState> {
         match &self.cgroups {
             Cgroups::V1 {
                 folders,
@@ -120,9 +120,9 @@ impl RunCgroup {
                 let pressure_folder = pressure_cgroup
                     .as_ref()
                     .map(|cgroup| cgroup.folder.as_path());
-                v1::evidence(&folders.memory, pressure_folder)
+                v1::cgroup_state(&folders.memory, pressure_folder)
             }
-            Cgroups::V2(own) => v2::evidence(&own.folder),
+            Cgroups::V2(own) => v2::cgroup_state(&own.folder),
         }
     }
 

@@ -1,5 +1,5 @@
 use super::{parent::Unified, run_cgroup::RunCgroup, *};
-use crate::isolation::{CgroupName, Evidence, launch::v2};
+use crate::isolation::{CgroupName, CgroupState, launch::v2};
 use std::{fs, path::Path};
 
 /// A host with these files below `proc` and `sys/fs/cgroup`.
@@ -177,7 +177,7 @@ fn a_stricter_parent_limit_is_the_effective_one() {
 }
 
 #[test]
-fn v1_evidence_contains_only_values_of_its_files() {
+fn v1_cgroup_state_contains_only_values_of_its_files() {
     let (folder, _) = host(&[
         ("memory/memory.usage_in_bytes", "7\n"),
         (
@@ -190,16 +190,16 @@ fn v1_evidence_contains_only_values_of_its_files() {
         ),
     ]);
     let memory = folder.path().join("memory");
-    let evidence = v1::evidence(&memory, None).unwrap();
-    let expected = Evidence {
+    let cgroup_state = v1::cgroup_state(&memory, None).unwrap();
+    let expected = CgroupState {
         memory_current: Some(7),
         file: Some(3),
         anon: Some(4),
         memory_events: [("oom_kill".to_owned(), 2)].into(),
-        ..Evidence::default()
+        ..CgroupState::default()
     };
     assert_eq!(
-        evidence, expected,
+        cgroup_state, expected,
         "no peak and no count of failures in these files"
     );
     let write =
@@ -207,7 +207,7 @@ fn v1_evidence_contains_only_values_of_its_files() {
     write("memory.failcnt", 5);
     write("memory.memsw.failcnt", 0);
     write("memory.limit_in_bytes", 100);
-    let met = |memory: &Path| v1::evidence(memory, None).unwrap().memory_events;
+    let met = |memory: &Path| v1::cgroup_state(memory, None).unwrap().memory_events;
     write("memory.memsw.limit_in_bytes", 200);
     assert_eq!(
         met(&memory),
@@ -225,9 +225,9 @@ fn v1_evidence_contains_only_values_of_its_files() {
         [("oom_kill".to_owned(), 2), ("memsw_failcnt".to_owned(), 9)].into()
     );
     fs::write(memory.join("memory.usage_in_bytes"), "much\n").unwrap();
-    let error = v1::evidence(&memory, None).unwrap_err().to_string();
+    let error = v1::cgroup_state(&memory, None).unwrap_err().to_string();
     assert!(error.contains("memory.usage_in_bytes"), "{error}");
-    assert!(v1::evidence(Path::new("/nonexistent/cgroup"), None).is_err());
+    assert!(v1::cgroup_state(Path::new("/nonexistent/cgroup"), None).is_err());
 }
 
 #[test]

@@ -1,5 +1,5 @@
 use crate::isolation::launch::{
-    Evidence, IoLimit, Limits,
+    CgroupState, IoLimit, Limits,
     cgroup::{parse_optional, read, write},
     limits::page_aligned,
     path_error, v2,
@@ -154,7 +154,7 @@ fn parse_limit(path: &Path, value: &str) -> Result<Option<u64>> {
     Ok(limit.bytes())
 }
 
-pub fn evidence(memory: &Path, pressure_folder: Option<&Path>) -> Result<Evidence> {
+pub fn cgroup_state(memory: &Path, pressure_folder: Option<&Path>) -> Result<CgroupState> {
     // Fails if the cgroup is gone.
     let text = read(memory, OOM_CONTROL)?;
     let count = |name| value_after(&text, name).and_then(|count| count.trim().parse().ok());
@@ -167,7 +167,7 @@ pub fn evidence(memory: &Path, pressure_folder: Option<&Path>) -> Result<Evidenc
         ("memsw_failcnt", memsw_hits),
     ];
     let stat = parse_optional(memory, "memory.stat", MemoryStat::parse_v1)?.unwrap_or_default();
-    Ok(Evidence {
+    Ok(CgroupState {
         memory_events: events
             .into_iter()
             .filter_map(|(name, count)| Some((name.to_owned(), count?)))
@@ -177,7 +177,7 @@ pub fn evidence(memory: &Path, pressure_folder: Option<&Path>) -> Result<Evidenc
         file: stat.file,
         anon: stat.anon,
         pressure: pressure_folder.map_or_else(|| Ok(BTreeMap::new()), v2::read_pressure)?,
-        ..Evidence::default()
+        ..CgroupState::default()
     })
 }
 

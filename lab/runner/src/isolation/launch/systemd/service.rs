@@ -4,7 +4,7 @@ use super::{
     property,
 };
 use crate::isolation::launch::{
-    End, Evidence, IoLimit, Job, Launched, Limits,
+    CgroupState, End, IoLimit, Job, Launched, Limits,
     limits::page_aligned,
     poll_until,
     program::{ExecGate, User},
@@ -180,21 +180,21 @@ impl Launched for Service {
         self.bus.kill(&self.name, Signal::TERM)
     }
 
-    fn evidence(&mut self) -> Result<Evidence> {
+    fn cgroup_state(&mut self) -> Result<CgroupState> {
         let unit = self.unit()?;
         let result = unit.result().map(str::to_owned).filter(|_| unit.is_down());
-        Ok(Evidence {
+        Ok(CgroupState {
             end: unit.ended(),
             result,
-            ..v2::evidence(&self.slice_cgroup)?
+            ..v2::cgroup_state(&self.slice_cgroup)?
         })
     }
 
-    fn close(mut self: Box<Self>) -> Result<Evidence> {
+    fn close(mut self: Box<Self>) -> Result<CgroupState> {
         kill_all(&self.bus, &self.name)?;
-        let evidence = self.evidence()?;
+        let cgroup_state = self.cgroup_state()?;
         self.remove()?;
-        Ok(evidence)
+        Ok(cgroup_state)
     }
 }
 
