@@ -102,7 +102,8 @@ impl Validity {
 pub struct Ending {
     pub outcome: Outcome,
     pub validity: Validity,
-    pub evidence: CgroupState,
+    #[serde(rename = "evidence")]
+    pub cgroup_state: CgroupState,
     /// Warnings and remarks on page cache and host.
     #[serde(default)]
     pub notes: Vec<String>,
@@ -116,7 +117,7 @@ impl Ending {
         Ending {
             outcome,
             validity: Validity::Valid,
-            evidence: CgroupState::default(),
+            cgroup_state: CgroupState::default(),
             notes: Vec::new(),
             stopped_unix_ns: None,
         }

@@ -81,7 +81,7 @@ struct ActiveRun {
     search: Option<RunningSearch>,
     /// Errors of reading its cgroup.
     poll_failures: FailureTimer,
-    /// Why the runner ends it, with the evidence at that decision.
+    /// Why the runner ends it, and the cgroup's state at that decision.
     stop_decision: Option<(Outcome, CgroupState)>,
     /// At the last poll, its first process had exited, but others in its cgroup had not.
     has_survivors: bool,

@@ -178,14 +178,14 @@ fn by_run(experiment: &Experiment, counted: &[CountedRun<'_>]) -> Table {
 }
 
 fn run_row(experiment: &Experiment, run: &CountedRun<'_>) -> Vec<Cell> {
-    let evidence = &run.ending.evidence;
+    let cgroup_state = &run.ending.cgroup_state;
     let arm = experiment.plan.arm(&run.scheduled.arm);
     let validity = match &run.ending.validity {
         Validity::Valid => "yes".to_owned(),
         Validity::Unproven(why) => format!("not proven: {why}"),
         Validity::Invalid(why) => format!("no, left out: {why}"),
     };
-    let kills = evidence.memory_events.get("oom_kill");
+    let kills = cgroup_state.memory_events.get("oom_kill");
     let outcome = experiment_outcome(run.ending, None, experiment.plan.workload.kind);
     vec![
         Cell::Text(run.name()),
@@ -195,10 +195,10 @@ fn run_row(experiment: &Experiment, run: &CountedRun<'_>) -> Vec<Cell> {
         text_cell(&run.scheduled.lane),
         Cell::Text(outcome.end),
         Cell::Text(validity),
-        gib(evidence.memory_peak, NOT_REPORTED),
+        gib(cgroup_state.memory_peak, NOT_REPORTED),
         gib(arm.and_then(|arm| arm.memory_max), NO_LIMIT),
         number_or(kills.map(|kills| *kills as f64), 0, NOT_REPORTED),
-        gib(evidence.file, NOT_REPORTED),
+        gib(cgroup_state.file, NOT_REPORTED),
         number_or(outcome.io_stall_seconds, 1, NOT_REPORTED),
         text_or(Some(&outcome.evidence), "none"),
     ]

@@ -72,7 +72,7 @@ fn experiment(folder: &Path, lines: Vec<Entry>) -> Experiment {
 /// The lines of one attempt.
 fn tried(run: u32, attempt: u32, outcome: Outcome, validity: Validity) -> Vec<Entry> {
     let oom = outcome == Outcome::OutOfMemory;
-    let evidence = CgroupState {
+    let cgroup_state = CgroupState {
         memory_events: BTreeMap::from([("oom_kill".to_owned(), u64::from(oom))]),
         memory_peak: Some(1480 << 20),
         ..CgroupState::default()
@@ -84,7 +84,7 @@ fn tried(run: u32, attempt: u32, outcome: Outcome, validity: Validity) -> Vec<En
     let ending = Box::new(Ending {
         outcome,
         validity,
-        evidence,
+        cgroup_state,
         notes,
         stopped_unix_ns: None,
     });
@@ -310,7 +310,7 @@ fn the_experiments_outcome_overrides_the_recordings_end() {
     let ending = |outcome| Ending {
         outcome,
         validity: Validity::Valid,
-        evidence: CgroupState::default(),
+        cgroup_state: CgroupState::default(),
         notes: Vec::new(),
         stopped_unix_ns: None,
     };

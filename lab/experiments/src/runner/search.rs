@@ -84,7 +84,7 @@ impl RunningSearch {
         let applied = self
             .pending_limit
             .map_or(Ok(()), |limit| set_memory_limit(launched, limit));
-        // Without evidence from the launcher, files and recording are still read.
+        // Even if the launcher returns an error, files and recording are read.
         let mut reading = if applied.is_ok() {
             self.pending_limit = None;
             self.observer.read(now)
@@ -94,18 +94,18 @@ impl RunningSearch {
                 ..Reading::default()
             }
         };
-        let evidence = applied.and_then(|()| launched.cgroup_state());
-        let evidence = self.failures.tolerate(now, evidence)?;
-        reading.out_of_memory = evidence
+        let cgroup_state = applied.and_then(|()| launched.cgroup_state());
+        let cgroup_state = self.failures.tolerate(now, cgroup_state)?;
+        reading.out_of_memory = cgroup_state
             .as_ref()
-            .is_some_and(|evidence| self.is_out_of_memory(evidence));
+            .is_some_and(|state| self.is_out_of_memory(state));
         let actions = self.machine.poll(&reading);
-        Ok((actions, evidence.unwrap_or_default()))
+        Ok((actions, cgroup_state.unwrap_or_default()))
     }
 
     /// Whether the cgroup is under OOM, or had an OOM event since the last poll.
-    fn is_out_of_memory(&mut self, evidence: &CgroupState) -> bool {
-        let count = |name: &str| evidence.memory_events.get(name).copied().unwrap_or(0);
+    fn is_out_of_memory(&mut self, cgroup_state: &CgroupState) -> bool {
+        let count = |name: &str| cgroup_state.memory_events.get(name).copied().unwrap_or(0);
         let total = count("oom").saturating_add(count("oom_kill"));
         let before = std::mem::replace(&mut self.oom_events, total);
         count("under_oom") > 0 || total > before
@@ -167,7 +167,7 @@ impl Runner<'_> {
         let (number, attempt) = (run.scheduled.run, run.attempt);
         let now = self.system.now().uptime;
         let launched = run.launched.as_deref_mut().context("it was never started");
-        let (actions, evidence) = launched
+        let (actions, cgroup_state) = launched
             .and_then(|launched| search.poll(now, launched))
             .map_err(|error| self.turn_error(number, &error))?;
         for action in actions {
@@ -186,7 +186,7 @@ impl Runner<'_> {
                     if let Some(search) = &mut run.search {
                         search.is_over = true;
                     }
-                    run.stop_decision = Some((Outcome::Completed, evidence.clone()));
+                    run.stop_decision = Some((Outcome::Completed, cgroup_state.clone()));
                     self.journal(Entry::SearchAnswer {
                         run: number,
                         attempt,
@@ -307,10 +307,10 @@ mod tests {
         };
         let mut running_search =
             RunningSearch::begin(&plan(""), rules, false, Box::new(Blind)).unwrap();
-        let mut evidence = CgroupState::default();
+        let mut cgroup_state = CgroupState::default();
         let mut seen = |name: &str, count: u64| {
-            evidence.memory_events.insert(name.to_owned(), count);
-            running_search.is_out_of_memory(&evidence)
+            cgroup_state.memory_events.insert(name.to_owned(), count);
+            running_search.is_out_of_memory(&cgroup_state)
         };
         assert!(!seen("oom", 0));
         assert!(seen("oom", 1));

@@ -37,7 +37,7 @@ enum RunPoll {
 
 struct JobState {
     end: Option<End>,
-    evidence: CgroupState,
+    cgroup_state: CgroupState,
     is_oom_killed: bool,
     /// With its last output.
     recorder_end: Option<(End, String)>,
@@ -48,8 +48,8 @@ struct JobState {
 fn poll_job(run: &mut ActiveRun) -> Result<JobState> {
     let launched = run.launched.as_mut().context("it was never begun")?;
     let end = launched.poll_end()?;
-    let evidence = launched.cgroup_state()?;
-    let is_oom_killed = was_oom_killed(&evidence);
+    let cgroup_state = launched.cgroup_state()?;
+    let is_oom_killed = was_oom_killed(&cgroup_state);
     Ok(JobState {
         has_survivors: end.is_some() && !is_oom_killed && !launched.has_no_process()?,
         recorder_end: match &mut run.recorder {
@@ -57,7 +57,7 @@ fn poll_job(run: &mut ActiveRun) -> Result<JobState> {
             None => None,
         },
         end,
-        evidence,
+        cgroup_state,
         is_oom_killed,
     })
 }
@@ -378,12 +378,12 @@ impl Runner<'_> {
             }
         }
         if has_ended || state.is_oom_killed {
-            // The evidence names the end; the recording may lack it.
+            // The cgroup's state has the end; the recording may lack it.
             return Ok(RunPoll::Over);
         }
         let stop_reason = self.sample_recording(watch, number, &run.folder)?;
         if run.stop_decision.is_none() {
-            run.stop_decision = stop_reason.map(|reason| (reason, state.evidence));
+            run.stop_decision = stop_reason.map(|reason| (reason, state.cgroup_state));
         }
         Ok(match &run.stop_decision {
             None => RunPoll::Running,

@@ -72,7 +72,7 @@ impl Made {
             attempt: 1,
             step: Step::Host,
         });
-        let evidence = CgroupState {
+        let cgroup_state = CgroupState {
             memory_events: BTreeMap::from([(
                 "oom_kill".to_owned(),
                 u64::from(outcome == Outcome::OutOfMemory),
@@ -90,7 +90,7 @@ impl Made {
         let ending = Ending {
             outcome,
             validity: Validity::Valid,
-            evidence,
+            cgroup_state,
             notes: Vec::new(),
             stopped_unix_ns: None,
         };

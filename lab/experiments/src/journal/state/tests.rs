@@ -100,7 +100,7 @@ fn ended(attempt: u32, outcome: Outcome) -> Entry {
     let ending = Ending {
         outcome,
         validity: Validity::Valid,
-        evidence: faultline_runner::isolation::CgroupState::default(),
+        cgroup_state: faultline_runner::isolation::CgroupState::default(),
         notes: Vec::new(),
         stopped_unix_ns: None,
     };

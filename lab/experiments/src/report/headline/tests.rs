@@ -33,7 +33,7 @@ fn ending(letter: char) -> Option<Ending> {
     Some(Ending {
         outcome,
         validity,
-        evidence: CgroupState::default(),
+        cgroup_state: CgroupState::default(),
         notes: Vec::new(),
         stopped_unix_ns: None,
     })

@@ -181,7 +181,7 @@ fn completed(attempt: u32, answer: SearchAnswer) -> [Entry; 2] {
     let ending = Ending {
         outcome: Ended::Completed,
         validity: Validity::Valid,
-        evidence: CgroupState::default(),
+        cgroup_state: CgroupState::default(),
         notes: Vec::new(),
         stopped_unix_ns: None,
     };

@@ -278,8 +278,8 @@ impl Recorder for RecorderDaemon {
             Ok(daemon.poll_end()?.is_some())
         })?;
         let last_problem = self.log.last_problem();
-        let evidence = self.launched.close()?;
-        match evidence.end {
+        let cgroup_state = self.launched.close()?;
+        match cgroup_state.end {
             Some(End::Code(0)) if ended => Ok(()),
             Some(end) if ended => bail!("{DAEMON_NAME} ended{}", describe_end(end, &last_problem)),
             _ => bail!(
