@@ -1,4 +1,7 @@
-use super::{LEDGER_LOCK, contents, has_marker, lock_ledger, open_marked, processes_using};
+use super::{
+    LEDGER_LOCK, has_marker, lock_ledger, names_without_marker_and_lock, open_marked,
+    processes_using,
+};
 use crate::isolation::{
     launch::path_error,
     tree::{Folder, MAX_DEPTH, OTHER_MOUNT, OpenResult, disk_bytes, kind},
@@ -48,13 +51,13 @@ pub struct RetainedEntry {
 pub fn clear(folder: &Path, root: &HostRoot) -> Result<ClearSummary> {
     let top = open_unused(folder, root)?;
     let mut inspection = ClearWalk::default();
-    inspection.clear_folder(&top, 0)?;
+    inspection.visit_folder(&top, 0)?;
     let mut walk = ClearWalk {
         deletes: true,
         locks: inspection.locks,
         ..ClearWalk::default()
     };
-    walk.clear_folder(&top, 0)?;
+    walk.visit_folder(&top, 0)?;
     Ok(walk.summary)
 }
 
@@ -64,7 +67,7 @@ pub fn would_clear(folder: &Path, root: &HostRoot) -> Result<ClearSummary> {
         max_listed: MAX_LISTED,
         ..ClearWalk::default()
     };
-    walk.clear_folder(&top, 0)?;
+    walk.visit_folder(&top, 0)?;
     Ok(walk.summary)
 }
 
@@ -95,23 +98,23 @@ struct ClearWalk {
 }
 
 impl ClearWalk {
-    fn clear_folder(&mut self, folder: &Folder, depth: usize) -> Result<()> {
+    fn visit_folder(&mut self, folder: &Folder, depth: usize) -> Result<()> {
         if !self.deletes {
             self.locks.extend(lock_ledger(folder)?);
         }
-        for name in contents(folder, depth)? {
+        for name in names_without_marker_and_lock(folder, depth)? {
             let Some(stat) = folder.stat(&name)? else {
                 continue;
             };
             match kind(&stat) {
-                FileType::Directory => self.clear_subfolder(folder, &name, depth + 1)?,
-                _ => self.clear_file(folder, &name, &stat)?,
+                FileType::Directory => self.visit_subfolder(folder, &name, depth + 1)?,
+                _ => self.visit_file(folder, &name, &stat)?,
             }
         }
         Ok(())
     }
 
-    fn clear_subfolder(&mut self, folder: &Folder, name: &CStr, depth: usize) -> Result<()> {
+    fn visit_subfolder(&mut self, folder: &Folder, name: &CStr, depth: usize) -> Result<()> {
         if depth > MAX_DEPTH {
             return self.retain(folder, name, "nested too deep");
         }
@@ -127,7 +130,7 @@ impl ClearWalk {
         }
         let retained_before = self.summary.retained.len();
         let has_lock = subfolder.stat(LEDGER_LOCK)?.is_some();
-        self.clear_folder(&subfolder, depth)?;
+        self.visit_folder(&subfolder, depth)?;
         if !self.deletes {
             return Ok(());
         }
@@ -147,7 +150,7 @@ impl ClearWalk {
         }
     }
 
-    fn clear_file(&mut self, folder: &Folder, name: &CStr, stat: &Stat) -> Result<()> {
+    fn visit_file(&mut self, folder: &Folder, name: &CStr, stat: &Stat) -> Result<()> {
         if let Some(reason) = protection(folder, name, stat)? {
             return self.retain(folder, name, reason);
         }

@@ -1,6 +1,6 @@
 use super::{
     clear::{RetainedEntry, protection},
-    contents, open_marked,
+    names_without_marker_and_lock, open_marked,
 };
 use crate::isolation::{
     launch::path_error,
@@ -146,7 +146,7 @@ fn measure_source(folder: &Folder) -> Result<SourceSize> {
 }
 
 fn add_folder(folder: &Folder, depth: usize, size: &mut SourceSize) -> Result<()> {
-    for name in contents(folder, depth)? {
+    for name in names_without_marker_and_lock(folder, depth)? {
         let Some(stat) = folder.stat(&name)? else {
             continue;
         };
@@ -232,7 +232,7 @@ struct RestoreRun<'a> {
 
 impl RestoreRun<'_> {
     fn copy_folder(&mut self, from: &Folder, to: &Folder, depth: usize) -> Result<()> {
-        for name in contents(from, depth)? {
+        for name in names_without_marker_and_lock(from, depth)? {
             let Some(stat) = from.stat(&name)? else {
                 continue;
             };
