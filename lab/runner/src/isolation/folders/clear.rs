@@ -34,7 +34,8 @@ pub struct ClearSummary {
     pub bytes: u64,
     /// Only from [`would_clear`]: the first [`MAX_LISTED`] files.
     pub listed: Vec<PathBuf>,
-    /// Entries that stayed, without the marker, the ledger's lock and `lost+found`.
+    /// Entries that stayed. The marker, the ledger's lock and `lost+found` also stay, but are not
+    /// listed.
     pub retained: Vec<RetainedEntry>,
 }
 
@@ -46,7 +47,7 @@ pub struct RetainedEntry {
 
 /// Deletes the contents of a marked folder. These stay: keypairs and tower files with their
 /// folders, other mounts, and folders with their own marker. Symbolic links are deleted, not their
-/// targets. Holds the ledger's lock meanwhile. Deletes nothing if the folder is not marked, a
+/// targets. Holds the locks of all ledgers meanwhile. Deletes nothing if the folder is not marked, a
 /// validator holds a ledger's lock in it, or a process has a file open in it.
 pub fn clear(folder: &Path, root: &HostRoot) -> Result<ClearSummary> {
     let top = open_unused(folder, root)?;
@@ -61,6 +62,7 @@ pub fn clear(folder: &Path, root: &HostRoot) -> Result<ClearSummary> {
     Ok(walk.summary)
 }
 
+/// Like [`clear`], but deletes nothing and lists the files that it would delete.
 pub fn would_clear(folder: &Path, root: &HostRoot) -> Result<ClearSummary> {
     let top = open_unused(folder, root)?;
     let mut walk = ClearWalk {
@@ -91,6 +93,7 @@ fn open_unused(folder: &Path, root: &HostRoot) -> Result<Folder> {
 struct ClearWalk {
     /// False in a dry run, and in the pass that inspects and locks before anything is deleted.
     deletes: bool,
+    /// Of files in the summary; 0 lists none.
     max_listed: usize,
     summary: ClearSummary,
     /// Locks of all ledgers in the folder.
@@ -136,7 +139,8 @@ impl ClearWalk {
         }
         match unlinkat(&folder.fd, name, AtFlags::REMOVEDIR) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
-            // It contains retained entries, which are reported already.
+            // It contains the ledger's lock, which is never listed, or retained entries, which are
+            // listed already.
             Err(Errno::NOTEMPTY | Errno::EXIST)
                 if has_lock || self.summary.retained.len() > retained_before =>
             {
@@ -175,7 +179,7 @@ impl ClearWalk {
 
     #[expect(
         clippy::unnecessary_wraps,
-        reason = "the end of functions that return it"
+        reason = "callers return its result directly"
     )]
     fn retain(&mut self, folder: &Folder, name: &CStr, reason: &'static str) -> Result<()> {
         self.summary.retained.push(RetainedEntry {
