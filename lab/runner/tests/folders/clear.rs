@@ -136,7 +136,10 @@ fn a_folder_of_experiments_inside_of_another_is_not_cleared_with_it() {
     let cleared = scene.clear().unwrap();
     assert_eq!(
         retained(&cleared.retained),
-        [("accounts".to_owned(), "a folder of experiments of its own")]
+        [(
+            "accounts".to_owned(),
+            "it is marked as a folder of experiments itself"
+        )]
     );
     assert!(scene.path("ledger/accounts/run/1.2").exists());
 }

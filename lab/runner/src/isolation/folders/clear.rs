@@ -129,7 +129,11 @@ impl ClearWalk {
             }
         };
         if has_marker(&subfolder)? {
-            return self.retain(folder, name, "a folder of experiments of its own");
+            return self.retain(
+                folder,
+                name,
+                "it is marked as a folder of experiments itself",
+            );
         }
         let retained_before = self.summary.retained.len();
         let has_lock = subfolder.stat(LEDGER_LOCK)?.is_some();
