@@ -5,8 +5,8 @@ mod environment;
 mod folders;
 mod gather;
 mod limits;
+mod memory_search;
 mod programs;
-mod search;
 mod vote;
 
 pub use folders::{SpaceNeed, space_needs};
@@ -172,7 +172,7 @@ pub fn findings(plan: &Plan, facts: &HostFacts, i_vote: bool) -> Vec<Finding> {
     folders::check(plan, facts, &mut findings);
     access::check(plan, facts, &mut findings);
     folders::check_space(plan, facts, &mut findings);
-    search::check(plan, facts, &mut findings);
+    memory_search::check(plan, facts, &mut findings);
     check_host(facts, &mut findings);
     check_design(plan, &mut findings);
     check_tip(plan, facts, &mut findings);
@@ -251,7 +251,7 @@ fn check_duplicate_arms(plan: &Plan, findings: &mut Findings) {
 
 fn check_design(plan: &Plan, findings: &mut Findings) {
     let replicates = plan.replicates;
-    if replicates < 3 && plan.search.is_none() {
+    if replicates < 3 && plan.memory_search.is_none() {
         let runs = if replicates == 1 {
             "a single run".to_owned()
         } else {
@@ -275,7 +275,7 @@ fn check_design(plan: &Plan, findings: &mut Findings) {
         );
     }
     check_duplicate_arms(plan, findings);
-    if plan.concurrent.is_some() || plan.search.is_some() {
+    if plan.concurrent.is_some() || plan.memory_search.is_some() {
         return;
     }
     let arms = plan.arms.len() as u32;

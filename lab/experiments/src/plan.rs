@@ -45,7 +45,7 @@ pub struct Plan {
     pub lanes: Vec<Lane>,
     pub concurrent: Option<Concurrent>,
     pub report: ReportRules,
-    pub search: Option<SearchRules>,
+    pub memory_search: Option<MemorySearchRules>,
     pub slurm: SlurmOptions,
 }
 
@@ -85,8 +85,10 @@ impl Plan {
     }
 }
 
+/// `[search]`: in one run, several memory limits are tried to find how much headroom over
+/// unreclaimable memory a validator needs to keep up.
 #[derive(Debug, Clone)]
-pub struct SearchRules {
+pub struct MemorySearchRules {
     /// In bytes.
     pub first_headroom: u64,
     /// Minimum time of an approach to a limit.
@@ -101,7 +103,7 @@ pub struct SearchRules {
     pub horizon: Duration,
 }
 
-impl SearchRules {
+impl MemorySearchRules {
     /// Estimate for few trials: 8, and 3 confirmations at each end of the interval. Every fourth
     /// dwell is a reference.
     pub fn min_duration(&self) -> Duration {

@@ -16,7 +16,7 @@ pub use messages::{
     SearchAnswer, SearchEvent, SearchOutcome, Verdict,
 };
 
-use crate::plan::SearchRules;
+use crate::plan::MemorySearchRules;
 use approach::{Approach, page_aligned};
 use dwell::{Dwell, References};
 use faultline_stats::staircase::{self, Next, SearchConfig, Staircase};
@@ -84,7 +84,7 @@ enum Stage {
 }
 
 pub struct SearchMachine {
-    rules: SearchRules,
+    rules: MemorySearchRules,
     at_tip_slots: u64,
     is_hard_limit: bool,
     staircase: Staircase,
@@ -106,7 +106,7 @@ impl SearchMachine {
     /// A validator is at the tip if it is at most `at_tip_slots` slots behind. With
     /// `is_hard_limit`, a write into a full cgroup fails: on cgroup v1, a validator then exits.
     /// `None` for invalid rules.
-    pub fn new(rules: SearchRules, at_tip_slots: u64, is_hard_limit: bool) -> Option<Self> {
+    pub fn new(rules: MemorySearchRules, at_tip_slots: u64, is_hard_limit: bool) -> Option<Self> {
         let config = SearchConfig {
             first_value: rules.first_headroom as f64,
             max_width: rules.width,

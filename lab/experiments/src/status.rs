@@ -205,7 +205,7 @@ fn run_status(
         progress_text = Some(watch.progress_text());
     }
     let search = plan
-        .search
+        .memory_search
         .as_ref()
         .zip(run_attempt)
         .map(|(search, run_attempt)| {

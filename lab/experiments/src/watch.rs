@@ -54,7 +54,7 @@ impl Watch {
         Watch {
             kind: plan.workload.kind,
             rules: plan.stop.clone(),
-            is_search: plan.search.is_some(),
+            is_search: plan.memory_search.is_some(),
             stale_after: MIN_STALE.max(tick_interval * STALE_INTERVALS),
             began: now,
             first_executed: None,

@@ -201,7 +201,7 @@ fn keys_before_sections(top: &mut Table<'_>, plan_folder: &PlanFolder) -> Plan {
         lanes: Vec::new(),
         concurrent: None,
         report: ReportRules::default(),
-        search: None,
+        memory_search: None,
         slurm: SlurmOptions::default(),
     }
 }

@@ -31,7 +31,7 @@ const SLOTS_PER_EPOCH: u64 = 432_000;
 /// The search of the newest attempt at a run.
 pub struct SearchReport<'e> {
     scheduled: &'e ScheduledRun,
-    rules: &'e plan::SearchRules,
+    rules: &'e plan::MemorySearchRules,
     search_log: &'e SearchLog,
     /// Earlier searches that were cut off.
     cut_off: usize,
@@ -45,7 +45,7 @@ pub struct SearchReport<'e> {
 
 pub fn searches<'e>(experiment: &'e Experiment, runs: &[Run]) -> Vec<SearchReport<'e>> {
     let (plan, journal_state) = (&experiment.plan, &experiment.journal_state);
-    let Some(rules) = &plan.search else {
+    let Some(rules) = &plan.memory_search else {
         return Vec::new();
     };
     let is_only_search = journal_state.scheduled().count() == 1;

@@ -24,7 +24,7 @@ const CUT_OFF: &str = "no end is written down: it runs, or was cut off";
 pub fn section(experiment: &Experiment, counted: &[CountedRun<'_>]) -> Section {
     let mut blocks = vec![Block::Text(origin(experiment))];
     // A search has one arm without settings, so there is no table of arms.
-    if experiment.plan.search.is_none() {
+    if experiment.plan.memory_search.is_none() {
         blocks.push(Block::Table(arms(&experiment.plan, counted)));
     }
     if !counted.is_empty() {
@@ -54,7 +54,7 @@ fn origin(experiment: &Experiment) -> String {
             "one arm after the other, as the plan forces: whatever changed meanwhile looks like an effect".to_owned()
         }
     };
-    let mut text = match (&plan.search, runs) {
+    let mut text = match (&plan.memory_search, runs) {
         (None, _) => format!(
             "The plan has {} of {}, order: {order}.",
             counted(runs as f64, "run"),

@@ -115,7 +115,7 @@ fn max_run_time(plan: &Plan) -> Option<Duration> {
         (WorkloadKind::Replay, _) | (_, CountedFrom::Start) => Duration::ZERO,
     };
     // `max_duration` counts from the tip, and reaching the tip may take as long again.
-    let (before, length) = match &plan.search {
+    let (before, length) = match &plan.memory_search {
         Some(search) => (before.max(search.max_duration), search.max_duration),
         None => (before, stop.duration),
     };

@@ -6,7 +6,7 @@ use crate::{
     folder::RECORDING,
     journal::Entry,
     outcome::Outcome,
-    plan::{Plan, SearchRules},
+    plan::{MemorySearchRules, Plan},
     search::{Action, Reading, SearchEvent, SearchMachine, Verdict},
 };
 use anyhow::{Context, Result};
@@ -59,7 +59,7 @@ impl RunningSearch {
     /// `is_hard_limit`: whether the limit is not `memory.high`, which only throttles.
     fn begin(
         plan: &Plan,
-        rules: SearchRules,
+        rules: MemorySearchRules,
         is_hard_limit: bool,
         observer: Box<dyn Observer>,
     ) -> Result<Self> {
@@ -138,7 +138,7 @@ fn set_memory_limit(launched: &mut dyn Launched, requested: Option<u64>) -> Resu
 
 impl Runner<'_> {
     pub(super) fn begin_search(&mut self, run: &mut ActiveRun) -> Result<()> {
-        let Some(rules) = self.plan.search.clone() else {
+        let Some(rules) = self.plan.memory_search.clone() else {
             return Ok(());
         };
         let pid = run.launched.as_ref().context("it was never started")?.pid();
@@ -297,7 +297,7 @@ mod tests {
     #[test]
     fn a_past_oom_event_of_a_group_is_reported_only_once() {
         let second = Duration::from_secs(1);
-        let rules = SearchRules {
+        let rules = MemorySearchRules {
             first_headroom: 1 << 30,
             settle: second,
             dwell: second,

@@ -300,7 +300,7 @@ impl Runner<'_> {
 
     /// A run that ends early leaves the others running. Those whose time is up are ended together.
     fn watch(&mut self, runs: &mut [ActiveRun]) -> Result<(), TurnError> {
-        let poll_interval = if self.plan.search.is_some() {
+        let poll_interval = if self.plan.memory_search.is_some() {
             search::POLL_INTERVAL
         } else {
             POLL_INTERVAL

@@ -7,8 +7,8 @@ mod silence;
 
 const MIB: u64 = 1 << 20;
 
-fn rules() -> SearchRules {
-    SearchRules {
+fn rules() -> MemorySearchRules {
+    MemorySearchRules {
         first_headroom: 400 * MIB,
         settle: seconds(20),
         dwell: seconds(60),
@@ -211,7 +211,7 @@ fn a_validator_without_page_cache_need_never_fails_the_search() {
 fn an_expired_search_ends_with_the_limit_lifted() {
     let mut plant = Plant::new(200 * MIB, 7);
     let mut machine = SearchMachine::new(
-        SearchRules {
+        MemorySearchRules {
             max_duration: seconds(1000),
             ..rules()
         },
@@ -376,7 +376,7 @@ fn a_limit_falls_at_most_six_percent_per_step_and_rises_immediately() {
 #[test]
 fn a_large_limit_falls_one_gibibyte_per_second_before_its_dwell() {
     const GIB: u64 = 1 << 30;
-    let rules = SearchRules {
+    let rules = MemorySearchRules {
         first_headroom: 100 * GIB,
         settle: seconds(2),
         ..rules()
@@ -548,7 +548,7 @@ fn a_dwell_with_permanently_slow_replay_is_not_extended() {
 fn the_maximum_search_time_counts_from_the_tip() {
     let over = |tip: u64| {
         let mut machine = SearchMachine::new(
-            SearchRules {
+            MemorySearchRules {
                 max_duration: seconds(1000),
                 ..rules()
             },
@@ -606,7 +606,7 @@ fn a_safe_limit_is_lifted_after_its_dwell_is_journaled() {
 fn a_hard_limit_leaves_space_for_the_largest_previous_rise() {
     let mut plant = Plant::new(20 * MIB, 11);
     let mut machine = SearchMachine::new(
-        SearchRules {
+        MemorySearchRules {
             first_headroom: 100 * MIB,
             ..rules()
         },

@@ -223,7 +223,7 @@ fn a_late_first_transaction_does_not_prolong_the_run() {
 fn a_search_ends_by_itself_or_after_lack_of_progress() {
     let mut plan = plan("validator", "duration = \"60s\"\nno_progress_for = \"50s\"");
     let (first_headroom, second) = (1 << 30, Duration::from_secs(1));
-    plan.search = Some(crate::plan::SearchRules {
+    plan.memory_search = Some(crate::plan::MemorySearchRules {
         first_headroom,
         settle: second,
         dwell: second,

@@ -1,7 +1,7 @@
 //! What a plan tries: `[[arm]]`, `[factors]` or `[search]`.
 
 use super::{
-    super::{Arm, Plan, SearchRules},
+    super::{Arm, MemorySearchRules, Plan},
     HOUR, MINUTE, PlanFolder, SECOND, at_least, cpus, percent,
     workload::{argument, check_plain_name, environment, plain_name, variable},
 };
@@ -267,7 +267,7 @@ fn with_level(arm: &Arm, level: &FactorLevel) -> Arm {
 pub fn search(top: &mut Table<'_>, plan: &mut Plan) {
     top.table("search", |table| {
         table.need("what", |v| choice(v, &[("memory", ())]));
-        let mut search = SearchRules {
+        let mut search = MemorySearchRules {
             first_headroom: table.need("from", headroom).unwrap_or_default(),
             settle: 2 * MINUTE,
             dwell: 8 * MINUTE,
@@ -281,7 +281,7 @@ pub fn search(top: &mut Table<'_>, plan: &mut Plan) {
         table.take_into("most", &mut search.max_duration, |v| at_least(MINUTE, v));
         table.take_into("horizon", &mut search.horizon, |v| at_least(HOUR, v));
         plan.stop.duration = search.max_duration;
-        plan.search = Some(search);
+        plan.memory_search = Some(search);
     });
     if !top.has("search") {
         return;

@@ -722,7 +722,7 @@ fn searching(keys: &str) -> String {
 #[test]
 fn a_search_plan_has_defaults_and_one_empty_arm() {
     let plan = read(&searching("from = \"24G\"\n")).unwrap();
-    let search = plan.search.expect("a search");
+    let search = plan.memory_search.expect("a search");
     assert_eq!(
         (search.first_headroom, search.settle, search.dwell),
         (24 << 30, 2 * MINUTE, 8 * MINUTE)
@@ -747,7 +747,7 @@ fn a_search_plan_has_defaults_and_one_empty_arm() {
     assert_eq!(
         (
             plan.replicates,
-            plan.search
+            plan.memory_search
                 .map(|search| (search.width, search.max_duration))
         ),
         (3, Some((0.075, 2 * HOUR)))

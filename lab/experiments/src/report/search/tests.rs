@@ -364,7 +364,7 @@ fn an_untried_range_end_is_not_reported_as_failed() {
 fn a_plan_without_a_search_has_no_search_chapter() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut experiment = experiment(folder.path(), 0, Some(answer(found())));
-    experiment.plan.search = None;
+    experiment.plan.memory_search = None;
     assert!(section(&searches(&experiment, &[])).is_none());
     assert!(headline(&searches(&experiment, &[])).is_none());
 }
