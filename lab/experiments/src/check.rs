@@ -229,7 +229,7 @@ fn check_tip(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
 }
 
 fn check_duplicate_arms(plan: &Plan, findings: &mut Findings) {
-    let texts = plan.workload.texts_with_placeholders();
+    let texts = plan.workload.unexpanded_texts();
     if texts.iter().any(|text| text.contains("{arm}")) {
         return;
     }

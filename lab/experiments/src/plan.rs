@@ -291,7 +291,8 @@ pub struct Arm {
 }
 
 impl Workload {
-    pub(crate) fn texts_with_placeholders(&self) -> Vec<&String> {
+    /// All texts in which placeholders are allowed, before they are expanded.
+    pub(crate) fn unexpanded_texts(&self) -> Vec<&String> {
         self.command
             .iter()
             .chain(self.environment.values())
@@ -300,7 +301,8 @@ impl Workload {
 }
 
 impl Arm {
-    pub(crate) fn texts_with_placeholders(&self) -> Vec<&String> {
+    /// All texts in which placeholders are allowed, before they are expanded.
+    pub(crate) fn unexpanded_texts(&self) -> Vec<&String> {
         self.arguments
             .iter()
             .chain(self.environment.values())

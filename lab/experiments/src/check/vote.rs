@@ -35,8 +35,8 @@ pub fn check(
     if plan.workload.kind != WorkloadKind::Validator {
         return;
     }
-    let votes = |word: &&String| VOTE_OPTIONS.iter().any(|option| has_option(word, option));
-    for section in matching_sections(plan, |texts| texts.iter().any(votes)) {
+    let sets_voter = |text: &&String| VOTE_OPTIONS.iter().any(|option| has_option(text, option));
+    for section in matching_sections(plan, |texts| texts.iter().any(sets_voter)) {
         findings.refuse(
             format!(
                 "{section} sets a vote account or its voter, and each run stops and restarts this validator"
@@ -68,7 +68,7 @@ pub fn check(
 fn check_stake(plan: &Plan, lane: &Lane, stake: &Stake, findings: &mut Findings) {
     let identity_name = plan.with_lane_name("the identity", lane);
     match stake {
-        Stake::Known(0) if passes_identity(plan, lane) => {}
+        Stake::Known(0) if is_identity_passed(plan, lane) => {}
         Stake::Known(0) => findings.warn(
             format!("{identity_name} has no stake, but the command does not name it: the validator may use another one"),
             "pass \"{identity}\" to the command; a start script also finds it in FAULTLINE_IDENTITY",
@@ -102,21 +102,21 @@ fn check_stake(plan: &Plan, lane: &Lane, stake: &Stake, findings: &mut Findings)
 }
 
 /// Whether every command names the identity of the lane, if any.
-fn passes_identity(plan: &Plan, lane: &Lane) -> bool {
+fn is_identity_passed(plan: &Plan, lane: &Lane) -> bool {
     let Some(file) = &lane.identity else {
         return true;
     };
     let file = file.display().to_string();
-    let passes = |texts: Vec<&String>| {
+    let has_identity = |texts: Vec<&String>| {
         let mut words = texts.into_iter().flat_map(|text| words(text));
         words.any(|word| word == "{identity}" || word == file)
     };
     let every_arm = || {
         plan.arms
             .iter()
-            .all(|arm| passes(arm.texts_with_placeholders()))
+            .all(|arm| has_identity(arm.unexpanded_texts()))
     };
-    passes(plan.workload.texts_with_placeholders()) || (!plan.arms.is_empty() && every_arm())
+    has_identity(plan.workload.unexpanded_texts()) || (!plan.arms.is_empty() && every_arm())
 }
 
 fn names_other_identity(plan: &Plan, texts: &[&String]) -> bool {
@@ -131,15 +131,12 @@ fn names_other_identity(plan: &Plan, texts: &[&String]) -> bool {
 
 fn matching_sections(plan: &Plan, matches: impl Fn(&[&String]) -> bool) -> Vec<String> {
     let arms = plan.arms.iter();
-    let arms = arms.map(|arm| (format!("arm {:?}", arm.name), arm.texts_with_placeholders()));
-    std::iter::once((
-        "workload".to_owned(),
-        plan.workload.texts_with_placeholders(),
-    ))
-    .chain(arms)
-    .filter(|(_, texts)| matches(texts))
-    .map(|(section, _)| section)
-    .collect()
+    let arms = arms.map(|arm| (format!("arm {:?}", arm.name), arm.unexpanded_texts()));
+    std::iter::once(("workload".to_owned(), plan.workload.unexpanded_texts()))
+        .chain(arms)
+        .filter(|(_, texts)| matches(texts))
+        .map(|(section, _)| section)
+        .collect()
 }
 
 /// `--option=value` counts as two words.
