@@ -108,8 +108,8 @@ fn is_identity_passed(plan: &Plan, lane: &Lane) -> bool {
     };
     let file = file.display().to_string();
     let has_identity = |texts: Vec<&String>| {
-        let mut words = texts.into_iter().flat_map(|text| words(text));
-        words.any(|word| word == "{identity}" || word == file)
+        let mut all_words = texts.into_iter().flat_map(|text| words(text));
+        all_words.any(|word| word == "{identity}" || word == file)
     };
     let every_arm = || {
         plan.arms
@@ -166,8 +166,8 @@ pub fn request_stakes(plan: &Plan, retry_policy: RetryPolicy) -> BTreeMap<String
             let identity = public_key(file)?;
             let genesis = workload
                 .cluster
-                .and_then(Cluster::nodes)
-                .map(|nodes| nodes.genesis_hash);
+                .and_then(Cluster::public_cluster)
+                .map(|public| public.genesis_hash);
             match accounts.get_or_insert_with(|| vote_accounts(url, genesis, retry_policy)) {
                 Ok(accounts) => Ok(accounts.stake_of(&identity)),
                 Err(why) => Err(why.clone()),
@@ -183,7 +183,7 @@ fn node_url(workload: &Workload) -> Option<&str> {
     workload
         .cluster_rpc
         .as_deref()
-        .or_else(|| Some(workload.cluster?.nodes()?.rpc))
+        .or_else(|| Some(workload.cluster?.public_cluster()?.rpc))
 }
 
 #[derive(Debug, Deserialize)]

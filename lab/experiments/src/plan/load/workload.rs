@@ -41,17 +41,17 @@ pub fn workload(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Workload {
         cluster_rpc: table.take("cluster_rpc", url),
         ..Workload::default()
     };
-    let nodes = workload.cluster.and_then(Cluster::nodes);
+    let cluster = workload.cluster.and_then(Cluster::public_cluster);
     let public = |list: Option<&[&str]>| {
         let list = list.unwrap_or_default().iter();
         list.map(|text| (*text).to_owned()).collect()
     };
     workload.entrypoints = table
         .take("entrypoints", |v| distinct(v, host_and_port))
-        .unwrap_or_else(|| public(nodes.map(|nodes| nodes.entrypoints)));
+        .unwrap_or_else(|| public(cluster.map(|cluster| cluster.entrypoints)));
     workload.known_validators = table
         .take("known_validators", |v| distinct(v, public_key))
-        .unwrap_or_else(|| public(nodes.map(|nodes| nodes.known_validators)));
+        .unwrap_or_else(|| public(cluster.map(|cluster| cluster.known_validators)));
     workload
 }
 
