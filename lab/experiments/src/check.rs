@@ -53,11 +53,12 @@ pub struct HostFacts {
     /// Those of [`TOOLS`] that are in `PATH`.
     pub tools: BTreeSet<&'static str>,
     pub runs_as_other_user: bool,
-    pub recorder: Result<PathBuf, String>,
+    /// The program file of the daemon that records the runs.
+    pub recorder_program: Result<PathBuf, String>,
     /// The daemon's verdict on `recorder.config`.
     pub recorder_config: Option<Result<(), String>>,
-    /// Time near the tip before the daemon reports it.
-    pub at_tip_for: Option<Duration>,
+    /// How long a validator must be near the tip until the daemon reports it as at the tip.
+    pub at_tip_delay: Option<Duration>,
     /// Stakes of the identities, by lane.
     pub stakes: BTreeMap<String, Stake>,
     /// Copied before each run.
@@ -213,7 +214,7 @@ fn check_host(facts: &HostFacts, findings: &mut Findings) {
 
 /// The daemon reports the tip only after some time near it.
 fn check_tip(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
-    if let (Some(deadline), Some(delay)) = (plan.stop.at_tip_within, facts.at_tip_for)
+    if let (Some(deadline), Some(delay)) = (plan.stop.at_tip_within, facts.at_tip_delay)
         && plan.workload.kind == WorkloadKind::Validator
         && deadline <= delay
     {

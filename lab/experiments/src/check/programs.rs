@@ -85,7 +85,7 @@ pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
         let remedy = "name a user of this host in workload.user, or make it (useradd)";
         findings.add(severity, format!("user {user:?}: {why}"), remedy);
     }
-    if let Err(why) = &facts.recorder {
+    if let Err(why) = &facts.recorder_program {
         findings.refuse(
             format!("there is no recorder: {why}"),
             "put faultlined into the folder of this program or into PATH, or set recorder.program",

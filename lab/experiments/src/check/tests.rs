@@ -107,9 +107,9 @@ fn fit(plan: &Plan) -> HostFacts {
         user: Ok(()),
         tools: super::TOOLS.into(),
         runs_as_other_user: false,
-        recorder: Ok("/faultlined".into()),
+        recorder_program: Ok("/faultlined".into()),
         recorder_config: None,
-        at_tip_for: Some(Duration::from_secs(60)),
+        at_tip_delay: Some(Duration::from_secs(60)),
         stakes: BTreeMap::from([("main".to_owned(), Stake::Known(0))]),
         snapshot_bytes: None,
         host_violations: Vec::new(),
@@ -696,13 +696,13 @@ fn a_tip_unreachable_within_the_time_limit_is_reported() {
     );
     let known = |text: &str| {
         fs::write(&config, text).unwrap();
-        let at_tip_for = gather(&plan, Err(String::new())).at_tip_for;
+        let at_tip_delay = gather(&plan, Err(String::new())).at_tip_delay;
         (
-            at_tip_for,
+            at_tip_delay,
             shown_findings(
                 &plan,
                 &HostFacts {
-                    at_tip_for,
+                    at_tip_delay,
                     ..fit(&plan)
                 },
             )
@@ -882,7 +882,7 @@ fn missing_users_and_files_of_a_plan_are_refused() {
     only(
         &plan,
         &HostFacts {
-            recorder: Err(why()),
+            recorder_program: Err(why()),
             ..fits.clone()
         },
         Refuse,
@@ -981,7 +981,7 @@ fn temporary_host_conditions_give_only_a_warning() {
 fn the_most_severe_finding_comes_first() {
     let plan = but(TWO_ARMS, "replicates = 4", "replicates = 1");
     let facts = HostFacts {
-        recorder: Err("none".to_owned()),
+        recorder_program: Err("none".to_owned()),
         ..fit(&plan)
     };
     let severities: Vec<Severity> = findings(&plan, &facts, false)
