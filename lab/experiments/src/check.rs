@@ -127,7 +127,6 @@ pub struct FolderFacts {
 
 #[derive(Debug, PartialEq, Serialize)]
 pub struct Finding {
-    /// [`Severity::Ignore`] marks a note that needs no action.
     pub severity: Severity,
     pub what: String,
     pub remedy: String,
@@ -157,7 +156,7 @@ impl Findings {
     }
 
     fn note(&mut self, what: impl Into<String>, remedy: impl Into<String>) {
-        self.add(Severity::Ignore, what, remedy);
+        self.add(Severity::Note, what, remedy);
     }
 }
 

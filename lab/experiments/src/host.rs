@@ -81,7 +81,7 @@ fn add_space_of_clearing(plan: &Plan, root: &HostRoot, disks: &mut [Disk]) {
     let rule = &plan.host.free_disk;
     let mut free_sizes = disks.iter().filter_map(|disk| disk.free);
     if plan.begin == InitialState::AsIs
-        || rule.severity == Severity::Ignore
+        || rule.severity == Severity::Note
         || !free_sizes.any(|free| free < rule.bound)
     {
         return;

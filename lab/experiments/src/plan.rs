@@ -249,8 +249,10 @@ pub struct Rule<T> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Severity {
-    /// At most a note of `experiment plan`.
-    Ignore,
+    /// Listed by `experiment plan`; needs no action. A rule in a plan calls it "ignore".
+    #[serde(rename = "ignore")]
+    #[value(name = "ignore")]
+    Note,
     Warn,
     /// The run does not begin.
     Refuse,

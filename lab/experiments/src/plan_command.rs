@@ -329,7 +329,7 @@ fn findings_text(findings: &[Finding]) -> String {
 
 pub fn finding_text(finding: &Finding) -> String {
     let head = match finding.severity {
-        Severity::Ignore => "note",
+        Severity::Note => "note",
         Severity::Warn => "warning",
         Severity::Refuse => "refused",
     };

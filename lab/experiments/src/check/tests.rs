@@ -922,7 +922,7 @@ fn limitations_of_an_experiment_design_are_reported() {
     only(
         &odd,
         &fit(&odd),
-        Severity::Ignore,
+        Severity::Note,
         "only with an even number of replicates",
     );
     let warm = but(
@@ -944,7 +944,7 @@ fn limitations_of_an_experiment_design_are_reported() {
     only(
         &square,
         &fit(&square),
-        Severity::Ignore,
+        Severity::Note,
         "a Latin square of 2 arms",
     );
 }
@@ -988,7 +988,7 @@ fn the_most_severe_finding_comes_first() {
         .into_iter()
         .map(|found| found.severity)
         .collect();
-    assert_eq!(severities, [Refuse, Warn, Severity::Ignore]);
+    assert_eq!(severities, [Refuse, Warn, Severity::Note]);
 }
 
 #[test]

@@ -111,7 +111,7 @@ impl System for RealSystem {
 
     fn host_findings(&mut self, plan: &Plan, scope: &str) -> Result<Vec<HostFinding>> {
         let mut busy_cpus = None;
-        if plan.host.busy_cpus.severity != Severity::Ignore
+        if plan.host.busy_cpus.severity != Severity::Note
             && let Some(before) = busy_time(&self.root)
         {
             let started = clock::uptime();

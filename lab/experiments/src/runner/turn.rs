@@ -268,7 +268,7 @@ impl Runner<'_> {
                 self.system.now().uptime.saturating_sub(wait_began) < self.plan.host.patience;
             let may_pass = findings
                 .iter()
-                .any(|finding| finding.is_temporary && finding.severity != Severity::Ignore);
+                .any(|finding| finding.is_temporary && finding.severity != Severity::Note);
             if may_wait && may_pass {
                 self.system.wait(WAIT_INTERVAL);
                 continue;
