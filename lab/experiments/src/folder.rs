@@ -129,7 +129,7 @@ mod tests {
             arm: "../512 G/ü".to_owned(),
             replicate: 2,
             lane: "a".to_owned(),
-            is_second_of_pair: false,
+            is_second_aa_run: false,
         };
         let folder = ExperimentFolder::new(Path::new("/x"));
         assert_eq!(

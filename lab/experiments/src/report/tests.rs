@@ -25,7 +25,7 @@ fn experiment(folder: &Path, lines: Vec<Entry>) -> Experiment {
         arm: arm.to_owned(),
         replicate,
         lane: "here".to_owned(),
-        is_second_of_pair: false,
+        is_second_aa_run: false,
     };
     let runs = [
         run(1, "small", 1),

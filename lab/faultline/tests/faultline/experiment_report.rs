@@ -165,7 +165,7 @@ fn scheduled(run: u32, arm: &str, replicate: u32) -> ScheduledRun {
         arm: arm.to_owned(),
         replicate,
         lane: "here".to_owned(),
-        is_second_of_pair: false,
+        is_second_aa_run: false,
     }
 }
 

@@ -60,7 +60,7 @@ fn experiment(kind: &str, arms: &str) -> Experiment {
                 arm,
                 replicate,
                 lane,
-                is_second_of_pair: false,
+                is_second_aa_run: false,
             };
             turns.push(Turn {
                 number: run,

@@ -152,7 +152,7 @@ fn planned() -> Entry {
         arm: "search".to_owned(),
         replicate: 1,
         lane: "here".to_owned(),
-        is_second_of_pair: false,
+        is_second_aa_run: false,
     };
     Entry::Planned(Planned {
         name: "least".to_owned(),

@@ -215,7 +215,7 @@ fn concurrent_arms_start_together_and_survive_anothers_kill() {
     assert_eq!(
         turn.runs
             .iter()
-            .filter(|run| run.is_second_of_pair && run.arm == "runs")
+            .filter(|run| run.is_second_aa_run && run.arm == "runs")
             .count(),
         1
     );
