@@ -102,10 +102,11 @@ pub struct CgroupName {
     pub scope: String,
     /// The run, `[a-z0-9_]+`, such as `r012_a1`. It owns the cgroup and its limits.
     pub run: String,
-    /// The program of the run, `[a-z0-9_]+`, such as `validator` or `recorder`.
+    /// The role of the program in the run, `[a-z0-9_]+`, such as `validator`.
     pub part: String,
 }
 
+/// A program to start in its own cgroup.
 #[derive(Debug)]
 pub struct Job {
     pub name: CgroupName,
@@ -124,9 +125,9 @@ pub struct Job {
     /// A FIFO that the launcher creates and removes. The command begins with the exec shim
     /// (`faultline hold`), which reads the FIFO to its end before it executes the program.
     pub exec_gate: Option<PathBuf>,
-    /// Maximum run time; a safety net if the launcher can enforce it without this program.
+    /// Maximum run time. Only systemd enforces it, also if this program is killed.
     pub max_duration: Option<Duration>,
-    /// A launcher uses no force before this time after a request to end.
+    /// After a request to end, the launcher uses no force for this time.
     pub grace: Duration,
 }
 
@@ -176,8 +177,8 @@ pub struct Pressure {
     pub full_us: u64,
 }
 
-/// Prefix of all cgroup and unit names. Dots separate the parts, which contain none: a dash would
-/// make the slice a child of another slice with foreign limits.
+/// Prefix of all cgroup and unit names. Dots separate the parts of a name, and no part contains a
+/// dot. With a dash in its name, a slice would be inside another slice, whose limits apply as well.
 const NAME_PREFIX: &str = "faultline";
 
 const POLL_INTERVAL: Duration = Duration::from_millis(20);

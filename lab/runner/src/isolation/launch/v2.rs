@@ -11,8 +11,8 @@ use faultline_kernel::parse::{
 };
 use std::{collections::BTreeMap, path::Path, time::Duration};
 
-/// Limits of `folder`. A device that is also in `requested` is named as there. A missing file means
-/// no limit.
+/// Limits of `folder`. A device that is also in `requested` has the name that it has there. A
+/// missing file means no limit.
 pub fn limits(folder: &Path, requested: &[IoLimit]) -> Result<Limits> {
     check_exists(folder)?;
     Ok(Limits {
@@ -44,7 +44,7 @@ pub fn cgroup_state(folder: &Path) -> Result<CgroupState> {
     })
 }
 
-/// By resource, without those of which the kernel does not count both kinds of stalls.
+/// By resource. A resource is left out if the kernel does not report both `some` and `full`.
 pub fn read_pressure(folder: &Path) -> Result<BTreeMap<String, Pressure>> {
     let mut by_resource = BTreeMap::new();
     for resource in ["cpu", "memory", "io"] {
@@ -123,7 +123,7 @@ fn io_limits(folder: &Path, requested: &[IoLimit]) -> Result<Vec<IoLimit>> {
                 format!("not understood: {line:?}"),
             ));
         };
-        // The caller's name for the device, so that both can be compared.
+        // With the caller's name for the device, both lists of limits can be compared.
         let kernel_device = limit.device.clone();
         if let Some(same) = requested
             .iter()

@@ -1,3 +1,6 @@
+//! A child process in the cgroup of a run. It begins as a shell, which the launcher moves into the
+//! cgroup. Then the shell executes the program.
+
 use super::run_cgroup::{self, RunCgroup};
 use crate::isolation::launch::{
     CgroupState, End, Job, Launched, Limits, path_error, program::ExecGate,
@@ -13,13 +16,13 @@ use std::{
 };
 
 const SHELL: &str = "/bin/sh";
-/// Reads a word, then executes a program if the shell's cgroups contain `$0`. If the launcher is
-/// killed before that, the shell reads EOF and exits.
+/// Reads a line, then executes `$@` if the shell is in a cgroup whose path contains `$0`. If the
+/// launcher is killed before that, the shell reads EOF and exits.
 const WAIT_SCRIPT: &str = r#"read -r go || exit 125
 while read -r line; do case $line in *"$0"*) exec "$@" </dev/null ;; esac; done </proc/$$/cgroup
 exit 125"#;
 const EXEC_WORD: &[u8] = b"go\n";
-/// Removes the variables that the shell adds.
+/// Executes the program without the variables that the shell adds.
 const ENV: &str = "/usr/bin/env";
 const SHELL_VARIABLES: [&str; 4] = ["PWD", "OLDPWD", "SHLVL", "_"];
 
@@ -53,7 +56,8 @@ impl Child {
             .as_ref()
             .filter(|_| !user_switch_command.is_empty())
         {
-            // `env` enters the folder again, to fail if it is closed to the target user.
+            // The shell enters the folder as the launcher's user. `env -C` enters it as the target
+            // user, and fails if that user may not.
             command.arg("-C").arg(folder);
         }
         let unwanted_variables = SHELL_VARIABLES
@@ -72,7 +76,7 @@ impl Child {
             .stdin(Stdio::piped())
             .stderr(output.try_clone().map_err(path_error(&job.output))?)
             .stdout(output);
-        // Terminal signals go only to this program.
+        // The child has its own process group, so Ctrl-C in a terminal reaches only the launcher.
         command.process_group(0);
         let child = command
             .spawn()
@@ -99,7 +103,7 @@ impl Child {
                 current: Some(number),
                 maximum: Some(number),
             };
-            // The child still has this program's user; the limits of another user need privilege.
+            // The shell still has the launcher's user. Limits of another user need privilege.
             prlimit(Some(pid), Resource::Nofile, limit)
                 .map_err(|error| error_with_name(&format!("{number} open files: {error}")))?;
         }
@@ -236,7 +240,7 @@ mod tests {
             run_wait_script(EXEC_WORD, "faultline.x.r001_a1.validator"),
             (Some(125), String::new())
         );
-        // Every process is in a cgroup that has a colon before its path.
+        // Every line of `/proc/PID/cgroup` has a colon before the path.
         assert_eq!(
             run_wait_script(EXEC_WORD, ":"),
             (Some(0), "begun\n".to_owned())

@@ -92,7 +92,7 @@ impl Cgroups {
         Ok(Cgroups::V2(Unified { folder, ..own }))
     }
 
-    /// Those with controllers of version 1, and the one of version 2.
+    /// The folders with controllers of version 1, and the cgroup of version 2.
     pub fn folders(&self) -> (Vec<PathBuf>, Option<&Unified>) {
         match self {
             Cgroups::V1 {
@@ -156,7 +156,8 @@ fn check_writable(folder: &Path) -> Result<()> {
     })
 }
 
-/// Parent of new cgroups; `own` may be this program's leaf in it.
+/// Folder in which cgroups of runs are created. `own` is this program's cgroup, which may be a leaf
+/// in that folder.
 fn cgroup_parent_folder(own: &Path) -> PathBuf {
     match (own.file_name(), own.parent()) {
         (Some(name), Some(parent)) if name == SELF_LEAF => parent.to_owned(),
@@ -169,8 +170,8 @@ const SELF_LEAF: &str = "faultline.own";
 
 const SUBTREE_CONTROL: &str = "cgroup.subtree_control";
 
-/// Enables controllers for cgroups in a cgroup of version 2. It cannot pass them on while it has
-/// processes itself.
+/// Enables the controllers that `limits` needs for the cgroups in `delegated`. A cgroup of version
+/// 2 cannot pass controllers on while it has processes itself.
 pub fn enable_controllers(delegated: &Path, limits: &Limits) -> Result<()> {
     let controllers = [
         ("memory", true),
@@ -197,7 +198,7 @@ pub fn enable_controllers(delegated: &Path, limits: &Limits) -> Result<()> {
     }
 }
 
-/// Whether cgroups below can have limits, now or after this program has moved.
+/// Fails if cgroups in `folder` cannot have limits, even after this program has moved to a leaf.
 fn check_controllers(folder: &Path) -> Result<()> {
     // The root cgroup has no `cgroup.type`, and may have processes.
     if has_word(folder, SUBTREE_CONTROL, "memory") || !folder.join("cgroup.type").exists() {

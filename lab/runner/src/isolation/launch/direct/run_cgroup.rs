@@ -24,7 +24,7 @@ const KILL_TIMEOUT: Duration = Duration::from_secs(120);
 pub struct RunCgroup {
     pub name: String,
     cgroups: Cgroups,
-    /// With the `MAJOR:MINOR` of the disk.
+    /// Each requested limit, with the `MAJOR:MINOR` of its disk.
     io_limits: Vec<(String, IoLimit)>,
     exists: bool,
 }
@@ -67,7 +67,7 @@ impl RunCgroup {
             created.push(folder);
         }
         cgroup.exists = true;
-        // Pressure files are optional.
+        // Without this cgroup, only the values of pressure are missing.
         if let Cgroups::V1 {
             pressure_cgroup, ..
         } = &mut cgroup.cgroups
@@ -211,7 +211,7 @@ fn name_with_prefix(folder: &Path, prefix: &str) -> Option<String> {
 /// Lifts limits under which processes wait for memory and cannot handle SIGTERM; best effort.
 pub fn lift_memory_limits(folders: &[PathBuf]) {
     for folder in folders {
-        // Fails in version 1: nothing can be created in a cgroup.
+        // Fails in version 1, which has no such file and lets nobody create one.
         let _ = v2::set_memory_high(folder, None);
         if v1::waits_when_full(folder) {
             let _ = v1::set_memory_limit(folder, None);

@@ -23,7 +23,7 @@ pub struct Folders {
 }
 
 impl Folders {
-    /// Of the cgroup `name`, without controllers that these limits do not need.
+    /// Folders of the cgroup `name`: of memory, and of each controller that `limits` needs.
     pub fn below(&self, name: &str, limits: &Limits) -> Folders {
         let cpuset = self.cpuset.as_ref().filter(|_| limits.cpus.is_some());
         let blkio = self.blkio.as_ref().filter(|_| !limits.io.is_empty());
@@ -115,7 +115,7 @@ fn value_after<'t>(text: &'t str, key: &str) -> Option<&'t str> {
 }
 
 pub fn limits(folders: &Folders, requested: &[(String, IoLimit)]) -> Result<Limits> {
-    // Includes the limits of the ancestors.
+    // The hierarchical limits in `memory.stat` include those of the ancestors.
     let path = folders.memory.join("memory.stat");
     let text = read(&folders.memory, "memory.stat")?;
     let limit = |key| value_after(&text, key).map_or(Ok(None), |value| parse_limit(&path, value));
@@ -181,7 +181,8 @@ pub fn cgroup_state(memory: &Path, pressure_folder: Option<&Path>) -> Result<Cgr
     })
 }
 
-/// Hits of the limit of memory, and of that of memory and swap; meaningless zeros are left out.
+/// How often the limit of memory was hit, and the limit of memory and swap. `None` instead of a
+/// zero that means nothing.
 fn limit_hits(memory: &Path) -> Result<[Option<u64>; 2]> {
     let count = |file| parse_optional(memory, file, number);
     let [limit, memory_and_swap] = [MEMORY_LIMIT, MEMSW_LIMIT].map(count);
