@@ -26,15 +26,16 @@ use std::{
     time::Duration,
 };
 
-/// By program file, and option or variable.
+/// Key: a program file, and the option or variable that is searched for in it.
 pub type OptionPresences = BTreeMap<(PathBuf, String), OptionPresence>;
 
-/// Unknown facts are `None`. `Err` says why a fact is unknown or a thing unusable.
+/// Unknown facts are `None`. `Err` has the reason why a fact is unknown, or why a file, folder or
+/// user cannot be used.
 #[derive(Clone)]
 pub struct HostFacts {
     pub launcher: Result<LauncherFacts, String>,
     pub ram: Option<u64>,
-    /// Limits of the cgroups above a run, and of the machine.
+    /// Memory of the cgroups above a run, and of the machine.
     pub levels: Result<Vec<LevelMemory>, String>,
     pub swap: Option<u64>,
     pub cpus: Option<CpuSet>,
@@ -59,9 +60,10 @@ pub struct HostFacts {
     pub recorder_config: Option<Result<(), String>>,
     /// How long a validator must be near the tip until the daemon reports it as at the tip.
     pub at_tip_delay: Option<Duration>,
-    /// Stakes of the identities, by lane.
+    /// Stake of each lane's identity, by the lane's name. Each of the simultaneous runs of a turn
+    /// has a lane: its own folders, ports and identity.
     pub stakes: BTreeMap<String, Stake>,
-    /// Copied before each run.
+    /// Size of the snapshot that is copied before each run.
     pub snapshot_bytes: Option<Result<u64, String>>,
     /// Rules of `[host]` that this host violates now.
     pub host_violations: Vec<HostFinding>,
@@ -70,7 +72,7 @@ pub struct HostFacts {
 }
 
 impl HostFacts {
-    /// Empty if it was not inspected.
+    /// The default if the folder was not inspected.
     fn folder(&self, path: &Path) -> FolderFacts {
         self.folders.get(path).cloned().unwrap_or_default()
     }
@@ -160,7 +162,7 @@ impl Findings {
     }
 }
 
-/// Returns the worst first. `i_vote` drops objections against a voting validator.
+/// Returns the most severe findings first. With `i_vote`, none is about a voting validator.
 pub fn findings(plan: &Plan, facts: &HostFacts, i_vote: bool) -> Vec<Finding> {
     let mut findings = Findings::default();
     limits::check(plan, facts, &mut findings);
@@ -180,8 +182,9 @@ pub fn findings(plan: &Plan, facts: &HostFacts, i_vote: bool) -> Vec<Finding> {
     findings.0
 }
 
-/// What `plan` would find about a voting validator, with its stake now. Only warnings: the
-/// experiment may continue unattended, and its plan cannot be changed.
+/// What `faultline experiment plan` would report now about a voting validator, for an experiment
+/// that continues. Only warnings, because its plan cannot be changed and nobody may be there to
+/// answer.
 pub fn vote_warnings(plan: &Plan) -> Vec<Finding> {
     let mut findings = Findings::default();
     let stakes = vote::request_stakes(plan, vote::RETRY_POLICY);
@@ -195,7 +198,7 @@ pub fn vote_warnings(plan: &Plan) -> Vec<Finding> {
     findings.0
 }
 
-/// Conditions that may end before a run only warn.
+/// A temporary violation is at most a warning, because it may be over when a run begins.
 fn check_host(facts: &HostFacts, findings: &mut Findings) {
     for finding in &facts.host_violations {
         let severity = if finding.is_temporary {
@@ -211,7 +214,7 @@ fn check_host(facts: &HostFacts, findings: &mut Findings) {
     }
 }
 
-/// The daemon reports the tip only after some time near it.
+/// Warns if each run would end before the daemon can report that its validator is at the tip.
 fn check_tip(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
     if let (Some(deadline), Some(delay)) = (plan.stop.at_tip_within, facts.at_tip_delay)
         && plan.workload.kind == WorkloadKind::Validator

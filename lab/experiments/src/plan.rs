@@ -29,7 +29,7 @@ pub struct Plan {
     /// Default: 4 for [`Order::Abba`] without `concurrent`, 1 for a search, else 3.
     pub replicates: u32,
     pub order: Order,
-    /// Of the random order.
+    /// For [`Order::Random`].
     pub seed: u64,
     /// Attempts at a run before the experiment gives up.
     pub attempts: u32,
@@ -41,7 +41,7 @@ pub struct Plan {
     pub recorder: RecorderOptions,
     /// With factors already crossed.
     pub arms: Vec<Arm>,
-    /// One; with `concurrent`, one per arm and one for the second run of the A/A pair.
+    /// One lane; with `concurrent`, one for each arm and one for the second run of the A/A pair.
     pub lanes: Vec<Lane>,
     pub concurrent: Option<Concurrent>,
     pub report: ReportRules,
@@ -95,7 +95,7 @@ pub struct MemorySearchRules {
     pub settle: Duration,
     /// Time under a limit.
     pub dwell: Duration,
-    /// Maximum relative width of the 90 % interval.
+    /// Maximum relative width of the 90 % interval of the answer.
     pub width: f64,
     /// From the tip on.
     pub max_duration: Duration,
@@ -120,7 +120,8 @@ impl MemorySearchRules {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Concurrent {
-    /// Index of the arm that runs twice: the A/A pair.
+    /// Index of the arm that runs twice at the same time. Such runs are an A/A pair: no difference
+    /// between them is caused by an arm.
     pub repeated_arm: usize,
     /// Severity if lanes share a device without I/O limits.
     pub shared_device: Severity,
@@ -150,9 +151,9 @@ pub struct Workload {
     /// Variables besides `PATH`, `HOME`, `LANG` and the runner's; with placeholders.
     pub environment: BTreeMap<String, String>,
     pub open_files: Option<u64>,
-    /// The program that a script starts; searched for the cache's variable.
+    /// The program that a script starts. The file is searched for `cache_variable`.
     pub binary: Option<PathBuf>,
-    /// Sets the program cache's capacity.
+    /// Environment variable that sets the capacity of the program cache.
     pub cache_variable: String,
     pub cluster: Option<Cluster>,
     /// For stake queries; default: the public node of `cluster`.
@@ -204,11 +205,11 @@ pub struct StopRules {
     pub duration: Duration,
     /// Event from which `duration` counts.
     pub counted_from: CountedFrom,
-    /// Until the first executed transaction.
+    /// From the start to the first executed transaction.
     pub first_transaction_within: Option<Duration>,
-    /// After the first slot.
+    /// Time without a new slot, after the first slot.
     pub no_progress_for: Option<Duration>,
-    /// From the first executed transaction.
+    /// From the first executed transaction to the tip.
     pub at_tip_within: Option<Duration>,
     /// From SIGTERM to SIGKILL.
     pub grace: Duration,
@@ -279,9 +280,9 @@ pub struct Arm {
     /// Default with `memory_max`: 0.
     pub swap_max: Option<u64>,
     pub cache_entries: Option<u32>,
-    /// `{binary}`; searched for the cache's variable.
+    /// Value of `{binary}`. The file is searched for [`Workload::cache_variable`].
     pub binary: Option<PathBuf>,
-    /// `{arguments}`, or appended to the command.
+    /// Value of `{arguments}`. Without this placeholder, they are appended to the command.
     pub arguments: Vec<String>,
     /// Overrides the workload's.
     pub environment: BTreeMap<String, String>,
@@ -322,7 +323,8 @@ impl Arm {
     }
 }
 
-/// The placeholder `{ledger}` has the value of `ledger`, and so on.
+/// Folders, ports and CPUs for one run. Runs at the same time have different lanes.
+/// Placeholders such as `{ledger}` have the values of these fields.
 #[derive(Debug, Clone, Default)]
 pub struct Lane {
     pub name: String,
@@ -360,11 +362,11 @@ impl Lane {
 
 #[derive(Debug, Clone, Default)]
 pub struct SlurmOptions {
-    /// Bytes of a node. Default: the largest limits of a turn and a reserve.
+    /// Memory of a node in bytes. Default: the largest sum of limits in a turn, and a reserve.
     pub memory: Option<u64>,
     pub constraint: Option<String>,
     pub exclude: Option<String>,
-    /// Further ones, as in `--partition=lab`.
+    /// Further options of `sbatch`, as in `--partition=lab`.
     pub options: Vec<String>,
 }
 

@@ -1,7 +1,8 @@
 //! The order of all runs, fixed before the first one.
 //!
-//! Default: ABBA with four replicates. With an even number, a steady drift adds equally to every
-//! arm. Three replicates leave a part of it, and two are too few for a test.
+//! Default: ABBA with four replicates. With an even number of replicates, a steady drift adds
+//! equally to every arm. Three replicates leave a part of the drift, and two are too few for a
+//! test.
 
 use super::plan::{Lane, Order, Plan};
 use itertools::Itertools;
@@ -22,8 +23,10 @@ pub struct ScheduledRun {
     pub arm: String,
     /// Within its arm, from 1 on.
     pub replicate: u32,
+    /// Name of the lane: the folders, ports and CPUs of the run.
     pub lane: String,
-    /// The second of two simultaneous runs of one arm: the A/A pair, whose difference is chance.
+    /// The second of two simultaneous runs of one arm. No difference between the runs of this A/A
+    /// pair is caused by an arm.
     #[serde(default, rename = "second")]
     pub is_second_aa_run: bool,
 }

@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-/// For public nodes, which limit requests.
+/// For public RPC nodes, which limit the rate of requests.
 pub const RETRY_POLICY: RetryPolicy = RetryPolicy {
     max_tries: 3,
     first_wait: Duration::from_millis(500),
@@ -86,7 +86,7 @@ fn check_stake(plan: &Plan, lane: &Lane, stake: &Stake, findings: &mut Findings)
         }
         Stake::Unknown(why) => {
             let workload = &plan.workload;
-            // On a private cluster nothing is at stake. But a node that the plan names must answer.
+            // Stake on a private cluster has no value. But a node that the plan names must answer.
             let severity = match (workload.cluster, &workload.cluster_rpc) {
                 (Some(Cluster::Localnet), None) => Severity::Warn,
                 _ => Severity::Refuse,
@@ -101,7 +101,7 @@ fn check_stake(plan: &Plan, lane: &Lane, stake: &Stake, findings: &mut Findings)
     }
 }
 
-/// Whether every command names the identity of the lane, if any.
+/// Whether every command has the identity of the lane among its words, or the lane has no identity.
 fn is_identity_passed(plan: &Plan, lane: &Lane) -> bool {
     let Some(file) = &lane.identity else {
         return true;
@@ -129,6 +129,7 @@ fn names_other_identity(plan: &Plan, texts: &[&String]) -> bool {
         .any(|pair| matches!(pair[0], "--identity" | "-i") && !is_checked(pair[1]))
 }
 
+/// Names of the sections of the plan, `workload` or an arm, whose texts match.
 fn matching_sections(plan: &Plan, matches: impl Fn(&[&String]) -> bool) -> Vec<String> {
     let arms = plan.arms.iter();
     let arms = arms.map(|arm| (format!("arm {:?}", arm.name), arm.unexpanded_texts()));
@@ -145,13 +146,14 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(is_end).filter(|word| !word.is_empty())
 }
 
-/// As a whole word: `--x`, `--x=1`, `"--x",`; not `--x-y`.
+/// Whether `text` has `option` as a whole word: in `--x=1` and `"--x",`, but not in `--x-y`.
 fn has_option(text: &str, option: &str) -> bool {
     text.split(|c: char| !c.is_ascii_alphanumeric() && !matches!(c, '-' | '_'))
         .any(|word| word == option)
 }
 
-/// By lane; empty unless a validator runs.
+/// Requests the stake of each lane's identity. Empty if the workload is no validator. Each of the
+/// simultaneous runs of a turn has a lane: its own folders, ports and identity.
 pub fn request_stakes(plan: &Plan, retry_policy: RetryPolicy) -> BTreeMap<String, Stake> {
     let workload = &plan.workload;
     let mut stakes = BTreeMap::new();
@@ -216,7 +218,7 @@ impl VoteAccounts {
     }
 }
 
-/// Errors only include host and port: the rest of the address may be a key.
+/// Errors contain only the host and the port of `url`, because the rest may be an access key.
 fn vote_accounts(
     url: &str,
     genesis: Option<&str>,
