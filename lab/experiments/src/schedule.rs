@@ -76,7 +76,7 @@ pub fn schedule(plan: &Plan) -> Vec<Turn> {
     };
     if let Some(concurrent) = plan.concurrent {
         for replicate in 0..plan.replicates {
-            let arms = by_lane(plan, concurrent.repeated_arm, replicate).into_iter();
+            let arms = arms_by_lane(plan, concurrent.repeated_arm, replicate).into_iter();
             let runs = arms.zip(&plan.lanes);
             add_turn(
                 runs.filter_map(|(arm, lane)| scheduled(arm, replicate, lane))
@@ -117,7 +117,7 @@ fn one_by_one(plan: &Plan) -> Vec<(usize, u32)> {
 /// For each lane its arm, and whether the run is the second of the A/A pair. Each turn moves every
 /// arm one lane further. The runs of a turn start in the order of the lanes. After as many turns as
 /// lanes, each arm was once in each lane, so effects of the lane and of the start order cancel out.
-fn by_lane(plan: &Plan, repeated_arm: usize, replicate: u32) -> Vec<(usize, bool)> {
+fn arms_by_lane(plan: &Plan, repeated_arm: usize, replicate: u32) -> Vec<(usize, bool)> {
     let mut by_lane: Vec<(usize, bool)> = (0..plan.arms.len()).map(|arm| (arm, false)).collect();
     by_lane.push((repeated_arm, true));
     let lanes = by_lane.len();
