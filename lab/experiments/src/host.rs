@@ -39,7 +39,7 @@ pub(crate) fn host_findings(
     plan: &Plan,
     root: &HostRoot,
     busy_cpus: Option<f64>,
-    leftover_groups: &[String],
+    leftover_cgroups: &[String],
 ) -> Vec<HostFinding> {
     let mut paths: Vec<&Path> = vec![&plan.folder];
     paths.extend(plan.work_folders());
@@ -51,9 +51,9 @@ pub(crate) fn host_findings(
         .collect();
     let leftovers = plan.host.leftovers;
     let mut all = state_findings(&plan.host, busy_cpus, &state);
-    for group in leftover_groups {
+    for cgroup in leftover_cgroups {
         let what =
-            format!("{group} is left of an earlier run: `faultline experiment stop` ends it");
+            format!("{cgroup} is left of an earlier run: `faultline experiment stop` ends it");
         all.push(HostFinding::temporary(leftovers, what));
     }
     for process in &processes {

@@ -122,8 +122,13 @@ impl System for RealSystem {
                 before.busy_until(&after, clock::uptime().saturating_sub(started))
             });
         }
-        let groups = self.launcher.leftovers(scope)?;
-        Ok(host_findings(plan, &self.root, busy_cpus, &groups))
+        let leftover_cgroups = self.launcher.leftovers(scope)?;
+        Ok(host_findings(
+            plan,
+            &self.root,
+            busy_cpus,
+            &leftover_cgroups,
+        ))
     }
 
     fn clear_folders(&mut self, plan: &Plan, lane: &Lane) -> Result<Vec<String>> {

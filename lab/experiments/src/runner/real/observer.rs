@@ -70,14 +70,14 @@ impl RunObserver {
                 .ok()
                 .filter(|location| location.memory.is_ok());
             // On cgroup v1, its v2 group may be shared with this program.
-            let own_group = locate_cgroups(&self.root, std::process::id())
+            let own_cgroup = locate_cgroups(&self.root, std::process::id())
                 .ok()
                 .and_then(|own| own.unified.ok());
             self.cgroup = location.map(|location| {
                 let has_own_pressure = location
                     .unified
                     .as_ref()
-                    .is_ok_and(|group| own_group.as_ref() != Some(group));
+                    .is_ok_and(|cgroup| own_cgroup.as_ref() != Some(cgroup));
                 (CgroupFiles::new(&location), has_own_pressure)
             });
         }

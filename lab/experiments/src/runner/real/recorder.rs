@@ -185,11 +185,11 @@ fn poh_cpus(plan: &Plan, allowed: &[u32]) -> BTreeSet<u32> {
             numbers.insert(DEFAULT_POH_CORE);
         }
         let run_cpus = arm.limits(lane).cpus;
-        let group_cpus = run_cpus.as_ref().map_or(allowed, CpuSet::numbers);
+        let cgroup_cpus = run_cpus.as_ref().map_or(allowed, CpuSet::numbers);
         for number in numbers {
             // The version is not known: the CPU of this number and that of this index may be PoH's.
             poh_cpus.insert(number);
-            poh_cpus.extend(group_cpus.get(number as usize));
+            poh_cpus.extend(cgroup_cpus.get(number as usize));
         }
     }
     poh_cpus
