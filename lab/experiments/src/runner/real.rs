@@ -149,7 +149,7 @@ impl System for RealSystem {
                 "cleared {shown}: {}, {}{}",
                 counted(cleared.files as f64, "file"),
                 bytes(cleared.bytes),
-                listed("; kept ", &cleared.retained)
+                format_entries("; kept ", &cleared.retained)
             ));
         }
         Ok(notes)
@@ -162,7 +162,7 @@ impl System for RealSystem {
             "restored {}, {}{}",
             counted(restored.files as f64, "file"),
             bytes(restored.bytes),
-            listed("; not copied: ", &restored.skipped)
+            format_entries("; not copied: ", &restored.skipped)
         )])
     }
 
@@ -177,7 +177,7 @@ impl System for RealSystem {
             "dropped {}, {}, from the page cache{}",
             counted(dropped.files as f64, "file"),
             bytes(dropped.bytes),
-            listed("; left alone: ", &dropped.skipped)
+            format_entries("; left alone: ", &dropped.skipped)
         );
         let mut dropped = with_residency(note, cold::residency(&paths));
         // Otherwise only the first run is charged for reading the programs.
@@ -231,7 +231,7 @@ impl System for RealSystem {
     }
 }
 
-fn listed(label: &str, entries: &[folders::RetainedEntry]) -> String {
+fn format_entries(label: &str, entries: &[folders::RetainedEntry]) -> String {
     let named = entries
         .iter()
         .take(MAX_NAMED)
@@ -279,16 +279,16 @@ mod tests {
             path: name.into(),
             reason: "is a socket",
         };
-        assert_eq!(listed("; not copied: ", &[]), "");
+        assert_eq!(format_entries("; not copied: ", &[]), "");
         assert_eq!(
-            listed("; not copied: ", &[retained_names("a")]),
+            format_entries("; not copied: ", &[retained_names("a")]),
             "; not copied: a (is a socket)"
         );
         let all = ["a", "b", "c", "d", "e"].map(retained_names);
         assert!(
-            listed("; kept ", &all).ends_with("c (is a socket) and 2 more"),
+            format_entries("; kept ", &all).ends_with("c (is a socket) and 2 more"),
             "{}",
-            listed("; kept ", &all)
+            format_entries("; kept ", &all)
         );
     }
 
