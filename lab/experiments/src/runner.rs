@@ -79,7 +79,7 @@ struct ActiveRun {
     recorder: Option<Box<dyn Recorder>>,
     watch: Option<Watch>,
     search: Option<RunningSearch>,
-    /// Errors of reading its cgroup.
+    /// Since when reads of its cgroup have failed.
     poll_failures: FailureTimer,
     /// Why the runner ends it, and the cgroup's state at that decision.
     stop_decision: Option<(Outcome, CgroupState)>,
@@ -91,7 +91,8 @@ struct ActiveRun {
     end_journaled: bool,
 }
 
-/// The environment of the runner, kept small for fakes in tests.
+/// The environment of the runner: clock, host, launcher and files. It is small, because tests
+/// implement a fake.
 pub trait System {
     fn now(&self) -> Now;
 
@@ -99,7 +100,7 @@ pub trait System {
 
     fn host_name(&self) -> String;
 
-    /// Returns earlier on an event.
+    /// Returns earlier on a signal.
     fn wait(&mut self, at_most: Duration);
 
     fn stop_request(&self) -> Option<StopRequest>;
@@ -135,7 +136,7 @@ pub trait System {
 }
 
 pub trait Observer {
-    /// The reading lacks the out-of-memory state.
+    /// The caller adds [`Reading::out_of_memory`].
     fn read(&mut self, at: Duration) -> Reading;
 }
 
@@ -219,7 +220,7 @@ impl<'w> Runner<'w> {
 
     pub fn in_block(mut self, block: Option<BlockContext>) -> Self {
         self.cool_down_since(block.as_ref().and_then(|block| block.last_end_unix_ns));
-        // Blocks may run at the same time, and each needs a file.
+        // Blocks may run at the same time, so each writes a targets file in its own folder.
         if block.is_some() {
             self.plan.recorder.targets = None;
         }
@@ -227,7 +228,7 @@ impl<'w> Runner<'w> {
         self
     }
 
-    /// From the end of the host's last run.
+    /// Lets the cool-down begin when the host's last run ended.
     fn cool_down_since(&mut self, ended_unix_ns: Option<i64>) {
         if let Some(ended) = ended_unix_ns {
             let now = self.system.now();
@@ -337,7 +338,7 @@ impl<'w> Runner<'w> {
     }
 
     fn stop(&mut self, why: String) -> Result<String> {
-        // If the disk is full, `resume` needs only the earlier lines.
+        // On a full disk this fails, but `resume` needs only the earlier lines.
         let _ = self.write(Entry::Stopped { why: why.clone() });
         Ok(format!("{why}; {}", self.how_to_resume()))
     }

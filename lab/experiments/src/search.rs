@@ -92,7 +92,7 @@ pub struct SearchMachine {
     growth: Growth,
     approach: Approach,
     stage: Stage,
-    /// The first reading; after the start, the first one at the tip.
+    /// When the first reading was made. From the end of the start on: when that end was.
     began: Option<Duration>,
     /// Of unreclaimable memory, until the validator was at the tip for `settle`.
     start_peak: u64,
@@ -177,7 +177,7 @@ impl SearchMachine {
         let is_near = reading
             .slots_behind
             .is_some_and(|behind| behind <= self.at_tip_slots);
-        // Also near the tip, because a validator that has just started knows only an old tip.
+        // Readings near the tip count, too: a validator that has just started knows only an old tip.
         self.start_peak = self.start_peak.max(reading.unreclaimable.unwrap_or(0));
         let since = is_near.then(|| since.unwrap_or(reading.at));
         self.stage = Stage::Starting(since);
@@ -417,8 +417,8 @@ impl SearchMachine {
         }
     }
 
-    /// Under a hard limit, no smaller headroom is tried. Memory could rise again too fast to lift
-    /// the limit, and a full cgroup cannot write.
+    /// Under a hard limit, only larger headrooms are tried. Memory could rise too fast to lift the
+    /// limit in time, and a full cgroup cannot write.
     fn floor(&self) -> u64 {
         if self.is_hard_limit {
             self.approach.max_rise.saturating_mul(2)
@@ -427,6 +427,7 @@ impl SearchMachine {
         }
     }
 
+    /// Whether the validator is as near the tip as at the end of the references.
     fn is_near(&self, reading: &Reading) -> bool {
         reading
             .slots_behind

@@ -119,8 +119,8 @@ fn at_tip_slots(plan: &Plan) -> u64 {
         .unwrap_or(DEFAULT_AT_TIP_SLOTS)
 }
 
-/// Changes the limit and verifies it. A higher limit is no error: cgroup v1 refuses to go below
-/// unreclaimable memory, and the search asks again.
+/// Changes the limit and verifies it. A higher limit than requested is no error: cgroup v1 refuses
+/// a limit below unreclaimable memory, and the search requests it again.
 fn set_memory_limit(launched: &mut dyn Launched, requested: Option<u64>) -> Result<()> {
     let applied = launched.set_memory_limit(requested)?;
     let is_effective = match (requested, applied) {
@@ -314,7 +314,7 @@ mod tests {
         };
         assert!(!seen("oom", 0));
         assert!(seen("oom", 1));
-        assert!(!seen("oom", 1), "told once");
+        assert!(!seen("oom", 1), "reported once");
         assert!(seen("under_oom", 1));
         assert!(seen("under_oom", 1), "it still waits");
         assert!(!seen("under_oom", 0));

@@ -39,7 +39,7 @@ struct JobState {
     end: Option<End>,
     cgroup_state: CgroupState,
     is_oom_killed: bool,
-    /// With its last output.
+    /// How the recorder ended, with its last output.
     recorder_end: Option<(End, String)>,
     /// Not checked while its first process runs.
     has_survivors: bool,
@@ -298,7 +298,8 @@ impl Runner<'_> {
         }
     }
 
-    /// A run that ends early leaves the others running. Those whose time is up are ended together.
+    /// If a run ends early, the other runs of the turn go on. Runs whose time is up are ended
+    /// together.
     fn watch(&mut self, runs: &mut [ActiveRun]) -> Result<(), TurnError> {
         let poll_interval = if self.plan.memory_search.is_some() {
             search::POLL_INTERVAL
@@ -308,7 +309,7 @@ impl Runner<'_> {
         let mut polled_at = Duration::ZERO;
         loop {
             self.system.wait(poll_interval);
-            // A stop signal may also have ended the run, which has no result then.
+            // The signal may have ended the runs as well, so their ends are no results.
             self.check_stop_request()?;
             // Under systemd, each check for the end is a request to PID 1.
             let now = self.system.now().uptime;

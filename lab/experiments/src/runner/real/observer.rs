@@ -69,7 +69,8 @@ impl RunObserver {
             let location = locate_cgroups(&self.root, self.pid)
                 .ok()
                 .filter(|location| location.memory.is_ok());
-            // On cgroup v1, its v2 group may be shared with this program.
+            // On cgroup v1, the process may be in the same v2 cgroup as this program. Then the
+            // pressure of that cgroup is not of the process alone.
             let own_cgroup = locate_cgroups(&self.root, std::process::id())
                 .ok()
                 .and_then(|own| own.unified.ok());
@@ -87,7 +88,7 @@ impl RunObserver {
         let sample = files.sample(true, &mut self.buffer);
         let stat = sample.memory_stat.ok();
         reading.memory = sample.memory_usage.ok();
-        // v1 only has the hard limit.
+        // cgroup v1 has no `memory.high`, only the hard limit.
         reading.applied_limit = match sample.memory_high.or(sample.memory_max) {
             Ok(Limit::Bytes(bytes)) => Some(bytes),
             _ => None,
@@ -154,7 +155,7 @@ impl Observer for RunObserver {
 }
 
 impl ReplayThreads {
-    /// Total time waited for a CPU, and run.
+    /// Total time that the threads waited for a CPU, and that they ran.
     fn sample(&mut self, root: &HostRoot, pid: u32, at: Duration) -> Option<(Duration, Duration)> {
         let folder = root.procfs.join(pid.to_string()).join("task");
         if self.pid != pid
