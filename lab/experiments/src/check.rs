@@ -29,8 +29,7 @@ use std::{
 /// Key: a program file, and the option or variable that is searched for in it.
 pub type OptionPresences = BTreeMap<(PathBuf, String), OptionPresence>;
 
-/// Unknown facts are `None`. `Err` has the reason why a fact is unknown, or why a file, folder or
-/// user cannot be used.
+/// Unknown facts are `None`. `Err` says why a fact is unknown, or a file or user cannot be used.
 #[derive(Clone)]
 pub struct HostFacts {
     pub launcher: Result<LauncherFacts, String>,
@@ -39,7 +38,7 @@ pub struct HostFacts {
     pub levels: Result<Vec<LevelMemory>, String>,
     pub swap: Option<u64>,
     pub cpus: Option<CpuSet>,
-    /// By first word of an arm's command.
+    /// The program file for the first word of each arm's command.
     pub programs: BTreeMap<String, Result<PathBuf, String>>,
     pub option_presences: OptionPresences,
     /// The folders of all runs and of the experiment.
@@ -51,23 +50,22 @@ pub struct HostFacts {
     pub inaccessible: BTreeMap<PathBuf, String>,
     /// Whether `workload.user` is a user of this host.
     pub user: Result<(), String>,
-    /// Those of [`TOOLS`] that are in `PATH`.
+    /// The programs of [`TOOLS`] that are in `PATH`.
     pub tools: BTreeSet<&'static str>,
     pub runs_as_other_user: bool,
     /// The program file of the daemon that records the runs.
     pub recorder_program: Result<PathBuf, String>,
     /// The daemon's verdict on `recorder.config`.
     pub recorder_config: Option<Result<(), String>>,
-    /// How long a validator must be near the tip until the daemon reports it as at the tip.
+    /// How long a validator must be near the tip until the daemon reports it at the tip.
     pub at_tip_delay: Option<Duration>,
-    /// Stake of each lane's identity, by the lane's name. Each of the simultaneous runs of a turn
-    /// has a lane: its own folders, ports and identity.
+    /// Stake of each lane's identity. A lane has the folders, ports and identity of one run.
     pub stakes: BTreeMap<String, Stake>,
     /// Size of the snapshot that is copied before each run.
     pub snapshot_bytes: Option<Result<u64, String>>,
     /// Rules of `[host]` that this host violates now.
     pub host_violations: Vec<HostFinding>,
-    /// Of all users of this host.
+    /// Home folders of all users of this host.
     pub home_folders: Vec<PathBuf>,
 }
 
@@ -117,7 +115,7 @@ pub enum Stake {
 pub struct FolderFacts {
     pub exists: bool,
     pub canonical_path: Option<PathBuf>,
-    /// With a remedy; `None` if it may be cleared.
+    /// Reason and remedy; `None` if the folder may be cleared.
     pub why_not_clearable: Option<String>,
     /// The device that has or will have the folder.
     pub device: Option<u64>,
@@ -162,7 +160,7 @@ impl Findings {
     }
 }
 
-/// Returns the most severe findings first. With `i_vote`, none is about a voting validator.
+/// Returns the most severe first. With `i_vote`, none is about a voting validator.
 pub fn findings(plan: &Plan, facts: &HostFacts, i_vote: bool) -> Vec<Finding> {
     let mut findings = Findings::default();
     limits::check(plan, facts, &mut findings);
@@ -182,9 +180,8 @@ pub fn findings(plan: &Plan, facts: &HostFacts, i_vote: bool) -> Vec<Finding> {
     findings.0
 }
 
-/// What `faultline experiment plan` would report now about a voting validator, for an experiment
-/// that continues. Only warnings, because its plan cannot be changed and nobody may be there to
-/// answer.
+/// What `experiment plan` would report now about a voting validator, as warnings: an experiment may
+/// continue unattended, and its plan cannot be changed.
 pub fn vote_warnings(plan: &Plan) -> Vec<Finding> {
     let mut findings = Findings::default();
     let stakes = vote::request_stakes(plan, vote::RETRY_POLICY);

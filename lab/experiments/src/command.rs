@@ -157,7 +157,6 @@ fn begin(
         .run()
 }
 
-/// Runs a plan from its beginning, or continues it.
 pub fn begin_or_continue(
     plan: Plan,
     launcher_kind: LauncherKind,

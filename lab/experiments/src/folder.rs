@@ -12,9 +12,9 @@ pub const LOCK: &str = "lock";
 pub const RECORDING: &str = "run.fltl";
 pub const OUTPUT: &str = "output.log";
 pub const RECORDER_LOG: &str = "recorder.log";
-/// The placeholder `{run_folder}`. A program of another user may only write here.
+/// Value of the placeholder `{run_folder}`. A program of another user may write only here.
 pub const PROGRAM_FOLDER: &str = "own";
-/// Pipe at which a run's program waits for its start.
+/// FIFO at which the exec shim waits before it executes the program of a run.
 pub const EXEC_GATE: &str = "gate";
 
 const MAX_NAME_CHARS: usize = 60;

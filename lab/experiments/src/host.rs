@@ -29,12 +29,12 @@ impl HostFinding {
 /// Name of a validator that [`Program::of_comm`] does not know.
 const FIREDANCER: &str = "firedancer";
 
-/// Findings about the host now. Other load and groups of earlier runs are not checked.
+/// Findings about the host now. Load of other programs and cgroups of earlier runs are not checked.
 pub(crate) fn current_findings(plan: &Plan) -> Vec<HostFinding> {
     host_findings(plan, &HostRoot::default(), None, &[])
 }
 
-/// `busy_cpus` are in use by others.
+/// `busy_cpus` is the number of CPUs that other programs use.
 pub(crate) fn host_findings(
     plan: &Plan,
     root: &HostRoot,
@@ -105,7 +105,7 @@ fn is_validator(name: &str) -> bool {
     Program::of_comm(name).is_some() || name == FIREDANCER
 }
 
-/// Of these conditions, only load ends by itself.
+/// Only load is temporary: the other conditions do not end by themselves.
 fn state_findings(
     rules: &HostRules,
     busy_cpus: Option<f64>,

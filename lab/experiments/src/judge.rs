@@ -1,5 +1,4 @@
-//! Derives a run's outcome and validity from the state of its cgroup and from its recording, without
-//! access to the host.
+//! Derives a run's outcome and validity from its cgroup's state and its recording.
 
 use super::{
     outcome::{Outcome, Validity},
@@ -112,7 +111,7 @@ pub struct CacheTotals {
     /// Like `water_level`, but only of points with evictions.
     pub water_level_evicting: u64,
     pub insertions: u64,
-    /// By eviction passes.
+    /// Entries that eviction passes removed.
     pub evictions: u64,
 }
 

@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "snake_case", tag = "what")]
 pub enum Outcome {
     Completed,
-    /// OOM-killed in its cgroup.
     OutOfMemory,
     Exited {
         code: i32,
@@ -14,7 +13,7 @@ pub enum Outcome {
     Killed {
         signal: i32,
     },
-    /// It executed no transaction.
+    /// The validator executed no transaction.
     NeverExecuted,
     NoProgress,
     NotAtTip,

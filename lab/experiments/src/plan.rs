@@ -39,7 +39,7 @@ pub struct Plan {
     pub stop: StopRules,
     pub host: HostRules,
     pub recorder: RecorderOptions,
-    /// With factors already crossed.
+    /// The arms of `[[arm]]` and those of the crossed `[factors]`.
     pub arms: Vec<Arm>,
     /// One lane; with `concurrent`, one for each arm and one for the second run of the A/A pair.
     pub lanes: Vec<Lane>,
@@ -85,8 +85,8 @@ impl Plan {
     }
 }
 
-/// `[search]`: in one run, several memory limits are tried to find how much headroom over
-/// unreclaimable memory a validator needs to keep up.
+/// A run tries memory limits to find the least headroom over unreclaimable memory with which a
+/// validator keeps up.
 #[derive(Debug, Clone)]
 pub struct MemorySearchRules {
     /// In bytes.
@@ -120,8 +120,7 @@ impl MemorySearchRules {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Concurrent {
-    /// Index of the arm that runs twice at the same time. Such runs are an A/A pair: no difference
-    /// between them is caused by an arm.
+    /// Index of the arm that runs twice in a turn: the A/A pair, whose runs should not differ.
     pub repeated_arm: usize,
     /// Severity if lanes share a device without I/O limits.
     pub shared_device: Severity,
@@ -143,7 +142,7 @@ pub enum Order {
 #[derive(Debug, Clone, Default)]
 pub struct Workload {
     pub kind: WorkloadKind,
-    /// With placeholders.
+    /// Words with placeholders.
     pub command: Vec<String>,
     /// Default: this program's user.
     pub user: Option<String>,
@@ -183,8 +182,8 @@ pub enum Cluster {
 pub enum InitialState {
     /// Ledger, accounts and snapshots are cleared; the validator downloads a snapshot.
     Download,
-    /// They are cleared, and this folder is copied into the ledger (snapshot archives into the
-    /// snapshots folder).
+    /// The same folders are cleared. Then this folder is copied into the ledger, and its snapshot
+    /// archives into the snapshots folder.
     Restore {
         from: PathBuf,
     },
@@ -223,11 +222,11 @@ pub enum CountedFrom {
 
 #[derive(Debug, Clone)]
 pub struct HostRules {
-    /// Between two runs.
+    /// Time between two runs.
     pub cool_down: Duration,
     /// Maximum wait for a quiet host.
     pub patience: Duration,
-    /// In use by others.
+    /// Number of CPUs that other programs use.
     pub busy_cpus: Rule<f64>,
     /// Free bytes on each disk that is written to.
     pub free_disk: Rule<u64>,
@@ -294,7 +293,7 @@ pub struct Arm {
 }
 
 impl Workload {
-    /// All texts in which placeholders are allowed, before they are expanded.
+    /// All texts that may have placeholders.
     pub(crate) fn unexpanded_texts(&self) -> Vec<&String> {
         self.command
             .iter()
@@ -304,7 +303,7 @@ impl Workload {
 }
 
 impl Arm {
-    /// All texts in which placeholders are allowed, before they are expanded.
+    /// All texts that may have placeholders.
     pub(crate) fn unexpanded_texts(&self) -> Vec<&String> {
         self.arguments
             .iter()

@@ -42,11 +42,11 @@ const SWEEP_GRACE: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub enum ExperimentEnd {
     Finished,
-    /// By request or a full disk; with a remedy.
+    /// A request or a full disk stopped it. The text has a remedy.
     Stopped(String),
-    /// After too many failures; with a remedy.
+    /// Too many attempts failed. The text has a remedy.
     GaveUp(String),
-    /// Only in a block: another host may be fit.
+    /// The host is not fit for a block. Another host may be.
     UnfitHost(String),
 }
 
@@ -91,8 +91,7 @@ struct ActiveRun {
     end_journaled: bool,
 }
 
-/// The environment of the runner: clock, host, launcher and files. It is small, because tests
-/// implement a fake.
+/// The environment of the runner. It is small, because tests implement a fake.
 pub trait System {
     fn now(&self) -> Now;
 

@@ -1,8 +1,7 @@
 //! The order of all runs, fixed before the first one.
 //!
-//! Default: ABBA with four replicates. With an even number of replicates, a steady drift adds
-//! equally to every arm. Three replicates leave a part of the drift, and two are too few for a
-//! test.
+//! Default: ABBA with four replicates. With an even number, a steady drift adds equally to every
+//! arm. Three replicates leave a part of the drift, and two are too few for a test.
 
 use super::plan::{Lane, Order, Plan};
 use itertools::Itertools;
@@ -25,14 +24,13 @@ pub struct ScheduledRun {
     pub replicate: u32,
     /// Name of the lane: the folders, ports and CPUs of the run.
     pub lane: String,
-    /// The second of two simultaneous runs of one arm. No difference between the runs of this A/A
-    /// pair is caused by an arm.
+    /// The second of two simultaneous runs of one arm, the A/A pair, which should not differ.
     #[serde(default, rename = "second")]
     pub is_second_aa_run: bool,
 }
 
 impl ScheduledRun {
-    /// With `second` in parentheses for the second run of the A/A pair.
+    /// The arm; for the second run of the A/A pair with `second` in parentheses.
     pub(crate) fn arm_name(&self, second: &str) -> String {
         if self.is_second_aa_run {
             format!("{} ({second})", self.arm)
@@ -114,9 +112,9 @@ fn one_by_one(plan: &Plan) -> Vec<(usize, u32)> {
     all
 }
 
-/// For each lane its arm, and whether the run is the second of the A/A pair. Each turn moves every
-/// arm one lane further. The runs of a turn start in the order of the lanes. After as many turns as
-/// lanes, each arm was once in each lane, so effects of the lane and of the start order cancel out.
+/// The arm of each lane, and whether this is the second run of the A/A pair. Each turn moves every
+/// arm one lane further. Runs start in the order of the lanes. After as many turns as lanes,
+/// effects of lane and start order cancel out.
 fn arms_by_lane(plan: &Plan, repeated_arm: usize, replicate: u32) -> Vec<(usize, bool)> {
     let mut by_lane: Vec<(usize, bool)> = (0..plan.arms.len()).map(|arm| (arm, false)).collect();
     by_lane.push((repeated_arm, true));

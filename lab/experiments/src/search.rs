@@ -76,7 +76,7 @@ impl DwellPurpose {
 enum Stage {
     /// Since when the validator has been near the tip.
     Starting(Option<Duration>),
-    /// Without a limit, until refaults and distance to the tip are normal.
+    /// Since when; without a limit, until refaults and distance to the tip are normal.
     Recovering(Duration),
     Approaching(DwellPurpose, Dwell),
     Dwelling(DwellPurpose, Dwell),
@@ -92,9 +92,9 @@ pub struct SearchMachine {
     growth: Growth,
     approach: Approach,
     stage: Stage,
-    /// When the first reading was made. From the end of the start on: when that end was.
+    /// Time of the first reading; after the start, of the first one at the tip.
     began: Option<Duration>,
-    /// Of unreclaimable memory, until the validator was at the tip for `settle`.
+    /// Peak of unreclaimable memory until the validator was at the tip for `settle`.
     start_peak: u64,
     dwells_since_reference: usize,
     consecutive_voids: usize,
@@ -177,7 +177,7 @@ impl SearchMachine {
         let is_near = reading
             .slots_behind
             .is_some_and(|behind| behind <= self.at_tip_slots);
-        // Readings near the tip count, too: a validator that has just started knows only an old tip.
+        // Also near the tip: a validator that has just started knows only an old tip.
         self.start_peak = self.start_peak.max(reading.unreclaimable.unwrap_or(0));
         let since = is_near.then(|| since.unwrap_or(reading.at));
         self.stage = Stage::Starting(since);
@@ -427,7 +427,6 @@ impl SearchMachine {
         }
     }
 
-    /// Whether the validator is as near the tip as at the end of the references.
     fn is_near(&self, reading: &Reading) -> bool {
         reading
             .slots_behind

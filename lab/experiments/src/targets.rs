@@ -27,8 +27,8 @@ pub struct Target {
 
 impl Target {
     /// `instance` is unique to the attempt, because ports are reused. `run` is unique within an
-    /// arm; otherwise sums would mix runs. A replicate may have two simultaneous runs of one arm,
-    /// the A/A pair.
+    /// arm; otherwise sums would mix runs. Two runs of a replicate may be of one
+    /// arm, the A/A pair.
     pub fn new(experiment: &str, run: &ScheduledRun, attempt: u32, address: String) -> Self {
         let mut run_label = run.replicate.to_string();
         if run.is_second_aa_run {

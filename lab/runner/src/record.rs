@@ -320,7 +320,7 @@ fn program_exists(program: &OsStr) -> bool {
 
 /// `512G-20260131T235959Z.fltl` with the label `arm=512G`, else named after the command.
 fn default_name(args: &RecordArgs, now_ns: i64) -> PathBuf {
-    // Other characters have a meaning for shells.
+    // Characters with a meaning for shells are replaced.
     let is_plain = |letter: char| letter.is_alphanumeric() || "._+=-".contains(letter);
     let arm = args
         .labels

@@ -101,7 +101,7 @@ fn check_stake(plan: &Plan, lane: &Lane, stake: &Stake, findings: &mut Findings)
     }
 }
 
-/// Whether every command has the identity of the lane among its words, or the lane has no identity.
+/// Whether every command names the identity of the lane. True for a lane without identity.
 fn is_identity_passed(plan: &Plan, lane: &Lane) -> bool {
     let Some(file) = &lane.identity else {
         return true;
@@ -129,7 +129,6 @@ fn names_other_identity(plan: &Plan, texts: &[&String]) -> bool {
         .any(|pair| matches!(pair[0], "--identity" | "-i") && !is_checked(pair[1]))
 }
 
-/// Names of the sections of the plan, `workload` or an arm, whose texts match.
 fn matching_sections(plan: &Plan, matches: impl Fn(&[&String]) -> bool) -> Vec<String> {
     let arms = plan.arms.iter();
     let arms = arms.map(|arm| (format!("arm {:?}", arm.name), arm.unexpanded_texts()));
@@ -152,8 +151,8 @@ fn has_option(text: &str, option: &str) -> bool {
         .any(|word| word == option)
 }
 
-/// Requests the stake of each lane's identity. Empty if the workload is no validator. Each of the
-/// simultaneous runs of a turn has a lane: its own folders, ports and identity.
+/// Stake of each lane's identity; empty if the workload is no validator. A lane has the folders,
+/// ports and identity of one run.
 pub fn request_stakes(plan: &Plan, retry_policy: RetryPolicy) -> BTreeMap<String, Stake> {
     let workload = &plan.workload;
     let mut stakes = BTreeMap::new();
@@ -218,7 +217,7 @@ impl VoteAccounts {
     }
 }
 
-/// Errors contain only the host and the port of `url`, because the rest may be an access key.
+/// Errors contain only host and port of `url`, because the rest may be an access key.
 fn vote_accounts(
     url: &str,
     genesis: Option<&str>,

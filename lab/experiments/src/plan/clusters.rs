@@ -1,8 +1,7 @@
-//! As in <https://docs.anza.xyz/clusters/available>.
+//! Public clusters, as listed in <https://docs.anza.xyz/clusters/available>.
 
 use super::Cluster;
 
-/// The address, the genesis and the public nodes of a cluster.
 pub struct PublicCluster {
     pub rpc: &'static str,
     pub genesis_hash: &'static str,

@@ -70,7 +70,7 @@ pub fn parse(text: &str, file: &Path) -> Result<Plan, Vec<ConfigError>> {
         top.finish();
         plan.file = file.to_owned();
         plan.text = text.to_owned();
-        // Not after mistakes, which may cause further ones.
+        // After a mistake, these checks would report its consequences as well.
         if errors.is_empty() {
             consistency::check(&plan, &source_lines, errors);
         }
@@ -169,7 +169,7 @@ fn read_sections(top: &mut Table<'_>, plan_folder: &PlanFolder) -> (Plan, Source
     (plan, source_lines)
 }
 
-/// Other sections have their defaults.
+/// The sections of the returned plan have their defaults.
 fn read_top_keys(top: &mut Table<'_>, plan_folder: &PlanFolder) -> Plan {
     let name = top.need("name", |v| name(&text(v)?)).unwrap_or_default();
     let folder = top.need("folder", |v| plan_folder.path(v));

@@ -216,7 +216,7 @@ fn notes(counted: &[CountedRun<'_>]) -> Table {
     listed
 }
 
-/// With the attempt that counts, or the newest.
+/// Each run with the attempt that counts, or the newest.
 fn schedule(experiment: &Experiment) -> Table {
     let columns = [
         "Run",

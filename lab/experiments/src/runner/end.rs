@@ -40,8 +40,8 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// Ends all runs of a turn after `turn_error`. Returns the first error that occurred while they
-    /// were ended, else `turn_error`. If `turn_error` is of the disk or journal, it is returned.
+    /// Ends all runs of a turn. Returns `turn_error` if it is of the disk or journal, else the
+    /// first error of ending them, else `turn_error`.
     pub(super) fn abandon(&mut self, runs: &mut [ActiveRun], turn_error: TurnError) -> TurnError {
         let mut open: Vec<&mut ActiveRun> =
             runs.iter_mut().filter(|run| !run.end_journaled).collect();

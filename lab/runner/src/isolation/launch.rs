@@ -52,8 +52,8 @@ pub trait Launched {
     /// The first process of the cgroup: the program, or the shell of a script.
     fn pid(&self) -> u32;
 
-    /// Sends `message` to the exec shim that waits at [`Job::exec_gate`]. The shim then executes the
-    /// program. Does nothing for a job without a gate, or the second time.
+    /// Sends `message` to the exec shim at [`Job::exec_gate`], if any, which then executes the
+    /// program.
     fn open_exec_gate(&mut self, message: &[u8]) -> Result<()>;
 
     fn limits(&self) -> Result<Limits>;
@@ -106,7 +106,6 @@ pub struct CgroupName {
     pub part: String,
 }
 
-/// A program to start in its own cgroup.
 #[derive(Debug)]
 pub struct Job {
     pub name: CgroupName,
@@ -138,11 +137,10 @@ pub enum End {
     Signal(i32),
 }
 
-/// What a cgroup used, and how its first process ended. Final once the cgroup has no process. The
+/// Use of a cgroup, and how its first process ended. Final once the cgroup has no process. The
 /// kernel or systemd may not report all values.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct CgroupState {
-    /// `None` while the first process runs.
     pub end: Option<End>,
     /// systemd's `Result=` of the unit, such as `oom-kill`.
     pub result: Option<String>,
@@ -157,9 +155,7 @@ pub struct CgroupState {
     ///   kills.
     #[serde(default)]
     pub memory_events: BTreeMap<String, u64>,
-    /// Bytes.
     pub memory_peak: Option<u64>,
-    /// Bytes.
     pub memory_current: Option<u64>,
     /// Page cache, in bytes (`file` of `memory.stat`; `cache` of version 1).
     pub file: Option<u64>,
@@ -177,8 +173,8 @@ pub struct Pressure {
     pub full_us: u64,
 }
 
-/// Prefix of all cgroup and unit names. Dots separate the parts of a name, and no part contains a
-/// dot. With a dash in its name, a slice would be inside another slice, whose limits apply as well.
+/// Prefix of all cgroup and unit names. Dots separate the parts: a slice with a dash in its name is
+/// inside another slice, whose limits apply as well.
 const NAME_PREFIX: &str = "faultline";
 
 const POLL_INTERVAL: Duration = Duration::from_millis(20);

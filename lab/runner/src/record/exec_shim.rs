@@ -1,6 +1,6 @@
-//! Starts programs. Some run to their end or a time limit. Others are started by the exec shim
-//! (`faultline hold`): it waits at a gate, which is a pipe, and then executes the program in the
-//! same process. So the daemon can follow this pid before the program begins.
+//! Starts programs. Some run to their end or a time limit. Others begin as the exec shim,
+//! `faultline hold`: it waits at a gate, a pipe, and then executes the program with the pid that
+//! the daemon follows already.
 
 use super::{
     args::{DoctorArgs, HoldArgs},
@@ -50,7 +50,7 @@ const MAX_STDERR_BYTES: u64 = 1 << 16;
 /// End of the message through a gate. If it is missing, the parent died while writing.
 const MESSAGE_END: &[u8] = b"open";
 
-/// Text that lets the exec shim execute its program with these environment variables.
+/// Lets the exec shim execute its program with these environment variables.
 pub fn exec_gate_message(variables: &[(String, String)]) -> Vec<u8> {
     variables
         .iter()
@@ -162,7 +162,8 @@ pub fn run_to_end(
     }
 }
 
-/// The exec shim: waits at its gate, then executes the program. Returns an exit code only on failure.
+/// The exec shim: waits at its gate, then executes the program. Returns an exit code only on
+/// failure.
 pub fn wait_and_exec(args: &HoldArgs) -> u8 {
     if args.parent.is_some_and(|parent| !die_with_parent(parent)) {
         return GIVEN_UP;

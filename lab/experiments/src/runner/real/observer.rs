@@ -48,7 +48,7 @@ struct RecordedState {
 struct ReplayThreads {
     pid: u32,
     listed_at: Option<Duration>,
-    /// By thread: time waited and time run.
+    /// For each thread: time that it waited for a CPU, and time that it ran.
     by_thread: BTreeMap<u32, (Duration, Duration)>,
     /// Includes ended threads.
     total: Option<(Duration, Duration)>,
@@ -69,8 +69,8 @@ impl RunObserver {
             let location = locate_cgroups(&self.root, self.pid)
                 .ok()
                 .filter(|location| location.memory.is_ok());
-            // On cgroup v1, the process may be in the same v2 cgroup as this program. Then the
-            // pressure of that cgroup is not of the process alone.
+            // On cgroup v1, the process may share its v2 cgroup, and so its pressure, with this
+            // program.
             let own_cgroup = locate_cgroups(&self.root, std::process::id())
                 .ok()
                 .and_then(|own| own.unified.ok());

@@ -23,7 +23,7 @@ use ureq::config::Config;
 const POLLS_BEFORE_MESSAGE: u32 = 40;
 /// Short, because setting a mark delays polls.
 const MARK_TIMEOUT: Duration = Duration::from_millis(500);
-/// The end of a warning of the daemon. The check of the plan has already given the same warning.
+/// The end of a daemon's warning that the check of the plan has already given.
 const KNOWN_WARNING: &str = "its writes can delay those of the validator; put it on another disk";
 /// Options for the CPU of the proof-of-history thread, which spins: other work on this CPU delays
 /// slots.
@@ -37,8 +37,7 @@ const DEFAULT_POH_CORE: u32 = 0;
 
 pub struct RecorderDaemon {
     launched: Box<dyn Launched>,
-    /// Declared after `launched`: fields are dropped in this order, and the file must outlive the
-    /// daemon.
+    /// Dropped after `launched`, so that the file outlives the daemon.
     ready_file: ReadyFile,
     log: Log,
     recording: PathBuf,
@@ -189,8 +188,7 @@ fn poh_cpus(plan: &Plan, allowed: &[u32]) -> BTreeSet<u32> {
         let run_cpus = arm.limits(lane).cpus;
         let cgroup_cpus = run_cpus.as_ref().map_or(allowed, CpuSet::numbers);
         for number in numbers {
-            // The version of the validator is not known. So the thread may be on the CPU with this
-            // number, or on the CPU at this index.
+            // The version is unknown: the thread may be on the CPU of this number or at this index.
             poh_cpus.insert(number);
             poh_cpus.extend(cgroup_cpus.get(number as usize));
         }
@@ -265,7 +263,7 @@ impl Recorder for RecorderDaemon {
         // A recording without this event is better than none.
         let _ = self.wait(polls, "to write the end of the run", |daemon| {
             let progress = progress(&daemon.recording).ok();
-            // Without a process, no end can be seen.
+            // If no process was followed, its end cannot be recorded.
             Ok(
                 progress.is_none_or(|progress| progress.has_ended || !progress.was_followed)
                     || daemon.poll_end()?.is_some(),

@@ -32,7 +32,7 @@ pub struct ClearSummary {
     pub files: u64,
     /// Disk space in bytes.
     pub bytes: u64,
-    /// Only from [`would_clear`]: the first [`MAX_LISTED`] files.
+    /// The first [`MAX_LISTED`] files. [`clear`] lists none.
     pub listed: Vec<PathBuf>,
     /// Entries that stayed. The marker, the ledger's lock and `lost+found` also stay, but are not
     /// listed.
@@ -47,8 +47,8 @@ pub struct RetainedEntry {
 
 /// Deletes the contents of a marked folder. These stay: keypairs and tower files with their
 /// folders, other mounts, and folders with their own marker. Symbolic links are deleted, not their
-/// targets. Holds the locks of all ledgers meanwhile. Deletes nothing if the folder is not marked, a
-/// validator holds a ledger's lock in it, or a process has a file open in it.
+/// targets. Holds the locks of all ledgers meanwhile. Deletes nothing if the folder is not marked,
+/// a validator holds a ledger's lock in it, or a process has a file open in it.
 pub fn clear(folder: &Path, root: &HostRoot) -> Result<ClearSummary> {
     let top = open_unused(folder, root)?;
     let mut inspection = ClearWalk::default();
@@ -62,7 +62,7 @@ pub fn clear(folder: &Path, root: &HostRoot) -> Result<ClearSummary> {
     Ok(walk.summary)
 }
 
-/// Like [`clear`], but deletes nothing and lists the files that it would delete.
+/// Like [`clear`], but only lists what would be deleted.
 pub fn would_clear(folder: &Path, root: &HostRoot) -> Result<ClearSummary> {
     let top = open_unused(folder, root)?;
     let mut walk = ClearWalk {
@@ -93,7 +93,6 @@ fn open_unused(folder: &Path, root: &HostRoot) -> Result<Folder> {
 struct ClearWalk {
     /// False in a dry run, and in the pass that inspects and locks before anything is deleted.
     deletes: bool,
-    /// Of files in the summary; 0 lists none.
     max_listed: usize,
     summary: ClearSummary,
     /// Locks of all ledgers in the folder.

@@ -32,7 +32,6 @@ pub fn read_optional(folder: &Path, file: &str) -> Result<Option<String>> {
     }
 }
 
-/// Parses [`read_optional`]'s text.
 pub fn parse_optional<T>(
     folder: &Path,
     file: &str,

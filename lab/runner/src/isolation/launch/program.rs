@@ -126,13 +126,12 @@ pub fn check_open_files(job: &Job, abilities: &Abilities) -> Result<()> {
 
 const EXEC_GATE_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// A FIFO at which the exec shim waits before it executes the program of the run. Dropping it
-/// removes the FIFO; a shim that still waits then waits forever.
+/// A FIFO at which the exec shim waits before it executes the program. Dropping it removes the
+/// FIFO; a waiting shim then waits forever.
 pub struct ExecGate(PathBuf);
 
 impl ExecGate {
-    /// Creates the FIFO of `job`, if any, which only `user` may read (`None`: this program's user).
-    /// Fails if the FIFO exists.
+    /// Only `user`, or this program's user, may read the FIFO. Fails if it exists.
     pub fn create(job: &Job, user: Option<User>) -> Result<Option<ExecGate>> {
         let Some(path) = job.exec_gate.as_deref() else {
             return Ok(None);
@@ -145,8 +144,8 @@ impl ExecGate {
         Ok(Some(gate))
     }
 
-    /// Waits until the program called `name` reads the FIFO, and writes `message`. Until then,
-    /// `check` is called repeatedly: it fails if the program has ended.
+    /// Waits until the program `name` reads the FIFO, then writes `message`. Meanwhile `check`
+    /// fails if the program has ended.
     pub fn open(
         &self,
         name: &str,

@@ -69,7 +69,7 @@ impl Systemd {
         })
     }
 
-    /// After an error the returned value's drop removes the units.
+    /// After an error, the drop of [`Service`] removes the units.
     fn start(&self, job: &Job, program: &Path) -> Result<Service> {
         let user = User::of(job, Path::new("/etc"))?;
         for limit in &job.limits.io {
@@ -117,7 +117,7 @@ impl Launcher for Systemd {
     }
 
     fn leftovers(&self, scope: &str) -> Result<Vec<String>> {
-        // It must have no special characters of a pattern.
+        // The scope becomes part of a pattern, so it must have no special characters.
         CgroupName::check_part(scope)?;
         let cgroups: BTreeSet<String> = self
             .bus
@@ -259,7 +259,6 @@ fn service_properties(
     for argument in job.command.iter().skip(1) {
         arguments.push(utf8(argument)?);
     }
-    // Do not expand variables in arguments.
     let no_expansion = vec!["no-env-expand".to_owned()];
     let output = utf8(job.output.as_os_str())?;
     let folder = job
@@ -287,10 +286,10 @@ fn service_properties(
     ];
     properties.extend(job.user.clone().map(|user| property("User", user)));
     if has_exit_type {
-        // Remaining processes survive the program; the caller decides.
+        // Other processes survive the program: the caller ends them.
         properties.push(property("ExitType", "cgroup"));
     }
-    // Normally the caller kills; this applies if the caller is gone.
+    // Normally the caller kills. systemd kills after this time if the caller has exited.
     let stop = u64::try_from((job.grace + KILL_MARGIN).as_micros()).unwrap_or(u64::MAX);
     properties.push(property("TimeoutStopUSec", stop));
     let max_duration = job

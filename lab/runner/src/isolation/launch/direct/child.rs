@@ -1,6 +1,3 @@
-//! A child process in the cgroup of a run. It begins as a shell, which the launcher moves into the
-//! cgroup. Then the shell executes the program.
-
 use super::run_cgroup::{self, RunCgroup};
 use crate::isolation::launch::{
     CgroupState, End, Job, Launched, Limits, path_error, program::ExecGate,
@@ -32,7 +29,7 @@ pub struct Child {
     output_path: PathBuf,
     ended: Option<ExitStatus>,
     cgroup: RunCgroup,
-    /// Where the exec shim waits before it executes the program of the run.
+    /// The exec shim waits here before it executes the program.
     exec_gate: Option<ExecGate>,
 }
 
@@ -76,7 +73,7 @@ impl Child {
             .stdin(Stdio::piped())
             .stderr(output.try_clone().map_err(path_error(&job.output))?)
             .stdout(output);
-        // The child has its own process group, so Ctrl-C in a terminal reaches only the launcher.
+        // With its own process group, so that Ctrl-C reaches only the launcher.
         command.process_group(0);
         let child = command
             .spawn()

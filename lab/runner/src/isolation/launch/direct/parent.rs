@@ -138,7 +138,6 @@ impl Cgroups {
     }
 }
 
-/// This program's own cgroup of version 2.
 fn own_cgroup(host: &HostRoot) -> Result<Unified, ReadError> {
     let own = locate_cgroups(host, process::id())?.unified?;
     Ok(Unified {
@@ -156,8 +155,7 @@ fn check_writable(folder: &Path) -> Result<()> {
     })
 }
 
-/// Folder in which cgroups of runs are created. `own` is this program's cgroup, which may be a leaf
-/// in that folder.
+/// Parent of new cgroups. `own`, this program's cgroup, may be a leaf in it.
 fn cgroup_parent_folder(own: &Path) -> PathBuf {
     match (own.file_name(), own.parent()) {
         (Some(name), Some(parent)) if name == SELF_LEAF => parent.to_owned(),
@@ -170,8 +168,8 @@ const SELF_LEAF: &str = "faultline.own";
 
 const SUBTREE_CONTROL: &str = "cgroup.subtree_control";
 
-/// Enables the controllers that `limits` needs for the cgroups in `delegated`. A cgroup of version
-/// 2 cannot pass controllers on while it has processes itself.
+/// Enables the needed controllers for cgroups in `delegated`, which cannot pass them on while it
+/// has processes itself.
 pub fn enable_controllers(delegated: &Path, limits: &Limits) -> Result<()> {
     let controllers = [
         ("memory", true),

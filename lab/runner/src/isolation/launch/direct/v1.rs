@@ -115,7 +115,7 @@ fn value_after<'t>(text: &'t str, key: &str) -> Option<&'t str> {
 }
 
 pub fn limits(folders: &Folders, requested: &[(String, IoLimit)]) -> Result<Limits> {
-    // The hierarchical limits in `memory.stat` include those of the ancestors.
+    // These limits include those of the ancestors.
     let path = folders.memory.join("memory.stat");
     let text = read(&folders.memory, "memory.stat")?;
     let limit = |key| value_after(&text, key).map_or(Ok(None), |value| parse_limit(&path, value));
@@ -181,8 +181,7 @@ pub fn cgroup_state(memory: &Path, pressure_folder: Option<&Path>) -> Result<Cgr
     })
 }
 
-/// How often the limit of memory was hit, and the limit of memory and swap. `None` instead of a
-/// zero that means nothing.
+/// Hits of the limit of memory, and of the limit of memory and swap. `None` for a meaningless zero.
 fn limit_hits(memory: &Path) -> Result<[Option<u64>; 2]> {
     let count = |file| parse_optional(memory, file, number);
     let [limit, memory_and_swap] = [MEMORY_LIMIT, MEMSW_LIMIT].map(count);

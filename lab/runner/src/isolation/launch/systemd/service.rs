@@ -30,7 +30,7 @@ pub struct Service {
     root: PathBuf,
     slice_cgroup: PathBuf,
     requested_io: Vec<IoLimit>,
-    /// Where the exec shim waits before it executes the program of the run.
+    /// The exec shim waits here before it executes the program.
     exec_gate: Option<ExecGate>,
     pid: u32,
     removal_tried: bool,
