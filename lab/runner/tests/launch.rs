@@ -1,4 +1,4 @@
-//! What every launcher promises, on every launcher that this host offers, with real processes under real limits.
+//! The contract of [`Launcher`], for each launcher of this host, with real processes and limits.
 //!
 //! The test program may be copied to another machine and run there on its own, as root. `FAULTLINE_TEST_CGROUP` names a
 //! folder of cgroup version 2 for the direct launcher, if not the program's own.

@@ -161,7 +161,7 @@ fn nobody() -> (String, String) {
     (id("-u"), id("-g"))
 }
 
-/// Of this user, as `id` says.
+/// Groups of this user, from `id`.
 fn groups(user: &str) -> String {
     let output = std::process::Command::new("id")
         .args(["-G", user])

@@ -1,4 +1,4 @@
-//! Limits, and what is told of them.
+//! Limits, and the state of a cgroup under them.
 
 use crate::scene::{PATIENCE, Scene, end_of};
 use faultline_runner::isolation::{CpuSet, End, IoLimit, Job, Limits};
@@ -7,7 +7,7 @@ use std::{fs, path::PathBuf};
 
 const MIB: u64 = 1 << 20;
 
-/// Everything that this host can limit, memory in no whole pages.
+/// All limits that this host supports. The memory limit is not a multiple of the page size.
 fn all(scene: &Scene) -> Limits {
     let can = scene.launcher.abilities();
     let root = IoLimit {

@@ -14,7 +14,7 @@ use std::{
 pub const PATIENCE: Duration = Duration::from_secs(60);
 pub const PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// Waits at the gate, its first argument, and executes the rest. `GATE_TEXT` is the gate's text.
+/// Stands for the exec shim: reads the gate, its first argument, into `GATE_TEXT`, then executes the rest.
 const GATE_SCRIPT: &str = r#"gate=$1; shift; echo waiting
 GATE_TEXT=$(cat "$gate") && [ -n "$GATE_TEXT" ] || exit 125
 export GATE_TEXT; exec "$@""#;
@@ -30,7 +30,7 @@ pub struct Scene<'a> {
 impl<'a> Scene<'a> {
     pub fn new(launcher: &'a dyn Launcher) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        // Other users come here too.
+        // Programs of other users need access.
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("a mode");
         let scope = format!(
             "t{}_{}",
@@ -48,7 +48,7 @@ impl<'a> Scene<'a> {
         self.folder.path().join(name)
     }
 
-    /// What the program has written.
+    /// The output of the program.
     pub fn output(&self) -> String {
         fs::read_to_string(self.path("output")).unwrap_or_default()
     }
@@ -64,7 +64,7 @@ impl<'a> Scene<'a> {
         });
     }
 
-    /// The number that the program has written behind this word.
+    /// The number that follows this word in the output.
     pub fn number(&self, word: &str) -> u32 {
         eventually(PATIENCE, word, || {
             let text = self.output();
@@ -81,7 +81,7 @@ impl<'a> Scene<'a> {
         }
     }
 
-    /// Without a gate and limits.
+    /// A job without a gate and limits.
     pub fn job(&self, command: &[&str]) -> Job {
         Job {
             name: self.name(),
@@ -124,7 +124,7 @@ impl<'a> Scene<'a> {
             .unwrap_or_else(|error| unreachable!("{job:?}: {error}"))
     }
 
-    /// Launched under limits, and released.
+    /// Launches the job under limits, and opens its gate.
     pub fn run_limited(&self, script: &str, limits: Limits) -> Box<dyn Launched> {
         let mut launched = self.launch(&self.gated(Job {
             limits,
@@ -134,7 +134,7 @@ impl<'a> Scene<'a> {
         launched
     }
 
-    /// That this job cannot be launched and that nothing is left of it; the words of the error.
+    /// Asserts that this job cannot be launched and leaves nothing behind. Returns the error.
     pub fn refused(&self, job: &Job) -> String {
         let error = match self.launcher.launch(job) {
             Ok(_) => unreachable!("this was to be refused: {job:?}"),
@@ -152,14 +152,14 @@ impl<'a> Scene<'a> {
     }
 }
 
-/// How the first process ended, once it has.
+/// Waits until the first process has ended, and returns how it ended.
 pub fn end_of(launched: &mut dyn Launched) -> faultline_runner::isolation::End {
     eventually(PATIENCE, "the end of the program", || {
         launched.poll_end().expect("its end is told")
     })
 }
 
-/// Waits until a process is gone.
+/// Waits until a process has exited.
 pub fn is_gone(pid: u32) {
     eventually(PATIENCE, "the end of a process", || {
         (!faultline_testkit::proc::is_alive(pid)).then_some(())

@@ -17,7 +17,7 @@ const ONCE: RetryPolicy = RetryPolicy {
     ..RETRY_POLICY
 };
 
-/// Answers one question with this text; what was asked is in the thread's result.
+/// A node that sends `answer` to one request. The thread returns the request.
 fn node(answer: String) -> (String, std::thread::JoinHandle<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());

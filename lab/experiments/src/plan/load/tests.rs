@@ -38,7 +38,7 @@ fn a_missing_plan_is_an_error_that_names_the_shipped_ones() {
     }
 }
 
-/// The small plan with one text in place of another.
+/// The small plan, with one text replaced by another.
 fn with(from: &str, to: &str) -> String {
     assert!(SMALL.contains(from), "{from}");
     SMALL.replace(from, to)
@@ -295,7 +295,7 @@ fn toml_syntax_errors_are_reported_once_per_line() {
             "{expected_line}"
         );
     }
-    // Whatever follows looks wrong where an array lacks its end.
+    // If an array has no end, the parser reports an error in the text after it.
     let found = mistakes(&with("{ledger}\"]", "{ledger}\""));
     assert_eq!(found.len(), 1, "{found:#?}");
     assert!(
@@ -711,7 +711,7 @@ proptest! {
     }
 }
 
-/// The small plan with a search in place of its arm.
+/// The small plan with a search instead of its arm.
 fn searching(keys: &str) -> String {
     with(
         "[[arm]]\nname = \"all\"\n",

@@ -106,12 +106,12 @@ fn found() -> SearchOutcome {
     })
 }
 
-/// An experiment whose search wrote this, `before` of it in an attempt that was cut off.
+/// An experiment with the lines of a search, and `before` of them in an earlier, cut-off attempt.
 fn experiment(folder: &Path, before: usize, answer: Option<SearchAnswer>) -> Experiment {
     written(folder, before, lines(), answer)
 }
 
-/// The same, of these lines.
+/// Like [`experiment`], with these lines in the newest attempt.
 fn written(
     folder: &Path,
     before: usize,
@@ -369,7 +369,7 @@ fn a_plan_without_a_search_has_no_search_chapter() {
     assert!(headline(&searches(&experiment, &[])).is_none());
 }
 
-/// Renew it with `FAULTLINE_RENEW=1`, and read the difference.
+/// `FAULTLINE_RENEW=1` writes the expected text anew; review the difference.
 #[test]
 fn the_search_chapter_matches_the_stored_text() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -387,7 +387,7 @@ fn the_search_chapter_matches_the_stored_text() {
     );
     if std::env::var_os("FAULTLINE_RENEW").is_some() {
         fs::write(GOLDEN, &chapter).expect("written");
-        // To look at.
+        // For a review in a browser.
         let page_file =
             Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/report-search.html");
         fs::copy(page, page_file).expect("copied");
