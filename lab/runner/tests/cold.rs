@@ -228,12 +228,12 @@ fn drop_caches_empties_the_page_cache_or_reports_its_absence() {
 }
 
 /// A memory cgroup of a test, of version 1 or 2. Needs root.
-struct Group {
+struct TestCgroup {
     folder: PathBuf,
     cache: &'static str,
 }
 
-impl Group {
+impl TestCgroup {
     fn new(name: &str) -> Option<Self> {
         let v1 = Path::new("/sys/fs/cgroup/memory");
         let (top, cache) = if v1.is_dir() {
@@ -242,16 +242,16 @@ impl Group {
             (Path::new("/sys/fs/cgroup"), "file ")
         };
         // The name of a cgroup is in use until its removal is complete.
-        static GROUPS: AtomicU32 = AtomicU32::new(0);
-        let number = GROUPS.fetch_add(1, Ordering::Relaxed);
+        static CGROUPS: AtomicU32 = AtomicU32::new(0);
+        let number = CGROUPS.fetch_add(1, Ordering::Relaxed);
         let folder = top.join(format!(
             "faultline_test_cold_{name}_{}_{number}",
             std::process::id()
         ));
         let made = fs::create_dir(&folder).is_ok();
-        let group = Group { folder, cache };
-        if made && group.stat().is_some() {
-            return Some(group);
+        let cgroup = TestCgroup { folder, cache };
+        if made && cgroup.stat().is_some() {
+            return Some(cgroup);
         }
         eprintln!("SKIPPED: no memory cgroup can be made here; that takes root");
         None
@@ -265,20 +265,20 @@ impl Group {
 
     /// Reads all files in a new cgroup. Returns the page cache charged to it, in bytes.
     fn charged(name: &str, ledger: &Path) -> Option<u64> {
-        let group = Group::new(name)?;
+        let cgroup = TestCgroup::new(name)?;
         let script = "echo 0 > \"$1/cgroup.procs\" && exec cat \"$2\"/*/* > /dev/null";
         let status = Command::new("sh")
             .args(["-c", script, "sh"])
-            .arg(&group.folder)
+            .arg(&cgroup.folder)
             .arg(ledger)
             .status()
             .unwrap();
         assert!(status.success());
-        group.stat()
+        cgroup.stat()
     }
 }
 
-impl Drop for Group {
+impl Drop for TestCgroup {
     fn drop(&mut self) {
         let _ = fs::remove_dir(&self.folder);
     }
@@ -306,7 +306,7 @@ fn cache_charges_are_equal_only_after_dropping_the_page_cache() {
         assert!(share < 0.01, "{share}");
     };
 
-    if Group::new("any").is_none() {
+    if TestCgroup::new("any").is_none() {
         return;
     }
     restored();
@@ -315,10 +315,10 @@ fn cache_charges_are_equal_only_after_dropping_the_page_cache() {
         "two cold arms are charged the same",
         || {
             cool();
-            let after_restore = Group::charged("first", &ledger).unwrap();
+            let after_restore = TestCgroup::charged("first", &ledger).unwrap();
             // Another arm has read the same files, so they are dropped again.
             cool();
-            let after_another = Group::charged("second", &ledger).unwrap();
+            let after_another = TestCgroup::charged("second", &ledger).unwrap();
             let same = after_restore.abs_diff(after_another) * 20 <= after_restore;
             let message = format!("{after_restore} and {after_another} of {}", FILES * EACH);
             if same && after_restore >= FILES * EACH {
@@ -334,9 +334,9 @@ fn cache_charges_are_equal_only_after_dropping_the_page_cache() {
         LEFT_ALONE_WITHIN,
         "two warm arms are charged little",
         || {
-            let warm_after_arm = Group::charged("third", &ledger).unwrap();
+            let warm_after_arm = TestCgroup::charged("third", &ledger).unwrap();
             restored();
-            let warm_after_restore = Group::charged("fourth", &ledger).unwrap();
+            let warm_after_restore = TestCgroup::charged("fourth", &ledger).unwrap();
             let most = warm_after_arm.max(warm_after_restore);
             if most * 2 < after_restore {
                 Ok(())

@@ -30,8 +30,8 @@ type Case = fn(&Scene);
 
 const CONTRACT: &[(&str, Case)] = &[
     (
-        "a program runs in its group and not in ours",
-        beginning::runs_in_its_group,
+        "a program runs in its cgroup and not in that of the test",
+        beginning::runs_in_its_cgroup,
     ),
     (
         "a program waits at its gate until the gate is opened",
@@ -78,7 +78,7 @@ const CONTRACT: &[(&str, Case)] = &[
         beginning::too_many_files,
     ),
     (
-        "a second group of the same name is refused and the first lives on",
+        "a second cgroup of the same name is refused and the first stays",
         beginning::same_name,
     ),
     (
@@ -155,7 +155,9 @@ fn keeps_the_contract(launcher: &dyn Launcher) {
         let scene = Scene::new(launcher);
         case(&scene);
         assert_eq!(
-            launcher.leftovers(&scene.scope).expect("groups are listed"),
+            launcher
+                .leftovers(&scene.scope)
+                .expect("cgroups are listed"),
             [""; 0],
             "after: {promise}"
         );

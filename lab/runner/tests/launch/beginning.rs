@@ -5,7 +5,7 @@ use faultline_runner::isolation::{CgroupName, End, Job};
 use faultline_testkit::proc::is_alive;
 use std::{ffi::OsString, fs};
 
-pub fn runs_in_its_group(scene: &Scene) {
+pub fn runs_in_its_cgroup(scene: &Scene) {
     let launched = scene.launch(&scene.job(&["sleep", "1000"]));
     let cgroups = |pid: u32| fs::read_to_string(format!("/proc/{pid}/cgroup")).expect("a cgroup");
     let named = |text: &str| {
@@ -24,7 +24,7 @@ pub fn runs_in_its_group(scene: &Scene) {
     let there = scene
         .launcher
         .leftovers(&scene.scope)
-        .expect("groups are listed");
+        .expect("cgroups are listed");
     assert!(!there.is_empty());
     launched.close().expect("it is closed");
 }

@@ -82,7 +82,7 @@ pub fn children_have_time(scene: &Scene) {
         scene.output()
     );
     fs::write(scene.path("may"), "").expect("a file");
-    eventually(PATIENCE, "an empty group", || {
+    eventually(PATIENCE, "an empty cgroup", || {
         launched.has_no_process().expect("it is told").then_some(())
     });
     let output = scene.output();
@@ -113,7 +113,7 @@ pub fn left_alone(scene: &Scene) {
     assert_eq!(scene.output(), "ready\nlives\n");
     assert!(!launched.has_no_process().expect("it is told"));
     launched.terminate().expect("it is asked");
-    eventually(PATIENCE, "an empty group", || {
+    eventually(PATIENCE, "an empty cgroup", || {
         launched.has_no_process().expect("it is told").then_some(())
     });
     scene.says("asked");
@@ -177,7 +177,7 @@ pub fn sweep(scene: &Scene) {
         scene
             .launcher
             .leftovers(&scene.scope)
-            .expect("groups are listed")
+            .expect("cgroups are listed")
             .len(),
         1
     );

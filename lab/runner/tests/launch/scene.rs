@@ -143,7 +143,7 @@ impl<'a> Scene<'a> {
         assert_eq!(
             self.launcher
                 .leftovers(&self.scope)
-                .expect("groups are listed"),
+                .expect("cgroups are listed"),
             [""; 0],
             "{error}"
         );
