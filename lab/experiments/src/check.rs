@@ -223,7 +223,7 @@ fn check_tip(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
                 "stop.at_tip_within is {deadline}, and a validator counts as at the tip after {delay} near it: every run \
                  would end as one that was not at the tip in time"
             ),
-            format!("more than {delay}, or \"never\"; [phase] at_tip_for of recorder.config says how long it waits"),
+            format!("more than {delay}, or \"never\"; [phase] at_tip_for of recorder.config sets this time"),
         );
     }
 }
