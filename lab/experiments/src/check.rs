@@ -26,7 +26,7 @@ use std::{
     time::Duration,
 };
 
-/// Key: a program file, and the option or variable that is searched for in it.
+/// Key: a program file, and an option or variable.
 pub type OptionPresences = BTreeMap<(PathBuf, String), OptionPresence>;
 
 /// Unknown facts are `None`. `Err` says why a fact is unknown, or a file or user cannot be used.
@@ -59,7 +59,7 @@ pub struct HostFacts {
     pub recorder_config: Option<Result<(), String>>,
     /// How long a validator must be near the tip until the daemon reports it at the tip.
     pub at_tip_delay: Option<Duration>,
-    /// Stake of each lane's identity. A lane has the folders, ports and identity of one run.
+    /// Stake by lane, which has the folders and the identity of one run.
     pub stakes: BTreeMap<String, Stake>,
     /// Size of the snapshot that is copied before each run.
     pub snapshot_bytes: Option<Result<u64, String>>,
@@ -211,7 +211,7 @@ fn check_host(facts: &HostFacts, findings: &mut Findings) {
     }
 }
 
-/// Warns if each run would end before the daemon can report that its validator is at the tip.
+/// Warns if runs end before the daemon can report the tip.
 fn check_tip(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
     if let (Some(deadline), Some(delay)) = (plan.stop.at_tip_within, facts.at_tip_delay)
         && plan.workload.kind == WorkloadKind::Validator

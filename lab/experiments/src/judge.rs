@@ -247,8 +247,8 @@ impl TickCoverage {
         time >= MIN_MISSING_TIME && self.missing_ticks as f64 > share * self.due_ticks as f64
     }
 
-    /// A completed run fails, and is repeated, if most of its recording is missing. For any other
-    /// outcome, the state of the cgroup is proof enough.
+    /// A completed run fails, and is repeated, if most of its recording is missing. Any other
+    /// outcome is proven by the cgroup's state.
     pub fn checked_outcome(&self, outcome: Outcome) -> Outcome {
         match self.coverage_doubt() {
             Some(why) if outcome == Outcome::Completed && self.misses_more_than(USELESS_SHARE) => {

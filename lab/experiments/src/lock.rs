@@ -43,7 +43,7 @@ impl Lock {
 
     /// `message` makes the error from ` (process N)`, which is empty if the pid is unknown.
     pub fn take_with_message(path: &Path, message: impl FnOnce(String) -> String) -> Result<Self> {
-        // Not truncated: until it is locked, the file has its holder's pid. No link is followed.
+        // Until it is locked, the file has its holder's pid. No symbolic link is followed.
         let mut file = OpenOptions::new()
             .read(true)
             .write(true)

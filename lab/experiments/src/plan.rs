@@ -85,8 +85,7 @@ impl Plan {
     }
 }
 
-/// A run tries memory limits to find the least headroom over unreclaimable memory with which a
-/// validator keeps up.
+/// Rules to search the least headroom over unreclaimable memory.
 #[derive(Debug, Clone)]
 pub struct MemorySearchRules {
     /// In bytes.
@@ -230,7 +229,6 @@ pub struct HostRules {
     pub busy_cpus: Rule<f64>,
     /// Free bytes on each disk that is written to.
     pub free_disk: Rule<u64>,
-    /// Swap is on.
     pub swap: Severity,
     /// Transparent huge pages are `always`.
     pub huge_pages: Severity,
@@ -281,7 +279,7 @@ pub struct Arm {
     pub cache_entries: Option<u32>,
     /// Value of `{binary}`. The file is searched for [`Workload::cache_variable`].
     pub binary: Option<PathBuf>,
-    /// Value of `{arguments}`. Without this placeholder, they are appended to the command.
+    /// Value of `{arguments}`, else appended to the command.
     pub arguments: Vec<String>,
     /// Overrides the workload's.
     pub environment: BTreeMap<String, String>,
@@ -334,7 +332,6 @@ pub struct Lane {
     pub identity: Option<PathBuf>,
     pub rpc_port: Option<u16>,
     pub gossip_port: Option<u16>,
-    /// First and last.
     pub port_range: Option<(u16, u16)>,
     pub cpus: Option<CpuSet>,
     /// In the plan's file.

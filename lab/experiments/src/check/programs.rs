@@ -218,7 +218,7 @@ fn program_of(plan: &Plan, arm: &Arm, facts: &HostFacts) -> Option<PathBuf> {
         .or_else(of_command)
 }
 
-/// The command of the arm, expanded for the first lane. Empty if a placeholder has no value.
+/// Expanded for the first lane. Empty if a placeholder has no value.
 pub fn command_of(plan: &Plan, arm: &Arm) -> Vec<String> {
     let lane = Lane::default();
     let lane = plan.lanes.first().unwrap_or(&lane);

@@ -145,14 +145,13 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(is_end).filter(|word| !word.is_empty())
 }
 
-/// Whether `text` has `option` as a whole word: in `--x=1` and `"--x",`, but not in `--x-y`.
+/// Whether `text` has this word: also in `--x=1` and `"--x",`, not in `--x-y`.
 fn has_option(text: &str, option: &str) -> bool {
     text.split(|c: char| !c.is_ascii_alphanumeric() && !matches!(c, '-' | '_'))
         .any(|word| word == option)
 }
 
-/// Stake of each lane's identity; empty if the workload is no validator. A lane has the folders,
-/// ports and identity of one run.
+/// Stake by lane, which has the identity of one run. Empty if the workload is no validator.
 pub fn request_stakes(plan: &Plan, retry_policy: RetryPolicy) -> BTreeMap<String, Stake> {
     let workload = &plan.workload;
     let mut stakes = BTreeMap::new();

@@ -190,7 +190,6 @@ impl ArmTally<'_> {
     }
 }
 
-/// `1 run`, `3 runs`.
 pub fn run_count(count: usize) -> String {
     if count == 1 {
         "1 run".to_owned()

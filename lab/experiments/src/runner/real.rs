@@ -180,7 +180,7 @@ impl System for RealSystem {
             format_entries("; left alone: ", &dropped.skipped)
         );
         let mut dropped = with_residency(note, cold::residency(&paths));
-        // The program files are read here. Otherwise only the first run would be charged for them.
+        // Otherwise only the first run is charged for the pages of the programs.
         if plan.page_cache == PageCache::DropFiles {
             for file in program_files(plan) {
                 if let Err(error) = cold::warm_file(&file) {

@@ -219,7 +219,7 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// Opens the gate at which the exec shim waits, so that it executes the program of the run.
+    /// Opens the gate, so that the exec shim executes the program.
     fn begin_run(&mut self, run: &mut ActiveRun) -> Result<()> {
         let recorder = run.recorder.as_ref().context("it is not recorded")?;
         let variables = metrics_variables(recorder.addresses(), |name| {

@@ -50,7 +50,6 @@ const MAX_STDERR_BYTES: u64 = 1 << 16;
 /// End of the message through a gate. If it is missing, the parent died while writing.
 const MESSAGE_END: &[u8] = b"open";
 
-/// Lets the exec shim execute its program with these environment variables.
 pub fn exec_gate_message(variables: &[(String, String)]) -> Vec<u8> {
     variables
         .iter()
@@ -215,7 +214,7 @@ fn set_affinity(cpus: &CpuSet) -> rustix::io::Result<()> {
     sched_setaffinity(None, &mask)
 }
 
-/// Waits for the message and returns its variables; `None` if it is unreadable or incomplete.
+/// Waits for the message; `None` if it is unreadable or incomplete.
 fn read_exec_gate(gate: &Path) -> Option<Vec<(Vec<u8>, Vec<u8>)>> {
     let mut text = Vec::new();
     fs::File::open(gate).ok()?.read_to_end(&mut text).ok()?;

@@ -48,7 +48,7 @@ struct RecordedState {
 struct ReplayThreads {
     pid: u32,
     listed_at: Option<Duration>,
-    /// For each thread: time that it waited for a CPU, and time that it ran.
+    /// Time waited for a CPU and time run, by thread.
     by_thread: BTreeMap<u32, (Duration, Duration)>,
     /// Includes ended threads.
     total: Option<(Duration, Duration)>,
@@ -155,7 +155,7 @@ impl Observer for RunObserver {
 }
 
 impl ReplayThreads {
-    /// Total time that the threads waited for a CPU, and that they ran.
+    /// Total time waited for a CPU, and total time run.
     fn sample(&mut self, root: &HostRoot, pid: u32, at: Duration) -> Option<(Duration, Duration)> {
         let folder = root.procfs.join(pid.to_string()).join("task");
         if self.pid != pid

@@ -62,7 +62,6 @@ pub fn clear(folder: &Path, root: &HostRoot) -> Result<ClearSummary> {
     Ok(walk.summary)
 }
 
-/// Like [`clear`], but only lists what would be deleted.
 pub fn would_clear(folder: &Path, root: &HostRoot) -> Result<ClearSummary> {
     let top = open_unused(folder, root)?;
     let mut walk = ClearWalk {

@@ -1,6 +1,5 @@
-//! Cgroups created directly in the file system: of version 2 in a delegated folder, of version 1 at
-//! the top of each controller's hierarchy. A shell waits until it is in the cgroup, and then
-//! executes the program.
+//! Cgroups created directly in the file system: version 2 in a delegated folder, version 1 at the
+//! top of a hierarchy. A shell waits until it is in the cgroup, and then executes the program.
 
 mod child;
 mod parent;

@@ -67,7 +67,7 @@ impl RunCgroup {
             created.push(folder);
         }
         cgroup.exists = true;
-        // Without this cgroup, only the values of pressure are missing.
+        // The cgroup for pressure is optional.
         if let Cgroups::V1 {
             pressure_cgroup, ..
         } = &mut cgroup.cgroups
