@@ -21,7 +21,7 @@ pub struct BlockContext {
     /// The replicate, from 1 on; `None`: all.
     pub number: Option<u32>,
     pub how_to_resume: String,
-    /// Of the host's last run in any block.
+    /// When the host's last run ended, in whichever block.
     pub last_end_unix_ns: Option<i64>,
 }
 

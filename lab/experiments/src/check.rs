@@ -5,8 +5,8 @@ mod environment;
 mod folders;
 mod gather;
 mod limits;
+mod memory_search;
 mod programs;
-mod search;
 mod vote;
 
 pub use folders::{SpaceNeed, space_needs};
@@ -26,19 +26,19 @@ use std::{
     time::Duration,
 };
 
-/// By program file, and option or variable.
+/// Key: a program file, and an option or variable.
 pub type OptionPresences = BTreeMap<(PathBuf, String), OptionPresence>;
 
-/// Unknown facts are `None`. `Err` says why a fact is unknown or a thing unusable.
+/// Unknown facts are `None`. `Err` says why a fact is unknown, or a file or user cannot be used.
 #[derive(Clone)]
 pub struct HostFacts {
     pub launcher: Result<LauncherFacts, String>,
     pub ram: Option<u64>,
-    /// Limits of the cgroups above a run, and of the machine.
+    /// Memory of the cgroups above a run, and of the machine.
     pub levels: Result<Vec<LevelMemory>, String>,
     pub swap: Option<u64>,
     pub cpus: Option<CpuSet>,
-    /// By first word of an arm's command.
+    /// The program file for the first word of each arm's command.
     pub programs: BTreeMap<String, Result<PathBuf, String>>,
     pub option_presences: OptionPresences,
     /// The folders of all runs and of the experiment.
@@ -50,26 +50,27 @@ pub struct HostFacts {
     pub inaccessible: BTreeMap<PathBuf, String>,
     /// Whether `workload.user` is a user of this host.
     pub user: Result<(), String>,
-    /// Those of [`TOOLS`] that are in `PATH`.
+    /// The programs of [`TOOLS`] that are in `PATH`.
     pub tools: BTreeSet<&'static str>,
     pub runs_as_other_user: bool,
-    pub recorder: Result<PathBuf, String>,
+    /// The program file of the daemon that records the runs.
+    pub recorder_program: Result<PathBuf, String>,
     /// The daemon's verdict on `recorder.config`.
     pub recorder_config: Option<Result<(), String>>,
-    /// Time near the tip before the daemon reports it.
-    pub at_tip_for: Option<Duration>,
-    /// Stakes of the identities, by lane.
+    /// How long a validator must be near the tip until the daemon reports it at the tip.
+    pub at_tip_delay: Option<Duration>,
+    /// Stake by lane, which has the folders and the identity of one run.
     pub stakes: BTreeMap<String, Stake>,
-    /// Copied before each run.
+    /// Size of the snapshot that is copied before each run.
     pub snapshot_bytes: Option<Result<u64, String>>,
     /// Rules of `[host]` that this host violates now.
     pub host_violations: Vec<HostFinding>,
-    /// Of all users of this host.
+    /// Home folders of all users of this host.
     pub home_folders: Vec<PathBuf>,
 }
 
 impl HostFacts {
-    /// Empty if it was not inspected.
+    /// The default if the folder was not inspected.
     fn folder(&self, path: &Path) -> FolderFacts {
         self.folders.get(path).cloned().unwrap_or_default()
     }
@@ -114,7 +115,7 @@ pub enum Stake {
 pub struct FolderFacts {
     pub exists: bool,
     pub canonical_path: Option<PathBuf>,
-    /// With a remedy; `None` if it may be cleared.
+    /// Reason and remedy; `None` if the folder may be cleared.
     pub why_not_clearable: Option<String>,
     /// The device that has or will have the folder.
     pub device: Option<u64>,
@@ -126,7 +127,6 @@ pub struct FolderFacts {
 
 #[derive(Debug, PartialEq, Serialize)]
 pub struct Finding {
-    /// [`Severity::Ignore`] marks a note that needs no action.
     pub severity: Severity,
     pub what: String,
     pub remedy: String,
@@ -156,11 +156,11 @@ impl Findings {
     }
 
     fn note(&mut self, what: impl Into<String>, remedy: impl Into<String>) {
-        self.add(Severity::Ignore, what, remedy);
+        self.add(Severity::Note, what, remedy);
     }
 }
 
-/// Returns the worst first. `i_vote` drops objections against a voting validator.
+/// Returns the most severe first. With `i_vote`, none is about a voting validator.
 pub fn findings(plan: &Plan, facts: &HostFacts, i_vote: bool) -> Vec<Finding> {
     let mut findings = Findings::default();
     limits::check(plan, facts, &mut findings);
@@ -172,7 +172,7 @@ pub fn findings(plan: &Plan, facts: &HostFacts, i_vote: bool) -> Vec<Finding> {
     folders::check(plan, facts, &mut findings);
     access::check(plan, facts, &mut findings);
     folders::check_space(plan, facts, &mut findings);
-    search::check(plan, facts, &mut findings);
+    memory_search::check(plan, facts, &mut findings);
     check_host(facts, &mut findings);
     check_design(plan, &mut findings);
     check_tip(plan, facts, &mut findings);
@@ -180,8 +180,8 @@ pub fn findings(plan: &Plan, facts: &HostFacts, i_vote: bool) -> Vec<Finding> {
     findings.0
 }
 
-/// What `plan` would find about a voting validator, with its stake now. Only warnings: the
-/// experiment may continue unattended, and its plan cannot be changed.
+/// What `experiment plan` would report now about a voting validator, as warnings: an experiment may
+/// continue unattended, and its plan cannot be changed.
 pub fn vote_warnings(plan: &Plan) -> Vec<Finding> {
     let mut findings = Findings::default();
     let stakes = vote::request_stakes(plan, vote::RETRY_POLICY);
@@ -195,7 +195,7 @@ pub fn vote_warnings(plan: &Plan) -> Vec<Finding> {
     findings.0
 }
 
-/// Conditions that may end before a run only warn.
+/// A temporary violation is at most a warning, because it may be over when a run begins.
 fn check_host(facts: &HostFacts, findings: &mut Findings) {
     for finding in &facts.host_violations {
         let severity = if finding.is_temporary {
@@ -211,9 +211,9 @@ fn check_host(facts: &HostFacts, findings: &mut Findings) {
     }
 }
 
-/// The daemon reports the tip only after some time near it.
+/// Warns if runs end before the daemon can report the tip.
 fn check_tip(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
-    if let (Some(deadline), Some(delay)) = (plan.stop.at_tip_within, facts.at_tip_for)
+    if let (Some(deadline), Some(delay)) = (plan.stop.at_tip_within, facts.at_tip_delay)
         && plan.workload.kind == WorkloadKind::Validator
         && deadline <= delay
     {
@@ -223,13 +223,13 @@ fn check_tip(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
                 "stop.at_tip_within is {deadline}, and a validator counts as at the tip after {delay} near it: every run \
                  would end as one that was not at the tip in time"
             ),
-            format!("more than {delay}, or \"never\"; [phase] at_tip_for of recorder.config says how long it waits"),
+            format!("more than {delay}, or \"never\"; [phase] at_tip_for of recorder.config sets this time"),
         );
     }
 }
 
 fn check_duplicate_arms(plan: &Plan, findings: &mut Findings) {
-    let texts = plan.workload.texts_with_placeholders();
+    let texts = plan.workload.unexpanded_texts();
     if texts.iter().any(|text| text.contains("{arm}")) {
         return;
     }
@@ -251,7 +251,7 @@ fn check_duplicate_arms(plan: &Plan, findings: &mut Findings) {
 
 fn check_design(plan: &Plan, findings: &mut Findings) {
     let replicates = plan.replicates;
-    if replicates < 3 && plan.search.is_none() {
+    if replicates < 3 && plan.memory_search.is_none() {
         let runs = if replicates == 1 {
             "a single run".to_owned()
         } else {
@@ -275,7 +275,7 @@ fn check_design(plan: &Plan, findings: &mut Findings) {
         );
     }
     check_duplicate_arms(plan, findings);
-    if plan.concurrent.is_some() || plan.search.is_some() {
+    if plan.concurrent.is_some() || plan.memory_search.is_some() {
         return;
     }
     let arms = plan.arms.len() as u32;

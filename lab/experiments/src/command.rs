@@ -157,7 +157,6 @@ fn begin(
         .run()
 }
 
-/// Runs a plan from its beginning, or continues it.
 pub fn begin_or_continue(
     plan: Plan,
     launcher_kind: LauncherKind,
@@ -387,7 +386,7 @@ fn refuse_unfit(plan: &Plan, launcher: &dyn Launcher, i_vote: bool) -> Result<()
     let mut refused = 0;
     for finding in check::findings(plan, &facts, i_vote) {
         refused += usize::from(finding.severity == Severity::Refuse);
-        if finding.severity != Severity::Ignore {
+        if finding.severity != Severity::Note {
             say(&plan_command::finding_text(&finding));
         }
     }

@@ -1,5 +1,5 @@
 use super::schedule::ScheduledRun;
-use faultline_runner::isolation::GroupName;
+use faultline_runner::isolation::CgroupName;
 use sha2::{Digest, Sha256};
 use std::{
     os::unix::ffi::OsStrExt,
@@ -12,10 +12,10 @@ pub const LOCK: &str = "lock";
 pub const RECORDING: &str = "run.fltl";
 pub const OUTPUT: &str = "output.log";
 pub const RECORDER_LOG: &str = "recorder.log";
-/// The placeholder `{run_folder}`. A program of another user may only write here.
+/// Value of the placeholder `{run_folder}`. A program of another user may write only here.
 pub const PROGRAM_FOLDER: &str = "own";
-/// Pipe at which a run's program waits for its start.
-pub const GATE: &str = "gate";
+/// FIFO at which the exec shim waits before it executes the program of a run.
+pub const EXEC_GATE: &str = "gate";
 
 const MAX_NAME_CHARS: usize = 60;
 
@@ -93,8 +93,8 @@ pub fn relative_run_folder(run: &ScheduledRun, attempt: u32) -> String {
     )
 }
 
-pub fn group_name(scope: &str, run: u32, attempt: u32, part: &str) -> GroupName {
-    GroupName {
+pub fn cgroup_name(scope: &str, run: u32, attempt: u32, part: &str) -> CgroupName {
+    CgroupName {
         scope: scope.to_owned(),
         run: format!("r{run:03}_a{attempt}"),
         part: part.to_owned(),
@@ -129,7 +129,7 @@ mod tests {
             arm: "../512 G/ü".to_owned(),
             replicate: 2,
             lane: "a".to_owned(),
-            is_second_of_pair: false,
+            is_second_aa_run: false,
         };
         let folder = ExperimentFolder::new(Path::new("/x"));
         assert_eq!(
@@ -148,7 +148,7 @@ mod tests {
             "{}",
             scopes[0]
         );
-        assert_eq!(group_name("s", 12, 1, "validator").run, "r012_a1");
+        assert_eq!(cgroup_name("s", 12, 1, "validator").run, "r012_a1");
     }
 
     #[test]

@@ -29,17 +29,17 @@ impl HostFinding {
 /// Name of a validator that [`Program::of_comm`] does not know.
 const FIREDANCER: &str = "firedancer";
 
-/// Findings about the host now. Other load and groups of earlier runs are not checked.
+/// Findings about the host now. Load of other programs and cgroups of earlier runs are not checked.
 pub(crate) fn current_findings(plan: &Plan) -> Vec<HostFinding> {
     host_findings(plan, &HostRoot::default(), None, &[])
 }
 
-/// `busy_cpus` are in use by others.
+/// `busy_cpus` is the number of CPUs that other programs use.
 pub(crate) fn host_findings(
     plan: &Plan,
     root: &HostRoot,
     busy_cpus: Option<f64>,
-    leftover_groups: &[String],
+    leftover_cgroups: &[String],
 ) -> Vec<HostFinding> {
     let mut paths: Vec<&Path> = vec![&plan.folder];
     paths.extend(plan.work_folders());
@@ -51,9 +51,9 @@ pub(crate) fn host_findings(
         .collect();
     let leftovers = plan.host.leftovers;
     let mut all = state_findings(&plan.host, busy_cpus, &state);
-    for group in leftover_groups {
+    for cgroup in leftover_cgroups {
         let what =
-            format!("{group} is left of an earlier run: `faultline experiment stop` ends it");
+            format!("{cgroup} is left of an earlier run: `faultline experiment stop` ends it");
         all.push(HostFinding::temporary(leftovers, what));
     }
     for process in &processes {
@@ -81,7 +81,7 @@ fn add_space_of_clearing(plan: &Plan, root: &HostRoot, disks: &mut [Disk]) {
     let rule = &plan.host.free_disk;
     let mut free_sizes = disks.iter().filter_map(|disk| disk.free);
     if plan.begin == InitialState::AsIs
-        || rule.severity == Severity::Ignore
+        || rule.severity == Severity::Note
         || !free_sizes.any(|free| free < rule.bound)
     {
         return;
@@ -105,7 +105,7 @@ fn is_validator(name: &str) -> bool {
     Program::of_comm(name).is_some() || name == FIREDANCER
 }
 
-/// Of these conditions, only load ends by itself.
+/// Only load is temporary: the other conditions do not end by themselves.
 fn state_findings(
     rules: &HostRules,
     busy_cpus: Option<f64>,

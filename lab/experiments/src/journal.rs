@@ -135,7 +135,7 @@ impl Step {
             Step::Clear => "clearing folders",
             Step::Restore => "restoring",
             Step::Cool => "dropping the page cache",
-            Step::Launch => "making the group",
+            Step::Launch => "making the cgroup",
             Step::Record => "starting the recorder",
             Step::Begin => "letting it begin",
             Step::Watch => "runs",
@@ -204,7 +204,7 @@ pub fn read(path: &Path) -> Result<Vec<JournalLine>> {
     read_lines(path).map(|(lines, _)| lines)
 }
 
-/// With the length of the valid lines in bytes.
+/// Also returns the length of the valid lines in bytes.
 fn read_lines(path: &Path) -> Result<(Vec<JournalLine>, u64)> {
     let bytes = match std::fs::read(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => {

@@ -1,4 +1,4 @@
-//! Derives a run's outcome and validity from evidence, without access to the host.
+//! Derives a run's outcome and validity from its cgroup's state and its recording.
 
 use super::{
     outcome::{Outcome, Validity},
@@ -6,7 +6,7 @@ use super::{
 };
 use faultline_common::clock::{from_nanoseconds, nanoseconds};
 use faultline_recording::{ProgramCachePoint, TickRow};
-use faultline_runner::isolation::{End, Evidence};
+use faultline_runner::isolation::{CgroupState, End};
 use faultline_text::{count, duration};
 use itertools::{Itertools, chain};
 use std::time::Duration;
@@ -31,16 +31,16 @@ pub struct EndFacts {
     /// Why the runner stopped the run: [`Outcome::Completed`] if its time was up. `None` if it
     /// ended by itself.
     pub stop_reason: Option<Outcome>,
-    pub evidence_at_stop: Evidence,
-    pub final_evidence: Evidence,
+    pub state_at_stop: CgroupState,
+    pub final_state: CgroupState,
     /// The first process exited and left others in the cgroup.
     pub has_survivors: bool,
 }
 
-/// Also reads the events of the cgroup: a shell may survive its OOM-killed child.
-pub fn was_oom_killed(evidence: &Evidence) -> bool {
-    let kills = evidence.memory_events.get("oom_kill");
-    kills.is_some_and(|kills| *kills > 0) || evidence.result.as_deref() == Some("oom-kill")
+/// Also true if only a child was OOM-killed: a shell may survive it.
+pub fn was_oom_killed(cgroup_state: &CgroupState) -> bool {
+    let kills = cgroup_state.memory_events.get("oom_kill");
+    kills.is_some_and(|kills| *kills > 0) || cgroup_state.result.as_deref() == Some("oom-kill")
 }
 
 pub fn outcome(kind: WorkloadKind, stop: &StopRules, facts: &EndFacts) -> (Outcome, Vec<String>) {
@@ -48,10 +48,10 @@ pub fn outcome(kind: WorkloadKind, stop: &StopRules, facts: &EndFacts) -> (Outco
         why: why.to_owned(),
     };
     let mut notes = Vec::new();
-    let evidence = &facts.final_evidence;
-    let is_oom_killed = was_oom_killed(evidence);
-    let outcome = match (&facts.stop_reason, evidence.end) {
-        _ if was_oom_killed(&facts.evidence_at_stop) => Outcome::OutOfMemory,
+    let final_state = &facts.final_state;
+    let is_oom_killed = was_oom_killed(final_state);
+    let outcome = match (&facts.stop_reason, final_state.end) {
+        _ if was_oom_killed(&facts.state_at_stop) => Outcome::OutOfMemory,
         (Some(reason), _) => {
             if is_oom_killed {
                 notes.push("it was OOM-killed while it was being ended".to_owned());
@@ -66,7 +66,7 @@ pub fn outcome(kind: WorkloadKind, stop: &StopRules, facts: &EndFacts) -> (Outco
             }
         }
         _ if is_oom_killed => Outcome::OutOfMemory,
-        _ if evidence.result.as_deref() == Some("timeout") => {
+        _ if final_state.result.as_deref() == Some("timeout") => {
             failed("systemd ended it: it has lived longer than any run of this plan may")
         }
         // The exit code is probably that of a start script.
@@ -111,7 +111,7 @@ pub struct CacheTotals {
     /// Like `water_level`, but only of points with evictions.
     pub water_level_evicting: u64,
     pub insertions: u64,
-    /// By eviction passes.
+    /// Entries that eviction passes removed.
     pub evictions: u64,
 }
 
@@ -247,8 +247,8 @@ impl TickCoverage {
         time >= MIN_MISSING_TIME && self.missing_ticks as f64 > share * self.due_ticks as f64
     }
 
-    /// A completed run fails, and is repeated, if most of its recording is missing. Any other end
-    /// has its own evidence.
+    /// A completed run fails, and is repeated, if most of its recording is missing. Any other
+    /// outcome is proven by the cgroup's state.
     pub fn checked_outcome(&self, outcome: Outcome) -> Outcome {
         match self.coverage_doubt() {
             Some(why) if outcome == Outcome::Completed && self.misses_more_than(USELESS_SHARE) => {

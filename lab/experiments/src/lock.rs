@@ -19,7 +19,7 @@ use std::{
     path::Path,
 };
 
-/// The lock is held until this is dropped or the process ends.
+/// The lock is released when this is dropped or the process ends.
 #[derive(Debug)]
 pub struct Lock(#[expect(dead_code, reason = "held, not used")] File);
 
@@ -43,7 +43,7 @@ impl Lock {
 
     /// `message` makes the error from ` (process N)`, which is empty if the pid is unknown.
     pub fn take_with_message(path: &Path, message: impl FnOnce(String) -> String) -> Result<Self> {
-        // Until locked, the content belongs to its holder. No symbolic link is followed.
+        // Until it is locked, the file has its holder's pid. No symbolic link is followed.
         let mut file = OpenOptions::new()
             .read(true)
             .write(true)

@@ -1,4 +1,4 @@
-use faultline_runner::isolation::Evidence;
+use faultline_runner::isolation::CgroupState;
 use serde::{Deserialize, Serialize};
 
 /// All except [`Outcome::Failed`] and [`Outcome::Interrupted`] are results: the run counts.
@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "snake_case", tag = "what")]
 pub enum Outcome {
     Completed,
-    /// OOM-killed in its cgroup.
     OutOfMemory,
     Exited {
         code: i32,
@@ -14,7 +13,7 @@ pub enum Outcome {
     Killed {
         signal: i32,
     },
-    /// It executed no transaction.
+    /// The validator executed no transaction.
     NeverExecuted,
     NoProgress,
     NotAtTip,
@@ -102,7 +101,8 @@ impl Validity {
 pub struct Ending {
     pub outcome: Outcome,
     pub validity: Validity,
-    pub evidence: Evidence,
+    #[serde(rename = "evidence")]
+    pub cgroup_state: CgroupState,
     /// Warnings and remarks on page cache and host.
     #[serde(default)]
     pub notes: Vec<String>,
@@ -116,7 +116,7 @@ impl Ending {
         Ending {
             outcome,
             validity: Validity::Valid,
-            evidence: Evidence::default(),
+            cgroup_state: CgroupState::default(),
             notes: Vec::new(),
             stopped_unix_ns: None,
         }

@@ -29,7 +29,7 @@ pub struct Plan {
     /// Default: 4 for [`Order::Abba`] without `concurrent`, 1 for a search, else 3.
     pub replicates: u32,
     pub order: Order,
-    /// Of the random order.
+    /// For [`Order::Random`].
     pub seed: u64,
     /// Attempts at a run before the experiment gives up.
     pub attempts: u32,
@@ -39,13 +39,13 @@ pub struct Plan {
     pub stop: StopRules,
     pub host: HostRules,
     pub recorder: RecorderOptions,
-    /// With factors already crossed.
+    /// The arms of `[[arm]]` and those of the crossed `[factors]`.
     pub arms: Vec<Arm>,
-    /// One; with `concurrent`, one per arm and one for the second run of the A/A pair.
+    /// One lane; with `concurrent`, one for each arm and one for the second run of the A/A pair.
     pub lanes: Vec<Lane>,
     pub concurrent: Option<Concurrent>,
     pub report: ReportRules,
-    pub search: Option<SearchRules>,
+    pub memory_search: Option<MemorySearchRules>,
     pub slurm: SlurmOptions,
 }
 
@@ -85,15 +85,16 @@ impl Plan {
     }
 }
 
+/// Rules to search the least headroom over unreclaimable memory.
 #[derive(Debug, Clone)]
-pub struct SearchRules {
+pub struct MemorySearchRules {
     /// In bytes.
     pub first_headroom: u64,
     /// Minimum time of an approach to a limit.
     pub settle: Duration,
     /// Time under a limit.
     pub dwell: Duration,
-    /// Maximum relative width of the 90 % interval.
+    /// Maximum relative width of the 90 % interval of the answer.
     pub width: f64,
     /// From the tip on.
     pub max_duration: Duration,
@@ -101,7 +102,7 @@ pub struct SearchRules {
     pub horizon: Duration,
 }
 
-impl SearchRules {
+impl MemorySearchRules {
     /// Estimate for few trials: 8, and 3 confirmations at each end of the interval. Every fourth
     /// dwell is a reference.
     pub fn min_duration(&self) -> Duration {
@@ -118,7 +119,7 @@ impl SearchRules {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Concurrent {
-    /// Index of the arm that runs twice: the A/A pair.
+    /// Index of the arm that runs twice in a turn: the A/A pair, whose runs should not differ.
     pub repeated_arm: usize,
     /// Severity if lanes share a device without I/O limits.
     pub shared_device: Severity,
@@ -140,7 +141,7 @@ pub enum Order {
 #[derive(Debug, Clone, Default)]
 pub struct Workload {
     pub kind: WorkloadKind,
-    /// With placeholders.
+    /// Words with placeholders.
     pub command: Vec<String>,
     /// Default: this program's user.
     pub user: Option<String>,
@@ -148,9 +149,9 @@ pub struct Workload {
     /// Variables besides `PATH`, `HOME`, `LANG` and the runner's; with placeholders.
     pub environment: BTreeMap<String, String>,
     pub open_files: Option<u64>,
-    /// The program that a script starts; searched for the cache's variable.
+    /// The program that a script starts. The file is searched for `cache_variable`.
     pub binary: Option<PathBuf>,
-    /// Sets the program cache's capacity.
+    /// Environment variable that sets the capacity of the program cache.
     pub cache_variable: String,
     pub cluster: Option<Cluster>,
     /// For stake queries; default: the public node of `cluster`.
@@ -180,8 +181,8 @@ pub enum Cluster {
 pub enum InitialState {
     /// Ledger, accounts and snapshots are cleared; the validator downloads a snapshot.
     Download,
-    /// They are cleared, and this folder is copied into the ledger (snapshot archives into the
-    /// snapshots folder).
+    /// The same folders are cleared. Then this folder is copied into the ledger, and its snapshot
+    /// archives into the snapshots folder.
     Restore {
         from: PathBuf,
     },
@@ -202,11 +203,11 @@ pub struct StopRules {
     pub duration: Duration,
     /// Event from which `duration` counts.
     pub counted_from: CountedFrom,
-    /// Until the first executed transaction.
+    /// From the start to the first executed transaction.
     pub first_transaction_within: Option<Duration>,
-    /// After the first slot.
+    /// Time without a new slot, after the first slot.
     pub no_progress_for: Option<Duration>,
-    /// From the first executed transaction.
+    /// From the first executed transaction to the tip.
     pub at_tip_within: Option<Duration>,
     /// From SIGTERM to SIGKILL.
     pub grace: Duration,
@@ -220,15 +221,14 @@ pub enum CountedFrom {
 
 #[derive(Debug, Clone)]
 pub struct HostRules {
-    /// Between two runs.
+    /// Time between two runs.
     pub cool_down: Duration,
     /// Maximum wait for a quiet host.
     pub patience: Duration,
-    /// In use by others.
+    /// Number of CPUs that other programs use.
     pub busy_cpus: Rule<f64>,
     /// Free bytes on each disk that is written to.
     pub free_disk: Rule<u64>,
-    /// Swap is on.
     pub swap: Severity,
     /// Transparent huge pages are `always`.
     pub huge_pages: Severity,
@@ -247,8 +247,10 @@ pub struct Rule<T> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Severity {
-    /// At most a note of `experiment plan`.
-    Ignore,
+    /// Listed by `experiment plan`; needs no action. A rule in a plan calls it "ignore".
+    #[serde(rename = "ignore")]
+    #[value(name = "ignore")]
+    Note,
     Warn,
     /// The run does not begin.
     Refuse,
@@ -275,9 +277,9 @@ pub struct Arm {
     /// Default with `memory_max`: 0.
     pub swap_max: Option<u64>,
     pub cache_entries: Option<u32>,
-    /// `{binary}`; searched for the cache's variable.
+    /// Value of `{binary}`. The file is searched for [`Workload::cache_variable`].
     pub binary: Option<PathBuf>,
-    /// `{arguments}`, or appended to the command.
+    /// Value of `{arguments}`, else appended to the command.
     pub arguments: Vec<String>,
     /// Overrides the workload's.
     pub environment: BTreeMap<String, String>,
@@ -289,7 +291,8 @@ pub struct Arm {
 }
 
 impl Workload {
-    pub(crate) fn texts_with_placeholders(&self) -> Vec<&String> {
+    /// All texts that may have placeholders.
+    pub(crate) fn unexpanded_texts(&self) -> Vec<&String> {
         self.command
             .iter()
             .chain(self.environment.values())
@@ -298,7 +301,8 @@ impl Workload {
 }
 
 impl Arm {
-    pub(crate) fn texts_with_placeholders(&self) -> Vec<&String> {
+    /// All texts that may have placeholders.
+    pub(crate) fn unexpanded_texts(&self) -> Vec<&String> {
         self.arguments
             .iter()
             .chain(self.environment.values())
@@ -316,7 +320,8 @@ impl Arm {
     }
 }
 
-/// The placeholder `{ledger}` has the value of `ledger`, and so on.
+/// Folders, ports and CPUs for one run. Runs at the same time have different lanes.
+/// Placeholders such as `{ledger}` have the values of these fields.
 #[derive(Debug, Clone, Default)]
 pub struct Lane {
     pub name: String,
@@ -327,7 +332,6 @@ pub struct Lane {
     pub identity: Option<PathBuf>,
     pub rpc_port: Option<u16>,
     pub gossip_port: Option<u16>,
-    /// First and last.
     pub port_range: Option<(u16, u16)>,
     pub cpus: Option<CpuSet>,
     /// In the plan's file.
@@ -354,11 +358,11 @@ impl Lane {
 
 #[derive(Debug, Clone, Default)]
 pub struct SlurmOptions {
-    /// Bytes of a node. Default: the largest limits of a turn and a reserve.
+    /// Memory of a node in bytes. Default: the largest sum of limits in a turn, and a reserve.
     pub memory: Option<u64>,
     pub constraint: Option<String>,
     pub exclude: Option<String>,
-    /// Further ones, as in `--partition=lab`.
+    /// Further options of `sbatch`, as in `--partition=lab`.
     pub options: Vec<String>,
 }
 

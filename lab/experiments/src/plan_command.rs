@@ -107,7 +107,7 @@ impl PlanPreview {
             may_run: findings
                 .iter()
                 .all(|finding| finding.severity < Severity::Refuse),
-            search: plan.search.as_ref().map(|search| SearchPreview {
+            search: plan.memory_search.as_ref().map(|search| SearchPreview {
                 from: search.first_headroom,
                 width_percent: 100.0 * search.width,
                 settle_seconds: search.settle.as_secs(),
@@ -142,11 +142,11 @@ pub fn estimate(plan: &Plan, turns: usize) -> Estimate {
         let cool_downs = cool_down.saturating_mul(turn_count.saturating_sub(1));
         each.saturating_mul(turn_count).saturating_add(cool_downs)
     };
-    let each = plan.search.as_ref().map_or(stop.duration, |search| {
+    let each = plan.memory_search.as_ref().map_or(stop.duration, |search| {
         search.min_duration().min(stop.duration)
     });
     let (wait, what) = match (
-        &plan.search,
+        &plan.memory_search,
         stop.counted_from,
         stop.first_transaction_within,
     ) {
@@ -159,7 +159,7 @@ pub fn estimate(plan: &Plan, turns: usize) -> Estimate {
         let waits = [plan.host.patience, stop.grace, stop.duration];
         all_turns(waits.into_iter().fold(wait, Duration::saturating_add))
     });
-    let length = match &plan.search {
+    let length = match &plan.memory_search {
         Some(_) => format!("{} to {}", duration(each), duration(stop.duration)),
         None => duration(stop.duration),
     };
@@ -329,7 +329,7 @@ fn findings_text(findings: &[Finding]) -> String {
 
 pub fn finding_text(finding: &Finding) -> String {
     let head = match finding.severity {
-        Severity::Ignore => "note",
+        Severity::Note => "note",
         Severity::Warn => "warning",
         Severity::Refuse => "refused",
     };

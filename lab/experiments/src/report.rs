@@ -166,7 +166,7 @@ impl Experiment {
             .unwrap_or_else(|| format!("{:03}", counted_run.scheduled.run))
     }
 
-    /// Without a readable recording, still with its outcome.
+    /// If the recording cannot be read, the run still has its outcome.
     fn load_run(&self, counted_run: &CountedRun<'_>, read_errors: &mut Vec<String>) -> Run {
         let path = self.recording(counted_run);
         let mut run = run::load(&path).unwrap_or_else(|error| {
@@ -328,7 +328,7 @@ fn unfinished(experiment: &Experiment, tallies: &[ArmTally<'_>]) -> Option<Cavea
     );
     let stopped = journal_state.stopped.as_ref();
     text.extend(stopped.map(|why| format!(" It was stopped: {why}.")));
-    // Without a holder, nothing runs.
+    // A runner holds the lock as long as it runs.
     let holder = lock::holder(&experiment.folder.lock());
     let is_running = matches!(holder, Ok(Holder::Process(_)));
     let remedy = if is_running || journal_state.running_blocks > 0 {

@@ -23,7 +23,7 @@ use anyhow::Result;
 use faultline_common::{clock::from_nanoseconds, files::is_disk_full};
 use faultline_recording::{Progress, TickRow};
 use faultline_runner::{
-    isolation::{End, Evidence, GroupName, Launched, Launcher},
+    isolation::{CgroupName, CgroupState, End, Launched, Launcher},
     record::recorder::Addresses,
 };
 use itertools::Itertools;
@@ -42,11 +42,11 @@ const SWEEP_GRACE: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub enum ExperimentEnd {
     Finished,
-    /// By request or a full disk; with a remedy.
+    /// A request or a full disk stopped it. The text has a remedy.
     Stopped(String),
-    /// After too many failures; with a remedy.
+    /// Too many attempts failed. The text has a remedy.
     GaveUp(String),
-    /// Only in a block: another host may be fit.
+    /// The host is not fit for a block. Another host may be.
     UnfitHost(String),
 }
 
@@ -79,10 +79,10 @@ struct ActiveRun {
     recorder: Option<Box<dyn Recorder>>,
     watch: Option<Watch>,
     search: Option<RunningSearch>,
-    /// Errors of reading its cgroup.
+    /// Since when reads of its cgroup have failed.
     poll_failures: FailureTimer,
-    /// Why the runner ends it, with the evidence at that decision.
-    stop_decision: Option<(Outcome, Evidence)>,
+    /// Why the runner ends it, and the cgroup's state at that decision.
+    stop_decision: Option<(Outcome, CgroupState)>,
     /// At the last poll, its first process had exited, but others in its cgroup had not.
     has_survivors: bool,
     /// Why its page cache may not be cold.
@@ -91,7 +91,7 @@ struct ActiveRun {
     end_journaled: bool,
 }
 
-/// The environment of the runner, kept small for fakes in tests.
+/// The environment of the runner. It is small, because tests implement a fake.
 pub trait System {
     fn now(&self) -> Now;
 
@@ -99,7 +99,7 @@ pub trait System {
 
     fn host_name(&self) -> String;
 
-    /// Returns earlier on an event.
+    /// Returns earlier on a signal.
     fn wait(&mut self, at_most: Duration);
 
     fn stop_request(&self) -> Option<StopRequest>;
@@ -135,7 +135,7 @@ pub trait System {
 }
 
 pub trait Observer {
-    /// The reading lacks the out-of-memory state.
+    /// The caller adds [`Reading::out_of_memory`].
     fn read(&mut self, at: Duration) -> Reading;
 }
 
@@ -152,7 +152,7 @@ pub struct StopRequest {
 }
 
 pub struct RecorderRequest<'a> {
-    pub name: GroupName,
+    pub name: CgroupName,
     pub plan: &'a Plan,
     pub folder: &'a Path,
     pub labels: Vec<(String, String)>,
@@ -219,7 +219,7 @@ impl<'w> Runner<'w> {
 
     pub fn in_block(mut self, block: Option<BlockContext>) -> Self {
         self.cool_down_since(block.as_ref().and_then(|block| block.last_end_unix_ns));
-        // Blocks may run at the same time, and each needs a file.
+        // Blocks may run at the same time, so each writes a targets file in its own folder.
         if block.is_some() {
             self.plan.recorder.targets = None;
         }
@@ -227,7 +227,7 @@ impl<'w> Runner<'w> {
         self
     }
 
-    /// From the end of the host's last run.
+    /// Lets the cool-down begin when the host's last run ended.
     fn cool_down_since(&mut self, ended_unix_ns: Option<i64>) {
         if let Some(ended) = ended_unix_ns {
             let now = self.system.now();
@@ -337,7 +337,7 @@ impl<'w> Runner<'w> {
     }
 
     fn stop(&mut self, why: String) -> Result<String> {
-        // If the disk is full, `resume` needs only the earlier lines.
+        // On a full disk this fails, but `resume` needs only the earlier lines.
         let _ = self.write(Entry::Stopped { why: why.clone() });
         Ok(format!("{why}; {}", self.how_to_resume()))
     }

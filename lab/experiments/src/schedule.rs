@@ -1,13 +1,13 @@
 //! The order of all runs, fixed before the first one.
 //!
 //! Default: ABBA with four replicates. With an even number, a steady drift adds equally to every
-//! arm. Three replicates leave a part of it, and two are too few for a test.
+//! arm. Three replicates leave a part of the drift, and two are too few for a test.
 
 use super::plan::{Lane, Order, Plan};
 use itertools::Itertools;
 use serde::{Deserialize, Serialize};
 
-/// Simultaneous runs: one, or one per arm and the second of the A/A pair.
+/// Simultaneous runs: one, or with `[concurrent]` one per arm and the second run of the A/A pair.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Turn {
     /// From 1 on.
@@ -22,16 +22,17 @@ pub struct ScheduledRun {
     pub arm: String,
     /// Within its arm, from 1 on.
     pub replicate: u32,
+    /// Name of the lane: the folders, ports and CPUs of the run.
     pub lane: String,
-    /// The second run of the A/A pair.
+    /// The second of two simultaneous runs of one arm, the A/A pair, which should not differ.
     #[serde(default, rename = "second")]
-    pub is_second_of_pair: bool,
+    pub is_second_aa_run: bool,
 }
 
 impl ScheduledRun {
-    /// With `second` in parentheses for the second run of the A/A pair.
+    /// The arm; for the second run of the A/A pair with `second` in parentheses.
     pub(crate) fn arm_name(&self, second: &str) -> String {
-        if self.is_second_of_pair {
+        if self.is_second_aa_run {
             format!("{} ({second})", self.arm)
         } else {
             self.arm.clone()
@@ -46,7 +47,7 @@ impl ScheduledRun {
             ("turn", turn.to_string()),
             ("lane", self.lane.clone()),
         ];
-        let second = self.is_second_of_pair.then(|| ("second", "1".to_owned()));
+        let second = self.is_second_aa_run.then(|| ("second", "1".to_owned()));
         let all = labels.into_iter().chain(second);
         all.map(|(key, value)| (key.to_owned(), value)).collect()
     }
@@ -55,7 +56,7 @@ impl ScheduledRun {
 /// A plan must have the same schedule in all versions of this program.
 pub fn schedule(plan: &Plan) -> Vec<Turn> {
     let mut run = 0;
-    let mut scheduled = |(arm, is_second_of_pair): (usize, bool), replicate: u32, lane: &Lane| {
+    let mut scheduled = |(arm, is_second_aa_run): (usize, bool), replicate: u32, lane: &Lane| {
         let arm = plan.arms.get(arm)?.name.clone();
         run += 1;
         Some(ScheduledRun {
@@ -63,7 +64,7 @@ pub fn schedule(plan: &Plan) -> Vec<Turn> {
             arm,
             replicate: replicate + 1,
             lane: lane.name.clone(),
-            is_second_of_pair,
+            is_second_aa_run,
         })
     };
     let mut turns = Vec::new();
@@ -73,7 +74,7 @@ pub fn schedule(plan: &Plan) -> Vec<Turn> {
     };
     if let Some(concurrent) = plan.concurrent {
         for replicate in 0..plan.replicates {
-            let arms = by_lane(plan, concurrent.repeated_arm, replicate).into_iter();
+            let arms = arms_by_lane(plan, concurrent.repeated_arm, replicate).into_iter();
             let runs = arms.zip(&plan.lanes);
             add_turn(
                 runs.filter_map(|(arm, lane)| scheduled(arm, replicate, lane))
@@ -111,10 +112,10 @@ fn one_by_one(plan: &Plan) -> Vec<(usize, u32)> {
     all
 }
 
-/// Arms, and whether each is the second run of the A/A pair. Each turn moves every arm one lane
-/// further. After as many turns as lanes, effects of the lane and of the start order, which is the
-/// lane order, cancel out.
-fn by_lane(plan: &Plan, repeated_arm: usize, replicate: u32) -> Vec<(usize, bool)> {
+/// The arm of each lane, and whether this is the second run of the A/A pair. Each turn moves every
+/// arm one lane further. Runs start in the order of the lanes. After as many turns as lanes,
+/// effects of lane and start order cancel out.
+fn arms_by_lane(plan: &Plan, repeated_arm: usize, replicate: u32) -> Vec<(usize, bool)> {
     let mut by_lane: Vec<(usize, bool)> = (0..plan.arms.len()).map(|arm| (arm, false)).collect();
     by_lane.push((repeated_arm, true));
     let lanes = by_lane.len();

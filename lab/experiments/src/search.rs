@@ -16,7 +16,7 @@ pub use messages::{
     SearchAnswer, SearchEvent, SearchOutcome, Verdict,
 };
 
-use crate::plan::SearchRules;
+use crate::plan::MemorySearchRules;
 use approach::{Approach, page_aligned};
 use dwell::{Dwell, References};
 use faultline_stats::staircase::{self, Next, SearchConfig, Staircase};
@@ -76,7 +76,7 @@ impl DwellPurpose {
 enum Stage {
     /// Since when the validator has been near the tip.
     Starting(Option<Duration>),
-    /// Without a limit, until refaults and distance to the tip are normal.
+    /// Since when; without a limit, until refaults and distance to the tip are normal.
     Recovering(Duration),
     Approaching(DwellPurpose, Dwell),
     Dwelling(DwellPurpose, Dwell),
@@ -84,7 +84,7 @@ enum Stage {
 }
 
 pub struct SearchMachine {
-    rules: SearchRules,
+    rules: MemorySearchRules,
     at_tip_slots: u64,
     is_hard_limit: bool,
     staircase: Staircase,
@@ -92,9 +92,9 @@ pub struct SearchMachine {
     growth: Growth,
     approach: Approach,
     stage: Stage,
-    /// The first reading; after the start, the first one at the tip.
+    /// Time of the first reading; after the start, of the first one at the tip.
     began: Option<Duration>,
-    /// Of unreclaimable memory, until the validator was at the tip for `settle`.
+    /// Peak of unreclaimable memory until the validator was at the tip for `settle`.
     start_peak: u64,
     dwells_since_reference: usize,
     consecutive_voids: usize,
@@ -106,7 +106,7 @@ impl SearchMachine {
     /// A validator is at the tip if it is at most `at_tip_slots` slots behind. With
     /// `is_hard_limit`, a write into a full cgroup fails: on cgroup v1, a validator then exits.
     /// `None` for invalid rules.
-    pub fn new(rules: SearchRules, at_tip_slots: u64, is_hard_limit: bool) -> Option<Self> {
+    pub fn new(rules: MemorySearchRules, at_tip_slots: u64, is_hard_limit: bool) -> Option<Self> {
         let config = SearchConfig {
             first_value: rules.first_headroom as f64,
             max_width: rules.width,
@@ -141,18 +141,18 @@ impl SearchMachine {
                 Some(interval) => SearchOutcome::Unconfirmed(interval.into()),
                 None => SearchOutcome::OutOfTime,
             }),
-            Stage::Starting(since) => self.starting(since, reading),
-            Stage::Recovering(since) => self.recovering(since, reading),
+            Stage::Starting(since) => self.poll_start(since, reading),
+            Stage::Recovering(since) => self.poll_recovery(since, reading),
             Stage::Approaching(purpose, mut dwell) => {
                 dwell.add(reading);
                 dwell.record_stall(self.approach.stall_percent());
-                self.approaching(purpose, dwell, danger, reading);
+                self.poll_approach(purpose, dwell, danger, reading);
             }
             Stage::Dwelling(purpose, mut dwell) => {
                 dwell.add(reading);
                 dwell.record_stall(self.approach.stall_percent());
                 dwell.record_excess(self.approach.is_exceeded(reading));
-                self.dwelling(purpose, dwell, danger, reading);
+                self.poll_dwell(purpose, dwell, danger, reading);
             }
         }
         mem::take(&mut self.actions)
@@ -173,11 +173,11 @@ impl SearchMachine {
         Some(dwell_event(purpose, Verdict::Failed, evidence))
     }
 
-    fn starting(&mut self, since: Option<Duration>, reading: &Reading) {
+    fn poll_start(&mut self, since: Option<Duration>, reading: &Reading) {
         let is_near = reading
             .slots_behind
             .is_some_and(|behind| behind <= self.at_tip_slots);
-        // Also near the tip, because a validator that has just started knows only an old tip.
+        // Also near the tip: a validator that has just started knows only an old tip.
         self.start_peak = self.start_peak.max(reading.unreclaimable.unwrap_or(0));
         let since = is_near.then(|| since.unwrap_or(reading.at));
         self.stage = Stage::Starting(since);
@@ -185,11 +185,11 @@ impl SearchMachine {
             self.began = Some(reading.at);
             self.approach.max_rise = 0;
             self.approach.unreclaimable.clear();
-            self.next(reading);
+            self.begin_next_dwell(reading);
         }
     }
 
-    fn recovering(&mut self, since: Duration, reading: &Reading) {
+    fn poll_recovery(&mut self, since: Duration, reading: &Reading) {
         let waited = reading.at.saturating_sub(since);
         let timeout =
             ((self.rules.settle + self.rules.dwell) * TIMEOUT_FACTOR).max(MIN_RECOVERY_TIMEOUT);
@@ -202,13 +202,13 @@ impl SearchMachine {
                     .is_some_and(|now| now <= reference * MAX_REFAULT_RATIO + REFAULT_MARGIN)
             });
         if waited >= self.rules.settle && self.is_near(reading) && refaults_are_low {
-            self.next(reading);
+            self.begin_next_dwell(reading);
         } else if waited <= timeout {
             self.stage = Stage::Recovering(since);
         } else if self.is_near(reading) {
             // Disk reads rose independently of the limit, so a new reference is needed.
             self.repeat_next = Some(DwellPurpose::Reference);
-            self.next(reading);
+            self.begin_next_dwell(reading);
         } else {
             let waited = faultline_text::duration(waited);
             let why = format!("it has not recovered without a limit for {waited}");
@@ -216,7 +216,7 @@ impl SearchMachine {
         }
     }
 
-    fn approaching(
+    fn poll_approach(
         &mut self,
         purpose: DwellPurpose,
         dwell: Dwell,
@@ -242,24 +242,24 @@ impl SearchMachine {
         let within_timeout =
             since.is_some_and(|since| reading.at.saturating_sub(since) < settle * TIMEOUT_FACTOR);
         if is_settled && is_at_target && is_full && self.is_near(reading) {
-            self.dwell(purpose, reading);
+            self.begin_dwell(purpose, reading);
         } else if within_timeout || reading.slots_behind.is_none() {
             self.stage = Stage::Approaching(purpose, dwell);
         } else if reading.slots_behind <= Some(self.at_tip_slots) {
             // The cgroup never fills, or the whole cluster is behind.
-            self.dwell(purpose, reading);
+            self.begin_dwell(purpose, reading);
         } else {
             let danger = Some("it fell behind on the way to its limit");
             self.conclude(purpose, dwell, danger, reading);
         }
     }
 
-    fn dwell(&mut self, purpose: DwellPurpose, reading: &Reading) {
+    fn begin_dwell(&mut self, purpose: DwellPurpose, reading: &Reading) {
         let length = self.rules.dwell * if purpose.confirms() { 2 } else { 1 };
         self.stage = Stage::Dwelling(purpose, Dwell::begin(reading, length));
     }
 
-    fn dwelling(
+    fn poll_dwell(
         &mut self,
         purpose: DwellPurpose,
         dwell: Dwell,
@@ -314,7 +314,7 @@ impl SearchMachine {
                 && danger.is_none()
                 && self.is_near(reading))
         {
-            return self.next(reading);
+            return self.begin_next_dwell(reading);
         }
         self.lift("to recover");
         self.stage = Stage::Recovering(reading.at);
@@ -339,7 +339,7 @@ impl SearchMachine {
         }
     }
 
-    fn next(&mut self, reading: &Reading) {
+    fn begin_next_dwell(&mut self, reading: &Reading) {
         let floor = self.floor();
         let repeated = self
             .repeat_next
@@ -351,7 +351,7 @@ impl SearchMachine {
         };
         let Some(headroom) = purpose.headroom() else {
             if self.approach.limit.is_none() {
-                return self.dwell(purpose, reading);
+                return self.begin_dwell(purpose, reading);
             }
             // The page cache has to recover first.
             self.lift("for a reference");
@@ -417,8 +417,8 @@ impl SearchMachine {
         }
     }
 
-    /// Under a hard limit, no smaller headroom is tried. Memory could rise again too fast to lift
-    /// the limit, and a full cgroup cannot write.
+    /// Under a hard limit, only larger headrooms are tried. Memory could rise too fast to lift the
+    /// limit in time, and a full cgroup cannot write.
     fn floor(&self) -> u64 {
         if self.is_hard_limit {
             self.approach.max_rise.saturating_mul(2)

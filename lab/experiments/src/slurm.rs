@@ -146,16 +146,18 @@ fn memory(plan: &Plan) -> Result<u64> {
         .iter()
         .map(|arm| arm.memory_max.or(arm.memory_high));
     let limits = limits.collect::<Option<Vec<u64>>>();
-    let needed = limits.filter(|_| plan.search.is_none()).map(|limits| {
-        let limit: u64 = match plan.concurrent {
-            Some(concurrent) => limits
-                .iter()
-                .chain(limits.get(concurrent.repeated_arm))
-                .sum(),
-            None => limits.into_iter().max().unwrap_or_default(),
-        };
-        limit.saturating_add(RESERVED_BYTES)
-    });
+    let needed = limits
+        .filter(|_| plan.memory_search.is_none())
+        .map(|limits| {
+            let limit: u64 = match plan.concurrent {
+                Some(concurrent) => limits
+                    .iter()
+                    .chain(limits.get(concurrent.repeated_arm))
+                    .sum(),
+                None => limits.into_iter().max().unwrap_or_default(),
+            };
+            limit.saturating_add(RESERVED_BYTES)
+        });
     match (plan.slurm.memory, needed) {
         (Some(given), Some(needed)) if given < needed => bail!(
             "slurm.memory is {}; set at least {}: the limits of the runs, and {} for the recorder",

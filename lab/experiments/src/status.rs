@@ -33,14 +33,14 @@ pub enum ExperimentState {
         /// `None` if it is not written yet.
         pid: Option<u32>,
     },
-    /// A signal suspended its runner.
+    /// A signal suspended the runner.
     Suspended {
         pid: u32,
     },
     Stopped {
         why: String,
     },
-    /// Its runner was killed, or the host went down.
+    /// The runner was killed, or the host went down.
     CutOff,
     /// All turns are done.
     Finished,
@@ -58,7 +58,7 @@ pub struct Status {
     pub percent: f64,
     /// `None` without a runner.
     pub seconds_left: Option<u64>,
-    /// Under Slurm.
+    /// Jobs of Slurm.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub jobs: Vec<Job>,
     /// Attempts at blocks whose journals cannot be used.
@@ -194,7 +194,7 @@ fn run_status(
         let recording = journal_state
             .run_folder(folder, scheduled, newest.number)
             .join(RECORDING);
-        // Jumps of the wall clock do not matter.
+        // Jumps of the wall clock do not matter for this text.
         let at = |unix_ns: i64| Now {
             uptime: from_nanoseconds(unix_ns),
             unix_ns,
@@ -205,7 +205,7 @@ fn run_status(
         progress_text = Some(watch.progress_text());
     }
     let search = plan
-        .search
+        .memory_search
         .as_ref()
         .zip(run_attempt)
         .map(|(search, run_attempt)| {

@@ -27,10 +27,11 @@ pub struct Target {
 
 impl Target {
     /// `instance` is unique to the attempt, because ports are reused. `run` is unique within an
-    /// arm; otherwise sums would mix runs.
+    /// arm; otherwise sums would mix runs. Two runs of a replicate may be of one
+    /// arm, the A/A pair.
     pub fn new(experiment: &str, run: &ScheduledRun, attempt: u32, address: String) -> Self {
         let mut run_label = run.replicate.to_string();
-        if run.is_second_of_pair {
+        if run.is_second_aa_run {
             run_label += ", second";
         }
         if attempt > 1 {
@@ -76,13 +77,13 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    fn run(is_second_of_pair: bool) -> ScheduledRun {
+    fn run(is_second_aa_run: bool) -> ScheduledRun {
         ScheduledRun {
             run: 3,
             arm: "512 \"G\"".to_owned(),
             replicate: 2,
             lane: "main".to_owned(),
-            is_second_of_pair,
+            is_second_aa_run,
         }
     }
 

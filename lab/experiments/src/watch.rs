@@ -37,7 +37,7 @@ pub struct Watch {
     stale_after: Duration,
     pub(crate) began: Now,
     first_executed: Option<Duration>,
-    /// With the time when it was first seen.
+    /// The newest slot, and when it was first seen.
     newest_slot: Option<(u64, Duration)>,
     was_at_tip: bool,
     phase: Option<String>,
@@ -54,7 +54,7 @@ impl Watch {
         Watch {
             kind: plan.workload.kind,
             rules: plan.stop.clone(),
-            is_search: plan.search.is_some(),
+            is_search: plan.memory_search.is_some(),
             stale_after: MIN_STALE.max(tick_interval * STALE_INTERVALS),
             began: now,
             first_executed: None,
@@ -75,7 +75,7 @@ impl Watch {
         if let Some(progress) = progress {
             self.update(now, progress);
         }
-        // Only time between samples counts: later a run may wait for others.
+        // Only time between samples counts: after its last one, a run may wait for others.
         if let Some(due) = self
             .counted_from()
             .and_then(|from| from.checked_add(self.rules.duration))

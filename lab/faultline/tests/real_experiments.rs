@@ -366,7 +366,7 @@ const MARGIN: u32 = 25;
 fn the_pair_is_compared_by_the_slots_that_both_replayed(runs: &[Run], page: &Page) {
     let of = |second: bool| {
         runs.iter()
-            .find(|run| run.is_second_of_pair == second)
+            .find(|run| run.is_second_aa_run == second)
             .expect("a run of the pair")
             .slots()
     };
@@ -496,7 +496,7 @@ fn a_concurrent_a_a_pair_is_compared_by_slots_as_bias_floor() -> Result<()> {
         panic!("{} runs", runs.len())
     };
     assert_ne!(first.identity(), second.identity());
-    assert_ne!(first.is_second_of_pair, second.is_second_of_pair);
+    assert_ne!(first.is_second_aa_run, second.is_second_aa_run);
     for run in &runs {
         assert_eq!(run.outcome(), "completed", "{}", run.ending);
         the_recording_holds_what_was_pushed(run, &bodies);

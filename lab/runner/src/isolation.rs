@@ -7,6 +7,6 @@ mod launch;
 mod tree;
 
 pub use launch::{
-    Abilities, CgroupRoots, CpuSet, Direct, End, Evidence, GroupName, IoLimit, Job, Launched,
+    Abilities, CgroupName, CgroupRoots, CgroupState, CpuSet, Direct, End, IoLimit, Job, Launched,
     Launcher, Limits, Pressure, Systemd,
 };

@@ -7,7 +7,7 @@ pub mod recorder;
 
 pub use daemon::record_demo;
 pub use exec_shim::{
-    doctor, exec_opener, gate_text, run_to_end, success_and_stderr, wait_and_exec,
+    doctor, exec_gate_message, exec_opener, run_to_end, success_and_stderr, wait_and_exec,
 };
 
 use crate::record::{
@@ -105,7 +105,7 @@ impl RecordJob<'_> {
             })
         };
         daemon.wait_for_process(&mut self.signals)?;
-        command.release(&variables)?;
+        command.open_gate(&variables)?;
         let mut monitor = Monitor {
             followed_pid,
             ..Monitor::default()
@@ -320,7 +320,7 @@ fn program_exists(program: &OsStr) -> bool {
 
 /// `512G-20260131T235959Z.fltl` with the label `arm=512G`, else named after the command.
 fn default_name(args: &RecordArgs, now_ns: i64) -> PathBuf {
-    // Other characters have a meaning for shells.
+    // Characters with a meaning for shells are replaced.
     let is_plain = |letter: char| letter.is_alphanumeric() || "._+=-".contains(letter);
     let arm = args
         .labels

@@ -1,4 +1,4 @@
-//! The page cache of a real kernel, and what of it is charged to whom.
+//! The page cache of a real kernel, and the cgroups that are charged for it.
 
 #![allow(
     clippy::expect_used,
@@ -25,12 +25,11 @@ const FILES: u64 = 48;
 const EACH: u64 = 1 << 20;
 const PAGES: u64 = FILES * EACH / 4096;
 
-/// A kernel may take a page that nobody has mapped at any moment, also between a reading and a look at it: what holds
-/// only while it leaves them alone is tried again for so long.
+/// The kernel may drop an unmapped page at any moment, also between a read and a measurement. Conditions that need the
+/// pages to stay are retried for this long.
 const LEFT_ALONE_WITHIN: Duration = Duration::from_secs(120);
 
-/// Files on a real disk; `None`, said aloud, where what is dropped stays, as in a file system that is memory itself, and
-/// where nobody can look.
+/// Files on a real disk. `None` with a message if dropped pages stay, as in tmpfs, or `fincore` is missing.
 fn ledger() -> Option<tempfile::TempDir> {
     let folder = tempfile::tempdir_in(env::current_dir().unwrap()).unwrap();
     fill(folder.path());
@@ -112,7 +111,7 @@ fn dropped_pages_are_uncached_and_inspection_does_not_reload_them() {
             }
         );
     }
-    // Not yet written to disk: it is written first.
+    // These files are dirty: they are written to disk first.
     fill(folder.path());
     cold::drop_files(&[folder.path()]).unwrap();
     assert_eq!(look().share(), Some(0.0));
@@ -151,7 +150,7 @@ fn a_mapped_page_in_use_stays_cached_and_is_reported() {
             .spawn()
             .ok()
     });
-    // A program that has answered has its pages mapped; one that was started only may not have read the first.
+    // After an answer, the pages of the program are mapped. Before it, none may have been read.
     running.stdin.as_mut().unwrap().write_all(b"!").unwrap();
     running
         .stdout
@@ -228,13 +227,13 @@ fn drop_caches_empties_the_page_cache_or_reports_its_absence() {
     assert_eq!(fs::read_to_string(file).unwrap(), "3\n");
 }
 
-/// A memory cgroup of a test's own, of either version; needs root.
-struct Group {
+/// A memory cgroup of a test, of version 1 or 2. Needs root.
+struct TestCgroup {
     folder: PathBuf,
     cache: &'static str,
 }
 
-impl Group {
+impl TestCgroup {
     fn new(name: &str) -> Option<Self> {
         let v1 = Path::new("/sys/fs/cgroup/memory");
         let (top, cache) = if v1.is_dir() {
@@ -242,17 +241,17 @@ impl Group {
         } else {
             (Path::new("/sys/fs/cgroup"), "file ")
         };
-        // A group that is still being removed keeps its name.
-        static GROUPS: AtomicU32 = AtomicU32::new(0);
-        let number = GROUPS.fetch_add(1, Ordering::Relaxed);
+        // The name of a cgroup is in use until its removal is complete.
+        static CGROUPS: AtomicU32 = AtomicU32::new(0);
+        let number = CGROUPS.fetch_add(1, Ordering::Relaxed);
         let folder = top.join(format!(
             "faultline_test_cold_{name}_{}_{number}",
             std::process::id()
         ));
         let made = fs::create_dir(&folder).is_ok();
-        let group = Group { folder, cache };
-        if made && group.stat().is_some() {
-            return Some(group);
+        let cgroup = TestCgroup { folder, cache };
+        if made && cgroup.stat().is_some() {
+            return Some(cgroup);
         }
         eprintln!("SKIPPED: no memory cgroup can be made here; that takes root");
         None
@@ -264,22 +263,22 @@ impl Group {
             .find_map(|line| line.strip_prefix(self.cache)?.trim().parse().ok())
     }
 
-    /// Reads all files from inside of a group; the page cache charged to it, in bytes.
+    /// Reads all files in a new cgroup. Returns the page cache charged to it, in bytes.
     fn charged(name: &str, ledger: &Path) -> Option<u64> {
-        let group = Group::new(name)?;
+        let cgroup = TestCgroup::new(name)?;
         let script = "echo 0 > \"$1/cgroup.procs\" && exec cat \"$2\"/*/* > /dev/null";
         let status = Command::new("sh")
             .args(["-c", script, "sh"])
-            .arg(&group.folder)
+            .arg(&cgroup.folder)
             .arg(ledger)
             .status()
             .unwrap();
         assert!(status.success());
-        group.stat()
+        cgroup.stat()
     }
 }
 
-impl Drop for Group {
+impl Drop for TestCgroup {
     fn drop(&mut self) {
         let _ = fs::remove_dir(&self.folder);
     }
@@ -293,7 +292,7 @@ fn cache_charges_are_equal_only_after_dropping_the_page_cache() {
     folders::init(&ledger, Duration::ZERO).unwrap();
     let both: [&Path; 2] = [kept.path(), &ledger];
     let restored = || {
-        // What a test beside this one starts has all that is open here, until it executes its program.
+        // A child of another test has all open files of this process until it executes its program.
         eventually_ok(LEFT_ALONE_WITHIN, "a ledger that nobody has open", || {
             folders::clear(&ledger, &HostRoot::default())
                 .map(drop)
@@ -307,7 +306,7 @@ fn cache_charges_are_equal_only_after_dropping_the_page_cache() {
         assert!(share < 0.01, "{share}");
     };
 
-    if Group::new("any").is_none() {
+    if TestCgroup::new("any").is_none() {
         return;
     }
     restored();
@@ -316,10 +315,10 @@ fn cache_charges_are_equal_only_after_dropping_the_page_cache() {
         "two cold arms are charged the same",
         || {
             cool();
-            let after_restore = Group::charged("first", &ledger).unwrap();
-            // Another arm has used the same files, and they are cold again.
+            let after_restore = TestCgroup::charged("first", &ledger).unwrap();
+            // Another arm has read the same files, so they are dropped again.
             cool();
-            let after_another = Group::charged("second", &ledger).unwrap();
+            let after_another = TestCgroup::charged("second", &ledger).unwrap();
             let same = after_restore.abs_diff(after_another) * 20 <= after_restore;
             let message = format!("{after_restore} and {after_another} of {}", FILES * EACH);
             if same && after_restore >= FILES * EACH {
@@ -330,14 +329,14 @@ fn cache_charges_are_equal_only_after_dropping_the_page_cache() {
         },
     );
 
-    // What the dropping is for: without it the arm is charged next to nothing, after a restore as well as after an arm.
+    // Without dropping, an arm is charged next to nothing, both after a restore and after another arm.
     eventually_ok(
         LEFT_ALONE_WITHIN,
         "two warm arms are charged little",
         || {
-            let warm_after_arm = Group::charged("third", &ledger).unwrap();
+            let warm_after_arm = TestCgroup::charged("third", &ledger).unwrap();
             restored();
-            let warm_after_restore = Group::charged("fourth", &ledger).unwrap();
+            let warm_after_restore = TestCgroup::charged("fourth", &ledger).unwrap();
             let most = warm_after_arm.max(warm_after_restore);
             if most * 2 < after_restore {
                 Ok(())

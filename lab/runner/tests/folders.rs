@@ -39,7 +39,7 @@ use std::{
 
 const NOW: Duration = Duration::from_secs(1_795_000_000);
 
-/// A program that is being started holds every open file of this process for a moment: then nothing is cleared elsewhere.
+/// A child has every open file of this process until it executes its program. Folders cannot be cleared meanwhile.
 static STARTS: RwLock<()> = RwLock::new(());
 
 enum Turn {
@@ -47,7 +47,7 @@ enum Turn {
     Alone(#[expect(dead_code, reason = "held")] RwLockWriteGuard<'static, ()>),
 }
 
-/// A folder with two marked ones, `ledger` and `snapshots`, and an `outside`, which nobody may touch.
+/// A folder with two marked folders, `ledger` and `snapshots`, and with `outside`, which must not change.
 struct Scene(
     tempfile::TempDir,
     #[expect(dead_code, reason = "held")] Turn,
@@ -113,8 +113,8 @@ impl Scene {
     }
 }
 
-/// Everything below a folder by its relative path, without the marker: a second walk, by paths. Files with what is in them,
-/// links with where they lead, folders as `/`.
+/// All entries below a folder except the marker, by relative path: the text of files, the target of links, `/` for
+/// folders. It walks by paths, independently of the tested code.
 fn seen(folder: &Path) -> BTreeMap<String, String> {
     let mut all = BTreeMap::new();
     let mut waiting = vec![folder.to_owned()];

@@ -1,4 +1,4 @@
-//! What every launcher promises, on every launcher that this host offers, with real processes under real limits.
+//! The contract of [`Launcher`], for each launcher of this host, with real processes and limits.
 //!
 //! The test program may be copied to another machine and run there on its own, as root. `FAULTLINE_TEST_CGROUP` names a
 //! folder of cgroup version 2 for the direct launcher, if not the program's own.
@@ -30,19 +30,19 @@ type Case = fn(&Scene);
 
 const CONTRACT: &[(&str, Case)] = &[
     (
-        "a program runs in its group and not in ours",
-        beginning::runs_in_its_group,
+        "a program runs in its cgroup and not in that of the test",
+        beginning::runs_in_its_cgroup,
     ),
     (
-        "a program waits at its gate until it is released",
+        "a program waits at its gate until the gate is opened",
         beginning::waits_at_its_gate,
     ),
     (
-        "the text of a gate may be larger than a pipe",
-        beginning::large_gate_text,
+        "the message through a gate may be larger than a pipe",
+        beginning::large_gate_message,
     ),
     (
-        "a program that ended at its gate cannot be released",
+        "a program that ended at its gate cannot go on",
         beginning::ended_at_the_gate,
     ),
     (
@@ -78,7 +78,7 @@ const CONTRACT: &[(&str, Case)] = &[
         beginning::too_many_files,
     ),
     (
-        "a second group of the same name is refused and the first lives on",
+        "a second cgroup of the same name is refused and the first stays",
         beginning::same_name,
     ),
     (
@@ -116,8 +116,8 @@ const CONTRACT: &[(&str, Case)] = &[
         limits::moved_without_a_kill,
     ),
     (
-        "evidence is there after the end of the program",
-        limits::evidence_after_the_end,
+        "the state is there after the end of the program",
+        limits::cgroup_state_after_the_end,
     ),
     ("an exit code is told", ending::exit_code),
     ("a signal is told", ending::signal),
@@ -155,7 +155,9 @@ fn keeps_the_contract(launcher: &dyn Launcher) {
         let scene = Scene::new(launcher);
         case(&scene);
         assert_eq!(
-            launcher.leftovers(&scene.scope).expect("groups are listed"),
+            launcher
+                .leftovers(&scene.scope)
+                .expect("cgroups are listed"),
             [""; 0],
             "after: {promise}"
         );

@@ -47,8 +47,8 @@ pub fn inaccessible(plan: &Plan) -> BTreeMap<PathBuf, String> {
     inaccessible
 }
 
-/// Name, path and needed access bits. A run gives a cleared folder to the user first; all others
-/// must be accessible already.
+/// Name, path and needed access bits. A run makes the user the owner of each folder that it clears.
+/// All other paths must be accessible already.
 fn required_access(plan: &Plan) -> Vec<(String, &Path, u32)> {
     let bits = if plan.begin == InitialState::AsIs {
         WRITE | EXECUTE
@@ -141,7 +141,7 @@ impl UserIds {
     }
 }
 
-/// Also true if the ACL cannot be read.
+/// Whether the path has an ACL. Also true if the ACL cannot be read.
 fn has_access_list(path: &Path) -> bool {
     use rustix::io::Errno;
     let acl = rustix::fs::getxattr(path, "system.posix_acl_access", &mut [0_u8; 0]);

@@ -32,7 +32,7 @@ use std::{
 use toml::{Table, Value};
 
 /// The daemon's default of `phase.at_tip_for`.
-const DEFAULT_AT_TIP_FOR: Duration = Duration::from_secs(60);
+const DEFAULT_AT_TIP_DELAY: Duration = Duration::from_secs(60);
 const MAX_CONFIG_BYTES: u64 = 1 << 20;
 const MAX_MESSAGE_LINES: usize = 2;
 const MAX_LINE_CHARS: usize = 120;
@@ -42,8 +42,9 @@ pub fn gather(plan: &Plan, launcher: Result<LauncherFacts, String>) -> HostFacts
     let paths: Vec<&Path> = folders.iter().map(|(_, path)| *path).collect();
     let state = host::inspect(&HostRoot::default(), &paths, &|_| false);
     let online = fs::read_to_string("/sys/devices/system/cpu/online").ok();
-    let recorder = recorder::find_program(plan.recorder.program.as_deref(), "recorder.program")
-        .map_err(|error| error.to_string());
+    let recorder_program =
+        recorder::find_program(plan.recorder.program.as_deref(), "recorder.program")
+            .map_err(|error| error.to_string());
     let own_uid = geteuid().as_raw();
     let user = plan.workload.user.as_deref();
     let account = user.map(passwd::account).transpose();
@@ -70,9 +71,9 @@ pub fn gather(plan: &Plan, launcher: Result<LauncherFacts, String>) -> HostFacts
             .into_iter()
             .filter(|tool| in_path(tool).is_some())
             .collect(),
-        recorder_config: config_verdict(plan, recorder.as_deref().ok()),
-        at_tip_for: at_tip_for(plan),
-        recorder,
+        recorder_config: config_verdict(plan, recorder_program.as_deref().ok()),
+        at_tip_delay: at_tip_delay(plan),
+        recorder_program,
         stakes: vote::request_stakes(plan, vote::RETRY_POLICY),
         snapshot_bytes: plan.restored_from().map(|from| {
             let source = folders::measure(from).map_err(|error| error.to_string())?;
@@ -237,18 +238,18 @@ fn file_error(error: io::Error) -> String {
 }
 
 /// The recorder's verdict on `recorder.config`; `None` if either file is missing or unreadable.
-fn config_verdict(plan: &Plan, recorder: Option<&Path>) -> Option<Result<(), String>> {
-    let (recorder, file) = (recorder?, plan.recorder.config.as_deref()?);
+fn config_verdict(plan: &Plan, recorder_program: Option<&Path>) -> Option<Result<(), String>> {
+    let (program, file) = (recorder_program?, plan.recorder.config.as_deref()?);
     fs::File::open(file).ok()?;
     let arguments = [
         "check-config".as_ref(),
         "--config".as_ref(),
         file.as_os_str(),
     ];
-    Some(match success_and_stderr(recorder, &arguments) {
+    Some(match success_and_stderr(program, &arguments) {
         Ok((true, _)) => Ok(()),
         Ok((false, messages)) => Err(first_lines(&messages)),
-        Err(error) => Err(format!("{} cannot check it: {error}", recorder.display())),
+        Err(error) => Err(format!("{} cannot check it: {error}", program.display())),
     })
 }
 
@@ -273,10 +274,10 @@ fn shortened(line: &str) -> String {
     }
 }
 
-fn at_tip_for(plan: &Plan) -> Option<Duration> {
+fn at_tip_delay(plan: &Plan) -> Option<Duration> {
     match phase_config(plan)?.get("at_tip_for") {
         Some(time) => parse_time(time.as_str()?).ok(),
-        None => Some(DEFAULT_AT_TIP_FOR),
+        None => Some(DEFAULT_AT_TIP_DELAY),
     }
 }
 

@@ -17,7 +17,7 @@ pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
             }
         }
         Err(why) => findings.refuse(
-            format!("no group of processes can be made here: {why}"),
+            format!("no cgroup can be made here: {why}"),
             "run as root, on a host with systemd or with cgroups that may be written",
         ),
     }
@@ -209,8 +209,8 @@ fn check_shared_devices(plan: &Plan, facts: &HostFacts, findings: &mut Findings)
     let is_limited = plan.arms.iter().all(|arm| !arm.io.is_empty());
     let severity = plan
         .concurrent
-        .map_or(Severity::Ignore, |rule| rule.shared_device);
-    if is_limited || severity == Severity::Ignore {
+        .map_or(Severity::Note, |rule| rule.shared_device);
+    if is_limited || severity == Severity::Note {
         return;
     }
     for (index, lane) in plan.lanes.iter().enumerate() {

@@ -12,7 +12,7 @@ use std::{
 
 const FINCORE: &str = "fincore";
 const SETPRIV: &str = "setpriv";
-/// All of util-linux.
+/// Programs of util-linux that a run needs.
 pub const TOOLS: [&str; 2] = [FINCORE, SETPRIV];
 
 /// Accounts option, releases from 2.0.25 to 4.4.0 that have it, remedy for other releases.
@@ -85,7 +85,7 @@ pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
         let remedy = "name a user of this host in workload.user, or make it (useradd)";
         findings.add(severity, format!("user {user:?}: {why}"), remedy);
     }
-    if let Err(why) = &facts.recorder {
+    if let Err(why) = &facts.recorder_program {
         findings.refuse(
             format!("there is no recorder: {why}"),
             "put faultlined into the folder of this program or into PATH, or set recorder.program",
@@ -193,7 +193,7 @@ fn check_accounts_options(plan: &Plan, facts: &HostFacts, findings: &mut Finding
     }
 }
 
-/// Those in the arm's command, as rows of [`ACCOUNTS_OPTIONS`].
+/// Rows of [`ACCOUNTS_OPTIONS`] whose option is in the arm's command.
 fn accounts_options(
     plan: &Plan,
     arm: &Arm,
@@ -206,7 +206,7 @@ fn accounts_options(
     })
 }
 
-/// The arm's binary, the workload's, or the command's first word.
+/// The program file: the arm's binary, else the workload's, else the command's first word.
 fn program_of(plan: &Plan, arm: &Arm, facts: &HostFacts) -> Option<PathBuf> {
     let of_command = || {
         let program = facts.programs.get(command_of(plan, arm).first()?)?;
@@ -218,7 +218,7 @@ fn program_of(plan: &Plan, arm: &Arm, facts: &HostFacts) -> Option<PathBuf> {
         .or_else(of_command)
 }
 
-/// Empty if it has placeholders without a value.
+/// Expanded for the first lane. Empty if a placeholder has no value.
 pub fn command_of(plan: &Plan, arm: &Arm) -> Vec<String> {
     let lane = Lane::default();
     let lane = plan.lanes.first().unwrap_or(&lane);

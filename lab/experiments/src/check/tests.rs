@@ -63,7 +63,7 @@ fn plan(text: &str) -> Plan {
     parse(text, Path::new("/p.toml")).unwrap_or_else(|m| panic!("{m:#?}"))
 }
 
-/// A host on which nothing speaks against the plan.
+/// Facts of a host without any finding about the plan.
 fn fit(plan: &Plan) -> HostFacts {
     let open_files = Some(1_048_576);
     let abilities = Abilities {
@@ -107,9 +107,9 @@ fn fit(plan: &Plan) -> HostFacts {
         user: Ok(()),
         tools: super::TOOLS.into(),
         runs_as_other_user: false,
-        recorder: Ok("/faultlined".into()),
+        recorder_program: Ok("/faultlined".into()),
         recorder_config: None,
-        at_tip_for: Some(Duration::from_secs(60)),
+        at_tip_delay: Some(Duration::from_secs(60)),
         stakes: BTreeMap::from([("main".to_owned(), Stake::Known(0))]),
         snapshot_bytes: None,
         host_violations: Vec::new(),
@@ -124,7 +124,7 @@ fn shown_findings(plan: &Plan, facts: &HostFacts) -> Vec<(Severity, String)> {
         .collect()
 }
 
-/// One finding, of this severity, that says this.
+/// Asserts that there is one finding, with this severity and text.
 #[track_caller]
 fn only(plan: &Plan, facts: &HostFacts, severity: Severity, expected: &str) {
     match shown_findings(plan, facts).as_slice() {
@@ -133,7 +133,7 @@ fn only(plan: &Plan, facts: &HostFacts, severity: Severity, expected: &str) {
     }
 }
 
-/// The plan with one text in place of another.
+/// The plan, with one text replaced by another.
 fn but(text: &str, from: &str, to: &str) -> Plan {
     assert!(text.contains(from), "{from}");
     plan(&text.replace(from, to))
@@ -189,7 +189,7 @@ fn limits_that_the_launcher_does_not_have_are_refused() {
         &plan,
         &facts,
         Refuse,
-        "no group of processes can be made here: no cgroups",
+        "no cgroup can be made here: no cgroups",
     );
 }
 
@@ -334,7 +334,7 @@ fn a_program_that_ignores_the_cache_size_option_is_refused() {
         Refuse,
         "denied",
     );
-    // What the plan names goes before what the command begins with.
+    // The binary in the plan takes precedence over the first word of the command.
     let named = but(
         TWO_ARMS,
         "memory_max = \"8G\"",
@@ -484,7 +484,7 @@ fn an_identity_not_in_the_command_may_differ() {
         Warn,
         "the validator may use another one",
     );
-    // One arm that names it does not speak for the other.
+    // If only one arm names the identity, the other arm may still use another one.
     let text = "identity = \"/id.json\"\naccounts =";
     let large = "memory_max = \"8G\"\narguments = [\"--identity\", \"{identity}\"]";
     let one_arm = plan(
@@ -537,7 +537,7 @@ fn a_resumed_experiment_is_only_warned_of_a_voting_validator() {
         "memory_max = \"8G\"",
         "arguments = [\"--vote-account=k.json\"]",
     );
-    // No node is asked: the keypair of the identity does not exist.
+    // No request is sent, because the keypair of the identity does not exist.
     let warnings = super::vote_warnings(&votes);
     assert!(warnings.iter().all(|warning| warning.severity == Warn));
     let has = |text: &str| warnings.iter().any(|warning| warning.what.contains(text));
@@ -696,13 +696,13 @@ fn a_tip_unreachable_within_the_time_limit_is_reported() {
     );
     let known = |text: &str| {
         fs::write(&config, text).unwrap();
-        let at_tip_for = gather(&plan, Err(String::new())).at_tip_for;
+        let at_tip_delay = gather(&plan, Err(String::new())).at_tip_delay;
         (
-            at_tip_for,
+            at_tip_delay,
             shown_findings(
                 &plan,
                 &HostFacts {
-                    at_tip_for,
+                    at_tip_delay,
                     ..fit(&plan)
                 },
             )
@@ -876,13 +876,13 @@ fn missing_users_and_files_of_a_plan_are_refused() {
         ..fits.clone()
     };
     only(&plan, &facts, Refuse, "user \"sol\": is not there");
-    // systemd asks further than one file.
+    // systemd finds users in other sources than /etc/passwd.
     facts.launcher.as_mut().unwrap().name = "systemd".to_owned();
     only(&plan, &facts, Warn, "user \"sol\": is not there");
     only(
         &plan,
         &HostFacts {
-            recorder: Err(why()),
+            recorder_program: Err(why()),
             ..fits.clone()
         },
         Refuse,
@@ -922,7 +922,7 @@ fn limitations_of_an_experiment_design_are_reported() {
     only(
         &odd,
         &fit(&odd),
-        Severity::Ignore,
+        Severity::Note,
         "only with an even number of replicates",
     );
     let warm = but(
@@ -944,7 +944,7 @@ fn limitations_of_an_experiment_design_are_reported() {
     only(
         &square,
         &fit(&square),
-        Severity::Ignore,
+        Severity::Note,
         "a Latin square of 2 arms",
     );
 }
@@ -981,14 +981,14 @@ fn temporary_host_conditions_give_only_a_warning() {
 fn the_most_severe_finding_comes_first() {
     let plan = but(TWO_ARMS, "replicates = 4", "replicates = 1");
     let facts = HostFacts {
-        recorder: Err("none".to_owned()),
+        recorder_program: Err("none".to_owned()),
         ..fit(&plan)
     };
     let severities: Vec<Severity> = findings(&plan, &facts, false)
         .into_iter()
         .map(|found| found.severity)
         .collect();
-    assert_eq!(severities, [Refuse, Warn, Severity::Ignore]);
+    assert_eq!(severities, [Refuse, Warn, Severity::Note]);
 }
 
 #[test]

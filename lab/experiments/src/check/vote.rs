@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-/// For public nodes, which limit requests.
+/// For public RPC nodes, which limit the rate of requests.
 pub const RETRY_POLICY: RetryPolicy = RetryPolicy {
     max_tries: 3,
     first_wait: Duration::from_millis(500),
@@ -35,8 +35,8 @@ pub fn check(
     if plan.workload.kind != WorkloadKind::Validator {
         return;
     }
-    let votes = |word: &&String| VOTE_OPTIONS.iter().any(|option| has_option(word, option));
-    for section in matching_sections(plan, |texts| texts.iter().any(votes)) {
+    let sets_voter = |text: &&String| VOTE_OPTIONS.iter().any(|option| has_option(text, option));
+    for section in matching_sections(plan, |texts| texts.iter().any(sets_voter)) {
         findings.refuse(
             format!(
                 "{section} sets a vote account or its voter, and each run stops and restarts this validator"
@@ -68,7 +68,7 @@ pub fn check(
 fn check_stake(plan: &Plan, lane: &Lane, stake: &Stake, findings: &mut Findings) {
     let identity_name = plan.with_lane_name("the identity", lane);
     match stake {
-        Stake::Known(0) if passes_identity(plan, lane) => {}
+        Stake::Known(0) if is_identity_passed(plan, lane) => {}
         Stake::Known(0) => findings.warn(
             format!("{identity_name} has no stake, but the command does not name it: the validator may use another one"),
             "pass \"{identity}\" to the command; a start script also finds it in FAULTLINE_IDENTITY",
@@ -86,7 +86,7 @@ fn check_stake(plan: &Plan, lane: &Lane, stake: &Stake, findings: &mut Findings)
         }
         Stake::Unknown(why) => {
             let workload = &plan.workload;
-            // On a private cluster nothing is at stake. But a node that the plan names must answer.
+            // Stake on a private cluster has no value. But a node that the plan names must answer.
             let severity = match (workload.cluster, &workload.cluster_rpc) {
                 (Some(Cluster::Localnet), None) => Severity::Warn,
                 _ => Severity::Refuse,
@@ -101,22 +101,22 @@ fn check_stake(plan: &Plan, lane: &Lane, stake: &Stake, findings: &mut Findings)
     }
 }
 
-/// Whether every command names the identity of the lane, if any.
-fn passes_identity(plan: &Plan, lane: &Lane) -> bool {
+/// Whether every command names the identity of the lane. True for a lane without identity.
+fn is_identity_passed(plan: &Plan, lane: &Lane) -> bool {
     let Some(file) = &lane.identity else {
         return true;
     };
     let file = file.display().to_string();
-    let passes = |texts: Vec<&String>| {
-        let mut words = texts.into_iter().flat_map(|text| words(text));
-        words.any(|word| word == "{identity}" || word == file)
+    let has_identity = |texts: Vec<&String>| {
+        let mut all_words = texts.into_iter().flat_map(|text| words(text));
+        all_words.any(|word| word == "{identity}" || word == file)
     };
     let every_arm = || {
         plan.arms
             .iter()
-            .all(|arm| passes(arm.texts_with_placeholders()))
+            .all(|arm| has_identity(arm.unexpanded_texts()))
     };
-    passes(plan.workload.texts_with_placeholders()) || (!plan.arms.is_empty() && every_arm())
+    has_identity(plan.workload.unexpanded_texts()) || (!plan.arms.is_empty() && every_arm())
 }
 
 fn names_other_identity(plan: &Plan, texts: &[&String]) -> bool {
@@ -131,15 +131,12 @@ fn names_other_identity(plan: &Plan, texts: &[&String]) -> bool {
 
 fn matching_sections(plan: &Plan, matches: impl Fn(&[&String]) -> bool) -> Vec<String> {
     let arms = plan.arms.iter();
-    let arms = arms.map(|arm| (format!("arm {:?}", arm.name), arm.texts_with_placeholders()));
-    std::iter::once((
-        "workload".to_owned(),
-        plan.workload.texts_with_placeholders(),
-    ))
-    .chain(arms)
-    .filter(|(_, texts)| matches(texts))
-    .map(|(section, _)| section)
-    .collect()
+    let arms = arms.map(|arm| (format!("arm {:?}", arm.name), arm.unexpanded_texts()));
+    std::iter::once(("workload".to_owned(), plan.workload.unexpanded_texts()))
+        .chain(arms)
+        .filter(|(_, texts)| matches(texts))
+        .map(|(section, _)| section)
+        .collect()
 }
 
 /// `--option=value` counts as two words.
@@ -148,13 +145,13 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(is_end).filter(|word| !word.is_empty())
 }
 
-/// As a whole word: `--x`, `--x=1`, `"--x",`; not `--x-y`.
+/// Whether `text` has this word: also in `--x=1` and `"--x",`, not in `--x-y`.
 fn has_option(text: &str, option: &str) -> bool {
     text.split(|c: char| !c.is_ascii_alphanumeric() && !matches!(c, '-' | '_'))
         .any(|word| word == option)
 }
 
-/// By lane; empty unless a validator runs.
+/// Stake by lane, which has the identity of one run. Empty if the workload is no validator.
 pub fn request_stakes(plan: &Plan, retry_policy: RetryPolicy) -> BTreeMap<String, Stake> {
     let workload = &plan.workload;
     let mut stakes = BTreeMap::new();
@@ -169,8 +166,8 @@ pub fn request_stakes(plan: &Plan, retry_policy: RetryPolicy) -> BTreeMap<String
             let identity = public_key(file)?;
             let genesis = workload
                 .cluster
-                .and_then(Cluster::nodes)
-                .map(|nodes| nodes.genesis_hash);
+                .and_then(Cluster::public_cluster)
+                .map(|public| public.genesis_hash);
             match accounts.get_or_insert_with(|| vote_accounts(url, genesis, retry_policy)) {
                 Ok(accounts) => Ok(accounts.stake_of(&identity)),
                 Err(why) => Err(why.clone()),
@@ -186,7 +183,7 @@ fn node_url(workload: &Workload) -> Option<&str> {
     workload
         .cluster_rpc
         .as_deref()
-        .or_else(|| Some(workload.cluster?.nodes()?.rpc))
+        .or_else(|| Some(workload.cluster?.public_cluster()?.rpc))
 }
 
 #[derive(Debug, Deserialize)]
@@ -219,7 +216,7 @@ impl VoteAccounts {
     }
 }
 
-/// Errors only include host and port: the rest of the address may be a key.
+/// Errors contain only host and port of `url`, because the rest may be an access key.
 fn vote_accounts(
     url: &str,
     genesis: Option<&str>,

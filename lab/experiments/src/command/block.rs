@@ -25,7 +25,7 @@ use itertools::Itertools;
 use std::{fs, time::Duration};
 
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
-/// Besides the grace period, for the recorder and the scheduler.
+/// Time that is added to the grace period, for the recorder and the scheduler.
 const STOP_MARGIN: Duration = Duration::from_secs(60);
 
 pub fn prepare(plan: &Plan) -> Result<ExperimentFolder> {

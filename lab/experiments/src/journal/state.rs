@@ -14,7 +14,7 @@ pub struct JournalState {
     /// 0 if it never began.
     pub began_unix_ns: i64,
     pub turns: Vec<Turn>,
-    /// By turn number.
+    /// The attempts at each turn, by its number.
     pub attempts: BTreeMap<u32, Vec<Attempt>>,
     pub runner_starts: u32,
     /// Host of the last runner; empty in journals of older versions.
@@ -36,7 +36,7 @@ pub struct JournalState {
 pub struct Attempt {
     /// From 1 on.
     pub number: u32,
-    /// [`JournalState::runner_starts`] when it began.
+    /// [`JournalState::runner_starts`] when the attempt began.
     pub runner_start: u32,
     pub unix_ns: i64,
     pub host: String,
@@ -48,7 +48,7 @@ pub struct Attempt {
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RunAttempt {
-    /// With times in nanoseconds since 1970.
+    /// Each step with its time in nanoseconds since 1970.
     pub steps: Vec<(Step, i64)>,
     /// `None` while it runs, and if it was cut off.
     pub ended: Option<(Ending, i64)>,
@@ -60,7 +60,7 @@ pub struct RunAttempt {
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SearchLog {
-    /// With times in nanoseconds since 1970.
+    /// Each event with its time in nanoseconds since 1970.
     pub events: Vec<(search::SearchEvent, i64)>,
     /// `None` while it runs, and if it was cut off.
     pub answer: Option<search::SearchAnswer>,
@@ -190,7 +190,7 @@ impl JournalState {
             .find(|turn| turn.runs.iter().any(|scheduled| scheduled.run == run))
     }
 
-    /// With blocks, it is inside the folder of the block's attempt.
+    /// Folder of an attempt at a run; with blocks, inside the folder of the block's attempt.
     pub fn run_folder(
         &self,
         folder: &ExperimentFolder,
@@ -252,7 +252,7 @@ impl JournalState {
             .collect()
     }
 
-    /// Only of complete turns.
+    /// The runs of all complete turns.
     pub fn counted(&self) -> Vec<CountedRun<'_>> {
         self.scheduled()
             .filter(|(turn, _)| self.is_done(turn))

@@ -15,22 +15,27 @@ fn stop() -> StopRules {
     }
 }
 
-fn evidence(end: Option<End>, oom_kills: u64) -> Evidence {
-    Evidence {
+fn cgroup_state(end: Option<End>, oom_kills: u64) -> CgroupState {
+    CgroupState {
         end,
         memory_events: BTreeMap::from([("oom_kill".to_owned(), oom_kills)]),
-        ..Evidence::default()
+        ..CgroupState::default()
     }
 }
 
-fn of(kind: WorkloadKind, why: Option<Outcome>, before: Evidence, after: Evidence) -> Outcome {
+fn of(
+    kind: WorkloadKind,
+    why: Option<Outcome>,
+    before: CgroupState,
+    after: CgroupState,
+) -> Outcome {
     outcome(
         kind,
         &stop(),
         &EndFacts {
             stop_reason: why,
-            evidence_at_stop: before,
-            final_evidence: after,
+            state_at_stop: before,
+            final_state: after,
             has_survivors: false,
         },
     )
@@ -49,30 +54,30 @@ fn an_oom_kill_is_the_outcome_regardless_of_the_exit_status() {
             of(
                 WorkloadKind::Validator,
                 None,
-                Evidence::default(),
-                evidence(end, 1)
+                CgroupState::default(),
+                cgroup_state(end, 1)
             ),
             Outcome::OutOfMemory
         );
     }
     let result = Some("oom-kill".to_owned());
-    let after = Evidence {
+    let after = CgroupState {
         result,
-        ..evidence(Some(End::Signal(9)), 0)
+        ..cgroup_state(Some(End::Signal(9)), 0)
     };
     assert_eq!(
-        of(WorkloadKind::Validator, None, Evidence::default(), after),
+        of(WorkloadKind::Validator, None, CgroupState::default(), after),
         Outcome::OutOfMemory
     );
 }
 
 #[test]
 fn an_oom_kill_after_the_stop_decision_is_only_a_note() {
-    let after = evidence(Some(End::Signal(9)), 1);
+    let after = cgroup_state(Some(End::Signal(9)), 1);
     let facts = EndFacts {
         stop_reason: Some(Outcome::Completed),
-        evidence_at_stop: evidence(None, 0),
-        final_evidence: after,
+        state_at_stop: cgroup_state(None, 0),
+        final_state: after,
         has_survivors: false,
     };
     let (outcome, notes) = outcome(WorkloadKind::Validator, &stop(), &facts);
@@ -80,15 +85,15 @@ fn an_oom_kill_after_the_stop_decision_is_only_a_note() {
     let late = of(
         WorkloadKind::Validator,
         Some(Outcome::Completed),
-        evidence(None, 1),
-        evidence(Some(End::Signal(15)), 1),
+        cgroup_state(None, 1),
+        cgroup_state(Some(End::Signal(15)), 1),
     );
     assert_eq!(late, Outcome::OutOfMemory);
 }
 
 #[test]
 fn self_initiated_exits_are_distinguished_from_stopped_ones() {
-    let alone = |kind, end| of(kind, None, Evidence::default(), evidence(end, 0));
+    let alone = |kind, end| of(kind, None, CgroupState::default(), cgroup_state(end, 0));
     assert_eq!(
         alone(WorkloadKind::Validator, Some(End::Code(0))),
         Outcome::Exited { code: 0 }
@@ -110,8 +115,8 @@ fn self_initiated_exits_are_distinguished_from_stopped_ones() {
         of(
             kind,
             Some(why),
-            evidence(None, 0),
-            evidence(Some(End::Signal(15)), 0),
+            cgroup_state(None, 0),
+            cgroup_state(Some(End::Signal(15)), 0),
         )
     };
     assert_eq!(
@@ -127,21 +132,21 @@ fn self_initiated_exits_are_distinguished_from_stopped_ones() {
 
 #[test]
 fn a_process_ended_by_systemd_is_not_a_result() {
-    let after = Evidence {
+    let after = CgroupState {
         result: Some("timeout".to_owned()),
-        ..evidence(Some(End::Signal(15)), 0)
+        ..cgroup_state(Some(End::Signal(15)), 0)
     };
-    assert!(!of(WorkloadKind::Validator, None, Evidence::default(), after).is_result());
+    assert!(!of(WorkloadKind::Validator, None, CgroupState::default(), after).is_result());
 }
 
 #[test]
 fn a_shell_exit_code_above_128_is_explained_as_a_signal() {
-    let after = evidence(Some(End::Code(139)), 0);
+    let after = cgroup_state(Some(End::Code(139)), 0);
     let (outcome, notes) = outcome(
         WorkloadKind::Validator,
         &stop(),
         &EndFacts {
-            final_evidence: after,
+            final_state: after,
             ..EndFacts::default()
         },
     );
@@ -152,12 +157,12 @@ fn a_shell_exit_code_above_128_is_explained_as_a_signal() {
 #[test]
 fn a_script_exiting_before_its_validator_gives_no_valid_outcome() {
     let left = |kind, code| {
-        let after = evidence(Some(End::Code(code)), 0);
+        let after = cgroup_state(Some(End::Code(code)), 0);
         outcome(
             kind,
             &stop(),
             &EndFacts {
-                final_evidence: after,
+                final_state: after,
                 has_survivors: true,
                 ..EndFacts::default()
             },

@@ -1,20 +1,20 @@
-//! As in <https://docs.anza.xyz/clusters/available>.
+//! Public clusters, as listed in <https://docs.anza.xyz/clusters/available>.
 
 use super::Cluster;
 
-pub struct PublicNodes {
+pub struct PublicCluster {
     pub rpc: &'static str,
     pub genesis_hash: &'static str,
     pub entrypoints: &'static [&'static str],
-    /// Their snapshots are trusted.
+    /// Validators whose snapshots are trusted.
     pub known_validators: &'static [&'static str],
 }
 
 impl Cluster {
     /// `None` for a private cluster.
-    pub fn nodes(self) -> Option<&'static PublicNodes> {
+    pub fn public_cluster(self) -> Option<&'static PublicCluster> {
         Some(match self {
-            Cluster::MainnetBeta => &PublicNodes {
+            Cluster::MainnetBeta => &PublicCluster {
                 rpc: "https://api.mainnet-beta.solana.com",
                 genesis_hash: "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d",
                 entrypoints: &[
@@ -31,7 +31,7 @@ impl Cluster {
                     "CakcnaRDHka2gXyfbEd2d3xsvkJkqsLw2akB3zsN1D2S",
                 ],
             },
-            Cluster::Testnet => &PublicNodes {
+            Cluster::Testnet => &PublicCluster {
                 rpc: "https://api.testnet.solana.com",
                 genesis_hash: "4uhcVJyU9pJkvQyS88uRDiswHXSCkY3zQawwpjk2NsNY",
                 entrypoints: &[
@@ -47,7 +47,7 @@ impl Cluster {
                     "9QxCLckBiJc783jnMvXZubK4wH86Eqqvashtrwvcsgkv",
                 ],
             },
-            Cluster::Devnet => &PublicNodes {
+            Cluster::Devnet => &PublicCluster {
                 rpc: "https://api.devnet.solana.com",
                 genesis_hash: "EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG",
                 entrypoints: &[

@@ -11,7 +11,7 @@ pub struct Expanded {
 
 #[derive(Debug)]
 pub struct PlaceholderError {
-    /// Whether it is in the arm, not in the workload.
+    /// Whether the text with the error is in the arm, not in the workload.
     pub is_in_arm: bool,
     pub message: String,
 }
@@ -97,7 +97,7 @@ pub fn expand(
     })
 }
 
-/// By placeholder; `None` if the plan gives no value.
+/// Key: a placeholder. `None` if the plan gives no value.
 type Values = BTreeMap<&'static str, Option<String>>;
 
 struct Placeholders {

@@ -65,12 +65,12 @@ fn read_text(file: &Path) -> anyhow::Result<(String, PathBuf)> {
 pub fn parse(text: &str, file: &Path) -> Result<Plan, Vec<ConfigError>> {
     let plan_folder = PlanFolder(file.parent().unwrap_or(Path::new("/")).to_owned());
     let (plan, mistakes) = faultline_settings::read(text, Some(file), true, |mut top| {
-        let (mut plan, source_lines) = sections(&mut top, &plan_folder);
+        let (mut plan, source_lines) = read_sections(&mut top, &plan_folder);
         let errors = top.errors();
         top.finish();
         plan.file = file.to_owned();
         plan.text = text.to_owned();
-        // Not after mistakes, which may cause further ones.
+        // After a mistake, these checks would report its consequences as well.
         if errors.is_empty() {
             consistency::check(&plan, &source_lines, errors);
         }
@@ -119,8 +119,8 @@ struct SourceLines {
     search: Option<usize>,
 }
 
-fn sections(top: &mut Table<'_>, plan_folder: &PlanFolder) -> (Plan, SourceLines) {
-    let mut plan = keys_before_sections(top, plan_folder);
+fn read_sections(top: &mut Table<'_>, plan_folder: &PlanFolder) -> (Plan, SourceLines) {
+    let mut plan = read_top_keys(top, plan_folder);
     let mut source_lines = SourceLines::default();
     if !top.has("workload") {
         top.report_missing("workload", "[workload] is missing: what is run");
@@ -128,8 +128,9 @@ fn sections(top: &mut Table<'_>, plan_folder: &PlanFolder) -> (Plan, SourceLines
     let has_lane_tables = top.has("lane");
     top.table("workload", |table| {
         source_lines.workload = table.first_key_line();
-        plan.workload = workload::workload(table, plan_folder);
-        plan.lanes.extend(workload::single_lane(table, plan_folder));
+        plan.workload = workload::read_workload(table, plan_folder);
+        plan.lanes
+            .extend(workload::read_single_lane(table, plan_folder));
         if plan.lanes.is_empty() && !has_lane_tables {
             table.report_missing(
                 "ledger",
@@ -138,8 +139,8 @@ fn sections(top: &mut Table<'_>, plan_folder: &PlanFolder) -> (Plan, SourceLines
         }
     });
     plan.stop = default_stop(plan.workload.kind);
-    workload::lanes(top, plan_folder, &mut plan.lanes);
-    source_lines.begin_how = begin(top, &mut plan, plan_folder);
+    workload::read_lanes(top, plan_folder, &mut plan.lanes);
+    source_lines.begin_how = read_begin(top, &mut plan, plan_folder);
     let has_search = top.has("search");
     top.table("stop", |table| {
         source_lines.counted_from = table.line_of("counted_from");
@@ -150,26 +151,26 @@ fn sections(top: &mut Table<'_>, plan_folder: &PlanFolder) -> (Plan, SourceLines
                 "stop.duration: a search ends by itself; set search.most instead",
             );
         }
-        stop(table, &mut plan.stop);
+        read_stop(table, &mut plan.stop);
     });
-    top.table("host", |table| host_rules(table, &mut plan.host));
+    top.table("host", |table| read_host_rules(table, &mut plan.host));
     top.table("recorder", |table| {
-        plan.recorder = recorder(table, plan_folder)
+        plan.recorder = read_recorder(table, plan_folder)
     });
     top.table("report", |table| {
         plan.report.primary = table.take("primary", metric);
         plan.report.margin = table.take("margin", percent);
     });
-    top.table("slurm", |table| plan.slurm = workload::slurm(table));
-    plan.arms = arms::arms(top, plan_folder);
-    concurrent(top, &mut plan);
+    top.table("slurm", |table| plan.slurm = workload::read_slurm(table));
+    plan.arms = arms::read_arms(top, plan_folder);
+    read_concurrent(top, &mut plan);
     source_lines.search = top.line_of("search");
-    arms::search(top, &mut plan);
+    arms::read_memory_search(top, &mut plan);
     (plan, source_lines)
 }
 
-/// Other sections have their defaults.
-fn keys_before_sections(top: &mut Table<'_>, plan_folder: &PlanFolder) -> Plan {
+/// The sections of the returned plan have their defaults.
+fn read_top_keys(top: &mut Table<'_>, plan_folder: &PlanFolder) -> Plan {
     let name = top
         .take_required("name", |v| name(&text(v)?))
         .unwrap_or_default();
@@ -177,7 +178,7 @@ fn keys_before_sections(top: &mut Table<'_>, plan_folder: &PlanFolder) -> Plan {
     let replicates = top.take("replicates", |v| whole_number_within(v, 1..=1000));
     let attempts = top.take("attempts", |v| whole_number_within(v, 1..=100));
     let seed = top.take("seed", |v| whole_number_within(v, 0..=u64::MAX >> 1));
-    let order = order(top);
+    let order = read_order(top);
     let default_replicates = match order {
         _ if top.has("search") => 1,
         // ABBA is balanced only with an even number of replicates.
@@ -203,7 +204,7 @@ fn keys_before_sections(top: &mut Table<'_>, plan_folder: &PlanFolder) -> Plan {
         lanes: Vec::new(),
         concurrent: None,
         report: ReportRules::default(),
-        search: None,
+        memory_search: None,
         slurm: SlurmOptions::default(),
     }
 }
@@ -253,7 +254,7 @@ fn name(text: &str) -> Result<String, String> {
     ))
 }
 
-fn order(top: &mut Table<'_>) -> Order {
+fn read_order(top: &mut Table<'_>) -> Order {
     let order = top.take("order", variant).unwrap_or(Order::Abba);
     let forced = top.take("force_order", flag);
     // An invalid `force_order` counts as true: one mistake is reported once.
@@ -280,7 +281,7 @@ fn order(top: &mut Table<'_>) -> Order {
 }
 
 /// Returns the line of `how`.
-fn begin(top: &mut Table<'_>, plan: &mut Plan, plan_folder: &PlanFolder) -> Option<usize> {
+fn read_begin(top: &mut Table<'_>, plan: &mut Plan, plan_folder: &PlanFolder) -> Option<usize> {
     if !top.has("begin") {
         top.report_missing(
             "begin",
@@ -314,7 +315,7 @@ fn begin(top: &mut Table<'_>, plan: &mut Plan, plan_folder: &PlanFolder) -> Opti
     line
 }
 
-fn stop(table: &mut Table<'_>, stop: &mut StopRules) {
+fn read_stop(table: &mut Table<'_>, stop: &mut StopRules) {
     table.take_into("duration", &mut stop.duration, |v| at_least(SECOND, v));
     table.take_into("counted_from", &mut stop.counted_from, variant);
     for (key, limit) in [
@@ -333,7 +334,7 @@ fn stop(table: &mut Table<'_>, stop: &mut StopRules) {
     table.take_into("grace", &mut stop.grace, time);
 }
 
-fn host_rules(table: &mut Table<'_>, rules: &mut HostRules) {
+fn read_host_rules(table: &mut Table<'_>, rules: &mut HostRules) {
     table.take_into("cool_down", &mut rules.cool_down, time);
     table.take_into("patience", &mut rules.patience, time);
     table.table("busy_cpus", |table| {
@@ -350,7 +351,7 @@ fn host_rules(table: &mut Table<'_>, rules: &mut HostRules) {
     table.take_into("leftovers", &mut rules.leftovers, variant);
 }
 
-fn recorder(table: &mut Table<'_>, plan_folder: &PlanFolder) -> RecorderOptions {
+fn read_recorder(table: &mut Table<'_>, plan_folder: &PlanFolder) -> RecorderOptions {
     RecorderOptions {
         program: table.take("program", |v| Ok(plan_folder.program(&text(v)?))),
         config: table.take("config", |v| plan_folder.path(v)),
@@ -378,7 +379,7 @@ fn cpus(value: &DeValue<'_>) -> Result<CpuSet, String> {
     CpuSet::parse(&text(value)?)
 }
 
-fn concurrent(top: &mut Table<'_>, plan: &mut Plan) {
+fn read_concurrent(top: &mut Table<'_>, plan: &mut Plan) {
     let names: Vec<&String> = plan.arms.iter().map(|arm| &arm.name).collect();
     // After a mistake, an arm may lack its name: then `twice` is not checked.
     let is_valid = top.errors().is_empty();

@@ -47,7 +47,7 @@ fn the_plan_page_shows_schedule_arms_and_findings_without_variable_values() {
         "turn  run  arm    replicate\n1     1    small  1\n2     2    large  1\n3     3    large  2\n4     4    small  2\n",
         "small  memory_max 1550 MiB, swap_max 0 B\n",
         "large  TOKEN=...\n",
-        "refused  no group of processes can be made here: not asked\n         -> ",
+        "refused  no cgroup can be made here: not asked\n         -> ",
         "It cannot run: ",
     ] {
         assert!(page.contains(message), "{message:?}\n{page}");

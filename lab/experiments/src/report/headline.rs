@@ -6,7 +6,7 @@ use crate::{
     plan::{Arm, WorkloadKind},
 };
 use faultline_report::run::ExperimentOutcome;
-use faultline_runner::isolation::{End, Evidence};
+use faultline_runner::isolation::{CgroupState, End};
 use itertools::Itertools;
 
 const MAX_NAMED: usize = 12;
@@ -190,7 +190,6 @@ impl ArmTally<'_> {
     }
 }
 
-/// `1 run`, `3 runs`.
 pub fn run_count(count: usize) -> String {
     if count == 1 {
         "1 run".to_owned()
@@ -211,12 +210,12 @@ pub fn experiment_outcome(
         success: (!why.is_empty()).then_some(ending.outcome == Outcome::Completed),
         why,
         end: outcome_text(&ending.outcome, kind),
-        evidence: evidence(&ending.evidence),
+        evidence: cgroup_state_text(&ending.cgroup_state),
         stopped_unix_ns: ending.stopped_unix_ns,
         was_oom_killed: ending.outcome == Outcome::OutOfMemory,
         limit: arm.and_then(|arm| arm.memory_max.or(arm.memory_high)),
         io_stall_seconds: ending
-            .evidence
+            .cgroup_state
             .pressure
             .get("io")
             .map(|io| io.some_us as f64 / 1e6),
@@ -260,13 +259,13 @@ pub fn outcome_text(outcome: &Outcome, kind: WorkloadKind) -> String {
     }
 }
 
-fn evidence(evidence: &Evidence) -> String {
-    let end = evidence.end.map(|end| match end {
+fn cgroup_state_text(cgroup_state: &CgroupState) -> String {
+    let end = cgroup_state.end.map(|end| match end {
         End::Code(code) => format!("exit code {code}"),
         End::Signal(signal) => format!("signal {signal}"),
     });
-    let result = evidence.result.as_ref();
-    let events = evidence.memory_events.iter();
+    let result = cgroup_state.result.as_ref();
+    let events = cgroup_state.memory_events.iter();
     end.into_iter()
         .chain(result.map(|result| format!("systemd says {result}")))
         .chain(events.map(|(name, count)| format!("{name} {count}")))

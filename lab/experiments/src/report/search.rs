@@ -31,7 +31,7 @@ const SLOTS_PER_EPOCH: u64 = 432_000;
 /// The search of the newest attempt at a run.
 pub struct SearchReport<'e> {
     scheduled: &'e ScheduledRun,
-    rules: &'e plan::SearchRules,
+    rules: &'e plan::MemorySearchRules,
     search_log: &'e SearchLog,
     /// Earlier searches that were cut off.
     cut_off: usize,
@@ -45,7 +45,7 @@ pub struct SearchReport<'e> {
 
 pub fn searches<'e>(experiment: &'e Experiment, runs: &[Run]) -> Vec<SearchReport<'e>> {
     let (plan, journal_state) = (&experiment.plan, &experiment.journal_state);
-    let Some(rules) = &plan.search else {
+    let Some(rules) = &plan.memory_search else {
         return Vec::new();
     };
     let is_only_search = journal_state.scheduled().count() == 1;
@@ -73,7 +73,7 @@ fn slots(run: &Run) -> Option<(u64, u64)> {
     Some((*slots.clone().next()? as u64, last as u64))
 }
 
-/// Of the newest search with a confirmed size. Without one, why the newest has none.
+/// Evidence of the newest search with a confirmed size, else why the newest search has none.
 pub fn ram_evidence(searches: &[SearchReport<'_>]) -> Result<RamEvidence, String> {
     let mut results = searches.iter().rev().map(SearchReport::ram_evidence);
     match results.next() {
@@ -112,7 +112,7 @@ impl<'e> SearchReport<'e> {
         self.timed_dwells().map(|(dwell, _)| dwell)
     }
 
-    /// With the ends in nanoseconds since 1970.
+    /// Each dwell with its end in nanoseconds since 1970.
     fn timed_dwells(&self) -> impl Iterator<Item = (&'e DwellResult, i64)> {
         let events = self.search_log.events.iter();
         events.filter_map(|(event, unix_ns)| match event {

@@ -24,7 +24,7 @@ const CUT_OFF: &str = "no end is written down: it runs, or was cut off";
 pub fn section(experiment: &Experiment, counted: &[CountedRun<'_>]) -> Section {
     let mut blocks = vec![Block::Text(origin(experiment))];
     // A search has one arm without settings, so there is no table of arms.
-    if experiment.plan.search.is_none() {
+    if experiment.plan.memory_search.is_none() {
         blocks.push(Block::Table(arms(&experiment.plan, counted)));
     }
     if !counted.is_empty() {
@@ -54,7 +54,7 @@ fn origin(experiment: &Experiment) -> String {
             "one arm after the other, as the plan forces: whatever changed meanwhile looks like an effect".to_owned()
         }
     };
-    let mut text = match (&plan.search, runs) {
+    let mut text = match (&plan.memory_search, runs) {
         (None, _) => format!(
             "The plan has {} of {}, order: {order}.",
             counted(runs as f64, "run"),
@@ -76,7 +76,7 @@ fn origin(experiment: &Experiment) -> String {
     }
     if let Some(planned) = &journal_state.planned {
         text += &format!(
-            " Groups were made by {}; the plan's SHA-256 is {}.",
+            " The launcher {} made the cgroups; the plan's SHA-256 is {}.",
             planned.launcher, planned.plan_digest
         );
     }
@@ -168,9 +168,9 @@ fn by_run(experiment: &Experiment, counted: &[CountedRun<'_>]) -> Table {
         "Waited for I/O [s]",
         "Evidence",
     ];
-    let note = "From the group's own files, read after the last process of the run had ended: memory.peak and memory.events (of cgroup \
-                version 1 their like), and what systemd says where it made the group. Page cache left: what was still charged to the group \
-                then. Waited for I/O: some task of the group, by the \
+    let note = "From the files of the cgroup, read after the last process of the run had ended: memory.peak and memory.events (of cgroup \
+                version 1 their like), and what systemd says where it made the cgroup. Page cache left: what was still charged to the cgroup \
+                then. Waited for I/O: some task of the cgroup, by the \
                 kernel's pressure stall information. GiB is 2^30 bytes.";
     let mut listed = table("runs", "Outcome and evidence of each run", &columns, note);
     listed.rows = counted.iter().map(|run| run_row(experiment, run)).collect();
@@ -178,14 +178,14 @@ fn by_run(experiment: &Experiment, counted: &[CountedRun<'_>]) -> Table {
 }
 
 fn run_row(experiment: &Experiment, run: &CountedRun<'_>) -> Vec<Cell> {
-    let evidence = &run.ending.evidence;
+    let cgroup_state = &run.ending.cgroup_state;
     let arm = experiment.plan.arm(&run.scheduled.arm);
     let validity = match &run.ending.validity {
         Validity::Valid => "yes".to_owned(),
         Validity::Unproven(why) => format!("not proven: {why}"),
         Validity::Invalid(why) => format!("no, left out: {why}"),
     };
-    let kills = evidence.memory_events.get("oom_kill");
+    let kills = cgroup_state.memory_events.get("oom_kill");
     let outcome = experiment_outcome(run.ending, None, experiment.plan.workload.kind);
     vec![
         Cell::Text(run.name()),
@@ -195,10 +195,10 @@ fn run_row(experiment: &Experiment, run: &CountedRun<'_>) -> Vec<Cell> {
         text_cell(&run.scheduled.lane),
         Cell::Text(outcome.end),
         Cell::Text(validity),
-        gib(evidence.memory_peak, NOT_REPORTED),
+        gib(cgroup_state.memory_peak, NOT_REPORTED),
         gib(arm.and_then(|arm| arm.memory_max), NO_LIMIT),
         number_or(kills.map(|kills| *kills as f64), 0, NOT_REPORTED),
-        gib(evidence.file, NOT_REPORTED),
+        gib(cgroup_state.file, NOT_REPORTED),
         number_or(outcome.io_stall_seconds, 1, NOT_REPORTED),
         text_or(Some(&outcome.evidence), "none"),
     ]
@@ -216,7 +216,7 @@ fn notes(counted: &[CountedRun<'_>]) -> Table {
     listed
 }
 
-/// With the attempt that counts, or the newest.
+/// Each run with the attempt that counts, or the newest.
 fn schedule(experiment: &Experiment) -> Table {
     let columns = [
         "Run",

@@ -7,10 +7,10 @@ use crate::{
 };
 use faultline_pages::model::{Block, Cell, Report, Table};
 use faultline_report::run::{Replayed, ReplayedSlot};
-use faultline_runner::isolation::Evidence;
+use faultline_runner::isolation::CgroupState;
 use std::collections::BTreeMap;
 
-/// An experiment with two arms of memory and what is written down of it.
+/// An experiment with two memory limits as arms, and its journal.
 fn experiment(folder: &Path, lines: Vec<Entry>) -> Experiment {
     let text = format!(
         "name = \"ram\"\nfolder = {:?}\nreplicates = 2\norder = \"abba\"\n[workload]\nkind = \"validator\"\n\
@@ -25,7 +25,7 @@ fn experiment(folder: &Path, lines: Vec<Entry>) -> Experiment {
         arm: arm.to_owned(),
         replicate,
         lane: "here".to_owned(),
-        is_second_of_pair: false,
+        is_second_aa_run: false,
     };
     let runs = [
         run(1, "small", 1),
@@ -72,10 +72,10 @@ fn experiment(folder: &Path, lines: Vec<Entry>) -> Experiment {
 /// The lines of one attempt.
 fn tried(run: u32, attempt: u32, outcome: Outcome, validity: Validity) -> Vec<Entry> {
     let oom = outcome == Outcome::OutOfMemory;
-    let evidence = Evidence {
+    let cgroup_state = CgroupState {
         memory_events: BTreeMap::from([("oom_kill".to_owned(), u64::from(oom))]),
         memory_peak: Some(1480 << 20),
-        ..Evidence::default()
+        ..CgroupState::default()
     };
     let notes = vec![
         "warning: swap is on".to_owned(),
@@ -84,7 +84,7 @@ fn tried(run: u32, attempt: u32, outcome: Outcome, validity: Validity) -> Vec<En
     let ending = Box::new(Ending {
         outcome,
         validity,
-        evidence,
+        cgroup_state,
         notes,
         stopped_unix_ns: None,
     });
@@ -157,7 +157,7 @@ fn always_killed_arms_appear_in_the_verdict_without_recordings() {
     let limits = table(&report, "limits").unwrap();
     assert_eq!(column(limits, "Failed"), ["2", "0"], "{limits:#?}");
     let runs = table(&report, "runs").unwrap();
-    // Read once nothing lives any more, it is 0 whatever it was.
+    // Its value is read after all processes have exited, so it is always 0.
     assert!(
         !runs
             .columns
@@ -310,7 +310,7 @@ fn the_experiments_outcome_overrides_the_recordings_end() {
     let ending = |outcome| Ending {
         outcome,
         validity: Validity::Valid,
-        evidence: Evidence::default(),
+        cgroup_state: CgroupState::default(),
         notes: Vec::new(),
         stopped_unix_ns: None,
     };
@@ -332,7 +332,7 @@ fn the_experiments_outcome_overrides_the_recordings_end() {
         kept_up(Outcome::Exited { code: 1 }, WorkloadKind::Validator),
         Some(false)
     );
-    // Nobody knows what a foreign signal says of the arm; what a run at its full time did is in its recording.
+    // A foreign signal proves nothing about the arm. For a run that lasted its whole time, the recording decides.
     assert_eq!(
         kept_up(Outcome::Killed { signal: 9 }, WorkloadKind::Validator),
         None

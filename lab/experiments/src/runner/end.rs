@@ -8,7 +8,7 @@ use crate::{
 };
 use anyhow::{Context, Result};
 use faultline_common::clock::nanoseconds;
-use faultline_runner::{isolation::Evidence, record::recorder::DEFAULT_SAMPLING_INTERVAL};
+use faultline_runner::{isolation::CgroupState, record::recorder::DEFAULT_SAMPLING_INTERVAL};
 use faultline_text::duration;
 use itertools::Itertools;
 use std::{mem, time::Duration};
@@ -30,18 +30,18 @@ impl Runner<'_> {
         }
         self.terminate(runs);
         for run in runs {
-            let evidence = self
+            let cgroup_state = self
                 .close(run)
                 .map_err(|error| self.turn_error(run.scheduled.run, &error))?;
             self.journal_step(run, Step::Judge)?;
-            let ending = self.judge(run, evidence);
+            let ending = self.judge(run, cgroup_state);
             self.journal_end(run, ending)?;
         }
         Ok(())
     }
 
-    /// Ends all runs of a turn after an error. Returns that error if it is of the
-    /// disk or journal, else the first error of the ends, if there is one.
+    /// Ends all runs of a turn. Returns `turn_error` if it is of the disk or journal, else the
+    /// first error of ending them, else `turn_error`.
     pub(super) fn abandon(&mut self, runs: &mut [ActiveRun], turn_error: TurnError) -> TurnError {
         let mut open: Vec<&mut ActiveRun> =
             runs.iter_mut().filter(|run| !run.end_journaled).collect();
@@ -53,8 +53,8 @@ impl Runner<'_> {
         }
         self.terminate(&mut open);
         for run in open {
-            let evidence = self.close(run);
-            if let Err(error) = &evidence {
+            let cgroup_state = self.close(run);
+            if let Err(error) = &cgroup_state {
                 run.notes
                     .push(format!("it could not be ended in order: {error:#}"));
             }
@@ -75,7 +75,7 @@ impl Runner<'_> {
                 TurnError::Journal(_) => continue,
             };
             let ending = Ending {
-                evidence: evidence.unwrap_or_default(),
+                cgroup_state: cgroup_state.unwrap_or_default(),
                 notes: mem::take(&mut run.notes),
                 ..Ending::new(outcome)
             };
@@ -129,8 +129,8 @@ impl Runner<'_> {
         }
     }
 
-    /// Returns the cgroup's final evidence.
-    fn close(&mut self, run: &mut ActiveRun) -> Result<Evidence> {
+    /// Returns the final state of the cgroup.
+    fn close(&mut self, run: &mut ActiveRun) -> Result<CgroupState> {
         let has_begun = run.watch.is_some();
         // The recorder reads the cgroup's files until it ends.
         let has_ended = run
@@ -148,7 +148,7 @@ impl Runner<'_> {
             self.write_targets();
         }
         let closed = run.launched.take().map(|launched| launched.close());
-        let evidence = closed.transpose()?.unwrap_or_default();
+        let cgroup_state = closed.transpose()?.unwrap_or_default();
         if let Some(mut recorder) = run.recorder.take() {
             if has_begun && !has_ended {
                 recorder.wait_for_end_event();
@@ -159,15 +159,15 @@ impl Runner<'_> {
                 ));
             }
         }
-        Ok(evidence)
+        Ok(cgroup_state)
     }
 
-    fn judge(&mut self, run: &mut ActiveRun, final_evidence: Evidence) -> Ending {
-        let (stop_reason, evidence_at_stop) = run.stop_decision.take().unzip();
+    fn judge(&mut self, run: &mut ActiveRun, final_state: CgroupState) -> Ending {
+        let (stop_reason, state_at_stop) = run.stop_decision.take().unzip();
         let facts = EndFacts {
             stop_reason,
-            evidence_at_stop: evidence_at_stop.unwrap_or_default(),
-            final_evidence,
+            state_at_stop: state_at_stop.unwrap_or_default(),
+            final_state,
             has_survivors: run.has_survivors,
         };
         let (mut outcome, notes) = judge::outcome(self.plan.workload.kind, &self.plan.stop, &facts);
@@ -196,7 +196,7 @@ impl Runner<'_> {
                 .with_doubt(run.why_not_cold.take().filter(|_| outcome.is_result()))
                 .with_doubt(too_long.filter(|_| outcome == Outcome::Completed)),
             outcome,
-            evidence: facts.final_evidence,
+            cgroup_state: facts.final_state,
             notes: mem::take(&mut run.notes),
             stopped_unix_ns: run.run_period.map(|period| {
                 period

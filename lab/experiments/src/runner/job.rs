@@ -1,6 +1,6 @@
 use super::ActiveRun;
 use crate::{
-    folder::{self, GATE, OUTPUT, PROGRAM_FOLDER},
+    folder::{self, EXEC_GATE, OUTPUT, PROGRAM_FOLDER},
     passwd,
     plan::{CountedFrom, Plan, WorkloadKind, expand},
 };
@@ -14,17 +14,17 @@ use std::{collections::BTreeMap, env, ffi::OsString, path::Path, time::Duration}
 const KILL_MARGIN: Duration = Duration::from_secs(3600);
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// The program waits at the pipe `GATE` in the run's folder.
+/// The program waits at the pipe `EXEC_GATE` in the run's folder.
 pub fn job(plan: &Plan, run: &ActiveRun, scope: &str, launcher: &dyn Launcher) -> Result<Job> {
     let program_folder = run.folder.join(PROGRAM_FOLDER);
     let replicate = run.scheduled.replicate;
     let expanded = expand(plan, &run.arm, &run.lane, &program_folder, replicate)
         .map_err(|errors| anyhow::anyhow!(errors.iter().map(|error| &error.message).join("; ")))?;
-    let gate = run.folder.join(GATE);
-    let mut command = command_prefix(launcher, Some(&gate), None)?;
+    let exec_gate = run.folder.join(EXEC_GATE);
+    let mut command = command_prefix(launcher, Some(&exec_gate), None)?;
     command.extend(expanded.command.into_iter().map(OsString::from));
     Ok(Job {
-        name: folder::group_name(scope, run.scheduled.run, run.attempt, "validator"),
+        name: folder::cgroup_name(scope, run.scheduled.run, run.attempt, "validator"),
         command,
         environment: environment(plan.workload.user.as_deref(), expanded.environment),
         user: plan.workload.user.clone(),
@@ -32,17 +32,17 @@ pub fn job(plan: &Plan, run: &ActiveRun, scope: &str, launcher: &dyn Launcher) -
         output: run.folder.join(OUTPUT),
         limits: run.arm.limits(&run.lane),
         open_files: plan.workload.open_files,
-        gate: Some(gate),
+        exec_gate: Some(exec_gate),
         max_duration: max_run_time(plan),
         grace: plan.stop.grace,
     })
 }
 
-/// The start of a command that waits at `gate`, sets `cpus`, and dies with this program if
+/// The start of a command that waits at `exec_gate`, sets `cpus`, and dies with this program if
 /// possible. The command to execute follows it.
 pub fn command_prefix(
     launcher: &dyn Launcher,
-    gate: Option<&Path>,
+    exec_gate: Option<&Path>,
     cpus: Option<&CpuSet>,
 ) -> Result<Vec<OsString>> {
     let this_program = env::current_exe().context("this program's own file is not known")?;
@@ -51,8 +51,8 @@ pub fn command_prefix(
         let pid = std::process::id().to_string();
         command.extend(["--parent".into(), pid.into()]);
     }
-    if let Some(gate) = gate {
-        command.extend(["--gate".into(), gate.into()]);
+    if let Some(exec_gate) = exec_gate {
+        command.extend(["--gate".into(), exec_gate.into()]);
     }
     if let Some(cpus) = cpus {
         command.extend(["--cpus".into(), cpus.to_string().into()]);
@@ -115,7 +115,7 @@ fn max_run_time(plan: &Plan) -> Option<Duration> {
         (WorkloadKind::Replay, _) | (_, CountedFrom::Start) => Duration::ZERO,
     };
     // `max_duration` counts from the tip, and reaching the tip may take as long again.
-    let (before, length) = match &plan.search {
+    let (before, length) = match &plan.memory_search {
         Some(search) => (before.max(search.max_duration), search.max_duration),
         None => (before, stop.duration),
     };

@@ -111,7 +111,7 @@ impl System for RealSystem {
 
     fn host_findings(&mut self, plan: &Plan, scope: &str) -> Result<Vec<HostFinding>> {
         let mut busy_cpus = None;
-        if plan.host.busy_cpus.severity != Severity::Ignore
+        if plan.host.busy_cpus.severity != Severity::Note
             && let Some(before) = busy_time(&self.root)
         {
             let started = clock::uptime();
@@ -122,8 +122,13 @@ impl System for RealSystem {
                 before.busy_until(&after, clock::uptime().saturating_sub(started))
             });
         }
-        let groups = self.launcher.leftovers(scope)?;
-        Ok(host_findings(plan, &self.root, busy_cpus, &groups))
+        let leftover_cgroups = self.launcher.leftovers(scope)?;
+        Ok(host_findings(
+            plan,
+            &self.root,
+            busy_cpus,
+            &leftover_cgroups,
+        ))
     }
 
     fn clear_folders(&mut self, plan: &Plan, lane: &Lane) -> Result<Vec<String>> {
@@ -144,7 +149,7 @@ impl System for RealSystem {
                 "cleared {shown}: {}, {}{}",
                 counted(cleared.files as f64, "file"),
                 bytes(cleared.bytes),
-                listed("; kept ", &cleared.retained)
+                format_entries("; kept ", &cleared.retained)
             ));
         }
         Ok(notes)
@@ -157,7 +162,7 @@ impl System for RealSystem {
             "restored {}, {}{}",
             counted(restored.files as f64, "file"),
             bytes(restored.bytes),
-            listed("; not copied: ", &restored.skipped)
+            format_entries("; not copied: ", &restored.skipped)
         )])
     }
 
@@ -172,10 +177,10 @@ impl System for RealSystem {
             "dropped {}, {}, from the page cache{}",
             counted(dropped.files as f64, "file"),
             bytes(dropped.bytes),
-            listed("; left alone: ", &dropped.skipped)
+            format_entries("; left alone: ", &dropped.skipped)
         );
         let mut dropped = with_residency(note, cold::residency(&paths));
-        // Otherwise only the first run is charged for reading the programs.
+        // Otherwise only the first run is charged for the pages of the programs.
         if plan.page_cache == PageCache::DropFiles {
             for file in program_files(plan) {
                 if let Err(error) = cold::warm_file(&file) {
@@ -226,7 +231,7 @@ impl System for RealSystem {
     }
 }
 
-fn listed(label: &str, entries: &[folders::RetainedEntry]) -> String {
+fn format_entries(label: &str, entries: &[folders::RetainedEntry]) -> String {
     let named = entries
         .iter()
         .take(MAX_NAMED)
@@ -274,16 +279,16 @@ mod tests {
             path: name.into(),
             reason: "is a socket",
         };
-        assert_eq!(listed("; not copied: ", &[]), "");
+        assert_eq!(format_entries("; not copied: ", &[]), "");
         assert_eq!(
-            listed("; not copied: ", &[retained_names("a")]),
+            format_entries("; not copied: ", &[retained_names("a")]),
             "; not copied: a (is a socket)"
         );
         let all = ["a", "b", "c", "d", "e"].map(retained_names);
         assert!(
-            listed("; kept ", &all).ends_with("c (is a socket) and 2 more"),
+            format_entries("; kept ", &all).ends_with("c (is a socket) and 2 more"),
             "{}",
-            listed("; kept ", &all)
+            format_entries("; kept ", &all)
         );
     }
 

@@ -6,11 +6,11 @@ use crate::{
     folder::RECORDING,
     journal::Entry,
     outcome::Outcome,
-    plan::{Plan, SearchRules},
+    plan::{MemorySearchRules, Plan},
     search::{Action, Reading, SearchEvent, SearchMachine, Verdict},
 };
 use anyhow::{Context, Result};
-use faultline_runner::isolation::{Evidence, Launched};
+use faultline_runner::isolation::{CgroupState, Launched};
 use faultline_text::{bytes, duration};
 use std::time::Duration;
 
@@ -59,7 +59,7 @@ impl RunningSearch {
     /// `is_hard_limit`: whether the limit is not `memory.high`, which only throttles.
     fn begin(
         plan: &Plan,
-        rules: SearchRules,
+        rules: MemorySearchRules,
         is_hard_limit: bool,
         observer: Box<dyn Observer>,
     ) -> Result<Self> {
@@ -80,11 +80,11 @@ impl RunningSearch {
         &mut self,
         now: Duration,
         launched: &mut dyn Launched,
-    ) -> Result<(Vec<Action>, Evidence)> {
+    ) -> Result<(Vec<Action>, CgroupState)> {
         let applied = self
             .pending_limit
             .map_or(Ok(()), |limit| set_memory_limit(launched, limit));
-        // Without evidence from the launcher, files and recording are still read.
+        // Even if the launcher returns an error, files and recording are read.
         let mut reading = if applied.is_ok() {
             self.pending_limit = None;
             self.observer.read(now)
@@ -94,18 +94,18 @@ impl RunningSearch {
                 ..Reading::default()
             }
         };
-        let evidence = applied.and_then(|()| launched.evidence());
-        let evidence = self.failures.tolerate(now, evidence)?;
-        reading.out_of_memory = evidence
+        let cgroup_state = applied.and_then(|()| launched.cgroup_state());
+        let cgroup_state = self.failures.tolerate(now, cgroup_state)?;
+        reading.out_of_memory = cgroup_state
             .as_ref()
-            .is_some_and(|evidence| self.is_out_of_memory(evidence));
+            .is_some_and(|state| self.is_out_of_memory(state));
         let actions = self.machine.poll(&reading);
-        Ok((actions, evidence.unwrap_or_default()))
+        Ok((actions, cgroup_state.unwrap_or_default()))
     }
 
     /// Whether the cgroup is under OOM, or had an OOM event since the last poll.
-    fn is_out_of_memory(&mut self, evidence: &Evidence) -> bool {
-        let count = |name: &str| evidence.memory_events.get(name).copied().unwrap_or(0);
+    fn is_out_of_memory(&mut self, cgroup_state: &CgroupState) -> bool {
+        let count = |name: &str| cgroup_state.memory_events.get(name).copied().unwrap_or(0);
         let total = count("oom").saturating_add(count("oom_kill"));
         let before = std::mem::replace(&mut self.oom_events, total);
         count("under_oom") > 0 || total > before
@@ -119,8 +119,8 @@ fn at_tip_slots(plan: &Plan) -> u64 {
         .unwrap_or(DEFAULT_AT_TIP_SLOTS)
 }
 
-/// Changes the limit and verifies it. A higher limit is no error: cgroup v1 refuses to go below
-/// unreclaimable memory, and the search asks again.
+/// Changes the limit and verifies it. A higher limit than requested is no error: cgroup v1 refuses
+/// a limit below unreclaimable memory, and the search requests it again.
 fn set_memory_limit(launched: &mut dyn Launched, requested: Option<u64>) -> Result<()> {
     let applied = launched.set_memory_limit(requested)?;
     let is_effective = match (requested, applied) {
@@ -138,7 +138,7 @@ fn set_memory_limit(launched: &mut dyn Launched, requested: Option<u64>) -> Resu
 
 impl Runner<'_> {
     pub(super) fn begin_search(&mut self, run: &mut ActiveRun) -> Result<()> {
-        let Some(rules) = self.plan.search.clone() else {
+        let Some(rules) = self.plan.memory_search.clone() else {
             return Ok(());
         };
         let pid = run.launched.as_ref().context("it was never started")?.pid();
@@ -167,7 +167,7 @@ impl Runner<'_> {
         let (number, attempt) = (run.scheduled.run, run.attempt);
         let now = self.system.now().uptime;
         let launched = run.launched.as_deref_mut().context("it was never started");
-        let (actions, evidence) = launched
+        let (actions, cgroup_state) = launched
             .and_then(|launched| search.poll(now, launched))
             .map_err(|error| self.turn_error(number, &error))?;
         for action in actions {
@@ -186,7 +186,7 @@ impl Runner<'_> {
                     if let Some(search) = &mut run.search {
                         search.is_over = true;
                     }
-                    run.stop_decision = Some((Outcome::Completed, evidence.clone()));
+                    run.stop_decision = Some((Outcome::Completed, cgroup_state.clone()));
                     self.journal(Entry::SearchAnswer {
                         run: number,
                         attempt,
@@ -297,7 +297,7 @@ mod tests {
     #[test]
     fn a_past_oom_event_of_a_group_is_reported_only_once() {
         let second = Duration::from_secs(1);
-        let rules = SearchRules {
+        let rules = MemorySearchRules {
             first_headroom: 1 << 30,
             settle: second,
             dwell: second,
@@ -307,14 +307,14 @@ mod tests {
         };
         let mut running_search =
             RunningSearch::begin(&plan(""), rules, false, Box::new(Blind)).unwrap();
-        let mut evidence = Evidence::default();
+        let mut cgroup_state = CgroupState::default();
         let mut seen = |name: &str, count: u64| {
-            evidence.memory_events.insert(name.to_owned(), count);
-            running_search.is_out_of_memory(&evidence)
+            cgroup_state.memory_events.insert(name.to_owned(), count);
+            running_search.is_out_of_memory(&cgroup_state)
         };
         assert!(!seen("oom", 0));
         assert!(seen("oom", 1));
-        assert!(!seen("oom", 1), "told once");
+        assert!(!seen("oom", 1), "reported once");
         assert!(seen("under_oom", 1));
         assert!(seen("under_oom", 1), "it still waits");
         assert!(!seen("under_oom", 0));

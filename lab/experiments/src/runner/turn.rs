@@ -1,7 +1,7 @@
 use super::{ActiveRun, RecorderRequest, Runner, TurnError, job, search};
 use crate::{
     blocks::BlockContext,
-    folder::{RECORDING, group_name},
+    folder::{RECORDING, cgroup_name},
     journal::{Entry, Step},
     judge::was_oom_killed,
     outcome::Outcome,
@@ -13,9 +13,9 @@ use crate::{
 use anyhow::{Context, Result};
 use faultline_common::files::is_disk_full;
 use faultline_runner::{
-    isolation::{End, Evidence},
+    isolation::{CgroupState, End},
     record::{
-        gate_text,
+        exec_gate_message,
         recorder::{DEFAULT_SAMPLING_INTERVAL, describe_end, metrics_variables},
     },
 };
@@ -37,9 +37,9 @@ enum RunPoll {
 
 struct JobState {
     end: Option<End>,
-    evidence: Evidence,
+    cgroup_state: CgroupState,
     is_oom_killed: bool,
-    /// With its last output.
+    /// How the recorder ended, with its last output.
     recorder_end: Option<(End, String)>,
     /// Not checked while its first process runs.
     has_survivors: bool,
@@ -48,8 +48,8 @@ struct JobState {
 fn poll_job(run: &mut ActiveRun) -> Result<JobState> {
     let launched = run.launched.as_mut().context("it was never begun")?;
     let end = launched.poll_end()?;
-    let evidence = launched.evidence()?;
-    let is_oom_killed = was_oom_killed(&evidence);
+    let cgroup_state = launched.cgroup_state()?;
+    let is_oom_killed = was_oom_killed(&cgroup_state);
     Ok(JobState {
         has_survivors: end.is_some() && !is_oom_killed && !launched.has_no_process()?,
         recorder_end: match &mut run.recorder {
@@ -57,7 +57,7 @@ fn poll_job(run: &mut ActiveRun) -> Result<JobState> {
             None => None,
         },
         end,
-        evidence,
+        cgroup_state,
         is_oom_killed,
     })
 }
@@ -199,7 +199,7 @@ impl Runner<'_> {
         labels.extend(self.block.iter().flat_map(BlockContext::labels));
         let pid = run.launched.as_ref().map(|launched| launched.pid());
         let recorder = self.system.start_recorder(&RecorderRequest {
-            name: group_name(&self.scope, run.scheduled.run, run.attempt, "recorder"),
+            name: cgroup_name(&self.scope, run.scheduled.run, run.attempt, "recorder"),
             plan: &self.plan,
             folder: &run.folder,
             labels,
@@ -219,7 +219,7 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// Opens the gate at which the run's program waits.
+    /// Opens the gate, so that the exec shim executes the program.
     fn begin_run(&mut self, run: &mut ActiveRun) -> Result<()> {
         let recorder = run.recorder.as_ref().context("it is not recorded")?;
         let variables = metrics_variables(recorder.addresses(), |name| {
@@ -229,7 +229,7 @@ impl Runner<'_> {
         });
         let launched = run.launched.as_mut().context("it was never started")?;
         let began = self.system.now();
-        launched.release(&gate_text(&variables))?;
+        launched.open_exec_gate(&exec_gate_message(&variables))?;
         let interval = self
             .plan
             .recorder
@@ -268,7 +268,7 @@ impl Runner<'_> {
                 self.system.now().uptime.saturating_sub(wait_began) < self.plan.host.patience;
             let may_pass = findings
                 .iter()
-                .any(|finding| finding.is_temporary && finding.severity != Severity::Ignore);
+                .any(|finding| finding.is_temporary && finding.severity != Severity::Note);
             if may_wait && may_pass {
                 self.system.wait(WAIT_INTERVAL);
                 continue;
@@ -298,9 +298,10 @@ impl Runner<'_> {
         }
     }
 
-    /// A run that ends early leaves the others running. Those whose time is up are ended together.
+    /// If a run ends early, the other runs of the turn go on. Runs whose time is up are ended
+    /// together.
     fn watch(&mut self, runs: &mut [ActiveRun]) -> Result<(), TurnError> {
-        let poll_interval = if self.plan.search.is_some() {
+        let poll_interval = if self.plan.memory_search.is_some() {
             search::POLL_INTERVAL
         } else {
             POLL_INTERVAL
@@ -308,7 +309,7 @@ impl Runner<'_> {
         let mut polled_at = Duration::ZERO;
         loop {
             self.system.wait(poll_interval);
-            // A stop signal may also have ended the run, which has no result then.
+            // The signal may have ended the runs as well, so their ends are no results.
             self.check_stop_request()?;
             // Under systemd, each check for the end is a request to PID 1.
             let now = self.system.now().uptime;
@@ -378,12 +379,12 @@ impl Runner<'_> {
             }
         }
         if has_ended || state.is_oom_killed {
-            // The evidence names the end; the recording may lack it.
+            // The cgroup's state has the end; the recording may lack it.
             return Ok(RunPoll::Over);
         }
         let stop_reason = self.sample_recording(watch, number, &run.folder)?;
         if run.stop_decision.is_none() {
-            run.stop_decision = stop_reason.map(|reason| (reason, state.evidence));
+            run.stop_decision = stop_reason.map(|reason| (reason, state.cgroup_state));
         }
         Ok(match &run.stop_decision {
             None => RunPoll::Running,

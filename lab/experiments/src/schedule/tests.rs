@@ -95,13 +95,7 @@ fn arms_rotate_by_one_lane_each_turn() {
     let sits = |turn: &Turn| {
         turn.runs
             .iter()
-            .map(|run| {
-                format!(
-                    "{}{}",
-                    run.arm,
-                    if run.is_second_of_pair { "'" } else { "" }
-                )
-            })
+            .map(|run| format!("{}{}", run.arm, if run.is_second_aa_run { "'" } else { "" }))
             .collect()
     };
     let seats: Vec<String> = schedule(&concurrent(2, 4, 0)).iter().map(sits).collect();
@@ -145,14 +139,14 @@ proptest! {
             let lanes: BTreeSet<&str> = turn.runs.iter().map(|run| run.lane.as_str()).collect();
             prop_assert_eq!((lanes.len(), turn.runs.len()), (arms + 1, arms + 1));
             for arm in &plan.arms {
-                let first = turn.runs.iter().filter(|run| run.arm == arm.name && !run.is_second_of_pair).count();
+                let first = turn.runs.iter().filter(|run| run.arm == arm.name && !run.is_second_aa_run).count();
                 prop_assert_eq!(first, 1);
             }
-            let seconds: Vec<&str> = turn.runs.iter().filter(|run| run.is_second_of_pair).map(|run| run.arm.as_str()).collect();
+            let seconds: Vec<&str> = turn.runs.iter().filter(|run| run.is_second_aa_run).map(|run| run.arm.as_str()).collect();
             prop_assert_eq!(seconds, [plan.arms[repeated_arm].name.as_str()]);
             for run in &turn.runs {
                 prop_assert_eq!(run.replicate, turn.number);
-                *sat.entry((run.arm.clone(), run.is_second_of_pair, run.lane.clone())).or_default() += 1;
+                *sat.entry((run.arm.clone(), run.is_second_aa_run, run.lane.clone())).or_default() += 1;
             }
         }
         // As often in each lane as in any other.

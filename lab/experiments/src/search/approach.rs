@@ -93,7 +93,7 @@ impl Approach {
         self.limit?;
         let is_late = |since: Duration| reading.at.saturating_sub(since) > MAX_DATA_AGE;
         if reading.out_of_memory {
-            Some("the group is out of memory")
+            Some("the cgroup is out of memory")
         } else if reading.slots_behind > Some(MAX_SLOTS_BEHIND) {
             Some("it is too far behind")
         } else if self.stall_percent() > Some(MAX_STALL_PERCENT) {

@@ -16,7 +16,7 @@ pub struct Reading {
     pub at: Duration,
     /// Of the cgroup, in bytes.
     pub unreclaimable: Option<u64>,
-    /// With page cache.
+    /// Memory with page cache.
     pub memory: Option<u64>,
     /// The limit read back from the kernel, in bytes.
     pub applied_limit: Option<u64>,

@@ -7,8 +7,8 @@ mod silence;
 
 const MIB: u64 = 1 << 20;
 
-fn rules() -> SearchRules {
-    SearchRules {
+fn rules() -> MemorySearchRules {
+    MemorySearchRules {
         first_headroom: 400 * MIB,
         settle: seconds(20),
         dwell: seconds(60),
@@ -18,7 +18,7 @@ fn rules() -> SearchRules {
     }
 }
 
-/// What a search came to, and its lines.
+/// Runs a search to its end. Returns its answer and its journal lines.
 fn search(plant: &mut Plant) -> (SearchAnswer, Vec<SearchEvent>) {
     let mut machine = SearchMachine::new(rules(), 32, false).expect("rules");
     let mut lines = Vec::new();
@@ -102,7 +102,7 @@ fn leaking_memory_never_settles_but_the_headroom_is_found() {
     let mut plant = Plant::new(200 * MIB, 1);
     plant.leak = 5 * MIB;
     let (answer, _) = search(&mut plant);
-    // The limit is set once a second, and is late by what leaks in between.
+    // The limit is set once a second, so memory that leaks in this second shifts the result.
     let SearchOutcome::Found(HeadroomInterval { middle, .. }) = answer.outcome else {
         panic!("{answer:#?}")
     };
@@ -129,7 +129,7 @@ fn external_load_only_voids_dwells() {
         .collect();
     assert!(void.len() >= 3, "{void:#?}");
     for (headroom, verdict, evidence) in dwells(&lines) {
-        // The working set is up to half a percent above the knee.
+        // The working set varies up to half a percent above the knee.
         let low = headroom.is_some_and(|headroom| headroom < 202 * MIB);
         assert!(
             verdict != Verdict::Failed || low,
@@ -141,7 +141,7 @@ fn external_load_only_voids_dwells() {
 #[test]
 fn permanent_external_load_is_inconclusive_not_a_failure() {
     let mut plant = Plant::new(200 * MIB, 4);
-    // It begins after the references.
+    // The load begins after the references.
     plant.loaded = Some((seconds(600), seconds(100_000)));
     let (answer, lines) = search(&mut plant);
     assert!(
@@ -211,7 +211,7 @@ fn a_validator_without_page_cache_need_never_fails_the_search() {
 fn an_expired_search_ends_with_the_limit_lifted() {
     let mut plant = Plant::new(200 * MIB, 7);
     let mut machine = SearchMachine::new(
-        SearchRules {
+        MemorySearchRules {
             max_duration: seconds(1000),
             ..rules()
         },
@@ -273,7 +273,7 @@ fn a_search_timing_out_in_confirmation_reports_an_unconfirmed_range() {
     assert_eq!(plant.limit, None);
 }
 
-/// A machine in its first dwell under a limit, and its plant.
+/// A search machine in its first dwell under a limit, and its simulated validator.
 fn squeezed() -> (SearchMachine, Plant) {
     let (mut machine, mut plant) = (
         SearchMachine::new(rules(), 32, false).expect("rules"),
@@ -376,7 +376,7 @@ fn a_limit_falls_at_most_six_percent_per_step_and_rises_immediately() {
 #[test]
 fn a_large_limit_falls_one_gibibyte_per_second_before_its_dwell() {
     const GIB: u64 = 1 << 30;
-    let rules = SearchRules {
+    let rules = MemorySearchRules {
         first_headroom: 100 * GIB,
         settle: seconds(2),
         ..rules()
@@ -422,7 +422,7 @@ fn stalls_under_a_lifted_limit_do_not_end_a_later_one() {
     let reading = stalled(plant.read());
     assert!(machine.poll(&reading).contains(&Action::Limit(None)));
     plant.limit(None);
-    // The next limit comes at once where it may: what is left of the stall is nobody's.
+    // If the next limit is set at once, the stall under the previous limit must not count.
     let mut actions = Vec::new();
     machine
         .approach
@@ -458,7 +458,7 @@ fn replay_of_slots_before_a_dwell_does_not_count_for_it() {
 fn startup_memory_is_the_maximum_before_staying_at_tip() {
     let mut machine = SearchMachine::new(rules(), 32, false).expect("rules");
     for second in 0..30_u64 {
-        // Near an old tip at first, then far behind, then there.
+        // At first near an old tip, then far behind, then at the tip.
         let behind = Some(if (5..8).contains(&second) { 50 } else { 4 });
         let unreclaimable = Some((100 + second.min(20)) * MIB);
         machine.poll(&Reading {
@@ -548,7 +548,7 @@ fn a_dwell_with_permanently_slow_replay_is_not_extended() {
 fn the_maximum_search_time_counts_from_the_tip() {
     let over = |tip: u64| {
         let mut machine = SearchMachine::new(
-            SearchRules {
+            MemorySearchRules {
                 max_duration: seconds(1000),
                 ..rules()
             },
@@ -564,7 +564,7 @@ fn the_maximum_search_time_counts_from_the_tip() {
             machine.poll(&reading).iter().any(out_of_time)
         })
     };
-    // Near for `settle` before it counts as there.
+    // The validator counts as at the tip after `settle` near it.
     assert_eq!(over(900), Some(1920));
     assert_eq!(over(100_000), Some(1000));
 }
@@ -606,7 +606,7 @@ fn a_safe_limit_is_lifted_after_its_dwell_is_journaled() {
 fn a_hard_limit_leaves_space_for_the_largest_previous_rise() {
     let mut plant = Plant::new(20 * MIB, 11);
     let mut machine = SearchMachine::new(
-        SearchRules {
+        MemorySearchRules {
             first_headroom: 100 * MIB,
             ..rules()
         },
@@ -643,7 +643,7 @@ fn a_hard_limit_leaves_space_for_the_largest_previous_rise() {
         panic!("{over:#?} {lines:#?}")
     };
     assert!(low <= 60 * MIB && 60 * MIB <= high, "{low} to {high}");
-    // Nothing is tried to learn what is known.
+    // No dwell is spent on a headroom whose result is known.
     assert!(dwells(&lines).len() < 30, "{}", dwells(&lines).len());
     assert!(
         dwells(&lines)

@@ -1,6 +1,6 @@
 use crate::{
     journal::SearchLog,
-    plan::SearchRules,
+    plan::MemorySearchRules,
     search::{HeadroomInterval, SearchAnswer, SearchEvent, SearchOutcome, Verdict},
 };
 use faultline_common::clock::from_nanoseconds;
@@ -38,7 +38,7 @@ pub struct Dwells {
 
 impl SearchStatus {
     pub(super) fn of(
-        search: &SearchRules,
+        search: &MemorySearchRules,
         search_log: &SearchLog,
         cut_off: usize,
         running_at: Option<Duration>,
@@ -164,9 +164,9 @@ mod tests {
 
     const GIB: u64 = 1 << 30;
 
-    fn search() -> SearchRules {
+    fn search() -> MemorySearchRules {
         let second = Duration::from_secs(1);
-        SearchRules {
+        MemorySearchRules {
             first_headroom: 24 * GIB,
             settle: second,
             dwell: second,

@@ -55,7 +55,7 @@ fn executing(second: u64, since: u64, slot: u64) -> Progress {
     }
 }
 
-/// The first second at which it decides, with the recording made by `of`.
+/// The first second with a decision, and the outcome. `of` returns the recording at each second.
 fn decided(watch: &mut Watch, until: u64, of: impl Fn(u64) -> Progress) -> Option<(u64, Outcome)> {
     (1..=until).find_map(|second| Some((second, watch.sample(at(second), Some(&of(second)))?)))
 }
@@ -193,13 +193,13 @@ fn an_unobserved_overrun_is_too_late_but_waiting_for_others_is_not() {
     let seconds = Duration::from_secs;
     assert_eq!(after("6s", &[1, 2, 34]), Some(seconds(28)));
     assert_eq!(after("6s", &[1, 2, 16]), None);
-    // Nobody looked for a while, and the time was not up meanwhile.
+    // No sample was taken for a while, but the planned end was later.
     assert_eq!(after("60s", &[1, 2, 59, 60]), None);
-    // Its time is up, and it waits for the other lanes.
+    // The run's time is up, and it waits for the runs in other lanes.
     let waits: Vec<u64> = (1..90).collect();
     assert_eq!(after("6s", &waits), None);
     assert_eq!(after("6s", &[waits, vec![120]].concat()), Some(seconds(31)));
-    // What is little of a long run is forgiven.
+    // A delay that is a small share of a long run is accepted.
     assert_eq!(after("1h", &[3590, 3770]), None);
     assert_eq!(after("1h", &[3590, 3790]), Some(seconds(190)));
 }
@@ -223,7 +223,7 @@ fn a_late_first_transaction_does_not_prolong_the_run() {
 fn a_search_ends_by_itself_or_after_lack_of_progress() {
     let mut plan = plan("validator", "duration = \"60s\"\nno_progress_for = \"50s\"");
     let (first_headroom, second) = (1 << 30, Duration::from_secs(1));
-    plan.search = Some(crate::plan::SearchRules {
+    plan.memory_search = Some(crate::plan::MemorySearchRules {
         first_headroom,
         settle: second,
         dwell: second,

@@ -46,7 +46,7 @@ fn run(turns: u32, arms: &str, twice: &str, bias: impl Fn(&str) -> String) -> Op
     assert_eq!(ran.len(), 3 * turns as usize);
     let twins: Vec<&str> = ran
         .iter()
-        .filter(|run| run.is_second_of_pair)
+        .filter(|run| run.is_second_aa_run)
         .map(|run| run.arm.as_str())
         .collect();
     assert_eq!(twins, vec![twice; turns as usize]);

@@ -40,11 +40,11 @@ fn every_shipped_plan_is_valid() {
         if file.ends_with(".toml") {
             let plan = read(&file);
             // A search compares nothing.
-            if plan.search.is_none() {
+            if plan.memory_search.is_none() {
                 assert!(plan.arms.len() > 1 && schedule(&plan).len() > 1, "{file}");
                 assert!(plan.replicates >= 3, "{file}: too few for a test");
             }
-            let balanced = plan.search.is_some()
+            let balanced = plan.memory_search.is_some()
                 || plan.order != Order::Abba
                 || plan.concurrent.is_some()
                 || plan.replicates.is_multiple_of(2);
@@ -126,7 +126,7 @@ fn each_clusters_search_plan_fits_its_time_limit() {
                 .any(|word| word == "--no-voting"),
             "{name}"
         );
-        let search = plan.search.expect("a search");
+        let search = plan.memory_search.expect("a search");
         assert!(
             search.min_duration() * 3 / 2 <= search.max_duration,
             "{name}: {:?} of {:?}",
@@ -195,7 +195,7 @@ fn a_valid_plan_prints_its_schedule_and_may_run_with_cgroups() {
     match refused.as_slice() {
         [] => assert_eq!(code, Some(0), "{text}"),
         [one] => assert!(
-            one.contains("no group of processes") && code == Some(1),
+            one.contains("no cgroup can be made") && code == Some(1),
             "{text}"
         ),
         more => panic!("{more:#?}"),

@@ -18,7 +18,7 @@ use faultline_experiments::{
     outcome::{Ending, Outcome, Validity},
     schedule::{ScheduledRun, Turn},
 };
-use faultline_runner::isolation::{Evidence, Pressure};
+use faultline_runner::isolation::{CgroupState, Pressure};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Write as _,
@@ -72,7 +72,7 @@ impl Made {
             attempt: 1,
             step: Step::Host,
         });
-        let evidence = Evidence {
+        let cgroup_state = CgroupState {
             memory_events: BTreeMap::from([(
                 "oom_kill".to_owned(),
                 u64::from(outcome == Outcome::OutOfMemory),
@@ -85,12 +85,12 @@ impl Made {
                     full_us: 0,
                 },
             )]),
-            ..Evidence::default()
+            ..CgroupState::default()
         };
         let ending = Ending {
             outcome,
             validity: Validity::Valid,
-            evidence,
+            cgroup_state,
             notes: Vec::new(),
             stopped_unix_ns: None,
         };
@@ -165,7 +165,7 @@ fn scheduled(run: u32, arm: &str, replicate: u32) -> ScheduledRun {
         arm: arm.to_owned(),
         replicate,
         lane: "here".to_owned(),
-        is_second_of_pair: false,
+        is_second_aa_run: false,
     }
 }
 
@@ -272,7 +272,7 @@ fn an_experiment_report_uses_the_plans_metric_and_margin() {
     for part in [
         "# Experiment made",
         "The plan has 6 runs of 2 arms, order: forwards and backwards in turn.",
-        "Groups were made by cgroup v2; the plan's SHA-256 is ",
+        "The launcher cgroup v2 made the cgroups; the plan's SHA-256 is ",
         ". It is finished.",
         "differences below 10 % of the reference's mean do not matter",
     ] {

@@ -7,7 +7,7 @@
 )]
 #![expect(clippy::disallowed_methods, reason = "a test starts programs itself")]
 
-use faultline_runner::isolation::{CgroupRoots, Direct, End, GroupName, Job, Launcher, Limits};
+use faultline_runner::isolation::{CgroupName, CgroupRoots, Direct, End, Job, Launcher, Limits};
 use faultline_testkit::{eventually::eventually, proc::is_alive};
 use std::{
     ffi::OsString,
@@ -50,7 +50,7 @@ fn hold_execs_the_program_as_another_user_in_a_limited_group() {
 
     let mut launched = launcher.launch(&job).unwrap();
     assert_eq!(launched.poll_end().unwrap(), None);
-    launched.release(b"TOLD=to=ld\0open").unwrap();
+    launched.open_exec_gate(b"TOLD=to=ld\0open").unwrap();
     let end = eventually(PATIENCE, "its end", || launched.poll_end().unwrap());
     let output = fs::read_to_string(&job.output).unwrap();
     assert_eq!(end, End::Code(7), "{output}");
@@ -81,7 +81,7 @@ fn job(folder: &Path, program: PathBuf) -> Job {
         .map(OsString::from),
     );
     Job {
-        name: GroupName {
+        name: CgroupName {
             scope: format!("hold_{}", std::process::id()),
             run: "r001_a1".to_owned(),
             part: "validator".to_owned(),
@@ -99,7 +99,7 @@ fn job(folder: &Path, program: PathBuf) -> Job {
             ..Limits::default()
         },
         open_files: None,
-        gate: Some(gate),
+        exec_gate: Some(gate),
         max_duration: None,
         grace: PATIENCE,
     }

@@ -13,7 +13,7 @@ use std::{
 pub struct Run {
     pub arm: String,
     /// Whether it is the second of the A/A pair.
-    pub is_second_of_pair: bool,
+    pub is_second_aa_run: bool,
     /// `outcome`, `validity`, `evidence`, `notes`.
     pub ending: Value,
     /// Its recording.
@@ -69,7 +69,7 @@ fn ended(experiment: &Path, planned: &[&Value], line: &Value) -> Run {
     let arm = scheduled["arm"].as_str().expect("an arm").to_owned();
     Run {
         arm,
-        is_second_of_pair: scheduled["second"] == true,
+        is_second_aa_run: scheduled["second"] == true,
         ending: line["ending"].clone(),
         path,
         recording,

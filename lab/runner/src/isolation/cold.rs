@@ -18,7 +18,7 @@ use std::{
 
 const FINCORE: &str = "fincore";
 
-/// In one command line; the kernel allows about 2 MiB with the environment.
+/// Length of all paths in one command line. The kernel allows about 2 MiB with the environment.
 const MAX_PATH_BYTES: usize = 256 << 10;
 
 #[derive(Debug, Default, PartialEq)]

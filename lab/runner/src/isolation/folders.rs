@@ -115,9 +115,9 @@ fn has_marker(folder: &Folder) -> Result<bool> {
     Ok(folder.stat(MARKER_CSTR)?.is_some())
 }
 
-/// Names of entries without the marker, the ledger's lock and, in the marked folder itself (`depth`
-/// 0), `lost+found`.
-fn contents(folder: &Folder, depth: usize) -> Result<Vec<CString>> {
+/// Names of all entries except the marker and the ledger's lock. In the marked folder itself
+/// (`depth` 0), `lost+found` is left out, too.
+fn names_without_marker_and_lock(folder: &Folder, depth: usize) -> Result<Vec<CString>> {
     let mut names = folder.names()?;
     names.retain(|name| {
         let name = name.as_c_str();

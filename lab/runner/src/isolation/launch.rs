@@ -35,29 +35,30 @@ pub trait Launcher {
         false
     }
 
-    /// Creates the group with its limits and starts the program in it. The program waits at
-    /// [`Job::gate`] if that is set. After an error nothing is left behind.
+    /// Creates the cgroup with its limits and starts the program in it. The program waits at
+    /// [`Job::exec_gate`] if that is set. After an error nothing is left behind.
     fn launch(&self, job: &Job) -> Result<Box<dyn Launched>>;
 
-    /// Names of the existing groups of this scope, also of a killed program.
+    /// Names of the existing cgroups of this scope, also of a killed program.
     fn leftovers(&self, scope: &str) -> Result<Vec<String>>;
 
-    /// Ends all groups of this scope, by force after `grace`, and removes them. Returns their
+    /// Ends all cgroups of this scope, by force after `grace`, and removes them. Returns their
     /// names.
     fn sweep(&self, scope: &str, grace: Duration) -> Result<Vec<String>>;
 }
 
-/// A running program. Dropping it kills the whole group and removes it.
+/// A running program. Dropping it kills the whole cgroup and removes it.
 pub trait Launched {
-    /// The first process of the group: the program, or the shell of a script.
+    /// The first process of the cgroup: the program, or the shell of a script.
     fn pid(&self) -> u32;
 
-    /// Releases the program at its gate, if any, and sends `gate_text` to what waits there.
-    fn release(&mut self, gate_text: &[u8]) -> Result<()>;
+    /// Sends `message` to the exec shim at [`Job::exec_gate`], if any, which then executes the
+    /// program.
+    fn open_exec_gate(&mut self, message: &[u8]) -> Result<()>;
 
     fn limits(&self) -> Result<Limits>;
 
-    /// Sets or lifts the throttling memory limit of the running group, and returns the value read
+    /// Sets or lifts the throttling memory limit of the running cgroup, and returns the value read
     /// back.
     ///
     /// Version 1 has no such limit: its hard limit is changed, and processes then wait instead of
@@ -71,14 +72,14 @@ pub trait Launched {
 
     fn has_no_process(&mut self) -> Result<bool>;
 
-    /// Sends SIGTERM to each process of the group, if any, and returns at once. A script ends
+    /// Sends SIGTERM to each process of the cgroup, if any, and returns at once. A script ends
     /// before the validator that it started.
     fn terminate(&mut self) -> Result<()>;
 
-    fn evidence(&mut self) -> Result<Evidence>;
+    fn cgroup_state(&mut self) -> Result<CgroupState>;
 
-    /// Kills the group, waits for its end, reads the evidence a last time, and removes the group.
-    fn close(self: Box<Self>) -> Result<Evidence>;
+    /// Kills the cgroup, waits for its end, reads its state a last time, and removes the cgroup.
+    fn close(self: Box<Self>) -> Result<CgroupState>;
 }
 
 /// What a launcher has besides the hard limit of memory.
@@ -96,18 +97,18 @@ pub struct Abilities {
 }
 
 #[derive(Debug, Clone)]
-pub struct GroupName {
+pub struct CgroupName {
     /// The experiment, `[a-z0-9_]+`.
     pub scope: String,
-    /// The run, `[a-z0-9_]+`, such as `r012_a1`. It owns the group and its limits.
+    /// The run, `[a-z0-9_]+`, such as `r012_a1`. It owns the cgroup and its limits.
     pub run: String,
-    /// The program of the run, `[a-z0-9_]+`, such as `validator` or `recorder`.
+    /// The role of the program in the run, `[a-z0-9_]+`, such as `validator`.
     pub part: String,
 }
 
 #[derive(Debug)]
 pub struct Job {
-    pub name: GroupName,
+    pub name: CgroupName,
     /// The program, absolute or from `PATH`, and its arguments.
     pub command: Vec<OsString>,
     pub environment: Vec<(OsString, OsString)>,
@@ -120,12 +121,12 @@ pub struct Job {
     pub limits: Limits,
     /// RLIMIT_NOFILE, soft and hard; `None`: inherited.
     pub open_files: Option<u64>,
-    /// A FIFO that the launcher creates and removes. The command opens it and waits for its end
-    /// before the actual program starts: see [`Launched::release`].
-    pub gate: Option<PathBuf>,
-    /// Maximum run time; a safety net if the launcher can enforce it without this program.
+    /// A FIFO that the launcher creates and removes. The command begins with the exec shim
+    /// (`faultline hold`), which reads the FIFO to its end before it executes the program.
+    pub exec_gate: Option<PathBuf>,
+    /// Maximum run time. Only systemd enforces it, also if this program is killed.
     pub max_duration: Option<Duration>,
-    /// A launcher uses no force before this time after a request to end.
+    /// After a request to end, the launcher uses no force for this time.
     pub grace: Duration,
 }
 
@@ -136,9 +137,10 @@ pub enum End {
     Signal(i32),
 }
 
-/// State of a group, final after its end. The kernel or systemd may not report all values.
+/// Use of a cgroup, and how its first process ended. Final once the cgroup has no process. The
+/// kernel or systemd may not report all values.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Evidence {
+pub struct CgroupState {
     pub end: Option<End>,
     /// systemd's `Result=` of the unit, such as `oom-kill`.
     pub result: Option<String>,
@@ -149,13 +151,11 @@ pub struct Evidence {
     ///   combined limit is hit then);
     /// * `memsw_failcnt`: hits of the limit of memory and swap (absent if 0, because not
     ///   every kernel counts);
-    /// * `under_oom`: the group is full and waits, because [`Launched::set_memory_limit`] has disabled
+    /// * `under_oom`: the cgroup is full and waits, because [`Launched::set_memory_limit`] has disabled
     ///   kills.
     #[serde(default)]
     pub memory_events: BTreeMap<String, u64>,
-    /// Bytes.
     pub memory_peak: Option<u64>,
-    /// Bytes.
     pub memory_current: Option<u64>,
     /// Page cache, in bytes (`file` of `memory.stat`; `cache` of version 1).
     pub file: Option<u64>,
@@ -173,8 +173,8 @@ pub struct Pressure {
     pub full_us: u64,
 }
 
-/// Prefix of all group and unit names. Dots separate the parts, which contain none: a dash would
-/// make the slice a child of another slice with foreign limits.
+/// Prefix of all cgroup and unit names. Dots separate the parts: a slice with a dash in its name is
+/// inside another slice, whose limits apply as well.
 const NAME_PREFIX: &str = "faultline";
 
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
@@ -217,13 +217,13 @@ impl Job {
     }
 }
 
-impl fmt::Display for GroupName {
+impl fmt::Display for CgroupName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{NAME_PREFIX}.{}.{}.{}", self.scope, self.run, self.part)
     }
 }
 
-impl GroupName {
+impl CgroupName {
     pub(crate) fn check(&self) -> Result<()> {
         [&self.scope, &self.run, &self.part]
             .into_iter()
@@ -233,7 +233,7 @@ impl GroupName {
     fn check_part(part: &str) -> Result<()> {
         let is_allowed = |byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_');
         if part.is_empty() || !part.bytes().all(is_allowed) {
-            bail!("{part:?} is no name of a group: write a-z, 0-9 and _");
+            bail!("{part:?} is no name of a cgroup: write a-z, 0-9 and _");
         }
         Ok(())
     }

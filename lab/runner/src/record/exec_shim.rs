@@ -1,5 +1,6 @@
-//! Starts programs. Some run to their end or a time limit. Others wait at a gate, a pipe, until
-//! `faultline hold` executes them in place, with the pid that the daemon follows.
+//! Starts programs. Some run to their end or a time limit. Others begin as the exec shim,
+//! `faultline hold`: it waits at a gate, a pipe, and then executes the program with the pid that
+//! the daemon follows already.
 
 use super::{
     args::{DoctorArgs, HoldArgs},
@@ -46,14 +47,14 @@ const MAX_EXIT_POLLS: u32 = 200;
 /// A pipe's capacity.
 const MAX_STDERR_BYTES: u64 = 1 << 16;
 
-/// End of the gate's text. If it is missing, the parent died while writing.
-const GATE_END: &[u8] = b"open";
+/// End of the message through a gate. If it is missing, the parent died while writing.
+const MESSAGE_END: &[u8] = b"open";
 
-pub fn gate_text(variables: &[(String, String)]) -> Vec<u8> {
+pub fn exec_gate_message(variables: &[(String, String)]) -> Vec<u8> {
     variables
         .iter()
         .flat_map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes(), b"\0"])
-        .chain([GATE_END])
+        .chain([MESSAGE_END])
         .flatten()
         .copied()
         .collect()
@@ -67,7 +68,7 @@ fn new_command(program: impl AsRef<OsStr>) -> Command {
     Command::new(program)
 }
 
-/// Command of a program that ends with this process and waits at the pipe `gate`.
+/// Command of an exec shim that ends with this process and waits at the pipe `gate`, if any.
 pub fn shim_command(
     program: &Path,
     arguments: impl IntoIterator<Item = impl AsRef<OsStr>>,
@@ -160,7 +161,8 @@ pub fn run_to_end(
     }
 }
 
-/// Waits, then executes the program. Returns an exit code only on failure.
+/// The exec shim: waits at its gate, then executes the program. Returns an exit code only on
+/// failure.
 pub fn wait_and_exec(args: &HoldArgs) -> u8 {
     if args.parent.is_some_and(|parent| !die_with_parent(parent)) {
         return GIVEN_UP;
@@ -171,7 +173,7 @@ pub fn wait_and_exec(args: &HoldArgs) -> u8 {
         say(&format!("CPUs {cpus} cannot be used: {error}"));
         return GIVEN_UP;
     }
-    let variables = match args.gate.as_deref().map(read_gate) {
+    let variables = match args.gate.as_deref().map(read_exec_gate) {
         None => Vec::new(),
         Some(Some(variables)) => variables,
         Some(None) => return GIVEN_UP,
@@ -212,12 +214,12 @@ fn set_affinity(cpus: &CpuSet) -> rustix::io::Result<()> {
     sched_setaffinity(None, &mask)
 }
 
-/// `None` if the text is unreadable or incomplete.
-fn read_gate(gate: &Path) -> Option<Vec<(Vec<u8>, Vec<u8>)>> {
+/// Waits for the message; `None` if it is unreadable or incomplete.
+fn read_exec_gate(gate: &Path) -> Option<Vec<(Vec<u8>, Vec<u8>)>> {
     let mut text = Vec::new();
     fs::File::open(gate).ok()?.read_to_end(&mut text).ok()?;
     let mut parts: Vec<&[u8]> = text.split(|byte| *byte == 0).collect();
-    if parts.pop() != Some(GATE_END) {
+    if parts.pop() != Some(MESSAGE_END) {
         return None;
     }
     parts
@@ -247,7 +249,7 @@ fn exec_program(command: &[OsString], variables: Vec<(Vec<u8>, Vec<u8>)>) -> u8 
     }
 }
 
-/// A command that waits at its gate. It never runs if it is dropped before [`Self::release`].
+/// A command behind an exec shim. It never runs if this is dropped before [`Self::open_gate`].
 pub struct GatedCommand {
     child: Child,
     pub name: String,
@@ -282,12 +284,12 @@ impl GatedCommand {
         Pid::from_child(&self.child)
     }
 
-    /// Executes the command with these variables.
-    pub fn release(&mut self, variables: &[(String, String)]) -> Result<()> {
+    /// Lets the exec shim execute the command with these variables.
+    pub fn open_gate(&mut self, variables: &[(String, String)]) -> Result<()> {
         let Some(mut gate) = self.gate.take() else {
             return Ok(());
         };
-        gate.write_all(&gate_text(variables))
+        gate.write_all(&exec_gate_message(variables))
             .context("the command cannot be started")
     }
 
@@ -314,7 +316,7 @@ impl GatedCommand {
 
 impl Drop for GatedCommand {
     fn drop(&mut self) {
-        // A closed gate ends a held command even if SIGTERM is ignored.
+        // A closed gate ends a waiting exec shim even if SIGTERM is ignored.
         self.gate = None;
         if self.ended.is_none() {
             let _ = kill_process(self.pid(), Signal::TERM);
@@ -348,10 +350,10 @@ pub fn redact_password(config: &str) -> String {
 mod tests {
     use super::*;
 
-    fn waited(text: &[u8]) -> Option<Vec<(Vec<u8>, Vec<u8>)>> {
+    fn read_message(text: &[u8]) -> Option<Vec<(Vec<u8>, Vec<u8>)>> {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), text).unwrap();
-        read_gate(file.path())
+        read_exec_gate(file.path())
     }
 
     #[test]
@@ -360,19 +362,19 @@ mod tests {
             ("A".to_owned(), "b=c,d".to_owned()),
             ("E".to_owned(), String::new()),
         ];
-        let arrived = waited(&gate_text(&variables)).unwrap();
-        let told = variables.map(|(name, value)| (name.into_bytes(), value.into_bytes()));
-        assert_eq!(arrived, told);
-        assert_eq!(waited(&gate_text(&[])), Some(Vec::new()));
+        let received = read_message(&exec_gate_message(&variables)).unwrap();
+        let sent = variables.map(|(name, value)| (name.into_bytes(), value.into_bytes()));
+        assert_eq!(received, sent);
+        assert_eq!(read_message(&exec_gate_message(&[])), Some(Vec::new()));
     }
 
     #[test]
     fn a_partially_written_exec_gate_is_not_open() {
-        let text = gate_text(&[("A".to_owned(), "b".to_owned())]);
+        let text = exec_gate_message(&[("A".to_owned(), "b".to_owned())]);
         for length in 0..text.len() {
-            assert_eq!(waited(&text[..length]), None, "{length}");
+            assert_eq!(read_message(&text[..length]), None, "{length}");
         }
-        assert_eq!(read_gate(Path::new("/nonexistent")), None);
+        assert_eq!(read_exec_gate(Path::new("/nonexistent")), None);
     }
 
     #[test]

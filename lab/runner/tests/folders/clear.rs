@@ -136,7 +136,10 @@ fn a_folder_of_experiments_inside_of_another_is_not_cleared_with_it() {
     let cleared = scene.clear().unwrap();
     assert_eq!(
         retained(&cleared.retained),
-        [("accounts".to_owned(), "a folder of experiments of its own")]
+        [(
+            "accounts".to_owned(),
+            "it is marked as a folder of experiments itself"
+        )]
     );
     assert!(scene.path("ledger/accounts/run/1.2").exists());
 }
@@ -159,7 +162,7 @@ fn a_folder_without_its_marker_is_not_cleared() {
 
 #[test]
 fn a_locked_ledger_at_any_depth_is_not_deleted() {
-    // Nobody is found by open files on this pretend host, so that the lock alone refuses.
+    // This host has no processes, so only the lock can refuse.
     let nobody = tempfile::tempdir().unwrap();
     let root = HostRoot::below(nobody.path());
     for name in ["ledger.lock", "node/ledger.lock"] {
@@ -189,7 +192,7 @@ fn a_locked_ledger_at_any_depth_is_not_deleted() {
 #[test]
 fn a_folder_with_a_file_open_in_a_process_is_not_cleared() {
     let scene = Scene::new();
-    // Who only lists it does not use it.
+    // A process that only lists the folder does not use it.
     let _listed = fs::File::open(scene.path("ledger")).unwrap();
     let open = fs::File::open(scene.put("rocksdb/LOG", "stays")).unwrap();
     let message = scene.clear().unwrap_err().to_string();
@@ -240,7 +243,7 @@ fn a_folder_passed_to_a_new_owner_belongs_to_it() {
     assert!(folders::set_folder_owner(&scene.path("outside"), owner).is_err());
 }
 
-/// What the documentation says, written a second time.
+/// The rule of the documentation, implemented independently.
 fn is_protected(path: &Path) -> bool {
     let name = path.file_name().unwrap().to_str().unwrap().to_lowercase();
     let json = path
@@ -268,7 +271,7 @@ proptest! {
         let ledger = scene.path("ledger");
         for parts in files {
             let path = parts.iter().fold(ledger.clone(), |path, part| path.join(part));
-            // Where a file stands in for a folder, or the other way round, the first one stays.
+            // If one path needs a file where another needs a folder, the first one stays.
             if fs::create_dir_all(path.parent().unwrap()).is_ok() && !path.exists() {
                 fs::write(path, "text").unwrap();
             }

@@ -1,4 +1,4 @@
-//! Who holds a folder, and who does not get it meanwhile.
+//! The lock of a folder, and the error of a second holder.
 
 use super::Scene;
 use faultline_kernel::HostRoot;
@@ -14,7 +14,7 @@ fn locked(
 
 #[test]
 fn a_locked_folders_owner_is_reported_under_any_path() {
-    // A program that is being started elsewhere holds what this process has open for a moment.
+    // A child of another test has all open files of this process until it executes its program.
     let scene = Scene::alone();
     let ledger = scene.path("ledger");
     let link = scene.path("link");
@@ -32,7 +32,7 @@ fn a_locked_folders_owner_is_reported_under_any_path() {
             "{message}"
         );
     }
-    // Its holder may clear it, and others are not in the way.
+    // The holder may clear the folder, and other folders can be locked.
     scene.put("rocksdb/1.sst", "x");
     assert_eq!(scene.clear().unwrap().files, 1);
     locked(&scene.path("snapshots"), Purpose::Work).unwrap();

@@ -10,8 +10,8 @@ use std::{
     sync::atomic::{AtomicBool, AtomicUsize, Ordering},
 };
 
-/// Clearings. A walk that steps over links is caught in about every second run of this test, and in every run of those of
-/// `tree`; this one shows that nothing else in the way of a clearing does.
+/// Number of clearings. If the walk followed links, about every second run of this test would fail, and every run of the
+/// tests of `tree`. This test shows that no other part of a clearing follows a link.
 const ROUNDS: usize = 400;
 
 /// Folders in the ledger, each with a link that takes turns with it.
@@ -29,7 +29,7 @@ fn a_folder_swapped_for_a_link_during_clearing_is_not_followed() {
         scope.spawn(|| {
             while !done.load(Ordering::Relaxed) {
                 for pair in 0..PAIRS {
-                    // In one step: while both are there, there is always one of the two under each name.
+                    // An atomic exchange: under each name, there is always either the folder or the link.
                     let swapped = rustix::fs::renameat_with(
                         CWD,
                         inside(pair),
@@ -43,11 +43,11 @@ fn a_folder_swapped_for_a_link_during_clearing_is_not_followed() {
         });
         for _ in 0..ROUNDS {
             for pair in 0..PAIRS {
-                // Either may be gone; whatever is missing comes back.
+                // A clearing may have removed either; a missing one is created again.
                 let _ = fs::create_dir(inside(pair));
                 let _ = symlink(scene.path("outside"), link(pair));
             }
-            // What it says does not matter here: a folder that keeps changing may be told as kept.
+            // The result does not matter: a folder that changes may be reported as retained.
             let _ = folders::clear(&scene.path("ledger"), &root);
         }
         done.store(true, Ordering::Relaxed);

@@ -13,7 +13,7 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-/// A kept folder: an archive, a key-value store, a file with a hole, a link inside.
+/// A source folder: an archive, a key-value store, a file with a hole, a link to the inside.
 fn retained(scene: &Scene) -> PathBuf {
     let from = scene.path("kept");
     fs::create_dir_all(from.join("rocksdb")).unwrap();

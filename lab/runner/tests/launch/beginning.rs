@@ -1,11 +1,11 @@
 //! From the job to the running program.
 
 use crate::scene::{PATH, Scene, end_of};
-use faultline_runner::isolation::{End, GroupName, Job};
+use faultline_runner::isolation::{CgroupName, End, Job};
 use faultline_testkit::proc::is_alive;
 use std::{ffi::OsString, fs};
 
-pub fn runs_in_its_group(scene: &Scene) {
+pub fn runs_in_its_cgroup(scene: &Scene) {
     let launched = scene.launch(&scene.job(&["sleep", "1000"]));
     let cgroups = |pid: u32| fs::read_to_string(format!("/proc/{pid}/cgroup")).expect("a cgroup");
     let named = |text: &str| {
@@ -24,7 +24,7 @@ pub fn runs_in_its_group(scene: &Scene) {
     let there = scene
         .launcher
         .leftovers(&scene.scope)
-        .expect("groups are listed");
+        .expect("cgroups are listed");
     assert!(!there.is_empty());
     launched.close().expect("it is closed");
 }
@@ -35,27 +35,29 @@ pub fn waits_at_its_gate(scene: &Scene) {
     scene.says("waiting");
     assert_eq!(launched.poll_end().expect("its end is told"), None);
     assert!(!scene.output().contains("begun"), "{}", scene.output());
-    launched.release(b"two words").expect("it is released");
+    launched
+        .open_exec_gate(b"two words")
+        .expect("its gate is opened");
     assert_eq!(end_of(&mut *launched), End::Code(0));
     scene.says(&format!("begun with two words as {}", launched.pid()));
-    launched.release(b"nothing").expect("once is enough");
+    launched.open_exec_gate(b"nothing").expect("once is enough");
     launched.close().expect("it is closed");
     assert!(!scene.path("gate").exists());
 }
 
-pub fn large_gate_text(scene: &Scene) {
+pub fn large_gate_message(scene: &Scene) {
     let message = "x".repeat(1 << 20);
     let gate = scene.path("gate");
     let count = ["/bin/sh", "-c", "wc -c < \"$1\"", "count"].map(OsString::from);
     let command = count.into_iter().chain([gate.clone().into()]).collect();
     let mut launched = scene.launch(&Job {
         command,
-        gate: Some(gate),
+        exec_gate: Some(gate),
         ..scene.job(&[])
     });
     launched
-        .release(message.as_bytes())
-        .expect("it is released");
+        .open_exec_gate(message.as_bytes())
+        .expect("its gate is opened");
     assert_eq!(end_of(&mut *launched), End::Code(0));
     assert_eq!(scene.output().trim(), message.len().to_string());
     launched.close().expect("it is closed");
@@ -63,12 +65,12 @@ pub fn large_gate_text(scene: &Scene) {
 
 pub fn ended_at_the_gate(scene: &Scene) {
     let job = Job {
-        gate: Some(scene.path("gate")),
+        exec_gate: Some(scene.path("gate")),
         ..scene.script("exit 3")
     };
     let mut launched = scene.launch(&job);
     assert_eq!(end_of(&mut *launched), End::Code(3));
-    launched.release(b"go").expect_err("it has ended");
+    launched.open_exec_gate(b"go").expect_err("it has ended");
     launched.close().expect("it is closed");
     assert!(!scene.path("gate").exists());
 }
@@ -142,7 +144,7 @@ pub fn gate_of_another_user(scene: &Scene) {
         ..scene.script("echo \"$GATE_TEXT $(id -u)\"")
     };
     let mut launched = scene.launch(&scene.gated(job));
-    launched.release(b"go").expect("it is released");
+    launched.open_exec_gate(b"go").expect("its gate is opened");
     assert_eq!(end_of(&mut *launched), End::Code(0), "{}", scene.output());
     scene.says(&format!("go {}", nobody().0));
     launched.close().expect("it is closed");
@@ -159,7 +161,7 @@ fn nobody() -> (String, String) {
     (id("-u"), id("-g"))
 }
 
-/// Of this user, as `id` says.
+/// Groups of this user, from `id`.
 fn groups(user: &str) -> String {
     let output = std::process::Command::new("id")
         .args(["-G", user])
@@ -203,7 +205,9 @@ pub fn closed_folder(scene: &Scene) {
     };
     let gated = scene.gated(job);
     let error = match scene.launcher.launch(&gated) {
-        Ok(mut launched) => launched.release(b"go").expect_err("it cannot have begun"),
+        Ok(mut launched) => launched
+            .open_exec_gate(b"go")
+            .expect_err("it cannot have begun"),
         Err(error) => error,
     };
     assert!(
@@ -222,7 +226,7 @@ pub fn open_files(scene: &Scene) {
             user,
             ..script
         }));
-        launched.release(b"go").expect("it is released");
+        launched.open_exec_gate(b"go").expect("its gate is opened");
         assert_eq!(end_of(&mut *launched), End::Code(0));
         scene.says(&format!("{name}: 1234 1234"));
         launched.close().expect("it is closed");
@@ -258,7 +262,7 @@ pub fn same_name(scene: &Scene) {
         .expect("a second one is refused");
     assert!(!error.to_string().is_empty());
     assert!(is_alive(first.pid()));
-    let sibling = GroupName {
+    let sibling = CgroupName {
         part: "recorder".to_owned(),
         ..scene.name()
     };
@@ -302,7 +306,7 @@ pub fn nothing_left_of_failures(scene: &Scene) {
         ..job("true")
     });
     scene.refused(&Job {
-        gate: Some("/nonexistent/folder/gate".into()),
+        exec_gate: Some("/nonexistent/folder/gate".into()),
         ..job("true")
     });
     scene.refused(&Job {

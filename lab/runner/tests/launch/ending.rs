@@ -1,7 +1,7 @@
 //! From the running program to nothing.
 
 use crate::scene::{PATIENCE, Scene, end_of, is_gone};
-use faultline_runner::isolation::{End, GroupName, Job, Launcher, Limits};
+use faultline_runner::isolation::{CgroupName, End, Job, Launcher, Limits};
 use faultline_testkit::{eventually::eventually, proc::is_alive};
 use std::{
     env, fs,
@@ -9,12 +9,12 @@ use std::{
     time::Duration,
 };
 
-/// Which launcher the helper is to use.
+/// Variable with the launcher that the helper uses.
 pub const HELPER: &str = "FAULTLINE_TEST_LAUNCHER";
-/// The scope that it is to use, and its folder.
+/// Variable with the scope that the helper uses.
 const SCOPE: &str = "FAULTLINE_TEST_SCOPE";
 
-/// A child in a session of its own, whose parent is gone, and that does not end when asked.
+/// Processes that ignore SIGTERM. One is an orphan in its own session.
 const FAMILY: &str = r#"setsid sh -c '(trap "" TERM; echo "grandchild $$"; while :; do sleep 1; done) & wait' &
 trap "" TERM; sleep 1000 & echo "child $!"; echo "self $$"; while :; do sleep 1; done"#;
 
@@ -52,7 +52,7 @@ pub fn asked(scene: &Scene) {
     launched.close().expect("it is closed");
 }
 
-/// A shell that runs a validator ends at once, and would leave it behind unasked.
+/// A shell that runs a validator ends at once. The validator must get the signal, too.
 pub fn children_are_asked(scene: &Scene) {
     let child = "trap \"echo child asked\" TERM; echo ready; sleep 1000 & wait; echo child ended";
     let mut launched = scene.launch(&scene.script(&format!("sh -c '{child}'; exit 5")));
@@ -63,7 +63,7 @@ pub fn children_are_asked(scene: &Scene) {
     launched.close().expect("it is closed");
 }
 
-/// A start-up script that does not become the validator, and the validator's clean end.
+/// A start script that does not `exec` the validator, and the clean end of the validator.
 pub fn children_have_time(scene: &Scene) {
     let end = format!(
         "echo asked; while ! [ -e {} ]; do sleep 0.05; done; echo clean; exit",
@@ -82,11 +82,11 @@ pub fn children_have_time(scene: &Scene) {
         scene.output()
     );
     fs::write(scene.path("may"), "").expect("a file");
-    eventually(PATIENCE, "an empty group", || {
+    eventually(PATIENCE, "an empty cgroup", || {
         launched.has_no_process().expect("it is told").then_some(())
     });
     let output = scene.output();
-    // A shell may say what has become of its children.
+    // A shell may print how its children ended.
     assert!(
         output.contains("clean") && !output.contains("never"),
         "{output}"
@@ -97,7 +97,7 @@ pub fn children_have_time(scene: &Scene) {
     );
 }
 
-/// A script that sends the validator to the background: whoever launched it decides what that means.
+/// A script that starts the validator in the background and exits: the caller decides what this means.
 pub fn left_alone(scene: &Scene) {
     let wait = format!(
         "while ! [ -e {} ]; do sleep 0.05; done; echo lives",
@@ -113,7 +113,7 @@ pub fn left_alone(scene: &Scene) {
     assert_eq!(scene.output(), "ready\nlives\n");
     assert!(!launched.has_no_process().expect("it is told"));
     launched.terminate().expect("it is asked");
-    eventually(PATIENCE, "an empty group", || {
+    eventually(PATIENCE, "an empty cgroup", || {
         launched.has_no_process().expect("it is told").then_some(())
     });
     scene.says("asked");
@@ -131,8 +131,8 @@ pub fn close_ends_all(scene: &Scene) {
     let launched = scene.launch(&scene.script(FAMILY));
     let family = family(scene);
     assert!(family.into_iter().all(is_alive), "{family:?}");
-    let evidence = launched.close().expect("it is closed");
-    assert_eq!(evidence.end, Some(End::Signal(9)));
+    let cgroup_state = launched.close().expect("it is closed");
+    assert_eq!(cgroup_state.end, Some(End::Signal(9)));
     family.into_iter().for_each(is_gone);
 }
 
@@ -150,8 +150,8 @@ pub fn drop_ends_all(scene: &Scene) {
 }
 
 pub fn sweep(scene: &Scene) {
-    // A scope that only begins with the same letters.
-    let neighbour = GroupName {
+    // A scope that begins with the same letters.
+    let neighbour = CgroupName {
         scope: format!("{}_2", scene.scope),
         ..scene.name()
     };
@@ -177,7 +177,7 @@ pub fn sweep(scene: &Scene) {
         scene
             .launcher
             .leftovers(&scene.scope)
-            .expect("groups are listed")
+            .expect("cgroups are listed")
             .len(),
         1
     );
@@ -199,7 +199,7 @@ pub fn sweep(scene: &Scene) {
     neighbour.close().expect("it is closed");
 }
 
-/// What the helper does, until it is killed.
+/// The helper runs this until it is killed.
 pub fn launch_and_wait_for_the_end(launcher: &dyn Launcher) {
     let mut job = Scene::new(launcher).script(FAMILY);
     job.name.scope = env::var(SCOPE).expect("a scope");

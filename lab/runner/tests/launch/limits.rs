@@ -1,4 +1,4 @@
-//! Limits, and what is told of them.
+//! Limits, and the state of a cgroup under them.
 
 use crate::scene::{PATIENCE, Scene, end_of};
 use faultline_runner::isolation::{CpuSet, End, IoLimit, Job, Limits};
@@ -7,7 +7,7 @@ use std::{fs, path::PathBuf};
 
 const MIB: u64 = 1 << 20;
 
-/// Everything that this host can limit, memory in no whole pages.
+/// All limits that this host supports. The memory limit is not a multiple of the page size.
 fn all(scene: &Scene) -> Limits {
     let can = scene.launcher.abilities();
     let root = IoLimit {
@@ -123,29 +123,29 @@ pub fn out_of_memory(scene: &Scene) {
     // Without an end of line it keeps all that it reads.
     let mut launched = scene.run_limited("exec tail /dev/zero", limits.clone());
     assert_eq!(end_of(&mut *launched), End::Signal(9), "{}", scene.output());
-    let evidence = launched.close().expect("it is closed");
+    let cgroup_state = launched.close().expect("it is closed");
     assert!(
-        evidence
+        cgroup_state
             .memory_events
             .get("oom_kill")
             .is_some_and(|kills| *kills >= 1),
-        "{evidence:?}"
+        "{cgroup_state:?}"
     );
-    let met = ["max", "failcnt", "memsw_failcnt"].map(|name| evidence.memory_events.get(name));
+    let met = ["max", "failcnt", "memsw_failcnt"].map(|name| cgroup_state.memory_events.get(name));
     assert!(
         met.iter().flatten().all(|times| **times > 0),
-        "a limit that was not met killed: {evidence:?}"
+        "a limit that was not met killed: {cgroup_state:?}"
     );
-    assert_eq!(evidence.end, Some(End::Signal(9)));
+    assert_eq!(cgroup_state.end, Some(End::Signal(9)));
     assert!(
-        scene.launcher.name() != "systemd" || evidence.result.as_deref() == Some("oom-kill"),
-        "{evidence:?}"
+        scene.launcher.name() != "systemd" || cgroup_state.result.as_deref() == Some("oom-kill"),
+        "{cgroup_state:?}"
     );
     assert!(
-        evidence
+        cgroup_state
             .memory_peak
             .is_none_or(|peak| peak > 24 * MIB && peak <= 32 * MIB),
-        "{evidence:?}"
+        "{cgroup_state:?}"
     );
 
     let mut launched = scene.run_limited("exec sleep 1000", limits.clone());
@@ -155,19 +155,19 @@ pub fn out_of_memory(scene: &Scene) {
         .expect("a number");
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).expect("it is killed");
     assert_eq!(end_of(&mut *launched), End::Signal(9));
-    let evidence = launched.close().expect("it is closed");
+    let cgroup_state = launched.close().expect("it is closed");
     assert_eq!(
-        evidence.memory_events.get("oom_kill"),
+        cgroup_state.memory_events.get("oom_kill"),
         Some(&0),
-        "{evidence:?}"
+        "{cgroup_state:?}"
     );
-    assert!(evidence.result.is_none_or(|result| result == "signal"));
+    assert!(cgroup_state.result.is_none_or(|result| result == "signal"));
 
     // A shell outlives the program that it started.
     let mut launched = scene.run_limited("tail /dev/zero; sleep 1000", limits);
     eventually(PATIENCE, "a kill by the limit", || {
-        let evidence = launched.evidence().expect("evidence is read");
-        evidence
+        let cgroup_state = launched.cgroup_state().expect("the state is read");
+        cgroup_state
             .memory_events
             .get("oom_kill")
             .filter(|kills| **kills == 1)
@@ -176,7 +176,7 @@ pub fn out_of_memory(scene: &Scene) {
     launched.close().expect("it is closed");
 }
 
-pub fn evidence_after_the_end(scene: &Scene) {
+pub fn cgroup_state_after_the_end(scene: &Scene) {
     let limits = Limits {
         memory_max: Some(128 * MIB),
         ..Limits::default()
@@ -185,36 +185,36 @@ pub fn evidence_after_the_end(scene: &Scene) {
     let mut launched = scene.run_limited("head -c 40000000 /dev/zero | tail | wc -c", limits);
     assert_eq!(end_of(&mut *launched), End::Code(0));
     scene.says("40000000");
-    for evidence in [
-        launched.evidence().expect("evidence is read"),
+    for cgroup_state in [
+        launched.cgroup_state().expect("the state is read"),
         launched.close().expect("it is closed"),
     ] {
-        assert_eq!(evidence.end, Some(End::Code(0)));
+        assert_eq!(cgroup_state.end, Some(End::Code(0)));
         assert_eq!(
-            evidence.memory_events.get("oom_kill"),
+            cgroup_state.memory_events.get("oom_kill"),
             Some(&0),
-            "{evidence:?}"
+            "{cgroup_state:?}"
         );
         assert!(
-            evidence
+            cgroup_state
                 .memory_peak
                 .is_none_or(|peak| (30 * MIB..=128 * MIB).contains(&peak)),
-            "{evidence:?}"
+            "{cgroup_state:?}"
         );
         assert!(
-            evidence
+            cgroup_state
                 .memory_current
                 .is_some_and(|current| current < 30 * MIB),
-            "{evidence:?}"
+            "{cgroup_state:?}"
         );
         assert!(
-            evidence.anon.is_some_and(|anon| anon < 10 * MIB),
-            "{evidence:?}"
+            cgroup_state.anon.is_some_and(|anon| anon < 10 * MIB),
+            "{cgroup_state:?}"
         );
         assert_eq!(
             scene.launcher.abilities().pressure,
-            evidence.pressure.contains_key("memory"),
-            "{evidence:?}"
+            cgroup_state.pressure.contains_key("memory"),
+            "{cgroup_state:?}"
         );
     }
 }
@@ -235,18 +235,18 @@ pub fn slowed_down(scene: &Scene) {
     );
     let mut launched = scene.run_limited(&script, limits);
     assert_eq!(end_of(&mut *launched), End::Code(0), "{}", scene.output());
-    let evidence = launched.close().expect("it is closed");
+    let cgroup_state = launched.close().expect("it is closed");
     assert!(
-        evidence
+        cgroup_state
             .memory_events
             .get("high")
             .is_some_and(|times| *times > 0),
-        "{evidence:?}"
+        "{cgroup_state:?}"
     );
     assert_eq!(
-        evidence.memory_events.get("oom_kill"),
+        cgroup_state.memory_events.get("oom_kill"),
         Some(&0),
-        "{evidence:?}"
+        "{cgroup_state:?}"
     );
 }
 
@@ -291,7 +291,7 @@ pub fn moved_without_a_kill(scene: &Scene) {
     scene.says("written");
     scene.says("kept");
     let read = |launched: &mut Box<dyn faultline_runner::isolation::Launched>| {
-        launched.evidence().expect("evidence is read")
+        launched.cgroup_state().expect("the state is read")
     };
     eventually(PATIENCE, "40 MB", || {
         read(&mut launched).anon.filter(|anon| *anon > 36 * MIB)
@@ -324,10 +324,10 @@ pub fn moved_without_a_kill(scene: &Scene) {
             .expect("the limit is lifted"),
         None
     );
-    let evidence = launched.close().expect("it is closed");
+    let cgroup_state = launched.close().expect("it is closed");
     assert_eq!(
-        evidence.memory_events.get("oom_kill"),
+        cgroup_state.memory_events.get("oom_kill"),
         Some(&0),
-        "{evidence:?}"
+        "{cgroup_state:?}"
     );
 }

@@ -1,6 +1,6 @@
 //! A folder, a scope, and jobs in them.
 
-use faultline_runner::isolation::{GroupName, Job, Launched, Launcher, Limits};
+use faultline_runner::isolation::{CgroupName, Job, Launched, Launcher, Limits};
 use faultline_testkit::eventually::{eventually, eventually_ok};
 use std::{
     ffi::OsString,
@@ -14,7 +14,7 @@ use std::{
 pub const PATIENCE: Duration = Duration::from_secs(60);
 pub const PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// Waits at the gate, its first argument, and executes the rest. `GATE_TEXT` is the gate's text.
+/// Stands for the exec shim: reads the gate, its first argument, into `GATE_TEXT`, then executes the rest.
 const GATE_SCRIPT: &str = r#"gate=$1; shift; echo waiting
 GATE_TEXT=$(cat "$gate") && [ -n "$GATE_TEXT" ] || exit 125
 export GATE_TEXT; exec "$@""#;
@@ -30,7 +30,7 @@ pub struct Scene<'a> {
 impl<'a> Scene<'a> {
     pub fn new(launcher: &'a dyn Launcher) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        // Other users come here too.
+        // Programs of other users need access.
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("a mode");
         let scope = format!(
             "t{}_{}",
@@ -48,7 +48,7 @@ impl<'a> Scene<'a> {
         self.folder.path().join(name)
     }
 
-    /// What the program has written.
+    /// The output of the program.
     pub fn output(&self) -> String {
         fs::read_to_string(self.path("output")).unwrap_or_default()
     }
@@ -64,7 +64,7 @@ impl<'a> Scene<'a> {
         });
     }
 
-    /// The number that the program has written behind this word.
+    /// The number that follows this word in the output.
     pub fn number(&self, word: &str) -> u32 {
         eventually(PATIENCE, word, || {
             let text = self.output();
@@ -73,15 +73,15 @@ impl<'a> Scene<'a> {
         })
     }
 
-    pub fn name(&self) -> GroupName {
-        GroupName {
+    pub fn name(&self) -> CgroupName {
+        CgroupName {
             scope: self.scope.clone(),
             run: "r001_a1".to_owned(),
             part: "validator".to_owned(),
         }
     }
 
-    /// Without a gate and limits.
+    /// A job without a gate and limits.
     pub fn job(&self, command: &[&str]) -> Job {
         Job {
             name: self.name(),
@@ -92,7 +92,7 @@ impl<'a> Scene<'a> {
             output: self.path("output"),
             limits: Limits::default(),
             open_files: None,
-            gate: None,
+            exec_gate: None,
             max_duration: Some(Duration::from_secs(600)),
             grace: PATIENCE,
         }
@@ -113,7 +113,7 @@ impl<'a> Scene<'a> {
             .collect();
         Job {
             command,
-            gate: Some(gate),
+            exec_gate: Some(gate),
             ..job
         }
     }
@@ -124,17 +124,17 @@ impl<'a> Scene<'a> {
             .unwrap_or_else(|error| unreachable!("{job:?}: {error}"))
     }
 
-    /// Launched under limits, and released.
+    /// Launches the job under limits, and opens its gate.
     pub fn run_limited(&self, script: &str, limits: Limits) -> Box<dyn Launched> {
         let mut launched = self.launch(&self.gated(Job {
             limits,
             ..self.script(script)
         }));
-        launched.release(b"go").expect("it is released");
+        launched.open_exec_gate(b"go").expect("its gate is opened");
         launched
     }
 
-    /// That this job cannot be launched and that nothing is left of it; the words of the error.
+    /// Asserts that this job cannot be launched and leaves nothing behind. Returns the error.
     pub fn refused(&self, job: &Job) -> String {
         let error = match self.launcher.launch(job) {
             Ok(_) => unreachable!("this was to be refused: {job:?}"),
@@ -143,7 +143,7 @@ impl<'a> Scene<'a> {
         assert_eq!(
             self.launcher
                 .leftovers(&self.scope)
-                .expect("groups are listed"),
+                .expect("cgroups are listed"),
             [""; 0],
             "{error}"
         );
@@ -152,14 +152,14 @@ impl<'a> Scene<'a> {
     }
 }
 
-/// How the first process ended, once it has.
+/// Waits until the first process has ended, and returns how it ended.
 pub fn end_of(launched: &mut dyn Launched) -> faultline_runner::isolation::End {
     eventually(PATIENCE, "the end of the program", || {
         launched.poll_end().expect("its end is told")
     })
 }
 
-/// Waits until a process is gone.
+/// Waits until a process has exited.
 pub fn is_gone(pid: u32) {
     eventually(PATIENCE, "the end of a process", || {
         (!faultline_testkit::proc::is_alive(pid)).then_some(())

@@ -1,4 +1,4 @@
-//! What only systemd can do, or can refuse.
+//! Behavior of the launcher of systemd alone.
 
 use crate::scene::{PATIENCE, Scene, end_of};
 use faultline_runner::isolation::{End, Job, Limits, Systemd};
@@ -16,7 +16,7 @@ fn units(scope: &str) -> String {
     String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }
 
-/// The safety net for a run whose launcher is gone.
+/// systemd ends a run after its maximum duration, even if its launcher has exited.
 pub fn longest(launcher: &Systemd) {
     let scene = Scene::new(launcher);
     let job = Job {
@@ -32,7 +32,7 @@ pub fn longest(launcher: &Systemd) {
     assert_eq!(units(&scene.scope), "");
 }
 
-/// Limits are the slice's, so that they and what was counted outlive the service.
+/// The slice has the limits, so that limits and counters outlive the service.
 pub fn slice_and_service(launcher: &Systemd) {
     let scene = Scene::new(launcher);
     let limits = Limits {
@@ -63,7 +63,7 @@ pub fn slice_and_service(launcher: &Systemd) {
     assert_eq!(self::units(&scene.scope), "");
 }
 
-/// Upgrades have systemd read its units again, or execute itself anew, in the middle of a run of hours.
+/// An upgrade may make systemd reload its units, or execute itself again, during a run.
 pub fn outlives_reloads(launcher: &Systemd) {
     let scene = Scene::new(launcher);
     let limits = Limits {
@@ -96,7 +96,7 @@ pub fn outlives_reloads(launcher: &Systemd) {
     assert_eq!(units(&scene.scope), "");
 }
 
-/// What somebody hears who may not ask for units.
+/// The error for a user who may not start units.
 pub fn refused(launcher: &Systemd) {
     let scene = Scene::new(launcher);
     let error = scene.refused(&scene.job(&["true"]));

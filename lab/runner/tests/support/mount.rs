@@ -1,16 +1,16 @@
-//! A file system of a test's own; needs root.
+//! A file system for one test. Needs root.
 
 use std::{path::Path, process::Command};
 
 pub struct Mount<'a>(&'a Path);
 
 impl<'a> Mount<'a> {
-    /// A small disk in memory. `None`, said aloud, where it may not be mounted.
+    /// A small tmpfs. `None` with a message if it cannot be mounted.
     pub fn of_bytes(at: &'a Path, bytes: u64) -> Option<Self> {
         Self::with(at, &["-t", "tmpfs", "-o", &format!("size={bytes}"), "none"])
     }
 
-    /// Another folder, a second time.
+    /// Another folder, mounted a second time.
     pub fn bound(at: &'a Path, other: &Path) -> Option<Self> {
         Self::with(at, &["--bind", other.to_str()?])
     }

@@ -17,7 +17,7 @@ const ONCE: RetryPolicy = RetryPolicy {
     ..RETRY_POLICY
 };
 
-/// Answers one question with this text; what was asked is in the thread's result.
+/// A node that sends `answer` to one request. The thread returns the request.
 fn node(answer: String) -> (String, std::thread::JoinHandle<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -115,7 +115,9 @@ fn an_invalid_response_leaves_the_stake_unknown() {
 fn a_node_of_another_cluster_leaves_the_stake_unknown() {
     let answer = "{\"jsonrpc\":\"2.0\",\"result\":\"11111111111111111111111111111112\",\"id\":0}";
     let (url, node) = node(json(answer));
-    let genesis = Cluster::MainnetBeta.nodes().map(|nodes| nodes.genesis_hash);
+    let genesis = Cluster::MainnetBeta
+        .public_cluster()
+        .map(|public| public.genesis_hash);
     let why = vote_accounts(&url, genesis, ONCE).unwrap_err();
     assert!(why.contains("of another cluster"), "{why}");
     assert!(node.join().unwrap().contains("getGenesisHash"));

@@ -81,7 +81,7 @@ fn planned() -> Entry {
         arm: "search".to_owned(),
         replicate: 1,
         lane: "lane".to_owned(),
-        is_second_of_pair: false,
+        is_second_aa_run: false,
     };
     Entry::Planned(Planned {
         name: "ram".to_owned(),
@@ -100,7 +100,7 @@ fn ended(attempt: u32, outcome: Outcome) -> Entry {
     let ending = Ending {
         outcome,
         validity: Validity::Valid,
-        evidence: faultline_runner::isolation::Evidence::default(),
+        cgroup_state: faultline_runner::isolation::CgroupState::default(),
         notes: Vec::new(),
         stopped_unix_ns: None,
     };

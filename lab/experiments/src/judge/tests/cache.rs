@@ -1,12 +1,12 @@
 use super::*;
 
-/// What a cache of so many entries shows when so many programs are called by turns.
+/// Totals of a simulated cache with this capacity while these programs are called in turn.
 fn cache(capacity: u64, programs: u64) -> CacheTotals {
     let target = capacity * 90 / 100;
     let mut points = Vec::new();
     let mut loaded: u64 = 0;
     for load in 0..4 * programs {
-        // Each program is called again after all others, and is gone by then if they do not fit.
+        // Each program is called again after all others. If they do not fit, it was evicted by then.
         if load >= programs && programs <= target {
             break;
         }

@@ -66,7 +66,7 @@ fn a_hung_or_silent_recorder_does_not_yield_a_completed_run() {
         hung.checked_outcome(Outcome::Completed),
         Outcome::Failed { .. }
     ));
-    // What the kernel says stays.
+    // An outcome that the kernel reported does not change.
     assert_eq!(
         hung.checked_outcome(Outcome::OutOfMemory),
         Outcome::OutOfMemory

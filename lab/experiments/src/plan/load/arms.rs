@@ -1,7 +1,7 @@
 //! What a plan tries: `[[arm]]`, `[factors]` or `[search]`.
 
 use super::{
-    super::{Arm, Plan, SearchRules},
+    super::{Arm, MemorySearchRules, Plan},
     HOUR, MINUTE, PlanFolder, SECOND, at_least, cpus, percent,
     workload::{argument, check_plain_name, environment, plain_name, variable},
 };
@@ -33,7 +33,7 @@ const NOT_WITH_SEARCH: [&str; 6] = [
 ];
 
 /// The arms of `[[arm]]`, then the product of `[factors]`.
-pub fn arms(top: &mut Table<'_>, plan_folder: &PlanFolder) -> Vec<Arm> {
+pub fn read_arms(top: &mut Table<'_>, plan_folder: &PlanFolder) -> Vec<Arm> {
     let mut arms = Vec::new();
     if !["arm", "factors", "search"].iter().any(|key| top.has(key)) {
         top.report_missing(
@@ -41,9 +41,9 @@ pub fn arms(top: &mut Table<'_>, plan_folder: &PlanFolder) -> Vec<Arm> {
             "there is no [[arm]], no [factors] and no [search]: nothing is tried",
         );
     }
-    top.tables("arm", |table| arms.push(arm(table, plan_folder)));
+    top.tables("arm", |table| arms.push(read_arm(table, plan_folder)));
     top.table("factors", |table| {
-        let factors = factors(table, plan_folder);
+        let factors = read_factors(table, plan_folder);
         let lengths = factors.iter().map(Vec::len);
         if lengths.fold(1, usize::saturating_mul) > MAX_ARMS {
             table.report(format!(
@@ -64,7 +64,7 @@ pub fn arms(top: &mut Table<'_>, plan_folder: &PlanFolder) -> Vec<Arm> {
     arms
 }
 
-fn arm(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Arm {
+fn read_arm(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Arm {
     let mut arm = Arm {
         name: table.take_required("name", plain_name).unwrap_or_default(),
         line: table.first_key_line(),
@@ -182,7 +182,7 @@ impl PartialEq for FactorLevel {
     }
 }
 
-fn factors(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Vec<Vec<FactorLevel>> {
+fn read_factors(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Vec<Vec<FactorLevel>> {
     let mut all = Vec::new();
     for key in KEYS_WITH_NAMED_VALUES {
         all.extend(table.take(key, |value| {
@@ -264,10 +264,10 @@ fn with_level(arm: &Arm, level: &FactorLevel) -> Arm {
 }
 
 /// Reads `[search]`. A plan with a search has one arm without settings.
-pub fn search(top: &mut Table<'_>, plan: &mut Plan) {
+pub fn read_memory_search(top: &mut Table<'_>, plan: &mut Plan) {
     top.table("search", |table| {
         table.take_required("what", |v| choice(v, &[("memory", ())]));
-        let mut search = SearchRules {
+        let mut search = MemorySearchRules {
             first_headroom: table.take_required("from", headroom).unwrap_or_default(),
             settle: 2 * MINUTE,
             dwell: 8 * MINUTE,
@@ -281,7 +281,7 @@ pub fn search(top: &mut Table<'_>, plan: &mut Plan) {
         table.take_into("most", &mut search.max_duration, |v| at_least(MINUTE, v));
         table.take_into("horizon", &mut search.horizon, |v| at_least(HOUR, v));
         plan.stop.duration = search.max_duration;
-        plan.search = Some(search);
+        plan.memory_search = Some(search);
     });
     if !top.has("search") {
         return;

@@ -285,7 +285,9 @@ fn check_begin_and_stop(plan: &Plan, source_lines: &SourceLines, errors: &Config
 }
 
 fn check_search(plan: &Plan, line: Option<usize>, errors: &ConfigErrors<'_>) {
-    let Some(search) = &plan.search else { return };
+    let Some(search) = &plan.memory_search else {
+        return;
+    };
     if plan.workload.kind == WorkloadKind::Replay {
         errors.push(
             line,

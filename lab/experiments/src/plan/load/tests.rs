@@ -38,7 +38,7 @@ fn a_missing_plan_is_an_error_that_names_the_shipped_ones() {
     }
 }
 
-/// The small plan with one text in place of another.
+/// The small plan, with one text replaced by another.
 fn with(from: &str, to: &str) -> String {
     assert!(SMALL.contains(from), "{from}");
     SMALL.replace(from, to)
@@ -295,7 +295,7 @@ fn toml_syntax_errors_are_reported_once_per_line() {
             "{expected_line}"
         );
     }
-    // Whatever follows looks wrong where an array lacks its end.
+    // If an array has no end, the parser reports an error in the text after it.
     let found = mistakes(&with("{ledger}\"]", "{ledger}\""));
     assert_eq!(found.len(), 1, "{found:#?}");
     assert!(
@@ -711,7 +711,7 @@ proptest! {
     }
 }
 
-/// The small plan with a search in place of its arm.
+/// The small plan with a search instead of its arm.
 fn searching(keys: &str) -> String {
     with(
         "[[arm]]\nname = \"all\"\n",
@@ -722,7 +722,7 @@ fn searching(keys: &str) -> String {
 #[test]
 fn a_search_plan_has_defaults_and_one_empty_arm() {
     let plan = read(&searching("from = \"24G\"\n")).unwrap();
-    let search = plan.search.expect("a search");
+    let search = plan.memory_search.expect("a search");
     assert_eq!(
         (search.first_headroom, search.settle, search.dwell),
         (24 << 30, 2 * MINUTE, 8 * MINUTE)
@@ -747,7 +747,7 @@ fn a_search_plan_has_defaults_and_one_empty_arm() {
     assert_eq!(
         (
             plan.replicates,
-            plan.search
+            plan.memory_search
                 .map(|search| (search.width, search.max_duration))
         ),
         (3, Some((0.075, 2 * HOUR)))

@@ -22,7 +22,7 @@ const LANE_KEYS: [&str; 8] = [
     "cpus",
 ];
 
-pub fn workload(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Workload {
+pub fn read_workload(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Workload {
     let path = |v: &DeValue<'_>| plan_folder.path(v);
     let mut workload = Workload {
         kind: table.take("kind", variant).unwrap_or_default(),
@@ -41,17 +41,17 @@ pub fn workload(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Workload {
         cluster_rpc: table.take("cluster_rpc", url),
         ..Workload::default()
     };
-    let nodes = workload.cluster.and_then(Cluster::nodes);
+    let cluster = workload.cluster.and_then(Cluster::public_cluster);
     let public = |list: Option<&[&str]>| {
         let list = list.unwrap_or_default().iter();
         list.map(|text| (*text).to_owned()).collect()
     };
     workload.entrypoints = table
         .take("entrypoints", |v| distinct(v, host_and_port))
-        .unwrap_or_else(|| public(nodes.map(|nodes| nodes.entrypoints)));
+        .unwrap_or_else(|| public(cluster.map(|cluster| cluster.entrypoints)));
     workload.known_validators = table
         .take("known_validators", |v| distinct(v, public_key))
-        .unwrap_or_else(|| public(nodes.map(|nodes| nodes.known_validators)));
+        .unwrap_or_else(|| public(cluster.map(|cluster| cluster.known_validators)));
     workload
 }
 
@@ -133,7 +133,7 @@ fn url(value: &DeValue<'_>) -> Result<String, String> {
     ))
 }
 
-pub fn single_lane(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Option<Lane> {
+pub fn read_single_lane(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Option<Lane> {
     if table.missing(&LANE_KEYS).len() == LANE_KEYS.len() {
         // Registers the keys as known.
         for key in LANE_KEYS {
@@ -144,12 +144,12 @@ pub fn single_lane(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Option<La
     Some(Lane {
         name: "main".to_owned(),
         line: LANE_KEYS.iter().find_map(|key| table.line_of(key)),
-        ..lane(table, plan_folder)
+        ..read_lane(table, plan_folder)
     })
 }
 
 /// Reads `[[lane]]`. `lanes` may have a lane from `[workload]`.
-pub fn lanes(top: &mut Table<'_>, plan_folder: &PlanFolder, lanes: &mut Vec<Lane>) {
+pub fn read_lanes(top: &mut Table<'_>, plan_folder: &PlanFolder, lanes: &mut Vec<Lane>) {
     if let (Some(only), true) = (lanes.first(), top.has("lane")) {
         top.errors().push(
             only.line,
@@ -161,12 +161,12 @@ pub fn lanes(top: &mut Table<'_>, plan_folder: &PlanFolder, lanes: &mut Vec<Lane
         lanes.push(Lane {
             name: name.unwrap_or_default(),
             line: table.first_key_line(),
-            ..lane(table, plan_folder)
+            ..read_lane(table, plan_folder)
         });
     });
 }
 
-fn lane(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Lane {
+fn read_lane(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Lane {
     let path = |v: &DeValue<'_>| plan_folder.path(v);
     let port = |v: &DeValue<'_>| whole_number_within(v, 1..=u16::MAX);
     Lane {
@@ -209,7 +209,7 @@ fn port_range(value: &DeValue<'_>) -> Result<(u16, u16), String> {
 /// The options of the experiment itself.
 const RESERVED_OPTIONS: [&str; 4] = ["--array", "--mem", "--job-name", "--no-requeue"];
 
-pub fn slurm(table: &mut Table<'_>) -> SlurmOptions {
+pub fn read_slurm(table: &mut Table<'_>) -> SlurmOptions {
     SlurmOptions {
         memory: table.take("memory", size),
         constraint: table.take("constraint", quotable),

@@ -6,7 +6,7 @@ use crate::{
     plan,
     schedule::{ScheduledRun, Turn},
 };
-use faultline_runner::isolation::Evidence;
+use faultline_runner::isolation::CgroupState;
 use std::path::{Path, PathBuf};
 
 /// What became of a run: `-` not begun, `f` failed, `c` completed, `o` out of memory, `x` exited, `h` no progress, `n` never
@@ -33,7 +33,7 @@ fn ending(letter: char) -> Option<Ending> {
     Some(Ending {
         outcome,
         validity,
-        evidence: Evidence::default(),
+        cgroup_state: CgroupState::default(),
         notes: Vec::new(),
         stopped_unix_ns: None,
     })
@@ -60,7 +60,7 @@ fn experiment(kind: &str, arms: &str) -> Experiment {
                 arm,
                 replicate,
                 lane,
-                is_second_of_pair: false,
+                is_second_aa_run: false,
             };
             turns.push(Turn {
                 number: run,
@@ -120,7 +120,7 @@ fn journal(turns: Vec<Turn>, lines: Vec<Entry>) -> JournalState {
     JournalState::of(&lines)
 }
 
-/// Headlines of experiments as they stand. Nothing is recorded of any run: what is said is what the journal says.
+/// Kind of workload, arms, and the expected headline. There are no recordings, only the journal.
 const STANDINGS: [(&str, &str, &str); 14] = [
     (
         "validator",
@@ -157,7 +157,7 @@ const STANDINGS: [(&str, &str, &str); 14] = [
         "a 64M oo, b 1G oo",
         "OOM-killed: a (2 of 2 runs), b (2 of 2 runs). No run ran its whole time.",
     ),
-    // Whether a later one will is not known yet.
+    // A later run may still run its whole time, so nothing is concluded.
     (
         "validator",
         "a 64M oo, b 1G o-",
@@ -168,7 +168,7 @@ const STANDINGS: [(&str, &str, &str); 14] = [
         "a 64M o, b 1G f",
         "Not finished: 1 of 2 runs count so far. OOM-killed: a (1 of 1 run). Without a run that counts: b.",
     ),
-    // What did not try its arm says nothing of it, and is there all the same.
+    // An invalid run is no result of its arm, but it is mentioned.
     (
         "validator",
         "a 64M oi, b 1G ii",
@@ -210,7 +210,7 @@ fn the_headline_is_correct_for_every_experiment_state() {
     }
 }
 
-/// Everything that the first screen says.
+/// All sentences on the first screen of the report.
 fn sentences(kind: &str, arms: &str) -> Vec<String> {
     let report = experiment(kind, arms).report().unwrap().report;
     report.verdict.points
@@ -230,7 +230,7 @@ fn an_unlimited_arm_is_excluded_from_the_bracket_and_named_separately() {
             .all(|sentence| points.iter().any(|point| point == sentence)),
         "{points:#?}"
     );
-    // One limit that was tried is no bracket, whatever became of those without one.
+    // One arm with a limit gives no bracket, whatever the outcomes of the arms without a limit.
     let points = sentences(
         "validator",
         "small 1G o, fine none c, hangs none h, exits none x",

@@ -7,7 +7,7 @@ use crate::{
     search::{EndTrials, HeadroomInterval, Memory, SearchAnswer, SearchOutcome},
 };
 use faultline_pages::render;
-use faultline_runner::isolation::Evidence as Kernel;
+use faultline_runner::isolation::CgroupState;
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -106,12 +106,12 @@ fn found() -> SearchOutcome {
     })
 }
 
-/// An experiment whose search wrote this, `before` of it in an attempt that was cut off.
+/// An experiment with the lines of a search, and `before` of them in an earlier, cut-off attempt.
 fn experiment(folder: &Path, before: usize, answer: Option<SearchAnswer>) -> Experiment {
     written(folder, before, lines(), answer)
 }
 
-/// The same, of these lines.
+/// Like [`experiment`], with these lines in the newest attempt.
 fn written(
     folder: &Path,
     before: usize,
@@ -152,7 +152,7 @@ fn planned() -> Entry {
         arm: "search".to_owned(),
         replicate: 1,
         lane: "here".to_owned(),
-        is_second_of_pair: false,
+        is_second_aa_run: false,
     };
     Entry::Planned(Planned {
         name: "least".to_owned(),
@@ -181,7 +181,7 @@ fn completed(attempt: u32, answer: SearchAnswer) -> [Entry; 2] {
     let ending = Ending {
         outcome: Ended::Completed,
         validity: Validity::Valid,
-        evidence: Kernel::default(),
+        cgroup_state: CgroupState::default(),
         notes: Vec::new(),
         stopped_unix_ns: None,
     };
@@ -364,12 +364,12 @@ fn an_untried_range_end_is_not_reported_as_failed() {
 fn a_plan_without_a_search_has_no_search_chapter() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut experiment = experiment(folder.path(), 0, Some(answer(found())));
-    experiment.plan.search = None;
+    experiment.plan.memory_search = None;
     assert!(section(&searches(&experiment, &[])).is_none());
     assert!(headline(&searches(&experiment, &[])).is_none());
 }
 
-/// Renew it with `FAULTLINE_RENEW=1`, and read the difference.
+/// `FAULTLINE_RENEW=1` writes the expected text anew; review the difference.
 #[test]
 fn the_search_chapter_matches_the_stored_text() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -387,7 +387,7 @@ fn the_search_chapter_matches_the_stored_text() {
     );
     if std::env::var_os("FAULTLINE_RENEW").is_some() {
         fs::write(GOLDEN, &chapter).expect("written");
-        // To look at.
+        // For a review in a browser.
         let page_file =
             Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/report-search.html");
         fs::copy(page, page_file).expect("copied");

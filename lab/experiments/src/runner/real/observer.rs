@@ -48,7 +48,7 @@ struct RecordedState {
 struct ReplayThreads {
     pid: u32,
     listed_at: Option<Duration>,
-    /// By thread: time waited and time run.
+    /// Time waited for a CPU and time run, by thread.
     by_thread: BTreeMap<u32, (Duration, Duration)>,
     /// Includes ended threads.
     total: Option<(Duration, Duration)>,
@@ -69,15 +69,16 @@ impl RunObserver {
             let location = locate_cgroups(&self.root, self.pid)
                 .ok()
                 .filter(|location| location.memory.is_ok());
-            // On cgroup v1, its v2 group may be shared with this program.
-            let own_group = locate_cgroups(&self.root, std::process::id())
+            // On cgroup v1, the process may share its v2 cgroup, and so its pressure, with this
+            // program.
+            let own_cgroup = locate_cgroups(&self.root, std::process::id())
                 .ok()
                 .and_then(|own| own.unified.ok());
             self.cgroup = location.map(|location| {
                 let has_own_pressure = location
                     .unified
                     .as_ref()
-                    .is_ok_and(|group| own_group.as_ref() != Some(group));
+                    .is_ok_and(|cgroup| own_cgroup.as_ref() != Some(cgroup));
                 (CgroupFiles::new(&location), has_own_pressure)
             });
         }
@@ -87,7 +88,7 @@ impl RunObserver {
         let sample = files.sample(true, &mut self.buffer);
         let stat = sample.memory_stat.ok();
         reading.memory = sample.memory_usage.ok();
-        // v1 only has the hard limit.
+        // cgroup v1 has no `memory.high`, only the hard limit.
         reading.applied_limit = match sample.memory_high.or(sample.memory_max) {
             Ok(Limit::Bytes(bytes)) => Some(bytes),
             _ => None,
@@ -154,7 +155,7 @@ impl Observer for RunObserver {
 }
 
 impl ReplayThreads {
-    /// Total time waited for a CPU, and run.
+    /// Total time waited for a CPU, and total time run.
     fn sample(&mut self, root: &HostRoot, pid: u32, at: Duration) -> Option<(Duration, Duration)> {
         let folder = root.procfs.join(pid.to_string()).join("task");
         if self.pid != pid

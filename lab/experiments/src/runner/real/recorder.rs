@@ -23,9 +23,10 @@ use ureq::config::Config;
 const POLLS_BEFORE_MESSAGE: u32 = 40;
 /// Short, because setting a mark delays polls.
 const MARK_TIMEOUT: Duration = Duration::from_millis(500);
-/// The end of a daemon's warning that the plan's check already gave.
+/// The end of a daemon's warning that the check of the plan has already given.
 const KNOWN_WARNING: &str = "its writes can delay those of the validator; put it on another disk";
-/// For the CPU of the proof-of-history thread, which spins: anything else on it delays slots.
+/// Options for the CPU of the proof-of-history thread, which spins: other work on this CPU delays
+/// slots.
 /// Since Agave 4.2 the value is the number of the CPU; before it was an index into those that the
 /// process may use.
 const POH_OPTIONS: [&str; 2] = [
@@ -36,7 +37,7 @@ const DEFAULT_POH_CORE: u32 = 0;
 
 pub struct RecorderDaemon {
     launched: Box<dyn Launched>,
-    /// Below `launched`, so that the file outlives the daemon.
+    /// Dropped after `launched`, so that the file outlives the daemon.
     ready_file: ReadyFile,
     log: Log,
     recording: PathBuf,
@@ -81,7 +82,7 @@ impl RecorderDaemon {
             output: output.clone(),
             limits: Limits::default(),
             open_files: None,
-            gate: None,
+            exec_gate: None,
             max_duration: None,
             grace: POLL_INTERVAL * POLLS_TO_END,
         })?;
@@ -164,7 +165,7 @@ fn recorder_cpus(plan: &Plan, allowed: &[u32]) -> Option<CpuSet> {
     if plan.recorder.cpus.is_some() {
         return plan.recorder.cpus.clone();
     }
-    // A replay has no such thread.
+    // A replay has no proof-of-history thread.
     if plan.workload.kind == WorkloadKind::Replay {
         return None;
     }
@@ -185,11 +186,11 @@ fn poh_cpus(plan: &Plan, allowed: &[u32]) -> BTreeSet<u32> {
             numbers.insert(DEFAULT_POH_CORE);
         }
         let run_cpus = arm.limits(lane).cpus;
-        let group_cpus = run_cpus.as_ref().map_or(allowed, CpuSet::numbers);
+        let cgroup_cpus = run_cpus.as_ref().map_or(allowed, CpuSet::numbers);
         for number in numbers {
-            // The version is not known: the CPU of this number and that of this index may be PoH's.
+            // The version is unknown: the thread may be on the CPU of this number or at this index.
             poh_cpus.insert(number);
-            poh_cpus.extend(group_cpus.get(number as usize));
+            poh_cpus.extend(cgroup_cpus.get(number as usize));
         }
     }
     poh_cpus
@@ -244,7 +245,7 @@ impl Recorder for RecorderDaemon {
 
     fn mark(&mut self, name: &str, kind: &str) -> Result<()> {
         let url = format!("http://{}/mark", self.addresses.metrics);
-        // A page with TLS or a password refuses it.
+        // A daemon whose page has TLS or a password refuses this request.
         let config = Config::builder()
             .timeout_global(Some(MARK_TIMEOUT))
             .proxy(None);
@@ -262,7 +263,7 @@ impl Recorder for RecorderDaemon {
         // A recording without this event is better than none.
         let _ = self.wait(polls, "to write the end of the run", |daemon| {
             let progress = progress(&daemon.recording).ok();
-            // Without a process, no end can be seen.
+            // If no process was followed, its end cannot be recorded.
             Ok(
                 progress.is_none_or(|progress| progress.has_ended || !progress.was_followed)
                     || daemon.poll_end()?.is_some(),
@@ -278,8 +279,8 @@ impl Recorder for RecorderDaemon {
             Ok(daemon.poll_end()?.is_some())
         })?;
         let last_problem = self.log.last_problem();
-        let evidence = self.launched.close()?;
-        match evidence.end {
+        let cgroup_state = self.launched.close()?;
+        match cgroup_state.end {
             Some(End::Code(0)) if ended => Ok(()),
             Some(end) if ended => bail!("{DAEMON_NAME} ended{}", describe_end(end, &last_problem)),
             _ => bail!(
@@ -320,7 +321,7 @@ mod tests {
             "0-2"
         );
         assert_eq!(of("kind = \"replay\"\ncommand = [\"v\"]"), None);
-        // Counted among the CPUs of the group.
+        // The core is an index into the CPUs of the cgroup.
         assert_eq!(of("command = [\"v\"]\ncpus = \"2-3\"").unwrap(), "1,3");
         assert_eq!(
             cpus(

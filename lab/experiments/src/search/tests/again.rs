@@ -1,11 +1,11 @@
-//! How often a limit is asked for.
+//! How often the search sets a limit.
 
 use super::{
     plant::{Plant, seconds},
     *,
 };
 
-/// A machine, its plant, and the limits that were asked for with their times.
+/// A search machine, its simulated validator, and the requested limits with their times.
 struct LimitLog {
     machine: SearchMachine,
     plant: Plant,
@@ -69,7 +69,7 @@ fn an_ineffective_limit_is_set_again_within_a_second() {
         still(&log)
     }));
     let wanted = log.plant.limit;
-    // Whoever else moves it: an operator, or systemd that reads its units again.
+    // Another program changes the limit: an operator, or systemd when it reloads its units.
     for other in [None, Some(2000 * MIB)] {
         log.plant.limit(other);
         let before = log.all.len();

@@ -1,23 +1,23 @@
-//! A validator in virtual time, of which the least headroom is known.
+//! A simulated validator in virtual time, whose least headroom is known.
 
 use super::super::{Reading, ReplayedSlot};
 use std::time::Duration;
 
 const MIB: u64 = 1 << 20;
-/// From look to look.
+/// Virtual time between two readings.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 pub fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// What is squeezed.
+/// The simulated validator. It falls behind if its page cache is below `knee`.
 pub struct Plant {
     knee: u64,
     now: Duration,
-    /// Unreclaimable memory, page cache, and what there is to be cached.
     unreclaimable: u64,
     cache: u64,
+    /// Size of all files that can be cached.
     files: u64,
     behind: f64,
     tip: f64,
@@ -26,15 +26,15 @@ pub struct Plant {
     ran: Duration,
     stalled: Duration,
     random: fastrand::Rng,
-    /// Bytes a second.
+    /// Bytes per second.
     pub leak: u64,
-    /// Load from outside: for the second half of each period; the first one begins after so long.
+    /// Load of other programs: from this time within each period to its end, and the period.
     pub loaded: Option<(Duration, Duration)>,
     pub limit: Option<u64>,
     pub killed: u32,
     /// Page cache that the kernel cannot reclaim, whatever the limit.
     pub stuck: u64,
-    /// Its threads run for a thousandth of the time, and are woken late.
+    /// Replay threads run for a thousandth of the time, and wake up late.
     pub idle: bool,
 }
 
@@ -72,7 +72,7 @@ impl Plant {
         })
     }
 
-    /// A quarter of a second, and what is seen then.
+    /// Simulates one poll interval, and returns the reading at its end.
     pub fn read(&mut self) -> Reading {
         let step = POLL_INTERVAL.as_secs_f64();
         self.now += POLL_INTERVAL;
@@ -83,11 +83,11 @@ impl Plant {
             .unwrap_or(u64::MAX)
             .saturating_sub(self.unreclaimable);
         self.killed += u32::from(free == 0);
-        // Page cache comes from the disk, and goes at once.
+        // Page cache grows at the speed of the disk, and is reclaimed at once.
         self.cache = (self.cache + (60.0 * MIB as f64 * step) as u64)
             .min(self.files)
             .min(free.max(self.stuck));
-        // The working set is what the knee says, give or take a little from second to second.
+        // The working set varies by half a percent around the knee.
         let needed = self.knee as f64 * (1.0 + 0.01 * (self.random.f64() - 0.5));
         let short = 1.0 - self.cache as f64 / needed;
         let squeezed = self.limit.is_some() && short > 0.0;

@@ -1,8 +1,8 @@
-//! What is not said, and what does not come back.
+//! Readings without data, and replay times that never arrive.
 
 use super::*;
 
-/// The dwell under a limit that ends as readings are changed so, and why.
+/// Verdict of a dwell under a limit whose readings are changed, with its reasons.
 fn ended(change: fn(&mut Reading)) -> (Verdict, Vec<String>) {
     let (mut machine, mut plant) = squeezed();
     for _ in 0..4 * 300 {
@@ -57,7 +57,7 @@ fn a_reference_dwell_with_missing_data_proves_nothing() {
     );
 }
 
-/// A dwell of 40 s in which the tip rises by so many slots, and so many are known to be replayed.
+/// A dwell of 40 s in which the tip rises by `slots`, and `replayed` slots have replay times.
 fn dwell(slots: u64, replayed: u64) -> Dwell {
     let reading = |second: u64| Reading {
         at: seconds(second),

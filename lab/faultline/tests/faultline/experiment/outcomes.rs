@@ -25,7 +25,7 @@ esac
 "#;
 
 #[test]
-fn the_run_outcome_is_derived_from_the_evidence() {
+fn the_run_outcome_is_derived_from_the_cgroup_state() {
     let arm = |name: &str| format!("[[arm]]\nname = \"{name}\"\nmemory_max = \"64M\"\n");
     let arms = [
         "runs", "stubborn", "eats", "shell", "exits", "killed", "wrapped", "beside",
@@ -76,7 +76,7 @@ fn the_run_outcome_is_derived_from_the_evidence() {
             .any(|note| note.contains("left others running")),
         "{notes:?}"
     );
-    evidence_is_the_kernels(&scene);
+    cgroup_state_is_the_kernels(&scene);
     recordings_are_labelled(&scene);
     scene.assert_every_run_counts_once();
     let words = said(&scene.faultline(&["stop", "plan.toml"]));
@@ -87,22 +87,22 @@ fn the_run_outcome_is_derived_from_the_evidence() {
     scene.assert_nothing_is_left();
 }
 
-fn evidence_is_the_kernels(scene: &Scene) {
+fn cgroup_state_is_the_kernels(scene: &Scene) {
     let ends = scene.ends();
-    let evidence = |place: usize| &ends[place].1.evidence;
+    let cgroup_state = |place: usize| &ends[place].1.cgroup_state;
     assert_eq!(
-        [0, 1, 2].map(|place| evidence(place).end),
+        [0, 1, 2].map(|place| cgroup_state(place).end),
         [15, 9, 9].map(|signal| Some(End::Signal(signal)))
     );
-    let kills = |place: usize| evidence(place).memory_events["oom_kill"];
+    let kills = |place: usize| cgroup_state(place).memory_events["oom_kill"];
     assert_eq!([0, 1, 4, 5].map(kills), [0; 4]);
     assert!(kills(2) > 0 && kills(3) > 0);
     assert!(
-        evidence(2)
+        cgroup_state(2)
             .memory_peak
             .is_some_and(|peak| peak > 60 << 20 && peak <= 64 << 20),
         "{:?}",
-        evidence(2)
+        cgroup_state(2)
     );
 }
 
@@ -215,7 +215,7 @@ fn concurrent_arms_start_together_and_survive_anothers_kill() {
     assert_eq!(
         turn.runs
             .iter()
-            .filter(|run| run.is_second_of_pair && run.arm == "runs")
+            .filter(|run| run.is_second_aa_run && run.arm == "runs")
             .count(),
         1
     );

@@ -15,7 +15,7 @@ use faultline_experiments::{
 };
 use faultline_recording::{Progress, TickRow};
 use faultline_runner::{
-    isolation::{Abilities, End, Evidence, GroupName, Job, Launched, Launcher, Limits},
+    isolation::{Abilities, CgroupName, CgroupState, End, Job, Launched, Launcher, Limits},
     record::recorder::Addresses,
 };
 use std::{
@@ -45,7 +45,7 @@ struct State {
     /// When each run was let go.
     began: BTreeMap<(u32, u32), Duration>,
     asked_to_end: BTreeMap<(u32, u32), Duration>,
-    groups: Vec<GroupName>,
+    groups: Vec<CgroupName>,
     /// Whether a wish to stop was heeded in an earlier life.
     heeded: bool,
     /// Of memory, that a search moves.
@@ -189,7 +189,7 @@ impl Pretended {
 }
 
 /// Which run and attempt a group is of.
-fn of(name: &GroupName) -> (u32, u32) {
+fn of(name: &CgroupName) -> (u32, u32) {
     let (run, attempt) = name
         .run
         .strip_prefix('r')
@@ -474,7 +474,7 @@ impl Launcher for Pretender {
 
 struct Started {
     state: Rc<RefCell<State>>,
-    name: GroupName,
+    name: CgroupName,
     limits: Limits,
     open: bool,
 }
@@ -492,7 +492,7 @@ impl Launched for Started {
         4711
     }
 
-    fn release(&mut self, from_experiment: &[u8]) -> Result<()> {
+    fn open_exec_gate(&mut self, from_experiment: &[u8]) -> Result<()> {
         assert!(from_experiment.starts_with(b"SOLANA_METRICS_CONFIG=host=http://127.0.0.1:9"));
         self.log("go");
         let mut state = self.state.borrow_mut();
@@ -544,7 +544,7 @@ impl Launched for Started {
         Ok(())
     }
 
-    fn evidence(&mut self) -> Result<Evidence> {
+    fn cgroup_state(&mut self) -> Result<CgroupState> {
         let state = self.state.borrow();
         let run = of(&self.name);
         if let (Some((seconds, at)), Some(age)) =
@@ -555,21 +555,21 @@ impl Launched for Started {
         }
         let kills = u64::from(state.over(of(&self.name), "oom"));
         let memory_events = BTreeMap::from([("oom_kill".to_owned(), kills)]);
-        Ok(Evidence {
+        Ok(CgroupState {
             end: state.end(of(&self.name)),
             memory_events,
-            ..Evidence::default()
+            ..CgroupState::default()
         })
     }
 
-    fn close(mut self: Box<Self>) -> Result<Evidence> {
+    fn close(mut self: Box<Self>) -> Result<CgroupState> {
         self.open = false;
         self.log("close");
-        let evidence = self.evidence()?;
+        let cgroup_state = self.cgroup_state()?;
         // What did not end by itself was killed.
-        Ok(Evidence {
-            end: evidence.end.or(Some(End::Signal(9))),
-            ..evidence
+        Ok(CgroupState {
+            end: cgroup_state.end.or(Some(End::Signal(9))),
+            ..cgroup_state
         })
     }
 }

@@ -52,7 +52,7 @@ pub struct Ran {
     pub turn: u64,
     pub arm: String,
     pub lane: String,
-    pub is_second_of_pair: bool,
+    pub is_second_aa_run: bool,
     pub replicate: u64,
     /// `what` of the outcome.
     pub outcome: String,
@@ -260,7 +260,7 @@ impl Scene {
                 turn: turn["number"].as_u64().expect("a number"),
                 arm: word(&run["arm"]),
                 lane: word(&run["lane"]),
-                is_second_of_pair: run["second"] == true,
+                is_second_aa_run: run["second"] == true,
                 replicate: run["replicate"].as_u64().expect("a number"),
                 outcome: word(&outcome["what"]),
                 validity: (word(&validity["is"]), word(&validity["why"])),

@@ -1,4 +1,7 @@
-use super::{LEDGER_LOCK, contents, has_marker, lock_ledger, open_marked, processes_using};
+use super::{
+    LEDGER_LOCK, has_marker, lock_ledger, names_without_marker_and_lock, open_marked,
+    processes_using,
+};
 use crate::isolation::{
     launch::path_error,
     tree::{Folder, MAX_DEPTH, OTHER_MOUNT, OpenResult, disk_bytes, kind},
@@ -29,9 +32,10 @@ pub struct ClearSummary {
     pub files: u64,
     /// Disk space in bytes.
     pub bytes: u64,
-    /// Only from [`would_clear`]: the first [`MAX_LISTED`] files.
+    /// The first [`MAX_LISTED`] files. [`clear`] lists none.
     pub listed: Vec<PathBuf>,
-    /// Entries that stayed, without the marker, the ledger's lock and `lost+found`.
+    /// Entries that stayed. The marker, the ledger's lock and `lost+found` also stay, but are not
+    /// listed.
     pub retained: Vec<RetainedEntry>,
 }
 
@@ -43,18 +47,18 @@ pub struct RetainedEntry {
 
 /// Deletes the contents of a marked folder. These stay: keypairs and tower files with their
 /// folders, other mounts, and folders with their own marker. Symbolic links are deleted, not their
-/// targets. Holds the ledger's lock meanwhile. Deletes nothing if the folder is not marked, a
-/// validator holds a ledger's lock in it, or a process has a file open in it.
+/// targets. Holds the locks of all ledgers meanwhile. Deletes nothing if the folder is not marked,
+/// a validator holds a ledger's lock in it, or a process has a file open in it.
 pub fn clear(folder: &Path, root: &HostRoot) -> Result<ClearSummary> {
     let top = open_unused(folder, root)?;
     let mut inspection = ClearWalk::default();
-    inspection.clear_folder(&top, 0)?;
+    inspection.visit_folder(&top, 0)?;
     let mut walk = ClearWalk {
         deletes: true,
         locks: inspection.locks,
         ..ClearWalk::default()
     };
-    walk.clear_folder(&top, 0)?;
+    walk.visit_folder(&top, 0)?;
     Ok(walk.summary)
 }
 
@@ -64,7 +68,7 @@ pub fn would_clear(folder: &Path, root: &HostRoot) -> Result<ClearSummary> {
         max_listed: MAX_LISTED,
         ..ClearWalk::default()
     };
-    walk.clear_folder(&top, 0)?;
+    walk.visit_folder(&top, 0)?;
     Ok(walk.summary)
 }
 
@@ -95,23 +99,23 @@ struct ClearWalk {
 }
 
 impl ClearWalk {
-    fn clear_folder(&mut self, folder: &Folder, depth: usize) -> Result<()> {
+    fn visit_folder(&mut self, folder: &Folder, depth: usize) -> Result<()> {
         if !self.deletes {
             self.locks.extend(lock_ledger(folder)?);
         }
-        for name in contents(folder, depth)? {
+        for name in names_without_marker_and_lock(folder, depth)? {
             let Some(stat) = folder.stat(&name)? else {
                 continue;
             };
             match kind(&stat) {
-                FileType::Directory => self.clear_subfolder(folder, &name, depth + 1)?,
-                _ => self.clear_file(folder, &name, &stat)?,
+                FileType::Directory => self.visit_subfolder(folder, &name, depth + 1)?,
+                _ => self.visit_file(folder, &name, &stat)?,
             }
         }
         Ok(())
     }
 
-    fn clear_subfolder(&mut self, folder: &Folder, name: &CStr, depth: usize) -> Result<()> {
+    fn visit_subfolder(&mut self, folder: &Folder, name: &CStr, depth: usize) -> Result<()> {
         if depth > MAX_DEPTH {
             return self.retain(folder, name, "nested too deep");
         }
@@ -123,17 +127,22 @@ impl ClearWalk {
             }
         };
         if has_marker(&subfolder)? {
-            return self.retain(folder, name, "a folder of experiments of its own");
+            return self.retain(
+                folder,
+                name,
+                "it is marked as a folder of experiments itself",
+            );
         }
         let retained_before = self.summary.retained.len();
         let has_lock = subfolder.stat(LEDGER_LOCK)?.is_some();
-        self.clear_folder(&subfolder, depth)?;
+        self.visit_folder(&subfolder, depth)?;
         if !self.deletes {
             return Ok(());
         }
         match unlinkat(&folder.fd, name, AtFlags::REMOVEDIR) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
-            // It contains retained entries, which are reported already.
+            // It contains the ledger's lock, which is never listed, or retained entries, which are
+            // listed already.
             Err(Errno::NOTEMPTY | Errno::EXIST)
                 if has_lock || self.summary.retained.len() > retained_before =>
             {
@@ -147,7 +156,7 @@ impl ClearWalk {
         }
     }
 
-    fn clear_file(&mut self, folder: &Folder, name: &CStr, stat: &Stat) -> Result<()> {
+    fn visit_file(&mut self, folder: &Folder, name: &CStr, stat: &Stat) -> Result<()> {
         if let Some(reason) = protection(folder, name, stat)? {
             return self.retain(folder, name, reason);
         }
@@ -172,7 +181,7 @@ impl ClearWalk {
 
     #[expect(
         clippy::unnecessary_wraps,
-        reason = "the end of functions that return it"
+        reason = "callers return its result directly"
     )]
     fn retain(&mut self, folder: &Folder, name: &CStr, reason: &'static str) -> Result<()> {
         self.summary.retained.push(RetainedEntry {

@@ -1,6 +1,6 @@
 use super::{
     clear::{RetainedEntry, protection},
-    contents, open_marked,
+    names_without_marker_and_lock, open_marked,
 };
 use crate::isolation::{
     launch::path_error,
@@ -43,7 +43,7 @@ pub struct SourceSize {
     pub bytes: u64,
     /// Part of `bytes`: snapshot archives, which go to the snapshot folder if there is one.
     pub archive_bytes: u64,
-    /// Not copied: sockets and the like.
+    /// Sockets and the like, which are not copied.
     pub skipped: Vec<RetainedEntry>,
 }
 
@@ -52,7 +52,7 @@ pub struct Restored {
     pub files: u64,
     /// Sum of the file lengths.
     pub bytes: u64,
-    /// Not copied: sockets and the like, and existing keypairs and tower files.
+    /// Entries that are not copied: sockets and the like, and existing keypairs and tower files.
     pub skipped: Vec<RetainedEntry>,
 }
 
@@ -146,7 +146,7 @@ fn measure_source(folder: &Folder) -> Result<SourceSize> {
 }
 
 fn add_folder(folder: &Folder, depth: usize, size: &mut SourceSize) -> Result<()> {
-    for name in contents(folder, depth)? {
+    for name in names_without_marker_and_lock(folder, depth)? {
         let Some(stat) = folder.stat(&name)? else {
             continue;
         };
@@ -188,7 +188,7 @@ fn enter(folder: &Folder, name: &CStr, depth: usize) -> Result<Folder> {
     }
 }
 
-/// The target, which must be inside: a run could change a target outside, and the next run would
+/// The target of a link. Fails if it is outside: a run could change it, and the next run would
 /// differ.
 fn link_target(folder: &Folder, name: &CStr, depth: usize) -> Result<CString> {
     let path = folder.join(name);
@@ -232,7 +232,7 @@ struct RestoreRun<'a> {
 
 impl RestoreRun<'_> {
     fn copy_folder(&mut self, from: &Folder, to: &Folder, depth: usize) -> Result<()> {
-        for name in contents(from, depth)? {
+        for name in names_without_marker_and_lock(from, depth)? {
             let Some(stat) = from.stat(&name)? else {
                 continue;
             };

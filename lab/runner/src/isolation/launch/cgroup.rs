@@ -32,7 +32,6 @@ pub fn read_optional(folder: &Path, file: &str) -> Result<Option<String>> {
     }
 }
 
-/// Parses [`read_optional`]'s text.
 pub fn parse_optional<T>(
     folder: &Path,
     file: &str,
@@ -70,7 +69,7 @@ pub fn subfolders(folder: &Path) -> Result<Vec<PathBuf>> {
         .collect())
 }
 
-/// Including those of the cgroups below.
+/// Processes of the cgroup and of all cgroups below it.
 pub fn processes(folder: &Path) -> Result<BTreeSet<i32>> {
     let path = folder.join("cgroup.procs");
     let text = match fs::read_to_string(&path) {

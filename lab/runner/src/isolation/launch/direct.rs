@@ -1,22 +1,22 @@
 //! Cgroups created directly in the file system: version 2 in a delegated folder, version 1 at the
-//! top. A shell waits until it is in the group, and then executes the program.
+//! top of a hierarchy. A shell waits until it is in the cgroup, and then executes the program.
 
 mod child;
-mod group;
 mod parent;
+mod run_cgroup;
 mod v1;
 
 use super::{
     Abilities, Job, Launched, Launcher, Limits,
     limits::disk_number,
     poll_until,
-    program::{self, Gate, User},
+    program::{self, ExecGate, User},
 };
 use anyhow::{Result, anyhow, bail};
 use child::Child;
 use faultline_kernel::HostRoot;
-use group::{Group, find_by_scope};
 use parent::{Cgroups, move_out_of_leaf};
+use run_cgroup::{RunCgroup, find_by_scope};
 use rustix::process::geteuid;
 use std::{
     ffi::{OsStr, OsString},
@@ -29,7 +29,7 @@ use std::{
 pub struct CgroupRoots {
     pub host: HostRoot,
     pub etc: PathBuf,
-    /// Version 2: a folder without processes in which this program may create groups. `None`: this
+    /// Version 2: a folder without processes in which this program may create cgroups. `None`: this
     /// program's own cgroup.
     pub delegated: Option<PathBuf>,
 }
@@ -118,17 +118,17 @@ impl Launcher for Direct {
             );
         }
         let user = User::of(job, &self.roots.etc)?;
-        let switch_prefix = user.map_or(Ok(Vec::new()), switch_prefix)?;
+        let user_switch_command = user.map_or(Ok(Vec::new()), build_user_switch_command)?;
         let disk_numbers = self.disk_numbers(&job.limits)?;
-        let group = Group::create(&self.parents, &job.name, &job.limits, disk_numbers)?;
-        group.set_limits(&job.limits)?;
-        let gate = Gate::make(job, user)?;
+        let cgroup = RunCgroup::create(&self.parents, &job.name, &job.limits, disk_numbers)?;
+        cgroup.set_limits(&job.limits)?;
+        let exec_gate = ExecGate::create(job, user)?;
         Ok(Box::new(Child::start(
             job,
             &file,
-            switch_prefix,
-            group,
-            gate,
+            user_switch_command,
+            cgroup,
+            exec_gate,
         )?))
     }
 
@@ -137,30 +137,30 @@ impl Launcher for Direct {
     }
 
     fn sweep(&self, scope: &str, grace: Duration) -> Result<Vec<String>> {
-        let groups = find_by_scope(&self.parents, scope)?;
-        for folders in groups.values() {
-            group::lift_memory_limits(folders);
-            group::terminate(folders)?;
+        let cgroups = find_by_scope(&self.parents, scope)?;
+        for folders in cgroups.values() {
+            run_cgroup::lift_memory_limits(folders);
+            run_cgroup::terminate(folders)?;
         }
         poll_until(grace, || {
-            let are_empty = groups
+            let are_empty = cgroups
                 .values()
-                .all(|folders| group::is_empty(folders).unwrap_or(false));
+                .all(|folders| run_cgroup::is_empty(folders).unwrap_or(false));
             Ok(are_empty.then_some(()))
         })?;
-        for (name, folders) in &groups {
-            group::kill(name, folders)?;
-            group::remove(folders)?;
+        for (name, folders) in &cgroups {
+            run_cgroup::kill(name, folders)?;
+            run_cgroup::remove(folders)?;
         }
-        Ok(groups.into_keys().collect())
+        Ok(cgroups.into_keys().collect())
     }
 }
 
 /// Sets user and supplementary groups before it executes the program.
 const SETPRIV: &str = "setpriv";
 
-/// Command prefix that switches to this user; empty if it is the current user.
-fn switch_prefix(user: User) -> Result<Vec<OsString>> {
+/// Command that switches to `user` and executes its further arguments. Empty for the current user.
+fn build_user_switch_command(user: User) -> Result<Vec<OsString>> {
     if user.uid == geteuid().as_raw() {
         return Ok(Vec::new());
     }

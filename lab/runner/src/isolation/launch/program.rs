@@ -124,48 +124,49 @@ pub fn check_open_files(job: &Job, abilities: &Abilities) -> Result<()> {
     }
 }
 
-const GATE_TIMEOUT: Duration = Duration::from_secs(120);
+const EXEC_GATE_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Dropping it removes the FIFO; a program that still waits then waits forever.
-pub struct Gate(PathBuf);
+/// A FIFO at which the exec shim waits before it executes the program. Dropping it removes the
+/// FIFO; a waiting shim then waits forever.
+pub struct ExecGate(PathBuf);
 
-impl Gate {
-    /// Only `user`, or this program's user, may read it. Fails if it exists.
-    pub fn make(job: &Job, user: Option<User>) -> Result<Option<Gate>> {
-        let Some(path) = job.gate.as_deref() else {
+impl ExecGate {
+    /// Only `user`, or this program's user, may read the FIFO. Fails if it exists.
+    pub fn create(job: &Job, user: Option<User>) -> Result<Option<ExecGate>> {
+        let Some(path) = job.exec_gate.as_deref() else {
             return Ok(None);
         };
         mkfifoat(CWD, path, Mode::RUSR | Mode::WUSR).map_err(path_error(path))?;
-        let gate = Gate(path.to_owned());
+        let gate = ExecGate(path.to_owned());
         if let Some(User { uid, gid }) = user {
             std::os::unix::fs::chown(path, Some(uid), Some(gid)).map_err(path_error(path))?;
         }
         Ok(Some(gate))
     }
 
-    /// Waits for the program called `name` and writes `gate_text`. While nobody waits at the gate,
-    /// `check` fails if the program has ended.
-    pub fn release(
+    /// Waits until the program `name` reads the FIFO, then writes `message`. Meanwhile `check`
+    /// fails if the program has ended.
+    pub fn open(
         &self,
         name: &str,
-        gate_text: &[u8],
+        message: &[u8],
         mut check: impl FnMut() -> Result<()>,
     ) -> Result<()> {
-        let opened = poll_until(GATE_TIMEOUT, || {
-            let file = self.open()?;
+        let opened = poll_until(EXEC_GATE_TIMEOUT, || {
+            let file = self.open_writer()?;
             if file.is_none() {
                 check()?;
             }
             Ok(file)
         })?;
         match opened {
-            Some(mut file) => file.write_all(gate_text).map_err(path_error(&self.0)),
-            None => bail!("{name} does not come to its gate {}", self.0.display()),
+            Some(mut file) => file.write_all(message).map_err(path_error(&self.0)),
+            None => bail!("{name} does not wait at its gate {}", self.0.display()),
         }
     }
 
-    /// Opens it for writing; `None` if nobody waits at it.
-    fn open(&self) -> Result<Option<File>> {
+    /// Opens the FIFO for writing; `None` while no program reads it.
+    fn open_writer(&self) -> Result<Option<File>> {
         let flags = (OFlags::NONBLOCK | OFlags::NOFOLLOW).bits().cast_signed();
         match OpenOptions::new()
             .write(true)
@@ -183,7 +184,7 @@ impl Gate {
     }
 }
 
-impl Drop for Gate {
+impl Drop for ExecGate {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.0);
     }

@@ -6,7 +6,7 @@ mod bus;
 mod service;
 
 use super::{
-    Abilities, GroupName, Job, Launched, Launcher, Limits, NAME_PREFIX,
+    Abilities, CgroupName, Job, Launched, Launcher, Limits, NAME_PREFIX,
     cgroup::has_word,
     limits::device_node,
     poll_until,
@@ -69,7 +69,7 @@ impl Systemd {
         })
     }
 
-    /// After an error the returned value's drop removes the units.
+    /// After an error, the drop of [`Service`] removes the units.
     fn start(&self, job: &Job, program: &Path) -> Result<Service> {
         let user = User::of(job, Path::new("/etc"))?;
         for limit in &job.limits.io {
@@ -117,22 +117,22 @@ impl Launcher for Systemd {
     }
 
     fn leftovers(&self, scope: &str) -> Result<Vec<String>> {
-        // It must have no special characters of a pattern.
-        GroupName::check_part(scope)?;
-        let groups: BTreeSet<String> = self
+        // The scope becomes part of a pattern, so it must have no special characters.
+        CgroupName::check_part(scope)?;
+        let cgroups: BTreeSet<String> = self
             .bus
             .list(&format!("{NAME_PREFIX}.{scope}.*"))?
             .iter()
-            .map(|unit| group_of(unit).to_owned())
+            .map(|unit| cgroup_name_of(unit).to_owned())
             .collect();
-        Ok(groups.into_iter().collect())
+        Ok(cgroups.into_iter().collect())
     }
 
     fn sweep(&self, scope: &str, grace: Duration) -> Result<Vec<String>> {
-        let groups = self.leftovers(scope)?;
-        let services: Vec<String> = groups
+        let cgroups = self.leftovers(scope)?;
+        let services: Vec<String> = cgroups
             .iter()
-            .map(|group| format!("{group}.service"))
+            .map(|cgroup| format!("{cgroup}.service"))
             .collect();
         for service in &services {
             let _ = service::set_memory_high(&self.bus, service, None);
@@ -149,15 +149,15 @@ impl Launcher for Systemd {
             Ok(Some(()))
         };
         poll_until(grace, are_down)?;
-        for (group, service) in groups.iter().zip(&services) {
-            service::remove(&self.bus, service, &format!("{group}.slice"))?;
+        for (cgroup, service) in cgroups.iter().zip(&services) {
+            service::remove(&self.bus, service, &format!("{cgroup}.slice"))?;
         }
-        Ok(groups)
+        Ok(cgroups)
     }
 }
 
-fn group_of(unit: &str) -> &str {
-    unit.rsplit_once('.').map_or(unit, |(group, _)| group)
+fn cgroup_name_of(unit: &str) -> &str {
+    unit.rsplit_once('.').map_or(unit, |(cgroup, _)| cgroup)
 }
 
 const VARIABLES_SET_BY_SYSTEMD: [&str; 16] = [
@@ -259,7 +259,6 @@ fn service_properties(
     for argument in job.command.iter().skip(1) {
         arguments.push(utf8(argument)?);
     }
-    // Do not expand variables in arguments.
     let no_expansion = vec!["no-env-expand".to_owned()];
     let output = utf8(job.output.as_os_str())?;
     let folder = job
@@ -287,10 +286,10 @@ fn service_properties(
     ];
     properties.extend(job.user.clone().map(|user| property("User", user)));
     if has_exit_type {
-        // Remaining processes survive the program; the caller decides.
+        // Other processes survive the program: the caller ends them.
         properties.push(property("ExitType", "cgroup"));
     }
-    // Normally the caller kills; this applies if the caller is gone.
+    // Normally the caller kills. systemd kills after this time if the caller has exited.
     let stop = u64::try_from((job.grace + KILL_MARGIN).as_micros()).unwrap_or(u64::MAX);
     properties.push(property("TimeoutStopUSec", stop));
     let max_duration = job

@@ -1,5 +1,5 @@
 use super::{
-    CpuSet, Evidence, IoLimit, Limits, Pressure,
+    CgroupState, CpuSet, IoLimit, Limits, Pressure,
     cgroup::{parse_optional, read_optional, write},
     limits::{device_node, device_path},
     path_error,
@@ -11,8 +11,8 @@ use faultline_kernel::parse::{
 };
 use std::{collections::BTreeMap, path::Path, time::Duration};
 
-/// Limits of `folder`. A device that is also in `requested` is named as there. A missing file means
-/// no limit.
+/// Limits of `folder`. A device that is also in `requested` has the name that it has there. A
+/// missing file means no limit.
 pub fn limits(folder: &Path, requested: &[IoLimit]) -> Result<Limits> {
     check_exists(folder)?;
     Ok(Limits {
@@ -29,22 +29,22 @@ pub fn memory_high(folder: &Path) -> Result<Option<u64>> {
     bytes_or_max(folder, "memory.high")
 }
 
-/// All evidence except how the process ended, which a cgroup's files do not say.
-pub fn evidence(folder: &Path) -> Result<Evidence> {
+/// Without `end` and `result`, which a cgroup's files do not contain.
+pub fn cgroup_state(folder: &Path) -> Result<CgroupState> {
     check_exists(folder)?;
     let stat = parse_optional(folder, "memory.stat", MemoryStat::parse)?.unwrap_or_default();
-    Ok(Evidence {
+    Ok(CgroupState {
         memory_events: counts(folder, "memory.events")?,
         memory_peak: bytes_or_max(folder, "memory.peak")?,
         memory_current: bytes_or_max(folder, "memory.current")?,
         file: stat.file,
         anon: stat.anon,
         pressure: read_pressure(folder)?,
-        ..Evidence::default()
+        ..CgroupState::default()
     })
 }
 
-/// By resource, without those of which the kernel does not count both kinds of stalls.
+/// By resource. A resource is left out if the kernel does not report both `some` and `full`.
 pub fn read_pressure(folder: &Path) -> Result<BTreeMap<String, Pressure>> {
     let mut by_resource = BTreeMap::new();
     for resource in ["cpu", "memory", "io"] {
@@ -123,7 +123,7 @@ fn io_limits(folder: &Path, requested: &[IoLimit]) -> Result<Vec<IoLimit>> {
                 format!("not understood: {line:?}"),
             ));
         };
-        // The caller's name for the device, so that both can be compared.
+        // With the caller's name for the device, both lists of limits can be compared.
         let kernel_device = limit.device.clone();
         if let Some(same) = requested
             .iter()

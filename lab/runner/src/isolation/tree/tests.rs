@@ -2,7 +2,7 @@ use super::*;
 use rustix::fs::CWD;
 use std::{fs, os::unix::fs::symlink};
 
-/// A folder `inside` with one of each kind, and what its links lead to beside it.
+/// A folder `inside` with an entry of each kind, and next to it the targets of its links.
 fn scene() -> (tempfile::TempDir, Folder) {
     let scene = tempfile::tempdir().unwrap();
     let path = |name: &str| scene.path().join(name);

@@ -1,5 +1,7 @@
-use super::group::{self, Group};
-use crate::isolation::launch::{End, Evidence, Job, Launched, Limits, path_error, program::Gate};
+use super::run_cgroup::{self, RunCgroup};
+use crate::isolation::launch::{
+    CgroupState, End, Job, Launched, Limits, path_error, program::ExecGate,
+};
 use anyhow::{Result, anyhow, bail};
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use std::{
@@ -11,13 +13,13 @@ use std::{
 };
 
 const SHELL: &str = "/bin/sh";
-/// Reads a word, then executes a program if the shell's cgroups contain `$0`. If the launcher is
-/// killed before that, the shell reads EOF and exits.
+/// Reads a line, then executes `$@` if the shell is in a cgroup whose path contains `$0`. If the
+/// launcher is killed before that, the shell reads EOF and exits.
 const WAIT_SCRIPT: &str = r#"read -r go || exit 125
 while read -r line; do case $line in *"$0"*) exec "$@" </dev/null ;; esac; done </proc/$$/cgroup
 exit 125"#;
-const RELEASE_WORD: &[u8] = b"go\n";
-/// Removes the variables that the shell adds.
+const EXEC_WORD: &[u8] = b"go\n";
+/// Executes the program without the variables that the shell adds.
 const ENV: &str = "/usr/bin/env";
 const SHELL_VARIABLES: [&str; 4] = ["PWD", "OLDPWD", "SHLVL", "_"];
 
@@ -26,36 +28,40 @@ pub struct Child {
     program_name: String,
     output_path: PathBuf,
     ended: Option<ExitStatus>,
-    group: Group,
-    gate: Option<Gate>,
+    cgroup: RunCgroup,
+    /// The exec shim waits here before it executes the program.
+    exec_gate: Option<ExecGate>,
 }
 
 impl Child {
     pub fn start(
         job: &Job,
         file: &Path,
-        switch_prefix: Vec<OsString>,
-        group: Group,
-        gate: Option<Gate>,
+        user_switch_command: Vec<OsString>,
+        cgroup: RunCgroup,
+        exec_gate: Option<ExecGate>,
     ) -> Result<Child> {
         let output = job.open_output()?;
         #[expect(clippy::disallowed_methods, reason = "what a launcher is for")]
         let mut command = Command::new(SHELL);
         command
-            .args(["-c", WAIT_SCRIPT, &group.name])
-            .args(&switch_prefix)
+            .args(["-c", WAIT_SCRIPT, &cgroup.name])
+            .args(&user_switch_command)
             .arg(ENV);
-        if let Some(folder) = job.folder.as_ref().filter(|_| !switch_prefix.is_empty()) {
-            // `env` enters the folder again, to fail if it is closed to the target user.
+        if let Some(folder) = job
+            .folder
+            .as_ref()
+            .filter(|_| !user_switch_command.is_empty())
+        {
+            // The shell enters the folder as the launcher's user. `env -C` enters it as the target
+            // user, and fails if that user may not.
             command.arg("-C").arg(folder);
         }
-        let shell_variable = SHELL_VARIABLES.iter().filter(|shell_variable| {
-            !job.environment
-                .iter()
-                .any(|(name, _)| name == **shell_variable)
-        });
+        let unwanted_variables = SHELL_VARIABLES
+            .iter()
+            .filter(|variable| !job.environment.iter().any(|(name, _)| name == **variable));
         command
-            .args(shell_variable.flat_map(|shell_variable| ["-u", shell_variable]))
+            .args(unwanted_variables.flat_map(|variable| ["-u", variable]))
             .arg("--")
             .arg(file)
             .args(job.command.iter().skip(1));
@@ -67,7 +73,7 @@ impl Child {
             .stdin(Stdio::piped())
             .stderr(output.try_clone().map_err(path_error(&job.output))?)
             .stdout(output);
-        // Terminal signals go only to this program.
+        // With its own process group, so that Ctrl-C reaches only the launcher.
         command.process_group(0);
         let child = command
             .spawn()
@@ -77,32 +83,32 @@ impl Child {
             program_name: file.display().to_string(),
             output_path: job.output.clone(),
             ended: None,
-            group,
-            gate,
+            cgroup,
+            exec_gate,
         };
-        started.confine_and_release(job.open_files)?;
+        started.confine_and_exec(job.open_files)?;
         Ok(started)
     }
 
-    fn confine_and_release(&mut self, open_files: Option<u64>) -> Result<()> {
+    fn confine_and_exec(&mut self, open_files: Option<u64>) -> Result<()> {
         let stdin = self.child.stdin.take();
-        let name_error = |text: &str| anyhow!("{}: {text}", self.program_name);
+        let error_with_name = |text: &str| anyhow!("{}: {text}", self.program_name);
         let pid = Pid::from_child(&self.child);
-        self.group.enter(self.child.id())?;
+        self.cgroup.enter(self.child.id())?;
         if let Some(number) = open_files {
             let limit = Rlimit {
                 current: Some(number),
                 maximum: Some(number),
             };
-            // The child still has this program's user; the limits of another user need privilege.
+            // The shell still has the launcher's user. Limits of another user need privilege.
             prlimit(Some(pid), Resource::Nofile, limit)
-                .map_err(|error| name_error(&format!("{number} open files: {error}")))?;
+                .map_err(|error| error_with_name(&format!("{number} open files: {error}")))?;
         }
         stdin
-            .map(|mut stdin| stdin.write_all(RELEASE_WORD))
+            .map(|mut stdin| stdin.write_all(EXEC_WORD))
             .unwrap_or(Ok(()))
             .map_err(|error| {
-                name_error(&format!("it was ended while it was being started: {error}"))
+                error_with_name(&format!("it was ended while it was being started: {error}"))
             })
     }
 
@@ -118,7 +124,7 @@ impl Child {
         if self.status()?.is_none() {
             let _ = self.child.kill();
         }
-        self.group.kill()?;
+        self.cgroup.kill()?;
         if self.ended.is_none() {
             let waited = self.child.wait();
             self.ended = Some(waited.map_err(|error| anyhow!("{}: {error}", self.program_name))?);
@@ -132,14 +138,14 @@ impl Launched for Child {
         self.child.id()
     }
 
-    fn release(&mut self, gate_text: &[u8]) -> Result<()> {
-        let Some(gate) = self.gate.take() else {
+    fn open_exec_gate(&mut self, message: &[u8]) -> Result<()> {
+        let Some(exec_gate) = self.exec_gate.take() else {
             return Ok(());
         };
         let name = self.program_name.clone();
-        gate.release(&name, gate_text, || match self.status()? {
+        exec_gate.open(&name, message, || match self.status()? {
             Some(status) => bail!(
-                "{name} ended ({status}) before it was released; {} may say why",
+                "{name} ended ({status}) before its gate was opened; {} may say why",
                 self.output_path.display()
             ),
             None => Ok(()),
@@ -147,11 +153,11 @@ impl Launched for Child {
     }
 
     fn limits(&self) -> Result<Limits> {
-        self.group.limits()
+        self.cgroup.limits()
     }
 
     fn set_memory_limit(&mut self, memory: Option<u64>) -> Result<Option<u64>> {
-        self.group.set_memory_limit(memory)
+        self.cgroup.set_memory_limit(memory)
     }
 
     fn poll_end(&mut self) -> Result<Option<End>> {
@@ -159,26 +165,26 @@ impl Launched for Child {
     }
 
     fn has_no_process(&mut self) -> Result<bool> {
-        Ok(self.status()?.is_some() && group::is_empty(&self.group.folders())?)
+        Ok(self.status()?.is_some() && run_cgroup::is_empty(&self.cgroup.folders())?)
     }
 
     fn terminate(&mut self) -> Result<()> {
-        group::terminate(&self.group.folders())
+        run_cgroup::terminate(&self.cgroup.folders())
     }
 
-    fn evidence(&mut self) -> Result<Evidence> {
+    fn cgroup_state(&mut self) -> Result<CgroupState> {
         let end = self.poll_end()?;
-        Ok(Evidence {
+        Ok(CgroupState {
             end,
-            ..self.group.evidence()?
+            ..self.cgroup.state()?
         })
     }
 
-    fn close(mut self: Box<Self>) -> Result<Evidence> {
+    fn close(mut self: Box<Self>) -> Result<CgroupState> {
         self.kill_and_wait()?;
-        let evidence = self.evidence()?;
-        self.group.remove()?;
-        Ok(evidence)
+        let cgroup_state = self.cgroup_state()?;
+        self.cgroup.remove()?;
+        Ok(cgroup_state)
     }
 }
 
@@ -208,16 +214,16 @@ fn not_started(job: &Job, file: &Path, error: &std::io::Error) -> anyhow::Error 
 mod tests {
     use super::*;
 
-    /// Its exit code and its output when it is told this, and then nothing any more.
-    fn word(word: &[u8], group: &str) -> (Option<i32>, String) {
+    /// Returns the script's exit code and output after `input`, which ends its standard input.
+    fn run_wait_script(input: &[u8], cgroup: &str) -> (Option<i32>, String) {
         #[expect(clippy::disallowed_methods, reason = "a test starts programs itself")]
         let mut command = Command::new(SHELL);
         command
-            .args(["-c", WAIT_SCRIPT, group, ENV, "echo", "begun"])
+            .args(["-c", WAIT_SCRIPT, cgroup, ENV, "echo", "begun"])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
-        child.stdin.take().unwrap().write_all(word).unwrap();
+        child.stdin.take().unwrap().write_all(input).unwrap();
         let output = child.wait_with_output().unwrap();
         (
             output.status.code(),
@@ -226,17 +232,20 @@ mod tests {
     }
 
     #[test]
-    fn a_program_released_outside_its_group_never_starts() {
+    fn a_program_outside_its_cgroup_is_never_executed() {
         assert_eq!(
-            word(RELEASE_WORD, "faultline.x.r001_a1.validator"),
+            run_wait_script(EXEC_WORD, "faultline.x.r001_a1.validator"),
             (Some(125), String::new())
         );
-        // Every process is in a group that has a colon before its path.
-        assert_eq!(word(RELEASE_WORD, ":"), (Some(0), "begun\n".to_owned()));
+        // Every line of `/proc/PID/cgroup` has a colon before the path.
+        assert_eq!(
+            run_wait_script(EXEC_WORD, ":"),
+            (Some(0), "begun\n".to_owned())
+        );
     }
 
     #[test]
-    fn a_program_never_starts_if_its_releaser_has_exited() {
-        assert_eq!(word(b"", ":"), (Some(125), String::new()));
+    fn a_program_is_never_executed_if_its_launcher_has_exited() {
+        assert_eq!(run_wait_script(b"", ":"), (Some(125), String::new()));
     }
 }

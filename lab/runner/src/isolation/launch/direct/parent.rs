@@ -18,7 +18,7 @@ use std::{
     process,
 };
 
-/// The parents of groups, or the cgroups of one group.
+/// The cgroups of one run, or the parents in which the cgroups of runs are created.
 #[derive(Debug)]
 pub enum Cgroups {
     V1 {
@@ -26,7 +26,7 @@ pub enum Cgroups {
         /// A cgroup of version 2 without controllers, for pressure. It is below this program's own
         /// cgroup, so that its manager, such as systemd, still finds the processes. Absent if
         /// version 2 is not mounted or reports no pressure.
-        pressure_group: Option<Unified>,
+        pressure_cgroup: Option<Unified>,
     },
     V2(Unified),
 }
@@ -71,13 +71,13 @@ impl Cgroups {
             };
             return Ok(Cgroups::V1 {
                 folders,
-                pressure_group: own_cgroup(host).ok().filter(has_pressure),
+                pressure_cgroup: own_cgroup(host).ok().filter(has_pressure),
             });
         }
         let own = own_cgroup(host)?;
         let folder = match &roots.delegated {
             Some(delegated) => delegated.clone(),
-            None => group_parent_folder(&own.folder),
+            None => cgroup_parent_folder(&own.folder),
         };
         let controllers = read(&folder, "cgroup.controllers")?;
         if !controllers.split_whitespace().any(|name| name == "memory") {
@@ -92,13 +92,13 @@ impl Cgroups {
         Ok(Cgroups::V2(Unified { folder, ..own }))
     }
 
-    /// Those with controllers of version 1, and the one of version 2.
+    /// The folders with controllers of version 1, and the cgroup of version 2.
     pub fn folders(&self) -> (Vec<PathBuf>, Option<&Unified>) {
         match self {
             Cgroups::V1 {
                 folders,
-                pressure_group,
-            } => (folders.all(), pressure_group.as_ref()),
+                pressure_cgroup,
+            } => (folders.all(), pressure_cgroup.as_ref()),
             Cgroups::V2(unified) => (Vec::new(), Some(unified)),
         }
     }
@@ -108,7 +108,7 @@ impl Cgroups {
         match self {
             Cgroups::V1 {
                 folders,
-                pressure_group,
+                pressure_cgroup,
             } => Abilities {
                 memory_high: false,
                 swap_max: folders.memory.join("memory.memsw.limit_in_bytes").exists(),
@@ -117,7 +117,7 @@ impl Cgroups {
                     .blkio
                     .as_ref()
                     .is_some_and(|blkio| blkio.join("blkio.throttle.read_bps_device").exists()),
-                pressure: pressure_group.is_some(),
+                pressure: pressure_cgroup.is_some(),
                 open_files,
             },
             Cgroups::V2(Unified { folder, .. }) => {
@@ -138,7 +138,6 @@ impl Cgroups {
     }
 }
 
-/// This program's own cgroup of version 2.
 fn own_cgroup(host: &HostRoot) -> Result<Unified, ReadError> {
     let own = locate_cgroups(host, process::id())?.unified?;
     Ok(Unified {
@@ -150,14 +149,14 @@ fn own_cgroup(host: &HostRoot) -> Result<Unified, ReadError> {
 fn check_writable(folder: &Path) -> Result<()> {
     access(folder, Access::WRITE_OK).map_err(|error| {
         anyhow!(
-            "{}: no groups can be made here ({error}): start the program as root",
+            "{}: no cgroups can be made here ({error}): start the program as root",
             folder.display()
         )
     })
 }
 
-/// Parent of new groups; `own` may be this program's leaf in it.
-fn group_parent_folder(own: &Path) -> PathBuf {
+/// Parent of new cgroups. `own`, this program's cgroup, may be a leaf in it.
+fn cgroup_parent_folder(own: &Path) -> PathBuf {
     match (own.file_name(), own.parent()) {
         (Some(name), Some(parent)) if name == SELF_LEAF => parent.to_owned(),
         _ => own.to_owned(),
@@ -169,8 +168,8 @@ const SELF_LEAF: &str = "faultline.own";
 
 const SUBTREE_CONTROL: &str = "cgroup.subtree_control";
 
-/// Enables controllers for groups in a cgroup of version 2. It cannot pass them on while it has
-/// processes itself.
+/// Enables the needed controllers for cgroups in `delegated`, which cannot pass them on while it
+/// has processes itself.
 pub fn enable_controllers(delegated: &Path, limits: &Limits) -> Result<()> {
     let controllers = [
         ("memory", true),
@@ -197,7 +196,7 @@ pub fn enable_controllers(delegated: &Path, limits: &Limits) -> Result<()> {
     }
 }
 
-/// Whether groups below can have limits, now or after this program has moved.
+/// Fails if cgroups in `folder` cannot have limits, even after this program has moved to a leaf.
 fn check_controllers(folder: &Path) -> Result<()> {
     // The root cgroup has no `cgroup.type`, and may have processes.
     if has_word(folder, SUBTREE_CONTROL, "memory") || !folder.join("cgroup.type").exists() {
@@ -215,7 +214,7 @@ fn check_no_other_processes(folder: &Path) -> Result<()> {
         return Ok(());
     }
     bail!(
-        "{}: other processes are in this cgroup, so it cannot have groups with limits: start the program alone in a unit \
+        "{}: other processes are in this cgroup, so it cannot contain cgroups with limits: start the program alone in a unit \
          with Delegate=yes (systemd-run --scope -p Delegate=yes ...)",
         folder.display()
     )
@@ -233,7 +232,7 @@ fn move_processes(folder: &Path) -> Result<()> {
     write(&leaf, "cgroup.procs", process::id())
 }
 
-/// Moves this program back once no groups are left.
+/// Moves this program back once no cgroups are left.
 pub fn move_out_of_leaf(delegated: &Path) -> Result<()> {
     let leaf = delegated.join(SELF_LEAF);
     if subfolders(delegated)? != [leaf.clone()] {

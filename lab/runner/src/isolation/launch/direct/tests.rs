@@ -1,5 +1,5 @@
-use super::{group::Group, parent::Unified, *};
-use crate::isolation::{Evidence, GroupName, launch::v2};
+use super::{parent::Unified, run_cgroup::RunCgroup, *};
+use crate::isolation::{CgroupName, CgroupState, launch::v2};
 use std::{fs, path::Path};
 
 /// A host with these files below `proc` and `sys/fs/cgroup`.
@@ -161,14 +161,14 @@ fn a_stricter_parent_limit_is_the_effective_one() {
         ("top/memory.max", "max\n"),
         ("top/unit/memory.max", "1000\n"),
         ("top/unit/memory.swap.max", "max\n"),
-        ("top/unit/group/memory.max", "2000\n"),
-        ("top/unit/group/memory.high", "500\n"),
-        ("top/unit/group/memory.swap.max", "0\n"),
-        ("top/unit/group/cpuset.cpus", "0-7\n"),
-        ("top/unit/group/cpuset.cpus.effective", "0-1\n"),
+        ("top/unit/cgroup/memory.max", "2000\n"),
+        ("top/unit/cgroup/memory.high", "500\n"),
+        ("top/unit/cgroup/memory.swap.max", "0\n"),
+        ("top/unit/cgroup/cpuset.cpus", "0-7\n"),
+        ("top/unit/cgroup/cpuset.cpus.effective", "0-1\n"),
     ]);
     let top = folder.path().join("top");
-    let limits = v2::effective_limits(&top.join("unit/group"), &top, &[]).unwrap();
+    let limits = v2::effective_limits(&top.join("unit/cgroup"), &top, &[]).unwrap();
     assert_eq!(
         (limits.memory_max, limits.memory_high, limits.swap_max),
         (Some(1000), Some(500), Some(0))
@@ -177,7 +177,7 @@ fn a_stricter_parent_limit_is_the_effective_one() {
 }
 
 #[test]
-fn v1_evidence_contains_only_values_of_its_files() {
+fn v1_cgroup_state_contains_only_values_of_its_files() {
     let (folder, _) = host(&[
         ("memory/memory.usage_in_bytes", "7\n"),
         (
@@ -190,16 +190,16 @@ fn v1_evidence_contains_only_values_of_its_files() {
         ),
     ]);
     let memory = folder.path().join("memory");
-    let evidence = v1::evidence(&memory, None).unwrap();
-    let expected = Evidence {
+    let cgroup_state = v1::cgroup_state(&memory, None).unwrap();
+    let expected = CgroupState {
         memory_current: Some(7),
         file: Some(3),
         anon: Some(4),
         memory_events: [("oom_kill".to_owned(), 2)].into(),
-        ..Evidence::default()
+        ..CgroupState::default()
     };
     assert_eq!(
-        evidence, expected,
+        cgroup_state, expected,
         "no peak and no count of failures in these files"
     );
     let write =
@@ -207,7 +207,7 @@ fn v1_evidence_contains_only_values_of_its_files() {
     write("memory.failcnt", 5);
     write("memory.memsw.failcnt", 0);
     write("memory.limit_in_bytes", 100);
-    let met = |memory: &Path| v1::evidence(memory, None).unwrap().memory_events;
+    let met = |memory: &Path| v1::cgroup_state(memory, None).unwrap().memory_events;
     write("memory.memsw.limit_in_bytes", 200);
     assert_eq!(
         met(&memory),
@@ -225,19 +225,19 @@ fn v1_evidence_contains_only_values_of_its_files() {
         [("oom_kill".to_owned(), 2), ("memsw_failcnt".to_owned(), 9)].into()
     );
     fs::write(memory.join("memory.usage_in_bytes"), "much\n").unwrap();
-    let error = v1::evidence(&memory, None).unwrap_err().to_string();
+    let error = v1::cgroup_state(&memory, None).unwrap_err().to_string();
     assert!(error.contains("memory.usage_in_bytes"), "{error}");
-    assert!(v1::evidence(Path::new("/nonexistent/group"), None).is_err());
+    assert!(v1::cgroup_state(Path::new("/nonexistent/cgroup"), None).is_err());
 }
 
 #[test]
 fn a_v1_group_works_without_unavailable_pressure_files() {
     let (folder, _) = host(&[("memory/x", ""), ("stalls/x", "")]);
     let at = |name: &str| folder.path().join(name);
-    let make = |pressure_group: &str, run: &str| {
-        let pressure_group = Some(Unified {
-            folder: at(pressure_group),
-            top: at(pressure_group),
+    let make = |pressure_cgroup: &str, run: &str| {
+        let pressure_cgroup = Some(Unified {
+            folder: at(pressure_cgroup),
+            top: at(pressure_cgroup),
         });
         let folders = v1::Folders {
             memory: at("memory"),
@@ -246,23 +246,23 @@ fn a_v1_group_works_without_unavailable_pressure_files() {
         };
         let parents = Cgroups::V1 {
             folders,
-            pressure_group,
+            pressure_cgroup,
         };
-        let name = GroupName {
+        let name = CgroupName {
             scope: "x".to_owned(),
             run: run.to_owned(),
             part: "validator".to_owned(),
         };
-        Group::create(&parents, &name, &Limits::default(), Vec::new()).unwrap()
+        RunCgroup::create(&parents, &name, &Limits::default(), Vec::new()).unwrap()
     };
     let entered =
         |run: &str| at(&format!("memory/faultline.x.{run}.validator/cgroup.procs")).exists();
     // A number that no process has.
     make("missing", "r001_a1").enter(0).unwrap();
     assert!(entered("r001_a1"));
-    let mut group = make("stalls", "r002_a1");
-    let pressure_group = at("stalls/faultline.x.r002_a1.validator");
-    fs::create_dir(pressure_group.join("cgroup.procs")).unwrap();
-    group.enter(0).unwrap();
+    let mut cgroup = make("stalls", "r002_a1");
+    let pressure_cgroup = at("stalls/faultline.x.r002_a1.validator");
+    fs::create_dir(pressure_cgroup.join("cgroup.procs")).unwrap();
+    cgroup.enter(0).unwrap();
     assert!(entered("r002_a1"));
 }

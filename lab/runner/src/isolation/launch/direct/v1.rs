@@ -1,5 +1,5 @@
 use crate::isolation::launch::{
-    Evidence, IoLimit, Limits,
+    CgroupState, IoLimit, Limits,
     cgroup::{parse_optional, read, write},
     limits::page_aligned,
     path_error, v2,
@@ -23,7 +23,7 @@ pub struct Folders {
 }
 
 impl Folders {
-    /// Of the group `name`, without controllers that these limits do not need.
+    /// Folders of the cgroup `name`: of memory, and of each controller that `limits` needs.
     pub fn below(&self, name: &str, limits: &Limits) -> Folders {
         let cpuset = self.cpuset.as_ref().filter(|_| limits.cpus.is_some());
         let blkio = self.blkio.as_ref().filter(|_| !limits.io.is_empty());
@@ -77,7 +77,7 @@ pub fn set_limits(folders: &Folders, limits: &Limits, io: &[(String, IoLimit)]) 
     Ok(())
 }
 
-/// Changes the hard limit. Processes of a full group then wait instead of being killed.
+/// Changes the hard limit. Processes of a full cgroup then wait instead of being killed.
 pub fn set_memory_limit(memory: &Path, bytes: Option<u64>) -> Result<Option<u64>> {
     write(memory, OOM_CONTROL, "1")?;
     let text = bytes.map_or("-1".to_owned(), |bytes| bytes.to_string());
@@ -115,7 +115,7 @@ fn value_after<'t>(text: &'t str, key: &str) -> Option<&'t str> {
 }
 
 pub fn limits(folders: &Folders, requested: &[(String, IoLimit)]) -> Result<Limits> {
-    // Includes the limits of the ancestors.
+    // These limits include those of the ancestors.
     let path = folders.memory.join("memory.stat");
     let text = read(&folders.memory, "memory.stat")?;
     let limit = |key| value_after(&text, key).map_or(Ok(None), |value| parse_limit(&path, value));
@@ -154,8 +154,8 @@ fn parse_limit(path: &Path, value: &str) -> Result<Option<u64>> {
     Ok(limit.bytes())
 }
 
-pub fn evidence(memory: &Path, pressure_folder: Option<&Path>) -> Result<Evidence> {
-    // Fails if the group is gone.
+pub fn cgroup_state(memory: &Path, pressure_folder: Option<&Path>) -> Result<CgroupState> {
+    // Fails if the cgroup is gone.
     let text = read(memory, OOM_CONTROL)?;
     let count = |name| value_after(&text, name).and_then(|count| count.trim().parse().ok());
     let under_oom = count("under_oom").filter(|count: &u64| *count > 0);
@@ -167,7 +167,7 @@ pub fn evidence(memory: &Path, pressure_folder: Option<&Path>) -> Result<Evidenc
         ("memsw_failcnt", memsw_hits),
     ];
     let stat = parse_optional(memory, "memory.stat", MemoryStat::parse_v1)?.unwrap_or_default();
-    Ok(Evidence {
+    Ok(CgroupState {
         memory_events: events
             .into_iter()
             .filter_map(|(name, count)| Some((name.to_owned(), count?)))
@@ -177,11 +177,11 @@ pub fn evidence(memory: &Path, pressure_folder: Option<&Path>) -> Result<Evidenc
         file: stat.file,
         anon: stat.anon,
         pressure: pressure_folder.map_or_else(|| Ok(BTreeMap::new()), v2::read_pressure)?,
-        ..Evidence::default()
+        ..CgroupState::default()
     })
 }
 
-/// Hits of the limit of memory, and of that of memory and swap; meaningless zeros are left out.
+/// Hits of the limit of memory, and of the limit of memory and swap. `None` for a meaningless zero.
 fn limit_hits(memory: &Path) -> Result<[Option<u64>; 2]> {
     let count = |file| parse_optional(memory, file, number);
     let [limit, memory_and_swap] = [MEMORY_LIMIT, MEMSW_LIMIT].map(count);

@@ -114,7 +114,7 @@ impl Bus {
 
     /// Queues the start.
     pub fn start(&self, unit: &str, properties: &Properties) -> Result<()> {
-        // Not retried: without an answer it is unknown whether the call was executed.
+        // The call is not retried: without an answer, it is unknown whether it was executed.
         let started =
             zbus::block_on(
                 self.manager

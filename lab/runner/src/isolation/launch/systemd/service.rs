@@ -4,10 +4,10 @@ use super::{
     property,
 };
 use crate::isolation::launch::{
-    End, Evidence, IoLimit, Job, Launched, Limits,
+    CgroupState, End, IoLimit, Job, Launched, Limits,
     limits::page_aligned,
     poll_until,
-    program::{Gate, User},
+    program::{ExecGate, User},
     v2,
 };
 use anyhow::{Result, anyhow, bail};
@@ -30,7 +30,8 @@ pub struct Service {
     root: PathBuf,
     slice_cgroup: PathBuf,
     requested_io: Vec<IoLimit>,
-    gate: Option<Gate>,
+    /// The exec shim waits here before it executes the program.
+    exec_gate: Option<ExecGate>,
     pid: u32,
     removal_tried: bool,
 }
@@ -47,7 +48,7 @@ impl Service {
             root: root.to_owned(),
             slice_cgroup: PathBuf::new(),
             requested_io: job.limits.io.clone(),
-            gate: None,
+            exec_gate: None,
             pid: 0,
             removal_tried: false,
         };
@@ -67,7 +68,7 @@ impl Service {
     }
 
     pub fn start(&mut self, job: &Job, user: Option<User>, properties: &Properties) -> Result<()> {
-        self.gate = Gate::make(job, user)?;
+        self.exec_gate = ExecGate::create(job, user)?;
         // If its folder is missing, systemd would report only an exit code.
         job.open_output()?;
         self.bus.start(&self.name, properties)?;
@@ -124,13 +125,13 @@ impl Launched for Service {
         self.pid
     }
 
-    fn release(&mut self, gate_text: &[u8]) -> Result<()> {
-        let Some(gate) = self.gate.take() else {
+    fn open_exec_gate(&mut self, message: &[u8]) -> Result<()> {
+        let Some(exec_gate) = self.exec_gate.take() else {
             return Ok(());
         };
         let name = self.name.clone();
-        gate.release(&name, gate_text, || match self.poll_end()? {
-            Some(end) => bail!("{name} ended ({end:?}) before it was released"),
+        exec_gate.open(&name, message, || match self.poll_end()? {
+            Some(end) => bail!("{name} ended ({end:?}) before its gate was opened"),
             None => Ok(()),
         })
     }
@@ -179,21 +180,21 @@ impl Launched for Service {
         self.bus.kill(&self.name, Signal::TERM)
     }
 
-    fn evidence(&mut self) -> Result<Evidence> {
+    fn cgroup_state(&mut self) -> Result<CgroupState> {
         let unit = self.unit()?;
         let result = unit.result().map(str::to_owned).filter(|_| unit.is_down());
-        Ok(Evidence {
+        Ok(CgroupState {
             end: unit.ended(),
             result,
-            ..v2::evidence(&self.slice_cgroup)?
+            ..v2::cgroup_state(&self.slice_cgroup)?
         })
     }
 
-    fn close(mut self: Box<Self>) -> Result<Evidence> {
+    fn close(mut self: Box<Self>) -> Result<CgroupState> {
         kill_all(&self.bus, &self.name)?;
-        let evidence = self.evidence()?;
+        let cgroup_state = self.cgroup_state()?;
         self.remove()?;
-        Ok(evidence)
+        Ok(cgroup_state)
     }
 }
 

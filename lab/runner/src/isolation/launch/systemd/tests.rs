@@ -3,7 +3,7 @@ use std::{ffi::OsString, os::unix::ffi::OsStringExt, time::Duration};
 
 fn job() -> Job {
     Job {
-        name: GroupName {
+        name: CgroupName {
             scope: "s".into(),
             run: "r001_a1".into(),
             part: "validator".into(),
@@ -15,7 +15,7 @@ fn job() -> Job {
         output: "/run/output".into(),
         limits: Limits::default(),
         open_files: Some(1_000_000),
-        gate: None,
+        exec_gate: None,
         max_duration: Some(Duration::from_secs(60)),
         grace: Duration::from_secs(600),
     }

@@ -60,7 +60,7 @@ fn an_invalid_limit_text_is_an_error_naming_its_file() {
 }
 
 #[test]
-fn v2_evidence_contains_only_existing_values() {
+fn v2_cgroup_state_contains_only_existing_values() {
     let folder = folder(&[
         (
             "memory.events",
@@ -73,15 +73,15 @@ fn v2_evidence_contains_only_existing_values() {
             "some avg10=0.00 avg60=0.00 avg300=0.00 total=7\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=5\n",
         ),
     ]);
-    let evidence = evidence(folder.path()).unwrap();
-    assert_eq!(evidence.memory_events.get("oom_kill"), Some(&1));
-    assert_eq!(evidence.memory_events.get("high"), Some(&12));
-    assert_eq!(evidence.memory_peak, Some(70_000_000));
-    assert_eq!(evidence.memory_current, None);
-    assert_eq!((evidence.anon, evidence.file), (Some(4096), Some(8192)));
-    assert_eq!(evidence.pressure.len(), 1);
+    let state = cgroup_state(folder.path()).unwrap();
+    assert_eq!(state.memory_events.get("oom_kill"), Some(&1));
+    assert_eq!(state.memory_events.get("high"), Some(&12));
+    assert_eq!(state.memory_peak, Some(70_000_000));
+    assert_eq!(state.memory_current, None);
+    assert_eq!((state.anon, state.file), (Some(4096), Some(8192)));
+    assert_eq!(state.pressure.len(), 1);
     assert_eq!(
-        evidence.pressure["memory"],
+        state.pressure["memory"],
         Pressure {
             some_us: 7,
             full_us: 5
@@ -90,6 +90,6 @@ fn v2_evidence_contains_only_existing_values() {
 }
 
 #[test]
-fn a_removed_group_is_an_error_without_evidence() {
-    assert!(evidence(Path::new("/nonexistent/group")).is_err());
+fn a_removed_group_is_an_error_without_state() {
+    assert!(cgroup_state(Path::new("/nonexistent/cgroup")).is_err());
 }

@@ -3,7 +3,7 @@ use super::{
     v1,
 };
 use crate::isolation::launch::{
-    Evidence, GroupName, IoLimit, Limits, NAME_PREFIX,
+    CgroupName, CgroupState, IoLimit, Limits, NAME_PREFIX,
     cgroup::{is_gone, processes, signal, subfolders, write},
     path_error, poll_until, v2,
 };
@@ -20,33 +20,34 @@ use std::{
 /// Time for a killed process to exit: freeing a validator's memory takes time.
 const KILL_TIMEOUT: Duration = Duration::from_secs(120);
 
-pub struct Group {
+/// The cgroup of one run. In version 1 it has a folder for each controller.
+pub struct RunCgroup {
     pub name: String,
     cgroups: Cgroups,
-    /// With the `MAJOR:MINOR` of the disk.
+    /// Each requested limit, with the `MAJOR:MINOR` of its disk.
     io_limits: Vec<(String, IoLimit)>,
     exists: bool,
 }
 
-impl Group {
+impl RunCgroup {
     pub fn create(
         parents: &Cgroups,
-        name: &GroupName,
+        name: &CgroupName,
         limits: &Limits,
         disk_numbers: Vec<String>,
-    ) -> Result<Group> {
+    ) -> Result<RunCgroup> {
         let name = name.to_string();
         let cgroups = match parents {
             Cgroups::V1 { folders, .. } => Cgroups::V1 {
                 folders: folders.below(&name, limits),
-                pressure_group: None,
+                pressure_cgroup: None,
             },
             Cgroups::V2(parent) => {
                 enable_controllers(&parent.folder, limits)?;
                 Cgroups::V2(parent.below(&name))
             }
         };
-        let mut group = Group {
+        let mut cgroup = RunCgroup {
             name,
             cgroups,
             io_limits: disk_numbers
@@ -56,7 +57,7 @@ impl Group {
             exists: false,
         };
         let mut created = Vec::new();
-        for folder in group.folders() {
+        for folder in cgroup.folders() {
             if let Err(error) = create_folder(&folder) {
                 for folder in created {
                     let _ = fs::remove_dir(folder);
@@ -65,18 +66,20 @@ impl Group {
             }
             created.push(folder);
         }
-        group.exists = true;
-        // Pressure files are optional.
-        if let Cgroups::V1 { pressure_group, .. } = &mut group.cgroups
+        cgroup.exists = true;
+        // The cgroup for pressure is optional.
+        if let Cgroups::V1 {
+            pressure_cgroup, ..
+        } = &mut cgroup.cgroups
             && let Cgroups::V1 {
-                pressure_group: parent,
+                pressure_cgroup: parent,
                 ..
             } = parents
         {
-            let below = parent.as_ref().map(|parent| parent.below(&group.name));
-            *pressure_group = below.filter(|group| create_folder(&group.folder).is_ok());
+            let below = parent.as_ref().map(|parent| parent.below(&cgroup.name));
+            *pressure_cgroup = below.filter(|cgroup| create_folder(&cgroup.folder).is_ok());
         }
-        Ok(group)
+        Ok(cgroup)
     }
 
     pub fn set_limits(&self, limits: &Limits) -> Result<()> {
@@ -108,16 +111,18 @@ impl Group {
         }
     }
 
-    pub fn evidence(&self) -> Result<Evidence> {
+    pub fn state(&self) -> Result<CgroupState> {
         match &self.cgroups {
             Cgroups::V1 {
                 folders,
-                pressure_group,
+                pressure_cgroup,
             } => {
-                let pressure_folder = pressure_group.as_ref().map(|group| group.folder.as_path());
-                v1::evidence(&folders.memory, pressure_folder)
+                let pressure_folder = pressure_cgroup
+                    .as_ref()
+                    .map(|cgroup| cgroup.folder.as_path());
+                v1::cgroup_state(&folders.memory, pressure_folder)
             }
-            Cgroups::V2(own) => v2::evidence(&own.folder),
+            Cgroups::V2(own) => v2::cgroup_state(&own.folder),
         }
     }
 
@@ -126,13 +131,13 @@ impl Group {
         let folders = match &mut self.cgroups {
             Cgroups::V1 {
                 folders,
-                pressure_group,
+                pressure_cgroup,
             } => {
-                if let Some(pressure_group) =
-                    pressure_group.take_if(|group| enter(&group.folder).is_err())
+                if let Some(pressure_cgroup) =
+                    pressure_cgroup.take_if(|cgroup| enter(&cgroup.folder).is_err())
                 {
                     // An empty cgroup would report no stalls.
-                    let _ = fs::remove_dir(pressure_group.folder);
+                    let _ = fs::remove_dir(pressure_cgroup.folder);
                 }
                 folders.all()
             }
@@ -158,7 +163,7 @@ impl Group {
     }
 }
 
-impl Drop for Group {
+impl Drop for RunCgroup {
     fn drop(&mut self) {
         if self.exists {
             let _ = self.kill().and_then(|()| self.remove());
@@ -166,15 +171,15 @@ impl Drop for Group {
     }
 }
 
-/// Folders of the groups of this scope, by the group's name.
+/// Folders of the cgroups of this scope, by the cgroup's name.
 pub fn find_by_scope(parents: &Cgroups, scope: &str) -> Result<BTreeMap<String, Vec<PathBuf>>> {
     let prefix = format!("{NAME_PREFIX}.{scope}.");
-    let mut groups: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
+    let mut cgroups: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
     let (controllers, unified) = parents.folders();
     for root in controllers {
         for folder in subfolders(&root)? {
             if let Some(name) = name_with_prefix(&folder, &prefix) {
-                groups.entry(name).or_default().push(folder);
+                cgroups.entry(name).or_default().push(folder);
             }
         }
     }
@@ -190,12 +195,12 @@ pub fn find_by_scope(parents: &Cgroups, scope: &str) -> Result<BTreeMap<String, 
         }
         for inner in subfolders(&folder)? {
             match name_with_prefix(&inner, &prefix) {
-                Some(name) => groups.entry(name).or_default().push(inner),
+                Some(name) => cgroups.entry(name).or_default().push(inner),
                 None => unvisited.push(inner),
             }
         }
     }
-    Ok(groups)
+    Ok(cgroups)
 }
 
 fn name_with_prefix(folder: &Path, prefix: &str) -> Option<String> {
@@ -206,7 +211,7 @@ fn name_with_prefix(folder: &Path, prefix: &str) -> Option<String> {
 /// Lifts limits under which processes wait for memory and cannot handle SIGTERM; best effort.
 pub fn lift_memory_limits(folders: &[PathBuf]) {
     for folder in folders {
-        // Fails in version 1: nothing can be created in a cgroup.
+        // Fails in version 1, which has no such file and lets nobody create one.
         let _ = v2::set_memory_high(folder, None);
         if v1::waits_when_full(folder) {
             let _ = v1::set_memory_limit(folder, None);
@@ -263,7 +268,7 @@ pub fn remove(folders: &[PathBuf]) -> Result<()> {
 
 fn create_folder(folder: &Path) -> Result<()> {
     fs::create_dir(folder).map_err(|error| match error.kind() {
-        ErrorKind::AlreadyExists => anyhow!("{}: a group of this name is there already, from a run that is going on or was killed: stop that run, or remove the group",
+        ErrorKind::AlreadyExists => anyhow!("{}: a cgroup of this name exists already, from a run that continues or was killed: stop that run, or remove the cgroup",
             folder.display()),
         _ => path_error(folder)(error),
     })

@@ -13,7 +13,9 @@ const MAX_SAMPLING_INTERVAL: Duration = Duration::from_secs(2);
 const FULL_API: &str = "--full-rpc-api";
 
 pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
-    let Some(search) = &plan.search else { return };
+    let Some(memory_search) = &plan.memory_search else {
+        return;
+    };
     if let Ok(launcher) = &facts.launcher {
         check_launcher(launcher, findings);
     }
@@ -24,16 +26,19 @@ pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
         );
     }
     if let Some(ram) = facts.ram
-        && search.first_headroom >= ram
+        && memory_search.first_headroom >= ram
     {
-        let (headroom, ram) = (size(search.first_headroom), size(ram));
+        let (headroom, ram) = (size(memory_search.first_headroom), size(ram));
         findings.refuse(
             format!("search.from is {headroom}, and this host has {ram}: the first limit would limit nothing"),
             "a headroom that the page cache of the validator fills; half of it is more than enough to begin with",
         );
     }
-    if search.dwell < MIN_DWELL || search.settle < MIN_DWELL / 2 {
-        let (settle, dwell) = (duration(search.settle), duration(search.dwell));
+    if memory_search.dwell < MIN_DWELL || memory_search.settle < MIN_DWELL / 2 {
+        let (settle, dwell) = (
+            duration(memory_search.settle),
+            duration(memory_search.dwell),
+        );
         findings.warn(
             format!(
                 "search.settle is {settle} and search.dwell {dwell}: a validator shows too little in so short a time"
@@ -43,9 +48,10 @@ pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
     }
     check_interval(plan, findings);
     check_api(plan, findings);
-    let min_duration = search.min_duration();
-    if min_duration > search.max_duration {
-        let (max_duration, min_duration) = (duration(search.max_duration), duration(min_duration));
+    let min_duration = memory_search.min_duration();
+    if min_duration > memory_search.max_duration {
+        let (max_duration, min_duration) =
+            (duration(memory_search.max_duration), duration(min_duration));
         findings.warn(
             format!(
                 "search.most is {max_duration}, and a search takes {min_duration} even if few dwells are enough"
@@ -69,7 +75,7 @@ fn check_launcher(launcher: &LauncherFacts, findings: &mut Findings) {
     if !abilities.memory_high {
         findings.warn(
             format!(
-                "{name} has no limit that only slows down: nothing is killed, but a write into a full group fails with ENOMEM, and \
+                "{name} has no limit that only slows down: nothing is killed, but a write into a full cgroup fails with ENOMEM, and \
                  a validator ends itself then"
             ),
             "use a host with cgroup version 2; here the search tries no headroom below twice the largest rise of unreclaimable memory within a second",
@@ -77,7 +83,7 @@ fn check_launcher(launcher: &LauncherFacts, findings: &mut Findings) {
     }
     if !abilities.pressure {
         findings.warn(
-            format!("{name} does not report how long a group waits for memory, so such waits cannot end a dwell early"),
+            format!("{name} does not report how long a cgroup waits for memory, so such waits cannot end a dwell early"),
             "use a host with cgroup version 2 mounted, and pressure (psi=1)",
         );
     }
