@@ -84,11 +84,13 @@ pub struct ReportContext {
 }
 
 /// The primary metric unless one is chosen.
-pub fn default_metric(runs: &[Run]) -> &'static RunMetric {
-    let has_process = runs.iter().any(|run| !run.processes.is_empty());
-    let mut validators = runs
+pub fn default_metric(recordings: &[Run]) -> &'static RunMetric {
+    let has_process = recordings
         .iter()
-        .filter(|run| run.is_replay() || lifecycle(run).has_validator);
+        .any(|recording| !recording.processes.is_empty());
+    let mut validators = recordings
+        .iter()
+        .filter(|recording| recording.is_replay() || lifecycle(recording).has_validator);
     let id = if has_process && validators.next().is_none() {
         DEFAULT_PROCESS_METRIC
     } else {
@@ -97,16 +99,16 @@ pub fn default_metric(runs: &[Run]) -> &'static RunMetric {
     run_metric(id).unwrap_or(&RUN_METRICS[0])
 }
 
-pub fn build(runs: impl IntoIterator<Item = Run>, options: &Options) -> Report {
-    build_with_context(runs, options, ReportContext::default())
+pub fn build(recordings: impl IntoIterator<Item = Run>, options: &Options) -> Report {
+    build_with_context(recordings, options, ReportContext::default())
 }
 
 pub fn build_with_context(
-    runs: impl IntoIterator<Item = Run>,
+    recordings: impl IntoIterator<Item = Run>,
     options: &Options,
     context: ReportContext,
 ) -> Report {
-    let mut report = build_report(runs, options, &context.arms);
+    let mut report = build_report(recordings, options, &context.arms);
     if !context.title.is_empty() {
         report.title = context.title;
     }
@@ -152,17 +154,21 @@ fn metric_sections(runs: &MeasuredRuns) -> Vec<Section> {
     sections
 }
 
-fn build_report(runs: impl IntoIterator<Item = Run>, options: &Options, arms: &[String]) -> Report {
+fn build_report(
+    recordings: impl IntoIterator<Item = Run>,
+    options: &Options,
+    arms: &[String],
+) -> Report {
     let plan = IntervalPlan {
         seed: options.seed,
         ..IntervalPlan::default()
     };
     let margin = options.margin;
-    let mut subjects = MeasuredRuns::new(runs, &plan, arms);
-    subjects.per_second = options.per_second;
-    let mut comparisons = comparison::compare_arms(&subjects, options.primary, margin);
-    let limits = limits::limits(&subjects);
-    let paired_runs = paired::pair_runs(&subjects, options.primary, &plan);
+    let mut runs = MeasuredRuns::new(recordings, &plan, arms);
+    runs.per_second = options.per_second;
+    let mut comparisons = comparison::compare_arms(&runs, options.primary, margin);
+    let limits = limits::limits(&runs);
+    let paired_runs = paired::pair_runs(&runs, options.primary, &plan);
     let all_are_paired = paired_runs.all_are_paired;
     let host_comparison = comparisons
         .iter()
@@ -171,34 +177,34 @@ fn build_report(runs: impl IntoIterator<Item = Run>, options: &Options, arms: &[
     let mut comparison_blocks = floor.blocks();
     comparison_blocks.extend(host_comparison.and_then(|comparison| {
         let arms = [&*comparison.reference, &*comparison.other];
-        hosts::table_of_hosts(&subjects, arms, options.primary, margin)
+        hosts::table_of_hosts(&runs, arms, options.primary, margin)
     }));
-    floor.withdraw_differences(&mut comparisons, &subjects);
+    floor.withdraw_differences(&mut comparisons, &runs);
     comparison_blocks.extend(limits.iter().flat_map(Limits::blocks));
     comparison_blocks.extend(paired_runs.blocks());
-    let comparison = comparison_section(&subjects, &comparisons, comparison_blocks, &floor, margin);
+    let comparison = comparison_section(&runs, &comparisons, comparison_blocks, &floor, margin);
     let mut sections = comparison
         .into_iter()
-        .chain(metric_sections(&subjects))
+        .chain(metric_sections(&runs))
         .collect_vec();
     let overview = effect::take_overview(options.primary, &comparisons, &mut sections);
     let verdict = verdict::verdict(
-        &subjects,
+        &runs,
         options.primary,
         &comparisons,
         limits.as_ref(),
         &floor,
         margin,
     );
-    let mut caveats = caveats::caveats(&subjects, options.primary, all_are_paired);
-    caveats.extend(hosts::io_pressure_caveats(&subjects));
+    let mut caveats = caveats::caveats(&runs, options.primary, all_are_paired);
+    caveats.extend(hosts::io_pressure_caveats(&runs));
     Report {
-        title: title(&subjects),
-        subtitle: subtitle(&subjects),
+        title: title(&runs),
+        subtitle: subtitle(&runs),
         verdict,
-        answers: answers::answers_by_arm(&subjects),
+        answers: answers::answers_by_arm(&runs),
         overview,
-        runs: subjects.all.iter().map(card).collect(),
+        runs: runs.all.iter().map(card).collect(),
         caveats,
         sections: sections.into_iter().map(folds::folded).collect(),
         made_by: format!("faultline {}", env!("CARGO_PKG_VERSION")),
@@ -227,21 +233,17 @@ fn comparison_section(
     }
 }
 
-fn title(subjects: &MeasuredRuns) -> String {
-    let runs = subjects.all.as_slice();
-    let prefix = match runs
-        .iter()
-        .filter(|run| run.recording.facts.is_demo)
-        .count()
-    {
+fn title(runs: &MeasuredRuns) -> String {
+    let all = runs.all.as_slice();
+    let prefix = match all.iter().filter(|run| run.recording.facts.is_demo).count() {
         0 => "",
-        count if count == runs.len() => "Simulated validator. ",
+        count if count == all.len() => "Simulated validator. ",
         _ => "Partly simulated. ",
     };
-    match (runs, subjects.arms.as_slice()) {
+    match (all, runs.arms.as_slice()) {
         ([], _) => format!("{prefix}No runs"),
         ([run], _) => format!("{prefix}Run {}", run.name),
-        (_, [arm]) => format!("{prefix}{} of {arm}", counted(runs.len() as f64, "run")),
+        (_, [arm]) => format!("{prefix}{} of {arm}", counted(all.len() as f64, "run")),
         (_, arms) => format!("{prefix}Comparison: {}", arms.join(", ")),
     }
 }

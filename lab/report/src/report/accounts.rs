@@ -114,22 +114,22 @@ const JOBS: &[NumberColumn] = &[
 ];
 
 /// `None` if no run has data of the read cache.
-pub fn section(subjects: &MeasuredRuns) -> Option<Section> {
-    let mut hits = subjects
+pub fn section(runs: &MeasuredRuns) -> Option<Section> {
+    let mut hits = runs
         .all
         .iter()
-        .flat_map(|subject| subject.recording.signal(Signal::ReadCacheHits));
+        .flat_map(|run| run.recording.signal(Signal::ReadCacheHits));
     if !hits.any(|hits| hits.is_some_and(|hits| hits > 0.0)) {
         return None;
     }
-    let mut section = SectionBuilder::new(subjects, MeasuredRun::why_no_datapoints);
+    let mut section = SectionBuilder::new(runs, MeasuredRun::why_no_datapoints);
     let note = "From accounts_db_store_timings: accounts that were not in the write cache and were looked up in the read cache. Time of \
                 a lookup: of hits and misses, without the read from files that follows a miss. Account load time: load_us of \
                 replay-slot-stats, summed over threads, mean over replayed slots.";
     section.add_numbers_and_tip_numbers("read-cache", "Accounts read cache", note, READ_CACHE);
-    section.add(cost_of_a_miss(subjects));
+    section.add(cost_of_a_miss(runs));
     let caption = "One point for each run. Compare only runs under the same load.";
-    let chart = size_against_hits(subjects);
+    let chart = size_against_hits(runs);
     section.add_figure(
         "read-cache-size",
         "Hit ratio of the read cache against its size",
@@ -262,16 +262,16 @@ fn cost_of_a_miss(runs: &MeasuredRuns) -> Option<Block> {
     (!table.rows.is_empty()).then_some(Block::Table(table))
 }
 
-fn size_against_hits(subjects: &MeasuredRuns) -> Option<Chart> {
-    let series = subjects.all.iter().filter_map(|subject| {
-        let numbers = &subject.from_execution;
-        let size = level(subject, numbers, Signal::ReadCacheBytes)
+fn size_against_hits(runs: &MeasuredRuns) -> Option<Chart> {
+    let series = runs.all.iter().filter_map(|run| {
+        let numbers = &run.from_execution;
+        let size = level(run, numbers, Signal::ReadCacheBytes)
             .mean
             .filter(|bytes| *bytes > 0.0)?;
-        let hit_ratio = hit_ratio(subject, numbers)?;
+        let hit_ratio = hit_ratio(run, numbers)?;
         Some(Curve {
-            name: subject.name.clone(),
-            run: subject.id.clone(),
+            name: run.name.clone(),
+            run: run.id.clone(),
             points: vec![(size, (hit_ratio, None))],
             recorded: Some((size, hit_ratio)),
         })

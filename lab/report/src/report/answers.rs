@@ -17,21 +17,18 @@ use faultline_status::{Answer, AnswerInputs, CachePrediction, Consensus, answers
 use itertools::Itertools;
 
 /// Empty without runs, without a validator, and if any run is a replay of a fixed range.
-pub fn answers_by_arm(subjects: &MeasuredRuns) -> Vec<Answers> {
-    let is_replay = subjects
-        .all
-        .iter()
-        .any(|subject| subject.recording.is_replay());
-    if subjects.all.is_empty() || subjects.has_no_validator() || is_replay {
+pub fn answers_by_arm(runs: &MeasuredRuns) -> Vec<Answers> {
+    let is_replay = runs.all.iter().any(|run| run.recording.is_replay());
+    if runs.all.is_empty() || runs.has_no_validator() || is_replay {
         return Vec::new();
     }
-    let can_change = can_change_capacity(subjects);
+    let can_change = can_change_capacity(runs);
     let answers_of_arm = |arm: &String| {
-        let runs = subjects.runs_in_averages(arm).collect_vec();
-        let mut ends = subjects.runs_of(arm).map(|run| &run.lifecycle.end);
+        let runs_of_arm = runs.runs_in_averages(arm).collect_vec();
+        let mut ends = runs.runs_of(arm).map(|run| &run.lifecycle.end);
         let answers = answers(&AnswerInputs {
             was_oom_killed: ends.any(|end| end.was_oom_killed),
-            ..inputs(&runs, can_change)
+            ..inputs(&runs_of_arm, can_change)
         });
         let finding = |answer: &Answer| Finding {
             verdict: answer.verdict.word().to_owned(),
@@ -42,15 +39,17 @@ pub fn answers_by_arm(subjects: &MeasuredRuns) -> Vec<Answers> {
             findings: answers.iter().map(finding).collect(),
         }
     };
-    subjects.arms.iter().map(answers_of_arm).collect()
+    runs.arms.iter().map(answers_of_arm).collect()
 }
 
 /// `Some(true)` if one release ran with several sizes of the program cache. Otherwise `None`,
 /// because it is unknown.
-fn can_change_capacity(subjects: &MeasuredRuns) -> Option<bool> {
-    let runs = || subjects.all.iter().map(|subject| &subject.recording);
-    let sizes = distinct(runs().filter_map(|run| last_capacity(run, Signal::CapacityConfigured)));
-    let versions = distinct(runs().flat_map(|run| run.facts.versions.iter()));
+fn can_change_capacity(runs: &MeasuredRuns) -> Option<bool> {
+    let recordings = || runs.all.iter().map(|run| &run.recording);
+    let sizes = distinct(
+        recordings().filter_map(|recording| last_capacity(recording, Signal::CapacityConfigured)),
+    );
+    let versions = distinct(recordings().flat_map(|recording| recording.facts.versions.iter()));
     (sizes.len() > 1 && versions.len() == 1).then_some(true)
 }
 
@@ -182,26 +181,26 @@ mod tests {
             unknown: Vec::new(),
             enough_entries: Some(1024),
         };
-        let runs = [Run {
+        let recordings = [Run {
             cache_sizes: Some(Ok(predicted)),
             ..Run::default()
         }];
-        let subjects = MeasuredRuns::new(runs, &IntervalPlan::default(), &[]);
-        let saved = prediction(&subjects.all[0]).map(|one| one.saved_seconds);
+        let runs = MeasuredRuns::new(recordings, &IntervalPlan::default(), &[]);
+        let saved = prediction(&runs.all[0]).map(|one| one.saved_seconds);
         assert_eq!(saved, Some(0.02));
     }
 
     #[test]
     fn an_arm_with_an_oom_kill_has_no_fine_memory() {
-        let runs = [false, true].map(|oom| Run {
+        let recordings = [false, true].map(|oom| Run {
             experiment_outcome: Some(ExperimentOutcome {
                 was_oom_killed: oom,
                 ..ExperimentOutcome::default()
             }),
             ..Run::default()
         });
-        let subjects = MeasuredRuns::new(runs, &IntervalPlan::default(), &[]);
-        let answers = answers_by_arm(&subjects);
+        let runs = MeasuredRuns::new(recordings, &IntervalPlan::default(), &[]);
+        let answers = answers_by_arm(&runs);
         let ram = answers.iter().map(|arm| &arm.findings[0]);
         let killed = ram.filter(|ram| ram.verdict == "act" && ram.text.contains("OOM-killed"));
         assert_eq!(killed.count(), 1, "{answers:#?}");

@@ -454,21 +454,17 @@ fn mean_over_turns(
 }
 
 /// The largest difference within an A/A pair; for a ratio, the largest difference of logarithms.
-fn max_aa_difference(
-    subjects: &MeasuredRuns,
-    run_metric: &RunMetric,
-    is_ratio: bool,
-) -> Option<f64> {
-    let value = |subject: &MeasuredRun| {
-        let value = pace::compared_value(subjects, run_metric, subject)?;
+fn max_aa_difference(runs: &MeasuredRuns, run_metric: &RunMetric, is_ratio: bool) -> Option<f64> {
+    let value = |run: &MeasuredRun| {
+        let value = pace::compared_value(runs, run_metric, run)?;
         Some(if is_ratio { value.ln() } else { value })
     };
-    let differences = subjects
+    let differences = runs
         .all
         .iter()
         .filter(|run| run.arm.ends_with(AA_SUFFIX))
         .filter_map(|second| {
-            let first = subjects
+            let first = runs
                 .runs_of(second.arm.trim_end_matches(AA_SUFFIX))
                 .find(|first| pairing_key(first) == pairing_key(second))?;
             Some((value(second)? - value(first)?).abs())

@@ -338,8 +338,8 @@ fn histograms(section: &mut SectionBuilder<'_>) {
     ];
     for (id, title, label, y_label, values) in figures {
         let labels = (label, y_label, 0.995);
-        section.add_histogram(id, title, caption, labels, |subject| {
-            values(&subject.recording, subject.from_execution.window)
+        section.add_histogram(id, title, caption, labels, |run| {
+            values(&run.recording, run.from_execution.window)
         });
     }
 }

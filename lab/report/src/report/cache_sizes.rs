@@ -19,9 +19,9 @@ const NO_SIZES: &str = "the trace does not have the sizes of programs";
 type PredictedRun<'a> = (&'a MeasuredRun, &'a Prediction);
 
 /// `None` if no run has data of the program cache.
-pub fn section(subjects: &MeasuredRuns) -> Option<Section> {
+pub fn section(runs: &MeasuredRuns) -> Option<Section> {
     let (mut blocks, mut predicted, mut without_trace) = (Vec::new(), Vec::new(), Vec::new());
-    for run in &subjects.all {
+    for run in &runs.all {
         match &run.recording.cache_sizes {
             Some(Ok(prediction)) => predicted.push((run, prediction)),
             Some(Err(why)) => blocks.push(Block::Text(format!(
@@ -35,7 +35,9 @@ pub fn section(subjects: &MeasuredRuns) -> Option<Section> {
     if !predicted.is_empty() {
         blocks.push(self_test_table(&predicted));
         let several = predicted.len() > 1;
-        let sentences = predicted.iter().flat_map(|run| sentences(run, several));
+        let sentences = predicted
+            .iter()
+            .flat_map(|predicted_run| sentences(predicted_run, several));
         blocks.extend(sentences.map(Block::Text));
     }
     predicted.retain(|(_, prediction)| !prediction.sizes.is_empty());
@@ -79,7 +81,7 @@ fn self_test_table(predicted: &[PredictedRun<'_>]) -> Block {
         ],
         note,
     );
-    for (subject, prediction) in predicted {
+    for (run, prediction) in predicted {
         let cells = |counter: &CounterPrediction| {
             [
                 text_cell(counter.name),
@@ -92,12 +94,12 @@ fn self_test_table(predicted: &[PredictedRun<'_>]) -> Block {
         let rows = prediction.self_test.iter();
         table
             .rows
-            .extend(rows.map(|counter| row(&subject.name, cells(counter))));
+            .extend(rows.map(|counter| row(&run.name, cells(counter))));
     }
     Block::Table(table)
 }
 
-fn sentences((subject, prediction): &PredictedRun<'_>, several: bool) -> Vec<String> {
+fn sentences((run, prediction): &PredictedRun<'_>, several: bool) -> Vec<String> {
     let mut sentences = Vec::new();
     let reasons = prediction.reasons.join("; ");
     if !prediction.self_test_passed {
@@ -130,7 +132,7 @@ fn sentences((subject, prediction): &PredictedRun<'_>, several: bool) -> Vec<Str
     }
     if several {
         for sentence in &mut sentences {
-            *sentence = format!("{}: {sentence}", subject.name);
+            *sentence = format!("{}: {sentence}", run.name);
         }
     }
     sentences
@@ -164,7 +166,7 @@ fn sizes_table(passed: &[PredictedRun<'_>]) -> Block {
         ],
         &note,
     );
-    for (subject, prediction) in passed {
+    for (run, prediction) in passed {
         let ends = |range: PredictiveInterval| [range.mean, range.low, range.high];
         let cells = |size: &SizePrediction| {
             let code = size
@@ -185,7 +187,7 @@ fn sizes_table(passed: &[PredictedRun<'_>]) -> Block {
         let rows = prediction.sizes.iter();
         table
             .rows
-            .extend(rows.map(|size| row(&subject.name, cells(size))));
+            .extend(rows.map(|size| row(&run.name, cells(size))));
     }
     Block::Table(without_missing_columns(table))
 }
@@ -257,7 +259,7 @@ fn figures(passed: &[PredictedRun<'_>]) -> impl Iterator<Item = Block> {
     FIGURES
         .into_iter()
         .filter_map(move |(id, title, label, unit, value, recorded)| {
-            let curves = passed.iter().map(|(subject, prediction)| {
+            let curves = passed.iter().map(|(run, prediction)| {
                 let points = prediction.sizes.iter().filter_map(|size| {
                     let range = value(size)?;
                     Some((
@@ -269,9 +271,9 @@ fn figures(passed: &[PredictedRun<'_>]) -> impl Iterator<Item = Block> {
                 Curve {
                     name: match passed.len() {
                         1 => "predicted".to_owned(),
-                        _ => subject.name.clone(),
+                        _ => run.name.clone(),
                     },
-                    run: subject.id.clone(),
+                    run: run.id.clone(),
                     points: points.collect(),
                     recorded: recorded.map(|value| (prediction.recorded_entries as f64, value)),
                 }
@@ -340,14 +342,14 @@ mod tests {
         Vec<(String, Chart)>,
         Vec<super::super::model::Table>,
     ) {
-        let run = Run {
+        let recording = Run {
             file: "run.fltl".to_owned(),
             cache_sizes: Some(prediction),
             ..Run::default()
         };
-        let subjects = MeasuredRuns::new([run], &IntervalPlan::default(), &[]);
+        let runs = MeasuredRuns::new([recording], &IntervalPlan::default(), &[]);
         let (mut texts, mut charts, mut tables) = (Vec::new(), Vec::new(), Vec::new());
-        for block in section(&subjects).unwrap().blocks {
+        for block in section(&runs).unwrap().blocks {
             match block {
                 Block::Text(text) => texts.push(text),
                 Block::Figure(figure) => charts.push((figure.id, figure.chart)),
