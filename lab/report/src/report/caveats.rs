@@ -49,11 +49,10 @@ type WhatAndRemedy = (String, &'static str);
 const MAX_NAMED: usize = 6;
 
 fn merged_caveats<C: IntoIterator<Item = WhatAndRemedy>>(
-    subjects: &MeasuredRuns,
+    runs: &MeasuredRuns,
     caveats_of: impl Fn(&MeasuredRun) -> C,
 ) -> Vec<Caveat> {
-    let runs = &subjects.all;
-    let by_remedy = by_key(runs.iter().flat_map(|run| {
+    let by_remedy = by_key(runs.all.iter().flat_map(|run| {
         caveats_of(run)
             .into_iter()
             .map(|(what, remedy)| (remedy, (what, run.name.as_str())))
@@ -62,16 +61,16 @@ fn merged_caveats<C: IntoIterator<Item = WhatAndRemedy>>(
         let by_text = by_key(caveats);
         let mut texts = by_text.iter().take(MAX_NAMED).map(|(what, names)| {
             let names = match names.len() {
-                count if count > 1 && count == runs.len() => "Every run".to_owned(),
+                count if count > 1 && count == runs.all.len() => "Every run".to_owned(),
                 _ => first_texts(names, "; ", "more run"),
             };
             format!("{names}: {what}")
         });
         let mut texts = texts.join("; ");
         let (named, others) = by_text.split_at(by_text.len().min(MAX_NAMED));
-        let is_named = |run: &&&str| named.iter().any(|(_, runs)| runs.contains(run));
-        let other_runs = others.iter().flat_map(|(_, runs)| runs).unique();
-        let unnamed = other_runs.filter(|run| !is_named(run)).count();
+        let is_named = |name: &&&str| named.iter().any(|(_, names)| names.contains(name));
+        let other_runs = others.iter().flat_map(|(_, names)| names).unique();
+        let unnamed = other_runs.filter(|name| !is_named(name)).count();
         let (count, noun) = match unnamed {
             0 => (others.len(), "more finding"),
             runs => (runs, "more run"),
@@ -96,21 +95,21 @@ fn non_empty(text: String) -> Option<String> {
     Some(text).filter(|text| !text.is_empty())
 }
 
-fn arm_caveats(subjects: &MeasuredRuns, all_are_paired: bool) -> Vec<Caveat> {
-    let arms_with = |runs: usize| {
-        let arms = subjects.arms.iter();
+fn arm_caveats(runs: &MeasuredRuns, all_are_paired: bool) -> Vec<Caveat> {
+    let arms_with = |run_count: usize| {
+        let arms = runs.arms.iter();
         non_empty(
-            arms.filter(|arm| subjects.runs_of(arm).count() == runs)
+            arms.filter(|arm| runs.runs_of(arm).count() == run_count)
                 .join(", "),
         )
     };
-    let runs = || subjects.all.iter();
-    let versions = distinct(runs().flat_map(|run| &run.recording.facts.versions));
+    let all = || runs.all.iter();
+    let versions = distinct(all().flat_map(|run| &run.recording.facts.versions));
     let old_versions = versions
         .iter()
         .filter(|version| counts_hits_as_before_4_4(version) == Some(true))
         .join(", ");
-    let begun = runs()
+    let begun = all()
         .map(|run| (run.recording.origin_unix_ns as f64, run.arm.as_str()))
         .collect_vec();
     let caveats = [
@@ -122,7 +121,7 @@ fn arm_caveats(subjects: &MeasuredRuns, all_are_paired: bool) -> Vec<Caveat> {
             format!("Two runs are too few for a test ({arms}); it needs {RUNS_FOR_A_TEST} in each arm."),
             "Run each arm at least once more.",
         )),
-        (!all_are_paired && !subjects.has_no_validator()).then(|| loads_differ(subjects)),
+        (!all_are_paired && !runs.has_no_validator()).then(|| loads_differ(runs)),
         (versions.len() > 1).then(|| Caveat::new(
             format!("The runs had different validators: {}.", versions.iter().join(", ")),
             "Use one validator binary for all arms.",
@@ -139,9 +138,9 @@ fn arm_caveats(subjects: &MeasuredRuns, all_are_paired: bool) -> Vec<Caveat> {
         format!("All runs of {first} came before all of {then}: whatever changed meanwhile looks like an effect."),
         "Alternate the arms (A B B A), or draw their order by lot.",
     ));
-    let caveats = caveats.into_iter().flatten().chain(pace::caveats(subjects));
+    let caveats = caveats.into_iter().flatten().chain(pace::caveats(runs));
     caveats
-        .chain(hosts::caveats(subjects))
+        .chain(hosts::caveats(runs))
         .chain(in_order)
         .collect()
 }
@@ -240,13 +239,13 @@ fn cache_exceeds_its_size(run: &MeasuredRun) -> Option<WhatAndRemedy> {
 }
 
 /// One caveat for all unreliable intervals; the section on replay times says why.
-fn unreliable_intervals(subjects: &MeasuredRuns) -> Option<Caveat> {
-    let metrics = by_key(subjects.all.iter().flat_map(|run| {
+fn unreliable_intervals(runs: &MeasuredRuns) -> Option<Caveat> {
+    let metrics = by_key(runs.all.iter().flat_map(|run| {
         run.unreliable_estimates()
             .map(|(metric, _)| (lowercase_first(metric), run.name.as_str()))
     }));
-    let all = subjects.all.len();
-    let metrics = metrics.iter().map(|(metric, runs)| match runs.len() {
+    let all = runs.all.len();
+    let metrics = metrics.iter().map(|(metric, names)| match names.len() {
         _ if all == 1 => metric.clone(),
         n if n == all => format!("{metric} (every run)"),
         n if n > 2 => format!(
@@ -254,9 +253,9 @@ fn unreliable_intervals(subjects: &MeasuredRuns) -> Option<Caveat> {
             number(n as f64, 0),
             counted(all as f64, "run")
         ),
-        _ => format!("{metric} ({})", runs.join("; ")),
+        _ => format!("{metric} ({})", names.join("; ")),
     });
-    let unused = match subjects.arms.len() {
+    let unused = match runs.arms.len() {
         0 | 1 => "",
         _ => " The comparison of arms does not use them.",
     };
@@ -375,23 +374,23 @@ fn recording_caveat(run: &MeasuredRun) -> Option<WhatAndRemedy> {
 const OUTLIER_REMEDY: &str = "Find out what disturbed the recording and repeat it, or exclude the recording and state that you did.";
 
 /// Run id and reason of each outlier within its arm, by workload (TPS) and by the primary metric.
-fn outliers<'s>(subjects: &'s MeasuredRuns, primary: &RunMetric) -> Vec<(&'s str, String)> {
+fn outliers<'s>(runs: &'s MeasuredRuns, primary: &RunMetric) -> Vec<(&'s str, String)> {
     let mut outliers = Vec::new();
-    if let Some(tps) = run_metric("tps").filter(|_| !subjects.has_no_validator()) {
-        let arms = values_by_arm(subjects, tps);
+    if let Some(tps) = run_metric("tps").filter(|_| !runs.has_no_validator()) {
+        let arms = values_by_arm(runs, tps);
         let all = arms
             .iter()
-            .flat_map(|(_, runs)| runs)
+            .flat_map(|(_, runs_of_arm)| runs_of_arm)
             .map(|(_, value)| *value)
             .collect_vec();
-        for (_, runs) in &arms {
+        for (_, runs_of_arm) in &arms {
             let find = |arm: &[f64]| outliers_of_arm(arm, &all);
-            outliers.extend(outliers_in(subjects, tps, runs, find));
+            outliers.extend(outliers_in(runs, tps, runs_of_arm, find));
         }
     }
-    for (arm, runs) in values_by_arm(subjects, primary) {
-        if primary.id != "tps" && subjects.arms.iter().any(|known| known == arm) {
-            outliers.extend(outliers_in(subjects, primary, &runs, caveat::outliers));
+    for (arm, runs_of_arm) in values_by_arm(runs, primary) {
+        if primary.id != "tps" && runs.arms.iter().any(|known| known == arm) {
+            outliers.extend(outliers_in(runs, primary, &runs_of_arm, caveat::outliers));
         }
     }
     outliers
@@ -401,28 +400,25 @@ type RunValues<'s> = Vec<(&'s MeasuredRun, f64)>;
 
 /// Includes the second runs of A/A pairs.
 fn values_by_arm<'s>(
-    subjects: &'s MeasuredRuns,
+    runs: &'s MeasuredRuns,
     run_metric: &RunMetric,
 ) -> Vec<(&'s str, RunValues<'s>)> {
-    let runs = subjects
-        .all
-        .iter()
-        .filter(|run| subjects.is_in_averages(run));
-    by_key(runs.filter_map(|run| {
-        let value = pace::compared_value(subjects, run_metric, run)?;
+    let counted_runs = runs.all.iter().filter(|run| runs.is_in_averages(run));
+    by_key(counted_runs.filter_map(|run| {
+        let value = pace::compared_value(runs, run_metric, run)?;
         Some((run.arm.as_str(), (run, value)))
     }))
 }
 
 fn outliers_in<'s>(
-    subjects: &MeasuredRuns,
+    runs: &MeasuredRuns,
     run_metric: &RunMetric,
-    runs: &[(&'s MeasuredRun, f64)],
+    runs_of_arm: &[(&'s MeasuredRun, f64)],
     find: impl Fn(&[f64]) -> Vec<usize>,
 ) -> Vec<(&'s str, String)> {
-    let values = runs.iter().map(|(_, value)| *value).collect_vec();
+    let values = runs_of_arm.iter().map(|(_, value)| *value).collect_vec();
     let outliers = find(&values);
-    let (outlying, usual): (Vec<_>, Vec<_>) = runs
+    let (outlying, usual): (Vec<_>, Vec<_>) = runs_of_arm
         .iter()
         .enumerate()
         .partition(|(index, _)| outliers.contains(index));
@@ -433,7 +429,7 @@ fn outliers_in<'s>(
         .into_option()
         .unwrap_or_default();
     let title = lowercase_first(run_metric.title);
-    let unit = pace::unit(run_metric, subjects.per_second);
+    let unit = pace::unit(run_metric, runs.per_second);
     let sentence = |(_, (run, value)): (usize, &(&'s MeasuredRun, f64))| {
         let [value, low, high] =
             [*value, low, high].map(|value| number(value, usize::from(run_metric.decimals)));

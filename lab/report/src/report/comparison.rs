@@ -135,7 +135,7 @@ fn arms_without_values(runs: &MeasuredRuns, pair: &ArmComparison) -> String {
 }
 
 pub fn section(
-    subjects: &MeasuredRuns,
+    runs: &MeasuredRuns,
     first: &ArmComparison,
     pairs: &[ArmComparison],
     more_blocks: Vec<Block>,
@@ -146,13 +146,13 @@ pub fn section(
          {}{}. The primary metric is {}; differences below {} % of the reference's mean do not matter. Tests need {} runs in each arm. \
          {}",
         first.reference,
-        arms_without_values(subjects, first),
+        arms_without_values(runs, first),
         lowercase_first(&first.primary.title),
         cells::percent(margin),
         arms::RUNS_FOR_A_TEST,
-        if subjects.has_no_validator() {
+        if runs.has_no_validator() {
             "Whole runs are compared."
-        } else if subjects.compared_part() == RunPart::FromTip {
+        } else if runs.compared_part() == RunPart::FromTip {
             "Only the time from the first tick at the tip on is compared: every run that executed anything was there long enough. Start and \
              catching up are left out."
         } else {
@@ -164,7 +164,7 @@ pub fn section(
         Block::Text(text),
         primary_table(&first.primary, pairs, margin),
         secondary_table(pairs),
-        definitions(subjects),
+        definitions(runs),
     ];
     blocks.extend(more_blocks);
     cells::section("comparison", "Comparison of the arms", blocks)

@@ -118,9 +118,9 @@ fn over_time(section: &mut SectionBuilder<'_>) {
     for (id, kind, signal) in kinds {
         let id = format!("{id}-faults-over-time");
         let title = format!("{kind} faults over time, smoothed");
-        section.add_timeline(&id, &title, &caption, ("Faults (/s)", "/s"), |subject| {
-            let rates = smoothed_rates(subject, signal, 1.0, size);
-            vec![line_of_ticks(subject, "", &rates)]
+        section.add_timeline(&id, &title, &caption, ("Faults (/s)", "/s"), |run| {
+            let rates = smoothed_rates(run, signal, 1.0, size);
+            vec![line_of_ticks(run, "", &rates)]
         });
     }
     let caption = "Rates between two ticks, from the first execution on. The classes end at the 99 % quantile of all runs; what is \
@@ -129,9 +129,9 @@ fn over_time(section: &mut SectionBuilder<'_>) {
         let id = format!("{kind}-faults-histogram");
         let label = format!("{title} faults (/s)");
         let title = format!("How often each rate of {kind} faults occurred");
-        section.add_histogram(&id, &title, caption, (&label, "Ticks", 0.99), |subject| {
-            let rates = signal_rates(&subject.recording, signal, Span::ALWAYS).per_second;
-            values_within(&subject.recording, &rates, subject.from_execution.window)
+        section.add_histogram(&id, &title, caption, (&label, "Ticks", 0.99), |run| {
+            let rates = signal_rates(&run.recording, signal, Span::ALWAYS).per_second;
+            values_within(&run.recording, &rates, run.from_execution.window)
         });
     }
 }
@@ -178,7 +178,7 @@ fn pool_table(pools: &[RunPools<'_>]) -> Block {
         "From the first execution on, the 15 pools of each run with most faults. Threads with the same name up to their number \
          form a pool; the pool called exited has what ended threads used and no sample of them contains.",
     );
-    for (subject, pools) in pools {
+    for (run, pools) in pools {
         let all_faults: f64 = pools.iter().map(PoolFaults::faults).sum();
         for pool in pools.iter().take(MAX_TABLE_POOLS) {
             let why = "not read";
@@ -192,7 +192,7 @@ fn pool_table(pools: &[RunPools<'_>]) -> Block {
                 number_or(share, 2, "no fault at all"),
                 number_or(pool.cpu, 1, why),
             ];
-            table.rows.push(row(&subject.name, cells));
+            table.rows.push(row(&run.name, cells));
         }
     }
     Block::Table(table)

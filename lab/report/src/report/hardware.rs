@@ -65,19 +65,19 @@ pub fn section(runs: &MeasuredRuns) -> Section {
 }
 
 fn facts(
-    subjects: &MeasuredRuns,
+    runs: &MeasuredRuns,
     id: &str,
     title: &str,
     note: &str,
     facts_of: fn(&SystemFacts) -> &[(&'static str, String)],
 ) -> Block {
-    let runs = || subjects.all.iter();
+    let all = || runs.all.iter();
     let mut columns = vec![("", "")];
-    columns.extend(runs().map(|run| (run.name.as_str(), "")));
+    columns.extend(all().map(|run| (run.name.as_str(), "")));
     let mut table = table(id, title, &columns, note);
-    let names = runs().flat_map(|run| facts_of(&run.recording.facts));
+    let names = all().flat_map(|run| facts_of(&run.recording.facts));
     for name in distinct(names.map(|(name, _)| *name)) {
-        let cells = runs().map(|run| {
+        let cells = all().map(|run| {
             let fact = facts_of(&run.recording.facts)
                 .iter()
                 .find(|(known, _)| *known == name);
@@ -92,18 +92,17 @@ fn facts(
 }
 
 fn shared_rows(
-    subjects: &MeasuredRuns,
+    runs: &MeasuredRuns,
     mut table: Table,
     values: fn(&SystemFacts) -> &[Value],
     cells: fn(&Value) -> Vec<Cell>,
 ) -> Block {
-    let runs = &subjects.all;
-    let by_values = by_key(runs.iter().map(|run| {
+    let by_values = by_key(runs.all.iter().map(|run| {
         let values = values(&run.recording.facts).iter();
         (values.map(cells).collect_vec(), run.name.as_str())
     }));
     for (values, names) in by_values {
-        let names = if names.len() == runs.len() && names.len() > 1 {
+        let names = if names.len() == runs.all.len() && names.len() > 1 {
             "all runs".to_owned()
         } else {
             names.join("; ")

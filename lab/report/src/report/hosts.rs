@@ -32,17 +32,15 @@ fn block_of(run: &MeasuredRun) -> Option<BlockKey<'_>> {
     Some((recording.label("experiment"), recording.host()?, block?))
 }
 
-fn hosts_of<'s>(subjects: &'s MeasuredRuns, arm: &'s str) -> Vec<&'s str> {
-    let runs = subjects.runs_in_averages(arm);
-    distinct(runs.filter_map(|run| run.recording.host()))
+fn hosts_of<'s>(runs: &'s MeasuredRuns, arm: &'s str) -> Vec<&'s str> {
+    distinct(
+        runs.runs_in_averages(arm)
+            .filter_map(|run| run.recording.host()),
+    )
 }
 
-pub fn comparison_design(
-    subjects: &MeasuredRuns,
-    reference: &str,
-    other: &str,
-) -> ComparisonDesign {
-    let hosts = [reference, other].map(|arm| hosts_of(subjects, arm));
+pub fn comparison_design(runs: &MeasuredRuns, reference: &str, other: &str) -> ComparisonDesign {
+    let hosts = [reference, other].map(|arm| hosts_of(runs, arm));
     if hosts.iter().any(Vec::is_empty) || distinct(hosts.iter().flatten()).len() < 2 {
         return ComparisonDesign::ByRun;
     }
@@ -57,14 +55,14 @@ pub fn comparison_design(
              so a difference may be that of the hosts"
         ));
     }
-    let common_blocks = paired_by_block(subjects, [reference, other], |_| Some(1.0)).len();
+    let common_blocks = paired_by_block(runs, [reference, other], |_| Some(1.0)).len();
     if common_blocks >= RUNS_FOR_A_TEST {
         return ComparisonDesign::ByBlock;
     }
-    let runs = subjects
+    let both = runs
         .runs_in_averages(reference)
-        .chain(subjects.runs_in_averages(other));
-    let why = match runs.filter(|subject| block_of(subject).is_none()).count() {
+        .chain(runs.runs_in_averages(other));
+    let why = match both.filter(|run| block_of(run).is_none()).count() {
         0 => String::new(),
         count => format!(" ({count} of their runs lack the label host or block)"),
     };
@@ -76,13 +74,15 @@ pub fn comparison_design(
 
 /// Values of two arms in their common blocks. Repeated runs of an arm in a block are averaged.
 fn paired_by_block<'s>(
-    subjects: &'s MeasuredRuns,
+    runs: &'s MeasuredRuns,
     arms: [&'s str; 2],
     value: impl Fn(&MeasuredRun) -> Option<f64>,
 ) -> Vec<(f64, f64)> {
     let [reference, other] = arms.map(|arm| {
-        let runs = subjects.runs_in_averages(arm);
-        by_key(runs.filter_map(|run| Some((block_of(run)?, value(run)?))))
+        by_key(
+            runs.runs_in_averages(arm)
+                .filter_map(|run| Some((block_of(run)?, value(run)?))),
+        )
     });
     let pairs = reference.iter().filter_map(|(block, values)| {
         let (_, other_values) = other.iter().find(|(other_block, _)| other_block == block)?;
@@ -103,23 +103,23 @@ pub fn metric_pairs(
 
 /// How different the hosts are, for arms that are compared within blocks.
 pub fn table_of_hosts(
-    subjects: &MeasuredRuns,
+    runs: &MeasuredRuns,
     [reference, other]: [&str; 2],
     primary: &RunMetric,
     margin: f64,
 ) -> Option<Block> {
-    let pairs = metric_pairs(subjects, [reference, other], primary);
-    let by_host = by_key(subjects.runs_in_averages(reference).filter_map(|subject| {
-        let value = pace::compared_value(subjects, primary, subject)?;
-        Some((subject.recording.host()?, value))
+    let pairs = metric_pairs(runs, [reference, other], primary);
+    let by_host = by_key(runs.runs_in_averages(reference).filter_map(|run| {
+        let value = pace::compared_value(runs, primary, run)?;
+        Some((run.recording.host()?, value))
     }));
     let (first, first_values) = by_host.first()?;
-    let unit = &*pace::unit(primary, subjects.per_second);
+    let unit = &*pace::unit(primary, runs.per_second);
     let ratio = format!("Ratio to {first}");
     let note = format!(
         "{}, {reference}. The intervals of ratios are for single runs, estimated from the variation \
          of ratios within blocks. A/A: the second run of an arm divided by its first, within blocks.",
-        pace::title(primary, subjects.per_second)
+        pace::title(primary, runs.per_second)
     );
     let mut table = table(
         "hosts",
@@ -141,8 +141,8 @@ pub fn table_of_hosts(
             estimate_or(ratio.map(|ratio| ratio.value_and_ends()), 3, reason),
         ]);
     }
-    for arm in &subjects.arms {
-        let pairs = metric_pairs(subjects, [arm, &format!("{arm}{AA_SUFFIX}")], primary);
+    for arm in &runs.arms {
+        let pairs = metric_pairs(runs, [arm, &format!("{arm}{AA_SUFFIX}")], primary);
         if pairs.is_empty() {
             continue;
         }
@@ -185,13 +185,13 @@ pub fn caveats(runs: &MeasuredRuns) -> Vec<Caveat> {
         .collect()
 }
 
-fn runs_without_block(subjects: &MeasuredRuns) -> Option<Caveat> {
-    let arms = subjects.arms.iter();
-    let runs = arms
-        .flat_map(|arm| subjects.runs_in_averages(arm))
+fn runs_without_block(runs: &MeasuredRuns) -> Option<Caveat> {
+    let arms = runs.arms.iter();
+    let counted_runs = arms
+        .flat_map(|arm| runs.runs_in_averages(arm))
         .collect_vec();
-    let hosts = distinct(runs.iter().filter_map(|run| run.recording.host()));
-    let names = runs
+    let hosts = distinct(counted_runs.iter().filter_map(|run| run.recording.host()));
+    let names = counted_runs
         .iter()
         .filter(|run| block_of(run).is_none())
         .map(|run| &run.name)
@@ -209,11 +209,13 @@ fn runs_without_block(subjects: &MeasuredRuns) -> Option<Caveat> {
 
 /// `A (n1, n2) against B (n3)`; `None` unless values differ.
 fn hosts_by_value(
-    subjects: &MeasuredRuns,
+    runs: &MeasuredRuns,
     value: impl Fn(&SystemFacts) -> Option<String>,
 ) -> Option<String> {
-    let runs = subjects.all.iter().map(|subject| &subject.recording);
-    let values = by_key(runs.filter_map(|run| Some((value(&run.facts)?, run.host()))));
+    let recordings = runs.all.iter().map(|run| &run.recording);
+    let values = by_key(
+        recordings.filter_map(|recording| Some((value(&recording.facts)?, recording.host()))),
+    );
     let texts = values.iter().map(|(value, hosts)| {
         let hosts = distinct(hosts.iter().flatten()).into_iter().join(", ");
         match hosts.as_str() {
@@ -229,14 +231,14 @@ fn hosts_by_value(
 const MIN_SHARE_DIFFERENCE: f64 = 0.01;
 
 /// Runs of a turn share the disks. Warns about unequal or unknown waits.
-pub fn io_pressure_caveats(subjects: &MeasuredRuns) -> Vec<Caveat> {
-    let runs = subjects.all.iter();
-    let mut turns = by_key(runs.filter_map(|run| Some((turn_key(run)?, run))));
-    turns.retain(|(_, runs)| runs.len() > 1);
+pub fn io_pressure_caveats(runs: &MeasuredRuns) -> Vec<Caveat> {
+    let all = runs.all.iter();
+    let mut turns = by_key(all.filter_map(|run| Some((turn_key(run)?, run))));
+    turns.retain(|(_, runs_of_turn)| runs_of_turn.len() > 1);
     turns.sort_by_key(|(key, _)| *key);
     let (mut unequal_turns, mut unknown_turns) = (Vec::new(), 0);
-    for ((.., turn), runs) in &turns {
-        let shares: Option<Vec<f64>> = runs.iter().map(|run| io_wait_share(run)).collect();
+    for ((.., turn), runs_of_turn) in &turns {
+        let shares: Option<Vec<f64>> = runs_of_turn.iter().map(|run| io_wait_share(run)).collect();
         let Some((min, max)) = shares.and_then(|shares| shares.into_iter().minmax().into_option())
         else {
             unknown_turns += 1;

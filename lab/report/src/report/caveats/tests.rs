@@ -48,15 +48,15 @@ fn run(arm: &str, version: &str, begun: i64) -> Run {
 
 #[test]
 fn every_caveat_is_full_sentences_with_its_numbers() {
-    let runs = [
+    let recordings = [
         run("256", "2.1.14", 1_800_000_000),
         run("256", "2.1.14", 1_800_000_100),
         run("1024", "4.4.0", 1_800_000_200),
         run("1024", "4.4.0", 1_800_000_300),
         run("512", "2.1.14", 1_800_000_400),
     ];
-    let subjects = MeasuredRuns::new(runs, &IntervalPlan::default(), &[]);
-    let found = caveats(&subjects, run_metric("tps").unwrap(), false);
+    let runs = MeasuredRuns::new(recordings, &IntervalPlan::default(), &[]);
+    let found = caveats(&runs, run_metric("tps").unwrap(), false);
     for caveat in &found {
         for text in [&caveat.what, &caveat.remedy] {
             assert!(
