@@ -4,7 +4,6 @@
 
 mod accounts;
 mod answers;
-mod bias_floor;
 mod cache;
 mod cache_sizes;
 mod caveats;
@@ -19,6 +18,7 @@ mod measured_run;
 mod memory;
 pub mod pace;
 mod paired;
+mod paired_effects;
 pub mod releases;
 mod run_metrics;
 mod section_builder;
@@ -33,7 +33,6 @@ pub(crate) use cells::bytes;
 pub use run_metrics::{Better, RUN_METRICS, RunMetric, run_metric};
 
 use crate::{measure::lifecycle::lifecycle, run::Run};
-use bias_floor::BiasFloor;
 use comparison::ArmComparison;
 use faultline_pages::{cells, groups, model};
 use faultline_stats::block::IntervalPlan;
@@ -43,6 +42,7 @@ use limits::Limits;
 use measured_run::{MeasuredRun, MeasuredRuns};
 use model::{Block, Caveat, Report, RunCard, Section, VerdictKind};
 use pace::Pace;
+use paired_effects::PairedEffects;
 use run_metrics::{DEFAULT_METRIC, DEFAULT_PROCESS_METRIC};
 
 #[derive(Debug, Clone, Copy)]
@@ -173,16 +173,22 @@ fn build_report(
     let host_comparison = comparisons
         .iter()
         .find(|comparison| comparison.primary.within_host_blocks);
-    let floor = BiasFloor::new(&paired_runs, margin, host_comparison.is_some());
-    let mut comparison_blocks = floor.blocks();
+    let paired_effects = PairedEffects::new(&paired_runs, margin, host_comparison.is_some());
+    let mut comparison_blocks = paired_effects.blocks();
     comparison_blocks.extend(host_comparison.and_then(|comparison| {
         let arms = [&*comparison.reference, &*comparison.other];
         hosts::table_of_hosts(&runs, arms, options.primary, margin)
     }));
-    floor.withdraw_differences(&mut comparisons, &runs);
+    paired_effects.withdraw_differences(&mut comparisons, &runs);
     comparison_blocks.extend(limits.iter().flat_map(Limits::blocks));
     comparison_blocks.extend(paired_runs.blocks());
-    let comparison = comparison_section(&runs, &comparisons, comparison_blocks, &floor, margin);
+    let comparison = comparison_section(
+        &runs,
+        &comparisons,
+        comparison_blocks,
+        &paired_effects,
+        margin,
+    );
     let mut sections = comparison
         .into_iter()
         .chain(metric_sections(&runs))
@@ -193,7 +199,7 @@ fn build_report(
         options.primary,
         &comparisons,
         limits.as_ref(),
-        &floor,
+        &paired_effects,
         margin,
     );
     let mut caveats = caveats::caveats(&runs, options.primary, all_are_paired);
@@ -216,7 +222,7 @@ fn comparison_section(
     runs: &MeasuredRuns,
     comparisons: &[ArmComparison],
     blocks: Vec<Block>,
-    floor: &BiasFloor,
+    paired_effects: &PairedEffects,
     margin: f64,
 ) -> Option<Section> {
     match comparisons {
@@ -227,7 +233,7 @@ fn comparison_section(
             blocks,
             margin,
         )),
-        [] if floor.is_empty() => None,
+        [] if paired_effects.is_empty() => None,
         // One arm, run twice at the same time.
         [] => Some(cells::section("comparison", "The A/A pair", blocks)),
     }

@@ -1,7 +1,6 @@
 //! The headline of a report, and the points below it.
 
 use super::{
-    bias_floor::BiasFloor,
     cells::{bytes, percent},
     comparison::{
         ArmComparison, MetricComparison, conclusion, direction_word, in_every_block,
@@ -12,6 +11,7 @@ use super::{
     limits::{Limits, have_equal_limits},
     measured_run::{MeasuredRun, MeasuredRuns},
     model::{Tone, Verdict, VerdictKind},
+    paired_effects::PairedEffects,
     run_metrics::RunMetric,
     what_happened::lifecycle_sentences,
 };
@@ -25,7 +25,7 @@ pub fn verdict(
     primary: &RunMetric,
     pairs: &[ArmComparison],
     limits: Option<&Limits>,
-    floor: &BiasFloor,
+    paired_effects: &PairedEffects,
     margin: f64,
 ) -> Verdict {
     match (runs.all.as_slice(), pairs) {
@@ -34,8 +34,8 @@ pub fn verdict(
             ..Verdict::default()
         },
         ([run], _) => verdict_of_run(run),
-        (_, []) => verdict_of_arm(runs, primary, floor),
-        _ => verdict_of_arms(runs, primary, pairs, limits, floor, margin),
+        (_, []) => verdict_of_arm(runs, primary, paired_effects),
+        _ => verdict_of_arms(runs, primary, pairs, limits, paired_effects, margin),
     }
 }
 
@@ -102,7 +102,11 @@ fn metric_sentences(run: &MeasuredRun) -> impl Iterator<Item = String> + use<> {
     [replay, tps, misses, rss].into_iter().flatten()
 }
 
-fn verdict_of_arm(subjects: &MeasuredRuns, primary: &RunMetric, floor: &BiasFloor) -> Verdict {
+fn verdict_of_arm(
+    subjects: &MeasuredRuns,
+    primary: &RunMetric,
+    paired_effects: &PairedEffects,
+) -> Verdict {
     let runs = &subjects.all;
     let arm = runs.first().map_or("", |run| run.arm.as_str());
     let mut headline = format!("{} of one arm, {arm}", counted(runs.len() as f64, "run"));
@@ -117,8 +121,8 @@ fn verdict_of_arm(subjects: &MeasuredRuns, primary: &RunMetric, floor: &BiasFloo
         headline += &format!(": {yes} {did}, {no} did not, {unknown} not known");
     }
     headline.push('.');
-    if let Some((aa_headline, kind)) = floor.aa_headline(primary) {
-        let mut points = floor.verdict_points();
+    if let Some((aa_headline, kind)) = paired_effects.aa_headline(primary) {
+        let mut points = paired_effects.verdict_points();
         points.push(headline);
         return Verdict {
             headline: aa_headline,
@@ -140,10 +144,10 @@ fn verdict_of_arms(
     primary: &RunMetric,
     pairs: &[ArmComparison],
     limits: Option<&Limits>,
-    floor: &BiasFloor,
+    paired_effects: &PairedEffects,
     margin: f64,
 ) -> Verdict {
-    let mut points = floor.verdict_points();
+    let mut points = paired_effects.verdict_points();
     points.extend(pairs.iter().map(pair_sentence));
     let (headline, kind) = match limits {
         // A bracket of limits has no test. The test of the primary metric becomes a point below the
@@ -162,12 +166,12 @@ fn verdict_of_arms(
                 ),
             }
         }
-        None => floor.headline(primary).unwrap_or_else(|| {
+        None => paired_effects.headline(primary).unwrap_or_else(|| {
             let pairs = pairs.iter().collect_vec();
             (headline(&pairs, margin), verdict_kind(&pairs))
         }),
     };
-    points.extend(floor.paired_sentences());
+    points.extend(paired_effects.paired_sentences());
     if !runs.has_no_validator() {
         points.extend(outcomes(runs));
     }

@@ -9,7 +9,7 @@ use super::{
     measured_run::{AA_SUFFIX, MeasuredRun, MeasuredRuns},
     model::{Block, Cell, VerdictKind},
     pace,
-    paired::{DECIMALS, PairedEffect, PairedRuns, QUANTITIES, Quantity, pairing_key},
+    paired::{DECIMALS, PairedRuns, QUANTITIES, Quantity, RunPairEffect, pairing_key},
     run_metrics::RunMetric,
 };
 use faultline_stats::{
@@ -43,7 +43,7 @@ struct ArmEffect {
 }
 
 impl ArmEffect {
-    fn over_turns(turns: &[&PairedEffect]) -> Option<ArmEffect> {
+    fn over_turns(turns: &[&RunPairEffect]) -> Option<ArmEffect> {
         let first = turns.first()?;
         let differences = turns
             .iter()
@@ -94,7 +94,7 @@ impl ArmEffect {
 }
 
 /// Empty without an A/A pair, unless two pairs of runs of the same arms have slots in common.
-pub struct BiasFloor {
+pub struct PairedEffects {
     /// By quantity; A/A pairs first.
     effects: Vec<ArmEffect>,
     margin: f64,
@@ -102,25 +102,27 @@ pub struct BiasFloor {
     within_host_blocks: bool,
 }
 
-impl BiasFloor {
-    pub fn new(paired: &PairedRuns, margin: f64, within_host_blocks: bool) -> BiasFloor {
+impl PairedEffects {
+    pub fn new(paired: &PairedRuns, margin: f64, within_host_blocks: bool) -> PairedEffects {
         let effects = paired.effects.iter();
         let turns =
             by_key(effects.map(|turn| ((turn.quantity_index, &turn.reference, &turn.other), turn)));
         let effects = turns
             .iter()
             .filter_map(|(_, turns)| ArmEffect::over_turns(turns));
-        let mut floor = BiasFloor {
+        let mut paired_effects = PairedEffects {
             effects: effects
                 .sorted_by_key(|effect| (effect.quantity_index, !effect.is_aa_pair()))
                 .collect(),
             margin,
             within_host_blocks,
         };
-        if !floor.has_aa_pair() && floor.effects.iter().all(|effect| effect.turns < 2) {
-            floor.effects.clear();
+        if !paired_effects.has_aa_pair()
+            && paired_effects.effects.iter().all(|effect| effect.turns < 2)
+        {
+            paired_effects.effects.clear();
         }
-        floor
+        paired_effects
     }
 
     pub fn is_empty(&self) -> bool {
