@@ -172,7 +172,7 @@ fn build_report(
     let all_are_paired = paired_runs.all_are_paired;
     let host_comparison = comparisons
         .iter()
-        .find(|comparison| comparison.primary.within_host_blocks);
+        .find(|comparison| comparison.primary.is_compared_within_hosts);
     let paired_effects = PairedEffects::new(&paired_runs, margin, host_comparison.is_some());
     let mut comparison_blocks = paired_effects.blocks();
     comparison_blocks.extend(host_comparison.and_then(|comparison| {

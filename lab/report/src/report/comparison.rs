@@ -19,8 +19,8 @@ pub struct MetricComparison {
     pub title: String,
     pub unit: String,
     pub comparison: Comparison,
-    /// True if arms are compared within blocks, each of runs on one host.
-    pub within_host_blocks: bool,
+    /// True if the arms are compared within host blocks, see [`hosts`].
+    pub is_compared_within_hosts: bool,
     /// Why the arms are not compared by this metric.
     pub refusal: Option<String>,
 }
@@ -78,9 +78,10 @@ pub fn compare_arms(
             };
             let comparison = match design {
                 _ if refusal.is_some() => arms::compare(&[], &[], margin),
-                ComparisonDesign::ByBlock => {
-                    let blocks = hosts::metric_pairs(runs, [reference, other], run_metric);
-                    faultline_stats::hosts::compare(&blocks, margin)
+                ComparisonDesign::ByHostBlock => {
+                    let value_pairs =
+                        hosts::pair_metric_by_host_block(runs, [reference, other], run_metric);
+                    faultline_stats::hosts::compare(&value_pairs, margin)
                 }
                 _ => {
                     let [reference, other] =
@@ -93,7 +94,7 @@ pub fn compare_arms(
                 title: pace::title(run_metric, runs.per_second),
                 unit: pace::unit(run_metric, runs.per_second),
                 comparison,
-                within_host_blocks: matches!(design, ComparisonDesign::ByBlock),
+                is_compared_within_hosts: matches!(design, ComparisonDesign::ByHostBlock),
                 refusal,
             }
         };
@@ -175,7 +176,10 @@ fn primary_table(primary: &MetricComparison, pairs: &[ArmComparison], margin: f6
     let any =
         |holds: fn(&Comparison) -> bool| pairs.iter().any(|pair| holds(&pair.primary.comparison));
     let mut note = format!("{}: {}.", run_metric.title, run_metric.definition);
-    if pairs.iter().any(|pair| pair.primary.within_host_blocks) {
+    if pairs
+        .iter()
+        .any(|pair| pair.primary.is_compared_within_hosts)
+    {
         note.push_str(" Several hosts: Student's intervals and tests of the ratios within blocks.");
     } else if any(|comparison| comparison.difference.is_some()) {
         note.push_str(&format!(
@@ -224,7 +228,7 @@ fn primary_table(primary: &MetricComparison, pairs: &[ArmComparison], margin: f6
 fn primary_row(pair: &ArmComparison) -> Vec<Cell> {
     let (metric, comparison) = (&pair.primary, &pair.primary.comparison);
     let untested = "needs three runs in each arm, and a spread";
-    let no_ranks = if metric.within_host_blocks {
+    let no_ranks = if metric.is_compared_within_hosts {
         "ranks are not compared within blocks"
     } else {
         untested
@@ -363,19 +367,20 @@ pub fn conclusion(metric: &MetricComparison) -> String {
     metric
         .refusal
         .clone()
-        .or_else(|| in_every_block(metric))
+        .or_else(|| direction_in_every_block(metric))
         .unwrap_or_else(|| conclusion_words(&metric.comparison, metric.run_metric))
 }
 
-/// A conclusion if the arms differ in the same direction in every block but there is no p-value.
-pub fn in_every_block(metric: &MetricComparison) -> Option<String> {
+/// The conclusion if arms differ but there is no p-value. Then all host blocks have the same ratio or
+/// difference, so the direction is the same in every block.
+pub fn direction_in_every_block(metric: &MetricComparison) -> Option<String> {
     let comparison = &metric.comparison;
     let Conclusion::Inconclusive { p: None, .. } = comparison.conclusion else {
         return None;
     };
     let direction = comparison
         .direction()
-        .filter(|_| metric.within_host_blocks)?;
+        .filter(|_| metric.is_compared_within_hosts)?;
     let direction = direction_word(direction);
     Some(format!("{direction} in every block, not tested"))
 }

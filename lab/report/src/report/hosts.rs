@@ -1,5 +1,6 @@
-//! A block is runs on one host, one after the other. Arms are compared within blocks. A turn is
-//! runs on one host at the same time.
+//! Runs on several hosts. A turn is the runs that an experiment executes at the same time on one
+//! host. A host block is the runs of one or more turns on one host, which have the same label
+//! `block`. Arms are compared within host blocks, so the effect of the host cancels.
 
 use super::{
     cells::{bytes, count, estimate_or, number_or, table, text_cell},
@@ -18,15 +19,15 @@ use itertools::Itertools;
 
 pub enum ComparisonDesign {
     ByRun,
-    /// On several hosts. Runs in no block are left out.
-    ByBlock,
+    /// For runs on several hosts. Runs without a host block are left out.
+    ByHostBlock,
     Refused(String),
 }
 
-/// Experiment, host, and number of the block.
-type BlockKey<'s> = (Option<&'s str>, &'s str, &'s str);
+/// Runs on one host: experiment, host, and label `block`.
+type HostBlock<'s> = (Option<&'s str>, &'s str, &'s str);
 
-fn block_of(run: &MeasuredRun) -> Option<BlockKey<'_>> {
+fn host_block_of(run: &MeasuredRun) -> Option<HostBlock<'_>> {
     let recording = &run.recording;
     let block = recording.label("block").filter(|block| !block.is_empty());
     Some((recording.label("experiment"), recording.host()?, block?))
@@ -55,14 +56,14 @@ pub fn comparison_design(runs: &MeasuredRuns, reference: &str, other: &str) -> C
              so a difference may be that of the hosts"
         ));
     }
-    let common_blocks = paired_by_block(runs, [reference, other], |_| Some(1.0)).len();
+    let common_blocks = pair_values_by_host_block(runs, [reference, other], |_| Some(1.0)).len();
     if common_blocks >= RUNS_FOR_A_TEST {
-        return ComparisonDesign::ByBlock;
+        return ComparisonDesign::ByHostBlock;
     }
     let both = runs
         .runs_in_averages(reference)
         .chain(runs.runs_in_averages(other));
-    let why = match both.filter(|run| block_of(run).is_none()).count() {
+    let why = match both.filter(|run| host_block_of(run).is_none()).count() {
         0 => String::new(),
         count => format!(" ({count} of their runs lack the label host or block)"),
     };
@@ -72,8 +73,8 @@ pub fn comparison_design(runs: &MeasuredRuns, reference: &str, other: &str) -> C
     ))
 }
 
-/// Values of two arms in their common blocks. Repeated runs of an arm in a block are averaged.
-fn paired_by_block<'s>(
+/// Values of two arms in their common host blocks. Several runs of an arm in a block are averaged.
+fn pair_values_by_host_block<'s>(
     runs: &'s MeasuredRuns,
     arms: [&'s str; 2],
     value: impl Fn(&MeasuredRun) -> Option<f64>,
@@ -81,7 +82,7 @@ fn paired_by_block<'s>(
     let [reference, other] = arms.map(|arm| {
         by_key(
             runs.runs_in_averages(arm)
-                .filter_map(|run| Some((block_of(run)?, value(run)?))),
+                .filter_map(|run| Some((host_block_of(run)?, value(run)?))),
         )
     });
     let pairs = reference.iter().filter_map(|(block, values)| {
@@ -91,12 +92,12 @@ fn paired_by_block<'s>(
     pairs.collect()
 }
 
-pub fn metric_pairs(
+pub fn pair_metric_by_host_block(
     runs: &MeasuredRuns,
     arms: [&str; 2],
     run_metric: &RunMetric,
 ) -> Vec<(f64, f64)> {
-    paired_by_block(runs, arms, |run| {
+    pair_values_by_host_block(runs, arms, |run| {
         pace::compared_value(runs, run_metric, run)
     })
 }
@@ -108,7 +109,7 @@ pub fn table_of_hosts(
     primary: &RunMetric,
     margin: f64,
 ) -> Option<Block> {
-    let pairs = metric_pairs(runs, [reference, other], primary);
+    let pairs = pair_metric_by_host_block(runs, [reference, other], primary);
     let by_host = by_key(runs.runs_in_averages(reference).filter_map(|run| {
         let value = pace::compared_value(runs, primary, run)?;
         Some((run.recording.host()?, value))
@@ -142,7 +143,7 @@ pub fn table_of_hosts(
         ]);
     }
     for arm in &runs.arms {
-        let pairs = metric_pairs(runs, [arm, &format!("{arm}{AA_SUFFIX}")], primary);
+        let pairs = pair_metric_by_host_block(runs, [arm, &format!("{arm}{AA_SUFFIX}")], primary);
         if pairs.is_empty() {
             continue;
         }
@@ -179,13 +180,13 @@ pub fn caveats(runs: &MeasuredRuns) -> Vec<Caveat> {
             "Boot the same kernel for all arms.",
         )
     });
-    [runs_without_block(runs), machines, kernels]
+    [runs_without_host_block(runs), machines, kernels]
         .into_iter()
         .flatten()
         .collect()
 }
 
-fn runs_without_block(runs: &MeasuredRuns) -> Option<Caveat> {
+fn runs_without_host_block(runs: &MeasuredRuns) -> Option<Caveat> {
     let arms = runs.arms.iter();
     let counted_runs = arms
         .flat_map(|arm| runs.runs_in_averages(arm))
@@ -193,7 +194,7 @@ fn runs_without_block(runs: &MeasuredRuns) -> Option<Caveat> {
     let hosts = distinct(counted_runs.iter().filter_map(|run| run.recording.host()));
     let names = counted_runs
         .iter()
-        .filter(|run| block_of(run).is_none())
+        .filter(|run| host_block_of(run).is_none())
         .map(|run| &run.name)
         .join(", ");
     (hosts.len() > 1 && !names.is_empty()).then(|| {

@@ -3,7 +3,7 @@
 use super::{
     cells::{bytes, percent},
     comparison::{
-        ArmComparison, MetricComparison, conclusion, direction_word, in_every_block,
+        ArmComparison, MetricComparison, conclusion, direction_in_every_block, direction_word,
         lowercase_first,
     },
     effect::{effect_text, estimates_text, means_text, with_unit},
@@ -279,7 +279,7 @@ fn effect_or_direction(metric: &MetricComparison, direction: Direction) -> Strin
 fn without_spread(pair: &ArmComparison) -> String {
     let (metric, comparison) = (&pair.primary, &pair.primary.comparison);
     let (reference, other) = (&pair.reference, &pair.other);
-    if metric.within_host_blocks {
+    if metric.is_compared_within_hosts {
         let means = means_text(metric, "against").unwrap_or_default();
         let text = conclusion(metric);
         return format!("{other} against {reference}: {text} ({means}).");
@@ -319,7 +319,7 @@ fn pairs_headline(first: &ArmComparison, pairs: &[&ArmComparison], margin: f64) 
         Some(format!("{} {than} with {reference}", joined_by_and(&arms)?))
     };
     let alike = pairs.iter().filter_map(|pair| {
-        let text = in_every_block(&pair.primary)?;
+        let text = direction_in_every_block(&pair.primary)?;
         Some(format!("{text}, with {} against {reference}", pair.other))
     });
     let refusals = pairs
