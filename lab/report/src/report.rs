@@ -7,10 +7,10 @@ mod answers;
 mod cache;
 mod cache_sizes;
 mod caveats;
+mod collapsible;
 mod comparison;
 mod effect;
 mod faults;
-mod folds;
 mod hardware;
 mod hosts;
 mod limits;
@@ -212,7 +212,10 @@ fn build_report(
         overview,
         runs: runs.all.iter().map(card).collect(),
         caveats,
-        sections: sections.into_iter().map(folds::folded).collect(),
+        sections: sections
+            .into_iter()
+            .map(collapsible::collapse_section)
+            .collect(),
         made_by: format!("faultline {}", env!("CARGO_PKG_VERSION")),
         ..Report::default()
     }
