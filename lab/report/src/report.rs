@@ -67,23 +67,25 @@ impl Default for Options {
     }
 }
 
-/// Context that the recordings do not have.
+/// What the report says besides what it finds in the recordings.
 #[derive(Debug, Default)]
 pub struct ReportContext {
     pub title: String,
     /// Precedes the headline.
     pub headline_prefix: Option<String>,
-    /// If the runs were not tested, this headline replaces theirs, which becomes the first point
-    /// after `points`. If the runs were tested, this headline follows theirs.
+    /// If the runs are not tested, this replaces the headline of the runs, which becomes the first
+    /// bullet after `bullets`. If the runs are tested, this is appended to the headline of the runs.
     pub headline: Option<String>,
-    pub points: Vec<String>,
+    /// Sentences below the headline, before those about the runs.
+    pub bullets: Vec<String>,
     pub caveats: Vec<Caveat>,
     pub sections: Vec<Section>,
-    /// The first is the reference. If empty, the report chooses an order.
+    /// Arms in their order. The first one with values is the reference. If empty, the report chooses
+    /// an order.
     pub arms: Vec<String>,
 }
 
-/// The primary metric unless one is chosen.
+/// The primary metric unless the user chooses one.
 pub fn default_metric(recordings: &[Run]) -> &'static RunMetric {
     let has_process = recordings
         .iter()
@@ -122,7 +124,7 @@ pub fn build_with_context(
     if let Some(headline_prefix) = context.headline_prefix {
         report.verdict.headline = format!("{headline_prefix} {}", report.verdict.headline);
     }
-    report.verdict.points.splice(0..0, context.points);
+    report.verdict.points.splice(0..0, context.bullets);
     report.caveats.splice(0..0, context.caveats);
     report.sections.splice(0..0, context.sections);
     report
