@@ -391,27 +391,27 @@ impl PairedEffects {
 
     /// Withdraws differences between arms that do not exceed the difference of the A/A pair. Both
     /// the slots of the pair and its values per run are compared.
-    pub fn withdraw_differences(&self, pairs: &mut [ArmComparison], runs: &MeasuredRuns) {
-        for pair in pairs {
-            let is_compared_within_hosts = pair.primary.is_compared_within_hosts;
+    pub fn withdraw_differences(&self, comparisons: &mut [ArmComparison], runs: &MeasuredRuns) {
+        for arms in comparisons {
+            let is_compared_within_hosts = arms.primary.is_compared_within_hosts;
             if !self.has_aa_pair() && !is_compared_within_hosts {
                 continue;
             }
-            for metric in std::iter::once(&mut pair.primary).chain(&mut pair.secondary) {
-                let (run_metric, comparison) = (metric.run_metric, &mut metric.comparison);
-                let Conclusion::Differs { p, .. } = comparison.conclusion else {
+            for comparison in std::iter::once(&mut arms.primary).chain(&mut arms.secondary) {
+                let (run_metric, result) = (comparison.run_metric, &mut comparison.result);
+                let Conclusion::Differs { p, .. } = result.conclusion else {
                     continue;
                 };
                 let effect = self.effects.iter().find(|effect| {
-                    effect.reference == pair.reference
-                        && effect.other == pair.other
+                    effect.reference == arms.reference
+                        && effect.other == arms.other
                         && effect.is_about(run_metric)
                 });
                 let by_slots = effect.and_then(|effect| self.is_beyond_floor(effect));
-                let ratio = comparison.ratio.filter(|_| is_compared_within_hosts);
+                let ratio = result.ratio.filter(|_| is_compared_within_hosts);
                 let ends = match ratio {
                     Some(ratio) => Some([ratio.low.ln(), ratio.high.ln()]),
-                    None => comparison
+                    None => result
                         .difference
                         .map(|difference| [difference.low, difference.high]),
                 };
@@ -419,9 +419,9 @@ impl PairedEffects {
                     .zip(ends)
                     .map(|(floor, [low, high])| low > floor || high < -floor);
                 if by_slots == Some(false) || by_runs == Some(false) {
-                    comparison.conclusion = Conclusion::Inconclusive {
+                    result.conclusion = Conclusion::Inconclusive {
                         p: Some(p),
-                        equivalence_p: comparison.equivalence_p,
+                        equivalence_p: result.equivalence_p,
                     };
                 }
             }

@@ -183,7 +183,7 @@ fn verdict_of_arms(
     points.extend(secondary_sentences(
         pairs,
         "Other metrics that differ",
-        |_, metric| match metric.comparison.conclusion {
+        |_, metric| match metric.result.conclusion {
             Conclusion::Differs { direction, .. } => Some(format!(
                 "{} ({})",
                 lowercase_first(&metric.title),
@@ -277,7 +277,7 @@ fn effect_or_direction(metric: &MetricComparison, direction: Direction) -> Strin
 
 /// For arms whose runs are all equal: no test can tell a difference from chance.
 fn without_spread(pair: &ArmComparison) -> String {
-    let (metric, comparison) = (&pair.primary, &pair.primary.comparison);
+    let (metric, comparison) = (&pair.primary, &pair.primary.result);
     let (reference, other) = (&pair.reference, &pair.other);
     if metric.is_compared_within_hosts {
         let means = means_text(metric, "against").unwrap_or_default();
@@ -445,7 +445,7 @@ fn mean_sentence(pair: &ArmComparison, metric: &MetricComparison) -> Option<Stri
     if !is_described(pair.conclusion()) || !UNTESTED_METRICS.contains(&metric.run_metric.id) {
         return None;
     }
-    let comparison = &metric.comparison;
+    let comparison = &metric.result;
     let [other, reference] =
         [comparison.other.mean?, comparison.reference.mean?].map(|mean| with_unit(mean, metric));
     let title = lowercase_first(&metric.title);
