@@ -52,10 +52,10 @@ const TIMES: &[NumberColumn] = &[
     cache_quantity!("Time (max) [µs]", 0, time_us, max),
     cache_quantity!("Loading (sum) [µs]", 0, loading_us, sum),
     cache_quantity!("Loading (mean) [µs]", 2, loading_us, mean),
-    ("Batches", 0, |_, numbers| {
+    ("Replayed slots", 0, |_, numbers| {
         Some((numbers.cache.time_us.n + numbers.cache.time_us.missing) as f64)
     }),
-    ("By recorded time [ms/s]", 3, |_, numbers| {
+    ("Time per recorded second [ms/s]", 3, |_, numbers| {
         let seconds = numbers.window.seconds();
         (numbers.cache.time_us.n > 0 && seconds > 0.0)
             .then(|| numbers.cache.time_us.sum / 1e3 / seconds)
@@ -107,14 +107,14 @@ const CAPACITY: &[NumberColumn] = &[
 
 pub fn section(runs: &MeasuredRuns) -> Section {
     let mut section = SectionBuilder::new(runs, MeasuredRun::why_no_datapoints);
-    let note = "A batch here is one point of loaded-programs-cache-stats: what the one cache of the process did between the \
-                creation of two banks, by all users. The study says per execution batch; its sums divided by its means give \
-                about 102,000 to 111,000 batches in 12 hours, one per slot. Points of own leader slots cannot be distinguished and are \
-                included. Hits are left out: before 4.4.0 they are not a count of hits.";
+    let note = "A batch is one point of loaded-programs-cache-stats: what all users of the cache did between the creation of two \
+                banks, about one slot. The study calls this an execution batch, but its sums divided by its means imply 102,000 to \
+                111,000 batches in 12 hours, one per slot. Points of own leader slots cannot be distinguished and are included. Hits \
+                are left out: before 4.4.0 they are not a count of hits.";
     section.add_numbers("cache", "Program cache: misses and evictions", note, COUNTS);
-    let note = "A batch here is one replayed slot with transactions: program_cache_us of replay-slot-stats, summed over threads, so \
-                it can exceed the slot's wall time. It holds lookups, waiting for another thread's compilation, and own \
-                compilation; loading is the part of register_syscalls, load_elf, verify_code and jit_compile. Own leader slots \
+    let note = "Means and maxima are over replayed slots with transactions. Time: program_cache_us of replay-slot-stats, summed over \
+                threads, so it can exceed the slot's wall time. It includes lookups, waiting for another thread's compilation, and own \
+                compilation. Loading: the part of it in register_syscalls, load_elf, verify_code and jit_compile. Own leader slots \
                 are left out: the validator reports no time for them.";
     let note = format!("{note}{}", filter_sentence(runs));
     section.add_numbers("cache-time", "Program cache: time", &note, TIMES);
@@ -180,7 +180,7 @@ fn pruning(section: &mut SectionBuilder<'_>) {
     let mut all = section.runs.all.iter();
     if all.any(|run| !run.recording.points.cache_times.is_empty()) {
         let note = "From program-cache-times. Builds by scripts/install-agave --instrumented report it at each root. Prune: the time of \
-                    the prune; a root without one does not count. Eviction: the time of all eviction passes since the previous root, \
+                    the prune; a root without a prune does not count. Eviction: the time of all eviction passes since the previous root, \
                     also of those that evicted nothing. Both exclude the wait for the cache's lock.";
         section.add_numbers("prune", "Prune and eviction time", note, PRUNE_AND_EVICTION);
     }
@@ -195,7 +195,7 @@ fn filter_sentence(runs: &MeasuredRuns) -> &'static str {
     };
     match (any_run(true), any_run(false)) {
         (true, true) => {
-            " Some runs are of 2.0, whose time includes the filtering of executables, and others are not."
+            " In runs of 2.0, the time includes the filtering of executables; in the other runs, it does not."
         }
         (true, false) => " The time includes the filtering of executables, as 2.0 counts it.",
         _ => "",
@@ -267,7 +267,7 @@ fn bars(section: &mut SectionBuilder<'_>) {
             .iter()
             .flat_map(|series| &series.values)
             .any(Option::is_some);
-        let caption = "Means by arm; of an arm with several runs the mean of their means.";
+        let caption = "Means by arm. For an arm with several runs, the mean of the runs' means.";
         section.add_figure(id, title, caption, is_drawn.then_some(Chart::Bars(chart)));
     }
 }
@@ -282,8 +282,8 @@ type HistogramOfRuns = (
 );
 
 fn histograms(section: &mut SectionBuilder<'_>) {
-    let caption = "From the first execution on. The classes end at the 99.5 % quantile of all runs, as the study's graphs are cut for \
-                   legibility; what is above is counted and not drawn.";
+    let caption = "From the first executed transaction on. The bins end at the 99.5 % quantile of all runs, where the study cuts its \
+                   graphs for legibility. Values above it are counted, but not drawn.";
     let figures: [HistogramOfRuns; 5] = [
         (
             "prune-histogram",

@@ -255,7 +255,8 @@ fn recorded_count(prediction: &Prediction, counter: &str) -> Option<f64> {
 }
 
 fn figures(passed: &[PredictedRun<'_>]) -> impl Iterator<Item = Block> {
-    let caption = "Lines: means of simulated runs. The band contains one more real run with a probability of 95 %. The diamond is the recorded value.";
+    let caption = "Lines: means of simulated runs. The band contains one more real run with a probability of 95 %. The diamond is the \
+                   recorded value.";
     FIGURES
         .into_iter()
         .filter_map(move |(id, title, label, unit, value, recorded)| {

@@ -232,7 +232,7 @@ fn cache_exceeds_its_size(run: &MeasuredRun) -> Option<WhatAndRemedy> {
     let [observed, configured] = [observed, configured].map(|entries| number(entries, 0));
     Some((
         format!(
-            "the program cache held {observed} entries, more than the {configured} it was meant to have"
+            "the evictions of the program cache imply a capacity of {observed} entries, but {configured} are configured"
         ),
         "Check that this binary has the limit that the label says; a cache may also overshoot between two prunings.",
     ))
@@ -297,7 +297,8 @@ fn few_slots(run: &MeasuredRun) -> Option<WhatAndRemedy> {
 
 fn executed_nothing(runs: &MeasuredRuns, run: &MeasuredRun) -> Option<WhatAndRemedy> {
     let what = "no executed transaction was recorded, so it is in no average of its arm and in no comparison";
-    let remedy = "Read what became of it in the table of outcomes; its own row in each table is about the whole run.";
+    let remedy =
+        "See the table of outcomes. In the other tables, the row of this run covers the whole run.";
     (!runs.is_in_averages(run)).then(|| (what.to_owned(), remedy))
 }
 

@@ -155,11 +155,11 @@ pub fn section(
         if runs.has_no_validator() {
             "Whole runs are compared."
         } else if runs.compared_part() == RunPart::FromTip {
-            "Only the time from the first tick at the tip on is compared: every run that executed anything was there long enough. Start and \
-             catching up are left out."
+            "Only the time from the first sample at the tip on is compared, because every run that executed a transaction was at the tip \
+             long enough. Start and catching up are left out."
         } else {
-            "The time from the first execution on is compared, catching up included: not every run was at the tip for ten minutes or half \
-             of its time."
+            "The time from the first executed transaction on is compared, catching up included, because not every run was at the tip for \
+             ten minutes or half of its time."
         }
     );
     let mut blocks = vec![
@@ -184,7 +184,8 @@ fn primary_table(primary: &MetricComparison, pairs: &[ArmComparison], margin: f6
     } else if any(|result| result.difference.is_some()) {
         note.push_str(&format!(
             " Difference and ratio of means with {:.0} % intervals (Welch, Fieller; where Fieller's interval would reach below 0, the \
-             variance of the other arm's mean is assumed to grow with that mean); the shift by Hodges and Lehmann.",
+             variance of the other arm's mean is assumed to be proportional to that mean, as in Wilson's score interval); the shift by \
+             Hodges and Lehmann.",
             100.0 * arms::CONFIDENCE_LEVEL
         ));
     }
@@ -197,7 +198,7 @@ fn primary_table(primary: &MetricComparison, pairs: &[ArmComparison], margin: f6
     }
     if any(|result| result.runs_needed.is_some()) {
         note.push_str(
-            " Runs needed: in each arm, to see a difference of the margin four times in five.",
+            " Runs needed: runs in each arm to detect a difference as large as the margin with a power of 80 %.",
         );
     }
     let mut table = table(

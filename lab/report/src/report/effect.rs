@@ -155,7 +155,7 @@ pub fn means_text(comparison: &MetricComparison, conjunction: &str) -> Option<St
 pub fn estimates_text(comparison: &MetricComparison) -> String {
     let result = &comparison.result;
     let (Some(reference), Some(other)) = (result.reference.mean, result.other.mean) else {
-        return "not recorded in both".to_owned();
+        return "not recorded in at least one arm".to_owned();
     };
     let means = format!(
         "{} against {}",

@@ -76,8 +76,8 @@ const PRESSURE: &[NumberColumn] = &[
 
 pub fn section(runs: &MeasuredRuns) -> Section {
     let mut section = SectionBuilder::new(runs, MeasuredRun::why_no_samples);
-    let note = "From majflt and minflt of /proc/PID/stat. Mean: all faults divided by all recorded seconds. Max: between two ticks. Faults \
-                in gaps are left out of all of them.";
+    let note = "From majflt and minflt of /proc/PID/stat. Mean: all faults divided by all recorded seconds. Max: between two samples. \
+                Faults in gaps are left out of all columns.";
     section.add_numbers_and_tip_numbers("faults", "Page faults", note, PAGE_FAULTS);
     over_time(&mut section);
     add_thread_pools(&mut section);
@@ -123,13 +123,13 @@ fn over_time(section: &mut SectionBuilder<'_>) {
             vec![line_of_ticks(run, "", &rates)]
         });
     }
-    let caption = "Rates between two ticks, from the first execution on. The classes end at the 99 % quantile of all runs; what is \
-                   above is counted and not drawn.";
+    let caption = "Rates between two samples, from the first executed transaction on. The bins end at the 99 % quantile of all runs. \
+                   Rates above it are counted, but not drawn.";
     for (kind, title, signal) in kinds {
         let id = format!("{kind}-faults-histogram");
         let label = format!("{title} faults (/s)");
         let title = format!("How often each rate of {kind} faults occurred");
-        section.add_histogram(&id, &title, caption, (&label, "Ticks", 0.99), |run| {
+        section.add_histogram(&id, &title, caption, (&label, "Samples", 0.99), |run| {
             let rates = signal_rates(&run.recording, signal, Span::ALWAYS).per_second;
             values_within(&run.recording, &rates, run.from_execution.window)
         });
@@ -156,7 +156,8 @@ fn add_thread_pools(section: &mut SectionBuilder<'_>) {
     ];
     for (kind, label, value) in kinds {
         let (id, title) = (format!("pools-{kind}"), format!("Who takes {kind} faults"));
-        let caption = "Faults of each pool, divided by the seconds from the first execution on; the pools with most faults.";
+        let caption = "Faults of each pool, divided by the seconds from the first executed transaction on. The figure shows the pools \
+                       with most faults.";
         section.add_figure(&id, &title, caption, pool_bars(&pools, label, value));
     }
 }
@@ -175,8 +176,8 @@ fn pool_table(pools: &[RunPools<'_>]) -> Block {
             "Share of all faults [%]",
             "CPU [s]",
         ],
-        "From the first execution on, the 15 pools of each run with most faults. Threads with the same name up to their number \
-         form a pool; the pool called exited has what ended threads used and no sample of them contains.",
+        "From the first executed transaction on, the 15 pools of each run with most faults. Threads with the same name up to their \
+         number form a pool. The pool \"exited\" is the usage of ended threads that is in no sample of their pools.",
     );
     for (run, pools) in pools {
         let all_faults: f64 = pools.iter().map(PoolFaults::faults).sum();

@@ -118,8 +118,8 @@ pub fn table_of_hosts(
     let unit = &*pace::unit(primary, runs.per_second);
     let ratio = format!("Ratio to {first}");
     let note = format!(
-        "{}, {reference}. The intervals of ratios are for single runs, estimated from the variation \
-         of ratios within blocks. A/A: the second run of an arm divided by its first, within blocks.",
+        "{}, {reference}. The intervals of the hosts' ratios include how single runs vary, estimated from \
+         the ratios of arms within blocks. A/A: the second run of an arm divided by its first, within blocks.",
         pace::title(primary, runs.per_second)
     );
     let mut table = table(
@@ -203,7 +203,7 @@ fn runs_without_host_block(runs: &MeasuredRuns) -> Option<Caveat> {
                 "On several hosts, only runs with the labels host and block are compared. These \
                  lack one: {names}."
             ),
-            "Run all arms of a replicate on one host, with the labels host and block.",
+            "Run all arms of a block on one host, with the labels host and block.",
         )
     })
 }
@@ -259,7 +259,7 @@ pub fn io_pressure_caveats(runs: &MeasuredRuns) -> Vec<Caveat> {
                 "Runs at the same time did not wait for I/O equally long ({}).",
                 unequal_turns.join("; ")
             ),
-            "Give each lane a device of its own, or set a limit of I/O in every arm.",
+            "Give the runs of a turn separate devices (one for each lane), or set the same I/O limits in every arm.",
         )
     });
     let unknown = (unknown_turns > 0).then(|| {

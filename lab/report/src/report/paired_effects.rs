@@ -295,7 +295,7 @@ impl PairedEffects {
                 format!("not called real, since {}", reliability_text(why))
             }
             None => {
-                "without a bias floor, since the A/A pair has no such slots in common".to_owned()
+                "without a bias floor, since the A/A runs share no slot with this value".to_owned()
             }
         }
     }
@@ -309,7 +309,7 @@ impl PairedEffects {
                 "no difference in any slot".to_owned()
             } else {
                 format!(
-                    "not shown to be equivalent within {percent} %: the reference has none of it"
+                    "not shown to be equivalent within {percent} %: no ratio, since the reference's sum is 0"
                 )
             };
         };
@@ -320,10 +320,8 @@ impl PairedEffects {
         if effect.is_tested() {
             return format!("equivalent within {percent} % {ratio}");
         }
-        // Many slots of one turn do not replace further turns.
         format!(
-            "equivalent within {percent} % by the slots of {} {ratio}; it says nothing about other turns before there are \
-             {RUNS_FOR_A_TEST}",
+            "equivalent within {percent} % by the slots of {} {ratio}; a statement on other turns needs at least {RUNS_FOR_A_TEST}",
             turns_text(effect.run_pairs)
         )
     }
@@ -352,8 +350,9 @@ impl PairedEffects {
             .collect();
         if has_floor {
             let text = "All arms of a turn ran at the same time on one host and saw the same slots; one arm ran twice. A difference between \
-                        these two runs is no effect of an arm: they share disks, memory bandwidth and network. A difference between arms \
-                        is called real only if it is beyond that of the A/A pair. This holds for this table and for those of metrics.";
+                        these two runs is no effect of an arm: both have the same settings, but they share disks, memory bandwidth \
+                        and network. A difference between arms is called real only if it is beyond that of the A/A pair. The same \
+                        rule applies to the tables of metrics.";
             return vec![Block::Text(text.to_owned()), Block::Table(table)];
         }
         if self.is_empty() {
@@ -386,7 +385,7 @@ impl PairedEffects {
             number_or(
                 self.floor(effect.quantity_index),
                 DECIMALS,
-                "the A/A pair has no such slots in common",
+                "the A/A runs share no slot with this value",
             ),
             Cell::Text(self.verdict_text(effect)),
         ]

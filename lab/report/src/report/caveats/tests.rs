@@ -75,7 +75,7 @@ fn every_caveat_is_full_sentences_with_its_numbers() {
         "1 gap in the recording, 1 min 1 s in all",
         "restarted 2 times",
         "in 61 of 63 seconds",
-        "held 1,024 entries, more than the 512",
+        "imply a capacity of 1,024 entries, but 512 are configured",
     ] {
         assert!(
             found.iter().any(|caveat| caveat.what.contains(fact)),
