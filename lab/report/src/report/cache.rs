@@ -81,14 +81,14 @@ const PRUNE_AND_EVICTION: &[NumberColumn] = &[
     cache_quantity!("Eviction (sum) [ms]", 1, evict_ms, sum),
     cache_quantity!("Passes", 0, evict_passes, sum),
     ("Eviction per pass [ms]", 4, |_, numbers| {
-        per_pass(numbers, &numbers.cache.evict_ms)
+        mean_per_pass(numbers, &numbers.cache.evict_ms)
     }),
     ("Entries examined per pass", 1, |_, numbers| {
-        per_pass(numbers, &numbers.cache.evict_examined)
+        mean_per_pass(numbers, &numbers.cache.evict_examined)
     }),
 ];
 
-fn per_pass(numbers: &WindowNumbers, summary: &Summary) -> Option<f64> {
+fn mean_per_pass(numbers: &WindowNumbers, summary: &Summary) -> Option<f64> {
     let passes = numbers.cache.evict_passes.sum;
     (passes > 0.0).then(|| summary.sum / passes)
 }
@@ -116,7 +116,7 @@ pub fn section(runs: &MeasuredRuns) -> Section {
                 threads, so it can exceed the slot's wall time. It includes lookups, waiting for another thread's compilation, and own \
                 compilation. Loading: the part of it in register_syscalls, load_elf, verify_code and jit_compile. Own leader slots \
                 are left out: the validator reports no time for them.";
-    let note = format!("{note}{}", filter_sentence(runs));
+    let note = format!("{note}{}", executable_filtering_sentence(runs));
     section.add_numbers("cache-time", "Program cache: time", &note, TIMES);
     section.add_numbers_of(
         RunPart::FromTip,
@@ -132,7 +132,7 @@ pub fn section(runs: &MeasuredRuns) -> Section {
         "",
         TIMES,
     );
-    pruning(&mut section);
+    add_prune_tables(&mut section);
     let note = "Configured: by version, or by the daemon's configuration. Observed: from the level at which eviction passes begin.";
     section.add_numbers_of(
         RunPart::WholeRun,
@@ -141,13 +141,13 @@ pub fn section(runs: &MeasuredRuns) -> Section {
         note,
         CAPACITY,
     );
-    over_time(&mut section);
-    bars(&mut section);
-    histograms(&mut section);
+    add_timeline(&mut section);
+    add_bars(&mut section);
+    add_histograms(&mut section);
     section.build("cache", "Program cache")
 }
 
-fn over_time(section: &mut SectionBuilder<'_>) {
+fn add_timeline(section: &mut SectionBuilder<'_>) {
     let slots = |run: &MeasuredRun| run.from_execution.replay_ms.len();
     let size = section.runs.averaging_window(AVERAGED_SLOTS, slots);
     let caption = averaging_caption(size, "replayed slot", "replayed slots") + ".";
@@ -167,7 +167,7 @@ fn over_time(section: &mut SectionBuilder<'_>) {
     );
 }
 
-fn pruning(section: &mut SectionBuilder<'_>) {
+fn add_prune_tables(section: &mut SectionBuilder<'_>) {
     let note = "What the study calls prune time is program_cache_prune_ms of bank-forks_set_root. In every version from 2.0.5 to \
                 4.4.0 that field repeats elapsed_ms, the time of moving the root: stock builds report no time of pruning. \
                 elapsed_ms is given for comparison with the study's table, not as a prune time.";
@@ -186,11 +186,11 @@ fn pruning(section: &mut SectionBuilder<'_>) {
     }
 }
 
-fn filter_sentence(runs: &MeasuredRuns) -> &'static str {
-    let any_run = |includes_filter| {
+fn executable_filtering_sentence(runs: &MeasuredRuns) -> &'static str {
+    let any_run = |includes_filtering| {
         runs.all.iter().any(|run| {
             let cache = &run.from_execution.cache;
-            cache.time_us.n > 0 && cache.includes_filter == includes_filter
+            cache.time_us.n > 0 && cache.includes_filter == includes_filtering
         })
     };
     match (any_run(true), any_run(false)) {
@@ -219,7 +219,7 @@ fn max_water_level(run: &Run) -> Option<u64> {
 
 type NamedSummary = (&'static str, fn(&WindowNumbers) -> &Summary);
 
-fn bars(section: &mut SectionBuilder<'_>) {
+fn add_bars(section: &mut SectionBuilder<'_>) {
     let runs = section.runs;
     let figures: [(&str, &str, &str, f64, &[NamedSummary]); 2] = [
         (
@@ -281,7 +281,7 @@ type HistogramOfRuns = (
     fn(&Run, Span) -> Vec<Option<f64>>,
 );
 
-fn histograms(section: &mut SectionBuilder<'_>) {
+fn add_histograms(section: &mut SectionBuilder<'_>) {
     let caption = "From the first executed transaction on. The bins end at the 99.5 % quantile of all runs, where the study cuts its \
                    graphs for legibility. Values above it are counted, but not drawn.";
     let figures: [HistogramOfRuns; 5] = [
@@ -336,9 +336,9 @@ fn histograms(section: &mut SectionBuilder<'_>) {
             },
         ),
     ];
-    for (id, title, label, y_label, values) in figures {
-        let labels = (label, y_label, 0.995);
-        section.add_histogram(id, title, caption, labels, |run| {
+    for (id, title, x_label, y_label, values) in figures {
+        let axes_and_max_quantile = (x_label, y_label, 0.995);
+        section.add_histogram(id, title, caption, axes_and_max_quantile, |run| {
             values(&run.recording, run.from_execution.window)
         });
     }

@@ -15,16 +15,16 @@ use faultline_stats::{
     caveat::{self, counts_hits_as_before_4_4, not_interleaved, outliers_of_arm},
     summary::min_values_for,
 };
-use faultline_text::{counted, moment, number, seconds as duration};
+use faultline_text::{counted, moment, number, seconds as seconds_text};
 use itertools::Itertools;
 use std::fmt::Display;
 
 pub fn caveats(runs: &MeasuredRuns, primary: &RunMetric, all_are_paired: bool) -> Vec<Caveat> {
     let several = runs.arms.len() > 1;
     let part = several.then(|| runs.compared_part());
-    let outliers = outliers(runs, primary);
+    let outliers = find_outliers(runs, primary);
     let mut caveats = merged_caveats(runs, recording_caveat);
-    caveats.extend(merged_caveats(runs, clock_set));
+    caveats.extend(merged_caveats(runs, clock_step_caveat));
     caveats.extend(merged_caveats(runs, |run| {
         outliers
             .iter()
@@ -36,10 +36,10 @@ pub fn caveats(runs: &MeasuredRuns, primary: &RunMetric, all_are_paired: bool) -
         caveats.extend(arm_caveats(runs, all_are_paired));
     }
     caveats.extend(merged_caveats(runs, |run| run_caveats(run, part)));
-    caveats.extend(merged_caveats(runs, short_at_tip));
-    caveats.extend(merged_caveats(runs, few_slots));
-    caveats.extend(merged_caveats(runs, |run| executed_nothing(runs, run)));
-    caveats.extend(unreliable_intervals(runs));
+    caveats.extend(merged_caveats(runs, short_tip_caveat));
+    caveats.extend(merged_caveats(runs, few_slots_caveat));
+    caveats.extend(merged_caveats(runs, |run| no_execution_caveat(runs, run)));
+    caveats.extend(unreliable_intervals_caveat(runs));
     caveats
 }
 
@@ -121,7 +121,7 @@ fn arm_caveats(runs: &MeasuredRuns, all_are_paired: bool) -> Vec<Caveat> {
             format!("Two runs are too few for a test ({arms}); it needs {RUNS_FOR_A_TEST} in each arm."),
             "Run each arm at least once more.",
         )),
-        (!all_are_paired && !runs.has_no_validator()).then(|| loads_differ(runs)),
+        (!all_are_paired && !runs.has_no_validator()).then(|| different_loads_caveat(runs)),
         (versions.len() > 1).then(|| Caveat::new(
             format!("The runs had different validators: {}.", versions.iter().join(", ")),
             "Use one validator binary for all arms.",
@@ -145,7 +145,7 @@ fn arm_caveats(runs: &MeasuredRuns, all_are_paired: bool) -> Vec<Caveat> {
         .collect()
 }
 
-fn loads_differ(runs: &MeasuredRuns) -> Caveat {
+fn different_loads_caveat(runs: &MeasuredRuns) -> Caveat {
     let part = runs.compared_part();
     let tps = runs
         .all
@@ -184,7 +184,7 @@ fn run_caveats(
                 format!(
                     "{} in the recording, {} in all",
                     counted(gaps.len() as f64, "gap"),
-                    duration(gaps.iter().sum())
+                    seconds_text(gaps.iter().sum())
                 ),
                 "Give the daemon its own core and a disk with free space, and run again.",
             )
@@ -198,8 +198,8 @@ fn run_caveats(
                 "Find out why, and run again; or look only at the time after the last restart.",
             )
         }),
-        consensus_changed(run),
-        not_at_tip(run, part),
+        consensus_change_caveat(run),
+        tip_share_caveat(run, part),
         unknown.map(|unknown| {
             (
                 format!(
@@ -210,12 +210,12 @@ fn run_caveats(
                 "Let the validator push its metrics to the daemon all the time.",
             )
         }),
-        cache_exceeds_its_size(run),
+        cache_capacity_caveat(run),
     ];
     caveats.into_iter().flatten()
 }
 
-fn consensus_changed(run: &MeasuredRun) -> Option<WhatAndRemedy> {
+fn consensus_change_caveat(run: &MeasuredRun) -> Option<WhatAndRemedy> {
     let timeline = pace::consensus_timeline(&run.recording)?;
     (run.recording.consensus.len() > 1).then(|| (
         format!(
@@ -225,7 +225,7 @@ fn consensus_changed(run: &MeasuredRun) -> Option<WhatAndRemedy> {
     ))
 }
 
-fn cache_exceeds_its_size(run: &MeasuredRun) -> Option<WhatAndRemedy> {
+fn cache_capacity_caveat(run: &MeasuredRun) -> Option<WhatAndRemedy> {
     let size = |signal| last_capacity(&run.recording, signal);
     let configured = size(Signal::CapacityConfigured)?;
     let observed = size(Signal::CapacityObserved).filter(|observed| *observed > configured)?;
@@ -239,7 +239,7 @@ fn cache_exceeds_its_size(run: &MeasuredRun) -> Option<WhatAndRemedy> {
 }
 
 /// One caveat for all unreliable intervals; the section on replay times says why.
-fn unreliable_intervals(runs: &MeasuredRuns) -> Option<Caveat> {
+fn unreliable_intervals_caveat(runs: &MeasuredRuns) -> Option<Caveat> {
     let metrics = by_key(runs.all.iter().flat_map(|run| {
         run.unreliable_estimates()
             .map(|(metric, _)| (lowercase_first(metric), run.name.as_str()))
@@ -267,21 +267,21 @@ fn unreliable_intervals(runs: &MeasuredRuns) -> Option<Caveat> {
     })
 }
 
-fn short_at_tip(run: &MeasuredRun) -> Option<WhatAndRemedy> {
+fn short_tip_caveat(run: &MeasuredRun) -> Option<WhatAndRemedy> {
     let seconds = run.from_tip.as_ref()?.window.seconds();
     let kept_up = run.lifecycle.success.answer == Some(true);
     (kept_up && seconds < MIN_TIP_SECONDS).then(|| {
         (
             format!(
                 "it was at the tip for only {}, so that it kept up says little",
-                duration(seconds)
+                seconds_text(seconds)
             ),
             "Record at least ten minutes at the tip.",
         )
     })
 }
 
-fn few_slots(run: &MeasuredRun) -> Option<WhatAndRemedy> {
+fn few_slots_caveat(run: &MeasuredRun) -> Option<WhatAndRemedy> {
     let slots = run.from_execution.replay_ms.iter().flatten().count();
     let needed = min_values_for(0.95);
     (slots > 0 && slots < needed).then(|| {
@@ -295,14 +295,14 @@ fn few_slots(run: &MeasuredRun) -> Option<WhatAndRemedy> {
     })
 }
 
-fn executed_nothing(runs: &MeasuredRuns, run: &MeasuredRun) -> Option<WhatAndRemedy> {
+fn no_execution_caveat(runs: &MeasuredRuns, run: &MeasuredRun) -> Option<WhatAndRemedy> {
     let what = "no executed transaction was recorded, so it is in no average of its arm and in no comparison";
     let remedy =
         "See the table of outcomes. In the other tables, the row of this run covers the whole run.";
     (!runs.is_in_averages(run)).then(|| (what.to_owned(), remedy))
 }
 
-fn clock_set(run: &MeasuredRun) -> Option<WhatAndRemedy> {
+fn clock_step_caveat(run: &MeasuredRun) -> Option<WhatAndRemedy> {
     let recording = &run.recording;
     let step = |step: &ClockStep| {
         let at = recording
@@ -321,15 +321,15 @@ fn clock_set(run: &MeasuredRun) -> Option<WhatAndRemedy> {
     ))
 }
 
-fn not_at_tip(run: &MeasuredRun, part: Option<RunPart>) -> Option<WhatAndRemedy> {
+fn tip_share_caveat(run: &MeasuredRun, part: Option<RunPart>) -> Option<WhatAndRemedy> {
     let window = run.execution_window?;
     let lifecycle = &run.lifecycle;
     if lifecycle.success.tip_share >= Some(MIN_KEPT_UP_SHARE) {
         return None;
     }
     let has_phases = run.recording.ticks.iter().any(|tick| tick.phase.is_some());
-    let seconds = lifecycle.time_in(&run.recording, Phase::AtTip, window);
-    let what = at_tip(has_phases.then_some(seconds), window.seconds());
+    let tip_seconds = lifecycle.time_in(&run.recording, Phase::AtTip, window);
+    let what = time_at_tip_text(has_phases.then_some(tip_seconds), window.seconds());
     let remedy = match part {
         Some(RunPart::FromTip) => {
             "Read the averages together with the outcome of each run: they include the time after it fell behind."
@@ -340,14 +340,14 @@ fn not_at_tip(run: &MeasuredRun, part: Option<RunPart>) -> Option<WhatAndRemedy>
     Some((what, remedy))
 }
 
-fn at_tip(at_tip: Option<f64>, seconds: f64) -> String {
-    match at_tip {
+fn time_at_tip_text(tip_seconds: Option<f64>, window_seconds: f64) -> String {
+    match tip_seconds {
         None => "it is not known whether it was at the tip".to_owned(),
         Some(..=0.0) => "it never got to the tip".to_owned(),
-        Some(at_tip) => format!(
+        Some(tip_seconds) => format!(
             "at the tip for {} of {}",
-            duration(at_tip),
-            duration(seconds)
+            seconds_text(tip_seconds),
+            seconds_text(window_seconds)
         ),
     }
 }
@@ -375,7 +375,7 @@ fn recording_caveat(run: &MeasuredRun) -> Option<WhatAndRemedy> {
 const OUTLIER_REMEDY: &str = "Find out what disturbed the recording and repeat it, or exclude the recording and state that you did.";
 
 /// Run id and reason of each outlier within its arm, by workload (TPS) and by the primary metric.
-fn outliers<'s>(runs: &'s MeasuredRuns, primary: &RunMetric) -> Vec<(&'s str, String)> {
+fn find_outliers<'s>(runs: &'s MeasuredRuns, primary: &RunMetric) -> Vec<(&'s str, String)> {
     let mut outliers = Vec::new();
     if let Some(tps) = run_metric("tps").filter(|_| !runs.has_no_validator()) {
         let arms = values_by_arm(runs, tps);
@@ -386,12 +386,18 @@ fn outliers<'s>(runs: &'s MeasuredRuns, primary: &RunMetric) -> Vec<(&'s str, St
             .collect_vec();
         for (_, runs_of_arm) in &arms {
             let find = |arm: &[f64]| outliers_of_arm(arm, &all);
-            outliers.extend(outliers_in(runs, tps, runs_of_arm, find));
+            outliers.extend(describe_outliers(runs, tps, runs_of_arm, find));
         }
     }
     for (arm, runs_of_arm) in values_by_arm(runs, primary) {
-        if primary.id != "tps" && runs.arms.iter().any(|known| known == arm) {
-            outliers.extend(outliers_in(runs, primary, &runs_of_arm, caveat::outliers));
+        let is_second_of_aa_pair = !runs.arms.iter().any(|listed| listed == arm);
+        if primary.id != "tps" && !is_second_of_aa_pair {
+            outliers.extend(describe_outliers(
+                runs,
+                primary,
+                &runs_of_arm,
+                caveat::outliers,
+            ));
         }
     }
     outliers
@@ -411,7 +417,7 @@ fn values_by_arm<'s>(
     }))
 }
 
-fn outliers_in<'s>(
+fn describe_outliers<'s>(
     runs: &MeasuredRuns,
     run_metric: &RunMetric,
     runs_of_arm: &[(&'s MeasuredRun, f64)],

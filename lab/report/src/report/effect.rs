@@ -57,7 +57,7 @@ pub fn take_overview(
     let over_time = of_primary
         .chain(FALLBACK_FIGURES)
         .find_map(|id| take_figure(sections, id));
-    forest(primary, pairs)
+    forest_plot(primary, pairs)
         .into_iter()
         .chain(over_time)
         .collect()
@@ -71,7 +71,7 @@ fn take_figure(sections: &mut [Section], id: &str) -> Option<Block> {
     })
 }
 
-fn forest(primary: &RunMetric, pairs: &[ArmComparison]) -> Option<Block> {
+fn forest_plot(primary: &RunMetric, pairs: &[ArmComparison]) -> Option<Block> {
     let reference = &pairs.first()?.reference;
     let rows = iter::once(primary.id)
         .chain(SECONDARY_METRICS)

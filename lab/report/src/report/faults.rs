@@ -79,13 +79,13 @@ pub fn section(runs: &MeasuredRuns) -> Section {
     let note = "From majflt and minflt of /proc/PID/stat. Mean: all faults divided by all recorded seconds. Max: between two samples. \
                 Faults in gaps are left out of all columns.";
     section.add_numbers_and_tip_numbers("faults", "Page faults", note, PAGE_FAULTS);
-    over_time(&mut section);
+    add_fault_figures(&mut section);
     add_thread_pools(&mut section);
     let note = "Refaults: pages read back soon after they were reclaimed, so the working set does not fit. Waiting: pressure stall \
                 information of the cgroup (version 2 has it) and of the machine, as a share of the time; some: at least one task \
                 waited, all: all tasks that were not idle waited.";
     section.add_numbers("pressure", "Refaults and pressure", note, PRESSURE);
-    pressure_over_time(&mut section);
+    add_pressure_timelines(&mut section);
     section.build("faults", "Page faults and memory pressure")
 }
 
@@ -104,7 +104,7 @@ pub fn smoothed_rates(
     moving_average(&scaled, size)
 }
 
-fn over_time(section: &mut SectionBuilder<'_>) {
+fn add_fault_figures(section: &mut SectionBuilder<'_>) {
     let kinds = [
         ("major", "Major", Signal::MajorFaults),
         ("minor", "Minor", Signal::MinorFaults),
@@ -115,9 +115,9 @@ fn over_time(section: &mut SectionBuilder<'_>) {
         _ => "; over fewer at the ends and around gaps",
     };
     let caption = averaging_caption(size, "sample", "samples") + at_gaps + ".";
-    for (id, kind, signal) in kinds {
-        let id = format!("{id}-faults-over-time");
-        let title = format!("{kind} faults over time, smoothed");
+    for (kind, capitalized_kind, signal) in kinds {
+        let id = format!("{kind}-faults-over-time");
+        let title = format!("{capitalized_kind} faults over time, smoothed");
         section.add_timeline(&id, &title, &caption, ("Faults (/s)", "/s"), |run| {
             let rates = smoothed_rates(run, signal, 1.0, size);
             vec![line_of_ticks(run, "", &rates)]
@@ -125,9 +125,9 @@ fn over_time(section: &mut SectionBuilder<'_>) {
     }
     let caption = "Rates between two samples, from the first executed transaction on. The bins end at the 99 % quantile of all runs. \
                    Rates above it are counted, but not drawn.";
-    for (kind, title, signal) in kinds {
+    for (kind, capitalized_kind, signal) in kinds {
         let id = format!("{kind}-faults-histogram");
-        let label = format!("{title} faults (/s)");
+        let label = format!("{capitalized_kind} faults (/s)");
         let title = format!("How often each rate of {kind} faults occurred");
         section.add_histogram(&id, &title, caption, (&label, "Samples", 0.99), |run| {
             let rates = signal_rates(&run.recording, signal, Span::ALWAYS).per_second;
@@ -241,7 +241,7 @@ fn pool_bars(pools: &[RunPools<'_>], label: &str, value: PoolValue) -> Option<Ch
     })
 }
 
-fn pressure_over_time(section: &mut SectionBuilder<'_>) {
+fn add_pressure_timelines(section: &mut SectionBuilder<'_>) {
     let size = averaging_window(section.runs);
     let caption = averaging_caption(size, "sample", "samples") + ".";
     let smooth = |run: &MeasuredRun, name, signal, scale| {

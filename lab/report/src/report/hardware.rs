@@ -13,21 +13,21 @@ use serde_json::Value;
 pub fn section(runs: &MeasuredRuns) -> Section {
     let blocks = vec![
         Block::Fold("Machine, validator and disks".to_owned()),
-        facts(
+        facts_table(
             runs,
             "hardware",
             "Machine",
             "As the daemon found it when it began to record.",
             |facts| &facts.host,
         ),
-        facts(
+        facts_table(
             runs,
             "validator",
             "Validator",
             "Of the first process that was followed. Secrets are left out of arguments.",
             |facts| &facts.validator,
         ),
-        shared_rows(
+        rows_by_distinct_values(
             runs,
             table(
                 "folders",
@@ -38,7 +38,7 @@ pub fn section(runs: &MeasuredRuns) -> Section {
             |facts| &facts.folders,
             folder,
         ),
-        shared_rows(
+        rows_by_distinct_values(
             runs,
             table(
                 "drives",
@@ -49,7 +49,7 @@ pub fn section(runs: &MeasuredRuns) -> Section {
             |facts| &facts.drives,
             drive,
         ),
-        shared_rows(
+        rows_by_distinct_values(
             runs,
             table(
                 "network",
@@ -64,7 +64,7 @@ pub fn section(runs: &MeasuredRuns) -> Section {
     cells::section("hardware", "Hardware", blocks)
 }
 
-fn facts(
+fn facts_table(
     runs: &MeasuredRuns,
     id: &str,
     title: &str,
@@ -91,7 +91,7 @@ fn facts(
     Block::Table(table)
 }
 
-fn shared_rows(
+fn rows_by_distinct_values(
     runs: &MeasuredRuns,
     mut table: Table,
     values: fn(&SystemFacts) -> &[Value],
@@ -137,8 +137,8 @@ fn folder(folder: &Value) -> Vec<Cell> {
         .flatten()
         .join(",");
     vec![
-        Cell::Text(name(&folder["what"]).replace('_', " ")),
-        Cell::Text(name(&folder["path"])),
+        Cell::Text(text_or_empty(&folder["what"]).replace('_', " ")),
+        Cell::Text(text_or_empty(&folder["path"])),
         fact(&mount["source"], NOT_IN_MANIFEST),
         fact(&mount["disk"], NOT_IN_MANIFEST),
         fact(&mount["file_system"], NOT_IN_MANIFEST),
@@ -150,7 +150,7 @@ fn folder(folder: &Value) -> Vec<Cell> {
 
 const NOT_IN_MANIFEST: &str = "not in the manifest";
 
-fn name(value: &Value) -> String {
+fn text_or_empty(value: &Value) -> String {
     json_text(value).unwrap_or_default()
 }
 
@@ -168,7 +168,7 @@ fn drive(drive: &Value) -> Vec<Cell> {
         .as_bool()
         .map(|rotates| if rotates { "rotating" } else { "solid state" });
     vec![
-        Cell::Text(name(&drive["name"])),
+        Cell::Text(text_or_empty(&drive["name"])),
         fact(&drive["model"], "not reported by the disk"),
         gib(&drive["bytes"]),
         text_or(kind, NOT_IN_MANIFEST),
@@ -180,7 +180,7 @@ fn interface(interface: &Value) -> Vec<Cell> {
     let mbit = interface["speed_mbit"].as_u64();
     let gbit = mbit.map(|mbit| mbit as f64 / 1000.0);
     vec![
-        Cell::Text(name(&interface["name"])),
+        Cell::Text(text_or_empty(&interface["name"])),
         number_or(gbit, 1, "not reported by the interface"),
         fact(&interface["state"], NOT_IN_MANIFEST),
     ]

@@ -14,7 +14,7 @@ use crate::{
     measure::signal_rates,
     run::{Signal, SystemFacts},
 };
-use faultline_stats::{arms::RUNS_FOR_A_TEST, hosts, summary::mean};
+use faultline_stats::{arms::RUNS_FOR_A_TEST, hosts as host_stats, summary::mean};
 use itertools::Itertools;
 
 pub enum ComparisonDesign {
@@ -129,7 +129,7 @@ pub fn table_of_hosts(
         &note,
     );
     for (host, values) in &by_host {
-        let ratio = hosts::host_ratio(first_values, values, &pairs).filter(|_| host != first);
+        let ratio = host_stats::host_ratio(first_values, values, &pairs).filter(|_| host != first);
         let reason = if host == first {
             "ratios are to this host"
         } else {
@@ -147,7 +147,7 @@ pub fn table_of_hosts(
         if pairs.is_empty() {
             continue;
         }
-        let ratio = hosts::compare(&pairs, margin).ratio;
+        let ratio = host_stats::compare(&pairs, margin).ratio;
         let reason = "fewer than two blocks, or equal ratios";
         table.rows.push(vec![
             Cell::Text(format!("{arm} against itself (A/A)")),
@@ -276,7 +276,7 @@ pub fn io_pressure_caveats(runs: &MeasuredRuns) -> Vec<Caveat> {
 
 fn io_wait_share(run: &MeasuredRun) -> Option<f64> {
     let run_seconds = run.lifecycle.run_end;
-    let by_experiment = || {
+    let share_recorded_by_experiment = || {
         let seconds = run
             .recording
             .experiment_outcome
@@ -286,7 +286,7 @@ fn io_wait_share(run: &MeasuredRun) -> Option<f64> {
     };
     signal_rates(&run.recording, Signal::IoSome, run.from_execution.window)
         .mean()
-        .or_else(by_experiment)
+        .or_else(share_recorded_by_experiment)
 }
 
 /// Experiment, length of the turn's label, and the label. The length sorts turn 10 after turn 9.

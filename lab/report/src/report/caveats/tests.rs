@@ -91,7 +91,7 @@ fn time_at_the_tip_is_reported_or_unknown() {
         (Some(0.0), "never"),
         (None, "not known"),
     ] {
-        let text = at_tip(seconds_at_tip, 43_200.0);
+        let text = time_at_tip_text(seconds_at_tip, 43_200.0);
         assert!(text.contains(fact), "{text}");
     }
 }
