@@ -20,7 +20,7 @@ const MIN_MISS_DIFFERENCE: f64 = 1.0;
 
 const MIB: f64 = 1_048_576.0;
 
-/// The increase of a counter.
+/// The increase of a counter in a part of the run.
 macro_rules! increase {
     ($title:literal, $decimals:literal, $signal:ident) => {
         ($title, $decimals, |run, numbers| {
@@ -29,7 +29,7 @@ macro_rules! increase {
     };
 }
 
-/// A level's mean or maximum, divided by `$scale`.
+/// The mean or the maximum of a gauge in a part of the run, divided by `$scale`.
 macro_rules! gauge {
     ($title:literal, $decimals:literal, $signal:ident, $statistic:ident, $scale:expr) => {
         ($title, $decimals, |run, numbers| {
@@ -196,12 +196,13 @@ fn percent_of_increases(
     ratio(100.0 * part, part + others.sum::<Option<f64>>()?)
 }
 
-/// In percent.
+/// Of the read cache, in percent.
 pub fn hit_ratio(run: &MeasuredRun, numbers: &WindowNumbers) -> Option<f64> {
     let misses = &[Signal::ReadCacheMisses];
     percent_of_increases(run, numbers, Signal::ReadCacheHits, misses)
 }
 
+/// Of the read cache.
 pub fn misses_per_slot(run: &MeasuredRun, numbers: &WindowNumbers) -> Option<f64> {
     per_slot(run, numbers, Signal::ReadCacheMisses)
 }
@@ -210,7 +211,7 @@ pub fn index_bytes(run: &MeasuredRun, numbers: &WindowNumbers) -> Option<f64> {
     gauge(run, numbers, Signal::IndexBytes).max
 }
 
-/// In µs, summed over threads.
+/// The mean, in µs summed over threads.
 pub fn load_time_per_slot(run: &MeasuredRun, numbers: &WindowNumbers) -> Option<f64> {
     let times = replay_points(&run.recording, numbers.window)
         .map(|point| point.load_us.map(|us| us as f64));
@@ -272,6 +273,7 @@ fn chart_size_against_hits(runs: &MeasuredRuns) -> Option<Chart> {
         Some(Curve {
             name: run.name.clone(),
             run: run.id.clone(),
+            // A curve of one point, which is also its marker.
             points: vec![(size, (hit_ratio, None))],
             recorded: Some((size, hit_ratio)),
         })

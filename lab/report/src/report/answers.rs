@@ -1,4 +1,5 @@
-//! The three lines of the status page, from the numbers of a run or of an arm's runs.
+//! The answers of the status page, for each arm: whether the memory is sufficient, whether the
+//! program cache is sufficient, and whether the validator votes and earns rewards.
 
 use super::{
     cache::last_capacity,
@@ -16,7 +17,8 @@ use faultline_stats::summary::{mean, summary};
 use faultline_status::{Answer, AnswerInputs, CachePrediction, Consensus, answers};
 use itertools::Itertools;
 
-/// Empty without runs, without a validator, and if any run is a replay of a fixed range.
+/// Empty if there is no run or no validator, or if any run is an offline replay of a range of
+/// slots.
 pub fn answers_by_arm(runs: &MeasuredRuns) -> Vec<Answers> {
     let is_replay = runs.all.iter().any(|run| run.recording.is_replay());
     if runs.all.is_empty() || runs.has_no_validator() || is_replay {
@@ -42,8 +44,8 @@ pub fn answers_by_arm(runs: &MeasuredRuns) -> Vec<Answers> {
     runs.arms.iter().map(answers_of_arm).collect()
 }
 
-/// `Some(true)` if one release ran with several sizes of the program cache. Otherwise `None`,
-/// because it is unknown.
+/// Whether the size of the program cache can be configured. `Some(true)` if one release ran with
+/// several sizes. Otherwise `None`, because it is unknown.
 fn can_change_capacity(runs: &MeasuredRuns) -> Option<bool> {
     let recordings = || runs.all.iter().map(|run| &run.recording);
     let sizes = distinct(
@@ -53,9 +55,9 @@ fn can_change_capacity(runs: &MeasuredRuns) -> Option<bool> {
     (sizes.len() > 1 && versions.len() == 1).then_some(true)
 }
 
-/// Averages over the runs. RAM, limit, headroom, unreclaimable share and proven memory come from
-/// the worst run. The prediction, the consensus, whether the validator is at the tip, and why
-/// values are unknown come from the first run.
+/// Averages over the runs of an arm. RAM, limit, headroom, unreclaimable share and proven memory
+/// come from the worst run. The prediction, the consensus, whether the validator is at the tip, and
+/// why values are unknown come from the first run.
 fn inputs(runs: &[&MeasuredRun], can_change_capacity: Option<bool>) -> AnswerInputs {
     let values = |value: fn(&MeasuredRun, &WindowNumbers) -> Option<f64>| {
         runs.iter()
@@ -67,6 +69,7 @@ fn inputs(runs: &[&MeasuredRun], can_change_capacity: Option<bool>) -> AnswerInp
     let installed = smallest(|run, _| run.recording.facts.memory_bytes.map(|bytes| bytes as f64));
     let unreclaimable_shares =
         values(|run, numbers| Some(numbers.levels.unreclaimable.max? / run.limit()?));
+    // A run kept up with its proven memory: its peak use, or its limit if pages were read again.
     let proven: Option<Vec<f64>> = runs
         .iter()
         .map(|run| sufficient_memory::proven_bytes(run))

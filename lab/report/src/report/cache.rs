@@ -1,4 +1,4 @@
-//! The program cache (the study's Figures 11, 12 and 13).
+//! The program cache (Figures 11, 12 and 13 of the study, see `docs/PAPER.md`).
 
 use super::{
     measured_run::{MeasuredRun, MeasuredRuns, RunPart},
@@ -19,6 +19,7 @@ use faultline_stats::{
 
 const AVERAGED_SLOTS: usize = 25;
 
+/// A column with a statistic of a field of the run's cache numbers.
 macro_rules! cache_quantity {
     ($title:literal, $decimals:literal, $field:ident, sum) => {
         ($title, $decimals, |_, numbers| {
@@ -41,6 +42,7 @@ const COUNTS: &[NumberColumn] = &[
     cache_quantity!("Evictions (max)", 0, evictions, max),
     cache_quantity!("Reloads (sum)", 0, reloads, sum),
     cache_quantity!("Insertions (sum)", 0, insertions, sum),
+    // All points, also those without a value.
     ("Batches", 0, |_, numbers| {
         Some((numbers.cache.misses.n + numbers.cache.misses.missing) as f64)
     }),
@@ -202,7 +204,7 @@ fn executable_filtering_sentence(runs: &MeasuredRuns) -> &'static str {
     }
 }
 
-/// In entries.
+/// The last recorded value of a capacity, in entries.
 pub fn last_capacity(run: &Run, signal: Signal) -> Option<f64> {
     run.signal(signal).iter().rev().find_map(|value| *value)
 }
@@ -272,7 +274,7 @@ fn add_bars(section: &mut SectionBuilder<'_>) {
     }
 }
 
-/// Id, title, labels of the axes, and values.
+/// Id, title, labels of the x axis and of the y axis, and values.
 type HistogramOfRuns = (
     &'static str,
     &'static str,

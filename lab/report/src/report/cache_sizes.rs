@@ -1,3 +1,5 @@
+//! The predicted counters and times of the program cache at other sizes.
+
 use super::{
     cells::{
         self, estimate, estimate_or, figure, number_cell, number_or, row, table, text_cell,
@@ -192,7 +194,7 @@ fn sizes_table(passed: &[PredictedRun<'_>]) -> Block {
     Block::Table(without_missing_columns(table))
 }
 
-/// Id, title, label, unit, value of a size, and recorded value.
+/// Id, title, label and unit of the y axis, value of a size, and recorded value.
 type SizeFigure = (
     &'static str,
     &'static str,

@@ -1,3 +1,5 @@
+//! What weakens the conclusions of a report, with remedies.
+
 use super::{
     cache::last_capacity,
     comparison::lowercase_first,
@@ -43,7 +45,8 @@ pub fn caveats(runs: &MeasuredRuns, primary: &RunMetric, all_are_paired: bool) -
     caveats
 }
 
-/// A caveat of one run, without its name and the final full stop, and the remedy.
+/// The text and the remedy of a caveat of one run. [`merged_caveats`] adds the name of the run and
+/// the full stop to the text.
 type WhatAndRemedy = (String, &'static str);
 
 const MAX_NAMED: usize = 6;
@@ -238,7 +241,7 @@ fn cache_capacity_caveat(run: &MeasuredRun) -> Option<WhatAndRemedy> {
     ))
 }
 
-/// One caveat for all unreliable intervals; the section on replay times says why.
+/// One caveat for all unreliable intervals. The section on replay times shows the reasons.
 fn unreliable_intervals_caveat(runs: &MeasuredRuns) -> Option<Caveat> {
     let metrics = by_key(runs.all.iter().flat_map(|run| {
         run.unreliable_estimates()
@@ -374,7 +377,8 @@ fn recording_caveat(run: &MeasuredRun) -> Option<WhatAndRemedy> {
 
 const OUTLIER_REMEDY: &str = "Find out what disturbed the recording and repeat it, or exclude the recording and state that you did.";
 
-/// Run id and reason of each outlier within its arm, by workload (TPS) and by the primary metric.
+/// Run id and reason of each outlier within its arm, by TPS and by the primary metric. The workload
+/// should be equal in all arms, so an arm of few runs is compared by TPS with all runs.
 fn find_outliers<'s>(runs: &'s MeasuredRuns, primary: &RunMetric) -> Vec<(&'s str, String)> {
     let mut outliers = Vec::new();
     if let Some(tps) = run_metric("tps").filter(|_| !runs.has_no_validator()) {
@@ -405,7 +409,8 @@ fn find_outliers<'s>(runs: &'s MeasuredRuns, primary: &RunMetric) -> Vec<(&'s st
 
 type RunValues<'s> = Vec<(&'s MeasuredRun, f64)>;
 
-/// Includes the second runs of A/A pairs.
+/// Includes the second runs of A/A pairs (two runs of an arm at the same time) as arms of their
+/// own.
 fn values_by_arm<'s>(
     runs: &'s MeasuredRuns,
     run_metric: &RunMetric,

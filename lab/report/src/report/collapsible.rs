@@ -1,6 +1,6 @@
 //! Which blocks of a section are collapsed: those after a [`Block::Fold`], until the reader of the
-//! page opens them. A section shows its first table and its first timeline and collapses the rest. A
-//! section that already has a [`Block::Fold`] does not change.
+//! page opens them. A section shows its first table and its first timeline and collapses the rest.
+//! A section that already has a [`Block::Fold`] does not change.
 
 use super::{
     comparison::uppercase_first,

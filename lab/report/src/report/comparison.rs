@@ -1,4 +1,4 @@
-//! Compares arms, with the run as statistical unit.
+//! Compares arms. Each run counts as one value.
 
 use super::{
     cells::{self, count, estimate_or, number_or, table, text_cell, without_missing_columns},
@@ -26,7 +26,7 @@ pub struct MetricComparison {
 }
 
 impl MetricComparison {
-    /// `None` unless a difference is shown.
+    /// Better, worse or neutral. `None` unless a difference is shown.
     pub fn tone(&self) -> Option<Tone> {
         match self.result.conclusion {
             Conclusion::Differs { direction, .. } => Some(tone(direction, self.run_metric.better)),
@@ -122,7 +122,8 @@ fn values(runs: &MeasuredRuns, arm: &str, run_metric: &RunMetric) -> Vec<f64> {
         .collect()
 }
 
-/// A clause on arms that precede the reference and have no values. Empty if there is none.
+/// A clause that names the arms before the reference, which have no values. Empty if the reference
+/// is the first arm.
 fn arms_without_values(runs: &MeasuredRuns, pair: &ArmComparison) -> String {
     let before = runs
         .arms
@@ -254,7 +255,8 @@ fn primary_row(pair: &ArmComparison) -> Vec<Cell> {
     cells
 }
 
-/// Difference, ratio, conclusion and means. `no_mean` explains a missing mean.
+/// Difference, ratio, conclusion and means. `too_few_runs` explains a missing interval, and
+/// `no_mean` a missing mean.
 fn mean_cells(comparison: &MetricComparison, too_few_runs: &str, no_mean: &str) -> [Cell; 5] {
     let (result, decimals) = (&comparison.result, comparison.run_metric.decimals);
     let no_mean = comparison.refusal.as_deref().unwrap_or(no_mean);
@@ -372,8 +374,8 @@ pub fn conclusion(comparison: &MetricComparison) -> String {
         .unwrap_or_else(|| conclusion_words(&comparison.result, comparison.run_metric))
 }
 
-/// The conclusion if arms differ but there is no p-value. Then all host blocks have the same ratio or
-/// difference, so the direction is the same in every block.
+/// The conclusion if arms differ but there is no p-value. Then all host blocks have the same ratio
+/// or difference, so the direction is the same in every block.
 pub fn direction_in_every_block(comparison: &MetricComparison) -> Option<String> {
     let result = &comparison.result;
     let Conclusion::Inconclusive { p: None, .. } = result.conclusion else {
@@ -386,7 +388,7 @@ pub fn direction_in_every_block(comparison: &MetricComparison) -> Option<String>
     Some(format!("{direction} in every block, not tested"))
 }
 
-/// "Better" and "worse" only if a difference is shown.
+/// Says "better" or "worse" only if a difference is shown.
 fn conclusion_words(result: &Comparison, run_metric: &RunMetric) -> String {
     match result.conclusion {
         Conclusion::NoValues => "no value in an arm".to_owned(),

@@ -1,4 +1,4 @@
-//! Effects relative to the reference arm: in words, and as the figures at the report's head.
+//! Effects relative to the reference arm: in words, and as the figures at the head of the report.
 
 use super::{
     comparison::{ArmComparison, MetricComparison},
@@ -44,7 +44,8 @@ const FIGURES_OVER_TIME: [(&str, &str); 12] = [
 /// If the primary metric has no figure over time, the first existing one of these is drawn.
 const FALLBACK_FIGURES: [&str; 2] = ["tps-over-time", "rss-over-time"];
 
-/// Moves the figure over time here from its section.
+/// The forest plot, and the figure over time of the primary metric, which is removed from its
+/// section.
 pub fn take_overview(
     primary: &RunMetric,
     pairs: &[ArmComparison],
@@ -151,7 +152,7 @@ pub fn means_text(comparison: &MetricComparison, conjunction: &str) -> Option<St
     ))
 }
 
-/// Difference, ratio and means, with the decimals that the tables have.
+/// Difference, ratio and means, with as many decimals as in the tables.
 pub fn estimates_text(comparison: &MetricComparison) -> String {
     let result = &comparison.result;
     let (Some(reference), Some(other)) = (result.reference.mean, result.other.mean) else {

@@ -1,4 +1,5 @@
-//! Page faults (the study's Figures 8 and 9), thread pools, refaults and pressure.
+//! Page faults (Figures 8 and 9 of the study, see `docs/PAPER.md`), thread pools, refaults and
+//! pressure.
 
 use super::{
     cells::{number_or, row, table, text_cell},
@@ -15,7 +16,7 @@ use faultline_agave::threads::purpose;
 use faultline_stats::{smooth::moving_average, summary::summary};
 use itertools::Itertools;
 
-/// As in the study.
+/// As many as in the study.
 const AVERAGED_SAMPLES: usize = 100;
 
 pub fn averaging_window(runs: &MeasuredRuns) -> usize {
@@ -28,7 +29,7 @@ const MAX_DRAWN_POOLS: usize = 8;
 
 type PoolValue = fn(&PoolFaults) -> Option<f64>;
 
-/// A run's thread pools, those with most faults first.
+/// A run and its thread pools, those with most faults first.
 type RunPools<'s> = (&'s MeasuredRun, Vec<PoolFaults>);
 
 const PAGE_FAULTS: &[NumberColumn] = &[

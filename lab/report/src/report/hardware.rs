@@ -1,4 +1,4 @@
-//! The machines (the study's Figures 1, 2 and 5), validators and folders.
+//! The machines (Figures 1, 2 and 5 of the study, see `docs/PAPER.md`), validators and folders.
 
 use super::{
     cells::{self, GIB, number_or, row, table, text_or},
@@ -91,6 +91,7 @@ fn facts_table(
     Block::Table(table)
 }
 
+/// Runs with equal values share their rows.
 fn rows_by_distinct_values(
     runs: &MeasuredRuns,
     mut table: Table,

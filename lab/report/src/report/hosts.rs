@@ -17,6 +17,7 @@ use crate::{
 use faultline_stats::{arms::RUNS_FOR_A_TEST, hosts as host_stats, summary::mean};
 use itertools::Itertools;
 
+/// How two arms are compared.
 pub enum ComparisonDesign {
     ByRun,
     /// For runs on several hosts. Runs without a host block are left out.
@@ -102,7 +103,7 @@ pub fn pair_metric_by_host_block(
     })
 }
 
-/// How different the hosts are, for arms that are compared within blocks.
+/// How different the hosts are, for arms that are compared within host blocks.
 pub fn table_of_hosts(
     runs: &MeasuredRuns,
     [reference, other]: [&str; 2],
@@ -208,7 +209,7 @@ fn runs_without_host_block(runs: &MeasuredRuns) -> Option<Caveat> {
     })
 }
 
-/// `A (n1, n2) against B (n3)`; `None` unless values differ.
+/// Values and the hosts that have them: `A (n1, n2) against B (n3)`. `None` unless values differ.
 fn hosts_by_value(
     runs: &MeasuredRuns,
     value: impl Fn(&SystemFacts) -> Option<String>,
@@ -227,11 +228,11 @@ fn hosts_by_value(
     (values.len() > 1).then(|| texts.collect_vec().join(" against "))
 }
 
-/// Differences between shares of time spent waiting are reported if they exceed this and the shares
-/// differ by a factor above 1.5.
+/// Runs of a turn wait unequally if their shares of time spent waiting differ by more than this,
+/// and by a factor above 1.5.
 const MIN_SHARE_DIFFERENCE: f64 = 0.01;
 
-/// Runs of a turn share the disks. Warns about unequal or unknown waits.
+/// Runs of a turn share disks. Warns if they waited for I/O unequally, or if a wait is unknown.
 pub fn io_pressure_caveats(runs: &MeasuredRuns) -> Vec<Caveat> {
     let all = runs.all.iter();
     let mut turns = by_key(all.filter_map(|run| Some((turn_key(run)?, run))));
@@ -289,7 +290,7 @@ fn io_wait_share(run: &MeasuredRun) -> Option<f64> {
         .or_else(share_recorded_by_experiment)
 }
 
-/// Experiment, length of the turn's label, and the label. The length sorts turn 10 after turn 9.
+/// Experiment, length of the label `turn`, and the label. The length sorts turn 10 after turn 9.
 fn turn_key(run: &MeasuredRun) -> Option<(&str, usize, &str)> {
     let experiment = run.recording.label("experiment").unwrap_or_default();
     let turn = run.recording.label("turn")?;

@@ -1,6 +1,6 @@
-//! Effects between arms, slot by slot. A turn is the runs that an experiment executes at the same time
-//! on one host. An A/A pair is two runs of one arm in a turn. Their difference is the bias floor: a
-//! smaller difference between arms is not reported as real.
+//! Effects between arms, slot by slot. A turn is the runs that an experiment executes at the same
+//! time on one host. An A/A pair is two runs of one arm in a turn. Their difference is the bias
+//! floor: a smaller difference between arms is not reported as real.
 
 use super::{
     cells::{count, estimate, estimate_or, number_or, table, text_cell},
@@ -95,8 +95,8 @@ impl ArmEffect {
     }
 }
 
-/// Effects between arms, from the slots that two runs have in common. Without a floor, it is empty if
-/// no two arms have two such pairs of runs.
+/// Effects between arms, from the slots that two runs have in common. Without a floor, it is empty
+/// if no two arms have two such pairs of runs.
 pub struct PairedEffects {
     /// By quantity; A/A pairs first.
     effects: Vec<ArmEffect>,
@@ -391,8 +391,8 @@ impl PairedEffects {
         ]
     }
 
-    /// Withdraws a difference by a metric if it is not beyond the floor of the slots, or not beyond the
-    /// difference between A/A runs by this metric.
+    /// Withdraws a difference by a metric if it is not beyond the floor of the slots, or not beyond
+    /// the difference between A/A runs by this metric.
     pub fn withdraw_differences(&self, comparisons: &mut [ArmComparison], runs: &MeasuredRuns) {
         for arms in comparisons {
             let is_compared_within_hosts = arms.primary.is_compared_within_hosts;
@@ -431,8 +431,8 @@ impl PairedEffects {
     }
 }
 
-/// Why the difference over few pairs of runs is unreliable. With at least [`RUNS_FOR_A_TEST`] pairs,
-/// their intervals are not used. A difference of zero is reliable if all slots are equal.
+/// Why the difference over few pairs of runs is unreliable. With at least [`RUNS_FOR_A_TEST`]
+/// pairs, their intervals are not used. A difference of zero is reliable if all slots are equal.
 fn why_unreliable(pairs: &[Estimate]) -> Option<Reliability> {
     let is_zero = |pair: &Estimate| pair.reliability == Reliability::Constant && pair.value == 0.0;
     let first = pairs
