@@ -212,7 +212,7 @@ fn build_report(
         verdict,
         answers: answers::answers_by_arm(&runs),
         overview,
-        runs: runs.all.iter().map(card).collect(),
+        runs: runs.all.iter().map(run_card).collect(),
         caveats,
         sections: sections
             .into_iter()
@@ -286,7 +286,7 @@ fn subtitle(runs: &MeasuredRuns) -> String {
     }
 }
 
-fn card(run: &MeasuredRun) -> RunCard {
+fn run_card(run: &MeasuredRun) -> RunCard {
     let (recording, lifecycle) = (&run.recording, &run.lifecycle);
     let labels = recording
         .labels

@@ -55,7 +55,7 @@ impl ArmComparison {
 }
 
 /// The first arm with values of the primary metric, and the other arms.
-pub fn reference<'a>(
+pub fn reference_and_others<'a>(
     runs: &'a MeasuredRuns,
     primary: &RunMetric,
 ) -> Option<(&'a str, Vec<&'a str>)> {
@@ -67,7 +67,7 @@ pub fn compare_arms(
     primary: &'static RunMetric,
     margin: f64,
 ) -> Vec<ArmComparison> {
-    let Some((reference, others)) = reference(runs, primary) else {
+    let Some((reference, others)) = reference_and_others(runs, primary) else {
         return Vec::new();
     };
     let pairs = others.into_iter().map(|other| {
@@ -173,16 +173,17 @@ pub fn section(
     cells::section("comparison", "Comparison of the arms", blocks)
 }
 
-fn primary_table(primary: &MetricComparison, pairs: &[ArmComparison], margin: f64) -> Block {
-    let (unit, run_metric) = (&*primary.unit, primary.run_metric);
-    let any = |holds: fn(&Comparison) -> bool| pairs.iter().any(|pair| holds(&pair.primary.result));
+fn primary_table(first: &MetricComparison, pairs: &[ArmComparison], margin: f64) -> Block {
+    let (unit, run_metric) = (&*first.unit, first.run_metric);
+    let any_result =
+        |holds: fn(&Comparison) -> bool| pairs.iter().any(|pair| holds(&pair.primary.result));
     let mut note = format!("{}: {}.", run_metric.title, run_metric.definition);
     if pairs
         .iter()
         .any(|pair| pair.primary.is_compared_within_hosts)
     {
         note.push_str(" Several hosts: Student's intervals and tests of the ratios within blocks.");
-    } else if any(|result| result.difference.is_some()) {
+    } else if any_result(|result| result.difference.is_some()) {
         note.push_str(&format!(
             " Difference and ratio of means with {:.0} % intervals (Welch, Fieller; where Fieller's interval would reach below 0, the \
              variance of the other arm's mean is assumed to be proportional to that mean, as in Wilson's score interval); the shift by \
@@ -190,21 +191,21 @@ fn primary_table(primary: &MetricComparison, pairs: &[ArmComparison], margin: f6
             100.0 * arms::CONFIDENCE_LEVEL
         ));
     }
-    if any(|result| result.difference_p.is_some() || result.equivalence_p.is_some()) {
+    if any_result(|result| result.difference_p.is_some() || result.equivalence_p.is_some()) {
         note.push_str(&format!(
             " Equivalent: two one-sided tests show the ratio within 1 ± {}. p-values are those of single tests; the conclusion uses \
              them adjusted by Holm if there are more than two arms.",
             number(margin, 3)
         ));
     }
-    if any(|result| result.runs_needed.is_some()) {
+    if any_result(|result| result.runs_needed.is_some()) {
         note.push_str(
             " Runs needed: runs in each arm to detect a difference as large as the margin with a power of 80 %.",
         );
     }
     let mut table = table(
         "primary",
-        &format!("Primary metric: {}", lowercase_first(&primary.title)),
+        &format!("Primary metric: {}", lowercase_first(&first.title)),
         &[
             ("Arms", ""),
             ("Difference", unit),

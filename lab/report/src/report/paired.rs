@@ -2,7 +2,7 @@
 
 use super::{
     cells::{self, count, missing, number_cell, table, text_cell},
-    comparison::reference,
+    comparison::reference_and_others,
     measured_run::{AA_SUFFIX, MeasuredRun, MeasuredRuns},
     model::{Block, Cell, Table},
     run_metrics::RunMetric,
@@ -160,7 +160,7 @@ impl PairedRuns {
 /// pair is paired with the first.
 pub fn pair_runs(runs: &MeasuredRuns, primary: &RunMetric, plan: &IntervalPlan) -> PairedRuns {
     let mut paired = empty_tables();
-    let Some((reference, others)) = reference(runs, primary) else {
+    let Some((reference, others)) = reference_and_others(runs, primary) else {
         return paired;
     };
     let all_runs = runs.all.iter();
