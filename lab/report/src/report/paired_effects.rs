@@ -51,7 +51,7 @@ impl ArmEffect {
             .iter()
             .map(|pair| pair.effect.mean_difference)
             .collect_vec();
-        // A pair has no ratio if the reference's sum is 0.
+        // A pair has no ratio if the reference's sum is 0. Intervals of amounts cannot be negative.
         let ratios: Option<Vec<Estimate>> =
             pairs.iter().map(|pair| pair.effect.ratio_of_sums).collect();
         let ratios_90: Option<Vec<Estimate>> = pairs.iter().map(|pair| pair.ratio_90).collect();
