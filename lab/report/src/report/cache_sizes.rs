@@ -164,7 +164,7 @@ fn sizes_table(passed: &[PredictedRun<'_>]) -> Block {
             "Reloads",
             "Evictions",
             "Cache time [s]",
-            "Code in it [MiB]",
+            "Code in the cache [MiB]",
         ],
         &note,
     );
@@ -414,7 +414,7 @@ mod tests {
             .map(|column| column.title.as_str())
             .collect();
         assert!(
-            titles.contains(&"Code in it") && !titles.contains(&"Cache time"),
+            titles.contains(&"Code in the cache") && !titles.contains(&"Cache time"),
             "{titles:?}"
         );
         assert!(

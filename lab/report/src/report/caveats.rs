@@ -139,7 +139,7 @@ fn arm_caveats(runs: &MeasuredRuns, all_are_paired: bool) -> Vec<Caveat> {
     ];
     let in_order = not_interleaved(&begun).map(|(first, then)| Caveat::new(
         format!("All runs of {first} came before all of {then}: whatever changed meanwhile looks like an effect."),
-        "Alternate the arms (A B B A), or draw their order by lot.",
+        "Alternate the arms (A B B A), or randomize their order.",
     ));
     let caveats = caveats.into_iter().flatten().chain(pace::caveats(runs));
     caveats
@@ -224,7 +224,7 @@ fn consensus_change_caveat(run: &MeasuredRun) -> Option<WhatAndRemedy> {
         format!(
             "the consensus changed ({timeline}). Transactions, and what is counted by slot, mean different things before and after"
         ),
-        "Read the time series before and after the migration apart, or record again without one.",
+        "Read the time series before and after the migration separately, or record again without one.",
     ))
 }
 
@@ -276,7 +276,7 @@ fn short_tip_caveat(run: &MeasuredRun) -> Option<WhatAndRemedy> {
     (kept_up && seconds < MIN_TIP_SECONDS).then(|| {
         (
             format!(
-                "it was at the tip for only {}, so that it kept up says little",
+                "it was at the tip for only {}, which is too short to show that it keeps up",
                 seconds_text(seconds)
             ),
             "Record at least ten minutes at the tip.",
