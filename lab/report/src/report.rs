@@ -33,6 +33,7 @@ pub(crate) use cells::bytes;
 pub use run_metrics::{Better, RUN_METRICS, RunMetric, run_metric};
 
 use crate::{measure::lifecycle::lifecycle, run::Run};
+use collapsible::collapse_section;
 use comparison::ArmComparison;
 use faultline_pages::{cells, groups, model};
 use faultline_stats::block::IntervalPlan;
@@ -73,15 +74,15 @@ pub struct ReportContext {
     pub title: String,
     /// Precedes the headline.
     pub headline_prefix: Option<String>,
-    /// If the runs are not tested, this replaces the headline of the runs, which becomes the first
-    /// bullet after `bullets`. If the runs are tested, this is appended to the headline of the runs.
+    /// If the runs are not tested, this replaces the headline of the runs. The latter becomes the
+    /// first bullet after `bullets`. If the runs are tested, this follows the headline of the runs.
     pub headline: Option<String>,
     /// Sentences below the headline, before those about the runs.
     pub bullets: Vec<String>,
     pub caveats: Vec<Caveat>,
     pub sections: Vec<Section>,
-    /// Arms in their order. The first one with values is the reference. If empty, the report chooses
-    /// an order.
+    /// Arms in their order. The first arm with values is the reference. If empty, the report
+    /// chooses an order.
     pub arms: Vec<String>,
 }
 
@@ -214,10 +215,7 @@ fn build_report(
         overview,
         runs: runs.all.iter().map(run_card).collect(),
         caveats,
-        sections: sections
-            .into_iter()
-            .map(collapsible::collapse_section)
-            .collect(),
+        sections: sections.into_iter().map(collapse_section).collect(),
         made_by: format!("faultline {}", env!("CARGO_PKG_VERSION")),
         ..Report::default()
     }
