@@ -85,9 +85,9 @@ pub fn compare_arms(
                     faultline_stats::hosts::compare(&value_pairs, margin)
                 }
                 _ => {
-                    let [reference, other] =
+                    let [reference_values, other_values] =
                         [reference, other].map(|arm| values(runs, arm, run_metric));
-                    arms::compare(&reference, &other, margin)
+                    arms::compare(&reference_values, &other_values, margin)
                 }
             };
             MetricComparison {
