@@ -222,7 +222,7 @@ fn context<'e>(
         title: format!("Experiment {}", plan.name),
         headline_prefix: headline::unfinished_text(&tallies),
         headline: Some(headline).filter(|text| !text.is_empty()),
-        points: headline::failure_sentences(&tallies, kind),
+        bullets: headline::failure_sentences(&tallies, kind),
         caveats: caveats(experiment, &tallies, counted, read_errors),
         sections: search::section(searches)
             .into_iter()

@@ -4,14 +4,13 @@
 
 mod accounts;
 mod answers;
-mod bias_floor;
 mod cache;
 mod cache_sizes;
 mod caveats;
+mod collapsible;
 mod comparison;
 mod effect;
 mod faults;
-mod folds;
 mod hardware;
 mod hosts;
 mod limits;
@@ -19,6 +18,7 @@ mod measured_run;
 mod memory;
 pub mod pace;
 mod paired;
+mod paired_effects;
 pub mod releases;
 mod run_metrics;
 mod section_builder;
@@ -33,7 +33,7 @@ pub(crate) use cells::bytes;
 pub use run_metrics::{Better, RUN_METRICS, RunMetric, run_metric};
 
 use crate::{measure::lifecycle::lifecycle, run::Run};
-use bias_floor::BiasFloor;
+use collapsible::collapse_section;
 use comparison::ArmComparison;
 use faultline_pages::{cells, groups, model};
 use faultline_stats::block_bootstrap::IntervalPlan;
@@ -43,6 +43,7 @@ use limits::Limits;
 use measured_run::{MeasuredRun, MeasuredRuns};
 use model::{Block, Caveat, Report, RunCard, Section, VerdictKind};
 use pace::Pace;
+use paired_effects::PairedEffects;
 use run_metrics::{DEFAULT_METRIC, DEFAULT_PROCESS_METRIC};
 
 #[derive(Debug, Clone, Copy)]
@@ -67,28 +68,32 @@ impl Default for Options {
     }
 }
 
-/// Context that the recordings do not have.
+/// What the report says besides what it finds in the recordings.
 #[derive(Debug, Default)]
 pub struct ReportContext {
     pub title: String,
     /// Precedes the headline.
     pub headline_prefix: Option<String>,
-    /// If the runs were not tested, this headline replaces theirs, which becomes the first point
-    /// after `points`. If the runs were tested, this headline follows theirs.
+    /// If the runs are not tested, this replaces the headline of the runs. The latter becomes the
+    /// first bullet after `bullets`. If the runs are tested, this follows the headline of the runs.
     pub headline: Option<String>,
-    pub points: Vec<String>,
+    /// Sentences below the headline, before those about the runs.
+    pub bullets: Vec<String>,
     pub caveats: Vec<Caveat>,
     pub sections: Vec<Section>,
-    /// The first is the reference. If empty, the report chooses an order.
+    /// Arms in their order. The first arm with values is the reference. If empty, the report
+    /// chooses an order.
     pub arms: Vec<String>,
 }
 
-/// The primary metric unless one is chosen.
-pub fn default_metric(runs: &[Run]) -> &'static RunMetric {
-    let has_process = runs.iter().any(|run| !run.processes.is_empty());
-    let mut validators = runs
+/// The primary metric unless the user chooses one.
+pub fn default_metric(recordings: &[Run]) -> &'static RunMetric {
+    let has_process = recordings
         .iter()
-        .filter(|run| run.is_replay() || lifecycle(run).has_validator);
+        .any(|recording| !recording.processes.is_empty());
+    let mut validators = recordings
+        .iter()
+        .filter(|recording| recording.is_replay() || lifecycle(recording).has_validator);
     let id = if has_process && validators.next().is_none() {
         DEFAULT_PROCESS_METRIC
     } else {
@@ -97,16 +102,16 @@ pub fn default_metric(runs: &[Run]) -> &'static RunMetric {
     run_metric(id).unwrap_or(&RUN_METRICS[0])
 }
 
-pub fn build(runs: impl IntoIterator<Item = Run>, options: &Options) -> Report {
-    build_with_context(runs, options, ReportContext::default())
+pub fn build(recordings: impl IntoIterator<Item = Run>, options: &Options) -> Report {
+    build_with_context(recordings, options, ReportContext::default())
 }
 
 pub fn build_with_context(
-    runs: impl IntoIterator<Item = Run>,
+    recordings: impl IntoIterator<Item = Run>,
     options: &Options,
     context: ReportContext,
 ) -> Report {
-    let mut report = build_report(runs, options, &context.arms);
+    let mut report = build_report(recordings, options, &context.arms);
     if !context.title.is_empty() {
         report.title = context.title;
     }
@@ -120,7 +125,7 @@ pub fn build_with_context(
     if let Some(headline_prefix) = context.headline_prefix {
         report.verdict.headline = format!("{headline_prefix} {}", report.verdict.headline);
     }
-    report.verdict.points.splice(0..0, context.points);
+    report.verdict.points.splice(0..0, context.bullets);
     report.caveats.splice(0..0, context.caveats);
     report.sections.splice(0..0, context.sections);
     report
@@ -152,55 +157,65 @@ fn metric_sections(runs: &MeasuredRuns) -> Vec<Section> {
     sections
 }
 
-fn build_report(runs: impl IntoIterator<Item = Run>, options: &Options, arms: &[String]) -> Report {
+fn build_report(
+    recordings: impl IntoIterator<Item = Run>,
+    options: &Options,
+    arms: &[String],
+) -> Report {
     let plan = IntervalPlan {
         seed: options.seed,
         ..IntervalPlan::default()
     };
     let margin = options.margin;
-    let mut subjects = MeasuredRuns::new(runs, &plan, arms);
-    subjects.per_second = options.per_second;
-    let mut comparisons = comparison::compare_arms(&subjects, options.primary, margin);
-    let limits = limits::limits(&subjects);
-    let paired_runs = paired::pair_runs(&subjects, options.primary, &plan);
+    let mut runs = MeasuredRuns::new(recordings, &plan, arms);
+    runs.per_second = options.per_second;
+    let mut comparisons = comparison::compare_arms(&runs, options.primary, margin);
+    let limits = limits::limits(&runs);
+    let paired_runs = paired::pair_runs(&runs, options.primary, &plan);
     let all_are_paired = paired_runs.all_are_paired;
     let host_comparison = comparisons
         .iter()
-        .find(|comparison| comparison.primary.within_host_blocks);
-    let floor = BiasFloor::new(&paired_runs, margin, host_comparison.is_some());
-    let mut comparison_blocks = floor.blocks();
+        .find(|comparison| comparison.primary.is_compared_within_hosts);
+    let paired_effects = PairedEffects::new(&paired_runs, margin, host_comparison.is_some());
+    let mut comparison_blocks = paired_effects.blocks();
     comparison_blocks.extend(host_comparison.and_then(|comparison| {
         let arms = [&*comparison.reference, &*comparison.other];
-        hosts::table_of_hosts(&subjects, arms, options.primary, margin)
+        hosts::table_of_hosts(&runs, arms, options.primary, margin)
     }));
-    floor.withdraw_differences(&mut comparisons, &subjects);
+    paired_effects.withdraw_differences(&mut comparisons, &runs);
     comparison_blocks.extend(limits.iter().flat_map(Limits::blocks));
     comparison_blocks.extend(paired_runs.blocks());
-    let comparison = comparison_section(&subjects, &comparisons, comparison_blocks, &floor, margin);
+    let comparison = comparison_section(
+        &runs,
+        &comparisons,
+        comparison_blocks,
+        &paired_effects,
+        margin,
+    );
     let mut sections = comparison
         .into_iter()
-        .chain(metric_sections(&subjects))
+        .chain(metric_sections(&runs))
         .collect_vec();
     let overview = effect::take_overview(options.primary, &comparisons, &mut sections);
     let verdict = verdict::verdict(
-        &subjects,
+        &runs,
         options.primary,
         &comparisons,
         limits.as_ref(),
-        &floor,
+        &paired_effects,
         margin,
     );
-    let mut caveats = caveats::caveats(&subjects, options.primary, all_are_paired);
-    caveats.extend(hosts::io_pressure_caveats(&subjects));
+    let mut caveats = caveats::caveats(&runs, options.primary, all_are_paired);
+    caveats.extend(hosts::io_pressure_caveats(&runs));
     Report {
-        title: title(&subjects),
-        subtitle: subtitle(&subjects),
+        title: title(&runs),
+        subtitle: subtitle(&runs),
         verdict,
-        answers: answers::answers_by_arm(&subjects),
+        answers: answers::answers_by_arm(&runs),
         overview,
-        runs: subjects.all.iter().map(card).collect(),
+        runs: runs.all.iter().map(run_card).collect(),
         caveats,
-        sections: sections.into_iter().map(folds::folded).collect(),
+        sections: sections.into_iter().map(collapse_section).collect(),
         made_by: format!("faultline {}", env!("CARGO_PKG_VERSION")),
         ..Report::default()
     }
@@ -210,7 +225,7 @@ fn comparison_section(
     runs: &MeasuredRuns,
     comparisons: &[ArmComparison],
     blocks: Vec<Block>,
-    floor: &BiasFloor,
+    paired_effects: &PairedEffects,
     margin: f64,
 ) -> Option<Section> {
     match comparisons {
@@ -221,27 +236,23 @@ fn comparison_section(
             blocks,
             margin,
         )),
-        [] if floor.is_empty() => None,
+        [] if paired_effects.is_empty() => None,
         // One arm, run twice at the same time.
         [] => Some(cells::section("comparison", "The A/A pair", blocks)),
     }
 }
 
-fn title(subjects: &MeasuredRuns) -> String {
-    let runs = subjects.all.as_slice();
-    let prefix = match runs
-        .iter()
-        .filter(|run| run.recording.facts.is_demo)
-        .count()
-    {
+fn title(runs: &MeasuredRuns) -> String {
+    let all = runs.all.as_slice();
+    let prefix = match all.iter().filter(|run| run.recording.facts.is_demo).count() {
         0 => "",
-        count if count == runs.len() => "Simulated validator. ",
+        count if count == all.len() => "Simulated validator. ",
         _ => "Partly simulated. ",
     };
-    match (runs, subjects.arms.as_slice()) {
+    match (all, runs.arms.as_slice()) {
         ([], _) => format!("{prefix}No runs"),
         ([run], _) => format!("{prefix}Run {}", run.name),
-        (_, [arm]) => format!("{prefix}{} of {arm}", counted(runs.len() as f64, "run")),
+        (_, [arm]) => format!("{prefix}{} of {arm}", counted(all.len() as f64, "run")),
         (_, arms) => format!("{prefix}Comparison: {}", arms.join(", ")),
     }
 }
@@ -273,7 +284,7 @@ fn subtitle(runs: &MeasuredRuns) -> String {
     }
 }
 
-fn card(run: &MeasuredRun) -> RunCard {
+fn run_card(run: &MeasuredRun) -> RunCard {
     let (recording, lifecycle) = (&run.recording, &run.lifecycle);
     let labels = recording
         .labels

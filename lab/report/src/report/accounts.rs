@@ -20,7 +20,7 @@ const MIN_MISS_DIFFERENCE: f64 = 1.0;
 
 const MIB: f64 = 1_048_576.0;
 
-/// The increase of a counter.
+/// The increase of a counter in a part of the run.
 macro_rules! increase {
     ($title:literal, $decimals:literal, $signal:ident) => {
         ($title, $decimals, |run, numbers| {
@@ -29,13 +29,13 @@ macro_rules! increase {
     };
 }
 
-/// A level's mean or maximum, divided by `$scale`.
-macro_rules! level {
+/// The mean or the maximum of a gauge in a part of the run, divided by `$scale`.
+macro_rules! gauge {
     ($title:literal, $decimals:literal, $signal:ident, $statistic:ident, $scale:expr) => {
         ($title, $decimals, |run, numbers| {
-            level(run, numbers, Signal::$signal)
+            gauge(run, numbers, Signal::$signal)
                 .$statistic
-                .map(|level| level / $scale)
+                .map(|value| value / $scale)
         })
     };
 }
@@ -57,9 +57,9 @@ const READ_CACHE: &[NumberColumn] = &[
             lookups,
         )
     }),
-    level!("Accounts, mean", 0, ReadCacheEntries, mean, 1.0),
-    level!("Size, mean [MiB]", 3, ReadCacheBytes, mean, MIB),
-    level!("Size, max [MiB]", 3, ReadCacheBytes, max, MIB),
+    gauge!("Accounts, mean", 0, ReadCacheEntries, mean, 1.0),
+    gauge!("Size, mean [MiB]", 3, ReadCacheBytes, mean, MIB),
+    gauge!("Size, max [MiB]", 3, ReadCacheBytes, max, MIB),
     ("Account load time per slot [µs]", 1, load_time_per_slot),
 ];
 
@@ -74,8 +74,8 @@ const LOAD_SOURCES: &[NumberColumn] = &[
 ];
 
 const WRITE_CACHE: &[NumberColumn] = &[
-    level!("Size, mean [MiB]", 3, WriteCacheBytes, mean, MIB),
-    level!("Size, max [MiB]", 3, WriteCacheBytes, max, MIB),
+    gauge!("Size, mean [MiB]", 3, WriteCacheBytes, mean, MIB),
+    gauge!("Size, max [MiB]", 3, WriteCacheBytes, max, MIB),
     increase!("Flushes", 0, Flushes),
     increase!("Time flushing [s]", 3, FlushTime),
     ("Flushed [MiB]", 3, |run, numbers| {
@@ -84,13 +84,13 @@ const WRITE_CACHE: &[NumberColumn] = &[
 ];
 
 const INDEX: &[NumberColumn] = &[
-    level!("Accounts, max", 0, IndexEntries, max, 1.0),
-    level!("In memory, mean", 0, IndexInMemory, mean, 1.0),
-    level!("Memory, max [GiB]", 3, IndexBytes, max, GIB),
+    gauge!("Accounts, max", 0, IndexEntries, max, 1.0),
+    gauge!("In memory, mean", 0, IndexInMemory, mean, 1.0),
+    gauge!("Memory, max [GiB]", 3, IndexBytes, max, GIB),
     ("On disk, max [GiB]", 3, |run, numbers| {
         let [index, data] = [Signal::IndexDiskIndex, Signal::IndexDiskData];
         Some(gib(
-            level(run, numbers, index).max? + level(run, numbers, data).max?
+            gauge(run, numbers, index).max? + gauge(run, numbers, data).max?
         ))
     }),
     ("Accesses found in memory [%]", 3, |run, numbers| {
@@ -114,29 +114,29 @@ const JOBS: &[NumberColumn] = &[
 ];
 
 /// `None` if no run has data of the read cache.
-pub fn section(subjects: &MeasuredRuns) -> Option<Section> {
-    let mut hits = subjects
+pub fn section(runs: &MeasuredRuns) -> Option<Section> {
+    let mut hits = runs
         .all
         .iter()
-        .flat_map(|subject| subject.recording.signal(Signal::ReadCacheHits));
+        .flat_map(|run| run.recording.signal(Signal::ReadCacheHits));
     if !hits.any(|hits| hits.is_some_and(|hits| hits > 0.0)) {
         return None;
     }
-    let mut section = SectionBuilder::new(subjects, MeasuredRun::why_no_datapoints);
+    let mut section = SectionBuilder::new(runs, MeasuredRun::why_no_datapoints);
     let note = "From accounts_db_store_timings: accounts that were not in the write cache and were looked up in the read cache. Time of \
                 a lookup: of hits and misses, without the read from files that follows a miss. Account load time: load_us of \
                 replay-slot-stats, summed over threads, mean over replayed slots.";
     section.add_numbers_and_tip_numbers("read-cache", "Accounts read cache", note, READ_CACHE);
-    section.add(cost_of_a_miss(subjects));
+    section.add(cost_of_a_miss(runs));
     let caption = "One point for each run. Compare only runs under the same load.";
-    let chart = size_against_hits(subjects);
+    let chart = chart_size_against_hits(runs);
     section.add_figure(
         "read-cache-size",
         "Hit ratio of the read cache against its size",
         caption,
         chart,
     );
-    over_time(&mut section);
+    add_timelines(&mut section);
     let note = "Accounts loaded by all users, from accounts_db_load_accounts (since Agave 4.1).";
     section.add_numbers(
         "accounts-loaded",
@@ -165,7 +165,7 @@ fn increase(run: &MeasuredRun, numbers: &WindowNumbers, signal: Signal) -> Optio
     signal_rates(&run.recording, signal, numbers.window).known_increase()
 }
 
-fn level(run: &MeasuredRun, numbers: &WindowNumbers, signal: Signal) -> Summary {
+fn gauge(run: &MeasuredRun, numbers: &WindowNumbers, signal: Signal) -> Summary {
     let recording = &run.recording;
     summary::summary(&values_within(
         recording,
@@ -196,21 +196,22 @@ fn percent_of_increases(
     ratio(100.0 * part, part + others.sum::<Option<f64>>()?)
 }
 
-/// In percent.
+/// Of the read cache, in percent.
 pub fn hit_ratio(run: &MeasuredRun, numbers: &WindowNumbers) -> Option<f64> {
     let misses = &[Signal::ReadCacheMisses];
     percent_of_increases(run, numbers, Signal::ReadCacheHits, misses)
 }
 
+/// Of the read cache.
 pub fn misses_per_slot(run: &MeasuredRun, numbers: &WindowNumbers) -> Option<f64> {
     per_slot(run, numbers, Signal::ReadCacheMisses)
 }
 
 pub fn index_bytes(run: &MeasuredRun, numbers: &WindowNumbers) -> Option<f64> {
-    level(run, numbers, Signal::IndexBytes).max
+    gauge(run, numbers, Signal::IndexBytes).max
 }
 
-/// In µs, summed over threads.
+/// The mean, in µs summed over threads.
 pub fn load_time_per_slot(run: &MeasuredRun, numbers: &WindowNumbers) -> Option<f64> {
     let times = replay_points(&run.recording, numbers.window)
         .map(|point| point.load_us.map(|us| us as f64));
@@ -262,16 +263,17 @@ fn cost_of_a_miss(runs: &MeasuredRuns) -> Option<Block> {
     (!table.rows.is_empty()).then_some(Block::Table(table))
 }
 
-fn size_against_hits(subjects: &MeasuredRuns) -> Option<Chart> {
-    let series = subjects.all.iter().filter_map(|subject| {
-        let numbers = &subject.from_execution;
-        let size = level(subject, numbers, Signal::ReadCacheBytes)
+fn chart_size_against_hits(runs: &MeasuredRuns) -> Option<Chart> {
+    let series = runs.all.iter().filter_map(|run| {
+        let numbers = &run.from_execution;
+        let size = gauge(run, numbers, Signal::ReadCacheBytes)
             .mean
             .filter(|bytes| *bytes > 0.0)?;
-        let hit_ratio = hit_ratio(subject, numbers)?;
+        let hit_ratio = hit_ratio(run, numbers)?;
         Some(Curve {
-            name: subject.name.clone(),
-            run: subject.id.clone(),
+            name: run.name.clone(),
+            run: run.id.clone(),
+            // A curve of one point, which is also its marker.
             points: vec![(size, (hit_ratio, None))],
             recorded: Some((size, hit_ratio)),
         })
@@ -286,7 +288,7 @@ fn size_against_hits(subjects: &MeasuredRuns) -> Option<Chart> {
     (chart.series.len() > 1).then_some(Chart::Curves(chart))
 }
 
-fn over_time(section: &mut SectionBuilder<'_>) {
+fn add_timelines(section: &mut SectionBuilder<'_>) {
     let samples = averaging_window(section.runs);
     let caption = format!(
         "Hits divided by lookups, both averaged over {samples} samples: the validator reports every 10 s."

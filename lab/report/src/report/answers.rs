@@ -1,4 +1,5 @@
-//! The three lines of the status page, from the numbers of a run or of an arm's runs.
+//! The answers of the status page, for each arm: whether the memory is sufficient, whether the
+//! program cache is sufficient, and whether the validator votes and earns rewards.
 
 use super::{
     cache::last_capacity,
@@ -16,22 +17,20 @@ use faultline_stats::summary::{mean, summary};
 use faultline_status::{Answer, AnswerInputs, CachePrediction, Consensus, answers};
 use itertools::Itertools;
 
-/// Empty without runs, without a validator, and if any run is a replay of a fixed range.
-pub fn answers_by_arm(subjects: &MeasuredRuns) -> Vec<Answers> {
-    let is_replay = subjects
-        .all
-        .iter()
-        .any(|subject| subject.recording.is_replay());
-    if subjects.all.is_empty() || subjects.has_no_validator() || is_replay {
+/// Empty if there is no run or no validator, or if any run is an offline replay of a range of
+/// slots.
+pub fn answers_by_arm(runs: &MeasuredRuns) -> Vec<Answers> {
+    let is_replay = runs.all.iter().any(|run| run.recording.is_replay());
+    if runs.all.is_empty() || runs.has_no_validator() || is_replay {
         return Vec::new();
     }
-    let can_change = can_change_capacity(subjects);
+    let can_change = can_change_capacity(runs);
     let answers_of_arm = |arm: &String| {
-        let runs = subjects.runs_in_averages(arm).collect_vec();
-        let mut ends = subjects.runs_of(arm).map(|run| &run.lifecycle.end);
+        let runs_of_arm = runs.runs_in_averages(arm).collect_vec();
+        let mut ends = runs.runs_of(arm).map(|run| &run.lifecycle.end);
         let answers = answers(&AnswerInputs {
             was_oom_killed: ends.any(|end| end.was_oom_killed),
-            ..inputs(&runs, can_change)
+            ..inputs(&runs_of_arm, can_change)
         });
         let finding = |answer: &Answer| Finding {
             verdict: answer.verdict.word().to_owned(),
@@ -42,21 +41,23 @@ pub fn answers_by_arm(subjects: &MeasuredRuns) -> Vec<Answers> {
             findings: answers.iter().map(finding).collect(),
         }
     };
-    subjects.arms.iter().map(answers_of_arm).collect()
+    runs.arms.iter().map(answers_of_arm).collect()
 }
 
-/// `Some(true)` if one release ran with several sizes of the program cache. Otherwise `None`,
-/// because it is unknown.
-fn can_change_capacity(subjects: &MeasuredRuns) -> Option<bool> {
-    let runs = || subjects.all.iter().map(|subject| &subject.recording);
-    let sizes = distinct(runs().filter_map(|run| last_capacity(run, Signal::CapacityConfigured)));
-    let versions = distinct(runs().flat_map(|run| run.facts.versions.iter()));
+/// Whether the size of the program cache can be configured. `Some(true)` if one release ran with
+/// several sizes. Otherwise `None`, because it is unknown.
+fn can_change_capacity(runs: &MeasuredRuns) -> Option<bool> {
+    let recordings = || runs.all.iter().map(|run| &run.recording);
+    let sizes = distinct(
+        recordings().filter_map(|recording| last_capacity(recording, Signal::CapacityConfigured)),
+    );
+    let versions = distinct(recordings().flat_map(|recording| recording.facts.versions.iter()));
     (sizes.len() > 1 && versions.len() == 1).then_some(true)
 }
 
-/// Averages over the runs. RAM, limit, headroom, unreclaimable share and proven memory come from
-/// the worst run. The prediction, the consensus, whether the validator is at the tip, and why
-/// values are unknown come from the first run.
+/// Averages over the runs of an arm. RAM, limit, headroom, unreclaimable share and proven memory
+/// come from the worst run. The prediction, the consensus, whether the validator is at the tip, and
+/// why values are unknown come from the first run.
 fn inputs(runs: &[&MeasuredRun], can_change_capacity: Option<bool>) -> AnswerInputs {
     let values = |value: fn(&MeasuredRun, &WindowNumbers) -> Option<f64>| {
         runs.iter()
@@ -68,6 +69,7 @@ fn inputs(runs: &[&MeasuredRun], can_change_capacity: Option<bool>) -> AnswerInp
     let installed = smallest(|run, _| run.recording.facts.memory_bytes.map(|bytes| bytes as f64));
     let unreclaimable_shares =
         values(|run, numbers| Some(numbers.levels.unreclaimable.max? / run.limit()?));
+    // A run kept up with its proven memory: its peak use, or its limit if pages were read again.
     let proven: Option<Vec<f64>> = runs
         .iter()
         .map(|run| sufficient_memory::proven_bytes(run))
@@ -182,26 +184,26 @@ mod tests {
             sizes_with_unknown_start: Vec::new(),
             enough_entries: Some(1024),
         };
-        let runs = [Run {
+        let recordings = [Run {
             cache_sizes: Some(Ok(predicted)),
             ..Run::default()
         }];
-        let subjects = MeasuredRuns::new(runs, &IntervalPlan::default(), &[]);
-        let saved = prediction(&subjects.all[0]).map(|one| one.saved_seconds);
+        let runs = MeasuredRuns::new(recordings, &IntervalPlan::default(), &[]);
+        let saved = prediction(&runs.all[0]).map(|one| one.saved_seconds);
         assert_eq!(saved, Some(0.02));
     }
 
     #[test]
     fn an_arm_with_an_oom_kill_has_no_fine_memory() {
-        let runs = [false, true].map(|oom| Run {
+        let recordings = [false, true].map(|oom| Run {
             experiment_outcome: Some(ExperimentOutcome {
                 was_oom_killed: oom,
                 ..ExperimentOutcome::default()
             }),
             ..Run::default()
         });
-        let subjects = MeasuredRuns::new(runs, &IntervalPlan::default(), &[]);
-        let answers = answers_by_arm(&subjects);
+        let runs = MeasuredRuns::new(recordings, &IntervalPlan::default(), &[]);
+        let answers = answers_by_arm(&runs);
         let ram = answers.iter().map(|arm| &arm.findings[0]);
         let killed = ram.filter(|ram| ram.verdict == "act" && ram.text.contains("OOM-killed"));
         assert_eq!(killed.count(), 1, "{answers:#?}");

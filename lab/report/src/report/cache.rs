@@ -1,4 +1,4 @@
-//! The program cache (the study's Figures 11, 12 and 13).
+//! The program cache (Figures 11, 12 and 13 of the study, see `docs/PAPER.md`).
 
 use super::{
     measured_run::{MeasuredRun, MeasuredRuns, RunPart},
@@ -19,6 +19,7 @@ use faultline_stats::{
 
 const AVERAGED_SLOTS: usize = 25;
 
+/// A column with a statistic of a field of the run's cache numbers.
 macro_rules! cache_quantity {
     ($title:literal, $decimals:literal, $field:ident, sum) => {
         ($title, $decimals, |_, numbers| {
@@ -41,6 +42,7 @@ const COUNTS: &[NumberColumn] = &[
     cache_quantity!("Evictions (max)", 0, evictions, max),
     cache_quantity!("Reloads (sum)", 0, reloads, sum),
     cache_quantity!("Insertions (sum)", 0, insertions, sum),
+    // All points, also those without a value.
     ("Batches", 0, |_, numbers| {
         Some((numbers.cache.misses.n + numbers.cache.misses.missing) as f64)
     }),
@@ -52,10 +54,10 @@ const TIMES: &[NumberColumn] = &[
     cache_quantity!("Time (max) [µs]", 0, time_us, max),
     cache_quantity!("Loading (sum) [µs]", 0, loading_us, sum),
     cache_quantity!("Loading (mean) [µs]", 2, loading_us, mean),
-    ("Batches", 0, |_, numbers| {
+    ("Replayed slots", 0, |_, numbers| {
         Some((numbers.cache.time_us.n + numbers.cache.time_us.missing) as f64)
     }),
-    ("By recorded time [ms/s]", 3, |_, numbers| {
+    ("Time per recorded second [ms/s]", 3, |_, numbers| {
         let seconds = numbers.window.seconds();
         (numbers.cache.time_us.n > 0 && seconds > 0.0)
             .then(|| numbers.cache.time_us.sum / 1e3 / seconds)
@@ -81,14 +83,14 @@ const PRUNE_AND_EVICTION: &[NumberColumn] = &[
     cache_quantity!("Eviction (sum) [ms]", 1, evict_ms, sum),
     cache_quantity!("Passes", 0, evict_passes, sum),
     ("Eviction per pass [ms]", 4, |_, numbers| {
-        per_pass(numbers, &numbers.cache.evict_ms)
+        mean_per_pass(numbers, &numbers.cache.evict_ms)
     }),
     ("Entries examined per pass", 1, |_, numbers| {
-        per_pass(numbers, &numbers.cache.evict_examined)
+        mean_per_pass(numbers, &numbers.cache.evict_examined)
     }),
 ];
 
-fn per_pass(numbers: &WindowNumbers, summary: &Summary) -> Option<f64> {
+fn mean_per_pass(numbers: &WindowNumbers, summary: &Summary) -> Option<f64> {
     let passes = numbers.cache.evict_passes.sum;
     (passes > 0.0).then(|| summary.sum / passes)
 }
@@ -107,16 +109,16 @@ const CAPACITY: &[NumberColumn] = &[
 
 pub fn section(runs: &MeasuredRuns) -> Section {
     let mut section = SectionBuilder::new(runs, MeasuredRun::why_no_datapoints);
-    let note = "A batch here is one point of loaded-programs-cache-stats: what the one cache of the process did between the \
-                creation of two banks, by all users. The study says per execution batch; its sums divided by its means give \
-                about 102,000 to 111,000 batches in 12 hours, one per slot. Points of own leader slots cannot be distinguished and are \
-                included. Hits are left out: before 4.4.0 they are not a count of hits.";
+    let note = "A batch is one point of loaded-programs-cache-stats: what all users of the cache did between the creation of two \
+                banks, about one slot. The study calls this an execution batch, but its sums divided by its means imply 102,000 to \
+                111,000 batches in 12 hours, one per slot. Points of own leader slots cannot be distinguished and are included. Hits \
+                are left out: before 4.4.0 they are not a count of hits.";
     section.add_numbers("cache", "Program cache: misses and evictions", note, COUNTS);
-    let note = "A batch here is one replayed slot with transactions: program_cache_us of replay-slot-stats, summed over threads, so \
-                it can exceed the slot's wall time. It holds lookups, waiting for another thread's compilation, and own \
-                compilation; loading is the part of register_syscalls, load_elf, verify_code and jit_compile. Own leader slots \
+    let note = "Means and maxima are over replayed slots with transactions. Time: program_cache_us of replay-slot-stats, summed over \
+                threads, so it can exceed the slot's wall time. It includes lookups, waiting for another thread's compilation, and own \
+                compilation. Loading: the part of it in register_syscalls, load_elf, verify_code and jit_compile. Own leader slots \
                 are left out: the validator reports no time for them.";
-    let note = format!("{note}{}", filter_sentence(runs));
+    let note = format!("{note}{}", executable_filtering_sentence(runs));
     section.add_numbers("cache-time", "Program cache: time", &note, TIMES);
     section.add_numbers_of(
         RunPart::FromTip,
@@ -132,7 +134,7 @@ pub fn section(runs: &MeasuredRuns) -> Section {
         "",
         TIMES,
     );
-    pruning(&mut section);
+    add_prune_tables(&mut section);
     let note = "Configured: by version, or by the daemon's configuration. Observed: from the level at which eviction passes begin.";
     section.add_numbers_of(
         RunPart::WholeRun,
@@ -141,13 +143,13 @@ pub fn section(runs: &MeasuredRuns) -> Section {
         note,
         CAPACITY,
     );
-    over_time(&mut section);
-    bars(&mut section);
-    histograms(&mut section);
+    add_timeline(&mut section);
+    add_bars(&mut section);
+    add_histograms(&mut section);
     section.build("cache", "Program cache")
 }
 
-fn over_time(section: &mut SectionBuilder<'_>) {
+fn add_timeline(section: &mut SectionBuilder<'_>) {
     let slots = |run: &MeasuredRun| run.from_execution.replay_ms.len();
     let size = section.runs.averaging_window(AVERAGED_SLOTS, slots);
     let caption = averaging_caption(size, "replayed slot", "replayed slots") + ".";
@@ -167,7 +169,7 @@ fn over_time(section: &mut SectionBuilder<'_>) {
     );
 }
 
-fn pruning(section: &mut SectionBuilder<'_>) {
+fn add_prune_tables(section: &mut SectionBuilder<'_>) {
     let note = "What the study calls prune time is program_cache_prune_ms of bank-forks_set_root. In every version from 2.0.5 to \
                 4.4.0 that field repeats elapsed_ms, the time of moving the root: stock builds report no time of pruning. \
                 elapsed_ms is given for comparison with the study's table, not as a prune time.";
@@ -180,29 +182,29 @@ fn pruning(section: &mut SectionBuilder<'_>) {
     let mut all = section.runs.all.iter();
     if all.any(|run| !run.recording.points.cache_times.is_empty()) {
         let note = "From program-cache-times. Builds by scripts/install-agave --instrumented report it at each root. Prune: the time of \
-                    the prune; a root without one does not count. Eviction: the time of all eviction passes since the previous root, \
+                    the prune; a root without a prune does not count. Eviction: the time of all eviction passes since the previous root, \
                     also of those that evicted nothing. Both exclude the wait for the cache's lock.";
         section.add_numbers("prune", "Prune and eviction time", note, PRUNE_AND_EVICTION);
     }
 }
 
-fn filter_sentence(runs: &MeasuredRuns) -> &'static str {
-    let any_run = |includes_filter| {
+fn executable_filtering_sentence(runs: &MeasuredRuns) -> &'static str {
+    let any_run = |includes_filtering| {
         runs.all.iter().any(|run| {
             let cache = &run.from_execution.cache;
-            cache.time_us.n > 0 && cache.includes_filter == includes_filter
+            cache.time_us.n > 0 && cache.includes_filter == includes_filtering
         })
     };
     match (any_run(true), any_run(false)) {
         (true, true) => {
-            " Some runs are of 2.0, whose time includes the filtering of executables, and others are not."
+            " In runs of 2.0, the time includes the filtering of executables; in the other runs, it does not."
         }
         (true, false) => " The time includes the filtering of executables, as 2.0 counts it.",
         _ => "",
     }
 }
 
-/// In entries.
+/// The last recorded value of a capacity, in entries.
 pub fn last_capacity(run: &Run, signal: Signal) -> Option<f64> {
     run.signal(signal).iter().rev().find_map(|value| *value)
 }
@@ -219,7 +221,7 @@ fn max_water_level(run: &Run) -> Option<u64> {
 
 type NamedSummary = (&'static str, fn(&WindowNumbers) -> &Summary);
 
-fn bars(section: &mut SectionBuilder<'_>) {
+fn add_bars(section: &mut SectionBuilder<'_>) {
     let runs = section.runs;
     let figures: [(&str, &str, &str, f64, &[NamedSummary]); 2] = [
         (
@@ -267,12 +269,12 @@ fn bars(section: &mut SectionBuilder<'_>) {
             .iter()
             .flat_map(|series| &series.values)
             .any(Option::is_some);
-        let caption = "Means by arm; of an arm with several runs the mean of their means.";
+        let caption = "Means by arm. For an arm with several runs, the mean of the runs' means.";
         section.add_figure(id, title, caption, is_drawn.then_some(Chart::Bars(chart)));
     }
 }
 
-/// Id, title, labels of the axes, and values.
+/// Id, title, labels of the x axis and of the y axis, and values.
 type HistogramOfRuns = (
     &'static str,
     &'static str,
@@ -281,9 +283,9 @@ type HistogramOfRuns = (
     fn(&Run, Span) -> Vec<Option<f64>>,
 );
 
-fn histograms(section: &mut SectionBuilder<'_>) {
-    let caption = "From the first execution on. The classes end at the 99.5 % quantile of all runs, as the study's graphs are cut for \
-                   legibility; what is above is counted and not drawn.";
+fn add_histograms(section: &mut SectionBuilder<'_>) {
+    let caption = "From the first executed transaction on. The bins end at the 99.5 % quantile of all runs, where the study cuts its \
+                   graphs for legibility. Values above it are counted, but not drawn.";
     let figures: [HistogramOfRuns; 5] = [
         (
             "prune-histogram",
@@ -336,10 +338,10 @@ fn histograms(section: &mut SectionBuilder<'_>) {
             },
         ),
     ];
-    for (id, title, label, y_label, values) in figures {
-        let labels = (label, y_label, 0.995);
-        section.add_histogram(id, title, caption, labels, |subject| {
-            values(&subject.recording, subject.from_execution.window)
+    for (id, title, x_label, y_label, values) in figures {
+        let axes_and_max_quantile = (x_label, y_label, 0.995);
+        section.add_histogram(id, title, caption, axes_and_max_quantile, |run| {
+            values(&run.recording, run.from_execution.window)
         });
     }
 }

@@ -1,3 +1,5 @@
+//! The predicted counters and times of the program cache at other sizes.
+
 use super::{
     cells::{
         self, estimate, estimate_or, figure, number_cell, number_or, row, table, text_cell,
@@ -35,7 +37,9 @@ pub fn section(runs: &MeasuredRuns) -> Option<Section> {
     if !predicted.is_empty() {
         blocks.push(self_test_table(&predicted));
         let several = predicted.len() > 1;
-        let sentences = predicted.iter().flat_map(|run| sentences(run, several));
+        let sentences = predicted
+            .iter()
+            .flat_map(|predicted_run| sentences(predicted_run, several));
         blocks.extend(sentences.map(Block::Text));
     }
     predicted.retain(|(_, prediction)| !prediction.sizes.is_empty());
@@ -167,7 +171,7 @@ fn sizes_table(with_sizes: &[PredictedRun<'_>]) -> Block {
             "Reloads",
             "Evictions",
             "Cache time [s]",
-            "Code in it [MiB]",
+            "Code in the cache [MiB]",
         ],
         &note,
     );
@@ -353,7 +357,7 @@ mod tests {
         Vec<(String, Chart)>,
         Vec<super::super::model::Table>,
     ) {
-        let run = Run {
+        let recording = Run {
             file: "run.fltl".to_owned(),
             cache_sizes: Some(prediction),
             ..Run::default()
@@ -422,7 +426,7 @@ mod tests {
             .map(|column| column.title.as_str())
             .collect();
         assert!(
-            titles.contains(&"Code in it") && !titles.contains(&"Cache time"),
+            titles.contains(&"Code in the cache") && !titles.contains(&"Cache time"),
             "{titles:?}"
         );
         assert!(

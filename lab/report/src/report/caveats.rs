@@ -1,3 +1,5 @@
+//! What weakens the conclusions of a report, with remedies.
+
 use super::{
     cache::last_capacity,
     comparison::lowercase_first,
@@ -15,16 +17,16 @@ use faultline_stats::{
     caveat::{self, counts_hits_as_before_4_4, find_separate_arms, outliers_of_arm},
     summary::min_values_for,
 };
-use faultline_text::{counted, moment, number, seconds as duration};
+use faultline_text::{counted, moment, number, seconds as seconds_text};
 use itertools::Itertools;
 use std::fmt::Display;
 
 pub fn caveats(runs: &MeasuredRuns, primary: &RunMetric, all_are_paired: bool) -> Vec<Caveat> {
     let several = runs.arms.len() > 1;
     let part = several.then(|| runs.compared_part());
-    let outliers = outliers(runs, primary);
+    let outliers = find_outliers(runs, primary);
     let mut caveats = merged_caveats(runs, recording_caveat);
-    caveats.extend(merged_caveats(runs, clock_set));
+    caveats.extend(merged_caveats(runs, clock_step_caveat));
     caveats.extend(merged_caveats(runs, |run| {
         outliers
             .iter()
@@ -36,24 +38,24 @@ pub fn caveats(runs: &MeasuredRuns, primary: &RunMetric, all_are_paired: bool) -
         caveats.extend(arm_caveats(runs, all_are_paired));
     }
     caveats.extend(merged_caveats(runs, |run| run_caveats(run, part)));
-    caveats.extend(merged_caveats(runs, short_at_tip));
-    caveats.extend(merged_caveats(runs, few_slots));
-    caveats.extend(merged_caveats(runs, |run| executed_nothing(runs, run)));
-    caveats.extend(unreliable_intervals(runs));
+    caveats.extend(merged_caveats(runs, short_tip_caveat));
+    caveats.extend(merged_caveats(runs, few_slots_caveat));
+    caveats.extend(merged_caveats(runs, |run| no_execution_caveat(runs, run)));
+    caveats.extend(unreliable_intervals_caveat(runs));
     caveats
 }
 
-/// A caveat of one run, without its name and the final full stop, and the remedy.
+/// The text and the remedy of a caveat of one run. [`merged_caveats`] adds the name of the run and
+/// the full stop to the text.
 type WhatAndRemedy = (String, &'static str);
 
 const MAX_NAMED: usize = 6;
 
 fn merged_caveats<C: IntoIterator<Item = WhatAndRemedy>>(
-    subjects: &MeasuredRuns,
+    runs: &MeasuredRuns,
     caveats_of: impl Fn(&MeasuredRun) -> C,
 ) -> Vec<Caveat> {
-    let runs = &subjects.all;
-    let by_remedy = by_key(runs.iter().flat_map(|run| {
+    let by_remedy = by_key(runs.all.iter().flat_map(|run| {
         caveats_of(run)
             .into_iter()
             .map(|(what, remedy)| (remedy, (what, run.name.as_str())))
@@ -62,16 +64,16 @@ fn merged_caveats<C: IntoIterator<Item = WhatAndRemedy>>(
         let by_text = by_key(caveats);
         let mut texts = by_text.iter().take(MAX_NAMED).map(|(what, names)| {
             let names = match names.len() {
-                count if count > 1 && count == runs.len() => "Every run".to_owned(),
+                count if count > 1 && count == runs.all.len() => "Every run".to_owned(),
                 _ => first_texts(names, "; ", "more run"),
             };
             format!("{names}: {what}")
         });
         let mut texts = texts.join("; ");
         let (named, others) = by_text.split_at(by_text.len().min(MAX_NAMED));
-        let is_named = |run: &&&str| named.iter().any(|(_, runs)| runs.contains(run));
-        let other_runs = others.iter().flat_map(|(_, runs)| runs).unique();
-        let unnamed = other_runs.filter(|run| !is_named(run)).count();
+        let is_named = |name: &&&str| named.iter().any(|(_, names)| names.contains(name));
+        let other_runs = others.iter().flat_map(|(_, names)| names).unique();
+        let unnamed = other_runs.filter(|name| !is_named(name)).count();
         let (count, noun) = match unnamed {
             0 => (others.len(), "more finding"),
             runs => (runs, "more run"),
@@ -96,21 +98,21 @@ fn non_empty(text: String) -> Option<String> {
     Some(text).filter(|text| !text.is_empty())
 }
 
-fn arm_caveats(subjects: &MeasuredRuns, all_are_paired: bool) -> Vec<Caveat> {
-    let arms_with = |runs: usize| {
-        let arms = subjects.arms.iter();
+fn arm_caveats(runs: &MeasuredRuns, all_are_paired: bool) -> Vec<Caveat> {
+    let arms_with = |run_count: usize| {
+        let arms = runs.arms.iter();
         non_empty(
-            arms.filter(|arm| subjects.runs_of(arm).count() == runs)
+            arms.filter(|arm| runs.runs_of(arm).count() == run_count)
                 .join(", "),
         )
     };
-    let runs = || subjects.all.iter();
-    let versions = distinct(runs().flat_map(|run| &run.recording.facts.versions));
+    let all = || runs.all.iter();
+    let versions = distinct(all().flat_map(|run| &run.recording.facts.versions));
     let old_versions = versions
         .iter()
         .filter(|version| counts_hits_as_before_4_4(version) == Some(true))
         .join(", ");
-    let begun = runs()
+    let begun = all()
         .map(|run| (run.recording.origin_unix_ns as f64, run.arm.as_str()))
         .collect_vec();
     let caveats = [
@@ -122,7 +124,7 @@ fn arm_caveats(subjects: &MeasuredRuns, all_are_paired: bool) -> Vec<Caveat> {
             format!("Two runs are too few for a test ({arms}); it needs {RUNS_FOR_A_TEST} in each arm."),
             "Run each arm at least once more.",
         )),
-        (!all_are_paired && !subjects.has_no_validator()).then(|| loads_differ(subjects)),
+        (!all_are_paired && !runs.has_no_validator()).then(|| different_loads_caveat(runs)),
         (versions.len() > 1).then(|| Caveat::new(
             format!("The runs had different validators: {}.", versions.iter().join(", ")),
             "Use one validator binary for all arms.",
@@ -137,16 +139,16 @@ fn arm_caveats(subjects: &MeasuredRuns, all_are_paired: bool) -> Vec<Caveat> {
     ];
     let in_order = find_separate_arms(&begun).map(|(first, then)| Caveat::new(
         format!("All runs of {first} came before all of {then}: whatever changed meanwhile looks like an effect."),
-        "Alternate the arms (A B B A), or draw their order by lot.",
+        "Alternate the arms (A B B A), or randomize their order.",
     ));
-    let caveats = caveats.into_iter().flatten().chain(pace::caveats(subjects));
+    let caveats = caveats.into_iter().flatten().chain(pace::caveats(runs));
     caveats
-        .chain(hosts::caveats(subjects))
+        .chain(hosts::caveats(runs))
         .chain(in_order)
         .collect()
 }
 
-fn loads_differ(runs: &MeasuredRuns) -> Caveat {
+fn different_loads_caveat(runs: &MeasuredRuns) -> Caveat {
     let part = runs.compared_part();
     let tps = runs
         .all
@@ -185,7 +187,7 @@ fn run_caveats(
                 format!(
                     "{} in the recording, {} in all",
                     counted(gaps.len() as f64, "gap"),
-                    duration(gaps.iter().sum())
+                    seconds_text(gaps.iter().sum())
                 ),
                 "Give the daemon its own core and a disk with free space, and run again.",
             )
@@ -199,8 +201,8 @@ fn run_caveats(
                 "Find out why, and run again; or look only at the time after the last restart.",
             )
         }),
-        consensus_changed(run),
-        not_at_tip(run, part),
+        consensus_change_caveat(run),
+        tip_share_caveat(run, part),
         unknown.map(|unknown| {
             (
                 format!(
@@ -211,42 +213,42 @@ fn run_caveats(
                 "Let the validator push its metrics to the daemon all the time.",
             )
         }),
-        cache_exceeds_its_size(run),
+        cache_capacity_caveat(run),
     ];
     caveats.into_iter().flatten()
 }
 
-fn consensus_changed(run: &MeasuredRun) -> Option<WhatAndRemedy> {
+fn consensus_change_caveat(run: &MeasuredRun) -> Option<WhatAndRemedy> {
     let timeline = pace::consensus_timeline(&run.recording)?;
     (run.recording.consensus.len() > 1).then(|| (
         format!(
             "the consensus changed ({timeline}). Transactions, and what is counted by slot, mean different things before and after"
         ),
-        "Read the time series before and after the migration apart, or record again without one.",
+        "Read the time series before and after the migration separately, or record again without one.",
     ))
 }
 
-fn cache_exceeds_its_size(run: &MeasuredRun) -> Option<WhatAndRemedy> {
+fn cache_capacity_caveat(run: &MeasuredRun) -> Option<WhatAndRemedy> {
     let size = |signal| last_capacity(&run.recording, signal);
     let configured = size(Signal::CapacityConfigured)?;
     let observed = size(Signal::CapacityObserved).filter(|observed| *observed > configured)?;
     let [observed, configured] = [observed, configured].map(|entries| number(entries, 0));
     Some((
         format!(
-            "the program cache held {observed} entries, more than the {configured} it was meant to have"
+            "the evictions of the program cache imply a capacity of {observed} entries, but {configured} are configured"
         ),
         "Check that this binary has the limit that the label says; a cache may also overshoot between two prunings.",
     ))
 }
 
-/// One caveat for all unreliable intervals; the section on replay times says why.
-fn unreliable_intervals(subjects: &MeasuredRuns) -> Option<Caveat> {
-    let metrics = by_key(subjects.all.iter().flat_map(|run| {
+/// One caveat for all unreliable intervals. The section on replay times shows the reasons.
+fn unreliable_intervals_caveat(runs: &MeasuredRuns) -> Option<Caveat> {
+    let metrics = by_key(runs.all.iter().flat_map(|run| {
         run.unreliable_estimates()
             .map(|(metric, _)| (lowercase_first(metric), run.name.as_str()))
     }));
-    let all = subjects.all.len();
-    let metrics = metrics.iter().map(|(metric, runs)| match runs.len() {
+    let all = runs.all.len();
+    let metrics = metrics.iter().map(|(metric, names)| match names.len() {
         _ if all == 1 => metric.clone(),
         n if n == all => format!("{metric} (every run)"),
         n if n > 2 => format!(
@@ -254,9 +256,9 @@ fn unreliable_intervals(subjects: &MeasuredRuns) -> Option<Caveat> {
             number(n as f64, 0),
             counted(all as f64, "run")
         ),
-        _ => format!("{metric} ({})", runs.join("; ")),
+        _ => format!("{metric} ({})", names.join("; ")),
     });
-    let unused = match subjects.arms.len() {
+    let unused = match runs.arms.len() {
         0 | 1 => "",
         _ => " The comparison of arms does not use them.",
     };
@@ -268,21 +270,21 @@ fn unreliable_intervals(subjects: &MeasuredRuns) -> Option<Caveat> {
     })
 }
 
-fn short_at_tip(run: &MeasuredRun) -> Option<WhatAndRemedy> {
+fn short_tip_caveat(run: &MeasuredRun) -> Option<WhatAndRemedy> {
     let seconds = run.from_tip.as_ref()?.window.seconds();
     let kept_up = run.lifecycle.success.answer == Some(true);
     (kept_up && seconds < MIN_TIP_SECONDS).then(|| {
         (
             format!(
-                "it was at the tip for only {}, so that it kept up says little",
-                duration(seconds)
+                "it was at the tip for only {}, which is too short to show that it keeps up",
+                seconds_text(seconds)
             ),
             "Record at least ten minutes at the tip.",
         )
     })
 }
 
-fn few_slots(run: &MeasuredRun) -> Option<WhatAndRemedy> {
+fn few_slots_caveat(run: &MeasuredRun) -> Option<WhatAndRemedy> {
     let slots = run.from_execution.replay_ms.iter().flatten().count();
     let needed = min_values_for(0.95);
     (slots > 0 && slots < needed).then(|| {
@@ -296,13 +298,14 @@ fn few_slots(run: &MeasuredRun) -> Option<WhatAndRemedy> {
     })
 }
 
-fn executed_nothing(runs: &MeasuredRuns, run: &MeasuredRun) -> Option<WhatAndRemedy> {
+fn no_execution_caveat(runs: &MeasuredRuns, run: &MeasuredRun) -> Option<WhatAndRemedy> {
     let what = "no executed transaction was recorded, so it is in no average of its arm and in no comparison";
-    let remedy = "Read what became of it in the table of outcomes; its own row in each table is about the whole run.";
+    let remedy =
+        "See the table of outcomes. In the other tables, the row of this run covers the whole run.";
     (!runs.is_in_averages(run)).then(|| (what.to_owned(), remedy))
 }
 
-fn clock_set(run: &MeasuredRun) -> Option<WhatAndRemedy> {
+fn clock_step_caveat(run: &MeasuredRun) -> Option<WhatAndRemedy> {
     let recording = &run.recording;
     let step = |step: &ClockStep| {
         let at = recording
@@ -321,15 +324,15 @@ fn clock_set(run: &MeasuredRun) -> Option<WhatAndRemedy> {
     ))
 }
 
-fn not_at_tip(run: &MeasuredRun, part: Option<RunPart>) -> Option<WhatAndRemedy> {
+fn tip_share_caveat(run: &MeasuredRun, part: Option<RunPart>) -> Option<WhatAndRemedy> {
     let window = run.execution_window?;
     let lifecycle = &run.lifecycle;
     if lifecycle.success.tip_share >= Some(MIN_KEPT_UP_SHARE) {
         return None;
     }
     let has_phases = run.recording.ticks.iter().any(|tick| tick.phase.is_some());
-    let seconds = lifecycle.time_in(&run.recording, Phase::AtTip, window);
-    let what = at_tip(has_phases.then_some(seconds), window.seconds());
+    let tip_seconds = lifecycle.time_in(&run.recording, Phase::AtTip, window);
+    let what = time_at_tip_text(has_phases.then_some(tip_seconds), window.seconds());
     let remedy = match part {
         Some(RunPart::FromTip) => {
             "Read the averages together with the outcome of each run: they include the time after it fell behind."
@@ -340,14 +343,14 @@ fn not_at_tip(run: &MeasuredRun, part: Option<RunPart>) -> Option<WhatAndRemedy>
     Some((what, remedy))
 }
 
-fn at_tip(at_tip: Option<f64>, seconds: f64) -> String {
-    match at_tip {
+fn time_at_tip_text(tip_seconds: Option<f64>, window_seconds: f64) -> String {
+    match tip_seconds {
         None => "it is not known whether it was at the tip".to_owned(),
         Some(..=0.0) => "it never got to the tip".to_owned(),
-        Some(at_tip) => format!(
+        Some(tip_seconds) => format!(
             "at the tip for {} of {}",
-            duration(at_tip),
-            duration(seconds)
+            seconds_text(tip_seconds),
+            seconds_text(window_seconds)
         ),
     }
 }
@@ -374,24 +377,31 @@ fn recording_caveat(run: &MeasuredRun) -> Option<WhatAndRemedy> {
 
 const OUTLIER_REMEDY: &str = "Find out what disturbed the recording and repeat it, or exclude the recording and state that you did.";
 
-/// Run id and reason of each outlier within its arm, by workload (TPS) and by the primary metric.
-fn outliers<'s>(subjects: &'s MeasuredRuns, primary: &RunMetric) -> Vec<(&'s str, String)> {
+/// Run id and reason of each outlier within its arm, by TPS and by the primary metric. The workload
+/// should be equal in all arms, so an arm of few runs is compared by TPS with all runs.
+fn find_outliers<'s>(runs: &'s MeasuredRuns, primary: &RunMetric) -> Vec<(&'s str, String)> {
     let mut outliers = Vec::new();
-    if let Some(tps) = run_metric("tps").filter(|_| !subjects.has_no_validator()) {
-        let arms = values_by_arm(subjects, tps);
+    if let Some(tps) = run_metric("tps").filter(|_| !runs.has_no_validator()) {
+        let arms = values_by_arm(runs, tps);
         let all = arms
             .iter()
-            .flat_map(|(_, runs)| runs)
+            .flat_map(|(_, runs_of_arm)| runs_of_arm)
             .map(|(_, value)| *value)
             .collect_vec();
-        for (_, runs) in &arms {
+        for (_, runs_of_arm) in &arms {
             let find = |arm: &[f64]| outliers_of_arm(arm, &all);
-            outliers.extend(outliers_in(subjects, tps, runs, find));
+            outliers.extend(describe_outliers(runs, tps, runs_of_arm, find));
         }
     }
-    for (arm, runs) in values_by_arm(subjects, primary) {
-        if primary.id != "tps" && subjects.arms.iter().any(|known| known == arm) {
-            outliers.extend(outliers_in(subjects, primary, &runs, caveat::outliers));
+    for (arm, runs_of_arm) in values_by_arm(runs, primary) {
+        let is_second_of_aa_pair = !runs.arms.iter().any(|listed| listed == arm);
+        if primary.id != "tps" && !is_second_of_aa_pair {
+            outliers.extend(describe_outliers(
+                runs,
+                primary,
+                &runs_of_arm,
+                caveat::outliers,
+            ));
         }
     }
     outliers
@@ -399,30 +409,28 @@ fn outliers<'s>(subjects: &'s MeasuredRuns, primary: &RunMetric) -> Vec<(&'s str
 
 type RunValues<'s> = Vec<(&'s MeasuredRun, f64)>;
 
-/// Includes the second runs of A/A pairs.
+/// Includes the second runs of A/A pairs (two runs of an arm at the same time) as arms of their
+/// own.
 fn values_by_arm<'s>(
-    subjects: &'s MeasuredRuns,
+    runs: &'s MeasuredRuns,
     run_metric: &RunMetric,
 ) -> Vec<(&'s str, RunValues<'s>)> {
-    let runs = subjects
-        .all
-        .iter()
-        .filter(|run| subjects.is_in_averages(run));
-    by_key(runs.filter_map(|run| {
-        let value = pace::compared_value(subjects, run_metric, run)?;
+    let counted_runs = runs.all.iter().filter(|run| runs.is_in_averages(run));
+    by_key(counted_runs.filter_map(|run| {
+        let value = pace::compared_value(runs, run_metric, run)?;
         Some((run.arm.as_str(), (run, value)))
     }))
 }
 
-fn outliers_in<'s>(
-    subjects: &MeasuredRuns,
+fn describe_outliers<'s>(
+    runs: &MeasuredRuns,
     run_metric: &RunMetric,
-    runs: &[(&'s MeasuredRun, f64)],
+    runs_of_arm: &[(&'s MeasuredRun, f64)],
     find: impl Fn(&[f64]) -> Vec<usize>,
 ) -> Vec<(&'s str, String)> {
-    let values = runs.iter().map(|(_, value)| *value).collect_vec();
+    let values = runs_of_arm.iter().map(|(_, value)| *value).collect_vec();
     let outliers = find(&values);
-    let (outlying, usual): (Vec<_>, Vec<_>) = runs
+    let (outlying, usual): (Vec<_>, Vec<_>) = runs_of_arm
         .iter()
         .enumerate()
         .partition(|(index, _)| outliers.contains(index));
@@ -433,7 +441,7 @@ fn outliers_in<'s>(
         .into_option()
         .unwrap_or_default();
     let title = lowercase_first(run_metric.title);
-    let unit = pace::unit(run_metric, subjects.per_second);
+    let unit = pace::unit(run_metric, runs.per_second);
     let sentence = |(_, (run, value)): (usize, &(&'s MeasuredRun, f64))| {
         let [value, low, high] =
             [*value, low, high].map(|value| number(value, usize::from(run_metric.decimals)));

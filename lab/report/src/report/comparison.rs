@@ -1,4 +1,4 @@
-//! Compares arms, with the run as statistical unit.
+//! Compares arms. Each run counts as one value.
 
 use super::{
     cells::{self, count, estimate_or, number_or, table, text_cell, without_missing_columns},
@@ -12,40 +12,41 @@ use faultline_stats::arms::{self, Comparison, Conclusion, Direction, Interval};
 use faultline_text::{number, p_value};
 use itertools::Itertools;
 
-/// A metric of two arms.
+/// Compares two arms by one metric.
 pub struct MetricComparison {
     pub run_metric: &'static RunMetric,
     /// Title and unit of the metric, or of its rate if rates are compared.
     pub title: String,
     pub unit: String,
-    pub comparison: Comparison,
-    /// True if arms are compared within blocks, each of runs on one host.
-    pub within_host_blocks: bool,
+    pub result: Comparison,
+    /// True if the arms are compared within host blocks, see [`hosts`].
+    pub is_compared_within_hosts: bool,
     /// Why the arms are not compared by this metric.
     pub refusal: Option<String>,
 }
 
 impl MetricComparison {
-    /// `None` unless a difference is shown.
+    /// Better, worse or neutral. `None` unless a difference is shown.
     pub fn tone(&self) -> Option<Tone> {
-        match self.comparison.conclusion {
+        match self.result.conclusion {
             Conclusion::Differs { direction, .. } => Some(tone(direction, self.run_metric.better)),
             _ => None,
         }
     }
 }
 
+/// Compares a pair of arms by all metrics.
 pub struct ArmComparison {
     pub reference: String,
     pub other: String,
     pub primary: MetricComparison,
-    /// Holm-adjusted.
+    /// By the other metrics. The p-values are adjusted by Holm.
     pub secondary: Vec<MetricComparison>,
 }
 
 impl ArmComparison {
     pub fn conclusion(&self) -> Conclusion {
-        self.primary.comparison.conclusion
+        self.primary.result.conclusion
     }
 
     fn arms_cell(&self) -> Cell {
@@ -54,7 +55,7 @@ impl ArmComparison {
 }
 
 /// The first arm with values of the primary metric, and the other arms.
-pub fn reference<'a>(
+pub fn reference_and_others<'a>(
     runs: &'a MeasuredRuns,
     primary: &RunMetric,
 ) -> Option<(&'a str, Vec<&'a str>)> {
@@ -66,34 +67,35 @@ pub fn compare_arms(
     primary: &'static RunMetric,
     margin: f64,
 ) -> Vec<ArmComparison> {
-    let Some((reference, others)) = reference(runs, primary) else {
+    let Some((reference, others)) = reference_and_others(runs, primary) else {
         return Vec::new();
     };
     let pairs = others.into_iter().map(|other| {
         let design = hosts::comparison_design(runs, reference, other);
-        let metric = |run_metric: &'static RunMetric| {
+        let compare_by = |run_metric: &'static RunMetric| {
             let refusal = match &design {
                 ComparisonDesign::Refused(why) => Some(why.clone()),
                 _ => pace::refusal(runs, reference, other, run_metric),
             };
-            let comparison = match design {
+            let result = match design {
                 _ if refusal.is_some() => arms::compare(&[], &[], margin),
-                ComparisonDesign::ByBlock => {
-                    let blocks = hosts::metric_pairs(runs, [reference, other], run_metric);
-                    faultline_stats::hosts::compare(&blocks, margin)
+                ComparisonDesign::ByHostBlock => {
+                    let value_pairs =
+                        hosts::pair_metric_by_host_block(runs, [reference, other], run_metric);
+                    faultline_stats::hosts::compare(&value_pairs, margin)
                 }
                 _ => {
-                    let [reference, other] =
+                    let [reference_values, other_values] =
                         [reference, other].map(|arm| values(runs, arm, run_metric));
-                    arms::compare(&reference, &other, margin)
+                    arms::compare(&reference_values, &other_values, margin)
                 }
             };
             MetricComparison {
                 run_metric,
                 title: pace::title(run_metric, runs.per_second),
                 unit: pace::unit(run_metric, runs.per_second),
-                comparison,
-                within_host_blocks: matches!(design, ComparisonDesign::ByBlock),
+                result,
+                is_compared_within_hosts: matches!(design, ComparisonDesign::ByHostBlock),
                 refusal,
             }
         };
@@ -101,16 +103,16 @@ pub fn compare_arms(
         ArmComparison {
             reference: reference.to_owned(),
             other: other.to_owned(),
-            primary: metric(primary),
-            secondary: rest.map(metric).collect(),
+            primary: compare_by(primary),
+            secondary: rest.map(compare_by).collect(),
         }
     });
     let mut pairs = pairs.collect_vec();
     // The secondary metrics are one family of tests. With several arms, so are the tests of the
     // primary metric.
-    arms::conclude_family(pairs.iter_mut().map(|pair| &mut pair.primary.comparison));
+    arms::conclude_family(pairs.iter_mut().map(|pair| &mut pair.primary.result));
     let secondary = pairs.iter_mut().flat_map(|pair| &mut pair.secondary);
-    arms::conclude_family(secondary.map(|metric| &mut metric.comparison));
+    arms::conclude_family(secondary.map(|comparison| &mut comparison.result));
     pairs
 }
 
@@ -120,7 +122,8 @@ fn values(runs: &MeasuredRuns, arm: &str, run_metric: &RunMetric) -> Vec<f64> {
         .collect()
 }
 
-/// A clause on arms that precede the reference and have no values. Empty if there is none.
+/// A clause that names the arms before the reference, which have no values. Empty if the reference
+/// is the first arm.
 fn arms_without_values(runs: &MeasuredRuns, pair: &ArmComparison) -> String {
     let before = runs
         .arms
@@ -135,7 +138,7 @@ fn arms_without_values(runs: &MeasuredRuns, pair: &ArmComparison) -> String {
 }
 
 pub fn section(
-    subjects: &MeasuredRuns,
+    runs: &MeasuredRuns,
     first: &ArmComparison,
     pairs: &[ArmComparison],
     more_blocks: Vec<Block>,
@@ -146,59 +149,63 @@ pub fn section(
          {}{}. The primary metric is {}; differences below {} % of the reference's mean do not matter. Tests need {} runs in each arm. \
          {}",
         first.reference,
-        arms_without_values(subjects, first),
+        arms_without_values(runs, first),
         lowercase_first(&first.primary.title),
         cells::percent(margin),
         arms::RUNS_FOR_A_TEST,
-        if subjects.has_no_validator() {
+        if runs.has_no_validator() {
             "Whole runs are compared."
-        } else if subjects.compared_part() == RunPart::FromTip {
-            "Only the time from the first tick at the tip on is compared: every run that executed anything was there long enough. Start and \
-             catching up are left out."
+        } else if runs.compared_part() == RunPart::FromTip {
+            "Only the time from the first sample at the tip on is compared, because every run that executed a transaction was at the tip \
+             long enough. Start and catching up are left out."
         } else {
-            "The time from the first execution on is compared, catching up included: not every run was at the tip for ten minutes or half \
-             of its time."
+            "The time from the first executed transaction on is compared, catching up included, because not every run was at the tip for \
+             ten minutes or half of its time."
         }
     );
     let mut blocks = vec![
         Block::Text(text),
         primary_table(&first.primary, pairs, margin),
         secondary_table(pairs),
-        definitions(subjects),
+        definitions(runs),
     ];
     blocks.extend(more_blocks);
     cells::section("comparison", "Comparison of the arms", blocks)
 }
 
-fn primary_table(primary: &MetricComparison, pairs: &[ArmComparison], margin: f64) -> Block {
-    let (unit, run_metric) = (&*primary.unit, primary.run_metric);
-    let any =
-        |holds: fn(&Comparison) -> bool| pairs.iter().any(|pair| holds(&pair.primary.comparison));
+fn primary_table(first: &MetricComparison, pairs: &[ArmComparison], margin: f64) -> Block {
+    let (unit, run_metric) = (&*first.unit, first.run_metric);
+    let any_result =
+        |holds: fn(&Comparison) -> bool| pairs.iter().any(|pair| holds(&pair.primary.result));
     let mut note = format!("{}: {}.", run_metric.title, run_metric.definition);
-    if pairs.iter().any(|pair| pair.primary.within_host_blocks) {
+    if pairs
+        .iter()
+        .any(|pair| pair.primary.is_compared_within_hosts)
+    {
         note.push_str(" Several hosts: Student's intervals and tests of the ratios within blocks.");
-    } else if any(|comparison| comparison.difference.is_some()) {
+    } else if any_result(|result| result.difference.is_some()) {
         note.push_str(&format!(
             " Difference and ratio of means with {:.0} % intervals (Welch, Fieller; where Fieller's interval would reach below 0, the \
-             variance of the other arm's mean is assumed to grow with that mean); the shift by Hodges and Lehmann.",
+             variance of the other arm's mean is assumed to be proportional to that mean, as in Wilson's score interval); the shift by \
+             Hodges and Lehmann.",
             100.0 * arms::CONFIDENCE_LEVEL
         ));
     }
-    if any(|comparison| comparison.difference_p.is_some() || comparison.equivalence_p.is_some()) {
+    if any_result(|result| result.difference_p.is_some() || result.equivalence_p.is_some()) {
         note.push_str(&format!(
             " Equivalent: two one-sided tests show the ratio within 1 ± {}. p-values are those of single tests; the conclusion uses \
              them adjusted by Holm if there are more than two arms.",
             number(margin, 3)
         ));
     }
-    if any(|comparison| comparison.runs_needed.is_some()) {
+    if any_result(|result| result.runs_needed.is_some()) {
         note.push_str(
-            " Runs needed: in each arm, to see a difference of the margin four times in five.",
+            " Runs needed: runs in each arm to detect a difference as large as the margin with a power of 80 %.",
         );
     }
     let mut table = table(
         "primary",
-        &format!("Primary metric: {}", lowercase_first(&primary.title)),
+        &format!("Primary metric: {}", lowercase_first(&first.title)),
         &[
             ("Arms", ""),
             ("Difference", unit),
@@ -222,43 +229,44 @@ fn primary_table(primary: &MetricComparison, pairs: &[ArmComparison], margin: f6
 }
 
 fn primary_row(pair: &ArmComparison) -> Vec<Cell> {
-    let (metric, comparison) = (&pair.primary, &pair.primary.comparison);
+    let (comparison, result) = (&pair.primary, &pair.primary.result);
     let untested = "needs three runs in each arm, and a spread";
-    let no_ranks = if metric.within_host_blocks {
+    let no_ranks = if comparison.is_compared_within_hosts {
         "ranks are not compared within blocks"
     } else {
         untested
     };
-    let runs_needed = comparison.runs_needed.map(|runs| runs as f64);
+    let runs_needed = result.runs_needed.map(|runs| runs as f64);
     let mut cells = vec![pair.arms_cell()];
     cells.extend(mean_cells(
-        metric,
+        comparison,
         "needs two runs in each arm",
         "no run of the arm has a value",
     ));
     cells.extend([
-        count(comparison.reference.runs),
-        count(comparison.other.runs),
-        interval_cell(comparison.shift, metric.run_metric.decimals, no_ranks),
-        number_or(comparison.cliffs_delta, 2, no_ranks),
-        number_or(comparison.difference_p, 4, untested),
-        number_or(comparison.mann_whitney_p, 4, no_ranks),
-        number_or(comparison.equivalence_p, 4, untested),
+        count(result.reference.runs),
+        count(result.other.runs),
+        interval_cell(result.shift, comparison.run_metric.decimals, no_ranks),
+        number_or(result.cliffs_delta, 2, no_ranks),
+        number_or(result.difference_p, 4, untested),
+        number_or(result.mann_whitney_p, 4, no_ranks),
+        number_or(result.equivalence_p, 4, untested),
         number_or(runs_needed, 0, "no spread between runs is known"),
     ]);
     cells
 }
 
-/// Difference, ratio, conclusion and means. `no_mean` explains a missing mean.
-fn mean_cells(metric: &MetricComparison, too_few_runs: &str, no_mean: &str) -> [Cell; 5] {
-    let (comparison, decimals) = (&metric.comparison, metric.run_metric.decimals);
-    let no_mean = metric.refusal.as_deref().unwrap_or(no_mean);
+/// Difference, ratio, conclusion and means. `too_few_runs` explains a missing interval, and
+/// `no_mean` a missing mean.
+fn mean_cells(comparison: &MetricComparison, too_few_runs: &str, no_mean: &str) -> [Cell; 5] {
+    let (result, decimals) = (&comparison.result, comparison.run_metric.decimals);
+    let no_mean = comparison.refusal.as_deref().unwrap_or(no_mean);
     [
-        interval_cell(comparison.difference, decimals, too_few_runs),
-        interval_cell(comparison.ratio, 3, too_few_runs),
-        Cell::Text(conclusion(metric)),
-        number_or(comparison.reference.mean, decimals, no_mean),
-        number_or(comparison.other.mean, decimals, no_mean),
+        interval_cell(result.difference, decimals, too_few_runs),
+        interval_cell(result.ratio, 3, too_few_runs),
+        Cell::Text(conclusion(comparison)),
+        number_or(result.reference.mean, decimals, no_mean),
+        number_or(result.other.mean, decimals, no_mean),
     ]
 }
 
@@ -271,8 +279,8 @@ pub fn interval_cell(interval: Option<Interval>, decimals: u8, reason: &str) -> 
 }
 
 fn secondary_table(pairs: &[ArmComparison]) -> Block {
-    let mut metrics = pairs.iter().flat_map(|pair| &pair.secondary);
-    let note = if metrics.any(|metric| metric.comparison.difference_p.is_some()) {
+    let mut secondary = pairs.iter().flat_map(|pair| &pair.secondary);
+    let note = if secondary.any(|comparison| comparison.result.difference_p.is_some()) {
         "Means over runs, differences and ratios with 95 % intervals, each in the metric's unit. Conclusions by p-values that are \
          Holm-adjusted over all rows of this table. These metrics were not chosen in advance: they are exploratory."
     } else {
@@ -296,21 +304,21 @@ fn secondary_table(pairs: &[ArmComparison]) -> Block {
     let count = pairs.first().map_or(0, |pair| pair.secondary.len());
     for index in 0..count {
         for pair in pairs {
-            let Some(metric) = pair.secondary.get(index) else {
+            let Some(comparison) = pair.secondary.get(index) else {
                 continue;
             };
-            let comparison = &metric.comparison;
+            let result = &comparison.result;
             let no_mean = "not known for any run of the arm";
-            let too_few_runs = match comparison.reference.runs.min(comparison.other.runs) {
-                0 => metric.refusal.as_deref().unwrap_or(no_mean),
+            let too_few_runs = match result.reference.runs.min(result.other.runs) {
+                0 => comparison.refusal.as_deref().unwrap_or(no_mean),
                 _ => "needs two runs in each arm, and a spread",
             };
             let mut cells = vec![
-                text_cell(&metric.title),
-                text_cell(&metric.unit),
+                text_cell(&comparison.title),
+                text_cell(&comparison.unit),
                 pair.arms_cell(),
             ];
-            cells.extend(mean_cells(metric, too_few_runs, no_mean));
+            cells.extend(mean_cells(comparison, too_few_runs, no_mean));
             table.rows.push(cells);
         }
     }
@@ -359,30 +367,31 @@ pub fn uppercase_first(text: &str) -> String {
         .collect()
 }
 
-pub fn conclusion(metric: &MetricComparison) -> String {
-    metric
+pub fn conclusion(comparison: &MetricComparison) -> String {
+    comparison
         .refusal
         .clone()
-        .or_else(|| in_every_block(metric))
-        .unwrap_or_else(|| conclusion_words(&metric.comparison, metric.run_metric))
+        .or_else(|| direction_in_every_block(comparison))
+        .unwrap_or_else(|| conclusion_words(&comparison.result, comparison.run_metric))
 }
 
-/// A conclusion if the arms differ in the same direction in every block but there is no p-value.
-pub fn in_every_block(metric: &MetricComparison) -> Option<String> {
-    let comparison = &metric.comparison;
-    let Conclusion::Inconclusive { p: None, .. } = comparison.conclusion else {
+/// The conclusion if arms differ but there is no p-value. Then all host blocks have the same ratio
+/// or difference, so the direction is the same in every block.
+pub fn direction_in_every_block(comparison: &MetricComparison) -> Option<String> {
+    let result = &comparison.result;
+    let Conclusion::Inconclusive { p: None, .. } = result.conclusion else {
         return None;
     };
-    let direction = comparison
+    let direction = result
         .direction()
-        .filter(|_| metric.within_host_blocks)?;
+        .filter(|_| comparison.is_compared_within_hosts)?;
     let direction = direction_word(direction);
     Some(format!("{direction} in every block, not tested"))
 }
 
-/// "Better" and "worse" only if a difference is shown.
-fn conclusion_words(comparison: &Comparison, run_metric: &RunMetric) -> String {
-    match comparison.conclusion {
+/// Says "better" or "worse" only if a difference is shown.
+fn conclusion_words(result: &Comparison, run_metric: &RunMetric) -> String {
+    match result.conclusion {
         Conclusion::NoValues => "no value in an arm".to_owned(),
         Conclusion::Described => {
             "described, not tested: an arm has a value of a single run only".to_owned()

@@ -1,4 +1,4 @@
-//! Effects relative to the reference arm: in words, and as the figures at the report's head.
+//! Effects relative to the reference arm: in words, and as the figures at the head of the report.
 
 use super::{
     comparison::{ArmComparison, MetricComparison},
@@ -44,7 +44,8 @@ const FIGURES_OVER_TIME: [(&str, &str); 12] = [
 /// If the primary metric has no figure over time, the first existing one of these is drawn.
 const FALLBACK_FIGURES: [&str; 2] = ["tps-over-time", "rss-over-time"];
 
-/// Moves the figure over time here from its section.
+/// The forest plot, and the figure over time of the primary metric, which is removed from its
+/// section.
 pub fn take_overview(
     primary: &RunMetric,
     pairs: &[ArmComparison],
@@ -57,7 +58,7 @@ pub fn take_overview(
     let over_time = of_primary
         .chain(FALLBACK_FIGURES)
         .find_map(|id| take_figure(sections, id));
-    forest(primary, pairs)
+    forest_plot(primary, pairs)
         .into_iter()
         .chain(over_time)
         .collect()
@@ -71,15 +72,16 @@ fn take_figure(sections: &mut [Section], id: &str) -> Option<Block> {
     })
 }
 
-fn forest(primary: &RunMetric, pairs: &[ArmComparison]) -> Option<Block> {
+fn forest_plot(primary: &RunMetric, pairs: &[ArmComparison]) -> Option<Block> {
     let reference = &pairs.first()?.reference;
     let rows = iter::once(primary.id)
         .chain(SECONDARY_METRICS)
         .unique()
         .flat_map(|id| {
             pairs.iter().filter_map(move |pair| {
-                let mut metrics = iter::once(&pair.primary).chain(&pair.secondary);
-                let mut row = forest_row(metrics.find(|metric| metric.run_metric.id == id)?)?;
+                let mut comparisons = iter::once(&pair.primary).chain(&pair.secondary);
+                let mut row =
+                    forest_row(comparisons.find(|comparison| comparison.run_metric.id == id)?)?;
                 if pairs.len() > 1 {
                     row.name = format!("{}, {}", row.name, pair.other);
                 }
@@ -95,85 +97,85 @@ fn forest(primary: &RunMetric, pairs: &[ArmComparison]) -> Option<Block> {
     effects::forest("What changed", x_label, caption, rows)
 }
 
-fn forest_row(metric: &MetricComparison) -> Option<ForestRow> {
-    let comparison = &metric.comparison;
-    let (reference, other) = (comparison.reference.mean?, comparison.other.mean?);
+fn forest_row(comparison: &MetricComparison) -> Option<ForestRow> {
+    let result = &comparison.result;
+    let (reference, other) = (result.reference.mean?, result.other.mean?);
     Some(ForestRow {
-        name: metric.title.clone(),
-        ratio: match comparison.ratio {
+        name: comparison.title.clone(),
+        ratio: match result.ratio {
             Some(ratio) => (ratio.value, Some((ratio.low, ratio.high))),
             None => (other / reference, None),
         },
-        text: effect_text(metric)?,
-        tone: metric.tone().unwrap_or_default(),
+        text: effect_text(comparison)?,
+        tone: comparison.tone().unwrap_or_default(),
     })
 }
 
 /// `85 % lower (73 to 93 %)`; `None` without a mean of each arm.
-pub fn effect_text(metric: &MetricComparison) -> Option<String> {
-    let comparison = &metric.comparison;
-    let (reference, other) = (comparison.reference.mean?, comparison.other.mean?);
-    let is_lower = comparison
+pub fn effect_text(comparison: &MetricComparison) -> Option<String> {
+    let result = &comparison.result;
+    let (reference, other) = (result.reference.mean?, result.other.mean?);
+    let is_lower = result
         .ratio
         .map_or(other < reference, |ratio| ratio.value < 1.0);
     let direction = if is_lower { "lower" } else { "higher" };
     if other == 0.0 && reference > 0.0 {
         return Some(format!("100 % {direction}"));
     }
-    if let Some(ratio) = comparison.ratio {
+    if let Some(ratio) = result.ratio {
         return Some(effects::effect_text(ratio.value_and_ends()));
     }
-    let interval = comparison.difference.map(|difference| {
+    let interval = result.difference.map(|difference| {
         let ends = if is_lower {
             [-difference.high, -difference.low]
         } else {
             [difference.low, difference.high]
         };
-        let [low, high] = ends.map(|end| without_unit(end, metric));
+        let [low, high] = ends.map(|end| without_unit(end, comparison));
         format!(" ({low} to {high})")
     });
-    let difference = with_unit((other - reference).abs(), metric);
+    let difference = with_unit((other - reference).abs(), comparison);
     let interval = interval.unwrap_or_default();
     Some(format!("{difference} {direction}{interval}"))
 }
 
 /// `0.9 instead of 5.9 ms`; `None` without a mean of each arm.
-pub fn means_text(metric: &MetricComparison, conjunction: &str) -> Option<String> {
-    let comparison = &metric.comparison;
-    let means = [comparison.reference.mean?, comparison.other.mean?];
-    let decimals = metric.run_metric.decimals;
+pub fn means_text(comparison: &MetricComparison, conjunction: &str) -> Option<String> {
+    let result = &comparison.result;
+    let means = [result.reference.mean?, result.other.mean?];
+    let decimals = comparison.run_metric.decimals;
     Some(effects::means_text(
         means,
-        &metric.unit,
+        &comparison.unit,
         decimals,
         conjunction,
     ))
 }
 
-/// Difference, ratio and means, with the decimals that the tables have.
-pub fn estimates_text(metric: &MetricComparison) -> String {
-    let comparison = &metric.comparison;
-    let (Some(reference), Some(other)) = (comparison.reference.mean, comparison.other.mean) else {
-        return "not recorded in both".to_owned();
+/// Difference, ratio and means, with as many decimals as in the tables.
+pub fn estimates_text(comparison: &MetricComparison) -> String {
+    let result = &comparison.result;
+    let (Some(reference), Some(other)) = (result.reference.mean, result.other.mean) else {
+        return "not recorded in at least one arm".to_owned();
     };
     let means = format!(
         "{} against {}",
-        with_unit(other, metric),
-        with_unit(reference, metric)
+        with_unit(other, comparison),
+        with_unit(reference, comparison)
     );
-    match comparison.difference {
+    match result.difference {
         Some(difference) => {
-            let ratio = comparison.ratio.map(|ratio| {
+            let ratio = result.ratio.map(|ratio| {
                 format!(
                     ", ratio {:.3} [{:.3}, {:.3}]",
                     ratio.value, ratio.low, ratio.high
                 )
             });
             let [low, high] =
-                [difference.low, difference.high].map(|end| without_unit(end, metric));
+                [difference.low, difference.high].map(|end| without_unit(end, comparison));
             format!(
                 "difference {} [{low}, {high}]{} with 95 % intervals; {means}",
-                with_unit(difference.value, metric),
+                with_unit(difference.value, comparison),
                 ratio.unwrap_or_default()
             )
         }
@@ -185,11 +187,11 @@ pub fn estimates_text(metric: &MetricComparison) -> String {
     }
 }
 
-pub fn with_unit(value: f64, metric: &MetricComparison) -> String {
-    let text = format!("{} {}", without_unit(value, metric), metric.unit);
+pub fn with_unit(value: f64, comparison: &MetricComparison) -> String {
+    let text = format!("{} {}", without_unit(value, comparison), comparison.unit);
     text.trim_end().to_owned()
 }
 
-fn without_unit(value: f64, metric: &MetricComparison) -> String {
-    number(value, usize::from(metric.run_metric.decimals))
+fn without_unit(value: f64, comparison: &MetricComparison) -> String {
+    number(value, usize::from(comparison.run_metric.decimals))
 }

@@ -1,4 +1,5 @@
-//! Page faults (the study's Figures 8 and 9), thread pools, refaults and pressure.
+//! Page faults (Figures 8 and 9 of the study, see `docs/PAPER.md`), thread pools, refaults and
+//! pressure.
 
 use super::{
     cells::{number_or, row, table, text_cell},
@@ -15,7 +16,7 @@ use faultline_agave::threads::purpose;
 use faultline_stats::{smooth::moving_average, summary::summary};
 use itertools::Itertools;
 
-/// As in the study.
+/// As many as in the study.
 const AVERAGED_SAMPLES: usize = 100;
 
 pub fn averaging_window(runs: &MeasuredRuns) -> usize {
@@ -28,7 +29,7 @@ const MAX_DRAWN_POOLS: usize = 8;
 
 type PoolValue = fn(&PoolFaults) -> Option<f64>;
 
-/// A run's thread pools, those with most faults first.
+/// A run and its thread pools, those with most faults first.
 type RunPools<'s> = (&'s MeasuredRun, Vec<PoolFaults>);
 
 const PAGE_FAULTS: &[NumberColumn] = &[
@@ -76,16 +77,16 @@ const PRESSURE: &[NumberColumn] = &[
 
 pub fn section(runs: &MeasuredRuns) -> Section {
     let mut section = SectionBuilder::new(runs, MeasuredRun::why_no_samples);
-    let note = "From majflt and minflt of /proc/PID/stat. Mean: all faults divided by all recorded seconds. Max: between two ticks. Faults \
-                in gaps are left out of all of them.";
+    let note = "From majflt and minflt of /proc/PID/stat. Mean: all faults divided by all recorded seconds. Max: between two samples. \
+                Faults in gaps are left out of all columns.";
     section.add_numbers_and_tip_numbers("faults", "Page faults", note, PAGE_FAULTS);
-    over_time(&mut section);
+    add_fault_figures(&mut section);
     add_thread_pools(&mut section);
     let note = "Refaults: pages read back soon after they were reclaimed, so the working set does not fit. Waiting: pressure stall \
                 information of the cgroup (version 2 has it) and of the machine, as a share of the time; some: at least one task \
                 waited, all: all tasks that were not idle waited.";
     section.add_numbers("pressure", "Refaults and pressure", note, PRESSURE);
-    pressure_over_time(&mut section);
+    add_pressure_timelines(&mut section);
     section.build("faults", "Page faults and memory pressure")
 }
 
@@ -104,7 +105,7 @@ pub fn smoothed_rates(
     moving_average(&scaled, size)
 }
 
-fn over_time(section: &mut SectionBuilder<'_>) {
+fn add_fault_figures(section: &mut SectionBuilder<'_>) {
     let kinds = [
         ("major", "Major", Signal::MajorFaults),
         ("minor", "Minor", Signal::MinorFaults),
@@ -115,23 +116,23 @@ fn over_time(section: &mut SectionBuilder<'_>) {
         _ => "; over fewer at the ends and around gaps",
     };
     let caption = averaging_caption(size, "sample", "samples") + at_gaps + ".";
-    for (id, kind, signal) in kinds {
-        let id = format!("{id}-faults-over-time");
-        let title = format!("{kind} faults over time, smoothed");
-        section.add_timeline(&id, &title, &caption, ("Faults (/s)", "/s"), |subject| {
-            let rates = smoothed_rates(subject, signal, 1.0, size);
-            vec![line_of_ticks(subject, "", &rates)]
+    for (kind, capitalized_kind, signal) in kinds {
+        let id = format!("{kind}-faults-over-time");
+        let title = format!("{capitalized_kind} faults over time, smoothed");
+        section.add_timeline(&id, &title, &caption, ("Faults (/s)", "/s"), |run| {
+            let rates = smoothed_rates(run, signal, 1.0, size);
+            vec![line_of_ticks(run, "", &rates)]
         });
     }
-    let caption = "Rates between two ticks, from the first execution on. The classes end at the 99 % quantile of all runs; what is \
-                   above is counted and not drawn.";
-    for (kind, title, signal) in kinds {
+    let caption = "Rates between two samples, from the first executed transaction on. The bins end at the 99 % quantile of all runs. \
+                   Rates above it are counted, but not drawn.";
+    for (kind, capitalized_kind, signal) in kinds {
         let id = format!("{kind}-faults-histogram");
-        let label = format!("{title} faults (/s)");
+        let label = format!("{capitalized_kind} faults (/s)");
         let title = format!("How often each rate of {kind} faults occurred");
-        section.add_histogram(&id, &title, caption, (&label, "Ticks", 0.99), |subject| {
-            let rates = signal_rates(&subject.recording, signal, Span::ALWAYS).per_second;
-            values_within(&subject.recording, &rates, subject.from_execution.window)
+        section.add_histogram(&id, &title, caption, (&label, "Samples", 0.99), |run| {
+            let rates = signal_rates(&run.recording, signal, Span::ALWAYS).per_second;
+            values_within(&run.recording, &rates, run.from_execution.window)
         });
     }
 }
@@ -156,7 +157,8 @@ fn add_thread_pools(section: &mut SectionBuilder<'_>) {
     ];
     for (kind, label, value) in kinds {
         let (id, title) = (format!("pools-{kind}"), format!("Who takes {kind} faults"));
-        let caption = "Faults of each pool, divided by the seconds from the first execution on; the pools with most faults.";
+        let caption = "Faults of each pool, divided by the seconds from the first executed transaction on. The figure shows the pools \
+                       with most faults.";
         section.add_figure(&id, &title, caption, pool_bars(&pools, label, value));
     }
 }
@@ -175,10 +177,10 @@ fn pool_table(pools: &[RunPools<'_>]) -> Block {
             "Share of all faults [%]",
             "CPU [s]",
         ],
-        "From the first execution on, the 15 pools of each run with most faults. Threads with the same name up to their number \
-         form a pool; the pool called exited has what ended threads used and no sample of them contains.",
+        "From the first executed transaction on, the 15 pools of each run with most faults. Threads with the same name up to their \
+         number form a pool. The pool \"exited\" is the usage of ended threads that is in no sample of their pools.",
     );
-    for (subject, pools) in pools {
+    for (run, pools) in pools {
         let all_faults: f64 = pools.iter().map(PoolFaults::faults).sum();
         for pool in pools.iter().take(MAX_TABLE_POOLS) {
             let why = "not read";
@@ -192,7 +194,7 @@ fn pool_table(pools: &[RunPools<'_>]) -> Block {
                 number_or(share, 2, "no fault at all"),
                 number_or(pool.cpu, 1, why),
             ];
-            table.rows.push(row(&subject.name, cells));
+            table.rows.push(row(&run.name, cells));
         }
     }
     Block::Table(table)
@@ -240,7 +242,7 @@ fn pool_bars(pools: &[RunPools<'_>], label: &str, value: PoolValue) -> Option<Ch
     })
 }
 
-fn pressure_over_time(section: &mut SectionBuilder<'_>) {
+fn add_pressure_timelines(section: &mut SectionBuilder<'_>) {
     let size = averaging_window(section.runs);
     let caption = averaging_caption(size, "sample", "samples") + ".";
     let smooth = |run: &MeasuredRun, name, signal, scale| {

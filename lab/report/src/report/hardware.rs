@@ -1,4 +1,4 @@
-//! The machines (the study's Figures 1, 2 and 5), validators and folders.
+//! The machines (Figures 1, 2 and 5 of the study, see `docs/PAPER.md`), validators and folders.
 
 use super::{
     cells::{self, GIB, number_or, row, table, text_or},
@@ -13,21 +13,21 @@ use serde_json::Value;
 pub fn section(runs: &MeasuredRuns) -> Section {
     let blocks = vec![
         Block::Fold("Machine, validator and disks".to_owned()),
-        facts(
+        facts_table(
             runs,
             "hardware",
             "Machine",
             "As the daemon found it when it began to record.",
             |facts| &facts.host,
         ),
-        facts(
+        facts_table(
             runs,
             "validator",
             "Validator",
             "Of the first process that was followed. Secrets are left out of arguments.",
             |facts| &facts.validator,
         ),
-        shared_rows(
+        rows_by_distinct_values(
             runs,
             table(
                 "folders",
@@ -38,7 +38,7 @@ pub fn section(runs: &MeasuredRuns) -> Section {
             |facts| &facts.folders,
             folder,
         ),
-        shared_rows(
+        rows_by_distinct_values(
             runs,
             table(
                 "drives",
@@ -49,7 +49,7 @@ pub fn section(runs: &MeasuredRuns) -> Section {
             |facts| &facts.drives,
             drive,
         ),
-        shared_rows(
+        rows_by_distinct_values(
             runs,
             table(
                 "network",
@@ -64,20 +64,20 @@ pub fn section(runs: &MeasuredRuns) -> Section {
     cells::section("hardware", "Hardware", blocks)
 }
 
-fn facts(
-    subjects: &MeasuredRuns,
+fn facts_table(
+    runs: &MeasuredRuns,
     id: &str,
     title: &str,
     note: &str,
     facts_of: fn(&SystemFacts) -> &[(&'static str, String)],
 ) -> Block {
-    let runs = || subjects.all.iter();
+    let all = || runs.all.iter();
     let mut columns = vec![("", "")];
-    columns.extend(runs().map(|run| (run.name.as_str(), "")));
+    columns.extend(all().map(|run| (run.name.as_str(), "")));
     let mut table = table(id, title, &columns, note);
-    let names = runs().flat_map(|run| facts_of(&run.recording.facts));
+    let names = all().flat_map(|run| facts_of(&run.recording.facts));
     for name in distinct(names.map(|(name, _)| *name)) {
-        let cells = runs().map(|run| {
+        let cells = all().map(|run| {
             let fact = facts_of(&run.recording.facts)
                 .iter()
                 .find(|(known, _)| *known == name);
@@ -91,19 +91,19 @@ fn facts(
     Block::Table(table)
 }
 
-fn shared_rows(
-    subjects: &MeasuredRuns,
+/// Runs with equal values share their rows.
+fn rows_by_distinct_values(
+    runs: &MeasuredRuns,
     mut table: Table,
     values: fn(&SystemFacts) -> &[Value],
     cells: fn(&Value) -> Vec<Cell>,
 ) -> Block {
-    let runs = &subjects.all;
-    let by_values = by_key(runs.iter().map(|run| {
+    let by_values = by_key(runs.all.iter().map(|run| {
         let values = values(&run.recording.facts).iter();
         (values.map(cells).collect_vec(), run.name.as_str())
     }));
     for (values, names) in by_values {
-        let names = if names.len() == runs.len() && names.len() > 1 {
+        let names = if names.len() == runs.all.len() && names.len() > 1 {
             "all runs".to_owned()
         } else {
             names.join("; ")
@@ -138,8 +138,8 @@ fn folder(folder: &Value) -> Vec<Cell> {
         .flatten()
         .join(",");
     vec![
-        Cell::Text(name(&folder["what"]).replace('_', " ")),
-        Cell::Text(name(&folder["path"])),
+        Cell::Text(text_or_empty(&folder["what"]).replace('_', " ")),
+        Cell::Text(text_or_empty(&folder["path"])),
         fact(&mount["source"], NOT_IN_MANIFEST),
         fact(&mount["disk"], NOT_IN_MANIFEST),
         fact(&mount["file_system"], NOT_IN_MANIFEST),
@@ -151,7 +151,7 @@ fn folder(folder: &Value) -> Vec<Cell> {
 
 const NOT_IN_MANIFEST: &str = "not in the manifest";
 
-fn name(value: &Value) -> String {
+fn text_or_empty(value: &Value) -> String {
     json_text(value).unwrap_or_default()
 }
 
@@ -169,7 +169,7 @@ fn drive(drive: &Value) -> Vec<Cell> {
         .as_bool()
         .map(|rotates| if rotates { "rotating" } else { "solid state" });
     vec![
-        Cell::Text(name(&drive["name"])),
+        Cell::Text(text_or_empty(&drive["name"])),
         fact(&drive["model"], "not reported by the disk"),
         gib(&drive["bytes"]),
         text_or(kind, NOT_IN_MANIFEST),
@@ -181,7 +181,7 @@ fn interface(interface: &Value) -> Vec<Cell> {
     let mbit = interface["speed_mbit"].as_u64();
     let gbit = mbit.map(|mbit| mbit as f64 / 1000.0);
     vec![
-        Cell::Text(name(&interface["name"])),
+        Cell::Text(text_or_empty(&interface["name"])),
         number_or(gbit, 1, "not reported by the interface"),
         fact(&interface["state"], NOT_IN_MANIFEST),
     ]

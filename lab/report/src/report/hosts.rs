@@ -1,5 +1,6 @@
-//! A block is runs on one host, one after the other. Arms are compared within blocks. A turn is
-//! runs on one host at the same time.
+//! Runs on several hosts. A turn is the runs that an experiment executes at the same time on one
+//! host. A host block is the runs of one or more turns on one host, which have the same label
+//! `block`. Arms are compared within host blocks, so the effect of the host cancels.
 
 use super::{
     cells::{bytes, count, estimate_or, number_or, table, text_cell},
@@ -13,36 +14,35 @@ use crate::{
     measure::signal_rates,
     run::{Signal, SystemFacts},
 };
-use faultline_stats::{arms::RUNS_FOR_A_TEST, hosts, summary::mean};
+use faultline_stats::{arms::RUNS_FOR_A_TEST, hosts as host_stats, summary::mean};
 use itertools::Itertools;
 
+/// How two arms are compared.
 pub enum ComparisonDesign {
     ByRun,
-    /// On several hosts. Runs in no block are left out.
-    ByBlock,
+    /// For runs on several hosts. Runs without a host block are left out.
+    ByHostBlock,
     Refused(String),
 }
 
-/// Experiment, host, and number of the block.
-type BlockKey<'s> = (Option<&'s str>, &'s str, &'s str);
+/// Runs on one host: experiment, host, and label `block`.
+type HostBlock<'s> = (Option<&'s str>, &'s str, &'s str);
 
-fn block_of(run: &MeasuredRun) -> Option<BlockKey<'_>> {
+fn host_block_of(run: &MeasuredRun) -> Option<HostBlock<'_>> {
     let recording = &run.recording;
     let block = recording.label("block").filter(|block| !block.is_empty());
     Some((recording.label("experiment"), recording.host()?, block?))
 }
 
-fn hosts_of<'s>(subjects: &'s MeasuredRuns, arm: &'s str) -> Vec<&'s str> {
-    let runs = subjects.runs_in_averages(arm);
-    distinct(runs.filter_map(|run| run.recording.host()))
+fn hosts_of<'s>(runs: &'s MeasuredRuns, arm: &'s str) -> Vec<&'s str> {
+    distinct(
+        runs.runs_in_averages(arm)
+            .filter_map(|run| run.recording.host()),
+    )
 }
 
-pub fn comparison_design(
-    subjects: &MeasuredRuns,
-    reference: &str,
-    other: &str,
-) -> ComparisonDesign {
-    let hosts = [reference, other].map(|arm| hosts_of(subjects, arm));
+pub fn comparison_design(runs: &MeasuredRuns, reference: &str, other: &str) -> ComparisonDesign {
+    let hosts = [reference, other].map(|arm| hosts_of(runs, arm));
     if hosts.iter().any(Vec::is_empty) || distinct(hosts.iter().flatten()).len() < 2 {
         return ComparisonDesign::ByRun;
     }
@@ -57,14 +57,14 @@ pub fn comparison_design(
              so a difference may be that of the hosts"
         ));
     }
-    let common_blocks = paired_by_block(subjects, [reference, other], |_| Some(1.0)).len();
+    let common_blocks = pair_values_by_host_block(runs, [reference, other], |_| Some(1.0)).len();
     if common_blocks >= RUNS_FOR_A_TEST {
-        return ComparisonDesign::ByBlock;
+        return ComparisonDesign::ByHostBlock;
     }
-    let runs = subjects
+    let both = runs
         .runs_in_averages(reference)
-        .chain(subjects.runs_in_averages(other));
-    let why = match runs.filter(|subject| block_of(subject).is_none()).count() {
+        .chain(runs.runs_in_averages(other));
+    let why = match both.filter(|run| host_block_of(run).is_none()).count() {
         0 => String::new(),
         count => format!(" ({count} of their runs lack the label host or block)"),
     };
@@ -74,15 +74,17 @@ pub fn comparison_design(
     ))
 }
 
-/// Values of two arms in their common blocks. Repeated runs of an arm in a block are averaged.
-fn paired_by_block<'s>(
-    subjects: &'s MeasuredRuns,
+/// Values of two arms in their common host blocks. Several runs of an arm in a block are averaged.
+fn pair_values_by_host_block<'s>(
+    runs: &'s MeasuredRuns,
     arms: [&'s str; 2],
     value: impl Fn(&MeasuredRun) -> Option<f64>,
 ) -> Vec<(f64, f64)> {
     let [reference, other] = arms.map(|arm| {
-        let runs = subjects.runs_in_averages(arm);
-        by_key(runs.filter_map(|run| Some((block_of(run)?, value(run)?))))
+        by_key(
+            runs.runs_in_averages(arm)
+                .filter_map(|run| Some((host_block_of(run)?, value(run)?))),
+        )
     });
     let pairs = reference.iter().filter_map(|(block, values)| {
         let (_, other_values) = other.iter().find(|(other_block, _)| other_block == block)?;
@@ -91,35 +93,35 @@ fn paired_by_block<'s>(
     pairs.collect()
 }
 
-pub fn metric_pairs(
+pub fn pair_metric_by_host_block(
     runs: &MeasuredRuns,
     arms: [&str; 2],
     run_metric: &RunMetric,
 ) -> Vec<(f64, f64)> {
-    paired_by_block(runs, arms, |run| {
+    pair_values_by_host_block(runs, arms, |run| {
         pace::compared_value(runs, run_metric, run)
     })
 }
 
-/// How different the hosts are, for arms that are compared within blocks.
+/// How different the hosts are, for arms that are compared within host blocks.
 pub fn table_of_hosts(
-    subjects: &MeasuredRuns,
+    runs: &MeasuredRuns,
     [reference, other]: [&str; 2],
     primary: &RunMetric,
     margin: f64,
 ) -> Option<Block> {
-    let pairs = metric_pairs(subjects, [reference, other], primary);
-    let by_host = by_key(subjects.runs_in_averages(reference).filter_map(|subject| {
-        let value = pace::compared_value(subjects, primary, subject)?;
-        Some((subject.recording.host()?, value))
+    let pairs = pair_metric_by_host_block(runs, [reference, other], primary);
+    let by_host = by_key(runs.runs_in_averages(reference).filter_map(|run| {
+        let value = pace::compared_value(runs, primary, run)?;
+        Some((run.recording.host()?, value))
     }));
     let (first, first_values) = by_host.first()?;
-    let unit = &*pace::unit(primary, subjects.per_second);
+    let unit = &*pace::unit(primary, runs.per_second);
     let ratio = format!("Ratio to {first}");
     let note = format!(
-        "{}, {reference}. The intervals of ratios are for single runs, estimated from the variation \
-         of ratios within blocks. A/A: the second run of an arm divided by its first, within blocks.",
-        pace::title(primary, subjects.per_second)
+        "{}, {reference}. The intervals of the hosts' ratios include how single runs vary, estimated from \
+         the ratios of arms within blocks. A/A: the second run of an arm divided by its first, within blocks.",
+        pace::title(primary, runs.per_second)
     );
     let mut table = table(
         "hosts",
@@ -128,7 +130,7 @@ pub fn table_of_hosts(
         &note,
     );
     for (host, values) in &by_host {
-        let ratio = hosts::host_ratio(first_values, values, &pairs).filter(|_| host != first);
+        let ratio = host_stats::host_ratio(first_values, values, &pairs).filter(|_| host != first);
         let reason = if host == first {
             "ratios are to this host"
         } else {
@@ -141,12 +143,12 @@ pub fn table_of_hosts(
             estimate_or(ratio.map(|ratio| ratio.value_and_ends()), 3, reason),
         ]);
     }
-    for arm in &subjects.arms {
-        let pairs = metric_pairs(subjects, [arm, &format!("{arm}{AA_SUFFIX}")], primary);
+    for arm in &runs.arms {
+        let pairs = pair_metric_by_host_block(runs, [arm, &format!("{arm}{AA_SUFFIX}")], primary);
         if pairs.is_empty() {
             continue;
         }
-        let ratio = hosts::compare(&pairs, margin).ratio;
+        let ratio = host_stats::compare(&pairs, margin).ratio;
         let reason = "fewer than two blocks, or equal ratios";
         table.rows.push(vec![
             Cell::Text(format!("{arm} against itself (A/A)")),
@@ -179,21 +181,21 @@ pub fn caveats(runs: &MeasuredRuns) -> Vec<Caveat> {
             "Boot the same kernel for all arms.",
         )
     });
-    [runs_without_block(runs), machines, kernels]
+    [runs_without_host_block(runs), machines, kernels]
         .into_iter()
         .flatten()
         .collect()
 }
 
-fn runs_without_block(subjects: &MeasuredRuns) -> Option<Caveat> {
-    let arms = subjects.arms.iter();
-    let runs = arms
-        .flat_map(|arm| subjects.runs_in_averages(arm))
+fn runs_without_host_block(runs: &MeasuredRuns) -> Option<Caveat> {
+    let arms = runs.arms.iter();
+    let counted_runs = arms
+        .flat_map(|arm| runs.runs_in_averages(arm))
         .collect_vec();
-    let hosts = distinct(runs.iter().filter_map(|run| run.recording.host()));
-    let names = runs
+    let hosts = distinct(counted_runs.iter().filter_map(|run| run.recording.host()));
+    let names = counted_runs
         .iter()
-        .filter(|run| block_of(run).is_none())
+        .filter(|run| host_block_of(run).is_none())
         .map(|run| &run.name)
         .join(", ");
     (hosts.len() > 1 && !names.is_empty()).then(|| {
@@ -202,18 +204,20 @@ fn runs_without_block(subjects: &MeasuredRuns) -> Option<Caveat> {
                 "On several hosts, only runs with the labels host and block are compared. These \
                  lack one: {names}."
             ),
-            "Run all arms of a replicate on one host, with the labels host and block.",
+            "Run all arms of a block on one host, with the labels host and block.",
         )
     })
 }
 
-/// `A (n1, n2) against B (n3)`; `None` unless values differ.
+/// Values and the hosts that have them: `A (n1, n2) against B (n3)`. `None` unless values differ.
 fn hosts_by_value(
-    subjects: &MeasuredRuns,
+    runs: &MeasuredRuns,
     value: impl Fn(&SystemFacts) -> Option<String>,
 ) -> Option<String> {
-    let runs = subjects.all.iter().map(|subject| &subject.recording);
-    let values = by_key(runs.filter_map(|run| Some((value(&run.facts)?, run.host()))));
+    let recordings = runs.all.iter().map(|run| &run.recording);
+    let values = by_key(
+        recordings.filter_map(|recording| Some((value(&recording.facts)?, recording.host()))),
+    );
     let texts = values.iter().map(|(value, hosts)| {
         let hosts = distinct(hosts.iter().flatten()).into_iter().join(", ");
         match hosts.as_str() {
@@ -224,19 +228,19 @@ fn hosts_by_value(
     (values.len() > 1).then(|| texts.collect_vec().join(" against "))
 }
 
-/// Differences between shares of time spent waiting are reported if they exceed this and the shares
-/// differ by a factor above 1.5.
+/// Runs of a turn wait unequally if their shares of time spent waiting differ by more than this,
+/// and by a factor above 1.5.
 const MIN_SHARE_DIFFERENCE: f64 = 0.01;
 
-/// Runs of a turn share the disks. Warns about unequal or unknown waits.
-pub fn io_pressure_caveats(subjects: &MeasuredRuns) -> Vec<Caveat> {
-    let runs = subjects.all.iter();
-    let mut turns = by_key(runs.filter_map(|run| Some((turn_key(run)?, run))));
-    turns.retain(|(_, runs)| runs.len() > 1);
+/// Runs of a turn share disks. Warns if they waited for I/O unequally, or if a wait is unknown.
+pub fn io_pressure_caveats(runs: &MeasuredRuns) -> Vec<Caveat> {
+    let all = runs.all.iter();
+    let mut turns = by_key(all.filter_map(|run| Some((turn_key(run)?, run))));
+    turns.retain(|(_, runs_of_turn)| runs_of_turn.len() > 1);
     turns.sort_by_key(|(key, _)| *key);
     let (mut unequal_turns, mut unknown_turns) = (Vec::new(), 0);
-    for ((.., turn), runs) in &turns {
-        let shares: Option<Vec<f64>> = runs.iter().map(|run| io_wait_share(run)).collect();
+    for ((.., turn), runs_of_turn) in &turns {
+        let shares: Option<Vec<f64>> = runs_of_turn.iter().map(|run| io_wait_share(run)).collect();
         let Some((min, max)) = shares.and_then(|shares| shares.into_iter().minmax().into_option())
         else {
             unknown_turns += 1;
@@ -256,7 +260,7 @@ pub fn io_pressure_caveats(subjects: &MeasuredRuns) -> Vec<Caveat> {
                 "Runs at the same time did not wait for I/O equally long ({}).",
                 unequal_turns.join("; ")
             ),
-            "Give each lane a device of its own, or set a limit of I/O in every arm.",
+            "Give the runs of a turn separate devices (one for each lane), or set the same I/O limits in every arm.",
         )
     });
     let unknown = (unknown_turns > 0).then(|| {
@@ -273,7 +277,7 @@ pub fn io_pressure_caveats(subjects: &MeasuredRuns) -> Vec<Caveat> {
 
 fn io_wait_share(run: &MeasuredRun) -> Option<f64> {
     let run_seconds = run.lifecycle.run_end;
-    let by_experiment = || {
+    let share_recorded_by_experiment = || {
         let seconds = run
             .recording
             .experiment_outcome
@@ -283,10 +287,10 @@ fn io_wait_share(run: &MeasuredRun) -> Option<f64> {
     };
     signal_rates(&run.recording, Signal::IoSome, run.from_execution.window)
         .mean()
-        .or_else(by_experiment)
+        .or_else(share_recorded_by_experiment)
 }
 
-/// Experiment, length of the turn's label, and the label. The length sorts turn 10 after turn 9.
+/// Experiment, length of the label `turn`, and the label. The length sorts turn 10 after turn 9.
 fn turn_key(run: &MeasuredRun) -> Option<(&str, usize, &str)> {
     let experiment = run.recording.label("experiment").unwrap_or_default();
     let turn = run.recording.label("turn")?;

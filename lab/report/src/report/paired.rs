@@ -2,7 +2,7 @@
 
 use super::{
     cells::{self, count, missing, number_cell, table, text_cell},
-    comparison::reference,
+    comparison::reference_and_others,
     measured_run::{AA_SUFFIX, MeasuredRun, MeasuredRuns},
     model::{Block, Cell, Table},
     run_metrics::RunMetric,
@@ -86,7 +86,7 @@ fn logged_counts(run: &MeasuredRun, count: fn(&ReplayedSlot) -> Option<u64>) -> 
         .collect()
 }
 
-pub struct PairedEffect {
+pub struct RunPairEffect {
     pub quantity_index: usize,
     pub reference: String,
     /// Equal to the reference for an A/A pair.
@@ -101,7 +101,7 @@ pub struct PairedRuns {
     /// Whether all runs of other arms have a partner in the reference. `false` if there is no other
     /// arm.
     pub all_are_paired: bool,
-    pub effects: Vec<PairedEffect>,
+    pub effects: Vec<RunPairEffect>,
     pair_count: usize,
     times: Table,
     counts: Table,
@@ -143,7 +143,7 @@ impl PairedRuns {
                 slot_pairs.effect(&plan)?.ratio_of_sums
             };
             let is_second_run = other.arm.ends_with(AA_SUFFIX);
-            self.effects.push(PairedEffect {
+            self.effects.push(RunPairEffect {
                 quantity_index: index,
                 reference: partner.arm.clone(),
                 other: other.arm.trim_end_matches(AA_SUFFIX).to_owned(),
@@ -160,7 +160,7 @@ impl PairedRuns {
 /// pair is paired with the first.
 pub fn pair_runs(runs: &MeasuredRuns, primary: &RunMetric, plan: &IntervalPlan) -> PairedRuns {
     let mut paired = empty_tables();
-    let Some((reference, others)) = reference(runs, primary) else {
+    let Some((reference, others)) = reference_and_others(runs, primary) else {
         return paired;
     };
     let all_runs = runs.all.iter();

@@ -1,10 +1,9 @@
 //! The headline of a report, and the points below it.
 
 use super::{
-    bias_floor::BiasFloor,
     cells::{bytes, percent},
     comparison::{
-        ArmComparison, MetricComparison, conclusion, direction_word, in_every_block,
+        ArmComparison, MetricComparison, conclusion, direction_in_every_block, direction_word,
         lowercase_first,
     },
     effect::{effect_text, estimates_text, means_text, with_unit},
@@ -12,6 +11,7 @@ use super::{
     limits::{Limits, have_equal_limits},
     measured_run::{MeasuredRun, MeasuredRuns},
     model::{Tone, Verdict, VerdictKind},
+    paired_effects::PairedEffects,
     run_metrics::RunMetric,
     what_happened::lifecycle_sentences,
 };
@@ -25,7 +25,7 @@ pub fn verdict(
     primary: &RunMetric,
     pairs: &[ArmComparison],
     limits: Option<&Limits>,
-    floor: &BiasFloor,
+    paired_effects: &PairedEffects,
     margin: f64,
 ) -> Verdict {
     match (runs.all.as_slice(), pairs) {
@@ -34,8 +34,8 @@ pub fn verdict(
             ..Verdict::default()
         },
         ([run], _) => verdict_of_run(run),
-        (_, []) => verdict_of_arm(runs, primary, floor),
-        _ => verdict_of_arms(runs, primary, pairs, limits, floor, margin),
+        (_, []) => verdict_of_arm(runs, primary, paired_effects),
+        _ => verdict_of_arms(runs, primary, pairs, limits, paired_effects, margin),
     }
 }
 
@@ -102,7 +102,11 @@ fn metric_sentences(run: &MeasuredRun) -> impl Iterator<Item = String> + use<> {
     [replay, tps, misses, rss].into_iter().flatten()
 }
 
-fn verdict_of_arm(subjects: &MeasuredRuns, primary: &RunMetric, floor: &BiasFloor) -> Verdict {
+fn verdict_of_arm(
+    subjects: &MeasuredRuns,
+    primary: &RunMetric,
+    paired_effects: &PairedEffects,
+) -> Verdict {
     let runs = &subjects.all;
     let arm = runs.first().map_or("", |run| run.arm.as_str());
     let mut headline = format!("{} of one arm, {arm}", counted(runs.len() as f64, "run"));
@@ -117,8 +121,8 @@ fn verdict_of_arm(subjects: &MeasuredRuns, primary: &RunMetric, floor: &BiasFloo
         headline += &format!(": {yes} {did}, {no} did not, {unknown} not known");
     }
     headline.push('.');
-    if let Some((aa_headline, kind)) = floor.aa_headline(primary) {
-        let mut points = floor.verdict_points();
+    if let Some((aa_headline, kind)) = paired_effects.aa_headline(primary) {
+        let mut points = paired_effects.verdict_points();
         points.push(headline);
         return Verdict {
             headline: aa_headline,
@@ -140,10 +144,10 @@ fn verdict_of_arms(
     primary: &RunMetric,
     pairs: &[ArmComparison],
     limits: Option<&Limits>,
-    floor: &BiasFloor,
+    paired_effects: &PairedEffects,
     margin: f64,
 ) -> Verdict {
-    let mut points = floor.verdict_points();
+    let mut points = paired_effects.verdict_points();
     points.extend(pairs.iter().map(pair_sentence));
     let (headline, kind) = match limits {
         // A bracket of limits has no test. The test of the primary metric becomes a point below the
@@ -162,12 +166,12 @@ fn verdict_of_arms(
                 ),
             }
         }
-        None => floor.headline(primary).unwrap_or_else(|| {
+        None => paired_effects.headline(primary).unwrap_or_else(|| {
             let pairs = pairs.iter().collect_vec();
             (headline(&pairs, margin), verdict_kind(&pairs))
         }),
     };
-    points.extend(floor.paired_sentences());
+    points.extend(paired_effects.paired_sentences());
     if !runs.has_no_validator() {
         points.extend(outcomes(runs));
     }
@@ -179,7 +183,7 @@ fn verdict_of_arms(
     points.extend(secondary_sentences(
         pairs,
         "Other metrics that differ",
-        |_, metric| match metric.comparison.conclusion {
+        |_, metric| match metric.result.conclusion {
             Conclusion::Differs { direction, .. } => Some(format!(
                 "{} ({})",
                 lowercase_first(&metric.title),
@@ -273,9 +277,9 @@ fn effect_or_direction(metric: &MetricComparison, direction: Direction) -> Strin
 
 /// For arms whose runs are all equal: no test can tell a difference from chance.
 fn without_spread(pair: &ArmComparison) -> String {
-    let (metric, comparison) = (&pair.primary, &pair.primary.comparison);
+    let (metric, comparison) = (&pair.primary, &pair.primary.result);
     let (reference, other) = (&pair.reference, &pair.other);
-    if metric.within_host_blocks {
+    if metric.is_compared_within_hosts {
         let means = means_text(metric, "against").unwrap_or_default();
         let text = conclusion(metric);
         return format!("{other} against {reference}: {text} ({means}).");
@@ -315,7 +319,7 @@ fn pairs_headline(first: &ArmComparison, pairs: &[&ArmComparison], margin: f64) 
         Some(format!("{} {than} with {reference}", joined_by_and(&arms)?))
     };
     let alike = pairs.iter().filter_map(|pair| {
-        let text = in_every_block(&pair.primary)?;
+        let text = direction_in_every_block(&pair.primary)?;
         Some(format!("{text}, with {} against {reference}", pair.other))
     });
     let refusals = pairs
@@ -441,7 +445,7 @@ fn mean_sentence(pair: &ArmComparison, metric: &MetricComparison) -> Option<Stri
     if !is_described(pair.conclusion()) || !UNTESTED_METRICS.contains(&metric.run_metric.id) {
         return None;
     }
-    let comparison = &metric.comparison;
+    let comparison = &metric.result;
     let [other, reference] =
         [comparison.other.mean?, comparison.reference.mean?].map(|mean| with_unit(mean, metric));
     let title = lowercase_first(&metric.title);

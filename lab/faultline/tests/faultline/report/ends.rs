@@ -134,7 +134,7 @@ fn a_run_ends_with_its_process_and_later_samples_do_not_count() {
                             value: expected, ..
                         },
                     ) => {
-                        let tolerance = if column.title == "By recorded time" {
+                        let tolerance = if column.title == "Time per recorded second" {
                             0.02
                         } else {
                             1e-9

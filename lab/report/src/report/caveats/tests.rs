@@ -48,15 +48,15 @@ fn run(arm: &str, version: &str, begun: i64) -> Run {
 
 #[test]
 fn every_caveat_is_full_sentences_with_its_numbers() {
-    let runs = [
+    let recordings = [
         run("256", "2.1.14", 1_800_000_000),
         run("256", "2.1.14", 1_800_000_100),
         run("1024", "4.4.0", 1_800_000_200),
         run("1024", "4.4.0", 1_800_000_300),
         run("512", "2.1.14", 1_800_000_400),
     ];
-    let subjects = MeasuredRuns::new(runs, &IntervalPlan::default(), &[]);
-    let found = caveats(&subjects, run_metric("tps").unwrap(), false);
+    let runs = MeasuredRuns::new(recordings, &IntervalPlan::default(), &[]);
+    let found = caveats(&runs, run_metric("tps").unwrap(), false);
     for caveat in &found {
         for text in [&caveat.what, &caveat.remedy] {
             assert!(
@@ -75,7 +75,7 @@ fn every_caveat_is_full_sentences_with_its_numbers() {
         "1 gap in the recording, 1 min 1 s in all",
         "restarted 2 times",
         "in 61 of 63 seconds",
-        "held 1,024 entries, more than the 512",
+        "imply a capacity of 1,024 entries, but 512 are configured",
     ] {
         assert!(
             found.iter().any(|caveat| caveat.what.contains(fact)),
@@ -91,7 +91,7 @@ fn time_at_the_tip_is_reported_or_unknown() {
         (Some(0.0), "never"),
         (None, "not known"),
     ] {
-        let text = at_tip(seconds_at_tip, 43_200.0);
+        let text = time_at_tip_text(seconds_at_tip, 43_200.0);
         assert!(text.contains(fact), "{text}");
     }
 }

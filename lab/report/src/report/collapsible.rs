@@ -1,5 +1,6 @@
-//! A section shows its first table and its first timeline and folds the rest, unless the section
-//! already has folds.
+//! Which blocks of a section are collapsed: those after a [`Block::Fold`], until the reader of the
+//! page opens them. A section shows its first table and its first timeline and collapses the rest.
+//! A section that already has a [`Block::Fold`] does not change.
 
 use super::{
     comparison::uppercase_first,
@@ -8,9 +9,9 @@ use super::{
 };
 use itertools::Itertools;
 
-/// In the order of the page.
+/// Collapsed blocks under one title, in the order of the page.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum FoldGroup {
+enum CollapsedGroup {
     ByArm,
     ByRun,
     AtTip,
@@ -18,68 +19,69 @@ enum FoldGroup {
     Figures,
 }
 
-impl FoldGroup {
+impl CollapsedGroup {
     fn title(self) -> &'static str {
         match self {
-            FoldGroup::ByArm => "By arm",
-            FoldGroup::ByRun => "By run",
-            FoldGroup::AtTip => "At the tip",
-            FoldGroup::Tables => "More tables",
-            FoldGroup::Figures => "More figures",
+            CollapsedGroup::ByArm => "By arm",
+            CollapsedGroup::ByRun => "By run",
+            CollapsedGroup::AtTip => "At the tip",
+            CollapsedGroup::Tables => "More tables",
+            CollapsedGroup::Figures => "More figures",
         }
     }
 }
 
-/// A section without data becomes one sentence that says why.
-pub fn folded(section: Section) -> Section {
+/// Replaces the blocks of a section without data by one sentence that says why data are missing.
+pub fn collapse_section(section: Section) -> Section {
     let blocks = match why_no_data(&section.blocks) {
         Some(why) => vec![Block::Text(format!("{}.", uppercase_first(&why)))],
-        None => with_folds(section.blocks),
+        None => collapse_blocks(section.blocks),
     };
     Section { blocks, ..section }
 }
 
-fn with_folds(blocks: Vec<Block>) -> Vec<Block> {
+fn collapse_blocks(blocks: Vec<Block>) -> Vec<Block> {
     if blocks.iter().any(|block| matches!(block, Block::Fold(_))) {
         return blocks;
     }
     let (table, figure) = (first_table(&blocks), first_timeline(&blocks));
     let (mut shown, mut groups) = (Vec::new(), Vec::new());
-    // A text belongs to the table or figure that follows it. Texts at the begin belong to the
+    // A text belongs to the table or figure that follows it. Texts at the beginning belong to the
     // section.
-    let mut texts = Vec::new();
+    let mut pending = Vec::new();
     for (index, block) in blocks.into_iter().enumerate() {
-        if index == texts.len() && !matches!(block, Block::Text(_)) {
-            shown.append(&mut texts);
+        let has_only_texts_before = index == pending.len();
+        if has_only_texts_before && !matches!(block, Block::Text(_)) {
+            shown.append(&mut pending);
         }
-        let group = group(&block);
-        texts.push(block);
+        let group = group_of(&block);
+        pending.push(block);
         match group {
             None => {}
-            Some(_) if [table, figure].contains(&Some(index)) => shown.append(&mut texts),
-            Some(group) => groups.extend(texts.drain(..).map(|block| (group, block))),
+            Some(_) if [table, figure].contains(&Some(index)) => shown.append(&mut pending),
+            Some(group) => groups.extend(pending.drain(..).map(|block| (group, block))),
         }
     }
-    shown.append(&mut texts);
+    shown.append(&mut pending);
     let mut groups = by_key(groups);
     groups.sort_by_key(|(group, _)| *group);
-    for (group, folded) in groups {
+    for (group, collapsed) in groups {
         shown.push(Block::Fold(group.title().to_owned()));
-        shown.extend(folded);
+        shown.extend(collapsed);
     }
     shown
 }
 
-/// `None` for a text.
-fn group(block: &Block) -> Option<FoldGroup> {
+/// `None` for a text or a [`Block::Fold`].
+fn group_of(block: &Block) -> Option<CollapsedGroup> {
     match block {
         Block::Text(_) | Block::Fold(_) => None,
-        Block::Figure(_) => Some(FoldGroup::Figures),
-        Block::Table(table) if table.id.contains("-at-tip") => Some(FoldGroup::AtTip),
+        Block::Figure(_) => Some(CollapsedGroup::Figures),
+        Block::Table(table) if table.id.contains("-at-tip") => Some(CollapsedGroup::AtTip),
         Block::Table(table) => Some(match table.columns.first() {
-            Some(column) if column.title == "Arm" => FoldGroup::ByArm,
-            Some(column) if column.title == "Run" => FoldGroup::ByRun,
-            _ => FoldGroup::Tables,
+            Some(column) if column.title == "Arm" => CollapsedGroup::ByArm,
+            Some(column) if column.title == "Run" => CollapsedGroup::ByRun,
+            _ => CollapsedGroup::Tables,
         }),
     }
 }
@@ -120,7 +122,8 @@ fn why_no_data(blocks: &[Block]) -> Option<String> {
     Some(why.clone())
 }
 
-/// Why cells are missing; `None` if the row has data. If no cell is missing, zeros are data.
+/// Why cells of a row are missing. `None` if the row has data. Zeros are data only in a row without
+/// missing cells.
 fn missing_reasons(row: &[Cell]) -> Option<Vec<&String>> {
     let mut reasons = Vec::new();
     for cell in row.iter().skip(1) {

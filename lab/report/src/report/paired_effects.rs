@@ -1,6 +1,6 @@
-//! A turn is runs of several arms at the same time on one host. An A/A pair is two runs of one arm
-//! in a turn. Their difference is the floor: a smaller difference between arms is not reported as
-//! real.
+//! Effects between arms, slot by slot. A turn is the runs that an experiment executes at the same
+//! time on one host. An A/A pair is two runs of one arm in a turn. Their difference is the bias
+//! floor: a smaller difference between arms is not reported as real.
 
 use super::{
     cells::{count, estimate, estimate_or, number_or, table, text_cell},
@@ -9,7 +9,7 @@ use super::{
     measured_run::{AA_SUFFIX, MeasuredRun, MeasuredRuns},
     model::{Block, Cell, VerdictKind},
     pace,
-    paired::{DECIMALS, PairedEffect, PairedRuns, QUANTITIES, Quantity, pairing_key},
+    paired::{DECIMALS, PairedRuns, QUANTITIES, Quantity, RunPairEffect, pairing_key},
     run_metrics::RunMetric,
 };
 use faultline_stats::{
@@ -27,42 +27,44 @@ use itertools::Itertools;
 type ValueAndInterval = [f64; 3];
 
 struct ArmEffect {
+    /// A value of each slot.
     quantity: &'static Quantity,
     quantity_index: usize,
     reference: String,
     /// Equal to the reference for the A/A pair.
     other: String,
-    turns: usize,
+    /// Number of pairs of runs. With a floor, texts call them turns.
+    run_pairs: usize,
     /// The other arm minus the reference, in the quantity's unit.
     difference: ValueAndInterval,
     ratio: Option<ValueAndInterval>,
     /// The ratio with a 90 % interval; only for an A/A pair.
     ratio_90: Option<ValueAndInterval>,
-    /// Why `difference` is unreliable. Set only if it uses the intervals of single turns.
+    /// Why `difference` is unreliable. `None` with [`RUNS_FOR_A_TEST`] pairs or more.
     unreliable: Option<Reliability>,
 }
 
 impl ArmEffect {
-    fn over_turns(turns: &[&PairedEffect]) -> Option<ArmEffect> {
-        let first = turns.first()?;
-        let differences = turns
+    fn over_run_pairs(pairs: &[&RunPairEffect]) -> Option<ArmEffect> {
+        let first = pairs.first()?;
+        let differences = pairs
             .iter()
-            .map(|turn| turn.effect.mean_difference)
+            .map(|pair| pair.effect.mean_difference)
             .collect_vec();
-        // A turn has no ratio if the reference's sum is 0.
+        // A pair has no ratio if the reference's sum is 0. Intervals of amounts cannot be negative.
         let ratios: Option<Vec<Estimate>> =
-            turns.iter().map(|turn| turn.effect.ratio_of_sums).collect();
-        let ratios_90: Option<Vec<Estimate>> = turns.iter().map(|turn| turn.ratio_90).collect();
+            pairs.iter().map(|pair| pair.effect.ratio_of_sums).collect();
+        let ratios_90: Option<Vec<Estimate>> = pairs.iter().map(|pair| pair.ratio_90).collect();
         Some(ArmEffect {
             quantity: QUANTITIES.get(first.quantity_index)?,
             quantity_index: first.quantity_index,
             reference: first.reference.clone(),
             other: first.other.clone(),
-            turns: turns.len(),
-            difference: mean_over_turns(&differences, 0.95, mean_over_pairs)?,
-            ratio: ratios.and_then(|ratios| mean_over_turns(&ratios, 0.95, mean_amount_over_pairs)),
+            run_pairs: pairs.len(),
+            difference: mean_of_pairs(&differences, 0.95, mean_over_pairs)?,
+            ratio: ratios.and_then(|ratios| mean_of_pairs(&ratios, 0.95, mean_amount_over_pairs)),
             ratio_90: ratios_90
-                .and_then(|ratios| mean_over_turns(&ratios, 0.90, mean_amount_over_pairs)),
+                .and_then(|ratios| mean_of_pairs(&ratios, 0.90, mean_amount_over_pairs)),
             unreliable: why_unreliable(&differences),
         })
     }
@@ -79,7 +81,7 @@ impl ArmEffect {
     }
 
     fn is_tested(&self) -> bool {
-        self.turns >= RUNS_FOR_A_TEST
+        self.run_pairs >= RUNS_FOR_A_TEST
     }
 
     fn difference_text(&self) -> String {
@@ -93,53 +95,56 @@ impl ArmEffect {
     }
 }
 
-/// Empty without an A/A pair, unless two pairs of runs of the same arms have slots in common.
-pub struct BiasFloor {
+/// Effects between arms, from the slots that two runs have in common. Without a floor, it is empty
+/// if no two arms have two such pairs of runs.
+pub struct PairedEffects {
     /// By quantity; A/A pairs first.
     effects: Vec<ArmEffect>,
     margin: f64,
-    /// If set, differences include the effect of hosts, so only ratios have a floor.
-    within_host_blocks: bool,
+    /// Then differences over slots include the effect of hosts, so they have no floor.
+    /// [`PairedEffects::withdraw_differences`] compares ratios of runs.
+    is_compared_within_hosts: bool,
 }
 
-impl BiasFloor {
-    pub fn new(paired: &PairedRuns, margin: f64, within_host_blocks: bool) -> BiasFloor {
+impl PairedEffects {
+    pub fn new(paired: &PairedRuns, margin: f64, is_compared_within_hosts: bool) -> PairedEffects {
         let effects = paired.effects.iter();
-        let turns =
-            by_key(effects.map(|turn| ((turn.quantity_index, &turn.reference, &turn.other), turn)));
-        let effects = turns
+        let by_arms =
+            by_key(effects.map(|pair| ((pair.quantity_index, &pair.reference, &pair.other), pair)));
+        let effects = by_arms
             .iter()
-            .filter_map(|(_, turns)| ArmEffect::over_turns(turns));
-        let mut floor = BiasFloor {
+            .filter_map(|(_, run_pairs)| ArmEffect::over_run_pairs(run_pairs));
+        let mut paired_effects = PairedEffects {
             effects: effects
                 .sorted_by_key(|effect| (effect.quantity_index, !effect.is_aa_pair()))
                 .collect(),
             margin,
-            within_host_blocks,
+            is_compared_within_hosts,
         };
-        if !floor.has_aa_pair() && floor.effects.iter().all(|effect| effect.turns < 2) {
-            floor.effects.clear();
+        let is_of_one_pair = |effect: &ArmEffect| effect.run_pairs < 2;
+        if !paired_effects.has_floor() && paired_effects.effects.iter().all(is_of_one_pair) {
+            paired_effects.effects.clear();
         }
-        floor
+        paired_effects
     }
 
     pub fn is_empty(&self) -> bool {
         self.effects.is_empty()
     }
 
-    fn aa_pairs(&self) -> impl Iterator<Item = &ArmEffect> {
+    fn aa_pairs_with_floor(&self) -> impl Iterator<Item = &ArmEffect> {
         self.effects
             .iter()
-            .filter(|effect| !self.within_host_blocks && effect.is_aa_pair())
+            .filter(|effect| !self.is_compared_within_hosts && effect.is_aa_pair())
     }
 
-    fn has_aa_pair(&self) -> bool {
-        self.aa_pairs().next().is_some()
+    fn has_floor(&self) -> bool {
+        self.aa_pairs_with_floor().next().is_some()
     }
 
-    /// The largest difference that the A/A pair allows for a quantity.
+    /// The end of the A/A pair's interval that is farther from 0.
     fn floor(&self, quantity_index: usize) -> Option<f64> {
-        self.aa_pairs()
+        self.aa_pairs_with_floor()
             .filter(|effect| effect.quantity_index == quantity_index)
             .flat_map(|effect| [effect.difference[1], effect.difference[2]])
             .map(f64::abs)
@@ -150,7 +155,7 @@ impl BiasFloor {
     fn decision(&self, effect: &ArmEffect) -> Option<Decision> {
         let floor = self.floor(effect.quantity_index)?;
         let unreliable = self
-            .aa_pairs()
+            .aa_pairs_with_floor()
             .filter(|pair| pair.quantity_index == effect.quantity_index)
             .chain([effect])
             .find_map(|effect| effect.unreliable);
@@ -170,7 +175,7 @@ impl BiasFloor {
         is_equal && effect.unreliable.is_none()
     }
 
-    /// `None` without an A/A pair, or if arms have no slots in common.
+    /// `None` without a floor, or if arms have no slots in common.
     pub fn headline(&self, primary: &RunMetric) -> Option<(String, VerdictKind)> {
         let arm_effects = || self.effects.iter().filter(|effect| !effect.is_aa_pair());
         let first = arm_effects().min_by_key(|effect| !effect.is_about(primary))?;
@@ -207,10 +212,10 @@ impl BiasFloor {
         Some((headline, kind))
     }
 
-    /// For a report of a single arm; `None` without an A/A pair.
+    /// For a report of a single arm. `None` without a floor.
     pub fn aa_headline(&self, primary: &RunMetric) -> Option<(String, VerdictKind)> {
         let effect = self
-            .aa_pairs()
+            .aa_pairs_with_floor()
             .min_by_key(|effect| !effect.is_about(primary))?;
         let headline = format!(
             "{} twice at the same time (A/A): {}, {}.",
@@ -228,12 +233,12 @@ impl BiasFloor {
         Some((headline, kind))
     }
 
-    /// A sentence for each pair of arms and quantity with a unit; none without an A/A pair.
+    /// A sentence for each two arms and each time. Counts have no unit. Empty without a floor.
     pub fn verdict_points(&self) -> Vec<String> {
-        let with_unit = self
+        let effects_on_times = self
             .effects
             .iter()
-            .filter(|effect| self.has_aa_pair() && !effect.quantity.unit.is_empty());
+            .filter(|effect| self.has_floor() && !effect.quantity.unit.is_empty());
         let sentence = |effect: &ArmEffect| {
             let arms = if effect.is_aa_pair() {
                 format!("{} twice at the same time (A/A)", effect.other)
@@ -247,19 +252,19 @@ impl BiasFloor {
                 "{}, {arms}: {} over {}; {}.",
                 effect.quantity.name,
                 effect.difference_text(),
-                turns_text(effect.turns),
+                turns_text(effect.run_pairs),
                 self.verdict_text(effect)
             )
         };
-        with_unit.map(sentence).collect()
+        effects_on_times.map(sentence).collect()
     }
 
-    /// For runs at different times; empty if there is an A/A pair.
+    /// For runs at different times. Empty if there is a floor.
     pub fn paired_sentences(&self) -> Vec<String> {
         let effects = self
             .effects
             .iter()
-            .filter(|effect| !self.has_aa_pair() && !effect.is_aa_pair() && effect.turns > 1);
+            .filter(|effect| !self.has_floor() && !effect.is_aa_pair() && effect.run_pairs > 1);
         let by_arms = by_key(effects.map(|effect| {
             let name = lowercase_first(effect.quantity.name);
             let difference = format!("{name} {}", effect.difference_text());
@@ -290,7 +295,7 @@ impl BiasFloor {
                 format!("not called real, since {}", reliability_text(why))
             }
             None => {
-                "without a bias floor, since the A/A pair has no such slots in common".to_owned()
+                "without a bias floor, since the A/A runs share no slot with this value".to_owned()
             }
         }
     }
@@ -304,7 +309,7 @@ impl BiasFloor {
                 "no difference in any slot".to_owned()
             } else {
                 format!(
-                    "not shown to be equivalent within {percent} %: the reference has none of it"
+                    "not shown to be equivalent within {percent} %: no ratio, since the reference's sum is 0"
                 )
             };
         };
@@ -315,21 +320,19 @@ impl BiasFloor {
         if effect.is_tested() {
             return format!("equivalent within {percent} % {ratio}");
         }
-        // Many slots of one turn do not replace further turns.
         format!(
-            "equivalent within {percent} % by the slots of {} {ratio}; it says nothing about other turns before there are \
-             {RUNS_FOR_A_TEST}",
-            turns_text(effect.turns)
+            "equivalent within {percent} % by the slots of {} {ratio}; a statement on other turns needs at least {RUNS_FOR_A_TEST}",
+            turns_text(effect.run_pairs)
         )
     }
 
     pub fn blocks(&self) -> Vec<Block> {
-        let has_aa_pair = self.has_aa_pair();
+        let has_floor = self.has_floor();
         let columns = [
             "What",
             "Arms",
             "Unit",
-            if has_aa_pair { "Turns" } else { "Pairs" },
+            if has_floor { "Turns" } else { "Pairs" },
             "Difference",
             "Ratio of sums",
             "Bias floor",
@@ -345,16 +348,17 @@ impl BiasFloor {
             .iter()
             .map(|effect| self.cells(effect))
             .collect();
-        if has_aa_pair {
+        if has_floor {
             let text = "All arms of a turn ran at the same time on one host and saw the same slots; one arm ran twice. A difference between \
-                        these two runs is no effect of an arm: they share disks, memory bandwidth and network. A difference between arms \
-                        is called real only if it is beyond that of the A/A pair. This holds for this table and for those of metrics.";
+                        these two runs is no effect of an arm: both have the same settings, but they share disks, memory bandwidth \
+                        and network. A difference between arms is called real only if it is beyond that of the A/A pair. The same \
+                        rule applies to the tables of metrics.";
             return vec![Block::Text(text.to_owned()), Block::Table(table)];
         }
         if self.is_empty() {
             return Vec::new();
         }
-        // No floor and no verdict without an A/A pair, or for runs made at different times.
+        // Without a floor, the columns of the floor and of the verdict are left out.
         table.id = "paired-together".to_owned();
         table.title = "The same slots, over all pairs of runs".to_owned();
         table.note = "Means over slots that both runs of a pair have, the other minus the reference. With two pairs, the interval spans \
@@ -375,41 +379,41 @@ impl BiasFloor {
             text_cell(effect.quantity.name),
             Cell::Text(arms),
             text_cell(unit(effect.quantity)),
-            count(effect.turns),
+            count(effect.run_pairs),
             estimate(effect.difference, DECIMALS),
             estimate_or(effect.ratio, 3, "the reference's value is 0"),
             number_or(
                 self.floor(effect.quantity_index),
                 DECIMALS,
-                "the A/A pair has no such slots in common",
+                "the A/A runs share no slot with this value",
             ),
             Cell::Text(self.verdict_text(effect)),
         ]
     }
 
-    /// Withdraws differences between arms that do not exceed the difference of the A/A pair. Both
-    /// the slots of the pair and its values per run are compared.
-    pub fn withdraw_differences(&self, pairs: &mut [ArmComparison], runs: &MeasuredRuns) {
-        for pair in pairs {
-            let within_host_blocks = pair.primary.within_host_blocks;
-            if !self.has_aa_pair() && !within_host_blocks {
+    /// Withdraws a difference by a metric if it is not beyond the floor of the slots, or not beyond
+    /// the difference between A/A runs by this metric.
+    pub fn withdraw_differences(&self, comparisons: &mut [ArmComparison], runs: &MeasuredRuns) {
+        for arms in comparisons {
+            let is_compared_within_hosts = arms.primary.is_compared_within_hosts;
+            if !self.has_floor() && !is_compared_within_hosts {
                 continue;
             }
-            for metric in std::iter::once(&mut pair.primary).chain(&mut pair.secondary) {
-                let (run_metric, comparison) = (metric.run_metric, &mut metric.comparison);
-                let Conclusion::Differs { p, .. } = comparison.conclusion else {
+            for comparison in std::iter::once(&mut arms.primary).chain(&mut arms.secondary) {
+                let (run_metric, result) = (comparison.run_metric, &mut comparison.result);
+                let Conclusion::Differs { p, .. } = result.conclusion else {
                     continue;
                 };
                 let effect = self.effects.iter().find(|effect| {
-                    effect.reference == pair.reference
-                        && effect.other == pair.other
+                    effect.reference == arms.reference
+                        && effect.other == arms.other
                         && effect.is_about(run_metric)
                 });
                 let by_slots = effect.and_then(|effect| self.is_beyond_floor(effect));
-                let ratio = comparison.ratio.filter(|_| within_host_blocks);
+                let ratio = result.ratio.filter(|_| is_compared_within_hosts);
                 let ends = match ratio {
                     Some(ratio) => Some([ratio.low.ln(), ratio.high.ln()]),
-                    None => comparison
+                    None => result
                         .difference
                         .map(|difference| [difference.low, difference.high]),
                 };
@@ -417,9 +421,9 @@ impl BiasFloor {
                     .zip(ends)
                     .map(|(floor, [low, high])| low > floor || high < -floor);
                 if by_slots == Some(false) || by_runs == Some(false) {
-                    comparison.conclusion = Conclusion::Inconclusive {
+                    result.conclusion = Conclusion::Inconclusive {
                         p: Some(p),
-                        equivalence_p: comparison.equivalence_p,
+                        equivalence_p: result.equivalence_p,
                     };
                 }
             }
@@ -427,48 +431,44 @@ impl BiasFloor {
     }
 }
 
-/// Why the difference over few turns is unreliable. With at least [`RUNS_FOR_A_TEST`] turns, the
-/// intervals of single turns are not used. A difference of zero is reliable if all slots are equal.
-fn why_unreliable(turns: &[Estimate]) -> Option<Reliability> {
-    let is_zero = |turn: &Estimate| turn.reliability == Reliability::Constant && turn.value == 0.0;
-    let first = turns
+/// Why the difference over few pairs of runs is unreliable. With at least [`RUNS_FOR_A_TEST`]
+/// pairs, their intervals are not used. A difference of zero is reliable if all slots are equal.
+fn why_unreliable(pairs: &[Estimate]) -> Option<Reliability> {
+    let is_zero = |pair: &Estimate| pair.reliability == Reliability::Constant && pair.value == 0.0;
+    let first = pairs
         .iter()
-        .find(|turn| !turn.reliability.is_reliable() && !is_zero(turn))?;
-    (turns.len() < RUNS_FOR_A_TEST).then_some(first.reliability)
+        .find(|pair| !pair.reliability.is_reliable() && !is_zero(pair))?;
+    (pairs.len() < RUNS_FOR_A_TEST).then_some(first.reliability)
 }
 
-/// Mean and interval over turns. With fewer than [`RUNS_FOR_A_TEST`] turns, the interval spans the
-/// intervals of all turns.
-fn mean_over_turns(
-    turns: &[Estimate],
+/// Mean and interval over pairs of runs. With fewer than [`RUNS_FOR_A_TEST`] pairs, the interval
+/// spans the intervals of all pairs.
+fn mean_of_pairs(
+    pairs: &[Estimate],
     level: f64,
     over: fn(&[f64], f64) -> Option<Interval>,
 ) -> Option<ValueAndInterval> {
-    let values = turns.iter().map(|turn| turn.value).collect_vec();
-    if turns.len() >= RUNS_FOR_A_TEST {
+    let values = pairs.iter().map(|pair| pair.value).collect_vec();
+    if pairs.len() >= RUNS_FOR_A_TEST {
         return over(&values, level).map(|interval| interval.value_and_ends());
     }
-    let low = turns.iter().map(|turn| turn.low).reduce(f64::min)?;
-    let high = turns.iter().map(|turn| turn.high).reduce(f64::max)?;
+    let low = pairs.iter().map(|pair| pair.low).reduce(f64::min)?;
+    let high = pairs.iter().map(|pair| pair.high).reduce(f64::max)?;
     Some([mean(&values)?, low, high])
 }
 
 /// The largest difference within an A/A pair; for a ratio, the largest difference of logarithms.
-fn max_aa_difference(
-    subjects: &MeasuredRuns,
-    run_metric: &RunMetric,
-    is_ratio: bool,
-) -> Option<f64> {
-    let value = |subject: &MeasuredRun| {
-        let value = pace::compared_value(subjects, run_metric, subject)?;
+fn max_aa_difference(runs: &MeasuredRuns, run_metric: &RunMetric, is_ratio: bool) -> Option<f64> {
+    let value = |run: &MeasuredRun| {
+        let value = pace::compared_value(runs, run_metric, run)?;
         Some(if is_ratio { value.ln() } else { value })
     };
-    let differences = subjects
+    let differences = runs
         .all
         .iter()
         .filter(|run| run.arm.ends_with(AA_SUFFIX))
         .filter_map(|second| {
-            let first = subjects
+            let first = runs
                 .runs_of(second.arm.trim_end_matches(AA_SUFFIX))
                 .find(|first| pairing_key(first) == pairing_key(second))?;
             Some((value(second)? - value(first)?).abs())
