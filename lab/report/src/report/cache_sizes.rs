@@ -362,7 +362,7 @@ mod tests {
             cache_sizes: Some(prediction),
             ..Run::default()
         };
-        let runs = MeasuredRuns::new([run], &IntervalPlan::default(), &[]);
+        let runs = MeasuredRuns::new([recording], &IntervalPlan::default(), &[]);
         let (mut texts, mut charts, mut tables) = (Vec::new(), Vec::new(), Vec::new());
         for block in section(&runs).unwrap().blocks {
             match block {
