@@ -37,7 +37,7 @@ pub fn verdict<W: Display>(
         None => "not comparable".to_owned(),
         Some(Decision::Inconclusive) => "no change shown".to_owned(),
         Some(Decision::Unreliable(why)) => format!("not shown: {}", unreliable_text(why)),
-        Some(Decision::Shown(direction)) => {
+        Some(Decision::Established(direction)) => {
             labels[usize::from(direction != worse_direction)].to_owned()
         }
     }

@@ -137,7 +137,7 @@ fn row(
     row.extend([format!("{before} %, {after} %"), verdict]);
     (
         row,
-        fails_more || decision == Some(Decision::Shown(worse_direction)),
+        fails_more || decision == Some(Decision::Established(worse_direction)),
     )
 }
 

@@ -158,7 +158,7 @@ fn verdict(results: &Results, compared: &[Comparison]) -> Verdict {
     for arm in others {
         let of_arm = compared.iter().filter(|comparison| comparison.arm == *arm);
         let directions: Vec<_> = of_arm
-            .map(|comparison| comparison.decision.shown())
+            .map(|comparison| comparison.decision.established())
             .collect();
         let count = |direction| {
             directions
@@ -184,7 +184,7 @@ fn verdict(results: &Results, compared: &[Comparison]) -> Verdict {
     );
     let mut directions = compared
         .iter()
-        .filter_map(|comparison| comparison.decision.shown());
+        .filter_map(|comparison| comparison.decision.established());
     let kind = match directions.next() {
         None => VerdictKind::Inconclusive,
         Some(first) if directions.any(|other| other != first) => VerdictKind::Differs,
@@ -200,8 +200,8 @@ fn largest_difference(
     reference: &str,
     compared: &[Comparison],
 ) -> Option<String> {
-    let is_shown = |comparison: &&Comparison| comparison.decision.shown().is_some();
-    let differences: Vec<_> = compared.iter().filter(is_shown).collect();
+    let is_established = |comparison: &&Comparison| comparison.decision.established().is_some();
+    let differences: Vec<_> = compared.iter().filter(is_established).collect();
     let size = |shown: &Comparison| shown.ratio.map_or(0.0, |ratio| ratio.value.ln().abs());
     let largest = differences
         .iter()

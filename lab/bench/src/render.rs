@@ -189,7 +189,7 @@ fn crossover_sentence(reference: &str, arm: &str, crossover: &Crossover) -> Stri
         None => {
             format!("there is no size from which on {arm} is shown to be faster than {reference}")
         }
-        Some(at) if !crossover.is_shown() => {
+        Some(at) if !crossover.is_established() => {
             let why = if crossover.blocks < MIN_CROSSOVER_BLOCKS {
                 ": too few independent rounds".to_owned()
             } else {
@@ -345,7 +345,7 @@ pub fn differences(results: &Results, compared: &[Comparison], id: &str) -> Tabl
             text_cell(&results.label(&comparison.request, comparison.size)),
             cell(Some(&comparison.mean)),
             cells::number_or(comparison.p, 4, TOO_FEW_ROUNDS),
-            text_cell(comparison.decision.shown().map_or("no", |_| "yes")),
+            text_cell(comparison.decision.established().map_or("no", |_| "yes")),
             cell(comparison.median.as_ref()),
             cell(comparison.p95.as_ref()),
             number_cell(comparison.rounds as f64, 0),

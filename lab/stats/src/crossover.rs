@@ -108,11 +108,11 @@ pub fn crossover(
 impl Crossover {
     /// Whether the reference is shown to be better at the smallest size and the other at the
     /// largest, with one crossing in between.
-    pub fn is_shown(&self) -> bool {
+    pub fn is_established(&self) -> bool {
         self.at.is_some()
             && self.blocks >= MIN_CROSSOVER_BLOCKS
-            && self.smallest.shown() == Some(Direction::Higher)
-            && self.largest.shown() == Some(Direction::Lower)
+            && self.smallest.established() == Some(Direction::Higher)
+            && self.largest.established() == Some(Direction::Lower)
     }
 }
 

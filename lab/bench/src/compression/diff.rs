@@ -120,7 +120,10 @@ fn comparison(
         ["WORSE", "better"],
         reliability_text,
     ));
-    (cells, decision == Some(Decision::Shown(worse_direction)))
+    (
+        cells,
+        decision == Some(Decision::Established(worse_direction)),
+    )
 }
 
 fn setting_mismatches(before: &Outcome, after: &Outcome) -> Vec<String> {

@@ -233,7 +233,7 @@ fn recommended_node(faultless_arms: &[&str], compared: &[(&str, Comparison)]) ->
     let faster_pair = |fast: &str, slow: &str| {
         compared
             .iter()
-            .find(|(reference, pair)| match pair.decision.shown() {
+            .find(|(reference, pair)| match pair.decision.established() {
                 Some(Direction::Lower) => (pair.arm.as_str(), *reference) == (fast, slow),
                 Some(Direction::Higher) => (*reference, pair.arm.as_str()) == (fast, slow),
                 None => false,

@@ -33,7 +33,7 @@ pub fn effects(results: &Results, compared: &[Comparison]) -> Option<Block> {
             name,
             ratio: (value, Some((low, high))),
             text: effects::effect_text([value, low, high]),
-            tone: match comparison.decision.shown() {
+            tone: match comparison.decision.established() {
                 Some(Direction::Lower) => Tone::Better,
                 Some(Direction::Higher) => Tone::Worse,
                 None => Tone::Neutral,
@@ -108,7 +108,7 @@ fn difference_curve(
     };
     let mut points: Vec<_> = compared.iter().filter_map(point).collect();
     points.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let crossover = arm_crossover(results, arm, link).filter(Crossover::is_shown);
+    let crossover = arm_crossover(results, arm, link).filter(Crossover::is_established);
     (points.len() > 1).then(|| Curve {
         name: arm.to_owned(),
         run: String::new(),
