@@ -181,8 +181,8 @@ pub struct Outcome {
     version: String,
     started_unix_ns: i64,
     source: String,
-    #[serde(default)]
-    kind: Option<String>,
+    #[serde(default, rename = "kind")]
+    record_kind: Option<String>,
     notes: Vec<String>,
     records: u64,
     /// Without records that trained the dictionary.
@@ -216,8 +216,8 @@ pub fn run(args: &CompressionArgs) -> Result<(String, u8)> {
         "{}: fewer than two records{}",
         records.source,
         records
-            .early_end
-            .map_or_else(String::new, |cause| format!(" (ended early{cause})"))
+            .early_end_suffix
+            .map_or_else(String::new, |suffix| format!(" (ended early{suffix})"))
     );
     let outcome = measure(args, records)?;
     let mut code = u8::from(!outcome.problems.is_empty());
@@ -250,10 +250,10 @@ fn validate(args: &CompressionArgs) -> Result<(), UsageError> {
 fn measure(args: &CompressionArgs, records: Records) -> Result<Outcome> {
     let started_unix_ns = clock::unix_ns();
     let mut problems = Vec::new();
-    if let Some(cause) = records.early_end {
+    if let Some(suffix) = records.early_end_suffix {
         let count = records.all.len();
         problems.push(format!(
-            "ended early{cause}; only the {count} records that were read are measured"
+            "ended early{suffix}; only the {count} records that were read are measured"
         ));
     }
     problems.extend(records.save_error);
@@ -291,7 +291,7 @@ fn measure(args: &CompressionArgs, records: Records) -> Result<Outcome> {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         started_unix_ns,
         source: records.source,
-        kind: records.kind.map(str::to_owned),
+        record_kind: records.kind_name.map(str::to_owned),
         notes: records.notes,
         records: all.len() as u64,
         tested: tested.len() as u64,

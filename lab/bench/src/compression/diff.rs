@@ -133,7 +133,7 @@ fn setting_mismatches(before: &Outcome, after: &Outcome) -> Vec<String> {
     });
     let mut mismatches = vec![setting_mismatch("dictionary", &a, &b)];
     // The kind of records from files is unknown.
-    if let (Some(a), Some(b)) = (&before.kind, &after.kind) {
+    if let (Some(a), Some(b)) = (&before.record_kind, &after.record_kind) {
         mismatches.push(setting_mismatch("records", a, b));
     }
     for row in before.overall_rows() {
@@ -184,7 +184,7 @@ mod tests {
             version: "0".to_owned(),
             started_unix_ns: 0,
             source: "blocks of http://node".to_owned(),
-            kind: Some("blocks".to_owned()),
+            record_kind: Some("blocks".to_owned()),
             notes: Vec::new(),
             records: 100,
             tested: 100,
@@ -228,13 +228,13 @@ mod tests {
     #[test]
     fn result_files_are_compared_by_content_and_differing_kinds_reported() {
         let (base, mut other) = (outcome(30.0, 100.0), outcome(30.0, 100.0));
-        (other.kind, other.source) = (None, "records of monday.b64".to_owned());
+        (other.record_kind, other.source) = (None, "records of monday.b64".to_owned());
         let (out, worse) = changes(&base, &other, 5.0).unwrap();
         assert!(
             !worse && out.contains("Other records: blocks of http://node before"),
             "{out}"
         );
-        other.kind = Some("accounts".to_owned());
+        other.record_kind = Some("accounts".to_owned());
         let (out, worse) = changes(&base, &other, 5.0).unwrap();
         assert!(
             worse && out.contains("records: blocks before, accounts after"),
