@@ -2,7 +2,7 @@
 //! effect on fetch time.
 
 mod diff;
-mod link;
+mod fetch;
 mod measure;
 mod page;
 mod records;
@@ -23,7 +23,7 @@ use measure::MeasuredCodec;
 pub use page::report as page;
 use records::Records;
 use serde::{Deserialize, Deserializer, Serialize};
-pub use show::{shown, write_parquet};
+pub use show::{render, write_parquet};
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 struct Interval {
@@ -152,13 +152,18 @@ struct FetchTable {
 struct FetchColumn {
     latency_ms: f64,
     /// Mean seconds until each step, uncompressed.
-    uncmp: Vec<f64>,
+    #[serde(rename = "uncmp")]
+    uncompressed_seconds: Vec<f64>,
     /// The same, compressed.
-    cmp: Vec<f64>,
-    uncmp_bytes: u64,
-    cmp_bytes: u64,
+    #[serde(rename = "cmp")]
+    compressed_seconds: Vec<f64>,
+    #[serde(rename = "uncmp_bytes")]
+    uncompressed_bytes: u64,
+    #[serde(rename = "cmp_bytes")]
+    compressed_bytes: u64,
     /// Extra seconds with compression.
-    difference: Option<Interval>,
+    #[serde(rename = "difference")]
+    extra_seconds: Option<Interval>,
 }
 
 impl Outcome {
@@ -221,7 +226,7 @@ pub fn run(args: &CompressionArgs) -> Result<(String, u8)> {
     );
     let outcome = measure(args, records)?;
     let mut code = u8::from(!outcome.problems.is_empty());
-    let mut text = shown(&outcome, args.output.format)?;
+    let mut text = render(&outcome, args.output.format)?;
     if let Some(path) = &args.output.out
         && let Err(error) = store::write_document(path, &outcome)
     {
@@ -232,17 +237,17 @@ pub fn run(args: &CompressionArgs) -> Result<(String, u8)> {
 }
 
 fn validate(args: &CompressionArgs) -> Result<(), UsageError> {
-    let refused = |message: &str| Err(UsageError(message.to_owned()));
+    let usage_error = |message: &str| Err(UsageError(message.to_owned()));
     if let Some(codec) = first_duplicate(&args.codecs) {
-        return refused(&format!("--codecs names {} twice", codec.name()));
+        return usage_error(&format!("--codecs names {} twice", codec.name()));
     }
     if args.classes.first() == Some(&0) || !args.classes.is_sorted_by(|a, b| a < b) {
-        return refused("--classes: sizes above 0, each larger than the one before");
+        return usage_error("--classes: sizes above 0, each larger than the one before");
     }
     if let Some(path) = &args.save
         && path.extension().is_none_or(|extension| extension != "b64")
     {
-        return refused("--save: the file's name must end in .b64");
+        return usage_error("--save: the file's name must end in .b64");
     }
     Ok(())
 }
@@ -278,7 +283,7 @@ fn measure(args: &CompressionArgs, records: Records) -> Result<Outcome> {
     let (bundles, blobs) =
         measure::bundle_rows_and_examples(&mut measured, tested, args, &mut problems);
     let fetch = match measured.first() {
-        Some(first) if args.fetch > 0 => Some(link::fetch_table(
+        Some(first) if args.fetch > 0 => Some(fetch::measure_fetch(
             first.codec,
             dictionary.as_deref(),
             tested,

@@ -55,7 +55,7 @@ pub fn run(args: &BenchArgs) -> Result<(String, u8)> {
                     page::write(&compression::page(&outcome), out)?
                 }
                 (Stored::Compression(outcome), None, None) => {
-                    compression::shown(&outcome, args.format)?
+                    compression::render(&outcome, args.format)?
                 }
                 (Stored::Requests(results), Some(path), _) => {
                     parquet::write_requests(path, &results)?
@@ -63,7 +63,7 @@ pub fn run(args: &BenchArgs) -> Result<(String, u8)> {
                 (Stored::Requests(results), None, Some(out)) => {
                     page::write(&page::report(&results), out)?
                 }
-                (Stored::Requests(results), None, None) => shown(&results, args.format)?,
+                (Stored::Requests(results), None, None) => render_results(&results, args.format)?,
             };
             Ok((text, 0))
         }
@@ -71,7 +71,7 @@ pub fn run(args: &BenchArgs) -> Result<(String, u8)> {
     }
 }
 
-fn shown(results: &Results, format: Format) -> Result<String> {
+fn render_results(results: &Results, format: Format) -> Result<String> {
     match format {
         Format::Table => {
             let subcommand_text = match results.header.subcommand.as_str() {

@@ -250,7 +250,10 @@ fn bundle_blocks(outcome: &Outcome) -> Vec<Block> {
 fn fetch_blocks(fetch: &FetchTable) -> Vec<Block> {
     let mut series = Vec::new();
     for column in &fetch.columns {
-        for (kind, times) in [("uncmp", &column.uncmp), ("cmp", &column.cmp)] {
+        for (kind, times) in [
+            ("uncmp", &column.uncompressed_seconds),
+            ("cmp", &column.compressed_seconds),
+        ] {
             let points = fetch
                 .steps
                 .iter()

@@ -11,7 +11,7 @@ use faultline_pages::{
 use faultline_text::{bytes, count, counted, lines, moment};
 use std::path::Path;
 
-pub fn shown(outcome: &Outcome, format: Format) -> Result<String> {
+pub fn render(outcome: &Outcome, format: Format) -> Result<String> {
     Ok(match format {
         Format::Table => text(outcome),
         Format::Json => output::json(outcome)?,
@@ -339,7 +339,7 @@ pub fn study_fetch(fetch: &FetchTable) -> Table {
         let mut row = vec![number_cell(*step as f64, 0)];
         for column in &fetch.columns {
             row.extend(
-                [&column.uncmp, &column.cmp]
+                [&column.uncompressed_seconds, &column.compressed_seconds]
                     .map(|seconds| number_or(seconds.get(index).copied(), 3, "not fetched")),
             );
         }
@@ -374,12 +374,16 @@ pub fn fetch_table(fetch: &FetchTable) -> Table {
     for column in &fetch.columns {
         out.rows.push(vec![
             number_cell(column.latency_ms, 0),
-            number_or(column.uncmp.last().copied(), 3, "not fetched"),
-            number_or(column.cmp.last().copied(), 3, "not fetched"),
-            interval_cell(column.difference, 3),
-            number_cell(column.uncmp_bytes as f64, 0),
-            number_cell(column.cmp_bytes as f64, 0),
-            unreliable_names(&[("difference", column.difference)]),
+            number_or(
+                column.uncompressed_seconds.last().copied(),
+                3,
+                "not fetched",
+            ),
+            number_or(column.compressed_seconds.last().copied(), 3, "not fetched"),
+            interval_cell(column.extra_seconds, 3),
+            number_cell(column.uncompressed_bytes as f64, 0),
+            number_cell(column.compressed_bytes as f64, 0),
+            unreliable_names(&[("difference", column.extra_seconds)]),
         ]);
     }
     out

@@ -146,7 +146,7 @@ fn csv_quotes_texts_with_commas_and_quotes() {
         }],
     }))
     .unwrap();
-    let csv = shown(&outcome, crate::args::Format::Csv).unwrap();
+    let csv = render(&outcome, crate::args::Format::Csv).unwrap();
     let row = csv.lines().nth(1).unwrap();
     assert_eq!(row, "\"a,\"\"b\"\"\",l,all,2,1,50,,,,,2");
 }

@@ -31,7 +31,7 @@ struct Transfer {
     bytes: u64,
 }
 
-pub fn fetch_table(
+pub fn measure_fetch(
     codec: Codec,
     dictionary: Option<&[u8]>,
     records: &[&[u8]],
@@ -56,7 +56,7 @@ pub fn fetch_table(
                     .transpose()
             };
             let latency = args.latencies[index / 2];
-            transfers[*index].push(fetch(records, [coder()?, coder()?], latency, args)?);
+            transfers[*index].push(fetch_all(records, [coder()?, coder()?], latency, args)?);
         }
     }
     let every = records.len().div_ceil(MAX_STEPS);
@@ -67,7 +67,7 @@ pub fn fetch_table(
         .latencies
         .iter()
         .zip(transfers.chunks(2))
-        .map(|(latency, transfers)| column(*latency, &transfers[0], &transfers[1], &steps));
+        .map(|(latency, transfers)| fetch_column(*latency, [&transfers[0], &transfers[1]], &steps));
     Ok(FetchTable {
         codec: codec.name(),
         records: records.len() as u64,
@@ -80,7 +80,11 @@ pub fn fetch_table(
 }
 
 /// At least one transfer is needed of each kind.
-fn column(latency: Duration, uncmp: &[Transfer], cmp: &[Transfer], steps: &[usize]) -> FetchColumn {
+fn fetch_column(
+    latency: Duration,
+    [plain, compressed]: [&[Transfer]; 2],
+    steps: &[usize],
+) -> FetchColumn {
     let mean = |transfers: &[Transfer]| -> Vec<f64> {
         let seconds = |index: usize| {
             transfers
@@ -91,28 +95,28 @@ fn column(latency: Duration, uncmp: &[Transfer], cmp: &[Transfer], steps: &[usiz
             .map(|index| seconds(index).sum::<f64>() / transfers.len() as f64)
             .collect()
     };
-    let (plain_seconds, compressed_seconds) = (mean(uncmp), mean(cmp));
+    let (plain_seconds, compressed_seconds) = (mean(plain), mean(compressed));
     let mut previous = 0.0;
-    let mut delay_increments = Vec::new();
+    let mut extra_seconds_per_record = Vec::new();
     for (compressed, plain) in compressed_seconds.iter().zip(&plain_seconds) {
         let delay = compressed - plain;
-        delay_increments.push(Some(delay - previous));
+        extra_seconds_per_record.push(Some(delay - previous));
         previous = delay;
     }
-    let records = delay_increments.len() as f64;
+    let records = extra_seconds_per_record.len() as f64;
     let at_steps = |seconds: &[f64]| steps.iter().map(|step| seconds[step - 1]).collect();
     FetchColumn {
         latency_ms: latency.as_secs_f64() * 1e3,
-        uncmp: at_steps(&plain_seconds),
-        cmp: at_steps(&compressed_seconds),
-        uncmp_bytes: uncmp[0].bytes,
-        cmp_bytes: cmp[0].bytes,
-        difference: block::mean(&delay_increments, &bootstrap_plan())
+        uncompressed_seconds: at_steps(&plain_seconds),
+        compressed_seconds: at_steps(&compressed_seconds),
+        uncompressed_bytes: plain[0].bytes,
+        compressed_bytes: compressed[0].bytes,
+        extra_seconds: block::mean(&extra_seconds_per_record, &bootstrap_plan())
             .map(|mean| Interval::from_estimate(&mean, |mean| mean * records)),
     }
 }
 
-fn fetch(
+fn fetch_all(
     records: &[&[u8]],
     [server_coder, client_coder]: [Option<Coder>; 2],
     latency: Duration,
@@ -134,7 +138,7 @@ fn fetch(
         let requests = server.try_clone()?;
         let reader =
             scope.spawn(move || serve(requests, records, server_coder, latency, answer_sender));
-        let writer = scope.spawn(move || send(server, delayed_answers, args.bandwidth));
+        let writer = scope.spawn(move || send_delayed(server, delayed_answers, args.bandwidth));
         let transfer = request_all(&client, records, client_coder, in_flight);
         let _ = client.shutdown(std::net::Shutdown::Both);
         let server_results = [reader.join(), writer.join()];
@@ -183,7 +187,7 @@ fn serve(
     Ok(())
 }
 
-fn send(
+fn send_delayed(
     mut stream: TcpStream,
     delayed_answers: Receiver<DelayedAnswer>,
     bandwidth: Option<usize>,
@@ -252,7 +256,7 @@ mod tests {
 
     fn fetched(more: &[&str], records: &[&[u8]]) -> FetchTable {
         let args = args(&[&["--in-flight", "4", "--repeats", "2"], more].concat());
-        fetch_table(Codec::named("zlib").unwrap(), None, records, &args).unwrap()
+        measure_fetch(Codec::named("zlib").unwrap(), None, records, &args).unwrap()
     }
 
     #[test]
@@ -267,14 +271,19 @@ mod tests {
         let [none, some] = table.columns.as_slice() else {
             panic!("two latencies")
         };
-        assert_eq!(none.uncmp_bytes, 120_000);
-        assert!(none.cmp_bytes < 4000 && some.cmp_bytes == none.cmp_bytes);
+        assert_eq!(none.uncompressed_bytes, 120_000);
+        assert!(none.compressed_bytes < 4000 && some.compressed_bytes == none.compressed_bytes);
         // Ten windows of four, 20 ms each; less cannot be.
         assert!(
-            some.uncmp.last().unwrap() >= &0.2 && some.cmp.last().unwrap() >= &0.2,
+            some.uncompressed_seconds.last().unwrap() >= &0.2
+                && some.compressed_seconds.last().unwrap() >= &0.2,
             "{some:?}"
         );
-        assert!(some.uncmp.windows(2).all(|pair| pair[0] <= pair[1]));
+        assert!(
+            some.uncompressed_seconds
+                .windows(2)
+                .all(|pair| pair[0] <= pair[1])
+        );
     }
 
     #[test]
@@ -285,7 +294,8 @@ mod tests {
         let column = &table.columns[0];
         // 600,000 bytes at two million a second.
         assert!(
-            *column.uncmp.last().unwrap() >= 0.3 && column.cmp_bytes < column.uncmp_bytes / 10,
+            *column.uncompressed_seconds.last().unwrap() >= 0.3
+                && column.compressed_bytes < column.uncompressed_bytes / 10,
             "{column:?}"
         );
         // Invented times: 10 ms a record without compression, and 1 or 2 with it.
@@ -298,13 +308,12 @@ mod tests {
                 bytes: 0,
             }]
         };
-        let difference = super::column(
+        let difference = super::fetch_column(
             Duration::ZERO,
-            &run(|_| 10),
-            &run(|index| 1 + index % 2),
+            [&run(|_| 10), &run(|index| 1 + index % 2)],
             &[30],
         )
-        .difference
+        .extra_seconds
         .unwrap();
         assert!(
             difference.low < -0.25 && difference.high < -0.25 && difference.low > -0.27,
