@@ -19,14 +19,14 @@ pub use diff::changes;
 use faultline_common::{args::UsageError, clock, output::say};
 use faultline_stats::block::{self, Estimate, IntervalPlan, Reliability};
 use faultline_text::counted;
-use measure::MeasuredCodec;
+use measure::CheckedCodec;
 pub use page::report as page;
 use records::Records;
 use serde::{Deserialize, Deserializer, Serialize};
 pub use show::{render, write_parquet};
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-struct Interval {
+struct StoredEstimate {
     value: f64,
     low: f64,
     high: f64,
@@ -34,15 +34,15 @@ struct Interval {
     reliability: Reliability,
 }
 
-impl Interval {
+impl StoredEstimate {
     fn value_and_ends(self) -> [f64; 3] {
         [self.value, self.low, self.high]
     }
 
     /// Transforms an estimate by a monotonic function.
-    fn from_estimate(estimate: &Estimate, transform: impl Fn(f64) -> f64) -> Interval {
+    fn from_estimate(estimate: &Estimate, transform: impl Fn(f64) -> f64) -> StoredEstimate {
         let [value, end, other_end] = estimate.value_and_ends().map(transform);
-        Interval {
+        StoredEstimate {
             value,
             low: end.min(other_end),
             high: end.max(other_end),
@@ -51,9 +51,9 @@ impl Interval {
     }
 
     /// Percent saved; `None` with fewer than two values.
-    fn saved(compressed: &[Option<f64>], original: &[Option<f64>]) -> Option<Interval> {
+    fn saved(compressed: &[Option<f64>], original: &[Option<f64>]) -> Option<StoredEstimate> {
         let ratio = block::ratio_of_sums(compressed, original, &bootstrap_plan())?;
-        Some(Interval::from_estimate(&ratio, percent_saved))
+        Some(StoredEstimate::from_estimate(&ratio, percent_saved))
     }
 }
 
@@ -102,10 +102,10 @@ struct ClassRow {
     /// Percent saved, from the sums.
     cmp_ratio: f64,
     /// Of `cmp_ratio`.
-    interval: Option<Interval>,
+    interval: Option<StoredEstimate>,
     /// In 10^6 bytes per CPU second.
-    compress: Option<Interval>,
-    decompress: Option<Interval>,
+    compress: Option<StoredEstimate>,
+    decompress: Option<StoredEstimate>,
 }
 
 /// Means of blobs of `txcount` records.
@@ -120,7 +120,7 @@ struct BundleRow {
     /// Bytes of headers and ACKs that a blob saves.
     overhead: f64,
     /// Percent of all bytes, with headers and ACKs.
-    saved: Option<Interval>,
+    saved: Option<StoredEstimate>,
     /// Percent saved if every record is sent alone, compressed if that is smaller.
     saved_alone: f64,
 }
@@ -163,7 +163,7 @@ struct FetchColumn {
     compressed_bytes: u64,
     /// Extra seconds with compression.
     #[serde(rename = "difference")]
-    extra_seconds: Option<Interval>,
+    extra_seconds: Option<StoredEstimate>,
 }
 
 impl Outcome {
@@ -269,7 +269,7 @@ fn measure(args: &CompressionArgs, records: Records) -> Result<Outcome> {
         if codec.needs_dictionary() && dictionary.is_none() {
             continue;
         }
-        match MeasuredCodec::new(*codec, dictionary.as_deref(), tested) {
+        match CheckedCodec::new(*codec, dictionary.as_deref(), tested) {
             Ok(codec) => measured.push(codec),
             Err(error) => problems.push(format!("{} FAILED: {error:#}", codec.name())),
         }

@@ -1,6 +1,6 @@
 //! Compares two compression runs. Their records differ, so nothing is paired.
 
-use super::{ClassRow, Interval, Outcome};
+use super::{ClassRow, Outcome, StoredEstimate};
 use crate::{
     changes::{only_in_one_run, percent_change, setting_mismatch, verdict, with_notes_and_flag},
     compare::interval_label,
@@ -87,8 +87,8 @@ fn name(row: &ClassRow) -> String {
 }
 
 /// In the order of [`COMPARED`]. The saved share may be near 0, so its complement is compared.
-fn intervals(row: &ClassRow) -> [Option<Interval>; 3] {
-    let remaining = row.interval.map(|saved| Interval {
+fn intervals(row: &ClassRow) -> [Option<StoredEstimate>; 3] {
+    let remaining = row.interval.map(|saved| StoredEstimate {
         value: 100.0 - saved.value,
         low: 100.0 - saved.high,
         high: 100.0 - saved.low,
@@ -99,7 +99,7 @@ fn intervals(row: &ClassRow) -> [Option<Interval>; 3] {
 
 /// The cells, and whether the value is worse by more than `margin` percent.
 fn comparison(
-    [before, after]: [Interval; 2],
+    [before, after]: [StoredEstimate; 2],
     worse_direction: Direction,
     margin: f64,
     comparisons: usize,
@@ -160,7 +160,7 @@ mod tests {
 
     fn outcome(saved: f64, speed: f64) -> Outcome {
         let about = |value: f64| {
-            Some(Interval {
+            Some(StoredEstimate {
                 value,
                 low: value - 1.0,
                 high: value + 1.0,
@@ -278,7 +278,7 @@ mod tests {
             for row in &mut outcome.classes {
                 let estimate = block::mean_of_amounts(&passes(base), &bootstrap_plan()).unwrap();
                 assert!(!estimate.reliability.is_reliable(), "{estimate:?}");
-                row.compress = Some(Interval::from_estimate(&estimate, |speed| speed));
+                row.compress = Some(StoredEstimate::from_estimate(&estimate, |speed| speed));
             }
             outcome
         };
@@ -303,10 +303,10 @@ mod tests {
                 Reliability::TooShort { n_eff: 12.0 },
             ),
         ] {
-            let read: Interval = serde_json::from_str(&of(text)).unwrap();
+            let read: StoredEstimate = serde_json::from_str(&of(text)).unwrap();
             assert_eq!(read.reliability, reliability);
             let json = serde_json::to_string(&read).unwrap();
-            assert_eq!(serde_json::from_str::<Interval>(&json).unwrap(), read);
+            assert_eq!(serde_json::from_str::<StoredEstimate>(&json).unwrap(), read);
         }
     }
 

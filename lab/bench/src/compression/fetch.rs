@@ -1,7 +1,7 @@
 //! Measures fetch time over a real local connection. The sender adds latency and bandwidth limits;
 //! requests are pipelined.
 
-use super::{FetchColumn, FetchTable, Interval, bootstrap_plan};
+use super::{FetchColumn, FetchTable, StoredEstimate, bootstrap_plan};
 use crate::{
     args::CompressionArgs,
     codec::{Codec, Coder},
@@ -112,7 +112,7 @@ fn fetch_column(
         uncompressed_bytes: plain[0].bytes,
         compressed_bytes: compressed[0].bytes,
         extra_seconds: block::mean(&extra_seconds_per_record, &bootstrap_plan())
-            .map(|mean| Interval::from_estimate(&mean, |mean| mean * records)),
+            .map(|mean| StoredEstimate::from_estimate(&mean, |mean| mean * records)),
     }
 }
 

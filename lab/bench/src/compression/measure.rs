@@ -1,4 +1,4 @@
-use super::{Blob, BundleRow, ClassRow, Interval, bootstrap_plan, percent_saved};
+use super::{Blob, BundleRow, ClassRow, StoredEstimate, bootstrap_plan, percent_saved};
 use crate::{
     args::CompressionArgs,
     codec::{Codec, Coder},
@@ -17,19 +17,15 @@ const MIN_PASS_TIME: Duration = Duration::from_millis(2);
 /// For all passes of one codec and size class.
 const MAX_CPU_TIME: Duration = Duration::from_secs(2);
 
-pub struct MeasuredCodec {
+pub struct CheckedCodec {
     pub codec: Codec,
     coder: Coder,
     compressed_sizes: Vec<usize>,
 }
 
-impl MeasuredCodec {
+impl CheckedCodec {
     /// Fails if a record is not restored exactly.
-    pub fn new(
-        codec: Codec,
-        dictionary: Option<&[u8]>,
-        records: &[&[u8]],
-    ) -> Result<MeasuredCodec> {
+    pub fn new(codec: Codec, dictionary: Option<&[u8]>, records: &[&[u8]]) -> Result<CheckedCodec> {
         let mut coder = Coder::new(codec, dictionary)?;
         let (mut compressed, mut compressed_sizes) = (Vec::new(), Vec::new());
         for (index, record) in records.iter().enumerate() {
@@ -38,7 +34,7 @@ impl MeasuredCodec {
                 .with_context(|| format!("record {index} of {} bytes", record.len()))?;
             compressed_sizes.push(compressed.len());
         }
-        Ok(MeasuredCodec {
+        Ok(CheckedCodec {
             codec,
             coder,
             compressed_sizes,
@@ -48,7 +44,7 @@ impl MeasuredCodec {
 
 /// Rows by codec. The last row of a codec is that of all records.
 pub fn class_rows(
-    codecs: &mut [MeasuredCodec],
+    codecs: &mut [CheckedCodec],
     records: &[&[u8]],
     args: &CompressionArgs,
 ) -> Vec<ClassRow> {
@@ -75,7 +71,7 @@ pub fn class_rows(
                 ubytes: ubytes / n,
                 cbytes: cbytes / n,
                 cmp_ratio: percent_saved(cbytes / ubytes),
-                interval: Interval::saved(&compressed, &original),
+                interval: StoredEstimate::saved(&compressed, &original),
                 compress: speed(&speeds.compress),
                 decompress: speed(&speeds.decompress),
             });
@@ -90,7 +86,7 @@ pub fn class_rows(
 }
 
 fn measure_speeds(
-    codecs: &mut [MeasuredCodec],
+    codecs: &mut [CheckedCodec],
     records: &[&[u8]],
     indices: &[usize],
     seed: u64,
@@ -172,7 +168,7 @@ impl Speeds {
             .collect();
         let mut compressed = vec![Vec::new(); records.len()];
         let compress = measure_speed(&records, || {
-            // Cannot fail: `MeasuredCodec::new` restored every record.
+            // Cannot fail: `CheckedCodec::new` restored every record.
             records
                 .iter()
                 .zip(&mut compressed)
@@ -207,9 +203,9 @@ fn measure_speed(records: &[&[u8]], mut code_all: impl FnMut() -> bool) -> Optio
     None
 }
 
-fn speed(passes: &[Option<f64>]) -> Option<Interval> {
+fn speed(passes: &[Option<f64>]) -> Option<StoredEstimate> {
     let mean = block::mean_of_amounts(passes, &bootstrap_plan())?;
-    Some(Interval::from_estimate(&mean, |speed| speed))
+    Some(StoredEstimate::from_estimate(&mean, |speed| speed))
 }
 
 /// The length of each record (LEB128), then its bytes.
@@ -229,7 +225,7 @@ fn blob(records: &[&[u8]]) -> Vec<u8> {
 
 /// The rows of all codecs, and an example of each blob size from the first codec.
 pub fn bundle_rows_and_examples(
-    codecs: &mut [MeasuredCodec],
+    codecs: &mut [CheckedCodec],
     records: &[&[u8]],
     args: &CompressionArgs,
     problems: &mut Vec<String>,
@@ -262,7 +258,7 @@ pub fn bundle_rows_and_examples(
 /// Each message adds `message_bytes`. At least `count` indices are needed. The example is the blob
 /// with the median ratio.
 fn bundle(
-    measured: &mut MeasuredCodec,
+    measured: &mut CheckedCodec,
     records: &[&[u8]],
     indices: &[usize],
     count: usize,
@@ -300,7 +296,7 @@ fn bundle(
         cbytes: cbytes / n,
         cmp_ratio: percent_saved(cbytes / ubytes),
         overhead: messages - message,
-        saved: Interval::saved(&bundled, &unbundled),
+        saved: StoredEstimate::saved(&bundled, &unbundled),
         saved_alone: percent_saved(alone_bytes / (ubytes + messages * n)),
     };
     blobs.sort_by(|a, b| (a.1 * b.0).total_cmp(&(b.1 * a.0)));
@@ -319,10 +315,10 @@ mod tests {
             .collect();
         let records: Vec<&[u8]> = records.iter().map(Vec::as_slice).collect();
         let names = ["zlib-6", "lz4", "snappy"];
-        let mut all: Vec<MeasuredCodec> = Vec::new();
+        let mut all: Vec<CheckedCodec> = Vec::new();
         for name in names {
             let codec = Codec::named(name).unwrap();
-            all.push(MeasuredCodec::new(codec, None, &records).unwrap());
+            all.push(CheckedCodec::new(codec, None, &records).unwrap());
         }
         let args = args(&["--classes", "500,1000"]);
         let rows = class_rows(&mut all, &records, &args);
@@ -401,7 +397,7 @@ mod tests {
         // Each is noise, which alone does not compress; together they repeat one another.
         let records: Vec<&[u8]> = (0..105).map(|_| noise.as_slice()).collect();
         let codec = Codec::named("zstd").unwrap();
-        let mut measured = MeasuredCodec::new(codec, None, &records).unwrap();
+        let mut measured = CheckedCodec::new(codec, None, &records).unwrap();
         let indices: Vec<usize> = (0..105).collect();
         let (row, (count, original, _)) =
             bundle(&mut measured, &records, &indices, 10, 76).unwrap();

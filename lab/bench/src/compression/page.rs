@@ -1,4 +1,4 @@
-use super::{ClassRow, FetchTable, Interval, Outcome, show};
+use super::{ClassRow, FetchTable, Outcome, StoredEstimate, show};
 use crate::page::{card, made_by, unique_ids, verdict_with_headline};
 use faultline_pages::{
     cells::{figure, section},
@@ -90,7 +90,7 @@ fn effects(outcome: &Outcome) -> Option<Block> {
 
 fn cards(outcome: &Outcome) -> Vec<RunCard> {
     let unique_ids = unique_ids(outcome.overall_rows().map(|row| row.codec.as_str()));
-    let speed_text = |speed: Option<Interval>| match speed {
+    let speed_text = |speed: Option<StoredEstimate>| match speed {
         None => "not known".to_owned(),
         Some(speed) => format!("{} MB/s", number(speed.value, 1)),
     };
@@ -156,7 +156,7 @@ fn study_blocks(outcome: &Outcome) -> Vec<Block> {
 }
 
 /// Leaves out an unreliable interval: it may be so large that it determines the axis.
-fn bar(interval: Interval) -> ValueWithInterval {
+fn bar(interval: StoredEstimate) -> ValueWithInterval {
     let ends = (interval.low, interval.high);
     (
         interval.value,
@@ -170,7 +170,7 @@ fn codec_blocks(outcome: &Outcome) -> Vec<Block> {
                  title: &str,
                  y_label: &str,
                  log: bool,
-                 value: fn(&ClassRow) -> Option<Interval>| {
+                 value: fn(&ClassRow) -> Option<StoredEstimate>| {
         let series = |overall: &ClassRow| BarSeries {
             name: overall.codec.clone(),
             values: categories

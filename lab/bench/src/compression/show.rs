@@ -1,4 +1,4 @@
-use super::{ClassRow, FetchTable, Interval, Outcome};
+use super::{ClassRow, FetchTable, Outcome, StoredEstimate};
 use crate::{args::Format, parquet, render::csv_quoted};
 use anyhow::Result;
 use faultline_common::output;
@@ -185,11 +185,15 @@ fn columns(outcome: &Outcome) -> Columns {
     ])
 }
 
-fn interval_cell(interval: Option<Interval>, decimals: u8) -> Cell {
-    estimate_or(interval.map(Interval::value_and_ends), decimals, "too few")
+fn interval_cell(interval: Option<StoredEstimate>, decimals: u8) -> Cell {
+    estimate_or(
+        interval.map(StoredEstimate::value_and_ends),
+        decimals,
+        "too few",
+    )
 }
 
-fn unreliable_names(intervals: &[(&str, Option<Interval>)]) -> Cell {
+fn unreliable_names(intervals: &[(&str, Option<StoredEstimate>)]) -> Cell {
     let names: Vec<&str> = intervals
         .iter()
         .filter(|(_, interval)| {
