@@ -94,39 +94,49 @@ struct ClassRow {
     library: String,
     /// `250-500b`, or `all`.
     range: String,
-    datapoints: u64,
-    /// Mean uncompressed bytes.
-    ubytes: f64,
-    /// Mean compressed bytes.
-    cbytes: f64,
+    #[serde(rename = "datapoints")]
+    record_count: u64,
+    #[serde(rename = "ubytes")]
+    mean_uncompressed_bytes: f64,
+    #[serde(rename = "cbytes")]
+    mean_compressed_bytes: f64,
     /// Percent saved, from the sums.
-    cmp_ratio: f64,
-    /// Of `cmp_ratio`.
-    interval: Option<StoredEstimate>,
+    #[serde(rename = "cmp_ratio")]
+    saved_percent: f64,
+    /// Of `saved_percent`.
+    #[serde(rename = "interval")]
+    saved: Option<StoredEstimate>,
     /// In 10^6 bytes per CPU second.
     compress: Option<StoredEstimate>,
     decompress: Option<StoredEstimate>,
 }
 
-/// Means of blobs of `txcount` records.
+/// Means of blobs of `records_per_blob` records.
 #[derive(Debug, Serialize, Deserialize)]
 struct BundleRow {
     codec: String,
-    txcount: u64,
-    blobs: u64,
-    ubytes: f64,
-    cbytes: f64,
-    cmp_ratio: f64,
+    #[serde(rename = "txcount")]
+    records_per_blob: u64,
+    #[serde(rename = "blobs")]
+    blob_count: u64,
+    #[serde(rename = "ubytes")]
+    mean_uncompressed_bytes: f64,
+    #[serde(rename = "cbytes")]
+    mean_compressed_bytes: f64,
+    #[serde(rename = "cmp_ratio")]
+    saved_percent: f64,
     /// Bytes of headers and ACKs that a blob saves.
-    overhead: f64,
+    #[serde(rename = "overhead")]
+    overhead_saved: f64,
     /// Percent of all bytes, with headers and ACKs.
-    saved: Option<StoredEstimate>,
+    #[serde(rename = "saved")]
+    saved_with_overhead: Option<StoredEstimate>,
     /// Percent saved if every record is sent alone, compressed if that is smaller.
     saved_alone: f64,
 }
 
 /// Number of records in one blob, their bytes, and the compressed bytes.
-type Blob = (u64, u64, u64);
+type BlobExample = (u64, u64, u64);
 
 /// Bytes that each message adds.
 #[derive(Serialize, Deserialize)]
@@ -192,14 +202,16 @@ pub struct Outcome {
     records: u64,
     /// Without records that trained the dictionary.
     tested: u64,
-    dictionary: Option<u64>,
+    #[serde(rename = "dictionary")]
+    dictionary_bytes: Option<u64>,
     overhead: Overhead,
     /// In bytes. Only smaller records are bundled.
     bundle_below: u64,
     classes: Vec<ClassRow>,
     bundles: Vec<BundleRow>,
     /// One blob per size, of the first codec.
-    blobs: Vec<Blob>,
+    #[serde(rename = "blobs")]
+    blob_examples: Vec<BlobExample>,
     fetch: Option<FetchTable>,
     problems: Vec<String>,
 }
@@ -280,7 +292,7 @@ fn measure(args: &CompressionArgs, records: Records) -> Result<Outcome> {
         counted(measured.len() as f64, "codec")
     ));
     let classes = measure::class_rows(&mut measured, tested, args);
-    let (bundles, blobs) =
+    let (bundles, blob_examples) =
         measure::bundle_rows_and_examples(&mut measured, tested, args, &mut problems);
     let fetch = match measured.first() {
         Some(first) if args.fetch > 0 => Some(fetch::measure_fetch(
@@ -300,7 +312,7 @@ fn measure(args: &CompressionArgs, records: Records) -> Result<Outcome> {
         notes: records.notes,
         records: all.len() as u64,
         tested: tested.len() as u64,
-        dictionary: dictionary.map(|dictionary| dictionary.len() as u64),
+        dictionary_bytes: dictionary.map(|dictionary| dictionary.len() as u64),
         overhead: Overhead {
             header: args.header,
             ack: args.ack,
@@ -308,7 +320,7 @@ fn measure(args: &CompressionArgs, records: Records) -> Result<Outcome> {
         bundle_below: args.bundle_below,
         classes,
         bundles,
-        blobs,
+        blob_examples,
         fetch,
         problems,
     })

@@ -88,7 +88,7 @@ fn name(row: &ClassRow) -> String {
 
 /// In the order of [`COMPARED`]. The saved share may be near 0, so its complement is compared.
 fn intervals(row: &ClassRow) -> [Option<StoredEstimate>; 3] {
-    let remaining = row.interval.map(|saved| StoredEstimate {
+    let remaining = row.saved.map(|saved| StoredEstimate {
         value: 100.0 - saved.value,
         low: 100.0 - saved.high,
         high: 100.0 - saved.low,
@@ -128,7 +128,7 @@ fn comparison(
 
 fn setting_mismatches(before: &Outcome, after: &Outcome) -> Vec<String> {
     let [a, b] = [before, after].map(|run| {
-        run.dictionary
+        run.dictionary_bytes
             .map_or("none".to_owned(), |bytes| format!("{} bytes", count(bytes)))
     });
     let mut mismatches = vec![setting_mismatch("dictionary", &a, &b)];
@@ -171,11 +171,11 @@ mod tests {
             codec: "zlib-6".to_owned(),
             library: "zlib 1".to_owned(),
             range: range.to_owned(),
-            datapoints: 100,
-            ubytes: 300.0,
-            cbytes: 200.0,
-            cmp_ratio: saved,
-            interval: about(saved),
+            record_count: 100,
+            mean_uncompressed_bytes: 300.0,
+            mean_compressed_bytes: 200.0,
+            saved_percent: saved,
+            saved: about(saved),
             compress: about(speed),
             decompress: about(400.0),
         };
@@ -188,7 +188,7 @@ mod tests {
             notes: Vec::new(),
             records: 100,
             tested: 100,
-            dictionary: None,
+            dictionary_bytes: None,
             overhead: Overhead {
                 header: 24,
                 ack: 52,
@@ -196,7 +196,7 @@ mod tests {
             bundle_below: 500,
             classes: vec![row("0-250b"), row("all")],
             bundles: Vec::new(),
-            blobs: Vec::new(),
+            blob_examples: Vec::new(),
             fetch: None,
             problems: Vec::new(),
         }
@@ -314,7 +314,7 @@ mod tests {
     fn unmatched_records_and_problems_fail_the_compression_diff() {
         let (base, mut other) = (outcome(30.0, 100.0), outcome(30.0, 100.0));
         other.classes.pop();
-        other.dictionary = Some(4096);
+        other.dictionary_bytes = Some(4096);
         other.problems.push("lzo FAILED".to_owned());
         let (out, worse) = changes(&base, &other, 5.0).unwrap();
         let all = [

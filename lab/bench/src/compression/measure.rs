@@ -1,4 +1,4 @@
-use super::{Blob, BundleRow, ClassRow, StoredEstimate, bootstrap_plan, percent_saved};
+use super::{BlobExample, BundleRow, ClassRow, StoredEstimate, bootstrap_plan, percent_saved};
 use crate::{
     args::CompressionArgs,
     codec::{Codec, Coder},
@@ -60,20 +60,20 @@ pub fn class_rows(
                 (Some(original as f64), Some(compressed as f64))
             });
             let (original, compressed): (Vec<_>, Vec<_>) = sizes.unzip();
-            let [ubytes, cbytes] =
+            let [original_sum, compressed_sum] =
                 [&original, &compressed].map(|sizes| sizes.iter().flatten().sum::<f64>());
             let n = indices.len() as f64;
             rows.push(ClassRow {
                 codec: measured.codec.name(),
                 library: measured.codec.library(),
                 range: range.clone(),
-                datapoints: indices.len() as u64,
-                ubytes: ubytes / n,
-                cbytes: cbytes / n,
-                cmp_ratio: percent_saved(cbytes / ubytes),
-                interval: StoredEstimate::saved(&compressed, &original),
-                compress: speed(&speeds.compress),
-                decompress: speed(&speeds.decompress),
+                record_count: indices.len() as u64,
+                mean_uncompressed_bytes: original_sum / n,
+                mean_compressed_bytes: compressed_sum / n,
+                saved_percent: percent_saved(compressed_sum / original_sum),
+                saved: StoredEstimate::saved(&compressed, &original),
+                compress: mean_speed(&speeds.compress),
+                decompress: mean_speed(&speeds.decompress),
             });
         }
     }
@@ -203,13 +203,13 @@ fn measure_speed(records: &[&[u8]], mut code_all: impl FnMut() -> bool) -> Optio
     None
 }
 
-fn speed(passes: &[Option<f64>]) -> Option<StoredEstimate> {
+fn mean_speed(passes: &[Option<f64>]) -> Option<StoredEstimate> {
     let mean = block::mean_of_amounts(passes, &bootstrap_plan())?;
     Some(StoredEstimate::from_estimate(&mean, |speed| speed))
 }
 
 /// The length of each record (LEB128), then its bytes.
-fn blob(records: &[&[u8]]) -> Vec<u8> {
+fn encode_blob(records: &[&[u8]]) -> Vec<u8> {
     let mut out = Vec::new();
     for record in records {
         let mut length = record.len();
@@ -229,7 +229,7 @@ pub fn bundle_rows_and_examples(
     records: &[&[u8]],
     args: &CompressionArgs,
     problems: &mut Vec<String>,
-) -> (Vec<BundleRow>, Vec<Blob>) {
+) -> (Vec<BundleRow>, Vec<BlobExample>) {
     let indices: Vec<usize> = (0..records.len())
         .filter(|index| (records[*index].len() as u64) < args.bundle_below)
         .collect();
@@ -239,7 +239,7 @@ pub fn bundle_rows_and_examples(
             if count > indices.len() {
                 continue;
             }
-            match bundle(measured, records, &indices, count, args.header + args.ack) {
+            match measure_bundle(measured, records, &indices, count, args.header + args.ack) {
                 Ok((row, example)) => {
                     rows.push(row);
                     if codec_index == 0 {
@@ -257,15 +257,15 @@ pub fn bundle_rows_and_examples(
 
 /// Each message adds `message_bytes`. At least `count` indices are needed. The example is the blob
 /// with the median ratio.
-fn bundle(
+fn measure_bundle(
     measured: &mut CheckedCodec,
     records: &[&[u8]],
     indices: &[usize],
     count: usize,
     message_bytes: u64,
-) -> Result<(BundleRow, Blob)> {
-    let message = message_bytes as f64;
-    let messages = message * count as f64;
+) -> Result<(BundleRow, BlobExample)> {
+    let message_overhead = message_bytes as f64;
+    let unbundled_overhead = message_overhead * count as f64;
     let mut compressed = Vec::new();
     // Original and compressed bytes.
     let mut blobs: Vec<(f64, f64)> = Vec::new();
@@ -274,30 +274,34 @@ fn bundle(
         let batch: Vec<&[u8]> = indices.iter().map(|index| records[*index]).collect();
         measured
             .coder
-            .round_trip(&blob(&batch), &mut compressed)
+            .round_trip(&encode_blob(&batch), &mut compressed)
             .context("a blob")?;
         blobs.push((batch.concat().len() as f64, compressed.len() as f64));
         for (index, record) in indices.iter().zip(batch) {
-            alone_bytes += measured.compressed_sizes[*index].min(record.len()) as f64 + message;
+            alone_bytes +=
+                measured.compressed_sizes[*index].min(record.len()) as f64 + message_overhead;
         }
     }
     let n = blobs.len() as f64;
-    let ubytes: f64 = blobs.iter().map(|(bytes, _)| bytes).sum();
-    let cbytes: f64 = blobs.iter().map(|(_, bytes)| bytes).sum();
-    let with_messages = |(original, compressed): &(f64, f64)| {
-        (Some(compressed + message), Some(original + messages))
+    let original_sum: f64 = blobs.iter().map(|(bytes, _)| bytes).sum();
+    let compressed_sum: f64 = blobs.iter().map(|(_, bytes)| bytes).sum();
+    let with_overhead = |(original, compressed): &(f64, f64)| {
+        (
+            Some(compressed + message_overhead),
+            Some(original + unbundled_overhead),
+        )
     };
-    let (bundled, unbundled): (Vec<_>, Vec<_>) = blobs.iter().map(with_messages).unzip();
+    let (bundled, unbundled): (Vec<_>, Vec<_>) = blobs.iter().map(with_overhead).unzip();
     let row = BundleRow {
         codec: measured.codec.name(),
-        txcount: count as u64,
-        blobs: blobs.len() as u64,
-        ubytes: ubytes / n,
-        cbytes: cbytes / n,
-        cmp_ratio: percent_saved(cbytes / ubytes),
-        overhead: messages - message,
-        saved: StoredEstimate::saved(&bundled, &unbundled),
-        saved_alone: percent_saved(alone_bytes / (ubytes + messages * n)),
+        records_per_blob: count as u64,
+        blob_count: blobs.len() as u64,
+        mean_uncompressed_bytes: original_sum / n,
+        mean_compressed_bytes: compressed_sum / n,
+        saved_percent: percent_saved(compressed_sum / original_sum),
+        overhead_saved: unbundled_overhead - message_overhead,
+        saved_with_overhead: StoredEstimate::saved(&bundled, &unbundled),
+        saved_alone: percent_saved(alone_bytes / (original_sum + unbundled_overhead * n)),
     };
     blobs.sort_by(|a, b| (a.1 * b.0).total_cmp(&(b.1 * a.0)));
     let (original, compressed) = blobs[blobs.len() / 2];
@@ -347,11 +351,14 @@ mod tests {
                 records.iter().map(|r| r.len()).sum::<usize>(),
                 packed.compressed_sizes.iter().sum::<usize>(),
             );
-            assert!((row.cmp_ratio - 100.0 * (1.0 - c as f64 / u as f64)).abs() < 1e-9);
-            assert!((row.ubytes - u as f64 / 60.0).abs() < 1e-9 && row.datapoints == 60);
-            let interval = row.interval.unwrap();
+            assert!((row.saved_percent - 100.0 * (1.0 - c as f64 / u as f64)).abs() < 1e-9);
             assert!(
-                interval.low < row.cmp_ratio && row.cmp_ratio < interval.high,
+                (row.mean_uncompressed_bytes - u as f64 / 60.0).abs() < 1e-9
+                    && row.record_count == 60
+            );
+            let interval = row.saved.unwrap();
+            assert!(
+                interval.low < row.saved_percent && row.saved_percent < interval.high,
                 "{interval:?}"
             );
             assert!(row.compress.unwrap().value > 0.1 && row.decompress.unwrap().value > 0.1);
@@ -400,12 +407,25 @@ mod tests {
         let mut measured = CheckedCodec::new(codec, None, &records).unwrap();
         let indices: Vec<usize> = (0..105).collect();
         let (row, (count, original, _)) =
-            bundle(&mut measured, &records, &indices, 10, 76).unwrap();
-        assert_eq!((row.blobs, row.ubytes, row.overhead), (10, 1500.0, 684.0));
-        assert!(row.cbytes < 200.0 && row.cmp_ratio > 85.0, "{row:?}");
+            measure_bundle(&mut measured, &records, &indices, 10, 76).unwrap();
+        assert_eq!(
+            (
+                row.blob_count,
+                row.mean_uncompressed_bytes,
+                row.overhead_saved
+            ),
+            (10, 1500.0, 684.0)
+        );
+        assert!(
+            row.mean_compressed_bytes < 200.0 && row.saved_percent > 85.0,
+            "{row:?}"
+        );
         assert!(row.saved_alone.abs() < 1e-9, "{row:?}");
-        let total = 100.0 * (1.0 - (row.cbytes + 76.0) / (1500.0 + 760.0));
-        assert!((row.saved.unwrap().value - total).abs() < 1e-6, "{row:?}");
+        let total = 100.0 * (1.0 - (row.mean_compressed_bytes + 76.0) / (1500.0 + 760.0));
+        assert!(
+            (row.saved_with_overhead.unwrap().value - total).abs() < 1e-6,
+            "{row:?}"
+        );
         assert_eq!((count, original), (10, 1500));
     }
 }

@@ -44,7 +44,7 @@ pub fn report(outcome: &Outcome) -> Report {
 
 fn by_bytes_saved(outcome: &Outcome) -> Vec<&ClassRow> {
     let mut rows: Vec<&ClassRow> = outcome.overall_rows().collect();
-    rows.sort_by(|a, b| b.cmp_ratio.total_cmp(&a.cmp_ratio));
+    rows.sort_by(|a, b| b.saved_percent.total_cmp(&a.saved_percent));
     rows
 }
 
@@ -52,9 +52,9 @@ fn by_bytes_saved(outcome: &Outcome) -> Vec<&ClassRow> {
 fn verdict(outcome: &Outcome) -> Verdict {
     let mut points = Vec::new();
     for row in by_bytes_saved(outcome) {
-        let saved = number(row.cmp_ratio, 1);
+        let saved = number(row.saved_percent, 1);
         let mut point = format!("{} saves {saved} % of all bytes", row.codec);
-        if let Some(interval) = row.interval {
+        if let Some(interval) = row.saved {
             let [_, low, high] = interval.value_and_ends().map(|percent| number(percent, 1));
             point += &format!(", 95 % interval {low} to {high} %");
         }
@@ -66,16 +66,14 @@ fn verdict(outcome: &Outcome) -> Verdict {
 fn effects(outcome: &Outcome) -> Option<Block> {
     let rows = by_bytes_saved(outcome).into_iter().map(|row| {
         let ratio = |percent_saved: f64| 1.0 - percent_saved / 100.0;
-        let value = ratio(row.cmp_ratio);
-        let interval = row
-            .interval
-            .map(|saved| (ratio(saved.high), ratio(saved.low)));
+        let value = ratio(row.saved_percent);
+        let interval = row.saved.map(|saved| (ratio(saved.high), ratio(saved.low)));
         ForestRow {
             name: row.codec.clone(),
             ratio: (value, interval),
             text: match interval {
                 Some((low, high)) => effects::effect_text([value, low, high]),
-                None => format!("{} % saved", number(row.cmp_ratio, 1)),
+                None => format!("{} % saved", number(row.saved_percent, 1)),
             },
             tone: Tone::Neutral,
         }
@@ -99,7 +97,7 @@ fn cards(outcome: &Outcome) -> Vec<RunCard> {
         .zip(unique_ids)
         .map(|(row, id)| {
             let mut facts = vec![
-                ("saves", format!("{} %", number(row.cmp_ratio, 1))),
+                ("saves", format!("{} %", number(row.saved_percent, 1))),
                 ("compresses", speed_text(row.compress)),
                 ("decompresses", speed_text(row.decompress)),
                 ("library", row.library.clone()),
@@ -116,7 +114,7 @@ fn caveats(outcome: &Outcome) -> Vec<Caveat> {
         .iter()
         .map(|problem| Caveat::new(problem.clone(), "Fix it and measure again."))
         .collect();
-    if outcome.dictionary.is_some() {
+    if outcome.dictionary_bytes.is_some() {
         caveats.push(Caveat::new(
             "A dictionary suits the records that it was trained on, and both sides must have it."
                 .to_owned(),
@@ -127,7 +125,7 @@ fn caveats(outcome: &Outcome) -> Vec<Caveat> {
         .classes
         .iter()
         .filter(|row| {
-            row.interval
+            row.saved
                 .is_none_or(|saved| !saved.reliability.is_reliable())
         })
         .count();
@@ -156,11 +154,11 @@ fn study_blocks(outcome: &Outcome) -> Vec<Block> {
 }
 
 /// Leaves out an unreliable interval: it may be so large that it determines the axis.
-fn bar(interval: StoredEstimate) -> ValueWithInterval {
-    let ends = (interval.low, interval.high);
+fn value_with_reliable_interval(estimate: StoredEstimate) -> ValueWithInterval {
+    let ends = (estimate.low, estimate.high);
     (
-        interval.value,
-        interval.reliability.is_reliable().then_some(ends),
+        estimate.value,
+        estimate.reliability.is_reliable().then_some(ends),
     )
 }
 
@@ -175,7 +173,9 @@ fn codec_blocks(outcome: &Outcome) -> Vec<Block> {
             name: overall.codec.clone(),
             values: categories
                 .iter()
-                .map(|range| value(outcome.row(&overall.codec, range)?).map(bar))
+                .map(|range| {
+                    value(outcome.row(&overall.codec, range)?).map(value_with_reliable_interval)
+                })
                 .collect(),
         };
         let bars = Bars {
@@ -197,7 +197,7 @@ fn codec_blocks(outcome: &Outcome) -> Vec<Block> {
             "Bytes saved by size class",
             "Saved (%)",
             false,
-            |row| row.interval,
+            |row| row.saved,
         ),
         chart(
             "speed",
@@ -227,7 +227,12 @@ fn bundle_blocks(outcome: &Outcome) -> Vec<Block> {
             .bundles
             .iter()
             .filter(|row| row.codec == overall.codec)
-            .filter_map(|row| Some((row.txcount as f64, bar(row.saved?))))
+            .filter_map(|row| {
+                Some((
+                    row.records_per_blob as f64,
+                    value_with_reliable_interval(row.saved_with_overhead?),
+                ))
+            })
             .collect(),
         ..Curve::default()
     };

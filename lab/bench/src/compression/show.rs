@@ -56,7 +56,7 @@ fn study_text(outcome: &Outcome) -> String {
     };
     let headings = ["range", "ubytes", "cbytes", "cmp_ratio%", "datapoints"];
     let mut out = ungrouped(&headings.map(str::to_owned), &classes) + "\n";
-    if !outcome.blobs.is_empty() {
+    if !outcome.blob_examples.is_empty() {
         out += &(lines(&study_blobs(outcome)) + "\n");
     }
     if let Some(fetch) = &outcome.fetch {
@@ -104,7 +104,7 @@ pub fn subtitle(outcome: &Outcome) -> String {
 
 fn summary(outcome: &Outcome) -> String {
     let mut out = subtitle(outcome);
-    if let Some(dictionary) = outcome.dictionary {
+    if let Some(dictionary) = outcome.dictionary_bytes {
         out += &format!(
             "; a dictionary of {}, which both sides must have, was trained on the {} records before them",
             bytes(dictionary),
@@ -165,11 +165,11 @@ fn columns(outcome: &Outcome) -> Columns {
         ("codec", text(|row| &row.codec)),
         ("library", text(|row| &row.library)),
         ("range", text(|row| &row.range)),
-        ("ubytes", real(|row| Some(row.ubytes))),
-        ("cbytes", real(|row| Some(row.cbytes))),
-        ("cmp_ratio_percent", real(|row| Some(row.cmp_ratio))),
-        ("low_percent", real(|row| Some(row.interval?.low))),
-        ("high_percent", real(|row| Some(row.interval?.high))),
+        ("ubytes", real(|row| Some(row.mean_uncompressed_bytes))),
+        ("cbytes", real(|row| Some(row.mean_compressed_bytes))),
+        ("cmp_ratio_percent", real(|row| Some(row.saved_percent))),
+        ("low_percent", real(|row| Some(row.saved?.low))),
+        ("high_percent", real(|row| Some(row.saved?.high))),
         (
             "compress_mb_per_second",
             real(|row| Some(row.compress?.value)),
@@ -180,14 +180,14 @@ fn columns(outcome: &Outcome) -> Columns {
         ),
         (
             "datapoints",
-            Values::Integer(rows().map(|row| row.datapoints.try_into().ok()).collect()),
+            Values::Integer(rows().map(|row| row.record_count.try_into().ok()).collect()),
         ),
     ])
 }
 
-fn interval_cell(interval: Option<StoredEstimate>, decimals: u8) -> Cell {
+fn interval_cell(estimate: Option<StoredEstimate>, decimals: u8) -> Cell {
     estimate_or(
-        interval.map(StoredEstimate::value_and_ends),
+        estimate.map(StoredEstimate::value_and_ends),
         decimals,
         "too few",
     )
@@ -225,17 +225,17 @@ pub fn class_table(outcome: &Outcome) -> Table {
         out.rows.push(vec![
             text_cell(&row.codec),
             text_cell(&row.range),
-            number_cell(row.ubytes, 0),
-            number_cell(row.cbytes, 0),
-            match row.interval {
-                None => number_cell(row.cmp_ratio, 2),
+            number_cell(row.mean_uncompressed_bytes, 0),
+            number_cell(row.mean_compressed_bytes, 0),
+            match row.saved {
+                None => number_cell(row.saved_percent, 2),
                 interval => interval_cell(interval, 2),
             },
             interval_cell(row.compress, 1),
             interval_cell(row.decompress, 1),
-            number_cell(row.datapoints as f64, 0),
+            number_cell(row.record_count as f64, 0),
             unreliable_names(&[
-                ("saved", row.interval),
+                ("saved", row.saved),
                 ("compress", row.compress),
                 ("decompress", row.decompress),
             ]),
@@ -268,15 +268,15 @@ pub fn bundle_table(outcome: &Outcome) -> Table {
     for row in &outcome.bundles {
         out.rows.push(vec![
             text_cell(&row.codec),
-            number_cell(row.txcount as f64, 0),
-            number_cell(row.blobs as f64, 0),
-            number_cell(row.ubytes, 0),
-            number_cell(row.cbytes, 0),
-            number_cell(row.cmp_ratio, 2),
-            number_cell(row.overhead, 0),
-            interval_cell(row.saved, 2),
+            number_cell(row.records_per_blob as f64, 0),
+            number_cell(row.blob_count as f64, 0),
+            number_cell(row.mean_uncompressed_bytes, 0),
+            number_cell(row.mean_compressed_bytes, 0),
+            number_cell(row.saved_percent, 2),
+            number_cell(row.overhead_saved, 0),
+            interval_cell(row.saved_with_overhead, 2),
             number_cell(row.saved_alone, 2),
-            unreliable_names(&[("saved of all", row.saved)]),
+            unreliable_names(&[("saved of all", row.saved_with_overhead)]),
         ]);
     }
     out
@@ -308,10 +308,10 @@ pub fn study_classes(outcome: &Outcome) -> Option<Table> {
         if class.codec == *codec && class.range != "all" {
             out.rows.push(vec![
                 text_cell(&class.range),
-                number_cell(class.ubytes, 0),
-                number_cell(class.cbytes, 0),
-                number_cell(class.cmp_ratio, 2),
-                number_cell(class.datapoints as f64, 0),
+                number_cell(class.mean_uncompressed_bytes, 0),
+                number_cell(class.mean_compressed_bytes, 0),
+                number_cell(class.saved_percent, 2),
+                number_cell(class.record_count as f64, 0),
             ]);
         }
     }
@@ -320,9 +320,9 @@ pub fn study_classes(outcome: &Outcome) -> Option<Table> {
 
 pub fn study_blobs(outcome: &Outcome) -> Vec<String> {
     outcome
-        .blobs
+        .blob_examples
         .iter()
-        .map(|(txcount, from, to)| format!("compressed blob from {from} to {to} txcount:{txcount}"))
+        .map(|(records, from, to)| format!("compressed blob from {from} to {to} txcount:{records}"))
         .collect()
 }
 
