@@ -228,7 +228,7 @@ impl Walk {
         // A missing root makes the size unknown; a missing folder below it does not.
         self.unreadable += u64::from(!root.is_dir());
         'folders: while let Some(folder) = pending.pop() {
-            let Some(entries) = self.readable_or_count(fs::read_dir(&folder)) else {
+            let Some(entries) = self.ok_or_count_unreadable(fs::read_dir(&folder)) else {
                 continue;
             };
             let mut is_lsm = false;
@@ -244,12 +244,12 @@ impl Walk {
                     break 'folders;
                 }
                 let entry = entry.and_then(|entry| Ok((entry.path(), entry.metadata()?)));
-                if let Some((path, metadata)) = self.readable_or_count(entry) {
-                    is_lsm |= self.entry(path, &metadata, &mut pending);
+                if let Some((path, metadata)) = self.ok_or_count_unreadable(entry) {
+                    is_lsm |= self.add_entry(path, &metadata, &mut pending);
                 }
             }
             if is_lsm {
-                self.databases.push((folder, lsm::database));
+                self.databases.push((folder, lsm::measure_database));
             }
         }
         let (links, unreadable) = (self.symbolic_links, self.unreadable);
@@ -269,14 +269,19 @@ impl Walk {
     }
 
     /// `None` if the file was deleted meanwhile or is unreadable. Counts only unreadable files.
-    fn readable_or_count<T>(&mut self, result: io::Result<T>) -> Option<T> {
+    fn ok_or_count_unreadable<T>(&mut self, result: io::Result<T>) -> Option<T> {
         let is_unreadable = |error: &io::Error| error.kind() != io::ErrorKind::NotFound;
         self.unreadable += u64::from(result.as_ref().is_err_and(is_unreadable));
         result.ok()
     }
 
     /// Returns whether the entry marks its folder as a database.
-    fn entry(&mut self, path: PathBuf, metadata: &Metadata, pending: &mut Vec<PathBuf>) -> bool {
+    fn add_entry(
+        &mut self,
+        path: PathBuf,
+        metadata: &Metadata,
+        pending: &mut Vec<PathBuf>,
+    ) -> bool {
         if metadata.is_symlink() {
             self.symbolic_links += 1;
             return false;
@@ -298,7 +303,7 @@ impl Walk {
         self.file_types.add(&name, space);
         let is_manifest = metadata.is_file() && name.starts_with("MANIFEST-");
         if metadata.is_file() && may_be_sqlite(&name) && sqlite::has_sqlite_magic(&path) {
-            self.databases.push((path, sqlite::database));
+            self.databases.push((path, sqlite::measure_database));
         }
         is_manifest
     }
@@ -393,17 +398,18 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut walk = Walk::default();
         assert!(
-            walk.readable_or_count(fs::read_dir(folder.path().join("gone")))
+            walk.ok_or_count_unreadable(fs::read_dir(folder.path().join("gone")))
                 .is_none()
         );
         assert!(
-            walk.readable_or_count(folder.path().join("gone").symlink_metadata())
+            walk.ok_or_count_unreadable(folder.path().join("gone").symlink_metadata())
                 .is_none()
                 && walk.walk(folder.path(), &|| false)
         );
         let denied = || io::Error::from(io::ErrorKind::PermissionDenied);
         assert!(
-            walk.readable_or_count::<Metadata>(Err(denied())).is_none()
+            walk.ok_or_count_unreadable::<Metadata>(Err(denied()))
+                .is_none()
                 && !walk.walk(folder.path(), &|| false)
         );
         let message = "1 files and folders could not be read, and are not counted";

@@ -23,7 +23,7 @@ const OPTIONAL_FIELDS_ABOVE: u64 = 1 << 13;
 const MAX_SMALL_FILE_BYTES: u64 = 1 << 20;
 const MAX_PARTS: usize = 120;
 
-pub fn database(path: &Path, relative_path: String, is_over: IsOver<'_>) -> Database {
+pub fn measure_database(path: &Path, relative_path: String, is_over: IsOver<'_>) -> Database {
     let files = list_files(path, is_over);
     // Unknown if only part of the files was listed.
     let engine = if is_over() {
@@ -44,7 +44,7 @@ pub fn database(path: &Path, relative_path: String, is_over: IsOver<'_>) -> Data
     let retry = |_| read_version(path, is_over);
     match read_version(path, is_over).or_else(retry).or_else(retry) {
         Ok(version) => {
-            database.parts = parts(&version, &files);
+            database.parts = list_parts(&version, &files);
             if version.has_incomplete_edit {
                 database.problems.push(
                     "its manifest was being written: the last change is not counted".to_owned(),
@@ -130,7 +130,7 @@ fn read_version(path: &Path, is_over: IsOver<'_>) -> Result<Version> {
     read_manifest(File::open(manifest)?, || !is_over())
 }
 
-fn parts(version: &Version, files: &BTreeMap<String, u64>) -> Vec<DatabasePart> {
+fn list_parts(version: &Version, files: &BTreeMap<String, u64>) -> Vec<DatabasePart> {
     let family_name = |family: u64| match version.families.get(&family) {
         Some(name) => faultline_text::clean(name),
         None if version.families.is_empty() => String::new(),
@@ -266,7 +266,7 @@ impl Version {
                 105 => drop((fields.number()?, fields.number()?)),
                 5 => drop((fields.number()?, fields.bytes()?)),
                 6 => removed.push((fields.number()?, fields.number()?).1),
-                kind @ (7 | 100 | 102..=104) => added.push(fields.table(kind)?),
+                field @ (7 | 100 | 102..=104) => added.push(fields.table(field)?),
                 200 => family = fields.number()?,
                 201 => name = Some(String::from_utf8_lossy(fields.bytes()?).into_owned()),
                 202 => is_dropped = true,
@@ -333,24 +333,24 @@ impl<'a> Fields<'a> {
     }
 
     /// Level, number, size, keys and more, depending on the version.
-    fn table(&mut self, kind: u64) -> Result<(u64, LevelTable)> {
+    fn table(&mut self, field: u64) -> Result<(u64, LevelTable)> {
         let (level, number) = (self.number()?, self.number()?);
         ensure!(level < 64, "level {level}, which no engine has");
-        if kind == 102 {
+        if field == 102 {
             self.number()?;
         }
         let bytes = self.number()?;
         // A Pebble table may have point keys, range keys, or both.
-        let has_both = kind == 104 && self.byte()? & 1 == 1;
+        let has_both = field == 104 && self.byte()? & 1 == 1;
         for _ in 0..if has_both { 4 } else { 2 } {
             self.bytes()?;
         }
-        if kind != 7 {
+        if field != 7 {
             self.number()?;
             self.number()?;
         }
         let mut file = number;
-        let mut has_more_fields = kind >= 103;
+        let mut has_more_fields = field >= 103;
         while has_more_fields {
             match self.number()? {
                 1 => has_more_fields = false,
