@@ -116,8 +116,10 @@ fn check_chain_and_lag(
     node_plan: &Plan,
 ) -> Result<(Vec<String>, (u64, u64))> {
     let mut status_plan = node_plan.clone();
-    let heights = [chain.newest_call, chain.range_end_call].into_iter();
-    let calls = heights.chain(chain.oldest_call).chain([chain.version_call]);
+    let height_calls = [chain.newest_call, chain.random_range_end_call].into_iter();
+    let calls = height_calls
+        .chain(chain.oldest_call)
+        .chain([chain.version_call]);
     for call in calls {
         let name = call.0.to_owned();
         status_plan.add_request(name, call_json(call), None, Expected::Json);
@@ -268,11 +270,11 @@ fn add_requests(
             _ => 0,
         };
         let to = to.saturating_sub(margin).max(from);
-        let has_number = params.contains(RANDOM) || params.contains(HEX);
+        let has_height = params.contains(RANDOM) || params.contains(HEX);
         plan.add_request(
             (*name).to_owned(),
             call_json((name, params)),
-            has_number.then_some((from, to)),
+            has_height.then_some((from, to)),
             Expected::for_method(name, *must_agree),
         );
     }

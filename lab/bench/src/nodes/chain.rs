@@ -12,7 +12,7 @@ pub struct Chain {
     pub methods: &'static [(&'static str, &'static str, bool)],
     pub default_methods: &'static [&'static str],
     pub newest_call: RpcCall,
-    pub range_end_call: RpcCall,
+    pub random_range_end_call: RpcCall,
     /// `None` if nodes have all blocks.
     pub oldest_call: Option<RpcCall>,
     pub version_call: RpcCall,
@@ -20,7 +20,7 @@ pub struct Chain {
     pub block_call: RpcCall,
     /// The hash's field, if the result is an object.
     pub hash_field: &'static str,
-    /// The default range ends this far below the answer of `range_end_call`.
+    /// The default range ends this far below the answer of `random_range_end_call`.
     pub unfinalized_margin: u64,
 }
 
@@ -43,7 +43,7 @@ pub const CHAINS: [Chain; 3] = [
         ],
         default_methods: &["getBlock", "getBlockTime", "getSlot"],
         newest_call: ("getSlot", r#"[{"commitment":"processed"}]"#),
-        range_end_call: ("getSlot", r#"[{"commitment":"finalized"}]"#),
+        random_range_end_call: ("getSlot", r#"[{"commitment":"finalized"}]"#),
         oldest_call: Some(("getFirstAvailableBlock", "[]")),
         version_call: ("getVersion", "[]"),
         genesis_call: ("getGenesisHash", "[]"),
@@ -74,7 +74,7 @@ pub const CHAINS: [Chain; 3] = [
             "eth_blockNumber",
         ],
         newest_call: ("eth_blockNumber", "[]"),
-        range_end_call: ("eth_blockNumber", "[]"),
+        random_range_end_call: ("eth_blockNumber", "[]"),
         oldest_call: None,
         version_call: ("web3_clientVersion", "[]"),
         genesis_call: ("eth_getBlockByNumber", r#"["0x0",false]"#),
@@ -102,7 +102,7 @@ pub const CHAINS: [Chain; 3] = [
         ],
         default_methods: &["starknet_getBlockWithTxs", "starknet_getEvents"],
         newest_call: ("starknet_blockHashAndNumber", "[]"),
-        range_end_call: ("starknet_blockHashAndNumber", "[]"),
+        random_range_end_call: ("starknet_blockHashAndNumber", "[]"),
         oldest_call: None,
         version_call: ("starknet_specVersion", "[]"),
         genesis_call: (

@@ -16,7 +16,7 @@ use faultline_text::{count, lines, number};
 
 /// Times of one method, or of all methods together (`the mixed load`). A round counts only if every
 /// node answered all methods. Otherwise a node whose slow answers fail would look faster.
-struct LoadTimes {
+struct MethodTimes {
     title: String,
     nodes: Vec<NodeTimes>,
     sentences: Vec<String>,
@@ -41,9 +41,9 @@ type CompleteRound = Vec<Vec<(u64, f64)>>;
 
 pub fn study_text(results: &Results) -> String {
     let mut out = disk::text(&results.header.disks);
-    for load in loads(results) {
-        out += &format!("=== {} ===\n\n", load.title);
-        for times in &load.nodes {
+    for method in all_method_times(results) {
+        out += &format!("=== {} ===\n\n", method.title);
+        for times in &method.nodes {
             let node = &times.node;
             out += &match times.seconds() {
                 None => format!("No round was good: there is no time of {node}\n"),
@@ -54,25 +54,25 @@ pub fn study_text(results: &Results) -> String {
                 ),
             };
         }
-        out += &(lines(&load.sentences) + "\n");
+        out += &(lines(&method.sentences) + "\n");
     }
-    out + &recommendations(results) + "\n"
+    out + &recommend_nodes(results) + "\n"
 }
 
-fn loads(results: &Results) -> Vec<LoadTimes> {
+fn all_method_times(results: &Results) -> Vec<MethodTimes> {
     let methods = results.request_names();
-    let of_method = |method: &&str| load_times(results, method, &[method]);
-    let mut loads: Vec<LoadTimes> = methods.iter().map(of_method).collect();
+    let of_method = |method: &&str| method_times(results, method, &[method]);
+    let mut times: Vec<MethodTimes> = methods.iter().map(of_method).collect();
     if methods.len() > 1 {
-        loads.push(load_times(results, "the mixed load", &methods));
+        times.push(method_times(results, "the mixed load", &methods));
     }
-    loads
+    times
 }
 
-fn load_times(results: &Results, title: &str, methods: &[&str]) -> LoadTimes {
+fn method_times(results: &Results, title: &str, methods: &[&str]) -> MethodTimes {
     let arms = &results.header.arms;
-    let requests_of_case = |case| {
-        results.map_by_round(case, |sample| {
+    let requests_of_case = |case_index| {
+        results.map_by_round(case_index, |sample| {
             Some((sample.number, ms(sample.latency_ns()?)))
         })
     };
@@ -110,7 +110,7 @@ fn load_times(results: &Results, title: &str, methods: &[&str]) -> LoadTimes {
         sentences.push(fastest_of_rounds(arms, &rounds));
         sentences.push(order_effect(arms, &rounds));
     }
-    LoadTimes {
+    MethodTimes {
         title: title.to_owned(),
         nodes,
         sentences,
@@ -141,7 +141,7 @@ fn fastest_of_rounds(arms: &[String], rounds: &[CompleteRound]) -> String {
     )
 }
 
-/// Not a statistical test: only [`recommendations`] decides whether a node is faster.
+/// Not a statistical test: only [`recommend_nodes`] decides whether a node is faster.
 fn slowest_above_fastest(nodes: &[NodeTimes]) -> Option<String> {
     let by_time = |a: &&NodeTimes, b: &&NodeTimes| a.total_ms.total_cmp(&b.total_ms);
     let fastest = nodes.iter().min_by(by_time)?;
@@ -187,21 +187,25 @@ fn order_effect(arms: &[String], rounds: &[CompleteRound]) -> String {
 
 /// Compares all pairs of nodes on all methods, with simultaneous intervals. Nodes with failed
 /// requests or with answers that differ are left out.
-fn recommendations(results: &Results) -> String {
+fn recommend_nodes(results: &Results) -> String {
     let methods = results.request_names();
     let arms = results.header.arms.len();
     let comparisons = methods.len() * arms * arms.saturating_sub(1) / 2;
     let mut out = String::new();
-    let always_answers = |case| results.samples_of(case).all(|sample| sample.result.is_ok());
+    let always_answers = |case_index| {
+        results
+            .samples_of(case_index)
+            .all(|sample| sample.result.is_ok())
+    };
     for method in methods {
         let (mut faultless_arms, mut left_out) = (Vec::new(), Vec::new());
-        for (arm, comparison) in results
+        for (arm, answer_counts) in results
             .header
             .arms
             .iter()
             .zip(&results.header.answer_comparisons)
         {
-            if comparison.different == 0
+            if answer_counts.different == 0
                 && results.case_index(arm, method).is_some_and(always_answers)
             {
                 faultless_arms.push(arm.as_str());
@@ -280,25 +284,25 @@ pub fn page(results: &Results) -> Vec<Block> {
     let note = "Over the rounds in which every node answered all requests of the load well.";
     let mut out = cells::table("study-totals", "Total and average time", &columns, note);
     let mut sentences = Vec::new();
-    for load in loads(results) {
-        for times in &load.nodes {
+    for method in all_method_times(results) {
+        for times in &method.nodes {
             let seconds = times.seconds();
             let [total, mean] = [seconds.map(|s| s.0), seconds.map(|s| s.1)];
             out.rows.push(vec![
-                text_cell(&load.title),
+                text_cell(&method.title),
                 text_cell(&times.node),
                 number_cell(times.requests as f64, 0),
                 cells::number_or(total, 3, "no round was good"),
                 cells::number_or(mean, 6, "no round was good"),
             ]);
         }
-        let texts = load.sentences.iter();
-        sentences.extend(texts.map(|text| Block::Text(format!("{}: {text}", load.title))));
+        let texts = method.sentences.iter();
+        sentences.extend(texts.map(|text| Block::Text(format!("{}: {text}", method.title))));
     }
     let mut blocks = disk::page(&results.header.disks);
     blocks.push(Block::Table(out));
     blocks.extend(sentences);
-    blocks.extend(paragraphs(&recommendations(results)));
+    blocks.extend(paragraphs(&recommend_nodes(results)));
     blocks
 }
 
@@ -380,7 +384,7 @@ mod tests {
             let results = results(400, &[("one", 1, &a), ("two", 1, &b)]);
             let compared =
                 compare_arms(&results, ["one", "two"], ("account of 1", None), 1).unwrap();
-            let out = recommendations(&results);
+            let out = recommend_nodes(&results);
             let sent = !out.contains("Send account of 1 to any: no difference is shown");
             assert!(!sent || compared.mean.reliability.is_reliable(), "{out}");
             if step == 0 {
@@ -411,7 +415,7 @@ mod tests {
                     .map(|(name, made)| (*name, size, made as &dyn Fn(u64) -> u64)),
             );
         }
-        let out = recommendations(&results(60, &cases));
+        let out = recommend_nodes(&results(60, &cases));
         assert!(
             out.contains("Send account of 1 to d, which saves")
                 && out.contains("of 2 to d, which saves"),
