@@ -52,7 +52,7 @@ const WEBSOCKET_GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 const MAX_CONTROL_FRAMES: u32 = 10_000;
 
 /// Bytes that a node may leave unread: the largest request, and pongs.
-const MAX_UNSENT_BYTES: usize = 80 << 20;
+const MAX_SEND_QUEUE_BYTES: usize = 80 << 20;
 
 pub enum Connection {
     Http(HttpConnection),
@@ -198,15 +198,15 @@ impl HttpConnection {
                 drive(driver, exchange).await?
             }
             Version::Http2 { sender, .. } => {
-                let head = sender.send_request(request);
-                let head = async {
-                    let head = head.await;
+                let sent = sender.send_request(request);
+                let response = async {
+                    let response = sent.await;
                     // Earlier bytes are frames of the connection, not of the answer.
                     let first_read_at = &self.traffic.decrypted.first_read_at;
                     first_read_at.set(Some(clock::uptime()));
-                    head
+                    response
                 };
-                read_answer(head, max_bytes).await?
+                read_answer(response, max_bytes).await?
             }
         };
         let end_at = clock::uptime();
@@ -317,7 +317,7 @@ impl WebSocket {
         let limits = WebSocketConfig::default()
             .max_message_size(Some(max_bytes))
             .max_frame_size(Some(max_bytes))
-            .max_write_buffer_size(MAX_UNSENT_BYTES);
+            .max_write_buffer_size(MAX_SEND_QUEUE_BYTES);
         let (stream, read) = (parts.io.into_inner(), parts.read_buf.to_vec());
         let stream =
             WebSocketStream::from_partially_read(stream, read, Role::Client, Some(limits)).await;
