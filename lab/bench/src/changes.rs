@@ -6,19 +6,19 @@ use std::fmt::Display;
 
 /// Appends notes to the table of changes. The flag is true if anything is worse, differs in a
 /// setting or is in one run only, or if the later run has `problems`.
-pub fn with_notes_and_flag(
+pub fn finish_report(
     mut out: String,
     are_worse: &[bool],
     mismatches: &[String],
     problems: &[String],
-    (source_label, [before, after]): (&str, [&String; 2]),
+    (label, [before, after]): (&str, [&String; 2]),
 ) -> (String, bool) {
     out += &lines(mismatches);
     for problem in problems {
         out += &format!("After: {problem}\n");
     }
     if before != after {
-        out += &format!("{source_label}: {before} before, {after} after\n");
+        out += &format!("{label}: {before} before, {after} after\n");
     }
     (
         out,

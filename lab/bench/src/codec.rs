@@ -135,9 +135,9 @@ impl Coder {
                 out.resize(raw::max_compress_len(record.len()), 0);
                 encoder.compress(record, out)?
             }
-            Coder::Lzo(dictionary) => {
+            Coder::Lzo(work_memory) => {
                 out.resize(compress_worst_size(record.len()), 0);
-                compress_no_alloc(record, out, dictionary)?
+                compress_no_alloc(record, out, work_memory)?
             }
         };
         out.truncate(written);

@@ -22,7 +22,8 @@ pub struct Comparison {
     #[serde(rename = "subject")]
     pub request: String,
     /// Decoded bytes, if known.
-    pub size: Option<u64>,
+    #[serde(rename = "size")]
+    pub answer_bytes: Option<u64>,
     pub arm: String,
     pub rounds: usize,
     pub mean: Estimate,
@@ -64,7 +65,7 @@ pub fn comparisons(results: &Results) -> Vec<Comparison> {
 pub fn compare_arms(
     results: &Results,
     [reference, arm]: [&str; 2],
-    (request, size): (&str, Option<u64>),
+    (request, answer_bytes): (&str, Option<u64>),
     simultaneous_comparisons: usize,
 ) -> Option<Comparison> {
     let latencies = |arm| {
@@ -78,7 +79,7 @@ pub fn compare_arms(
     let rounds = pairs.slots.len();
     Some(Comparison {
         request: request.to_owned(),
-        size,
+        answer_bytes,
         arm: arm.to_owned(),
         rounds,
         mean: means.difference,
@@ -100,7 +101,7 @@ pub fn absolute_bounds(interval: [f64; 2], decimals: usize) -> [String; 2] {
     [a.min(b), a.max(b)].map(|size| number(size, decimals))
 }
 
-pub fn caveat(reliability: Reliability) -> &'static str {
+pub fn caveat_text(reliability: Reliability) -> &'static str {
     match reliability {
         Reliability::Reliable => "",
         Reliability::TooShort { .. } => {
@@ -114,11 +115,11 @@ pub fn caveat(reliability: Reliability) -> &'static str {
 
 /// The size from which on the arm is faster than the reference, over one link. `None` with fewer
 /// than two sizes, an unknown size or too few rounds.
-pub fn arm_crossover(results: &Results, arm: &str, link: Option<&str>) -> Option<Crossover> {
+pub fn arm_crossover(results: &Results, arm: &str, link_shape: Option<&str>) -> Option<Crossover> {
     let reference = results.header.arms.first()?;
     // By size, request and round.
     let mut sizes: BTreeMap<u64, Vec<Vec<Option<f64>>>> = BTreeMap::new();
-    for (request, size) in results.requests_over(link) {
+    for (request, size) in results.requests_over(link_shape) {
         let [a, b] = [reference, arm].map(|arm| results.case_index(arm, request));
         let latencies = results
             .latencies_by_round(a?)
@@ -144,19 +145,20 @@ pub fn arm_crossover(results: &Results, arm: &str, link: Option<&str>) -> Option
 #[derive(Serialize)]
 pub struct ArmCrossover<'a> {
     pub arm: &'a str,
-    pub link: Option<&'a str>,
+    #[serde(rename = "link")]
+    pub link_shape: Option<&'a str>,
     #[serde(flatten)]
     pub crossover: Crossover,
 }
 
 pub fn arm_crossovers(results: &Results) -> Vec<ArmCrossover<'_>> {
     let mut crossovers = Vec::new();
-    for link in results.links() {
+    for link_shape in results.links() {
         for arm in results.header.arms.iter().skip(1) {
-            let crossover = arm_crossover(results, arm, link);
+            let crossover = arm_crossover(results, arm, link_shape);
             crossovers.extend(crossover.map(|crossover| ArmCrossover {
                 arm,
-                link,
+                link_shape,
                 crossover,
             }));
         }

@@ -3,8 +3,8 @@
 
 use crate::{
     args::DiffArgs,
-    changes::{only_in_one_run, percent_change, setting_mismatch, verdict, with_notes_and_flag},
-    compare::{caveat, interval_label},
+    changes::{finish_report, only_in_one_run, percent_change, setting_mismatch, verdict},
+    compare::{caveat_text, interval_label},
     compression::{self, Outcome},
     render,
     results::{CaseInfo, Results},
@@ -53,9 +53,9 @@ fn changes(before: &Results, after: &Results, margin: f64) -> Result<(String, bo
         "results of bench {a} cannot be compared with results of bench {b}"
     );
     let mut comparable = Vec::new();
-    for (index, case) in before.cases.iter().enumerate() {
+    for (before_index, case) in before.cases.iter().enumerate() {
         if let Some(after_index) = after.case_index(&case.arm, &case.request) {
-            comparable.push((case, [(before, index), (after, after_index)]));
+            comparable.push((case, [(before, before_index), (after, after_index)]));
         }
     }
     let comparisons = comparable.len();
@@ -66,7 +66,7 @@ fn changes(before: &Results, after: &Results, margin: f64) -> Result<(String, bo
     let plan = IntervalPlan::default().for_one_of(comparisons);
     let rows = comparable
         .into_iter()
-        .map(|(case, indices)| row(case, indices, margin, &plan));
+        .map(|(case, case_in_runs)| case_row(case, case_in_runs, margin, &plan));
     let (rows, are_worse): (Vec<_>, Vec<bool>) = rows.unzip();
     let mut out = format!(
         "Mean latency in ms. SLOWER and faster: the whole interval of the change is beyond {margin} %\n"
@@ -90,7 +90,7 @@ fn changes(before: &Results, after: &Results, margin: f64) -> Result<(String, bo
     let mut mismatches = only_in_one_run(&case_names(before), &case_names(after));
     mismatches.extend(setting_mismatches(before, after));
     let [a, b] = [before, after].map(|run| run.header.nodes.join(" and "));
-    Ok(with_notes_and_flag(
+    Ok(finish_report(
         out,
         &are_worse,
         &mismatches,
@@ -100,16 +100,16 @@ fn changes(before: &Results, after: &Results, margin: f64) -> Result<(String, bo
 }
 
 /// The row of a case in the table, and whether the later run is worse.
-fn row(
+fn case_row(
     case: &CaseInfo,
-    indices: [(&Results, usize); 2],
+    case_in_runs: [(&Results, usize); 2],
     margin_percent: f64,
     plan: &IntervalPlan,
 ) -> (Vec<String>, bool) {
-    let failures = indices.map(|(run, index)| failure_share(run, index));
+    let failures = case_in_runs.map(|(run, case_index)| failure_share(run, case_index));
     let margin = margin_percent / 100.0;
     let fails_more = failures[1] - failures[0] > margin;
-    let latencies = indices.map(|(run, index)| run.latencies_by_round(index));
+    let latencies = case_in_runs.map(|(run, case_index)| run.latencies_by_round(case_index));
     let ratio = block::ratio_of_means(&latencies[0], &latencies[1], margin, plan);
     let means = latencies.map(|latencies| summary(&latencies).mean);
     let decision = ratio
@@ -119,7 +119,7 @@ fn row(
     let verdict = if fails_more {
         "FAILS MORE".to_owned()
     } else {
-        verdict(decision, worse_direction, ["SLOWER", "faster"], caveat)
+        verdict(decision, worse_direction, ["SLOWER", "faster"], caveat_text)
     };
     let mut row = vec![
         case.arm.clone(),
@@ -152,13 +152,13 @@ fn setting_mismatches(before: &Results, after: &Results) -> Vec<String> {
         .collect()
 }
 
-fn failure_share(results: &Results, case: usize) -> f64 {
-    let requests = results.samples_of(case).count();
+fn failure_share(results: &Results, case_index: usize) -> f64 {
+    let requests = results.samples_of(case_index).count();
     if requests == 0 {
         return 1.0;
     }
     let failed = results
-        .samples_of(case)
+        .samples_of(case_index)
         .filter(|sample| sample.result.is_err())
         .count();
     failed as f64 / requests as f64

@@ -93,9 +93,9 @@ pub mod fuzzing {
     use crate::store::{self, Stored};
     use std::path::Path;
 
-    pub const FILE: (i32, [&str; 4]) = (store::APPLICATION_ID, store::TABLES);
+    pub const STORE_SCHEMA: (i32, [&str; 4]) = (store::APPLICATION_ID, store::TABLES);
 
-    pub fn samples(path: &Path) -> anyhow::Result<usize> {
+    pub fn count_samples(path: &Path) -> anyhow::Result<usize> {
         Ok(match store::read::<crate::compression::Outcome>(path)? {
             Stored::Compression(_) => 0,
             Stored::Requests(results) => results.samples.len(),

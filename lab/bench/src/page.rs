@@ -160,13 +160,13 @@ fn verdict(results: &Results, compared: &[Comparison]) -> Verdict {
         let directions: Vec<_> = of_arm
             .map(|comparison| comparison.decision.established())
             .collect();
-        let count = |direction| {
+        let count_of = |direction| {
             directions
                 .iter()
-                .filter(|shown| **shown == Some(direction))
+                .filter(|established| **established == Some(direction))
                 .count()
         };
-        let (fast, slow) = (count(Direction::Lower), count(Direction::Higher));
+        let (fast, slow) = (count_of(Direction::Lower), count_of(Direction::Higher));
         let comparisons = counted(directions.len() as f64, "comparison");
         points.push(match directions.len() - fast - slow {
             undecided if undecided == directions.len() => {
@@ -202,14 +202,15 @@ fn largest_difference(
 ) -> Option<String> {
     let is_established = |comparison: &&Comparison| comparison.decision.established().is_some();
     let differences: Vec<_> = compared.iter().filter(is_established).collect();
-    let size = |shown: &Comparison| shown.ratio.map_or(0.0, |ratio| ratio.value.ln().abs());
+    let effect_size =
+        |comparison: &Comparison| comparison.ratio.map_or(0.0, |ratio| ratio.value.ln().abs());
     let largest = differences
         .iter()
-        .max_by(|a, b| size(a).total_cmp(&size(b)))?;
+        .max_by(|a, b| effect_size(a).total_cmp(&effect_size(b)))?;
     let mean = |arm| results.mean_latency_ms(arm, &largest.request);
     let means = [mean(reference)?, mean(&largest.arm)?];
     let means = effects::means_text(means, "ms", 2, "instead of");
-    let label = results.label(&largest.request, largest.size);
+    let label = results.label(&largest.request, largest.answer_bytes);
     let effect = effects::effect_text(largest.ratio?.value_and_ends());
     let arms = [largest.arm.as_str(), reference];
     let sentence = effects::sentence(&format!("Latency of {label}"), &effect, arms, &means);
@@ -223,7 +224,7 @@ fn largest_difference(
 fn cards(results: &Results) -> Vec<RunCard> {
     let arms = &results.header.arms;
     let ids = unique_ids(arms.iter().map(String::as_str));
-    let card = |(index, (arm, id)): (usize, (&String, String))| {
+    let arm_card = |(index, (arm, id)): (usize, (&String, String))| {
         let (requests, failures) = results.failures(arm);
         let failed = failures.values().sum();
         let mut facts = vec![
@@ -242,7 +243,7 @@ fn cards(results: &Results) -> Vec<RunCard> {
         }
         card(id, arm, facts)
     };
-    arms.iter().zip(ids).enumerate().map(card).collect()
+    arms.iter().zip(ids).enumerate().map(arm_card).collect()
 }
 
 fn caveats(results: &Results, compared: &[Comparison]) -> Vec<Caveat> {

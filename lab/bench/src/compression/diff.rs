@@ -2,7 +2,7 @@
 
 use super::{ClassRow, Outcome, StoredEstimate};
 use crate::{
-    changes::{only_in_one_run, percent_change, setting_mismatch, verdict, with_notes_and_flag},
+    changes::{finish_report, only_in_one_run, percent_change, setting_mismatch, verdict},
     compare::interval_label,
 };
 use anyhow::{Result, ensure};
@@ -43,7 +43,7 @@ pub fn changes(before: &Outcome, after: &Outcome, margin: f64) -> Result<(String
             };
             mismatches.push(format!(
                 "NOT COMPARED: {}: {quantity} has no interval in the {missing_in} run",
-                name(row)
+                class_name(row)
             ));
         }
     }
@@ -55,7 +55,7 @@ pub fn changes(before: &Outcome, after: &Outcome, margin: f64) -> Result<(String
     let rows = comparable
         .into_iter()
         .map(|(row, quantity, values, worse_direction)| {
-            let (cells, is_worse) = comparison(values, worse_direction, margin, comparisons);
+            let (cells, is_worse) = compare_values(values, worse_direction, margin, comparisons);
             let name = [row.codec.as_str(), &row.range, quantity].map(str::to_owned);
             ([name.as_slice(), &cells].concat(), is_worse)
         });
@@ -70,10 +70,10 @@ pub fn changes(before: &Outcome, after: &Outcome, margin: f64) -> Result<(String
         ],
         rows,
     );
-    let names = |run: &Outcome| run.classes.iter().map(name).collect::<Vec<_>>();
+    let names = |run: &Outcome| run.classes.iter().map(class_name).collect::<Vec<_>>();
     mismatches.extend(only_in_one_run(&names(before), &names(after)));
     mismatches.extend(setting_mismatches(before, after));
-    Ok(with_notes_and_flag(
+    Ok(finish_report(
         out,
         &are_worse,
         &mismatches,
@@ -82,7 +82,7 @@ pub fn changes(before: &Outcome, after: &Outcome, margin: f64) -> Result<(String
     ))
 }
 
-fn name(row: &ClassRow) -> String {
+fn class_name(row: &ClassRow) -> String {
     format!("{} at {}", row.codec, row.range)
 }
 
@@ -98,7 +98,7 @@ fn intervals(row: &ClassRow) -> [Option<StoredEstimate>; 3] {
 }
 
 /// The cells, and whether the value is worse by more than `margin` percent.
-fn comparison(
+fn compare_values(
     [before, after]: [StoredEstimate; 2],
     worse_direction: Direction,
     margin: f64,

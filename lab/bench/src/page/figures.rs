@@ -25,7 +25,7 @@ pub fn effects(results: &Results, compared: &[Comparison]) -> Option<Block> {
     };
     let rows = compared.iter().filter_map(|comparison| {
         let [value, low, high] = comparison.ratio?.value_and_ends();
-        let mut name = results.label(&comparison.request, comparison.size);
+        let mut name = results.label(&comparison.request, comparison.answer_bytes);
         if others.len() > 1 {
             name = format!("{name}, {}", comparison.arm);
         }
@@ -103,7 +103,7 @@ fn difference_curve(
                 .any(|(request, _)| *request == comparison.request);
         let mean = &comparison.mean;
         let interval = Some((mean.low, mean.high));
-        let size = comparison.size.filter(|_| is_of_curve)?;
+        let size = comparison.answer_bytes.filter(|_| is_of_curve)?;
         Some((size as f64, (mean.value, interval)))
     };
     let mut points: Vec<_> = compared.iter().filter_map(point).collect();
