@@ -35,8 +35,8 @@ pub fn verdict<W: Display>(
 ) -> String {
     match decision {
         None => "not comparable".to_owned(),
-        Some(Decision::Inconclusive) => "no change shown".to_owned(),
-        Some(Decision::Unreliable(why)) => format!("not shown: {}", unreliable_text(why)),
+        Some(Decision::Inconclusive) => "no change established".to_owned(),
+        Some(Decision::Unreliable(why)) => format!("not established: {}", unreliable_text(why)),
         Some(Decision::Established(direction)) => {
             labels[usize::from(direction != worse_direction)].to_owned()
         }
@@ -63,5 +63,5 @@ pub fn only_in_one_run(before: &[String], after: &[String]) -> Vec<String> {
 
 /// `None` if they are equal.
 pub fn setting_mismatch(name: &str, before: &str, after: &str) -> Option<String> {
-    (before != after).then(|| format!("OTHER SETTINGS: {name}: {before} before, {after} after"))
+    (before != after).then(|| format!("SETTINGS DIFFER: {name}: {before} before, {after} after"))
 }

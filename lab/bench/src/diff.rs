@@ -69,7 +69,7 @@ fn changes(before: &Results, after: &Results, margin: f64) -> Result<(String, bo
         .map(|(case, case_in_runs)| case_row(case, case_in_runs, margin, &plan));
     let (rows, are_worse): (Vec<_>, Vec<bool>) = rows.unzip();
     let mut out = format!(
-        "Mean latency in ms. SLOWER and faster: the whole interval of the change is beyond {margin} %\n"
+        "Mean latency in ms. SLOWER: the whole interval of the change is above +{margin} %; faster: it is below -{margin} %\n"
     );
     out += &table(
         &[
@@ -95,7 +95,7 @@ fn changes(before: &Results, after: &Results, margin: f64) -> Result<(String, bo
         &are_worse,
         &mismatches,
         &render::problems(after),
-        ("Other nodes", [&a, &b]),
+        ("Nodes differ", [&a, &b]),
     ))
 }
 
@@ -145,7 +145,7 @@ fn case_row(
 fn setting_mismatches(before: &Results, after: &Results) -> Vec<String> {
     let (a, b) = (&before.header.settings, &after.header.settings);
     if a.is_empty() != b.is_empty() {
-        return vec!["OTHER SETTINGS: one of the runs has no settings to compare".to_owned()];
+        return vec!["NOT COMPARED: the settings, because one of the runs has none".to_owned()];
     }
     a.iter()
         .filter_map(|(name, value)| setting_mismatch(name, value, b.get(name)?))
@@ -189,7 +189,7 @@ mod tests {
         let (out, worse) = changes(&run(25), &run(20), 5.0).unwrap();
         assert!(!worse && out.contains("faster"), "{out}");
         let (out, worse) = changes(&run(20), &run(20), 5.0).unwrap();
-        assert!(!worse && out.contains("no change shown"), "{out}");
+        assert!(!worse && out.contains("no change established"), "{out}");
         assert!(
             !changes(&run(20), &run(25), 50.0).unwrap().1,
             "within the margin"
@@ -218,7 +218,7 @@ mod tests {
         assert!(!out.contains("−1") && !out.contains("−2"), "{out}");
         // The other way round, they are too few to show that it became slower.
         let (out, worse) = changes(&after, &before, 5.0).unwrap();
-        assert!(!worse && out.contains("not shown: "), "{out}");
+        assert!(!worse && out.contains("not established: "), "{out}");
     }
 
     #[test]
@@ -278,7 +278,7 @@ mod tests {
         after.header.settings = setting("open, 50 a second");
         let (out, worse) = changes(&before, &after, 5.0).unwrap();
         assert!(
-            worse && out.contains("OTHER SETTINGS: loop: closed before, open, 50 a second after"),
+            worse && out.contains("SETTINGS DIFFER: loop: closed before, open, 50 a second after"),
             "{out}"
         );
         after.header.settings = setting("closed");

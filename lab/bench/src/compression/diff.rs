@@ -61,7 +61,7 @@ pub fn changes(before: &Outcome, after: &Outcome, margin: f64) -> Result<(String
         });
     let (rows, are_worse): (Vec<_>, Vec<bool>) = rows.unzip();
     let mut out = format!(
-        "WORSE and better: the whole {} is beyond {margin} %. The times to fetch are not compared\n",
+        "WORSE or better: the whole {} of the change is above +{margin} % or below -{margin} %. Times to fetch are not compared\n",
         interval_label(comparisons)
     );
     out += &table(
@@ -78,7 +78,7 @@ pub fn changes(before: &Outcome, after: &Outcome, margin: f64) -> Result<(String
         &are_worse,
         &mismatches,
         &after.problems,
-        ("Other records", [&before.source, &after.source]),
+        ("Records differ", [&before.source, &after.source]),
     ))
 }
 
@@ -231,7 +231,7 @@ mod tests {
         (other.record_kind, other.source) = (None, "records of monday.b64".to_owned());
         let (out, worse) = changes(&base, &other, 5.0).unwrap();
         assert!(
-            !worse && out.contains("Other records: blocks of http://node before"),
+            !worse && out.contains("Records differ: blocks of http://node before"),
             "{out}"
         );
         other.record_kind = Some("accounts".to_owned());
@@ -253,7 +253,10 @@ mod tests {
             interval.reliability = Reliability::TooRare;
         }
         let (out, worse) = changes(&base, &other, 5.0).unwrap();
-        assert!(!worse && out.contains("not shown: it happened"), "{out}");
+        assert!(
+            !worse && out.contains("not established: it happened"),
+            "{out}"
+        );
         other.classes[0].compress = None;
         let (out, worse) = changes(&base, &other, 5.0).unwrap();
         assert!(

@@ -105,7 +105,7 @@ fn the_studys_tables_come_first_and_saved_results_can_be_reshown() {
     assert!(again.contains("exists already"), "{again}");
     let (diff, code) = bench(&["diff", &out, &out]).unwrap();
     assert!(
-        code == 0 && diff.contains("no change shown") && diff.contains("zstd-3+dict"),
+        code == 0 && diff.contains("no change established") && diff.contains("zstd-3+dict"),
         "{diff}"
     );
 }
