@@ -258,7 +258,7 @@ fn caveats(results: &Results, compared: &[Comparison]) -> Vec<Caveat> {
     if unreliable > 0 {
         caveats.push(Caveat::new(
             format!(
-                "{unreliable} of {} intervals may be too narrow and show no difference: the reason is in the column \"caveat\" of the differences.",
+                "{unreliable} of {} intervals may be too narrow, so they establish no difference: the column \"caveat\" of the differences says why.",
                 compared.len()
             ),
             "Repeat with more rounds (--rounds), at a quieter time.",

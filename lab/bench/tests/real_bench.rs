@@ -323,7 +323,7 @@ fn a_node_is_compared_with_itself(node: &Node) {
     assert_eq!(code, 0, "{twice}");
     for expected in [
         "=== getBlock ===",
-        "=== the mixed load ===",
+        "=== all methods together ===",
         "Send getBlock to ",
         "version 2.",
         "equal to the",

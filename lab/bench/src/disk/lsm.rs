@@ -275,7 +275,7 @@ impl Version {
                 {
                     fields.bytes()?;
                 }
-                other => bail!("a field of kind {other}, which is not known"),
+                other => bail!("field {other}, which is not known"),
             }
         }
         if is_dropped {

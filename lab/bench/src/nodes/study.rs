@@ -46,7 +46,9 @@ pub fn study_text(results: &Results) -> String {
         for times in &method.nodes {
             let node = &times.node;
             out += &match times.seconds() {
-                None => format!("No round was good: there is no time of {node}\n"),
+                None => format!(
+                    "No round has answers of all nodes to all requests: there is no time of {node}\n"
+                ),
                 Some((total, mean)) => format!(
                     "Total time for {} requests to {node}: {total:.3} seconds\n\
                      Average time per request to {node}: {mean:.6} seconds\n",
@@ -64,7 +66,7 @@ fn all_method_times(results: &Results) -> Vec<MethodTimes> {
     let of_method = |method: &&str| method_times(results, method, &[method]);
     let mut times: Vec<MethodTimes> = methods.iter().map(of_method).collect();
     if methods.len() > 1 {
-        times.push(method_times(results, "the mixed load", &methods));
+        times.push(method_times(results, "all methods together", &methods));
     }
     times
 }
@@ -101,7 +103,7 @@ fn method_times(results: &Results, title: &str, methods: &[&str]) -> MethodTimes
     if rounds.len() < total_rounds {
         let left_out = count((total_rounds - rounds.len()) as u64);
         sentences.push(format!(
-            "{left_out} of {} rounds are left out: not every answer was good",
+            "{left_out} of {} rounds are left out: a request failed",
             count(total_rounds as u64)
         ));
     }
@@ -173,15 +175,22 @@ fn order_effect(arms: &[String], rounds: &[CompleteRound]) -> String {
                 }
             }
         }
-        let mean = |times: &[f64]| match times.len() {
-            0 => "never".to_owned(),
-            n => format!("{} ms", number(times.iter().sum::<f64>() / n as f64, 3)),
+        let mean = |times: &[f64], order: &str| match times.len() {
+            0 => format!("never {order}"),
+            n => format!(
+                "{} ms if {order}",
+                number(times.iter().sum::<f64>() / n as f64, 3)
+            ),
         };
-        lines.push(format!("{arm} {} and {}", mean(&first), mean(&later)));
+        lines.push(format!(
+            "{arm} {}, {}",
+            mean(&first, "first"),
+            mean(&later, "later")
+        ));
     }
     format!(
-        "Averages in both orders, requested first and after another: {}",
-        lines.join(", ")
+        "Averages by the order in which a round requests the nodes: {}",
+        lines.join("; ")
     )
 }
 
@@ -280,8 +289,8 @@ fn others<'a>(arms: &'a [&'a str], arm: &'a str) -> impl Iterator<Item = &'a str
 }
 
 pub fn page(results: &Results) -> Vec<Block> {
-    let columns = ["load", "node", "requests", "total [s]", "average [s]"];
-    let note = "Over the rounds in which every node answered all requests of the load well.";
+    let columns = ["method", "node", "requests", "total [s]", "average [s]"];
+    let note = "Over the rounds in which every node answered the method, or all methods, without a failure.";
     let mut out = cells::table("study-totals", "Total and average time", &columns, note);
     let mut sentences = Vec::new();
     for method in all_method_times(results) {
@@ -292,8 +301,8 @@ pub fn page(results: &Results) -> Vec<Block> {
                 text_cell(&method.title),
                 text_cell(&times.node),
                 number_cell(times.requests as f64, 0),
-                cells::number_or(total, 3, "no round was good"),
-                cells::number_or(mean, 6, "no round was good"),
+                cells::number_or(total, 3, "no complete round"),
+                cells::number_or(mean, 6, "no complete round"),
             ]);
         }
         let texts = method.sentences.iter();
@@ -353,8 +362,7 @@ mod tests {
             "{out}"
         );
         // In these rounds one is always asked before two.
-        let both =
-            "requested first and after another: one 22.000 ms and never, two never and 12.000 ms";
+        let both = ": one 22.000 ms if first, never later; two never first, 12.000 ms if later";
         assert!(alone.contains(both), "{out}");
     }
 
@@ -442,7 +450,7 @@ mod tests {
             sample.result = Err("timeout".to_owned());
         }
         let out = study_text(&results);
-        let mixed = out.split("=== the mixed load ===").nth(1).unwrap();
+        let mixed = out.split("=== all methods together ===").nth(1).unwrap();
         assert!(
             mixed.contains("Total time for 40 requests to one: 2.000 seconds"),
             "{out}"
@@ -452,7 +460,7 @@ mod tests {
             "{out}"
         );
         assert!(
-            mixed.contains("20 of 40 rounds are left out: not every answer was good"),
+            mixed.contains("20 of 40 rounds are left out: a request failed"),
             "{out}"
         );
         assert!(
