@@ -242,7 +242,7 @@ pub fn run(args: &CompressionArgs) -> Result<(String, u8)> {
     if let Some(path) = &args.output.out
         && let Err(error) = store::write_document(path, &outcome)
     {
-        text += &format!("\nThe results could not be kept: {error:#}\n");
+        text += &format!("\nThe results could not be saved: {error:#}\n");
         code = 1;
     }
     Ok((text, code))

@@ -67,7 +67,7 @@ pub fn read(args: &CompressionArgs) -> Result<Records> {
         && !records.all.is_empty()
         && let Err(error) = save(path, &records.all)
     {
-        records.save_error = Some(format!("the records are not kept: {error:#}"));
+        records.save_error = Some(format!("the records are not saved: {error:#}"));
     }
     if let Some(signals) = signals {
         // No data can be lost from now on.

@@ -25,14 +25,15 @@ fn text(outcome: &Outcome) -> String {
     out += &plain_table(&class_table(outcome));
     if !outcome.bundles.is_empty() {
         out += &format!(
-            "\nBundles of records below {} bytes: percent of the records' bytes, and of all bytes with {} of header and {} of ACK for each \
-             message\n",
+            "\nBundles of records below {} bytes: percent saved of the records' bytes, and of all bytes if each message adds {} bytes of header \
+             and {} of ACK\n",
             count(outcome.bundle_below),
             outcome.overhead.header,
             outcome.overhead.ack
         );
         out += &plain_table(&bundle_table(outcome));
-        out += "messages: bytes of headers and ACKs that a blob saves; saved of all: with these bytes; alone: each record compressed alone\n";
+        out += "overhead saved: bytes of headers and ACKs that a blob avoids; saved of all: percent of all bytes, with headers and ACKs; alone: \
+                the same if each record is sent alone\n";
     }
     if let Some(fetch) = &outcome.fetch {
         out += &format!(
@@ -217,9 +218,10 @@ pub fn class_table(outcome: &Outcome) -> Table {
             "compress [MB/s]",
             "decompress [MB/s]",
             "datapoints",
-            "too few for",
+            "unreliable",
         ],
-        "Means of a record; percent of all bytes of a row that are saved, with the 95 % interval; million bytes of records per second of CPU of one thread.",
+        "ubytes and cbytes: mean bytes of a record, uncompressed and compressed. saved: percent of the bytes of all records of the row. compress \
+         and decompress: million uncompressed bytes per CPU second of one thread. Intervals: 95 %.",
     );
     for row in &outcome.classes {
         out.rows.push(vec![
@@ -255,13 +257,14 @@ pub fn bundle_table(outcome: &Outcome) -> Table {
             "ubytes [bytes]",
             "cbytes [bytes]",
             "saved of records [%]",
-            "messages [bytes]",
+            "overhead saved [bytes]",
             "saved of all [%]",
             "alone [%]",
-            "too few for",
+            "unreliable",
         ],
         &format!(
-            "Records below {} bytes. All bytes count {} of header and {} of ACK for each message; alone: each record compressed by itself.",
+            "Records below {} bytes. Saved of all counts {} bytes of header and {} of ACK for each message, too. Overhead saved: bytes of headers \
+             and ACKs that a blob avoids. Alone: saved of all if each record is sent alone.",
             outcome.bundle_below, outcome.overhead.header, outcome.overhead.ack
         ),
     );
@@ -363,11 +366,11 @@ pub fn fetch_table(fetch: &FetchTable) -> Table {
             "difference [s]",
             "uncmp bytes",
             "cmp bytes",
-            "too few for",
+            "unreliable",
         ],
         &format!(
             "{} records with {}, {} requests in flight, bandwidth {}, mean of {} times in random order; the latency is added to each answer. \
-         The difference has a 95 % interval from record to record.",
+         Difference: extra seconds with compression; the 95 % interval comes from its variation between records.",
             count(fetch.records),
             fetch.codec,
             fetch.in_flight,
