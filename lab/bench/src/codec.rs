@@ -19,7 +19,7 @@ pub enum Codec {
 }
 
 impl Codec {
-    /// Parses names such as `zstd-3+dict`. A name without a level has a default.
+    /// Parses `zstd-3`, `zstd-3+dict`, or `zstd` with its default level.
     pub fn named(name: &str) -> Option<Codec> {
         let (family, options) = match name {
             "lz4" => return Some(Codec::Lz4),
@@ -72,7 +72,7 @@ impl Codec {
     }
 }
 
-/// Libraries that have working memory keep it across records, as in a server.
+/// Compressor and decompressor. Like a server, they reuse working memory from record to record.
 pub enum Coder {
     Zlib(Compressor, Decompressor),
     Zstd(bulk::Compressor<'static>, bulk::Decompressor<'static>),

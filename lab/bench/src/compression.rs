@@ -1,5 +1,6 @@
 //! `bench compression`: codecs on transactions, blocks or accounts, alone and bundled, and their
-//! effect on fetch time.
+//! effect on fetch time. Names in results are those of the study, P. Tschipper's "Block Compression
+//! (Datastream Compression) test results".
 
 mod diff;
 mod fetch;
@@ -61,7 +62,7 @@ fn percent_saved(ratio: f64) -> f64 {
     100.0 * (1.0 - ratio)
 }
 
-/// Older results have no reason for an unreliable interval.
+/// Older results do not store why an interval is unreliable.
 fn reliability<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Reliability, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
@@ -71,7 +72,7 @@ fn reliability<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Reliability
     }
     Ok(match Stored::deserialize(deserializer)? {
         Stored::Flag(true) => Reliability::Reliable,
-        // For this reason, no change is large enough to count.
+        // With this reason, not even a large change is established.
         Stored::Flag(false) => Reliability::TooRare,
         Stored::Reliability(reliability) => reliability,
     })
@@ -85,7 +86,6 @@ fn bootstrap_plan() -> IntervalPlan {
     }
 }
 
-/// Fields are named as in the study that `bench compression` repeats.
 #[derive(Serialize, Deserialize)]
 struct ClassRow {
     codec: String,
@@ -100,18 +100,17 @@ struct ClassRow {
     mean_uncompressed_bytes: f64,
     #[serde(rename = "cbytes")]
     mean_compressed_bytes: f64,
-    /// Percent saved, from the sums.
+    /// Of all bytes of the class.
     #[serde(rename = "cmp_ratio")]
     saved_percent: f64,
-    /// Of `saved_percent`.
+    /// Estimate of `saved_percent`.
     #[serde(rename = "interval")]
     saved: Option<StoredEstimate>,
-    /// In 10^6 bytes per CPU second.
+    /// In 10^6 uncompressed bytes per CPU second.
     compress: Option<StoredEstimate>,
     decompress: Option<StoredEstimate>,
 }
 
-/// Means of blobs of `records_per_blob` records.
 #[derive(Debug, Serialize, Deserialize)]
 struct BundleRow {
     codec: String,
@@ -123,19 +122,20 @@ struct BundleRow {
     mean_uncompressed_bytes: f64,
     #[serde(rename = "cbytes")]
     mean_compressed_bytes: f64,
+    /// Of the records' own bytes.
     #[serde(rename = "cmp_ratio")]
     saved_percent: f64,
-    /// Bytes of headers and ACKs that a blob saves.
+    /// Bytes of headers and ACKs that a blob avoids.
     #[serde(rename = "overhead")]
     overhead_saved: f64,
-    /// Percent of all bytes, with headers and ACKs.
+    /// Percent saved of all bytes, including headers and ACKs.
     #[serde(rename = "saved")]
     saved_with_overhead: Option<StoredEstimate>,
-    /// Percent saved if every record is sent alone, compressed if that is smaller.
+    /// The same if every record is sent alone, compressed if that is smaller.
     saved_alone: f64,
 }
 
-/// Number of records in one blob, their bytes, and the compressed bytes.
+/// Number of records in a blob, their bytes, and the compressed bytes.
 type BlobExample = (u64, u64, u64);
 
 /// Bytes that each message adds.
@@ -153,7 +153,7 @@ struct FetchTable {
     /// In bytes per second.
     bandwidth: Option<u64>,
     repeats: u64,
-    /// Numbers of fetched records for which `columns` have times.
+    /// Numbers of fetched records after which `columns` report the elapsed time.
     steps: Vec<u64>,
     columns: Vec<FetchColumn>,
 }
@@ -191,16 +191,18 @@ impl Outcome {
 
 #[derive(Serialize, Deserialize)]
 pub struct Outcome {
+    /// Always `compression`.
     #[serde(rename = "preset")]
     subcommand: String,
     version: String,
     started_unix_ns: i64,
     source: String,
+    /// `None` if the records are from files.
     #[serde(default, rename = "kind")]
     record_kind: Option<String>,
     notes: Vec<String>,
     records: u64,
-    /// Without records that trained the dictionary.
+    /// Number of records, without those that trained the dictionary.
     tested: u64,
     #[serde(rename = "dictionary")]
     dictionary_bytes: Option<u64>,
@@ -209,7 +211,7 @@ pub struct Outcome {
     bundle_below: u64,
     classes: Vec<ClassRow>,
     bundles: Vec<BundleRow>,
-    /// One blob per size, of the first codec.
+    /// For each number of records, the first codec's blob with the median ratio.
     #[serde(rename = "blobs")]
     blob_examples: Vec<BlobExample>,
     fetch: Option<FetchTable>,
@@ -326,7 +328,7 @@ fn measure(args: &CompressionArgs, records: Records) -> Result<Outcome> {
     })
 }
 
-/// The dictionary, if a codec needs one, and the records that did not train it.
+/// Returns the dictionary, if a codec needs one, and the records that did not train it.
 fn dictionary_and_tested<'a>(
     args: &CompressionArgs,
     all: &'a [&'a [u8]],

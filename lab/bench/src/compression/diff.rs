@@ -22,8 +22,8 @@ const COMPARED: [(&str, Direction); 3] = [
     ("decompress, MB/s", Direction::Lower),
 ];
 
-/// The flag is true if anything is worse by more than `margin` percent, if settings differ, if only
-/// one run has a value, or if the later run has problems.
+/// Returns the text, and whether the diff fails: a value is worse by more than `margin` percent,
+/// settings differ, only one run has a value, or the later run has problems.
 pub fn changes(before: &Outcome, after: &Outcome, margin: f64) -> Result<(String, bool)> {
     let (mut comparable, mut mismatches) = (Vec::new(), Vec::new());
     for row in &before.classes {
@@ -86,7 +86,7 @@ fn class_name(row: &ClassRow) -> String {
     format!("{} at {}", row.codec, row.range)
 }
 
-/// In the order of [`COMPARED`]. The saved share may be near 0, so its complement is compared.
+/// In the order of [`COMPARED`]. The saved percentage may be near 0, so the rest is compared.
 fn intervals(row: &ClassRow) -> [Option<StoredEstimate>; 3] {
     let remaining = row.saved.map(|saved| StoredEstimate {
         value: 100.0 - saved.value,
@@ -97,7 +97,7 @@ fn intervals(row: &ClassRow) -> [Option<StoredEstimate>; 3] {
     [remaining, row.compress, row.decompress]
 }
 
-/// The cells, and whether the value is worse by more than `margin` percent.
+/// Returns the cells, and whether the value is worse by more than `margin` percent.
 fn compare_values(
     [before, after]: [StoredEstimate; 2],
     worse_direction: Direction,

@@ -1,5 +1,5 @@
-//! Measures fetch time over a real local connection. The sender adds latency and bandwidth limits;
-//! requests are pipelined.
+//! Measures the time to fetch records over a real local connection. The sender adds latency and
+//! limits the bandwidth. Requests are pipelined.
 
 use super::{FetchColumn, FetchTable, StoredEstimate, bootstrap_plan};
 use crate::{
@@ -25,9 +25,9 @@ const MAX_STEPS: usize = 20;
 const IO_TIMEOUT: Duration = Duration::from_secs(120);
 
 struct Transfer {
-    /// By record, from the first request.
+    /// By record, counted from the first request.
     restored_after: Vec<Duration>,
-    /// Of all bodies, without their lengths.
+    /// Of all bodies, without the length before each.
     bytes: u64,
 }
 
@@ -79,7 +79,7 @@ pub fn measure_fetch(
     })
 }
 
-/// At least one transfer is needed of each kind.
+/// Needs at least one transfer in each list.
 fn fetch_column(
     latency: Duration,
     [plain, compressed]: [&[Transfer]; 2],
@@ -97,6 +97,7 @@ fn fetch_column(
     };
     let (plain_seconds, compressed_seconds) = (mean(plain), mean(compressed));
     let mut previous = 0.0;
+    // An interval needs a value per record. The sum of these is the delay of the last record.
     let mut extra_seconds_per_record = Vec::new();
     for (compressed, plain) in compressed_seconds.iter().zip(&plain_seconds) {
         let delay = compressed - plain;
@@ -273,7 +274,7 @@ mod tests {
         };
         assert_eq!(none.uncompressed_bytes, 120_000);
         assert!(none.compressed_bytes < 4000 && some.compressed_bytes == none.compressed_bytes);
-        // Ten windows of four, 20 ms each; less cannot be.
+        // Ten windows of four requests take at least 20 ms each.
         assert!(
             some.uncompressed_seconds.last().unwrap() >= &0.2
                 && some.compressed_seconds.last().unwrap() >= &0.2,
@@ -292,7 +293,7 @@ mod tests {
         let records: Vec<&[u8]> = records.iter().map(Vec::as_slice).collect();
         let table = fetched(&["--latencies", "0", "--bandwidth", "1953K"], &records);
         let column = &table.columns[0];
-        // 600,000 bytes at two million a second.
+        // 600,000 bytes take 0.3 s at two million bytes a second.
         assert!(
             *column.uncompressed_seconds.last().unwrap() >= 0.3
                 && column.compressed_bytes < column.uncompressed_bytes / 10,

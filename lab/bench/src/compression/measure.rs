@@ -17,6 +17,7 @@ const MIN_PASS_TIME: Duration = Duration::from_millis(2);
 /// For all passes of one codec and size class.
 const MAX_CPU_TIME: Duration = Duration::from_secs(2);
 
+/// A codec that restored every record.
 pub struct CheckedCodec {
     pub codec: Codec,
     coder: Coder,
@@ -42,7 +43,7 @@ impl CheckedCodec {
     }
 }
 
-/// Rows by codec. The last row of a codec is that of all records.
+/// Returns rows grouped by codec. The last row of each codec is that of all records.
 pub fn class_rows(
     codecs: &mut [CheckedCodec],
     records: &[&[u8]],
@@ -104,8 +105,8 @@ fn measure_speeds(
     speeds
 }
 
-/// Ranges such as `250-500b` and `900-1KB`, and record indices, without empty classes. Each limit
-/// begins a class.
+/// Ranges of classes, such as `250-500b` or `900-1KB`, and the indices of their records. Each
+/// limit begins a class. Empty classes are left out.
 fn size_classes(limits: &[u64], records: &[&[u8]]) -> Vec<(String, Vec<usize>)> {
     let mut classes = Vec::new();
     let mut from = 0;
@@ -223,7 +224,7 @@ fn encode_blob(records: &[&[u8]]) -> Vec<u8> {
     out
 }
 
-/// The rows of all codecs, and an example of each blob size from the first codec.
+/// Returns the rows of all codecs and, for each number of records, an example of the first codec.
 pub fn bundle_rows_and_examples(
     codecs: &mut [CheckedCodec],
     records: &[&[u8]],
@@ -255,8 +256,8 @@ pub fn bundle_rows_and_examples(
     (rows, examples)
 }
 
-/// Each message adds `message_bytes`. At least `count` indices are needed. The example is the blob
-/// with the median ratio.
+/// Needs at least `count` indices. Each message adds `message_bytes`. The example is the blob with
+/// the median ratio.
 fn measure_bundle(
     measured: &mut CheckedCodec,
     records: &[&[u8]],

@@ -48,7 +48,7 @@ fn by_bytes_saved(outcome: &Outcome) -> Vec<&ClassRow> {
     rows
 }
 
-/// Bytes are counted exactly, so no test is needed.
+/// Bytes are counted exactly, so no hypothesis is tested.
 fn verdict(outcome: &Outcome) -> Verdict {
     let mut points = Vec::new();
     for row in by_bytes_saved(outcome) {
@@ -153,7 +153,7 @@ fn study_blocks(outcome: &Outcome) -> Vec<Block> {
     blocks
 }
 
-/// Leaves out an unreliable interval: it may be so large that it determines the axis.
+/// Leaves out the ends of an unreliable interval: they might stretch the axis.
 fn value_with_reliable_interval(estimate: StoredEstimate) -> ValueWithInterval {
     let ends = (estimate.low, estimate.high);
     (

@@ -39,14 +39,14 @@ const MAX_BYTES: usize = 1 << 30;
 
 #[derive(Debug, Default)]
 pub struct Records {
-    /// From blocks the oldest first, accounts by address, files in the given order.
+    /// Ordered by age (blocks, oldest first), by address (accounts), or as given (files).
     pub all: Vec<Vec<u8>>,
-    /// Files, or the kind of the records and the node, without secrets of its URL.
+    /// Paths of files, or the kind of the records and the node's URL without secrets.
     pub source: String,
-    /// `None` if they are from files.
+    /// `None` if the records are from files.
     pub kind_name: Option<&'static str>,
     pub notes: Vec<String>,
-    /// Why reading ended early: ` by SIGINT`, `: ERROR`.
+    /// Why reading ended early, with the punctuation before it: ` by SIGINT`, `: ERROR`.
     pub early_end_suffix: Option<String>,
     pub save_error: Option<String>,
 }
@@ -70,7 +70,7 @@ pub fn read(args: &CompressionArgs) -> Result<Records> {
         records.save_error = Some(format!("the records are not saved: {error:#}"));
     }
     if let Some(signals) = signals {
-        // No data can be lost from now on.
+        // The records are saved, so a signal may end the process.
         signals.restore_defaults().context("signals")?;
     }
     Ok(records)
@@ -94,7 +94,7 @@ pub fn dry_run(args: &CompressionArgs) -> String {
     )
 }
 
-/// In the format of `--files`.
+/// Writes a line of base64 for each record, as `--files` reads it.
 pub fn save(path: &Path, records: &[Vec<u8>]) -> Result<()> {
     let write = || -> Result<()> {
         let temp_file = TempFile::create(path)?;
@@ -243,7 +243,7 @@ fn read_from_node(url: &str, args: &CompressionArgs) -> Result<(Records, Signals
         RecordKind::Accounts => reader.read_accounts(),
         kind => reader.read_blocks(kind),
     };
-    // Data read so far is kept.
+    // Records read so far are measured.
     let early_end_suffix = match (result, reader.end_signal) {
         (Ok(()), _) => None,
         (Err(_), Some(signal)) => Some(format!(" by {signal}")),
@@ -287,7 +287,7 @@ impl NodeReader<'_> {
             reader.report(&format!(", slot {slot}"));
             Ok(reader.records.len() < reader.wanted_count)
         });
-        // The newest records are first so far.
+        // So far, the newest records are first.
         self.records.truncate(self.wanted_count);
         self.records.reverse();
         if let Some(newest) = newest {
@@ -350,7 +350,7 @@ impl NodeReader<'_> {
         self.progress.show(count as u64, detail);
     }
 
-    /// Newest finalized slot first; `visit` returns whether to continue.
+    /// From the newest finalized slot on. `visit` returns whether to continue.
     fn visit_slots(&mut self, mut visit: impl FnMut(&mut Self, u64) -> Result<bool>) -> Result<()> {
         let finalized = json!({"commitment": "finalized"});
         let newest: u64 = self
@@ -435,7 +435,7 @@ mod tests {
         assert_eq!(
             fs::read_dir(folder.path()).unwrap().count(),
             1,
-            "and nothing is left beside it"
+            "and no temporary file remains"
         );
         assert_eq!(
             read_files(std::slice::from_ref(&path), usize::MAX)
@@ -470,8 +470,7 @@ mod tests {
         for code in MISSING_BLOCK_CODES {
             assert_eq!(existing_block::<u8>(Err(refused(code))), Ok(None));
         }
-        // Unknown method, no access, wrong parameters, no answer at all: nothing would come of
-        // asking for all other blocks.
+        // Unknown method, no access, wrong parameters, no answer: other blocks would fail, too.
         for error in [
             refused(-32601),
             refused(-32000),

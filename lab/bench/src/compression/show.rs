@@ -50,7 +50,7 @@ fn text(outcome: &Outcome) -> String {
     out + &lines(&outcome.problems)
 }
 
-/// In the form of the study's own tool.
+/// As the tool of the study prints them.
 fn study_text(outcome: &Outcome) -> String {
     let Some(classes) = study_classes(outcome) else {
         return String::new();
