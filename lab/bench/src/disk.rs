@@ -1,8 +1,8 @@
 //! Measures a node's data folder by file type, SQLite table, and level of RocksDB, Pebble and
 //! LevelDB.
 //!
-//! Read-only, with a time limit, without following links. RocksDB, Pebble and LevelDB might lock or
-//! repair a database, so their files are parsed directly.
+//! Only reads, has a time limit, and does not follow links. RocksDB, Pebble and LevelDB might lock
+//! or repair a database, so their files are parsed directly.
 
 mod lsm;
 mod show;
@@ -84,7 +84,7 @@ struct Database {
 pub struct FolderUsage {
     node: String,
     folder: String,
-    /// `None` if not counted completely.
+    /// `None` if some files could not be counted.
     total: Option<Space>,
     #[serde(rename = "kinds")]
     file_types: Vec<(String, Space)>,
@@ -205,7 +205,7 @@ pub fn measure(
     }
 }
 
-/// Reads a database. The text is the path to show.
+/// Measures the database at a path. The text is the path for results.
 type DatabaseReader = fn(&Path, String, IsOver<'_>) -> Database;
 
 #[derive(Default)]
@@ -225,7 +225,7 @@ impl Walk {
     fn walk(&mut self, root: &Path, is_over: IsOver<'_>) -> bool {
         let mut pending = vec![root.to_owned()];
         let (mut count, mut early_end) = (0_u64, None);
-        // A missing root makes the size unknown; a missing folder below it does not.
+        // A missing root is unreadable. A subfolder may vanish meanwhile.
         self.unreadable += u64::from(!root.is_dir());
         'folders: while let Some(folder) = pending.pop() {
             let Some(entries) = self.ok_or_count_unreadable(fs::read_dir(&folder)) else {
@@ -268,14 +268,14 @@ impl Walk {
         is_complete
     }
 
-    /// `None` if the file was deleted meanwhile or is unreadable. Counts only unreadable files.
+    /// `None` if a file was deleted meanwhile or is unreadable. Only an unreadable one is counted.
     fn ok_or_count_unreadable<T>(&mut self, result: io::Result<T>) -> Option<T> {
         let is_unreadable = |error: &io::Error| error.kind() != io::ErrorKind::NotFound;
         self.unreadable += u64::from(result.as_ref().is_err_and(is_unreadable));
         result.ok()
     }
 
-    /// Returns whether the entry marks its folder as a database.
+    /// Returns whether the entry is a manifest, so that its folder is a database.
     fn add_entry(
         &mut self,
         path: PathBuf,

@@ -1,3 +1,5 @@
+//! `bench nodes`: compares nodes of one chain.
+
 mod chain;
 mod study;
 
@@ -194,7 +196,8 @@ fn hash_of_answer(chain: &Chain, answer: &Result<Vec<u8>, Failure>) -> Result<St
     hash.ok_or_else(|| "an answer without a hash".to_owned())
 }
 
-/// `answers` of all nodes: newest heights, range ends, oldest heights, versions.
+/// `answers` of all nodes, call by call: newest height, end of the random range, oldest height (if
+/// the chain has a call for it), version.
 fn check_in_sync(
     args: &NodesArgs,
     chain: &Chain,
@@ -264,7 +267,7 @@ fn add_requests(
             ))
             .into());
         };
-        // The method gets 100 final blocks from the slot on, and up to 50 slots may be skipped.
+        // `getBlocksWithLimit` gets 100 final blocks. Up to 50 slots between them may be skipped.
         let margin = match *name {
             "getBlocksWithLimit" => 150,
             _ => 0,

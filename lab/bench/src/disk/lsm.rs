@@ -18,7 +18,7 @@ const BLOCK_BYTES: usize = 32 << 10;
 const HEADER_BYTES: usize = 7;
 const MAX_TABLES: usize = 5_000_000;
 const MAX_EDIT_BYTES: usize = 256 << 20;
-/// Fields with larger numbers are optional and have a length prefix.
+/// Fields with larger numbers are optional. Except 8194 to 8197, they have a length prefix.
 const OPTIONAL_FIELDS_ABOVE: u64 = 1 << 13;
 const MAX_SMALL_FILE_BYTES: u64 = 1 << 20;
 const MAX_PARTS: usize = 120;
@@ -260,13 +260,19 @@ impl Version {
         let (mut added, mut removed) = (Vec::new(), Vec::new());
         while !fields.0.is_empty() {
             match fields.number()? {
+                // Comparator.
                 1 => drop(fields.bytes()?),
-                // Log, file and sequence numbers; edit groups; files with several tables.
+                // Log, file and sequence numbers; largest family; edit groups. 105 and 106: new and
+                // removed file with several tables (Pebble).
                 2..=4 | 9 | 10 | 106 | 203 | 300 => drop(fields.number()?),
                 105 => drop((fields.number()?, fields.number()?)),
+                // Compaction cursor.
                 5 => drop((fields.number()?, fields.bytes()?)),
+                // Deleted table.
                 6 => removed.push((fields.number()?, fields.number()?).1),
+                // New table.
                 field @ (7 | 100 | 102..=104) => added.push(fields.table(field)?),
+                // Column family: its number, its name, its deletion.
                 200 => family = fields.number()?,
                 201 => name = Some(String::from_utf8_lossy(fields.bytes()?).into_owned()),
                 202 => is_dropped = true,
@@ -332,10 +338,11 @@ impl<'a> Fields<'a> {
         Ok(bytes)
     }
 
-    /// Level, number, size, keys and more, depending on the version.
+    /// Level, number, size, smallest and largest key, and more, depending on the field.
     fn table(&mut self, field: u64) -> Result<(u64, LevelTable)> {
         let (level, number) = (self.number()?, self.number()?);
         ensure!(level < 64, "level {level}, which no engine has");
+        // The index of the folder.
         if field == 102 {
             self.number()?;
         }
@@ -345,6 +352,7 @@ impl<'a> Fields<'a> {
         for _ in 0..if has_both { 4 } else { 2 } {
             self.bytes()?;
         }
+        // Smallest and largest sequence number.
         if field != 7 {
             self.number()?;
             self.number()?;

@@ -1,5 +1,6 @@
-//! As in the study that `bench nodes` repeats: total and mean times of nodes, and the recommended
-//! node for each method.
+//! Total and mean times of nodes, as in the study that `bench nodes` repeats, and the recommended
+//! node for each method. The study is Reddio's "Performance and Storage Comparison Between
+//! Pathfinder and Juno".
 
 use crate::{
     compare::{Comparison, absolute_bounds, compare_arms},
@@ -14,8 +15,8 @@ use faultline_pages::{
 use faultline_stats::arms::Direction;
 use faultline_text::{count, lines, number};
 
-/// Times of one method, or of all methods together (`the mixed load`). A round counts only if every
-/// node answered all methods. Otherwise a node whose slow answers fail would look faster.
+/// Times of all nodes for one method, or for all methods together. Rounds with a failed request are
+/// left out. Otherwise a node whose slow answers fail would seem faster.
 struct MethodTimes {
     title: String,
     nodes: Vec<NodeTimes>,
@@ -157,8 +158,8 @@ fn slowest_above_fastest(nodes: &[NodeTimes]) -> Option<String> {
     ))
 }
 
-/// Mean latency of each node for requests that it got before the other nodes, and after another.
-/// The first request may warm caches for the second.
+/// Mean latency of a node's requests, separately for those that no other node got before it. The
+/// first request may warm caches for the second.
 fn order_effect(arms: &[String], rounds: &[CompleteRound]) -> String {
     let mut lines = Vec::new();
     for (index, arm) in arms.iter().enumerate() {
