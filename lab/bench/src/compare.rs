@@ -1,4 +1,4 @@
-//! Compares arms with the reference.
+//! Compares each arm, such as a node or an encoding, with the first arm, the reference.
 //!
 //! The unit of comparison is the round, in which both arms are requested at nearly the same time.
 //! Rounds are correlated, so they are resampled in blocks. A round with a failed request is left
@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 pub struct Comparison {
     #[serde(rename = "subject")]
     pub request: String,
-    /// Decoded bytes, if known.
+    /// Bytes of the decoded answer, if known.
     #[serde(rename = "size")]
     pub answer_bytes: Option<u64>,
     pub arm: String,
@@ -76,7 +76,7 @@ pub fn compare_arms(
     let pairs = join(latencies(reference)?, latencies(arm)?);
     let plan = IntervalPlan::default();
     let means = pairs.mean_difference(&plan.for_one_of(simultaneous_comparisons))?;
-    let rounds = pairs.slots.len();
+    let rounds = pairs.reference.len();
     Some(Comparison {
         request: request.to_owned(),
         answer_bytes,
@@ -95,7 +95,7 @@ pub fn compare_arms(
     })
 }
 
-/// Least and largest absolute value of an interval without 0.
+/// Smallest and largest distance from 0 of an interval that does not contain 0.
 pub fn absolute_bounds(interval: [f64; 2], decimals: usize) -> [String; 2] {
     let [a, b] = interval.map(f64::abs);
     [a.min(b), a.max(b)].map(|size| number(size, decimals))
@@ -113,8 +113,9 @@ pub fn caveat_text(reliability: Reliability) -> &'static str {
     }
 }
 
-/// The size from which on the arm is faster than the reference, over one link. `None` with fewer
-/// than two sizes, an unknown size or too few rounds.
+/// The size from which on the arm is faster than the reference, with one imposed delay and
+/// bandwidth (`link_shape`) or with none. `None` with fewer than two sizes, an unknown size or too
+/// few rounds.
 pub fn arm_crossover(results: &Results, arm: &str, link_shape: Option<&str>) -> Option<Crossover> {
     let reference = results.header.arms.first()?;
     // By size, request and round.

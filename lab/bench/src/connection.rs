@@ -48,10 +48,10 @@ use tokio_tungstenite::{
 /// Appended to the client's key (RFC 6455, 1.3).
 const WEBSOCKET_GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
-/// Maximum between two requests: 14 hours of one ping each 5 s.
+/// Maximum between two requests. This allows a ping every 5 s for 14 hours.
 const MAX_CONTROL_FRAMES: u32 = 10_000;
 
-/// Bytes that a node may leave unread: the largest request, and pongs.
+/// Limit of the send queue if a node does not read: the largest request, and pongs.
 const MAX_SEND_QUEUE_BYTES: usize = 80 << 20;
 
 pub enum Connection {
@@ -179,7 +179,7 @@ impl HttpConnection {
         self.traffic.reset();
         let mut request = Request::post(self.target.clone())
             .header(CONTENT_TYPE, "application/json")
-            // The encoding itself is measured, so compression is off.
+            // Encodings of account data are measured, so HTTP must not compress.
             .header(ACCEPT_ENCODING, "identity")
             .body(Full::new(body))
             .map_err(|_| Failure::Malformed)?;
@@ -201,7 +201,7 @@ impl HttpConnection {
                 let sent = sender.send_request(request);
                 let response = async {
                     let response = sent.await;
-                    // Earlier bytes are frames of the connection, not of the answer.
+                    // Earlier bytes are frames of the connection, such as SETTINGS.
                     let first_read_at = &self.traffic.decrypted.first_read_at;
                     first_read_at.set(Some(clock::uptime()));
                     response
@@ -273,7 +273,7 @@ fn failure_of(error: &hyper::Error) -> Failure {
 
 pub struct WebSocket {
     stream: WebSocketStream<CountedStream>,
-    /// For messages: without path and query, which may hold an API key.
+    /// For error texts: without path and query, which may have an API key.
     redacted_url: String,
     /// Since the last request.
     control_frames: u32,
@@ -330,7 +330,7 @@ impl WebSocket {
         })
     }
 
-    /// Drops unsolicited messages.
+    /// False if the node has closed the connection. Drops unsolicited messages.
     pub fn is_usable(&mut self) -> bool {
         loop {
             match self.next().now_or_never() {
@@ -364,7 +364,7 @@ impl WebSocket {
                         end_at: clock::uptime(),
                     });
                 }
-                // Each ping queues a pong, in memory until the node reads it.
+                // Each ping queues a pong in memory, until the node reads it.
                 Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => {
                     self.control_frames += 1;
                     if self.control_frames > MAX_CONTROL_FRAMES {

@@ -1,5 +1,6 @@
-//! Compares two runs. Their rounds are not paired: each mean has its own interval by block
-//! bootstrap, and the interval of the ratio follows from both.
+//! Compares two runs case by case. A case is one request of one arm. The rounds of the runs are not
+//! paired: each mean has an interval by block bootstrap, and the interval of the ratio follows from
+//! both.
 
 use crate::{
     args::DiffArgs,
@@ -99,7 +100,8 @@ fn changes(before: &Results, after: &Results, margin: f64) -> Result<(String, bo
     ))
 }
 
-/// The row of a case in the table, and whether the later run is worse.
+/// Returns the row of a case, and whether the later run is worse. `case_in_runs` has each run and
+/// the index of the case in it.
 fn case_row(
     case: &CaseInfo,
     case_in_runs: [(&Results, usize); 2],
@@ -141,7 +143,7 @@ fn case_row(
     )
 }
 
-/// Only settings that both runs have.
+/// Compares only settings that both runs have.
 fn setting_mismatches(before: &Results, after: &Results) -> Vec<String> {
     let (a, b) = (&before.header.settings, &after.header.settings);
     if a.is_empty() != b.is_empty() {

@@ -1,7 +1,9 @@
 //! `faultline bench`: measures the latency of JSON-RPC nodes.
 //!
 //! A subcommand makes a `plan`. `run` sends its requests over a `connection`, `answer` decodes and
-//! `verify` compares the answers. `session` stores and shows the `results`.
+//! `verify` compares the answers. `session` stores and renders the `results`.
+//!
+//! A study is the publication that a subcommand repeats.
 
 mod answer;
 pub mod args;
@@ -93,6 +95,7 @@ pub mod fuzzing {
     use crate::store::{self, Stored};
     use std::path::Path;
 
+    /// The application id, and the statements that create the tables.
     pub const STORE_SCHEMA: (i32, [&str; 4]) = (store::APPLICATION_ID, store::TABLES);
 
     pub fn count_samples(path: &Path) -> anyhow::Result<usize> {

@@ -104,7 +104,7 @@ pub fn report(results: &Results) -> Report {
     }
 }
 
-/// The first point is the headline; `default` without any point.
+/// The first point becomes the headline. Without any point, the headline is `default`.
 pub fn verdict_with_headline(default: &str, mut points: Vec<String>, kind: VerdictKind) -> Verdict {
     let headline = if points.is_empty() {
         default.to_owned()
@@ -194,7 +194,7 @@ fn verdict(results: &Results, compared: &[Comparison]) -> Verdict {
     verdict_with_headline("", points, kind)
 }
 
-/// The largest difference that is shown, relative to the reference's mean latency.
+/// The largest established difference, relative to the reference's mean latency.
 fn largest_difference(
     results: &Results,
     reference: &str,
