@@ -49,7 +49,7 @@ pub fn percent_change(ratio: [f64; 3]) -> [String; 2] {
     [format!("{value} %"), format!("{low} to {high} %")]
 }
 
-pub fn only_in_one_run(before: &[String], after: &[String]) -> Vec<String> {
+pub fn list_unmatched(before: &[String], after: &[String]) -> Vec<String> {
     let mut lines = Vec::new();
     for (names, others, missing_in) in [(before, after, "later"), (after, before, "earlier")] {
         for name in names.iter().filter(|name| !others.contains(name)) {

@@ -169,11 +169,11 @@ impl Coder {
         Ok(())
     }
 
-    /// Leaves the compressed record in `bytes`. Fails if the restored record differs.
-    pub fn round_trip(&mut self, record: &[u8], bytes: &mut Vec<u8>) -> Result<()> {
+    /// Leaves the compressed record in `compressed`. Fails if the restored record differs.
+    pub fn round_trip(&mut self, record: &[u8], compressed: &mut Vec<u8>) -> Result<()> {
         let mut restored = Vec::new();
-        self.compress(record, bytes)?;
-        self.decompress(bytes, record.len(), &mut restored)?;
+        self.compress(record, compressed)?;
+        self.decompress(compressed, record.len(), &mut restored)?;
         ensure!(restored == record, "another record came back");
         Ok(())
     }

@@ -278,25 +278,25 @@ fn measure(args: &CompressionArgs, records: Records) -> Result<Outcome> {
     problems.extend(records.save_error);
     let all: Vec<&[u8]> = records.all.iter().map(Vec::as_slice).collect();
     let (dictionary, tested) = dictionary_and_tested(args, &all, &mut problems);
-    let mut measured = Vec::new();
+    let mut checked = Vec::new();
     for codec in &args.codecs {
         if codec.needs_dictionary() && dictionary.is_none() {
             continue;
         }
         match CheckedCodec::new(*codec, dictionary.as_deref(), tested) {
-            Ok(codec) => measured.push(codec),
+            Ok(codec) => checked.push(codec),
             Err(error) => problems.push(format!("{} FAILED: {error:#}", codec.name())),
         }
     }
     say(&format!(
         "{}, {}: measuring sizes and speeds",
         counted(tested.len() as f64, "record"),
-        counted(measured.len() as f64, "codec")
+        counted(checked.len() as f64, "codec")
     ));
-    let classes = measure::class_rows(&mut measured, tested, args);
+    let classes = measure::class_rows(&mut checked, tested, args);
     let (bundles, blob_examples) =
-        measure::bundle_rows_and_examples(&mut measured, tested, args, &mut problems);
-    let fetch = match measured.first() {
+        measure::bundle_rows_and_examples(&mut checked, tested, args, &mut problems);
+    let fetch = match checked.first() {
         Some(first) if args.fetch > 0 => Some(fetch::measure_fetch(
             first.codec,
             dictionary.as_deref(),

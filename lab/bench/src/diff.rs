@@ -4,7 +4,7 @@
 
 use crate::{
     args::DiffArgs,
-    changes::{finish_report, only_in_one_run, percent_change, setting_mismatch, verdict},
+    changes::{finish_report, list_unmatched, percent_change, setting_mismatch, verdict},
     compare::{caveat_text, interval_label},
     compression::{self, Outcome},
     render,
@@ -88,7 +88,7 @@ fn changes(before: &Results, after: &Results, margin: f64) -> Result<(String, bo
             .map(|case| format!("{} about {}", case.arm, case.request))
             .collect()
     };
-    let mut mismatches = only_in_one_run(&case_names(before), &case_names(after));
+    let mut mismatches = list_unmatched(&case_names(before), &case_names(after));
     mismatches.extend(setting_mismatches(before, after));
     let [a, b] = [before, after].map(|run| run.header.nodes.join(" and "));
     Ok(finish_report(

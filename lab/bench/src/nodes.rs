@@ -163,12 +163,12 @@ fn first_common_hash(
     let answers = engine.probe(&plan)?;
     let mut why = "the nodes gave no answer".to_owned();
     let nodes = &node_plan.arms;
-    for (height, answers) in heights.iter().zip(answers.chunks(nodes.len().max(1))) {
+    for (height, height_answers) in heights.iter().zip(answers.chunks(nodes.len().max(1))) {
         let (mut hashes, mut failure) = (Vec::new(), None);
-        for (node, answer) in nodes.iter().zip(answers) {
+        for (node, answer) in nodes.iter().zip(height_answers) {
             match hash_of_answer(chain, answer) {
                 Ok(hash) => hashes.push((node, hash)),
-                Err(why) => failure = failure.or(Some(format!("{node}: {why}"))),
+                Err(reason) => failure = failure.or(Some(format!("{node}: {reason}"))),
             }
         }
         if let Some((first, hash)) = hashes.first()
@@ -208,12 +208,12 @@ fn check_in_sync(
     let node_count = nodes.len();
     // For each call, one answer per node.
     let mut next_heights = || -> Result<Vec<u64>> {
-        let answers: Vec<&Value> = answers.by_ref().take(node_count).collect();
-        ensure!(answers.len() == node_count, "a node does not answer");
+        let call_answers: Vec<&Value> = answers.by_ref().take(node_count).collect();
+        ensure!(call_answers.len() == node_count, "a node does not answer");
         let height = |answer| {
             chain::height(answer).with_context(|| format!("a node's answer is not a {unit} number"))
         };
-        answers.into_iter().map(height).collect()
+        call_answers.into_iter().map(height).collect()
     };
     let heads = next_heights()?;
     let newest_common = next_heights()?.into_iter().min().unwrap_or(0);
@@ -272,12 +272,12 @@ fn add_requests(
             "getBlocksWithLimit" => 150,
             _ => 0,
         };
-        let to = to.saturating_sub(margin).max(from);
+        let last_height = to.saturating_sub(margin).max(from);
         let has_height = params.contains(RANDOM) || params.contains(HEX);
         plan.add_request(
             (*name).to_owned(),
             call_json((name, params)),
-            has_height.then_some((from, to)),
+            has_height.then_some((from, last_height)),
             Expected::for_method(name, *must_agree),
         );
     }

@@ -2,7 +2,7 @@
 
 use super::{ClassRow, Outcome, StoredEstimate};
 use crate::{
-    changes::{finish_report, only_in_one_run, percent_change, setting_mismatch, verdict},
+    changes::{finish_report, list_unmatched, percent_change, setting_mismatch, verdict},
     compare::interval_label,
 };
 use anyhow::{Result, ensure};
@@ -71,7 +71,7 @@ pub fn changes(before: &Outcome, after: &Outcome, margin: f64) -> Result<(String
         rows,
     );
     let names = |run: &Outcome| run.classes.iter().map(class_name).collect::<Vec<_>>();
-    mismatches.extend(only_in_one_run(&names(before), &names(after)));
+    mismatches.extend(list_unmatched(&names(before), &names(after)));
     mismatches.extend(setting_mismatches(before, after));
     Ok(finish_report(
         out,

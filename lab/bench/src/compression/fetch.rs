@@ -136,9 +136,16 @@ fn fetch_all(
     let in_flight = usize::from(args.in_flight);
     let (answer_sender, delayed_answers) = sync_channel(in_flight);
     thread::scope(|scope| {
-        let requests = server.try_clone()?;
-        let reader =
-            scope.spawn(move || serve(requests, records, server_coder, latency, answer_sender));
+        let request_stream = server.try_clone()?;
+        let reader = scope.spawn(move || {
+            serve(
+                request_stream,
+                records,
+                server_coder,
+                latency,
+                answer_sender,
+            )
+        });
         let writer = scope.spawn(move || send_delayed(server, delayed_answers, args.bandwidth));
         let transfer = request_all(&client, records, client_coder, in_flight);
         let _ = client.shutdown(std::net::Shutdown::Both);

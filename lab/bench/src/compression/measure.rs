@@ -54,10 +54,10 @@ pub fn class_rows(
     let mut rows = Vec::new();
     for (range, indices) in classes {
         let speeds = measure_speeds(codecs, records, &indices, args.seed);
-        for (measured, speeds) in codecs.iter().zip(speeds) {
+        for (checked, speeds) in codecs.iter().zip(speeds) {
             let sizes = indices.iter().map(|index| {
                 let (original, compressed) =
-                    (records[*index].len(), measured.compressed_sizes[*index]);
+                    (records[*index].len(), checked.compressed_sizes[*index]);
                 (Some(original as f64), Some(compressed as f64))
             });
             let (original, compressed): (Vec<_>, Vec<_>) = sizes.unzip();
@@ -65,8 +65,8 @@ pub fn class_rows(
                 [&original, &compressed].map(|sizes| sizes.iter().flatten().sum::<f64>());
             let n = indices.len() as f64;
             rows.push(ClassRow {
-                codec: measured.codec.name(),
-                library: measured.codec.library(),
+                codec: checked.codec.name(),
+                library: checked.codec.library(),
                 range: range.clone(),
                 record_count: indices.len() as u64,
                 mean_uncompressed_bytes: original_sum / n,
@@ -81,7 +81,7 @@ pub fn class_rows(
     rows.sort_by_key(|row| {
         codecs
             .iter()
-            .position(|measured| measured.codec.name() == row.codec)
+            .position(|checked| checked.codec.name() == row.codec)
     });
     rows
 }
@@ -235,12 +235,12 @@ pub fn bundle_rows_and_examples(
         .filter(|index| (records[*index].len() as u64) < args.bundle_below)
         .collect();
     let (mut rows, mut examples) = (Vec::new(), Vec::new());
-    for (codec_index, measured) in codecs.iter_mut().enumerate() {
+    for (codec_index, checked) in codecs.iter_mut().enumerate() {
         for count in args.bundle.iter().map(|count| *count as usize) {
             if count > indices.len() {
                 continue;
             }
-            match measure_bundle(measured, records, &indices, count, args.header + args.ack) {
+            match measure_bundle(checked, records, &indices, count, args.header + args.ack) {
                 Ok((row, example)) => {
                     rows.push(row);
                     if codec_index == 0 {
@@ -248,7 +248,7 @@ pub fn bundle_rows_and_examples(
                     }
                 }
                 Err(error) => {
-                    problems.push(format!("{} FAILED: {error:#}", measured.codec.name()));
+                    problems.push(format!("{} FAILED: {error:#}", checked.codec.name()));
                 }
             }
         }
@@ -259,7 +259,7 @@ pub fn bundle_rows_and_examples(
 /// Needs at least `count` indices. Each message adds `message_bytes`. The example is the blob with
 /// the median ratio.
 fn measure_bundle(
-    measured: &mut CheckedCodec,
+    checked: &mut CheckedCodec,
     records: &[&[u8]],
     indices: &[usize],
     count: usize,
@@ -273,14 +273,14 @@ fn measure_bundle(
     let mut alone_bytes = 0.0;
     for indices in indices.chunks_exact(count) {
         let batch: Vec<&[u8]> = indices.iter().map(|index| records[*index]).collect();
-        measured
+        checked
             .coder
             .round_trip(&encode_blob(&batch), &mut compressed)
             .context("a blob")?;
         blobs.push((batch.concat().len() as f64, compressed.len() as f64));
         for (index, record) in indices.iter().zip(batch) {
             alone_bytes +=
-                measured.compressed_sizes[*index].min(record.len()) as f64 + message_overhead;
+                checked.compressed_sizes[*index].min(record.len()) as f64 + message_overhead;
         }
     }
     let n = blobs.len() as f64;
@@ -294,7 +294,7 @@ fn measure_bundle(
     };
     let (bundled, unbundled): (Vec<_>, Vec<_>) = blobs.iter().map(with_overhead).unzip();
     let row = BundleRow {
-        codec: measured.codec.name(),
+        codec: checked.codec.name(),
         records_per_blob: count as u64,
         blob_count: blobs.len() as u64,
         mean_uncompressed_bytes: original_sum / n,
@@ -405,10 +405,10 @@ mod tests {
         // Each is noise, which alone does not compress; together they repeat one another.
         let records: Vec<&[u8]> = (0..105).map(|_| noise.as_slice()).collect();
         let codec = Codec::named("zstd").unwrap();
-        let mut measured = CheckedCodec::new(codec, None, &records).unwrap();
+        let mut checked = CheckedCodec::new(codec, None, &records).unwrap();
         let indices: Vec<usize> = (0..105).collect();
         let (row, (count, original, _)) =
-            measure_bundle(&mut measured, &records, &indices, 10, 76).unwrap();
+            measure_bundle(&mut checked, &records, &indices, 10, 76).unwrap();
         assert_eq!(
             (
                 row.blob_count,

@@ -32,7 +32,7 @@ pub fn report(outcome: &Outcome) -> Report {
         title: "What compression saves".to_owned(),
         subtitle: show::subtitle(outcome),
         verdict: verdict(outcome),
-        overview: Vec::from_iter(effects(outcome)),
+        overview: Vec::from_iter(effects_figure(outcome)),
         runs: cards(outcome),
         caveats: caveats(outcome),
         sections,
@@ -63,7 +63,7 @@ fn verdict(outcome: &Outcome) -> Verdict {
     verdict_with_headline("No codec was measured", points, VerdictKind::Described)
 }
 
-fn effects(outcome: &Outcome) -> Option<Block> {
+fn effects_figure(outcome: &Outcome) -> Option<Block> {
     let rows = by_bytes_saved(outcome).into_iter().map(|row| {
         let ratio = |percent_saved: f64| 1.0 - percent_saved / 100.0;
         let value = ratio(row.saved_percent);
@@ -87,14 +87,14 @@ fn effects(outcome: &Outcome) -> Option<Block> {
 }
 
 fn cards(outcome: &Outcome) -> Vec<RunCard> {
-    let unique_ids = unique_ids(outcome.overall_rows().map(|row| row.codec.as_str()));
+    let ids = unique_ids(outcome.overall_rows().map(|row| row.codec.as_str()));
     let speed_text = |speed: Option<StoredEstimate>| match speed {
         None => "not known".to_owned(),
         Some(speed) => format!("{} MB/s", number(speed.value, 1)),
     };
     outcome
         .overall_rows()
-        .zip(unique_ids)
+        .zip(ids)
         .map(|(row, id)| {
             let mut facts = vec![
                 ("saves", format!("{} %", number(row.saved_percent, 1))),

@@ -324,8 +324,8 @@ impl NodeReader<'_> {
             })?;
         }
         let keys: Vec<String> = keys.into_iter().collect();
-        for keys in keys.chunks(ACCOUNTS_PER_REQUEST) {
-            let params = json!([keys, request_options(RecordKind::Accounts)]);
+        for chunk in keys.chunks(ACCOUNTS_PER_REQUEST) {
+            let params = json!([chunk, request_options(RecordKind::Accounts)]);
             let accounts: Accounts = self
                 .request("getMultipleAccounts", &params)?
                 .context("getMultipleAccounts: the result is null")?;

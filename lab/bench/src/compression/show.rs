@@ -77,7 +77,7 @@ fn study_text(outcome: &Outcome) -> String {
 
 /// Without separators of thousands.
 fn ungrouped(headings: &[String], table: &Table) -> String {
-    let text = |cell: &Cell| match cell {
+    let cell_text = |cell: &Cell| match cell {
         Cell::Text(text) => text.clone(),
         Cell::Number { value, decimals } => format!("{value:.*}", usize::from(*decimals)),
         _ => "-".to_owned(),
@@ -88,7 +88,7 @@ fn ungrouped(headings: &[String], table: &Table) -> String {
         table
             .rows
             .iter()
-            .map(|row| row.iter().map(text).collect())
+            .map(|row| row.iter().map(cell_text).collect())
             .collect(),
     )
 }
@@ -126,7 +126,7 @@ fn summary(outcome: &Outcome) -> String {
 
 /// Unknown values are empty.
 fn csv(outcome: &Outcome) -> String {
-    fn text<T: ToString>(value: &Option<T>) -> String {
+    fn cell_text<T: ToString>(value: &Option<T>) -> String {
         value.as_ref().map(T::to_string).unwrap_or_default()
     }
     let columns = columns(outcome);
@@ -136,9 +136,9 @@ fn csv(outcome: &Outcome) -> String {
         let cells: Vec<String> = columns
             .iter()
             .map(|(_, values)| match values {
-                Values::Integer(values) => text(&values[row]),
-                Values::Real(values) => text(&values[row]),
-                Values::Text(values) => csv_quoted(&text(&values[row])),
+                Values::Integer(values) => cell_text(&values[row]),
+                Values::Real(values) => cell_text(&values[row]),
+                Values::Text(values) => csv_quoted(&cell_text(&values[row])),
             })
             .collect();
         out += &(cells.join(",") + "\n");
@@ -158,26 +158,33 @@ pub fn write_parquet(path: &Path, outcome: &Outcome) -> Result<String> {
 /// Speeds in 10^6 bytes per CPU second.
 fn columns(outcome: &Outcome) -> Columns {
     let rows = || outcome.classes.iter();
-    let text = |value: fn(&ClassRow) -> &String| {
+    let text_column = |value: fn(&ClassRow) -> &String| {
         Values::Text(rows().map(|row| Some(value(row).clone())).collect())
     };
-    let real = |value: fn(&ClassRow) -> Option<f64>| Values::Real(rows().map(value).collect());
+    let real_column =
+        |value: fn(&ClassRow) -> Option<f64>| Values::Real(rows().map(value).collect());
     named_columns([
-        ("codec", text(|row| &row.codec)),
-        ("library", text(|row| &row.library)),
-        ("range", text(|row| &row.range)),
-        ("ubytes", real(|row| Some(row.mean_uncompressed_bytes))),
-        ("cbytes", real(|row| Some(row.mean_compressed_bytes))),
-        ("cmp_ratio_percent", real(|row| Some(row.saved_percent))),
-        ("low_percent", real(|row| Some(row.saved?.low))),
-        ("high_percent", real(|row| Some(row.saved?.high))),
+        ("codec", text_column(|row| &row.codec)),
+        ("library", text_column(|row| &row.library)),
+        ("range", text_column(|row| &row.range)),
+        (
+            "ubytes",
+            real_column(|row| Some(row.mean_uncompressed_bytes)),
+        ),
+        ("cbytes", real_column(|row| Some(row.mean_compressed_bytes))),
+        (
+            "cmp_ratio_percent",
+            real_column(|row| Some(row.saved_percent)),
+        ),
+        ("low_percent", real_column(|row| Some(row.saved?.low))),
+        ("high_percent", real_column(|row| Some(row.saved?.high))),
         (
             "compress_mb_per_second",
-            real(|row| Some(row.compress?.value)),
+            real_column(|row| Some(row.compress?.value)),
         ),
         (
             "decompress_mb_per_second",
-            real(|row| Some(row.decompress?.value)),
+            real_column(|row| Some(row.decompress?.value)),
         ),
         (
             "datapoints",
