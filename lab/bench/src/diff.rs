@@ -218,7 +218,7 @@ mod tests {
         let (out, worse) = changes(&before, &after, 5.0).unwrap();
         assert!(!worse && out.contains("−82.9 %"), "{out}");
         assert!(!out.contains("−1") && !out.contains("−2"), "{out}");
-        // The other way round, they are too few to show that it became slower.
+        // In the reverse order, two slow answers are too few to establish a slower run.
         let (out, worse) = changes(&after, &before, 5.0).unwrap();
         assert!(!worse && out.contains("not established: "), "{out}");
     }

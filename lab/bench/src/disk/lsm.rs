@@ -1,9 +1,9 @@
 //! RocksDB, Pebble and LevelDB folders, and their manifests, which assign tables to levels.
 //!
-//! A manifest has blocks of 32 KiB; records are split into parts: checksum (4 bytes), length (2),
-//! kind (1: a whole record, 2 to 4: its first, middle and last part), content. A record is an edit.
-//! Its fields are numbered as in `version_edit` of LevelDB and RocksDB. The last edit may be
-//! incomplete.
+//! A manifest has blocks of 32 KiB with parts of records. A part has a checksum (4 bytes), a length
+//! (2), a kind (1) and its content. Kind 1 is a whole record; 2 to 4 are the first, middle and last
+//! part. A record is an edit: fields that are numbered as in `version_edit` of LevelDB, RocksDB and
+//! Pebble. The last edit may be incomplete.
 
 use super::{Database, DatabasePart, IsOver, merge_smallest};
 use anyhow::{Context as _, Result, bail, ensure};
@@ -40,7 +40,7 @@ pub fn measure_database(path: &Path, relative_path: String, is_over: IsOver<'_>)
     if database.path.is_empty() {
         database.path.push('.');
     }
-    // A node may start a new manifest between two reads.
+    // The node may start a new manifest while this one is read.
     let retry = |_| read_version(path, is_over);
     match read_version(path, is_over).or_else(retry).or_else(retry) {
         Ok(version) => {
@@ -71,7 +71,7 @@ fn list_files(path: &Path, is_over: IsOver<'_>) -> BTreeMap<String, u64> {
         .collect()
 }
 
-/// From the options file; LevelDB has none.
+/// Reads the engine from the options file, which LevelDB does not have.
 fn engine_name(path: &Path, files: &BTreeMap<String, u64>) -> String {
     let newest = files
         .keys()
@@ -160,7 +160,7 @@ fn list_parts(version: &Version, files: &BTreeMap<String, u64>) -> Vec<DatabaseP
     parts
 }
 
-/// Table files that the manifest does not name: to be deleted, or just written.
+/// Table files that the manifest does not name, because they are new or will be deleted.
 fn unplaced_tables(version: &Version, files: &BTreeMap<String, u64>) -> Option<DatabasePart> {
     let placed: BTreeSet<u64> = version.tables.values().map(|table| table.file).collect();
     let unplaced = files.iter().filter(|(name, _)| {

@@ -362,7 +362,7 @@ mod tests {
             alone.contains("The fastest of a round was one in 0, two in 100 of 100"),
             "{out}"
         );
-        // In these rounds one is always asked before two.
+        // In these rounds, one always gets its request before two.
         let both = ": one 22.000 ms if first, never later; two never first, 12.000 ms if later";
         assert!(alone.contains(both), "{out}");
     }
