@@ -174,14 +174,14 @@ impl Coder {
         let mut restored = Vec::new();
         self.compress(record, compressed)?;
         self.decompress(compressed, record.len(), &mut restored)?;
-        ensure!(restored == record, "another record came back");
+        ensure!(restored == record, "the restored record differs");
         Ok(())
     }
 }
 
 pub fn train_dictionary(records: &[&[u8]], max_bytes: usize) -> Result<Vec<u8>> {
     zstd::dict::from_samples(records, max_bytes)
-        .context("zstd makes no dictionary of them: they are too few or too small")
+        .context("zstd makes no dictionary: the records are too few or too small")
 }
 
 #[cfg(test)]

@@ -193,7 +193,7 @@ pub fn measure(
     if walk.databases.len() > MAX_DATABASES {
         let left_out = walk.databases.len() - MAX_DATABASES;
         walk.problems
-            .push(format!("{left_out} more databases were not looked into"));
+            .push(format!("{left_out} more databases were not measured"));
     }
     FolderUsage {
         node: node.to_owned(),

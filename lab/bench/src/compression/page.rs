@@ -187,7 +187,7 @@ fn codec_blocks(outcome: &Outcome) -> Vec<Block> {
         figure(
             id,
             title,
-            "With 95 % intervals where there are enough records.",
+            "With 95 % intervals, except unreliable ones.",
             Chart::Bars(bars),
         )
     };

@@ -97,7 +97,7 @@ pub fn page(usages: &[FolderUsage]) -> Vec<Block> {
         "storage",
         "Storage space",
         &["node", "folder", "files", "size [bytes]", "on disk [bytes]"],
-        "On disk is less where files have holes, more where blocks are not full.",
+        "The size on disk is smaller if files have holes, and larger if blocks are not full.",
     );
     let mut file_types = cells::table(
         "storage-by-type",
@@ -223,7 +223,7 @@ fn levels_figure(usages: &[FolderUsage]) -> Option<Block> {
     Some(figure(
         "storage-by-level",
         "Storage space by level",
-        "All databases of a node together, as far as they have levels.",
+        "All databases of a node that have levels, together.",
         Chart::Bars(Bars {
             y_label: "MiB".to_owned(),
             categories: levels.map(|level| format!("level {level}")).collect(),

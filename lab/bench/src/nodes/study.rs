@@ -47,9 +47,7 @@ pub fn study_text(results: &Results) -> String {
         for times in &method.nodes {
             let node = &times.node;
             out += &match times.seconds() {
-                None => format!(
-                    "No round has answers of all nodes to all requests: there is no time of {node}\n"
-                ),
+                None => format!("No round is complete: there is no time of {node}\n"),
                 Some((total, mean)) => format!(
                     "Total time for {} requests to {node}: {total:.3} seconds\n\
                      Average time per request to {node}: {mean:.6} seconds\n",
