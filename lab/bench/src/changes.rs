@@ -5,7 +5,7 @@ use faultline_text::{lines, number};
 use std::fmt::Display;
 
 /// Appends notes to the table of changes. Returns also whether the diff fails: something is worse,
-/// there are `mismatches`, or the later run has `problems`. The texts after `label` may differ.
+/// there are `mismatches`, or the later run has `problems`.
 pub fn finish_report(
     mut out: String,
     are_worse: &[bool],
@@ -43,7 +43,7 @@ pub fn verdict<W: Display>(
     }
 }
 
-/// The change in percent, and its interval, from a ratio and the ends of its interval.
+/// Change and interval in percent, from a ratio and the ends of its interval.
 pub fn percent_change(ratio: [f64; 3]) -> [String; 2] {
     let [value, low, high] = ratio.map(|end| number((end - 1.0) * 100.0, 1));
     [format!("{value} %"), format!("{low} to {high} %")]

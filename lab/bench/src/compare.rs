@@ -1,4 +1,4 @@
-//! Compares each arm, such as a node or an encoding, with the first arm, the reference.
+//! Compares arms, such as nodes or encodings, with the first one, the reference.
 //!
 //! The unit of comparison is the round, in which both arms are requested at nearly the same time.
 //! Rounds are correlated, so they are resampled in blocks. A round with a failed request is left

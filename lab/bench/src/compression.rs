@@ -328,7 +328,7 @@ fn measure(args: &CompressionArgs, records: Records) -> Result<Outcome> {
     })
 }
 
-/// Returns the dictionary, if a codec needs one, and the records that did not train it.
+/// The dictionary, if a codec needs one, and the records that did not train it.
 fn dictionary_and_tested<'a>(
     args: &CompressionArgs,
     all: &'a [&'a [u8]],

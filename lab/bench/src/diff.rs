@@ -143,7 +143,7 @@ fn case_row(
     )
 }
 
-/// Compares only settings that both runs have.
+/// Only settings that both runs have.
 fn setting_mismatches(before: &Results, after: &Results) -> Vec<String> {
     let (a, b) = (&before.header.settings, &after.header.settings);
     if a.is_empty() != b.is_empty() {

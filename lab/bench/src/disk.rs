@@ -137,7 +137,7 @@ fn file_type(file_name: &str) -> String {
     }
 }
 
-/// Whether a file of this name may be a database. The header of the file decides.
+/// Whether a file of this name may be a database. The file's header decides.
 fn may_be_sqlite(file_name: &str) -> bool {
     match file_name.rsplit_once('.') {
         Some((_, extension)) => ["sqlite", "sqlite3", "db", "db3"].contains(&extension),

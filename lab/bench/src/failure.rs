@@ -1,4 +1,4 @@
-//! Failures of requests. They are counted by kind and never averaged into latencies.
+//! Failures of requests, counted by kind and never averaged into latencies.
 
 use faultline_text::clean;
 use hyper::StatusCode;

@@ -95,7 +95,7 @@ pub mod fuzzing {
     use crate::store::{self, Stored};
     use std::path::Path;
 
-    /// The application id, and the statements that create the tables.
+    /// Application id, and statements that create the tables.
     pub const STORE_SCHEMA: (i32, [&str; 4]) = (store::APPLICATION_ID, store::TABLES);
 
     pub fn count_samples(path: &Path) -> anyhow::Result<usize> {

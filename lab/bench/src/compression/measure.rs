@@ -17,7 +17,6 @@ const MIN_PASS_TIME: Duration = Duration::from_millis(2);
 /// For all passes of one codec and size class.
 const MAX_CPU_TIME: Duration = Duration::from_secs(2);
 
-/// A codec that restored every record.
 pub struct CheckedCodec {
     pub codec: Codec,
     coder: Coder,
@@ -43,7 +42,7 @@ impl CheckedCodec {
     }
 }
 
-/// Returns rows grouped by codec. The last row of each codec is that of all records.
+/// Rows grouped by codec. The last row of each codec is that of all records.
 pub fn class_rows(
     codecs: &mut [CheckedCodec],
     records: &[&[u8]],
@@ -224,7 +223,7 @@ fn encode_blob(records: &[&[u8]]) -> Vec<u8> {
     out
 }
 
-/// Returns the rows of all codecs and, for each number of records, an example of the first codec.
+/// The rows of all codecs and, for each number of records, an example of the first codec.
 pub fn bundle_rows_and_examples(
     codecs: &mut [CheckedCodec],
     records: &[&[u8]],

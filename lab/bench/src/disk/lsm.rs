@@ -71,7 +71,7 @@ fn list_files(path: &Path, is_over: IsOver<'_>) -> BTreeMap<String, u64> {
         .collect()
 }
 
-/// Reads the engine from the options file, which LevelDB does not have.
+/// Reads the options file, which LevelDB does not have.
 fn engine_name(path: &Path, files: &BTreeMap<String, u64>) -> String {
     let newest = files
         .keys()
