@@ -132,7 +132,7 @@ fn caveats(outcome: &Outcome) -> Vec<Caveat> {
     if unreliable > 0 {
         caveats.push(Caveat::new(
             format!(
-                "{unreliable} of {} rows of a codec and size class have too few records for a reliable interval.",
+                "{unreliable} of {} rows of a codec and size class have no reliable interval for the saved bytes.",
                 outcome.classes.len()
             ),
             "Take more records (--records).",
