@@ -1,7 +1,7 @@
 //! Any bytes written over true results of `bench`: read without a panic, and with no more rows than the file could hold.
 #![no_main]
 
-use faultline_bench::fuzzing::{FILE, samples};
+use faultline_bench::fuzzing::{STORE_SCHEMA, count_samples};
 use libfuzzer_sys::fuzz_target;
 use rusqlite::Connection;
 use std::fs;
@@ -17,7 +17,7 @@ const HEADER: &str = r#"{"preset": "nodes", "version": "1", "started_unix_ns": 0
 static TRUE: LazyLock<Vec<u8>> = LazyLock::new(|| {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("run.flb");
-    let (application, tables) = FILE;
+    let (application, tables) = STORE_SCHEMA;
     let conn = Connection::open(&path).expect("a connection");
     conn.execute_batch(&format!(
         "PRAGMA page_size = 512; PRAGMA application_id = {application}; PRAGMA user_version = 1; {}",
@@ -33,7 +33,7 @@ static TRUE: LazyLock<Vec<u8>> = LazyLock::new(|| {
     )
     .expect("its rows");
     drop(conn);
-    assert_eq!(samples(&path).expect("true results"), 2);
+    assert_eq!(count_samples(&path).expect("true results"), 2);
     fs::read(&path).expect("the file")
 });
 
@@ -45,7 +45,7 @@ fuzz_target!(|bytes: &[u8]| {
     let damaged = faultline_fuzz::damaged(&TRUE, bytes);
     for content in [bytes, &damaged] {
         fs::write(&path, content).expect("a file");
-        if let Ok(samples) = samples(&path) {
+        if let Ok(samples) = count_samples(&path) {
             assert!(samples <= content.len() / SMALLEST_ROW, "{samples} samples");
         }
     }

@@ -1,24 +1,24 @@
-//! Texts of both kinds of `bench diff`: of requests and of compression.
+//! Texts of `bench diff`, for results of requests and of compression.
 
 use faultline_stats::{arms::Direction, block_bootstrap::Reliability, decision::Decision};
 use faultline_text::{lines, number};
 use std::fmt::Display;
 
-/// Appends notes to the table of changes. The flag is true if anything is worse, differs in a
-/// setting or is in one run only, or if the later run has `problems`.
-pub fn with_notes_and_flag(
+/// Appends notes to the table of changes. Returns also whether the diff fails: something is worse,
+/// there are `mismatches`, or the later run has `problems`.
+pub fn finish_report(
     mut out: String,
     are_worse: &[bool],
     mismatches: &[String],
     problems: &[String],
-    (source_label, [before, after]): (&str, [&String; 2]),
+    (label, [before, after]): (&str, [&String; 2]),
 ) -> (String, bool) {
     out += &lines(mismatches);
     for problem in problems {
         out += &format!("After: {problem}\n");
     }
     if before != after {
-        out += &format!("{source_label}: {before} before, {after} after\n");
+        out += &format!("{label}: {before} before, {after} after\n");
     }
     (
         out,
@@ -35,9 +35,9 @@ pub fn verdict<W: Display>(
 ) -> String {
     match decision {
         None => "not comparable".to_owned(),
-        Some(Decision::Inconclusive) => "no change shown".to_owned(),
-        Some(Decision::Unreliable(why)) => format!("not shown: {}", unreliable_text(why)),
-        Some(Decision::Shown(direction)) => {
+        Some(Decision::Inconclusive) => "no change established".to_owned(),
+        Some(Decision::Unreliable(why)) => format!("not established: {}", unreliable_text(why)),
+        Some(Decision::Established(direction)) => {
             labels[usize::from(direction != worse_direction)].to_owned()
         }
     }
@@ -49,7 +49,7 @@ pub fn percent_change(ratio: [f64; 3]) -> [String; 2] {
     [format!("{value} %"), format!("{low} to {high} %")]
 }
 
-pub fn only_in_one_run(before: &[String], after: &[String]) -> Vec<String> {
+pub fn list_unmatched(before: &[String], after: &[String]) -> Vec<String> {
     let mut lines = Vec::new();
     for (names, others, missing_in) in [(before, after, "later"), (after, before, "earlier")] {
         for name in names.iter().filter(|name| !others.contains(name)) {
@@ -63,5 +63,5 @@ pub fn only_in_one_run(before: &[String], after: &[String]) -> Vec<String> {
 
 /// `None` if they are equal.
 pub fn setting_mismatch(name: &str, before: &str, after: &str) -> Option<String> {
-    (before != after).then(|| format!("OTHER SETTINGS: {name}: {before} before, {after} after"))
+    (before != after).then(|| format!("SETTINGS DIFFER: {name}: {before} before, {after} after"))
 }

@@ -19,7 +19,7 @@ pub enum Codec {
 }
 
 impl Codec {
-    /// Parses names such as `zstd-3+dict`. A name without a level has a default.
+    /// Parses `zstd-3`, `zstd-3+dict`, or `zstd` with its default level.
     pub fn named(name: &str) -> Option<Codec> {
         let (family, options) = match name {
             "lz4" => return Some(Codec::Lz4),
@@ -72,7 +72,7 @@ impl Codec {
     }
 }
 
-/// Libraries that have working memory keep it across records, as in a server.
+/// Compressor and decompressor. Like a server, they reuse working memory from record to record.
 pub enum Coder {
     Zlib(Compressor, Decompressor),
     Zstd(bulk::Compressor<'static>, bulk::Decompressor<'static>),
@@ -135,9 +135,9 @@ impl Coder {
                 out.resize(raw::max_compress_len(record.len()), 0);
                 encoder.compress(record, out)?
             }
-            Coder::Lzo(dictionary) => {
+            Coder::Lzo(work_memory) => {
                 out.resize(compress_worst_size(record.len()), 0);
-                compress_no_alloc(record, out, dictionary)?
+                compress_no_alloc(record, out, work_memory)?
             }
         };
         out.truncate(written);
@@ -169,19 +169,19 @@ impl Coder {
         Ok(())
     }
 
-    /// Leaves the compressed record in `bytes`. Fails if the restored record differs.
-    pub fn round_trip(&mut self, record: &[u8], bytes: &mut Vec<u8>) -> Result<()> {
+    /// Leaves the compressed record in `compressed`. Fails if the restored record differs.
+    pub fn round_trip(&mut self, record: &[u8], compressed: &mut Vec<u8>) -> Result<()> {
         let mut restored = Vec::new();
-        self.compress(record, bytes)?;
-        self.decompress(bytes, record.len(), &mut restored)?;
-        ensure!(restored == record, "another record came back");
+        self.compress(record, compressed)?;
+        self.decompress(compressed, record.len(), &mut restored)?;
+        ensure!(restored == record, "the restored record differs");
         Ok(())
     }
 }
 
 pub fn train_dictionary(records: &[&[u8]], max_bytes: usize) -> Result<Vec<u8>> {
     zstd::dict::from_samples(records, max_bytes)
-        .context("zstd makes no dictionary of them: they are too few or too small")
+        .context("zstd makes no dictionary: the records are too few or too small")
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Compares arms with the reference.
+//! Compares arms, such as nodes or encodings, with the first one, the reference.
 //!
 //! The unit of comparison is the round, in which both arms are requested at nearly the same time.
 //! Rounds are correlated, so they are resampled in blocks. A round with a failed request is left
@@ -21,8 +21,9 @@ use std::collections::BTreeMap;
 pub struct Comparison {
     #[serde(rename = "subject")]
     pub request: String,
-    /// Decoded bytes, if known.
-    pub size: Option<u64>,
+    /// Bytes of the decoded answer, if known.
+    #[serde(rename = "size")]
+    pub answer_bytes: Option<u64>,
     pub arm: String,
     pub rounds: usize,
     pub mean: Estimate,
@@ -64,7 +65,7 @@ pub fn comparisons(results: &Results) -> Vec<Comparison> {
 pub fn compare_arms(
     results: &Results,
     [reference, arm]: [&str; 2],
-    (request, size): (&str, Option<u64>),
+    (request, answer_bytes): (&str, Option<u64>),
     simultaneous_comparisons: usize,
 ) -> Option<Comparison> {
     let latencies = |arm| {
@@ -75,10 +76,10 @@ pub fn compare_arms(
     let pairs = join(latencies(reference)?, latencies(arm)?);
     let plan = IntervalPlan::default();
     let means = pairs.mean_difference(&plan.for_one_of(simultaneous_comparisons))?;
-    let rounds = pairs.slots.len();
+    let rounds = pairs.reference.len();
     Some(Comparison {
         request: request.to_owned(),
-        size,
+        answer_bytes,
         arm: arm.to_owned(),
         rounds,
         mean: means.difference,
@@ -94,13 +95,13 @@ pub fn compare_arms(
     })
 }
 
-/// Least and largest absolute value of an interval without 0.
+/// Smallest and largest distance from 0 of an interval that does not contain 0.
 pub fn absolute_bounds(interval: [f64; 2], decimals: usize) -> [String; 2] {
     let [a, b] = interval.map(f64::abs);
     [a.min(b), a.max(b)].map(|size| number(size, decimals))
 }
 
-pub fn caveat(reliability: Reliability) -> &'static str {
+pub fn caveat_text(reliability: Reliability) -> &'static str {
     match reliability {
         Reliability::Reliable => "",
         Reliability::TooShort { .. } => {
@@ -112,13 +113,14 @@ pub fn caveat(reliability: Reliability) -> &'static str {
     }
 }
 
-/// The size from which on the arm is faster than the reference, over one link. `None` with fewer
-/// than two sizes, an unknown size or too few rounds.
-pub fn arm_crossover(results: &Results, arm: &str, link: Option<&str>) -> Option<Crossover> {
+/// The size from which on the arm is faster than the reference, with one imposed delay and
+/// bandwidth (`link_shape`) or with none. `None` with fewer than two sizes, an unknown size or too
+/// few rounds.
+pub fn arm_crossover(results: &Results, arm: &str, link_shape: Option<&str>) -> Option<Crossover> {
     let reference = results.header.arms.first()?;
     // By size, request and round.
     let mut sizes: BTreeMap<u64, Vec<Vec<Option<f64>>>> = BTreeMap::new();
-    for (request, size) in results.requests_over(link) {
+    for (request, size) in results.requests_over(link_shape) {
         let [a, b] = [reference, arm].map(|arm| results.case_index(arm, request));
         let latencies = results
             .latencies_by_round(a?)
@@ -144,19 +146,20 @@ pub fn arm_crossover(results: &Results, arm: &str, link: Option<&str>) -> Option
 #[derive(Serialize)]
 pub struct ArmCrossover<'a> {
     pub arm: &'a str,
-    pub link: Option<&'a str>,
+    #[serde(rename = "link")]
+    pub link_shape: Option<&'a str>,
     #[serde(flatten)]
     pub crossover: Crossover,
 }
 
 pub fn arm_crossovers(results: &Results) -> Vec<ArmCrossover<'_>> {
     let mut crossovers = Vec::new();
-    for link in results.links() {
+    for link_shape in results.links() {
         for arm in results.header.arms.iter().skip(1) {
-            let crossover = arm_crossover(results, arm, link);
+            let crossover = arm_crossover(results, arm, link_shape);
             crossovers.extend(crossover.map(|crossover| ArmCrossover {
                 arm,
-                link,
+                link_shape,
                 crossover,
             }));
         }

@@ -1,8 +1,9 @@
 //! `bench compression`: codecs on transactions, blocks or accounts, alone and bundled, and their
-//! effect on fetch time.
+//! effect on fetch time. Names in results are those of the study, P. Tschipper's "Block Compression
+//! (Datastream Compression) test results".
 
 mod diff;
-mod link;
+mod fetch;
 mod measure;
 mod page;
 mod records;
@@ -19,14 +20,14 @@ pub use diff::changes;
 use faultline_common::{args::UsageError, clock, output::say};
 use faultline_stats::block_bootstrap::{self, Estimate, IntervalPlan, Reliability};
 use faultline_text::counted;
-use measure::MeasuredCodec;
+use measure::CheckedCodec;
 pub use page::report as page;
 use records::Records;
 use serde::{Deserialize, Deserializer, Serialize};
-pub use show::{shown, write_parquet};
+pub use show::{render, write_parquet};
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-struct Interval {
+struct StoredEstimate {
     value: f64,
     low: f64,
     high: f64,
@@ -34,15 +35,15 @@ struct Interval {
     reliability: Reliability,
 }
 
-impl Interval {
+impl StoredEstimate {
     fn value_and_ends(self) -> [f64; 3] {
         [self.value, self.low, self.high]
     }
 
     /// Transforms an estimate by a monotonic function.
-    fn from_estimate(estimate: &Estimate, transform: impl Fn(f64) -> f64) -> Interval {
+    fn from_estimate(estimate: &Estimate, transform: impl Fn(f64) -> f64) -> StoredEstimate {
         let [value, end, other_end] = estimate.value_and_ends().map(transform);
-        Interval {
+        StoredEstimate {
             value,
             low: end.min(other_end),
             high: end.max(other_end),
@@ -51,9 +52,9 @@ impl Interval {
     }
 
     /// Percent saved; `None` with fewer than two values.
-    fn saved(compressed: &[Option<f64>], original: &[Option<f64>]) -> Option<Interval> {
+    fn saved(compressed: &[Option<f64>], original: &[Option<f64>]) -> Option<StoredEstimate> {
         let ratio = block_bootstrap::ratio_of_sums(compressed, original, &bootstrap_plan())?;
-        Some(Interval::from_estimate(&ratio, percent_saved))
+        Some(StoredEstimate::from_estimate(&ratio, percent_saved))
     }
 }
 
@@ -61,7 +62,7 @@ fn percent_saved(ratio: f64) -> f64 {
     100.0 * (1.0 - ratio)
 }
 
-/// Older results have no reason for an unreliable interval.
+/// Older results do not store why an interval is unreliable.
 fn reliability<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Reliability, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
@@ -71,7 +72,7 @@ fn reliability<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Reliability
     }
     Ok(match Stored::deserialize(deserializer)? {
         Stored::Flag(true) => Reliability::Reliable,
-        // For this reason, no change is large enough to count.
+        // With this reason, not even a large change is established.
         Stored::Flag(false) => Reliability::TooRare,
         Stored::Reliability(reliability) => reliability,
     })
@@ -85,7 +86,6 @@ fn bootstrap_plan() -> IntervalPlan {
     }
 }
 
-/// Fields are named as in the study that `bench compression` repeats.
 #[derive(Serialize, Deserialize)]
 struct ClassRow {
     codec: String,
@@ -94,39 +94,49 @@ struct ClassRow {
     library: String,
     /// `250-500b`, or `all`.
     range: String,
-    datapoints: u64,
-    /// Mean uncompressed bytes.
-    ubytes: f64,
-    /// Mean compressed bytes.
-    cbytes: f64,
-    /// Percent saved, from the sums.
-    cmp_ratio: f64,
-    /// Of `cmp_ratio`.
-    interval: Option<Interval>,
-    /// In 10^6 bytes per CPU second.
-    compress: Option<Interval>,
-    decompress: Option<Interval>,
+    #[serde(rename = "datapoints")]
+    record_count: u64,
+    #[serde(rename = "ubytes")]
+    mean_uncompressed_bytes: f64,
+    #[serde(rename = "cbytes")]
+    mean_compressed_bytes: f64,
+    /// Of all bytes of the class.
+    #[serde(rename = "cmp_ratio")]
+    saved_percent: f64,
+    /// Estimate of `saved_percent`.
+    #[serde(rename = "interval")]
+    saved: Option<StoredEstimate>,
+    /// In 10^6 uncompressed bytes per CPU second.
+    compress: Option<StoredEstimate>,
+    decompress: Option<StoredEstimate>,
 }
 
-/// Means of blobs of `txcount` records.
 #[derive(Debug, Serialize, Deserialize)]
 struct BundleRow {
     codec: String,
-    txcount: u64,
-    blobs: u64,
-    ubytes: f64,
-    cbytes: f64,
-    cmp_ratio: f64,
-    /// Bytes of headers and ACKs that a blob saves.
-    overhead: f64,
-    /// Percent of all bytes, with headers and ACKs.
-    saved: Option<Interval>,
-    /// Percent saved if every record is sent alone, compressed if that is smaller.
+    #[serde(rename = "txcount")]
+    records_per_blob: u64,
+    #[serde(rename = "blobs")]
+    blob_count: u64,
+    #[serde(rename = "ubytes")]
+    mean_uncompressed_bytes: f64,
+    #[serde(rename = "cbytes")]
+    mean_compressed_bytes: f64,
+    /// Of the records' own bytes.
+    #[serde(rename = "cmp_ratio")]
+    saved_percent: f64,
+    /// Bytes of headers and ACKs that a blob avoids.
+    #[serde(rename = "overhead")]
+    overhead_saved: f64,
+    /// Percent saved of all bytes, including headers and ACKs.
+    #[serde(rename = "saved")]
+    saved_with_overhead: Option<StoredEstimate>,
+    /// The same if every record is sent alone, compressed if that is smaller.
     saved_alone: f64,
 }
 
-/// Number of records in one blob, their bytes, and the compressed bytes.
-type Blob = (u64, u64, u64);
+/// Number of records in a blob, their bytes, and the compressed bytes.
+type BlobExample = (u64, u64, u64);
 
 /// Bytes that each message adds.
 #[derive(Serialize, Deserialize)]
@@ -143,7 +153,7 @@ struct FetchTable {
     /// In bytes per second.
     bandwidth: Option<u64>,
     repeats: u64,
-    /// Numbers of fetched records for which `columns` have times.
+    /// Numbers of fetched records after which `columns` report the elapsed time.
     steps: Vec<u64>,
     columns: Vec<FetchColumn>,
 }
@@ -152,13 +162,18 @@ struct FetchTable {
 struct FetchColumn {
     latency_ms: f64,
     /// Mean seconds until each step, uncompressed.
-    uncmp: Vec<f64>,
+    #[serde(rename = "uncmp")]
+    uncompressed_seconds: Vec<f64>,
     /// The same, compressed.
-    cmp: Vec<f64>,
-    uncmp_bytes: u64,
-    cmp_bytes: u64,
+    #[serde(rename = "cmp")]
+    compressed_seconds: Vec<f64>,
+    #[serde(rename = "uncmp_bytes")]
+    uncompressed_bytes: u64,
+    #[serde(rename = "cmp_bytes")]
+    compressed_bytes: u64,
     /// Extra seconds with compression.
-    difference: Option<Interval>,
+    #[serde(rename = "difference")]
+    extra_seconds: Option<StoredEstimate>,
 }
 
 impl Outcome {
@@ -176,25 +191,29 @@ impl Outcome {
 
 #[derive(Serialize, Deserialize)]
 pub struct Outcome {
+    /// Always `compression`.
     #[serde(rename = "preset")]
     subcommand: String,
     version: String,
     started_unix_ns: i64,
     source: String,
-    #[serde(default)]
-    kind: Option<String>,
+    /// `None` if the records are from files.
+    #[serde(default, rename = "kind")]
+    record_kind: Option<String>,
     notes: Vec<String>,
     records: u64,
-    /// Without records that trained the dictionary.
+    /// Number of records, without those that trained the dictionary.
     tested: u64,
-    dictionary: Option<u64>,
+    #[serde(rename = "dictionary")]
+    dictionary_bytes: Option<u64>,
     overhead: Overhead,
     /// In bytes. Only smaller records are bundled.
     bundle_below: u64,
     classes: Vec<ClassRow>,
     bundles: Vec<BundleRow>,
-    /// One blob per size, of the first codec.
-    blobs: Vec<Blob>,
+    /// For each number of records, the first codec's blob with the median ratio.
+    #[serde(rename = "blobs")]
+    blob_examples: Vec<BlobExample>,
     fetch: Option<FetchTable>,
     problems: Vec<String>,
 }
@@ -216,33 +235,33 @@ pub fn run(args: &CompressionArgs) -> Result<(String, u8)> {
         "{}: fewer than two records{}",
         records.source,
         records
-            .early_end
-            .map_or_else(String::new, |cause| format!(" (ended early{cause})"))
+            .early_end_suffix
+            .map_or_else(String::new, |suffix| format!(" (ended early{suffix})"))
     );
     let outcome = measure(args, records)?;
     let mut code = u8::from(!outcome.problems.is_empty());
-    let mut text = shown(&outcome, args.output.format)?;
+    let mut text = render(&outcome, args.output.format)?;
     if let Some(path) = &args.output.out
         && let Err(error) = store::write_document(path, &outcome)
     {
-        text += &format!("\nThe results could not be kept: {error:#}\n");
+        text += &format!("\nThe results could not be saved: {error:#}\n");
         code = 1;
     }
     Ok((text, code))
 }
 
 fn validate(args: &CompressionArgs) -> Result<(), UsageError> {
-    let refused = |message: &str| Err(UsageError(message.to_owned()));
+    let usage_error = |message: &str| Err(UsageError(message.to_owned()));
     if let Some(codec) = first_duplicate(&args.codecs) {
-        return refused(&format!("--codecs names {} twice", codec.name()));
+        return usage_error(&format!("--codecs names {} twice", codec.name()));
     }
     if args.classes.first() == Some(&0) || !args.classes.is_sorted_by(|a, b| a < b) {
-        return refused("--classes: sizes above 0, each larger than the one before");
+        return usage_error("--classes: sizes above 0, each larger than the one before");
     }
     if let Some(path) = &args.save
         && path.extension().is_none_or(|extension| extension != "b64")
     {
-        return refused("--save: the file's name must end in .b64");
+        return usage_error("--save: the file's name must end in .b64");
     }
     Ok(())
 }
@@ -250,35 +269,35 @@ fn validate(args: &CompressionArgs) -> Result<(), UsageError> {
 fn measure(args: &CompressionArgs, records: Records) -> Result<Outcome> {
     let started_unix_ns = clock::unix_ns();
     let mut problems = Vec::new();
-    if let Some(cause) = records.early_end {
+    if let Some(suffix) = records.early_end_suffix {
         let count = records.all.len();
         problems.push(format!(
-            "ended early{cause}; only the {count} records that were read are measured"
+            "ended early{suffix}; only the {count} records that were read are measured"
         ));
     }
     problems.extend(records.save_error);
     let all: Vec<&[u8]> = records.all.iter().map(Vec::as_slice).collect();
     let (dictionary, tested) = dictionary_and_tested(args, &all, &mut problems);
-    let mut measured = Vec::new();
+    let mut checked = Vec::new();
     for codec in &args.codecs {
         if codec.needs_dictionary() && dictionary.is_none() {
             continue;
         }
-        match MeasuredCodec::new(*codec, dictionary.as_deref(), tested) {
-            Ok(codec) => measured.push(codec),
+        match CheckedCodec::new(*codec, dictionary.as_deref(), tested) {
+            Ok(codec) => checked.push(codec),
             Err(error) => problems.push(format!("{} FAILED: {error:#}", codec.name())),
         }
     }
     say(&format!(
         "{}, {}: measuring sizes and speeds",
         counted(tested.len() as f64, "record"),
-        counted(measured.len() as f64, "codec")
+        counted(checked.len() as f64, "codec")
     ));
-    let classes = measure::class_rows(&mut measured, tested, args);
-    let (bundles, blobs) =
-        measure::bundle_rows_and_examples(&mut measured, tested, args, &mut problems);
-    let fetch = match measured.first() {
-        Some(first) if args.fetch > 0 => Some(link::fetch_table(
+    let classes = measure::class_rows(&mut checked, tested, args);
+    let (bundles, blob_examples) =
+        measure::bundle_rows_and_examples(&mut checked, tested, args, &mut problems);
+    let fetch = match checked.first() {
+        Some(first) if args.fetch > 0 => Some(fetch::measure_fetch(
             first.codec,
             dictionary.as_deref(),
             tested,
@@ -291,11 +310,11 @@ fn measure(args: &CompressionArgs, records: Records) -> Result<Outcome> {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         started_unix_ns,
         source: records.source,
-        kind: records.kind.map(str::to_owned),
+        record_kind: records.kind_name.map(str::to_owned),
         notes: records.notes,
         records: all.len() as u64,
         tested: tested.len() as u64,
-        dictionary: dictionary.map(|dictionary| dictionary.len() as u64),
+        dictionary_bytes: dictionary.map(|dictionary| dictionary.len() as u64),
         overhead: Overhead {
             header: args.header,
             ack: args.ack,
@@ -303,7 +322,7 @@ fn measure(args: &CompressionArgs, records: Records) -> Result<Outcome> {
         bundle_below: args.bundle_below,
         classes,
         bundles,
-        blobs,
+        blob_examples,
         fetch,
         problems,
     })

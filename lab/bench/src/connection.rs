@@ -48,11 +48,11 @@ use tokio_tungstenite::{
 /// Appended to the client's key (RFC 6455, 1.3).
 const WEBSOCKET_GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
-/// Maximum between two requests: 14 hours of one ping each 5 s.
+/// Maximum between two requests. This allows a ping every 5 s for 14 hours.
 const MAX_CONTROL_FRAMES: u32 = 10_000;
 
-/// Bytes that a node may leave unread: the largest request, and pongs.
-const MAX_UNSENT_BYTES: usize = 80 << 20;
+/// Limit of the send queue if a node does not read: the largest request, and pongs.
+const MAX_SEND_QUEUE_BYTES: usize = 80 << 20;
 
 pub enum Connection {
     Http(HttpConnection),
@@ -179,7 +179,7 @@ impl HttpConnection {
         self.traffic.reset();
         let mut request = Request::post(self.target.clone())
             .header(CONTENT_TYPE, "application/json")
-            // The encoding itself is measured, so compression is off.
+            // Encodings of account data are measured, so HTTP must not compress.
             .header(ACCEPT_ENCODING, "identity")
             .body(Full::new(body))
             .map_err(|_| Failure::Malformed)?;
@@ -198,15 +198,15 @@ impl HttpConnection {
                 drive(driver, exchange).await?
             }
             Version::Http2 { sender, .. } => {
-                let head = sender.send_request(request);
-                let head = async {
-                    let head = head.await;
-                    // Earlier bytes are frames of the connection, not of the answer.
+                let sent = sender.send_request(request);
+                let response = async {
+                    let response = sent.await;
+                    // Earlier bytes are frames of the connection, such as SETTINGS.
                     let first_read_at = &self.traffic.decrypted.first_read_at;
                     first_read_at.set(Some(clock::uptime()));
-                    head
+                    response
                 };
-                read_answer(head, max_bytes).await?
+                read_answer(response, max_bytes).await?
             }
         };
         let end_at = clock::uptime();
@@ -273,7 +273,7 @@ fn failure_of(error: &hyper::Error) -> Failure {
 
 pub struct WebSocket {
     stream: WebSocketStream<CountedStream>,
-    /// For messages: without path and query, which may hold an API key.
+    /// For error texts: without path and query, which may have an API key.
     redacted_url: String,
     /// Since the last request.
     control_frames: u32,
@@ -317,7 +317,7 @@ impl WebSocket {
         let limits = WebSocketConfig::default()
             .max_message_size(Some(max_bytes))
             .max_frame_size(Some(max_bytes))
-            .max_write_buffer_size(MAX_UNSENT_BYTES);
+            .max_write_buffer_size(MAX_SEND_QUEUE_BYTES);
         let (stream, read) = (parts.io.into_inner(), parts.read_buf.to_vec());
         let stream =
             WebSocketStream::from_partially_read(stream, read, Role::Client, Some(limits)).await;
@@ -330,7 +330,7 @@ impl WebSocket {
         })
     }
 
-    /// Drops unsolicited messages.
+    /// False if the node has closed the connection. Drops unsolicited messages.
     pub fn is_usable(&mut self) -> bool {
         loop {
             match self.next().now_or_never() {
@@ -364,7 +364,7 @@ impl WebSocket {
                         end_at: clock::uptime(),
                     });
                 }
-                // Each ping queues a pong, in memory until the node reads it.
+                // Each ping queues a pong in memory, until the node reads it.
                 Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => {
                     self.control_frames += 1;
                     if self.control_frames > MAX_CONTROL_FRAMES {

@@ -1,10 +1,11 @@
-//! Compares two runs. Their rounds are not paired: each mean has its own interval by block
-//! bootstrap, and the interval of the ratio follows from both.
+//! Compares two runs case by case. A case is one request of one arm. The rounds of the runs are not
+//! paired: each mean has an interval by block bootstrap, and the interval of the ratio follows from
+//! both.
 
 use crate::{
     args::DiffArgs,
-    changes::{only_in_one_run, percent_change, setting_mismatch, verdict, with_notes_and_flag},
-    compare::{caveat, interval_label},
+    changes::{finish_report, list_unmatched, percent_change, setting_mismatch, verdict},
+    compare::{caveat_text, interval_label},
     compression::{self, Outcome},
     render,
     results::{CaseInfo, Results},
@@ -53,9 +54,9 @@ fn changes(before: &Results, after: &Results, margin: f64) -> Result<(String, bo
         "results of bench {a} cannot be compared with results of bench {b}"
     );
     let mut comparable = Vec::new();
-    for (index, case) in before.cases.iter().enumerate() {
+    for (before_index, case) in before.cases.iter().enumerate() {
         if let Some(after_index) = after.case_index(&case.arm, &case.request) {
-            comparable.push((case, [(before, index), (after, after_index)]));
+            comparable.push((case, [(before, before_index), (after, after_index)]));
         }
     }
     let comparisons = comparable.len();
@@ -66,10 +67,10 @@ fn changes(before: &Results, after: &Results, margin: f64) -> Result<(String, bo
     let plan = IntervalPlan::default().for_one_of(comparisons);
     let rows = comparable
         .into_iter()
-        .map(|(case, indices)| row(case, indices, margin, &plan));
+        .map(|(case, case_in_runs)| case_row(case, case_in_runs, margin, &plan));
     let (rows, are_worse): (Vec<_>, Vec<bool>) = rows.unzip();
     let mut out = format!(
-        "Mean latency in ms. SLOWER and faster: the whole interval of the change is beyond {margin} %\n"
+        "Mean latency in ms. SLOWER: the whole interval of the change is above +{margin} %; faster: it is below -{margin} %\n"
     );
     out += &table(
         &[
@@ -87,29 +88,30 @@ fn changes(before: &Results, after: &Results, margin: f64) -> Result<(String, bo
             .map(|case| format!("{} about {}", case.arm, case.request))
             .collect()
     };
-    let mut mismatches = only_in_one_run(&case_names(before), &case_names(after));
+    let mut mismatches = list_unmatched(&case_names(before), &case_names(after));
     mismatches.extend(setting_mismatches(before, after));
     let [a, b] = [before, after].map(|run| run.header.nodes.join(" and "));
-    Ok(with_notes_and_flag(
+    Ok(finish_report(
         out,
         &are_worse,
         &mismatches,
         &render::problems(after),
-        ("Other nodes", [&a, &b]),
+        ("Nodes differ", [&a, &b]),
     ))
 }
 
-/// The row of a case in the table, and whether the later run is worse.
-fn row(
+/// Returns the row of a case, and whether the later run is worse. `case_in_runs` has each run and
+/// the index of the case in it.
+fn case_row(
     case: &CaseInfo,
-    indices: [(&Results, usize); 2],
+    case_in_runs: [(&Results, usize); 2],
     margin_percent: f64,
     plan: &IntervalPlan,
 ) -> (Vec<String>, bool) {
-    let failures = indices.map(|(run, index)| failure_share(run, index));
+    let failures = case_in_runs.map(|(run, case_index)| failure_share(run, case_index));
     let margin = margin_percent / 100.0;
     let fails_more = failures[1] - failures[0] > margin;
-    let latencies = indices.map(|(run, index)| run.latencies_by_round(index));
+    let latencies = case_in_runs.map(|(run, case_index)| run.latencies_by_round(case_index));
     let ratio = block_bootstrap::ratio_of_means(&latencies[0], &latencies[1], margin, plan);
     let means = latencies.map(|latencies| summary(&latencies).mean);
     let decision = ratio
@@ -119,7 +121,7 @@ fn row(
     let verdict = if fails_more {
         "FAILS MORE".to_owned()
     } else {
-        verdict(decision, worse_direction, ["SLOWER", "faster"], caveat)
+        verdict(decision, worse_direction, ["SLOWER", "faster"], caveat_text)
     };
     let mut row = vec![
         case.arm.clone(),
@@ -137,7 +139,7 @@ fn row(
     row.extend([format!("{before} %, {after} %"), verdict]);
     (
         row,
-        fails_more || decision == Some(Decision::Shown(worse_direction)),
+        fails_more || decision == Some(Decision::Established(worse_direction)),
     )
 }
 
@@ -145,20 +147,20 @@ fn row(
 fn setting_mismatches(before: &Results, after: &Results) -> Vec<String> {
     let (a, b) = (&before.header.settings, &after.header.settings);
     if a.is_empty() != b.is_empty() {
-        return vec!["OTHER SETTINGS: one of the runs has no settings to compare".to_owned()];
+        return vec!["NOT COMPARED: the settings, because one of the runs has none".to_owned()];
     }
     a.iter()
         .filter_map(|(name, value)| setting_mismatch(name, value, b.get(name)?))
         .collect()
 }
 
-fn failure_share(results: &Results, case: usize) -> f64 {
-    let requests = results.samples_of(case).count();
+fn failure_share(results: &Results, case_index: usize) -> f64 {
+    let requests = results.samples_of(case_index).count();
     if requests == 0 {
         return 1.0;
     }
     let failed = results
-        .samples_of(case)
+        .samples_of(case_index)
         .filter(|sample| sample.result.is_err())
         .count();
     failed as f64 / requests as f64
@@ -189,7 +191,7 @@ mod tests {
         let (out, worse) = changes(&run(25), &run(20), 5.0).unwrap();
         assert!(!worse && out.contains("faster"), "{out}");
         let (out, worse) = changes(&run(20), &run(20), 5.0).unwrap();
-        assert!(!worse && out.contains("no change shown"), "{out}");
+        assert!(!worse && out.contains("no change established"), "{out}");
         assert!(
             !changes(&run(20), &run(25), 50.0).unwrap().1,
             "within the margin"
@@ -217,9 +219,9 @@ mod tests {
         let (out, worse) = changes(&before, &after, 5.0).unwrap();
         assert!(!worse && out.contains("−82.9 %"), "{out}");
         assert!(!out.contains("−1") && !out.contains("−2"), "{out}");
-        // The other way round, they are too few to show that it became slower.
+        // In the reverse order, two slow answers are too few to establish a slower run.
         let (out, worse) = changes(&after, &before, 5.0).unwrap();
-        assert!(!worse && out.contains("not shown: "), "{out}");
+        assert!(!worse && out.contains("not established: "), "{out}");
     }
 
     #[test]
@@ -279,7 +281,7 @@ mod tests {
         after.header.settings = setting("open, 50 a second");
         let (out, worse) = changes(&before, &after, 5.0).unwrap();
         assert!(
-            worse && out.contains("OTHER SETTINGS: loop: closed before, open, 50 a second after"),
+            worse && out.contains("SETTINGS DIFFER: loop: closed before, open, 50 a second after"),
             "{out}"
         );
         after.header.settings = setting("closed");

@@ -1,8 +1,8 @@
 //! Measures a node's data folder by file type, SQLite table, and level of RocksDB, Pebble and
 //! LevelDB.
 //!
-//! Read-only, with a time limit, without following links. RocksDB, Pebble and LevelDB might lock or
-//! repair a database, so their files are parsed directly.
+//! Only reads, has a time limit, and does not follow links. RocksDB, Pebble and LevelDB might lock
+//! or repair a database, so their files are parsed directly.
 
 mod lsm;
 mod show;
@@ -84,7 +84,7 @@ struct Database {
 pub struct FolderUsage {
     node: String,
     folder: String,
-    /// `None` if not counted completely.
+    /// `None` if some files could not be counted.
     total: Option<Space>,
     #[serde(rename = "kinds")]
     file_types: Vec<(String, Space)>,
@@ -137,7 +137,7 @@ fn file_type(file_name: &str) -> String {
     }
 }
 
-/// Whether a file of this name may be a database. Its header decides.
+/// Whether a file of this name may be a database. The file's header decides.
 fn may_be_sqlite(file_name: &str) -> bool {
     match file_name.rsplit_once('.') {
         Some((_, extension)) => ["sqlite", "sqlite3", "db", "db3"].contains(&extension),
@@ -193,7 +193,7 @@ pub fn measure(
     if walk.databases.len() > MAX_DATABASES {
         let left_out = walk.databases.len() - MAX_DATABASES;
         walk.problems
-            .push(format!("{left_out} more databases were not looked into"));
+            .push(format!("{left_out} more databases were not measured"));
     }
     FolderUsage {
         node: node.to_owned(),
@@ -205,7 +205,7 @@ pub fn measure(
     }
 }
 
-/// Reads a database. The text is the path to show.
+/// Measures the database at a path. The text is the path for results.
 type DatabaseReader = fn(&Path, String, IsOver<'_>) -> Database;
 
 #[derive(Default)]
@@ -225,10 +225,10 @@ impl Walk {
     fn walk(&mut self, root: &Path, is_over: IsOver<'_>) -> bool {
         let mut pending = vec![root.to_owned()];
         let (mut count, mut early_end) = (0_u64, None);
-        // A missing root makes the size unknown; a missing folder below it does not.
+        // A missing root is unreadable. A subfolder may vanish meanwhile.
         self.unreadable += u64::from(!root.is_dir());
         'folders: while let Some(folder) = pending.pop() {
-            let Some(entries) = self.readable_or_count(fs::read_dir(&folder)) else {
+            let Some(entries) = self.ok_or_count_unreadable(fs::read_dir(&folder)) else {
                 continue;
             };
             let mut is_lsm = false;
@@ -244,12 +244,12 @@ impl Walk {
                     break 'folders;
                 }
                 let entry = entry.and_then(|entry| Ok((entry.path(), entry.metadata()?)));
-                if let Some((path, metadata)) = self.readable_or_count(entry) {
-                    is_lsm |= self.entry(path, &metadata, &mut pending);
+                if let Some((path, metadata)) = self.ok_or_count_unreadable(entry) {
+                    is_lsm |= self.add_entry(path, &metadata, &mut pending);
                 }
             }
             if is_lsm {
-                self.databases.push((folder, lsm::database));
+                self.databases.push((folder, lsm::measure_database));
             }
         }
         let (links, unreadable) = (self.symbolic_links, self.unreadable);
@@ -268,15 +268,20 @@ impl Walk {
         is_complete
     }
 
-    /// `None` if the file was deleted meanwhile or is unreadable. Counts only unreadable files.
-    fn readable_or_count<T>(&mut self, result: io::Result<T>) -> Option<T> {
+    /// `None` if a file was deleted meanwhile or is unreadable. Only an unreadable one is counted.
+    fn ok_or_count_unreadable<T>(&mut self, result: io::Result<T>) -> Option<T> {
         let is_unreadable = |error: &io::Error| error.kind() != io::ErrorKind::NotFound;
         self.unreadable += u64::from(result.as_ref().is_err_and(is_unreadable));
         result.ok()
     }
 
-    /// Returns whether the entry marks its folder as a database.
-    fn entry(&mut self, path: PathBuf, metadata: &Metadata, pending: &mut Vec<PathBuf>) -> bool {
+    /// Returns whether the entry is a manifest, so that its folder is a database.
+    fn add_entry(
+        &mut self,
+        path: PathBuf,
+        metadata: &Metadata,
+        pending: &mut Vec<PathBuf>,
+    ) -> bool {
         if metadata.is_symlink() {
             self.symbolic_links += 1;
             return false;
@@ -298,7 +303,7 @@ impl Walk {
         self.file_types.add(&name, space);
         let is_manifest = metadata.is_file() && name.starts_with("MANIFEST-");
         if metadata.is_file() && may_be_sqlite(&name) && sqlite::has_sqlite_magic(&path) {
-            self.databases.push((path, sqlite::database));
+            self.databases.push((path, sqlite::measure_database));
         }
         is_manifest
     }
@@ -393,17 +398,18 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut walk = Walk::default();
         assert!(
-            walk.readable_or_count(fs::read_dir(folder.path().join("gone")))
+            walk.ok_or_count_unreadable(fs::read_dir(folder.path().join("gone")))
                 .is_none()
         );
         assert!(
-            walk.readable_or_count(folder.path().join("gone").symlink_metadata())
+            walk.ok_or_count_unreadable(folder.path().join("gone").symlink_metadata())
                 .is_none()
                 && walk.walk(folder.path(), &|| false)
         );
         let denied = || io::Error::from(io::ErrorKind::PermissionDenied);
         assert!(
-            walk.readable_or_count::<Metadata>(Err(denied())).is_none()
+            walk.ok_or_count_unreadable::<Metadata>(Err(denied()))
+                .is_none()
                 && !walk.walk(folder.path(), &|| false)
         );
         let message = "1 files and folders could not be read, and are not counted";

@@ -4,7 +4,7 @@ use hyper::Uri;
 pub struct Endpoint {
     scheme: &'static str,
     pub uses_tls: bool,
-    /// Without brackets.
+    /// An IPv6 address has no brackets.
     pub host: String,
     pub port: u16,
     pub authority: String,
@@ -13,7 +13,7 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Error texts do not contain the path and query, which may be a key.
+    /// Error texts do not contain the path and query, which may have an API key.
     pub fn parse(text: &str) -> Result<Endpoint, String> {
         let hint = "write it as in http://127.0.0.1:8899 or https://node.example/?api-key=KEY";
         Endpoint::parse_with_schemes(text, ["http", "https"], hint)
@@ -27,7 +27,7 @@ impl Endpoint {
         )
     }
 
-    /// One port above an explicit HTTP port, else the same.
+    /// The port is the HTTP port plus one if the URL names it, else the default port.
     pub fn default_websocket(&self) -> Endpoint {
         let mut websocket = self.clone();
         websocket.scheme = if self.uses_tls { "wss" } else { "ws" };
@@ -89,7 +89,7 @@ impl Endpoint {
         })
     }
 
-    /// May contain a key.
+    /// May contain an API key.
     pub fn full_url(&self) -> String {
         format!(
             "{}://{}{}",
@@ -97,7 +97,7 @@ impl Endpoint {
         )
     }
 
-    /// Without path and query, which may be a key.
+    /// Without path and query, which may have an API key.
     pub fn redacted_url(&self) -> String {
         let redacted_path = if self.path_and_query == "/" {
             ""

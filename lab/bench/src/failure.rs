@@ -1,4 +1,4 @@
-//! Failures are counted by kind, never averaged into latencies.
+//! Failures of requests, counted by kind and never averaged into latencies.
 
 use faultline_text::clean;
 use hyper::StatusCode;
@@ -16,7 +16,7 @@ pub enum Failure {
     Timeout,
     #[error("connection closed")]
     Closed,
-    /// With the delay of `Retry-After`.
+    /// 429, with the delay of `Retry-After`.
     #[error("rate limited")]
     RateLimited(Option<Duration>),
     /// Any status except 200, 429 and 5xx.
@@ -30,7 +30,7 @@ pub enum Failure {
     NotSent,
     #[error("JSON-RPC {0}{separator}{1}", separator = if .1.is_empty() { "" } else { ": " })]
     Rpc(i64, String),
-    /// The slot has no block.
+    /// Error code for a slot without a block.
     #[error("JSON-RPC {0}")]
     Skipped(i64),
     #[error("wrong id")]
@@ -43,6 +43,7 @@ pub enum Failure {
     /// A content coding that was not requested, such as gzip.
     #[error("answer encoded with {0}, which was not asked for")]
     Encoded(String),
+    /// The result is null.
     #[error("no such account or block")]
     Missing,
     /// The data read is not the data written, or the chain rejected a write.
@@ -87,7 +88,7 @@ impl Failure {
         }
     }
 
-    /// Whether the next request must wait.
+    /// The node refused the connection, or answered with 429 or 5xx. The next request must wait.
     pub fn is_refusal(&self) -> bool {
         matches!(
             self,
@@ -102,8 +103,7 @@ impl Failure {
         }
     }
 
-    /// The node answered the request itself, though not as expected. It did not refuse it, and no
-    /// answer was lost.
+    /// The node answered, but not as expected. Refusals and lost answers are not answers.
     pub fn is_unexpected_answer(&self) -> bool {
         use Failure::{Encoded, Http, Malformed, Missing, Rpc, Skipped, TooLarge, WrongId};
         matches!(

@@ -1,7 +1,9 @@
 //! `faultline bench`: measures the latency of JSON-RPC nodes.
 //!
 //! A subcommand makes a `plan`. `run` sends its requests over a `connection`, `answer` decodes and
-//! `verify` compares the answers. `session` stores and shows the `results`.
+//! `verify` compares the answers. `session` stores and renders the `results`.
+//!
+//! A study is the publication that a subcommand repeats.
 
 mod answer;
 pub mod args;
@@ -55,7 +57,7 @@ pub fn run(args: &BenchArgs) -> Result<(String, u8)> {
                     page::write(&compression::page(&outcome), out)?
                 }
                 (Stored::Compression(outcome), None, None) => {
-                    compression::shown(&outcome, args.format)?
+                    compression::render(&outcome, args.format)?
                 }
                 (Stored::Requests(results), Some(path), _) => {
                     parquet::write_requests(path, &results)?
@@ -63,7 +65,7 @@ pub fn run(args: &BenchArgs) -> Result<(String, u8)> {
                 (Stored::Requests(results), None, Some(out)) => {
                     page::write(&page::report(&results), out)?
                 }
-                (Stored::Requests(results), None, None) => shown(&results, args.format)?,
+                (Stored::Requests(results), None, None) => render_results(&results, args.format)?,
             };
             Ok((text, 0))
         }
@@ -71,7 +73,7 @@ pub fn run(args: &BenchArgs) -> Result<(String, u8)> {
     }
 }
 
-fn shown(results: &Results, format: Format) -> Result<String> {
+fn render_results(results: &Results, format: Format) -> Result<String> {
     match format {
         Format::Table => {
             let subcommand_text = match results.header.subcommand.as_str() {
@@ -93,9 +95,10 @@ pub mod fuzzing {
     use crate::store::{self, Stored};
     use std::path::Path;
 
-    pub const FILE: (i32, [&str; 4]) = (store::APPLICATION_ID, store::TABLES);
+    /// Application id, and statements that create the tables.
+    pub const STORE_SCHEMA: (i32, [&str; 4]) = (store::APPLICATION_ID, store::TABLES);
 
-    pub fn samples(path: &Path) -> anyhow::Result<usize> {
+    pub fn count_samples(path: &Path) -> anyhow::Result<usize> {
         Ok(match store::read::<crate::compression::Outcome>(path)? {
             Stored::Compression(_) => 0,
             Stored::Requests(results) => results.samples.len(),

@@ -1,3 +1,5 @@
+//! `bench nodes`: compares nodes of one chain.
+
 mod chain;
 mod study;
 
@@ -116,8 +118,10 @@ fn check_chain_and_lag(
     node_plan: &Plan,
 ) -> Result<(Vec<String>, (u64, u64))> {
     let mut status_plan = node_plan.clone();
-    let heights = [chain.newest_call, chain.range_end_call].into_iter();
-    let calls = heights.chain(chain.oldest_call).chain([chain.version_call]);
+    let height_calls = [chain.newest_call, chain.random_range_end_call].into_iter();
+    let calls = height_calls
+        .chain(chain.oldest_call)
+        .chain([chain.version_call]);
     for call in calls {
         let name = call.0.to_owned();
         status_plan.add_request(name, call_json(call), None, Expected::Json);
@@ -159,12 +163,12 @@ fn first_common_hash(
     let answers = engine.probe(&plan)?;
     let mut why = "the nodes gave no answer".to_owned();
     let nodes = &node_plan.arms;
-    for (height, answers) in heights.iter().zip(answers.chunks(nodes.len().max(1))) {
+    for (height, height_answers) in heights.iter().zip(answers.chunks(nodes.len().max(1))) {
         let (mut hashes, mut failure) = (Vec::new(), None);
-        for (node, answer) in nodes.iter().zip(answers) {
+        for (node, answer) in nodes.iter().zip(height_answers) {
             match hash_of_answer(chain, answer) {
                 Ok(hash) => hashes.push((node, hash)),
-                Err(why) => failure = failure.or(Some(format!("{node}: {why}"))),
+                Err(reason) => failure = failure.or(Some(format!("{node}: {reason}"))),
             }
         }
         if let Some((first, hash)) = hashes.first()
@@ -192,7 +196,8 @@ fn hash_of_answer(chain: &Chain, answer: &Result<Vec<u8>, Failure>) -> Result<St
     hash.ok_or_else(|| "an answer without a hash".to_owned())
 }
 
-/// `answers` of all nodes: newest heights, range ends, oldest heights, versions.
+/// `answers` of all nodes, call by call: newest height, end of the random range, oldest height (if
+/// the chain has a call for it), version.
 fn check_in_sync(
     args: &NodesArgs,
     chain: &Chain,
@@ -203,12 +208,12 @@ fn check_in_sync(
     let node_count = nodes.len();
     // For each call, one answer per node.
     let mut next_heights = || -> Result<Vec<u64>> {
-        let answers: Vec<&Value> = answers.by_ref().take(node_count).collect();
-        ensure!(answers.len() == node_count, "a node does not answer");
+        let call_answers: Vec<&Value> = answers.by_ref().take(node_count).collect();
+        ensure!(call_answers.len() == node_count, "a node does not answer");
         let height = |answer| {
             chain::height(answer).with_context(|| format!("a node's answer is not a {unit} number"))
         };
-        answers.into_iter().map(height).collect()
+        call_answers.into_iter().map(height).collect()
     };
     let heads = next_heights()?;
     let newest_common = next_heights()?.into_iter().min().unwrap_or(0);
@@ -262,17 +267,17 @@ fn add_requests(
             ))
             .into());
         };
-        // The method gets 100 final blocks from the slot on, and up to 50 slots may be skipped.
+        // `getBlocksWithLimit` gets 100 final blocks. Up to 50 slots between them may be skipped.
         let margin = match *name {
             "getBlocksWithLimit" => 150,
             _ => 0,
         };
-        let to = to.saturating_sub(margin).max(from);
-        let has_number = params.contains(RANDOM) || params.contains(HEX);
+        let last_height = to.saturating_sub(margin).max(from);
+        let has_height = params.contains(RANDOM) || params.contains(HEX);
         plan.add_request(
             (*name).to_owned(),
             call_json((name, params)),
-            has_number.then_some((from, to)),
+            has_height.then_some((from, last_height)),
             Expected::for_method(name, *must_agree),
         );
     }

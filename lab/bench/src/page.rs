@@ -104,7 +104,7 @@ pub fn report(results: &Results) -> Report {
     }
 }
 
-/// The first point is the headline; `default` without any point.
+/// The first point becomes the headline. Without any point, the headline is `default`.
 pub fn verdict_with_headline(default: &str, mut points: Vec<String>, kind: VerdictKind) -> Verdict {
     let headline = if points.is_empty() {
         default.to_owned()
@@ -158,15 +158,15 @@ fn verdict(results: &Results, compared: &[Comparison]) -> Verdict {
     for arm in others {
         let of_arm = compared.iter().filter(|comparison| comparison.arm == *arm);
         let directions: Vec<_> = of_arm
-            .map(|comparison| comparison.decision.shown())
+            .map(|comparison| comparison.decision.established())
             .collect();
-        let count = |direction| {
+        let count_of = |direction| {
             directions
                 .iter()
-                .filter(|shown| **shown == Some(direction))
+                .filter(|established| **established == Some(direction))
                 .count()
         };
-        let (fast, slow) = (count(Direction::Lower), count(Direction::Higher));
+        let (fast, slow) = (count_of(Direction::Lower), count_of(Direction::Higher));
         let comparisons = counted(directions.len() as f64, "comparison");
         points.push(match directions.len() - fast - slow {
             undecided if undecided == directions.len() => {
@@ -184,7 +184,7 @@ fn verdict(results: &Results, compared: &[Comparison]) -> Verdict {
     );
     let mut directions = compared
         .iter()
-        .filter_map(|comparison| comparison.decision.shown());
+        .filter_map(|comparison| comparison.decision.established());
     let kind = match directions.next() {
         None => VerdictKind::Inconclusive,
         Some(first) if directions.any(|other| other != first) => VerdictKind::Differs,
@@ -194,22 +194,23 @@ fn verdict(results: &Results, compared: &[Comparison]) -> Verdict {
     verdict_with_headline("", points, kind)
 }
 
-/// The largest difference that is shown, relative to the reference's mean latency.
+/// The largest established difference, relative to the reference's mean latency.
 fn largest_difference(
     results: &Results,
     reference: &str,
     compared: &[Comparison],
 ) -> Option<String> {
-    let is_shown = |comparison: &&Comparison| comparison.decision.shown().is_some();
-    let differences: Vec<_> = compared.iter().filter(is_shown).collect();
-    let size = |shown: &Comparison| shown.ratio.map_or(0.0, |ratio| ratio.value.ln().abs());
+    let is_established = |comparison: &&Comparison| comparison.decision.established().is_some();
+    let differences: Vec<_> = compared.iter().filter(is_established).collect();
+    let effect_size =
+        |comparison: &Comparison| comparison.ratio.map_or(0.0, |ratio| ratio.value.ln().abs());
     let largest = differences
         .iter()
-        .max_by(|a, b| size(a).total_cmp(&size(b)))?;
+        .max_by(|a, b| effect_size(a).total_cmp(&effect_size(b)))?;
     let mean = |arm| results.mean_latency_ms(arm, &largest.request);
     let means = [mean(reference)?, mean(&largest.arm)?];
     let means = effects::means_text(means, "ms", 2, "instead of");
-    let label = results.label(&largest.request, largest.size);
+    let label = results.label(&largest.request, largest.answer_bytes);
     let effect = effects::effect_text(largest.ratio?.value_and_ends());
     let arms = [largest.arm.as_str(), reference];
     let sentence = effects::sentence(&format!("Latency of {label}"), &effect, arms, &means);
@@ -223,7 +224,7 @@ fn largest_difference(
 fn cards(results: &Results) -> Vec<RunCard> {
     let arms = &results.header.arms;
     let ids = unique_ids(arms.iter().map(String::as_str));
-    let card = |(index, (arm, id)): (usize, (&String, String))| {
+    let arm_card = |(index, (arm, id)): (usize, (&String, String))| {
         let (requests, failures) = results.failures(arm);
         let failed = failures.values().sum();
         let mut facts = vec![
@@ -242,7 +243,7 @@ fn cards(results: &Results) -> Vec<RunCard> {
         }
         card(id, arm, facts)
     };
-    arms.iter().zip(ids).enumerate().map(card).collect()
+    arms.iter().zip(ids).enumerate().map(arm_card).collect()
 }
 
 fn caveats(results: &Results, compared: &[Comparison]) -> Vec<Caveat> {
@@ -257,7 +258,7 @@ fn caveats(results: &Results, compared: &[Comparison]) -> Vec<Caveat> {
     if unreliable > 0 {
         caveats.push(Caveat::new(
             format!(
-                "{unreliable} of {} intervals may be too narrow and show no difference: the reason is in the column \"caveat\" of the differences.",
+                "{unreliable} of {} intervals may be too narrow, so they establish no difference: the column \"caveat\" of the differences says why.",
                 compared.len()
             ),
             "Repeat with more rounds (--rounds), at a quieter time.",

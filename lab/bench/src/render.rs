@@ -2,7 +2,7 @@
 
 use crate::{
     compare::{
-        self, ArmCrossover, Comparison, caveat, comparison_count, comparisons, interval_label,
+        self, ArmCrossover, Comparison, caveat_text, comparison_count, comparisons, interval_label,
     },
     results::{CaseInfo, Header, PHASES, Results, Summary, format_counts, link_suffix, ms},
 };
@@ -167,7 +167,7 @@ pub fn crossover_sentences(results: &Results) -> String {
     let mut out = String::new();
     for ArmCrossover {
         arm,
-        link,
+        link_shape: link,
         crossover,
     } in compare::arm_crossovers(results)
     {
@@ -189,7 +189,7 @@ fn crossover_sentence(reference: &str, arm: &str, crossover: &Crossover) -> Stri
         None => {
             format!("there is no size from which on {arm} is shown to be faster than {reference}")
         }
-        Some(at) if !crossover.is_shown() => {
+        Some(at) if !crossover.is_established() => {
             let why = if crossover.blocks < MIN_CROSSOVER_BLOCKS {
                 ": too few independent rounds".to_owned()
             } else {
@@ -342,14 +342,14 @@ pub fn differences(results: &Results, compared: &[Comparison], id: &str) -> Tabl
     for comparison in compared {
         out.rows.push(vec![
             text_cell(&comparison.arm),
-            text_cell(&results.label(&comparison.request, comparison.size)),
+            text_cell(&results.label(&comparison.request, comparison.answer_bytes)),
             cell(Some(&comparison.mean)),
             cells::number_or(comparison.p, 4, TOO_FEW_ROUNDS),
-            text_cell(comparison.decision.shown().map_or("no", |_| "yes")),
+            text_cell(comparison.decision.established().map_or("no", |_| "yes")),
             cell(comparison.median.as_ref()),
             cell(comparison.p95.as_ref()),
             number_cell(comparison.rounds as f64, 0),
-            text_cell(caveat(comparison.mean.reliability)),
+            text_cell(caveat_text(comparison.mean.reliability)),
         ]);
     }
     out

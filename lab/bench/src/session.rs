@@ -140,7 +140,7 @@ pub fn run_subcommand(
     };
     // A failed write does not prevent the output, and a failed output does not prevent the write.
     let written = file.map(|file| file.finish(&results));
-    let mut text = crate::shown(&results, output.format)?;
+    let mut text = crate::render_results(&results, output.format)?;
     let mut code = u8::from(!render::problems(&results).is_empty());
     if let (Some(path), Some(Err(error))) = (&output.out, written) {
         text += &format!(

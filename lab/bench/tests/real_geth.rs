@@ -376,7 +376,7 @@ fn two_storage_engines_with_the_same_chain_give_equal_responses() -> Result<()> 
     }
     for expected in [
         "=== eth_getBlockByNumber ===",
-        "=== the mixed load ===",
+        "=== all methods together ===",
         "version Geth/v1.",
         "equal to the reference's in all",
     ] {

@@ -124,8 +124,8 @@ fn leader_and_follower_responses_match_and_ledgers_are_sized_by_level() -> Resul
     assert_eq!(code, 0, "{output}");
     for expected in [
         "=== getBlock ===",
-        "=== the mixed load ===",
-        "Averages in both orders",
+        "=== all methods together ===",
+        "Averages by the order",
         "equal to the reference's in all",
     ] {
         assert!(output.contains(expected), "{expected}: {output}");

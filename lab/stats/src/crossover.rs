@@ -112,13 +112,13 @@ pub fn crossover(
 }
 
 impl Crossover {
-    /// Whether a crossover is shown: the reference is better at the smallest size and the other arm
+    /// Whether a crossover is established: the reference is better at the smallest size and the other arm
     /// at the largest, with one change in between.
-    pub fn is_shown(&self) -> bool {
+    pub fn is_established(&self) -> bool {
         self.at.is_some()
             && self.blocks >= MIN_CROSSOVER_BLOCKS
-            && self.smallest.shown() == Some(Direction::Higher)
-            && self.largest.shown() == Some(Direction::Lower)
+            && self.smallest.established() == Some(Direction::Higher)
+            && self.largest.established() == Some(Direction::Lower)
     }
 }
 

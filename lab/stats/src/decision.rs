@@ -10,7 +10,9 @@ use std::ops::RangeInclusive;
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Decision {
-    Shown(Direction),
+    /// The interval is reliable and outside the range that counts as no difference.
+    #[serde(rename = "shown")]
+    Established(Direction),
     /// The interval overlaps the range that counts as no difference, or lies within it.
     Inconclusive,
     /// The interval is outside the range that counts as no difference, but it is not reliable.
@@ -31,15 +33,15 @@ impl Decision {
             return Decision::Inconclusive;
         };
         if reliability.is_reliable() {
-            Decision::Shown(direction)
+            Decision::Established(direction)
         } else {
             Decision::Unreliable(reliability)
         }
     }
 
-    pub fn shown(self) -> Option<Direction> {
+    pub fn established(self) -> Option<Direction> {
         match self {
-            Decision::Shown(direction) => Some(direction),
+            Decision::Established(direction) => Some(direction),
             Decision::Inconclusive | Decision::Unreliable(_) => None,
         }
     }

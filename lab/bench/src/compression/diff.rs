@@ -1,8 +1,8 @@
 //! Compares two compression runs. Their records differ, so nothing is paired.
 
-use super::{ClassRow, Interval, Outcome};
+use super::{ClassRow, Outcome, StoredEstimate};
 use crate::{
-    changes::{only_in_one_run, percent_change, setting_mismatch, verdict, with_notes_and_flag},
+    changes::{finish_report, list_unmatched, percent_change, setting_mismatch, verdict},
     compare::interval_label,
 };
 use anyhow::{Result, ensure};
@@ -22,8 +22,8 @@ const COMPARED: [(&str, Direction); 3] = [
     ("decompress, MB/s", Direction::Lower),
 ];
 
-/// The flag is true if anything is worse by more than `margin` percent, if settings differ, if only
-/// one run has a value, or if the later run has problems.
+/// Returns the text, and whether the diff fails: a value is worse by more than `margin` percent,
+/// settings differ, only one run has a value, or the later run has problems.
 pub fn changes(before: &Outcome, after: &Outcome, margin: f64) -> Result<(String, bool)> {
     let (mut comparable, mut mismatches) = (Vec::new(), Vec::new());
     for row in &before.classes {
@@ -43,7 +43,7 @@ pub fn changes(before: &Outcome, after: &Outcome, margin: f64) -> Result<(String
             };
             mismatches.push(format!(
                 "NOT COMPARED: {}: {quantity} has no interval in the {missing_in} run",
-                name(row)
+                class_name(row)
             ));
         }
     }
@@ -55,13 +55,13 @@ pub fn changes(before: &Outcome, after: &Outcome, margin: f64) -> Result<(String
     let rows = comparable
         .into_iter()
         .map(|(row, quantity, values, worse_direction)| {
-            let (cells, is_worse) = comparison(values, worse_direction, margin, comparisons);
+            let (cells, is_worse) = compare_values(values, worse_direction, margin, comparisons);
             let name = [row.codec.as_str(), &row.range, quantity].map(str::to_owned);
             ([name.as_slice(), &cells].concat(), is_worse)
         });
     let (rows, are_worse): (Vec<_>, Vec<bool>) = rows.unzip();
     let mut out = format!(
-        "WORSE and better: the whole {} is beyond {margin} %. The times to fetch are not compared\n",
+        "WORSE or better: the whole {} of the change is above +{margin} % or below -{margin} %. Times to fetch are not compared\n",
         interval_label(comparisons)
     );
     out += &table(
@@ -70,25 +70,25 @@ pub fn changes(before: &Outcome, after: &Outcome, margin: f64) -> Result<(String
         ],
         rows,
     );
-    let names = |run: &Outcome| run.classes.iter().map(name).collect::<Vec<_>>();
-    mismatches.extend(only_in_one_run(&names(before), &names(after)));
+    let names = |run: &Outcome| run.classes.iter().map(class_name).collect::<Vec<_>>();
+    mismatches.extend(list_unmatched(&names(before), &names(after)));
     mismatches.extend(setting_mismatches(before, after));
-    Ok(with_notes_and_flag(
+    Ok(finish_report(
         out,
         &are_worse,
         &mismatches,
         &after.problems,
-        ("Other records", [&before.source, &after.source]),
+        ("Records differ", [&before.source, &after.source]),
     ))
 }
 
-fn name(row: &ClassRow) -> String {
+fn class_name(row: &ClassRow) -> String {
     format!("{} at {}", row.codec, row.range)
 }
 
-/// In the order of [`COMPARED`]. The saved share may be near 0, so its complement is compared.
-fn intervals(row: &ClassRow) -> [Option<Interval>; 3] {
-    let remaining = row.interval.map(|saved| Interval {
+/// In the order of [`COMPARED`]. The saved percentage may be near 0, so the rest is compared.
+fn intervals(row: &ClassRow) -> [Option<StoredEstimate>; 3] {
+    let remaining = row.saved.map(|saved| StoredEstimate {
         value: 100.0 - saved.value,
         low: 100.0 - saved.high,
         high: 100.0 - saved.low,
@@ -97,9 +97,9 @@ fn intervals(row: &ClassRow) -> [Option<Interval>; 3] {
     [remaining, row.compress, row.decompress]
 }
 
-/// The cells, and whether the value is worse by more than `margin` percent.
-fn comparison(
-    [before, after]: [Interval; 2],
+/// Returns the cells, and whether the value is worse by more than `margin` percent.
+fn compare_values(
+    [before, after]: [StoredEstimate; 2],
     worse_direction: Direction,
     margin: f64,
     comparisons: usize,
@@ -120,17 +120,20 @@ fn comparison(
         ["WORSE", "better"],
         reliability_text,
     ));
-    (cells, decision == Some(Decision::Shown(worse_direction)))
+    (
+        cells,
+        decision == Some(Decision::Established(worse_direction)),
+    )
 }
 
 fn setting_mismatches(before: &Outcome, after: &Outcome) -> Vec<String> {
     let [a, b] = [before, after].map(|run| {
-        run.dictionary
+        run.dictionary_bytes
             .map_or("none".to_owned(), |bytes| format!("{} bytes", count(bytes)))
     });
     let mut mismatches = vec![setting_mismatch("dictionary", &a, &b)];
     // The kind of records from files is unknown.
-    if let (Some(a), Some(b)) = (&before.kind, &after.kind) {
+    if let (Some(a), Some(b)) = (&before.record_kind, &after.record_kind) {
         mismatches.push(setting_mismatch("records", a, b));
     }
     for row in before.overall_rows() {
@@ -157,7 +160,7 @@ mod tests {
 
     fn outcome(saved: f64, speed: f64) -> Outcome {
         let about = |value: f64| {
-            Some(Interval {
+            Some(StoredEstimate {
                 value,
                 low: value - 1.0,
                 high: value + 1.0,
@@ -168,11 +171,11 @@ mod tests {
             codec: "zlib-6".to_owned(),
             library: "zlib 1".to_owned(),
             range: range.to_owned(),
-            datapoints: 100,
-            ubytes: 300.0,
-            cbytes: 200.0,
-            cmp_ratio: saved,
-            interval: about(saved),
+            record_count: 100,
+            mean_uncompressed_bytes: 300.0,
+            mean_compressed_bytes: 200.0,
+            saved_percent: saved,
+            saved: about(saved),
             compress: about(speed),
             decompress: about(400.0),
         };
@@ -181,11 +184,11 @@ mod tests {
             version: "0".to_owned(),
             started_unix_ns: 0,
             source: "blocks of http://node".to_owned(),
-            kind: Some("blocks".to_owned()),
+            record_kind: Some("blocks".to_owned()),
             notes: Vec::new(),
             records: 100,
             tested: 100,
-            dictionary: None,
+            dictionary_bytes: None,
             overhead: Overhead {
                 header: 24,
                 ack: 52,
@@ -193,7 +196,7 @@ mod tests {
             bundle_below: 500,
             classes: vec![row("0-250b"), row("all")],
             bundles: Vec::new(),
-            blobs: Vec::new(),
+            blob_examples: Vec::new(),
             fetch: None,
             problems: Vec::new(),
         }
@@ -225,13 +228,13 @@ mod tests {
     #[test]
     fn result_files_are_compared_by_content_and_differing_kinds_reported() {
         let (base, mut other) = (outcome(30.0, 100.0), outcome(30.0, 100.0));
-        (other.kind, other.source) = (None, "records of monday.b64".to_owned());
+        (other.record_kind, other.source) = (None, "records of monday.b64".to_owned());
         let (out, worse) = changes(&base, &other, 5.0).unwrap();
         assert!(
-            !worse && out.contains("Other records: blocks of http://node before"),
+            !worse && out.contains("Records differ: blocks of http://node before"),
             "{out}"
         );
-        other.kind = Some("accounts".to_owned());
+        other.record_kind = Some("accounts".to_owned());
         let (out, worse) = changes(&base, &other, 5.0).unwrap();
         assert!(
             worse && out.contains("records: blocks before, accounts after"),
@@ -250,7 +253,10 @@ mod tests {
             interval.reliability = Reliability::TooRare;
         }
         let (out, worse) = changes(&base, &other, 5.0).unwrap();
-        assert!(!worse && out.contains("not shown: it happened"), "{out}");
+        assert!(
+            !worse && out.contains("not established: it happened"),
+            "{out}"
+        );
         other.classes[0].compress = None;
         let (out, worse) = changes(&base, &other, 5.0).unwrap();
         assert!(
@@ -276,7 +282,7 @@ mod tests {
                 let estimate =
                     block_bootstrap::mean_of_amounts(&passes(base), &bootstrap_plan()).unwrap();
                 assert!(!estimate.reliability.is_reliable(), "{estimate:?}");
-                row.compress = Some(Interval::from_estimate(&estimate, |speed| speed));
+                row.compress = Some(StoredEstimate::from_estimate(&estimate, |speed| speed));
             }
             outcome
         };
@@ -301,10 +307,10 @@ mod tests {
                 Reliability::TooShort { n_eff: 12.0 },
             ),
         ] {
-            let read: Interval = serde_json::from_str(&of(text)).unwrap();
+            let read: StoredEstimate = serde_json::from_str(&of(text)).unwrap();
             assert_eq!(read.reliability, reliability);
             let json = serde_json::to_string(&read).unwrap();
-            assert_eq!(serde_json::from_str::<Interval>(&json).unwrap(), read);
+            assert_eq!(serde_json::from_str::<StoredEstimate>(&json).unwrap(), read);
         }
     }
 
@@ -312,7 +318,7 @@ mod tests {
     fn unmatched_records_and_problems_fail_the_compression_diff() {
         let (base, mut other) = (outcome(30.0, 100.0), outcome(30.0, 100.0));
         other.classes.pop();
-        other.dictionary = Some(4096);
+        other.dictionary_bytes = Some(4096);
         other.problems.push("lzo FAILED".to_owned());
         let (out, worse) = changes(&base, &other, 5.0).unwrap();
         let all = [

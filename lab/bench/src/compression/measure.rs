@@ -1,4 +1,4 @@
-use super::{Blob, BundleRow, ClassRow, Interval, bootstrap_plan, percent_saved};
+use super::{BlobExample, BundleRow, ClassRow, StoredEstimate, bootstrap_plan, percent_saved};
 use crate::{
     args::CompressionArgs,
     codec::{Codec, Coder},
@@ -17,19 +17,15 @@ const MIN_PASS_TIME: Duration = Duration::from_millis(2);
 /// For all passes of one codec and size class.
 const MAX_CPU_TIME: Duration = Duration::from_secs(2);
 
-pub struct MeasuredCodec {
+pub struct CheckedCodec {
     pub codec: Codec,
     coder: Coder,
     compressed_sizes: Vec<usize>,
 }
 
-impl MeasuredCodec {
+impl CheckedCodec {
     /// Fails if a record is not restored exactly.
-    pub fn new(
-        codec: Codec,
-        dictionary: Option<&[u8]>,
-        records: &[&[u8]],
-    ) -> Result<MeasuredCodec> {
+    pub fn new(codec: Codec, dictionary: Option<&[u8]>, records: &[&[u8]]) -> Result<CheckedCodec> {
         let mut coder = Coder::new(codec, dictionary)?;
         let (mut compressed, mut compressed_sizes) = (Vec::new(), Vec::new());
         for (index, record) in records.iter().enumerate() {
@@ -38,7 +34,7 @@ impl MeasuredCodec {
                 .with_context(|| format!("record {index} of {} bytes", record.len()))?;
             compressed_sizes.push(compressed.len());
         }
-        Ok(MeasuredCodec {
+        Ok(CheckedCodec {
             codec,
             coder,
             compressed_sizes,
@@ -46,9 +42,9 @@ impl MeasuredCodec {
     }
 }
 
-/// Rows by codec. The last row of a codec is that of all records.
+/// Rows grouped by codec. The last row of each codec is that of all records.
 pub fn class_rows(
-    codecs: &mut [MeasuredCodec],
+    codecs: &mut [CheckedCodec],
     records: &[&[u8]],
     args: &CompressionArgs,
 ) -> Vec<ClassRow> {
@@ -57,40 +53,40 @@ pub fn class_rows(
     let mut rows = Vec::new();
     for (range, indices) in classes {
         let speeds = measure_speeds(codecs, records, &indices, args.seed);
-        for (measured, speeds) in codecs.iter().zip(speeds) {
+        for (checked, speeds) in codecs.iter().zip(speeds) {
             let sizes = indices.iter().map(|index| {
                 let (original, compressed) =
-                    (records[*index].len(), measured.compressed_sizes[*index]);
+                    (records[*index].len(), checked.compressed_sizes[*index]);
                 (Some(original as f64), Some(compressed as f64))
             });
             let (original, compressed): (Vec<_>, Vec<_>) = sizes.unzip();
-            let [ubytes, cbytes] =
+            let [original_sum, compressed_sum] =
                 [&original, &compressed].map(|sizes| sizes.iter().flatten().sum::<f64>());
             let n = indices.len() as f64;
             rows.push(ClassRow {
-                codec: measured.codec.name(),
-                library: measured.codec.library(),
+                codec: checked.codec.name(),
+                library: checked.codec.library(),
                 range: range.clone(),
-                datapoints: indices.len() as u64,
-                ubytes: ubytes / n,
-                cbytes: cbytes / n,
-                cmp_ratio: percent_saved(cbytes / ubytes),
-                interval: Interval::saved(&compressed, &original),
-                compress: speed(&speeds.compress),
-                decompress: speed(&speeds.decompress),
+                record_count: indices.len() as u64,
+                mean_uncompressed_bytes: original_sum / n,
+                mean_compressed_bytes: compressed_sum / n,
+                saved_percent: percent_saved(compressed_sum / original_sum),
+                saved: StoredEstimate::saved(&compressed, &original),
+                compress: mean_speed(&speeds.compress),
+                decompress: mean_speed(&speeds.decompress),
             });
         }
     }
     rows.sort_by_key(|row| {
         codecs
             .iter()
-            .position(|measured| measured.codec.name() == row.codec)
+            .position(|checked| checked.codec.name() == row.codec)
     });
     rows
 }
 
 fn measure_speeds(
-    codecs: &mut [MeasuredCodec],
+    codecs: &mut [CheckedCodec],
     records: &[&[u8]],
     indices: &[usize],
     seed: u64,
@@ -108,8 +104,8 @@ fn measure_speeds(
     speeds
 }
 
-/// Ranges such as `250-500b` and `900-1KB`, and record indices, without empty classes. Each limit
-/// begins a class.
+/// Ranges of classes, such as `250-500b` or `900-1KB`, and the indices of their records. Each
+/// limit begins a class. Empty classes are left out.
 fn size_classes(limits: &[u64], records: &[&[u8]]) -> Vec<(String, Vec<usize>)> {
     let mut classes = Vec::new();
     let mut from = 0;
@@ -172,7 +168,7 @@ impl Speeds {
             .collect();
         let mut compressed = vec![Vec::new(); records.len()];
         let compress = measure_speed(&records, || {
-            // Cannot fail: `MeasuredCodec::new` restored every record.
+            // Cannot fail: `CheckedCodec::new` restored every record.
             records
                 .iter()
                 .zip(&mut compressed)
@@ -207,13 +203,13 @@ fn measure_speed(records: &[&[u8]], mut code_all: impl FnMut() -> bool) -> Optio
     None
 }
 
-fn speed(passes: &[Option<f64>]) -> Option<Interval> {
+fn mean_speed(passes: &[Option<f64>]) -> Option<StoredEstimate> {
     let mean = block_bootstrap::mean_of_amounts(passes, &bootstrap_plan())?;
-    Some(Interval::from_estimate(&mean, |speed| speed))
+    Some(StoredEstimate::from_estimate(&mean, |speed| speed))
 }
 
 /// The length of each record (LEB128), then its bytes.
-fn blob(records: &[&[u8]]) -> Vec<u8> {
+fn encode_blob(records: &[&[u8]]) -> Vec<u8> {
     let mut out = Vec::new();
     for record in records {
         let mut length = record.len();
@@ -227,23 +223,23 @@ fn blob(records: &[&[u8]]) -> Vec<u8> {
     out
 }
 
-/// The rows of all codecs, and an example of each blob size from the first codec.
+/// The rows of all codecs and, for each number of records, an example of the first codec.
 pub fn bundle_rows_and_examples(
-    codecs: &mut [MeasuredCodec],
+    codecs: &mut [CheckedCodec],
     records: &[&[u8]],
     args: &CompressionArgs,
     problems: &mut Vec<String>,
-) -> (Vec<BundleRow>, Vec<Blob>) {
+) -> (Vec<BundleRow>, Vec<BlobExample>) {
     let indices: Vec<usize> = (0..records.len())
         .filter(|index| (records[*index].len() as u64) < args.bundle_below)
         .collect();
     let (mut rows, mut examples) = (Vec::new(), Vec::new());
-    for (codec_index, measured) in codecs.iter_mut().enumerate() {
+    for (codec_index, checked) in codecs.iter_mut().enumerate() {
         for count in args.bundle.iter().map(|count| *count as usize) {
             if count > indices.len() {
                 continue;
             }
-            match bundle(measured, records, &indices, count, args.header + args.ack) {
+            match measure_bundle(checked, records, &indices, count, args.header + args.ack) {
                 Ok((row, example)) => {
                     rows.push(row);
                     if codec_index == 0 {
@@ -251,7 +247,7 @@ pub fn bundle_rows_and_examples(
                     }
                 }
                 Err(error) => {
-                    problems.push(format!("{} FAILED: {error:#}", measured.codec.name()));
+                    problems.push(format!("{} FAILED: {error:#}", checked.codec.name()));
                 }
             }
         }
@@ -259,49 +255,53 @@ pub fn bundle_rows_and_examples(
     (rows, examples)
 }
 
-/// Each message adds `message_bytes`. At least `count` indices are needed. The example is the blob
-/// with the median ratio.
-fn bundle(
-    measured: &mut MeasuredCodec,
+/// Needs at least `count` indices. Each message adds `message_bytes`. The example is the blob with
+/// the median ratio.
+fn measure_bundle(
+    checked: &mut CheckedCodec,
     records: &[&[u8]],
     indices: &[usize],
     count: usize,
     message_bytes: u64,
-) -> Result<(BundleRow, Blob)> {
-    let message = message_bytes as f64;
-    let messages = message * count as f64;
+) -> Result<(BundleRow, BlobExample)> {
+    let message_overhead = message_bytes as f64;
+    let unbundled_overhead = message_overhead * count as f64;
     let mut compressed = Vec::new();
     // Original and compressed bytes.
     let mut blobs: Vec<(f64, f64)> = Vec::new();
     let mut alone_bytes = 0.0;
     for indices in indices.chunks_exact(count) {
         let batch: Vec<&[u8]> = indices.iter().map(|index| records[*index]).collect();
-        measured
+        checked
             .coder
-            .round_trip(&blob(&batch), &mut compressed)
+            .round_trip(&encode_blob(&batch), &mut compressed)
             .context("a blob")?;
         blobs.push((batch.concat().len() as f64, compressed.len() as f64));
         for (index, record) in indices.iter().zip(batch) {
-            alone_bytes += measured.compressed_sizes[*index].min(record.len()) as f64 + message;
+            alone_bytes +=
+                checked.compressed_sizes[*index].min(record.len()) as f64 + message_overhead;
         }
     }
     let n = blobs.len() as f64;
-    let ubytes: f64 = blobs.iter().map(|(bytes, _)| bytes).sum();
-    let cbytes: f64 = blobs.iter().map(|(_, bytes)| bytes).sum();
-    let with_messages = |(original, compressed): &(f64, f64)| {
-        (Some(compressed + message), Some(original + messages))
+    let original_sum: f64 = blobs.iter().map(|(bytes, _)| bytes).sum();
+    let compressed_sum: f64 = blobs.iter().map(|(_, bytes)| bytes).sum();
+    let with_overhead = |(original, compressed): &(f64, f64)| {
+        (
+            Some(compressed + message_overhead),
+            Some(original + unbundled_overhead),
+        )
     };
-    let (bundled, unbundled): (Vec<_>, Vec<_>) = blobs.iter().map(with_messages).unzip();
+    let (bundled, unbundled): (Vec<_>, Vec<_>) = blobs.iter().map(with_overhead).unzip();
     let row = BundleRow {
-        codec: measured.codec.name(),
-        txcount: count as u64,
-        blobs: blobs.len() as u64,
-        ubytes: ubytes / n,
-        cbytes: cbytes / n,
-        cmp_ratio: percent_saved(cbytes / ubytes),
-        overhead: messages - message,
-        saved: Interval::saved(&bundled, &unbundled),
-        saved_alone: percent_saved(alone_bytes / (ubytes + messages * n)),
+        codec: checked.codec.name(),
+        records_per_blob: count as u64,
+        blob_count: blobs.len() as u64,
+        mean_uncompressed_bytes: original_sum / n,
+        mean_compressed_bytes: compressed_sum / n,
+        saved_percent: percent_saved(compressed_sum / original_sum),
+        overhead_saved: unbundled_overhead - message_overhead,
+        saved_with_overhead: StoredEstimate::saved(&bundled, &unbundled),
+        saved_alone: percent_saved(alone_bytes / (original_sum + unbundled_overhead * n)),
     };
     blobs.sort_by(|a, b| (a.1 * b.0).total_cmp(&(b.1 * a.0)));
     let (original, compressed) = blobs[blobs.len() / 2];
@@ -319,10 +319,10 @@ mod tests {
             .collect();
         let records: Vec<&[u8]> = records.iter().map(Vec::as_slice).collect();
         let names = ["zlib-6", "lz4", "snappy"];
-        let mut all: Vec<MeasuredCodec> = Vec::new();
+        let mut all: Vec<CheckedCodec> = Vec::new();
         for name in names {
             let codec = Codec::named(name).unwrap();
-            all.push(MeasuredCodec::new(codec, None, &records).unwrap());
+            all.push(CheckedCodec::new(codec, None, &records).unwrap());
         }
         let args = args(&["--classes", "500,1000"]);
         let rows = class_rows(&mut all, &records, &args);
@@ -351,11 +351,14 @@ mod tests {
                 records.iter().map(|r| r.len()).sum::<usize>(),
                 packed.compressed_sizes.iter().sum::<usize>(),
             );
-            assert!((row.cmp_ratio - 100.0 * (1.0 - c as f64 / u as f64)).abs() < 1e-9);
-            assert!((row.ubytes - u as f64 / 60.0).abs() < 1e-9 && row.datapoints == 60);
-            let interval = row.interval.unwrap();
+            assert!((row.saved_percent - 100.0 * (1.0 - c as f64 / u as f64)).abs() < 1e-9);
             assert!(
-                interval.low < row.cmp_ratio && row.cmp_ratio < interval.high,
+                (row.mean_uncompressed_bytes - u as f64 / 60.0).abs() < 1e-9
+                    && row.record_count == 60
+            );
+            let interval = row.saved.unwrap();
+            assert!(
+                interval.low < row.saved_percent && row.saved_percent < interval.high,
                 "{interval:?}"
             );
             assert!(row.compress.unwrap().value > 0.1 && row.decompress.unwrap().value > 0.1);
@@ -401,15 +404,28 @@ mod tests {
         // Each is noise, which alone does not compress; together they repeat one another.
         let records: Vec<&[u8]> = (0..105).map(|_| noise.as_slice()).collect();
         let codec = Codec::named("zstd").unwrap();
-        let mut measured = MeasuredCodec::new(codec, None, &records).unwrap();
+        let mut checked = CheckedCodec::new(codec, None, &records).unwrap();
         let indices: Vec<usize> = (0..105).collect();
         let (row, (count, original, _)) =
-            bundle(&mut measured, &records, &indices, 10, 76).unwrap();
-        assert_eq!((row.blobs, row.ubytes, row.overhead), (10, 1500.0, 684.0));
-        assert!(row.cbytes < 200.0 && row.cmp_ratio > 85.0, "{row:?}");
+            measure_bundle(&mut checked, &records, &indices, 10, 76).unwrap();
+        assert_eq!(
+            (
+                row.blob_count,
+                row.mean_uncompressed_bytes,
+                row.overhead_saved
+            ),
+            (10, 1500.0, 684.0)
+        );
+        assert!(
+            row.mean_compressed_bytes < 200.0 && row.saved_percent > 85.0,
+            "{row:?}"
+        );
         assert!(row.saved_alone.abs() < 1e-9, "{row:?}");
-        let total = 100.0 * (1.0 - (row.cbytes + 76.0) / (1500.0 + 760.0));
-        assert!((row.saved.unwrap().value - total).abs() < 1e-6, "{row:?}");
+        let total = 100.0 * (1.0 - (row.mean_compressed_bytes + 76.0) / (1500.0 + 760.0));
+        assert!(
+            (row.saved_with_overhead.unwrap().value - total).abs() < 1e-6,
+            "{row:?}"
+        );
         assert_eq!((count, original), (10, 1500));
     }
 }

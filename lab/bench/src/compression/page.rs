@@ -1,4 +1,4 @@
-use super::{ClassRow, FetchTable, Interval, Outcome, show};
+use super::{ClassRow, FetchTable, Outcome, StoredEstimate, show};
 use crate::page::{card, made_by, unique_ids, verdict_with_headline};
 use faultline_pages::{
     cells::{figure, section},
@@ -32,7 +32,7 @@ pub fn report(outcome: &Outcome) -> Report {
         title: "What compression saves".to_owned(),
         subtitle: show::subtitle(outcome),
         verdict: verdict(outcome),
-        overview: Vec::from_iter(effects(outcome)),
+        overview: Vec::from_iter(effects_figure(outcome)),
         runs: cards(outcome),
         caveats: caveats(outcome),
         sections,
@@ -44,17 +44,17 @@ pub fn report(outcome: &Outcome) -> Report {
 
 fn by_bytes_saved(outcome: &Outcome) -> Vec<&ClassRow> {
     let mut rows: Vec<&ClassRow> = outcome.overall_rows().collect();
-    rows.sort_by(|a, b| b.cmp_ratio.total_cmp(&a.cmp_ratio));
+    rows.sort_by(|a, b| b.saved_percent.total_cmp(&a.saved_percent));
     rows
 }
 
-/// Bytes are counted exactly, so no test is needed.
+/// Bytes are counted exactly, so no hypothesis is tested.
 fn verdict(outcome: &Outcome) -> Verdict {
     let mut points = Vec::new();
     for row in by_bytes_saved(outcome) {
-        let saved = number(row.cmp_ratio, 1);
+        let saved = number(row.saved_percent, 1);
         let mut point = format!("{} saves {saved} % of all bytes", row.codec);
-        if let Some(interval) = row.interval {
+        if let Some(interval) = row.saved {
             let [_, low, high] = interval.value_and_ends().map(|percent| number(percent, 1));
             point += &format!(", 95 % interval {low} to {high} %");
         }
@@ -63,19 +63,17 @@ fn verdict(outcome: &Outcome) -> Verdict {
     verdict_with_headline("No codec was measured", points, VerdictKind::Described)
 }
 
-fn effects(outcome: &Outcome) -> Option<Block> {
+fn effects_figure(outcome: &Outcome) -> Option<Block> {
     let rows = by_bytes_saved(outcome).into_iter().map(|row| {
         let ratio = |percent_saved: f64| 1.0 - percent_saved / 100.0;
-        let value = ratio(row.cmp_ratio);
-        let interval = row
-            .interval
-            .map(|saved| (ratio(saved.high), ratio(saved.low)));
+        let value = ratio(row.saved_percent);
+        let interval = row.saved.map(|saved| (ratio(saved.high), ratio(saved.low)));
         ForestRow {
             name: row.codec.clone(),
             ratio: (value, interval),
             text: match interval {
                 Some((low, high)) => effects::effect_text([value, low, high]),
-                None => format!("{} % saved", number(row.cmp_ratio, 1)),
+                None => format!("{} % saved", number(row.saved_percent, 1)),
             },
             tone: Tone::Neutral,
         }
@@ -89,17 +87,17 @@ fn effects(outcome: &Outcome) -> Option<Block> {
 }
 
 fn cards(outcome: &Outcome) -> Vec<RunCard> {
-    let unique_ids = unique_ids(outcome.overall_rows().map(|row| row.codec.as_str()));
-    let speed_text = |speed: Option<Interval>| match speed {
+    let ids = unique_ids(outcome.overall_rows().map(|row| row.codec.as_str()));
+    let speed_text = |speed: Option<StoredEstimate>| match speed {
         None => "not known".to_owned(),
         Some(speed) => format!("{} MB/s", number(speed.value, 1)),
     };
     outcome
         .overall_rows()
-        .zip(unique_ids)
+        .zip(ids)
         .map(|(row, id)| {
             let mut facts = vec![
-                ("saves", format!("{} %", number(row.cmp_ratio, 1))),
+                ("saves", format!("{} %", number(row.saved_percent, 1))),
                 ("compresses", speed_text(row.compress)),
                 ("decompresses", speed_text(row.decompress)),
                 ("library", row.library.clone()),
@@ -116,7 +114,7 @@ fn caveats(outcome: &Outcome) -> Vec<Caveat> {
         .iter()
         .map(|problem| Caveat::new(problem.clone(), "Fix it and measure again."))
         .collect();
-    if outcome.dictionary.is_some() {
+    if outcome.dictionary_bytes.is_some() {
         caveats.push(Caveat::new(
             "A dictionary suits the records that it was trained on, and both sides must have it."
                 .to_owned(),
@@ -127,14 +125,14 @@ fn caveats(outcome: &Outcome) -> Vec<Caveat> {
         .classes
         .iter()
         .filter(|row| {
-            row.interval
+            row.saved
                 .is_none_or(|saved| !saved.reliability.is_reliable())
         })
         .count();
     if unreliable > 0 {
         caveats.push(Caveat::new(
             format!(
-                "{unreliable} of {} rows of a codec and size class have too few records for a reliable interval.",
+                "{unreliable} of {} rows of a codec and size class have no reliable interval for the saved bytes.",
                 outcome.classes.len()
             ),
             "Take more records (--records).",
@@ -155,12 +153,12 @@ fn study_blocks(outcome: &Outcome) -> Vec<Block> {
     blocks
 }
 
-/// Leaves out an unreliable interval: it may be so large that it determines the axis.
-fn bar(interval: Interval) -> ValueWithInterval {
-    let ends = (interval.low, interval.high);
+/// Leaves out the ends of an unreliable interval: they might stretch the axis.
+fn value_with_reliable_interval(estimate: StoredEstimate) -> ValueWithInterval {
+    let ends = (estimate.low, estimate.high);
     (
-        interval.value,
-        interval.reliability.is_reliable().then_some(ends),
+        estimate.value,
+        estimate.reliability.is_reliable().then_some(ends),
     )
 }
 
@@ -170,12 +168,14 @@ fn codec_blocks(outcome: &Outcome) -> Vec<Block> {
                  title: &str,
                  y_label: &str,
                  log: bool,
-                 value: fn(&ClassRow) -> Option<Interval>| {
+                 value: fn(&ClassRow) -> Option<StoredEstimate>| {
         let series = |overall: &ClassRow| BarSeries {
             name: overall.codec.clone(),
             values: categories
                 .iter()
-                .map(|range| value(outcome.row(&overall.codec, range)?).map(bar))
+                .map(|range| {
+                    value(outcome.row(&overall.codec, range)?).map(value_with_reliable_interval)
+                })
                 .collect(),
         };
         let bars = Bars {
@@ -187,7 +187,7 @@ fn codec_blocks(outcome: &Outcome) -> Vec<Block> {
         figure(
             id,
             title,
-            "With 95 % intervals where there are enough records.",
+            "With 95 % intervals, except unreliable ones.",
             Chart::Bars(bars),
         )
     };
@@ -197,7 +197,7 @@ fn codec_blocks(outcome: &Outcome) -> Vec<Block> {
             "Bytes saved by size class",
             "Saved (%)",
             false,
-            |row| row.interval,
+            |row| row.saved,
         ),
         chart(
             "speed",
@@ -227,7 +227,12 @@ fn bundle_blocks(outcome: &Outcome) -> Vec<Block> {
             .bundles
             .iter()
             .filter(|row| row.codec == overall.codec)
-            .filter_map(|row| Some((row.txcount as f64, bar(row.saved?))))
+            .filter_map(|row| {
+                Some((
+                    row.records_per_blob as f64,
+                    value_with_reliable_interval(row.saved_with_overhead?),
+                ))
+            })
             .collect(),
         ..Curve::default()
     };
@@ -250,7 +255,10 @@ fn bundle_blocks(outcome: &Outcome) -> Vec<Block> {
 fn fetch_blocks(fetch: &FetchTable) -> Vec<Block> {
     let mut series = Vec::new();
     for column in &fetch.columns {
-        for (kind, times) in [("uncmp", &column.uncmp), ("cmp", &column.cmp)] {
+        for (kind, times) in [
+            ("uncmp", &column.uncompressed_seconds),
+            ("cmp", &column.compressed_seconds),
+        ] {
             let points = fetch
                 .steps
                 .iter()

@@ -39,15 +39,15 @@ const MAX_BYTES: usize = 1 << 30;
 
 #[derive(Debug, Default)]
 pub struct Records {
-    /// From blocks the oldest first, accounts by address, files in the given order.
+    /// Ordered by age (blocks, oldest first), by address (accounts), or as given (files).
     pub all: Vec<Vec<u8>>,
-    /// Files, or the kind of the records and the node, without secrets of its URL.
+    /// Paths of files, or the kind of the records and the node's URL without secrets.
     pub source: String,
-    /// `None` if they are from files.
-    pub kind: Option<&'static str>,
+    /// `None` if the records are from files.
+    pub kind_name: Option<&'static str>,
     pub notes: Vec<String>,
-    /// Why reading ended early: ` by SIGINT`, `: ERROR`.
-    pub early_end: Option<String>,
+    /// Why reading ended early, with the punctuation before it: ` by SIGINT`, `: ERROR`.
+    pub early_end_suffix: Option<String>,
     pub save_error: Option<String>,
 }
 
@@ -55,10 +55,10 @@ pub fn read(args: &CompressionArgs) -> Result<Records> {
     let (mut records, signals) = match &args.url {
         None => {
             let max_count = args.records.map_or(usize::MAX, |count| count as usize);
-            (from_files(&args.files, max_count)?, None)
+            (read_files(&args.files, max_count)?, None)
         }
         Some(url) => {
-            let (records, signals) = from_node(url, args)?;
+            let (records, signals) = read_from_node(url, args)?;
             (records, Some(signals))
         }
     };
@@ -67,10 +67,10 @@ pub fn read(args: &CompressionArgs) -> Result<Records> {
         && !records.all.is_empty()
         && let Err(error) = save(path, &records.all)
     {
-        records.save_error = Some(format!("the records are not kept: {error:#}"));
+        records.save_error = Some(format!("the records are not saved: {error:#}"));
     }
     if let Some(signals) = signals {
-        // No data can be lost from now on.
+        // The records are saved, so a signal may end the process.
         signals.restore_defaults().context("signals")?;
     }
     Ok(records)
@@ -94,7 +94,7 @@ pub fn dry_run(args: &CompressionArgs) -> String {
     )
 }
 
-/// In the format of `--files`.
+/// Writes a line of base64 for each record, as `--files` reads it.
 pub fn save(path: &Path, records: &[Vec<u8>]) -> Result<()> {
     let write = || -> Result<()> {
         let temp_file = TempFile::create(path)?;
@@ -123,7 +123,7 @@ fn path_list(paths: &[PathBuf]) -> String {
     paths.join(", ")
 }
 
-fn from_files(paths: &[PathBuf], max_count: usize) -> Result<Records> {
+fn read_files(paths: &[PathBuf], max_count: usize) -> Result<Records> {
     let mut all = Vec::new();
     for path in paths {
         let remaining = max_count.saturating_sub(all.len());
@@ -224,10 +224,10 @@ struct NodeReader<'a> {
 }
 
 /// The signal handlers must stay until the records are saved.
-fn from_node(url: &str, args: &CompressionArgs) -> Result<(Records, Signals)> {
+fn read_from_node(url: &str, args: &CompressionArgs) -> Result<(Records, Signals)> {
     let node = Endpoint::parse(url).map_err(UsageError)?.redacted_url();
     let signals = Signals::listen().context("signals")?;
-    let (kind, _) = args.kind.name_and_default_count();
+    let (kind_name, _) = args.kind.name_and_default_count();
     let wanted_count = wanted_count(args);
     let mut reader = NodeReader {
         rpc: Rpc::new(url, args.ca.as_deref(), RETRIES)?,
@@ -235,43 +235,43 @@ fn from_node(url: &str, args: &CompressionArgs) -> Result<(Records, Signals)> {
         wanted_count,
         records: Vec::new(),
         notes: Vec::new(),
-        progress: Progress::new(wanted_count as u64, kind),
+        progress: Progress::new(wanted_count as u64, kind_name),
         signals,
         end_signal: None,
     };
     let result = match args.kind {
-        RecordKind::Accounts => reader.accounts(),
-        kind => reader.blocks(kind),
+        RecordKind::Accounts => reader.read_accounts(),
+        kind => reader.read_blocks(kind),
     };
-    // Data read so far is kept.
-    let early_end = match (result, reader.end_signal) {
+    // Records read so far are measured.
+    let early_end_suffix = match (result, reader.end_signal) {
         (Ok(()), _) => None,
         (Err(_), Some(signal)) => Some(format!(" by {signal}")),
         (Err(error), None) if reader.records.is_empty() => return Err(error),
         (Err(error), None) => Some(format!(": {error:#}")),
     };
     ensure!(
-        !reader.records.is_empty() || early_end.is_some(),
-        "{node} has no {kind} in its finalized blocks"
+        !reader.records.is_empty() || early_end_suffix.is_some(),
+        "{node} has no {kind_name} in its finalized blocks"
     );
     let records = Records {
         all: reader.records,
-        source: format!("{kind} of {node}"),
-        kind: Some(kind),
+        source: format!("{kind_name} of {node}"),
+        kind_name: Some(kind_name),
         notes: reader.notes,
-        early_end,
+        early_end_suffix,
         save_error: None,
     };
     Ok((records, reader.signals))
 }
 
 impl NodeReader<'_> {
-    fn blocks(&mut self, kind: RecordKind) -> Result<()> {
+    fn read_blocks(&mut self, kind: RecordKind) -> Result<()> {
         let (mut blocks, mut skipped) = (0_u64, 0_u64);
         let (mut oldest, mut newest) = (0, None);
-        let result = self.each_slot(|node, slot| {
+        let result = self.visit_slots(|reader, slot| {
             match existing_block(
-                node.ask::<Box<RawValue>>("getBlock", &json!([slot, request_options(kind)])),
+                reader.request::<Box<RawValue>>("getBlock", &json!([slot, request_options(kind)])),
             )? {
                 None => skipped += 1,
                 Some(block) => {
@@ -280,14 +280,14 @@ impl NodeReader<'_> {
                     newest.get_or_insert(slot);
                     let records =
                         block_records(kind, &block).with_context(|| format!("block {slot}"))?;
-                    ensure_fits(node.records.iter().chain(&records))?;
-                    node.records.extend(records.into_iter().rev());
+                    ensure_fits(reader.records.iter().chain(&records))?;
+                    reader.records.extend(records.into_iter().rev());
                 }
             }
-            node.report(&format!(", slot {slot}"));
-            Ok(node.records.len() < node.wanted_count)
+            reader.report(&format!(", slot {slot}"));
+            Ok(reader.records.len() < reader.wanted_count)
         });
-        // The newest records are first so far.
+        // So far, the newest records are first.
         self.records.truncate(self.wanted_count);
         self.records.reverse();
         if let Some(newest) = newest {
@@ -304,30 +304,30 @@ impl NodeReader<'_> {
         result
     }
 
-    fn accounts(&mut self) -> Result<()> {
+    fn read_accounts(&mut self) -> Result<()> {
         let mut keys: BTreeSet<String> = self.args.accounts.iter().cloned().collect();
         if keys.is_empty() {
             let request_options = json!({"encoding": "json", "transactionDetails": "accounts", "maxSupportedTransactionVersion": 0,
                 "rewards": false, "commitment": "finalized"});
-            self.each_slot(|node, slot| {
-                let block =
-                    node.ask::<Block<AccountKeys>>("getBlock", &json!([slot, request_options]));
+            self.visit_slots(|reader, slot| {
+                let block = reader
+                    .request::<Block<AccountKeys>>("getBlock", &json!([slot, request_options]));
                 if let Some(block) = existing_block(block)? {
                     for transaction in block.transactions {
                         let account_keys = transaction.transaction.account_keys;
                         keys.extend(account_keys.into_iter().map(|key| key.pubkey));
                     }
                 }
-                node.report(&format!(", {} addresses", keys.len()));
+                reader.report(&format!(", {} addresses", keys.len()));
                 // Twice as many, because many accounts are empty.
-                Ok(keys.len() < node.wanted_count.saturating_mul(2))
+                Ok(keys.len() < reader.wanted_count.saturating_mul(2))
             })?;
         }
         let keys: Vec<String> = keys.into_iter().collect();
-        for keys in keys.chunks(ACCOUNTS_PER_REQUEST) {
-            let params = json!([keys, request_options(RecordKind::Accounts)]);
+        for chunk in keys.chunks(ACCOUNTS_PER_REQUEST) {
+            let params = json!([chunk, request_options(RecordKind::Accounts)]);
             let accounts: Accounts = self
-                .ask("getMultipleAccounts", &params)?
+                .request("getMultipleAccounts", &params)?
                 .context("getMultipleAccounts: the result is null")?;
             for account in accounts.value.into_iter().flatten() {
                 let data = STANDARD.decode(account.data.0);
@@ -350,17 +350,19 @@ impl NodeReader<'_> {
         self.progress.show(count as u64, detail);
     }
 
-    /// Newest finalized slot first; `visit` returns whether to continue.
-    fn each_slot(&mut self, mut visit: impl FnMut(&mut Self, u64) -> Result<bool>) -> Result<()> {
+    /// From the newest finalized slot on. `visit` returns whether to continue.
+    fn visit_slots(&mut self, mut visit: impl FnMut(&mut Self, u64) -> Result<bool>) -> Result<()> {
         let finalized = json!({"commitment": "finalized"});
         let newest: u64 = self
-            .ask("getSlot", &json!([finalized]))?
+            .request("getSlot", &json!([finalized]))?
             .context("getSlot: the result is null")?;
-        let first: u64 = self.ask("getFirstAvailableBlock", &json!([]))?.unwrap_or(0);
+        let first: u64 = self
+            .request("getFirstAvailableBlock", &json!([]))?
+            .unwrap_or(0);
         for to in (first..=newest).rev().step_by(SLOTS_PER_REQUEST) {
             let from = to.saturating_sub(SLOTS_PER_REQUEST as u64 - 1).max(first);
             let slots: Vec<u64> = self
-                .ask("getBlocks", &json!([from, to, finalized]))?
+                .request("getBlocks", &json!([from, to, finalized]))?
                 .unwrap_or_default();
             for slot in slots.into_iter().rev() {
                 if !visit(self, slot)? {
@@ -371,7 +373,7 @@ impl NodeReader<'_> {
         Ok(())
     }
 
-    fn ask<T: serde::de::DeserializeOwned>(
+    fn request<T: serde::de::DeserializeOwned>(
         &mut self,
         method: &str,
         params: &Value,
@@ -433,16 +435,16 @@ mod tests {
         assert_eq!(
             fs::read_dir(folder.path()).unwrap().count(),
             1,
-            "and nothing is left beside it"
+            "and no temporary file remains"
         );
         assert_eq!(
-            from_files(std::slice::from_ref(&path), usize::MAX)
+            read_files(std::slice::from_ref(&path), usize::MAX)
                 .unwrap()
                 .all,
             records
         );
         assert_eq!(
-            from_files(std::slice::from_ref(&path), 1).unwrap().all,
+            read_files(std::slice::from_ref(&path), 1).unwrap().all,
             records[..1]
         );
         let many = folder.path().join("many");
@@ -451,11 +453,11 @@ mod tests {
             fs::write(many.join(name), record).unwrap();
         }
         assert_eq!(
-            from_files(&[many], usize::MAX).unwrap().all,
+            read_files(&[many], usize::MAX).unwrap().all,
             [vec![], vec![255; 300], vec![1, 2, 3]]
         );
         fs::write(&path, "AAEC\nno base64!\n").unwrap();
-        let message_of = format!("{:#}", from_files(&[path], usize::MAX).unwrap_err());
+        let message_of = format!("{:#}", read_files(&[path], usize::MAX).unwrap_err());
         assert!(message_of.contains("kept.b64: line 2"), "{message_of}");
     }
 
@@ -468,8 +470,7 @@ mod tests {
         for code in MISSING_BLOCK_CODES {
             assert_eq!(existing_block::<u8>(Err(refused(code))), Ok(None));
         }
-        // Unknown method, no access, wrong parameters, no answer at all: nothing would come of
-        // asking for all other blocks.
+        // Unknown method, no access, wrong parameters, no answer: other blocks would fail, too.
         for error in [
             refused(-32601),
             refused(-32000),

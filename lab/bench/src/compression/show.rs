@@ -1,4 +1,4 @@
-use super::{ClassRow, FetchTable, Interval, Outcome};
+use super::{ClassRow, FetchTable, Outcome, StoredEstimate};
 use crate::{args::Format, parquet, render::csv_quoted};
 use anyhow::Result;
 use faultline_common::output;
@@ -11,7 +11,7 @@ use faultline_pages::{
 use faultline_text::{bytes, count, counted, lines, moment};
 use std::path::Path;
 
-pub fn shown(outcome: &Outcome, format: Format) -> Result<String> {
+pub fn render(outcome: &Outcome, format: Format) -> Result<String> {
     Ok(match format {
         Format::Table => text(outcome),
         Format::Json => output::json(outcome)?,
@@ -25,14 +25,15 @@ fn text(outcome: &Outcome) -> String {
     out += &plain_table(&class_table(outcome));
     if !outcome.bundles.is_empty() {
         out += &format!(
-            "\nBundles of records below {} bytes: percent of the records' bytes, and of all bytes with {} of header and {} of ACK for each \
-             message\n",
+            "\nBundles of records below {} bytes: percent saved of the records' bytes, and of all bytes if each message adds {} bytes of header \
+             and {} of ACK\n",
             count(outcome.bundle_below),
             outcome.overhead.header,
             outcome.overhead.ack
         );
         out += &plain_table(&bundle_table(outcome));
-        out += "messages: bytes of headers and ACKs that a blob saves; saved of all: with these bytes; alone: each record compressed alone\n";
+        out += "overhead saved: bytes of headers and ACKs that a blob avoids; saved of all: percent of all bytes, with headers and ACKs; alone: \
+                the same if each record is sent alone\n";
     }
     if let Some(fetch) = &outcome.fetch {
         out += &format!(
@@ -49,14 +50,14 @@ fn text(outcome: &Outcome) -> String {
     out + &lines(&outcome.problems)
 }
 
-/// In the form of the study's own tool.
+/// As the tool of the study prints them.
 fn study_text(outcome: &Outcome) -> String {
     let Some(classes) = study_classes(outcome) else {
         return String::new();
     };
     let headings = ["range", "ubytes", "cbytes", "cmp_ratio%", "datapoints"];
     let mut out = ungrouped(&headings.map(str::to_owned), &classes) + "\n";
-    if !outcome.blobs.is_empty() {
+    if !outcome.blob_examples.is_empty() {
         out += &(lines(&study_blobs(outcome)) + "\n");
     }
     if let Some(fetch) = &outcome.fetch {
@@ -76,7 +77,7 @@ fn study_text(outcome: &Outcome) -> String {
 
 /// Without separators of thousands.
 fn ungrouped(headings: &[String], table: &Table) -> String {
-    let text = |cell: &Cell| match cell {
+    let cell_text = |cell: &Cell| match cell {
         Cell::Text(text) => text.clone(),
         Cell::Number { value, decimals } => format!("{value:.*}", usize::from(*decimals)),
         _ => "-".to_owned(),
@@ -87,7 +88,7 @@ fn ungrouped(headings: &[String], table: &Table) -> String {
         table
             .rows
             .iter()
-            .map(|row| row.iter().map(text).collect())
+            .map(|row| row.iter().map(cell_text).collect())
             .collect(),
     )
 }
@@ -104,7 +105,7 @@ pub fn subtitle(outcome: &Outcome) -> String {
 
 fn summary(outcome: &Outcome) -> String {
     let mut out = subtitle(outcome);
-    if let Some(dictionary) = outcome.dictionary {
+    if let Some(dictionary) = outcome.dictionary_bytes {
         out += &format!(
             "; a dictionary of {}, which both sides must have, was trained on the {} records before them",
             bytes(dictionary),
@@ -125,7 +126,7 @@ fn summary(outcome: &Outcome) -> String {
 
 /// Unknown values are empty.
 fn csv(outcome: &Outcome) -> String {
-    fn text<T: ToString>(value: &Option<T>) -> String {
+    fn cell_text<T: ToString>(value: &Option<T>) -> String {
         value.as_ref().map(T::to_string).unwrap_or_default()
     }
     let columns = columns(outcome);
@@ -135,9 +136,9 @@ fn csv(outcome: &Outcome) -> String {
         let cells: Vec<String> = columns
             .iter()
             .map(|(_, values)| match values {
-                Values::Integer(values) => text(&values[row]),
-                Values::Real(values) => text(&values[row]),
-                Values::Text(values) => csv_quoted(&text(&values[row])),
+                Values::Integer(values) => cell_text(&values[row]),
+                Values::Real(values) => cell_text(&values[row]),
+                Values::Text(values) => csv_quoted(&cell_text(&values[row])),
             })
             .collect();
         out += &(cells.join(",") + "\n");
@@ -157,39 +158,50 @@ pub fn write_parquet(path: &Path, outcome: &Outcome) -> Result<String> {
 /// Speeds in 10^6 bytes per CPU second.
 fn columns(outcome: &Outcome) -> Columns {
     let rows = || outcome.classes.iter();
-    let text = |value: fn(&ClassRow) -> &String| {
+    let text_column = |value: fn(&ClassRow) -> &String| {
         Values::Text(rows().map(|row| Some(value(row).clone())).collect())
     };
-    let real = |value: fn(&ClassRow) -> Option<f64>| Values::Real(rows().map(value).collect());
+    let real_column =
+        |value: fn(&ClassRow) -> Option<f64>| Values::Real(rows().map(value).collect());
     named_columns([
-        ("codec", text(|row| &row.codec)),
-        ("library", text(|row| &row.library)),
-        ("range", text(|row| &row.range)),
-        ("ubytes", real(|row| Some(row.ubytes))),
-        ("cbytes", real(|row| Some(row.cbytes))),
-        ("cmp_ratio_percent", real(|row| Some(row.cmp_ratio))),
-        ("low_percent", real(|row| Some(row.interval?.low))),
-        ("high_percent", real(|row| Some(row.interval?.high))),
+        ("codec", text_column(|row| &row.codec)),
+        ("library", text_column(|row| &row.library)),
+        ("range", text_column(|row| &row.range)),
+        (
+            "ubytes",
+            real_column(|row| Some(row.mean_uncompressed_bytes)),
+        ),
+        ("cbytes", real_column(|row| Some(row.mean_compressed_bytes))),
+        (
+            "cmp_ratio_percent",
+            real_column(|row| Some(row.saved_percent)),
+        ),
+        ("low_percent", real_column(|row| Some(row.saved?.low))),
+        ("high_percent", real_column(|row| Some(row.saved?.high))),
         (
             "compress_mb_per_second",
-            real(|row| Some(row.compress?.value)),
+            real_column(|row| Some(row.compress?.value)),
         ),
         (
             "decompress_mb_per_second",
-            real(|row| Some(row.decompress?.value)),
+            real_column(|row| Some(row.decompress?.value)),
         ),
         (
             "datapoints",
-            Values::Integer(rows().map(|row| row.datapoints.try_into().ok()).collect()),
+            Values::Integer(rows().map(|row| row.record_count.try_into().ok()).collect()),
         ),
     ])
 }
 
-fn interval_cell(interval: Option<Interval>, decimals: u8) -> Cell {
-    estimate_or(interval.map(Interval::value_and_ends), decimals, "too few")
+fn interval_cell(estimate: Option<StoredEstimate>, decimals: u8) -> Cell {
+    estimate_or(
+        estimate.map(StoredEstimate::value_and_ends),
+        decimals,
+        "too few",
+    )
 }
 
-fn unreliable_names(intervals: &[(&str, Option<Interval>)]) -> Cell {
+fn unreliable_names(intervals: &[(&str, Option<StoredEstimate>)]) -> Cell {
     let names: Vec<&str> = intervals
         .iter()
         .filter(|(_, interval)| {
@@ -213,25 +225,26 @@ pub fn class_table(outcome: &Outcome) -> Table {
             "compress [MB/s]",
             "decompress [MB/s]",
             "datapoints",
-            "too few for",
+            "unreliable",
         ],
-        "Means of a record; percent of all bytes of a row that are saved, with the 95 % interval; million bytes of records per second of CPU of one thread.",
+        "ubytes and cbytes: mean bytes of a record, uncompressed and compressed. saved: percent of the bytes of all records of the row. compress \
+         and decompress: million uncompressed bytes per CPU second of one thread. Intervals: 95 %.",
     );
     for row in &outcome.classes {
         out.rows.push(vec![
             text_cell(&row.codec),
             text_cell(&row.range),
-            number_cell(row.ubytes, 0),
-            number_cell(row.cbytes, 0),
-            match row.interval {
-                None => number_cell(row.cmp_ratio, 2),
+            number_cell(row.mean_uncompressed_bytes, 0),
+            number_cell(row.mean_compressed_bytes, 0),
+            match row.saved {
+                None => number_cell(row.saved_percent, 2),
                 interval => interval_cell(interval, 2),
             },
             interval_cell(row.compress, 1),
             interval_cell(row.decompress, 1),
-            number_cell(row.datapoints as f64, 0),
+            number_cell(row.record_count as f64, 0),
             unreliable_names(&[
-                ("saved", row.interval),
+                ("saved", row.saved),
                 ("compress", row.compress),
                 ("decompress", row.decompress),
             ]),
@@ -251,28 +264,29 @@ pub fn bundle_table(outcome: &Outcome) -> Table {
             "ubytes [bytes]",
             "cbytes [bytes]",
             "saved of records [%]",
-            "messages [bytes]",
+            "overhead saved [bytes]",
             "saved of all [%]",
             "alone [%]",
-            "too few for",
+            "unreliable",
         ],
         &format!(
-            "Records below {} bytes. All bytes count {} of header and {} of ACK for each message; alone: each record compressed by itself.",
+            "Records below {} bytes. Saved of all counts {} bytes of header and {} of ACK for each message, too. Overhead saved: bytes of headers \
+             and ACKs that a blob avoids. Alone: saved of all if each record is sent alone.",
             outcome.bundle_below, outcome.overhead.header, outcome.overhead.ack
         ),
     );
     for row in &outcome.bundles {
         out.rows.push(vec![
             text_cell(&row.codec),
-            number_cell(row.txcount as f64, 0),
-            number_cell(row.blobs as f64, 0),
-            number_cell(row.ubytes, 0),
-            number_cell(row.cbytes, 0),
-            number_cell(row.cmp_ratio, 2),
-            number_cell(row.overhead, 0),
-            interval_cell(row.saved, 2),
+            number_cell(row.records_per_blob as f64, 0),
+            number_cell(row.blob_count as f64, 0),
+            number_cell(row.mean_uncompressed_bytes, 0),
+            number_cell(row.mean_compressed_bytes, 0),
+            number_cell(row.saved_percent, 2),
+            number_cell(row.overhead_saved, 0),
+            interval_cell(row.saved_with_overhead, 2),
             number_cell(row.saved_alone, 2),
-            unreliable_names(&[("saved of all", row.saved)]),
+            unreliable_names(&[("saved of all", row.saved_with_overhead)]),
         ]);
     }
     out
@@ -304,10 +318,10 @@ pub fn study_classes(outcome: &Outcome) -> Option<Table> {
         if class.codec == *codec && class.range != "all" {
             out.rows.push(vec![
                 text_cell(&class.range),
-                number_cell(class.ubytes, 0),
-                number_cell(class.cbytes, 0),
-                number_cell(class.cmp_ratio, 2),
-                number_cell(class.datapoints as f64, 0),
+                number_cell(class.mean_uncompressed_bytes, 0),
+                number_cell(class.mean_compressed_bytes, 0),
+                number_cell(class.saved_percent, 2),
+                number_cell(class.record_count as f64, 0),
             ]);
         }
     }
@@ -316,9 +330,9 @@ pub fn study_classes(outcome: &Outcome) -> Option<Table> {
 
 pub fn study_blobs(outcome: &Outcome) -> Vec<String> {
     outcome
-        .blobs
+        .blob_examples
         .iter()
-        .map(|(txcount, from, to)| format!("compressed blob from {from} to {to} txcount:{txcount}"))
+        .map(|(records, from, to)| format!("compressed blob from {from} to {to} txcount:{records}"))
         .collect()
 }
 
@@ -339,7 +353,7 @@ pub fn study_fetch(fetch: &FetchTable) -> Table {
         let mut row = vec![number_cell(*step as f64, 0)];
         for column in &fetch.columns {
             row.extend(
-                [&column.uncmp, &column.cmp]
+                [&column.uncompressed_seconds, &column.compressed_seconds]
                     .map(|seconds| number_or(seconds.get(index).copied(), 3, "not fetched")),
             );
         }
@@ -359,11 +373,11 @@ pub fn fetch_table(fetch: &FetchTable) -> Table {
             "difference [s]",
             "uncmp bytes",
             "cmp bytes",
-            "too few for",
+            "unreliable",
         ],
         &format!(
             "{} records with {}, {} requests in flight, bandwidth {}, mean of {} times in random order; the latency is added to each answer. \
-         The difference has a 95 % interval from record to record.",
+         Difference: extra seconds with compression; the 95 % interval comes from its variation between records.",
             count(fetch.records),
             fetch.codec,
             fetch.in_flight,
@@ -374,12 +388,16 @@ pub fn fetch_table(fetch: &FetchTable) -> Table {
     for column in &fetch.columns {
         out.rows.push(vec![
             number_cell(column.latency_ms, 0),
-            number_or(column.uncmp.last().copied(), 3, "not fetched"),
-            number_or(column.cmp.last().copied(), 3, "not fetched"),
-            interval_cell(column.difference, 3),
-            number_cell(column.uncmp_bytes as f64, 0),
-            number_cell(column.cmp_bytes as f64, 0),
-            unreliable_names(&[("difference", column.difference)]),
+            number_or(
+                column.uncompressed_seconds.last().copied(),
+                3,
+                "not fetched",
+            ),
+            number_or(column.compressed_seconds.last().copied(), 3, "not fetched"),
+            interval_cell(column.extra_seconds, 3),
+            number_cell(column.uncompressed_bytes as f64, 0),
+            number_cell(column.compressed_bytes as f64, 0),
+            unreliable_names(&[("difference", column.extra_seconds)]),
         ]);
     }
     out

@@ -105,7 +105,7 @@ fn the_studys_tables_come_first_and_saved_results_can_be_reshown() {
     assert!(again.contains("exists already"), "{again}");
     let (diff, code) = bench(&["diff", &out, &out]).unwrap();
     assert!(
-        code == 0 && diff.contains("no change shown") && diff.contains("zstd-3+dict"),
+        code == 0 && diff.contains("no change established") && diff.contains("zstd-3+dict"),
         "{diff}"
     );
 }
@@ -146,7 +146,7 @@ fn csv_quotes_texts_with_commas_and_quotes() {
         }],
     }))
     .unwrap();
-    let csv = shown(&outcome, crate::args::Format::Csv).unwrap();
+    let csv = render(&outcome, crate::args::Format::Csv).unwrap();
     let row = csv.lines().nth(1).unwrap();
     assert_eq!(row, "\"a,\"\"b\"\"\",l,all,2,1,50,,,,,2");
 }

@@ -1,9 +1,9 @@
 //! RocksDB, Pebble and LevelDB folders, and their manifests, which assign tables to levels.
 //!
-//! A manifest has blocks of 32 KiB; records are split into parts: checksum (4 bytes), length (2),
-//! kind (1: a whole record, 2 to 4: its first, middle and last part), content. A record is an edit.
-//! Its fields are numbered as in `version_edit` of LevelDB and RocksDB. The last edit may be
-//! incomplete.
+//! A manifest has blocks of 32 KiB with parts of records. A part has a checksum (4 bytes), a length
+//! (2), a kind (1) and its content. Kind 1 is a whole record; 2 to 4 are the first, middle and last
+//! part. A record is an edit: fields that are numbered as in `version_edit` of LevelDB, RocksDB and
+//! Pebble. The last edit may be incomplete.
 
 use super::{Database, DatabasePart, IsOver, merge_smallest};
 use anyhow::{Context as _, Result, bail, ensure};
@@ -18,12 +18,12 @@ const BLOCK_BYTES: usize = 32 << 10;
 const HEADER_BYTES: usize = 7;
 const MAX_TABLES: usize = 5_000_000;
 const MAX_EDIT_BYTES: usize = 256 << 20;
-/// Fields with larger numbers are optional and have a length prefix.
+/// Fields with larger numbers are optional. Except 8194 to 8197, they have a length prefix.
 const OPTIONAL_FIELDS_ABOVE: u64 = 1 << 13;
 const MAX_SMALL_FILE_BYTES: u64 = 1 << 20;
 const MAX_PARTS: usize = 120;
 
-pub fn database(path: &Path, relative_path: String, is_over: IsOver<'_>) -> Database {
+pub fn measure_database(path: &Path, relative_path: String, is_over: IsOver<'_>) -> Database {
     let files = list_files(path, is_over);
     // Unknown if only part of the files was listed.
     let engine = if is_over() {
@@ -40,11 +40,11 @@ pub fn database(path: &Path, relative_path: String, is_over: IsOver<'_>) -> Data
     if database.path.is_empty() {
         database.path.push('.');
     }
-    // A node may start a new manifest between two reads.
+    // The node may start a new manifest while this one is read.
     let retry = |_| read_version(path, is_over);
     match read_version(path, is_over).or_else(retry).or_else(retry) {
         Ok(version) => {
-            database.parts = parts(&version, &files);
+            database.parts = list_parts(&version, &files);
             if version.has_incomplete_edit {
                 database.problems.push(
                     "its manifest was being written: the last change is not counted".to_owned(),
@@ -71,7 +71,7 @@ fn list_files(path: &Path, is_over: IsOver<'_>) -> BTreeMap<String, u64> {
         .collect()
 }
 
-/// From the options file; LevelDB has none.
+/// Reads the options file, which LevelDB does not have.
 fn engine_name(path: &Path, files: &BTreeMap<String, u64>) -> String {
     let newest = files
         .keys()
@@ -130,7 +130,7 @@ fn read_version(path: &Path, is_over: IsOver<'_>) -> Result<Version> {
     read_manifest(File::open(manifest)?, || !is_over())
 }
 
-fn parts(version: &Version, files: &BTreeMap<String, u64>) -> Vec<DatabasePart> {
+fn list_parts(version: &Version, files: &BTreeMap<String, u64>) -> Vec<DatabasePart> {
     let family_name = |family: u64| match version.families.get(&family) {
         Some(name) => faultline_text::clean(name),
         None if version.families.is_empty() => String::new(),
@@ -160,7 +160,7 @@ fn parts(version: &Version, files: &BTreeMap<String, u64>) -> Vec<DatabasePart> 
     parts
 }
 
-/// Table files that the manifest does not name: to be deleted, or just written.
+/// Table files that the manifest does not name, because they are new or will be deleted.
 fn unplaced_tables(version: &Version, files: &BTreeMap<String, u64>) -> Option<DatabasePart> {
     let placed: BTreeSet<u64> = version.tables.values().map(|table| table.file).collect();
     let unplaced = files.iter().filter(|(name, _)| {
@@ -260,13 +260,19 @@ impl Version {
         let (mut added, mut removed) = (Vec::new(), Vec::new());
         while !fields.0.is_empty() {
             match fields.number()? {
+                // Comparator.
                 1 => drop(fields.bytes()?),
-                // Log, file and sequence numbers; edit groups; files with several tables.
+                // Log, file and sequence numbers; largest family; edit groups. 105 and 106: new and
+                // removed file with several tables (Pebble).
                 2..=4 | 9 | 10 | 106 | 203 | 300 => drop(fields.number()?),
                 105 => drop((fields.number()?, fields.number()?)),
+                // Compaction cursor.
                 5 => drop((fields.number()?, fields.bytes()?)),
+                // Deleted table.
                 6 => removed.push((fields.number()?, fields.number()?).1),
-                kind @ (7 | 100 | 102..=104) => added.push(fields.table(kind)?),
+                // New table.
+                field @ (7 | 100 | 102..=104) => added.push(fields.table(field)?),
+                // Column family: its number, its name, its deletion.
                 200 => family = fields.number()?,
                 201 => name = Some(String::from_utf8_lossy(fields.bytes()?).into_owned()),
                 202 => is_dropped = true,
@@ -275,7 +281,7 @@ impl Version {
                 {
                     fields.bytes()?;
                 }
-                other => bail!("a field of kind {other}, which is not known"),
+                other => bail!("field {other}, which is not known"),
             }
         }
         if is_dropped {
@@ -332,25 +338,27 @@ impl<'a> Fields<'a> {
         Ok(bytes)
     }
 
-    /// Level, number, size, keys and more, depending on the version.
-    fn table(&mut self, kind: u64) -> Result<(u64, LevelTable)> {
+    /// Level, number, size, smallest and largest key, and more, depending on the field.
+    fn table(&mut self, field: u64) -> Result<(u64, LevelTable)> {
         let (level, number) = (self.number()?, self.number()?);
         ensure!(level < 64, "level {level}, which no engine has");
-        if kind == 102 {
+        // The index of the folder.
+        if field == 102 {
             self.number()?;
         }
         let bytes = self.number()?;
         // A Pebble table may have point keys, range keys, or both.
-        let has_both = kind == 104 && self.byte()? & 1 == 1;
+        let has_both = field == 104 && self.byte()? & 1 == 1;
         for _ in 0..if has_both { 4 } else { 2 } {
             self.bytes()?;
         }
-        if kind != 7 {
+        // Smallest and largest sequence number.
+        if field != 7 {
             self.number()?;
             self.number()?;
         }
         let mut file = number;
-        let mut has_more_fields = kind >= 103;
+        let mut has_more_fields = field >= 103;
         while has_more_fields {
             match self.number()? {
                 1 => has_more_fields = false,

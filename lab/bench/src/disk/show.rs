@@ -97,7 +97,7 @@ pub fn page(usages: &[FolderUsage]) -> Vec<Block> {
         "storage",
         "Storage space",
         &["node", "folder", "files", "size [bytes]", "on disk [bytes]"],
-        "On disk is less where files have holes, more where blocks are not full.",
+        "The size on disk is smaller if files have holes, and larger if blocks are not full.",
     );
     let mut file_types = cells::table(
         "storage-by-type",
@@ -123,11 +123,11 @@ pub fn page(usages: &[FolderUsage]) -> Vec<Block> {
         }
     }
     let mut blocks = vec![Block::Table(totals), Block::Table(file_types)];
-    let parts = parts(usages);
+    let parts = parts_table(usages);
     if !parts.rows.is_empty() {
         blocks.push(Block::Table(parts));
     }
-    blocks.extend(levels(usages));
+    blocks.extend(levels_figure(usages));
     for usage in usages {
         let node = &usage.node;
         for problem in &usage.problems {
@@ -157,7 +157,7 @@ fn space_row(node: &str, name: &str, space: Option<Space>) -> Vec<Cell> {
     row
 }
 
-fn parts(usages: &[FolderUsage]) -> Table {
+fn parts_table(usages: &[FolderUsage]) -> Table {
     let mut out = cells::table(
         "storage-by-part",
         "Storage space of databases",
@@ -194,7 +194,7 @@ fn database_parts(usage: &FolderUsage) -> impl Iterator<Item = &DatabasePart> {
     usage.databases.iter().flat_map(|database| &database.parts)
 }
 
-fn levels(usages: &[FolderUsage]) -> Option<Block> {
+fn levels_figure(usages: &[FolderUsage]) -> Option<Block> {
     let levels = 0..=usages
         .iter()
         .flat_map(database_parts)
@@ -223,7 +223,7 @@ fn levels(usages: &[FolderUsage]) -> Option<Block> {
     Some(figure(
         "storage-by-level",
         "Storage space by level",
-        "All databases of a node together, as far as they have levels.",
+        "All databases of a node that have levels, together.",
         Chart::Bars(Bars {
             y_label: "MiB".to_owned(),
             categories: levels.map(|level| format!("level {level}")).collect(),

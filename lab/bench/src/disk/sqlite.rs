@@ -23,10 +23,10 @@ pub fn has_sqlite_magic(path: &Path) -> bool {
     File::open(path).is_ok_and(|mut file| file.read_exact(&mut head).is_ok()) && head == *MAGIC
 }
 
-pub fn database(path: &Path, relative_path: String, is_over: IsOver<'_>) -> Database {
+pub fn measure_database(path: &Path, relative_path: String, is_over: IsOver<'_>) -> Database {
     let before = FileVersion::of_path(path).ok();
     let mut problems = Vec::new();
-    let parts = parts(path, is_over).unwrap_or_else(|error| {
+    let parts = list_parts(path, is_over).unwrap_or_else(|error| {
         problems.push(format!("its tables are not known: {error:#}"));
         Vec::new()
     });
@@ -48,14 +48,14 @@ pub fn database(path: &Path, relative_path: String, is_over: IsOver<'_>) -> Data
     }
 }
 
-fn parts(path: &Path, is_over: IsOver<'_>) -> Result<Vec<DatabasePart>> {
+fn list_parts(path: &Path, is_over: IsOver<'_>) -> Result<Vec<DatabasePart>> {
     let database = open_immutable(path)?;
     let mut statement =
         database.prepare("SELECT name, tbl_name FROM sqlite_schema WHERE type = 'index'")?;
     let index_tables: BTreeMap<String, String> = statement
         .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
         .collect::<rusqlite::Result<_>>()?;
-    let sizes = sizes(&database, is_over)?;
+    let sizes = sum_page_sizes(&database, is_over)?;
     let pragma = |name: &str| {
         database
             .pragma_query_value(None, name, |row| row.get::<_, i64>(0))
@@ -82,7 +82,7 @@ fn parts(path: &Path, is_over: IsOver<'_>) -> Result<Vec<DatabasePart>> {
     Ok(parts)
 }
 
-fn sizes(database: &Connection, is_over: IsOver<'_>) -> Result<BTreeMap<String, u64>> {
+fn sum_page_sizes(database: &Connection, is_over: IsOver<'_>) -> Result<BTreeMap<String, u64>> {
     let mut statement = database
         .prepare("SELECT name, pgsize FROM dbstat")
         .context("dbstat")?;

@@ -6,21 +6,23 @@ pub type RpcCall = (&'static str, &'static str);
 #[derive(Debug)]
 pub struct Chain {
     pub name: &'static str,
-    /// What a height numbers: `slot` or `block`.
+    /// What a height counts: `slot` or `block`.
     pub height_unit: &'static str,
     /// Method, parameters, and whether all nodes must agree.
     pub methods: &'static [(&'static str, &'static str, bool)],
     pub default_methods: &'static [&'static str],
     pub newest_call: RpcCall,
-    pub range_end_call: RpcCall,
+    /// The lowest answer ends the range of random heights.
+    pub random_range_end_call: RpcCall,
     /// `None` if nodes have all blocks.
     pub oldest_call: Option<RpcCall>,
     pub version_call: RpcCall,
     pub genesis_call: RpcCall,
+    /// Here the placeholder is not random: it is the height to check.
     pub block_call: RpcCall,
     /// The hash's field, if the result is an object.
     pub hash_field: &'static str,
-    /// The default range ends this far below the answer of `range_end_call`.
+    /// The default range ends this far below the answer to `random_range_end_call`.
     pub unfinalized_margin: u64,
 }
 
@@ -43,7 +45,7 @@ pub const CHAINS: [Chain; 3] = [
         ],
         default_methods: &["getBlock", "getBlockTime", "getSlot"],
         newest_call: ("getSlot", r#"[{"commitment":"processed"}]"#),
-        range_end_call: ("getSlot", r#"[{"commitment":"finalized"}]"#),
+        random_range_end_call: ("getSlot", r#"[{"commitment":"finalized"}]"#),
         oldest_call: Some(("getFirstAvailableBlock", "[]")),
         version_call: ("getVersion", "[]"),
         genesis_call: ("getGenesisHash", "[]"),
@@ -74,7 +76,7 @@ pub const CHAINS: [Chain; 3] = [
             "eth_blockNumber",
         ],
         newest_call: ("eth_blockNumber", "[]"),
-        range_end_call: ("eth_blockNumber", "[]"),
+        random_range_end_call: ("eth_blockNumber", "[]"),
         oldest_call: None,
         version_call: ("web3_clientVersion", "[]"),
         genesis_call: ("eth_getBlockByNumber", r#"["0x0",false]"#),
@@ -102,7 +104,7 @@ pub const CHAINS: [Chain; 3] = [
         ],
         default_methods: &["starknet_getBlockWithTxs", "starknet_getEvents"],
         newest_call: ("starknet_blockHashAndNumber", "[]"),
-        range_end_call: ("starknet_blockHashAndNumber", "[]"),
+        random_range_end_call: ("starknet_blockHashAndNumber", "[]"),
         oldest_call: None,
         version_call: ("starknet_specVersion", "[]"),
         genesis_call: (
@@ -122,7 +124,7 @@ pub fn call_json((method, params): (&str, &str)) -> String {
     format!(r#""method":"{method}","params":{params}"#)
 }
 
-/// From a number, hexadecimal text, or object.
+/// Reads a number, a hexadecimal text, or an object with `block_number`.
 pub fn height(value: &Value) -> Option<u64> {
     match value {
         Value::String(text) => u64::from_str_radix(text.strip_prefix("0x")?, 16).ok(),
@@ -151,7 +153,7 @@ mod tests {
 
     #[test]
     fn heights_and_versions_are_parsed_in_each_chains_format() {
-        // The last is the answer that the study of nodes quotes.
+        // The study of Pathfinder and Juno quotes this answer.
         let starknet = json!({"block_hash": "0x8e366ce31c3e4e34b5b5d31fd0564033966721cf93853a77b3a5741aba5188", "block_number": 451_104});
         let heights = [json!(7), json!("0x1f"), starknet].map(|value| height(&value));
         assert_eq!(heights, [Some(7), Some(31), Some(451_104)]);

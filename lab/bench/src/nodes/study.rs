@@ -1,5 +1,6 @@
-//! As in the study that `bench nodes` repeats: total and mean times of nodes, and the recommended
-//! node for each method.
+//! Total and mean times of nodes, as in the study that `bench nodes` repeats, and the recommended
+//! node for each method. The study is Reddio's "Performance and Storage Comparison Between
+//! Pathfinder and Juno".
 
 use crate::{
     compare::{Comparison, absolute_bounds, compare_arms},
@@ -14,9 +15,9 @@ use faultline_pages::{
 use faultline_stats::arms::Direction;
 use faultline_text::{count, lines, number};
 
-/// Times of one method, or of all methods together (`the mixed load`). A round counts only if every
-/// node answered all methods. Otherwise a node whose slow answers fail would look faster.
-struct LoadTimes {
+/// Times of all nodes for one method, or for all methods together. Rounds with a failed request are
+/// left out. Otherwise a node whose slow answers fail would seem faster.
+struct MethodTimes {
     title: String,
     nodes: Vec<NodeTimes>,
     sentences: Vec<String>,
@@ -41,12 +42,12 @@ type CompleteRound = Vec<Vec<(u64, f64)>>;
 
 pub fn study_text(results: &Results) -> String {
     let mut out = disk::text(&results.header.disks);
-    for load in loads(results) {
-        out += &format!("=== {} ===\n\n", load.title);
-        for times in &load.nodes {
+    for method in all_method_times(results) {
+        out += &format!("=== {} ===\n\n", method.title);
+        for times in &method.nodes {
             let node = &times.node;
             out += &match times.seconds() {
-                None => format!("No round was good: there is no time of {node}\n"),
+                None => format!("No round is complete: there is no time of {node}\n"),
                 Some((total, mean)) => format!(
                     "Total time for {} requests to {node}: {total:.3} seconds\n\
                      Average time per request to {node}: {mean:.6} seconds\n",
@@ -54,25 +55,25 @@ pub fn study_text(results: &Results) -> String {
                 ),
             };
         }
-        out += &(lines(&load.sentences) + "\n");
+        out += &(lines(&method.sentences) + "\n");
     }
-    out + &recommendations(results) + "\n"
+    out + &recommend_nodes(results) + "\n"
 }
 
-fn loads(results: &Results) -> Vec<LoadTimes> {
+fn all_method_times(results: &Results) -> Vec<MethodTimes> {
     let methods = results.request_names();
-    let of_method = |method: &&str| load_times(results, method, &[method]);
-    let mut loads: Vec<LoadTimes> = methods.iter().map(of_method).collect();
+    let of_method = |method: &&str| method_times(results, method, &[method]);
+    let mut times: Vec<MethodTimes> = methods.iter().map(of_method).collect();
     if methods.len() > 1 {
-        loads.push(load_times(results, "the mixed load", &methods));
+        times.push(method_times(results, "all methods together", &methods));
     }
-    loads
+    times
 }
 
-fn load_times(results: &Results, title: &str, methods: &[&str]) -> LoadTimes {
+fn method_times(results: &Results, title: &str, methods: &[&str]) -> MethodTimes {
     let arms = &results.header.arms;
-    let requests_of_case = |case| {
-        results.map_by_round(case, |sample| {
+    let requests_of_case = |case_index| {
+        results.map_by_round(case_index, |sample| {
             Some((sample.number, ms(sample.latency_ns()?)))
         })
     };
@@ -101,7 +102,7 @@ fn load_times(results: &Results, title: &str, methods: &[&str]) -> LoadTimes {
     if rounds.len() < total_rounds {
         let left_out = count((total_rounds - rounds.len()) as u64);
         sentences.push(format!(
-            "{left_out} of {} rounds are left out: not every answer was good",
+            "{left_out} of {} rounds are left out: a request failed",
             count(total_rounds as u64)
         ));
     }
@@ -110,7 +111,7 @@ fn load_times(results: &Results, title: &str, methods: &[&str]) -> LoadTimes {
         sentences.push(fastest_of_rounds(arms, &rounds));
         sentences.push(order_effect(arms, &rounds));
     }
-    LoadTimes {
+    MethodTimes {
         title: title.to_owned(),
         nodes,
         sentences,
@@ -141,7 +142,7 @@ fn fastest_of_rounds(arms: &[String], rounds: &[CompleteRound]) -> String {
     )
 }
 
-/// Not a statistical test: only [`recommendations`] decides whether a node is faster.
+/// Not a statistical test: only [`recommend_nodes`] decides whether a node is faster.
 fn slowest_above_fastest(nodes: &[NodeTimes]) -> Option<String> {
     let by_time = |a: &&NodeTimes, b: &&NodeTimes| a.total_ms.total_cmp(&b.total_ms);
     let fastest = nodes.iter().min_by(by_time)?;
@@ -155,8 +156,8 @@ fn slowest_above_fastest(nodes: &[NodeTimes]) -> Option<String> {
     ))
 }
 
-/// Mean latency of each node for requests that it got before the other nodes, and after another.
-/// The first request may warm caches for the second.
+/// Mean latency of a node's requests, separately for those that no other node got before it. The
+/// first request may warm caches for the second.
 fn order_effect(arms: &[String], rounds: &[CompleteRound]) -> String {
     let mut lines = Vec::new();
     for (index, arm) in arms.iter().enumerate() {
@@ -173,35 +174,46 @@ fn order_effect(arms: &[String], rounds: &[CompleteRound]) -> String {
                 }
             }
         }
-        let mean = |times: &[f64]| match times.len() {
-            0 => "never".to_owned(),
-            n => format!("{} ms", number(times.iter().sum::<f64>() / n as f64, 3)),
+        let mean = |times: &[f64], order: &str| match times.len() {
+            0 => format!("never {order}"),
+            n => format!(
+                "{} ms if {order}",
+                number(times.iter().sum::<f64>() / n as f64, 3)
+            ),
         };
-        lines.push(format!("{arm} {} and {}", mean(&first), mean(&later)));
+        lines.push(format!(
+            "{arm} {}, {}",
+            mean(&first, "first"),
+            mean(&later, "later")
+        ));
     }
     format!(
-        "Averages in both orders, requested first and after another: {}",
-        lines.join(", ")
+        "Averages by the order in which a round requests the nodes: {}",
+        lines.join("; ")
     )
 }
 
 /// Compares all pairs of nodes on all methods, with simultaneous intervals. Nodes with failed
 /// requests or with answers that differ are left out.
-fn recommendations(results: &Results) -> String {
+fn recommend_nodes(results: &Results) -> String {
     let methods = results.request_names();
     let arms = results.header.arms.len();
     let comparisons = methods.len() * arms * arms.saturating_sub(1) / 2;
     let mut out = String::new();
-    let always_answers = |case| results.samples_of(case).all(|sample| sample.result.is_ok());
+    let always_answers = |case_index| {
+        results
+            .samples_of(case_index)
+            .all(|sample| sample.result.is_ok())
+    };
     for method in methods {
         let (mut faultless_arms, mut left_out) = (Vec::new(), Vec::new());
-        for (arm, comparison) in results
+        for (arm, answer_counts) in results
             .header
             .arms
             .iter()
             .zip(&results.header.answer_comparisons)
         {
-            if comparison.different == 0
+            if answer_counts.different == 0
                 && results.case_index(arm, method).is_some_and(always_answers)
             {
                 faultless_arms.push(arm.as_str());
@@ -233,7 +245,7 @@ fn recommended_node(faultless_arms: &[&str], compared: &[(&str, Comparison)]) ->
     let faster_pair = |fast: &str, slow: &str| {
         compared
             .iter()
-            .find(|(reference, pair)| match pair.decision.shown() {
+            .find(|(reference, pair)| match pair.decision.established() {
                 Some(Direction::Lower) => (pair.arm.as_str(), *reference) == (fast, slow),
                 Some(Direction::Higher) => (*reference, pair.arm.as_str()) == (fast, slow),
                 None => false,
@@ -276,29 +288,29 @@ fn others<'a>(arms: &'a [&'a str], arm: &'a str) -> impl Iterator<Item = &'a str
 }
 
 pub fn page(results: &Results) -> Vec<Block> {
-    let columns = ["load", "node", "requests", "total [s]", "average [s]"];
-    let note = "Over the rounds in which every node answered all requests of the load well.";
+    let columns = ["method", "node", "requests", "total [s]", "average [s]"];
+    let note = "Over the rounds in which every node answered the method, or all methods, without a failure.";
     let mut out = cells::table("study-totals", "Total and average time", &columns, note);
     let mut sentences = Vec::new();
-    for load in loads(results) {
-        for times in &load.nodes {
+    for method in all_method_times(results) {
+        for times in &method.nodes {
             let seconds = times.seconds();
             let [total, mean] = [seconds.map(|s| s.0), seconds.map(|s| s.1)];
             out.rows.push(vec![
-                text_cell(&load.title),
+                text_cell(&method.title),
                 text_cell(&times.node),
                 number_cell(times.requests as f64, 0),
-                cells::number_or(total, 3, "no round was good"),
-                cells::number_or(mean, 6, "no round was good"),
+                cells::number_or(total, 3, "no complete round"),
+                cells::number_or(mean, 6, "no complete round"),
             ]);
         }
-        let texts = load.sentences.iter();
-        sentences.extend(texts.map(|text| Block::Text(format!("{}: {text}", load.title))));
+        let texts = method.sentences.iter();
+        sentences.extend(texts.map(|text| Block::Text(format!("{}: {text}", method.title))));
     }
     let mut blocks = disk::page(&results.header.disks);
     blocks.push(Block::Table(out));
     blocks.extend(sentences);
-    blocks.extend(paragraphs(&recommendations(results)));
+    blocks.extend(paragraphs(&recommend_nodes(results)));
     blocks
 }
 
@@ -348,9 +360,8 @@ mod tests {
             alone.contains("The fastest of a round was one in 0, two in 100 of 100"),
             "{out}"
         );
-        // In these rounds one is always asked before two.
-        let both =
-            "requested first and after another: one 22.000 ms and never, two never and 12.000 ms";
+        // In these rounds, one always gets its request before two.
+        let both = ": one 22.000 ms if first, never later; two never first, 12.000 ms if later";
         assert!(alone.contains(both), "{out}");
     }
 
@@ -380,7 +391,7 @@ mod tests {
             let results = results(400, &[("one", 1, &a), ("two", 1, &b)]);
             let compared =
                 compare_arms(&results, ["one", "two"], ("account of 1", None), 1).unwrap();
-            let out = recommendations(&results);
+            let out = recommend_nodes(&results);
             let sent = !out.contains("Send account of 1 to any: no difference is shown");
             assert!(!sent || compared.mean.reliability.is_reliable(), "{out}");
             if step == 0 {
@@ -411,7 +422,7 @@ mod tests {
                     .map(|(name, made)| (*name, size, made as &dyn Fn(u64) -> u64)),
             );
         }
-        let out = recommendations(&results(60, &cases));
+        let out = recommend_nodes(&results(60, &cases));
         assert!(
             out.contains("Send account of 1 to d, which saves")
                 && out.contains("of 2 to d, which saves"),
@@ -438,7 +449,7 @@ mod tests {
             sample.result = Err("timeout".to_owned());
         }
         let out = study_text(&results);
-        let mixed = out.split("=== the mixed load ===").nth(1).unwrap();
+        let mixed = out.split("=== all methods together ===").nth(1).unwrap();
         assert!(
             mixed.contains("Total time for 40 requests to one: 2.000 seconds"),
             "{out}"
@@ -448,7 +459,7 @@ mod tests {
             "{out}"
         );
         assert!(
-            mixed.contains("20 of 40 rounds are left out: not every answer was good"),
+            mixed.contains("20 of 40 rounds are left out: a request failed"),
             "{out}"
         );
         assert!(

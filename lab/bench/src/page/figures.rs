@@ -25,7 +25,7 @@ pub fn effects(results: &Results, compared: &[Comparison]) -> Option<Block> {
     };
     let rows = compared.iter().filter_map(|comparison| {
         let [value, low, high] = comparison.ratio?.value_and_ends();
-        let mut name = results.label(&comparison.request, comparison.size);
+        let mut name = results.label(&comparison.request, comparison.answer_bytes);
         if others.len() > 1 {
             name = format!("{name}, {}", comparison.arm);
         }
@@ -33,7 +33,7 @@ pub fn effects(results: &Results, compared: &[Comparison]) -> Option<Block> {
             name,
             ratio: (value, Some((low, high))),
             text: effects::effect_text([value, low, high]),
-            tone: match comparison.decision.shown() {
+            tone: match comparison.decision.established() {
                 Some(Direction::Lower) => Tone::Better,
                 Some(Direction::Higher) => Tone::Worse,
                 None => Tone::Neutral,
@@ -103,12 +103,12 @@ fn difference_curve(
                 .any(|(request, _)| *request == comparison.request);
         let mean = &comparison.mean;
         let interval = Some((mean.low, mean.high));
-        let size = comparison.size.filter(|_| is_of_curve)?;
+        let size = comparison.answer_bytes.filter(|_| is_of_curve)?;
         Some((size as f64, (mean.value, interval)))
     };
     let mut points: Vec<_> = compared.iter().filter_map(point).collect();
     points.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let crossover = arm_crossover(results, arm, link).filter(Crossover::is_shown);
+    let crossover = arm_crossover(results, arm, link).filter(Crossover::is_established);
     (points.len() > 1).then(|| Curve {
         name: arm.to_owned(),
         run: String::new(),

@@ -72,7 +72,7 @@ fn failures(results: &Results, arm: &str, request: &str) -> u64 {
 fn comparison_sentence(reference: &str, compared: &Comparison, interval: &str) -> String {
     let (arm, mean) = (&compared.arm, &compared.mean);
     let [value, low, high] = [mean.value, mean.low, mean.high].map(|ms| number(ms, 3));
-    let Some(direction) = compared.decision.shown() else {
+    let Some(direction) = compared.decision.established() else {
         return format!(
             "no difference between {arm} and {reference} is shown{}: {value} ms, {interval} {low} to {high} ms",
             unreliable_suffix([compared.decision])

@@ -36,7 +36,7 @@ fn records_that_cannot_be_saved_are_measured_but_fail_the_command() {
         "{output}"
     );
     assert!(
-        output.contains("the records are not kept: --save ") && output.contains("none/kept.b64"),
+        output.contains("the records are not saved: --save ") && output.contains("none/kept.b64"),
         "{output}"
     );
 }

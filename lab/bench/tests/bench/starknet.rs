@@ -134,18 +134,22 @@ fn two_nodes_are_compared_and_each_method_routed_to_the_faster() {
     for method in [
         "starknet_getBlockWithTxs",
         "starknet_getEvents",
-        "the mixed load",
+        "all methods together",
     ] {
         let part = output
             .split(&format!("=== {method} ==="))
             .nth(1)
             .expect(method);
-        let requests = if method == "the mixed load" { 120 } else { 60 };
+        let requests = if method == "all methods together" {
+            120
+        } else {
+            60
+        };
         assert!(
             part.contains(&format!("Total time for {requests} requests to {juno}: ")),
             "{output}"
         );
-        assert!(part.contains("Averages in both orders"), "{output}");
+        assert!(part.contains("Averages by the order"), "{output}");
     }
     // Each node is 20 ms faster for one of the methods.
     assert!(

@@ -165,7 +165,7 @@ impl PairedEffects {
     }
 
     fn is_beyond_floor(&self, effect: &ArmEffect) -> Option<bool> {
-        Some(self.decision(effect)?.shown().is_some())
+        Some(self.decision(effect)?.established().is_some())
     }
 
     fn is_equivalent(&self, effect: &ArmEffect) -> bool {
@@ -284,8 +284,10 @@ impl PairedEffects {
             return self.equivalence_text(effect);
         }
         match self.decision(effect) {
-            Some(Decision::Shown(_)) if effect.is_tested() => "beyond the bias floor".to_owned(),
-            Some(Decision::Shown(_)) => format!(
+            Some(Decision::Established(_)) if effect.is_tested() => {
+                "beyond the bias floor".to_owned()
+            }
+            Some(Decision::Established(_)) => format!(
                 "beyond the bias floor, but described, not tested: a test needs {RUNS_FOR_A_TEST} turns"
             ),
             Some(Decision::Inconclusive) => {

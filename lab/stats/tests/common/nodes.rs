@@ -215,7 +215,7 @@ pub fn p95(latency: Latency, rounds: usize, factor: f64, effort: Effort) -> Shar
         shares.excludes.add(found.low > 0.0 || found.high < 0.0);
         shares
             .shown
-            .add(found.decision(0.0..=0.0).shown().is_some());
+            .add(found.decision(0.0..=0.0).established().is_some());
         let p95 = |values: &mut [f64]| quantile(values, 0.95);
         shares
             .plain
@@ -241,7 +241,7 @@ pub fn means(latency: Latency, rounds: usize, factor: f64, effort: Effort) -> Sh
         shares
             .excludes
             .add(difference.low > 0.0 || difference.high < 0.0);
-        shares.shown.add(found.decision.shown().is_some());
+        shares.shown.add(found.decision.established().is_some());
         let mean = |values: &mut [f64]| values.iter().sum::<f64>() / values.len() as f64;
         shares
             .plain
@@ -268,7 +268,7 @@ pub fn ratios(latency: Latency, rounds: usize, factor: f64, effort: Effort) -> S
         shares.excludes.add(found.low > 1.0 || found.high < 1.0);
         shares
             .shown
-            .add(found.decision(0.95..=1.05).shown().is_some());
+            .add(found.decision(0.95..=1.05).established().is_some());
     }
     shares
 }

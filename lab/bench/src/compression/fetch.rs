@@ -1,7 +1,7 @@
-//! Measures fetch time over a real local connection. The sender adds latency and bandwidth limits;
-//! requests are pipelined.
+//! Measures the time to fetch records over a real local connection. The sender adds latency and
+//! limits the bandwidth. Requests are pipelined.
 
-use super::{FetchColumn, FetchTable, Interval, bootstrap_plan};
+use super::{FetchColumn, FetchTable, StoredEstimate, bootstrap_plan};
 use crate::{
     args::CompressionArgs,
     codec::{Codec, Coder},
@@ -25,13 +25,13 @@ const MAX_STEPS: usize = 20;
 const IO_TIMEOUT: Duration = Duration::from_secs(120);
 
 struct Transfer {
-    /// By record, from the first request.
+    /// By record, counted from the first request.
     restored_after: Vec<Duration>,
-    /// Of all bodies, without their lengths.
+    /// Of all bodies, without the length before each.
     bytes: u64,
 }
 
-pub fn fetch_table(
+pub fn measure_fetch(
     codec: Codec,
     dictionary: Option<&[u8]>,
     records: &[&[u8]],
@@ -56,7 +56,7 @@ pub fn fetch_table(
                     .transpose()
             };
             let latency = args.latencies[index / 2];
-            transfers[*index].push(fetch(records, [coder()?, coder()?], latency, args)?);
+            transfers[*index].push(fetch_all(records, [coder()?, coder()?], latency, args)?);
         }
     }
     let every = records.len().div_ceil(MAX_STEPS);
@@ -67,7 +67,7 @@ pub fn fetch_table(
         .latencies
         .iter()
         .zip(transfers.chunks(2))
-        .map(|(latency, transfers)| column(*latency, &transfers[0], &transfers[1], &steps));
+        .map(|(latency, transfers)| fetch_column(*latency, [&transfers[0], &transfers[1]], &steps));
     Ok(FetchTable {
         codec: codec.name(),
         records: records.len() as u64,
@@ -79,8 +79,12 @@ pub fn fetch_table(
     })
 }
 
-/// At least one transfer is needed of each kind.
-fn column(latency: Duration, uncmp: &[Transfer], cmp: &[Transfer], steps: &[usize]) -> FetchColumn {
+/// Needs at least one transfer in each list.
+fn fetch_column(
+    latency: Duration,
+    [plain, compressed]: [&[Transfer]; 2],
+    steps: &[usize],
+) -> FetchColumn {
     let mean = |transfers: &[Transfer]| -> Vec<f64> {
         let seconds = |index: usize| {
             transfers
@@ -91,28 +95,29 @@ fn column(latency: Duration, uncmp: &[Transfer], cmp: &[Transfer], steps: &[usiz
             .map(|index| seconds(index).sum::<f64>() / transfers.len() as f64)
             .collect()
     };
-    let (plain_seconds, compressed_seconds) = (mean(uncmp), mean(cmp));
+    let (plain_seconds, compressed_seconds) = (mean(plain), mean(compressed));
     let mut previous = 0.0;
-    let mut delay_increments = Vec::new();
+    // An interval needs a value per record. The sum of these is the delay of the last record.
+    let mut extra_seconds_per_record = Vec::new();
     for (compressed, plain) in compressed_seconds.iter().zip(&plain_seconds) {
         let delay = compressed - plain;
-        delay_increments.push(Some(delay - previous));
+        extra_seconds_per_record.push(Some(delay - previous));
         previous = delay;
     }
-    let records = delay_increments.len() as f64;
+    let records = extra_seconds_per_record.len() as f64;
     let at_steps = |seconds: &[f64]| steps.iter().map(|step| seconds[step - 1]).collect();
     FetchColumn {
         latency_ms: latency.as_secs_f64() * 1e3,
-        uncmp: at_steps(&plain_seconds),
-        cmp: at_steps(&compressed_seconds),
-        uncmp_bytes: uncmp[0].bytes,
-        cmp_bytes: cmp[0].bytes,
-        difference: block_bootstrap::mean(&delay_increments, &bootstrap_plan())
-            .map(|mean| Interval::from_estimate(&mean, |mean| mean * records)),
+        uncompressed_seconds: at_steps(&plain_seconds),
+        compressed_seconds: at_steps(&compressed_seconds),
+        uncompressed_bytes: plain[0].bytes,
+        compressed_bytes: compressed[0].bytes,
+        extra_seconds: block_bootstrap::mean(&extra_seconds_per_record, &bootstrap_plan())
+            .map(|mean| StoredEstimate::from_estimate(&mean, |mean| mean * records)),
     }
 }
 
-fn fetch(
+fn fetch_all(
     records: &[&[u8]],
     [server_coder, client_coder]: [Option<Coder>; 2],
     latency: Duration,
@@ -131,10 +136,17 @@ fn fetch(
     let in_flight = usize::from(args.in_flight);
     let (answer_sender, delayed_answers) = sync_channel(in_flight);
     thread::scope(|scope| {
-        let requests = server.try_clone()?;
-        let reader =
-            scope.spawn(move || serve(requests, records, server_coder, latency, answer_sender));
-        let writer = scope.spawn(move || send(server, delayed_answers, args.bandwidth));
+        let request_stream = server.try_clone()?;
+        let reader = scope.spawn(move || {
+            serve(
+                request_stream,
+                records,
+                server_coder,
+                latency,
+                answer_sender,
+            )
+        });
+        let writer = scope.spawn(move || send_delayed(server, delayed_answers, args.bandwidth));
         let transfer = request_all(&client, records, client_coder, in_flight);
         let _ = client.shutdown(std::net::Shutdown::Both);
         let server_results = [reader.join(), writer.join()];
@@ -183,7 +195,7 @@ fn serve(
     Ok(())
 }
 
-fn send(
+fn send_delayed(
     mut stream: TcpStream,
     delayed_answers: Receiver<DelayedAnswer>,
     bandwidth: Option<usize>,
@@ -252,7 +264,7 @@ mod tests {
 
     fn fetched(more: &[&str], records: &[&[u8]]) -> FetchTable {
         let args = args(&[&["--in-flight", "4", "--repeats", "2"], more].concat());
-        fetch_table(Codec::named("zlib").unwrap(), None, records, &args).unwrap()
+        measure_fetch(Codec::named("zlib").unwrap(), None, records, &args).unwrap()
     }
 
     #[test]
@@ -267,14 +279,19 @@ mod tests {
         let [none, some] = table.columns.as_slice() else {
             panic!("two latencies")
         };
-        assert_eq!(none.uncmp_bytes, 120_000);
-        assert!(none.cmp_bytes < 4000 && some.cmp_bytes == none.cmp_bytes);
-        // Ten windows of four, 20 ms each; less cannot be.
+        assert_eq!(none.uncompressed_bytes, 120_000);
+        assert!(none.compressed_bytes < 4000 && some.compressed_bytes == none.compressed_bytes);
+        // Ten windows of four requests take at least 20 ms each.
         assert!(
-            some.uncmp.last().unwrap() >= &0.2 && some.cmp.last().unwrap() >= &0.2,
+            some.uncompressed_seconds.last().unwrap() >= &0.2
+                && some.compressed_seconds.last().unwrap() >= &0.2,
             "{some:?}"
         );
-        assert!(some.uncmp.windows(2).all(|pair| pair[0] <= pair[1]));
+        assert!(
+            some.uncompressed_seconds
+                .windows(2)
+                .all(|pair| pair[0] <= pair[1])
+        );
     }
 
     #[test]
@@ -283,9 +300,10 @@ mod tests {
         let records: Vec<&[u8]> = records.iter().map(Vec::as_slice).collect();
         let table = fetched(&["--latencies", "0", "--bandwidth", "1953K"], &records);
         let column = &table.columns[0];
-        // 600,000 bytes at two million a second.
+        // 600,000 bytes take 0.3 s at two million bytes a second.
         assert!(
-            *column.uncmp.last().unwrap() >= 0.3 && column.cmp_bytes < column.uncmp_bytes / 10,
+            *column.uncompressed_seconds.last().unwrap() >= 0.3
+                && column.compressed_bytes < column.uncompressed_bytes / 10,
             "{column:?}"
         );
         // Invented times: 10 ms a record without compression, and 1 or 2 with it.
@@ -298,13 +316,12 @@ mod tests {
                 bytes: 0,
             }]
         };
-        let difference = super::column(
+        let difference = super::fetch_column(
             Duration::ZERO,
-            &run(|_| 10),
-            &run(|index| 1 + index % 2),
+            [&run(|_| 10), &run(|index| 1 + index % 2)],
             &[30],
         )
-        .difference
+        .extra_seconds
         .unwrap();
         assert!(
             difference.low < -0.25 && difference.high < -0.25 && difference.low > -0.27,
