@@ -170,12 +170,12 @@ fn has_transactions(point: &ReplaySlotPoint) -> bool {
 /// are between successive banks, and `window` is ignored.
 pub fn replay_ms_by_slot(run: &Run, window: Span) -> Vec<(u64, f64)> {
     let logged = run
-        .replayed
+        .offline_replay
         .slots
         .iter()
         .filter_map(|slot| Some((slot.slot, slot.elapsed_ms?)));
     replay_points(run, window)
-        .filter(|_| run.replayed.slots.is_empty())
+        .filter(|_| run.offline_replay.slots.is_empty())
         .filter_map(|point| Some((point.slot?, point.replay_total_elapsed_us? as f64 / 1e3)))
         .chain(logged)
         .collect()
@@ -195,7 +195,7 @@ pub type SlotContents = BTreeMap<u64, [Option<u64>; 3]>;
 
 pub fn slot_contents(run: &Run, window: Span) -> SlotContents {
     let logged = run
-        .replayed
+        .offline_replay
         .slots
         .iter()
         .map(|slot| (slot.slot, [slot.bank_fingerprint, slot.signatures, None]));
@@ -204,7 +204,7 @@ pub fn slot_contents(run: &Run, window: Span) -> SlotContents {
         Some((point.slot?, [transactions, entries, point.total_shreds]))
     };
     replay_points(run, window)
-        .filter(|_| run.replayed.slots.is_empty())
+        .filter(|_| run.offline_replay.slots.is_empty())
         .filter_map(contents)
         .chain(logged)
         .collect()

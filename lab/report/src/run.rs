@@ -56,7 +56,7 @@ pub struct Run {
     /// Slot time from a tick on. The key is an index into [`Run::ticks`].
     pub slot_times: BTreeMap<usize, Duration>,
     pub facts: SystemFacts,
-    pub replayed: Replayed,
+    pub offline_replay: OfflineReplay,
     pub experiment_outcome: Option<ExperimentOutcome>,
     /// `None` if there is no trace next to the recording.
     pub cache_sizes: Option<Result<Prediction, String>>,
@@ -149,7 +149,7 @@ impl Points {
 #[derive(Debug, Clone, Default)]
 pub struct ExperimentOutcome {
     /// Whether the run replayed a fixed range of slots instead of following a cluster.
-    pub is_replay: bool,
+    pub is_offline_replay: bool,
     /// Whether the run kept up. If `None`, the recording decides.
     pub success: Option<bool>,
     pub why: String,
@@ -165,9 +165,9 @@ pub struct ExperimentOutcome {
 }
 
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Replayed {
+pub struct OfflineReplay {
     /// In order of freezing; each slot once.
-    pub slots: Vec<ReplayedSlot>,
+    pub slots: Vec<OfflineReplaySlot>,
     /// Over all slots, summed over threads.
     pub program_cache_us: Option<u64>,
     /// Number of slots that were not read, because there are too many.
@@ -175,7 +175,7 @@ pub struct Replayed {
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct ReplayedSlot {
+pub struct OfflineReplaySlot {
     pub slot: u64,
     /// From the previous bank's freezing to this one's; `None` for the first.
     pub elapsed_ms: Option<f64>,
@@ -219,9 +219,10 @@ impl Run {
             .map_or_else(Rules::default, |session| session.rules)
     }
 
-    pub fn is_replay(&self) -> bool {
+    pub fn is_offline_replay(&self) -> bool {
         let experiment = self.experiment_outcome.as_ref();
-        !self.replayed.slots.is_empty() || experiment.is_some_and(|experiment| experiment.is_replay)
+        !self.offline_replay.slots.is_empty()
+            || experiment.is_some_and(|experiment| experiment.is_offline_replay)
     }
 
     /// Predicts only if there is a trace next to the recording. May take minutes.

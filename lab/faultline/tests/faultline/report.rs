@@ -15,7 +15,10 @@ use faultline_recording::{CostTrackerPoint, ProgramCachePoint, ReplaySlotPoint};
 use faultline_report::{
     args::ReportArgs,
     report::{Options, ReportContext, build, build_with_context},
-    run::{ExperimentOutcome, Process, Replayed, ReplayedSlot, Run, Session, Signal, Tick, load},
+    run::{
+        ExperimentOutcome, OfflineReplay, OfflineReplaySlot, Process, Run, Session, Signal, Tick,
+        load,
+    },
 };
 use proptest::prelude::*;
 use serde_json::Value;
@@ -394,27 +397,27 @@ fn with_equal_limits_ranking_and_headline_use_the_primary_metric() {
 #[test]
 fn arms_without_variance_are_reported_with_their_values() {
     let replay = |arm: &str, run: usize, elapsed_ms: f64| {
-        let slot = |slot| ReplayedSlot {
+        let slot = |slot| OfflineReplaySlot {
             slot,
             elapsed_ms: Some(elapsed_ms),
-            ..ReplayedSlot::default()
+            ..OfflineReplaySlot::default()
         };
         let labels = [("arm", arm.to_owned()), ("run", run.to_string())]
             .map(|(key, value)| (key.to_owned(), value));
         let experiment_outcome = ExperimentOutcome {
-            is_replay: true,
+            is_offline_replay: true,
             success: Some(true),
             why: "all of its work was done".into(),
             ..ExperimentOutcome::default()
         };
-        let replayed = Replayed {
+        let offline_replay = OfflineReplay {
             slots: (1..=20).map(slot).collect(),
-            ..Replayed::default()
+            ..OfflineReplay::default()
         };
         Run {
             labels: labels.into(),
             experiment_outcome: Some(experiment_outcome),
-            replayed,
+            offline_replay,
             ..fixture("arm-512-1.fltl")
         }
     };

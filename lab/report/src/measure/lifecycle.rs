@@ -127,7 +127,7 @@ const PHASES_OF_ANY_PROCESS: [&str; 4] = ["absent", "initializing", "gone", "unk
 
 fn has_validator(run: &Run, phases: &[PhaseSpan]) -> bool {
     !run.points.is_empty()
-        || !run.replayed.slots.is_empty()
+        || !run.offline_replay.slots.is_empty()
         || !run.facts.versions.is_empty()
         || phases
             .iter()

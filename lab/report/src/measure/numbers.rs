@@ -2,7 +2,7 @@ use super::{
     Second, Span, Tps, combine, counter_id, is_own_slot, point_values, points_within,
     replay_points, values_within, with_transactions,
 };
-use crate::run::{Pool, ReplayedSlot, Run, Signal};
+use crate::run::{OfflineReplaySlot, Pool, Run, Signal};
 use faultline_recording::{CacheTimesPoint, ProgramCachePoint, ReplaySlotPoint};
 use faultline_stats::{
     rate::Rates,
@@ -110,7 +110,7 @@ pub fn numbers(run: &Run, seconds: &Tps, window: Span) -> WindowNumbers {
         major_faults: rates(Signal::MajorFaults),
         minor_faults: rates(Signal::MinorFaults),
         cpu_cores: cpu_user.zip(cpu_system).map(|(user, system)| user + system),
-        cache: if run.replayed.slots.is_empty() {
+        cache: if run.offline_replay.slots.is_empty() {
             cache(run, window)
         } else {
             logged_cache(run)
@@ -220,7 +220,7 @@ pub fn prune_us(point: &CacheTimesPoint) -> Option<u64> {
 }
 
 fn replay_ms(run: &Run, window: Span) -> Vec<Option<f64>> {
-    let logged = &run.replayed.slots;
+    let logged = &run.offline_replay.slots;
     if !logged.is_empty() {
         return logged.iter().map(|slot| slot.elapsed_ms).collect();
     }
@@ -231,12 +231,12 @@ fn replay_ms(run: &Run, window: Span) -> Vec<Option<f64>> {
 
 /// A replay's log has every slot and the total time in the cache.
 fn logged_cache(run: &Run) -> CacheNumbers {
-    let slots = &run.replayed.slots;
-    let column = |count: fn(&ReplayedSlot) -> Option<u64>| {
+    let slots = &run.offline_replay.slots;
+    let column = |count: fn(&OfflineReplaySlot) -> Option<u64>| {
         let counts = slots.iter().map(|slot| Some(count(slot)? as f64));
         summary(&counts.collect::<Vec<_>>())
     };
-    let time = run.replayed.program_cache_us.map(|us| us as f64);
+    let time = run.offline_replay.program_cache_us.map(|us| us as f64);
     CacheNumbers {
         misses: column(|slot| slot.misses),
         evictions: column(|slot| slot.evictions),

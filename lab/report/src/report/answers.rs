@@ -21,7 +21,7 @@ pub fn answers_by_arm(subjects: &MeasuredRuns) -> Vec<Answers> {
     let is_replay = subjects
         .all
         .iter()
-        .any(|subject| subject.recording.is_replay());
+        .any(|subject| subject.recording.is_offline_replay());
     if subjects.all.is_empty() || subjects.has_no_validator() || is_replay {
         return Vec::new();
     }

@@ -100,12 +100,12 @@ impl MeasuredRuns {
     pub fn has_no_validator(&self) -> bool {
         let runs = || self.all.iter();
         runs().any(|run| !run.recording.processes.is_empty())
-            && !runs().any(|run| run.lifecycle.has_validator || run.recording.is_replay())
+            && !runs().any(|run| run.lifecycle.has_validator || run.recording.is_offline_replay())
     }
 
     /// Whether all runs replayed a fixed range.
-    pub fn are_replays(&self) -> bool {
-        self.all.iter().all(|run| run.recording.is_replay())
+    pub fn are_offline_replays(&self) -> bool {
+        self.all.iter().all(|run| run.recording.is_offline_replay())
     }
 
     /// The runs with this answer to whether they kept up.
@@ -228,7 +228,7 @@ impl MeasuredRun {
     }
 
     fn executed(&self) -> bool {
-        self.execution_window.is_some() || !self.recording.replayed.slots.is_empty()
+        self.execution_window.is_some() || !self.recording.offline_replay.slots.is_empty()
     }
 
     pub fn why_no_quantile(&self) -> &'static str {

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     measure::{SlotContents, cache_ms_by_slot, replay_ms_by_slot, slot_contents},
-    run::ReplayedSlot,
+    run::OfflineReplaySlot,
 };
 use faultline_stats::{
     block::{Estimate, IntervalPlan},
@@ -77,9 +77,12 @@ const fn quantity(
     }
 }
 
-fn logged_counts(run: &MeasuredRun, count: fn(&ReplayedSlot) -> Option<u64>) -> Vec<(u64, f64)> {
+fn logged_counts(
+    run: &MeasuredRun,
+    count: fn(&OfflineReplaySlot) -> Option<u64>,
+) -> Vec<(u64, f64)> {
     run.recording
-        .replayed
+        .offline_replay
         .slots
         .iter()
         .filter_map(|slot| Some((slot.slot, count(slot)? as f64)))
@@ -233,7 +236,7 @@ fn with_contents<'s>(runs: &'s MeasuredRuns, arm: &'s str) -> Vec<Candidate<'s>>
 /// Labels `experiment`, `block` and `turn`. For a replay, `run` (the replicate) instead of `turn`.
 pub fn pairing_key(run: &MeasuredRun) -> Option<(Option<&str>, Option<&str>, &str)> {
     let label = |key| run.recording.label(key).filter(|value| !value.is_empty());
-    let is_replay = !run.recording.replayed.slots.is_empty();
+    let is_replay = !run.recording.offline_replay.slots.is_empty();
     let key = if is_replay { "run" } else { "turn" };
     Some((label("experiment"), label("block"), label(key)?))
 }

@@ -42,7 +42,7 @@ pub fn verdict(
 fn verdict_of_run(run: &MeasuredRun) -> Verdict {
     let (name, lifecycle) = (&run.name, &run.lifecycle);
     let why = &lifecycle.success.why;
-    let is_replay = run.recording.is_replay();
+    let is_replay = run.recording.is_offline_replay();
     let headline = match lifecycle.success.answer {
         Some(true) if is_replay => format!("{name} did all of its work."),
         Some(false) if is_replay => format!("{name} did not do all of its work: {why}."),
@@ -107,7 +107,7 @@ fn verdict_of_arm(subjects: &MeasuredRuns, primary: &RunMetric, floor: &BiasFloo
     let arm = runs.first().map_or("", |run| run.arm.as_str());
     let mut headline = format!("{} of one arm, {arm}", counted(runs.len() as f64, "run"));
     if !subjects.has_no_validator() {
-        let did = if subjects.are_replays() {
+        let did = if subjects.are_offline_replays() {
             "did all of their work"
         } else {
             "kept up"
@@ -393,7 +393,7 @@ fn pair_sentence(pair: &ArmComparison) -> String {
 fn outcomes(subjects: &MeasuredRuns) -> Vec<String> {
     let failed = subjects.with_success(Some(false));
     let reasons = by_key(failed.map(|run| (&run.lifecycle.success.why, run.name.as_str())));
-    let (did, did_not) = if subjects.are_replays() {
+    let (did, did_not) = if subjects.are_offline_replays() {
         ("did their work to the end", "Did not do all of it")
     } else {
         ("are known to have kept up with the tip", "Did not keep up")
