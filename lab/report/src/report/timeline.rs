@@ -130,7 +130,7 @@ pub fn timeline(
         let origin = if is_single {
             0.0
         } else {
-            run.from_execution.window.from
+            run.since_first_transaction.window.from
         };
         for mut line in lines(run) {
             let from = line.x.partition_point(|x| *x < origin);

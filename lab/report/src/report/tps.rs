@@ -85,7 +85,7 @@ pub fn section(subjects: &MeasuredRuns) -> Section {
         "How often each TPS occurred",
         caption,
         ("TPS (/s)", "Seconds", 0.999),
-        |subject| subject.tps.counts(subject.from_execution.window),
+        |subject| subject.tps.counts(subject.since_first_transaction.window),
     );
     over_time(&mut section);
     section.build("tps", "Transactions per second")
