@@ -5,7 +5,7 @@ mod tps;
 
 pub use lifecycle::{End, Lifecycle, PhaseSpan, Success};
 pub use numbers::{
-    CacheNumbers, MemoryLevels, PoolFaults, TpsNumbers, WindowNumbers, cache_us_per_slot, numbers,
+    CacheNumbers, MemoryGauges, PoolFaults, TpsNumbers, WindowNumbers, cache_us_per_slot, numbers,
     pool_faults, prune_us, timed_cache_us_per_slot,
 };
 pub(crate) use timeline::timeline;

@@ -15,7 +15,7 @@ use std::{
 
 /// In bytes.
 #[derive(Debug, Clone, Copy)]
-pub struct MemoryLevels {
+pub struct MemoryGauges {
     pub rss: Summary,
     pub vsz: Summary,
     pub anon: Summary,
@@ -76,7 +76,7 @@ pub struct CacheNumbers {
 pub struct WindowNumbers {
     pub window: Span,
     pub tps: TpsNumbers,
-    pub levels: MemoryLevels,
+    pub gauges: MemoryGauges,
     pub major_faults: Rates,
     pub minor_faults: Rates,
     /// Cores in use: CPU seconds per second.
@@ -106,7 +106,7 @@ pub fn numbers(run: &Run, seconds: &Tps, window: Span) -> WindowNumbers {
     WindowNumbers {
         window,
         tps: tps(run, seconds, window),
-        levels: levels(run, window),
+        gauges: memory_gauges(run, window),
         major_faults: rates(Signal::MajorFaults),
         minor_faults: rates(Signal::MinorFaults),
         cpu_cores: cpu_user.zip(cpu_system).map(|(user, system)| user + system),
@@ -123,23 +123,23 @@ pub fn numbers(run: &Run, seconds: &Tps, window: Span) -> WindowNumbers {
     }
 }
 
-fn levels(run: &Run, window: Span) -> MemoryLevels {
-    let level = |values: &[Option<f64>]| summary(&values_within(run, values, window));
-    let of_signal = |signal| level(run.signal(signal));
+fn memory_gauges(run: &Run, window: Span) -> MemoryGauges {
+    let gauge = |values: &[Option<f64>]| summary(&values_within(run, values, window));
+    let of_signal = |signal| gauge(run.signal(signal));
     let rss = &super::rss(run);
     let (limit, unreclaimable) = (run.signal(Signal::Limit), run.signal(Signal::Unreclaimable));
     let vsz = run.signal(Signal::Virtual);
-    MemoryLevels {
-        rss: level(rss),
-        vsz: level(vsz),
+    MemoryGauges {
+        rss: gauge(rss),
+        vsz: gauge(vsz),
         anon: of_signal(Signal::RssAnon),
         file: of_signal(Signal::RssFile),
         shmem: of_signal(Signal::RssShmem),
         swap: of_signal(Signal::Swap),
-        vsz_less_rss: level(&combine(vsz, rss, f64::sub)),
-        rss_and_vsz: level(&combine(vsz, rss, f64::add)),
-        unreclaimable: level(unreclaimable),
-        headroom: level(&combine(limit, unreclaimable, f64::sub)),
+        vsz_less_rss: gauge(&combine(vsz, rss, f64::sub)),
+        rss_and_vsz: gauge(&combine(vsz, rss, f64::add)),
+        unreclaimable: gauge(unreclaimable),
+        headroom: gauge(&combine(limit, unreclaimable, f64::sub)),
     }
 }
 

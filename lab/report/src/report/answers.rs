@@ -74,7 +74,7 @@ fn inputs(runs: &[&MeasuredRun], can_change_capacity: Option<bool>) -> AnswerInp
     let smallest = |value| values(value).into_iter().reduce(f64::min);
     let installed = smallest(|run, _| run.recording.facts.memory_bytes.map(|bytes| bytes as f64));
     let unreclaimable_shares =
-        values(|run, numbers| Some(numbers.levels.unreclaimable.max? / run.limit()?));
+        values(|run, numbers| Some(numbers.gauges.unreclaimable.max? / run.limit()?));
     let proven: Option<Vec<f64>> = runs
         .iter()
         .map(|run| sufficient_memory::proven_bytes(run))
@@ -85,9 +85,9 @@ fn inputs(runs: &[&MeasuredRun], can_change_capacity: Option<bool>) -> AnswerInp
         installed,
         limit: smallest(|run, _| run.limit())
             .filter(|limit| installed.is_none_or(|installed| *limit < installed)),
-        headroom: smallest(|_, numbers| numbers.levels.headroom.min),
+        headroom: smallest(|_, numbers| numbers.gauges.headroom.min),
         unreclaimable_share: unreclaimable_shares.into_iter().reduce(f64::max),
-        swap: average(|_, numbers| numbers.levels.swap.max),
+        swap: average(|_, numbers| numbers.gauges.swap.max),
         memory_stalled_share: average(|run, numbers| {
             signal_rates(&run.recording, Signal::MemorySome, numbers.window).mean()
         }),

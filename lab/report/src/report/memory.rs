@@ -15,9 +15,9 @@ use crate::{
 use faultline_stats::correlation;
 
 macro_rules! gib {
-    ($title:literal, $level:ident, $statistic:ident) => {
+    ($title:literal, $gauge:ident, $statistic:ident) => {
         (concat!($title, " [GiB]"), 3, |_, numbers| {
-            numbers.levels.$level.$statistic.map(gib)
+            numbers.gauges.$gauge.$statistic.map(gib)
         })
     };
 }
@@ -46,7 +46,7 @@ const STUDY_SWAP_AND_TOTAL: &[NumberColumn] = &[
     gib!("Swapped out mean", swap, mean),
     gib!("RSS + VSZ mean (study: total)", rss_and_vsz, mean),
     ("RSS + swapped out, mean [GiB]", 3, |_, numbers| {
-        Some(gib(numbers.levels.rss.mean? + numbers.levels.swap.mean?))
+        Some(gib(numbers.gauges.rss.mean? + numbers.gauges.swap.mean?))
     }),
 ];
 
@@ -57,7 +57,7 @@ const HEADROOM: &[NumberColumn] = &[
     gib!("Headroom min", headroom, min),
     gib!("Headroom mean", headroom, mean),
     ("Smallest headroom by limit [%]", 1, |run, numbers| {
-        Some(100.0 * numbers.levels.headroom.min? / run.limit()?)
+        Some(100.0 * numbers.gauges.headroom.min? / run.limit()?)
     }),
 ];
 

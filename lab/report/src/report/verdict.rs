@@ -92,8 +92,8 @@ fn metric_sentences(run: &MeasuredRun) -> impl Iterator<Item = String> + use<> {
             number(mean, 3)
         )
     });
-    let rss = numbers.levels.rss.max.map(|rss| {
-        let headroom = numbers.levels.headroom.min.map(bytes);
+    let rss = numbers.gauges.rss.max.map(|rss| {
+        let headroom = numbers.gauges.headroom.min.map(bytes);
         let headroom = headroom.map_or_else(String::new, |headroom| {
             format!("; the smallest headroom was {headroom}")
         });
