@@ -6,7 +6,7 @@ use crate::run::{OfflineReplaySlot, Pool, Run, Signal};
 use faultline_recording::{CacheTimesPoint, ProgramCachePoint, ReplaySlotPoint};
 use faultline_stats::{
     rate::Rates,
-    summary::{MeanWithoutPeaks, Summary, mean_without_peaks, quantile_if_enough, summary},
+    summary::{MeansAndPeaks, Summary, means_and_peaks, quantile_if_enough, summary},
 };
 use std::{
     collections::BTreeMap,
@@ -42,11 +42,11 @@ pub struct TpsNumbers {
     /// Seconds without data; `None` as for `zero`.
     pub unknown: Option<usize>,
     /// Over known seconds including zeros, with and without the study's outlier rule.
-    pub all_known: Option<MeanWithoutPeaks>,
+    pub all_known: Option<MeansAndPeaks>,
     /// Over the seconds with transactions.
-    pub active: Option<MeanWithoutPeaks>,
+    pub active: Option<MeansAndPeaks>,
     /// The study's samples: transactions of a slot divided by the thread time of their execution.
-    pub by_thread_time: Option<MeanWithoutPeaks>,
+    pub by_thread_time: Option<MeansAndPeaks>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -158,9 +158,9 @@ fn tps(run: &Run, all: &Tps, window: Span) -> TpsNumbers {
         known: known.len(),
         zero: all.distinguishes_zeros.then_some(zero),
         unknown: all.distinguishes_zeros.then_some(unknown),
-        all_known: mean_without_peaks(&known),
-        active: mean_without_peaks(&active),
-        by_thread_time: mean_without_peaks(&by_thread_time),
+        all_known: means_and_peaks(&known),
+        active: means_and_peaks(&active),
+        by_thread_time: means_and_peaks(&by_thread_time),
     }
 }
 

@@ -153,7 +153,7 @@ fn loads_differ(runs: &MeasuredRuns) -> Caveat {
         .iter()
         .filter_map(|run| part.numbers(run)?.tps.all_known);
     let range = tps
-        .map(|tps| tps.mean_of_all)
+        .map(|tps| tps.mean_with_peaks)
         .minmax()
         .into_option()
         .map_or_else(String::new, |(lowest, highest)| {

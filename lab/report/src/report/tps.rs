@@ -18,13 +18,13 @@ const MAX_AVERAGED_POINTS: usize = 720;
 
 const QUANTITIES: &[NumberColumn] = &[
     ("Avg TPS (3x rule) [/s]", 2, |_, numbers| {
-        numbers.tps.all_known.map(|tps| tps.mean)
+        numbers.tps.all_known.map(|tps| tps.mean_without_peaks)
     }),
     ("Avg TPS (all) [/s]", 2, |_, numbers| {
-        numbers.tps.all_known.map(|tps| tps.mean_of_all)
+        numbers.tps.all_known.map(|tps| tps.mean_with_peaks)
     }),
     ("Avg TPS (3x rule, zeros left out) [/s]", 2, |_, numbers| {
-        numbers.tps.active.map(|tps| tps.mean)
+        numbers.tps.active.map(|tps| tps.mean_without_peaks)
     }),
     ("0 TPS time [s]", 0, |_, numbers| {
         numbers.tps.zero.map(|zero| zero as f64)
@@ -36,7 +36,7 @@ const QUANTITIES: &[NumberColumn] = &[
         numbers.tps.all_known.map(|tps| tps.max)
     }),
     ("Left out by the 3x rule [s]", 0, |_, numbers| {
-        numbers.tps.all_known.map(|tps| tps.left_out as f64)
+        numbers.tps.all_known.map(|tps| tps.peaks as f64)
     }),
     ("Seconds known [s]", 0, |_, numbers| {
         Some(numbers.tps.known as f64)
@@ -45,10 +45,10 @@ const QUANTITIES: &[NumberColumn] = &[
 
 const STUDY_TPS: &[NumberColumn] = &[
     ("Avg (3x rule) [/s]", 2, |_, numbers| {
-        numbers.tps.by_thread_time.map(|tps| tps.mean)
+        numbers.tps.by_thread_time.map(|tps| tps.mean_without_peaks)
     }),
     ("Avg (all) [/s]", 2, |_, numbers| {
-        numbers.tps.by_thread_time.map(|tps| tps.mean_of_all)
+        numbers.tps.by_thread_time.map(|tps| tps.mean_with_peaks)
     }),
     ("Max [/s]", 2, |_, numbers| {
         numbers.tps.by_thread_time.map(|tps| tps.max)
@@ -57,10 +57,10 @@ const STUDY_TPS: &[NumberColumn] = &[
         numbers
             .tps
             .by_thread_time
-            .map(|tps| (tps.n + tps.left_out) as f64)
+            .map(|tps| (tps.non_peaks + tps.peaks) as f64)
     }),
     ("Avg TPS of the table above (all) [/s]", 2, |_, numbers| {
-        numbers.tps.all_known.map(|tps| tps.mean_of_all)
+        numbers.tps.all_known.map(|tps| tps.mean_with_peaks)
     }),
 ];
 

@@ -83,7 +83,7 @@ fn metric_sentences(run: &MeasuredRun) -> impl Iterator<Item = String> + use<> {
         let zero = numbers.tps.zero.map_or_else(String::new, |zero| {
             format!(", {} at zero", counted(zero as f64, "second"))
         });
-        format!("Its mean TPS was {}{zero}.", number(tps.mean_of_all, 0))
+        format!("Its mean TPS was {}{zero}.", number(tps.mean_with_peaks, 0))
     });
     let misses = numbers.cache.misses.mean.map(|mean| {
         format!(
