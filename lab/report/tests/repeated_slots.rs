@@ -181,8 +181,8 @@ fn transactions_of_repeated_slots_agree_with_the_daemon() {
         assert_eq!((at_20.count, at_20.had_execution), (Some(9), true));
         let tps = numbers(&run, &measured.tps, Span::ALWAYS).tps;
         let zero = total(&readings, "agave_zero_tps_seconds_total", None);
-        assert_eq!((tps.zero, zero), (Some(5), 5.0));
-        assert_eq!((tps.known, tps.unknown), (65, Some(0)));
+        assert_eq!((tps.zero_seconds, zero), (Some(5), 5.0));
+        assert_eq!((tps.known_seconds, tps.unknown_seconds), (65, Some(0)));
     }
 }
 

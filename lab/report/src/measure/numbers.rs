@@ -35,18 +35,18 @@ pub struct MemoryGauges {
 #[derive(Debug, Clone, Copy)]
 pub struct TpsNumbers {
     /// Seconds with data.
-    pub known: usize,
+    pub known_seconds: usize,
     /// Known seconds without a transaction; `None` if the recording does not distinguish them from
     /// unknown seconds.
-    pub zero: Option<usize>,
-    /// Seconds without data; `None` as for `zero`.
-    pub unknown: Option<usize>,
+    pub zero_seconds: Option<usize>,
+    /// Seconds without data; `None` as for `zero_seconds`.
+    pub unknown_seconds: Option<usize>,
     /// Over known seconds including zeros, with and without the study's outlier rule.
-    pub all_known: Option<MeansAndPeaks>,
+    pub over_known_seconds: Option<MeansAndPeaks>,
     /// Over the seconds with transactions.
-    pub active: Option<MeansAndPeaks>,
+    pub over_active_seconds: Option<MeansAndPeaks>,
     /// The study's samples: transactions of a slot divided by the thread time of their execution.
-    pub by_thread_time: Option<MeansAndPeaks>,
+    pub per_thread_second: Option<MeansAndPeaks>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -153,14 +153,14 @@ fn tps(run: &Run, all: &Tps, window: Span) -> TpsNumbers {
         .collect();
     let zero = known.len() - active.len();
     let unknown = counts.len() - known.len();
-    let by_thread_time: Vec<Option<f64>> = replay_points(run, window).map(thread_tps).collect();
+    let per_thread_second: Vec<Option<f64>> = replay_points(run, window).map(thread_tps).collect();
     TpsNumbers {
-        known: known.len(),
-        zero: all.distinguishes_zeros.then_some(zero),
-        unknown: all.distinguishes_zeros.then_some(unknown),
-        all_known: means_and_peaks(&known),
-        active: means_and_peaks(&active),
-        by_thread_time: means_and_peaks(&by_thread_time),
+        known_seconds: known.len(),
+        zero_seconds: all.distinguishes_zeros.then_some(zero),
+        unknown_seconds: all.distinguishes_zeros.then_some(unknown),
+        over_known_seconds: means_and_peaks(&known),
+        over_active_seconds: means_and_peaks(&active),
+        per_thread_second: means_and_peaks(&per_thread_second),
     }
 }
 

@@ -151,7 +151,7 @@ fn loads_differ(runs: &MeasuredRuns) -> Caveat {
     let tps = runs
         .all
         .iter()
-        .filter_map(|run| part.numbers(run)?.tps.all_known);
+        .filter_map(|run| part.numbers(run)?.tps.over_known_seconds);
     let range = tps
         .map(|tps| tps.mean_with_peaks)
         .minmax()
@@ -178,7 +178,7 @@ fn run_caveats(
         .map(|gap| gap.seconds())
         .collect_vec();
     let tps = &run.since_first_transaction.tps;
-    let unknown = tps.unknown.filter(|unknown| *unknown > 0);
+    let unknown = tps.unknown_seconds.filter(|unknown| *unknown > 0);
     let caveats = [
         (!gaps.is_empty()).then(|| {
             (
@@ -206,7 +206,7 @@ fn run_caveats(
                 format!(
                     "it is not known whether anything was executed in {} of {} seconds",
                     number(unknown as f64, 0),
-                    number((unknown + tps.known) as f64, 0)
+                    number((unknown + tps.known_seconds) as f64, 0)
                 ),
                 "Let the validator push its metrics to the daemon all the time.",
             )

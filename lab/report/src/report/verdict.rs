@@ -79,8 +79,8 @@ fn metric_sentences(run: &MeasuredRun) -> impl Iterator<Item = String> + use<> {
             )
         }),
     };
-    let tps = numbers.tps.all_known.map(|tps| {
-        let zero = numbers.tps.zero.map_or_else(String::new, |zero| {
+    let tps = numbers.tps.over_known_seconds.map(|tps| {
+        let zero = numbers.tps.zero_seconds.map_or_else(String::new, |zero| {
             format!(", {} at zero", counted(zero as f64, "second"))
         });
         format!("Its mean TPS was {}{zero}.", number(tps.mean_with_peaks, 0))
