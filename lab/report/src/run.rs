@@ -49,7 +49,7 @@ pub struct Run {
     pub binding_levels: Vec<BindingLevel>,
     /// For each of [`Signal::ALL`], one value per tick.
     pub signals: Vec<Vec<Option<f64>>>,
-    pub pools: Vec<Pool>,
+    pub thread_pools: Vec<ThreadPool>,
     pub points: Points,
     /// (since when, consensus protocol), in order. Empty if none was reported.
     pub consensus: Vec<(f64, String)>,
@@ -110,15 +110,16 @@ pub struct BindingLevel {
 }
 
 #[derive(Debug, Clone, Default)]
-pub struct Pool {
+pub struct ThreadPool {
     pub name: String,
-    pub rows: Vec<PoolRow>,
+    pub rows: Vec<ThreadPoolRow>,
 }
 
 /// A pool at one tick. Counters are process totals.
 #[derive(Debug, Clone, Copy)]
-pub struct PoolRow {
-    pub tick: usize,
+pub struct ThreadPoolRow {
+    /// Into [`Run::ticks`].
+    pub tick_index: usize,
     pub threads: Option<f64>,
     pub major_faults: Option<f64>,
     pub minor_faults: Option<f64>,

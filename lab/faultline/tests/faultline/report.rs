@@ -686,7 +686,7 @@ fn seconds_of_a_gap_are_unknown_not_zero_tps() {
         let mut index = 0..;
         signal.retain(|_| retained[index.next().unwrap()]);
     }
-    run.pools.clear();
+    run.thread_pools.clear();
     run.ticks.retain(|tick| !lost(tick.at));
     run.points
         .costs

@@ -2,7 +2,7 @@ use super::{
     Second, Span, Tps, combine, counter_id, is_own_slot, point_values, points_within,
     replay_points, values_within, with_transactions,
 };
-use crate::run::{OfflineReplaySlot, Pool, Run, Signal};
+use crate::run::{OfflineReplaySlot, Run, Signal, ThreadPool};
 use faultline_recording::{CacheTimesPoint, ProgramCachePoint, ReplaySlotPoint};
 use faultline_stats::{
     rate::Rates,
@@ -271,7 +271,7 @@ pub fn timed_cache_us_per_slot(
 }
 
 #[derive(Debug)]
-pub struct PoolFaults {
+pub struct ThreadPoolUse {
     pub name: String,
     /// At the end of the window; `None` if the pool no longer exists.
     pub threads: Option<f64>,
@@ -281,18 +281,18 @@ pub struct PoolFaults {
     pub cpu: Option<f64>,
 }
 
-impl PoolFaults {
+impl ThreadPoolUse {
     pub fn faults(&self) -> f64 {
         self.major.unwrap_or(0.0) + self.minor.unwrap_or(0.0)
     }
 }
 
-pub fn pool_faults(run: &Run, window: Span) -> Vec<PoolFaults> {
+pub fn thread_pool_use(run: &Run, window: Span) -> Vec<ThreadPoolUse> {
     let first_ticks = first_ticks(run);
-    let mut pools: Vec<PoolFaults> = run
-        .pools
+    let mut pools: Vec<ThreadPoolUse> = run
+        .thread_pools
         .iter()
-        .map(|pool| pool_growth(run, pool, window, &first_ticks))
+        .map(|pool| use_of_pool(run, pool, window, &first_ticks))
         .collect();
     pools.sort_by(|a, b| {
         b.faults()
@@ -305,25 +305,27 @@ pub fn pool_faults(run: &Run, window: Span) -> Vec<PoolFaults> {
 /// First tick with pool data, by process. The counters of a pool that appears later began at zero.
 fn first_ticks(run: &Run) -> BTreeMap<u64, usize> {
     let mut first_ticks = BTreeMap::new();
-    for row in run.pools.iter().flat_map(|pool| &pool.rows) {
-        if let Some(tick) = run.ticks.get(row.tick) {
-            let first = first_ticks.entry(counter_id(tick)).or_insert(row.tick);
-            *first = (*first).min(row.tick);
+    for row in run.thread_pools.iter().flat_map(|pool| &pool.rows) {
+        if let Some(tick) = run.ticks.get(row.tick_index) {
+            let first = first_ticks
+                .entry(counter_id(tick))
+                .or_insert(row.tick_index);
+            *first = (*first).min(row.tick_index);
         }
     }
     first_ticks
 }
 
-fn pool_growth(
+fn use_of_pool(
     run: &Run,
-    pool: &Pool,
+    pool: &ThreadPool,
     window: Span,
     first_ticks: &BTreeMap<u64, usize>,
-) -> PoolFaults {
+) -> ThreadPoolUse {
     let (mut threads, mut sums) = (None, [None; 3]);
     let mut previous: Option<(u64, [Option<f64>; 3])> = None;
     for row in &pool.rows {
-        let Some(tick) = run.ticks.get(row.tick) else {
+        let Some(tick) = run.ticks.get(row.tick_index) else {
             continue;
         };
         let (counter_id, totals) = (
@@ -332,7 +334,7 @@ fn pool_growth(
         );
         let earlier = match previous {
             Some((previous_id, totals)) if previous_id == counter_id => totals,
-            _ if first_ticks.get(&counter_id) == Some(&row.tick) => [None; 3],
+            _ if first_ticks.get(&counter_id) == Some(&row.tick_index) => [None; 3],
             _ => [Some(0.0); 3],
         };
         previous = Some((counter_id, totals));
@@ -350,7 +352,7 @@ fn pool_growth(
         }
     }
     let [major, minor, cpu] = sums;
-    PoolFaults {
+    ThreadPoolUse {
         name: pool.name.clone(),
         threads,
         major,

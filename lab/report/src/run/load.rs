@@ -1,6 +1,6 @@
 use super::{
-    BindingLevel, ClockStep, Event, Pool, PoolRow, Process, Run, Session, Signal, SystemFacts,
-    Tick,
+    BindingLevel, ClockStep, Event, Process, Run, Session, Signal, SystemFacts, ThreadPool,
+    ThreadPoolRow, Tick,
     time_axis::{TimeAxis, nanoseconds},
 };
 use faultline_metrics::metrics::{
@@ -74,7 +74,7 @@ pub fn load(path: &Path) -> Result<Run, Error> {
         clock_steps: clock_steps(time_axis, &events),
         events,
         binding_levels: loader.binding_levels()?,
-        pools: loader.pools()?,
+        thread_pools: loader.thread_pools()?,
         points: time_axis.points(&recording, &loader.ticks)?,
         consensus: loader.consensus(&run.ticks)?,
         facts: SystemFacts::of(sessions, processes),
@@ -324,22 +324,22 @@ impl<'r> Loader<'r> {
         Ok(signals)
     }
 
-    fn pools(&self) -> Result<Vec<Pool>, Error> {
-        let mut pools: BTreeMap<Arc<str>, Vec<PoolRow>> = BTreeMap::new();
+    fn thread_pools(&self) -> Result<Vec<ThreadPool>, Error> {
+        let mut pools: BTreeMap<Arc<str>, Vec<ThreadPoolRow>> = BTreeMap::new();
         for row in self.recording.pools()? {
-            let Some(&tick) = self.tick_indices.get(&row.tick) else {
+            let Some(&tick_index) = self.tick_indices.get(&row.tick) else {
                 continue;
             };
             let cpu = row.cpu_user.zip(row.cpu_system);
-            pools.entry(row.pool).or_default().push(PoolRow {
-                tick,
+            pools.entry(row.pool).or_default().push(ThreadPoolRow {
+                tick_index,
                 threads: row.threads.map(|count| count as f64),
                 major_faults: row.major_faults.map(|count| count as f64),
                 minor_faults: row.minor_faults.map(|count| count as f64),
                 cpu_seconds: cpu.map(|(user, system)| user + system),
             });
         }
-        let pool = |(name, rows): (Arc<str>, _)| Pool {
+        let pool = |(name, rows): (Arc<str>, _)| ThreadPool {
             name: name.to_string(),
             rows,
         };

@@ -102,9 +102,9 @@ fn cut() -> Run {
     run.signals
         .iter_mut()
         .for_each(|values| values.truncate(ticks));
-    run.pools
+    run.thread_pools
         .iter_mut()
-        .for_each(|pool| pool.rows.retain(|row| row.tick < ticks));
+        .for_each(|pool| pool.rows.retain(|row| row.tick_index < ticks));
     run
 }
 
