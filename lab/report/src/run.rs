@@ -68,7 +68,7 @@ pub struct Session {
     pub from: f64,
     /// The sampling interval.
     pub interval_seconds: f64,
-    pub rules: Rules,
+    pub phase_rules: Rules,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -213,11 +213,11 @@ point!(
 );
 
 impl Run {
-    pub fn rules(&self, tick: &Tick) -> Rules {
+    pub fn phase_rules(&self, tick: &Tick) -> Rules {
         self.sessions
             .iter()
             .find(|session| session.id == tick.session)
-            .map_or_else(Rules::default, |session| session.rules)
+            .map_or_else(Rules::default, |session| session.phase_rules)
     }
 
     pub fn is_offline_replay(&self) -> bool {

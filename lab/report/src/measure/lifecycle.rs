@@ -109,7 +109,7 @@ pub fn lifecycle(run: &Run) -> Lifecycle {
 /// Since when the process was near the tip, up to the tick `tip_tick`.
 fn near_tip_since(run: &Run, tip_tick: usize) -> Option<f64> {
     let tick = run.ticks.get(tip_tick)?;
-    let max_behind = run.rules(tick).at_tip_slots as f64;
+    let max_behind = run.phase_rules(tick).at_tip_slots as f64;
     let near = run
         .ticks
         .iter()
@@ -342,7 +342,7 @@ fn tip_time(run: &Run, lifecycle: &Lifecycle, from: f64) -> Option<TipTime> {
     let mut time = TipTime::default();
     for ((before, phase), after) in followed.zip(run.ticks.get(1..=last).unwrap_or_default()) {
         let passed = Duration::try_from_secs_f64(after.at - before.at).unwrap_or_default();
-        let is_gap = run.rules(before).is_gap(passed);
+        let is_gap = run.phase_rules(before).is_gap(passed);
         if before.at >= from && before.session == after.session && !is_gap {
             time.add(*phase, passed);
         }

@@ -106,7 +106,7 @@ fn track_session(
     let Some(first) = run.ticks.get(ticks.start) else {
         return;
     };
-    let mut tracker = Tracker::new(run.rules(first));
+    let mut tracker = Tracker::new(run.phase_rules(first));
     let has_evidence = |index| value(run, Signal::EvidenceStopped, index).is_some();
     let evidence_at = match ticks.clone().any(has_evidence) {
         true => recorded_evidence,

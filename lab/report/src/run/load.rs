@@ -130,7 +130,7 @@ impl<'r> Loader<'r> {
             id: row.id,
             from: run.at(nanoseconds(row.started)),
             interval_seconds: row.interval.as_secs_f64(),
-            rules: rules(row),
+            phase_rules: phase_rules(row),
         };
         run.sessions = self.sessions.iter().map(session).collect();
         Ok(run)
@@ -387,7 +387,7 @@ fn clock_steps(time_axis: &TimeAxis, events: &[Event]) -> Vec<ClockStep> {
 }
 
 /// Missing fields have defaults.
-fn rules(row: &SessionRow) -> Rules {
+fn phase_rules(row: &SessionRow) -> Rules {
     let (phase, default) = (&row.manifest["daemon"]["phase"], Rules::default());
     let slots = |key: &str, default| phase[key].as_u64().unwrap_or(default);
     let seconds = |key: &str, default| {
