@@ -9,7 +9,7 @@ mod time_axis;
 pub use event::Event;
 pub(crate) use event::value_text;
 pub use load::load;
-pub(crate) use load::load_evidence;
+pub(crate) use load::load_run_for_phases;
 pub use manifest::SystemFacts;
 pub(crate) use manifest::json_text;
 pub use signal::Signal;

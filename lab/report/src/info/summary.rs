@@ -1,6 +1,6 @@
 use crate::{
     measure::timeline,
-    run::{load_evidence, nanoseconds},
+    run::{load_run_for_phases, nanoseconds},
 };
 use faultline_phase::Phase;
 use faultline_recording::{
@@ -92,7 +92,7 @@ impl Summary {
     pub fn of(recording: &Recording) -> Result<Summary, Error> {
         let info = recording.info()?;
         let ticks = recording.ticks()?;
-        let phases = timeline(&load_evidence(recording)?).phases;
+        let phases = timeline(&load_run_for_phases(recording)?).phases;
         let times = times(&ticks, &info.sessions, &phases);
         let phase_time = |(phase, sum): (Option<Phase>, Duration)| PhaseTime {
             phase: phase.map(|phase| phase.name().to_owned()),

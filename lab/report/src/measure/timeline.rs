@@ -58,7 +58,7 @@ fn slot_seconds(run: &Run, phases: &[Option<Phase>]) -> Option<f64> {
         .ticks
         .iter()
         .zip(phases)
-        .zip(run.signal(Signal::EvidenceTip))
+        .zip(run.signal(Signal::PhaseEvidenceTip))
         .filter(|((_, phase), _)| **phase == Some(Phase::AtTip))
         .filter_map(|((tick, _), tip)| Some((tick, (*tip)?)))
         .collect();
@@ -107,7 +107,7 @@ fn track_session(
         return;
     };
     let mut tracker = Tracker::new(run.phase_rules(first));
-    let has_evidence = |index| value(run, Signal::EvidenceStopped, index).is_some();
+    let has_evidence = |index| value(run, Signal::PhaseEvidenceStopped, index).is_some();
     let evidence_at = match ticks.clone().any(has_evidence) {
         true => recorded_evidence,
         false => older_evidence,
@@ -174,7 +174,7 @@ fn slot(run: &Run, signal: Signal, index: usize) -> Option<u64> {
 
 fn recorded_evidence(run: &Run, index: usize, tick: &Tick) -> Option<Evidence> {
     Some(Evidence {
-        process: match value(run, Signal::EvidenceStopped, index)? {
+        process: match value(run, Signal::PhaseEvidenceStopped, index)? {
             0.0 => Process::Alive,
             _ => Process::Stopped,
         },
@@ -182,8 +182,8 @@ fn recorded_evidence(run: &Run, index: usize, tick: &Tick) -> Option<Evidence> {
             true => Stage::Running,
             false => Stage::Reported(phase),
         }),
-        slot: slot(run, Signal::EvidenceSlot, index),
-        tip: slot(run, Signal::EvidenceTip, index),
+        slot: slot(run, Signal::PhaseEvidenceSlot, index),
+        tip: slot(run, Signal::PhaseEvidenceTip, index),
         is_healthy: false,
     })
 }

@@ -31,10 +31,10 @@ const MAX_TARGET_PROBLEMS: usize = 4;
 const MAX_STEP_TO_EVENT_SECONDS: f64 = 5.0;
 
 /// Older recordings lack the first three of these signals.
-const EVIDENCE_SIGNALS: [Signal; 6] = [
-    Signal::EvidenceSlot,
-    Signal::EvidenceTip,
-    Signal::EvidenceStopped,
+const PHASE_EVIDENCE_SIGNALS: [Signal; 6] = [
+    Signal::PhaseEvidenceSlot,
+    Signal::PhaseEvidenceTip,
+    Signal::PhaseEvidenceStopped,
     Signal::Processed,
     Signal::Behind,
     Signal::RpcUp,
@@ -83,8 +83,8 @@ pub fn load(path: &Path) -> Result<Run, Error> {
 }
 
 /// Loads only sessions, ticks and the signals for the phases.
-pub fn load_evidence(recording: &Recording) -> Result<Run, Error> {
-    Loader::new(recording)?.run_with(&EVIDENCE_SIGNALS)
+pub fn load_run_for_phases(recording: &Recording) -> Result<Run, Error> {
+    Loader::new(recording)?.run_with(&PHASE_EVIDENCE_SIGNALS)
 }
 
 struct Loader<'r> {

@@ -57,11 +57,11 @@ signals! {
     Behind = validator::SLOTS_BEHIND, [];
     Processed = validator::SLOT, ["processed"];
     /// The processed slot, if a source reported it since the previous tick.
-    EvidenceSlot = recorded::PHASE_EVIDENCE, ["slot"];
+    PhaseEvidenceSlot = recorded::PHASE_EVIDENCE, ["slot"];
     /// The tip, if a source reported it since the previous tick.
-    EvidenceTip = recorded::PHASE_EVIDENCE, ["tip"];
+    PhaseEvidenceTip = recorded::PHASE_EVIDENCE, ["tip"];
     /// Absent in recordings of versions without evidence.
-    EvidenceStopped = recorded::PHASE_EVIDENCE, ["stopped"];
+    PhaseEvidenceStopped = recorded::PHASE_EVIDENCE, ["stopped"];
     RpcUp = daemon::SOURCE_UP, ["rpc"];
     /// Seconds whose points arrived without a transaction.
     ZeroTps = validator::ZERO_TPS, [];
