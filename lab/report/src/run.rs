@@ -74,7 +74,7 @@ pub struct Session {
 #[derive(Debug, Clone, Default)]
 pub struct Process {
     pub pid: i64,
-    pub first_followed_at: f64,
+    pub first_seen_at: f64,
     /// `None` if it was not recorded. May be before the first tick.
     pub started_at: Option<f64>,
 }

@@ -1230,7 +1230,7 @@ fn any_run() -> impl Strategy<Value = Run> {
         run.processes = (0..3)
             .map(|id| Process {
                 pid: id,
-                first_followed_at: id as f64 * 20.0,
+                first_seen_at: id as f64 * 20.0,
                 started_at: None,
             })
             .collect();

@@ -145,7 +145,7 @@ fn second_of(run: &Run, at: f64) -> i64 {
 /// For each process, the first Unix second, and the first second of the next process.
 fn process_spans(run: &Run) -> Vec<(i64, i64)> {
     let later = run.processes.iter().skip(1);
-    let starts = later.map(|process| second_of(run, process.first_followed_at));
+    let starts = later.map(|process| second_of(run, process.first_seen_at));
     std::iter::once(i64::MIN)
         .chain(starts)
         .chain([i64::MAX])

@@ -42,14 +42,14 @@ pub fn lifecycle_sentences(run: &MeasuredRun) -> String {
         [process] => format!(
             "Process {} was found {}.",
             process.pid,
-            after_first_tick(process.first_followed_at)
+            after_first_tick(process.first_seen_at)
         ),
         [first, rest @ ..] => {
             let others = match rest.len() {
                 1 => "another one".to_owned(),
                 n => format!("{} others", number(n as f64, 0)),
             };
-            let (pid, after) = (first.pid, after_first_tick(first.first_followed_at));
+            let (pid, after) = (first.pid, after_first_tick(first.first_seen_at));
             format!("Process {pid} was found {after}, and {others} after it.")
         }
     };
