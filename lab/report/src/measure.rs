@@ -57,7 +57,7 @@ pub fn measure(run: &Run) -> Measured {
     let tps = tps::tps(run, &lifecycle);
     // A run ends with its process. Later ticks are drawn but not counted.
     let end = match tps.seconds.last() {
-        Some(last) if lifecycle.process_end.is_none() => lifecycle.run_end.max(last.at + 1.0),
+        Some(last) if lifecycle.last_process_end.is_none() => lifecycle.run_end.max(last.at + 1.0),
         _ => lifecycle.run_end,
     };
     let until_end = |from| Span { from, to: end };

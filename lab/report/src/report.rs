@@ -298,7 +298,7 @@ fn card(run: &MeasuredRun) -> RunCard {
         ("Slot time", Pace::of(run).slot_time()),
         ("Begun", run.begun()),
         ("Recorded for", Some(seconds(recording.end_seconds()))),
-        ("Ended after", lifecycle.process_end.map(seconds)),
+        ("Ended after", lifecycle.last_process_end.map(seconds)),
         ("Memory limit", run.limit().map(bytes)),
         ("Catch-up", run.catch_up().map(seconds)),
         (did, is_judged.then(|| success.to_owned())),

@@ -71,7 +71,7 @@ pub fn tps(run: &Run, lifecycle: &Lifecycle) -> Tps {
         let Some(last) = last_known_second(run, from, until) else {
             continue;
         };
-        let last = lifecycle.process_end.map_or(last, |ended| {
+        let last = lifecycle.last_process_end.map_or(last, |ended| {
             // The second in which the run ended counts only if it has transactions.
             let end = second_of(run, ended);
             last.min(end - i64::from(!counts.contains_key(&end)))

@@ -159,7 +159,7 @@ pub fn timeline(
 
 fn bands(subject: &MeasuredRun, origin: f64) -> Vec<Band> {
     let lifecycle = &subject.lifecycle;
-    let after_end = lifecycle.process_end.map(|from| {
+    let after_end = lifecycle.last_process_end.map(|from| {
         let to = subject.recording.end_seconds();
         (Span { from, to }, AFTER_THE_END)
     });
@@ -168,7 +168,7 @@ fn bands(subject: &MeasuredRun, origin: f64) -> Vec<Band> {
     let of_run = |phase: &&PhaseSpan| {
         is_known(&phase.name)
             && lifecycle
-                .process_end
+                .last_process_end
                 .is_none_or(|ended| phase.span.from < ended)
     };
     let phases = lifecycle

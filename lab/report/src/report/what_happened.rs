@@ -105,11 +105,11 @@ fn end_sentence(run: &MeasuredRun) -> String {
     let lifecycle = &run.lifecycle;
     let mut sentences = format!(
         "In the end, after {}: {}.",
-        duration(lifecycle.process_end.unwrap_or(lifecycle.run_end)),
+        duration(lifecycle.last_process_end.unwrap_or(lifecycle.run_end)),
         lifecycle.end.how
     );
     let after_end = run.recording.end_seconds() - lifecycle.run_end;
-    if lifecycle.process_end.is_some() && after_end > 2.0 * run.recording.interval_seconds() {
+    if lifecycle.last_process_end.is_some() && after_end > 2.0 * run.recording.interval_seconds() {
         sentences.push_str(&format!(
             " The recording continued for {}; that time is drawn but not counted.",
             duration(after_end)
@@ -189,7 +189,7 @@ fn outcome_row(run: &MeasuredRun) -> Vec<Cell> {
     let cells = [
         text_or(run.begun().as_deref(), "nothing was recorded"),
         number_cell(run.recording.end_seconds(), 0),
-        number_or(lifecycle.process_end, 0, "no end was recorded"),
+        number_or(lifecycle.last_process_end, 0, "no end was recorded"),
         number_or(first_execution, 0, "no transaction was recorded"),
         number_or(
             run.catch_up(),
@@ -234,7 +234,7 @@ fn phases(subjects: &MeasuredRuns) -> Block {
         let is_listed = |phase: &&PhaseSpan| {
             phase.span.seconds() > 0.0
                 || lifecycle
-                    .process_end
+                    .last_process_end
                     .is_none_or(|ended| phase.span.to < ended)
         };
         let listed = lifecycle.phases.iter().filter(is_listed).collect_vec();
@@ -258,7 +258,7 @@ fn phase_row(run: &MeasuredRun, rss: &[Option<f64>], phase: &PhaseSpan) -> Vec<C
     let lifecycle = &run.lifecycle;
     let span = phase.span;
     let is_after_end = lifecycle
-        .process_end
+        .last_process_end
         .is_some_and(|ended| span.from >= ended);
     let rss = summary(rss.get(phase.ticks.clone()).unwrap_or_default());
     let faults = |signal| signal_rates(&run.recording, signal, span).mean();
