@@ -62,7 +62,10 @@ impl Tps {
 
 pub fn tps(run: &Run, lifecycle: &Lifecycle) -> Tps {
     let counts = counts_by_second(run);
-    let distinguishes_zeros = run.signal(Signal::ZeroTps).iter().any(Option::is_some);
+    let distinguishes_zeros = run
+        .signal(Signal::ZeroTpsSeconds)
+        .iter()
+        .any(Option::is_some);
     let mut seconds: Vec<Second> = Vec::new();
     for (from, until) in process_spans(run) {
         let Some(first) = counts.range(from..until).next().map(|(&second, _)| second) else {
@@ -162,7 +165,7 @@ fn last_known_second(run: &Run, from: i64, until: i64) -> Option<i64> {
     };
     let last = point_times(run).filter(within).max()?.div_euclid(SECOND_NS);
     let until = until.min(second_of(run, plausible_range.to));
-    counter_increases(run, Signal::ZeroTps)
+    counter_increases(run, Signal::ZeroTpsSeconds)
         .into_iter()
         .map(|(second, ..)| second - MIN_SETTLE_SECONDS)
         .filter(|second| (from..until).contains(second))
@@ -199,7 +202,7 @@ fn mark_unknown(run: &Run, seconds: &mut [Second]) {
             (0..=2 * MAX_SETTLE_SECONDS).contains(&passed)
         })
     };
-    for (until, count, is_across_gap) in counter_increases(run, Signal::UnknownTps) {
+    for (until, count, is_across_gap) in counter_increases(run, Signal::UnknownTpsSeconds) {
         // After a clock step, it is not known which seconds the growth counts.
         if is_across_gap || follows_clock_step(until) {
             continue;

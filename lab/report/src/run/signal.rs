@@ -64,8 +64,8 @@ signals! {
     PhaseEvidenceStopped = recorded::PHASE_EVIDENCE, ["stopped"];
     RpcUp = daemon::SOURCE_UP, ["rpc"];
     /// Seconds whose points arrived without a transaction.
-    ZeroTps = validator::ZERO_TPS, [];
-    UnknownTps = validator::TPS_UNKNOWN, [];
+    ZeroTpsSeconds = validator::ZERO_TPS, [];
+    UnknownTpsSeconds = validator::TPS_UNKNOWN, [];
     ReadCacheHits = validator::READ_CACHE_HITS, [];
     ReadCacheMisses = validator::READ_CACHE_MISSES, [];
     ReadCacheEvictions = validator::READ_CACHE_EVICTIONS, [];
