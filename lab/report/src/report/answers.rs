@@ -49,7 +49,9 @@ pub fn answers_by_arm(subjects: &MeasuredRuns) -> Vec<Answers> {
 /// because it is unknown.
 fn can_change_capacity(subjects: &MeasuredRuns) -> Option<bool> {
     let runs = || subjects.all.iter().map(|subject| &subject.recording);
-    let sizes = distinct(runs().filter_map(|run| last_capacity(run, Signal::CapacityConfigured)));
+    let sizes = distinct(
+        runs().filter_map(|run| last_capacity(run, Signal::ProgramCacheCapacityConfigured)),
+    );
     let versions = distinct(runs().flat_map(|run| run.facts.versions.iter()));
     (sizes.len() > 1 && versions.len() == 1).then_some(true)
 }
@@ -99,7 +101,9 @@ fn inputs(runs: &[&MeasuredRun], can_change_capacity: Option<bool>) -> AnswerInp
         replay_seconds_per_slot: average(|_, numbers| {
             summary(&numbers.replay_ms).mean.map(|ms| ms / 1e3)
         }),
-        cache_capacity: average(|run, _| last_capacity(&run.recording, Signal::CapacityConfigured)),
+        cache_capacity: average(|run, _| {
+            last_capacity(&run.recording, Signal::ProgramCacheCapacityConfigured)
+        }),
         can_change_capacity,
         prediction: first.and_then(|run| prediction(run)),
         why_reloads_unknown: first.map(|run| run.why_no_datapoints().to_owned()),

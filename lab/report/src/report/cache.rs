@@ -95,10 +95,10 @@ fn per_pass(numbers: &WindowNumbers, summary: &Summary) -> Option<f64> {
 
 const CAPACITY: &[NumberColumn] = &[
     ("Configured [entries]", 0, |run, _| {
-        last_capacity(&run.recording, Signal::CapacityConfigured)
+        last_capacity(&run.recording, Signal::ProgramCacheCapacityConfigured)
     }),
     ("Observed [entries]", 0, |run, _| {
-        last_capacity(&run.recording, Signal::CapacityObserved)
+        last_capacity(&run.recording, Signal::ProgramCacheCapacityObserved)
     }),
     ("Most loaded at a pass [entries]", 0, |run, _| {
         max_water_level(&run.recording).map(|level| level as f64)

@@ -228,8 +228,9 @@ fn consensus_changed(run: &MeasuredRun) -> Option<WhatAndRemedy> {
 
 fn cache_exceeds_its_size(run: &MeasuredRun) -> Option<WhatAndRemedy> {
     let size = |signal| last_capacity(&run.recording, signal);
-    let configured = size(Signal::CapacityConfigured)?;
-    let observed = size(Signal::CapacityObserved).filter(|observed| *observed > configured)?;
+    let configured = size(Signal::ProgramCacheCapacityConfigured)?;
+    let observed =
+        size(Signal::ProgramCacheCapacityObserved).filter(|observed| *observed > configured)?;
     let [observed, configured] = [observed, configured].map(|entries| number(entries, 0));
     Some((
         format!(

@@ -96,9 +96,9 @@ signals! {
     JobSquash = validator::ACCOUNTS_JOB_TIME, ["squash_ancient"];
     JobFlush = validator::ACCOUNTS_JOB_TIME, ["flush"];
     /// From the version or the configuration.
-    CapacityConfigured = validator::CACHE_CAPACITY, ["configured"];
+    ProgramCacheCapacityConfigured = validator::CACHE_CAPACITY, ["configured"];
     /// From the cache's behaviour.
-    CapacityObserved = validator::CACHE_CAPACITY, ["observed"];
+    ProgramCacheCapacityObserved = validator::CACHE_CAPACITY, ["observed"];
 }
 
 #[cfg(test)]
