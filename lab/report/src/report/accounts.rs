@@ -94,7 +94,12 @@ const INDEX: &[NumberColumn] = &[
         ))
     }),
     ("Accesses found in memory [%]", 3, |run, numbers| {
-        percent_of_increases(run, numbers, Signal::IndexFound, &[Signal::IndexMissing])
+        percent_of_increases(
+            run,
+            numbers,
+            Signal::IndexFoundInMemory,
+            &[Signal::IndexNotInMemory],
+        )
     }),
     increase!("Found on disk", 0, DiskFound),
     ("Time of one found on disk [µs]", 3, |run, numbers| {

@@ -83,8 +83,8 @@ signals! {
     IndexInMemory = validator::INDEX_IN_MEMORY, [];
     IndexBytes = validator::INDEX_BYTES, [];
     /// Lookups and stores that memory answered.
-    IndexFound = validator::INDEX_LOOKUPS, ["found"];
-    IndexMissing = validator::INDEX_LOOKUPS, ["missing"];
+    IndexFoundInMemory = validator::INDEX_LOOKUPS, ["found"];
+    IndexNotInMemory = validator::INDEX_LOOKUPS, ["missing"];
     DiskFound = validator::INDEX_DISK_LOOKUPS, ["found"];
     DiskFoundTime = validator::INDEX_DISK_TIME, ["found"];
     IndexDiskIndex = validator::INDEX_DISK_BYTES, ["index"];
