@@ -173,7 +173,7 @@ impl Experiment {
             read_errors.push(format!("run {}: {error}", counted_run.scheduled.run));
             Run::default()
         });
-        run.predict_cache(&path);
+        run.predict_program_cache(&path);
         if self.plan.workload.kind == WorkloadKind::Replay {
             let log = self.run_folder(counted_run).join(OUTPUT);
             match replay::read(&log) {

@@ -28,7 +28,7 @@ pub fn report_command(args: &ReportArgs) -> Result<String> {
         );
     }
     for (run, path) in runs.iter_mut().zip(&args.runs) {
-        run.predict_cache(path);
+        run.predict_program_cache(path);
     }
     let chosen = args.primary.as_deref().and_then(report::run_metric);
     let options = Options {

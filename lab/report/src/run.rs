@@ -59,7 +59,7 @@ pub struct Run {
     pub offline_replay: OfflineReplay,
     pub experiment_outcome: Option<ExperimentOutcome>,
     /// `None` if there is no trace next to the recording.
-    pub cache_sizes: Option<Result<Prediction, String>>,
+    pub program_cache_prediction: Option<Result<Prediction, String>>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -227,8 +227,8 @@ impl Run {
     }
 
     /// Predicts only if there is a trace next to the recording. May take minutes.
-    pub fn predict_cache(&mut self, recording: &Path) {
-        self.cache_sizes = prediction::predict_from_adjacent_trace(recording)
+    pub fn predict_program_cache(&mut self, recording: &Path) {
+        self.program_cache_prediction = prediction::predict_from_adjacent_trace(recording)
             .map(|prediction| prediction.map_err(|error| format!("{error:#}")));
     }
 

@@ -115,7 +115,12 @@ fn inputs(runs: &[&MeasuredRun], can_change_capacity: Option<bool>) -> AnswerInp
 }
 
 fn prediction(run: &MeasuredRun) -> Option<CachePrediction> {
-    let prediction = run.recording.cache_sizes.as_ref()?.as_ref().ok()?;
+    let prediction = run
+        .recording
+        .program_cache_prediction
+        .as_ref()?
+        .as_ref()
+        .ok()?;
     let entries = prediction.enough_entries?;
     let size = prediction
         .sizes
@@ -194,7 +199,7 @@ mod tests {
             enough_entries: Some(1024),
         };
         let runs = [Run {
-            cache_sizes: Some(Ok(predicted)),
+            program_cache_prediction: Some(Ok(predicted)),
             ..Run::default()
         }];
         let subjects = MeasuredRuns::new(runs, &IntervalPlan::default(), &[]);
