@@ -269,7 +269,7 @@ impl Run {
     }
 
     /// Whether `other` is a copy, a part or a merge of this run.
-    pub fn overlaps(&self, other: &Run) -> bool {
+    pub fn shares_recording_with(&self, other: &Run) -> bool {
         let session_start = |run: &Run, session: &Session| {
             run.origin_unix_ns
                 .saturating_add((session.from * 1e9).round() as i64)
@@ -287,12 +287,12 @@ impl Run {
             && self.host() == other.host()
             && begins <= other.end_seconds()
             && begins + self.end_seconds() >= 0.0
-            && self.shares_points(other)
+            && self.shares_replay_points(other)
     }
 
     /// Whether more than half of the common points of replay are equal. If no point is common:
     /// whether one of the runs has no such points.
-    fn shares_points(&self, other: &Run) -> bool {
+    fn shares_replay_points(&self, other: &Run) -> bool {
         let theirs = &other.points.replay;
         let (mut equal, mut common) = (0usize, 0usize);
         for own in &self.points.replay {

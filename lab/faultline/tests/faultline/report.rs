@@ -744,7 +744,7 @@ fn a_run_given_twice_is_refused() {
         assert!(
             runs[place + 1..]
                 .iter()
-                .all(|other| !one.overlaps(other) && !other.overlaps(one)),
+                .all(|other| !one.shares_recording_with(other) && !other.shares_recording_with(one)),
             "{}",
             one.file
         );
