@@ -137,12 +137,13 @@ pub struct Points {
 }
 
 impl Points {
-    /// Whether the validator sent none of the points that every version sends.
-    pub fn is_empty(&self) -> bool {
-        self.cache.is_empty()
-            && self.replay.is_empty()
-            && self.costs.is_empty()
-            && self.roots.is_empty()
+    /// Whether the validator sent any of the points that every version sends. `cache_times` are none
+    /// of them.
+    pub fn has_standard_points(&self) -> bool {
+        !self.cache.is_empty()
+            || !self.replay.is_empty()
+            || !self.costs.is_empty()
+            || !self.roots.is_empty()
     }
 }
 

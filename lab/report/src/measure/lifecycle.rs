@@ -127,7 +127,7 @@ fn near_tip_since(run: &Run, tip_tick: usize) -> Option<f64> {
 const PHASES_OF_ANY_PROCESS: [&str; 4] = ["absent", "initializing", "gone", "unknown"];
 
 fn has_validator(run: &Run, phases: &[PhaseSpan]) -> bool {
-    !run.points.is_empty()
+    run.points.has_standard_points()
         || !run.offline_replay.slots.is_empty()
         || !run.facts.versions.is_empty()
         || phases
