@@ -154,9 +154,12 @@ pub struct ExperimentOutcome {
     pub is_offline_replay: bool,
     /// Whether the run kept up. If `None`, the recording decides.
     pub success: Option<bool>,
-    pub why: String,
-    pub end: String,
-    pub evidence: String,
+    /// Empty if `success` is `None`.
+    pub success_reason: String,
+    /// How the validator ended: `killed by the kernel's OOM killer`.
+    pub end_text: String,
+    /// What systemd and the cgroup report of the end: `exit code 1, oom_kill 0`.
+    pub end_evidence: String,
     /// When a stop was requested or the end was seen.
     pub stopped_unix_ns: Option<i64>,
     pub was_oom_killed: bool,

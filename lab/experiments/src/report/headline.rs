@@ -209,9 +209,9 @@ pub fn experiment_outcome(
     ExperimentOutcome {
         is_offline_replay: kind == WorkloadKind::Replay,
         success: (!why.is_empty()).then_some(ending.outcome == Outcome::Completed),
-        why,
-        end: outcome_text(&ending.outcome, kind),
-        evidence: evidence(&ending.evidence),
+        success_reason: why,
+        end_text: outcome_text(&ending.outcome, kind),
+        end_evidence: evidence(&ending.evidence),
         stopped_unix_ns: ending.stopped_unix_ns,
         was_oom_killed: ending.outcome == Outcome::OutOfMemory,
         limit: arm.and_then(|arm| arm.memory_max.or(arm.memory_high)),

@@ -407,7 +407,7 @@ fn arms_without_variance_are_reported_with_their_values() {
         let experiment_outcome = ExperimentOutcome {
             is_offline_replay: true,
             success: Some(true),
-            why: "all of its work was done".into(),
+            success_reason: "all of its work was done".into(),
             ..ExperimentOutcome::default()
         };
         let offline_replay = OfflineReplay {

@@ -97,11 +97,11 @@ pub fn lifecycle(run: &Run) -> Lifecycle {
     if let Some(experiment) = &run.experiment_outcome {
         if let Some(answer) = experiment.success {
             lifecycle.success.answer = Some(answer);
-            lifecycle.success.why.clone_from(&experiment.why);
+            lifecycle.success.why.clone_from(&experiment.success_reason);
         }
-        if !experiment.end.is_empty() {
-            lifecycle.end.how.clone_from(&experiment.end);
-            lifecycle.end.evidence.clone_from(&experiment.evidence);
+        if !experiment.end_text.is_empty() {
+            lifecycle.end.how.clone_from(&experiment.end_text);
+            lifecycle.end.evidence.clone_from(&experiment.end_evidence);
         }
     }
     lifecycle
