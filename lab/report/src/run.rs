@@ -44,8 +44,8 @@ pub struct Run {
     pub clock_steps: Vec<ClockStep>,
     /// Times never decrease.
     pub ticks: Vec<Tick>,
-    /// Per tick: whether a signal or a frozen cgroup stopped the process.
-    pub stopped: Vec<bool>,
+    /// Per tick: whether the process was suspended by a stop signal or a frozen cgroup.
+    pub is_suspended: Vec<bool>,
     pub binding_levels: Vec<BindingLevel>,
     /// For each of [`Signal::ALL`], one value per tick.
     pub signals: Vec<Vec<Option<f64>>>,

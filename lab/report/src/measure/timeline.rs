@@ -198,7 +198,7 @@ fn older_evidence(run: &Run, index: usize, tick: &Tick) -> Option<Evidence> {
     });
     let behind = slot(run, Signal::Behind, index);
     Some(Evidence {
-        process: match run.stopped.get(index) {
+        process: match run.is_suspended.get(index) {
             Some(true) => Process::Stopped,
             _ => Process::Alive,
         },

@@ -121,7 +121,7 @@ impl<'r> Loader<'r> {
         let mut run = Run {
             origin_unix_ns: self.time_axis.origin_unix_ns,
             ticks: self.ticks(),
-            stopped: self.stopped()?,
+            is_suspended: self.is_suspended()?,
             signals: self.signals(signals)?,
             slot_times: self.slot_times()?,
             ..Run::default()
@@ -273,20 +273,20 @@ impl<'r> Loader<'r> {
         Ok(by_tick.collect())
     }
 
-    /// For each tick, whether a stop signal had stopped the process, or its cgroup was frozen.
-    fn stopped(&self) -> Result<Vec<bool>, Error> {
+    /// For each tick, whether a stop signal or a frozen cgroup suspended the process.
+    fn is_suspended(&self) -> Result<Vec<bool>, Error> {
         let mut changes = self.recording.series_of(&STATE)?;
         changes.retain(|row| row.labels.contains("stop"));
         changes.extend(self.recording.series_of(&FROZEN)?);
         changes.sort_by_key(|row| row.tick);
         let (mut changes, mut active) = (changes.into_iter().peekable(), BTreeMap::new());
-        let stopped = self.ticks.iter().map(|tick| {
+        let is_suspended = self.ticks.iter().map(|tick| {
             while let Some(change) = changes.next_if(|change| change.tick <= tick.id) {
                 active.insert((change.metric, change.labels), change.value == Some(1.0));
             }
             active.values().any(|active| *active)
         });
-        Ok(stopped.collect())
+        Ok(is_suspended.collect())
     }
 
     /// By signal and tick. `None` for ticks without a row, and for signals that are not wanted.
