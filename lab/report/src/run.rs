@@ -53,8 +53,9 @@ pub struct Run {
     pub points: Points,
     /// (since when, consensus protocol), in order. Empty if none was reported.
     pub consensus: Vec<(f64, String)>,
-    /// Slot time from a tick on. The key is an index into [`Run::ticks`].
-    pub slot_times: BTreeMap<usize, Duration>,
+    /// Changes of the slot time that the daemon measured. The key is the index in [`Run::ticks`] from
+    /// which on the value is valid.
+    pub recorded_slot_times: BTreeMap<usize, Duration>,
     pub facts: SystemFacts,
     pub offline_replay: OfflineReplay,
     pub experiment_outcome: Option<ExperimentOutcome>,

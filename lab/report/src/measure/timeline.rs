@@ -28,11 +28,12 @@ pub(crate) fn timeline(run: &Run) -> Timeline {
         stalls: Vec::new(),
         slot_seconds: None,
     };
-    let mut slot_times = Vec::new();
+    let mut tracker_slot_times = Vec::new();
     for ticks in chunks(&run.ticks, |tick| tick.session) {
-        track_session(run, ticks, &mut timeline.phases, &mut slot_times);
+        track_session(run, ticks, &mut timeline.phases, &mut tracker_slot_times);
     }
-    timeline.slot_seconds = slot_seconds(run, &timeline.phases).or(quantile(&slot_times, 0.5));
+    timeline.slot_seconds =
+        slot_seconds(run, &timeline.phases).or(quantile(&tracker_slot_times, 0.5));
     timeline.stalls = stalls(run, &timeline.phases);
     timeline
 }
@@ -67,14 +68,14 @@ fn slot_seconds(run: &Run, phases: &[Option<Phase>]) -> Option<f64> {
     };
     let times: Vec<Option<f64>> = at_tip
         .chunk_by(is_continuous)
-        .flat_map(slot_times)
+        .flat_map(slot_times_of_spans)
         .map(Some)
         .collect();
     quantile(&times, 0.5)
 }
 
 /// Divides `ticks` (tick, slot of the tip) into equal spans, and returns the slot time in each.
-fn slot_times(ticks: &[(&Tick, f64)]) -> Vec<f64> {
+fn slot_times_of_spans(ticks: &[(&Tick, f64)]) -> Vec<f64> {
     let ([(first, _), ..], [.., (last, _)]) = (ticks, ticks) else {
         return Vec::new();
     };
@@ -101,7 +102,7 @@ fn track_session(
     run: &Run,
     ticks: Range<usize>,
     phases: &mut [Option<Phase>],
-    slot_times: &mut Vec<Option<f64>>,
+    tracker_slot_times: &mut Vec<Option<f64>>,
 ) {
     let Some(first) = run.ticks.get(ticks.start) else {
         return;
@@ -132,7 +133,7 @@ fn track_session(
         process = tick.process;
         // The tracker cannot measure this slot time again: the daemon measured it before the
         // recording began, or with the health, which is not recorded.
-        if let Some(slot_time) = run.slot_times.get(&index)
+        if let Some(slot_time) = run.recorded_slot_times.get(&index)
             && (index == start || evidence.tip.is_none())
         {
             tracker.set_slot_time(*slot_time);
@@ -142,7 +143,7 @@ fn track_session(
             _ => evidence.stage,
         };
         intervals.extend(tracker.tick(elapsed(tick), &Evidence { stage, ..evidence }));
-        slot_times.push(tracker.slot_time().map(|time| time.as_secs_f64()));
+        tracker_slot_times.push(tracker.slot_time().map(|time| time.as_secs_f64()));
     }
     let last_phase = tracker.phase();
     intervals.extend(tracker.finish());

@@ -123,7 +123,7 @@ impl<'r> Loader<'r> {
             ticks: self.ticks(),
             is_suspended: self.is_suspended()?,
             signals: self.signals(signals)?,
-            slot_times: self.slot_times()?,
+            recorded_slot_times: self.recorded_slot_times()?,
             ..Run::default()
         };
         let session = |row: &SessionRow| Session {
@@ -264,7 +264,7 @@ impl<'r> Loader<'r> {
         Ok(protocols)
     }
 
-    fn slot_times(&self) -> Result<BTreeMap<usize, Duration>, Error> {
+    fn recorded_slot_times(&self) -> Result<BTreeMap<usize, Duration>, Error> {
         let rows = self.recording.series_of(&SLOT_SECONDS)?;
         let by_tick = rows.iter().filter_map(|row| {
             let slot_time = Duration::try_from_secs_f64(row.value?).ok()?;
