@@ -149,7 +149,7 @@ fn tps(run: &Run, all: &Tps, window: Span) -> TpsNumbers {
     let active: Vec<Option<f64>> = all
         .within(window)
         .filter(|second| second.had_execution)
-        .map(Second::transactions)
+        .map(Second::transactions_f64)
         .collect();
     let zero = known.len() - active.len();
     let unknown = counts.len() - known.len();

@@ -27,15 +27,15 @@ pub struct Second {
     pub at: f64,
     /// Seconds since 1970.
     pub unix: i64,
-    /// Transactions; `None` without data.
-    pub count: Option<u64>,
-    /// Whether transactions were executed. A slot that is replayed again may add none to `count`.
+    /// `None` without data.
+    pub transactions: Option<u64>,
+    /// Whether transactions were executed. A slot that is replayed again may add none to `transactions`.
     pub had_execution: bool,
 }
 
 impl Second {
-    pub fn transactions(&self) -> Option<f64> {
-        self.count.map(|count| count as f64)
+    pub fn transactions_f64(&self) -> Option<f64> {
+        self.transactions.map(|count| count as f64)
     }
 }
 
@@ -50,7 +50,7 @@ pub struct Tps {
 
 impl Tps {
     pub fn counts(&self, span: Span) -> Vec<Option<f64>> {
-        self.within(span).map(Second::transactions).collect()
+        self.within(span).map(Second::transactions_f64).collect()
     }
 
     pub fn within(&self, span: Span) -> impl Iterator<Item = &Second> {
@@ -84,7 +84,7 @@ pub fn tps(run: &Run, lifecycle: &Lifecycle) -> Tps {
             Second {
                 at: run.at(unix * SECOND_NS),
                 unix,
-                count: count.or(Some(0)),
+                transactions: count.or(Some(0)),
                 had_execution: count.is_some(),
             }
         }));
@@ -214,9 +214,9 @@ fn mark_unknown(run: &Run, seconds: &mut [Second]) {
         seconds[begin..]
             .iter_mut()
             .take_while(|second| second.unix <= until)
-            .filter(|second| second.count == Some(0) && !second.had_execution)
+            .filter(|second| second.transactions == Some(0) && !second.had_execution)
             .take(count as usize)
-            .for_each(|second| second.count = None);
+            .for_each(|second| second.transactions = None);
     }
 }
 
@@ -238,8 +238,8 @@ fn mark_gaps(run: &Run, gaps: &[Span], seconds: &mut [Second]) {
             before.take_while(|second| second.at >= settled && !with_points.contains(&second.unix));
         let first = first - before.count();
         for second in &mut seconds[first..end] {
-            if second.count == Some(0) && !with_points.contains(&second.unix) {
-                second.count = None;
+            if second.transactions == Some(0) && !with_points.contains(&second.unix) {
+                second.transactions = None;
             }
         }
     }

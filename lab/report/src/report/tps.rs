@@ -132,9 +132,7 @@ fn moving_averages(seconds: &[Second], size: usize) -> impl Iterator<Item = (f64
     seconds
         .chunk_by(|before, after| after.at - before.at < 1.5)
         .flat_map(move |stretch| {
-            let counts = stretch
-                .iter()
-                .map(|second| second.count.map(|count| count as f64));
+            let counts = stretch.iter().map(Second::transactions_f64);
             let averages = moving_average(&counts.collect_vec(), size);
             stretch.iter().map(|second| second.at).zip(averages)
         })
