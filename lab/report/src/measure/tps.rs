@@ -114,16 +114,16 @@ fn counts_by_second(run: &Run) -> BTreeMap<i64, u64> {
     let plausible_range = plausible_range(run);
     let mut counts = BTreeMap::<i64, u64>::new();
     let spans = process_spans(run);
-    let mut peaks = vec![SlotPeaks::default(); spans.len()];
+    let mut highest_counts = vec![SlotPeaks::default(); spans.len()];
     for (time, slot, count) in costs.chain(replay) {
-        let is_known = |count: &u64| *count > 0 && plausible_range.includes(run.at(time));
-        let Some(count) = count.filter(is_known) else {
+        let is_plausible = |count: &u64| *count > 0 && plausible_range.includes(run.at(time));
+        let Some(count) = count.filter(is_plausible) else {
             continue;
         };
         let second = time.div_euclid(SECOND_NS);
         let process = spans.partition_point(|(_, until)| *until <= second);
-        let added = match (slot, peaks.get_mut(process)) {
-            (Some(slot), Some(peaks)) => peaks.add(slot, count),
+        let added = match (slot, highest_counts.get_mut(process)) {
+            (Some(slot), Some(highest)) => highest.add(slot, count),
             _ => count,
         };
         let sum = counts.entry(second).or_default();
@@ -202,20 +202,21 @@ fn mark_unknown(run: &Run, seconds: &mut [Second]) {
             (0..=2 * MAX_SETTLE_SECONDS).contains(&passed)
         })
     };
-    for (until, count, is_across_gap) in counter_increases(run, Signal::UnknownTpsSeconds) {
+    for (until, unknown_seconds, is_across_gap) in counter_increases(run, Signal::UnknownTpsSeconds)
+    {
         // After a clock step, it is not known which seconds the growth counts.
         if is_across_gap || follows_clock_step(until) {
             continue;
         }
         let from = until
-            .saturating_sub(i64::try_from(count).unwrap_or(i64::MAX))
+            .saturating_sub(i64::try_from(unknown_seconds).unwrap_or(i64::MAX))
             .saturating_sub(MAX_SETTLE_SECONDS);
         let begin = seconds.partition_point(|second| second.unix < from);
         seconds[begin..]
             .iter_mut()
             .take_while(|second| second.unix <= until)
             .filter(|second| second.transactions == Some(0) && !second.had_execution)
-            .take(count as usize)
+            .take(unknown_seconds as usize)
             .for_each(|second| second.transactions = None);
     }
 }
