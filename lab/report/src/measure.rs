@@ -5,8 +5,8 @@ mod tps;
 
 pub use lifecycle::{End, Lifecycle, PhaseSpan, Success};
 pub use numbers::{
-    CacheNumbers, MemoryGauges, ThreadPoolUse, TpsNumbers, WindowNumbers, cache_us_per_slot,
-    numbers, prune_us, thread_pool_use, timed_cache_us_per_slot,
+    CacheNumbers, MemoryGauges, ThreadPoolUse, TpsNumbers, WindowNumbers, cache_us_by_time,
+    cache_us_per_slot, numbers, prune_us, thread_pool_use,
 };
 pub(crate) use timeline::timeline;
 pub use tps::{Second, Tps};
@@ -158,7 +158,10 @@ pub fn replay_points(run: &Run, window: Span) -> impl Iterator<Item = &ReplaySlo
         .filter(|point| !is_own_slot(point).unwrap_or(!has_transactions(point)))
 }
 
-fn with_transactions(run: &Run, window: Span) -> impl Iterator<Item = &ReplaySlotPoint> {
+fn replay_points_with_transactions(
+    run: &Run,
+    window: Span,
+) -> impl Iterator<Item = &ReplaySlotPoint> {
     replay_points(run, window).filter(|point| has_transactions(point))
 }
 
@@ -169,7 +172,7 @@ fn has_transactions(point: &ReplaySlotPoint) -> bool {
 /// (slot, milliseconds) of every replay, in order of time. For a fixed range of slots, the times
 /// are between successive banks, and `window` is ignored.
 pub fn replay_ms_by_slot(run: &Run, window: Span) -> Vec<(u64, f64)> {
-    let logged = run
+    let offline_slots = run
         .offline_replay
         .slots
         .iter()
@@ -177,14 +180,14 @@ pub fn replay_ms_by_slot(run: &Run, window: Span) -> Vec<(u64, f64)> {
     replay_points(run, window)
         .filter(|_| run.offline_replay.slots.is_empty())
         .filter_map(|point| Some((point.slot?, point.replay_total_elapsed_us? as f64 / 1e3)))
-        .chain(logged)
+        .chain(offline_slots)
         .collect()
 }
 
 /// (slot, milliseconds in the program cache) of every replay of a slot with transactions, in order
 /// of time.
 pub fn cache_ms_by_slot(run: &Run, window: Span) -> Vec<(u64, f64)> {
-    with_transactions(run, window)
+    replay_points_with_transactions(run, window)
         .filter_map(|point| Some((point.slot?, point.program_cache_us? as f64 / 1e3)))
         .collect()
 }
@@ -194,7 +197,7 @@ pub fn cache_ms_by_slot(run: &Run, window: Span) -> Vec<(u64, f64)> {
 pub type SlotContents = BTreeMap<u64, [Option<u64>; 3]>;
 
 pub fn slot_contents(run: &Run, window: Span) -> SlotContents {
-    let logged = run
+    let offline_slots = run
         .offline_replay
         .slots
         .iter()
@@ -206,6 +209,6 @@ pub fn slot_contents(run: &Run, window: Span) -> SlotContents {
     replay_points(run, window)
         .filter(|_| run.offline_replay.slots.is_empty())
         .filter_map(contents)
-        .chain(logged)
+        .chain(offline_slots)
         .collect()
 }

@@ -1,6 +1,6 @@
 use super::{
     Second, Span, Tps, combine, counter_id, is_own_slot, point_values, points_within,
-    replay_points, values_within, with_transactions,
+    replay_points, replay_points_with_transactions, values_within,
 };
 use crate::run::{OfflineReplaySlot, Run, Signal, ThreadPool};
 use faultline_recording::{CacheTimesPoint, ProgramCachePoint, ReplaySlotPoint};
@@ -113,7 +113,7 @@ pub fn numbers(run: &Run, seconds: &Tps, window: Span) -> WindowNumbers {
         cache: if run.offline_replay.slots.is_empty() {
             cache(run, window)
         } else {
-            logged_cache(run)
+            offline_replay_cache(run)
         },
         replay_ms: replay_ms(run, window),
         own_slots: points_within(run, &run.points.replay, window)
@@ -183,7 +183,7 @@ fn cache(run: &Run, window: Span) -> CacheNumbers {
             unit,
         ))
     };
-    let slots = || with_transactions(run, window);
+    let slots = || replay_points_with_transactions(run, window);
     let loading = |point: &ReplaySlotPoint| -> Option<f64> {
         let stages = [
             point.register_syscalls_us,
@@ -220,9 +220,9 @@ pub fn prune_us(point: &CacheTimesPoint) -> Option<u64> {
 }
 
 fn replay_ms(run: &Run, window: Span) -> Vec<Option<f64>> {
-    let logged = &run.offline_replay.slots;
-    if !logged.is_empty() {
-        return logged.iter().map(|slot| slot.elapsed_ms).collect();
+    let offline_slots = &run.offline_replay.slots;
+    if !offline_slots.is_empty() {
+        return offline_slots.iter().map(|slot| slot.elapsed_ms).collect();
     }
     replay_points(run, window)
         .map(|point| point.replay_total_elapsed_us.map(|us| us as f64 / 1e3))
@@ -230,7 +230,7 @@ fn replay_ms(run: &Run, window: Span) -> Vec<Option<f64>> {
 }
 
 /// A replay's log has every slot and the total time in the cache.
-fn logged_cache(run: &Run) -> CacheNumbers {
+fn offline_replay_cache(run: &Run) -> CacheNumbers {
     let slots = &run.offline_replay.slots;
     let column = |count: fn(&OfflineReplaySlot) -> Option<u64>| {
         let counts = slots.iter().map(|slot| Some(count(slot)? as f64));
@@ -254,17 +254,12 @@ fn logged_cache(run: &Run) -> CacheNumbers {
 
 /// Per replayed slot with transactions, in order of time, in µs.
 pub fn cache_us_per_slot(run: &Run, window: Span) -> Vec<Option<f64>> {
-    timed_cache_us_per_slot(run, window)
-        .map(|(_, us)| us)
-        .collect()
+    cache_us_by_time(run, window).map(|(_, us)| us).collect()
 }
 
 /// [`cache_us_per_slot`] with the times of the datapoints.
-pub fn timed_cache_us_per_slot(
-    run: &Run,
-    window: Span,
-) -> impl Iterator<Item = (f64, Option<f64>)> {
-    with_transactions(run, window).map(|point| {
+pub fn cache_us_by_time(run: &Run, window: Span) -> impl Iterator<Item = (f64, Option<f64>)> {
+    replay_points_with_transactions(run, window).map(|point| {
         let us = point.program_cache_us;
         (run.at(point.time_unix_ns), us.map(|us| us as f64))
     })

@@ -7,9 +7,7 @@ use super::{
     timeline::line_of_points,
 };
 use crate::{
-    measure::{
-        Span, WindowNumbers, cache_us_per_slot, point_values, prune_us, timed_cache_us_per_slot,
-    },
+    measure::{Span, WindowNumbers, cache_us_by_time, cache_us_per_slot, point_values, prune_us},
     run::{Run, Signal},
 };
 use faultline_stats::{
@@ -158,7 +156,7 @@ fn over_time(section: &mut SectionBuilder<'_>) {
         ("Program cache time (ms)", "ms"),
         |run| {
             let (at, us): (Vec<f64>, Vec<Option<f64>>) =
-                timed_cache_us_per_slot(&run.recording, run.whole_run.window).unzip();
+                cache_us_by_time(&run.recording, run.whole_run.window).unzip();
             let ms = moving_average(&us, size)
                 .into_iter()
                 .map(|us| us.map(|us| us / 1e3));
