@@ -269,7 +269,7 @@ const OOM: &str = "it was killed by the kernel's OOM killer";
 fn success(run: &Run, lifecycle: &Lifecycle) -> Success {
     let from = lifecycle.first_at_tip;
     let Some(time) = from.and_then(|from| tip_time(run, lifecycle, from)) else {
-        return without_share(run, lifecycle);
+        return success_without_tip_time(run, lifecycle);
     };
     let all = (time.at_tip + time.not_at_tip + time.unknown).as_secs_f64();
     let [share, unknown] = [time.at_tip, time.unknown].map(|part| part.as_secs_f64() / all);
@@ -281,10 +281,10 @@ fn success(run: &Run, lifecycle: &Lifecycle) -> Success {
         };
     }
     let success = time.kept_up();
-    let is_cut = run.salvaged.is_some() && success == Some(true);
-    let answer = success.filter(|_| !is_cut);
+    let is_unproven = run.salvaged.is_some() && success == Some(true);
+    let answer = success.filter(|_| !is_unproven);
     let only = if answer == Some(false) { "only " } else { "" };
-    let part = match is_cut {
+    let part = match is_unproven {
         true => "that was saved of a damaged recording",
         false => "since it was first there",
     };
@@ -304,20 +304,22 @@ fn success(run: &Run, lifecycle: &Lifecycle) -> Success {
 }
 
 /// For a run that was never at the tip, or at its last tick only.
-fn without_share(run: &Run, lifecycle: &Lifecycle) -> Success {
+fn success_without_tip_time(run: &Run, lifecycle: &Lifecycle) -> Success {
     let is_known = lifecycle.phase_by_tick.iter().any(Option::is_some);
-    let ran = lifecycle.time_in(run, Phase::CatchingUp, Span::ALWAYS);
+    let catching_up_seconds = lifecycle.time_in(run, Phase::CatchingUp, Span::ALWAYS);
     let (answer, why) = match lifecycle.first_at_tip {
         _ if lifecycle.end.was_oom_killed => (Some(false), OOM),
         Some(_) => (None, "it was at the tip at the last tick only"),
-        None if ran > CATCH_UP_LIMIT_SECONDS => (
+        None if catching_up_seconds > CATCH_UP_LIMIT_SECONDS => (
             Some(false),
             "it ran for more than two hours and was never at the tip",
         ),
-        None if ran > 0.0 && lifecycle.last_process_end.is_some() => {
+        None if catching_up_seconds > 0.0 && lifecycle.last_process_end.is_some() => {
             (None, "it was still catching up when it ended")
         }
-        None if ran > 0.0 => (None, "it was still catching up when the recording ended"),
+        None if catching_up_seconds > 0.0 => {
+            (None, "it was still catching up when the recording ended")
+        }
         None if is_known => (
             None,
             "it never ran so far that its distance to the tip was known",
@@ -335,16 +337,16 @@ fn without_share(run: &Run, lifecycle: &Lifecycle) -> Success {
 /// shutdowns. `None` if there is no such time.
 fn tip_time(run: &Run, lifecycle: &Lifecycle, from: f64) -> Option<TipTime> {
     let experiment = run.experiment_outcome.as_ref();
-    let stopped = experiment.and_then(|experiment| Some(run.at(experiment.stopped_unix_ns?)));
-    let counts =
-        |tick: &Tick| tick.process.is_some() && stopped.is_none_or(|stopped| tick.at <= stopped);
-    let last = run.ticks.iter().rposition(counts)?;
-    let followed = run.ticks.get(..=last)?.iter().zip(&lifecycle.phase_by_tick);
+    let stop = experiment.and_then(|experiment| Some(run.at(experiment.stopped_unix_ns?)));
+    let runs_before_stop =
+        |tick: &Tick| tick.process.is_some() && stop.is_none_or(|stop| tick.at <= stop);
+    let last = run.ticks.iter().rposition(runs_before_stop)?;
+    let until_last = run.ticks.get(..=last)?.iter().zip(&lifecycle.phase_by_tick);
     let mut time = TipTime::default();
-    for ((before, phase), after) in followed.zip(run.ticks.get(1..=last).unwrap_or_default()) {
+    for ((before, phase), after) in until_last.zip(run.ticks.get(1..=last).unwrap_or_default()) {
         let passed = Duration::try_from_secs_f64(after.at - before.at).unwrap_or_default();
-        let is_gap = run.phase_rules(before).is_gap(passed);
-        if before.at >= from && before.session == after.session && !is_gap {
+        let is_phase_gap = run.phase_rules(before).is_gap(passed);
+        if before.at >= from && before.session == after.session && !is_phase_gap {
             time.add(*phase, passed);
         }
     }
