@@ -97,7 +97,7 @@ impl WindowNumbers {
     }
 }
 
-pub fn numbers(run: &Run, seconds: &Tps, window: Span) -> WindowNumbers {
+pub fn numbers(run: &Run, tps: &Tps, window: Span) -> WindowNumbers {
     let rates = |signal| super::signal_rates(run, signal, window);
     let (cpu_user, cpu_system) = (
         rates(Signal::CpuUser).mean(),
@@ -105,7 +105,7 @@ pub fn numbers(run: &Run, seconds: &Tps, window: Span) -> WindowNumbers {
     );
     WindowNumbers {
         window,
-        tps: tps(run, seconds, window),
+        tps: tps_numbers(run, tps, window),
         gauges: memory_gauges(run, window),
         major_faults: rates(Signal::MajorFaults),
         minor_faults: rates(Signal::MinorFaults),
@@ -143,10 +143,10 @@ fn memory_gauges(run: &Run, window: Span) -> MemoryGauges {
     }
 }
 
-fn tps(run: &Run, all: &Tps, window: Span) -> TpsNumbers {
-    let counts = all.counts(window);
+fn tps_numbers(run: &Run, tps: &Tps, window: Span) -> TpsNumbers {
+    let counts = tps.counts(window);
     let known: Vec<Option<f64>> = counts.iter().copied().filter(Option::is_some).collect();
-    let active: Vec<Option<f64>> = all
+    let active: Vec<Option<f64>> = tps
         .within(window)
         .filter(|second| second.had_execution)
         .map(Second::transactions_f64)
@@ -156,8 +156,8 @@ fn tps(run: &Run, all: &Tps, window: Span) -> TpsNumbers {
     let per_thread_second: Vec<Option<f64>> = replay_points(run, window).map(thread_tps).collect();
     TpsNumbers {
         known_seconds: known.len(),
-        zero_seconds: all.distinguishes_zeros.then_some(zero),
-        unknown_seconds: all.distinguishes_zeros.then_some(unknown),
+        zero_seconds: tps.distinguishes_zeros.then_some(zero),
+        unknown_seconds: tps.distinguishes_zeros.then_some(unknown),
         over_known_seconds: means_and_peaks(&known),
         over_active_seconds: means_and_peaks(&active),
         per_thread_second: means_and_peaks(&per_thread_second),
@@ -171,10 +171,10 @@ fn thread_tps(point: &ReplaySlotPoint) -> Option<f64> {
 
 fn cache(run: &Run, window: Span) -> CacheNumbers {
     let points = &run.points;
-    let counted = |count: fn(&ProgramCachePoint) -> Option<u64>| {
+    let of_points = |count: fn(&ProgramCachePoint) -> Option<u64>| {
         summary(&point_values(run, &points.cache, window, count, 1.0))
     };
-    let timed = |number: fn(&CacheTimesPoint) -> Option<u64>, unit: f64| {
+    let of_cache_times = |number: fn(&CacheTimesPoint) -> Option<u64>, unit: f64| {
         summary(&point_values(
             run,
             &points.cache_times,
@@ -195,17 +195,17 @@ fn cache(run: &Run, window: Span) -> CacheNumbers {
     };
     let set_root = point_values(run, &points.roots, window, |point| point.elapsed_ms, 1.0);
     CacheNumbers {
-        misses: counted(|point| point.misses),
-        evictions: counted(|point| point.evictions),
-        reloads: counted(|point| point.reloads),
-        insertions: counted(|point| point.insertions),
+        misses: of_points(|point| point.misses),
+        evictions: of_points(|point| point.evictions),
+        reloads: of_points(|point| point.reloads),
+        insertions: of_points(|point| point.insertions),
         time_us: summary(&cache_us_per_slot(run, window)),
         loading_us: summary(&slots().map(loading).collect::<Vec<_>>()),
         set_root_ms: summary(&set_root),
-        prune_ms: timed(prune_us, 1e-3),
-        evict_passes: timed(|point| point.evict_passes, 1.0),
-        evict_ms: timed(|point| point.evict_us, 1e-3),
-        evict_examined: timed(|point| point.evict_examined, 1.0),
+        prune_ms: of_cache_times(prune_us, 1e-3),
+        evict_passes: of_cache_times(|point| point.evict_passes, 1.0),
+        evict_ms: of_cache_times(|point| point.evict_us, 1e-3),
+        evict_examined: of_cache_times(|point| point.evict_examined, 1.0),
         includes_filter: slots()
             .next()
             .is_some_and(|point| point.filter_executable_us.is_none()),
