@@ -115,7 +115,7 @@ fn track_session(
     };
     let elapsed = |tick: &Tick| Duration::from_nanos(((tick.at - first.at) * 1e9).round() as u64);
     let mut process = None;
-    let mut intervals: Vec<Interval> = Vec::new();
+    let mut phase_intervals: Vec<Interval> = Vec::new();
     let has_phase = |index: &usize| run.ticks.get(*index).and_then(recorded_phase).is_some();
     let Some(start) = ticks.clone().find(has_phase) else {
         return;
@@ -142,21 +142,21 @@ fn track_session(
             (true, Some(phase)) => Some(Stage::Reported(phase)),
             _ => evidence.stage,
         };
-        intervals.extend(tracker.tick(elapsed(tick), &Evidence { stage, ..evidence }));
+        phase_intervals.extend(tracker.tick(elapsed(tick), &Evidence { stage, ..evidence }));
         tracker_slot_times.push(tracker.slot_time().map(|time| time.as_secs_f64()));
     }
     let last_phase = tracker.phase();
-    intervals.extend(tracker.finish());
-    let (mut intervals, mut phase_before) = (intervals.iter().peekable(), None);
+    phase_intervals.extend(tracker.finish());
+    let (mut next_intervals, mut phase_before) = (phase_intervals.iter().peekable(), None);
     for index in ticks {
         let Some(tick) = run.ticks.get(index).filter(|tick| tick.process.is_some()) else {
             continue;
         };
-        while let Some(interval) = intervals.next_if(|interval| interval.to <= elapsed(tick)) {
+        while let Some(interval) = next_intervals.next_if(|interval| interval.to <= elapsed(tick)) {
             phase_before = interval.phase;
         }
         if let Some(phase) = phases.get_mut(index) {
-            *phase = match intervals.peek() {
+            *phase = match next_intervals.peek() {
                 Some(interval) if interval.from <= elapsed(tick) => interval.phase,
                 Some(_) => phase_before,
                 None => last_phase,
