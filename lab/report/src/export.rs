@@ -130,12 +130,12 @@ fn export_into_dataset(root: &Path, files: &[PathBuf], tables: &[ExportedTable])
 
 fn write_tables(export: &RecordingExport<'_>, tables: &[ExportedTable]) -> Result<String> {
     let mut rows = 0;
-    for &(table, spec) in tables {
+    for &(table, row_source) in tables {
         let columns = match table {
             WIDE => rows::wide_columns(export)?,
-            _ => rows::columns(export, spec)?,
+            _ => rows::columns(export, row_source)?,
         };
-        let mut files = TableFiles::new(export, table, spec, columns);
+        let mut files = TableFiles::new(export, table, row_source, columns);
         rows += rows::write(table == WIDE, &mut files)?;
         files.finish()?;
     }

@@ -132,7 +132,8 @@ fn folder_name(value: &str) -> Result<String> {
 pub struct TableFiles<'f> {
     pub export: &'f RecordingExport<'f>,
     table: &'static str,
-    pub spec: &'static TableSpec,
+    /// The recorded table with the rows: `tick` for the table `wide`, else the table itself.
+    pub row_source: &'static TableSpec,
     /// Excluding the columns that a data set adds.
     pub columns: Vec<(String, Type)>,
     /// By day; outside a data set, day 0.
@@ -152,13 +153,13 @@ impl<'f> TableFiles<'f> {
     pub fn new(
         export: &'f RecordingExport<'_>,
         table: &'static str,
-        spec: &'static TableSpec,
+        row_source: &'static TableSpec,
         columns: Vec<(String, Type)>,
     ) -> Self {
         TableFiles {
             export,
             table,
-            spec,
+            row_source,
             columns,
             files: BTreeMap::new(),
             created_folders: CreatedFolders::default(),
@@ -171,7 +172,7 @@ impl<'f> TableFiles<'f> {
             return 0;
         };
         let value = |name| {
-            let mut columns = self.spec.columns.iter();
+            let mut columns = self.row_source.columns.iter();
             match row.get(columns.position(|column| column.name == name)?)? {
                 Cell::Integer(value) => Some(*value),
                 _ => None,

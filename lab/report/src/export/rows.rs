@@ -94,7 +94,7 @@ fn labels(export: &RecordingExport<'_>) -> impl Iterator<Item = (String, Cell)> 
 
 /// Returns the number of rows.
 pub fn write(is_wide: bool, files: &mut TableFiles<'_>) -> Result<u64> {
-    let (export, table) = (files.export, files.spec);
+    let (export, table) = (files.export, files.row_source);
     let kinds: Vec<Type> = files.columns.iter().map(|(_, kind)| *kind).collect();
     let mut written = 0;
     let chunk = rows_per_chunk(kinds.len());
