@@ -28,7 +28,7 @@ const PROCESS_FIELDS: [&str; 7] = [
 
 pub fn describe(summary: &Summary, all_fields: bool) -> String {
     let mut out = format!("{}\n", clean(&summary.file.display().to_string()));
-    write_file(&mut out, summary);
+    write_recording(&mut out, summary);
     write_sessions(&mut out, summary, all_fields);
     write_processes(&mut out, summary, all_fields);
     let phases = summary.phases.iter().map(|phase| {
@@ -67,7 +67,7 @@ pub fn describe(summary: &Summary, all_fields: bool) -> String {
     out
 }
 
-fn write_file(out: &mut String, summary: &Summary) {
+fn write_recording(out: &mut String, summary: &Summary) {
     let state = if summary.finished { "" } else { "not " };
     let log = if summary.log_bytes > 0 {
         format!(" and {} of log", bytes(summary.log_bytes))
