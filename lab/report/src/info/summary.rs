@@ -14,7 +14,7 @@ use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 /// The output of `info --json`.
 #[derive(Debug, Serialize)]
-pub struct Summary {
+pub struct RecordingSummary {
     pub file: PathBuf,
     pub format: i32,
     pub finished: bool,
@@ -87,9 +87,9 @@ pub struct Problem {
     pub what: String,
 }
 
-impl Summary {
+impl RecordingSummary {
     /// Also fails on rows of a newer format.
-    pub fn of(recording: &Recording) -> Result<Summary, Error> {
+    pub fn of(recording: &Recording) -> Result<RecordingSummary, Error> {
         let info = recording.info()?;
         let ticks = recording.ticks()?;
         let phases = timeline(&load_run_for_phases(recording)?).phases;
@@ -116,7 +116,7 @@ impl Summary {
             status: row.status.unwrap_or_default(),
             what: row.what.unwrap_or_default(),
         };
-        let mut summary = Summary {
+        let mut summary = RecordingSummary {
             file: recording.path().to_owned(),
             format: info.format,
             finished: info.finished,
@@ -165,7 +165,7 @@ fn event(row: EventRow) -> Event {
     }
 }
 
-fn missing(summary: &Summary) -> Vec<String> {
+fn missing(summary: &RecordingSummary) -> Vec<String> {
     let mut all = Vec::new();
     if !summary.finished {
         all.push("the end: it is still being written, or its daemon was killed".to_owned());
