@@ -286,12 +286,12 @@ impl Run {
         let pids =
             |run: &Run| -> Vec<i64> { run.processes.iter().map(|process| process.pid).collect() };
         let (own, theirs) = (pids(self), pids(other));
-        let begins = other.at(self.origin_unix_ns);
+        let own_begin = other.at(self.origin_unix_ns);
         sessions.any(is_same_session)
             && (own == theirs || own.iter().any(|pid| theirs.contains(pid)))
             && self.host() == other.host()
-            && begins <= other.end_seconds()
-            && begins + self.end_seconds() >= 0.0
+            && own_begin <= other.end_seconds()
+            && own_begin + self.end_seconds() >= 0.0
             && self.shares_replay_points(other)
     }
 

@@ -283,11 +283,11 @@ impl ThreadPoolUse {
 }
 
 pub fn thread_pool_use(run: &Run, window: Span) -> Vec<ThreadPoolUse> {
-    let first_ticks = first_ticks(run);
+    let first_tick_indices = first_tick_indices(run);
     let mut pools: Vec<ThreadPoolUse> = run
         .thread_pools
         .iter()
-        .map(|pool| use_of_pool(run, pool, window, &first_ticks))
+        .map(|pool| use_of_pool(run, pool, window, &first_tick_indices))
         .collect();
     pools.sort_by(|a, b| {
         b.faults()
@@ -298,24 +298,24 @@ pub fn thread_pool_use(run: &Run, window: Span) -> Vec<ThreadPoolUse> {
 }
 
 /// First tick with pool data, by process. The counters of a pool that appears later began at zero.
-fn first_ticks(run: &Run) -> BTreeMap<u64, usize> {
-    let mut first_ticks = BTreeMap::new();
+fn first_tick_indices(run: &Run) -> BTreeMap<u64, usize> {
+    let mut first_tick_indices = BTreeMap::new();
     for row in run.thread_pools.iter().flat_map(|pool| &pool.rows) {
         if let Some(tick) = run.ticks.get(row.tick_index) {
-            let first = first_ticks
+            let first = first_tick_indices
                 .entry(counter_id(tick))
                 .or_insert(row.tick_index);
             *first = (*first).min(row.tick_index);
         }
     }
-    first_ticks
+    first_tick_indices
 }
 
 fn use_of_pool(
     run: &Run,
     pool: &ThreadPool,
     window: Span,
-    first_ticks: &BTreeMap<u64, usize>,
+    first_tick_indices: &BTreeMap<u64, usize>,
 ) -> ThreadPoolUse {
     let (mut threads, mut sums) = (None, [None; 3]);
     let mut previous: Option<(u64, [Option<f64>; 3])> = None;
@@ -329,7 +329,7 @@ fn use_of_pool(
         );
         let earlier = match previous {
             Some((previous_id, totals)) if previous_id == counter_id => totals,
-            _ if first_ticks.get(&counter_id) == Some(&row.tick_index) => [None; 3],
+            _ if first_tick_indices.get(&counter_id) == Some(&row.tick_index) => [None; 3],
             _ => [Some(0.0); 3],
         };
         previous = Some((counter_id, totals));

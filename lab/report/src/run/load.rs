@@ -92,7 +92,7 @@ struct Loader<'r> {
     sessions: Vec<SessionRow>,
     processes: Vec<ProcessRow>,
     /// By row id: the id of the first row of the same process.
-    first_rows: HashMap<i64, i64>,
+    first_row_ids: HashMap<i64, i64>,
     ticks: Vec<TickRow>,
     /// Index in `ticks` by the tick's id. If a damaged file repeats an id, the last index.
     tick_indices: HashMap<i64, usize>,
@@ -110,7 +110,7 @@ impl<'r> Loader<'r> {
                 .zip(&ticks)
                 .map(|(index, row)| (row.id, index))
                 .collect(),
-            first_rows: first_rows(&processes),
+            first_row_ids: first_row_ids(&processes),
             sessions,
             processes,
             ticks,
@@ -150,7 +150,7 @@ impl<'r> Loader<'r> {
                 session: row.session,
                 process: row
                     .process
-                    .map(|process| self.first_rows.get(&process).copied().unwrap_or(process)),
+                    .map(|process| self.first_row_ids.get(&process).copied().unwrap_or(process)),
                 phase: row.phase.clone(),
             }
         };
@@ -159,7 +159,7 @@ impl<'r> Loader<'r> {
 
     fn processes(&self, run: &Run) -> Vec<Process> {
         let is_listed = |row: &&ProcessRow| {
-            self.first_rows.get(&row.id) == Some(&row.id) && !self.is_wrapper(row)
+            self.first_row_ids.get(&row.id) == Some(&row.id) && !self.is_wrapper(row)
         };
         let process = |row: &ProcessRow| {
             let started = row.started.map(nanoseconds);
@@ -293,14 +293,14 @@ impl<'r> Loader<'r> {
     fn signals(&self, wanted_signals: &[Signal]) -> Result<Vec<Vec<Option<f64>>>, Error> {
         let mut signals = vec![vec![None; self.ticks.len()]; Signal::ALL.len()];
         for table in PerTickTable::ALL {
-            let mut indices = Vec::new();
+            let mut signal_indices = Vec::new();
             let mut names = Vec::new();
             for signal in wanted_signals {
                 let (metric, labels) = signal.metric();
                 if let Some((signal_table, column)) = column_of(metric, labels)
                     && signal_table == table
                 {
-                    indices.push(*signal as usize);
+                    signal_indices.push(*signal as usize);
                     names.push(column.name);
                 }
             }
@@ -308,15 +308,15 @@ impl<'r> Loader<'r> {
                 continue;
             }
             let columns = self.recording.columns(table, &names)?;
-            let ticks: Vec<Option<&usize>> = columns
+            let tick_indices: Vec<Option<&usize>> = columns
                 .ticks
                 .iter()
                 .map(|id| self.tick_indices.get(id))
                 .collect();
-            for (index, values) in indices.into_iter().zip(columns.values) {
-                for (tick, value) in ticks.iter().zip(values) {
-                    if let (Some(tick), Some(value)) = (tick, value) {
-                        signals[index][**tick] = Some(value);
+            for (signal_index, values) in signal_indices.into_iter().zip(columns.values) {
+                for (tick_index, value) in tick_indices.iter().zip(values) {
+                    if let (Some(tick_index), Some(value)) = (tick_index, value) {
+                        signals[signal_index][**tick_index] = Some(value);
                     }
                 }
             }
@@ -348,7 +348,7 @@ impl<'r> Loader<'r> {
 }
 
 /// A restart of the daemon or a merge repeats rows of a process.
-fn first_rows(processes: &[ProcessRow]) -> HashMap<i64, i64> {
+fn first_row_ids(processes: &[ProcessRow]) -> HashMap<i64, i64> {
     let is_same_process = |a: &ProcessRow, b: &ProcessRow| {
         a.pid == b.pid
             && match (a.started, b.started) {
@@ -423,7 +423,7 @@ mod tests {
             seen: Duration::ZERO,
             manifest: Value::Null,
         };
-        let rows = first_rows(&[row(1, 1), row(2, 2), row(3, 3)]);
+        let rows = first_row_ids(&[row(1, 1), row(2, 2), row(3, 3)]);
         assert_eq!(rows, HashMap::from([(1, 1), (2, 1), (3, 1)]));
     }
 }

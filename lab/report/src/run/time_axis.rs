@@ -105,14 +105,14 @@ impl TimeAxis {
             let axis_ns = unix_ns
                 .saturating_sub(period.wall_ahead_ns)
                 .saturating_sub(self.origin_unix_ns);
-            let outside = period
+            let beyond_tolerance_ns = period
                 .from_ns
                 .saturating_sub(axis_ns)
                 .max(axis_ns.saturating_sub(period.to_ns))
                 .saturating_sub(MAX_POINT_AGE_NS)
                 .max(0);
             let from_writing = written_at.map_or(0, |written_at| axis_ns.abs_diff(written_at));
-            (outside, from_writing)
+            (beyond_tolerance_ns, from_writing)
         };
         let best = self.periods.iter().min_by_key(distance);
         unix_ns.saturating_sub(best.map_or(0, |period| period.wall_ahead_ns))
