@@ -52,9 +52,9 @@ pub struct Measured {
     pub from_tip: Option<Span>,
 }
 
-pub fn measure(run: &Run) -> Measured {
-    let lifecycle = lifecycle::lifecycle(run);
-    let tps = tps::tps(run, &lifecycle);
+pub fn measure(recording: &Run) -> Measured {
+    let lifecycle = lifecycle::lifecycle(recording);
+    let tps = tps::tps(recording, &lifecycle);
     // A run ends with its process. Later ticks are drawn but not counted.
     let end = match tps.seconds.last() {
         Some(last) if lifecycle.last_process_end.is_none() => lifecycle.run_end.max(last.at + 1.0),
@@ -70,11 +70,11 @@ pub fn measure(run: &Run) -> Measured {
     }
 }
 
-pub fn signal_rates(run: &Run, signal: Signal, window: Span) -> Rates {
-    let readings: Vec<Reading> = run
+pub fn signal_rates(recording: &Run, signal: Signal, window: Span) -> Rates {
+    let readings: Vec<Reading> = recording
         .ticks
         .iter()
-        .zip(run.signal(signal))
+        .zip(recording.signal(signal))
         .filter(|(tick, _)| window.includes(tick.at))
         .map(|(tick, total)| Reading {
             at: tick.at,
@@ -82,7 +82,7 @@ pub fn signal_rates(run: &Run, signal: Signal, window: Span) -> Rates {
             counter_id: counter_id(tick),
         })
         .collect();
-    rate::rates(&readings, max_tick_step(run))
+    rate::rates(&readings, max_tick_step(recording))
 }
 
 /// A new process may restart kernel counters, and nothing is known between two sessions.
@@ -91,36 +91,37 @@ fn counter_id(tick: &Tick) -> u64 {
 }
 
 /// The longest step between readings that is not a gap, in seconds.
-pub(crate) fn max_tick_step(run: &Run) -> f64 {
-    2.5 * run.interval_seconds()
+pub(crate) fn max_tick_step(recording: &Run) -> f64 {
+    2.5 * recording.interval_seconds()
 }
 
 /// Anonymous, file and shared memory together, in bytes.
-pub(crate) fn rss(run: &Run) -> Vec<Option<f64>> {
-    let columns = [Signal::RssAnon, Signal::RssFile, Signal::RssShmem].map(|kind| run.signal(kind));
+pub(crate) fn rss(recording: &Run) -> Vec<Option<f64>> {
+    let columns =
+        [Signal::RssAnon, Signal::RssFile, Signal::RssShmem].map(|kind| recording.signal(kind));
     let sum = |index| columns.iter().map(|column| *column.get(index)?).sum();
     (0..columns[0].len()).map(sum).collect()
 }
 
 pub(crate) fn points_within<'p, P: Point>(
-    run: &Run,
+    recording: &Run,
     points: &'p [P],
     span: Span,
 ) -> impl Iterator<Item = &'p P> {
     points
         .iter()
-        .filter(move |point| span.includes(run.at(point.time_unix_ns())))
+        .filter(move |point| span.includes(recording.at(point.time_unix_ns())))
 }
 
 /// A value of each point, multiplied by `scale`.
 pub(crate) fn point_values<P: Point>(
-    run: &Run,
+    recording: &Run,
     points: &[P],
     span: Span,
     value_of: impl Fn(&P) -> Option<u64>,
     scale: f64,
 ) -> Vec<Option<f64>> {
-    points_within(run, points, span)
+    points_within(recording, points, span)
         .map(|point| value_of(point).map(|value| value as f64 * scale))
         .collect()
 }
@@ -136,8 +137,9 @@ pub fn combine(
         .collect()
 }
 
-pub fn values_within(run: &Run, values: &[Option<f64>], window: Span) -> Vec<Option<f64>> {
-    run.ticks
+pub fn values_within(recording: &Run, values: &[Option<f64>], window: Span) -> Vec<Option<f64>> {
+    recording
+        .ticks
         .iter()
         .zip(values)
         .filter(|(tick, _)| window.includes(tick.at))
@@ -153,16 +155,16 @@ pub fn is_own_slot(point: &ReplaySlotPoint) -> Option<bool> {
 
 /// Each replay of a slot that another node produced, in order of time. If the producer is unknown,
 /// a slot with transactions counts.
-pub fn replay_points(run: &Run, window: Span) -> impl Iterator<Item = &ReplaySlotPoint> {
-    points_within(run, &run.points.replay, window)
+pub fn replay_points(recording: &Run, window: Span) -> impl Iterator<Item = &ReplaySlotPoint> {
+    points_within(recording, &recording.points.replay, window)
         .filter(|point| !is_own_slot(point).unwrap_or(!has_transactions(point)))
 }
 
 fn replay_points_with_transactions(
-    run: &Run,
+    recording: &Run,
     window: Span,
 ) -> impl Iterator<Item = &ReplaySlotPoint> {
-    replay_points(run, window).filter(|point| has_transactions(point))
+    replay_points(recording, window).filter(|point| has_transactions(point))
 }
 
 fn has_transactions(point: &ReplaySlotPoint) -> bool {
@@ -171,14 +173,14 @@ fn has_transactions(point: &ReplaySlotPoint) -> bool {
 
 /// (slot, milliseconds) of every replay, in order of time. For a fixed range of slots, the times
 /// are between successive banks, and `window` is ignored.
-pub fn replay_ms_by_slot(run: &Run, window: Span) -> Vec<(u64, f64)> {
-    let offline_slots = run
+pub fn replay_ms_by_slot(recording: &Run, window: Span) -> Vec<(u64, f64)> {
+    let offline_slots = recording
         .offline_replay
         .slots
         .iter()
         .filter_map(|slot| Some((slot.slot, slot.elapsed_ms?)));
-    replay_points(run, window)
-        .filter(|_| run.offline_replay.slots.is_empty())
+    replay_points(recording, window)
+        .filter(|_| recording.offline_replay.slots.is_empty())
         .filter_map(|point| Some((point.slot?, point.replay_total_elapsed_us? as f64 / 1e3)))
         .chain(offline_slots)
         .collect()
@@ -186,8 +188,8 @@ pub fn replay_ms_by_slot(run: &Run, window: Span) -> Vec<(u64, f64)> {
 
 /// (slot, milliseconds in the program cache) of every replay of a slot with transactions, in order
 /// of time.
-pub fn cache_ms_by_slot(run: &Run, window: Span) -> Vec<(u64, f64)> {
-    replay_points_with_transactions(run, window)
+pub fn cache_ms_by_slot(recording: &Run, window: Span) -> Vec<(u64, f64)> {
+    replay_points_with_transactions(recording, window)
         .filter_map(|point| Some((point.slot?, point.program_cache_us? as f64 / 1e3)))
         .collect()
 }
@@ -196,8 +198,8 @@ pub fn cache_ms_by_slot(run: &Run, window: Span) -> Vec<(u64, f64)> {
 /// signatures. Two runs replayed the same block in a slot if these are equal.
 pub type SlotContents = BTreeMap<u64, [Option<u64>; 3]>;
 
-pub fn slot_contents(run: &Run, window: Span) -> SlotContents {
-    let offline_slots = run
+pub fn slot_contents(recording: &Run, window: Span) -> SlotContents {
+    let offline_slots = recording
         .offline_replay
         .slots
         .iter()
@@ -206,8 +208,8 @@ pub fn slot_contents(run: &Run, window: Span) -> SlotContents {
         let (transactions, entries) = (point.total_transactions, point.total_entries);
         Some((point.slot?, [transactions, entries, point.total_shreds]))
     };
-    replay_points(run, window)
-        .filter(|_| run.offline_replay.slots.is_empty())
+    replay_points(recording, window)
+        .filter(|_| recording.offline_replay.slots.is_empty())
         .filter_map(contents)
         .chain(offline_slots)
         .collect()

@@ -97,38 +97,41 @@ impl WindowNumbers {
     }
 }
 
-pub fn numbers(run: &Run, tps: &Tps, window: Span) -> WindowNumbers {
-    let rates = |signal| super::signal_rates(run, signal, window);
+pub fn numbers(recording: &Run, tps: &Tps, window: Span) -> WindowNumbers {
+    let rates = |signal| super::signal_rates(recording, signal, window);
     let (cpu_user, cpu_system) = (
         rates(Signal::CpuUser).mean(),
         rates(Signal::CpuSystem).mean(),
     );
     WindowNumbers {
         window,
-        tps: tps_numbers(run, tps, window),
-        gauges: memory_gauges(run, window),
+        tps: tps_numbers(recording, tps, window),
+        gauges: memory_gauges(recording, window),
         major_faults: rates(Signal::MajorFaults),
         minor_faults: rates(Signal::MinorFaults),
         cpu_cores: cpu_user.zip(cpu_system).map(|(user, system)| user + system),
-        cache: if run.offline_replay.slots.is_empty() {
-            cache(run, window)
+        cache: if recording.offline_replay.slots.is_empty() {
+            cache(recording, window)
         } else {
-            offline_replay_cache(run)
+            offline_replay_cache(recording)
         },
-        replay_ms: replay_ms(run, window),
-        own_slots: points_within(run, &run.points.replay, window)
+        replay_ms: replay_ms(recording, window),
+        own_slots: points_within(recording, &recording.points.replay, window)
             .filter(|point| is_own_slot(point) == Some(true))
             .count(),
-        slots_behind: values_within(run, run.signal(Signal::Behind), window),
+        slots_behind: values_within(recording, recording.signal(Signal::Behind), window),
     }
 }
 
-fn memory_gauges(run: &Run, window: Span) -> MemoryGauges {
-    let gauge = |values: &[Option<f64>]| summary(&values_within(run, values, window));
-    let of_signal = |signal| gauge(run.signal(signal));
-    let rss = &super::rss(run);
-    let (limit, unreclaimable) = (run.signal(Signal::Limit), run.signal(Signal::Unreclaimable));
-    let vsz = run.signal(Signal::Virtual);
+fn memory_gauges(recording: &Run, window: Span) -> MemoryGauges {
+    let gauge = |values: &[Option<f64>]| summary(&values_within(recording, values, window));
+    let of_signal = |signal| gauge(recording.signal(signal));
+    let rss = &super::rss(recording);
+    let (limit, unreclaimable) = (
+        recording.signal(Signal::Limit),
+        recording.signal(Signal::Unreclaimable),
+    );
+    let vsz = recording.signal(Signal::Virtual);
     MemoryGauges {
         rss: gauge(rss),
         vsz: gauge(vsz),
@@ -143,7 +146,7 @@ fn memory_gauges(run: &Run, window: Span) -> MemoryGauges {
     }
 }
 
-fn tps_numbers(run: &Run, tps: &Tps, window: Span) -> TpsNumbers {
+fn tps_numbers(recording: &Run, tps: &Tps, window: Span) -> TpsNumbers {
     let counts = tps.counts(window);
     let known: Vec<Option<f64>> = counts.iter().copied().filter(Option::is_some).collect();
     let active: Vec<Option<f64>> = tps
@@ -153,7 +156,8 @@ fn tps_numbers(run: &Run, tps: &Tps, window: Span) -> TpsNumbers {
         .collect();
     let zero = known.len() - active.len();
     let unknown = counts.len() - known.len();
-    let per_thread_second: Vec<Option<f64>> = replay_points(run, window).map(thread_tps).collect();
+    let per_thread_second: Vec<Option<f64>> =
+        replay_points(recording, window).map(thread_tps).collect();
     TpsNumbers {
         known_seconds: known.len(),
         zero_seconds: tps.distinguishes_zeros.then_some(zero),
@@ -169,21 +173,21 @@ fn thread_tps(point: &ReplaySlotPoint) -> Option<f64> {
     (count > 0 && us > 0).then(|| count as f64 * 1e6 / us as f64)
 }
 
-fn cache(run: &Run, window: Span) -> CacheNumbers {
-    let points = &run.points;
+fn cache(recording: &Run, window: Span) -> CacheNumbers {
+    let points = &recording.points;
     let of_points = |count: fn(&ProgramCachePoint) -> Option<u64>| {
-        summary(&point_values(run, &points.cache, window, count, 1.0))
+        summary(&point_values(recording, &points.cache, window, count, 1.0))
     };
     let of_cache_times = |number: fn(&CacheTimesPoint) -> Option<u64>, unit: f64| {
         summary(&point_values(
-            run,
+            recording,
             &points.cache_times,
             window,
             number,
             unit,
         ))
     };
-    let slots = || replay_points_with_transactions(run, window);
+    let slots = || replay_points_with_transactions(recording, window);
     let loading = |point: &ReplaySlotPoint| -> Option<f64> {
         let stages = [
             point.register_syscalls_us,
@@ -193,13 +197,19 @@ fn cache(run: &Run, window: Span) -> CacheNumbers {
         ];
         stages.iter().map(|us| us.map(|us| us as f64)).sum()
     };
-    let set_root = point_values(run, &points.roots, window, |point| point.elapsed_ms, 1.0);
+    let set_root = point_values(
+        recording,
+        &points.roots,
+        window,
+        |point| point.elapsed_ms,
+        1.0,
+    );
     CacheNumbers {
         misses: of_points(|point| point.misses),
         evictions: of_points(|point| point.evictions),
         reloads: of_points(|point| point.reloads),
         insertions: of_points(|point| point.insertions),
-        time_us: summary(&cache_us_per_slot(run, window)),
+        time_us: summary(&cache_us_per_slot(recording, window)),
         loading_us: summary(&slots().map(loading).collect::<Vec<_>>()),
         set_root_ms: summary(&set_root),
         prune_ms: of_cache_times(prune_us, 1e-3),
@@ -219,24 +229,27 @@ pub fn prune_us(point: &CacheTimesPoint) -> Option<u64> {
         .filter(|_| point.prunes.is_some_and(|prunes| prunes > 0))
 }
 
-fn replay_ms(run: &Run, window: Span) -> Vec<Option<f64>> {
-    let offline_slots = &run.offline_replay.slots;
+fn replay_ms(recording: &Run, window: Span) -> Vec<Option<f64>> {
+    let offline_slots = &recording.offline_replay.slots;
     if !offline_slots.is_empty() {
         return offline_slots.iter().map(|slot| slot.elapsed_ms).collect();
     }
-    replay_points(run, window)
+    replay_points(recording, window)
         .map(|point| point.replay_total_elapsed_us.map(|us| us as f64 / 1e3))
         .collect()
 }
 
 /// A replay's log has every slot and the total time in the cache.
-fn offline_replay_cache(run: &Run) -> CacheNumbers {
-    let slots = &run.offline_replay.slots;
+fn offline_replay_cache(recording: &Run) -> CacheNumbers {
+    let slots = &recording.offline_replay.slots;
     let column = |count: fn(&OfflineReplaySlot) -> Option<u64>| {
         let counts = slots.iter().map(|slot| Some(count(slot)? as f64));
         summary(&counts.collect::<Vec<_>>())
     };
-    let time = run.offline_replay.program_cache_us.map(|us| us as f64);
+    let time = recording
+        .offline_replay
+        .program_cache_us
+        .map(|us| us as f64);
     CacheNumbers {
         misses: column(|slot| slot.misses),
         evictions: column(|slot| slot.evictions),
@@ -253,15 +266,17 @@ fn offline_replay_cache(run: &Run) -> CacheNumbers {
 }
 
 /// Per replayed slot with transactions, in order of time, in µs.
-pub fn cache_us_per_slot(run: &Run, window: Span) -> Vec<Option<f64>> {
-    cache_us_by_time(run, window).map(|(_, us)| us).collect()
+pub fn cache_us_per_slot(recording: &Run, window: Span) -> Vec<Option<f64>> {
+    cache_us_by_time(recording, window)
+        .map(|(_, us)| us)
+        .collect()
 }
 
 /// [`cache_us_per_slot`] with the times of the datapoints.
-pub fn cache_us_by_time(run: &Run, window: Span) -> impl Iterator<Item = (f64, Option<f64>)> {
-    replay_points_with_transactions(run, window).map(|point| {
+pub fn cache_us_by_time(recording: &Run, window: Span) -> impl Iterator<Item = (f64, Option<f64>)> {
+    replay_points_with_transactions(recording, window).map(|point| {
         let us = point.program_cache_us;
-        (run.at(point.time_unix_ns), us.map(|us| us as f64))
+        (recording.at(point.time_unix_ns), us.map(|us| us as f64))
     })
 }
 
@@ -282,12 +297,12 @@ impl ThreadPoolUse {
     }
 }
 
-pub fn thread_pool_use(run: &Run, window: Span) -> Vec<ThreadPoolUse> {
-    let first_tick_indices = first_tick_indices(run);
-    let mut pools: Vec<ThreadPoolUse> = run
+pub fn thread_pool_use(recording: &Run, window: Span) -> Vec<ThreadPoolUse> {
+    let first_tick_indices = first_tick_indices(recording);
+    let mut pools: Vec<ThreadPoolUse> = recording
         .thread_pools
         .iter()
-        .map(|pool| use_of_pool(run, pool, window, &first_tick_indices))
+        .map(|pool| use_of_pool(recording, pool, window, &first_tick_indices))
         .collect();
     pools.sort_by(|a, b| {
         b.faults()
@@ -298,10 +313,10 @@ pub fn thread_pool_use(run: &Run, window: Span) -> Vec<ThreadPoolUse> {
 }
 
 /// First tick with pool data, by process. The counters of a pool that appears later began at zero.
-fn first_tick_indices(run: &Run) -> BTreeMap<u64, usize> {
+fn first_tick_indices(recording: &Run) -> BTreeMap<u64, usize> {
     let mut first_tick_indices = BTreeMap::new();
-    for row in run.thread_pools.iter().flat_map(|pool| &pool.rows) {
-        if let Some(tick) = run.ticks.get(row.tick_index) {
+    for row in recording.thread_pools.iter().flat_map(|pool| &pool.rows) {
+        if let Some(tick) = recording.ticks.get(row.tick_index) {
             let first = first_tick_indices
                 .entry(counter_id(tick))
                 .or_insert(row.tick_index);
@@ -312,7 +327,7 @@ fn first_tick_indices(run: &Run) -> BTreeMap<u64, usize> {
 }
 
 fn use_of_pool(
-    run: &Run,
+    recording: &Run,
     pool: &ThreadPool,
     window: Span,
     first_tick_indices: &BTreeMap<u64, usize>,
@@ -320,7 +335,7 @@ fn use_of_pool(
     let (mut threads, mut sums) = (None, [None; 3]);
     let mut previous: Option<(u64, [Option<f64>; 3])> = None;
     for row in &pool.rows {
-        let Some(tick) = run.ticks.get(row.tick_index) else {
+        let Some(tick) = recording.ticks.get(row.tick_index) else {
             continue;
         };
         let (counter_id, totals) = (

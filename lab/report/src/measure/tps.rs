@@ -60,29 +60,29 @@ impl Tps {
     }
 }
 
-pub fn tps(run: &Run, lifecycle: &Lifecycle) -> Tps {
-    let counts = counts_by_second(run);
-    let distinguishes_zeros = run
+pub fn tps(recording: &Run, lifecycle: &Lifecycle) -> Tps {
+    let counts = counts_by_second(recording);
+    let distinguishes_zeros = recording
         .signal(Signal::ZeroTpsSeconds)
         .iter()
         .any(Option::is_some);
     let mut seconds: Vec<Second> = Vec::new();
-    for (from, until) in process_spans(run) {
+    for (from, until) in process_spans(recording) {
         let Some(first) = counts.range(from..until).next().map(|(&second, _)| second) else {
             continue;
         };
-        let Some(last) = last_known_second(run, from, until) else {
+        let Some(last) = last_known_second(recording, from, until) else {
             continue;
         };
         let last = lifecycle.last_process_end.map_or(last, |ended| {
             // The second in which the run ended counts only if it has transactions.
-            let end = second_of(run, ended);
+            let end = second_of(recording, ended);
             last.min(end - i64::from(!counts.contains_key(&end)))
         });
         seconds.extend((first..=last.max(first)).map(|unix| {
             let count = counts.get(&unix).copied();
             Second {
-                at: run.at(unix * SECOND_NS),
+                at: recording.at(unix * SECOND_NS),
                 unix,
                 transactions: count.or(Some(0)),
                 had_execution: count.is_some(),
@@ -90,9 +90,9 @@ pub fn tps(run: &Run, lifecycle: &Lifecycle) -> Tps {
         }));
     }
     if distinguishes_zeros {
-        mark_unknown(run, &mut seconds);
+        mark_unknown(recording, &mut seconds);
     }
-    mark_gaps(run, &lifecycle.gaps, &mut seconds);
+    mark_gaps(recording, &lifecycle.gaps, &mut seconds);
     Tps {
         seconds,
         distinguishes_zeros,
@@ -102,8 +102,8 @@ pub fn tps(run: &Run, lifecycle: &Lifecycle) -> Tps {
 /// The transactions of each Unix second in which some were executed. They are `transaction_count`
 /// of `cost_tracker_stats`, which every frozen bank reports. If this datapoint is missing, they are
 /// `total_transactions` of `replay-slot-stats`, which lacks the node's own slots.
-fn counts_by_second(run: &Run) -> BTreeMap<i64, u64> {
-    let (costs, replay) = (&run.points.costs, &run.points.replay);
+fn counts_by_second(recording: &Run) -> BTreeMap<i64, u64> {
+    let (costs, replay) = (&recording.points.costs, &recording.points.replay);
     let replay = replay
         .iter()
         .filter(|_| costs.is_empty())
@@ -111,12 +111,12 @@ fn counts_by_second(run: &Run) -> BTreeMap<i64, u64> {
     let costs = costs
         .iter()
         .map(|point| (point.time_unix_ns, point.bank_slot, point.transaction_count));
-    let plausible_range = plausible_range(run);
+    let plausible_range = plausible_range(recording);
     let mut counts = BTreeMap::<i64, u64>::new();
-    let spans = process_spans(run);
+    let spans = process_spans(recording);
     let mut highest_counts = vec![SlotPeaks::default(); spans.len()];
     for (time, slot, count) in costs.chain(replay) {
-        let is_plausible = |count: &u64| *count > 0 && plausible_range.includes(run.at(time));
+        let is_plausible = |count: &u64| *count > 0 && plausible_range.includes(recording.at(time));
         let Some(count) = count.filter(is_plausible) else {
             continue;
         };
@@ -132,23 +132,24 @@ fn counts_by_second(run: &Run) -> BTreeMap<i64, u64> {
     counts
 }
 
-fn plausible_range(run: &Run) -> Span {
+fn plausible_range(recording: &Run) -> Span {
     Span {
         from: -MAX_POINT_OFFSET_SECONDS,
-        to: run.end_seconds().min(MAX_RUN_SECONDS) + MAX_POINT_OFFSET_SECONDS,
+        to: recording.end_seconds().min(MAX_RUN_SECONDS) + MAX_POINT_OFFSET_SECONDS,
     }
 }
 
-fn second_of(run: &Run, at: f64) -> i64 {
-    run.origin_unix_ns
+fn second_of(recording: &Run, at: f64) -> i64 {
+    recording
+        .origin_unix_ns
         .saturating_add((at * 1e9) as i64)
         .div_euclid(SECOND_NS)
 }
 
 /// For each process, the first Unix second, and the first second of the next process.
-fn process_spans(run: &Run) -> Vec<(i64, i64)> {
-    let later = run.processes.iter().skip(1);
-    let starts = later.map(|process| second_of(run, process.first_seen_at));
+fn process_spans(recording: &Run) -> Vec<(i64, i64)> {
+    let later = recording.processes.iter().skip(1);
+    let starts = later.map(|process| second_of(recording, process.first_seen_at));
     std::iter::once(i64::MIN)
         .chain(starts)
         .chain([i64::MAX])
@@ -157,15 +158,18 @@ fn process_spans(run: &Run) -> Vec<(i64, i64)> {
 }
 
 /// The last Unix second from `from` to before `until` for which anything is known.
-fn last_known_second(run: &Run, from: i64, until: i64) -> Option<i64> {
-    let plausible_range = plausible_range(run);
+fn last_known_second(recording: &Run, from: i64, until: i64) -> Option<i64> {
+    let plausible_range = plausible_range(recording);
     let within = |time: &i64| {
         (from..until).contains(&time.div_euclid(SECOND_NS))
-            && plausible_range.includes(run.at(*time))
+            && plausible_range.includes(recording.at(*time))
     };
-    let last = point_times(run).filter(within).max()?.div_euclid(SECOND_NS);
-    let until = until.min(second_of(run, plausible_range.to));
-    counter_increases(run, Signal::ZeroTpsSeconds)
+    let last = point_times(recording)
+        .filter(within)
+        .max()?
+        .div_euclid(SECOND_NS);
+    let until = until.min(second_of(recording, plausible_range.to));
+    counter_increases(recording, Signal::ZeroTpsSeconds)
         .into_iter()
         .map(|(second, ..)| second - MIN_SETTLE_SECONDS)
         .filter(|second| (from..until).contains(second))
@@ -174,19 +178,19 @@ fn last_known_second(run: &Run, from: i64, until: i64) -> Option<i64> {
 }
 
 /// (Unix second, increase, whether across a gap). Increases across sessions are left out.
-fn counter_increases(run: &Run, signal: Signal) -> Vec<(i64, u64, bool)> {
+fn counter_increases(recording: &Run, signal: Signal) -> Vec<(i64, u64, bool)> {
     let mut increases = Vec::new();
     let mut before: Option<(&Tick, f64)> = None;
-    for (tick, value) in run.ticks.iter().zip(run.signal(signal)) {
+    for (tick, value) in recording.ticks.iter().zip(recording.signal(signal)) {
         let Some(value) = *value else { continue };
         if let Some((earlier, last)) = before
             && earlier.session == tick.session
             && value > last
         {
             increases.push((
-                second_of(run, tick.at),
+                second_of(recording, tick.at),
                 (value - last).round() as u64,
-                is_gap(run, earlier, tick),
+                is_gap(recording, earlier, tick),
             ));
         }
         before = Some((tick, value));
@@ -195,14 +199,15 @@ fn counter_increases(run: &Run, signal: Signal) -> Vec<(i64, u64, bool)> {
 }
 
 /// Marks as many seconds without data as the daemon counted.
-fn mark_unknown(run: &Run, seconds: &mut [Second]) {
+fn mark_unknown(recording: &Run, seconds: &mut [Second]) {
     let follows_clock_step = |until: i64| {
-        run.clock_steps.iter().any(|step| {
-            let passed = until - second_of(run, step.at);
+        recording.clock_steps.iter().any(|step| {
+            let passed = until - second_of(recording, step.at);
             (0..=2 * MAX_SETTLE_SECONDS).contains(&passed)
         })
     };
-    for (until, unknown_seconds, is_across_gap) in counter_increases(run, Signal::UnknownTpsSeconds)
+    for (until, unknown_seconds, is_across_gap) in
+        counter_increases(recording, Signal::UnknownTpsSeconds)
     {
         // After a clock step, it is not known which seconds the growth counts.
         if is_across_gap || follows_clock_step(until) {
@@ -223,11 +228,11 @@ fn mark_unknown(run: &Run, seconds: &mut [Second]) {
 
 /// Seconds in a gap are unknown unless they have a point. The seconds right before a gap are
 /// unknown, too, because their push would have arrived within the gap.
-fn mark_gaps(run: &Run, gaps: &[Span], seconds: &mut [Second]) {
+fn mark_gaps(recording: &Run, gaps: &[Span], seconds: &mut [Second]) {
     if gaps.is_empty() {
         return;
     }
-    let with_points: BTreeSet<i64> = point_times(run)
+    let with_points: BTreeSet<i64> = point_times(recording)
         .map(|time| time.div_euclid(SECOND_NS))
         .collect();
     for gap in gaps {
@@ -246,8 +251,8 @@ fn mark_gaps(run: &Run, gaps: &[Span], seconds: &mut [Second]) {
     }
 }
 
-fn point_times(run: &Run) -> impl Iterator<Item = i64> {
-    let points = &run.points;
+fn point_times(recording: &Run) -> impl Iterator<Item = i64> {
+    let points = &recording.points;
     (points.costs.iter().map(|point| point.time_unix_ns))
         .chain(points.replay.iter().map(Point::time_unix_ns))
         .chain(points.cache.iter().map(Point::time_unix_ns))
