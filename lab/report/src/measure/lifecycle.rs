@@ -59,19 +59,19 @@ pub struct Lifecycle {
     pub has_validator: bool,
 }
 
-pub fn lifecycle(run: &Run) -> Lifecycle {
+pub fn lifecycle(recording: &Run) -> Lifecycle {
     let Timeline {
         phases: phase_by_tick,
         stalls,
         slot_seconds,
-    } = timeline(run);
-    let phases = phases(run, &phase_by_tick);
-    let (last_process_end, run_end) = last_process_end(run)
-        .map_or((None, run.end_seconds()), |(at, run_end)| {
+    } = timeline(recording);
+    let phases = phases(recording, &phase_by_tick);
+    let (last_process_end, run_end) = last_process_end(recording)
+        .map_or((None, recording.end_seconds()), |(at, run_end)| {
             (Some(at), run_end)
         });
-    let has_validator = has_validator(run, &phases);
-    let noun = match has_validator || run.processes.is_empty() {
+    let has_validator = has_validator(recording, &phases);
+    let noun = match has_validator || recording.processes.is_empty() {
         true => "validator",
         false => "process",
     };
@@ -83,18 +83,18 @@ pub fn lifecycle(run: &Run) -> Lifecycle {
         phase_by_tick,
         stalls,
         slot_seconds,
-        gaps: gaps(run),
-        first_at_tip: tip_tick.and_then(|tick| Some(run.ticks.get(tick)?.at)),
-        near_tip_since: tip_tick.and_then(|tick| near_tip_since(run, tick)),
+        gaps: gaps(recording),
+        first_at_tip: tip_tick.and_then(|tick| Some(recording.ticks.get(tick)?.at)),
+        near_tip_since: tip_tick.and_then(|tick| near_tip_since(recording, tick)),
         success: Success::default(),
-        end: end(run, noun),
+        end: end(recording, noun),
         last_process_end,
         run_end,
-        restarts: run.processes.len().saturating_sub(1),
+        restarts: recording.processes.len().saturating_sub(1),
         has_validator,
     };
-    lifecycle.success = success(run, &lifecycle);
-    if let Some(experiment) = &run.experiment_outcome {
+    lifecycle.success = success(recording, &lifecycle);
+    if let Some(experiment) = &recording.experiment_outcome {
         if let Some(answer) = experiment.success {
             lifecycle.success.answer = Some(answer);
             lifecycle.success.why.clone_from(&experiment.success_reason);
@@ -108,13 +108,13 @@ pub fn lifecycle(run: &Run) -> Lifecycle {
 }
 
 /// Since when the process was near the tip, up to the tick `tip_tick`.
-fn near_tip_since(run: &Run, tip_tick: usize) -> Option<f64> {
-    let tick = run.ticks.get(tip_tick)?;
-    let max_behind = run.phase_rules(tick).at_tip_slots as f64;
-    let near = run
+fn near_tip_since(recording: &Run, tip_tick: usize) -> Option<f64> {
+    let tick = recording.ticks.get(tip_tick)?;
+    let max_behind = recording.phase_rules(tick).at_tip_slots as f64;
+    let near = recording
         .ticks
         .iter()
-        .zip(run.signal(Signal::Behind))
+        .zip(recording.signal(Signal::Behind))
         .take(tip_tick + 1)
         .rev()
         .take_while(|(earlier, _)| earlier.process == tick.process)
@@ -126,28 +126,31 @@ fn near_tip_since(run: &Run, tip_tick: usize) -> Option<f64> {
 /// Phases that any process can have. Others show that it is a validator.
 const PHASES_OF_ANY_PROCESS: [&str; 4] = ["absent", "initializing", "gone", "unknown"];
 
-fn has_validator(run: &Run, phases: &[PhaseSpan]) -> bool {
-    run.points.has_standard_points()
-        || !run.offline_replay.slots.is_empty()
-        || !run.facts.versions.is_empty()
+fn has_validator(recording: &Run, phases: &[PhaseSpan]) -> bool {
+    recording.points.has_standard_points()
+        || !recording.offline_replay.slots.is_empty()
+        || !recording.facts.versions.is_empty()
         || phases
             .iter()
             .any(|phase| !PHASES_OF_ANY_PROCESS.contains(&phase.name.as_str()))
 }
 
-pub fn is_gap(run: &Run, before: &Tick, after: &Tick) -> bool {
-    before.session != after.session || after.at - before.at > max_tick_step(run)
+pub fn is_gap(recording: &Run, before: &Tick, after: &Tick) -> bool {
+    before.session != after.session || after.at - before.at > max_tick_step(recording)
 }
 
 /// The end of the last process, and the last moment that counts as part of the run. `None` if a
 /// process runs at the last tick, or none ever ran.
-fn last_process_end(run: &Run) -> Option<(f64, f64)> {
-    let last = run.ticks.iter().rposition(|tick| tick.process.is_some())?;
-    let (alive, gone) = (run.ticks.get(last)?, run.ticks.get(last + 1)?);
-    if is_gap(run, alive, gone) {
+fn last_process_end(recording: &Run) -> Option<(f64, f64)> {
+    let last = recording
+        .ticks
+        .iter()
+        .rposition(|tick| tick.process.is_some())?;
+    let (alive, gone) = (recording.ticks.get(last)?, recording.ticks.get(last + 1)?);
+    if is_gap(recording, alive, gone) {
         return Some((alive.at, alive.at));
     }
-    let mut events = run.events.iter().rev();
+    let mut events = recording.events.iter().rev();
     let event = events.find(|event| {
         matches!(event.kind.as_str(), "exit" | "oom_kill")
             && event.at > alive.at
@@ -157,22 +160,22 @@ fn last_process_end(run: &Run) -> Option<(f64, f64)> {
     Some((at, at.next_down()))
 }
 
-fn gaps(run: &Run) -> Vec<Span> {
+fn gaps(recording: &Run) -> Vec<Span> {
     let gap = |(before, after): (&Tick, &Tick)| {
-        is_gap(run, before, after).then_some(Span {
+        is_gap(recording, before, after).then_some(Span {
             from: before.at,
             to: after.at,
         })
     };
-    run.tick_pairs().filter_map(gap).collect()
+    recording.tick_pairs().filter_map(gap).collect()
 }
 
-fn phases(run: &Run, phase_by_tick: &[Option<Phase>]) -> Vec<PhaseSpan> {
+fn phases(recording: &Run, phase_by_tick: &[Option<Phase>]) -> Vec<PhaseSpan> {
     let mut phases: Vec<PhaseSpan> = Vec::new();
     let mut before: Option<&Tick> = None;
-    for (index, (tick, phase)) in run.ticks.iter().zip(phase_by_tick).enumerate() {
+    for (index, (tick, phase)) in recording.ticks.iter().zip(phase_by_tick).enumerate() {
         let name = phase_name(*phase);
-        let is_continuous = before.is_some_and(|before| !is_gap(run, before, tick));
+        let is_continuous = before.is_some_and(|before| !is_gap(recording, before, tick));
         before = Some(tick);
         if let Some(last) = phases.last_mut().filter(|_| is_continuous) {
             last.span.to = tick.at;
@@ -195,11 +198,14 @@ fn phases(run: &Run, phase_by_tick: &[Option<Phase>]) -> Vec<PhaseSpan> {
 
 impl Lifecycle {
     /// In seconds. A phase lasts from its tick to the next one.
-    pub fn time_in(&self, run: &Run, phase: Phase, window: Span) -> f64 {
-        run.tick_pairs()
+    pub fn time_in(&self, recording: &Run, phase: Phase, window: Span) -> f64 {
+        recording
+            .tick_pairs()
             .zip(&self.phase_by_tick)
             .filter(|((before, after), known)| {
-                **known == Some(phase) && window.includes(before.at) && !is_gap(run, before, after)
+                **known == Some(phase)
+                    && window.includes(before.at)
+                    && !is_gap(recording, before, after)
             })
             .map(|((before, after), _)| after.at - before.at)
             .sum()
@@ -211,26 +217,33 @@ impl Lifecycle {
 }
 
 /// `noun` is `validator` or `process`.
-fn end(run: &Run, noun: &str) -> End {
+fn end(recording: &Run, noun: &str) -> End {
     let last_event = |kind: &str| {
-        let event = run.events.iter().rev().find(|event| event.kind == kind)?;
+        let event = recording
+            .events
+            .iter()
+            .rev()
+            .find(|event| event.kind == kind)?;
         Some(format!("at {:.0} s: {}", event.at, event.sentence()))
     };
     let oom_kill = last_event("oom_kill");
     // A recording cannot always distinguish an OOM kill of the validator from an OOM kill elsewhere
     // on the host.
-    let experiment = run.experiment_outcome.as_ref();
+    let experiment = recording.experiment_outcome.as_ref();
     let was_oom_killed =
         experiment.map_or(oom_kill.is_some(), |experiment| experiment.was_oom_killed);
-    let is_running = run.ticks.last().is_some_and(|tick| tick.process.is_some());
-    let (how, evidence) = if run.ticks.is_empty() {
+    let is_running = recording
+        .ticks
+        .last()
+        .is_some_and(|tick| tick.process.is_some());
+    let (how, evidence) = if recording.ticks.is_empty() {
         ("nothing was recorded".to_owned(), None)
-    } else if is_running && let Some(from) = &run.salvaged {
+    } else if is_running && let Some(from) = &recording.salvaged {
         (
             "not known: what was saved of a damaged recording ends here".to_owned(),
             Some(format!("the recording was salvaged from {from}")),
         )
-    } else if is_running && run.finished {
+    } else if is_running && recording.finished {
         (
             format!("the recording was ended while the {noun} ran"),
             last_event("daemon_stop"),
@@ -244,7 +257,7 @@ fn end(run: &Run, noun: &str) -> End {
         ("killed by the kernel's OOM killer".to_owned(), oom_kill)
     } else if let Some(exit) = last_event("exit") {
         (format!("the {noun} ended"), Some(exit))
-    } else if run.processes.is_empty() {
+    } else if recording.processes.is_empty() {
         ("no process was ever followed".to_owned(), None)
     } else {
         (
@@ -266,10 +279,10 @@ const CATCH_UP_LIMIT_SECONDS: f64 = 7200.0;
 const OOM: &str = "it was killed by the kernel's OOM killer";
 
 /// `None` as long as the answer depends on time without data.
-fn success(run: &Run, lifecycle: &Lifecycle) -> Success {
+fn success(recording: &Run, lifecycle: &Lifecycle) -> Success {
     let from = lifecycle.first_at_tip;
-    let Some(time) = from.and_then(|from| tip_time(run, lifecycle, from)) else {
-        return success_without_tip_time(run, lifecycle);
+    let Some(time) = from.and_then(|from| tip_time(recording, lifecycle, from)) else {
+        return success_without_tip_time(recording, lifecycle);
     };
     let all = (time.at_tip + time.not_at_tip + time.unknown).as_secs_f64();
     let [share, unknown] = [time.at_tip, time.unknown].map(|part| part.as_secs_f64() / all);
@@ -281,7 +294,7 @@ fn success(run: &Run, lifecycle: &Lifecycle) -> Success {
         };
     }
     let success = time.kept_up();
-    let is_unproven = run.salvaged.is_some() && success == Some(true);
+    let is_unproven = recording.salvaged.is_some() && success == Some(true);
     let answer = success.filter(|_| !is_unproven);
     let only = if answer == Some(false) { "only " } else { "" };
     let part = match is_unproven {
@@ -293,7 +306,7 @@ fn success(run: &Run, lifecycle: &Lifecycle) -> Success {
     if unknown > 0.0 {
         why += &format!("; {} of it is not known", percent(unknown));
     }
-    if let Some(stalls) = stalls_text(run, &lifecycle.stalls) {
+    if let Some(stalls) = stalls_text(recording, &lifecycle.stalls) {
         why += &format!("; {stalls}");
     }
     Success {
@@ -304,9 +317,9 @@ fn success(run: &Run, lifecycle: &Lifecycle) -> Success {
 }
 
 /// For a run that was never at the tip, or at its last tick only.
-fn success_without_tip_time(run: &Run, lifecycle: &Lifecycle) -> Success {
+fn success_without_tip_time(recording: &Run, lifecycle: &Lifecycle) -> Success {
     let is_known = lifecycle.phase_by_tick.iter().any(Option::is_some);
-    let catching_up_seconds = lifecycle.time_in(run, Phase::CatchingUp, Span::ALWAYS);
+    let catching_up_seconds = lifecycle.time_in(recording, Phase::CatchingUp, Span::ALWAYS);
     let (answer, why) = match lifecycle.first_at_tip {
         _ if lifecycle.end.was_oom_killed => (Some(false), OOM),
         Some(_) => (None, "it was at the tip at the last tick only"),
@@ -335,17 +348,23 @@ fn success_without_tip_time(run: &Run, lifecycle: &Lifecycle) -> Success {
 
 /// Recorded time since `from` with a followed process or a pending restart, excluding requested
 /// shutdowns. `None` if there is no such time.
-fn tip_time(run: &Run, lifecycle: &Lifecycle, from: f64) -> Option<TipTime> {
-    let experiment = run.experiment_outcome.as_ref();
-    let stop = experiment.and_then(|experiment| Some(run.at(experiment.stopped_unix_ns?)));
+fn tip_time(recording: &Run, lifecycle: &Lifecycle, from: f64) -> Option<TipTime> {
+    let experiment = recording.experiment_outcome.as_ref();
+    let stop = experiment.and_then(|experiment| Some(recording.at(experiment.stopped_unix_ns?)));
     let runs_before_stop =
         |tick: &Tick| tick.process.is_some() && stop.is_none_or(|stop| tick.at <= stop);
-    let last = run.ticks.iter().rposition(runs_before_stop)?;
-    let until_last = run.ticks.get(..=last)?.iter().zip(&lifecycle.phase_by_tick);
+    let last = recording.ticks.iter().rposition(runs_before_stop)?;
+    let until_last = recording
+        .ticks
+        .get(..=last)?
+        .iter()
+        .zip(&lifecycle.phase_by_tick);
     let mut time = TipTime::default();
-    for ((before, phase), after) in until_last.zip(run.ticks.get(1..=last).unwrap_or_default()) {
+    for ((before, phase), after) in
+        until_last.zip(recording.ticks.get(1..=last).unwrap_or_default())
+    {
         let passed = Duration::try_from_secs_f64(after.at - before.at).unwrap_or_default();
-        let is_phase_gap = run.phase_rules(before).is_gap(passed);
+        let is_phase_gap = recording.phase_rules(before).is_gap(passed);
         if before.at >= from && before.session == after.session && !is_phase_gap {
             time.add(*phase, passed);
         }
@@ -353,7 +372,7 @@ fn tip_time(run: &Run, lifecycle: &Lifecycle, from: f64) -> Option<TipTime> {
     (time != TipTime::default()).then_some(time)
 }
 
-fn stalls_text(run: &Run, stalls: &[Stall]) -> Option<String> {
+fn stalls_text(recording: &Run, stalls: &[Stall]) -> Option<String> {
     let longest = stalls
         .iter()
         .max_by(|a, b| a.span.seconds().total_cmp(&b.span.seconds()))?;
@@ -363,7 +382,7 @@ fn stalls_text(run: &Run, stalls: &[Stall]) -> Option<String> {
         n => format!(", and {} times more", n - 1),
     };
     let start_ns = (longest.span.from * 1e9) as i64;
-    let start = moment(run.origin_unix_ns.saturating_add(start_ns));
+    let start = moment(recording.origin_unix_ns.saturating_add(start_ns));
     let time_of_day: String = start.chars().skip("2025-01-31 ".len()).collect();
     let length = Duration::try_from_secs_f64(longest.span.seconds().round()).unwrap_or_default();
     Some(format!(
