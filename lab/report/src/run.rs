@@ -232,8 +232,8 @@ impl Run {
     }
 
     /// Predicts only if there is a trace next to the recording. May take minutes.
-    pub fn predict_program_cache(&mut self, recording: &Path) {
-        self.program_cache_prediction = prediction::predict_from_adjacent_trace(recording)
+    pub fn predict_program_cache(&mut self, recording_path: &Path) {
+        self.program_cache_prediction = prediction::predict_from_adjacent_trace(recording_path)
             .map(|prediction| prediction.map_err(|error| format!("{error:#}")));
     }
 
@@ -275,16 +275,22 @@ impl Run {
 
     /// Whether `other` is a copy, a part or a merge of this run.
     pub fn shares_recording_with(&self, other: &Run) -> bool {
-        let session_start = |run: &Run, session: &Session| {
-            run.origin_unix_ns
+        let session_start = |recording: &Run, session: &Session| {
+            recording
+                .origin_unix_ns
                 .saturating_add((session.from * 1e9).round() as i64)
         };
         let is_same_session = |(own, theirs): (&Session, &Session)| {
             session_start(self, own).abs_diff(session_start(other, theirs)) < 1_000_000
         };
         let mut sessions = self.sessions.iter().cartesian_product(&other.sessions);
-        let pids =
-            |run: &Run| -> Vec<i64> { run.processes.iter().map(|process| process.pid).collect() };
+        let pids = |recording: &Run| -> Vec<i64> {
+            recording
+                .processes
+                .iter()
+                .map(|process| process.pid)
+                .collect()
+        };
         let (own, theirs) = (pids(self), pids(other));
         let own_begin = other.at(self.origin_unix_ns);
         sessions.any(is_same_session)

@@ -65,8 +65,8 @@ pub fn lifecycle(recording: &Run) -> Lifecycle {
         stalls,
         slot_seconds,
     } = timeline(recording);
-    let phases = phases(recording, &phase_by_tick);
-    let (last_process_end, run_end) = last_process_end(recording)
+    let phases = phase_spans(recording, &phase_by_tick);
+    let (last_process_end, run_end) = process_and_run_end(recording)
         .map_or((None, recording.end_seconds()), |(at, run_end)| {
             (Some(at), run_end)
         });
@@ -141,7 +141,7 @@ pub fn is_gap(recording: &Run, before: &Tick, after: &Tick) -> bool {
 
 /// The end of the last process, and the last moment that counts as part of the run. `None` if a
 /// process runs at the last tick, or none ever ran.
-fn last_process_end(recording: &Run) -> Option<(f64, f64)> {
+fn process_and_run_end(recording: &Run) -> Option<(f64, f64)> {
     let last = recording
         .ticks
         .iter()
@@ -170,7 +170,7 @@ fn gaps(recording: &Run) -> Vec<Span> {
     recording.tick_pairs().filter_map(gap).collect()
 }
 
-fn phases(recording: &Run, phase_by_tick: &[Option<Phase>]) -> Vec<PhaseSpan> {
+fn phase_spans(recording: &Run, phase_by_tick: &[Option<Phase>]) -> Vec<PhaseSpan> {
     let mut phases: Vec<PhaseSpan> = Vec::new();
     let mut before: Option<&Tick> = None;
     for (index, (tick, phase)) in recording.ticks.iter().zip(phase_by_tick).enumerate() {
