@@ -1,3 +1,8 @@
+//! What is measured of one recording.
+//!
+//! Slots and their times come from the datapoints of a live validator ([`Run::points`]), or from
+//! the log of an offline replay ([`Run::offline_replay`]).
+
 pub mod lifecycle;
 mod numbers;
 pub mod timeline;
@@ -43,10 +48,10 @@ impl Span {
 pub struct Measured {
     pub lifecycle: Lifecycle,
     pub tps: Tps,
-    /// From the origin to the end of the last process. If this was not recorded, to the last tick
-    /// or the last second of TPS.
+    /// From the origin to the end of the last process. If this end was not recorded, to the last
+    /// tick or the last second of TPS, whichever is later.
     pub all: Span,
-    /// From the first execution; `None` if no transaction was recorded.
+    /// From the first second with a transaction to the end; `None` if no transaction was recorded.
     pub execution_window: Option<Span>,
     /// From the first tick at the tip; `None` without one.
     pub from_tip: Option<Span>,
@@ -55,7 +60,7 @@ pub struct Measured {
 pub fn measure(recording: &Run) -> Measured {
     let lifecycle = lifecycle::lifecycle(recording);
     let tps = tps::tps(recording, &lifecycle);
-    // A run ends with its process. Later ticks are drawn but not counted.
+    // A run ends with its last process. Later ticks are drawn but not counted.
     let end = match tps.seconds.last() {
         Some(last) if lifecycle.last_process_end.is_none() => lifecycle.run_end.max(last.at + 1.0),
         _ => lifecycle.run_end,
@@ -85,7 +90,8 @@ pub fn signal_rates(recording: &Run, signal: Signal, window: Span) -> Rates {
     rate::rates(&readings, max_tick_step(recording))
 }
 
-/// A new process may restart kernel counters, and nothing is known between two sessions.
+/// Readings are compared only if they have the same id. A new process may start new counters. The
+/// increase between two sessions is not known.
 fn counter_id(tick: &Tick) -> u64 {
     (tick.session as u64) << 32 | (tick.process.unwrap_or(0) as u64 & 0xffff_ffff)
 }
@@ -147,14 +153,14 @@ pub fn values_within(recording: &Run, values: &[Option<f64>], window: Span) -> V
         .collect()
 }
 
-/// Whether this node produced the slot. Then it did not replay the slot, so replay times mean
-/// nothing.
+/// Whether this node produced the slot. It does not replay its own slots, so their replay times
+/// mean nothing.
 pub fn is_own_slot(point: &ReplaySlotPoint) -> Option<bool> {
     Some(point.total_transactions? == 0 && point.total_entries? == 0 && point.total_shreds? == 0)
 }
 
 /// Each replay of a slot that another node produced, in order of time. If the producer is unknown,
-/// a slot with transactions counts.
+/// slots with transactions are included.
 pub fn replay_points(recording: &Run, window: Span) -> impl Iterator<Item = &ReplaySlotPoint> {
     points_within(recording, &recording.points.replay, window)
         .filter(|point| !is_own_slot(point).unwrap_or(!has_transactions(point)))
@@ -171,8 +177,8 @@ fn has_transactions(point: &ReplaySlotPoint) -> bool {
     point.total_transactions.is_some_and(|count| count > 0)
 }
 
-/// (slot, milliseconds) of every replay, in order of time. For a fixed range of slots, the times
-/// are between successive banks, and `window` is ignored.
+/// (slot, milliseconds) of every replay, in order of time. An offline replay ignores `window`: its
+/// times are those between two successive banks in its log.
 pub fn replay_ms_by_slot(recording: &Run, window: Span) -> Vec<(u64, f64)> {
     let offline_slots = recording
         .offline_replay
@@ -194,8 +200,9 @@ pub fn cache_ms_by_slot(recording: &Run, window: Span) -> Vec<(u64, f64)> {
         .collect()
 }
 
-/// For each slot, transactions, entries and shreds. For a replayed fixed range, bank hash and
-/// signatures. Two runs replayed the same block in a slot if these are equal.
+/// For each slot, the numbers of transactions, entries and shreds. For an offline replay, the
+/// fingerprint of the bank hash and the number of signatures. Two runs replayed the same block in a
+/// slot if these values are equal.
 pub type SlotContents = BTreeMap<u64, [Option<u64>; 3]>;
 
 pub fn slot_contents(recording: &Run, window: Span) -> SlotContents {

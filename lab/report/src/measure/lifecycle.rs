@@ -1,3 +1,6 @@
+//! Phases, end and success of a run. "The study" is the paper "Maxing Out the SVM" (2025):
+//! `docs/PAPER.md`.
+
 use super::{
     Span, max_tick_step,
     timeline::{Stall, Timeline, timeline},
@@ -20,8 +23,8 @@ pub struct PhaseSpan {
 pub struct Success {
     pub answer: Option<bool>,
     pub why: String,
-    /// Share of the time since the first tick at the tip in which it was at the tip. `None` if no
-    /// tick is at the tip.
+    /// Share of time at the tip, from the first tick at the tip on. `None` if no such time was
+    /// recorded.
     pub tip_share: Option<f64>,
 }
 
@@ -36,15 +39,16 @@ pub struct End {
 pub struct Lifecycle {
     /// Includes phases after the end of the run.
     pub phases: Vec<PhaseSpan>,
-    /// The phase from each tick to the next; `None` without evidence.
+    /// The phase from each tick to the next; `None` if the recording does not show the phase.
     pub phase_by_tick: Vec<Option<Phase>>,
     pub stalls: Vec<Stall>,
     /// Median slot time.
     pub slot_seconds: Option<f64>,
     pub gaps: Vec<Span>,
-    /// The first tick at the tip.
+    /// Time of the first tick at the tip.
     pub first_at_tip: Option<f64>,
-    /// Begin of the period of small distance to the tip that `first_at_tip` confirmed.
+    /// When the process came near the tip and then stayed near it until `first_at_tip`. A phase at
+    /// the tip begins only after some time near the tip.
     pub near_tip_since: Option<f64>,
     pub success: Success,
     pub end: End,
@@ -107,7 +111,7 @@ pub fn lifecycle(recording: &Run) -> Lifecycle {
     lifecycle
 }
 
-/// Since when the process was near the tip, up to the tick `tip_tick`.
+/// When the process came near the tip and then stayed near it until the tick `tip_tick`.
 fn near_tip_since(recording: &Run, tip_tick: usize) -> Option<f64> {
     let tick = recording.ticks.get(tip_tick)?;
     let max_behind = recording.phase_rules(tick).at_tip_slots as f64;
@@ -123,7 +127,7 @@ fn near_tip_since(recording: &Run, tip_tick: usize) -> Option<f64> {
     Some(near.last().map_or(tick.at, |(at, _)| at))
 }
 
-/// Phases that any process can have. Others show that it is a validator.
+/// Phases that any process can have. All other phases show that the process is a validator.
 const PHASES_OF_ANY_PROCESS: [&str; 4] = ["absent", "initializing", "gone", "unknown"];
 
 fn has_validator(recording: &Run, phases: &[PhaseSpan]) -> bool {
@@ -135,6 +139,7 @@ fn has_validator(recording: &Run, phases: &[PhaseSpan]) -> bool {
             .any(|phase| !PHASES_OF_ANY_PROCESS.contains(&phase.name.as_str()))
 }
 
+/// Whether nothing is known of the time between two ticks: the daemon restarted or missed ticks.
 pub fn is_gap(recording: &Run, before: &Tick, after: &Tick) -> bool {
     before.session != after.session || after.at - before.at > max_tick_step(recording)
 }
@@ -272,13 +277,13 @@ fn end(recording: &Run, noun: &str) -> End {
     }
 }
 
-/// A validator that catches up for longer has not kept up. In the study, catching up took up to two
-/// hours.
+/// A validator that catches up for a longer time has not kept up. In the study, catching up took up
+/// to two hours.
 const CATCH_UP_LIMIT_SECONDS: f64 = 7200.0;
 
 const OOM: &str = "it was killed by the kernel's OOM killer";
 
-/// `None` as long as the answer depends on time without data.
+/// The answer is `None` if time without data could change it.
 fn success(recording: &Run, lifecycle: &Lifecycle) -> Success {
     let from = lifecycle.first_at_tip;
     let Some(time) = from.and_then(|from| tip_time(recording, lifecycle, from)) else {
@@ -316,7 +321,7 @@ fn success(recording: &Run, lifecycle: &Lifecycle) -> Success {
     }
 }
 
-/// For a run that was never at the tip, or at its last tick only.
+/// For a run that was never at the tip, or only at its last tick.
 fn success_without_tip_time(recording: &Run, lifecycle: &Lifecycle) -> Success {
     let is_known = lifecycle.phase_by_tick.iter().any(Option::is_some);
     let catching_up_seconds = lifecycle.time_in(recording, Phase::CatchingUp, Span::ALWAYS);
@@ -346,8 +351,8 @@ fn success_without_tip_time(recording: &Run, lifecycle: &Lifecycle) -> Success {
     }
 }
 
-/// Recorded time since `from` with a followed process or a pending restart, excluding requested
-/// shutdowns. `None` if there is no such time.
+/// Recorded time from `from` to the last tick with a process before a requested stop. Restarts in
+/// between are included. `None` if there is no such time.
 fn tip_time(recording: &Run, lifecycle: &Lifecycle, from: f64) -> Option<TipTime> {
     let experiment = recording.experiment_outcome.as_ref();
     let stop = experiment.and_then(|experiment| Some(recording.at(experiment.stopped_unix_ns?)));
@@ -364,6 +369,8 @@ fn tip_time(recording: &Run, lifecycle: &Lifecycle, from: f64) -> Option<TipTime
         until_last.zip(recording.ticks.get(1..=last).unwrap_or_default())
     {
         let passed = Duration::try_from_secs_f64(after.at - before.at).unwrap_or_default();
+        // The daemon counts the time at the tip by this rule. It tolerates longer steps than
+        // `is_gap`.
         let is_phase_gap = recording.phase_rules(before).is_gap(passed);
         if before.at >= from && before.session == after.session && !is_phase_gap {
             time.add(*phase, passed);

@@ -1,3 +1,5 @@
+//! Numbers of a time window. "The study" is the paper "Maxing Out the SVM" (2025): `docs/PAPER.md`.
+
 use super::{
     Second, Span, Tps, combine, counter_id, is_own_slot, point_values, points_within,
     replay_points, replay_points_with_transactions, values_within,
@@ -13,7 +15,7 @@ use std::{
     ops::{Add, Sub},
 };
 
-/// In bytes.
+/// Statistics over the ticks of a window, in bytes.
 #[derive(Debug, Clone, Copy)]
 pub struct MemoryGauges {
     pub rss: Summary,
@@ -26,7 +28,7 @@ pub struct MemoryGauges {
     pub vsz_less_rss: Summary,
     /// RSS plus VSZ: the study's total.
     pub rss_and_vsz: Summary,
-    /// Of the level with the effective limit.
+    /// Of the cgroup, the machine or the NUMA nodes with the effective limit.
     pub unreclaimable: Summary,
     /// Effective limit minus unreclaimable memory.
     pub headroom: Summary,
@@ -41,17 +43,19 @@ pub struct TpsNumbers {
     pub zero_seconds: Option<usize>,
     /// Seconds without data; `None` as for `zero_seconds`.
     pub unknown_seconds: Option<usize>,
-    /// Over known seconds including zeros, with and without the study's outlier rule.
+    /// Over the known seconds, zeros included. The study leaves out the peaks.
     pub over_known_seconds: Option<MeansAndPeaks>,
     /// Over the seconds with transactions.
     pub over_active_seconds: Option<MeansAndPeaks>,
-    /// The study's samples: transactions of a slot divided by the thread time of their execution.
+    /// The study's samples, one per slot: transactions divided by the seconds of execution, summed
+    /// over threads.
     pub per_thread_second: Option<MeansAndPeaks>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CacheNumbers {
-    /// Per point of `loaded-programs-cache-stats`.
+    /// Per point of `loaded-programs-cache-stats`, or per slot of an offline replay. The same is
+    /// true of the three fields after it.
     pub misses: Summary,
     pub evictions: Summary,
     pub reloads: Summary,
@@ -60,9 +64,11 @@ pub struct CacheNumbers {
     pub time_us: Summary,
     /// The part of `time_us` that loaded programs.
     pub loading_us: Summary,
-    /// `elapsed_ms` of `bank-forks_set_root`. The study reports a copy of this field as prune time.
+    /// `elapsed_ms` of `bank-forks_set_root`. The study's prune time is `program_cache_prune_ms`
+    /// of this datapoint, which has the same value.
     pub set_root_ms: Summary,
-    /// Per root with a prune. This field and the three after it need an instrumented build.
+    /// Per root at which the cache was pruned. This field and the three after it need an
+    /// instrumented build.
     pub prune_ms: Summary,
     pub evict_passes: Summary,
     pub evict_ms: Summary,
@@ -84,7 +90,7 @@ pub struct WindowNumbers {
     pub cache: CacheNumbers,
     /// Per replayed slot in order of time.
     pub replay_ms: Vec<Option<f64>>,
-    /// Slots produced by this node; excluded from all times.
+    /// Slots that this node produced. No replay time includes them.
     pub own_slots: usize,
     /// At each tick.
     pub slots_behind: Vec<Option<f64>>,
@@ -222,7 +228,7 @@ fn cache(recording: &Run, window: Span) -> CacheNumbers {
     }
 }
 
-/// In µs; `None` for a root without a prune, as in the daemon's histogram.
+/// In µs. `None` for a root at which the cache was not pruned, as in the daemon's histogram.
 pub fn prune_us(point: &CacheTimesPoint) -> Option<u64> {
     point
         .prune_us
@@ -239,7 +245,8 @@ fn replay_ms(recording: &Run, window: Span) -> Vec<Option<f64>> {
         .collect()
 }
 
-/// A replay's log has every slot and the total time in the cache.
+/// The log of an offline replay has counts of each slot. It has the time in the cache only as one
+/// total.
 fn offline_replay_cache(recording: &Run) -> CacheNumbers {
     let slots = &recording.offline_replay.slots;
     let column = |count: fn(&OfflineReplaySlot) -> Option<u64>| {
@@ -272,7 +279,7 @@ pub fn cache_us_per_slot(recording: &Run, window: Span) -> Vec<Option<f64>> {
         .collect()
 }
 
-/// [`cache_us_per_slot`] with the times of the datapoints.
+/// [`cache_us_per_slot`], each value with the time of its datapoint.
 pub fn cache_us_by_time(recording: &Run, window: Span) -> impl Iterator<Item = (f64, Option<f64>)> {
     replay_points_with_transactions(recording, window).map(|point| {
         let us = point.program_cache_us;
@@ -280,6 +287,7 @@ pub fn cache_us_by_time(recording: &Run, window: Span) -> impl Iterator<Item = (
     })
 }
 
+/// Faults and CPU time of a thread pool within a window.
 #[derive(Debug)]
 pub struct ThreadPoolUse {
     pub name: String,
@@ -312,7 +320,8 @@ pub fn thread_pool_use(recording: &Run, window: Span) -> Vec<ThreadPoolUse> {
     pools
 }
 
-/// First tick with pool data, by process. The counters of a pool that appears later began at zero.
+/// Index of the first tick with pool data, by counter id. If a pool appears at a later tick, its
+/// counters began at zero.
 fn first_tick_indices(recording: &Run) -> BTreeMap<u64, usize> {
     let mut first_tick_indices = BTreeMap::new();
     for row in recording.thread_pools.iter().flat_map(|pool| &pool.rows) {

@@ -8,7 +8,7 @@ use std::{ops::Range, time::Duration};
 #[derive(Debug, Clone, Copy)]
 pub struct Stall {
     pub span: Span,
-    /// Behind, or not known.
+    /// `Behind`, or `None` if the phase is not known.
     pub phase: Option<Phase>,
 }
 
@@ -57,8 +57,8 @@ fn chunks<K: PartialEq>(ticks: &[Tick], key: fn(&Tick) -> K) -> impl Iterator<It
 /// Length of the spans at the tip from which slot times are computed.
 const SLOT_TIME_SPAN_SECONDS: f64 = 30.0;
 
-/// The median slot time over spans at the tip. The values of the tracker include the end of the
-/// catch-up, when the known tip advances faster.
+/// The median slot time over spans at the tip. The slot times of the tracker are too short: they
+/// include the end of the catch-up, when the known tip advances faster.
 fn slot_seconds(recording: &Run, phases: &[Option<Phase>]) -> Option<f64> {
     let at_tip: Vec<(&Tick, f64)> = recording
         .ticks
@@ -137,13 +137,15 @@ fn track_session(
             tracker.restart();
         }
         process = tick.process;
-        // The tracker cannot measure this slot time again: the daemon measured it before the
-        // recording began, or with the health, which is not recorded.
+        // The daemon could measure slot times that the tracker cannot: before the first tick, and
+        // without a tip. A slot time without a tip needs the validator's health, which is not
+        // recorded.
         if let Some(slot_time) = recording.recorded_slot_times.get(&index)
             && (index == start || evidence.tip.is_none())
         {
             tracker.set_slot_time(*slot_time);
         }
+        // The first recorded phase is the initial phase of the tracker.
         let stage = match (index == start, recorded_phase(tick)) {
             (true, Some(phase)) => Some(Stage::Reported(phase)),
             _ => evidence.stage,
@@ -179,6 +181,7 @@ fn slot(recording: &Run, signal: Signal, index: usize) -> Option<u64> {
     value(recording, signal, index).map(|slot| slot as u64)
 }
 
+/// What the phase of a tick is derived from.
 fn recorded_evidence(recording: &Run, index: usize, tick: &Tick) -> Option<Evidence> {
     Some(Evidence {
         process: match value(recording, Signal::PhaseEvidenceStopped, index)? {
@@ -195,7 +198,8 @@ fn recorded_evidence(recording: &Run, index: usize, tick: &Tick) -> Option<Evide
     })
 }
 
-/// For older recordings. A repeated slot is new evidence only if JSON-RPC answered.
+/// For older recordings, which lack the signals of evidence. A repeated slot is new evidence only
+/// if JSON-RPC answered.
 fn older_evidence(recording: &Run, index: usize, tick: &Tick) -> Option<Evidence> {
     let before = index
         .checked_sub(1)
@@ -218,7 +222,8 @@ fn older_evidence(recording: &Run, index: usize, tick: &Tick) -> Option<Evidence
     })
 }
 
-/// Periods after the tip without slot progress for [`STALL_AFTER`].
+/// Periods in which a process made no slot progress for at least [`STALL_AFTER`]. It was at the tip
+/// in one of the three ticks before, and its phase within the period is `Behind` or unknown.
 fn stalls(recording: &Run, phases: &[Option<Phase>]) -> Vec<Stall> {
     let mut stalls = Vec::new();
     for ticks in chunks(&recording.ticks, |tick| (tick.session, tick.process)) {
@@ -251,8 +256,8 @@ fn stalls(recording: &Run, phases: &[Option<Phase>]) -> Vec<Stall> {
     stalls
 }
 
-/// Times at which the slot rose above the previous one. They are not compared with the highest one,
-/// because a single slot that is far too high would hide all later advances.
+/// Times at which the slot rose above the previous one. A slot is not compared with the highest
+/// one: a single slot that is far too high would hide all later advances.
 fn advance_times(recording: &Run, ticks: Range<usize>) -> Vec<f64> {
     let process_ticks = recording.ticks.get(ticks.clone()).unwrap_or_default();
     let bounds = process_ticks.first().zip(process_ticks.last());

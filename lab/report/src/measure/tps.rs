@@ -29,7 +29,8 @@ pub struct Second {
     pub unix: i64,
     /// `None` without data.
     pub transactions: Option<u64>,
-    /// Whether transactions were executed. A slot that is replayed again may add none to `transactions`.
+    /// Whether transactions were executed. A slot that is replayed again may add none to
+    /// `transactions`.
     pub had_execution: bool,
 }
 
