@@ -9,16 +9,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 const SECOND_NS: i64 = 1_000_000_000;
 
-/// The daemon counts a second as zero no earlier than this many seconds later.
+/// The daemon counts a second without transactions as zero no earlier than this long after it.
 const MIN_SETTLE_SECONDS: i64 = 3;
 
-/// The daemon counts a second as unknown at the next push, at most this many seconds later.
+/// The daemon counts a second without datapoints as unknown at the next push of the validator. That
+/// is at most this long after the second.
 const MAX_SETTLE_SECONDS: i64 = 14;
 
-/// A point this many seconds outside the recording has a wrong time.
+/// A point further than this outside the recording has a wrong time.
 const MAX_POINT_OFFSET_SECONDS: f64 = 3600.0;
 
-/// Later seconds are left out: about four months.
+/// Later seconds of a run are left out. This limit is about four months.
 const MAX_RUN_SECONDS: f64 = 1e7;
 
 #[derive(Debug, Clone, Copy)]
@@ -40,12 +41,14 @@ impl Second {
     }
 }
 
-/// Transactions by second. The seconds of each process begin with its first execution.
+/// Transactions by second. The seconds of each process begin with its first executed transaction.
 #[derive(Debug)]
 pub struct Tps {
-    /// Seconds between the end of a process and the first execution of the next one are left out.
+    /// Seconds between the end of a process and the first executed transaction of the next one are
+    /// left out.
     pub seconds: Vec<Second>,
-    /// Whether the recording distinguishes zero and unknown seconds. If not, all count as zero.
+    /// Whether the recording distinguishes zero and unknown seconds. If not, unknown seconds count
+    /// as zero.
     pub distinguishes_zeros: bool,
 }
 
@@ -76,7 +79,8 @@ pub fn tps(recording: &Run, lifecycle: &Lifecycle) -> Tps {
             continue;
         };
         let last = lifecycle.last_process_end.map_or(last, |ended| {
-            // The second in which the run ended counts only if it has transactions.
+            // The second in which the last process ended counts only if it has transactions.
+            // Earlier processes have no second after that one.
             let end = second_of(recording, ended);
             last.min(end - i64::from(!counts.contains_key(&end)))
         });
@@ -123,6 +127,7 @@ fn counts_by_second(recording: &Run) -> BTreeMap<i64, u64> {
         };
         let second = time.div_euclid(SECOND_NS);
         let process = spans.partition_point(|(_, until)| *until <= second);
+        // A slot that is replayed again adds only what exceeds its highest count.
         let added = match (slot, highest_counts.get_mut(process)) {
             (Some(slot), Some(highest)) => highest.add(slot, count),
             _ => count,
@@ -147,7 +152,8 @@ fn second_of(recording: &Run, at: f64) -> i64 {
         .div_euclid(SECOND_NS)
 }
 
-/// For each process, the first Unix second, and the first second of the next process.
+/// For each process, its first Unix second and the first second of the next process. Nothing limits
+/// the begin of the first process and the end of the last one.
 fn process_spans(recording: &Run) -> Vec<(i64, i64)> {
     let later = recording.processes.iter().skip(1);
     let starts = later.map(|process| second_of(recording, process.first_seen_at));
@@ -158,7 +164,7 @@ fn process_spans(recording: &Run) -> Vec<(i64, i64)> {
         .collect()
 }
 
-/// The last Unix second from `from` to before `until` for which anything is known.
+/// The last Unix second for which anything is known, from `from` to before `until`.
 fn last_known_second(recording: &Run, from: i64, until: i64) -> Option<i64> {
     let plausible_range = plausible_range(recording);
     let within = |time: &i64| {
@@ -178,7 +184,8 @@ fn last_known_second(recording: &Run, from: i64, until: i64) -> Option<i64> {
         .max()
 }
 
-/// (Unix second, increase, whether across a gap). Increases across sessions are left out.
+/// (Unix second, increase, whether a gap is before that second). Increases across sessions are left
+/// out.
 fn counter_increases(recording: &Run, signal: Signal) -> Vec<(i64, u64, bool)> {
     let mut increases = Vec::new();
     let mut before: Option<(&Tick, f64)> = None;
@@ -199,7 +206,7 @@ fn counter_increases(recording: &Run, signal: Signal) -> Vec<(i64, u64, bool)> {
     increases
 }
 
-/// Marks as many seconds without data as the daemon counted.
+/// Sets as many zero seconds to `None` as the daemon counted as unknown.
 fn mark_unknown(recording: &Run, seconds: &mut [Second]) {
     let follows_clock_step = |until: i64| {
         recording.clock_steps.iter().any(|step| {
@@ -210,7 +217,7 @@ fn mark_unknown(recording: &Run, seconds: &mut [Second]) {
     for (until, unknown_seconds, is_across_gap) in
         counter_increases(recording, Signal::UnknownTpsSeconds)
     {
-        // After a clock step, it is not known which seconds the growth counts.
+        // After a clock step, it is not known which seconds the increase stands for.
         if is_across_gap || follows_clock_step(until) {
             continue;
         }
@@ -227,8 +234,8 @@ fn mark_unknown(recording: &Run, seconds: &mut [Second]) {
     }
 }
 
-/// Seconds in a gap are unknown unless they have a point. The seconds right before a gap are
-/// unknown, too, because their push would have arrived within the gap.
+/// A second without a point is unknown if it is in a gap. It is also unknown if it is right before
+/// a gap, because its push would have arrived within the gap.
 fn mark_gaps(recording: &Run, gaps: &[Span], seconds: &mut [Second]) {
     if gaps.is_empty() {
         return;
