@@ -23,7 +23,7 @@ use faultline_recording::{
 use itertools::Itertools;
 use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
 
-/// One run. Times are seconds since [`Run::origin_unix_ns`], the first tick, unless stated
+/// The recording of one run. Times are seconds since [`Run::origin_unix_ns`], unless a name says
 /// otherwise.
 #[derive(Debug, Clone, Default)]
 pub struct Run {
@@ -31,8 +31,8 @@ pub struct Run {
     pub labels: Vec<(String, String)>,
     /// `false` while the recording is written, and if it was cut off.
     pub finished: bool,
-    /// Name of the damaged recording from which this one was salvaged. Rows are missing, mainly
-    /// after the last tick.
+    /// Name of the damaged recording from which this one was salvaged. Rows are missing,
+    /// mainly those that were written after the last tick here.
     pub salvaged: Option<String>,
     /// The first tick, or the start of the first session.
     pub origin_unix_ns: i64,
@@ -53,13 +53,14 @@ pub struct Run {
     pub points: Points,
     /// (since when, consensus protocol), in order. Empty if none was reported.
     pub consensus: Vec<(f64, String)>,
-    /// Changes of the slot time that the daemon measured. The key is the index in [`Run::ticks`] from
-    /// which on the value is valid.
+    /// Changes of the slot time that the daemon measured. The key is the index in [`Run::ticks`]
+    /// from which on the value is valid.
     pub recorded_slot_times: BTreeMap<usize, Duration>,
     pub facts: SystemFacts,
     pub offline_replay: OfflineReplay,
     pub experiment_outcome: Option<ExperimentOutcome>,
-    /// `None` if there is no trace next to the recording.
+    /// The program cache at other sizes, by [`Run::predict_program_cache`]. `None` if there is no
+    /// trace next to the recording.
     pub program_cache_prediction: Option<Result<Prediction, String>>,
 }
 
@@ -75,6 +76,7 @@ pub struct Session {
 #[derive(Debug, Clone, Default)]
 pub struct Process {
     pub pid: i64,
+    /// The first tick with the process. Without such a tick, when the daemon first saw the process.
     pub first_seen_at: f64,
     /// `None` if it was not recorded. May be before the first tick.
     pub started_at: Option<f64>,
@@ -90,11 +92,13 @@ pub struct ClockStep {
 
 #[derive(Debug, Clone, Default)]
 pub struct Tick {
-    /// By the monotonic clock within a session, by the wall clock between sessions.
+    /// Differences within a session are those of the monotonic clock. Differences between sessions
+    /// are those of the wall clock: see `time_axis`.
     pub at: f64,
-    /// An id, as in [`Session`].
+    /// [`Session::id`].
     pub session: i64,
-    /// The id of its row in the recording, not its pid.
+    /// Id of the first row of the process in the recording. It is the same in all sessions, and not
+    /// the pid.
     pub process: Option<i64>,
     pub phase: Option<Arc<str>>,
 }
@@ -104,7 +108,7 @@ pub struct Tick {
 pub struct BindingLevel {
     /// The label `level`, as in `agave_memory_headroom_bytes`.
     pub level: String,
-    /// The path of the cgroup, or the nodes; empty for the machine.
+    /// The path of the cgroup, or the list of NUMA nodes. Empty for the machine.
     pub path: String,
     /// Share of this level among the ticks that have a binding level.
     pub share: f64,
@@ -116,10 +120,10 @@ pub struct ThreadPool {
     pub rows: Vec<ThreadPoolRow>,
 }
 
-/// A pool at one tick. Counters are process totals.
+/// A thread pool at one tick. Counters are totals since the process started.
 #[derive(Debug, Clone, Copy)]
 pub struct ThreadPoolRow {
-    /// Into [`Run::ticks`].
+    /// Index in [`Run::ticks`].
     pub tick_index: usize,
     pub threads: Option<f64>,
     pub major_faults: Option<f64>,
@@ -138,8 +142,8 @@ pub struct Points {
 }
 
 impl Points {
-    /// Whether the validator sent any of the points that every version sends. `cache_times` are none
-    /// of them.
+    /// Whether the validator sent any of the points that every version sends. `cache_times` is not
+    /// one of them.
     pub fn has_standard_points(&self) -> bool {
         !self.cache.is_empty()
             || !self.replay.is_empty()
@@ -148,7 +152,7 @@ impl Points {
     }
 }
 
-/// Outcome of the run in the journal of its experiment.
+/// Outcome of the run in the journal of its experiment. It overrides what the recording shows.
 #[derive(Debug, Clone, Default)]
 pub struct ExperimentOutcome {
     /// Whether the run replayed a fixed range of slots instead of following a cluster.
@@ -170,6 +174,8 @@ pub struct ExperimentOutcome {
     pub io_stall_seconds: Option<f64>,
 }
 
+/// From the log of a replay of a fixed range of slots, without a cluster. Empty if the run followed
+/// a cluster.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct OfflineReplay {
     /// In order of freezing; each slot once.
@@ -195,7 +201,8 @@ pub struct OfflineReplaySlot {
     pub insertions: Option<u64>,
 }
 
-/// A datapoint of the validator, by its own clock.
+/// A datapoint of the validator. Its time is by the validator's clock. `TimeAxis::points` removes
+/// the steps of this clock.
 pub(crate) trait Point {
     fn time_unix_ns(&self) -> i64;
 }
@@ -242,7 +249,8 @@ impl Run {
         self.signals.get(signal as usize).map_or(&[], Vec::as_slice)
     }
 
-    /// Seconds since the origin; `unix_ns` is by the wall clock without its steps.
+    /// Seconds since the origin. The steps of the wall clock must be removed from `unix_ns`, as
+    /// `TimeAxis::without_clock_steps` does.
     pub fn at(&self, unix_ns: i64) -> f64 {
         unix_ns.saturating_sub(self.origin_unix_ns) as f64 / 1e9
     }
@@ -292,6 +300,7 @@ impl Run {
                 .collect()
         };
         let (own, theirs) = (pids(self), pids(other));
+        // On the time axis of `other`.
         let own_begin = other.at(self.origin_unix_ns);
         sessions.any(is_same_session)
             && (own == theirs || own.iter().any(|pid| theirs.contains(pid)))
@@ -301,8 +310,9 @@ impl Run {
             && self.shares_replay_points(other)
     }
 
-    /// Whether more than half of the common points of replay are equal. If no point is common:
-    /// whether one of the runs has no such points.
+    /// A replay point is common if both recordings have one with its time and slot. Whether more
+    /// than half of the common points are equal. Without common points: whether one of the
+    /// recordings has no replay points.
     fn shares_replay_points(&self, other: &Run) -> bool {
         let theirs = &other.points.replay;
         let (mut equal, mut common) = (0usize, 0usize);
@@ -324,6 +334,7 @@ impl Run {
         }
     }
 
+    /// The sampling interval of the first session.
     pub fn interval_seconds(&self) -> f64 {
         match self.sessions.first() {
             Some(session) if session.interval_seconds > 0.0 => session.interval_seconds,

@@ -33,7 +33,7 @@ impl Event {
     }
 }
 
-/// `None` for another kind, or without a field that the words need.
+/// `None` for an unknown kind, or if a field is missing that the sentence needs.
 fn known_sentence(
     kind: &str,
     text: &dyn Fn(&str) -> Option<String>,

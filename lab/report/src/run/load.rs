@@ -30,7 +30,7 @@ const MAX_TARGET_PROBLEMS: usize = 4;
 /// A clock step between ticks and a clock-step event are the same step if they are this close.
 const MAX_STEP_TO_EVENT_SECONDS: f64 = 5.0;
 
-/// Older recordings lack the first three of these signals.
+/// What the phase of a tick is derived from. Older recordings lack the first three signals.
 const PHASE_EVIDENCE_SIGNALS: [Signal; 6] = [
     Signal::PhaseEvidenceSlot,
     Signal::PhaseEvidenceTip,
@@ -82,7 +82,7 @@ pub fn load(path: &Path) -> Result<Run, Error> {
     })
 }
 
-/// Loads only sessions, ticks and the signals for the phases.
+/// Loads only sessions, ticks and what the phases are derived from.
 pub fn load_run_for_phases(recording: &Recording) -> Result<Run, Error> {
     Loader::new(recording)?.run_with(&PHASE_EVIDENCE_SIGNALS)
 }
@@ -190,7 +190,8 @@ impl<'r> Loader<'r> {
             && next.is_some_and(|next| next.manifest["found_by"] == "descendant")
     }
 
-    /// Problems with the target of the last tick that has any, among ticks with a process.
+    /// Takes the last tick with a process that has problems with the target, and returns these
+    /// problems.
     fn target_problems(&self) -> Result<Vec<String>, Error> {
         let followed: HashSet<i64> = self
             .ticks
@@ -211,6 +212,7 @@ impl<'r> Loader<'r> {
 
     /// The most frequent level first. Empty in recordings of older versions.
     fn binding_levels(&self) -> Result<Vec<BindingLevel>, Error> {
+        // `series_of` has one row for each change of a value.
         let mut info = self
             .recording
             .series_of(&LEVEL_INFO)?
@@ -289,7 +291,7 @@ impl<'r> Loader<'r> {
         Ok(is_suspended.collect())
     }
 
-    /// By signal and tick. `None` for ticks without a row, and for signals that are not wanted.
+    /// By signal and tick. `None` for ticks without a row, and for other signals.
     fn signals(&self, wanted_signals: &[Signal]) -> Result<Vec<Vec<Option<f64>>>, Error> {
         let mut signals = vec![vec![None; self.ticks.len()]; Signal::ALL.len()];
         for table in PerTickTable::ALL {
@@ -347,7 +349,8 @@ impl<'r> Loader<'r> {
     }
 }
 
-/// A restart of the daemon or a merge repeats rows of a process.
+/// For each row, the id of the first row of the same process. A restart of the daemon or a merge
+/// adds another row for a process.
 fn first_row_ids(processes: &[ProcessRow]) -> HashMap<i64, i64> {
     let is_same_process = |a: &ProcessRow, b: &ProcessRow| {
         a.pid == b.pid
@@ -386,7 +389,7 @@ fn clock_steps(time_axis: &TimeAxis, events: &[Event]) -> Vec<ClockStep> {
     steps
 }
 
-/// Missing fields have defaults.
+/// From the manifest of the session. A missing field has its default.
 fn phase_rules(row: &SessionRow) -> Rules {
     let (phase, default) = (&row.manifest["daemon"]["phase"], Rules::default());
     let slots = |key: &str, default| phase[key].as_u64().unwrap_or(default);

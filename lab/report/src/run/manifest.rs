@@ -1,4 +1,4 @@
-//! Every key of the manifest is optional.
+//! Facts about the host and the validator. Every key of a manifest is optional.
 
 use faultline_recording::{ProcessRow, SessionRow};
 use itertools::Itertools;

@@ -36,14 +36,15 @@ signals! {
     MinorFaults = process::PAGE_FAULTS, ["minor"];
     CpuUser = process::CPU, ["user"];
     CpuSystem = process::CPU, ["system"];
-    /// The limit of the level with the least headroom; in older recordings the smallest limit.
+    /// A level is a cgroup, the machine or its NUMA nodes. The limit is that of the level with the
+    /// least headroom, in older recordings the smallest limit.
     Limit = memory::EFFECTIVE_LIMIT, [];
     Unreclaimable = memory::UNRECLAIMABLE, [];
-    /// Outside the validator's cgroup.
+    /// Unreclaimable memory of the parent cgroup (level 1), outside the validator's cgroup.
     OthersParent = memory::LEVEL_OTHERS, ["1"];
-    /// Outside the validator's cgroup.
+    /// Unreclaimable memory of the machine, outside the validator's cgroup.
     OthersMachine = memory::LEVEL_OTHERS, ["machine"];
-    /// Shared memory included.
+    /// Page cache, including shared memory.
     CgroupFile = cgroup::STAT, ["file"];
     CgroupShmem = cgroup::STAT, ["shmem"];
     RefaultAnon = cgroup::REFAULTS, ["anon"];
@@ -60,11 +61,13 @@ signals! {
     PhaseEvidenceSlot = recorded::PHASE_EVIDENCE, ["slot"];
     /// The tip, if a source reported it since the previous tick.
     PhaseEvidenceTip = recorded::PHASE_EVIDENCE, ["tip"];
-    /// Absent in recordings of versions without evidence.
+    /// 1 if a stop signal or a frozen cgroup suspended the process. Older recordings lack the three
+    /// signals of evidence.
     PhaseEvidenceStopped = recorded::PHASE_EVIDENCE, ["stopped"];
     RpcUp = daemon::SOURCE_UP, ["rpc"];
-    /// Seconds whose points arrived without a transaction.
+    /// Seconds for which datapoints arrived, none of them with a transaction.
     ZeroTpsSeconds = validator::ZERO_TPS, [];
+    /// Seconds for which no datapoint arrived.
     UnknownTpsSeconds = validator::TPS_UNKNOWN, [];
     ReadCacheHits = validator::READ_CACHE_HITS, [];
     ReadCacheMisses = validator::READ_CACHE_MISSES, [];
@@ -84,6 +87,7 @@ signals! {
     IndexBytes = validator::INDEX_BYTES, [];
     /// Lookups and stores that memory answered.
     IndexFoundInMemory = validator::INDEX_LOOKUPS, ["found"];
+    /// Lookups and stores of accounts that are on disk or do not exist.
     IndexNotInMemory = validator::INDEX_LOOKUPS, ["missing"];
     DiskFound = validator::INDEX_DISK_LOOKUPS, ["found"];
     DiskFoundTime = validator::INDEX_DISK_TIME, ["found"];
@@ -97,7 +101,7 @@ signals! {
     JobFlush = validator::ACCOUNTS_JOB_TIME, ["flush"];
     /// From the version or the configuration.
     ProgramCacheCapacityConfigured = validator::CACHE_CAPACITY, ["configured"];
-    /// From the cache's behaviour.
+    /// From the number of entries at which evictions begin.
     ProgramCacheCapacityObserved = validator::CACHE_CAPACITY, ["observed"];
 }
 
