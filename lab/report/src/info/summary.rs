@@ -19,7 +19,7 @@ pub struct RecordingSummary {
     pub format: i32,
     pub finished: bool,
     pub bytes: u64,
-    /// Size of the write-ahead log of SQLite.
+    /// Size of the write-ahead log of SQLite, which is a file next to the recording.
     pub log_bytes: u64,
     pub labels: BTreeMap<String, String>,
     pub meta: BTreeMap<String, String>,
@@ -54,13 +54,14 @@ pub struct Process {
     pub session: i64,
     pub pid: u32,
     pub started_unix_ns: Option<i64>,
+    /// When the daemon first saw the process.
     pub seen_unix_ns: i64,
     pub manifest: Value,
 }
 
 #[derive(Debug, Serialize)]
 pub struct PhaseTime {
-    /// `None` without evidence.
+    /// `None` if the recording does not show the phase.
     pub phase: Option<String>,
     pub seconds: f64,
 }
@@ -84,6 +85,7 @@ pub struct Problem {
     pub source: String,
     /// absent, forbidden, gone or broken.
     pub status: String,
+    /// What could not be read, in words.
     pub what: String,
 }
 
@@ -217,16 +219,17 @@ fn missed_ticks(gaps: &[Gap]) -> Option<String> {
     (!missed.is_empty()).then(|| format!("{ticks} in {gaps}"))
 }
 
-/// A step between ticks of more than this many intervals is a gap, even if no tick was missed.
+/// A step between ticks of more than this many sampling intervals is a gap, even if no tick number
+/// is missing.
 const GAP_INTERVALS: u32 = 3;
 
 #[derive(Debug, PartialEq, Serialize)]
 pub struct Gap {
     pub from_unix_ns: i64,
     pub to_unix_ns: i64,
-    /// By the monotonic clock; between two sessions by the wall clock.
+    /// By the monotonic clock within a session, by the wall clock between two sessions.
     pub seconds: f64,
-    /// `None` between two sessions.
+    /// Number of missed ticks; `None` between two sessions.
     pub missed: Option<u64>,
 }
 
@@ -238,7 +241,8 @@ impl Gap {
 
 #[derive(Debug, Default, PartialEq)]
 struct Times {
-    /// In order of first appearance; `None` without evidence. Gaps belong to no phase.
+    /// In order of first appearance. The phase is `None` if the recording does not show it. Gaps
+    /// belong to no phase.
     phases: Vec<(Option<Phase>, Duration)>,
     gaps: Vec<Gap>,
     /// From first to last tick, by the same clocks as [`Gap::seconds`].
