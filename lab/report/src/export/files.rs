@@ -54,10 +54,11 @@ pub fn table_path(folder: &Path, table: &str, format: Format) -> PathBuf {
 pub struct DatasetRun {
     /// `host=HOST/run=RUN`.
     pub path: PathBuf,
-    /// Host and run, as text columns of every file. Readers would parse `01` in the name of a
-    /// folder as the number 1.
+    /// Host and run, as text columns of every file. The folders also name them, but readers would
+    /// parse `01` in the name of a folder as the number 1.
     columns: [(&'static str, String); 2],
-    /// (first tick, day since 1970) of each day.
+    /// (id of the first tick, days since 1970) of each day. All ticks before the second day belong
+    /// to the first one.
     days: Vec<(i64, i64)>,
 }
 
@@ -98,7 +99,7 @@ impl DatasetRun {
         })
     }
 
-    /// The first day if there is no tick.
+    /// `tick` is an id. The first day if `tick` is `None`.
     fn day_of(&self, tick: Option<i64>) -> i64 {
         let tick = tick.unwrap_or(i64::MIN);
         let after = self.days.partition_point(|(first, _)| *first <= tick);
@@ -108,7 +109,7 @@ impl DatasetRun {
     }
 }
 
-/// Percent-encoded: readers decode it.
+/// The name is percent-encoded, because readers decode it.
 fn folder_name(value: &str) -> Result<String> {
     let encoded = |byte: u8| match byte {
         b'.' | b'_' | b'-' | b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' => {
@@ -229,7 +230,7 @@ impl<'f> TableFiles<'f> {
         )?))
     }
 
-    /// A table without rows has a file, too.
+    /// A table without rows also gets a file.
     pub fn finish(mut self) -> Result<()> {
         let dataset = &self.export.dataset;
         if self.files.is_empty() {
@@ -299,7 +300,7 @@ fn remove_other_files(paths: &[PathBuf]) -> Result<()> {
                 fs::remove_file(&path).at(&path)?;
             }
         }
-        // This must fail unless the folder is empty.
+        // `remove_dir` fails if the folder still has files. These files stay.
         let _ = fs::remove_dir(&day);
     }
     Ok(())
