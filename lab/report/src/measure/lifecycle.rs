@@ -256,7 +256,7 @@ fn end(recording: &Run, noun: &str) -> End {
     } else if is_running {
         (
             format!("the recording is still being written, or was cut off, while the {noun} ran"),
-            Some("the file was not ended in order".to_owned()),
+            Some("no end of the last session was recorded".to_owned()),
         )
     } else if oom_kill.is_some() {
         ("killed by the kernel's OOM killer".to_owned(), oom_kill)
@@ -267,7 +267,7 @@ fn end(recording: &Run, noun: &str) -> End {
     } else {
         (
             format!("the {noun} was gone"),
-            Some("the last tick follows no process".to_owned()),
+            Some("the last sample has no process".to_owned()),
         )
     };
     End {
@@ -327,7 +327,7 @@ fn success_without_tip_time(recording: &Run, lifecycle: &Lifecycle) -> Success {
     let catching_up_seconds = lifecycle.time_in(recording, Phase::CatchingUp, Span::ALWAYS);
     let (answer, why) = match lifecycle.first_at_tip {
         _ if lifecycle.end.was_oom_killed => (Some(false), OOM),
-        Some(_) => (None, "it was at the tip at the last tick only"),
+        Some(_) => (None, "it was at the tip only at the last sample"),
         None if catching_up_seconds > CATCH_UP_LIMIT_SECONDS => (
             Some(false),
             "it ran for more than two hours and was never at the tip",
@@ -338,10 +338,7 @@ fn success_without_tip_time(recording: &Run, lifecycle: &Lifecycle) -> Success {
         None if catching_up_seconds > 0.0 => {
             (None, "it was still catching up when the recording ended")
         }
-        None if is_known => (
-            None,
-            "it never ran so far that its distance to the tip was known",
-        ),
+        None if is_known => (None, "its distance to the tip was never known"),
         None => (None, "no phase was recorded"),
     };
     Success {
@@ -385,8 +382,8 @@ fn stalls_text(recording: &Run, stalls: &[Stall]) -> Option<String> {
         .max_by(|a, b| a.span.seconds().total_cmp(&b.span.seconds()))?;
     let more = match stalls.len() {
         1 => String::new(),
-        2 => ", and once more".to_owned(),
-        n => format!(", and {} times more", n - 1),
+        2 => "; there was 1 other stall".to_owned(),
+        n => format!("; there were {} other stalls", n - 1),
     };
     let start_ns = (longest.span.from * 1e9) as i64;
     let start = moment(recording.origin_unix_ns.saturating_add(start_ns));
