@@ -170,7 +170,9 @@ fn event(row: EventRow) -> Event {
 fn missing(summary: &RecordingSummary) -> Vec<String> {
     let mut all = Vec::new();
     if !summary.finished {
-        all.push("the end: it is still being written, or its daemon was killed".to_owned());
+        all.push(
+            "the end: the recording is still being written, or its daemon was killed".to_owned(),
+        );
     }
     if summary.first_unix_ns.is_none() {
         all.push("ticks: nothing was measured".to_owned());
@@ -203,7 +205,7 @@ fn missing(summary: &RecordingSummary) -> Vec<String> {
     let killed = summary.events.iter().filter(is_kill).count();
     if killed > 0 {
         all.push(format!(
-            "what the validator had not pushed when it was OOM-killed ({})",
+            "datapoints that the validator had not yet sent when it was OOM-killed ({})",
             counted(killed as f64, "time")
         ));
     }
