@@ -175,7 +175,7 @@ fn missing(summary: &RecordingSummary) -> Vec<String> {
         );
     }
     if summary.first_unix_ns.is_none() {
-        all.push("ticks: nothing was measured".to_owned());
+        all.push("samples: nothing was measured".to_owned());
         return all;
     }
     all.extend(missed_ticks(&summary.gaps));
@@ -192,7 +192,7 @@ fn missing(summary: &RecordingSummary) -> Vec<String> {
     };
     let (samples, points) = (empty("_sample"), empty("_point"));
     if !samples.is_empty() {
-        all.push(format!("samples: {samples}"));
+        all.push(format!("tables of samples: {samples}"));
     }
     if !points.is_empty() {
         let advice = match tables("_point").any(|table| table.rows > 0) {
@@ -212,11 +212,11 @@ fn missing(summary: &RecordingSummary) -> Vec<String> {
     all
 }
 
-/// `2 ticks in 1 gap`; `None` if none was missed.
+/// `2 samples in 1 gap`; `None` if none was missed.
 fn missed_ticks(gaps: &[Gap]) -> Option<String> {
     let missed = gaps.iter().filter_map(|gap| gap.missed);
     let missed = missed.filter(|ticks| *ticks > 0).collect_vec();
-    let ticks = counted(missed.iter().sum::<u64>() as f64, "tick");
+    let ticks = counted(missed.iter().sum::<u64>() as f64, "sample");
     let gaps = counted(missed.len() as f64, "gap");
     (!missed.is_empty()).then(|| format!("{ticks} in {gaps}"))
 }
@@ -346,7 +346,7 @@ mod tests {
         assert_eq!(gaps, [(3, Some(2)), (994, None)]);
         assert_eq!(
             missed_ticks(&found.gaps).as_deref(),
-            Some("2 ticks in 1 gap")
+            Some("2 samples in 1 gap")
         );
     }
 

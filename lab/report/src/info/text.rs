@@ -143,7 +143,7 @@ fn write_sessions(out: &mut String, summary: &RecordingSummary, all_fields: bool
             session.id,
             session.version,
             duration(Duration::from_secs_f64(session.interval_seconds)),
-            counted(session.ticks as f64, "tick"),
+            counted(session.ticks as f64, "sample"),
             moment(session.started_unix_ns),
         );
         write_line(out, "session", &text);
@@ -184,7 +184,7 @@ fn write_gaps(out: &mut String, summary: &RecordingSummary) {
         let missed = gap
             .missed
             .map_or("between two sessions".to_owned(), |missed| {
-                format!("{} missed", counted(missed as f64, "tick"))
+                format!("{} missed", counted(missed as f64, "sample"))
             });
         (
             moment(gap.from_unix_ns),
