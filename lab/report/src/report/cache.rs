@@ -280,8 +280,8 @@ type HistogramOfRuns = (
 );
 
 fn histograms(section: &mut SectionBuilder<'_>) {
-    let caption = "From the first execution on. The classes end at the 99.5 % quantile of all runs, as the study's graphs are cut for \
-                   legibility; what is above is counted and not drawn.";
+    let caption = "From the first executed transaction on. The classes end at the 99.5 % quantile of all runs, as the study's graphs \
+                   are cut for legibility; what is above is counted and not drawn.";
     let figures: [HistogramOfRuns; 5] = [
         (
             "prune-histogram",

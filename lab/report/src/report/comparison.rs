@@ -156,8 +156,8 @@ pub fn section(
             "Only the time from the first tick at the tip on is compared: every run that executed anything was there long enough. Start and \
              catching up are left out."
         } else {
-            "The time from the first execution on is compared, catching up included: not every run was at the tip for ten minutes or half \
-             of its time."
+            "The time from the first executed transaction on is compared, catching up included: not every run was at the tip for ten \
+             minutes or half of its time."
         }
     );
     let mut blocks = vec![

@@ -123,8 +123,8 @@ fn over_time(section: &mut SectionBuilder<'_>) {
             vec![line_of_ticks(subject, "", &rates)]
         });
     }
-    let caption = "Rates between two ticks, from the first execution on. The classes end at the 99 % quantile of all runs; what is \
-                   above is counted and not drawn.";
+    let caption = "Rates between two ticks, from the first executed transaction on. The classes end at the 99 % quantile of all runs; \
+                   what is above is counted and not drawn.";
     for (kind, title, signal) in kinds {
         let id = format!("{kind}-faults-histogram");
         let label = format!("{title} faults (/s)");
@@ -160,7 +160,7 @@ fn add_thread_pools(section: &mut SectionBuilder<'_>) {
     ];
     for (kind, label, value) in kinds {
         let (id, title) = (format!("pools-{kind}"), format!("Who takes {kind} faults"));
-        let caption = "Faults of each pool, divided by the seconds from the first execution on; the pools with most faults.";
+        let caption = "Faults of each pool, divided by the seconds from the first executed transaction on; the pools with most faults.";
         section.add_figure(&id, &title, caption, pool_bars(&pools, label, value));
     }
 }
@@ -179,7 +179,7 @@ fn pool_table(pools: &[RunPools<'_>]) -> Block {
             "Share of all faults [%]",
             "CPU [s]",
         ],
-        "From the first execution on, the 15 pools of each run with most faults. Threads with the same name up to their number \
+        "From the first executed transaction on, the 15 pools of each run with most faults. Threads with the same name up to their number \
          form a pool; the pool called exited has what ended threads used and no sample of them contains.",
     );
     for (subject, pools) in pools {

@@ -215,7 +215,7 @@ fn estimates(
 }
 
 impl MeasuredRun {
-    /// From the first execution until the validator was near the tip, in seconds.
+    /// From the first executed transaction until the validator was near the tip, in seconds.
     pub fn catch_up(&self) -> Option<f64> {
         let first = self.execution_window?.from;
         Some((self.lifecycle.near_tip_since? - first).max(0.0))
@@ -372,7 +372,7 @@ impl RunPart {
         match self {
             RunPart::WholeRun => "Over the whole run, to the end of its process.",
             RunPart::SinceFirstTransaction => {
-                "From the first execution on (the whole run where none was recorded) to the end of its process."
+                "From the first executed transaction on (the whole run where none was recorded) to the end of its process."
             }
             RunPart::FromTip => {
                 "From the first tick at the tip on, to the end of its process: start and catching up are left out."

@@ -235,7 +235,7 @@ fn correlation_figure(runs: &MeasuredRuns, run: &MeasuredRun) -> Option<Block> {
     Some(figure(
         &id,
         &format!("Correlation of memory and faults{title}"),
-        "Pearson's correlation over ticks from the first execution on; faults as rates per second. A constant \
+        "Pearson's correlation over ticks from the first executed transaction on; faults as rates per second. A constant \
          has no correlation. Values that grow over a recording correlate with everything that grows: no cause follows from this.",
         Chart::Matrix(Matrix {
             names: ["RSS", "VSZ", "Major faults", "Minor faults"]

@@ -201,8 +201,8 @@ fn empty_tables() -> PairedRuns {
             ("Only other", ""),
         ]
     };
-    let note = "Slot by slot, the other minus the reference, from the first execution on, with 95 % intervals by block bootstrap, \
-                left out where they would cover less. Both replayed the same transactions in these slots, so the network's load \
+    let note = "Slot by slot, the other minus the reference, from the first executed transaction on, with 95 % intervals by block \
+                bootstrap, left out where they would cover less. Both replayed the same transactions in these slots, so the network's load \
                 cancels out. A pair is one replicate: how much runs differ by themselves is not in these intervals. At least 100 \
                 slots in common (30 for runs at the same time), of which 95 % have as many transactions, entries and shreds, or the \
                 same bank hash, in both.";

@@ -97,8 +97,8 @@ impl<'s> SectionBuilder<'s> {
         self.add_figure(id, title, caption, chart);
     }
 
-    /// Numbers from the first execution on. For processes that are no validators, numbers over the
-    /// whole run.
+    /// Numbers from the first executed transaction on. For processes that are no validators,
+    /// numbers over the whole run.
     pub fn add_numbers(
         &mut self,
         id: &str,

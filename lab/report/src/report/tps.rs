@@ -93,8 +93,8 @@ pub fn section(subjects: &MeasuredRuns) -> Section {
                 sample per slot. execute_us is summed over threads, so this is transactions per second of one thread's time: it rises \
                 when slots are executed by fewer threads and says nothing of idle time. Not to be used as throughput.";
     section.add_numbers("tps-study", "TPS as the study defines it", note, STUDY_TPS);
-    let caption = "Seconds by their number of transactions, from the first execution on. The classes end at the 99.9 % quantile of all \
-                   runs; seconds above are counted as above and not drawn. Unknown seconds are in no class.";
+    let caption = "Seconds by their number of transactions, from the first executed transaction on. The classes end at the 99.9 % \
+                   quantile of all runs; seconds above are counted as above and not drawn. Unknown seconds are in no class.";
     section.add_histogram(
         "tps-distribution",
         "How often each TPS occurred",

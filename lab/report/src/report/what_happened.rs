@@ -70,7 +70,7 @@ pub fn lifecycle_sentences(run: &MeasuredRun) -> String {
     sentences.push_str(&match (lifecycle.first_at_tip, run.catch_up()) {
         (Some(at), Some(catch_up)) => {
             format!(
-                " It was at the tip {}; it had caught up {} after the first execution.",
+                " It was at the tip {}; it had caught up {} after the first executed transaction.",
                 after_first_tick(at),
                 duration(catch_up)
             )
@@ -226,7 +226,7 @@ fn phases(subjects: &MeasuredRuns) -> Block {
         "In order, by the same rules as in the daemon; a phase ends where the next one, or a gap, begins. Time counts as \
          behind, too, if the slot did not advance for 15 s while the tip did. \
          Unknown is time without evidence. Share: of the time from the first tick to the end of the run. TPS: \
-         transactions divided by the known seconds that begin in the phase, from the first execution on. Faults: their number \
+         transactions divided by the known seconds that begin in the phase, from the first executed transaction on. Faults: their number \
          divided by the recorded seconds. GiB is 2^30 bytes.",
     );
     for subject in &subjects.all {
