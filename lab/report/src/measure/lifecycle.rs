@@ -21,6 +21,7 @@ pub struct PhaseSpan {
 /// Whether the run kept up.
 #[derive(Debug, Default)]
 pub struct Success {
+    /// `None` if it is not known.
     pub answer: Option<bool>,
     pub why: String,
     /// Share of time at the tip, from the first tick at the tip on. `None` if no such time was
@@ -30,7 +31,9 @@ pub struct Success {
 
 #[derive(Debug, Default)]
 pub struct End {
+    /// `killed by the kernel's OOM killer`.
     pub how: String,
+    /// What shows it: `at 80 s: process 7 (agave-validator) ended: oom kill`.
     pub evidence: String,
     pub was_oom_killed: bool,
 }
