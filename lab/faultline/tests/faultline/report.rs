@@ -980,7 +980,7 @@ fn a_salvaged_recording_is_labelled_without_claiming_its_end_or_outcome() {
         report.verdict
     );
     assert!(
-        report.verdict.points[0].contains("not known: what was saved"),
+        report.verdict.points[0].contains("not known: the part that was saved"),
         "{:#?}",
         report.verdict
     );

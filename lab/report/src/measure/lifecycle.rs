@@ -248,7 +248,7 @@ fn end(recording: &Run, noun: &str) -> End {
         ("nothing was recorded".to_owned(), None)
     } else if is_running && let Some(from) = &recording.salvaged {
         (
-            "not known: what was saved of a damaged recording ends here".to_owned(),
+            "not known: the part that was saved of a damaged recording ends here".to_owned(),
             Some(format!("the recording was salvaged from {from}")),
         )
     } else if is_running && recording.finished {
@@ -312,7 +312,10 @@ fn success(recording: &Run, lifecycle: &Lifecycle) -> Success {
     let percent = |share: f64| format!("{:.1} %", 100.0 * share);
     let mut why = format!("at the tip for {only}{} of the time {part}", percent(share));
     if unknown > 0.0 {
-        why += &format!("; {} of it is not known", percent(unknown));
+        why += &format!(
+            "; the phase is not known in {} of this time",
+            percent(unknown)
+        );
     }
     if let Some(stalls) = stalls_text(recording, &lifecycle.stalls) {
         why += &format!("; {stalls}");
