@@ -94,7 +94,7 @@ pub struct ReportArgs {
     #[arg(long, short, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// The primary metric [default: replay-p95; rss-mean for a process that is no validator].
-    #[arg(long, value_name = "METRIC", value_parser = metrics())]
+    #[arg(long, value_name = "METRIC", value_parser = metric_parser())]
     pub primary: Option<String>,
     /// Equivalence margin: differences below it do not matter, in percent [default: 5].
     #[arg(long, value_name = "PCT", value_parser = parse_percent)]
@@ -114,7 +114,7 @@ pub struct ReportArgs {
     pub force: bool,
 }
 
-fn metrics() -> PossibleValuesParser {
+fn metric_parser() -> PossibleValuesParser {
     PossibleValuesParser::new(RUN_METRICS.iter().map(|run_metric| run_metric.id))
 }
 
