@@ -301,9 +301,10 @@ fn success(recording: &Run, lifecycle: &Lifecycle) -> Success {
             tip_share: Some(share),
         };
     }
-    let success = time.kept_up();
-    let is_unproven = recording.salvaged.is_some() && success == Some(true);
-    let answer = success.filter(|_| !is_unproven);
+    let measured = time.kept_up();
+    // The lost part of a damaged recording may show that the run did not keep up.
+    let is_unproven = recording.salvaged.is_some() && measured == Some(true);
+    let answer = measured.filter(|_| !is_unproven);
     let only = if answer == Some(false) { "only " } else { "" };
     let part = match is_unproven {
         true => "that was saved of a damaged recording",
