@@ -16,11 +16,10 @@ use std::path::{Path, PathBuf};
 /// The table that joins a tick with its samples.
 const WIDE: &str = "wide";
 
-/// Name of the exported table, and the recorded table that its rows come from. They differ only for
-/// [`WIDE`], whose rows come from `tick`.
+/// The exported table, and the recorded table with its rows. Rows of [`WIDE`] come from `tick`.
 type ExportedTable = (&'static str, &'static TableSpec);
 
-/// If an error occurs, the files that are already complete are not removed.
+/// An error does not remove the files that are already complete.
 pub fn run(args: &ExportArgs) -> Result<String> {
     export_all(args).map_err(|error| match is_disk_full(&error) {
         true => error.context("the disk is full: free space, and export again"),
@@ -77,7 +76,7 @@ fn selected_tables(names: &[String]) -> Result<Vec<ExportedTable>> {
     Ok(tables)
 }
 
-/// `out` for one recording, or a subfolder for each of several ones.
+/// `out`, or a subfolder for each of several recordings.
 fn recording_folders(files: &[PathBuf], out: &Path) -> Result<Vec<PathBuf>> {
     if files.len() == 1 {
         return Ok(vec![out.to_owned()]);

@@ -1,5 +1,3 @@
-//! What is measured of one recording.
-//!
 //! Slots and their times come from the datapoints of a live validator ([`Run::points`]), or from
 //! the log of an offline replay ([`Run::offline_replay`]).
 
@@ -51,7 +49,7 @@ pub struct Measured {
     /// From the origin to the end of the last process. If this end was not recorded, to the last
     /// tick or the last second of TPS, whichever is later.
     pub all: Span,
-    /// From the first second with a transaction to the end; `None` if no transaction was recorded.
+    /// From the first second with a transaction; `None` if no transaction was recorded.
     pub execution_window: Option<Span>,
     /// From the first tick at the tip; `None` without one.
     pub from_tip: Option<Span>,
@@ -90,8 +88,7 @@ pub fn signal_rates(recording: &Run, signal: Signal, window: Span) -> Rates {
     rate::rates(&readings, max_tick_step(recording))
 }
 
-/// Readings are compared only if they have the same id. A new process may start new counters. The
-/// increase between two sessions is not known.
+/// A new process may start new counters. The increase between two sessions is not known.
 fn counter_id(tick: &Tick) -> u64 {
     (tick.session as u64) << 32 | (tick.process.unwrap_or(0) as u64 & 0xffff_ffff)
 }
@@ -153,8 +150,7 @@ pub fn values_within(recording: &Run, values: &[Option<f64>], window: Span) -> V
         .collect()
 }
 
-/// Whether this node produced the slot. It does not replay its own slots, so their replay times
-/// mean nothing.
+/// Whether this node produced the slot. It did not replay the slot, so replay times mean nothing.
 pub fn is_own_slot(point: &ReplaySlotPoint) -> Option<bool> {
     Some(point.total_transactions? == 0 && point.total_entries? == 0 && point.total_shreds? == 0)
 }
@@ -200,9 +196,8 @@ pub fn cache_ms_by_slot(recording: &Run, window: Span) -> Vec<(u64, f64)> {
         .collect()
 }
 
-/// For each slot, the numbers of transactions, entries and shreds. For an offline replay, the
-/// fingerprint of the bank hash and the number of signatures. Two runs replayed the same block in a
-/// slot if these values are equal.
+/// For each slot, transactions, entries and shreds. For an offline replay, bank hash and
+/// signatures. Two runs replayed the same block in a slot if these values are equal.
 pub type SlotContents = BTreeMap<u64, [Option<u64>; 3]>;
 
 pub fn slot_contents(recording: &Run, window: Span) -> SlotContents {

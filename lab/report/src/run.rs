@@ -31,8 +31,8 @@ pub struct Run {
     pub labels: Vec<(String, String)>,
     /// `false` while the recording is written, and if it was cut off.
     pub finished: bool,
-    /// Name of the damaged recording from which this one was salvaged. Rows are missing,
-    /// mainly those that were written after the last tick here.
+    /// Name of the damaged recording from which this one was salvaged. Rows are missing, mainly
+    /// those that were newer than the last tick.
     pub salvaged: Option<String>,
     /// The first tick, or the start of the first session.
     pub origin_unix_ns: i64,
@@ -53,14 +53,12 @@ pub struct Run {
     pub points: Points,
     /// (since when, consensus protocol), in order. Empty if none was reported.
     pub consensus: Vec<(f64, String)>,
-    /// Changes of the slot time that the daemon measured. The key is the index in [`Run::ticks`]
-    /// from which on the value is valid.
+    /// Measured by the daemon. The key is the index in [`Run::ticks`] from which on it is valid.
     pub recorded_slot_times: BTreeMap<usize, Duration>,
     pub facts: SystemFacts,
     pub offline_replay: OfflineReplay,
     pub experiment_outcome: Option<ExperimentOutcome>,
-    /// The program cache at other sizes, by [`Run::predict_program_cache`]. `None` if there is no
-    /// trace next to the recording.
+    /// For other cache sizes. `None` if there is no trace next to the recording.
     pub program_cache_prediction: Option<Result<Prediction, String>>,
 }
 
@@ -68,7 +66,6 @@ pub struct Run {
 pub struct Session {
     pub id: i64,
     pub from: f64,
-    /// The sampling interval.
     pub interval_seconds: f64,
     pub phase_rules: Rules,
 }
@@ -76,7 +73,6 @@ pub struct Session {
 #[derive(Debug, Clone, Default)]
 pub struct Process {
     pub pid: i64,
-    /// The first tick with the process. Without such a tick, when the daemon first saw the process.
     pub first_seen_at: f64,
     /// `None` if it was not recorded. May be before the first tick.
     pub started_at: Option<f64>,
@@ -92,13 +88,11 @@ pub struct ClockStep {
 
 #[derive(Debug, Clone, Default)]
 pub struct Tick {
-    /// Differences within a session are those of the monotonic clock. Differences between sessions
-    /// are those of the wall clock: see `time_axis`.
+    /// Differences within a session are by the monotonic clock, between sessions by the wall clock.
     pub at: f64,
     /// [`Session::id`].
     pub session: i64,
-    /// Id of the first row of the process in the recording. It is the same in all sessions, and not
-    /// the pid.
+    /// Id of the first row of the process in the recording, not its pid.
     pub process: Option<i64>,
     pub phase: Option<Arc<str>>,
 }
@@ -142,8 +136,7 @@ pub struct Points {
 }
 
 impl Points {
-    /// Whether the validator sent any of the points that every version sends. `cache_times` is not
-    /// one of them.
+    /// Whether the validator sent any of the points that every version sends.
     pub fn has_standard_points(&self) -> bool {
         !self.cache.is_empty()
             || !self.replay.is_empty()
@@ -152,18 +145,17 @@ impl Points {
     }
 }
 
-/// Outcome of the run in the journal of its experiment. It overrides what the recording shows.
+/// Outcome of the run in the journal of its experiment.
 #[derive(Debug, Clone, Default)]
 pub struct ExperimentOutcome {
     /// Whether the run replayed a fixed range of slots instead of following a cluster.
     pub is_offline_replay: bool,
     /// Whether the run kept up. If `None`, the recording decides.
     pub success: Option<bool>,
-    /// Empty if `success` is `None`.
     pub success_reason: String,
-    /// How the validator ended: `killed by the kernel's OOM killer`.
+    /// `killed by the kernel's OOM killer`.
     pub end_text: String,
-    /// What systemd and the cgroup report of the end: `exit code 1, oom_kill 0`.
+    /// `exit code 1, oom_kill 0`.
     pub end_evidence: String,
     /// When a stop was requested or the end was seen.
     pub stopped_unix_ns: Option<i64>,
@@ -174,8 +166,7 @@ pub struct ExperimentOutcome {
     pub io_stall_seconds: Option<f64>,
 }
 
-/// From the log of a replay of a fixed range of slots, without a cluster. Empty if the run followed
-/// a cluster.
+/// From the log of a replay of a fixed range of slots. Empty if the run followed a cluster.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct OfflineReplay {
     /// In order of freezing; each slot once.
@@ -201,8 +192,7 @@ pub struct OfflineReplaySlot {
     pub insertions: Option<u64>,
 }
 
-/// A datapoint of the validator. Its time is by the validator's clock. `TimeAxis::points` removes
-/// the steps of this clock.
+/// A datapoint of the validator. Its time is by the validator's clock.
 pub(crate) trait Point {
     fn time_unix_ns(&self) -> i64;
 }
@@ -249,8 +239,7 @@ impl Run {
         self.signals.get(signal as usize).map_or(&[], Vec::as_slice)
     }
 
-    /// Seconds since the origin. The steps of the wall clock must be removed from `unix_ns`, as
-    /// `TimeAxis::without_clock_steps` does.
+    /// Seconds since the origin. `unix_ns` is from `TimeAxis::without_clock_steps`.
     pub fn at(&self, unix_ns: i64) -> f64 {
         unix_ns.saturating_sub(self.origin_unix_ns) as f64 / 1e9
     }
@@ -334,7 +323,6 @@ impl Run {
         }
     }
 
-    /// The sampling interval of the first session.
     pub fn interval_seconds(&self) -> f64 {
         match self.sessions.first() {
             Some(session) if session.interval_seconds > 0.0 => session.interval_seconds,

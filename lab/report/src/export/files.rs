@@ -54,11 +54,10 @@ pub fn table_path(folder: &Path, table: &str, format: Format) -> PathBuf {
 pub struct DatasetRun {
     /// `host=HOST/run=RUN`.
     pub path: PathBuf,
-    /// Host and run, as text columns of every file. The folders also name them, but readers would
-    /// parse `01` in the name of a folder as the number 1.
+    /// Host and run, as text columns of every file: readers would parse `01` in the name of a
+    /// folder as the number 1.
     columns: [(&'static str, String); 2],
-    /// (id of the first tick, days since 1970) of each day. All ticks before the second day belong
-    /// to the first one.
+    /// (id of the first tick, days since 1970) of each day.
     days: Vec<(i64, i64)>,
 }
 
@@ -99,7 +98,7 @@ impl DatasetRun {
         })
     }
 
-    /// `tick` is an id. The first day if `tick` is `None`.
+    /// The first day if there is no tick.
     fn day_of(&self, tick: Option<i64>) -> i64 {
         let tick = tick.unwrap_or(i64::MIN);
         let after = self.days.partition_point(|(first, _)| *first <= tick);
@@ -109,7 +108,7 @@ impl DatasetRun {
     }
 }
 
-/// The name is percent-encoded, because readers decode it.
+/// Percent-encoded: readers decode it.
 fn folder_name(value: &str) -> Result<String> {
     let encoded = |byte: u8| match byte {
         b'.' | b'_' | b'-' | b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' => {
@@ -133,7 +132,7 @@ fn folder_name(value: &str) -> Result<String> {
 pub struct TableFiles<'f> {
     pub export: &'f RecordingExport<'f>,
     table: &'static str,
-    /// The recorded table with the rows: `tick` for the table `wide`, else the table itself.
+    /// The recorded table with the rows: `tick` for `wide`.
     pub row_source: &'static TableSpec,
     /// Excluding the columns that a data set adds.
     pub columns: Vec<(String, Type)>,
@@ -300,7 +299,7 @@ fn remove_other_files(paths: &[PathBuf]) -> Result<()> {
                 fs::remove_file(&path).at(&path)?;
             }
         }
-        // `remove_dir` fails if the folder still has files. These files stay.
+        // Fails if the folder still has files.
         let _ = fs::remove_dir(&day);
     }
     Ok(())

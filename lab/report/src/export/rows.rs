@@ -134,8 +134,8 @@ fn push_row(columns: &mut [Values], row: &[Cell]) {
     }
 }
 
-/// Fills the columns of [`wide_columns`] that follow the columns of `tick`. A table's columns are
-/// NULL if it has no row for the tick.
+/// Fills the columns of [`wide_columns`] that follow the columns of `tick`. They are NULL if the
+/// tick has no sample.
 fn join(
     export: &RecordingExport<'_>,
     ticks: &[Row],
@@ -146,7 +146,7 @@ fn join(
         return Ok(());
     };
     for table in PerTickTable::ALL {
-        // `PerTickTable::columns` excludes `tick`, the first cell of a row.
+        // `PerTickTable::columns` excludes `tick`.
         let (of_table, others) = columns.split_at_mut(table.columns().len());
         columns = others;
         let samples = export.recording.rows_of_ticks(table, *first, *last)?;

@@ -19,7 +19,7 @@ pub struct RecordingSummary {
     pub format: i32,
     pub finished: bool,
     pub bytes: u64,
-    /// Size of the write-ahead log of SQLite, which is a file next to the recording.
+    /// Size of the write-ahead log of SQLite.
     pub log_bytes: u64,
     pub labels: BTreeMap<String, String>,
     pub meta: BTreeMap<String, String>,
@@ -54,14 +54,14 @@ pub struct Process {
     pub session: i64,
     pub pid: u32,
     pub started_unix_ns: Option<i64>,
-    /// When the daemon first saw the process.
+    /// First seen by the daemon.
     pub seen_unix_ns: i64,
     pub manifest: Value,
 }
 
 #[derive(Debug, Serialize)]
 pub struct PhaseTime {
-    /// `None` if the recording does not show the phase.
+    /// `None` if not known.
     pub phase: Option<String>,
     pub seconds: f64,
 }
@@ -221,15 +221,14 @@ fn missed_ticks(gaps: &[Gap]) -> Option<String> {
     (!missed.is_empty()).then(|| format!("{ticks} in {gaps}"))
 }
 
-/// A step between ticks of more than this many sampling intervals is a gap, even if no tick number
-/// is missing.
+/// A step between ticks of more than this many intervals is a gap, even if no tick was missed.
 const GAP_INTERVALS: u32 = 3;
 
 #[derive(Debug, PartialEq, Serialize)]
 pub struct Gap {
     pub from_unix_ns: i64,
     pub to_unix_ns: i64,
-    /// By the monotonic clock within a session, by the wall clock between two sessions.
+    /// By the monotonic clock; between two sessions by the wall clock.
     pub seconds: f64,
     /// Number of missed ticks; `None` between two sessions.
     pub missed: Option<u64>,
@@ -243,8 +242,7 @@ impl Gap {
 
 #[derive(Debug, Default, PartialEq)]
 struct Times {
-    /// In order of first appearance. The phase is `None` if the recording does not show it. Gaps
-    /// belong to no phase.
+    /// In order of first appearance; `None` if not known. Gaps belong to no phase.
     phases: Vec<(Option<Phase>, Duration)>,
     gaps: Vec<Gap>,
     /// From first to last tick, by the same clocks as [`Gap::seconds`].

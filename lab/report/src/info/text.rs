@@ -204,7 +204,7 @@ fn write_gaps(out: &mut String, summary: &RecordingSummary) {
     }
 }
 
-/// `clean` escapes control characters of texts from the recording.
+/// `clean` escapes control characters.
 fn write_line(out: &mut String, label: &str, text: &str) {
     let _ = writeln!(out, "{:<11} {}", clean(label), clean(text).trim_end());
 }
@@ -230,8 +230,7 @@ fn write_list(
     }
 }
 
-/// A JSON object as lines `a.b  value`. If there are `json_pointers`, the lines have only their
-/// values.
+/// A JSON object as lines `a.b  value`: only `json_pointers`, or everything if there are none.
 fn write_manifest(out: &mut String, value: &Value, json_pointers: &[&str]) {
     let mut lines = Vec::new();
     for pointer in json_pointers {

@@ -1,5 +1,4 @@
-//! Phases, end and success of a run. "The study" is the paper "Maxing Out the SVM" (2025):
-//! `docs/PAPER.md`.
+//! "The study" is the paper "Maxing Out the SVM" (2025): `docs/PAPER.md`.
 
 use super::{
     Span, max_tick_step,
@@ -21,11 +20,9 @@ pub struct PhaseSpan {
 /// Whether the run kept up.
 #[derive(Debug, Default)]
 pub struct Success {
-    /// `None` if it is not known.
     pub answer: Option<bool>,
     pub why: String,
-    /// Share of time at the tip, from the first tick at the tip on. `None` if no such time was
-    /// recorded.
+    /// Share of time at the tip, from the first tick at the tip on.
     pub tip_share: Option<f64>,
 }
 
@@ -33,7 +30,7 @@ pub struct Success {
 pub struct End {
     /// `killed by the kernel's OOM killer`.
     pub how: String,
-    /// What shows it: `at 80 s: process 7 (agave-validator) ended: oom kill`.
+    /// `at 80 s: process 7 (agave-validator) ended: oom kill`.
     pub evidence: String,
     pub was_oom_killed: bool,
 }
@@ -42,7 +39,7 @@ pub struct End {
 pub struct Lifecycle {
     /// Includes phases after the end of the run.
     pub phases: Vec<PhaseSpan>,
-    /// The phase from each tick to the next; `None` if the recording does not show the phase.
+    /// The phase from each tick to the next; `None` if not known.
     pub phase_by_tick: Vec<Option<Phase>>,
     pub stalls: Vec<Stall>,
     /// Median slot time.
@@ -50,16 +47,15 @@ pub struct Lifecycle {
     pub gaps: Vec<Span>,
     /// Time of the first tick at the tip.
     pub first_at_tip: Option<f64>,
-    /// When the process came near the tip and then stayed near it until `first_at_tip`. A phase at
-    /// the tip begins only after some time near the tip.
+    /// When the process came near the tip and then stayed near it until `first_at_tip`.
     pub near_tip_since: Option<f64>,
     pub success: Success,
     pub end: End,
     /// End of the last process; `None` if the recording did not see it.
     pub last_process_end: Option<f64>,
-    /// The last moment that counts as part of the run. It is just below `last_process_end`, because
-    /// a [`Span`] includes its ends, and the tick at the end has no process. If a gap follows, it
-    /// equals `last_process_end`. If no end was recorded, it is the last tick.
+    /// The last moment that counts as part of the run: just below `last_process_end`, because a
+    /// [`Span`] includes its ends. If a gap follows, `last_process_end`. If no end was recorded,
+    /// the last tick.
     pub run_end: f64,
     pub restarts: usize,
     /// Whether the recording has anything that only a validator has.
@@ -130,7 +126,7 @@ fn near_tip_since(recording: &Run, tip_tick: usize) -> Option<f64> {
     Some(near.last().map_or(tick.at, |(at, _)| at))
 }
 
-/// Phases that any process can have. All other phases show that the process is a validator.
+/// Phases that any process can have. All others show that the process is a validator.
 const PHASES_OF_ANY_PROCESS: [&str; 4] = ["absent", "initializing", "gone", "unknown"];
 
 fn has_validator(recording: &Run, phases: &[PhaseSpan]) -> bool {
@@ -142,7 +138,7 @@ fn has_validator(recording: &Run, phases: &[PhaseSpan]) -> bool {
             .any(|phase| !PHASES_OF_ANY_PROCESS.contains(&phase.name.as_str()))
 }
 
-/// Whether nothing is known of the time between two ticks: the daemon restarted or missed ticks.
+/// Whether the daemon restarted or missed ticks between two ticks.
 pub fn is_gap(recording: &Run, before: &Tick, after: &Tick) -> bool {
     before.session != after.session || after.at - before.at > max_tick_step(recording)
 }
@@ -280,8 +276,8 @@ fn end(recording: &Run, noun: &str) -> End {
     }
 }
 
-/// A validator that catches up for a longer time has not kept up. In the study, catching up took up
-/// to two hours.
+/// A validator that catches up for longer has not kept up. In the study, catching up took up to two
+/// hours.
 const CATCH_UP_LIMIT_SECONDS: f64 = 7200.0;
 
 const OOM: &str = "it was killed by the kernel's OOM killer";
@@ -302,7 +298,7 @@ fn success(recording: &Run, lifecycle: &Lifecycle) -> Success {
         };
     }
     let measured = time.kept_up();
-    // The lost part of a damaged recording may show that the run did not keep up.
+    // The lost part of a recording may show that the run did not keep up.
     let is_unproven = recording.salvaged.is_some() && measured == Some(true);
     let answer = measured.filter(|_| !is_unproven);
     let only = if answer == Some(false) { "only " } else { "" };
@@ -373,8 +369,7 @@ fn tip_time(recording: &Run, lifecycle: &Lifecycle, from: f64) -> Option<TipTime
         until_last.zip(recording.ticks.get(1..=last).unwrap_or_default())
     {
         let passed = Duration::try_from_secs_f64(after.at - before.at).unwrap_or_default();
-        // The daemon counts the time at the tip by this rule. It tolerates longer steps than
-        // `is_gap`.
+        // The daemon's rule for the time at the tip: it tolerates longer steps than `is_gap`.
         let is_phase_gap = recording.phase_rules(before).is_gap(passed);
         if before.at >= from && before.session == after.session && !is_phase_gap {
             time.add(*phase, passed);

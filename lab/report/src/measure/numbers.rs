@@ -1,4 +1,4 @@
-//! Numbers of a time window. "The study" is the paper "Maxing Out the SVM" (2025): `docs/PAPER.md`.
+//! "The study" is the paper "Maxing Out the SVM" (2025): `docs/PAPER.md`.
 
 use super::{
     Second, Span, Tps, combine, counter_id, is_own_slot, point_values, points_within,
@@ -15,7 +15,7 @@ use std::{
     ops::{Add, Sub},
 };
 
-/// Statistics over the ticks of a window, in bytes.
+/// In bytes.
 #[derive(Debug, Clone, Copy)]
 pub struct MemoryGauges {
     pub rss: Summary,
@@ -28,7 +28,7 @@ pub struct MemoryGauges {
     pub vsz_less_rss: Summary,
     /// RSS plus VSZ: the study's total.
     pub rss_and_vsz: Summary,
-    /// Of the cgroup, the machine or the NUMA nodes with the effective limit.
+    /// Of the cgroup, machine or NUMA nodes with the effective limit.
     pub unreclaimable: Summary,
     /// Effective limit minus unreclaimable memory.
     pub headroom: Summary,
@@ -47,15 +47,13 @@ pub struct TpsNumbers {
     pub over_known_seconds: Option<MeansAndPeaks>,
     /// Over the seconds with transactions.
     pub over_active_seconds: Option<MeansAndPeaks>,
-    /// The study's samples, one per slot: transactions divided by the seconds of execution, summed
-    /// over threads.
+    /// The study's samples: transactions of a slot divided by the thread time of their execution.
     pub per_thread_second: Option<MeansAndPeaks>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CacheNumbers {
-    /// Per point of `loaded-programs-cache-stats`, or per slot of an offline replay. The same is
-    /// true of the three fields after it.
+    /// Per point of `loaded-programs-cache-stats`, or per slot of an offline replay.
     pub misses: Summary,
     pub evictions: Summary,
     pub reloads: Summary,
@@ -67,8 +65,7 @@ pub struct CacheNumbers {
     /// `elapsed_ms` of `bank-forks_set_root`. The study's prune time is `program_cache_prune_ms`
     /// of this datapoint, which has the same value.
     pub set_root_ms: Summary,
-    /// Per root at which the cache was pruned. This field and the three after it need an
-    /// instrumented build.
+    /// Per root with a prune. This field and the three after it need an instrumented build.
     pub prune_ms: Summary,
     pub evict_passes: Summary,
     pub evict_ms: Summary,
@@ -77,7 +74,6 @@ pub struct CacheNumbers {
     pub includes_filter: bool,
 }
 
-/// What was measured within a time window of a run.
 #[derive(Debug)]
 pub struct WindowNumbers {
     pub window: Span,
@@ -228,7 +224,7 @@ fn cache(recording: &Run, window: Span) -> CacheNumbers {
     }
 }
 
-/// In µs. `None` for a root at which the cache was not pruned, as in the daemon's histogram.
+/// In µs; `None` for a root without a prune, as in the daemon's histogram.
 pub fn prune_us(point: &CacheTimesPoint) -> Option<u64> {
     point
         .prune_us
@@ -245,8 +241,7 @@ fn replay_ms(recording: &Run, window: Span) -> Vec<Option<f64>> {
         .collect()
 }
 
-/// The log of an offline replay has counts of each slot. It has the time in the cache only as one
-/// total.
+/// The log has counts of each slot, but the time in the cache only as one total.
 fn offline_replay_cache(recording: &Run) -> CacheNumbers {
     let slots = &recording.offline_replay.slots;
     let column = |count: fn(&OfflineReplaySlot) -> Option<u64>| {
@@ -287,7 +282,6 @@ pub fn cache_us_by_time(recording: &Run, window: Span) -> impl Iterator<Item = (
     })
 }
 
-/// Faults and CPU time of a thread pool within a window.
 #[derive(Debug)]
 pub struct ThreadPoolUse {
     pub name: String,
@@ -320,8 +314,7 @@ pub fn thread_pool_use(recording: &Run, window: Span) -> Vec<ThreadPoolUse> {
     pools
 }
 
-/// Index of the first tick with pool data, by counter id. If a pool appears at a later tick, its
-/// counters began at zero.
+/// The first tick with pool data, by counter id. The counters of a later pool began at zero.
 fn first_tick_indices(recording: &Run) -> BTreeMap<u64, usize> {
     let mut first_tick_indices = BTreeMap::new();
     for row in recording.thread_pools.iter().flat_map(|pool| &pool.rows) {

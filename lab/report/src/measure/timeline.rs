@@ -137,9 +137,8 @@ fn track_session(
             tracker.restart();
         }
         process = tick.process;
-        // The daemon could measure slot times that the tracker cannot: before the first tick, and
-        // without a tip. A slot time without a tip needs the validator's health, which is not
-        // recorded.
+        // The tracker cannot measure this slot time again. The daemon derived it from data before
+        // the first tick, or without a tip from the health, which is not recorded.
         if let Some(slot_time) = recording.recorded_slot_times.get(&index)
             && (index == start || evidence.tip.is_none())
         {
@@ -198,8 +197,7 @@ fn recorded_evidence(recording: &Run, index: usize, tick: &Tick) -> Option<Evide
     })
 }
 
-/// For older recordings, which lack the signals of evidence. A repeated slot is new evidence only
-/// if JSON-RPC answered.
+/// For older recordings. A repeated slot is new evidence only if JSON-RPC answered.
 fn older_evidence(recording: &Run, index: usize, tick: &Tick) -> Option<Evidence> {
     let before = index
         .checked_sub(1)

@@ -12,14 +12,14 @@ const SECOND_NS: i64 = 1_000_000_000;
 /// The daemon counts a second without transactions as zero no earlier than this long after it.
 const MIN_SETTLE_SECONDS: i64 = 3;
 
-/// The daemon counts a second without datapoints as unknown at the next push of the validator. That
-/// is at most this long after the second.
+/// The daemon counts a second without datapoints as unknown at the validator's next push, at most
+/// this long after the second.
 const MAX_SETTLE_SECONDS: i64 = 14;
 
 /// A point further than this outside the recording has a wrong time.
 const MAX_POINT_OFFSET_SECONDS: f64 = 3600.0;
 
-/// Later seconds of a run are left out. This limit is about four months.
+/// Later seconds of a run are left out. About four months.
 const MAX_RUN_SECONDS: f64 = 1e7;
 
 #[derive(Debug, Clone, Copy)]
@@ -79,8 +79,7 @@ pub fn tps(recording: &Run, lifecycle: &Lifecycle) -> Tps {
             continue;
         };
         let last = lifecycle.last_process_end.map_or(last, |ended| {
-            // The second in which the last process ended counts only if it has transactions.
-            // Earlier processes have no second after that one.
+            // The second in which the run ended counts only if it has transactions.
             let end = second_of(recording, ended);
             last.min(end - i64::from(!counts.contains_key(&end)))
         });
@@ -152,8 +151,7 @@ fn second_of(recording: &Run, at: f64) -> i64 {
         .div_euclid(SECOND_NS)
 }
 
-/// For each process, its first Unix second and the first second of the next process. Nothing limits
-/// the begin of the first process and the end of the last one.
+/// For each process, its first Unix second, and the first second of the next process.
 fn process_spans(recording: &Run) -> Vec<(i64, i64)> {
     let later = recording.processes.iter().skip(1);
     let starts = later.map(|process| second_of(recording, process.first_seen_at));

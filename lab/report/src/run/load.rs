@@ -190,8 +190,7 @@ impl<'r> Loader<'r> {
             && next.is_some_and(|next| next.manifest["found_by"] == "descendant")
     }
 
-    /// Takes the last tick with a process that has problems with the target, and returns these
-    /// problems.
+    /// Problems with the target at the last tick that has a process and such problems.
     fn target_problems(&self) -> Result<Vec<String>, Error> {
         let followed: HashSet<i64> = self
             .ticks
@@ -349,8 +348,7 @@ impl<'r> Loader<'r> {
     }
 }
 
-/// For each row, the id of the first row of the same process. A restart of the daemon or a merge
-/// adds another row for a process.
+/// A restart of the daemon or a merge adds another row for a process.
 fn first_row_ids(processes: &[ProcessRow]) -> HashMap<i64, i64> {
     let is_same_process = |a: &ProcessRow, b: &ProcessRow| {
         a.pid == b.pid
@@ -389,7 +387,7 @@ fn clock_steps(time_axis: &TimeAxis, events: &[Event]) -> Vec<ClockStep> {
     steps
 }
 
-/// From the manifest of the session. A missing field has its default.
+/// Missing fields of the manifest have defaults.
 fn phase_rules(row: &SessionRow) -> Rules {
     let (phase, default) = (&row.manifest["daemon"]["phase"], Rules::default());
     let slots = |key: &str, default| phase[key].as_u64().unwrap_or(default);

@@ -1,11 +1,11 @@
-//! Facts about the host and the validator. Every key of a manifest is optional.
+//! Every key of the manifest is optional.
 
 use faultline_recording::{ProcessRow, SessionRow};
 use itertools::Itertools;
 use serde_json::Value;
 
-/// Facts from two manifests: of the first session, and of the first process that is identified as a
-/// validator. If no process is, of the last process.
+/// Facts from the manifest of the first session, and from that of the first identified validator or
+/// else the last process.
 #[derive(Debug, Clone, Default)]
 pub struct SystemFacts {
     /// Whether the validator is the built-in demo. Then the numbers of the recording mean nothing.

@@ -36,8 +36,8 @@ signals! {
     MinorFaults = process::PAGE_FAULTS, ["minor"];
     CpuUser = process::CPU, ["user"];
     CpuSystem = process::CPU, ["system"];
-    /// A level is a cgroup, the machine or its NUMA nodes. The limit is that of the level with the
-    /// least headroom, in older recordings the smallest limit.
+    /// Of the cgroup, machine or NUMA nodes with the least headroom. In older recordings, the
+    /// smallest limit.
     Limit = memory::EFFECTIVE_LIMIT, [];
     Unreclaimable = memory::UNRECLAIMABLE, [];
     /// Unreclaimable memory of the parent cgroup (level 1), outside the validator's cgroup.
@@ -61,8 +61,7 @@ signals! {
     PhaseEvidenceSlot = recorded::PHASE_EVIDENCE, ["slot"];
     /// The tip, if a source reported it since the previous tick.
     PhaseEvidenceTip = recorded::PHASE_EVIDENCE, ["tip"];
-    /// 1 if a stop signal or a frozen cgroup suspended the process. Older recordings lack the three
-    /// signals of evidence.
+    /// 1 if the process was suspended. Older recordings lack the three signals of evidence.
     PhaseEvidenceStopped = recorded::PHASE_EVIDENCE, ["stopped"];
     RpcUp = daemon::SOURCE_UP, ["rpc"];
     /// Seconds for which datapoints arrived, none of them with a transaction.

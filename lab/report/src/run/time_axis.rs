@@ -1,8 +1,8 @@
 //! One time axis for a recording, even if the wall clock was set.
 //!
-//! Within a session, the axis is the daemon's monotonic clock, whose time since the start of the
-//! daemon is the uptime. Between sessions, it is the wall clock minus all steps so far. Times of
-//! datapoints are converted to the time that the wall clock would show without steps.
+//! Within a session, the axis is the daemon's monotonic clock (`uptime`). Between sessions, it is
+//! the wall clock minus all steps so far. Times of datapoints are converted to the time that the
+//! wall clock would show without steps.
 
 use super::{ClockStep, Points};
 use faultline_recording::{Cell, Error, Recording, SessionRow, TickRow};
@@ -76,7 +76,7 @@ impl TimeAxis {
         axis
     }
 
-    /// Since the origin. In a session without ticks, the result comes from the wall clock.
+    /// In a session without ticks, the result comes from the wall clock.
     fn axis_nanoseconds(&self, session: i64, uptime_ns: i64, unix_ns: i64) -> i64 {
         self.offsets
             .get(&session)
@@ -84,7 +84,6 @@ impl TimeAxis {
             .saturating_sub(self.origin_unix_ns)
     }
 
-    /// [`TimeAxis::axis_nanoseconds`] in seconds.
     pub fn axis_seconds(&self, session: i64, uptime_ns: i64, unix_ns: i64) -> f64 {
         self.axis_nanoseconds(session, uptime_ns, unix_ns) as f64 / 1e9
     }
@@ -105,7 +104,7 @@ impl TimeAxis {
             let axis_ns = unix_ns
                 .saturating_sub(period.wall_ahead_ns)
                 .saturating_sub(self.origin_unix_ns);
-            // One tolerance is used for both ends of the period.
+            // The tolerance is used for both ends of the period.
             let beyond_tolerance_ns = period
                 .from_ns
                 .saturating_sub(axis_ns)
