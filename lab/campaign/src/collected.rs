@@ -180,7 +180,7 @@ fn collect_experiment(
         collected.push(CollectedRun { row, is_viable });
     }
     // Only usable runs: if one run has too little time at the tip, all runs are compared from their
-    // first execution.
+    // first executed transaction.
     let values = releases::values(measured);
     let rows = collected.iter_mut().map(|run| &mut run.row);
     for (row, values) in rows.filter(|row| row.is_usable()).zip(values) {

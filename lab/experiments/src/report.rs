@@ -109,10 +109,10 @@ impl Experiment {
                 continue;
             }
             let run = self.load_run(counted_run, &mut read_errors);
-            if !run.replayed.slots.is_empty() {
+            if !run.offline_replay.slots.is_empty() {
                 slots.push((
                     self.run_folder_name(counted_run),
-                    replay::csv(&run.replayed),
+                    replay::csv(&run.offline_replay),
                 ));
             }
             runs.push(run);
@@ -173,11 +173,11 @@ impl Experiment {
             read_errors.push(format!("run {}: {error}", counted_run.scheduled.run));
             Run::default()
         });
-        run.predict_cache(&path);
+        run.predict_program_cache(&path);
         if self.plan.workload.kind == WorkloadKind::Replay {
             let log = self.run_folder(counted_run).join(OUTPUT);
             match replay::read(&log) {
-                Ok(log) => run.replayed = log.replayed,
+                Ok(log) => run.offline_replay = log.offline_replay,
                 Err(error) => read_errors.push(format!(
                     "run {}: {}: {error}",
                     counted_run.scheduled.run,

@@ -93,7 +93,7 @@ pub fn default_metric(recordings: &[Run]) -> &'static RunMetric {
         .any(|recording| !recording.processes.is_empty());
     let mut validators = recordings
         .iter()
-        .filter(|recording| recording.is_replay() || lifecycle(recording).has_validator);
+        .filter(|recording| recording.is_offline_replay() || lifecycle(recording).has_validator);
     let id = if has_process && validators.next().is_none() {
         DEFAULT_PROCESS_METRIC
     } else {
@@ -297,19 +297,19 @@ fn run_card(run: &MeasuredRun) -> RunCard {
         Some(false) => "no",
         None => "not known",
     };
-    let did = if recording.is_replay() {
+    let did = if recording.is_offline_replay() {
         "Did all of its work"
     } else {
         "Kept up"
     };
-    let is_judged = lifecycle.has_validator || recording.is_replay();
+    let is_judged = lifecycle.has_validator || recording.is_offline_replay();
     let facts = [
         ("Validator", Some(versions).filter(|all| !all.is_empty())),
         ("Consensus", pace::consensus_timeline(recording)),
         ("Slot time", Pace::of(run).slot_time()),
         ("Begun", run.begun()),
         ("Recorded for", Some(seconds(recording.end_seconds()))),
-        ("Ended after", lifecycle.process_end.map(seconds)),
+        ("Ended after", lifecycle.last_process_end.map(seconds)),
         ("Memory limit", run.limit().map(bytes)),
         ("Catch-up", run.catch_up().map(seconds)),
         (did, is_judged.then(|| success.to_owned())),

@@ -19,7 +19,7 @@ pub fn report_command(args: &ReportArgs) -> Result<String> {
     // Copies of one run would overstate the certainty.
     let mut pairs = runs.iter().tuple_combinations();
     if let Some((first, second)) =
-        pairs.find(|(first, second): &(&Run, &Run)| first.overlaps(second))
+        pairs.find(|(first, second): &(&Run, &Run)| first.shares_recording_with(second))
     {
         bail!(
             "{} and {} recorded the same process at the same time: give each run once, without copies and parts of it",
@@ -28,7 +28,7 @@ pub fn report_command(args: &ReportArgs) -> Result<String> {
         );
     }
     for (run, path) in runs.iter_mut().zip(&args.runs) {
-        run.predict_cache(path);
+        run.predict_program_cache(path);
     }
     let chosen = args.primary.as_deref().and_then(report::run_metric);
     let options = Options {

@@ -206,11 +206,11 @@ pub fn experiment_outcome(
 ) -> ExperimentOutcome {
     let why = why(&ending.outcome, kind);
     ExperimentOutcome {
-        is_replay: kind == WorkloadKind::Replay,
+        is_offline_replay: kind == WorkloadKind::Replay,
         success: (!why.is_empty()).then_some(ending.outcome == Outcome::Completed),
-        why,
-        end: outcome_text(&ending.outcome, kind),
-        evidence: cgroup_state_text(&ending.cgroup_state),
+        success_reason: why,
+        end_text: outcome_text(&ending.outcome, kind),
+        end_evidence: cgroup_state_text(&ending.cgroup_state),
         stopped_unix_ns: ending.stopped_unix_ns,
         was_oom_killed: ending.outcome == Outcome::OutOfMemory,
         limit: arm.and_then(|arm| arm.memory_max.or(arm.memory_high)),

@@ -193,14 +193,14 @@ fn run_row(experiment: &Experiment, run: &CountedRun<'_>) -> Vec<Cell> {
         count(run.turn as usize),
         count(run.attempt as usize),
         text_cell(&run.scheduled.lane),
-        Cell::Text(outcome.end),
+        Cell::Text(outcome.end_text),
         Cell::Text(validity),
         gib(cgroup_state.memory_peak, NOT_REPORTED),
         gib(arm.and_then(|arm| arm.memory_max), NO_LIMIT),
         number_or(kills.map(|kills| *kills as f64), 0, NOT_REPORTED),
         gib(cgroup_state.file, NOT_REPORTED),
         number_or(outcome.io_stall_seconds, 1, NOT_REPORTED),
-        text_or(Some(&outcome.evidence), "none"),
+        text_or(Some(&outcome.end_evidence), "none"),
     ]
 }
 

@@ -94,7 +94,12 @@ const INDEX: &[NumberColumn] = &[
         ))
     }),
     ("Accesses found in memory [%]", 3, |run, numbers| {
-        percent_of_increases(run, numbers, Signal::IndexFound, &[Signal::IndexMissing])
+        percent_of_increases(
+            run,
+            numbers,
+            Signal::IndexFoundInMemory,
+            &[Signal::IndexNotInMemory],
+        )
     }),
     increase!("Found on disk", 0, DiskFound),
     ("Time of one found on disk [µs]", 3, |run, numbers| {
@@ -224,7 +229,7 @@ fn cost_of_a_miss(runs: &MeasuredRuns) -> Option<Block> {
     let mean = |arm: &str, value: fn(&MeasuredRun, &WindowNumbers) -> Option<f64>| {
         let values = runs
             .runs_in_averages(arm)
-            .map(|run| value(run, &run.from_execution));
+            .map(|run| value(run, &run.since_first_transaction));
         summary::summary(&values.collect_vec()).mean
     };
     let (reference, others) =
@@ -265,7 +270,7 @@ fn cost_of_a_miss(runs: &MeasuredRuns) -> Option<Block> {
 
 fn chart_size_against_hits(runs: &MeasuredRuns) -> Option<Chart> {
     let series = runs.all.iter().filter_map(|run| {
-        let numbers = &run.from_execution;
+        let numbers = &run.since_first_transaction;
         let size = gauge(run, numbers, Signal::ReadCacheBytes)
             .mean
             .filter(|bytes| *bytes > 0.0)?;

@@ -7,9 +7,7 @@ use super::{
     timeline::line_of_points,
 };
 use crate::{
-    measure::{
-        Span, WindowNumbers, cache_us_per_slot, point_values, prune_us, timed_cache_us_per_slot,
-    },
+    measure::{Span, WindowNumbers, cache_us_by_time, cache_us_per_slot, point_values, prune_us},
     run::{Run, Signal},
 };
 use faultline_stats::{
@@ -97,10 +95,10 @@ fn mean_per_pass(numbers: &WindowNumbers, summary: &Summary) -> Option<f64> {
 
 const CAPACITY: &[NumberColumn] = &[
     ("Configured [entries]", 0, |run, _| {
-        last_capacity(&run.recording, Signal::CapacityConfigured)
+        last_capacity(&run.recording, Signal::ProgramCacheCapacityConfigured)
     }),
     ("Observed [entries]", 0, |run, _| {
-        last_capacity(&run.recording, Signal::CapacityObserved)
+        last_capacity(&run.recording, Signal::ProgramCacheCapacityObserved)
     }),
     ("Most loaded at a pass [entries]", 0, |run, _| {
         max_water_level(&run.recording).map(|level| level as f64)
@@ -150,7 +148,7 @@ pub fn section(runs: &MeasuredRuns) -> Section {
 }
 
 fn add_timeline(section: &mut SectionBuilder<'_>) {
-    let slots = |run: &MeasuredRun| run.from_execution.replay_ms.len();
+    let slots = |run: &MeasuredRun| run.since_first_transaction.replay_ms.len();
     let size = section.runs.averaging_window(AVERAGED_SLOTS, slots);
     let caption = averaging_caption(size, "replayed slot", "replayed slots") + ".";
     section.add_timeline(
@@ -160,7 +158,7 @@ fn add_timeline(section: &mut SectionBuilder<'_>) {
         ("Program cache time (ms)", "ms"),
         |run| {
             let (at, us): (Vec<f64>, Vec<Option<f64>>) =
-                timed_cache_us_per_slot(&run.recording, run.whole_run.window).unzip();
+                cache_us_by_time(&run.recording, run.whole_run.window).unzip();
             let ms = moving_average(&us, size)
                 .into_iter()
                 .map(|us| us.map(|us| us / 1e3));
@@ -191,7 +189,7 @@ fn add_prune_tables(section: &mut SectionBuilder<'_>) {
 fn executable_filtering_sentence(runs: &MeasuredRuns) -> &'static str {
     let any_run = |includes_filtering| {
         runs.all.iter().any(|run| {
-            let cache = &run.from_execution.cache;
+            let cache = &run.since_first_transaction.cache;
             cache.time_us.n > 0 && cache.includes_filter == includes_filtering
         })
     };
@@ -249,7 +247,7 @@ fn add_bars(section: &mut SectionBuilder<'_>) {
             let mean_of_arm = |arm: &String| {
                 let means: Option<Vec<f64>> = runs
                     .runs_in_averages(arm)
-                    .map(|run| summary(&run.from_execution).mean)
+                    .map(|run| summary(&run.since_first_transaction).mean)
                     .collect();
                 Some((scale * mean(&means?)?, None))
             };
@@ -341,7 +339,7 @@ fn add_histograms(section: &mut SectionBuilder<'_>) {
     for (id, title, x_label, y_label, values) in figures {
         let axes_and_max_quantile = (x_label, y_label, 0.995);
         section.add_histogram(id, title, caption, axes_and_max_quantile, |run| {
-            values(&run.recording, run.from_execution.window)
+            values(&run.recording, run.since_first_transaction.window)
         });
     }
 }

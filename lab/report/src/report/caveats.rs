@@ -153,9 +153,9 @@ fn different_loads_caveat(runs: &MeasuredRuns) -> Caveat {
     let tps = runs
         .all
         .iter()
-        .filter_map(|run| part.numbers(run)?.tps.all_known);
+        .filter_map(|run| part.numbers(run)?.tps.over_known_seconds);
     let range = tps
-        .map(|tps| tps.mean_of_all)
+        .map(|tps| tps.mean_with_peaks)
         .minmax()
         .into_option()
         .map_or_else(String::new, |(lowest, highest)| {
@@ -179,8 +179,8 @@ fn run_caveats(
         .gaps_before_run_end()
         .map(|gap| gap.seconds())
         .collect_vec();
-    let tps = &run.from_execution.tps;
-    let unknown = tps.unknown.filter(|unknown| *unknown > 0);
+    let tps = &run.since_first_transaction.tps;
+    let unknown = tps.unknown_seconds.filter(|unknown| *unknown > 0);
     let caveats = [
         (!gaps.is_empty()).then(|| {
             (
@@ -208,7 +208,7 @@ fn run_caveats(
                 format!(
                     "it is not known whether anything was executed in {} of {} seconds",
                     number(unknown as f64, 0),
-                    number((unknown + tps.known) as f64, 0)
+                    number((unknown + tps.known_seconds) as f64, 0)
                 ),
                 "Let the validator push its metrics to the daemon all the time.",
             )
@@ -230,8 +230,9 @@ fn consensus_change_caveat(run: &MeasuredRun) -> Option<WhatAndRemedy> {
 
 fn cache_capacity_caveat(run: &MeasuredRun) -> Option<WhatAndRemedy> {
     let size = |signal| last_capacity(&run.recording, signal);
-    let configured = size(Signal::CapacityConfigured)?;
-    let observed = size(Signal::CapacityObserved).filter(|observed| *observed > configured)?;
+    let configured = size(Signal::ProgramCacheCapacityConfigured)?;
+    let observed =
+        size(Signal::ProgramCacheCapacityObserved).filter(|observed| *observed > configured)?;
     let [observed, configured] = [observed, configured].map(|entries| number(entries, 0));
     Some((
         format!(
@@ -285,7 +286,12 @@ fn short_tip_caveat(run: &MeasuredRun) -> Option<WhatAndRemedy> {
 }
 
 fn few_slots_caveat(run: &MeasuredRun) -> Option<WhatAndRemedy> {
-    let slots = run.from_execution.replay_ms.iter().flatten().count();
+    let slots = run
+        .since_first_transaction
+        .replay_ms
+        .iter()
+        .flatten()
+        .count();
     let needed = min_values_for(0.95);
     (slots > 0 && slots < needed).then(|| {
         (

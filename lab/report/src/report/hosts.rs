@@ -285,9 +285,13 @@ fn io_wait_share(run: &MeasuredRun) -> Option<f64> {
             .io_stall_seconds?;
         (run_seconds > 0.0).then(|| seconds / run_seconds)
     };
-    signal_rates(&run.recording, Signal::IoSome, run.from_execution.window)
-        .mean()
-        .or_else(share_recorded_by_experiment)
+    signal_rates(
+        &run.recording,
+        Signal::IoSome,
+        run.since_first_transaction.window,
+    )
+    .mean()
+    .or_else(share_recorded_by_experiment)
 }
 
 /// Experiment, length of the label `turn`, and the label. The length sorts turn 10 after turn 9.

@@ -20,7 +20,7 @@ pub struct MeasuredRun {
     pub execution_window: Option<Span>,
     pub whole_run: WindowNumbers,
     /// From the first executed transaction on. The whole run if no transaction was recorded.
-    pub from_execution: WindowNumbers,
+    pub since_first_transaction: WindowNumbers,
     pub from_tip: Option<WindowNumbers>,
     /// In the order of [`ESTIMATED_METRICS`].
     pub estimates: [Option<Estimate>; 4],
@@ -100,12 +100,12 @@ impl MeasuredRuns {
     pub fn has_no_validator(&self) -> bool {
         let runs = || self.all.iter();
         runs().any(|run| !run.recording.processes.is_empty())
-            && !runs().any(|run| run.lifecycle.has_validator || run.recording.is_replay())
+            && !runs().any(|run| run.lifecycle.has_validator || run.recording.is_offline_replay())
     }
 
     /// Whether all runs replayed a fixed range.
-    pub fn are_replays(&self) -> bool {
-        self.all.iter().all(|run| run.recording.is_replay())
+    pub fn are_offline_replays(&self) -> bool {
+        self.all.iter().all(|run| run.recording.is_offline_replay())
     }
 
     /// The runs with this answer to whether they kept up.
@@ -133,7 +133,7 @@ impl MeasuredRuns {
             .iter()
             .filter(|run| self.is_in_averages(run))
             .all(|run| {
-                let seconds = run.from_execution.window.seconds();
+                let seconds = run.since_first_transaction.window.seconds();
                 run.from_tip.as_ref().is_some_and(|numbers| {
                     numbers.window.seconds() >= MIN_TIP_SECONDS.min(seconds / 2.0)
                 })
@@ -141,7 +141,7 @@ impl MeasuredRuns {
         if !self.all.is_empty() && are_long_at_tip {
             RunPart::FromTip
         } else {
-            RunPart::FromExecution
+            RunPart::SinceFirstTransaction
         }
     }
 
@@ -178,12 +178,12 @@ fn measured_run(
     let measured = measure::measure(&run);
     let numbers = |window| measure::numbers(&run, &measured.tps, window);
     let (whole_run, from_tip) = (numbers(measured.all), measured.from_tip.map(numbers));
-    let from_execution = numbers(measured.execution_window.unwrap_or(measured.all));
+    let since_first_transaction = numbers(measured.execution_window.unwrap_or(measured.all));
     MeasuredRun {
         whole_run,
         from_tip,
-        estimates: estimates(&run, &measured.tps, &from_execution, plan),
-        from_execution,
+        estimates: estimates(&run, &measured.tps, &since_first_transaction, plan),
+        since_first_transaction,
         lifecycle: measured.lifecycle,
         tps: measured.tps,
         execution_window: measured.execution_window,
@@ -215,7 +215,7 @@ fn estimates(
 }
 
 impl MeasuredRun {
-    /// From the first execution until the validator was near the tip, in seconds.
+    /// From the first executed transaction until the validator was near the tip, in seconds.
     pub fn catch_up(&self) -> Option<f64> {
         let first = self.execution_window?.from;
         Some((self.lifecycle.near_tip_since? - first).max(0.0))
@@ -228,11 +228,16 @@ impl MeasuredRun {
     }
 
     fn executed(&self) -> bool {
-        self.execution_window.is_some() || !self.recording.replayed.slots.is_empty()
+        self.execution_window.is_some() || !self.recording.offline_replay.slots.is_empty()
     }
 
     pub fn why_no_quantile(&self) -> &'static str {
-        if self.from_execution.replay_ms.iter().any(Option::is_some) {
+        if self
+            .since_first_transaction
+            .replay_ms
+            .iter()
+            .any(Option::is_some)
+        {
             "too few slots: a p95 needs 20, a p99 needs 100"
         } else {
             self.why_no_datapoints()
@@ -248,7 +253,7 @@ impl MeasuredRun {
     }
 
     pub fn why_no_datapoints(&self) -> &'static str {
-        if self.recording.points.is_empty() {
+        if !self.recording.points.has_standard_points() {
             "no datapoints were recorded"
         } else {
             "no such datapoint in this part of the run"
@@ -350,7 +355,7 @@ fn name(run: &Run, arm: &str, index: usize, runs: usize) -> String {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunPart {
     WholeRun,
-    FromExecution,
+    SinceFirstTransaction,
     FromTip,
 }
 
@@ -358,7 +363,7 @@ impl RunPart {
     pub fn numbers(self, run: &MeasuredRun) -> Option<&WindowNumbers> {
         match self {
             RunPart::WholeRun => Some(&run.whole_run),
-            RunPart::FromExecution => Some(&run.from_execution),
+            RunPart::SinceFirstTransaction => Some(&run.since_first_transaction),
             RunPart::FromTip => run.from_tip.as_ref(),
         }
     }
@@ -366,8 +371,8 @@ impl RunPart {
     pub fn sentence(self) -> &'static str {
         match self {
             RunPart::WholeRun => "Over the whole run, to the end of its process.",
-            RunPart::FromExecution => {
-                "From the first execution on (the whole run where none was recorded) to the end of its process."
+            RunPart::SinceFirstTransaction => {
+                "From the first executed transaction on (the whole run where none was recorded) to the end of its process."
             }
             RunPart::FromTip => {
                 "From the first tick at the tip on, to the end of its process: start and catching up are left out."

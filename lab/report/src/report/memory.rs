@@ -15,9 +15,9 @@ use crate::{
 use faultline_stats::correlation;
 
 macro_rules! gib {
-    ($title:literal, $level:ident, $statistic:ident) => {
+    ($title:literal, $gauge:ident, $statistic:ident) => {
         (concat!($title, " [GiB]"), 3, |_, numbers| {
-            numbers.levels.$level.$statistic.map(gib)
+            numbers.gauges.$gauge.$statistic.map(gib)
         })
     };
 }
@@ -46,7 +46,7 @@ const STUDY_SWAP_AND_TOTAL: &[NumberColumn] = &[
     gib!("Swapped out mean", swap, mean),
     gib!("RSS + VSZ mean (study: total)", rss_and_vsz, mean),
     ("RSS + swapped out, mean [GiB]", 3, |_, numbers| {
-        Some(gib(numbers.levels.rss.mean? + numbers.levels.swap.mean?))
+        Some(gib(numbers.gauges.rss.mean? + numbers.gauges.swap.mean?))
     }),
 ];
 
@@ -57,7 +57,7 @@ const HEADROOM: &[NumberColumn] = &[
     gib!("Headroom min", headroom, min),
     gib!("Headroom mean", headroom, mean),
     ("Smallest headroom by limit [%]", 1, |run, numbers| {
-        Some(100.0 * numbers.levels.headroom.min? / run.limit()?)
+        Some(100.0 * numbers.gauges.headroom.min? / run.limit()?)
     }),
 ];
 
@@ -222,7 +222,8 @@ fn correlation_figure(runs: &MeasuredRuns, run: &MeasuredRun) -> Option<Block> {
     let vsz = recording.signal(Signal::Virtual);
     // In the study's order.
     let values = [&rss(recording), vsz, &major, &minor];
-    let values = values.map(|values| values_within(recording, values, run.from_execution.window));
+    let values =
+        values.map(|values| values_within(recording, values, run.since_first_transaction.window));
     let values = correlation::matrix(&values.each_ref().map(Vec::as_slice));
     if values.iter().flatten().all(Option::is_none) {
         return None;
@@ -234,7 +235,7 @@ fn correlation_figure(runs: &MeasuredRuns, run: &MeasuredRun) -> Option<Block> {
     Some(figure(
         &id,
         &format!("Correlation of memory and faults{title}"),
-        "Pearson's correlation over ticks from the first execution on; faults as rates per second. A constant \
+        "Pearson's correlation over ticks from the first executed transaction on; faults as rates per second. A constant \
          has no correlation. Values that grow over a recording correlate with everything that grows: no cause follows from this.",
         Chart::Matrix(Matrix {
             names: ["RSS", "VSZ", "Major faults", "Minor faults"]

@@ -240,9 +240,9 @@ mod tests {
         let mut signals = vec![vec![None; SECONDS]; Signal::ALL.len()];
         for (second, at) in (0..SECONDS).zip(0_i64..) {
             let slot = Some((1_000 + at * 1_000 / slot_ms) as f64);
-            signals[Signal::EvidenceSlot as usize][second] = slot;
-            signals[Signal::EvidenceTip as usize][second] = slot;
-            signals[Signal::EvidenceStopped as usize][second] = Some(0.0);
+            signals[Signal::PhaseEvidenceSlot as usize][second] = slot;
+            signals[Signal::PhaseEvidenceTip as usize][second] = slot;
+            signals[Signal::PhaseEvidenceStopped as usize][second] = Some(0.0);
         }
         let mut run = Run {
             file: format!("{arm}-{number}.fltl"),

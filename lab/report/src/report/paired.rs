@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     measure::{SlotContents, cache_ms_by_slot, replay_ms_by_slot, slot_contents},
-    run::ReplayedSlot,
+    run::OfflineReplaySlot,
 };
 use faultline_stats::{
     block_bootstrap::{Estimate, IntervalPlan},
@@ -44,10 +44,10 @@ pub const DECIMALS: u8 = 3;
 
 pub static QUANTITIES: [Quantity; 6] = [
     quantity("Replay time", "ms", &["replay-"], |run| {
-        replay_ms_by_slot(&run.recording, run.from_execution.window)
+        replay_ms_by_slot(&run.recording, run.since_first_transaction.window)
     }),
     quantity("Program cache time", "ms", &["cache-time"], |run| {
-        cache_ms_by_slot(&run.recording, run.from_execution.window)
+        cache_ms_by_slot(&run.recording, run.since_first_transaction.window)
     }),
     quantity("Cache misses", "", &["cache-misses"], |run| {
         logged_counts(run, |slot| slot.misses)
@@ -77,9 +77,12 @@ const fn quantity(
     }
 }
 
-fn logged_counts(run: &MeasuredRun, count: fn(&ReplayedSlot) -> Option<u64>) -> Vec<(u64, f64)> {
+fn logged_counts(
+    run: &MeasuredRun,
+    count: fn(&OfflineReplaySlot) -> Option<u64>,
+) -> Vec<(u64, f64)> {
     run.recording
-        .replayed
+        .offline_replay
         .slots
         .iter()
         .filter_map(|slot| Some((slot.slot, count(slot)? as f64)))
@@ -198,8 +201,8 @@ fn empty_tables() -> PairedRuns {
             ("Only other", ""),
         ]
     };
-    let note = "Slot by slot, the other minus the reference, from the first execution on, with 95 % intervals by block bootstrap, \
-                left out where they would cover less. Both replayed the same transactions in these slots, so the network's load \
+    let note = "Slot by slot, the other minus the reference, from the first executed transaction on, with 95 % intervals by block \
+                bootstrap, left out where they would cover less. Both replayed the same transactions in these slots, so the network's load \
                 cancels out. A pair is one replicate: how much runs differ by themselves is not in these intervals. At least 100 \
                 slots in common (30 for runs at the same time), of which 95 % have as many transactions, entries and shreds, or the \
                 same bank hash, in both.";
@@ -224,7 +227,7 @@ fn with_contents<'s>(runs: &'s MeasuredRuns, arm: &'s str) -> Vec<Candidate<'s>>
         .map(|run| {
             (
                 run,
-                slot_contents(&run.recording, run.from_execution.window),
+                slot_contents(&run.recording, run.since_first_transaction.window),
             )
         })
         .collect()
@@ -233,7 +236,7 @@ fn with_contents<'s>(runs: &'s MeasuredRuns, arm: &'s str) -> Vec<Candidate<'s>>
 /// Labels `experiment`, `block` and `turn`. For a replay, `run` (the replicate) instead of `turn`.
 pub fn pairing_key(run: &MeasuredRun) -> Option<(Option<&str>, Option<&str>, &str)> {
     let label = |key| run.recording.label(key).filter(|value| !value.is_empty());
-    let is_replay = !run.recording.replayed.slots.is_empty();
+    let is_replay = !run.recording.offline_replay.slots.is_empty();
     let key = if is_replay { "run" } else { "turn" };
     Some((label("experiment"), label("block"), label(key)?))
 }
@@ -243,7 +246,7 @@ fn partner<'s>(
     other: &MeasuredRun,
     index: usize,
 ) -> Option<&'s MeasuredRun> {
-    let other_contents = slot_contents(&other.recording, other.from_execution.window);
+    let other_contents = slot_contents(&other.recording, other.since_first_transaction.window);
     let key = pairing_key(other);
     let is_same_turn = |run: &MeasuredRun| key.is_some() && pairing_key(run) == key;
     let has_same_turn = references.iter().any(|(run, _)| is_same_turn(run));

@@ -97,13 +97,13 @@ run_metrics! {
     "read-cache-hits" "Read cache hit ratio" in "%", 3, Higher, Time: "accounts found in the read cache, of those looked up in it" = accounts::hit_ratio;
     "read-cache-misses" "Read cache misses per slot" in "", 3, Lower, Slot: "accounts not found in the read cache, divided by replayed slots" = accounts::misses_per_slot;
     "account-load" "Account load time per slot" in "µs", 1, Lower, Slot: "load_us of replay-slot-stats (a sum over threads), mean over replayed slots" = accounts::load_time_per_slot;
-    "tps" "Transactions per second" in "/s", 1, Higher, Transaction: "all transactions divided by all known seconds, zeros included" = |_, numbers| numbers.tps.all_known.map(|tps| tps.mean_of_all);
-    "zero-tps" "Share of seconds at zero TPS" in "%", 2, Lower, Transaction: "of the seconds for which something is known" = |_, numbers| (numbers.tps.known > 0).then(|| numbers.tps.zero.map(|zero| 100.0 * zero as f64 / numbers.tps.known as f64)).flatten();
+    "tps" "Transactions per second" in "/s", 1, Higher, Transaction: "all transactions divided by all known seconds, zeros included" = |_, numbers| numbers.tps.over_known_seconds.map(|tps| tps.mean_with_peaks);
+    "zero-tps" "Share of seconds at zero TPS" in "%", 2, Lower, Transaction: "of the seconds for which something is known" = |_, numbers| (numbers.tps.known_seconds > 0).then(|| numbers.tps.zero_seconds.map(|zero| 100.0 * zero as f64 / numbers.tps.known_seconds as f64)).flatten();
     "behind-p95" "Slots behind the tip, p95" in "slots", 0, Lower, SlotDistance: "of the ticks for which it is known" = |_, numbers| faultline_stats::summary::quantile_if_enough(&numbers.slots_behind, 0.95);
-    "catch-up" "Catch-up time" in "s", 0, Lower, Time: "from the first execution until the distance to the tip was small and stayed so" = |run, _| run.catch_up();
-    "rss-mean" "RSS, mean" in "GiB", 3, Lower, Time: "anonymous, file and shared resident memory, mean over ticks" = |_, numbers| numbers.levels.rss.mean.map(gib);
-    "anon-mean" "Anonymous RSS, mean" in "GiB", 3, Lower, Time: "mean over ticks" = |_, numbers| numbers.levels.anon.mean.map(gib);
-    "headroom-min" "Memory headroom, smallest" in "GiB", 3, Higher, Time: "effective limit less unreclaimable memory" = |_, numbers| numbers.levels.headroom.min.map(gib);
+    "catch-up" "Catch-up time" in "s", 0, Lower, Time: "from the first executed transaction until the distance to the tip was small and stayed so" = |run, _| run.catch_up();
+    "rss-mean" "RSS, mean" in "GiB", 3, Lower, Time: "anonymous, file and shared resident memory, mean over ticks" = |_, numbers| numbers.gauges.rss.mean.map(gib);
+    "anon-mean" "Anonymous RSS, mean" in "GiB", 3, Lower, Time: "mean over ticks" = |_, numbers| numbers.gauges.anon.mean.map(gib);
+    "headroom-min" "Memory headroom, smallest" in "GiB", 3, Higher, Time: "effective limit less unreclaimable memory" = |_, numbers| numbers.gauges.headroom.min.map(gib);
     "major-faults" "Major faults per second" in "/s", 3, Lower, Time: "all faults divided by all seconds" = |_, numbers| numbers.major_faults.mean();
     "minor-faults" "Minor faults per second" in "/s", 1, Lower, Time: "all faults divided by all seconds" = |_, numbers| numbers.minor_faults.mean();
     "refaults" "File refaults per second" in "/s", 2, Lower, Time: "of the cgroup" = |run, numbers| signal_rates(&run.recording, Signal::RefaultFile, numbers.window).mean();
@@ -114,8 +114,8 @@ run_metrics! {
 // Only a campaign, which compares releases, has these metrics.
 run_metrics! {
     RELEASE_METRICS:
-    "rss-at-tip" "RSS at the tip, mean" in "GiB", 3, Lower, Time: "anonymous, file and shared resident memory, mean over ticks from the first at the tip on" = |run, _| run.from_tip.as_ref()?.levels.rss.mean.map(gib);
-    "anon-at-tip" "Anonymous RSS at the tip, mean" in "GiB", 3, Lower, Time: "anonymous resident memory, mean over ticks from the first at the tip on" = |run, _| run.from_tip.as_ref()?.levels.anon.mean.map(gib);
+    "rss-at-tip" "RSS at the tip, mean" in "GiB", 3, Lower, Time: "anonymous, file and shared resident memory, mean over ticks from the first at the tip on" = |run, _| run.from_tip.as_ref()?.gauges.rss.mean.map(gib);
+    "anon-at-tip" "Anonymous RSS at the tip, mean" in "GiB", 3, Lower, Time: "anonymous resident memory, mean over ticks from the first at the tip on" = |run, _| run.from_tip.as_ref()?.gauges.anon.mean.map(gib);
     "least-ram" "Least RAM" in "GiB", 2, Lower, Time: "memory that a search found to be enough; only searches have it" = |_, _| None;
     "index-memory" "Accounts index in memory, max" in "MiB", 1, Lower, Time: "largest size as the validator reports it" = |run, numbers| accounts::index_bytes(run, numbers).map(|bytes| bytes / 1_048_576.0);
 }

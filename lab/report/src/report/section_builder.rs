@@ -97,8 +97,8 @@ impl<'s> SectionBuilder<'s> {
         self.add_figure(id, title, caption, chart);
     }
 
-    /// Numbers from the first execution on. For processes that are no validators, numbers over the
-    /// whole run.
+    /// Numbers from the first executed transaction on. For processes that are no validators,
+    /// numbers over the whole run.
     pub fn add_numbers(
         &mut self,
         id: &str,
@@ -109,7 +109,7 @@ impl<'s> SectionBuilder<'s> {
         let part = if self.runs.has_no_validator() {
             RunPart::WholeRun
         } else {
-            RunPart::FromExecution
+            RunPart::SinceFirstTransaction
         };
         self.add_numbers_of(part, id, title, note, number_columns);
     }

@@ -79,13 +79,14 @@ fn figures(section: &mut SectionBuilder<'_>) {
             vec![line_of_points(run, times)]
         },
     );
-    let caption = "From the first execution on; classes end at the 99.5 % quantile of all runs.";
+    let caption =
+        "From the first executed transaction on; classes end at the 99.5 % quantile of all runs.";
     section.add_histogram(
         "replay-histogram",
         "How often each replay time occurred",
         caption,
         ("Replay time (ms)", "Slots", 0.995),
-        |run| run.from_execution.replay_ms.clone(),
+        |run| run.since_first_transaction.replay_ms.clone(),
     );
 }
 

@@ -164,7 +164,7 @@ fn is_followed_from_start(run: &Run) -> bool {
     let is_early = |process: &Process| {
         let delay = process
             .started_at
-            .map(|started| process.first_followed_at - started);
+            .map(|started| process.first_seen_at - started);
         delay.is_some_and(|delay| delay <= MAX_START_DELAY)
     };
     !run.processes.is_empty() && run.processes.iter().all(is_early)

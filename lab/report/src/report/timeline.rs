@@ -108,7 +108,7 @@ fn unrecorded_spans(run: &Run) -> Vec<Span> {
 }
 
 /// The time axis of a single run starts at its first tick. With several runs, each starts at its
-/// first execution.
+/// first executed transaction.
 pub fn timeline(
     runs: &MeasuredRuns,
     y_label: &str,
@@ -130,7 +130,7 @@ pub fn timeline(
         let origin = if is_single {
             0.0
         } else {
-            run.from_execution.window.from
+            run.since_first_transaction.window.from
         };
         for mut line in lines(run) {
             let from = line.x.partition_point(|x| *x < origin);
@@ -151,7 +151,7 @@ pub fn timeline(
     let x_label = if is_single || runs.has_no_validator() {
         "Time since the first tick"
     } else {
-        "Time since the run's first execution"
+        "Time since the run's first executed transaction"
     };
     chart.x_label = x_label.to_owned();
     (!chart.series.is_empty()).then_some(Chart::Timeline(chart))
@@ -159,7 +159,7 @@ pub fn timeline(
 
 fn bands(subject: &MeasuredRun, origin: f64) -> Vec<Band> {
     let lifecycle = &subject.lifecycle;
-    let after_end = lifecycle.process_end.map(|from| {
+    let after_end = lifecycle.last_process_end.map(|from| {
         let to = subject.recording.end_seconds();
         (Span { from, to }, AFTER_THE_END)
     });
@@ -168,7 +168,7 @@ fn bands(subject: &MeasuredRun, origin: f64) -> Vec<Band> {
     let of_run = |phase: &&PhaseSpan| {
         is_known(&phase.name)
             && lifecycle
-                .process_end
+                .last_process_end
                 .is_none_or(|ended| phase.span.from < ended)
     };
     let phases = lifecycle
@@ -196,11 +196,16 @@ fn marks(subject: &MeasuredRun, origin: f64, is_single: bool) -> Vec<Mark> {
         name,
         run: subject.id.clone(),
     };
-    // With several runs, the axis starts at the first execution.
+    // With several runs, the axis starts at the first executed transaction.
     let first = subject
         .execution_window
         .filter(|_| is_single)
-        .map(|window| mark(window.from.max(0.0), "first execution".to_owned()));
+        .map(|window| {
+            mark(
+                window.from.max(0.0),
+                "first executed transaction".to_owned(),
+            )
+        });
     // A stall is drawn at its start; the daemon detected it later.
     let stalls = &subject.lifecycle.stalls;
     let is_drawn_stall = |event: &Event| {

@@ -18,49 +18,64 @@ const MAX_AVERAGED_POINTS: usize = 720;
 
 const QUANTITIES: &[NumberColumn] = &[
     ("Avg TPS (3x rule) [/s]", 2, |_, numbers| {
-        numbers.tps.all_known.map(|tps| tps.mean)
+        numbers
+            .tps
+            .over_known_seconds
+            .map(|tps| tps.mean_without_peaks)
     }),
     ("Avg TPS (all) [/s]", 2, |_, numbers| {
-        numbers.tps.all_known.map(|tps| tps.mean_of_all)
+        numbers
+            .tps
+            .over_known_seconds
+            .map(|tps| tps.mean_with_peaks)
     }),
     ("Avg TPS (3x rule, zeros left out) [/s]", 2, |_, numbers| {
-        numbers.tps.active.map(|tps| tps.mean)
+        numbers
+            .tps
+            .over_active_seconds
+            .map(|tps| tps.mean_without_peaks)
     }),
     ("0 TPS time [s]", 0, |_, numbers| {
-        numbers.tps.zero.map(|zero| zero as f64)
+        numbers.tps.zero_seconds.map(|zero| zero as f64)
     }),
     ("Unknown [s]", 0, |_, numbers| {
-        numbers.tps.unknown.map(|unknown| unknown as f64)
+        numbers.tps.unknown_seconds.map(|unknown| unknown as f64)
     }),
     ("Max TPS [/s]", 0, |_, numbers| {
-        numbers.tps.all_known.map(|tps| tps.max)
+        numbers.tps.over_known_seconds.map(|tps| tps.max)
     }),
     ("Left out by the 3x rule [s]", 0, |_, numbers| {
-        numbers.tps.all_known.map(|tps| tps.left_out as f64)
+        numbers.tps.over_known_seconds.map(|tps| tps.peaks as f64)
     }),
     ("Seconds known [s]", 0, |_, numbers| {
-        Some(numbers.tps.known as f64)
+        Some(numbers.tps.known_seconds as f64)
     }),
 ];
 
 const STUDY_TPS: &[NumberColumn] = &[
     ("Avg (3x rule) [/s]", 2, |_, numbers| {
-        numbers.tps.by_thread_time.map(|tps| tps.mean)
+        numbers
+            .tps
+            .per_thread_second
+            .map(|tps| tps.mean_without_peaks)
     }),
     ("Avg (all) [/s]", 2, |_, numbers| {
-        numbers.tps.by_thread_time.map(|tps| tps.mean_of_all)
+        numbers.tps.per_thread_second.map(|tps| tps.mean_with_peaks)
     }),
     ("Max [/s]", 2, |_, numbers| {
-        numbers.tps.by_thread_time.map(|tps| tps.max)
+        numbers.tps.per_thread_second.map(|tps| tps.max)
     }),
     ("Slots", 0, |_, numbers| {
         numbers
             .tps
-            .by_thread_time
-            .map(|tps| (tps.n + tps.left_out) as f64)
+            .per_thread_second
+            .map(|tps| (tps.non_peaks + tps.peaks) as f64)
     }),
     ("Avg TPS of the table above (all) [/s]", 2, |_, numbers| {
-        numbers.tps.all_known.map(|tps| tps.mean_of_all)
+        numbers
+            .tps
+            .over_known_seconds
+            .map(|tps| tps.mean_with_peaks)
     }),
 ];
 
@@ -78,14 +93,14 @@ pub fn section(subjects: &MeasuredRuns) -> Section {
                 sample per slot. execute_us is summed over threads, so this is transactions per second of one thread's time: it rises \
                 when slots are executed by fewer threads and says nothing of idle time. Not to be used as throughput.";
     section.add_numbers("tps-study", "TPS as the study defines it", note, STUDY_TPS);
-    let caption = "Seconds by their number of transactions, from the first execution on. The classes end at the 99.9 % quantile of all \
-                   runs; seconds above are counted as above and not drawn. Unknown seconds are in no class.";
+    let caption = "Seconds by their number of transactions, from the first executed transaction on. The classes end at the 99.9 % \
+                   quantile of all runs; seconds above are counted as above and not drawn. Unknown seconds are in no class.";
     section.add_histogram(
         "tps-distribution",
         "How often each TPS occurred",
         caption,
         ("TPS (/s)", "Seconds", 0.999),
-        |subject| subject.tps.counts(subject.from_execution.window),
+        |subject| subject.tps.counts(subject.since_first_transaction.window),
     );
     over_time(&mut section);
     section.build("tps", "Transactions per second")
@@ -117,9 +132,7 @@ fn moving_averages(seconds: &[Second], size: usize) -> impl Iterator<Item = (f64
     seconds
         .chunk_by(|before, after| after.at - before.at < 1.5)
         .flat_map(move |stretch| {
-            let counts = stretch
-                .iter()
-                .map(|second| second.count.map(|count| count as f64));
+            let counts = stretch.iter().map(Second::transactions_f64);
             let averages = moving_average(&counts.collect_vec(), size);
             stretch.iter().map(|second| second.at).zip(averages)
         })

@@ -42,7 +42,7 @@ pub fn verdict(
 fn verdict_of_run(run: &MeasuredRun) -> Verdict {
     let (name, lifecycle) = (&run.name, &run.lifecycle);
     let why = &lifecycle.success.why;
-    let is_replay = run.recording.is_replay();
+    let is_replay = run.recording.is_offline_replay();
     let headline = match lifecycle.success.answer {
         Some(true) if is_replay => format!("{name} did all of its work."),
         Some(false) if is_replay => format!("{name} did not do all of its work: {why}."),
@@ -64,7 +64,7 @@ fn verdict_of_run(run: &MeasuredRun) -> Verdict {
 }
 
 fn metric_sentences(run: &MeasuredRun) -> impl Iterator<Item = String> + use<> {
-    let numbers = &run.from_execution;
+    let numbers = &run.since_first_transaction;
     let slots = numbers.replay_ms.iter().flatten().count();
     let replay = match numbers.replay_quantile(0.95) {
         Some(p95) => Some(format!(
@@ -79,11 +79,11 @@ fn metric_sentences(run: &MeasuredRun) -> impl Iterator<Item = String> + use<> {
             )
         }),
     };
-    let tps = numbers.tps.all_known.map(|tps| {
-        let zero = numbers.tps.zero.map_or_else(String::new, |zero| {
+    let tps = numbers.tps.over_known_seconds.map(|tps| {
+        let zero = numbers.tps.zero_seconds.map_or_else(String::new, |zero| {
             format!(", {} at zero", counted(zero as f64, "second"))
         });
-        format!("Its mean TPS was {}{zero}.", number(tps.mean_of_all, 0))
+        format!("Its mean TPS was {}{zero}.", number(tps.mean_with_peaks, 0))
     });
     let misses = numbers.cache.misses.mean.map(|mean| {
         format!(
@@ -92,8 +92,8 @@ fn metric_sentences(run: &MeasuredRun) -> impl Iterator<Item = String> + use<> {
             number(mean, 3)
         )
     });
-    let rss = numbers.levels.rss.max.map(|rss| {
-        let headroom = numbers.levels.headroom.min.map(bytes);
+    let rss = numbers.gauges.rss.max.map(|rss| {
+        let headroom = numbers.gauges.headroom.min.map(bytes);
         let headroom = headroom.map_or_else(String::new, |headroom| {
             format!("; the smallest headroom was {headroom}")
         });
@@ -111,7 +111,7 @@ fn verdict_of_arm(
     let arm = runs.first().map_or("", |run| run.arm.as_str());
     let mut headline = format!("{} of one arm, {arm}", counted(runs.len() as f64, "run"));
     if !subjects.has_no_validator() {
-        let did = if subjects.are_replays() {
+        let did = if subjects.are_offline_replays() {
             "did all of their work"
         } else {
             "kept up"
@@ -397,7 +397,7 @@ fn pair_sentence(pair: &ArmComparison) -> String {
 fn outcomes(subjects: &MeasuredRuns) -> Vec<String> {
     let failed = subjects.with_success(Some(false));
     let reasons = by_key(failed.map(|run| (&run.lifecycle.success.why, run.name.as_str())));
-    let (did, did_not) = if subjects.are_replays() {
+    let (did, did_not) = if subjects.are_offline_replays() {
         ("did their work to the end", "Did not do all of it")
     } else {
         ("are known to have kept up with the tip", "Did not keep up")

@@ -42,21 +42,21 @@ pub fn lifecycle_sentences(run: &MeasuredRun) -> String {
         [process] => format!(
             "Process {} was found {}.",
             process.pid,
-            after_first_tick(process.first_followed_at)
+            after_first_tick(process.first_seen_at)
         ),
         [first, rest @ ..] => {
             let others = match rest.len() {
                 1 => "another one".to_owned(),
                 n => format!("{} others", number(n as f64, 0)),
             };
-            let (pid, after) = (first.pid, after_first_tick(first.first_followed_at));
+            let (pid, after) = (first.pid, after_first_tick(first.first_seen_at));
             format!("Process {pid} was found {after}, and {others} after it.")
         }
     };
     if !lifecycle.has_validator && !run.recording.processes.is_empty() {
         return sentences + &without_validator(run);
     }
-    if run.recording.is_replay() {
+    if run.recording.is_offline_replay() {
         return sentences
             + &outcome_sentence(run, "did all of its work", "did not do all of its work");
     }
@@ -70,7 +70,7 @@ pub fn lifecycle_sentences(run: &MeasuredRun) -> String {
     sentences.push_str(&match (lifecycle.first_at_tip, run.catch_up()) {
         (Some(at), Some(catch_up)) => {
             format!(
-                " It was at the tip {}; it had caught up {} after the first execution.",
+                " It was at the tip {}; it had caught up {} after the first executed transaction.",
                 after_first_tick(at),
                 duration(catch_up)
             )
@@ -105,11 +105,11 @@ fn end_sentence(run: &MeasuredRun) -> String {
     let lifecycle = &run.lifecycle;
     let mut sentences = format!(
         "In the end, after {}: {}.",
-        duration(lifecycle.process_end.unwrap_or(lifecycle.run_end)),
+        duration(lifecycle.last_process_end.unwrap_or(lifecycle.run_end)),
         lifecycle.end.how
     );
     let after_end = run.recording.end_seconds() - lifecycle.run_end;
-    if lifecycle.process_end.is_some() && after_end > 2.0 * run.recording.interval_seconds() {
+    if lifecycle.last_process_end.is_some() && after_end > 2.0 * run.recording.interval_seconds() {
         sentences.push_str(&format!(
             " The recording continued for {}; that time is drawn but not counted.",
             duration(after_end)
@@ -189,7 +189,7 @@ fn outcome_row(run: &MeasuredRun) -> Vec<Cell> {
     let cells = [
         text_or(run.begun().as_deref(), "nothing was recorded"),
         number_cell(run.recording.end_seconds(), 0),
-        number_or(lifecycle.process_end, 0, "no end was recorded"),
+        number_or(lifecycle.last_process_end, 0, "no end was recorded"),
         number_or(first_execution, 0, "no transaction was recorded"),
         number_or(
             run.catch_up(),
@@ -226,7 +226,7 @@ fn phases(subjects: &MeasuredRuns) -> Block {
         "In order, by the same rules as in the daemon; a phase ends where the next one, or a gap, begins. Time counts as \
          behind, too, if the slot did not advance for 15 s while the tip did. \
          Unknown is time without evidence. Share: of the time from the first tick to the end of the run. TPS: \
-         transactions divided by the known seconds that begin in the phase, from the first execution on. Faults: their number \
+         transactions divided by the known seconds that begin in the phase, from the first executed transaction on. Faults: their number \
          divided by the recorded seconds. GiB is 2^30 bytes.",
     );
     for subject in &subjects.all {
@@ -234,7 +234,7 @@ fn phases(subjects: &MeasuredRuns) -> Block {
         let is_listed = |phase: &&PhaseSpan| {
             phase.span.seconds() > 0.0
                 || lifecycle
-                    .process_end
+                    .last_process_end
                     .is_none_or(|ended| phase.span.to < ended)
         };
         let listed = lifecycle.phases.iter().filter(is_listed).collect_vec();
@@ -258,7 +258,7 @@ fn phase_row(run: &MeasuredRun, rss: &[Option<f64>], phase: &PhaseSpan) -> Vec<C
     let lifecycle = &run.lifecycle;
     let span = phase.span;
     let is_after_end = lifecycle
-        .process_end
+        .last_process_end
         .is_some_and(|ended| span.from >= ended);
     let rss = summary(rss.get(phase.ticks.clone()).unwrap_or_default());
     let faults = |signal| signal_rates(&run.recording, signal, span).mean();
