@@ -295,7 +295,7 @@ fn card(run: &MeasuredRun) -> RunCard {
     let facts = [
         ("Validator", Some(versions).filter(|all| !all.is_empty())),
         ("Consensus", pace::consensus_timeline(recording)),
-        ("Slot time", Pace::of(run).slot_time()),
+        ("Slot time", Pace::of_run(run).slot_time()),
         ("Begun", run.begun()),
         ("Recorded for", Some(seconds(recording.end_seconds()))),
         ("Ended after", lifecycle.process_end.map(seconds)),

@@ -9,7 +9,7 @@ use itertools::Itertools;
 use std::path::Path;
 
 pub fn report_command(args: &ReportArgs) -> Result<String> {
-    let mut runs = args
+    let mut recordings = args
         .runs
         .iter()
         .map(|path| {
@@ -17,7 +17,7 @@ pub fn report_command(args: &ReportArgs) -> Result<String> {
         })
         .collect::<Result<Vec<_>>>()?;
     // Copies of one run would overstate the certainty.
-    let mut pairs = runs.iter().tuple_combinations();
+    let mut pairs = recordings.iter().tuple_combinations();
     if let Some((first, second)) =
         pairs.find(|(first, second): &(&Run, &Run)| first.overlaps(second))
     {
@@ -27,17 +27,17 @@ pub fn report_command(args: &ReportArgs) -> Result<String> {
             second.file
         );
     }
-    for (run, path) in runs.iter_mut().zip(&args.runs) {
-        run.predict_cache(path);
+    for (recording, path) in recordings.iter_mut().zip(&args.runs) {
+        recording.predict_cache(path);
     }
     let chosen = args.primary.as_deref().and_then(report::run_metric);
     let options = Options {
-        primary: chosen.unwrap_or_else(|| report::default_metric(&runs)),
+        primary: chosen.unwrap_or_else(|| report::default_metric(&recordings)),
         margin: args.margin.unwrap_or(5.0) / 100.0,
         seed: args.seed,
         per_second: args.per_second,
     };
-    let mut report = report::build(runs, &options);
+    let mut report = report::build(recordings, &options);
     report.unfolded = args.unfold;
     let out = args.out.as_deref().unwrap_or(Path::new("report"));
     let page = faultline_pages::render::write(&report, out, args.force)?.page;

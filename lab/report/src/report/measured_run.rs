@@ -54,9 +54,16 @@ pub struct MeasuredRuns {
 pub const AA_SUFFIX: &str = " (A/A)";
 
 impl MeasuredRuns {
-    pub fn new(runs: impl IntoIterator<Item = Run>, plan: &IntervalPlan, order: &[String]) -> Self {
-        let runs = runs.into_iter().enumerate();
-        let by_arm = by_key(runs.map(|(input_index, run)| (arm_of(&run), (input_index, run))));
+    pub fn new(
+        recordings: impl IntoIterator<Item = Run>,
+        plan: &IntervalPlan,
+        order: &[String],
+    ) -> Self {
+        let recordings = recordings.into_iter().enumerate();
+        let by_arm = by_key(
+            recordings
+                .map(|(input_index, recording)| (arm_of(&recording), (input_index, recording))),
+        );
         let by_arm = sorted_arms(by_arm, order);
         let mut arms = by_arm.iter().map(|(arm, _)| arm.clone()).collect_vec();
         if !arms.iter().all(|arm| arm.ends_with(AA_SUFFIX)) {
@@ -64,10 +71,10 @@ impl MeasuredRuns {
         }
         let mut all = Vec::new();
         let mut used_slugs = BTreeMap::<String, usize>::new();
-        for (arm, runs) in by_arm {
-            let count = runs.len();
-            for (index, (input_index, run)) in runs.into_iter().enumerate() {
-                let name = name(&run, &arm, index, count);
+        for (arm, recordings) in by_arm {
+            let count = recordings.len();
+            for (index, (input_index, recording)) in recordings.into_iter().enumerate() {
+                let name = run_name(&recording, &arm, index, count);
                 let id = slug(&name);
                 let times = used_slugs.entry(id.clone()).or_default();
                 *times += 1;
@@ -75,7 +82,14 @@ impl MeasuredRuns {
                     1 => (id, name),
                     times => (format!("{id}-{times}"), format!("{name} ({times})")),
                 };
-                all.push(measured_run(run, plan, input_index, id, name, arm.clone()));
+                all.push(measured_run(
+                    recording,
+                    plan,
+                    input_index,
+                    id,
+                    name,
+                    arm.clone(),
+                ));
             }
         }
         MeasuredRuns {
@@ -168,26 +182,26 @@ impl MeasuredRuns {
 }
 
 fn measured_run(
-    run: Run,
+    recording: Run,
     plan: &IntervalPlan,
     input_index: usize,
     id: String,
     name: String,
     arm: String,
 ) -> MeasuredRun {
-    let measured = measure::measure(&run);
-    let numbers = |window| measure::numbers(&run, &measured.tps, window);
+    let measured = measure::measure(&recording);
+    let numbers = |window| measure::numbers(&recording, &measured.tps, window);
     let (whole_run, from_tip) = (numbers(measured.all), measured.from_tip.map(numbers));
     let from_execution = numbers(measured.execution_window.unwrap_or(measured.all));
     MeasuredRun {
         whole_run,
         from_tip,
-        estimates: estimates(&run, &measured.tps, &from_execution, plan),
+        estimates: estimates(&recording, &measured.tps, &from_execution, plan),
         from_execution,
         lifecycle: measured.lifecycle,
         tps: measured.tps,
         execution_window: measured.execution_window,
-        recording: run,
+        recording,
         input_index,
         id,
         name,
@@ -196,15 +210,16 @@ fn measured_run(
 }
 
 fn estimates(
-    run: &Run,
+    recording: &Run,
     tps: &Tps,
     numbers: &WindowNumbers,
     plan: &IntervalPlan,
 ) -> [Option<Estimate>; 4] {
     let tps = tps.counts(numbers.window);
-    let points = &run.points.cache;
-    let misses = measure::point_values(run, points, numbers.window, |point| point.misses, 1.0);
-    let times = measure::cache_us_per_slot(run, numbers.window);
+    let points = &recording.points.cache;
+    let misses =
+        measure::point_values(recording, points, numbers.window, |point| point.misses, 1.0);
+    let times = measure::cache_us_per_slot(recording, numbers.window);
     let p95 = numbers.replay_quantile(0.95);
     [
         p95.and_then(|_| block::quantile(&numbers.replay_ms, 0.95, plan)),
@@ -284,12 +299,12 @@ impl MeasuredRun {
 }
 
 /// The label `arm`, else the file.
-fn arm_of(run: &Run) -> String {
-    let arm = run
+fn arm_of(recording: &Run) -> String {
+    let arm = recording
         .label("arm")
         .filter(|arm| !arm.is_empty())
-        .unwrap_or_else(|| file_stem(&run.file));
-    match run.label("second") {
+        .unwrap_or_else(|| file_stem(&recording.file));
+    match recording.label("second") {
         Some("1") => format!("{arm}{AA_SUFFIX}"),
         _ => arm.to_owned(),
     }
@@ -339,9 +354,9 @@ fn split_at_number(arm: &str) -> Option<(&str, f64)> {
     Some((prefix, number * scale))
 }
 
-fn name(run: &Run, arm: &str, index: usize, runs: usize) -> String {
-    match run.label("run").filter(|run| !run.is_empty()) {
-        Some(label) if run.label("arm").is_some() => format!("{arm}, run {label}"),
+fn run_name(recording: &Run, arm: &str, index: usize, runs: usize) -> String {
+    match recording.label("run").filter(|label| !label.is_empty()) {
+        Some(label) if recording.label("arm").is_some() => format!("{arm}, run {label}"),
         _ if runs > 1 => format!("{arm}, run {}", number((index + 1) as f64, 0)),
         _ => arm.to_owned(),
     }
@@ -380,7 +395,7 @@ impl RunPart {
 mod tests {
     use super::*;
 
-    fn run(file: &str, labels: &[(&str, &str)]) -> Run {
+    fn recording(file: &str, labels: &[(&str, &str)]) -> Run {
         let labels = labels
             .iter()
             .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
@@ -394,73 +409,62 @@ mod tests {
 
     #[test]
     fn numeric_arms_are_sorted_ascending_in_any_file_order() {
-        let runs = ["1.5 TB", "512 GB", "1 TB", "512 GB"].map(|arm| run("x.fltl", &[("arm", arm)]));
+        let recordings =
+            ["1.5 TB", "512 GB", "1 TB", "512 GB"].map(|arm| recording("x.fltl", &[("arm", arm)]));
         assert_eq!(
-            MeasuredRuns::new(runs, &IntervalPlan::default(), &[]).arms,
+            MeasuredRuns::new(recordings, &IntervalPlan::default(), &[]).arms,
             ["512 GB", "1 TB", "1.5 TB"]
         );
-        let runs = ["cache-1,024", "cache-512"].map(|arm| run("x.fltl", &[("arm", arm)]));
+        let recordings =
+            ["cache-1,024", "cache-512"].map(|arm| recording("x.fltl", &[("arm", arm)]));
         assert_eq!(
-            MeasuredRuns::new(runs, &IntervalPlan::default(), &[]).arms,
+            MeasuredRuns::new(recordings, &IntervalPlan::default(), &[]).arms,
             ["cache-512", "cache-1,024"]
         );
-        let runs = ["b-2", "a-1"].map(|arm| run("x.fltl", &[("arm", arm)]));
+        let recordings = ["b-2", "a-1"].map(|arm| recording("x.fltl", &[("arm", arm)]));
         assert_eq!(
-            MeasuredRuns::new(runs, &IntervalPlan::default(), &[]).arms,
+            MeasuredRuns::new(recordings, &IntervalPlan::default(), &[]).arms,
             ["b-2", "a-1"]
         );
-        let runs = ["b", "a"].map(|arm| run("x.fltl", &[("arm", arm)]));
+        let recordings = ["b", "a"].map(|arm| recording("x.fltl", &[("arm", arm)]));
         assert_eq!(
-            MeasuredRuns::new(runs, &IntervalPlan::default(), &[]).arms,
+            MeasuredRuns::new(recordings, &IntervalPlan::default(), &[]).arms,
             ["b", "a"]
         );
     }
 
     #[test]
     fn arms_are_listed_in_plan_order() {
-        let mut runs = ["oom", "big", "small", "512"]
-            .map(|arm| run("x.fltl", &[("arm", arm)]))
+        let mut recordings = ["oom", "big", "small", "512"]
+            .map(|arm| recording("x.fltl", &[("arm", arm)]))
             .to_vec();
-        runs.insert(0, run("x.fltl", &[("arm", "small"), ("second", "1")]));
+        recordings.insert(0, recording("x.fltl", &[("arm", "small"), ("second", "1")]));
         let order = ["small", "none", "big", "oom", "512"].map(str::to_owned);
-        let subjects = MeasuredRuns::new(runs, &IntervalPlan::default(), &order);
-        assert_eq!(subjects.arms, ["small", "big", "oom", "512"]);
+        let runs = MeasuredRuns::new(recordings, &IntervalPlan::default(), &order);
+        assert_eq!(runs.arms, ["small", "big", "oom", "512"]);
         assert_eq!(
-            subjects
-                .all
-                .iter()
-                .map(|subject| &subject.arm)
-                .nth(1)
-                .unwrap(),
+            runs.all.iter().map(|run| &run.arm).nth(1).unwrap(),
             "small (A/A)"
         );
-        let (reference, others) = subjects.reference_and_others(|_| true).unwrap();
+        let (reference, others) = runs.reference_and_others(|_| true).unwrap();
         assert_eq!((reference, others), ("small", vec!["big", "oom", "512"]));
-        let (reference, others) = subjects
+        let (reference, others) = runs
             .reference_and_others(|arm| arm.starts_with(['b', 'o']))
             .unwrap();
         assert_eq!((reference, others), ("big", vec!["small", "oom", "512"]));
-        assert_eq!(subjects.reference_and_others(|_| false).unwrap().0, "small");
+        assert_eq!(runs.reference_and_others(|_| false).unwrap().0, "small");
     }
 
     #[test]
     fn names_and_anchors_are_unique_for_any_labels() {
-        let runs = [
-            run("a.fltl", &[]),
-            run("a.fltl", &[("arm", "a"), ("run", "")]),
-            run("a!", &[]),
+        let recordings = [
+            recording("a.fltl", &[]),
+            recording("a.fltl", &[("arm", "a"), ("run", "")]),
+            recording("a!", &[]),
         ];
-        let subjects = MeasuredRuns::new(runs, &IntervalPlan::default(), &[]);
-        let mut ids: Vec<&str> = subjects
-            .all
-            .iter()
-            .map(|subject| subject.id.as_str())
-            .collect();
-        let mut names: Vec<&str> = subjects
-            .all
-            .iter()
-            .map(|subject| subject.name.as_str())
-            .collect();
+        let runs = MeasuredRuns::new(recordings, &IntervalPlan::default(), &[]);
+        let mut ids: Vec<&str> = runs.all.iter().map(|run| run.id.as_str()).collect();
+        let mut names: Vec<&str> = runs.all.iter().map(|run| run.name.as_str()).collect();
         ids.sort_unstable();
         names.sort_unstable();
         ids.dedup();

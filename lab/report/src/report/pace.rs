@@ -31,23 +31,23 @@ pub enum Difference {
 }
 
 impl Pace {
-    pub fn of_run(run: &Run) -> Self {
-        Self::new(run, lifecycle(run).slot_seconds)
+    pub fn of_recording(recording: &Run) -> Self {
+        Self::new(recording, lifecycle(recording).slot_seconds)
     }
 
-    fn new(run: &Run, slot_seconds: Option<f64>) -> Self {
+    fn new(recording: &Run, slot_seconds: Option<f64>) -> Self {
         Pace {
-            consensus: distinct(run.consensus.iter().map(|(_, name)| name.clone())),
+            consensus: distinct(recording.consensus.iter().map(|(_, name)| name.clone())),
             slot_seconds: slot_seconds.map(|seconds| (seconds, seconds)),
         }
     }
 
-    pub(crate) fn of(run: &MeasuredRun) -> Self {
+    pub(crate) fn of_run(run: &MeasuredRun) -> Self {
         Self::new(&run.recording, run.lifecycle.slot_seconds)
     }
 
     fn of_arm(runs: &MeasuredRuns, arm: &str) -> Self {
-        runs.runs_of(arm).map(Pace::of).collect()
+        runs.runs_of(arm).map(Pace::of_run).collect()
     }
 
     /// Unknown values do not count as different. A run whose consensus changed differs from every
@@ -105,8 +105,8 @@ impl RunMetric {
 
 /// `tower`, `tower, migrating after 12 min, alpenglow after 15 min`; `None` without evidence of a
 /// protocol.
-pub(crate) fn consensus_timeline(run: &Run) -> Option<String> {
-    let ((_, first), changes) = run.consensus.split_first()?;
+pub(crate) fn consensus_timeline(recording: &Run) -> Option<String> {
+    let ((_, first), changes) = recording.consensus.split_first()?;
     let changes = changes
         .iter()
         .map(|(at, protocol)| format!(", {protocol} after {}", faultline_text::seconds(*at)));
@@ -235,7 +235,7 @@ mod tests {
     const SECONDS: usize = 120;
 
     /// A run at the tip whose slots take `slot_ms` and whose replay takes a quarter of that.
-    fn run(arm: &str, number: u64, slot_ms: i64) -> Run {
+    fn recording(arm: &str, number: u64, slot_ms: i64) -> Run {
         let origin = 1_800_000_000_000_000_000_i64;
         let mut signals = vec![vec![None; SECONDS]; Signal::ALL.len()];
         for (second, at) in (0..SECONDS).zip(0_i64..) {
@@ -244,7 +244,7 @@ mod tests {
             signals[Signal::EvidenceTip as usize][second] = slot;
             signals[Signal::EvidenceStopped as usize][second] = Some(0.0);
         }
-        let mut run = Run {
+        let mut recording = Run {
             file: format!("{arm}-{number}.fltl"),
             labels: vec![("arm".to_owned(), arm.to_owned())],
             finished: true,
@@ -261,9 +261,9 @@ mod tests {
             ..Run::default()
         };
         let slots = SECONDS as i64 * 1_000 / slot_ms;
-        run.points.replay = (0..slots)
+        recording.points.replay = (0..slots)
             .map(|index| ReplaySlotPoint {
-                time_unix_ns: run.origin_unix_ns + index * slot_ms * 1_000_000,
+                time_unix_ns: recording.origin_unix_ns + index * slot_ms * 1_000_000,
                 slot: Some(number * 100_000 + index as u64),
                 total_transactions: Some(1_000),
                 total_entries: Some(64),
@@ -272,19 +272,19 @@ mod tests {
                 ..ReplaySlotPoint::default()
             })
             .collect();
-        run
+        recording
     }
 
     fn report(slot_ms: [i64; 2], per_second: bool) -> Report {
         let arms = ["old", "new"].into_iter().zip(slot_ms);
-        let runs: Vec<Run> = arms
-            .flat_map(|(arm, slot_ms)| (1..=3).map(move |number| run(arm, number, slot_ms)))
+        let recordings: Vec<Run> = arms
+            .flat_map(|(arm, slot_ms)| (1..=3).map(move |number| recording(arm, number, slot_ms)))
             .collect();
         let options = Options {
             per_second,
             ..Options::default()
         };
-        build(runs, &options)
+        build(recordings, &options)
     }
 
     /// The cells of the primary metric's only row.
@@ -326,17 +326,17 @@ mod tests {
         assert!(row.contains("25"), "{row}");
     }
 
-    fn of_arms(runs: &[Run], per_second: bool) -> Report {
+    fn report_of(recordings: &[Run], per_second: bool) -> Report {
         let options = Options {
             per_second,
             ..Options::default()
         };
-        build(runs.to_vec(), &options)
+        build(recordings.to_vec(), &options)
     }
 
     #[test]
     fn an_arm_with_differing_slot_times_among_runs_is_not_compared() {
-        let runs: Vec<Run> = [
+        let recordings: Vec<Run> = [
             ("old", 400),
             ("old", 400),
             ("old", 200),
@@ -346,9 +346,9 @@ mod tests {
         ]
         .into_iter()
         .zip(1..)
-        .map(|((arm, slot_ms), number)| run(arm, number, slot_ms))
+        .map(|((arm, slot_ms), number)| recording(arm, number, slot_ms))
         .collect();
-        let headline = of_arms(&runs, false).verdict.headline;
+        let headline = report_of(&recordings, false).verdict.headline;
         assert!(
             headline.contains("slots of 0.40 s with new and of 0.20 to 0.40 s with old"),
             "{headline}"
@@ -357,7 +357,7 @@ mod tests {
 
     #[test]
     fn arms_of_different_consensus_are_not_compared_by_slot_or_transaction() {
-        let runs: Vec<Run> = ["old", "old", "old", "new", "new", "new"]
+        let recordings: Vec<Run> = ["old", "old", "old", "new", "new", "new"]
             .into_iter()
             .zip(1..)
             .map(|(arm, number)| Run {
@@ -365,15 +365,15 @@ mod tests {
                     0.0,
                     if arm == "old" { "tower" } else { "alpenglow" }.to_owned(),
                 )],
-                ..run(arm, number, 400)
+                ..recording(arm, number, 400)
             })
             .collect();
-        let headline = of_arms(&runs, false).verdict.headline;
+        let headline = report_of(&recordings, false).verdict.headline;
         assert!(
             headline.contains("alpenglow with new and tower with old"),
             "{headline}"
         );
-        let by_second = of_arms(&runs, true);
+        let by_second = report_of(&recordings, true);
         assert!(!by_second.verdict.headline.contains("not compared"));
         let blocks = by_second
             .sections
@@ -391,24 +391,24 @@ mod tests {
     }
 
     /// Arms whose three runs have these protocols, each for 40 s.
-    fn runs_of(protocols: [&[&str]; 2]) -> Vec<Run> {
-        let mut runs = Vec::new();
+    fn recordings_of(protocols: [&[&str]; 2]) -> Vec<Run> {
+        let mut recordings = Vec::new();
         for (arm, protocols) in ["old", "new"].into_iter().zip(protocols) {
             for number in 1..=3 {
                 let spans = (0..).map(|span| f64::from(40 * span)).zip(protocols);
-                runs.push(Run {
+                recordings.push(Run {
                     consensus: spans.map(|(at, name)| (at, (*name).to_owned())).collect(),
-                    ..run(arm, number, 400)
+                    ..recording(arm, number, 400)
                 });
             }
         }
-        runs
+        recordings
     }
 
     #[test]
     fn a_migrated_arm_is_not_compared_with_an_unmigrated_one() {
         let migrated = ["tower", "migrating", "alpenglow"];
-        let report = of_arms(&runs_of([&["tower"], &migrated]), false);
+        let report = report_of(&recordings_of([&["tower"], &migrated]), false);
         let headline = &report.verdict.headline;
         assert!(
             headline.contains("tower and migrating and alpenglow with new and tower with old"),
@@ -419,7 +419,7 @@ mod tests {
     #[test]
     fn a_migrated_arm_is_not_compared_with_an_unknown_one() {
         let migrated = ["tower", "migrating", "alpenglow"];
-        let report = of_arms(&runs_of([&[], &migrated]), false);
+        let report = report_of(&recordings_of([&[], &migrated]), false);
         let headline = &report.verdict.headline;
         assert!(
             headline.contains("with new and an unknown consensus with old"),
@@ -430,7 +430,7 @@ mod tests {
     #[test]
     fn an_unknown_consensus_is_compared_and_named() {
         let has_caveat = |arms: [&[&str]; 2]| {
-            let report = of_arms(&runs_of(arms), false);
+            let report = report_of(&recordings_of(arms), false);
             assert!(!report.verdict.headline.contains("not compared"));
             let wanted = "The consensus was not known with old, tower with new.";
             report
@@ -445,15 +445,15 @@ mod tests {
     #[test]
     fn arms_that_both_migrated_are_not_compared() {
         let migrated = ["tower", "migrating", "alpenglow"];
-        let report = of_arms(&runs_of([&migrated, &migrated]), false);
+        let report = report_of(&recordings_of([&migrated, &migrated]), false);
         assert!(report.verdict.headline.contains("not compared"));
     }
 
     #[test]
     fn a_run_with_a_migration_reports_its_consensus_protocols() {
         let migrated = ["tower", "migrating", "alpenglow"];
-        let runs = &runs_of([&migrated, &[]])[..1];
-        let report = of_arms(runs, false);
+        let recordings = &recordings_of([&migrated, &[]])[..1];
+        let report = report_of(recordings, false);
         let wanted = "tower, migrating after 40 s, alpenglow after 1 min 20 s";
         let caveats = report.caveats.iter().map(|caveat| &caveat.what);
         assert!(

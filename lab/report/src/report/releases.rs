@@ -33,17 +33,16 @@ pub fn metrics() -> impl Iterator<Item = &'static RunMetric> {
 }
 
 /// For each run, the values of [`metrics`]. All values are from the same part of each run.
-pub fn values(runs: Vec<Run>) -> Vec<Vec<Option<f64>>> {
-    let subjects = MeasuredRuns::new(runs, &IntervalPlan::default(), &[]);
-    let part = subjects.compared_part();
-    let mut all = subjects.all;
-    all.sort_by_key(|subject| subject.input_index);
-    let values = |subject: &MeasuredRun| {
+pub fn values(recordings: Vec<Run>) -> Vec<Vec<Option<f64>>> {
+    let mut runs = MeasuredRuns::new(recordings, &IntervalPlan::default(), &[]);
+    let part = runs.compared_part();
+    runs.all.sort_by_key(|run| run.input_index);
+    let values = |run: &MeasuredRun| {
         metrics()
-            .map(|run_metric| run_metric.value(subject, part.numbers(subject)?))
+            .map(|run_metric| run_metric.value(run, part.numbers(run)?))
             .collect()
     };
-    all.iter().map(values).collect()
+    runs.all.iter().map(values).collect()
 }
 
 #[cfg(test)]
@@ -56,7 +55,7 @@ mod tests {
         assert!(
             values(vec![Run::default(), Run::default()])
                 .iter()
-                .all(|run| run.iter().all(Option::is_none))
+                .all(|values| values.iter().all(Option::is_none))
         );
     }
 }

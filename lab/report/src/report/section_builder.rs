@@ -162,7 +162,7 @@ impl<'s> SectionBuilder<'s> {
 }
 
 fn by_arm(
-    subjects: &MeasuredRuns,
+    runs: &MeasuredRuns,
     part: RunPart,
     id: &str,
     title: &str,
@@ -176,9 +176,9 @@ fn by_arm(
     );
     let (id, title) = (format!("{id}-by-arm"), format!("{title}, by arm"));
     let mut table = table(&id, &title, &titles, &note);
-    for arm in &subjects.arms {
-        let runs = subjects.runs_in_averages(arm).collect_vec();
-        let reason = if runs.is_empty() {
+    for arm in &runs.arms {
+        let counted_runs = runs.runs_in_averages(arm).collect_vec();
+        let reason = if counted_runs.is_empty() {
             "no run of the arm executed anything"
         } else {
             "not known for every run of the arm"
@@ -187,10 +187,10 @@ fn by_arm(
             let value = |run: &&MeasuredRun| {
                 value(run, part.numbers(run)?).filter(|value| value.is_finite())
             };
-            let values: Option<Vec<f64>> = runs.iter().map(value).collect();
+            let values: Option<Vec<f64>> = counted_runs.iter().map(value).collect();
             number_or(values.and_then(|values| mean(&values)), *decimals, reason)
         });
-        let cells = [count(runs.len())].into_iter().chain(means);
+        let cells = [count(counted_runs.len())].into_iter().chain(means);
         table.rows.push(row(arm, cells));
     }
     Block::Table(table)
@@ -216,11 +216,11 @@ fn edges(values: &[Option<f64>], max_quantile: f64) -> Vec<f64> {
     histogram::freedman_diaconis_edges(values, max_quantile, MAX_HISTOGRAM_CLASSES)
 }
 
-fn counts(subject: &MeasuredRun, values: &[Option<f64>], edges: &[f64]) -> Counts {
+fn counts(run: &MeasuredRun, values: &[Option<f64>], edges: &[f64]) -> Counts {
     let counted = histogram::count(values, edges);
     Counts {
-        name: subject.name.clone(),
-        run: subject.id.clone(),
+        name: run.name.clone(),
+        run: run.id.clone(),
         counts: counted.counts.iter().map(|count| *count as f64).collect(),
         above: counted.above as f64,
     }

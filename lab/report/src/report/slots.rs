@@ -109,7 +109,7 @@ fn unreliable_intervals(runs: &MeasuredRuns) -> Option<Block> {
     (!table.rows.is_empty()).then_some(Block::Table(table))
 }
 
-fn intervals(subjects: &MeasuredRuns) -> Block {
+fn intervals(runs: &MeasuredRuns) -> Block {
     let [replay, tps, misses, time] = ESTIMATED_METRICS;
     let note = "95 % intervals by block bootstrap, for a longer run under the same conditions. They do not include how runs differ, so \
                 they compare no arms. No interval of TPS, misses or time reaches below 0. Where the bootstrap's interval would, the \
@@ -127,7 +127,7 @@ fn intervals(subjects: &MeasuredRuns) -> Block {
         ],
         note,
     );
-    for run in &subjects.all {
+    for run in &runs.all {
         let no_points = run.why_no_datapoints();
         let reasons = [run.why_no_quantile(), no_points, no_points, no_points];
         let cells =

@@ -160,14 +160,14 @@ fn proven_memory(
     (memory, Some(unproven.to_owned()))
 }
 
-fn is_followed_from_start(run: &Run) -> bool {
+fn is_followed_from_start(recording: &Run) -> bool {
     let is_early = |process: &Process| {
         let delay = process
             .started_at
             .map(|started| process.first_followed_at - started);
         delay.is_some_and(|delay| delay <= MAX_START_DELAY)
     };
-    !run.processes.is_empty() && run.processes.iter().all(is_early)
+    !recording.processes.is_empty() && recording.processes.iter().all(is_early)
 }
 
 /// Peak of unreclaimable memory; page cache at the peak of the sum of both; this peak.

@@ -37,10 +37,10 @@ const MAX_CONNECTED_SECONDS: f64 = 2.0;
 
 const MAX_MARKS: usize = 60;
 
-fn empty_line(subject: &MeasuredRun, name: &str) -> Line {
+fn empty_line(run: &MeasuredRun, name: &str) -> Line {
     Line {
         name: name.to_owned(),
-        run: subject.id.clone(),
+        run: run.id.clone(),
         ..Line::default()
     }
 }
@@ -89,11 +89,11 @@ pub fn line_of_points(
     line
 }
 
-fn unrecorded_spans(run: &Run) -> Vec<Span> {
+fn unrecorded_spans(recording: &Run) -> Vec<Span> {
     let mut spans: Vec<Span> = Vec::new();
-    for (before, after) in run.tick_pairs() {
+    for (before, after) in recording.tick_pairs() {
         let is_same_process = before.process.is_some() && after.process == before.process;
-        if is_same_process && !is_gap(run, before, after) {
+        if is_same_process && !is_gap(recording, before, after) {
             continue;
         }
         match spans.last_mut().filter(|last| last.to >= before.at) {
@@ -157,10 +157,10 @@ pub fn timeline(
     (!chart.series.is_empty()).then_some(Chart::Timeline(chart))
 }
 
-fn bands(subject: &MeasuredRun, origin: f64) -> Vec<Band> {
-    let lifecycle = &subject.lifecycle;
+fn bands(run: &MeasuredRun, origin: f64) -> Vec<Band> {
+    let lifecycle = &run.lifecycle;
     let after_end = lifecycle.process_end.map(|from| {
-        let to = subject.recording.end_seconds();
+        let to = run.recording.end_seconds();
         (Span { from, to }, AFTER_THE_END)
     });
     // The phase `absent` has no meaning for a process that is no validator.
@@ -185,28 +185,28 @@ fn bands(subject: &MeasuredRun, origin: f64) -> Vec<Band> {
         from: (span.from - origin).max(0.0),
         to: span.to - origin,
         name: name.replace('_', " "),
-        run: subject.id.clone(),
+        run: run.id.clone(),
     };
     drawn.map(band).collect()
 }
 
-fn marks(subject: &MeasuredRun, origin: f64, is_single: bool) -> Vec<Mark> {
+fn marks(run: &MeasuredRun, origin: f64, is_single: bool) -> Vec<Mark> {
     let mark = |at: f64, name: String| Mark {
         at: rounded(at - origin, 2),
         name,
-        run: subject.id.clone(),
+        run: run.id.clone(),
     };
     // With several runs, the axis starts at the first execution.
-    let first = subject
+    let first = run
         .execution_window
         .filter(|_| is_single)
         .map(|window| mark(window.from.max(0.0), "first execution".to_owned()));
     // A stall is drawn at its start; the daemon detected it later.
-    let stalls = &subject.lifecycle.stalls;
+    let stalls = &run.lifecycle.stalls;
     let is_drawn_stall = |event: &Event| {
         event.kind == "stall" && stalls.iter().any(|stall| stall.span.includes(event.at))
     };
-    let events = subject.recording.events.iter().filter_map(|event| {
+    let events = run.recording.events.iter().filter_map(|event| {
         let (kind, name) = MARKED_EVENTS.iter().find(|(kind, _)| *kind == event.kind)?;
         let name = match *kind {
             "mark" => mark_name(&event.detail),
@@ -217,7 +217,7 @@ fn marks(subject: &MeasuredRun, origin: f64, is_single: bool) -> Vec<Mark> {
     let stalls = stalls
         .iter()
         .map(|stall| mark(stall.span.from, STALL.to_owned()));
-    let steps = subject
+    let steps = run
         .recording
         .clock_steps
         .iter()

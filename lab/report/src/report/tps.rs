@@ -64,9 +64,9 @@ const STUDY_TPS: &[NumberColumn] = &[
     }),
 ];
 
-pub fn section(subjects: &MeasuredRuns) -> Section {
-    let mut section = SectionBuilder::new(subjects, why_missing);
-    section.add(runs_without_costs(subjects));
+pub fn section(runs: &MeasuredRuns) -> Section {
+    let mut section = SectionBuilder::new(runs, why_missing);
+    section.add(runs_without_costs(runs));
     let note = "A sample is one second of the validator's own clock: transactions of the banks frozen in it \
                 (transaction_count of cost_tracker_stats), votes, failed and own ones included, each fork counted. A slot \
                 that is replayed again with another block adds only what its earlier blocks lack. 3x rule: \
@@ -85,7 +85,7 @@ pub fn section(subjects: &MeasuredRuns) -> Section {
         "How often each TPS occurred",
         caption,
         ("TPS (/s)", "Seconds", 0.999),
-        |subject| subject.tps.counts(subject.from_execution.window),
+        |run| run.tps.counts(run.from_execution.window),
     );
     over_time(&mut section);
     section.build("tps", "Transactions per second")

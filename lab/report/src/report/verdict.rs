@@ -102,18 +102,20 @@ fn metric_sentences(run: &MeasuredRun) -> impl Iterator<Item = String> + use<> {
     [replay, tps, misses, rss].into_iter().flatten()
 }
 
-fn verdict_of_arm(subjects: &MeasuredRuns, primary: &RunMetric, floor: &BiasFloor) -> Verdict {
-    let runs = &subjects.all;
-    let arm = runs.first().map_or("", |run| run.arm.as_str());
-    let mut headline = format!("{} of one arm, {arm}", counted(runs.len() as f64, "run"));
-    if !subjects.has_no_validator() {
-        let did = if subjects.are_replays() {
+fn verdict_of_arm(runs: &MeasuredRuns, primary: &RunMetric, floor: &BiasFloor) -> Verdict {
+    let arm = runs.all.first().map_or("", |run| run.arm.as_str());
+    let mut headline = format!(
+        "{} of one arm, {arm}",
+        counted(runs.all.len() as f64, "run")
+    );
+    if !runs.has_no_validator() {
+        let did = if runs.are_replays() {
             "did all of their work"
         } else {
             "kept up"
         };
         let [yes, no, unknown] =
-            [Some(true), Some(false), None].map(|answer| success_count(subjects, answer));
+            [Some(true), Some(false), None].map(|answer| success_count(runs, answer));
         headline += &format!(": {yes} {did}, {no} did not, {unknown} not known");
     }
     headline.push('.');
@@ -390,23 +392,22 @@ fn pair_sentence(pair: &ArmComparison) -> String {
     format!("{}, {other} against {reference}: {text}.", metric.title)
 }
 
-fn outcomes(subjects: &MeasuredRuns) -> Vec<String> {
-    let failed = subjects.with_success(Some(false));
+fn outcomes(runs: &MeasuredRuns) -> Vec<String> {
+    let failed = runs.with_success(Some(false));
     let reasons = by_key(failed.map(|run| (&run.lifecycle.success.why, run.name.as_str())));
-    let (did, did_not) = if subjects.are_replays() {
+    let (did, did_not) = if runs.are_replays() {
         ("did their work to the end", "Did not do all of it")
     } else {
         ("are known to have kept up with the tip", "Did not keep up")
     };
     let mut sentences = vec![format!(
         "{} of {} {did}.",
-        success_count(subjects, Some(true)),
-        counted(subjects.all.len() as f64, "run")
+        success_count(runs, Some(true)),
+        counted(runs.all.len() as f64, "run")
     )];
-    let failed = reasons.iter();
-    sentences.extend(failed.map(|(why, runs)| {
+    sentences.extend(reasons.iter().map(|(why, names)| {
         let why = why.strip_prefix("it ").unwrap_or(why);
-        format!("{did_not} ({why}): {}.", runs.join("; "))
+        format!("{did_not} ({why}): {}.", names.join("; "))
     }));
     sentences
 }

@@ -206,7 +206,7 @@ fn outcome_row(run: &MeasuredRun) -> Vec<Cell> {
     row(&run.name, cells)
 }
 
-fn phases(subjects: &MeasuredRuns) -> Block {
+fn phases(runs: &MeasuredRuns) -> Block {
     let mut phases = table(
         "phases",
         "Phases",
@@ -229,8 +229,8 @@ fn phases(subjects: &MeasuredRuns) -> Block {
          transactions divided by the known seconds that begin in the phase, from the first execution on. Faults: their number \
          divided by the recorded seconds. GiB is 2^30 bytes.",
     );
-    for subject in &subjects.all {
-        let lifecycle = &subject.lifecycle;
+    for run in &runs.all {
+        let lifecycle = &run.lifecycle;
         let is_listed = |phase: &&PhaseSpan| {
             phase.span.seconds() > 0.0
                 || lifecycle
@@ -238,15 +238,15 @@ fn phases(subjects: &MeasuredRuns) -> Block {
                     .is_none_or(|ended| phase.span.to < ended)
         };
         let listed = lifecycle.phases.iter().filter(is_listed).collect_vec();
-        let rss = rss(&subject.recording);
+        let rss = rss(&run.recording);
         for phase in listed.iter().take(MAX_PHASES) {
-            phases.rows.push(phase_row(subject, &rss, phase));
+            phases.rows.push(phase_row(run, &rss, phase));
         }
         if listed.len() > MAX_PHASES {
             let more = listed.len() - MAX_PHASES;
             phases.note += &format!(
                 " {}: {} more are left out.",
-                subject.name,
+                run.name,
                 number(more as f64, 0)
             );
         }
@@ -326,7 +326,7 @@ fn span_cells(span: Span) -> [Cell; 3] {
     [span.from, span.to, span.seconds()].map(|seconds| number_cell(seconds, 1))
 }
 
-fn events(subjects: &MeasuredRuns) -> Table {
+fn events(runs: &MeasuredRuns) -> Table {
     let mut events = table(
         "events",
         "Events",
@@ -334,8 +334,8 @@ fn events(subjects: &MeasuredRuns) -> Table {
         "Changes of phase are in the table of phases.",
     );
     let mut notes = Vec::new();
-    for subject in &subjects.all {
-        let listed = subject
+    for run in &runs.all {
+        let listed = run
             .recording
             .events
             .iter()
@@ -347,15 +347,15 @@ fn events(subjects: &MeasuredRuns) -> Table {
                 Cell::Text(event.kind.replace('_', " ")),
                 text_cell(&event.sentence()),
             ];
-            events.rows.push(row(&subject.name, cells));
+            events.rows.push(row(&run.name, cells));
         }
         if listed.len() > MAX_ROWS_PER_RUN {
-            notes.push((&subject.name, listed.len() - MAX_ROWS_PER_RUN));
+            notes.push((&run.name, listed.len() - MAX_ROWS_PER_RUN));
         }
     }
     notes.sort_unstable();
-    for (run, more) in notes {
-        events.note += &format!(" {run}: {} more are left out.", number(more as f64, 0));
+    for (name, more) in notes {
+        events.note += &format!(" {name}: {} more are left out.", number(more as f64, 0));
     }
     events
 }
