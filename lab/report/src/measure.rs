@@ -46,8 +46,8 @@ pub struct Measured {
     /// From the origin to the end of the last process. If this was not recorded, to the last tick
     /// or the last second of TPS.
     pub all: Span,
-    /// From the first execution; `None` if no transaction was recorded.
-    pub execution_window: Option<Span>,
+    /// From the first second with an executed transaction; `None` if no transaction was recorded.
+    pub since_first_transaction: Option<Span>,
     /// From the first tick at the tip; `None` without one.
     pub from_tip: Option<Span>,
 }
@@ -63,7 +63,7 @@ pub fn measure(run: &Run) -> Measured {
     let until_end = |from| Span { from, to: end };
     Measured {
         all: until_end(0.0),
-        execution_window: tps.seconds.first().map(|first| until_end(first.at)),
+        since_first_transaction: tps.seconds.first().map(|first| until_end(first.at)),
         from_tip: lifecycle.first_at_tip.map(until_end),
         lifecycle,
         tps,

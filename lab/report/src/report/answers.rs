@@ -60,7 +60,12 @@ fn can_change_capacity(subjects: &MeasuredRuns) -> Option<bool> {
 fn inputs(runs: &[&MeasuredRun], can_change_capacity: Option<bool>) -> AnswerInputs {
     let values = |value: fn(&MeasuredRun, &WindowNumbers) -> Option<f64>| {
         runs.iter()
-            .filter_map(|run| value(run, run.from_tip.as_ref().unwrap_or(&run.from_execution)))
+            .filter_map(|run| {
+                value(
+                    run,
+                    run.from_tip.as_ref().unwrap_or(&run.from_first_transaction),
+                )
+            })
             .collect_vec()
     };
     let average = |value| mean(&values(value));

@@ -148,7 +148,7 @@ pub fn section(runs: &MeasuredRuns) -> Section {
 }
 
 fn over_time(section: &mut SectionBuilder<'_>) {
-    let slots = |run: &MeasuredRun| run.from_execution.replay_ms.len();
+    let slots = |run: &MeasuredRun| run.from_first_transaction.replay_ms.len();
     let size = section.runs.averaging_window(AVERAGED_SLOTS, slots);
     let caption = averaging_caption(size, "replayed slot", "replayed slots") + ".";
     section.add_timeline(
@@ -189,7 +189,7 @@ fn pruning(section: &mut SectionBuilder<'_>) {
 fn filter_sentence(runs: &MeasuredRuns) -> &'static str {
     let any_run = |includes_filter| {
         runs.all.iter().any(|run| {
-            let cache = &run.from_execution.cache;
+            let cache = &run.from_first_transaction.cache;
             cache.time_us.n > 0 && cache.includes_filter == includes_filter
         })
     };
@@ -247,7 +247,7 @@ fn bars(section: &mut SectionBuilder<'_>) {
             let mean_of_arm = |arm: &String| {
                 let means: Option<Vec<f64>> = runs
                     .runs_in_averages(arm)
-                    .map(|run| summary(&run.from_execution).mean)
+                    .map(|run| summary(&run.from_first_transaction).mean)
                     .collect();
                 Some((scale * mean(&means?)?, None))
             };
@@ -339,7 +339,7 @@ fn histograms(section: &mut SectionBuilder<'_>) {
     for (id, title, label, y_label, values) in figures {
         let labels = (label, y_label, 0.995);
         section.add_histogram(id, title, caption, labels, |subject| {
-            values(&subject.recording, subject.from_execution.window)
+            values(&subject.recording, subject.from_first_transaction.window)
         });
     }
 }

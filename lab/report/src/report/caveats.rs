@@ -177,7 +177,7 @@ fn run_caveats(
         .gaps_before_run_end()
         .map(|gap| gap.seconds())
         .collect_vec();
-    let tps = &run.from_execution.tps;
+    let tps = &run.from_first_transaction.tps;
     let unknown = tps.unknown.filter(|unknown| *unknown > 0);
     let caveats = [
         (!gaps.is_empty()).then(|| {
@@ -283,7 +283,12 @@ fn short_at_tip(run: &MeasuredRun) -> Option<WhatAndRemedy> {
 }
 
 fn few_slots(run: &MeasuredRun) -> Option<WhatAndRemedy> {
-    let slots = run.from_execution.replay_ms.iter().flatten().count();
+    let slots = run
+        .from_first_transaction
+        .replay_ms
+        .iter()
+        .flatten()
+        .count();
     let needed = min_values_for(0.95);
     (slots > 0 && slots < needed).then(|| {
         (
@@ -322,7 +327,7 @@ fn clock_set(run: &MeasuredRun) -> Option<WhatAndRemedy> {
 }
 
 fn not_at_tip(run: &MeasuredRun, part: Option<RunPart>) -> Option<WhatAndRemedy> {
-    let window = run.execution_window?;
+    let window = run.since_first_transaction?;
     let lifecycle = &run.lifecycle;
     if lifecycle.success.tip_share >= Some(MIN_KEPT_UP_SHARE) {
         return None;

@@ -131,7 +131,11 @@ fn over_time(section: &mut SectionBuilder<'_>) {
         let title = format!("How often each rate of {kind} faults occurred");
         section.add_histogram(&id, &title, caption, (&label, "Ticks", 0.99), |subject| {
             let rates = signal_rates(&subject.recording, signal, Span::ALWAYS).per_second;
-            values_within(&subject.recording, &rates, subject.from_execution.window)
+            values_within(
+                &subject.recording,
+                &rates,
+                subject.from_first_transaction.window,
+            )
         });
     }
 }
@@ -142,7 +146,7 @@ fn add_thread_pools(section: &mut SectionBuilder<'_>) {
         .all
         .iter()
         .map(|run| {
-            let window = run.from_execution.window;
+            let window = run.from_first_transaction.window;
             (run, pool_faults(&run.recording, window))
         })
         .collect_vec();
@@ -216,7 +220,7 @@ fn pool_bars(pools: &[RunPools<'_>], label: &str, value: PoolValue) -> Option<Ch
         .take(MAX_DRAWN_POOLS)
         .collect_vec();
     let of_run = |(run, pools): &RunPools<'_>| {
-        let seconds = run.from_execution.window.seconds();
+        let seconds = run.from_first_transaction.window.seconds();
         let rate = |name: &String| {
             let faults = pools
                 .iter()

@@ -281,9 +281,13 @@ fn io_wait_share(run: &MeasuredRun) -> Option<f64> {
             .io_stall_seconds?;
         (run_seconds > 0.0).then(|| seconds / run_seconds)
     };
-    signal_rates(&run.recording, Signal::IoSome, run.from_execution.window)
-        .mean()
-        .or_else(by_experiment)
+    signal_rates(
+        &run.recording,
+        Signal::IoSome,
+        run.from_first_transaction.window,
+    )
+    .mean()
+    .or_else(by_experiment)
 }
 
 /// Experiment, length of the turn's label, and the label. The length sorts turn 10 after turn 9.

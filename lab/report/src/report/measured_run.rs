@@ -17,10 +17,10 @@ pub struct MeasuredRun {
     pub lifecycle: Lifecycle,
     pub tps: Tps,
     /// `None` if no transaction was recorded.
-    pub execution_window: Option<Span>,
+    pub since_first_transaction: Option<Span>,
     pub whole_run: WindowNumbers,
     /// From the first executed transaction on. The whole run if no transaction was recorded.
-    pub from_execution: WindowNumbers,
+    pub from_first_transaction: WindowNumbers,
     pub from_tip: Option<WindowNumbers>,
     /// In the order of [`ESTIMATED_METRICS`].
     pub estimates: [Option<Estimate>; 4],
@@ -147,7 +147,7 @@ impl MeasuredRuns {
             .iter()
             .filter(|run| self.is_in_averages(run))
             .all(|run| {
-                let seconds = run.from_execution.window.seconds();
+                let seconds = run.from_first_transaction.window.seconds();
                 run.from_tip.as_ref().is_some_and(|numbers| {
                     numbers.window.seconds() >= MIN_TIP_SECONDS.min(seconds / 2.0)
                 })
@@ -155,7 +155,7 @@ impl MeasuredRuns {
         if !self.all.is_empty() && are_long_at_tip {
             RunPart::FromTip
         } else {
-            RunPart::FromExecution
+            RunPart::FromFirstTransaction
         }
     }
 
@@ -192,15 +192,15 @@ fn measured_run(
     let measured = measure::measure(&recording);
     let numbers = |window| measure::numbers(&recording, &measured.tps, window);
     let (whole_run, from_tip) = (numbers(measured.all), measured.from_tip.map(numbers));
-    let from_execution = numbers(measured.execution_window.unwrap_or(measured.all));
+    let from_first_transaction = numbers(measured.since_first_transaction.unwrap_or(measured.all));
     MeasuredRun {
         whole_run,
         from_tip,
-        estimates: estimates(&recording, &measured.tps, &from_execution, plan),
-        from_execution,
+        estimates: estimates(&recording, &measured.tps, &from_first_transaction, plan),
+        from_first_transaction,
         lifecycle: measured.lifecycle,
         tps: measured.tps,
-        execution_window: measured.execution_window,
+        since_first_transaction: measured.since_first_transaction,
         recording,
         input_index,
         id,
@@ -232,7 +232,7 @@ fn estimates(
 impl MeasuredRun {
     /// From the first execution until the validator was near the tip, in seconds.
     pub fn catch_up(&self) -> Option<f64> {
-        let first = self.execution_window?.from;
+        let first = self.since_first_transaction?.from;
         Some((self.lifecycle.near_tip_since? - first).max(0.0))
     }
 
@@ -243,11 +243,16 @@ impl MeasuredRun {
     }
 
     fn executed(&self) -> bool {
-        self.execution_window.is_some() || !self.recording.replayed.slots.is_empty()
+        self.since_first_transaction.is_some() || !self.recording.replayed.slots.is_empty()
     }
 
     pub fn why_no_quantile(&self) -> &'static str {
-        if self.from_execution.replay_ms.iter().any(Option::is_some) {
+        if self
+            .from_first_transaction
+            .replay_ms
+            .iter()
+            .any(Option::is_some)
+        {
             "too few slots: a p95 needs 20, a p99 needs 100"
         } else {
             self.why_no_datapoints()
@@ -365,7 +370,7 @@ fn run_name(recording: &Run, arm: &str, index: usize, runs: usize) -> String {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunPart {
     WholeRun,
-    FromExecution,
+    FromFirstTransaction,
     FromTip,
 }
 
@@ -373,7 +378,7 @@ impl RunPart {
     pub fn numbers(self, run: &MeasuredRun) -> Option<&WindowNumbers> {
         match self {
             RunPart::WholeRun => Some(&run.whole_run),
-            RunPart::FromExecution => Some(&run.from_execution),
+            RunPart::FromFirstTransaction => Some(&run.from_first_transaction),
             RunPart::FromTip => run.from_tip.as_ref(),
         }
     }
@@ -381,7 +386,7 @@ impl RunPart {
     pub fn sentence(self) -> &'static str {
         match self {
             RunPart::WholeRun => "Over the whole run, to the end of its process.",
-            RunPart::FromExecution => {
+            RunPart::FromFirstTransaction => {
                 "From the first execution on (the whole run where none was recorded) to the end of its process."
             }
             RunPart::FromTip => {

@@ -222,7 +222,8 @@ fn correlation_figure(runs: &MeasuredRuns, run: &MeasuredRun) -> Option<Block> {
     let vsz = recording.signal(Signal::Virtual);
     // In the study's order.
     let values = [&rss(recording), vsz, &major, &minor];
-    let values = values.map(|values| values_within(recording, values, run.from_execution.window));
+    let values =
+        values.map(|values| values_within(recording, values, run.from_first_transaction.window));
     let values = correlation::matrix(&values.each_ref().map(Vec::as_slice));
     if values.iter().flatten().all(Option::is_none) {
         return None;

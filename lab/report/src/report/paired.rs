@@ -44,10 +44,10 @@ pub const DECIMALS: u8 = 3;
 
 pub static QUANTITIES: [Quantity; 6] = [
     quantity("Replay time", "ms", &["replay-"], |run| {
-        replay_ms_by_slot(&run.recording, run.from_execution.window)
+        replay_ms_by_slot(&run.recording, run.from_first_transaction.window)
     }),
     quantity("Program cache time", "ms", &["cache-time"], |run| {
-        cache_ms_by_slot(&run.recording, run.from_execution.window)
+        cache_ms_by_slot(&run.recording, run.from_first_transaction.window)
     }),
     quantity("Cache misses", "", &["cache-misses"], |run| {
         logged_counts(run, |slot| slot.misses)
@@ -224,7 +224,7 @@ fn with_contents<'s>(runs: &'s MeasuredRuns, arm: &'s str) -> Vec<Candidate<'s>>
         .map(|run| {
             (
                 run,
-                slot_contents(&run.recording, run.from_execution.window),
+                slot_contents(&run.recording, run.from_first_transaction.window),
             )
         })
         .collect()
@@ -243,7 +243,7 @@ fn partner<'s>(
     other: &MeasuredRun,
     index: usize,
 ) -> Option<&'s MeasuredRun> {
-    let other_contents = slot_contents(&other.recording, other.from_execution.window);
+    let other_contents = slot_contents(&other.recording, other.from_first_transaction.window);
     let key = pairing_key(other);
     let is_same_turn = |run: &MeasuredRun| key.is_some() && pairing_key(run) == key;
     let has_same_turn = references.iter().any(|(run, _)| is_same_turn(run));

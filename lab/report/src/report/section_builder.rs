@@ -109,7 +109,7 @@ impl<'s> SectionBuilder<'s> {
         let part = if self.runs.has_no_validator() {
             RunPart::WholeRun
         } else {
-            RunPart::FromExecution
+            RunPart::FromFirstTransaction
         };
         self.add_numbers_of(part, id, title, note, number_columns);
     }

@@ -85,7 +85,7 @@ fn figures(section: &mut SectionBuilder<'_>) {
         "How often each replay time occurred",
         caption,
         ("Replay time (ms)", "Slots", 0.995),
-        |run| run.from_execution.replay_ms.clone(),
+        |run| run.from_first_transaction.replay_ms.clone(),
     );
 }
 

@@ -130,7 +130,7 @@ pub fn timeline(
         let origin = if is_single {
             0.0
         } else {
-            run.from_execution.window.from
+            run.from_first_transaction.window.from
         };
         for mut line in lines(run) {
             let from = line.x.partition_point(|x| *x < origin);
@@ -198,7 +198,7 @@ fn marks(run: &MeasuredRun, origin: f64, is_single: bool) -> Vec<Mark> {
     };
     // With several runs, the axis starts at the first execution.
     let first = run
-        .execution_window
+        .since_first_transaction
         .filter(|_| is_single)
         .map(|window| mark(window.from.max(0.0), "first execution".to_owned()));
     // A stall is drawn at its start; the daemon detected it later.

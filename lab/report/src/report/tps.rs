@@ -85,7 +85,7 @@ pub fn section(runs: &MeasuredRuns) -> Section {
         "How often each TPS occurred",
         caption,
         ("TPS (/s)", "Seconds", 0.999),
-        |run| run.tps.counts(run.from_execution.window),
+        |run| run.tps.counts(run.from_first_transaction.window),
     );
     over_time(&mut section);
     section.build("tps", "Transactions per second")

@@ -64,7 +64,7 @@ fn verdict_of_run(run: &MeasuredRun) -> Verdict {
 }
 
 fn metric_sentences(run: &MeasuredRun) -> impl Iterator<Item = String> + use<> {
-    let numbers = &run.from_execution;
+    let numbers = &run.from_first_transaction;
     let slots = numbers.replay_ms.iter().flatten().count();
     let replay = match numbers.replay_quantile(0.95) {
         Some(p95) => Some(format!(

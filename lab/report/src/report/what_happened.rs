@@ -60,7 +60,7 @@ pub fn lifecycle_sentences(run: &MeasuredRun) -> String {
         return sentences
             + &outcome_sentence(run, "did all of its work", "did not do all of its work");
     }
-    sentences.push_str(&match run.execution_window {
+    sentences.push_str(&match run.since_first_transaction {
         Some(window) => format!(
             " It first executed a transaction {}.",
             after_first_tick(window.from)
@@ -180,7 +180,9 @@ fn outcome_row(run: &MeasuredRun) -> Vec<Cell> {
         Some(false) => Cell::Text(format!("no: {}", lifecycle.success.why)),
         None => missing(&lifecycle.success.why),
     };
-    let first_execution = run.execution_window.map(|window| window.from.max(0.0));
+    let first_transaction = run
+        .since_first_transaction
+        .map(|window| window.from.max(0.0));
     let share = lifecycle.success.tip_share.map(|share| 100.0 * share);
     let gaps = lifecycle
         .gaps_before_run_end()
@@ -190,7 +192,7 @@ fn outcome_row(run: &MeasuredRun) -> Vec<Cell> {
         text_or(run.begun().as_deref(), "nothing was recorded"),
         number_cell(run.recording.end_seconds(), 0),
         number_or(lifecycle.process_end, 0, "no end was recorded"),
-        number_or(first_execution, 0, "no transaction was recorded"),
+        number_or(first_transaction, 0, "no transaction was recorded"),
         number_or(
             run.catch_up(),
             0,
