@@ -96,7 +96,7 @@ impl FromIterator<Pace> for Pace {
 impl RunMetric {
     pub fn is_affected_by(&self, difference: Difference) -> bool {
         match self.scales_with {
-            ScalesWith::Time => false,
+            ScalesWith::Nothing => false,
             ScalesWith::Transaction => difference == Difference::Consensus,
             ScalesWith::Slot | ScalesWith::SlotDistance => true,
         }

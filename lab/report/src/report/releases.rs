@@ -1,11 +1,13 @@
+//! The metrics by which a campaign compares releases of the validator.
+
 use super::{
     measured_run::{MeasuredRun, MeasuredRuns},
-    run_metrics::{RELEASE_METRICS, RUN_METRICS, RunMetric},
+    run_metrics::{RELEASE_ONLY_METRICS, RUN_METRICS, RunMetric},
 };
 use crate::run::Run;
 use faultline_stats::block::IntervalPlan;
 
-const METRICS: &[&str] = &[
+const COMPARED_METRICS: &[&str] = &[
     "rss-at-tip",
     "anon-at-tip",
     "major-faults",
@@ -24,10 +26,10 @@ const METRICS: &[&str] = &[
 pub const LEAST_RAM: &str = "least-ram";
 
 pub fn metrics() -> impl Iterator<Item = &'static RunMetric> {
-    METRICS.iter().filter_map(|id| {
+    COMPARED_METRICS.iter().filter_map(|id| {
         RUN_METRICS
             .iter()
-            .chain(RELEASE_METRICS)
+            .chain(RELEASE_ONLY_METRICS)
             .find(|run_metric| run_metric.id == *id)
     })
 }
@@ -51,7 +53,7 @@ mod tests {
 
     #[test]
     fn every_report_metric_is_known_and_an_empty_run_has_none() {
-        assert_eq!(metrics().count(), METRICS.len());
+        assert_eq!(metrics().count(), COMPARED_METRICS.len());
         assert!(
             values(vec![Run::default(), Run::default()])
                 .iter()

@@ -412,7 +412,9 @@ fn outcomes(runs: &MeasuredRuns) -> Vec<String> {
     sentences
 }
 
-const UNTESTED_METRICS: [&str; 5] = [
+/// If there are too few runs for a test of the primary metric, the verdict lists the means of these
+/// metrics.
+const METRICS_LISTED_IF_UNTESTED: [&str; 5] = [
     "cache-misses",
     "cache-time",
     "tps",
@@ -439,7 +441,9 @@ fn secondary_sentences(
 
 /// The means of both arms, if their difference is not tested.
 fn mean_sentence(pair: &ArmComparison, metric: &MetricComparison) -> Option<String> {
-    if !is_described(pair.conclusion()) || !UNTESTED_METRICS.contains(&metric.run_metric.id) {
+    if !is_described(pair.conclusion())
+        || !METRICS_LISTED_IF_UNTESTED.contains(&metric.run_metric.id)
+    {
         return None;
     }
     let comparison = &metric.comparison;
