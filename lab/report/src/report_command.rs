@@ -28,6 +28,7 @@ pub fn report_command(args: &ReportArgs) -> Result<String> {
         );
     }
     for (recording, path) in recordings.iter_mut().zip(&args.runs) {
+        // The report shows the cache sizes that this predicts from the trace next to the recording.
         recording.predict_cache(path);
     }
     let chosen = args.primary.as_deref().and_then(report::run_metric);
@@ -38,7 +39,7 @@ pub fn report_command(args: &ReportArgs) -> Result<String> {
         per_second: args.per_second,
     };
     let mut report = report::build(recordings, &options);
-    report.unfolded = args.unfold;
+    report.folds_start_open = args.unfold;
     let out = args.out.as_deref().unwrap_or(Path::new("report"));
     let page = faultline_pages::render::write(&report, out, args.force)?.page;
     Ok(format!(
