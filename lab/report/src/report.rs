@@ -53,7 +53,7 @@ pub struct Options {
     /// Seed of the bootstrap.
     pub seed: u64,
     /// Whether per-slot metrics are compared as rates, for arms of different slot times.
-    pub per_second: bool,
+    pub compare_rates: bool,
 }
 
 impl Default for Options {
@@ -62,7 +62,7 @@ impl Default for Options {
             primary: default_metric(&[]),
             margin: 0.05,
             seed: 1,
-            per_second: false,
+            compare_rates: false,
         }
     }
 }
@@ -159,7 +159,7 @@ fn build_report(runs: impl IntoIterator<Item = Run>, options: &Options, arms: &[
     };
     let margin = options.margin;
     let mut subjects = MeasuredRuns::new(runs, &plan, arms);
-    subjects.per_second = options.per_second;
+    subjects.compare_rates = options.compare_rates;
     let mut comparisons = comparison::compare_arms(&subjects, options.primary, margin);
     let limits = limits::limits(&subjects);
     let paired_runs = paired::pair_runs(&subjects, options.primary, &plan);

@@ -36,7 +36,7 @@ pub fn report_command(args: &ReportArgs) -> Result<String> {
         primary: chosen.unwrap_or_else(|| report::default_metric(&recordings)),
         margin: args.margin.unwrap_or(5.0) / 100.0,
         seed: args.seed,
-        per_second: args.per_second,
+        compare_rates: args.per_second,
     };
     let mut report = report::build(recordings, &options);
     report.folds_start_open = args.unfold;

@@ -438,7 +438,7 @@ fn outliers_in<'s>(
         .into_option()
         .unwrap_or_default();
     let title = lowercase_first(run_metric.title);
-    let unit = pace::unit(run_metric, subjects.per_second);
+    let unit = pace::unit(run_metric, subjects.compare_rates);
     let sentence = |(_, (run, value)): (usize, &(&'s MeasuredRun, f64))| {
         let [value, low, high] =
             [*value, low, high].map(|value| number(value, usize::from(run_metric.decimals)));

@@ -90,8 +90,8 @@ pub fn compare_arms(
             };
             MetricComparison {
                 run_metric,
-                title: pace::title(run_metric, runs.per_second),
-                unit: pace::unit(run_metric, runs.per_second),
+                title: pace::title(run_metric, runs.compare_rates),
+                unit: pace::unit(run_metric, runs.compare_rates),
                 comparison,
                 within_host_blocks: matches!(design, ComparisonDesign::ByBlock),
                 refusal,

@@ -114,12 +114,12 @@ pub fn table_of_hosts(
         Some((subject.recording.host()?, value))
     }));
     let (first, first_values) = by_host.first()?;
-    let unit = &*pace::unit(primary, subjects.per_second);
+    let unit = &*pace::unit(primary, subjects.compare_rates);
     let ratio = format!("Ratio to {first}");
     let note = format!(
         "{}, {reference}. The intervals of ratios are for single runs, estimated from the variation \
          of ratios within blocks. A/A: the second run of an arm divided by its first, within blocks.",
-        pace::title(primary, subjects.per_second)
+        pace::title(primary, subjects.compare_rates)
     );
     let mut table = table(
         "hosts",

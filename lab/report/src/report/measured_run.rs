@@ -46,8 +46,8 @@ pub struct MeasuredRuns {
     pub all: Vec<MeasuredRun>,
     /// Arms without the second runs of A/A pairs. With them, an arm would count twice.
     pub arms: Vec<String>,
-    /// Per-slot metrics are compared as rates.
-    pub per_second: bool,
+    /// `--per-second`: metrics per slot are compared as rates per second.
+    pub compare_rates: bool,
 }
 
 /// Suffix of the arm of second runs of an A/A pair: two runs of one arm at the same time.
@@ -95,7 +95,7 @@ impl MeasuredRuns {
         MeasuredRuns {
             all,
             arms,
-            per_second: false,
+            compare_rates: false,
         }
     }
 

@@ -120,7 +120,7 @@ pub(crate) fn refusal(
     run_metric: &RunMetric,
 ) -> Option<String> {
     let [reference_pace, other_pace] = [reference, other].map(|arm| Pace::of_arm(runs, arm));
-    let is_rate = run_metric.scales_with != ScalesWith::Transaction && runs.per_second;
+    let is_rate = run_metric.scales_with != ScalesWith::Transaction && runs.compare_rates;
     let difference = reference_pace.difference(&other_pace)?;
     if is_rate || !run_metric.is_affected_by(difference) {
         return None;
@@ -154,16 +154,18 @@ pub(crate) fn compared_value(
     let value = run_metric.value(run, runs.compared_part().numbers(run)?)?;
     let slot_seconds = run.lifecycle.slot_seconds;
     match run_metric.scales_with {
-        ScalesWith::Slot if runs.per_second => slot_seconds.map(|seconds| value / seconds),
-        ScalesWith::SlotDistance if runs.per_second => slot_seconds.map(|seconds| value * seconds),
+        ScalesWith::Slot if runs.compare_rates => slot_seconds.map(|seconds| value / seconds),
+        ScalesWith::SlotDistance if runs.compare_rates => {
+            slot_seconds.map(|seconds| value * seconds)
+        }
         _ => Some(value),
     }
 }
 
 /// The title of a metric, or of its rate if rates are compared.
-pub(crate) fn title(run_metric: &RunMetric, per_second: bool) -> String {
+pub(crate) fn title(run_metric: &RunMetric, compare_rates: bool) -> String {
     match run_metric.scales_with {
-        ScalesWith::Slot if per_second => run_metric
+        ScalesWith::Slot if compare_rates => run_metric
             .title
             .replace(" per slot", " per second")
             .replace(" per batch", " per second"),
@@ -171,10 +173,10 @@ pub(crate) fn title(run_metric: &RunMetric, per_second: bool) -> String {
     }
 }
 
-pub(crate) fn unit(run_metric: &RunMetric, per_second: bool) -> String {
+pub(crate) fn unit(run_metric: &RunMetric, compare_rates: bool) -> String {
     match run_metric.scales_with {
-        ScalesWith::Slot if per_second => format!("{}/s", run_metric.unit),
-        ScalesWith::SlotDistance if per_second => "s".to_owned(),
+        ScalesWith::Slot if compare_rates => format!("{}/s", run_metric.unit),
+        ScalesWith::SlotDistance if compare_rates => "s".to_owned(),
         _ => run_metric.unit.to_owned(),
     }
 }
@@ -275,13 +277,13 @@ mod tests {
         recording
     }
 
-    fn report(slot_ms: [i64; 2], per_second: bool) -> Report {
+    fn report(slot_ms: [i64; 2], compare_rates: bool) -> Report {
         let arms = ["old", "new"].into_iter().zip(slot_ms);
         let recordings: Vec<Run> = arms
             .flat_map(|(arm, slot_ms)| (1..=3).map(move |number| recording(arm, number, slot_ms)))
             .collect();
         let options = Options {
-            per_second,
+            compare_rates,
             ..Options::default()
         };
         build(recordings, &options)
@@ -326,9 +328,9 @@ mod tests {
         assert!(row.contains("25"), "{row}");
     }
 
-    fn report_of(recordings: &[Run], per_second: bool) -> Report {
+    fn report_of(recordings: &[Run], compare_rates: bool) -> Report {
         let options = Options {
-            per_second,
+            compare_rates,
             ..Options::default()
         };
         build(recordings.to_vec(), &options)
