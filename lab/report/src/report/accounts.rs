@@ -222,7 +222,7 @@ pub fn load_time_per_slot(run: &MeasuredRun, numbers: &WindowNumbers) -> Option<
 fn cost_of_a_miss(runs: &MeasuredRuns) -> Option<Block> {
     let mean = |arm: &str, value: fn(&MeasuredRun, &WindowNumbers) -> Option<f64>| {
         let values = runs
-            .runs_in_averages(arm)
+            .counted_runs_of(arm)
             .map(|run| value(run, &run.from_first_transaction));
         summary::summary(&values.collect_vec()).mean
     };

@@ -27,7 +27,7 @@ pub fn answers_by_arm(subjects: &MeasuredRuns) -> Vec<Answers> {
     }
     let can_change = can_change_capacity(subjects);
     let answers_of_arm = |arm: &String| {
-        let runs = subjects.runs_in_averages(arm).collect_vec();
+        let runs = subjects.counted_runs_of(arm).collect_vec();
         let mut ends = subjects.runs_of(arm).map(|run| &run.lifecycle.end);
         let answers = answers(&AnswerInputs {
             was_oom_killed: ends.any(|end| end.was_oom_killed),

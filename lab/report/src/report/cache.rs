@@ -246,7 +246,7 @@ fn bars(section: &mut SectionBuilder<'_>) {
         let series = summaries.iter().map(|(name, summary)| {
             let mean_of_arm = |arm: &String| {
                 let means: Option<Vec<f64>> = runs
-                    .runs_in_averages(arm)
+                    .counted_runs_of(arm)
                     .map(|run| summary(&run.from_first_transaction).mean)
                     .collect();
                 Some((scale * mean(&means?)?, None))

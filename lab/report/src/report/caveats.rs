@@ -304,7 +304,7 @@ fn few_slots(run: &MeasuredRun) -> Option<WhatAndRemedy> {
 fn executed_nothing(runs: &MeasuredRuns, run: &MeasuredRun) -> Option<WhatAndRemedy> {
     let what = "no executed transaction was recorded, so it is in no average of its arm and in no comparison";
     let remedy = "Read what became of it in the table of outcomes; its own row in each table is about the whole run.";
-    (!runs.is_in_averages(run)).then(|| (what.to_owned(), remedy))
+    (!runs.is_counted(run)).then(|| (what.to_owned(), remedy))
 }
 
 fn clock_set(run: &MeasuredRun) -> Option<WhatAndRemedy> {
@@ -409,10 +409,7 @@ fn values_by_arm<'s>(
     subjects: &'s MeasuredRuns,
     run_metric: &RunMetric,
 ) -> Vec<(&'s str, RunValues<'s>)> {
-    let runs = subjects
-        .all
-        .iter()
-        .filter(|run| subjects.is_in_averages(run));
+    let runs = subjects.all.iter().filter(|run| subjects.is_counted(run));
     by_key(runs.filter_map(|run| {
         let value = pace::compared_value(subjects, run_metric, run)?;
         Some((run.arm.as_str(), (run, value)))

@@ -115,7 +115,7 @@ pub fn compare_arms(
 }
 
 fn values(runs: &MeasuredRuns, arm: &str, run_metric: &RunMetric) -> Vec<f64> {
-    runs.runs_in_averages(arm)
+    runs.counted_runs_of(arm)
         .filter_map(|run| pace::compared_value(runs, run_metric, run))
         .collect()
 }

@@ -33,7 +33,7 @@ fn block_of(run: &MeasuredRun) -> Option<BlockKey<'_>> {
 }
 
 fn hosts_of<'s>(subjects: &'s MeasuredRuns, arm: &'s str) -> Vec<&'s str> {
-    let runs = subjects.runs_in_averages(arm);
+    let runs = subjects.counted_runs_of(arm);
     distinct(runs.filter_map(|run| run.recording.host()))
 }
 
@@ -62,8 +62,8 @@ pub fn comparison_design(
         return ComparisonDesign::ByBlock;
     }
     let runs = subjects
-        .runs_in_averages(reference)
-        .chain(subjects.runs_in_averages(other));
+        .counted_runs_of(reference)
+        .chain(subjects.counted_runs_of(other));
     let why = match runs.filter(|subject| block_of(subject).is_none()).count() {
         0 => String::new(),
         count => format!(" ({count} of their runs lack the label host or block)"),
@@ -81,7 +81,7 @@ fn paired_by_block<'s>(
     value: impl Fn(&MeasuredRun) -> Option<f64>,
 ) -> Vec<(f64, f64)> {
     let [reference, other] = arms.map(|arm| {
-        let runs = subjects.runs_in_averages(arm);
+        let runs = subjects.counted_runs_of(arm);
         by_key(runs.filter_map(|run| Some((block_of(run)?, value(run)?))))
     });
     let pairs = reference.iter().filter_map(|(block, values)| {
@@ -109,7 +109,7 @@ pub fn table_of_hosts(
     margin: f64,
 ) -> Option<Block> {
     let pairs = metric_pairs(subjects, [reference, other], primary);
-    let by_host = by_key(subjects.runs_in_averages(reference).filter_map(|subject| {
+    let by_host = by_key(subjects.counted_runs_of(reference).filter_map(|subject| {
         let value = pace::compared_value(subjects, primary, subject)?;
         Some((subject.recording.host()?, value))
     }));
@@ -188,7 +188,7 @@ pub fn caveats(runs: &MeasuredRuns) -> Vec<Caveat> {
 fn runs_without_block(subjects: &MeasuredRuns) -> Option<Caveat> {
     let arms = subjects.arms.iter();
     let runs = arms
-        .flat_map(|arm| subjects.runs_in_averages(arm))
+        .flat_map(|arm| subjects.counted_runs_of(arm))
         .collect_vec();
     let hosts = distinct(runs.iter().filter_map(|run| run.recording.host()));
     let names = runs

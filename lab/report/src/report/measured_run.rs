@@ -122,8 +122,9 @@ impl MeasuredRuns {
         self.all.iter().all(|run| run.recording.is_replay())
     }
 
-    /// The runs with this answer to whether they kept up.
-    pub fn with_success(&self, answer: Option<bool>) -> impl Iterator<Item = &MeasuredRun> {
+    /// The runs that kept up (`Some(true)`), did not (`Some(false)`), or of which this is not known
+    /// (`None`).
+    pub fn runs_by_success(&self, answer: Option<bool>) -> impl Iterator<Item = &MeasuredRun> {
         self.all
             .iter()
             .filter(move |run| run.lifecycle.success.answer == answer)
@@ -133,8 +134,9 @@ impl MeasuredRuns {
         self.all.iter().exactly_one().ok()
     }
 
-    /// A run that executed nothing is excluded if others executed something.
-    pub fn is_in_averages(&self, run: &MeasuredRun) -> bool {
+    /// Whether means and comparisons include the run. They leave out a run without an executed
+    /// transaction, unless no run has one.
+    pub fn is_counted(&self, run: &MeasuredRun) -> bool {
         run.executed() || !self.all.iter().any(MeasuredRun::executed)
     }
 
@@ -145,7 +147,7 @@ impl MeasuredRuns {
         let are_long_at_tip = self
             .all
             .iter()
-            .filter(|run| self.is_in_averages(run))
+            .filter(|run| self.is_counted(run))
             .all(|run| {
                 let seconds = run.from_first_transaction.window.seconds();
                 run.from_tip.as_ref().is_some_and(|numbers| {
@@ -176,8 +178,8 @@ impl MeasuredRuns {
         self.all.iter().filter(move |run| run.arm == arm)
     }
 
-    pub fn runs_in_averages<'s>(&'s self, arm: &'s str) -> impl Iterator<Item = &'s MeasuredRun> {
-        self.runs_of(arm).filter(|run| self.is_in_averages(run))
+    pub fn counted_runs_of<'s>(&'s self, arm: &'s str) -> impl Iterator<Item = &'s MeasuredRun> {
+        self.runs_of(arm).filter(|run| self.is_counted(run))
     }
 }
 

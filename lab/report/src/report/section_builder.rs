@@ -177,7 +177,7 @@ fn by_arm(
     let (id, title) = (format!("{id}-by-arm"), format!("{title}, by arm"));
     let mut table = table(&id, &title, &titles, &note);
     for arm in &runs.arms {
-        let counted_runs = runs.runs_in_averages(arm).collect_vec();
+        let counted_runs = runs.counted_runs_of(arm).collect_vec();
         let reason = if counted_runs.is_empty() {
             "no run of the arm executed anything"
         } else {

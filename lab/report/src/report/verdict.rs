@@ -198,7 +198,7 @@ fn verdict_of_arms(
 }
 
 fn success_count(runs: &MeasuredRuns, answer: Option<bool>) -> String {
-    number(runs.with_success(answer).count() as f64, 0)
+    number(runs.runs_by_success(answer).count() as f64, 0)
 }
 
 fn is_tested(pair: &ArmComparison) -> bool {
@@ -393,7 +393,7 @@ fn pair_sentence(pair: &ArmComparison) -> String {
 }
 
 fn outcomes(runs: &MeasuredRuns) -> Vec<String> {
-    let failed = runs.with_success(Some(false));
+    let failed = runs.runs_by_success(Some(false));
     let reasons = by_key(failed.map(|run| (&run.lifecycle.success.why, run.name.as_str())));
     let (did, did_not) = if runs.are_replays() {
         ("did their work to the end", "Did not do all of it")
