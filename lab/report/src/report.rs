@@ -88,7 +88,7 @@ pub fn default_metric(runs: &[Run]) -> &'static RunMetric {
     let has_process = runs.iter().any(|run| !run.processes.is_empty());
     let mut validators = runs
         .iter()
-        .filter(|run| run.is_replay() || lifecycle(run).has_validator);
+        .filter(|run| run.is_offline_replay() || lifecycle(run).has_validator);
     let id = if has_process && validators.next().is_none() {
         DEFAULT_PROCESS_METRIC
     } else {
@@ -286,12 +286,12 @@ fn card(run: &MeasuredRun) -> RunCard {
         Some(false) => "no",
         None => "not known",
     };
-    let did = if recording.is_replay() {
+    let did = if recording.is_offline_replay() {
         "Did all of its work"
     } else {
         "Kept up"
     };
-    let is_judged = lifecycle.has_validator || recording.is_replay();
+    let is_judged = lifecycle.has_validator || recording.is_offline_replay();
     let facts = [
         ("Validator", Some(versions).filter(|all| !all.is_empty())),
         ("Consensus", pace::consensus_timeline(recording)),

@@ -149,7 +149,7 @@ impl Points {
 #[derive(Debug, Clone, Default)]
 pub struct ExperimentOutcome {
     /// Whether the run replayed a fixed range of slots instead of following a cluster.
-    pub is_replay: bool,
+    pub is_offline_replay: bool,
     /// Whether the run kept up. If `None`, the recording decides.
     pub success: Option<bool>,
     pub why: String,
@@ -219,9 +219,10 @@ impl Run {
             .map_or_else(Rules::default, |session| session.rules)
     }
 
-    pub fn is_replay(&self) -> bool {
+    pub fn is_offline_replay(&self) -> bool {
         let experiment = self.experiment_outcome.as_ref();
-        !self.replayed.slots.is_empty() || experiment.is_some_and(|experiment| experiment.is_replay)
+        !self.replayed.slots.is_empty()
+            || experiment.is_some_and(|experiment| experiment.is_offline_replay)
     }
 
     /// Predicts only if there is a trace next to the recording. May take minutes.

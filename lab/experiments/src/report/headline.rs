@@ -207,7 +207,7 @@ pub fn experiment_outcome(
 ) -> ExperimentOutcome {
     let why = why(&ending.outcome, kind);
     ExperimentOutcome {
-        is_replay: kind == WorkloadKind::Replay,
+        is_offline_replay: kind == WorkloadKind::Replay,
         success: (!why.is_empty()).then_some(ending.outcome == Outcome::Completed),
         why,
         end: outcome_text(&ending.outcome, kind),

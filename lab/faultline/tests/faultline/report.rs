@@ -402,7 +402,7 @@ fn arms_without_variance_are_reported_with_their_values() {
         let labels = [("arm", arm.to_owned()), ("run", run.to_string())]
             .map(|(key, value)| (key.to_owned(), value));
         let experiment_outcome = ExperimentOutcome {
-            is_replay: true,
+            is_offline_replay: true,
             success: Some(true),
             why: "all of its work was done".into(),
             ..ExperimentOutcome::default()

@@ -18,11 +18,11 @@ use itertools::Itertools;
 
 /// Empty without runs, without a validator, and if any run is a replay of a fixed range.
 pub fn answers_by_arm(subjects: &MeasuredRuns) -> Vec<Answers> {
-    let is_replay = subjects
+    let is_offline_replay = subjects
         .all
         .iter()
-        .any(|subject| subject.recording.is_replay());
-    if subjects.all.is_empty() || subjects.has_no_validator() || is_replay {
+        .any(|subject| subject.recording.is_offline_replay());
+    if subjects.all.is_empty() || subjects.has_no_validator() || is_offline_replay {
         return Vec::new();
     }
     let can_change = can_change_capacity(subjects);

@@ -19,8 +19,8 @@ pub struct Limits {
     /// Arms without a planned limit. The memory of the host does not count as a limit that was
     /// tried.
     unlimited_arms: Vec<UnlimitedArm>,
-    /// Whether the runs replayed a fixed range.
-    are_replays: bool,
+    /// Whether the runs replayed a fixed range of slots from a ledger, without a cluster.
+    are_offline_replays: bool,
 }
 
 /// The arm, and whether each of its runs kept up.
@@ -47,7 +47,7 @@ pub fn limits(runs: &MeasuredRuns) -> Option<Limits> {
     (differ && !runs.has_no_validator()).then(|| Limits {
         bracket: bracket(&replicates),
         unlimited_arms: by_key(unlimited_runs),
-        are_replays: runs.are_replays(),
+        are_offline_replays: runs.are_offline_replays(),
     })
 }
 
@@ -75,7 +75,7 @@ pub fn have_equal_limits(runs: &MeasuredRuns, reference: &str, other: &str) -> b
 
 impl Limits {
     fn success_text(&self) -> &'static str {
-        if self.are_replays {
+        if self.are_offline_replays {
             "did all of its work"
         } else {
             "kept up"
@@ -116,7 +116,7 @@ impl Limits {
     }
 
     pub fn blocks(&self) -> Vec<Block> {
-        let (title, did) = if self.are_replays {
+        let (title, did) = if self.are_offline_replays {
             (
                 "With which memory limit the work was done",
                 "Did all of its work",

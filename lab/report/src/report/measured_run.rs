@@ -114,12 +114,12 @@ impl MeasuredRuns {
     pub fn has_no_validator(&self) -> bool {
         let runs = || self.all.iter();
         runs().any(|run| !run.recording.processes.is_empty())
-            && !runs().any(|run| run.lifecycle.has_validator || run.recording.is_replay())
+            && !runs().any(|run| run.lifecycle.has_validator || run.recording.is_offline_replay())
     }
 
-    /// Whether all runs replayed a fixed range.
-    pub fn are_replays(&self) -> bool {
-        self.all.iter().all(|run| run.recording.is_replay())
+    /// Whether all runs replayed a fixed range of slots from a ledger, without a cluster.
+    pub fn are_offline_replays(&self) -> bool {
+        self.all.iter().all(|run| run.recording.is_offline_replay())
     }
 
     /// The runs that kept up (`Some(true)`), did not (`Some(false)`), or of which this is not known

@@ -50,16 +50,16 @@ pub static QUANTITIES: [Quantity; 6] = [
         cache_ms_by_slot(&run.recording, run.from_first_transaction.window)
     }),
     quantity("Cache misses", "", &["cache-misses"], |run| {
-        logged_counts(run, |slot| slot.misses)
+        counts_of_offline_replay(run, |slot| slot.misses)
     }),
     quantity("Cache reloads", "", &["cache-reloads"], |run| {
-        logged_counts(run, |slot| slot.reloads)
+        counts_of_offline_replay(run, |slot| slot.reloads)
     }),
     quantity("Cache evictions", "", &["cache-evictions"], |run| {
-        logged_counts(run, |slot| slot.evictions)
+        counts_of_offline_replay(run, |slot| slot.evictions)
     }),
     quantity("Cache insertions", "", &[], |run| {
-        logged_counts(run, |slot| slot.insertions)
+        counts_of_offline_replay(run, |slot| slot.insertions)
     }),
 ];
 
@@ -77,7 +77,10 @@ const fn quantity(
     }
 }
 
-fn logged_counts(run: &MeasuredRun, count: fn(&ReplayedSlot) -> Option<u64>) -> Vec<(u64, f64)> {
+fn counts_of_offline_replay(
+    run: &MeasuredRun,
+    count: fn(&ReplayedSlot) -> Option<u64>,
+) -> Vec<(u64, f64)> {
     run.recording
         .replayed
         .slots
@@ -233,8 +236,8 @@ fn with_contents<'s>(runs: &'s MeasuredRuns, arm: &'s str) -> Vec<Candidate<'s>>
 /// Labels `experiment`, `block` and `turn`. For a replay, `run` (the replicate) instead of `turn`.
 pub fn pairing_key(run: &MeasuredRun) -> Option<(Option<&str>, Option<&str>, &str)> {
     let label = |key| run.recording.label(key).filter(|value| !value.is_empty());
-    let is_replay = !run.recording.replayed.slots.is_empty();
-    let key = if is_replay { "run" } else { "turn" };
+    let is_offline_replay = !run.recording.replayed.slots.is_empty();
+    let key = if is_offline_replay { "run" } else { "turn" };
     Some((label("experiment"), label("block"), label(key)?))
 }
 

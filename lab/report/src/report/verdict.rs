@@ -42,10 +42,10 @@ pub fn verdict(
 fn verdict_of_run(run: &MeasuredRun) -> Verdict {
     let (name, lifecycle) = (&run.name, &run.lifecycle);
     let why = &lifecycle.success.why;
-    let is_replay = run.recording.is_replay();
+    let is_offline_replay = run.recording.is_offline_replay();
     let headline = match lifecycle.success.answer {
-        Some(true) if is_replay => format!("{name} did all of its work."),
-        Some(false) if is_replay => format!("{name} did not do all of its work: {why}."),
+        Some(true) if is_offline_replay => format!("{name} did all of its work."),
+        Some(false) if is_offline_replay => format!("{name} did not do all of its work: {why}."),
         _ if !lifecycle.has_validator && !run.recording.processes.is_empty() => {
             format!("{name} shows nothing of a validator: the process itself is described.")
         }
@@ -109,7 +109,7 @@ fn verdict_of_arm(runs: &MeasuredRuns, primary: &RunMetric, floor: &BiasFloor) -
         counted(runs.all.len() as f64, "run")
     );
     if !runs.has_no_validator() {
-        let did = if runs.are_replays() {
+        let did = if runs.are_offline_replays() {
             "did all of their work"
         } else {
             "kept up"
@@ -395,7 +395,7 @@ fn pair_sentence(pair: &ArmComparison) -> String {
 fn outcomes(runs: &MeasuredRuns) -> Vec<String> {
     let failed = runs.runs_by_success(Some(false));
     let reasons = by_key(failed.map(|run| (&run.lifecycle.success.why, run.name.as_str())));
-    let (did, did_not) = if runs.are_replays() {
+    let (did, did_not) = if runs.are_offline_replays() {
         ("did their work to the end", "Did not do all of it")
     } else {
         ("are known to have kept up with the tip", "Did not keep up")

@@ -56,7 +56,7 @@ pub fn lifecycle_sentences(run: &MeasuredRun) -> String {
     if !lifecycle.has_validator && !run.recording.processes.is_empty() {
         return sentences + &without_validator(run);
     }
-    if run.recording.is_replay() {
+    if run.recording.is_offline_replay() {
         return sentences
             + &outcome_sentence(run, "did all of its work", "did not do all of its work");
     }
