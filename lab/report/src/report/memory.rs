@@ -65,10 +65,10 @@ pub fn section(runs: &MeasuredRuns) -> Section {
     let mut section = SectionBuilder::new(runs, MeasuredRun::why_no_samples);
     let rss_note = "GiB is 2^30 bytes. RSS: RssAnon, RssFile and RssShmem of /proc/PID/status. VSZ: vsize of /proc/PID/stat, address \
                space and not memory. One value per tick.";
-    section.add_numbers("memory", "RSS and VSZ", rss_note, RSS_AND_VSZ);
+    section.add_table("memory", "RSS and VSZ", rss_note, RSS_AND_VSZ);
     let note = "The study's table begins with the start of the process, so its minima are those of a program that has just started (0.016 GB).";
     if !runs.has_no_validator() {
-        section.add_numbers_of(
+        section.add_table_of_part(
             RunPart::WholeRun,
             "memory-from-start",
             "RSS and VSZ from the start on",
@@ -76,7 +76,7 @@ pub fn section(runs: &MeasuredRuns) -> Section {
             RSS_AND_VSZ,
         );
     }
-    section.add_numbers_of(
+    section.add_table_of_part(
         RunPart::FromTip,
         "memory-at-tip",
         "RSS and VSZ at the tip",
@@ -85,7 +85,7 @@ pub fn section(runs: &MeasuredRuns) -> Section {
     );
     let note = "Anonymous memory is demand: without swap it cannot be dropped. File memory is page cache that the process maps; \
                 the kernel takes it back when it needs to. GiB is 2^30 bytes.";
-    section.add_numbers(
+    section.add_table(
         "memory-kinds",
         "Anonymous against file memory",
         note,
@@ -94,7 +94,7 @@ pub fn section(runs: &MeasuredRuns) -> Section {
     let note = "The study takes VSZ less RSS for swap, and RSS plus VSZ for the total. VSZ counts address space that was never \
                 touched, mapped files most of all, and contains RSS already; so neither is memory. Swap is VmSwap of \
                 /proc/PID/status. GiB is 2^30 bytes.";
-    section.add_numbers(
+    section.add_table(
         "memory-study",
         "Swap and total as the study defines them",
         note,
@@ -103,7 +103,7 @@ pub fn section(runs: &MeasuredRuns) -> Section {
     let note = "Limit: the most frequent limit of the level with the least headroom. Unreclaimable: memory of that level that \
                 the kernel cannot drop without swap, other cgroups included. Headroom: limit minus unreclaimable. GiB is 2^30 \
                 bytes.";
-    section.add_numbers("headroom", "Headroom and the limit", note, HEADROOM);
+    section.add_table("headroom", "Headroom and the limit", note, HEADROOM);
     section.add([binding_levels(runs)]);
     section.add(sufficient_memory::blocks(runs));
     timelines(&mut section);

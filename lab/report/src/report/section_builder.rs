@@ -15,7 +15,8 @@ use itertools::Itertools;
 
 const MAX_HISTOGRAM_CLASSES: usize = 60;
 
-/// A column of a table: its title with the unit, its decimals, and the number of each run.
+/// A column of a table: its title with the unit, its decimals, and the number of each run. The
+/// number is computed from what was measured in the part of the run that the table is about.
 pub type NumberColumn = (
     &'static str,
     u8,
@@ -97,9 +98,9 @@ impl<'s> SectionBuilder<'s> {
         self.add_figure(id, title, caption, chart);
     }
 
-    /// Numbers from the first execution on. For processes that are no validators, numbers over the
-    /// whole run.
-    pub fn add_numbers(
+    /// A table of the time from the first executed transaction on. For processes that are no
+    /// validators, a table of the whole run.
+    pub fn add_table(
         &mut self,
         id: &str,
         title: &str,
@@ -111,25 +112,25 @@ impl<'s> SectionBuilder<'s> {
         } else {
             RunPart::FromFirstTransaction
         };
-        self.add_numbers_of(part, id, title, note, number_columns);
+        self.add_table_of_part(part, id, title, note, number_columns);
     }
 
-    /// [`Self::add_numbers`], and the same tables for the part from the tip on.
-    pub fn add_numbers_and_tip_numbers(
+    /// [`Self::add_table`], and the same table for the time from the first sample at the tip on.
+    pub fn add_tables_with_tip(
         &mut self,
         id: &str,
         title: &str,
         note: &str,
         number_columns: &[NumberColumn],
     ) {
-        self.add_numbers(id, title, note, number_columns);
+        self.add_table(id, title, note, number_columns);
         let (id, title) = (format!("{id}-at-tip"), format!("{title} at the tip"));
-        self.add_numbers_of(RunPart::FromTip, &id, &title, note, number_columns);
+        self.add_table_of_part(RunPart::FromTip, &id, &title, note, number_columns);
     }
 
-    /// A table by run, and a table by arm if an arm has several runs. No table if no run has the
-    /// part.
-    pub fn add_numbers_of(
+    /// A table by run, and a table by arm if an arm has several runs. No table if no run has this
+    /// part: a run that was never at the tip has no part from the tip on.
+    pub fn add_table_of_part(
         &mut self,
         part: RunPart,
         id: &str,

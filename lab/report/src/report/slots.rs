@@ -46,12 +46,12 @@ pub fn section(runs: &MeasuredRuns) -> Section {
                 that is replayed again is another sample. Slots that the node produced itself are left out: their datapoints \
                 have no transactions, entries, shreds or times. A p95 needs 20 slots and a p99 needs 100, so that one of \
                 them is beyond it.";
-    section.add_numbers_and_tip_numbers("replay", "Replay time per slot", note, REPLAY);
+    section.add_tables_with_tip("replay", "Replay time per slot", note, REPLAY);
     section.add([intervals(runs)]);
     section.add(unreliable_intervals(runs));
     section.missing_reason = |_| "the distance to the tip was known at too few ticks";
     let note = "Slots between the tip of the cluster and this validator, at each tick for which both are known at the same time.";
-    section.add_numbers("behind", "Slots behind the tip", note, BEHIND);
+    section.add_table("behind", "Slots behind the tip", note, BEHIND);
     figures(&mut section);
     section.build("slots", "Replay and the distance to the tip")
 }

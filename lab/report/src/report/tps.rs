@@ -73,11 +73,11 @@ pub fn section(runs: &MeasuredRuns) -> Section {
                 samples above three times the average of all samples are left out of the average, once, and kept in the \
                 maximum. 0 TPS time: seconds whose datapoints arrived and carry no transaction. Unknown: seconds for which no \
                 datapoint arrived; they are in no average.";
-    section.add_numbers_and_tip_numbers("tps", "Transactions per second", note, QUANTITIES);
+    section.add_tables_with_tip("tps", "Transactions per second", note, QUANTITIES);
     let note = "What the study's scripts compute: total_transactions divided by execute_us of a replay-slot-stats point, one \
                 sample per slot. execute_us is summed over threads, so this is transactions per second of one thread's time: it rises \
                 when slots are executed by fewer threads and says nothing of idle time. Not to be used as throughput.";
-    section.add_numbers("tps-study", "TPS as the study defines it", note, STUDY_TPS);
+    section.add_table("tps-study", "TPS as the study defines it", note, STUDY_TPS);
     let caption = "Seconds by their number of transactions, from the first execution on. The classes end at the 99.9 % quantile of all \
                    runs; seconds above are counted as above and not drawn. Unknown seconds are in no class.";
     section.add_histogram(
