@@ -149,7 +149,9 @@ pub fn section(runs: &MeasuredRuns) -> Section {
 
 fn over_time(section: &mut SectionBuilder<'_>) {
     let slots = |run: &MeasuredRun| run.from_first_transaction.replay_ms.len();
-    let size = section.runs.averaging_window(AVERAGED_SLOTS, slots);
+    let size = section
+        .runs
+        .averaging_window_for_shortest_run(AVERAGED_SLOTS, slots);
     let caption = averaging_caption(size, "replayed slot", "replayed slots") + ".";
     section.add_timeline(
         "cache-time-over-time",

@@ -19,7 +19,7 @@ use itertools::Itertools;
 const AVERAGED_SAMPLES: usize = 100;
 
 pub fn averaging_window(runs: &MeasuredRuns) -> usize {
-    runs.averaging_window(AVERAGED_SAMPLES, |run| run.recording.ticks.len())
+    runs.averaging_window_for_shortest_run(AVERAGED_SAMPLES, |run| run.recording.ticks.len())
 }
 
 const MAX_TABLE_POOLS: usize = 15;

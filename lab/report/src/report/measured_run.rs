@@ -161,17 +161,21 @@ impl MeasuredRuns {
         }
     }
 
-    /// Number of samples of a moving average. It is at most a tenth of the shortest run, so that
-    /// the average shows longer changes.
-    pub fn averaging_window(&self, max: usize, samples: impl Fn(&MeasuredRun) -> usize) -> usize {
+    /// The width of a moving average in samples: `max_samples`, but at most a tenth of the shortest
+    /// run, so that the average still shows changes within each run.
+    pub fn averaging_window_for_shortest_run(
+        &self,
+        max_samples: usize,
+        count_samples: impl Fn(&MeasuredRun) -> usize,
+    ) -> usize {
         let shortest = self
             .all
             .iter()
-            .map(samples)
+            .map(count_samples)
             .filter(|samples| *samples > 0)
             .min()
             .unwrap_or(0);
-        max.min(shortest / 10).max(1)
+        max_samples.min(shortest / 10).max(1)
     }
 
     pub fn runs_of<'s>(&'s self, arm: &'s str) -> impl Iterator<Item = &'s MeasuredRun> {

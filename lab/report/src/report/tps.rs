@@ -10,11 +10,12 @@ use crate::measure::Second;
 use faultline_stats::smooth::moving_average;
 use itertools::Itertools;
 
-/// In seconds: about the time between two pushes of datapoints.
-const MIN_AVERAGED_SECONDS: usize = 10;
+/// Minimum width of the moving average if no run is short: about the time between two pushes of
+/// datapoints.
+const MIN_WINDOW_SECONDS: usize = 10;
 
-/// A longer run is averaged to this many points.
-const MAX_AVERAGED_POINTS: usize = 720;
+/// If runs are long, this many windows of the moving average cover the longest one.
+const WINDOWS_PER_LONGEST_RUN: usize = 720;
 
 const QUANTITIES: &[NumberColumn] = &[
     ("Avg TPS (3x rule) [/s]", 2, |_, numbers| {
@@ -126,10 +127,12 @@ fn moving_averages(seconds: &[Second], size: usize) -> impl Iterator<Item = (f64
 }
 
 fn over_time(section: &mut SectionBuilder<'_>) {
-    let seconds = |run: &MeasuredRun| run.tps.seconds.len();
-    let longest = section.runs.all.iter().map(seconds).max();
-    let size = (longest.unwrap_or(0) / MAX_AVERAGED_POINTS).max(MIN_AVERAGED_SECONDS);
-    let size = section.runs.averaging_window(size, seconds);
+    let count_seconds = |run: &MeasuredRun| run.tps.seconds.len();
+    let longest = section.runs.all.iter().map(count_seconds).max();
+    let max_size = (longest.unwrap_or(0) / WINDOWS_PER_LONGEST_RUN).max(MIN_WINDOW_SECONDS);
+    let size = section
+        .runs
+        .averaging_window_for_shortest_run(max_size, count_seconds);
     let caption = averaging_caption(
         size,
         "second of the validator's clock",
