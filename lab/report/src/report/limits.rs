@@ -32,7 +32,7 @@ pub fn limits(runs: &MeasuredRuns) -> Option<Limits> {
     let mut unlimited_runs = Vec::new();
     for run in &runs.all {
         let success = run.lifecycle.success.answer;
-        match (limit_of(run), &run.recording.experiment_outcome) {
+        match (tried_limit(run), &run.recording.experiment_outcome) {
             (Some(limit), _) => replicates.push(Replicate {
                 limit,
                 passed: success,
@@ -51,8 +51,9 @@ pub fn limits(runs: &MeasuredRuns) -> Option<Limits> {
     })
 }
 
-/// In an experiment, the planned limit; otherwise, the recorded limit.
-fn limit_of(run: &MeasuredRun) -> Option<u64> {
+/// In an experiment, the planned limit: `None` for an arm without one, even if a limit was recorded.
+/// Otherwise, the recorded limit.
+fn tried_limit(run: &MeasuredRun) -> Option<u64> {
     match &run.recording.experiment_outcome {
         Some(experiment_outcome) => experiment_outcome.limit,
         None => run.limit().map(|limit| limit as u64),
@@ -64,7 +65,7 @@ pub fn have_equal_limits(runs: &MeasuredRuns, reference: &str, other: &str) -> b
     let limits = runs
         .runs_of(reference)
         .chain(runs.runs_of(other))
-        .map(limit_of)
+        .map(tried_limit)
         .collect_vec();
     let known_limits = || limits.iter().flatten().copied();
     let (Some(smallest), Some(largest)) = (known_limits().min(), known_limits().max()) else {

@@ -201,9 +201,9 @@ fn marks(run: &MeasuredRun, origin: f64, is_single: bool) -> Vec<Mark> {
         .since_first_transaction
         .filter(|_| is_single)
         .map(|window| mark(window.from.max(0.0), "first execution".to_owned()));
-    // A stall is drawn at its start; the daemon detected it later.
+    // A stall has a mark at its start. The daemon detected it later, so its event gets no mark.
     let stalls = &run.lifecycle.stalls;
-    let is_drawn_stall = |event: &Event| {
+    let is_marked_at_stall_start = |event: &Event| {
         event.kind == "stall" && stalls.iter().any(|stall| stall.span.includes(event.at))
     };
     let events = run.recording.events.iter().filter_map(|event| {
@@ -212,7 +212,7 @@ fn marks(run: &MeasuredRun, origin: f64, is_single: bool) -> Vec<Mark> {
             "mark" => mark_name(&event.detail),
             _ => (*name).to_owned(),
         };
-        (!is_drawn_stall(event)).then(|| mark(event.at, name))
+        (!is_marked_at_stall_start(event)).then(|| mark(event.at, name))
     });
     let stalls = stalls
         .iter()
