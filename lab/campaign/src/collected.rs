@@ -18,7 +18,7 @@ use faultline_experiments::{
 use faultline_pages::{cells::GIB, render};
 use faultline_report::{
     measure::lifecycle::lifecycle,
-    report::{pace::Pace, releases},
+    report::{comparability::Pace, releases},
     run::Run,
 };
 use faultline_text::clean;

@@ -8,6 +8,7 @@ mod bias_floor;
 mod cache;
 mod cache_sizes;
 mod caveats;
+pub mod comparability;
 mod comparison;
 mod effect;
 mod faults;
@@ -17,7 +18,6 @@ mod hosts;
 mod limits;
 mod measured_run;
 mod memory;
-pub mod pace;
 mod paired;
 pub mod releases;
 mod run_metrics;
@@ -34,6 +34,7 @@ pub use run_metrics::{Better, RUN_METRICS, RunMetric, run_metric};
 
 use crate::{measure::lifecycle::lifecycle, run::Run};
 use bias_floor::BiasFloor;
+use comparability::Pace;
 use comparison::ArmComparison;
 use faultline_pages::{cells, groups, model};
 use faultline_stats::block::IntervalPlan;
@@ -42,7 +43,6 @@ use itertools::Itertools;
 use limits::Limits;
 use measured_run::{MeasuredRun, MeasuredRuns};
 use model::{Block, Caveat, Report, RunCard, Section, VerdictKind};
-use pace::Pace;
 use run_metrics::{DEFAULT_METRIC, DEFAULT_PROCESS_METRIC};
 
 #[derive(Debug, Clone, Copy)]
@@ -294,7 +294,7 @@ fn card(run: &MeasuredRun) -> RunCard {
     let is_judged = lifecycle.has_validator || recording.is_offline_replay();
     let facts = [
         ("Validator", Some(versions).filter(|all| !all.is_empty())),
-        ("Consensus", pace::consensus_timeline(recording)),
+        ("Consensus", comparability::consensus_timeline(recording)),
         ("Slot time", Pace::of_run(run).slot_time()),
         ("Begun", run.begun()),
         ("Recorded for", Some(seconds(recording.end_seconds()))),

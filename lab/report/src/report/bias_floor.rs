@@ -4,11 +4,11 @@
 
 use super::{
     cells::{count, estimate, estimate_or, number_or, table, text_cell},
+    comparability,
     comparison::{ArmComparison, lowercase_first},
     groups::by_key,
     measured_run::{AA_SUFFIX, MeasuredRun, MeasuredRuns},
     model::{Block, Cell, VerdictKind},
-    pace,
     paired::{DECIMALS, PairedEffect, PairedRuns, QUANTITIES, Quantity, pairing_key},
     run_metrics::RunMetric,
 };
@@ -460,7 +460,7 @@ fn max_aa_difference(
     is_ratio: bool,
 ) -> Option<f64> {
     let value = |subject: &MeasuredRun| {
-        let value = pace::compared_value(subjects, run_metric, subject)?;
+        let value = comparability::compared_value(subjects, run_metric, subject)?;
         Some(if is_ratio { value.ln() } else { value })
     };
     let differences = subjects

@@ -1,11 +1,11 @@
 use super::{
     cache::last_capacity,
+    comparability,
     comparison::lowercase_first,
     groups::{by_key, distinct},
     hosts,
     measured_run::{MIN_TIP_SECONDS, MeasuredRun, MeasuredRuns, RunPart},
     model::Caveat,
-    pace,
     run_metrics::{RunMetric, run_metric},
 };
 use crate::run::{ClockStep, Signal};
@@ -139,7 +139,10 @@ fn arm_caveats(subjects: &MeasuredRuns, all_are_paired: bool) -> Vec<Caveat> {
         format!("All runs of {first} came before all of {then}: whatever changed meanwhile looks like an effect."),
         "Alternate the arms (A B B A), or draw their order by lot.",
     ));
-    let caveats = caveats.into_iter().flatten().chain(pace::caveats(subjects));
+    let caveats = caveats
+        .into_iter()
+        .flatten()
+        .chain(comparability::caveats(subjects));
     caveats
         .chain(hosts::caveats(subjects))
         .chain(in_order)
@@ -217,7 +220,7 @@ fn run_caveats(
 }
 
 fn consensus_changed(run: &MeasuredRun) -> Option<WhatAndRemedy> {
-    let timeline = pace::consensus_timeline(&run.recording)?;
+    let timeline = comparability::consensus_timeline(&run.recording)?;
     (run.recording.consensus.len() > 1).then(|| (
         format!(
             "the consensus changed ({timeline}). Transactions, and what is counted by slot, mean different things before and after"
@@ -411,7 +414,7 @@ fn values_by_arm<'s>(
 ) -> Vec<(&'s str, RunValues<'s>)> {
     let runs = subjects.all.iter().filter(|run| subjects.is_counted(run));
     by_key(runs.filter_map(|run| {
-        let value = pace::compared_value(subjects, run_metric, run)?;
+        let value = comparability::compared_value(subjects, run_metric, run)?;
         Some((run.arm.as_str(), (run, value)))
     }))
 }
@@ -435,7 +438,7 @@ fn outliers_in<'s>(
         .into_option()
         .unwrap_or_default();
     let title = lowercase_first(run_metric.title);
-    let unit = pace::unit(run_metric, subjects.compare_rates);
+    let unit = comparability::compared_unit(run_metric, subjects.compare_rates);
     let sentence = |(_, (run, value)): (usize, &(&'s MeasuredRun, f64))| {
         let [value, low, high] =
             [*value, low, high].map(|value| number(value, usize::from(run_metric.decimals)));

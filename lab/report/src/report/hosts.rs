@@ -3,10 +3,10 @@
 
 use super::{
     cells::{bytes, count, estimate_or, number_or, table, text_cell},
+    comparability,
     groups::{by_key, distinct},
     measured_run::{AA_SUFFIX, MeasuredRun, MeasuredRuns},
     model::{Block, Caveat, Cell},
-    pace,
     run_metrics::RunMetric,
 };
 use crate::{
@@ -97,7 +97,7 @@ pub fn metric_pairs(
     run_metric: &RunMetric,
 ) -> Vec<(f64, f64)> {
     paired_by_block(runs, arms, |run| {
-        pace::compared_value(runs, run_metric, run)
+        comparability::compared_value(runs, run_metric, run)
     })
 }
 
@@ -110,16 +110,16 @@ pub fn table_of_hosts(
 ) -> Option<Block> {
     let pairs = metric_pairs(subjects, [reference, other], primary);
     let by_host = by_key(subjects.counted_runs_of(reference).filter_map(|subject| {
-        let value = pace::compared_value(subjects, primary, subject)?;
+        let value = comparability::compared_value(subjects, primary, subject)?;
         Some((subject.recording.host()?, value))
     }));
     let (first, first_values) = by_host.first()?;
-    let unit = &*pace::unit(primary, subjects.compare_rates);
+    let unit = &*comparability::compared_unit(primary, subjects.compare_rates);
     let ratio = format!("Ratio to {first}");
     let note = format!(
         "{}, {reference}. The intervals of ratios are for single runs, estimated from the variation \
          of ratios within blocks. A/A: the second run of an arm divided by its first, within blocks.",
-        pace::title(primary, subjects.compare_rates)
+        comparability::compared_title(primary, subjects.compare_rates)
     );
     let mut table = table(
         "hosts",

@@ -163,7 +163,7 @@ pub(crate) fn compared_value(
 }
 
 /// The title of a metric, or of its rate if rates are compared.
-pub(crate) fn title(run_metric: &RunMetric, compare_rates: bool) -> String {
+pub(crate) fn compared_title(run_metric: &RunMetric, compare_rates: bool) -> String {
     match run_metric.scales_with {
         ScalesWith::Slot if compare_rates => run_metric
             .title
@@ -173,7 +173,7 @@ pub(crate) fn title(run_metric: &RunMetric, compare_rates: bool) -> String {
     }
 }
 
-pub(crate) fn unit(run_metric: &RunMetric, compare_rates: bool) -> String {
+pub(crate) fn compared_unit(run_metric: &RunMetric, compare_rates: bool) -> String {
     match run_metric.scales_with {
         ScalesWith::Slot if compare_rates => format!("{}/s", run_metric.unit),
         ScalesWith::SlotDistance if compare_rates => "s".to_owned(),
