@@ -15,9 +15,9 @@ use crate::{
 use faultline_stats::correlation;
 
 macro_rules! gib {
-    ($title:literal, $level:ident, $statistic:ident) => {
+    ($title:literal, $gauge:ident, $statistic:ident) => {
         (concat!($title, " [GiB]"), 3, |_, numbers| {
-            numbers.levels.$level.$statistic.map(gib)
+            numbers.levels.$gauge.$statistic.map(gib)
         })
     };
 }
@@ -136,6 +136,7 @@ fn binding_levels(runs: &MeasuredRuns) -> Block {
             table.rows.push(row(&run.name, cells));
         }
         for level in levels {
+            // Level 0 is the validator's cgroup, and level 1 its parent.
             let others = match level.level.as_str() {
                 "1" => run.recording.signal(Signal::OthersParent),
                 "machine" => run.recording.signal(Signal::OthersMachine),
@@ -158,9 +159,10 @@ fn level_title(level: &BindingLevel) -> String {
         "machine" => "the machine".to_owned(),
         "numa" => format!("NUMA {}", level.path),
         "above" => format!("a limit above {}", level.path),
-        level_name => match level_name.strip_suffix("_swap") {
+        // A number: 0 is the validator's cgroup, 1 its parent, and so on.
+        number_and_suffix => match number_and_suffix.strip_suffix("_swap") {
             Some(number) => format!("{number}: memory and swap of {}", level.path),
-            None => format!("{level_name}: {}", level.path),
+            None => format!("{number_and_suffix}: {}", level.path),
         },
     }
 }
@@ -174,13 +176,14 @@ type SignalFigure = (
 );
 
 fn timelines(section: &mut SectionBuilder<'_>) {
-    let levels = "Levels at each tick. A long run is divided: the smallest and the largest value of each part are drawn, so no peak is lost.";
-    let labels = ("Memory (GiB)", "B");
+    let caption_end = "Levels at each tick. A long run is divided: the smallest and the largest value of each part are drawn, so no peak is lost.";
+    // The recording has bytes; the page draws them as GiB.
+    let axis = ("Memory (GiB)", "B");
     section.add_timeline(
         "rss-over-time",
         "Resident memory over time",
-        &format!("RSS. {levels}"),
-        labels,
+        &format!("RSS. {caption_end}"),
+        axis,
         |run| vec![line_of_ticks(run, "", &rss(&run.recording))],
     );
     let figures: [SignalFigure; 3] = [
@@ -207,8 +210,8 @@ fn timelines(section: &mut SectionBuilder<'_>) {
         ),
     ];
     for (id, title, caption, signals) in figures {
-        let caption = format!("{caption} {levels}");
-        section.add_timeline(id, title, &caption, labels, |run| {
+        let caption = format!("{caption} {caption_end}");
+        section.add_timeline(id, title, &caption, axis, |run| {
             let line = |(name, signal): &(&str, Signal)| line_of_signal(run, name, *signal);
             signals.iter().map(line).collect()
         });
@@ -228,13 +231,13 @@ fn correlation_figure(runs: &MeasuredRuns, run: &MeasuredRun) -> Option<Block> {
     if values.iter().flatten().all(Option::is_none) {
         return None;
     }
-    let (id, title) = match runs.single_run() {
+    let (id, title_suffix) = match runs.single_run() {
         Some(_) => ("correlation".to_owned(), String::new()),
         None => (format!("correlation-{}", run.id), format!(": {}", run.name)),
     };
     Some(figure(
         &id,
-        &format!("Correlation of memory and faults{title}"),
+        &format!("Correlation of memory and faults{title_suffix}"),
         "Pearson's correlation over ticks from the first execution on; faults as rates per second. A constant \
          has no correlation. Values that grow over a recording correlate with everything that grows: no cause follows from this.",
         Chart::Matrix(Matrix {

@@ -50,7 +50,8 @@ impl<'s> SectionBuilder<'s> {
         self.add(chart.map(|chart| figure(id, title, caption, chart)));
     }
 
-    /// `label` and `unit` belong to the vertical axis.
+    /// `label` names the vertical axis. `unit` is the unit of the values, as in
+    /// `Timeline::unit`.
     pub fn add_timeline(
         &mut self,
         id: &str,
