@@ -58,8 +58,11 @@ impl Pace {
         if changed || is_known && self.consensus != other.consensus {
             return Some(Difference::Consensus);
         }
-        let (own, other) = (self.slot_seconds?, other.slot_seconds?);
-        let (min, max) = (own.0.min(other.0), own.1.max(other.1));
+        let (own_range, other_range) = (self.slot_seconds?, other.slot_seconds?);
+        let (min, max) = (
+            own_range.0.min(other_range.0),
+            own_range.1.max(other_range.1),
+        );
         (max > MAX_SLOT_TIME_RATIO * min).then_some(Difference::SlotTime)
     }
 

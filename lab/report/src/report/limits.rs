@@ -41,8 +41,8 @@ pub fn limits(runs: &MeasuredRuns) -> Option<Limits> {
             (None, Some(_)) => unlimited_runs.push((run.arm.clone(), success)),
         }
     }
-    let limits = || replicates.iter().map(|replicate| replicate.limit);
-    let (smallest, largest) = (limits().min()?, limits().max()?);
+    let tried_limits = || replicates.iter().map(|replicate| replicate.limit);
+    let (smallest, largest) = (tried_limits().min()?, tried_limits().max()?);
     let differ = largest as f64 > SAME_LIMIT_RATIO * smallest as f64;
     (differ && !runs.has_no_validator()).then(|| Limits {
         bracket: bracket(&replicates),

@@ -137,14 +137,15 @@ impl MeasuredRuns {
     /// Whether means and comparisons include the run. They leave out a run without an executed
     /// transaction, unless no run has one.
     pub fn is_counted(&self, run: &MeasuredRun) -> bool {
-        run.executed() || !self.all.iter().any(MeasuredRun::executed)
+        run.has_executed_transaction()
+            || !self.all.iter().any(MeasuredRun::has_executed_transaction)
     }
 
     /// The part of each run that is compared. It is the time at the tip if every counted run was at
     /// the tip for [`MIN_TIP_SECONDS`] or half its time. Otherwise it begins with the first
     /// execution.
     pub fn compared_part(&self) -> RunPart {
-        let are_long_at_tip = self
+        let all_were_long_at_tip = self
             .all
             .iter()
             .filter(|run| self.is_counted(run))
@@ -154,7 +155,7 @@ impl MeasuredRuns {
                     numbers.window.seconds() >= MIN_TIP_SECONDS.min(seconds / 2.0)
                 })
             });
-        if !self.all.is_empty() && are_long_at_tip {
+        if !self.all.is_empty() && all_were_long_at_tip {
             RunPart::FromTip
         } else {
             RunPart::FromFirstTransaction
@@ -248,7 +249,7 @@ impl MeasuredRun {
         (unix_ns > 0).then(|| moment(unix_ns))
     }
 
-    fn executed(&self) -> bool {
+    fn has_executed_transaction(&self) -> bool {
         self.since_first_transaction.is_some() || !self.recording.replayed.slots.is_empty()
     }
 

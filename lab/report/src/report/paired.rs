@@ -123,7 +123,7 @@ impl PairedRuns {
             return;
         }
         self.pair_count += 1;
-        let names = format!("{} against {}", other.name, partner.name);
+        let run_names = format!("{} against {}", other.name, partner.name);
         for (index, quantity) in QUANTITIES.iter().enumerate() {
             let slot_pairs = join((quantity.by_slot)(partner), (quantity.by_slot)(other));
             let Some(effect) = slot_pairs.effect(plan) else {
@@ -135,7 +135,7 @@ impl PairedRuns {
                 &mut self.times
             };
             if table.rows.len() < MAX_ROWS {
-                let row = row(&names, quantity, &slot_pairs, &effect, plan);
+                let row = row(&run_names, quantity, &slot_pairs, &effect, plan);
                 table.rows.push(row);
             }
             let ratio_90 = || {
@@ -168,13 +168,13 @@ pub fn pair_runs(runs: &MeasuredRuns, primary: &RunMetric, plan: &IntervalPlan) 
     };
     let all_runs = runs.all.iter();
     for second_run in all_runs.filter(|run| run.arm.ends_with(AA_SUFFIX)) {
-        let first_runs = with_contents(runs, second_run.arm.trim_end_matches(AA_SUFFIX));
+        let first_runs = runs_with_slot_contents(runs, second_run.arm.trim_end_matches(AA_SUFFIX));
         if let Some(first_run) = partner(&first_runs, second_run, 0) {
             paired.add(first_run, second_run, plan);
         }
     }
     paired.all_are_paired = !others.is_empty();
-    let references = with_contents(runs, reference);
+    let references = runs_with_slot_contents(runs, reference);
     for arm in others {
         for (index, other) in runs.runs_of(arm).enumerate() {
             match partner(&references, other, index) {
@@ -222,7 +222,7 @@ fn empty_tables() -> PairedRuns {
 
 type Candidate<'s> = (&'s MeasuredRun, SlotContents);
 
-fn with_contents<'s>(runs: &'s MeasuredRuns, arm: &'s str) -> Vec<Candidate<'s>> {
+fn runs_with_slot_contents<'s>(runs: &'s MeasuredRuns, arm: &'s str) -> Vec<Candidate<'s>> {
     runs.runs_of(arm)
         .map(|run| {
             (
@@ -248,8 +248,8 @@ fn partner<'s>(
 ) -> Option<&'s MeasuredRun> {
     let other_contents = slot_contents(&other.recording, other.from_first_transaction.window);
     let key = pairing_key(other);
-    let is_same_turn = |run: &MeasuredRun| key.is_some() && pairing_key(run) == key;
-    let has_same_turn = references.iter().any(|(run, _)| is_same_turn(run));
+    let is_same_turn_as_other = |run: &MeasuredRun| key.is_some() && pairing_key(run) == key;
+    let has_same_turn = references.iter().any(|(run, _)| is_same_turn_as_other(run));
     let min_common_slots = if has_same_turn {
         MIN_COMMON_SLOTS_OF_A_TURN
     } else {
@@ -267,7 +267,7 @@ fn partner<'s>(
     references
         .iter()
         .enumerate()
-        .filter(|(_, (run, _))| !has_same_turn || is_same_turn(run))
+        .filter(|(_, (run, _))| !has_same_turn || is_same_turn_as_other(run))
         .filter_map(|(position, (run, contents))| {
             Some((equal_slots(contents)?, position == index, *run))
         })
@@ -276,7 +276,7 @@ fn partner<'s>(
 }
 
 fn row(
-    names: &str,
+    run_names: &str,
     quantity: &Quantity,
     slot_pairs: &Pairs,
     effect: &Effect,
@@ -291,7 +291,7 @@ fn row(
         ..share
     };
     vec![
-        text_cell(names),
+        text_cell(run_names),
         text_cell(quantity.name),
         cell(Some(effect.mean_difference), DECIMALS),
         cell(Some(effect.median_difference), DECIMALS),

@@ -47,8 +47,8 @@ pub fn section(runs: &MeasuredRuns) -> Section {
                 have no transactions, entries, shreds or times. A p95 needs 20 slots and a p99 needs 100, so that one of \
                 them is beyond it.";
     section.add_tables_with_tip("replay", "Replay time per slot", note, REPLAY);
-    section.add([intervals(runs)]);
-    section.add(unreliable_intervals(runs));
+    section.add([confidence_intervals(runs)]);
+    section.add(unreliable_confidence_intervals(runs));
     section.missing_reason = |_| "the distance to the tip was known at too few ticks";
     let note = "Slots between the tip of the cluster and this validator, at each tick for which both are known at the same time.";
     section.add_table("behind", "Slots behind the tip", note, BEHIND);
@@ -89,7 +89,7 @@ fn figures(section: &mut SectionBuilder<'_>) {
     );
 }
 
-fn unreliable_intervals(runs: &MeasuredRuns) -> Option<Block> {
+fn unreliable_confidence_intervals(runs: &MeasuredRuns) -> Option<Block> {
     let note = "About the table above. Independent values: the effective number of values, since neighbouring values are alike.";
     let mut table = table(
         "within-run-limits",
@@ -109,7 +109,7 @@ fn unreliable_intervals(runs: &MeasuredRuns) -> Option<Block> {
     (!table.rows.is_empty()).then_some(Block::Table(table))
 }
 
-fn intervals(runs: &MeasuredRuns) -> Block {
+fn confidence_intervals(runs: &MeasuredRuns) -> Block {
     let [replay, tps, misses, time] = ESTIMATED_METRICS;
     let note = "95 % intervals by block bootstrap, for a longer run under the same conditions. They do not include how runs differ, so \
                 they compare no arms. No interval of TPS, misses or time reaches below 0. Where the bootstrap's interval would, the \

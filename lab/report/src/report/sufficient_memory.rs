@@ -65,7 +65,7 @@ pub fn blocks(runs: &MeasuredRuns) -> Vec<Block> {
     table.rows = rows.iter().map(|(run, memory)| row(run, memory)).collect();
     let table = Block::Table(table);
     match runs.single_run() {
-        Some(_) => vec![Block::Text(sentence(first)), table],
+        Some(_) => vec![Block::Text(proof_sentence(first)), table],
         None => vec![table],
     }
 }
@@ -90,10 +90,10 @@ fn sufficient_memory(run: &MeasuredRun) -> Option<SufficientMemory> {
         unproven.push("what its start needs: the recording does not cover it".to_owned());
         at_tip
     };
-    let (unreclaimable, cache, sum) = peak_memory(run, window);
-    let growth = |signal| measure::signal_rates(recording, signal, at_tip).known_increase();
-    let anonymous_refaults = growth(Signal::RefaultAnon).unwrap_or(0.0);
-    let refaults = growth(Signal::RefaultFile).map(|files| files + anonymous_refaults);
+    let (unreclaimable, cache, peak_sum) = peak_memory(run, window);
+    let increase = |signal| measure::signal_rates(recording, signal, at_tip).known_increase();
+    let anonymous_refaults = increase(Signal::RefaultAnon).unwrap_or(0.0);
+    let refaults = increase(Signal::RefaultFile).map(|files| files + anonymous_refaults);
     let swapped = values_within(recording, recording.signal(Signal::Swap), window)
         .into_iter()
         .flatten()
@@ -106,7 +106,8 @@ fn sufficient_memory(run: &MeasuredRun) -> Option<SufficientMemory> {
     let limit = limits.map(|(min, _)| min);
     let limit_changed = limits.is_some_and(|(min, max)| max > MAX_LIMIT_RATIO * min);
     let kept_up = run.lifecycle.success.answer;
-    let (proven, reason) = proven_memory(kept_up, limit_changed, swapped, refaults, sum, limit);
+    let (proven, reason) =
+        proven_memory(kept_up, limit_changed, swapped, refaults, peak_sum, limit);
     unproven.extend(reason);
     Some(SufficientMemory {
         proven,
@@ -118,14 +119,14 @@ fn sufficient_memory(run: &MeasuredRun) -> Option<SufficientMemory> {
     })
 }
 
-/// The sufficient memory, and what is not proven. `sum` is the peak of unreclaimable memory plus
+/// The sufficient memory, and what is not proven. `peak_sum` is the peak of unreclaimable memory plus
 /// page cache.
 fn proven_memory(
     kept_up: Option<bool>,
     limit_changed: bool,
     swapped: bool,
     refaults: Option<f64>,
-    sum: Option<f64>,
+    peak_sum: Option<f64>,
     limit: Option<f64>,
 ) -> (Option<f64>, Option<String>) {
     let (memory, unproven) = match refaults {
@@ -139,7 +140,7 @@ fn proven_memory(
             None,
             "how much is enough without swap: memory was swapped out",
         ),
-        Some(..=0.0) if sum.is_some() => return (sum, None),
+        Some(..=0.0) if peak_sum.is_some() => return (peak_sum, None),
         Some(..=0.0) => (
             limit,
             "how much page cache was in use: memory.stat of its group was not recorded",
@@ -192,7 +193,7 @@ fn peak_memory(run: &MeasuredRun, window: Span) -> (Option<f64>, Option<f64>, Op
     )
 }
 
-fn sentence(memory: &SufficientMemory) -> String {
+fn proof_sentence(memory: &SufficientMemory) -> String {
     let unproven = if memory.unproven.is_empty() {
         String::new()
     } else {

@@ -71,11 +71,11 @@ pub fn line_of_signal(run: &MeasuredRun, name: &str, signal: Signal) -> Line {
 /// Values at any times. The line breaks at gaps and where no process was followed.
 pub fn line_of_points(
     run: &MeasuredRun,
-    moments: impl IntoIterator<Item = (f64, Option<f64>)>,
+    points: impl IntoIterator<Item = (f64, Option<f64>)>,
 ) -> Line {
     let mut unrecorded = unrecorded_spans(&run.recording).into_iter().peekable();
     let mut line = empty_line(run, "");
-    for (at, value) in moments {
+    for (at, value) in points {
         if let Some(before) = line.x.last().copied() {
             while unrecorded.next_if(|span| span.to <= before).is_some() {}
             let is_broken = unrecorded.peek().is_some_and(|span| span.from < at);
@@ -197,7 +197,7 @@ fn marks(run: &MeasuredRun, origin: f64, is_single: bool) -> Vec<Mark> {
         run: run.id.clone(),
     };
     // With several runs, the axis starts at the first execution.
-    let first = run
+    let first_transaction = run
         .since_first_transaction
         .filter(|_| is_single)
         .map(|window| mark(window.from.max(0.0), "first execution".to_owned()));
@@ -222,7 +222,7 @@ fn marks(run: &MeasuredRun, origin: f64, is_single: bool) -> Vec<Mark> {
         .clock_steps
         .iter()
         .map(|step| mark(step.at, format!("clock {}", clock_step(step))));
-    let mut marks = first
+    let mut marks = first_transaction
         .into_iter()
         .chain(events)
         .chain(stalls)

@@ -17,7 +17,7 @@ const MIN_WINDOW_SECONDS: usize = 10;
 /// If runs are long, this many windows of the moving average cover the longest one.
 const WINDOWS_PER_LONGEST_RUN: usize = 720;
 
-const QUANTITIES: &[NumberColumn] = &[
+const TPS: &[NumberColumn] = &[
     ("Avg TPS (3x rule) [/s]", 2, |_, numbers| {
         numbers.tps.all_known.map(|tps| tps.mean)
     }),
@@ -74,7 +74,7 @@ pub fn section(runs: &MeasuredRuns) -> Section {
                 samples above three times the average of all samples are left out of the average, once, and kept in the \
                 maximum. 0 TPS time: seconds whose datapoints arrived and carry no transaction. Unknown: seconds for which no \
                 datapoint arrived; they are in no average.";
-    section.add_tables_with_tip("tps", "Transactions per second", note, QUANTITIES);
+    section.add_tables_with_tip("tps", "Transactions per second", note, TPS);
     let note = "What the study's scripts compute: total_transactions divided by execute_us of a replay-slot-stats point, one \
                 sample per slot. execute_us is summed over threads, so this is transactions per second of one thread's time: it rises \
                 when slots are executed by fewer threads and says nothing of idle time. Not to be used as throughput.";
@@ -117,12 +117,12 @@ fn runs_without_costs(runs: &MeasuredRuns) -> Option<Block> {
 fn moving_averages(seconds: &[Second], size: usize) -> impl Iterator<Item = (f64, Option<f64>)> {
     seconds
         .chunk_by(|before, after| after.at - before.at < 1.5)
-        .flat_map(move |stretch| {
-            let counts = stretch
+        .flat_map(move |contiguous| {
+            let counts = contiguous
                 .iter()
                 .map(|second| second.count.map(|count| count as f64));
             let averages = moving_average(&counts.collect_vec(), size);
-            stretch.iter().map(|second| second.at).zip(averages)
+            contiguous.iter().map(|second| second.at).zip(averages)
         })
 }
 

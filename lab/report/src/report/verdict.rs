@@ -171,7 +171,7 @@ fn verdict_of_arms(
     };
     points.extend(floor.paired_sentences());
     if !runs.has_no_validator() {
-        points.extend(outcomes(runs));
+        points.extend(outcome_sentences(runs));
     }
     points.extend(secondary_sentences(
         pairs,
@@ -244,7 +244,7 @@ fn pair_headline(pair: &ArmComparison, margin: f64) -> String {
             )
         }
         Conclusion::Inconclusive { p: None, .. } => {
-            format!("{title}, {}", without_spread(pair))
+            format!("{title}, {}", text_without_spread(pair))
         }
         Conclusion::Inconclusive { .. } => {
             let effect = effect_text(metric).map(|effect| format!(": {effect}"));
@@ -274,7 +274,7 @@ fn effect_or_direction(metric: &MetricComparison, direction: Direction) -> Strin
 }
 
 /// For arms whose runs are all equal: no test can tell a difference from chance.
-fn without_spread(pair: &ArmComparison) -> String {
+fn text_without_spread(pair: &ArmComparison) -> String {
     let (metric, comparison) = (&pair.primary, &pair.primary.comparison);
     let (reference, other) = (&pair.reference, &pair.other);
     if metric.within_host_blocks {
@@ -304,7 +304,7 @@ fn pairs_headline(first: &ArmComparison, pairs: &[&ArmComparison], margin: f64) 
         let pairs = pairs.iter().filter(|pair| has(pair.conclusion()));
         joined_by_and(&pairs.map(|pair| pair.other.clone()).collect_vec())
     };
-    let differ = |wanted: Direction| {
+    let arms_that_differ = |wanted: Direction| {
         let arms = pairs.iter().filter_map(|pair| match pair.conclusion() {
             Conclusion::Differs { direction, .. } if direction == wanted => {
                 let effect = effect_or_direction(&pair.primary, direction);
@@ -316,7 +316,7 @@ fn pairs_headline(first: &ArmComparison, pairs: &[&ArmComparison], margin: f64) 
         let than = effects::than_or_as(arms.last()?);
         Some(format!("{} {than} with {reference}", joined_by_and(&arms)?))
     };
-    let alike = pairs.iter().filter_map(|pair| {
+    let same_direction_in_every_block = pairs.iter().filter_map(|pair| {
         let text = in_every_block(&pair.primary)?;
         Some(format!("{text}, with {} against {reference}", pair.other))
     });
@@ -326,8 +326,8 @@ fn pairs_headline(first: &ArmComparison, pairs: &[&ArmComparison], margin: f64) 
         .dedup()
         .join("; ");
     let parts = [
-        differ(Direction::Lower),
-        differ(Direction::Higher),
+        arms_that_differ(Direction::Lower),
+        arms_that_differ(Direction::Higher),
         arms_where(|conclusion| matches!(conclusion, Conclusion::Equivalent { .. }))
             .map(|arms| format!("equivalent within {} % with {arms} and {reference}", percent(margin))),
         arms_where(|conclusion| matches!(conclusion, Conclusion::Inconclusive { p: None, .. })).map(|arms| {
@@ -335,7 +335,7 @@ fn pairs_headline(first: &ArmComparison, pairs: &[&ArmComparison], margin: f64) 
                 "without a spread with {arms} and {reference}, so that there is nothing to test against"
             )
         }),
-        Some(alike.format("; ").to_string()),
+        Some(same_direction_in_every_block.format("; ").to_string()),
         arms_where(|conclusion| matches!(conclusion, Conclusion::Inconclusive { p: Some(_), .. }))
             .map(|arms| format!("neither a difference nor equivalence is shown between {arms} and {reference}")),
         arms_where(is_described).map(|arms| {
@@ -392,7 +392,7 @@ fn pair_sentence(pair: &ArmComparison) -> String {
     format!("{}, {other} against {reference}: {text}.", metric.title)
 }
 
-fn outcomes(runs: &MeasuredRuns) -> Vec<String> {
+fn outcome_sentences(runs: &MeasuredRuns) -> Vec<String> {
     let failed = runs.runs_by_success(Some(false));
     let reasons = by_key(failed.map(|run| (&run.lifecycle.success.why, run.name.as_str())));
     let (did, did_not) = if runs.are_offline_replays() {

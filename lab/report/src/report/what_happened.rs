@@ -183,7 +183,7 @@ fn outcome_row(run: &MeasuredRun) -> Vec<Cell> {
     let first_transaction = run
         .since_first_transaction
         .map(|window| window.from.max(0.0));
-    let share = lifecycle.success.tip_share.map(|share| 100.0 * share);
+    let tip_share = lifecycle.success.tip_share.map(|share| 100.0 * share);
     let gaps = lifecycle
         .gaps_before_run_end()
         .map(|gap| gap.seconds())
@@ -199,7 +199,7 @@ fn outcome_row(run: &MeasuredRun) -> Vec<Cell> {
             "never seen both executing and at the tip",
         ),
         success,
-        number_or(share, 2, "never at the tip"),
+        number_or(tip_share, 2, "never at the tip"),
         count(lifecycle.restarts),
         number_cell(gaps, 0),
         text_cell(&lifecycle.end.how),
@@ -273,7 +273,8 @@ fn phase_row(run: &MeasuredRun, rss: &[Option<f64>], phase: &PhaseSpan) -> Vec<C
     } else {
         phase.name.replace('_', " ")
     };
-    let share = (lifecycle.run_end > 0.0).then(|| 100.0 * span.seconds() / lifecycle.run_end);
+    let share_of_run =
+        (lifecycle.run_end > 0.0).then(|| 100.0 * span.seconds() / lifecycle.run_end);
     let cells = [
         Cell::Text(name),
         number_cell(span.from, 1),
@@ -282,7 +283,7 @@ fn phase_row(run: &MeasuredRun, rss: &[Option<f64>], phase: &PhaseSpan) -> Vec<C
         if is_after_end {
             missing("it is no part of the run")
         } else {
-            number_or(share, 1, "the run has only one tick")
+            number_or(share_of_run, 1, "the run has only one tick")
         },
         number_or(tps.mean, 1, "nothing was executed yet or there is no data"),
         number_or(rss.mean.map(gib), 3, why),
