@@ -1,6 +1,6 @@
-//! Slot times and consensus protocols. If slot times differ, metrics per slot are not comparable: a
-//! shorter slot has less work. If protocols differ, metrics per transaction are not comparable:
-//! votes of Alpenglow are no transactions.
+//! Decides which metrics of two arms are comparable. If slot times differ, metrics per slot are
+//! not: a shorter slot has less work. If consensus protocols differ, neither metrics per
+//! transaction nor metrics per slot are: votes of Alpenglow are no transactions.
 
 use super::{
     groups::distinct,
@@ -20,10 +20,11 @@ const MAX_SLOT_TIME_RATIO: f64 = 1.1;
 pub struct Pace {
     /// Protocols in the order of their first evidence; empty without evidence.
     pub consensus: Vec<String>,
-    /// Over runs, shortest and longest median slot time of a run, in seconds.
+    /// The smallest and the largest of the runs' median slot times, in seconds.
     pub slot_seconds: Option<(f64, f64)>,
 }
 
+/// Why metrics of two arms may not be comparable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Difference {
     Consensus,
@@ -50,8 +51,9 @@ impl Pace {
         runs.runs_of(arm).map(Pace::of_run).collect()
     }
 
-    /// Unknown values do not count as different. A run whose consensus changed differs from every
-    /// other run.
+    /// A difference of the protocols comes before one of the slot times. Unknown values do not
+    /// count as different. A run whose protocol changed differs from every other run, because each
+    /// part of it has another protocol.
     pub fn difference(&self, other: &Pace) -> Option<Difference> {
         let changed = self.consensus.len() > 1 || other.consensus.len() > 1;
         let is_known = !self.consensus.is_empty() && !other.consensus.is_empty();
@@ -116,6 +118,7 @@ pub(crate) fn consensus_timeline(recording: &Run) -> Option<String> {
     Some(format!("{first}{}", changes.format("")))
 }
 
+/// Why the two arms are not compared by the metric; `None` if they are.
 pub(crate) fn refusal(
     runs: &MeasuredRuns,
     reference: &str,
@@ -147,8 +150,8 @@ pub(crate) fn refusal(
     ))
 }
 
-/// Applies `--per-second`: divides counts per slot by the slot time, and multiplies distances in
-/// slots by the slot time.
+/// The value of the metric in the compared part of the run. With `--per-second`, a count per slot
+/// becomes a rate, and a distance in slots becomes a time.
 pub(crate) fn compared_value(
     runs: &MeasuredRuns,
     run_metric: &RunMetric,

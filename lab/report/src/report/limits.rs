@@ -1,4 +1,5 @@
-//! Brackets the sufficient memory limit between two tried limits.
+//! Brackets the sufficient memory limit: it lies between the largest limit with which a run failed
+//! and the smallest with which all runs kept up. Each run is a replicate of its limit.
 
 use super::{
     cells::{bytes, count, gib, number_cell, table},
@@ -10,14 +11,14 @@ use faultline_stats::bracket::{Bracket, Replicate, bracket};
 use faultline_text::{counted, number};
 use itertools::Itertools;
 
-/// Limits within this ratio count as equal: one planned limit may differ slightly between two
-/// machines.
+/// Limits within this ratio count as equal, because the same planned limit may be slightly
+/// different on two machines.
 const SAME_LIMIT_RATIO: f64 = 1.05;
 
 pub struct Limits {
     bracket: Bracket,
-    /// Arms without a planned limit. The memory of the host does not count as a limit that was
-    /// tried.
+    /// Arms without a planned limit. No limit was tried with them: the memory of the host does not
+    /// count as one.
     unlimited_arms: Vec<UnlimitedArm>,
     /// Whether the runs replayed a fixed range of slots from a ledger, without a cluster.
     are_offline_replays: bool,
@@ -37,6 +38,7 @@ pub fn limits(runs: &MeasuredRuns) -> Option<Limits> {
                 limit,
                 passed: success,
             }),
+            // Neither a planned limit nor a recorded one.
             (None, None) => {}
             (None, Some(_)) => unlimited_runs.push((run.arm.clone(), success)),
         }
@@ -51,8 +53,8 @@ pub fn limits(runs: &MeasuredRuns) -> Option<Limits> {
     })
 }
 
-/// In an experiment, the planned limit: `None` for an arm without one, even if a limit was recorded.
-/// Otherwise, the recorded limit.
+/// In an experiment, the planned limit: `None` for an arm without one, even if a limit was
+/// recorded. Otherwise, the recorded limit.
 fn tried_limit(run: &MeasuredRun) -> Option<u64> {
     match &run.recording.experiment_outcome {
         Some(experiment_outcome) => experiment_outcome.limit,

@@ -11,20 +11,25 @@ use faultline_text::{moment, number};
 use itertools::Itertools;
 use std::collections::BTreeMap;
 
-/// A run with what was measured of it.
+/// A recording and what was measured in it. The report calls it a run.
 pub struct MeasuredRun {
     pub recording: Run,
     pub lifecycle: Lifecycle,
     pub tps: Tps,
-    /// `None` if no transaction was recorded.
+    /// From the first second with an executed transaction to the end of the run. `None` if no
+    /// transaction was recorded.
     pub since_first_transaction: Option<Span>,
     pub whole_run: WindowNumbers,
-    /// From the first executed transaction on. The whole run if no transaction was recorded.
+    /// Measured from the first second with an executed transaction on. If no transaction was
+    /// recorded, equal to `whole_run`.
     pub from_first_transaction: WindowNumbers,
+    /// Measured from the first sample at the tip on.
     pub from_tip: Option<WindowNumbers>,
     /// In the order of [`ESTIMATED_METRICS`].
     pub estimates: [Option<Estimate>; 4],
+    /// Position of the recording in the input.
     pub input_index: usize,
+    /// The name as an anchor of the page.
     pub id: String,
     pub name: String,
     pub arm: String,
@@ -42,18 +47,20 @@ pub const ESTIMATED_METRICS: [&str; 4] = [
 pub const MIN_TIP_SECONDS: f64 = 600.0;
 
 pub struct MeasuredRuns {
-    /// In the order of the report: by arm, then as given.
+    /// By arm, in the order of the arms. Runs of one arm have the order of the input.
     pub all: Vec<MeasuredRun>,
-    /// Arms without the second runs of A/A pairs. With them, an arm would count twice.
+    /// Without the arms of second runs (see [`AA_SUFFIX`]), because each repeats another arm.
     pub arms: Vec<String>,
     /// `--per-second`: metrics per slot are compared as rates per second.
     pub compare_rates: bool,
 }
 
-/// Suffix of the arm of second runs of an A/A pair: two runs of one arm at the same time.
+/// An A/A pair is two runs of one arm at the same time on one host. The second run belongs to an
+/// arm of its own: the name of the arm with this suffix.
 pub const AA_SUFFIX: &str = " (A/A)";
 
 impl MeasuredRuns {
+    /// `order` lists the arms in the order of an experiment's plan. It may be empty.
     pub fn new(
         recordings: impl IntoIterator<Item = Run>,
         plan: &IntervalPlan,
@@ -99,7 +106,8 @@ impl MeasuredRuns {
         }
     }
 
-    /// The reference is the first arm that `has` values, or the first arm if no arm has values.
+    /// The reference is the first arm that `has` the values to compare, or the first arm if none
+    /// has.
     pub fn reference_and_others(&self, has: impl Fn(&str) -> bool) -> Option<(&str, Vec<&str>)> {
         let reference = self
             .arms
@@ -110,7 +118,7 @@ impl MeasuredRuns {
         Some((reference, others.map(String::as_str).collect()))
     }
 
-    /// Whether the runs are of processes that are no validators. False if no process was followed.
+    /// Whether the recordings have processes, but no validator and no offline replay.
     pub fn has_no_validator(&self) -> bool {
         let runs = || self.all.iter();
         runs().any(|run| !run.recording.processes.is_empty())
@@ -142,8 +150,8 @@ impl MeasuredRuns {
     }
 
     /// The part of each run that is compared. It is the time at the tip if every counted run was at
-    /// the tip for [`MIN_TIP_SECONDS`] or half its time. Otherwise it begins with the first
-    /// execution.
+    /// the tip for [`MIN_TIP_SECONDS`] or half its time. Otherwise it is the time from the first
+    /// executed transaction on.
     pub fn compared_part(&self) -> RunPart {
         let all_were_long_at_tip = self
             .all
@@ -216,6 +224,7 @@ fn measured_run(
     }
 }
 
+/// Values with confidence intervals, in the order of [`ESTIMATED_METRICS`].
 fn estimates(
     recording: &Run,
     tps: &Tps,
@@ -228,6 +237,7 @@ fn estimates(
         measure::point_values(recording, points, numbers.window, |point| point.misses, 1.0);
     let times = measure::cache_us_per_slot(recording, numbers.window);
     let p95 = numbers.replay_quantile(0.95);
+    // Means over seconds, datapoints and slots. An amount is a value that cannot be negative.
     [
         p95.and_then(|_| block::quantile(&numbers.replay_ms, 0.95, plan)),
         block::mean_of_amounts(&tps, plan),
@@ -237,7 +247,7 @@ fn estimates(
 }
 
 impl MeasuredRun {
-    /// From the first execution until the validator was near the tip, in seconds.
+    /// From the first executed transaction until the validator was near the tip, in seconds.
     pub fn catch_up(&self) -> Option<f64> {
         let first = self.since_first_transaction?.from;
         Some((self.lifecycle.near_tip_since? - first).max(0.0))
@@ -293,7 +303,7 @@ impl MeasuredRun {
         }
     }
 
-    /// In bytes: the limit of the experiment, else the most frequent limit of all ticks.
+    /// In bytes: the limit that the experiment planned. Without one, the limit of most samples.
     pub fn limit(&self) -> Option<f64> {
         let experiment = self.recording.experiment_outcome.as_ref();
         if let Some(limit) = experiment.and_then(|experiment| experiment.limit) {
@@ -310,7 +320,8 @@ impl MeasuredRun {
     }
 }
 
-/// The label `arm`, else the file.
+/// The label `arm`, else the name of the file. The label `second` marks the second run of an A/A
+/// pair.
 fn arm_of(recording: &Run) -> String {
     let arm = recording
         .label("arm")
@@ -329,7 +340,8 @@ fn file_stem(file: &str) -> &str {
     }
 }
 
-/// By number if names differ in one number only (`512 GB`, `cache-1024`), else as given.
+/// In the planned `order`. If it is empty, arms whose names are equal up to their first number
+/// (`512 GB`, `1024 GB`) are sorted by this number. Other arms have the order of the input.
 fn sorted_arms<T>(mut arms: Vec<(String, T)>, order: &[String]) -> Vec<(String, T)> {
     if !order.is_empty() {
         arms.sort_by_cached_key(|(arm, _)| {
@@ -350,7 +362,8 @@ fn sorted_arms<T>(mut arms: Vec<(String, T)>, order: &[String]) -> Vec<(String, 
     arms
 }
 
-/// Splits a name at its first number: `512`, `1,024 entries`, `1.5 TB`, `cache-512`.
+/// The part of a name before its first number, and the number: `512`, `1,024 entries`, `cache-512`,
+/// `1.5 TB`. For a unit that begins with T or M, the number is converted to G.
 fn split_at_number(arm: &str) -> Option<(&str, f64)> {
     let (prefix, rest) = arm.split_at(arm.find(|c: char| c.is_ascii_digit())?);
     let end = rest

@@ -1,4 +1,5 @@
-//! Memory (the study's Figures 6, 7 and 10), limit and headroom.
+//! Memory, limit and headroom: Figures 6, 7 and 10 of the study, which is the paper that
+//! `docs/PAPER.md` describes.
 
 use super::{
     cells::{figure, gib, missing, number_cell, number_or, row, table, text_cell},
@@ -223,7 +224,7 @@ fn correlation_figure(runs: &MeasuredRuns, run: &MeasuredRun) -> Option<Block> {
     let [major, minor] = [Signal::MajorFaults, Signal::MinorFaults]
         .map(|signal| signal_rates(recording, signal, Span::ALWAYS).per_second);
     let vsz = recording.signal(Signal::Virtual);
-    // In the study's order.
+    // The study's figure has this order.
     let values = [&rss(recording), vsz, &major, &minor];
     let values =
         values.map(|values| values_within(recording, values, run.from_first_transaction.window));

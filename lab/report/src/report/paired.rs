@@ -1,4 +1,7 @@
-//! Compares runs slot by slot, so the effect of the workload cancels out.
+//! Compares two runs slot by slot, so the effect of the workload cancels out. The runs are of one
+//! turn if possible: a turn is the runs that an experiment executes at the same time on one host.
+//! Offline replays, which replay a fixed range of slots from a ledger, have the same slots at any
+//! time. They are of one replicate instead: one repetition of all arms.
 
 use super::{
     cells::{self, count, missing, number_cell, table, text_cell},
@@ -17,17 +20,18 @@ use faultline_stats::{
 };
 use itertools::Itertools;
 
+/// Minimum common slots of two runs that no plan made a pair.
 const MIN_COMMON_SLOTS: usize = 100;
 
-/// Minimum common slots of runs in the same turn or, for replays, the same replicate.
+/// Minimum common slots of two runs in the same turn or, for offline replays, the same replicate.
 const MIN_COMMON_SLOTS_OF_A_TURN: usize = 30;
 
 const MAX_ROWS: usize = 24;
 
 const MAX_PAIRS: usize = 60;
 
-/// Minimum share of common slots with equal contents. Below it, equal slot numbers are chance,
-/// because every test cluster counts from 0.
+/// Minimum share of common slots with equal contents. If fewer are equal, the runs were on
+/// different clusters: every test cluster numbers its slots from 0.
 const MIN_EQUAL_SHARE: f64 = 0.95;
 
 pub struct Quantity {
@@ -77,6 +81,7 @@ const fn quantity(
     }
 }
 
+/// Empty for other runs: only an offline replay reports counts of each slot.
 fn counts_of_offline_replay(
     run: &MeasuredRun,
     count: fn(&ReplayedSlot) -> Option<u64>,
@@ -96,7 +101,7 @@ pub struct PairedEffect {
     pub other: String,
     /// Other minus reference, slot by slot.
     pub effect: Effect,
-    /// The ratio with a 90 % interval, for two one-sided tests at 5 %. Only for A/A pairs.
+    /// The ratio of sums with a 90 % interval, for two one-sided tests at 5 %. Only for A/A pairs.
     pub ratio_90: Option<Estimate>,
 }
 
@@ -157,10 +162,10 @@ impl PairedRuns {
     }
 }
 
-/// Pairs each run with the run of the reference arm in the same turn or, for a replay, in the same
-/// replicate. If there is none, the partner is the reference run with the most slots of equal
-/// contents. Among equally good runs, it is the run with the same index. The second run of an A/A
-/// pair is paired with the first.
+/// Pairs each run with the run of the reference arm in the same turn or, for an offline replay, in
+/// the same replicate. If the reference arm has no such run, the partner is its run with the most
+/// slots of equal contents. If several have as many, the partner is the one with the same index.
+/// The second run of an A/A pair (two runs of one arm in a turn) is paired with the first.
 pub fn pair_runs(runs: &MeasuredRuns, primary: &RunMetric, plan: &IntervalPlan) -> PairedRuns {
     let mut paired = empty_tables();
     let Some((reference, others)) = reference(runs, primary) else {
@@ -233,7 +238,8 @@ fn runs_with_slot_contents<'s>(runs: &'s MeasuredRuns, arm: &'s str) -> Vec<Cand
         .collect()
 }
 
-/// Labels `experiment`, `block` and `turn`. For a replay, `run` (the replicate) instead of `turn`.
+/// Runs with equal keys are a pair by plan. The key is the labels `experiment`, `block` and `turn`.
+/// An offline replay has the label `run`, the number of its replicate, instead of `turn`.
 pub fn pairing_key(run: &MeasuredRun) -> Option<(Option<&str>, Option<&str>, &str)> {
     let label = |key| run.recording.label(key).filter(|value| !value.is_empty());
     let is_offline_replay = !run.recording.replayed.slots.is_empty();

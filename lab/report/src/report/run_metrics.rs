@@ -63,7 +63,7 @@ pub fn run_metrics_of(runs: &MeasuredRuns) -> impl Iterator<Item = &'static RunM
 }
 
 impl RunMetric {
-    /// `None` if it was not recorded, needs more values, or is not finite.
+    /// `None` if the metric was not recorded, needs more values, or is not finite.
     pub(crate) fn value(&self, run: &MeasuredRun, numbers: &WindowNumbers) -> Option<f64> {
         (self.compute)(run, numbers).filter(|value| value.is_finite())
     }

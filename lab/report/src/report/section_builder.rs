@@ -198,7 +198,7 @@ fn by_arm(
     Block::Table(table)
 }
 
-/// A caption without its full stop: `Moving average over 6 samples, centred`.
+/// The caption of a moving average, without a full stop: `Moving average over 6 slots, centred`.
 pub fn averaging_caption(size: usize, sample: &str, samples: &str) -> String {
     match size {
         1 => format!("One value for each {sample}"),
@@ -206,7 +206,8 @@ pub fn averaging_caption(size: usize, sample: &str, samples: &str) -> String {
     }
 }
 
-/// If all values are small integers, each integer has a class.
+/// The edges of the histogram's classes. If all values are small integers, each integer has a
+/// class.
 fn edges(values: &[Option<f64>], max_quantile: f64) -> Vec<f64> {
     let upper_bound = quantile(values, max_quantile).unwrap_or(0.0);
     let is_count = |value: &f64| value.fract() == 0.0 && *value >= 0.0;

@@ -1,3 +1,5 @@
+//! The time to replay a slot, and the distance to the tip.
+
 use super::{
     cells::{estimate_or, row, table, text_cell},
     measured_run::{ESTIMATED_METRICS, MeasuredRun, MeasuredRuns},

@@ -1,5 +1,5 @@
-//! The memory that a recording proves sufficient. It is not the minimum, because less was not
-//! tried.
+//! The memory that a recording proves sufficient. It is not the minimum, because the run did not
+//! try less.
 
 use super::{
     cells::{bytes, gib, number_or, table, text_or},
@@ -18,7 +18,7 @@ const MAX_START_DELAY: f64 = 60.0;
 /// A limit that varied by more than this factor counts as changed.
 const MAX_LIMIT_RATIO: f64 = 1.001;
 
-/// In bytes.
+/// In bytes, except for `refaults`.
 struct SufficientMemory {
     /// `None` if nothing is proven.
     proven: Option<f64>,
@@ -29,7 +29,8 @@ struct SufficientMemory {
     /// Pages, from the first tick at the tip on.
     refaults: Option<f64>,
     installed: Option<f64>,
-    /// What is not proven, with reasons.
+    /// What the recording does not prove. Each text completes the sentence "It cannot be said ...":
+    /// a clause, a colon and the reason.
     unproven: Vec<String>,
 }
 
@@ -70,7 +71,7 @@ pub fn blocks(runs: &MeasuredRuns) -> Vec<Block> {
     }
 }
 
-/// `None` if no less than the machine's memory is proven, or if the time at the tip was too short.
+/// `None` if nothing below the machine's memory is proven, or if the time at the tip was too short.
 pub fn proven_bytes(run: &MeasuredRun) -> Option<f64> {
     let memory = sufficient_memory(run)?;
     let seconds = run.from_tip.as_ref()?.window.seconds();
@@ -119,8 +120,8 @@ fn sufficient_memory(run: &MeasuredRun) -> Option<SufficientMemory> {
     })
 }
 
-/// The sufficient memory, and what is not proven. `peak_sum` is the peak of unreclaimable memory plus
-/// page cache.
+/// The sufficient memory, and what is not proven (see [`SufficientMemory::unproven`]). `peak_sum`
+/// is the peak of unreclaimable memory plus page cache.
 fn proven_memory(
     kept_up: Option<bool>,
     limit_changed: bool,
@@ -171,7 +172,8 @@ fn is_followed_from_start(recording: &Run) -> bool {
     !recording.processes.is_empty() && recording.processes.iter().all(is_early)
 }
 
-/// Peak of unreclaimable memory; page cache at the peak of the sum of both; this peak.
+/// Three values: the peak of unreclaimable memory, the page cache when the sum of both peaked, and
+/// the peak of this sum.
 fn peak_memory(run: &MeasuredRun, window: Span) -> (Option<f64>, Option<f64>, Option<f64>) {
     let recording = &run.recording;
     let cache = measure::combine(

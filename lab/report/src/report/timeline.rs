@@ -17,7 +17,8 @@ const MIN_POINTS: usize = 400;
 
 const STALL: &str = "stall";
 
-/// Events drawn as marks; phases and gaps are bands.
+/// The kinds of events that get a mark, and the name of the mark. Phases and gaps are bands
+/// instead.
 const MARKED_EVENTS: &[(&str, &str)] = &[
     ("start", "process followed"),
     ("at_tip", "at tip"),
@@ -31,8 +32,9 @@ const MARKED_EVENTS: &[(&str, &str)] = &[
 
 pub const AFTER_THE_END: &str = "after the end";
 
-/// Points at most this many seconds apart stay connected across a gap of the daemon. They normally
-/// come at most 1 s apart: one for each slot, or for each second of TPS.
+/// Two points of the validator stay connected across a gap of the daemon if they are at most this
+/// many seconds apart. Without a gap, points are at most about 1 s apart: there is one for each
+/// slot, or one for each second of TPS.
 const MAX_CONNECTED_SECONDS: f64 = 2.0;
 
 const MAX_MARKS: usize = 60;
@@ -50,7 +52,7 @@ fn push_point(line: &mut Line, x: f64, y: Option<f64>) {
     line.y.push(y);
 }
 
-/// One value per tick.
+/// A line with one value per tick. It breaks at gaps.
 pub fn line_of_ticks(run: &MeasuredRun, name: &str, values: &[Option<f64>]) -> Line {
     let ticks = &run.recording.ticks;
     let mut line = empty_line(run, name);
@@ -68,7 +70,7 @@ pub fn line_of_signal(run: &MeasuredRun, name: &str, signal: Signal) -> Line {
     line_of_ticks(run, name, run.recording.signal(signal))
 }
 
-/// Values at any times. The line breaks at gaps and where no process was followed.
+/// A line of points with their times. It breaks at gaps and where no process was followed.
 pub fn line_of_points(
     run: &MeasuredRun,
     points: impl IntoIterator<Item = (f64, Option<f64>)>,
@@ -79,7 +81,7 @@ pub fn line_of_points(
         if let Some(before) = line.x.last().copied() {
             while unrecorded.next_if(|span| span.to <= before).is_some() {}
             let is_broken = unrecorded.peek().is_some_and(|span| span.from < at);
-            // The validator's points can lie within a daemon gap.
+            // The validator's points can lie within a gap of the daemon.
             if is_broken && at - before > MAX_CONNECTED_SECONDS {
                 push_point(&mut line, f64::midpoint(before, at), None);
             }
@@ -89,6 +91,7 @@ pub fn line_of_points(
     line
 }
 
+/// The gaps, and the times without a process. Spans that touch are merged.
 fn unrecorded_spans(recording: &Run) -> Vec<Span> {
     let mut spans: Vec<Span> = Vec::new();
     for (before, after) in recording.tick_pairs() {
@@ -107,8 +110,8 @@ fn unrecorded_spans(recording: &Run) -> Vec<Span> {
     spans
 }
 
-/// The time axis of a single run starts at its first tick. With several runs, each starts at its
-/// first execution.
+/// The time axis of a single run starts at its first tick. In a figure with several runs, each run
+/// starts at its first executed transaction.
 pub fn timeline(
     runs: &MeasuredRuns,
     y_label: &str,
@@ -196,7 +199,7 @@ fn marks(run: &MeasuredRun, origin: f64, is_single: bool) -> Vec<Mark> {
         name,
         run: run.id.clone(),
     };
-    // With several runs, the axis starts at the first execution.
+    // In a figure with several runs, the axis starts at the first transaction, so it gets no mark.
     let first_transaction = run
         .since_first_transaction
         .filter(|_| is_single)

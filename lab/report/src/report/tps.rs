@@ -1,4 +1,5 @@
-//! Transactions per second (the study's Figures 3 and 4).
+//! Transactions per second: Figures 3 and 4 of the study, which is the paper that `docs/PAPER.md`
+//! describes.
 
 use super::{
     measured_run::{MeasuredRun, MeasuredRuns},
@@ -113,7 +114,8 @@ fn runs_without_costs(runs: &MeasuredRuns) -> Option<Block> {
     )))
 }
 
-/// No average includes seconds of two processes.
+/// `size` is the width of the average in seconds. A restart leaves a pause between seconds, because
+/// those without a process are left out. No average crosses a pause, so none mixes two processes.
 fn moving_averages(seconds: &[Second], size: usize) -> impl Iterator<Item = (f64, Option<f64>)> {
     seconds
         .chunk_by(|before, after| after.at - before.at < 1.5)

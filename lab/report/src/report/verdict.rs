@@ -20,6 +20,9 @@ use faultline_stats::arms::{Conclusion, Direction};
 use faultline_text::{counted, number};
 use itertools::Itertools;
 
+/// `pairs` are comparisons of an arm with the reference. `limits` is set if runs had different
+/// memory limits. `floor` is what A/A pairs (two runs of one arm at the same time) show about the
+/// smallest difference that can be real.
 pub fn verdict(
     runs: &MeasuredRuns,
     primary: &RunMetric,
@@ -148,8 +151,8 @@ fn verdict_of_arms(
     let mut points = floor.verdict_points();
     points.extend(pairs.iter().map(pair_sentence));
     let (headline, kind) = match limits {
-        // A bracket of limits has no test. The test of the primary metric becomes a point below the
-        // headline.
+        // The headline says between which limits runs begin to fail. This is no statistical test.
+        // The comparisons of the primary metric are points below the headline.
         Some(limits) => {
             points.splice(0..0, limits.verdict_points());
             let tested = pairs.iter().filter(|pair| {
@@ -157,7 +160,8 @@ fn verdict_of_arms(
             });
             match tested.collect_vec().as_slice() {
                 [] => (limits.headline(), VerdictKind::Described),
-                // Arms with equal limits have a test.
+                // The limit does not explain a difference between arms with equal limits, so their
+                // test precedes the limits in the headline.
                 tested => (
                     format!("{} {}", headline(tested, margin), limits.headline()),
                     verdict_kind(tested),
@@ -273,7 +277,9 @@ fn effect_or_direction(metric: &MetricComparison, direction: Direction) -> Strin
     effect_text(metric).unwrap_or_else(|| direction_word(direction).to_owned())
 }
 
-/// For arms whose runs are all equal: no test can tell a difference from chance.
+/// For two arms without a spread (`p` is `None`): within each arm, all runs have the same value.
+/// Then no test is possible, even if the arms differ. Arms that are compared within the blocks of
+/// hosts have no spread if the ratio is the same in all blocks.
 fn text_without_spread(pair: &ArmComparison) -> String {
     let (metric, comparison) = (&pair.primary, &pair.primary.comparison);
     let (reference, other) = (&pair.reference, &pair.other);
@@ -360,7 +366,7 @@ fn joined_by_and(names: &[String]) -> Option<String> {
 
 fn verdict_kind(pairs: &[&ArmComparison]) -> VerdictKind {
     let tones = pairs.iter().filter_map(|pair| pair.primary.tone());
-    // Arms without values do not weaken the conclusions about others.
+    // Pairs without values do not change the kind that the other pairs give.
     let conclusions = pairs
         .iter()
         .map(|pair| pair.conclusion())
@@ -422,7 +428,8 @@ const METRICS_LISTED_IF_UNTESTED: [&str; 5] = [
     "major-faults",
 ];
 
-/// One sentence for each pair of arms with a `text` for at least one metric.
+/// One sentence for each pair of arms. It lists the `text` of each secondary metric that has one.
+/// Pairs without a text have no sentence.
 fn secondary_sentences(
     pairs: &[ArmComparison],
     start: &str,
@@ -439,7 +446,7 @@ fn secondary_sentences(
     })
 }
 
-/// The means of both arms, if their difference is not tested.
+/// The means of both arms. `None` if the primary metric is tested, or the metric is not listed.
 fn mean_sentence(pair: &ArmComparison, metric: &MetricComparison) -> Option<String> {
     if !is_described(pair.conclusion())
         || !METRICS_LISTED_IF_UNTESTED.contains(&metric.run_metric.id)

@@ -16,7 +16,8 @@ use itertools::Itertools;
 /// Maximum rows of a run in each table of stalls, events and gaps.
 const MAX_ROWS_PER_RUN: usize = 200;
 
-/// Maximum phases of a run. Only a validator that changes between phases very often has more.
+/// Maximum rows of a run in the table of phases. A run has more only if its phase changes very
+/// often.
 const MAX_PHASES: usize = 100;
 
 pub fn section(runs: &MeasuredRuns) -> Section {
@@ -108,6 +109,7 @@ fn end_sentence(run: &MeasuredRun) -> String {
         duration(lifecycle.process_end.unwrap_or(lifecycle.run_end)),
         lifecycle.end.how
     );
+    // The run ends with its last process. The recording may continue.
     let after_end = run.recording.end_seconds() - lifecycle.run_end;
     if lifecycle.process_end.is_some() && after_end > 2.0 * run.recording.interval_seconds() {
         sentences.push_str(&format!(
@@ -126,7 +128,8 @@ fn after_first_tick(seconds: f64) -> String {
     }
 }
 
-/// From "First execution" to "At the tip".
+/// The columns of the table of outcomes that only a validator has: from the first transaction to
+/// the share of time at the tip.
 const VALIDATOR_COLUMNS: std::ops::Range<usize> = 4..8;
 
 /// The outcome of each run. The columns on validators are left out if no process is a validator.
@@ -264,7 +267,7 @@ fn phase_row(run: &MeasuredRun, rss: &[Option<f64>], phase: &PhaseSpan) -> Vec<C
         .is_some_and(|ended| span.from >= ended);
     let rss = summary(rss.get(phase.ticks.clone()).unwrap_or_default());
     let faults = |signal| signal_rates(&run.recording, signal, span).mean();
-    // A span includes its end, where the next phase begins.
+    // A span includes its end. The next phase begins at the same time, so the end is left out here.
     let to = span.to.next_down();
     let tps = summary(&run.tps.counts(Span { to, ..span }));
     let why = run.why_no_samples();
