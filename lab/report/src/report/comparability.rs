@@ -203,8 +203,8 @@ pub(crate) fn caveats(runs: &MeasuredRuns) -> Vec<Caveat> {
     if slot_times.is_some_and(|(min, max)| max > MAX_SLOT_TIME_RATIO * min) {
         let slot_times = with_arms(Pace::slot_time);
         caveats.push(Caveat::new(
-            format!("A slot took {slot_times}. A longer slot holds more work: what is counted by slot cannot be compared."),
-            "Compare rates (--per-second), or run all arms on one cluster at one time.",
+            format!("A slot took {slot_times}. A longer slot has more work: metrics per slot cannot be compared."),
+            "Compare rates (--per-second), or run all arms on one cluster at the same time.",
         ));
     }
     let consensus = with_arms(|pace| Some(pace.consensus_text("not known")));
@@ -216,14 +216,14 @@ pub(crate) fn caveats(runs: &MeasuredRuns) -> Vec<Caveat> {
     if !known.iter().all_equal() {
         caveats.push(Caveat::new(
             format!(
-                "The consensus was {consensus}. Votes of Alpenglow are no transactions: neither transactions nor what is counted by slot can be compared."
+                "The consensus was {consensus}. Votes of Alpenglow are no transactions: neither metrics per transaction nor metrics per slot can be compared."
             ),
-            "Run all arms on one cluster at one time, or compare memory and rates (--per-second).",
+            "Run all arms on one cluster at the same time, or compare memory and rates (--per-second).",
         ));
     } else if (1..paces.len()).contains(&known.len()) {
         caveats.push(Caveat::new(
             format!("The consensus was {consensus}. The arms are compared as if all had the same."),
-            "Record with JSON-RPC or the validator's pushes, which prove a consensus.",
+            "Record with JSON-RPC or with the datapoints that the validator pushes: they show which protocol it runs.",
         ));
     }
     caveats

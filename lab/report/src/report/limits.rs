@@ -111,9 +111,7 @@ impl Limits {
         let unlimited = self.unlimited_arms.iter().map(|(arm, answers)| {
             let success = count_answers(answers, Some(true));
             let runs = counted(answers.len() as f64, "run");
-            format!(
-                "{arm} is not counted in this, because it had no limit: {success} of {runs} {did}."
-            )
+            format!("{arm} had no limit, so it is not part of this: {success} of {runs} {did}.")
         });
         contradictions.chain(unlimited).collect()
     }
@@ -127,11 +125,11 @@ impl Limits {
         } else {
             ("With which memory limit the validator kept up", "Kept up")
         };
-        let note = "Limit: in an experiment, the limit that its plan gives the arm. Otherwise, the limit of the level (cgroup, NUMA \
-             nodes or machine) with the least headroom, as most ticks had it (in older recordings, the smallest limit). Whether a run kept up: see the table of outcomes. The \
-             sufficient limit is between the two limits named above, unless they contradict each other or one is not known. Nothing is \
-             known of limits that were not tried. \
-             GiB is 2^30 bytes.";
+        let note = "Limit: in an experiment, the limit that its plan gives the arm. Otherwise, the limit that was the most frequent one: \
+             at each sample, the limit of the level (cgroup, NUMA nodes or machine) with the least headroom. Older recordings have no \
+             levels, so their limit is the smallest of all. Whether a run kept up: see the table of outcomes. The sufficient limit is \
+             between the two limits named above, unless they contradict each other or one is not known. Nothing is known of limits \
+             that were not tried. GiB is 2^30 bytes.";
         let mut table = table(
             "limits",
             title,

@@ -407,10 +407,10 @@ impl RunPart {
         match self {
             RunPart::WholeRun => "Over the whole run, to the end of its process.",
             RunPart::FromFirstTransaction => {
-                "From the first execution on (the whole run where none was recorded) to the end of its process."
+                "From the first executed transaction on (the whole run if none was recorded), to the end of its process."
             }
             RunPart::FromTip => {
-                "From the first tick at the tip on, to the end of its process: start and catching up are left out."
+                "From the first sample at the tip on, to the end of its process: start and catching up are left out."
             }
         }
     }

@@ -57,15 +57,17 @@ const HEADROOM: &[NumberColumn] = &[
     gib!("Unreclaimable max", unreclaimable, max),
     gib!("Headroom min", headroom, min),
     gib!("Headroom mean", headroom, mean),
-    ("Smallest headroom by limit [%]", 1, |run, numbers| {
-        Some(100.0 * numbers.levels.headroom.min? / run.limit()?)
-    }),
+    (
+        "Smallest headroom, share of the limit [%]",
+        1,
+        |run, numbers| Some(100.0 * numbers.levels.headroom.min? / run.limit()?),
+    ),
 ];
 
 pub fn section(runs: &MeasuredRuns) -> Section {
     let mut section = SectionBuilder::new(runs, MeasuredRun::why_no_samples);
     let rss_note = "GiB is 2^30 bytes. RSS: RssAnon, RssFile and RssShmem of /proc/PID/status. VSZ: vsize of /proc/PID/stat, address \
-               space and not memory. One value per tick.";
+               space and not memory. One value per sample.";
     section.add_table("memory", "RSS and VSZ", rss_note, RSS_AND_VSZ);
     let note = "The study's table begins with the start of the process, so its minima are those of a program that has just started (0.016 GB).";
     if !runs.has_no_validator() {
@@ -117,7 +119,8 @@ pub fn section(runs: &MeasuredRuns) -> Section {
 }
 
 fn binding_levels(runs: &MeasuredRuns) -> Block {
-    let note = "The level with the least headroom. Others max: the largest unreclaimable memory at that level outside of the \
+    let note = "The level with the least headroom. A number is a cgroup: 0 is the validator's own, 1 its parent. Others \
+                max: the largest unreclaimable memory at that level outside of the \
                 validator's own cgroup, over the whole run. Recordings of older versions have no levels. Their limit is the \
                 smallest of all. Their unreclaimable memory is the sum of anonymous, shared and kernel memory, which can be too low.";
     let mut table = table(
@@ -177,7 +180,8 @@ type SignalFigure = (
 );
 
 fn timelines(section: &mut SectionBuilder<'_>) {
-    let caption_end = "Levels at each tick. A long run is divided: the smallest and the largest value of each part are drawn, so no peak is lost.";
+    let caption_end = "Values at each sample. A long run is divided into parts. The smallest \
+                       and the largest value of each part are drawn, so no peak is lost.";
     // The recording has bytes; the page draws them as GiB.
     let axis = ("Memory (GiB)", "B");
     section.add_timeline(
@@ -239,7 +243,7 @@ fn correlation_figure(runs: &MeasuredRuns, run: &MeasuredRun) -> Option<Block> {
     Some(figure(
         &id,
         &format!("Correlation of memory and faults{title_suffix}"),
-        "Pearson's correlation over ticks from the first execution on; faults as rates per second. A constant \
+        "Pearson's correlation over samples from the first executed transaction on; faults are rates per second. A constant \
          has no correlation. Values that grow over a recording correlate with everything that grows: no cause follows from this.",
         Chart::Matrix(Matrix {
             names: ["RSS", "VSZ", "Major faults", "Minor faults"]

@@ -200,17 +200,17 @@ fn empty_tables() -> PairedRuns {
             ("Median difference", unit),
             ("Ratio of sums", ""),
             ("Difference of p95", unit),
-            ("Lower in the other", "%"),
+            ("Slots lower in the other", "%"),
             ("Slots of both", ""),
             ("Only reference", ""),
             ("Only other", ""),
         ]
     };
-    let note = "Slot by slot, the other minus the reference, from the first execution on, with 95 % intervals by block bootstrap, \
-                left out where they would cover less. Both replayed the same transactions in these slots, so the network's load \
-                cancels out. A pair is one replicate: how much runs differ by themselves is not in these intervals. At least 100 \
-                slots in common (30 for runs at the same time), of which 95 % have as many transactions, entries and shreds, or the \
-                same bank hash, in both.";
+    let note = "Slot by slot, the other minus the reference, from the first executed transaction on, with 95 % intervals by block \
+                bootstrap. An interval that would cover less is left out. Both runs replayed the same transactions in these slots, so \
+                the network's load cancels out. Each pair is one replicate: its intervals do not include how much repeated runs \
+                differ. The runs of a pair have at least 100 slots in common (30 if the experiment made them a pair). In 95 % of these, both \
+                have as many transactions, entries and shreds, or the same bank hash.";
     PairedRuns {
         all_are_paired: false,
         effects: Vec::new(),

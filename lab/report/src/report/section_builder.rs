@@ -173,7 +173,7 @@ fn by_arm(
     let titles = number_columns.iter().map(|(title, ..)| *title);
     let titles = ["Arm", "Runs"].into_iter().chain(titles).collect_vec();
     let note = format!(
-        "Means over the runs of an arm, each run counting once; runs that never executed anything are left out where others did. {}",
+        "Means over the runs of an arm; each run counts once. If any run executed transactions, runs that executed none are left out. {}",
         part.sentence()
     );
     let (id, title) = (format!("{id}-by-arm"), format!("{title}, by arm"));
@@ -181,7 +181,7 @@ fn by_arm(
     for arm in &runs.arms {
         let counted_runs = runs.counted_runs_of(arm).collect_vec();
         let reason = if counted_runs.is_empty() {
-            "no run of the arm executed anything"
+            "no run of the arm executed a transaction"
         } else {
             "not known for every run of the arm"
         };

@@ -43,11 +43,12 @@ pub fn blocks(runs: &MeasuredRuns) -> Vec<Block> {
     let [(_, first), ..] = rows.as_slice() else {
         return Vec::new();
     };
-    let note = "No minimum: less was not tried, and may be enough. Refaults are pages that came back after they were reclaimed. \
+    let note = "This is no minimum: less was not tried, and may be enough. Refaults are pages that came back after they were reclaimed. \
                 Without refaults, the page cache was never short. All page cache of the group then counts as in use, because the \
                 kernel does not say which pages were needed. Proven is then the highest sum of unreclaimable memory and page cache, \
                 from the start on if that was recorded. With refaults, page cache was missing at times, and only the limit of the \
-                run is proven. Both hold for the recorded load, without swap. Page cache: file minus shmem of memory.stat. Refaults: workingset_refault of memory.stat. GiB is 2^30 bytes.";
+                run is proven. Both proofs, with and without refaults, are valid only for the recorded load without swap. Page cache: \
+                file minus shmem of memory.stat. Refaults: workingset_refault of memory.stat. GiB is 2^30 bytes.";
     let mut table = table(
         "enough",
         "Memory that is proven enough",
@@ -88,7 +89,9 @@ fn sufficient_memory(run: &MeasuredRun) -> Option<SufficientMemory> {
     let window = if is_followed_from_start(recording) {
         run.whole_run.window
     } else {
-        unproven.push("what its start needs: the recording does not cover it".to_owned());
+        unproven.push(
+            "what the start of the process needs: the recording does not cover it".to_owned(),
+        );
         at_tip
     };
     let (unreclaimable, cache, peak_sum) = peak_memory(run, window);
@@ -131,12 +134,18 @@ fn proven_memory(
     limit: Option<f64>,
 ) -> (Option<f64>, Option<String>) {
     let (memory, unproven) = match refaults {
-        _ if kept_up == Some(false) => (None, "that what it had is enough: it did not keep up"),
+        _ if kept_up == Some(false) => (
+            None,
+            "that the memory of the run is enough: the run did not keep up",
+        ),
         _ if kept_up.is_none() => (
             None,
-            "that what it had is enough: it is not known whether it kept up",
+            "that the memory of the run is enough: it is not known whether the run kept up",
         ),
-        _ if limit_changed => (None, "that what it had is enough: its limit was moved"),
+        _ if limit_changed => (
+            None,
+            "that the memory of the run is enough: its limit changed",
+        ),
         _ if swapped => (
             None,
             "how much is enough without swap: memory was swapped out",
@@ -144,19 +153,19 @@ fn proven_memory(
         Some(..=0.0) if peak_sum.is_some() => return (peak_sum, None),
         Some(..=0.0) => (
             limit,
-            "how much page cache was in use: memory.stat of its group was not recorded",
+            "how much page cache was in use: memory.stat of the cgroup was not recorded",
         ),
         Some(pages) => {
             let pages = match faultline_text::number(pages, 0).as_str() {
                 "1" => "1 page came back after it was reclaimed".to_owned(),
                 pages => format!("{pages} pages came back after they were reclaimed"),
             };
-            let unproven = format!("that less than its limit is enough: {pages}");
+            let unproven = format!("that less than the limit is enough: {pages}");
             return (limit, Some(unproven));
         }
         None => (
             limit,
-            "that less than its limit is enough: refaults were not recorded",
+            "that less than the limit is enough: refaults were not recorded",
         ),
     };
     (memory, Some(unproven.to_owned()))
@@ -237,7 +246,7 @@ fn row(run: &MeasuredRun, memory: &SufficientMemory) -> Vec<Cell> {
             less.map(|(installed, proven)| installed - proven),
             "not known",
         ),
-        text_or(Some(&memory.unproven.join("; nor ")), "nothing of these"),
+        text_or(Some(&memory.unproven.join("; nor ")), "no reservations"),
     ]
 }
 

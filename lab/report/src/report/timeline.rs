@@ -152,9 +152,9 @@ pub fn timeline(
         chart.marks.extend(marks(run, origin, is_single));
     }
     let x_label = if is_single || runs.has_no_validator() {
-        "Time since the first tick"
+        "Time since the first sample"
     } else {
-        "Time since the run's first execution"
+        "Time since the run's first transaction"
     };
     chart.x_label = x_label.to_owned();
     (!chart.series.is_empty()).then_some(Chart::Timeline(chart))
@@ -203,7 +203,7 @@ fn marks(run: &MeasuredRun, origin: f64, is_single: bool) -> Vec<Mark> {
     let first_transaction = run
         .since_first_transaction
         .filter(|_| is_single)
-        .map(|window| mark(window.from.max(0.0), "first execution".to_owned()));
+        .map(|window| mark(window.from.max(0.0), "first transaction".to_owned()));
     // A stall has a mark at its start. The daemon detected it later, so its event gets no mark.
     let stalls = &run.lifecycle.stalls;
     let is_marked_at_stall_start = |event: &Event| {

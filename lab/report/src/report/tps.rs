@@ -69,10 +69,10 @@ const STUDY_TPS: &[NumberColumn] = &[
 pub fn section(runs: &MeasuredRuns) -> Section {
     let mut section = SectionBuilder::new(runs, why_missing);
     section.add(runs_without_costs(runs));
-    let note = "A sample is one second of the validator's own clock: transactions of the banks frozen in it \
-                (transaction_count of cost_tracker_stats), votes, failed and own ones included, each fork counted. A slot \
-                that is replayed again with another block adds only what its earlier blocks lack. 3x rule: \
-                samples above three times the average of all samples are left out of the average, once, and kept in the \
+    let note = "A sample is one second of the validator's own clock: the transactions of all banks that were frozen in this second \
+                (transaction_count of cost_tracker_stats), on every fork, with votes, failed and own transactions. If a slot is \
+                replayed again with another block, only the transactions beyond those already counted for the slot are added. 3x rule: \
+                samples above three times the average of all samples are left out of the average, once, but not of the \
                 maximum. 0 TPS time: seconds whose datapoints arrived and carry no transaction. Unknown: seconds for which no \
                 datapoint arrived; they are in no average.";
     section.add_tables_with_tip("tps", "Transactions per second", note, TPS);
@@ -80,7 +80,7 @@ pub fn section(runs: &MeasuredRuns) -> Section {
                 sample per slot. execute_us is summed over threads, so this is transactions per second of one thread's time: it rises \
                 when slots are executed by fewer threads and says nothing of idle time. Not to be used as throughput.";
     section.add_table("tps-study", "TPS as the study defines it", note, STUDY_TPS);
-    let caption = "Seconds by their number of transactions, from the first execution on. The classes end at the 99.9 % quantile of all \
+    let caption = "Seconds by their number of transactions, from the first executed transaction on. The classes end at the 99.9 % quantile of all \
                    runs; seconds above are counted as above and not drawn. Unknown seconds are in no class.";
     section.add_histogram(
         "tps-distribution",
@@ -139,7 +139,7 @@ fn over_time(section: &mut SectionBuilder<'_>) {
         size,
         "second of the validator's clock",
         "seconds of the validator's clock",
-    ) + ". The line breaks where nothing is known.";
+    ) + ". The line breaks where the transactions are not known.";
     section.add_timeline(
         "tps-over-time",
         "Transactions per second over time",

@@ -338,7 +338,7 @@ fn pairs_headline(first: &ArmComparison, pairs: &[&ArmComparison], margin: f64) 
             .map(|arms| format!("equivalent within {} % with {arms} and {reference}", percent(margin))),
         arms_where(|conclusion| matches!(conclusion, Conclusion::Inconclusive { p: None, .. })).map(|arms| {
             format!(
-                "without a spread with {arms} and {reference}, so that there is nothing to test against"
+                "no test is possible with {arms} and {reference}, because their values do not vary"
             )
         }),
         Some(same_direction_in_every_block.format("; ").to_string()),

@@ -71,12 +71,12 @@ pub fn lifecycle_sentences(run: &MeasuredRun) -> String {
     sentences.push_str(&match (lifecycle.first_at_tip, run.catch_up()) {
         (Some(at), Some(catch_up)) => {
             format!(
-                " It was at the tip {}; it had caught up {} after the first execution.",
-                after_first_tick(at),
-                duration(catch_up)
+                " It caught up {} after its first transaction, and first counted as at the tip {}.",
+                duration(catch_up),
+                after_first_tick(at)
             )
         }
-        (Some(at), None) => format!(" It was at the tip {}.", after_first_tick(at)),
+        (Some(at), None) => format!(" It was first at the tip {}.", after_first_tick(at)),
         (None, _) => " It was never seen at the tip.".to_owned(),
     });
     sentences + &outcome_sentence(run, "kept up", "did not keep up")
@@ -122,9 +122,9 @@ fn end_sentence(run: &MeasuredRun) -> String {
 
 fn after_first_tick(seconds: f64) -> String {
     if seconds <= 0.0 {
-        "at the first tick".to_owned()
+        "at the first sample".to_owned()
     } else {
-        format!("{} after the first tick", duration(seconds))
+        format!("{} after the first sample", duration(seconds))
     }
 }
 
@@ -136,16 +136,16 @@ const VALIDATOR_COLUMNS: std::ops::Range<usize> = 4..8;
 fn outcome(runs: &MeasuredRuns) -> Block {
     let has_no_validator = runs.has_no_validator();
     let note = if has_no_validator {
-        "Times count from the first tick. Ended after: when the last process was gone; what was recorded later is drawn, \
-             but not counted. Gaps: time between ticks more than 2.5 intervals apart, or between two sessions of the daemon."
+        "Times count from the first sample. Ended after: when the last process was gone. What was recorded later is drawn, \
+             but not counted. Gaps: time between samples more than 2.5 intervals apart, or between two sessions of the daemon."
     } else {
-        "Times count from the first tick. Ended after: when the last process was gone; with it the run ends, and what was \
-             recorded later is drawn, but not counted. First execution: the first second with a transaction in cost_tracker_stats (or \
-             replay-slot-stats). Catch-up time: from the first execution until the distance to the tip was small and stayed so. \
-             The phase “at tip” begins when that has lasted for phase.at_tip_for, by default a minute. Kept up: at the tip \
-             for 99 % of the recorded time since it was first there, restarts included, and not OOM-killed; not known if time without data \
-             could change the answer. At the tip: that share. Gaps: time between ticks more \
-             than 2.5 intervals apart, or between two sessions of the daemon."
+        "Times count from the first sample. Ended after: when the last process was gone. The run ends with it: what was \
+             recorded later is drawn, but not counted. First transaction: the first second with a transaction in cost_tracker_stats (or \
+             replay-slot-stats). Catch-up time: from the first transaction until the distance to the tip was small and stayed so. \
+             The phase “at tip” begins once the distance has stayed small for phase.at_tip_for (by default a minute). At the tip: the \
+             share of the recorded time, from the first sample at the tip on, in which the validator was there, restarts included. \
+             Kept up: this share is at least 99 %, and the validator was not OOM-killed; not known if time without data could change the \
+             answer. Gaps: time between samples more than 2.5 intervals apart, or between two sessions of the daemon."
     };
     let mut outcome = table(
         "outcome",
@@ -155,7 +155,7 @@ fn outcome(runs: &MeasuredRuns) -> Block {
             "Begun",
             "Recorded for [s]",
             "Ended after [s]",
-            "First execution after [s]",
+            "First transaction after [s]",
             "Catch-up time [s]",
             "Kept up",
             "At the tip [%]",
@@ -199,7 +199,7 @@ fn outcome_row(run: &MeasuredRun) -> Vec<Cell> {
         number_or(
             run.catch_up(),
             0,
-            "never seen both executing and at the tip",
+            "no executed transaction, or never at the tip",
         ),
         success,
         number_or(tip_share, 2, "never at the tip"),
@@ -228,11 +228,10 @@ fn phases(runs: &MeasuredRuns) -> Block {
             "Major faults [/s]",
             "Minor faults [/s]",
         ],
-        "In order, by the same rules as in the daemon; a phase ends where the next one, or a gap, begins. Time counts as \
-         behind, too, if the slot did not advance for 15 s while the tip did. \
-         Unknown is time without evidence. Share: of the time from the first tick to the end of the run. TPS: \
-         transactions divided by the known seconds that begin in the phase, from the first execution on. Faults: their number \
-         divided by the recorded seconds. GiB is 2^30 bytes.",
+        "In order, by the same rules as in the daemon. A phase ends where the next phase or a gap begins. Time counts as \
+         behind, too, if the slot did not advance for 15 s while the tip did. Unknown is time without evidence. Share: of the \
+         time from the first sample to the end of the run. TPS: transactions divided by the known seconds that begin in the \
+         phase, from the first transaction on. Faults: their number divided by the recorded seconds. GiB is 2^30 bytes.",
     );
     for run in &runs.all {
         let lifecycle = &run.lifecycle;
@@ -284,11 +283,15 @@ fn phase_row(run: &MeasuredRun, rss: &[Option<f64>], phase: &PhaseSpan) -> Vec<C
         number_cell(span.to, 1),
         number_cell(span.seconds(), 1),
         if is_after_end {
-            missing("it is no part of the run")
+            missing("this time is no part of the run")
         } else {
-            number_or(share_of_run, 1, "the run has only one tick")
+            number_or(share_of_run, 1, "the run has only one sample")
         },
-        number_or(tps.mean, 1, "nothing was executed yet or there is no data"),
+        number_or(
+            tps.mean,
+            1,
+            "no transaction was executed yet, or there is no data",
+        ),
         number_or(rss.mean.map(gib), 3, why),
         number_or(rss.max.map(gib), 3, why),
         number_or(faults(Signal::MajorFaults), 3, why),
@@ -309,8 +312,8 @@ fn stalls(runs: &MeasuredRuns) -> Table {
             "Began [UTC]",
             "Counts as",
         ],
-        "Periods of at least 15 s at the tip without a new slot: neither as the processed slot of a tick, nor as a bank in the \
-         validator's own points. A period lasts from the last slot before it to the first slot after it, or to the end of the \
+        "Periods of at least 15 s at the tip without a new slot: neither as the processed slot of a sample, nor as a bank in the \
+         validator's datapoints. A period lasts from the last slot before it to the first slot after it, or to the end of the \
          process. Behind: the tip advanced meanwhile, and the validator counts as behind until it is near the tip again. Unknown: \
          no evidence.",
     );
@@ -371,7 +374,7 @@ fn gaps(runs: &MeasuredRuns) -> Table {
         "gaps",
         "Gaps",
         &["Run", "From [s]", "To [s]", "Duration [s]"],
-        "Of this time nothing was recorded. No rate and no level is made up for it.",
+        "Nothing was recorded in this time. No rate and no value is computed for it.",
     );
     for run in &runs.all {
         let all = run.lifecycle.gaps.iter().take(MAX_ROWS_PER_RUN);

@@ -87,7 +87,7 @@ fn with_refaults_only_the_limit_is_proven_sufficient() {
         "{text}"
     );
     assert!(
-        text.contains("It cannot be said that less than its limit is enough: 18 pages came back"),
+        text.contains("It cannot be said that less than the limit is enough: 18 pages came back"),
         "{text}"
     );
     let mut unknown = recording();
@@ -123,7 +123,7 @@ fn a_recording_begun_later_makes_no_claim_about_the_start() {
         );
         assert!(
             text.contains(
-                "It cannot be said what its start needs: the recording does not cover it."
+                "It cannot be said what the start of the process needs: the recording does not cover it."
             ),
             "{text}"
         );
@@ -147,13 +147,13 @@ fn a_run_that_did_not_keep_up_or_swapped_proves_nothing() {
         tick.phase = Some("behind".into());
     }
     assert!(sentences(behind).starts_with(
-        "No size of memory is proven enough by this recording. It cannot be said that what it had"
+        "No size of memory is proven enough by this recording. It cannot be said that the memory of the run"
     ));
     let mut searched = recording();
     set(&mut searched, Signal::Limit, |second| {
         (500.0 - second / 10.0) * GIB
     });
-    assert!(sentences(searched).contains("its limit was moved"));
+    assert!(sentences(searched).contains("its limit changed"));
     let mut swapped = recording();
     set(&mut swapped, Signal::Swap, |second| second);
     assert!(sentences(swapped).contains("memory was swapped out"));
