@@ -63,7 +63,7 @@ impl MeasuredRuns {
     /// `order` lists the arms in the order of an experiment's plan. It may be empty.
     pub fn new(
         recordings: impl IntoIterator<Item = Run>,
-        plan: &IntervalPlan,
+        bootstrap: &IntervalPlan,
         order: &[String],
     ) -> Self {
         let recordings = recordings.into_iter().enumerate();
@@ -91,7 +91,7 @@ impl MeasuredRuns {
                 };
                 all.push(measured_run(
                     recording,
-                    plan,
+                    bootstrap,
                     input_index,
                     id,
                     name,
@@ -198,20 +198,21 @@ impl MeasuredRuns {
 
 fn measured_run(
     recording: Run,
-    plan: &IntervalPlan,
+    bootstrap: &IntervalPlan,
     input_index: usize,
     id: String,
     name: String,
     arm: String,
 ) -> MeasuredRun {
     let measured = measure::measure(&recording);
-    let numbers = |window| measure::numbers(&recording, &measured.tps, window);
+    let tps = &measured.tps;
+    let numbers = |window| measure::numbers(&recording, tps, window);
     let (whole_run, from_tip) = (numbers(measured.all), measured.from_tip.map(numbers));
     let from_first_transaction = numbers(measured.since_first_transaction.unwrap_or(measured.all));
     MeasuredRun {
         whole_run,
         from_tip,
-        estimates: estimates(&recording, &measured.tps, &from_first_transaction, plan),
+        estimates: estimates(&recording, tps, &from_first_transaction, bootstrap),
         from_first_transaction,
         lifecycle: measured.lifecycle,
         tps: measured.tps,
@@ -229,7 +230,7 @@ fn estimates(
     recording: &Run,
     tps: &Tps,
     numbers: &WindowNumbers,
-    plan: &IntervalPlan,
+    bootstrap: &IntervalPlan,
 ) -> [Option<Estimate>; 4] {
     let tps = tps.counts(numbers.window);
     let points = &recording.points.cache;
@@ -239,10 +240,10 @@ fn estimates(
     let p95 = numbers.replay_quantile(0.95);
     // Means over seconds, datapoints and slots. An amount is a value that cannot be negative.
     [
-        p95.and_then(|_| block::quantile(&numbers.replay_ms, 0.95, plan)),
-        block::mean_of_amounts(&tps, plan),
-        block::mean_of_amounts(&misses, plan),
-        block::mean_of_amounts(&times, plan),
+        p95.and_then(|_| block::quantile(&numbers.replay_ms, 0.95, bootstrap)),
+        block::mean_of_amounts(&tps, bootstrap),
+        block::mean_of_amounts(&misses, bootstrap),
+        block::mean_of_amounts(&times, bootstrap),
     ]
 }
 

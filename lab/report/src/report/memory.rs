@@ -107,9 +107,9 @@ pub fn section(runs: &MeasuredRuns) -> Section {
                 the kernel cannot drop without swap, other cgroups included. Headroom: limit minus unreclaimable. GiB is 2^30 \
                 bytes.";
     section.add_table("headroom", "Headroom and the limit", note, HEADROOM);
-    section.add([binding_levels(runs)]);
+    section.add([table_of_binding_levels(runs)]);
     section.add(sufficient_memory::blocks(runs));
-    timelines(&mut section);
+    add_timelines(&mut section);
     let figures = runs
         .all
         .iter()
@@ -118,7 +118,7 @@ pub fn section(runs: &MeasuredRuns) -> Section {
     section.build("memory", "Memory")
 }
 
-fn binding_levels(runs: &MeasuredRuns) -> Block {
+fn table_of_binding_levels(runs: &MeasuredRuns) -> Block {
     let note = "The level with the least headroom. A number is a cgroup: 0 is the validator's own, 1 its parent. Others \
                 max: the largest unreclaimable memory at that level outside of the \
                 validator's own cgroup, over the whole run. Recordings of older versions have no levels. Their limit is the \
@@ -179,7 +179,7 @@ type SignalFigure = (
     &'static [(&'static str, Signal)],
 );
 
-fn timelines(section: &mut SectionBuilder<'_>) {
+fn add_timelines(section: &mut SectionBuilder<'_>) {
     let caption_end = "Values at each sample. A long run is divided into parts. The smallest \
                        and the largest value of each part are drawn, so no peak is lost.";
     // The recording has bytes; the page draws them as GiB.

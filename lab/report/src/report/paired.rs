@@ -26,8 +26,10 @@ const MIN_COMMON_SLOTS: usize = 100;
 /// Minimum common slots of two runs in the same turn or, for offline replays, the same replicate.
 const MIN_COMMON_SLOTS_OF_A_TURN: usize = 30;
 
+/// Maximum rows of each table.
 const MAX_ROWS: usize = 24;
 
+/// Maximum pairs of runs that are compared.
 const MAX_PAIRS: usize = 60;
 
 /// Minimum share of common slots with equal contents. If fewer are equal, the runs were on
@@ -111,7 +113,9 @@ pub struct PairedRuns {
     pub all_are_paired: bool,
     pub effects: Vec<PairedEffect>,
     pair_count: usize,
+    /// Rows of quantities with a unit.
     times: Table,
+    /// Rows of quantities without a unit.
     counts: Table,
 }
 
@@ -123,7 +127,7 @@ impl PairedRuns {
             .map(Block::Table)
     }
 
-    fn add(&mut self, partner: &MeasuredRun, other: &MeasuredRun, plan: &IntervalPlan) {
+    fn add(&mut self, partner: &MeasuredRun, other: &MeasuredRun, bootstrap: &IntervalPlan) {
         if self.pair_count == MAX_PAIRS {
             return;
         }
@@ -131,7 +135,7 @@ impl PairedRuns {
         let run_names = format!("{} against {}", other.name, partner.name);
         for (index, quantity) in QUANTITIES.iter().enumerate() {
             let slot_pairs = join((quantity.by_slot)(partner), (quantity.by_slot)(other));
-            let Some(effect) = slot_pairs.effect(plan) else {
+            let Some(effect) = slot_pairs.effect(bootstrap) else {
                 continue;
             };
             let table = if quantity.unit.is_empty() {
@@ -140,15 +144,15 @@ impl PairedRuns {
                 &mut self.times
             };
             if table.rows.len() < MAX_ROWS {
-                let row = row(&run_names, quantity, &slot_pairs, &effect, plan);
+                let row = pair_row(&run_names, quantity, &slot_pairs, &effect, bootstrap);
                 table.rows.push(row);
             }
             let ratio_90 = || {
-                let plan = IntervalPlan {
+                let bootstrap_90 = IntervalPlan {
                     level: 0.90,
-                    ..*plan
+                    ..*bootstrap
                 };
-                slot_pairs.effect(&plan)?.ratio_of_sums
+                slot_pairs.effect(&bootstrap_90)?.ratio_of_sums
             };
             let is_second_run = other.arm.ends_with(AA_SUFFIX);
             self.effects.push(PairedEffect {
@@ -166,7 +170,7 @@ impl PairedRuns {
 /// the same replicate. If the reference arm has no such run, the partner is its run with the most
 /// slots of equal contents. If several have as many, the partner is the one with the same index.
 /// The second run of an A/A pair (two runs of one arm in a turn) is paired with the first.
-pub fn pair_runs(runs: &MeasuredRuns, primary: &RunMetric, plan: &IntervalPlan) -> PairedRuns {
+pub fn pair_runs(runs: &MeasuredRuns, primary: &RunMetric, bootstrap: &IntervalPlan) -> PairedRuns {
     let mut paired = empty_tables();
     let Some((reference, others)) = reference(runs, primary) else {
         return paired;
@@ -174,16 +178,16 @@ pub fn pair_runs(runs: &MeasuredRuns, primary: &RunMetric, plan: &IntervalPlan) 
     let all_runs = runs.all.iter();
     for second_run in all_runs.filter(|run| run.arm.ends_with(AA_SUFFIX)) {
         let first_runs = runs_with_slot_contents(runs, second_run.arm.trim_end_matches(AA_SUFFIX));
-        if let Some(first_run) = partner(&first_runs, second_run, 0) {
-            paired.add(first_run, second_run, plan);
+        if let Some(first_run) = find_partner(&first_runs, second_run, 0) {
+            paired.add(first_run, second_run, bootstrap);
         }
     }
     paired.all_are_paired = !others.is_empty();
     let references = runs_with_slot_contents(runs, reference);
     for arm in others {
         for (index, other) in runs.runs_of(arm).enumerate() {
-            match partner(&references, other, index) {
-                Some(partner) => paired.add(partner, other, plan),
+            match find_partner(&references, other, index) {
+                Some(partner) => paired.add(partner, other, bootstrap),
                 None => paired.all_are_paired = false,
             }
         }
@@ -247,7 +251,7 @@ pub fn pairing_key(run: &MeasuredRun) -> Option<(Option<&str>, Option<&str>, &st
     Some((label("experiment"), label("block"), label(key)?))
 }
 
-fn partner<'s>(
+fn find_partner<'s>(
     references: &'s [Candidate<'s>],
     other: &MeasuredRun,
     index: usize,
@@ -281,14 +285,14 @@ fn partner<'s>(
         .map(|(.., run)| run)
 }
 
-fn row(
+fn pair_row(
     run_names: &str,
     quantity: &Quantity,
     slot_pairs: &Pairs,
     effect: &Effect,
-    plan: &IntervalPlan,
+    bootstrap: &IntervalPlan,
 ) -> Vec<Cell> {
-    let quantile = slot_pairs.quantile_difference(0.95, plan);
+    let quantile = slot_pairs.quantile_difference(0.95, bootstrap);
     let share = effect.share_lower;
     let share = Estimate {
         value: 100.0 * share.value,
@@ -299,18 +303,18 @@ fn row(
     vec![
         text_cell(run_names),
         text_cell(quantity.name),
-        cell(Some(effect.mean_difference), DECIMALS),
-        cell(Some(effect.median_difference), DECIMALS),
-        cell(effect.ratio_of_sums, 3),
-        cell(quantile, DECIMALS),
-        cell(Some(share), 1),
+        estimate_cell(Some(effect.mean_difference), DECIMALS),
+        estimate_cell(Some(effect.median_difference), DECIMALS),
+        estimate_cell(effect.ratio_of_sums, 3),
+        estimate_cell(quantile, DECIMALS),
+        estimate_cell(Some(share), 1),
         count(effect.slots),
         count(slot_pairs.only_reference),
         count(slot_pairs.only_other),
     ]
 }
 
-fn cell(estimate: Option<Estimate>, decimals: u8) -> Cell {
+fn estimate_cell(estimate: Option<Estimate>, decimals: u8) -> Cell {
     match estimate {
         // An unreliable interval covers less than 95 % and could show a false difference.
         Some(estimate) if !estimate.reliability.is_reliable() => {

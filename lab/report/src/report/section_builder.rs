@@ -81,10 +81,10 @@ impl<'s> SectionBuilder<'s> {
             .filter(|(_, set)| set.iter().any(Option::is_some))
             .collect_vec();
         let pooled = sets.iter().flat_map(|(_, set)| set).copied().collect_vec();
-        let edges = edges(&pooled, max_quantile);
+        let edges = histogram_edges(&pooled, max_quantile);
         let series = sets
             .iter()
-            .map(|(run, set)| counts(run, set, &edges))
+            .map(|(run, set)| histogram_counts(run, set, &edges))
             .collect_vec();
         let is_drawn = !series.is_empty() && edges.len() > 1;
         let chart = is_drawn.then(|| {
@@ -158,12 +158,12 @@ impl<'s> SectionBuilder<'s> {
         }
         self.add([Block::Table(by_run)]);
         if runs.arms.len() < runs.all.len() {
-            self.add([by_arm(runs, part, id, title, number_columns)]);
+            self.add([table_by_arm(runs, part, id, title, number_columns)]);
         }
     }
 }
 
-fn by_arm(
+fn table_by_arm(
     runs: &MeasuredRuns,
     part: RunPart,
     id: &str,
@@ -208,7 +208,7 @@ pub fn averaging_caption(size: usize, sample: &str, samples: &str) -> String {
 
 /// The edges of the histogram's classes. If all values are small integers, each integer has a
 /// class.
-fn edges(values: &[Option<f64>], max_quantile: f64) -> Vec<f64> {
+fn histogram_edges(values: &[Option<f64>], max_quantile: f64) -> Vec<f64> {
     let upper_bound = quantile(values, max_quantile).unwrap_or(0.0);
     let is_count = |value: &f64| value.fract() == 0.0 && *value >= 0.0;
     if values.iter().flatten().all(is_count) && upper_bound < MAX_HISTOGRAM_CLASSES as f64 {
@@ -219,7 +219,7 @@ fn edges(values: &[Option<f64>], max_quantile: f64) -> Vec<f64> {
     histogram::freedman_diaconis_edges(values, max_quantile, MAX_HISTOGRAM_CLASSES)
 }
 
-fn counts(run: &MeasuredRun, values: &[Option<f64>], edges: &[f64]) -> Counts {
+fn histogram_counts(run: &MeasuredRun, values: &[Option<f64>], edges: &[f64]) -> Counts {
     let counted = histogram::count(values, edges);
     Counts {
         name: run.name.clone(),

@@ -54,11 +54,11 @@ pub fn section(runs: &MeasuredRuns) -> Section {
     section.missing_reason = |_| "the distance to the tip was known at too few samples";
     let note = "Slots between the tip of the cluster and this validator, at each sample for which both are known.";
     section.add_table("behind", "Slots behind the tip", note, BEHIND);
-    figures(&mut section);
+    add_figures(&mut section);
     section.build("slots", "Replay and the distance to the tip")
 }
 
-fn figures(section: &mut SectionBuilder<'_>) {
+fn add_figures(section: &mut SectionBuilder<'_>) {
     let caption =
         "At each sample for which the distance is known. The start shows the catching up.";
     section.add_timeline(

@@ -89,7 +89,7 @@ pub fn section(runs: &MeasuredRuns) -> Section {
         ("TPS (/s)", "Seconds", 0.999),
         |run| run.tps.counts(run.from_first_transaction.window),
     );
-    over_time(&mut section);
+    add_figure_over_time(&mut section);
     section.build("tps", "Transactions per second")
 }
 
@@ -128,7 +128,7 @@ fn moving_averages(seconds: &[Second], size: usize) -> impl Iterator<Item = (f64
         })
 }
 
-fn over_time(section: &mut SectionBuilder<'_>) {
+fn add_figure_over_time(section: &mut SectionBuilder<'_>) {
     let count_seconds = |run: &MeasuredRun| run.tps.seconds.len();
     let longest = section.runs.all.iter().map(count_seconds).max();
     let max_size = (longest.unwrap_or(0) / WINDOWS_PER_LONGEST_RUN).max(MIN_WINDOW_SECONDS);

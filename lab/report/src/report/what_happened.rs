@@ -25,11 +25,11 @@ pub fn section(runs: &MeasuredRuns) -> Section {
     if let Some(run) = runs.single_run() {
         blocks.push(Block::Text(lifecycle_sentences(run)));
     }
-    blocks.push(outcome(runs));
+    blocks.push(outcome_table(runs));
     if !runs.has_no_validator() {
-        blocks.push(phases(runs));
+        blocks.push(phase_table(runs));
     }
-    let tables = [stalls(runs), events(runs), gaps(runs)]
+    let tables = [stall_table(runs), event_table(runs), gap_table(runs)]
         .into_iter()
         .filter(|table| !table.rows.is_empty());
     blocks.extend(tables.map(Block::Table));
@@ -133,7 +133,7 @@ fn after_first_tick(seconds: f64) -> String {
 const VALIDATOR_COLUMNS: std::ops::Range<usize> = 4..8;
 
 /// The outcome of each run. The columns on validators are left out if no process is a validator.
-fn outcome(runs: &MeasuredRuns) -> Block {
+fn outcome_table(runs: &MeasuredRuns) -> Block {
     let has_no_validator = runs.has_no_validator();
     let note = if has_no_validator {
         "Times count from the first sample. Ended after: when the last process was gone. What was recorded later is drawn, \
@@ -211,7 +211,7 @@ fn outcome_row(run: &MeasuredRun) -> Vec<Cell> {
     row(&run.name, cells)
 }
 
-fn phases(runs: &MeasuredRuns) -> Block {
+fn phase_table(runs: &MeasuredRuns) -> Block {
     let mut phases = table(
         "phases",
         "Phases",
@@ -300,7 +300,7 @@ fn phase_row(run: &MeasuredRun, rss: &[Option<f64>], phase: &PhaseSpan) -> Vec<C
     row(&run.name, cells)
 }
 
-fn stalls(runs: &MeasuredRuns) -> Table {
+fn stall_table(runs: &MeasuredRuns) -> Table {
     let mut stalls = table(
         "stalls",
         "Stalls at the tip",
@@ -335,7 +335,7 @@ fn span_cells(span: Span) -> [Cell; 3] {
     [span.from, span.to, span.seconds()].map(|seconds| number_cell(seconds, 1))
 }
 
-fn events(runs: &MeasuredRuns) -> Table {
+fn event_table(runs: &MeasuredRuns) -> Table {
     let mut events = table(
         "events",
         "Events",
@@ -369,7 +369,7 @@ fn events(runs: &MeasuredRuns) -> Table {
     events
 }
 
-fn gaps(runs: &MeasuredRuns) -> Table {
+fn gap_table(runs: &MeasuredRuns) -> Table {
     let mut gaps = table(
         "gaps",
         "Gaps",
