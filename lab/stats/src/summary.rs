@@ -13,7 +13,7 @@ pub struct Summary {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MeanWithoutPeaks {
-    pub mean: f64,
+    pub mean_without_peaks: f64,
     pub mean_of_all: f64,
     pub left_out: usize,
     pub n: usize,
@@ -99,7 +99,7 @@ pub fn mean_without_peaks(values: &[Option<f64>]) -> Option<MeanWithoutPeaks> {
         return None;
     }
     Some(MeanWithoutPeaks {
-        mean: total(&retained) / retained.len() as f64,
+        mean_without_peaks: total(&retained) / retained.len() as f64,
         mean_of_all,
         left_out: finite.len() - retained.len(),
         n: retained.len(),

@@ -123,10 +123,10 @@ fn the_studys_mean_excludes_values_above_three_times_the_mean() {
         (found.mean_of_all, found.left_out, found.n, found.max),
         (5.5, 1, 9, 40.0)
     );
-    assert_eq!(found.mean, 15.0 / 9.0);
+    assert_eq!(found.mean_without_peaks, 15.0 / 9.0);
     let exactly = summary::mean_without_peaks(&some(&[0.0, 0.0, 3.0])).unwrap();
     assert_eq!(
-        (exactly.left_out, exactly.mean),
+        (exactly.left_out, exactly.mean_without_peaks),
         (0, 1.0),
         "at three times it stays"
     );

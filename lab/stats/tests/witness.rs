@@ -81,7 +81,7 @@ fn summaries_and_quantiles_match_numpy() {
         let without = summary::mean_without_peaks(&values);
         same(
             &format!("{name}: without peaks"),
-            without.map(|w| w.mean),
+            without.map(|mean| mean.mean_without_peaks),
             &case["without_peaks"],
         );
         if let Some(without) = without {

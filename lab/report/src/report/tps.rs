@@ -20,13 +20,13 @@ const WINDOWS_PER_LONGEST_RUN: usize = 720;
 
 const TPS: &[NumberColumn] = &[
     ("Avg TPS (3x rule) [/s]", 2, |_, numbers| {
-        numbers.tps.all_known.map(|tps| tps.mean)
+        numbers.tps.all_known.map(|tps| tps.mean_without_peaks)
     }),
     ("Avg TPS (all) [/s]", 2, |_, numbers| {
         numbers.tps.all_known.map(|tps| tps.mean_of_all)
     }),
     ("Avg TPS (3x rule, zeros left out) [/s]", 2, |_, numbers| {
-        numbers.tps.active.map(|tps| tps.mean)
+        numbers.tps.active.map(|tps| tps.mean_without_peaks)
     }),
     ("0 TPS time [s]", 0, |_, numbers| {
         numbers.tps.zero.map(|zero| zero as f64)
@@ -47,7 +47,7 @@ const TPS: &[NumberColumn] = &[
 
 const STUDY_TPS: &[NumberColumn] = &[
     ("Avg (3x rule) [/s]", 2, |_, numbers| {
-        numbers.tps.by_thread_time.map(|tps| tps.mean)
+        numbers.tps.by_thread_time.map(|tps| tps.mean_without_peaks)
     }),
     ("Avg (all) [/s]", 2, |_, numbers| {
         numbers.tps.by_thread_time.map(|tps| tps.mean_of_all)
