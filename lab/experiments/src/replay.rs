@@ -11,7 +11,7 @@ use faultline_agave::{
     log::{FrozenBank, LogLine, LogSplitter, Progress},
     points::{KnownPoint, ProgramCache},
 };
-use faultline_report::run::{Replayed, ReplayedSlot};
+use faultline_report::run::{OfflineReplaySlot, Replayed};
 use itertools::{Itertools, chain};
 use std::{
     collections::HashMap,
@@ -93,12 +93,12 @@ impl ReplayLog {
             .zip(frozen_ns)
             .map(|(before, frozen)| frozen.saturating_sub(before) as f64 / 1e6);
         self.index_of_slot.insert(bank.slot, slots.len());
-        slots.push(ReplayedSlot {
+        slots.push(OfflineReplaySlot {
             slot: bank.slot,
             elapsed_ms: elapsed_ms.filter(|ms| *ms >= 0.0),
             bank_fingerprint: bank.hash.map(fingerprint),
             signatures: bank.signatures,
-            ..ReplayedSlot::default()
+            ..OfflineReplaySlot::default()
         });
     }
 

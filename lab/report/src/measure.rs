@@ -5,8 +5,8 @@ mod tps;
 
 pub use lifecycle::{End, Lifecycle, PhaseSpan, Success};
 pub use numbers::{
-    CacheNumbers, MemoryLevels, PoolFaults, TpsNumbers, WindowNumbers, cache_us_per_slot, numbers,
-    pool_faults, prune_us, timed_cache_us_per_slot,
+    CacheNumbers, MemoryLevels, ThreadPoolUse, TpsNumbers, WindowNumbers, cache_us_per_slot,
+    numbers, prune_us, thread_pool_use, timed_cache_us_per_slot,
 };
 pub(crate) use timeline::timeline;
 pub use tps::{Second, Tps};
@@ -47,7 +47,7 @@ pub struct Measured {
     /// or the last second of TPS.
     pub all: Span,
     /// From the first second with an executed transaction; `None` if no transaction was recorded.
-    pub since_first_transaction: Option<Span>,
+    pub execution_window: Option<Span>,
     /// From the first tick at the tip; `None` without one.
     pub from_tip: Option<Span>,
 }
@@ -57,13 +57,13 @@ pub fn measure(run: &Run) -> Measured {
     let tps = tps::tps(run, &lifecycle);
     // A run ends with its process. Later ticks are drawn but not counted.
     let end = match tps.seconds.last() {
-        Some(last) if lifecycle.process_end.is_none() => lifecycle.run_end.max(last.at + 1.0),
+        Some(last) if lifecycle.last_process_end.is_none() => lifecycle.run_end.max(last.at + 1.0),
         _ => lifecycle.run_end,
     };
     let until_end = |from| Span { from, to: end };
     Measured {
         all: until_end(0.0),
-        since_first_transaction: tps.seconds.first().map(|first| until_end(first.at)),
+        execution_window: tps.seconds.first().map(|first| until_end(first.at)),
         from_tip: lifecycle.first_at_tip.map(until_end),
         lifecycle,
         tps,

@@ -33,7 +33,7 @@ pub(crate) use cells::bytes;
 pub use run_metrics::{Better, RUN_METRICS, RunMetric, run_metric};
 
 use crate::{measure::lifecycle::lifecycle, run::Run};
-use bias_floor::BiasFloor;
+use bias_floor::PairedEffects;
 use comparability::Pace;
 use comparison::ArmComparison;
 use faultline_pages::{cells, groups, model};
@@ -166,8 +166,8 @@ fn build_report(runs: impl IntoIterator<Item = Run>, options: &Options, arms: &[
     let all_are_paired = paired_runs.all_are_paired;
     let host_comparison = comparisons
         .iter()
-        .find(|comparison| comparison.primary.within_host_blocks);
-    let floor = BiasFloor::new(&paired_runs, margin, host_comparison.is_some());
+        .find(|comparison| comparison.primary.is_compared_within_hosts);
+    let floor = PairedEffects::new(&paired_runs, margin, host_comparison.is_some());
     let mut comparison_blocks = floor.blocks();
     comparison_blocks.extend(host_comparison.and_then(|comparison| {
         let arms = [&*comparison.reference, &*comparison.other];
@@ -210,7 +210,7 @@ fn comparison_section(
     runs: &MeasuredRuns,
     comparisons: &[ArmComparison],
     blocks: Vec<Block>,
-    floor: &BiasFloor,
+    floor: &PairedEffects,
     margin: f64,
 ) -> Option<Section> {
     match comparisons {
@@ -298,7 +298,7 @@ fn card(run: &MeasuredRun) -> RunCard {
         ("Slot time", Pace::of_run(run).slot_time()),
         ("Begun", run.begun()),
         ("Recorded for", Some(seconds(recording.end_seconds()))),
-        ("Ended after", lifecycle.process_end.map(seconds)),
+        ("Ended after", lifecycle.last_process_end.map(seconds)),
         ("Memory limit", run.limit().map(bytes)),
         ("Catch-up", run.catch_up().map(seconds)),
         (did, is_judged.then(|| success.to_owned())),

@@ -74,7 +74,7 @@ pub struct Session {
 #[derive(Debug, Clone, Default)]
 pub struct Process {
     pub pid: i64,
-    pub first_followed_at: f64,
+    pub first_seen_at: f64,
     /// `None` if it was not recorded. May be before the first tick.
     pub started_at: Option<f64>,
 }
@@ -167,7 +167,7 @@ pub struct ExperimentOutcome {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Replayed {
     /// In order of freezing; each slot once.
-    pub slots: Vec<ReplayedSlot>,
+    pub slots: Vec<OfflineReplaySlot>,
     /// Over all slots, summed over threads.
     pub program_cache_us: Option<u64>,
     /// Number of slots that were not read, because there are too many.
@@ -175,7 +175,7 @@ pub struct Replayed {
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct ReplayedSlot {
+pub struct OfflineReplaySlot {
     pub slot: u64,
     /// From the previous bank's freezing to this one's; `None` for the first.
     pub elapsed_ms: Option<f64>,

@@ -12,9 +12,9 @@ pub struct Summary {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct MeanWithoutPeaks {
+pub struct MeansAndPeaks {
     pub mean_without_peaks: f64,
-    pub mean_of_all: f64,
+    pub mean_with_peaks: f64,
     pub left_out: usize,
     pub n: usize,
     /// Of all values, including those left out.
@@ -87,20 +87,20 @@ const PEAK_FACTOR: f64 = 3.0;
 
 /// The mean of the values that are at most three times the mean of all. Zeros count. The mean of
 /// all is not computed again without the peaks. `None` if there are no values.
-pub fn mean_without_peaks(values: &[Option<f64>]) -> Option<MeanWithoutPeaks> {
+pub fn mean_without_peaks(values: &[Option<f64>]) -> Option<MeansAndPeaks> {
     let finite = finite_values(values);
     if finite.is_empty() {
         return None;
     }
-    let mean_of_all = total(&finite) / finite.len() as f64;
-    let limit = PEAK_FACTOR * mean_of_all;
+    let mean_with_peaks = total(&finite) / finite.len() as f64;
+    let limit = PEAK_FACTOR * mean_with_peaks;
     let retained: Vec<f64> = finite.iter().copied().filter(|v| *v <= limit).collect();
     if retained.is_empty() {
         return None;
     }
-    Some(MeanWithoutPeaks {
+    Some(MeansAndPeaks {
         mean_without_peaks: total(&retained) / retained.len() as f64,
-        mean_of_all,
+        mean_with_peaks,
         left_out: finite.len() - retained.len(),
         n: retained.len(),
         max: finite.iter().copied().fold(f64::NEG_INFINITY, f64::max),

@@ -120,7 +120,7 @@ fn the_studys_mean_excludes_values_above_three_times_the_mean() {
         summary::mean_without_peaks(&some(&[0.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 8.0, 40.0]))
             .unwrap();
     assert_eq!(
-        (found.mean_of_all, found.left_out, found.n, found.max),
+        (found.mean_with_peaks, found.left_out, found.n, found.max),
         (5.5, 1, 9, 40.0)
     );
     assert_eq!(found.mean_without_peaks, 15.0 / 9.0);

@@ -93,7 +93,7 @@ fn real_replay_logs_have_every_slot_and_independently_counted_sums() {
     };
     let sums = |name: &str| {
         let replayed = log(name).replayed;
-        let sum = |of: fn(&ReplayedSlot) -> Option<u64>| {
+        let sum = |of: fn(&OfflineReplaySlot) -> Option<u64>| {
             replayed.slots.iter().filter_map(of).sum::<u64>()
         };
         let slots: Vec<u64> = replayed.slots.iter().map(|slot| slot.slot).collect();

@@ -6,7 +6,7 @@ use crate::{
     schedule::{ScheduledRun, Turn},
 };
 use faultline_pages::model::{Block, Cell, Report, Table};
-use faultline_report::run::{Replayed, ReplayedSlot};
+use faultline_report::run::{OfflineReplaySlot, Replayed};
 use faultline_runner::isolation::Evidence;
 use std::collections::BTreeMap;
 
@@ -391,12 +391,12 @@ fn the_pairs_of_replays_are_also_compared_together() {
 
 fn report_of_four_replays() -> Report {
     let replay = |arm: &str, replicate: u32, ms: f64, misses: u64| {
-        let slots = (1..=200).map(|slot| ReplayedSlot {
+        let slots = (1..=200).map(|slot| OfflineReplaySlot {
             slot,
             elapsed_ms: (slot > 1).then(|| ms + f64::from((slot as u32 * 7919) % 13) / 10.0),
             bank_fingerprint: Some(slot * 31),
             misses: Some(misses + slot % 3),
-            ..ReplayedSlot::default()
+            ..OfflineReplaySlot::default()
         });
         let labels = [
             ("arm", arm.to_owned()),

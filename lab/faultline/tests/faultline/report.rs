@@ -15,7 +15,9 @@ use faultline_recording::{CostTrackerPoint, ProgramCachePoint, ReplaySlotPoint};
 use faultline_report::{
     args::ReportArgs,
     report::{Options, ReportContext, build, build_with_context},
-    run::{ExperimentOutcome, Process, Replayed, ReplayedSlot, Run, Session, Signal, Tick, load},
+    run::{
+        ExperimentOutcome, OfflineReplaySlot, Process, Replayed, Run, Session, Signal, Tick, load,
+    },
 };
 use proptest::prelude::*;
 use serde_json::Value;
@@ -394,10 +396,10 @@ fn with_equal_limits_ranking_and_headline_use_the_primary_metric() {
 #[test]
 fn arms_without_variance_are_reported_with_their_values() {
     let replay = |arm: &str, run: usize, elapsed_ms: f64| {
-        let slot = |slot| ReplayedSlot {
+        let slot = |slot| OfflineReplaySlot {
             slot,
             elapsed_ms: Some(elapsed_ms),
-            ..ReplayedSlot::default()
+            ..OfflineReplaySlot::default()
         };
         let labels = [("arm", arm.to_owned()), ("run", run.to_string())]
             .map(|(key, value)| (key.to_owned(), value));
@@ -1227,7 +1229,7 @@ fn any_run() -> impl Strategy<Value = Run> {
         run.processes = (0..3)
             .map(|id| Process {
                 pid: id,
-                first_followed_at: id as f64 * 20.0,
+                first_seen_at: id as f64 * 20.0,
                 started_at: None,
             })
             .collect();

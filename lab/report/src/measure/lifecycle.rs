@@ -49,8 +49,8 @@ pub struct Lifecycle {
     pub success: Success,
     pub end: End,
     /// End of the last process; `None` if the recording did not see it.
-    pub process_end: Option<f64>,
-    /// Just before `process_end`, or equal to it if a gap follows. If the end was not recorded, the
+    pub last_process_end: Option<f64>,
+    /// Just before `last_process_end`, or equal to it if a gap follows. If the end was not recorded, the
     /// last tick.
     pub run_end: f64,
     pub restarts: usize,
@@ -65,7 +65,7 @@ pub fn lifecycle(run: &Run) -> Lifecycle {
         slot_seconds,
     } = timeline(run);
     let phases = phases(run, &phase_by_tick);
-    let (process_end, run_end) = process_end(run)
+    let (last_process_end, run_end) = last_process_end(run)
         .map_or((None, run.end_seconds()), |(at, run_end)| {
             (Some(at), run_end)
         });
@@ -87,7 +87,7 @@ pub fn lifecycle(run: &Run) -> Lifecycle {
         near_tip_since: tip_tick.and_then(|tick| near_tip_since(run, tick)),
         success: Success::default(),
         end: end(run, noun),
-        process_end,
+        last_process_end,
         run_end,
         restarts: run.processes.len().saturating_sub(1),
         has_validator,
@@ -140,7 +140,7 @@ pub fn is_gap(run: &Run, before: &Tick, after: &Tick) -> bool {
 
 /// The end of the last process, and the last moment that counts as part of the run. `None` if a
 /// process runs at the last tick, or none ever ran.
-fn process_end(run: &Run) -> Option<(f64, f64)> {
+fn last_process_end(run: &Run) -> Option<(f64, f64)> {
     let last = run.ticks.iter().rposition(|tick| tick.process.is_some())?;
     let (alive, gone) = (run.ticks.get(last)?, run.ticks.get(last + 1)?);
     if is_gap(run, alive, gone) {
@@ -313,7 +313,7 @@ fn without_share(run: &Run, lifecycle: &Lifecycle) -> Success {
             Some(false),
             "it ran for more than two hours and was never at the tip",
         ),
-        None if ran > 0.0 && lifecycle.process_end.is_some() => {
+        None if ran > 0.0 && lifecycle.last_process_end.is_some() => {
             (None, "it was still catching up when it ended")
         }
         None if ran > 0.0 => (None, "it was still catching up when the recording ended"),

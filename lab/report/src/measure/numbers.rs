@@ -2,11 +2,11 @@ use super::{
     Second, Span, Tps, combine, counter_id, is_own_slot, point_values, points_within,
     replay_points, values_within, with_transactions,
 };
-use crate::run::{Pool, ReplayedSlot, Run, Signal};
+use crate::run::{OfflineReplaySlot, Pool, Run, Signal};
 use faultline_recording::{CacheTimesPoint, ProgramCachePoint, ReplaySlotPoint};
 use faultline_stats::{
     rate::Rates,
-    summary::{MeanWithoutPeaks, Summary, mean_without_peaks, quantile_if_enough, summary},
+    summary::{MeansAndPeaks, Summary, mean_without_peaks, quantile_if_enough, summary},
 };
 use std::{
     collections::BTreeMap,
@@ -42,11 +42,11 @@ pub struct TpsNumbers {
     /// Seconds without data; `None` as for `zero`.
     pub unknown: Option<usize>,
     /// Over known seconds including zeros, with and without the study's outlier rule.
-    pub all_known: Option<MeanWithoutPeaks>,
+    pub over_known_seconds: Option<MeansAndPeaks>,
     /// Over the seconds with transactions.
-    pub active: Option<MeanWithoutPeaks>,
+    pub active: Option<MeansAndPeaks>,
     /// The study's samples: transactions of a slot divided by the thread time of their execution.
-    pub by_thread_time: Option<MeanWithoutPeaks>,
+    pub per_thread_second: Option<MeansAndPeaks>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -153,14 +153,14 @@ fn tps(run: &Run, all: &Tps, window: Span) -> TpsNumbers {
         .collect();
     let zero = known.len() - active.len();
     let unknown = counts.len() - known.len();
-    let by_thread_time: Vec<Option<f64>> = replay_points(run, window).map(thread_tps).collect();
+    let per_thread_second: Vec<Option<f64>> = replay_points(run, window).map(thread_tps).collect();
     TpsNumbers {
         known: known.len(),
         zero: all.distinguishes_zeros.then_some(zero),
         unknown: all.distinguishes_zeros.then_some(unknown),
-        all_known: mean_without_peaks(&known),
+        over_known_seconds: mean_without_peaks(&known),
         active: mean_without_peaks(&active),
-        by_thread_time: mean_without_peaks(&by_thread_time),
+        per_thread_second: mean_without_peaks(&per_thread_second),
     }
 }
 
@@ -232,7 +232,7 @@ fn replay_ms(run: &Run, window: Span) -> Vec<Option<f64>> {
 /// A replay's log has every slot and the total time in the cache.
 fn logged_cache(run: &Run) -> CacheNumbers {
     let slots = &run.replayed.slots;
-    let column = |count: fn(&ReplayedSlot) -> Option<u64>| {
+    let column = |count: fn(&OfflineReplaySlot) -> Option<u64>| {
         let counts = slots.iter().map(|slot| Some(count(slot)? as f64));
         summary(&counts.collect::<Vec<_>>())
     };
@@ -271,7 +271,7 @@ pub fn timed_cache_us_per_slot(
 }
 
 #[derive(Debug)]
-pub struct PoolFaults {
+pub struct ThreadPoolUse {
     pub name: String,
     /// At the end of the window; `None` if the pool no longer exists.
     pub threads: Option<f64>,
@@ -281,15 +281,15 @@ pub struct PoolFaults {
     pub cpu: Option<f64>,
 }
 
-impl PoolFaults {
+impl ThreadPoolUse {
     pub fn faults(&self) -> f64 {
         self.major.unwrap_or(0.0) + self.minor.unwrap_or(0.0)
     }
 }
 
-pub fn pool_faults(run: &Run, window: Span) -> Vec<PoolFaults> {
+pub fn thread_pool_use(run: &Run, window: Span) -> Vec<ThreadPoolUse> {
     let first_ticks = first_ticks(run);
-    let mut pools: Vec<PoolFaults> = run
+    let mut pools: Vec<ThreadPoolUse> = run
         .pools
         .iter()
         .map(|pool| pool_growth(run, pool, window, &first_ticks))
@@ -319,7 +319,7 @@ fn pool_growth(
     pool: &Pool,
     window: Span,
     first_ticks: &BTreeMap<u64, usize>,
-) -> PoolFaults {
+) -> ThreadPoolUse {
     let (mut threads, mut sums) = (None, [None; 3]);
     let mut previous: Option<(u64, [Option<f64>; 3])> = None;
     for row in &pool.rows {
@@ -350,7 +350,7 @@ fn pool_growth(
         }
     }
     let [major, minor, cpu] = sums;
-    PoolFaults {
+    ThreadPoolUse {
         name: pool.name.clone(),
         threads,
         major,

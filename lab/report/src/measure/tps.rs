@@ -62,7 +62,10 @@ impl Tps {
 
 pub fn tps(run: &Run, lifecycle: &Lifecycle) -> Tps {
     let counts = counts_by_second(run);
-    let distinguishes_zeros = run.signal(Signal::ZeroTps).iter().any(Option::is_some);
+    let distinguishes_zeros = run
+        .signal(Signal::ZeroTpsSeconds)
+        .iter()
+        .any(Option::is_some);
     let mut seconds: Vec<Second> = Vec::new();
     for (from, until) in process_spans(run) {
         let Some(first) = counts.range(from..until).next().map(|(&second, _)| second) else {
@@ -71,7 +74,7 @@ pub fn tps(run: &Run, lifecycle: &Lifecycle) -> Tps {
         let Some(last) = last_known_second(run, from, until) else {
             continue;
         };
-        let last = lifecycle.process_end.map_or(last, |ended| {
+        let last = lifecycle.last_process_end.map_or(last, |ended| {
             // The second in which the run ended counts only if it has transactions.
             let end = second_of(run, ended);
             last.min(end - i64::from(!counts.contains_key(&end)))
@@ -145,7 +148,7 @@ fn second_of(run: &Run, at: f64) -> i64 {
 /// For each process, the first Unix second, and the first second of the next process.
 fn process_spans(run: &Run) -> Vec<(i64, i64)> {
     let later = run.processes.iter().skip(1);
-    let starts = later.map(|process| second_of(run, process.first_followed_at));
+    let starts = later.map(|process| second_of(run, process.first_seen_at));
     std::iter::once(i64::MIN)
         .chain(starts)
         .chain([i64::MAX])
@@ -162,7 +165,7 @@ fn last_known_second(run: &Run, from: i64, until: i64) -> Option<i64> {
     };
     let last = point_times(run).filter(within).max()?.div_euclid(SECOND_NS);
     let until = until.min(second_of(run, plausible_range.to));
-    counter_increases(run, Signal::ZeroTps)
+    counter_increases(run, Signal::ZeroTpsSeconds)
         .into_iter()
         .map(|(second, ..)| second - MIN_SETTLE_SECONDS)
         .filter(|second| (from..until).contains(second))
@@ -199,7 +202,7 @@ fn mark_unknown(run: &Run, seconds: &mut [Second]) {
             (0..=2 * MAX_SETTLE_SECONDS).contains(&passed)
         })
     };
-    for (until, count, is_across_gap) in counter_increases(run, Signal::UnknownTps) {
+    for (until, count, is_across_gap) in counter_increases(run, Signal::UnknownTpsSeconds) {
         // After a clock step, it is not known which seconds the growth counts.
         if is_across_gap || follows_clock_step(until) {
             continue;

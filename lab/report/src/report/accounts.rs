@@ -223,7 +223,7 @@ fn cost_of_a_miss(runs: &MeasuredRuns) -> Option<Block> {
     let mean = |arm: &str, value: fn(&MeasuredRun, &WindowNumbers) -> Option<f64>| {
         let values = runs
             .counted_runs_of(arm)
-            .map(|run| value(run, &run.from_first_transaction));
+            .map(|run| value(run, &run.since_first_transaction));
         summary::summary(&values.collect_vec()).mean
     };
     let (reference, others) =
@@ -264,7 +264,7 @@ fn cost_of_a_miss(runs: &MeasuredRuns) -> Option<Block> {
 
 fn size_against_hits(subjects: &MeasuredRuns) -> Option<Chart> {
     let series = subjects.all.iter().filter_map(|subject| {
-        let numbers = &subject.from_first_transaction;
+        let numbers = &subject.since_first_transaction;
         let size = level(subject, numbers, Signal::ReadCacheBytes)
             .mean
             .filter(|bytes| *bytes > 0.0)?;

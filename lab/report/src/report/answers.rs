@@ -49,7 +49,9 @@ pub fn answers_by_arm(subjects: &MeasuredRuns) -> Vec<Answers> {
 /// because it is unknown.
 fn can_change_capacity(subjects: &MeasuredRuns) -> Option<bool> {
     let runs = || subjects.all.iter().map(|subject| &subject.recording);
-    let sizes = distinct(runs().filter_map(|run| last_capacity(run, Signal::CapacityConfigured)));
+    let sizes = distinct(
+        runs().filter_map(|run| last_capacity(run, Signal::ProgramCacheCapacityConfigured)),
+    );
     let versions = distinct(runs().flat_map(|run| run.facts.versions.iter()));
     (sizes.len() > 1 && versions.len() == 1).then_some(true)
 }
@@ -63,7 +65,9 @@ fn inputs(runs: &[&MeasuredRun], can_change_capacity: Option<bool>) -> AnswerInp
             .filter_map(|run| {
                 value(
                     run,
-                    run.from_tip.as_ref().unwrap_or(&run.from_first_transaction),
+                    run.from_tip
+                        .as_ref()
+                        .unwrap_or(&run.since_first_transaction),
                 )
             })
             .collect_vec()
@@ -72,7 +76,7 @@ fn inputs(runs: &[&MeasuredRun], can_change_capacity: Option<bool>) -> AnswerInp
     let smallest = |value| values(value).into_iter().reduce(f64::min);
     let installed = smallest(|run, _| run.recording.facts.memory_bytes.map(|bytes| bytes as f64));
     let unreclaimable_shares =
-        values(|run, numbers| Some(numbers.levels.unreclaimable.max? / run.limit()?));
+        values(|run, numbers| Some(numbers.gauges.unreclaimable.max? / run.limit()?));
     let proven: Option<Vec<f64>> = runs
         .iter()
         .map(|run| sufficient_memory::proven_bytes(run))
@@ -83,9 +87,9 @@ fn inputs(runs: &[&MeasuredRun], can_change_capacity: Option<bool>) -> AnswerInp
         installed,
         limit: smallest(|run, _| run.limit())
             .filter(|limit| installed.is_none_or(|installed| *limit < installed)),
-        headroom: smallest(|_, numbers| numbers.levels.headroom.min),
+        headroom: smallest(|_, numbers| numbers.gauges.headroom.min),
         unreclaimable_share: unreclaimable_shares.into_iter().reduce(f64::max),
-        swap: average(|_, numbers| numbers.levels.swap.max),
+        swap: average(|_, numbers| numbers.gauges.swap.max),
         memory_stalled_share: average(|run, numbers| {
             signal_rates(&run.recording, Signal::MemorySome, numbers.window).mean()
         }),
@@ -97,7 +101,9 @@ fn inputs(runs: &[&MeasuredRun], can_change_capacity: Option<bool>) -> AnswerInp
         replay_seconds_per_slot: average(|_, numbers| {
             summary(&numbers.replay_ms).mean.map(|ms| ms / 1e3)
         }),
-        cache_capacity: average(|run, _| last_capacity(&run.recording, Signal::CapacityConfigured)),
+        cache_capacity: average(|run, _| {
+            last_capacity(&run.recording, Signal::ProgramCacheCapacityConfigured)
+        }),
         can_change_capacity,
         prediction: first.and_then(|run| prediction(run)),
         why_reloads_unknown: first.map(|run| run.why_no_datapoints().to_owned()),
@@ -109,7 +115,12 @@ fn inputs(runs: &[&MeasuredRun], can_change_capacity: Option<bool>) -> AnswerInp
 }
 
 fn prediction(run: &MeasuredRun) -> Option<CachePrediction> {
-    let prediction = run.recording.cache_sizes.as_ref()?.as_ref().ok()?;
+    let prediction = run
+        .recording
+        .program_cache_prediction
+        .as_ref()?
+        .as_ref()
+        .ok()?;
     let entries = prediction.enough_entries?;
     let size = prediction
         .sizes

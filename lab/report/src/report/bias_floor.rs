@@ -94,28 +94,28 @@ impl ArmEffect {
 }
 
 /// Empty without an A/A pair, unless two pairs of runs of the same arms have slots in common.
-pub struct BiasFloor {
+pub struct PairedEffects {
     /// By quantity; A/A pairs first.
     effects: Vec<ArmEffect>,
     margin: f64,
     /// If set, differences include the effect of hosts, so only ratios have a floor.
-    within_host_blocks: bool,
+    is_compared_within_hosts: bool,
 }
 
-impl BiasFloor {
-    pub fn new(paired: &PairedRuns, margin: f64, within_host_blocks: bool) -> BiasFloor {
+impl PairedEffects {
+    pub fn new(paired: &PairedRuns, margin: f64, is_compared_within_hosts: bool) -> PairedEffects {
         let effects = paired.effects.iter();
         let turns =
             by_key(effects.map(|turn| ((turn.quantity_index, &turn.reference, &turn.other), turn)));
         let effects = turns
             .iter()
             .filter_map(|(_, turns)| ArmEffect::over_turns(turns));
-        let mut floor = BiasFloor {
+        let mut floor = PairedEffects {
             effects: effects
                 .sorted_by_key(|effect| (effect.quantity_index, !effect.is_aa_pair()))
                 .collect(),
             margin,
-            within_host_blocks,
+            is_compared_within_hosts,
         };
         if !floor.has_aa_pair() && floor.effects.iter().all(|effect| effect.turns < 2) {
             floor.effects.clear();
@@ -130,7 +130,7 @@ impl BiasFloor {
     fn aa_pairs(&self) -> impl Iterator<Item = &ArmEffect> {
         self.effects
             .iter()
-            .filter(|effect| !self.within_host_blocks && effect.is_aa_pair())
+            .filter(|effect| !self.is_compared_within_hosts && effect.is_aa_pair())
     }
 
     fn has_aa_pair(&self) -> bool {
@@ -391,8 +391,8 @@ impl BiasFloor {
     /// the slots of the pair and its values per run are compared.
     pub fn withdraw_differences(&self, pairs: &mut [ArmComparison], runs: &MeasuredRuns) {
         for pair in pairs {
-            let within_host_blocks = pair.primary.within_host_blocks;
-            if !self.has_aa_pair() && !within_host_blocks {
+            let is_compared_within_hosts = pair.primary.is_compared_within_hosts;
+            if !self.has_aa_pair() && !is_compared_within_hosts {
                 continue;
             }
             for metric in std::iter::once(&mut pair.primary).chain(&mut pair.secondary) {
@@ -406,7 +406,7 @@ impl BiasFloor {
                         && effect.is_about(run_metric)
                 });
                 let by_slots = effect.and_then(|effect| self.is_beyond_floor(effect));
-                let ratio = comparison.ratio.filter(|_| within_host_blocks);
+                let ratio = comparison.ratio.filter(|_| is_compared_within_hosts);
                 let ends = match ratio {
                     Some(ratio) => Some([ratio.low.ln(), ratio.high.ln()]),
                     None => comparison

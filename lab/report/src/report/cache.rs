@@ -95,10 +95,10 @@ fn per_pass(numbers: &WindowNumbers, summary: &Summary) -> Option<f64> {
 
 const CAPACITY: &[NumberColumn] = &[
     ("Configured [entries]", 0, |run, _| {
-        last_capacity(&run.recording, Signal::CapacityConfigured)
+        last_capacity(&run.recording, Signal::ProgramCacheCapacityConfigured)
     }),
     ("Observed [entries]", 0, |run, _| {
-        last_capacity(&run.recording, Signal::CapacityObserved)
+        last_capacity(&run.recording, Signal::ProgramCacheCapacityObserved)
     }),
     ("Most loaded at a pass [entries]", 0, |run, _| {
         max_water_level(&run.recording).map(|level| level as f64)
@@ -148,7 +148,7 @@ pub fn section(runs: &MeasuredRuns) -> Section {
 }
 
 fn over_time(section: &mut SectionBuilder<'_>) {
-    let slots = |run: &MeasuredRun| run.from_first_transaction.replay_ms.len();
+    let slots = |run: &MeasuredRun| run.since_first_transaction.replay_ms.len();
     let size = section
         .runs
         .averaging_window_for_shortest_run(AVERAGED_SLOTS, slots);
@@ -191,7 +191,7 @@ fn pruning(section: &mut SectionBuilder<'_>) {
 fn filter_sentence(runs: &MeasuredRuns) -> &'static str {
     let any_run = |includes_filter| {
         runs.all.iter().any(|run| {
-            let cache = &run.from_first_transaction.cache;
+            let cache = &run.since_first_transaction.cache;
             cache.time_us.n > 0 && cache.includes_filter == includes_filter
         })
     };
@@ -249,7 +249,7 @@ fn bars(section: &mut SectionBuilder<'_>) {
             let mean_of_arm = |arm: &String| {
                 let means: Option<Vec<f64>> = runs
                     .counted_runs_of(arm)
-                    .map(|run| summary(&run.from_first_transaction).mean)
+                    .map(|run| summary(&run.since_first_transaction).mean)
                     .collect();
                 Some((scale * mean(&means?)?, None))
             };
@@ -341,7 +341,7 @@ fn histograms(section: &mut SectionBuilder<'_>) {
     for (id, title, label, y_label, values) in figures {
         let labels = (label, y_label, 0.995);
         section.add_histogram(id, title, caption, labels, |subject| {
-            values(&subject.recording, subject.from_first_transaction.window)
+            values(&subject.recording, subject.since_first_transaction.window)
         });
     }
 }

@@ -22,7 +22,7 @@ type PredictedRun<'a> = (&'a MeasuredRun, &'a Prediction);
 pub fn section(subjects: &MeasuredRuns) -> Option<Section> {
     let (mut blocks, mut predicted, mut without_trace) = (Vec::new(), Vec::new(), Vec::new());
     for run in &subjects.all {
-        match &run.recording.cache_sizes {
+        match &run.recording.program_cache_prediction {
             Some(Ok(prediction)) => predicted.push((run, prediction)),
             Some(Err(why)) => blocks.push(Block::Text(format!(
                 "{}: nothing is predicted: {why}.",

@@ -154,9 +154,9 @@ fn loads_differ(runs: &MeasuredRuns) -> Caveat {
     let tps = runs
         .all
         .iter()
-        .filter_map(|run| part.numbers(run)?.tps.all_known);
+        .filter_map(|run| part.numbers(run)?.tps.over_known_seconds);
     let range = tps
-        .map(|tps| tps.mean_of_all)
+        .map(|tps| tps.mean_with_peaks)
         .minmax()
         .into_option()
         .map_or_else(String::new, |(lowest, highest)| {
@@ -180,8 +180,8 @@ fn run_caveats(
         .gaps_before_run_end()
         .map(|gap| gap.seconds())
         .collect_vec();
-    let tps = &run.from_first_transaction.tps;
-    let unknown = tps.unknown.filter(|unknown| *unknown > 0);
+    let tps = &run.since_first_transaction.tps;
+    let unknown = tps.unknown_seconds.filter(|unknown| *unknown > 0);
     let caveats = [
         (!gaps.is_empty()).then(|| {
             (
@@ -231,8 +231,9 @@ fn consensus_changed(run: &MeasuredRun) -> Option<WhatAndRemedy> {
 
 fn cache_exceeds_its_size(run: &MeasuredRun) -> Option<WhatAndRemedy> {
     let size = |signal| last_capacity(&run.recording, signal);
-    let configured = size(Signal::CapacityConfigured)?;
-    let observed = size(Signal::CapacityObserved).filter(|observed| *observed > configured)?;
+    let configured = size(Signal::ProgramCacheCapacityConfigured)?;
+    let observed =
+        size(Signal::ProgramCacheCapacityObserved).filter(|observed| *observed > configured)?;
     let [observed, configured] = [observed, configured].map(|entries| number(entries, 0));
     Some((
         format!(
@@ -287,7 +288,7 @@ fn short_at_tip(run: &MeasuredRun) -> Option<WhatAndRemedy> {
 
 fn few_slots(run: &MeasuredRun) -> Option<WhatAndRemedy> {
     let slots = run
-        .from_first_transaction
+        .since_first_transaction
         .replay_ms
         .iter()
         .flatten()
@@ -330,7 +331,7 @@ fn clock_set(run: &MeasuredRun) -> Option<WhatAndRemedy> {
 }
 
 fn not_at_tip(run: &MeasuredRun, part: Option<RunPart>) -> Option<WhatAndRemedy> {
-    let window = run.since_first_transaction?;
+    let window = run.execution_window?;
     let lifecycle = &run.lifecycle;
     if lifecycle.success.tip_share >= Some(MIN_KEPT_UP_SHARE) {
         return None;

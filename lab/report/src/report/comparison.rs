@@ -20,7 +20,7 @@ pub struct MetricComparison {
     pub unit: String,
     pub comparison: Comparison,
     /// True if arms are compared within blocks, each of runs on one host.
-    pub within_host_blocks: bool,
+    pub is_compared_within_hosts: bool,
     /// Why the arms are not compared by this metric.
     pub refusal: Option<String>,
 }
@@ -93,7 +93,7 @@ pub fn compare_arms(
                 title: comparability::compared_title(run_metric, runs.compare_rates),
                 unit: comparability::compared_unit(run_metric, runs.compare_rates),
                 comparison,
-                within_host_blocks: matches!(design, ComparisonDesign::ByBlock),
+                is_compared_within_hosts: matches!(design, ComparisonDesign::ByBlock),
                 refusal,
             }
         };
@@ -175,7 +175,10 @@ fn primary_table(primary: &MetricComparison, pairs: &[ArmComparison], margin: f6
     let any =
         |holds: fn(&Comparison) -> bool| pairs.iter().any(|pair| holds(&pair.primary.comparison));
     let mut note = format!("{}: {}.", run_metric.title, run_metric.definition);
-    if pairs.iter().any(|pair| pair.primary.within_host_blocks) {
+    if pairs
+        .iter()
+        .any(|pair| pair.primary.is_compared_within_hosts)
+    {
         note.push_str(" Several hosts: Student's intervals and tests of the ratios within blocks.");
     } else if any(|comparison| comparison.difference.is_some()) {
         note.push_str(&format!(
@@ -224,7 +227,7 @@ fn primary_table(primary: &MetricComparison, pairs: &[ArmComparison], margin: f6
 fn primary_row(pair: &ArmComparison) -> Vec<Cell> {
     let (metric, comparison) = (&pair.primary, &pair.primary.comparison);
     let untested = "needs three runs in each arm, and a spread";
-    let no_ranks = if metric.within_host_blocks {
+    let no_ranks = if metric.is_compared_within_hosts {
         "ranks are not compared within blocks"
     } else {
         untested
@@ -375,7 +378,7 @@ pub fn in_every_block(metric: &MetricComparison) -> Option<String> {
     };
     let direction = comparison
         .direction()
-        .filter(|_| metric.within_host_blocks)?;
+        .filter(|_| metric.is_compared_within_hosts)?;
     let direction = direction_word(direction);
     Some(format!("{direction} in every block, not tested"))
 }

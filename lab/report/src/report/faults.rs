@@ -8,7 +8,7 @@ use super::{
     timeline::line_of_ticks,
 };
 use crate::{
-    measure::{PoolFaults, Span, pool_faults, signal_rates, values_within},
+    measure::{Span, ThreadPoolUse, signal_rates, thread_pool_use, values_within},
     run::Signal,
 };
 use faultline_agave::threads::purpose;
@@ -26,10 +26,10 @@ const MAX_TABLE_POOLS: usize = 15;
 
 const MAX_DRAWN_POOLS: usize = 8;
 
-type PoolValue = fn(&PoolFaults) -> Option<f64>;
+type PoolValue = fn(&ThreadPoolUse) -> Option<f64>;
 
 /// A run's thread pools, those with most faults first.
-type RunPools<'s> = (&'s MeasuredRun, Vec<PoolFaults>);
+type RunPools<'s> = (&'s MeasuredRun, Vec<ThreadPoolUse>);
 
 const PAGE_FAULTS: &[NumberColumn] = &[
     ("Major faults", 0, |_, numbers| {
@@ -134,7 +134,7 @@ fn over_time(section: &mut SectionBuilder<'_>) {
             values_within(
                 &subject.recording,
                 &rates,
-                subject.from_first_transaction.window,
+                subject.since_first_transaction.window,
             )
         });
     }
@@ -146,8 +146,8 @@ fn add_thread_pools(section: &mut SectionBuilder<'_>) {
         .all
         .iter()
         .map(|run| {
-            let window = run.from_first_transaction.window;
-            (run, pool_faults(&run.recording, window))
+            let window = run.since_first_transaction.window;
+            (run, thread_pool_use(&run.recording, window))
         })
         .collect_vec();
     if pools.iter().all(|(_, pools)| pools.is_empty()) {
@@ -183,7 +183,7 @@ fn pool_table(pools: &[RunPools<'_>]) -> Block {
          form a pool; the pool called exited has what ended threads used and no sample of them contains.",
     );
     for (subject, pools) in pools {
-        let all_faults: f64 = pools.iter().map(PoolFaults::faults).sum();
+        let all_faults: f64 = pools.iter().map(ThreadPoolUse::faults).sum();
         for pool in pools.iter().take(MAX_TABLE_POOLS) {
             let why = "not read";
             let share = (all_faults > 0.0).then(|| 100.0 * pool.faults() / all_faults);
@@ -220,7 +220,7 @@ fn pool_bars(pools: &[RunPools<'_>], label: &str, value: PoolValue) -> Option<Ch
         .take(MAX_DRAWN_POOLS)
         .collect_vec();
     let of_run = |(run, pools): &RunPools<'_>| {
-        let seconds = run.from_first_transaction.window.seconds();
+        let seconds = run.since_first_transaction.window.seconds();
         let rate = |name: &String| {
             let faults = pools
                 .iter()

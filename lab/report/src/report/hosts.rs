@@ -284,7 +284,7 @@ fn io_wait_share(run: &MeasuredRun) -> Option<f64> {
     signal_rates(
         &run.recording,
         Signal::IoSome,
-        run.from_first_transaction.window,
+        run.since_first_transaction.window,
     )
     .mean()
     .or_else(by_experiment)

@@ -18,11 +18,11 @@ pub struct MeasuredRun {
     pub tps: Tps,
     /// From the first second with an executed transaction to the end of the run. `None` if no
     /// transaction was recorded.
-    pub since_first_transaction: Option<Span>,
+    pub execution_window: Option<Span>,
     pub whole_run: WindowNumbers,
     /// Measured from the first second with an executed transaction on. If no transaction was
     /// recorded, equal to `whole_run`.
-    pub from_first_transaction: WindowNumbers,
+    pub since_first_transaction: WindowNumbers,
     /// Measured from the first sample at the tip on.
     pub from_tip: Option<WindowNumbers>,
     /// In the order of [`ESTIMATED_METRICS`].
@@ -158,7 +158,7 @@ impl MeasuredRuns {
             .iter()
             .filter(|run| self.is_counted(run))
             .all(|run| {
-                let seconds = run.from_first_transaction.window.seconds();
+                let seconds = run.since_first_transaction.window.seconds();
                 run.from_tip.as_ref().is_some_and(|numbers| {
                     numbers.window.seconds() >= MIN_TIP_SECONDS.min(seconds / 2.0)
                 })
@@ -208,15 +208,15 @@ fn measured_run(
     let tps = &measured.tps;
     let numbers = |window| measure::numbers(&recording, tps, window);
     let (whole_run, from_tip) = (numbers(measured.all), measured.from_tip.map(numbers));
-    let from_first_transaction = numbers(measured.since_first_transaction.unwrap_or(measured.all));
+    let since_first_transaction = numbers(measured.execution_window.unwrap_or(measured.all));
     MeasuredRun {
         whole_run,
         from_tip,
-        estimates: estimates(&recording, tps, &from_first_transaction, bootstrap),
-        from_first_transaction,
+        estimates: estimates(&recording, tps, &since_first_transaction, bootstrap),
+        since_first_transaction,
         lifecycle: measured.lifecycle,
         tps: measured.tps,
-        since_first_transaction: measured.since_first_transaction,
+        execution_window: measured.execution_window,
         recording,
         input_index,
         id,
@@ -250,7 +250,7 @@ fn estimates(
 impl MeasuredRun {
     /// From the first executed transaction until the validator was near the tip, in seconds.
     pub fn catch_up(&self) -> Option<f64> {
-        let first = self.since_first_transaction?.from;
+        let first = self.execution_window?.from;
         Some((self.lifecycle.near_tip_since? - first).max(0.0))
     }
 
@@ -261,12 +261,12 @@ impl MeasuredRun {
     }
 
     fn has_executed_transaction(&self) -> bool {
-        self.since_first_transaction.is_some() || !self.recording.replayed.slots.is_empty()
+        self.execution_window.is_some() || !self.recording.offline_replay.slots.is_empty()
     }
 
     pub fn why_no_quantile(&self) -> &'static str {
         if self
-            .from_first_transaction
+            .since_first_transaction
             .replay_ms
             .iter()
             .any(Option::is_some)
@@ -399,7 +399,7 @@ impl RunPart {
     pub fn numbers(self, run: &MeasuredRun) -> Option<&WindowNumbers> {
         match self {
             RunPart::WholeRun => Some(&run.whole_run),
-            RunPart::FromFirstTransaction => Some(&run.from_first_transaction),
+            RunPart::FromFirstTransaction => Some(&run.since_first_transaction),
             RunPart::FromTip => run.from_tip.as_ref(),
         }
     }

@@ -18,7 +18,7 @@ use faultline_stats::correlation;
 macro_rules! gib {
     ($title:literal, $gauge:ident, $statistic:ident) => {
         (concat!($title, " [GiB]"), 3, |_, numbers| {
-            numbers.levels.$gauge.$statistic.map(gib)
+            numbers.gauges.$gauge.$statistic.map(gib)
         })
     };
 }
@@ -47,7 +47,7 @@ const STUDY_SWAP_AND_TOTAL: &[NumberColumn] = &[
     gib!("Swapped out mean", swap, mean),
     gib!("RSS + VSZ mean (study: total)", rss_and_vsz, mean),
     ("RSS + swapped out, mean [GiB]", 3, |_, numbers| {
-        Some(gib(numbers.levels.rss.mean? + numbers.levels.swap.mean?))
+        Some(gib(numbers.gauges.rss.mean? + numbers.gauges.swap.mean?))
     }),
 ];
 
@@ -60,7 +60,7 @@ const HEADROOM: &[NumberColumn] = &[
     (
         "Smallest headroom, share of the limit [%]",
         1,
-        |run, numbers| Some(100.0 * numbers.levels.headroom.min? / run.limit()?),
+        |run, numbers| Some(100.0 * numbers.gauges.headroom.min? / run.limit()?),
     ),
 ];
 
@@ -231,7 +231,7 @@ fn correlation_figure(runs: &MeasuredRuns, run: &MeasuredRun) -> Option<Block> {
     // The study's figure has this order.
     let values = [&rss(recording), vsz, &major, &minor];
     let values =
-        values.map(|values| values_within(recording, values, run.from_first_transaction.window));
+        values.map(|values| values_within(recording, values, run.since_first_transaction.window));
     let values = correlation::matrix(&values.each_ref().map(Vec::as_slice));
     if values.iter().flatten().all(Option::is_none) {
         return None;

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     measure::{SlotContents, cache_ms_by_slot, replay_ms_by_slot, slot_contents},
-    run::ReplayedSlot,
+    run::OfflineReplaySlot,
 };
 use faultline_stats::{
     block::{Estimate, IntervalPlan},
@@ -50,10 +50,10 @@ pub const DECIMALS: u8 = 3;
 
 pub static QUANTITIES: [Quantity; 6] = [
     quantity("Replay time", "ms", &["replay-"], |run| {
-        replay_ms_by_slot(&run.recording, run.from_first_transaction.window)
+        replay_ms_by_slot(&run.recording, run.since_first_transaction.window)
     }),
     quantity("Program cache time", "ms", &["cache-time"], |run| {
-        cache_ms_by_slot(&run.recording, run.from_first_transaction.window)
+        cache_ms_by_slot(&run.recording, run.since_first_transaction.window)
     }),
     quantity("Cache misses", "", &["cache-misses"], |run| {
         counts_of_offline_replay(run, |slot| slot.misses)
@@ -86,7 +86,7 @@ const fn quantity(
 /// Empty for other runs: only an offline replay reports counts of each slot.
 fn counts_of_offline_replay(
     run: &MeasuredRun,
-    count: fn(&ReplayedSlot) -> Option<u64>,
+    count: fn(&OfflineReplaySlot) -> Option<u64>,
 ) -> Vec<(u64, f64)> {
     run.recording
         .replayed
@@ -236,7 +236,7 @@ fn runs_with_slot_contents<'s>(runs: &'s MeasuredRuns, arm: &'s str) -> Vec<Cand
         .map(|run| {
             (
                 run,
-                slot_contents(&run.recording, run.from_first_transaction.window),
+                slot_contents(&run.recording, run.since_first_transaction.window),
             )
         })
         .collect()
@@ -246,7 +246,7 @@ fn runs_with_slot_contents<'s>(runs: &'s MeasuredRuns, arm: &'s str) -> Vec<Cand
 /// An offline replay has the label `run`, the number of its replicate, instead of `turn`.
 pub fn pairing_key(run: &MeasuredRun) -> Option<(Option<&str>, Option<&str>, &str)> {
     let label = |key| run.recording.label(key).filter(|value| !value.is_empty());
-    let is_offline_replay = !run.recording.replayed.slots.is_empty();
+    let is_offline_replay = !run.recording.offline_replay.slots.is_empty();
     let key = if is_offline_replay { "run" } else { "turn" };
     Some((label("experiment"), label("block"), label(key)?))
 }
@@ -256,7 +256,7 @@ fn find_partner<'s>(
     other: &MeasuredRun,
     index: usize,
 ) -> Option<&'s MeasuredRun> {
-    let other_contents = slot_contents(&other.recording, other.from_first_transaction.window);
+    let other_contents = slot_contents(&other.recording, other.since_first_transaction.window);
     let key = pairing_key(other);
     let is_same_turn_as_other = |run: &MeasuredRun| key.is_some() && pairing_key(run) == key;
     let has_same_turn = references.iter().any(|(run, _)| is_same_turn_as_other(run));

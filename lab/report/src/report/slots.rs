@@ -89,7 +89,7 @@ fn add_figures(section: &mut SectionBuilder<'_>) {
         "How often each replay time occurred",
         caption,
         ("Replay time (ms)", "Slots", 0.995),
-        |run| run.from_first_transaction.replay_ms.clone(),
+        |run| run.since_first_transaction.replay_ms.clone(),
     );
 }
 

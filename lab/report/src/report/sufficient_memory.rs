@@ -175,7 +175,7 @@ fn is_followed_from_start(recording: &Run) -> bool {
     let is_early = |process: &Process| {
         let delay = process
             .started_at
-            .map(|started| process.first_followed_at - started);
+            .map(|started| process.first_seen_at - started);
         delay.is_some_and(|delay| delay <= MAX_START_DELAY)
     };
     !recording.processes.is_empty() && recording.processes.iter().all(is_early)

@@ -133,7 +133,7 @@ pub fn timeline(
         let origin = if is_single {
             0.0
         } else {
-            run.from_first_transaction.window.from
+            run.since_first_transaction.window.from
         };
         for mut line in lines(run) {
             let from = line.x.partition_point(|x| *x < origin);
@@ -162,7 +162,7 @@ pub fn timeline(
 
 fn bands(run: &MeasuredRun, origin: f64) -> Vec<Band> {
     let lifecycle = &run.lifecycle;
-    let after_end = lifecycle.process_end.map(|from| {
+    let after_end = lifecycle.last_process_end.map(|from| {
         let to = run.recording.end_seconds();
         (Span { from, to }, AFTER_THE_END)
     });
@@ -171,7 +171,7 @@ fn bands(run: &MeasuredRun, origin: f64) -> Vec<Band> {
     let of_run = |phase: &&PhaseSpan| {
         is_known(&phase.name)
             && lifecycle
-                .process_end
+                .last_process_end
                 .is_none_or(|ended| phase.span.from < ended)
     };
     let phases = lifecycle
@@ -201,7 +201,7 @@ fn marks(run: &MeasuredRun, origin: f64, is_single: bool) -> Vec<Mark> {
     };
     // In a figure with several runs, the axis starts at the first transaction, so it gets no mark.
     let first_transaction = run
-        .since_first_transaction
+        .execution_window
         .filter(|_| is_single)
         .map(|window| mark(window.from.max(0.0), "first transaction".to_owned()));
     // A stall has a mark at its start. The daemon detected it later, so its event gets no mark.

@@ -20,49 +20,64 @@ const WINDOWS_PER_LONGEST_RUN: usize = 720;
 
 const TPS: &[NumberColumn] = &[
     ("Avg TPS (3x rule) [/s]", 2, |_, numbers| {
-        numbers.tps.all_known.map(|tps| tps.mean_without_peaks)
+        numbers
+            .tps
+            .over_known_seconds
+            .map(|tps| tps.mean_without_peaks)
     }),
     ("Avg TPS (all) [/s]", 2, |_, numbers| {
-        numbers.tps.all_known.map(|tps| tps.mean_of_all)
+        numbers
+            .tps
+            .over_known_seconds
+            .map(|tps| tps.mean_with_peaks)
     }),
     ("Avg TPS (3x rule, zeros left out) [/s]", 2, |_, numbers| {
-        numbers.tps.active.map(|tps| tps.mean_without_peaks)
+        numbers
+            .tps
+            .over_active_seconds
+            .map(|tps| tps.mean_without_peaks)
     }),
     ("0 TPS time [s]", 0, |_, numbers| {
-        numbers.tps.zero.map(|zero| zero as f64)
+        numbers.tps.zero_seconds.map(|zero| zero as f64)
     }),
     ("Unknown [s]", 0, |_, numbers| {
-        numbers.tps.unknown.map(|unknown| unknown as f64)
+        numbers.tps.unknown_seconds.map(|unknown| unknown as f64)
     }),
     ("Max TPS [/s]", 0, |_, numbers| {
-        numbers.tps.all_known.map(|tps| tps.max)
+        numbers.tps.over_known_seconds.map(|tps| tps.max)
     }),
     ("Left out by the 3x rule [s]", 0, |_, numbers| {
-        numbers.tps.all_known.map(|tps| tps.left_out as f64)
+        numbers.tps.over_known_seconds.map(|tps| tps.peaks as f64)
     }),
     ("Seconds known [s]", 0, |_, numbers| {
-        Some(numbers.tps.known as f64)
+        Some(numbers.tps.known_seconds as f64)
     }),
 ];
 
 const STUDY_TPS: &[NumberColumn] = &[
     ("Avg (3x rule) [/s]", 2, |_, numbers| {
-        numbers.tps.by_thread_time.map(|tps| tps.mean_without_peaks)
+        numbers
+            .tps
+            .per_thread_second
+            .map(|tps| tps.mean_without_peaks)
     }),
     ("Avg (all) [/s]", 2, |_, numbers| {
-        numbers.tps.by_thread_time.map(|tps| tps.mean_of_all)
+        numbers.tps.per_thread_second.map(|tps| tps.mean_with_peaks)
     }),
     ("Max [/s]", 2, |_, numbers| {
-        numbers.tps.by_thread_time.map(|tps| tps.max)
+        numbers.tps.per_thread_second.map(|tps| tps.max)
     }),
     ("Slots", 0, |_, numbers| {
         numbers
             .tps
-            .by_thread_time
-            .map(|tps| (tps.n + tps.left_out) as f64)
+            .per_thread_second
+            .map(|tps| (tps.non_peaks + tps.peaks) as f64)
     }),
     ("Avg TPS of the table above (all) [/s]", 2, |_, numbers| {
-        numbers.tps.all_known.map(|tps| tps.mean_of_all)
+        numbers
+            .tps
+            .over_known_seconds
+            .map(|tps| tps.mean_with_peaks)
     }),
 ];
 
@@ -87,7 +102,7 @@ pub fn section(runs: &MeasuredRuns) -> Section {
         "How often each TPS occurred",
         caption,
         ("TPS (/s)", "Seconds", 0.999),
-        |run| run.tps.counts(run.from_first_transaction.window),
+        |run| run.tps.counts(run.since_first_transaction.window),
     );
     add_figure_over_time(&mut section);
     section.build("tps", "Transactions per second")

@@ -1,7 +1,7 @@
 //! The headline of a report, and the points below it.
 
 use super::{
-    bias_floor::BiasFloor,
+    bias_floor::PairedEffects,
     cells::{bytes, percent},
     comparison::{
         ArmComparison, MetricComparison, conclusion, direction_word, in_every_block,
@@ -28,7 +28,7 @@ pub fn verdict(
     primary: &RunMetric,
     pairs: &[ArmComparison],
     limits: Option<&Limits>,
-    floor: &BiasFloor,
+    floor: &PairedEffects,
     margin: f64,
 ) -> Verdict {
     match (runs.all.as_slice(), pairs) {
@@ -67,7 +67,7 @@ fn verdict_of_run(run: &MeasuredRun) -> Verdict {
 }
 
 fn metric_sentences(run: &MeasuredRun) -> impl Iterator<Item = String> + use<> {
-    let numbers = &run.from_first_transaction;
+    let numbers = &run.since_first_transaction;
     let slots = numbers.replay_ms.iter().flatten().count();
     let replay = match numbers.replay_quantile(0.95) {
         Some(p95) => Some(format!(
@@ -82,11 +82,11 @@ fn metric_sentences(run: &MeasuredRun) -> impl Iterator<Item = String> + use<> {
             )
         }),
     };
-    let tps = numbers.tps.all_known.map(|tps| {
-        let zero = numbers.tps.zero.map_or_else(String::new, |zero| {
+    let tps = numbers.tps.over_known_seconds.map(|tps| {
+        let zero = numbers.tps.zero_seconds.map_or_else(String::new, |zero| {
             format!(", {} at zero", counted(zero as f64, "second"))
         });
-        format!("Its mean TPS was {}{zero}.", number(tps.mean_of_all, 0))
+        format!("Its mean TPS was {}{zero}.", number(tps.mean_with_peaks, 0))
     });
     let misses = numbers.cache.misses.mean.map(|mean| {
         format!(
@@ -95,8 +95,8 @@ fn metric_sentences(run: &MeasuredRun) -> impl Iterator<Item = String> + use<> {
             number(mean, 3)
         )
     });
-    let rss = numbers.levels.rss.max.map(|rss| {
-        let headroom = numbers.levels.headroom.min.map(bytes);
+    let rss = numbers.gauges.rss.max.map(|rss| {
+        let headroom = numbers.gauges.headroom.min.map(bytes);
         let headroom = headroom.map_or_else(String::new, |headroom| {
             format!("; the smallest headroom was {headroom}")
         });
@@ -105,7 +105,7 @@ fn metric_sentences(run: &MeasuredRun) -> impl Iterator<Item = String> + use<> {
     [replay, tps, misses, rss].into_iter().flatten()
 }
 
-fn verdict_of_arm(runs: &MeasuredRuns, primary: &RunMetric, floor: &BiasFloor) -> Verdict {
+fn verdict_of_arm(runs: &MeasuredRuns, primary: &RunMetric, floor: &PairedEffects) -> Verdict {
     let arm = runs.all.first().map_or("", |run| run.arm.as_str());
     let mut headline = format!(
         "{} of one arm, {arm}",
@@ -145,7 +145,7 @@ fn verdict_of_arms(
     primary: &RunMetric,
     pairs: &[ArmComparison],
     limits: Option<&Limits>,
-    floor: &BiasFloor,
+    floor: &PairedEffects,
     margin: f64,
 ) -> Verdict {
     let mut points = floor.verdict_points();
@@ -283,7 +283,7 @@ fn effect_or_direction(metric: &MetricComparison, direction: Direction) -> Strin
 fn text_without_spread(pair: &ArmComparison) -> String {
     let (metric, comparison) = (&pair.primary, &pair.primary.comparison);
     let (reference, other) = (&pair.reference, &pair.other);
-    if metric.within_host_blocks {
+    if metric.is_compared_within_hosts {
         let means = means_text(metric, "against").unwrap_or_default();
         let text = conclusion(metric);
         return format!("{other} against {reference}: {text} ({means}).");

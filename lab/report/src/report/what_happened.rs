@@ -43,14 +43,14 @@ pub fn lifecycle_sentences(run: &MeasuredRun) -> String {
         [process] => format!(
             "Process {} was found {}.",
             process.pid,
-            after_first_tick(process.first_followed_at)
+            after_first_tick(process.first_seen_at)
         ),
         [first, rest @ ..] => {
             let others = match rest.len() {
                 1 => "another one".to_owned(),
                 n => format!("{} others", number(n as f64, 0)),
             };
-            let (pid, after) = (first.pid, after_first_tick(first.first_followed_at));
+            let (pid, after) = (first.pid, after_first_tick(first.first_seen_at));
             format!("Process {pid} was found {after}, and {others} after it.")
         }
     };
@@ -61,7 +61,7 @@ pub fn lifecycle_sentences(run: &MeasuredRun) -> String {
         return sentences
             + &outcome_sentence(run, "did all of its work", "did not do all of its work");
     }
-    sentences.push_str(&match run.since_first_transaction {
+    sentences.push_str(&match run.execution_window {
         Some(window) => format!(
             " It first executed a transaction {}.",
             after_first_tick(window.from)
@@ -106,12 +106,12 @@ fn end_sentence(run: &MeasuredRun) -> String {
     let lifecycle = &run.lifecycle;
     let mut sentences = format!(
         "In the end, after {}: {}.",
-        duration(lifecycle.process_end.unwrap_or(lifecycle.run_end)),
+        duration(lifecycle.last_process_end.unwrap_or(lifecycle.run_end)),
         lifecycle.end.how
     );
     // The run ends with its last process. The recording may continue.
     let after_end = run.recording.end_seconds() - lifecycle.run_end;
-    if lifecycle.process_end.is_some() && after_end > 2.0 * run.recording.interval_seconds() {
+    if lifecycle.last_process_end.is_some() && after_end > 2.0 * run.recording.interval_seconds() {
         sentences.push_str(&format!(
             " The recording continued for {}; that time is drawn but not counted.",
             duration(after_end)
@@ -183,9 +183,7 @@ fn outcome_row(run: &MeasuredRun) -> Vec<Cell> {
         Some(false) => Cell::Text(format!("no: {}", lifecycle.success.why)),
         None => missing(&lifecycle.success.why),
     };
-    let first_transaction = run
-        .since_first_transaction
-        .map(|window| window.from.max(0.0));
+    let first_transaction = run.execution_window.map(|window| window.from.max(0.0));
     let tip_share = lifecycle.success.tip_share.map(|share| 100.0 * share);
     let gaps = lifecycle
         .gaps_before_run_end()
@@ -194,7 +192,7 @@ fn outcome_row(run: &MeasuredRun) -> Vec<Cell> {
     let cells = [
         text_or(run.begun().as_deref(), "nothing was recorded"),
         number_cell(run.recording.end_seconds(), 0),
-        number_or(lifecycle.process_end, 0, "no end was recorded"),
+        number_or(lifecycle.last_process_end, 0, "no end was recorded"),
         number_or(first_transaction, 0, "no transaction was recorded"),
         number_or(
             run.catch_up(),
@@ -238,7 +236,7 @@ fn phase_table(runs: &MeasuredRuns) -> Block {
         let is_listed = |phase: &&PhaseSpan| {
             phase.span.seconds() > 0.0
                 || lifecycle
-                    .process_end
+                    .last_process_end
                     .is_none_or(|ended| phase.span.to < ended)
         };
         let listed = lifecycle.phases.iter().filter(is_listed).collect_vec();
@@ -262,7 +260,7 @@ fn phase_row(run: &MeasuredRun, rss: &[Option<f64>], phase: &PhaseSpan) -> Vec<C
     let lifecycle = &run.lifecycle;
     let span = phase.span;
     let is_after_end = lifecycle
-        .process_end
+        .last_process_end
         .is_some_and(|ended| span.from >= ended);
     let rss = summary(rss.get(phase.ticks.clone()).unwrap_or_default());
     let faults = |signal| signal_rates(&run.recording, signal, span).mean();

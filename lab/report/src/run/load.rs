@@ -166,7 +166,7 @@ impl<'r> Loader<'r> {
             let first_tick = run.ticks.iter().find(|tick| tick.process == Some(row.id));
             Process {
                 pid: i64::from(row.pid),
-                first_followed_at: first_tick
+                first_seen_at: first_tick
                     .map_or_else(|| run.at(nanoseconds(row.seen)), |tick| tick.at),
                 started_at: started
                     .map(|started| run.at(self.time_axis.without_clock_steps(started, None))),

@@ -64,8 +64,8 @@ signals! {
     EvidenceStopped = recorded::PHASE_EVIDENCE, ["stopped"];
     RpcUp = daemon::SOURCE_UP, ["rpc"];
     /// Seconds whose points arrived without a transaction.
-    ZeroTps = validator::ZERO_TPS, [];
-    UnknownTps = validator::TPS_UNKNOWN, [];
+    ZeroTpsSeconds = validator::ZERO_TPS, [];
+    UnknownTpsSeconds = validator::TPS_UNKNOWN, [];
     ReadCacheHits = validator::READ_CACHE_HITS, [];
     ReadCacheMisses = validator::READ_CACHE_MISSES, [];
     ReadCacheEvictions = validator::READ_CACHE_EVICTIONS, [];
@@ -96,9 +96,9 @@ signals! {
     JobSquash = validator::ACCOUNTS_JOB_TIME, ["squash_ancient"];
     JobFlush = validator::ACCOUNTS_JOB_TIME, ["flush"];
     /// From the version or the configuration.
-    CapacityConfigured = validator::CACHE_CAPACITY, ["configured"];
+    ProgramCacheCapacityConfigured = validator::CACHE_CAPACITY, ["configured"];
     /// From the cache's behaviour.
-    CapacityObserved = validator::CACHE_CAPACITY, ["observed"];
+    ProgramCacheCapacityObserved = validator::CACHE_CAPACITY, ["observed"];
 }
 
 #[cfg(test)]

@@ -707,7 +707,7 @@ fn same_times(run: &Run, still: &Run, step: i64) {
     assert_eq!(
         run.processes
             .iter()
-            .map(|process| process.first_followed_at)
+            .map(|process| process.first_seen_at)
             .collect::<Vec<_>>(),
         [0.0, 45.0],
         "{step}"

@@ -25,7 +25,7 @@ fn recording() -> Run {
             ..Session::default()
         }],
         processes: vec![Process {
-            first_followed_at: 2.0,
+            first_seen_at: 2.0,
             started_at: Some(0.0),
             ..Process::default()
         }],
