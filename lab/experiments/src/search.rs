@@ -12,8 +12,8 @@ mod messages;
 
 pub(crate) use messages::median;
 pub use messages::{
-    Action, DwellEvidence, DwellResult, EndTrials, HeadroomInterval, Memory, Reading, ReplayedSlot,
-    SearchAnswer, SearchEvent, SearchOutcome, Verdict,
+    Action, DwellEvidence, DwellResult, EndTrials, HeadroomInterval, Memory, OfflineReplaySlot,
+    Reading, SearchAnswer, SearchEvent, SearchOutcome, Verdict,
 };
 
 use crate::plan::MemorySearchRules;

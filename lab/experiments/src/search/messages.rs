@@ -33,7 +33,7 @@ pub struct Reading {
     /// Total time that replay threads waited for a CPU, and that they ran.
     pub replay_cpu: Option<(Duration, Duration)>,
     /// Reported since the last reading, up to ten seconds after the replay.
-    pub replays: Vec<ReplayedSlot>,
+    pub replays: Vec<OfflineReplaySlot>,
 }
 
 impl Reading {
@@ -48,7 +48,7 @@ impl Reading {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct ReplayedSlot {
+pub struct OfflineReplaySlot {
     /// When the replay ended, on the clock of the readings.
     pub at: Duration,
     pub replay_us: f64,

@@ -440,7 +440,7 @@ fn replay_of_slots_before_a_dwell_does_not_count_for_it() {
         unreclaimable: Some(MIB),
         replays: replays
             .iter()
-            .map(|(at, us)| ReplayedSlot {
+            .map(|(at, us)| OfflineReplaySlot {
                 at: seconds(*at),
                 replay_us: *us,
             })
@@ -478,7 +478,7 @@ fn a_busier_host_is_detected_despite_a_high_baseline_wait() {
         slots_behind: Some(0),
         unreclaimable: Some(MIB),
         replay_cpu: Some((seconds(waited), seconds(at))),
-        replays: vec![ReplayedSlot {
+        replays: vec![OfflineReplaySlot {
             at: seconds(at),
             replay_us: us,
         }],
@@ -507,7 +507,7 @@ fn a_dwell_with_permanently_slow_replay_is_not_extended() {
         slots_behind: Some(0),
         unreclaimable: Some(MIB),
         replay_cpu: Some((seconds(waited), seconds(at))),
-        replays: vec![ReplayedSlot {
+        replays: vec![OfflineReplaySlot {
             at: seconds(at),
             replay_us: us,
         }],

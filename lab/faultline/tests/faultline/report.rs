@@ -1012,7 +1012,7 @@ fn bands_events_and_gaps_are_on_every_timeline() {
                 figure.id
             );
         }
-        for name in ["first executed transaction", "at tip", "epoch"] {
+        for name in ["first transaction", "at tip", "epoch"] {
             assert!(
                 timeline.marks.iter().any(|mark| mark.name == name),
                 "{}: no mark {name}",

@@ -2,12 +2,12 @@
 
 use super::{
     cache::last_capacity,
+    comparability,
     comparison::lowercase_first,
     groups::{by_key, distinct},
     hosts,
     measured_run::{MIN_TIP_SECONDS, MeasuredRun, MeasuredRuns, RunPart},
     model::Caveat,
-    pace,
     run_metrics::{RunMetric, run_metric},
 };
 use crate::run::{ClockStep, Signal};
@@ -141,7 +141,10 @@ fn arm_caveats(runs: &MeasuredRuns, all_are_paired: bool) -> Vec<Caveat> {
         format!("All runs of {first} came before all of {then}: whatever changed meanwhile looks like an effect."),
         "Alternate the arms (A B B A), or randomize their order.",
     ));
-    let caveats = caveats.into_iter().flatten().chain(pace::caveats(runs));
+    let caveats = caveats
+        .into_iter()
+        .flatten()
+        .chain(comparability::caveats(runs));
     caveats
         .chain(hosts::caveats(runs))
         .chain(in_order)
@@ -219,7 +222,7 @@ fn run_caveats(
 }
 
 fn consensus_change_caveat(run: &MeasuredRun) -> Option<WhatAndRemedy> {
-    let timeline = pace::consensus_timeline(&run.recording)?;
+    let timeline = comparability::consensus_timeline(&run.recording)?;
     (run.recording.consensus.len() > 1).then(|| (
         format!(
             "the consensus changed ({timeline}). Transactions, and what is counted by slot, mean different things before and after"
@@ -308,7 +311,7 @@ fn no_execution_caveat(runs: &MeasuredRuns, run: &MeasuredRun) -> Option<WhatAnd
     let what = "no executed transaction was recorded, so it is in no average of its arm and in no comparison";
     let remedy =
         "See the table of outcomes. In the other tables, the row of this run covers the whole run.";
-    (!runs.is_in_averages(run)).then(|| (what.to_owned(), remedy))
+    (!runs.is_counted(run)).then(|| (what.to_owned(), remedy))
 }
 
 fn clock_step_caveat(run: &MeasuredRun) -> Option<WhatAndRemedy> {
@@ -421,9 +424,9 @@ fn values_by_arm<'s>(
     runs: &'s MeasuredRuns,
     run_metric: &RunMetric,
 ) -> Vec<(&'s str, RunValues<'s>)> {
-    let counted_runs = runs.all.iter().filter(|run| runs.is_in_averages(run));
+    let counted_runs = runs.all.iter().filter(|run| runs.is_counted(run));
     by_key(counted_runs.filter_map(|run| {
-        let value = pace::compared_value(runs, run_metric, run)?;
+        let value = comparability::compared_value(runs, run_metric, run)?;
         Some((run.arm.as_str(), (run, value)))
     }))
 }
@@ -447,7 +450,7 @@ fn describe_outliers<'s>(
         .into_option()
         .unwrap_or_default();
     let title = lowercase_first(run_metric.title);
-    let unit = pace::unit(run_metric, runs.per_second);
+    let unit = comparability::compared_unit(run_metric, runs.compare_rates);
     let sentence = |(_, (run, value)): (usize, &(&'s MeasuredRun, f64))| {
         let [value, low, high] =
             [*value, low, high].map(|value| number(value, usize::from(run_metric.decimals)));

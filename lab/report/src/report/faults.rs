@@ -20,7 +20,7 @@ use itertools::Itertools;
 const AVERAGED_SAMPLES: usize = 100;
 
 pub fn averaging_window(runs: &MeasuredRuns) -> usize {
-    runs.averaging_window(AVERAGED_SAMPLES, |run| run.recording.ticks.len())
+    runs.averaging_window_for_shortest_run(AVERAGED_SAMPLES, |run| run.recording.ticks.len())
 }
 
 const MAX_TABLE_POOLS: usize = 15;
@@ -79,13 +79,13 @@ pub fn section(runs: &MeasuredRuns) -> Section {
     let mut section = SectionBuilder::new(runs, MeasuredRun::why_no_samples);
     let note = "From majflt and minflt of /proc/PID/stat. Mean: all faults divided by all recorded seconds. Max: between two samples. \
                 Faults in gaps are left out of all columns.";
-    section.add_numbers_and_tip_numbers("faults", "Page faults", note, PAGE_FAULTS);
+    section.add_tables_with_tip("faults", "Page faults", note, PAGE_FAULTS);
     add_fault_figures(&mut section);
     add_thread_pools(&mut section);
     let note = "Refaults: pages read back soon after they were reclaimed, so the working set does not fit. Waiting: pressure stall \
                 information of the cgroup (version 2 has it) and of the machine, as a share of the time; some: at least one task \
                 waited, all: all tasks that were not idle waited.";
-    section.add_numbers("pressure", "Refaults and pressure", note, PRESSURE);
+    section.add_table("pressure", "Refaults and pressure", note, PRESSURE);
     add_pressure_timelines(&mut section);
     section.build("faults", "Page faults and memory pressure")
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     runner::Observer,
-    search::{Reading, ReplayedSlot},
+    search::{OfflineReplaySlot, Reading},
 };
 use faultline_agave::threads::{pool_name, purpose};
 use faultline_common::clock;
@@ -121,7 +121,7 @@ impl RunObserver {
                 }
                 // Converts to the clock of the readings, which shows `at` now.
                 let now = clock::since_1970();
-                let replays = live.replays.iter().map(|(unix_ns, us)| ReplayedSlot {
+                let replays = live.replays.iter().map(|(unix_ns, us)| OfflineReplaySlot {
                     at: at.saturating_sub(now.saturating_sub(clock::from_nanoseconds(*unix_ns))),
                     replay_us: *us,
                 });

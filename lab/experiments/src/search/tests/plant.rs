@@ -1,6 +1,6 @@
 //! A simulated validator in virtual time, whose least headroom is known.
 
-use super::super::{Reading, ReplayedSlot};
+use super::super::{OfflineReplaySlot, Reading};
 use std::time::Duration;
 
 const MIB: u64 = 1 << 20;
@@ -123,7 +123,7 @@ impl Plant {
             out_of_memory: free == 0,
             replay_cpu: Some((self.waited, self.ran)),
             replays: (0..slots)
-                .map(|_| ReplayedSlot {
+                .map(|_| OfflineReplaySlot {
                     at: self.now,
                     replay_us: slower * (2500.0 + 1000.0 * self.random.f64()),
                 })

@@ -66,7 +66,7 @@ fn dwell(slots: u64, replayed: u64) -> Dwell {
         tip_slot: Some(slots * second / 40),
         unreclaimable: Some(MIB),
         replays: (second < replayed)
-            .then_some(ReplayedSlot {
+            .then_some(OfflineReplaySlot {
                 at: seconds(second),
                 replay_us: 1000.0,
             })

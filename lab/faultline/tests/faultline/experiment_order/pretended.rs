@@ -9,7 +9,7 @@ use faultline_experiments::{
     judge::CacheTotals,
     plan::{Lane, Plan, Severity},
     runner::{CacheDropped, Observer, Recorder, RecorderRequest, StopRequest, System},
-    search::{self, Reading, ReplayedSlot},
+    search::{self, OfflineReplaySlot, Reading},
     targets::Target,
     watch::Now,
 };
@@ -643,7 +643,7 @@ impl Observer for Plant {
             slots_behind: Some(if squeezed { 30 } else { 0 }),
             tip_slot: Some(slots),
             refaults: Some(0),
-            replays: vec![ReplayedSlot {
+            replays: vec![OfflineReplaySlot {
                 at,
                 replay_us: 2000.0,
             }],
