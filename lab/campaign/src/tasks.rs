@@ -128,7 +128,7 @@ fn slurm_file(campaign: &Campaign, name: &str) -> PathBuf {
 
 fn jobs(campaign: &Campaign) -> Jobs {
     Jobs {
-        name: ExperimentFolder::new(&campaign.folder).scope("campaign"),
+        name: ExperimentFolder::new(&campaign.folder).unique_name("campaign"),
         output_folder: campaign.folder.join(FOLDER),
     }
 }

@@ -283,7 +283,7 @@ fn stop(experiment: &Path) -> Result<u8> {
     // A killed runner leaves its processes behind.
     let _lock = Lock::take(&path)?;
     let launcher = launcher_of(&journal_state)?;
-    for name in launcher.sweep(&folder.scope(&plan.name), SWEEP_GRACE)? {
+    for name in launcher.sweep(&folder.unique_name(&plan.name), SWEEP_GRACE)? {
         say(&format!("{name} was left behind, and has been ended"));
     }
     let targets = match &block {

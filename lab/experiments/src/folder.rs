@@ -75,8 +75,9 @@ impl ExperimentFolder {
         self.run(run, attempt).join(RECORDING)
     }
 
-    /// Scope of the experiment's cgroups, with a digest of the folder's canonical path.
-    pub fn scope(&self, name: &str) -> String {
+    /// Names the cgroups and the Slurm jobs of this experiment. Two experiments with the same name
+    /// differ in the digest of their folder.
+    pub fn unique_name(&self, name: &str) -> String {
         let path = self.0.canonicalize().unwrap_or_else(|_| self.0.clone());
         let digest = hexadecimal(&Sha256::digest(path.as_os_str().as_bytes()));
         format!("{}_{}", name.replace('-', "_"), &digest[..8])
@@ -139,28 +140,28 @@ mod tests {
     }
 
     #[test]
-    fn groups_of_two_experiment_folders_have_distinct_scopes_without_dashes() {
-        let scopes =
-            ["/x", "/y"].map(|path| ExperimentFolder::new(Path::new(path)).scope("ram-mainnet"));
-        assert_ne!(scopes[0], scopes[1]);
+    fn unique_names_of_two_experiment_folders_differ_and_have_no_dash() {
+        let unique_names = ["/x", "/y"]
+            .map(|path| ExperimentFolder::new(Path::new(path)).unique_name("ram-mainnet"));
+        assert_ne!(unique_names[0], unique_names[1]);
         assert!(
-            scopes[0].starts_with("ram_mainnet_") && scopes[0].len() == 20,
+            unique_names[0].starts_with("ram_mainnet_") && unique_names[0].len() == 20,
             "{}",
-            scopes[0]
+            unique_names[0]
         );
         assert_eq!(cgroup_name("s", 12, 1, "validator").run, "r012_a1");
     }
 
     #[test]
-    fn all_paths_of_a_folder_have_one_scope() {
+    fn all_paths_of_a_folder_have_the_same_unique_name() {
         let root = tempfile::tempdir().unwrap();
         let folder = root.path().join("ram");
         std::fs::create_dir(&folder).unwrap();
         std::os::unix::fs::symlink(&folder, root.path().join("link")).unwrap();
-        let expected = ExperimentFolder::new(&folder).scope("ram");
+        let expected = ExperimentFolder::new(&folder).unique_name("ram");
         for path in ["ram/", "ram/../ram", "link"] {
-            let scope = ExperimentFolder::new(&root.path().join(path)).scope("ram");
-            assert_eq!(scope, expected, "{path}");
+            let unique_name = ExperimentFolder::new(&root.path().join(path)).unique_name("ram");
+            assert_eq!(unique_name, expected, "{path}");
         }
     }
 }

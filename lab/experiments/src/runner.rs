@@ -108,7 +108,7 @@ pub trait System {
 
     fn launcher(&self) -> &dyn Launcher;
 
-    fn host_findings(&mut self, plan: &Plan, scope: &str) -> Result<Vec<HostFinding>>;
+    fn host_findings(&mut self, plan: &Plan, unique_name: &str) -> Result<Vec<HostFinding>>;
 
     fn clear_folders(&mut self, plan: &Plan, lane: &Lane) -> Result<Vec<String>>;
 
@@ -186,7 +186,7 @@ pub struct Runner<'w> {
     plan: Plan,
     folder: ExperimentFolder,
     /// Names the cgroups of this experiment.
-    scope: String,
+    unique_name: String,
     journal: Journal,
     journal_state: JournalState,
     system: &'w mut dyn System,
@@ -243,11 +243,11 @@ impl<'w> Runner<'w> {
         journal: Journal,
         system: &'w mut dyn System,
     ) -> Self {
-        let scope = folder.scope(&plan.name);
+        let unique_name = folder.unique_name(&plan.name);
         Runner {
             plan,
             folder,
-            scope,
+            unique_name,
             journal,
             journal_state: JournalState::default(),
             system,
@@ -291,7 +291,10 @@ impl<'w> Runner<'w> {
 
     /// Stops leftovers of an earlier runner and records their runs as cut off.
     fn end_leftovers(&mut self) -> Result<()> {
-        let ended_leftovers = self.system.launcher().sweep(&self.scope, SWEEP_GRACE)?;
+        let ended_leftovers = self
+            .system
+            .launcher()
+            .sweep(&self.unique_name, SWEEP_GRACE)?;
         for (run, attempt) in self.journal_state.unfinished_attempts() {
             let notes = ended_leftovers
                 .iter()

@@ -48,7 +48,7 @@ pub(crate) fn script_path(folder: &ExperimentFolder) -> PathBuf {
 pub(crate) fn script(plan: &Plan, i_vote: bool) -> Result<String> {
     let folder = ExperimentFolder::new(&plan.folder);
     let jobs = Jobs {
-        name: folder.scope(&plan.name),
+        name: folder.unique_name(&plan.name),
         output_folder: folder.blocks(),
     };
     let comment = format!(

@@ -117,7 +117,7 @@ fn jobs(plan: &Plan, folder: &ExperimentFolder) -> Vec<Job> {
     if !slurm::script_path(folder).exists() {
         return Vec::new();
     }
-    slurm::jobs(&folder.scope(&plan.name)).unwrap_or_else(|error| {
+    slurm::jobs(&folder.unique_name(&plan.name)).unwrap_or_else(|error| {
         say(&format!("warning: the jobs are not known: {error:#}"));
         Vec::new()
     })

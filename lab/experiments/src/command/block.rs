@@ -174,7 +174,7 @@ pub fn submit_unfinished(folder: &ExperimentFolder) -> Result<u8> {
         open.iter().join(", ")
     );
     let jobs = Jobs {
-        name: folder.scope(&plan.name),
+        name: folder.unique_name(&plan.name),
         output_folder: folder.blocks(),
     };
     let queued = slurm::jobs(&jobs.name)?;
@@ -198,7 +198,7 @@ pub fn submit_unfinished(folder: &ExperimentFolder) -> Result<u8> {
 pub fn stop(folder: &ExperimentFolder, plan: &Plan, journal_state: &JournalState) -> Result<u8> {
     let (mut failed, mut next) = (Vec::new(), String::new());
     if slurm::script_path(folder).exists() {
-        failed = cancel(&folder.scope(&plan.name), plan);
+        failed = cancel(&folder.unique_name(&plan.name), plan);
         next = format!("; `faultline experiment resume {folder}` continues");
     }
     // A runner may outlive its job, and blocks may be run by hand.

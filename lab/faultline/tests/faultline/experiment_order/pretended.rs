@@ -273,7 +273,7 @@ impl System for Pretended {
         &self.launcher
     }
 
-    fn host_findings(&mut self, _plan: &Plan, _scope: &str) -> Result<Vec<HostFinding>> {
+    fn host_findings(&mut self, _plan: &Plan, _unique_name: &str) -> Result<Vec<HostFinding>> {
         let state = self.state.borrow();
         let mut found = Vec::new();
         if state
@@ -462,11 +462,11 @@ impl Launcher for Pretender {
         }))
     }
 
-    fn leftovers(&self, _scope: &str) -> Result<Vec<String>> {
+    fn leftovers(&self, _unique_name: &str) -> Result<Vec<String>> {
         Ok(Vec::new())
     }
 
-    fn sweep(&self, _scope: &str, _grace: Duration) -> Result<Vec<String>> {
+    fn sweep(&self, _unique_name: &str, _grace: Duration) -> Result<Vec<String>> {
         self.state.borrow_mut().log("sweep");
         Ok(Vec::new())
     }
