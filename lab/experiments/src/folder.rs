@@ -94,11 +94,11 @@ pub fn relative_run_folder(run: &ScheduledRun, attempt: u32) -> String {
     )
 }
 
-pub fn cgroup_name(scope: &str, run: u32, attempt: u32, part: &str) -> CgroupName {
+pub fn cgroup_name(experiment: &str, run: u32, attempt: u32, role: &str) -> CgroupName {
     CgroupName {
-        scope: scope.to_owned(),
+        experiment: experiment.to_owned(),
         run: format!("r{run:03}_a{attempt}"),
-        part: part.to_owned(),
+        role: role.to_owned(),
     }
 }
 

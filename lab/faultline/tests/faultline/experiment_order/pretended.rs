@@ -444,7 +444,7 @@ impl Launcher for Pretender {
         );
         state.log(&format!(
             "launch {} {}: {limits}",
-            job.name.run, job.name.part
+            job.name.run, job.name.role
         ));
         if state.script.of(run, "launch").is_some() {
             anyhow::bail!("there is no such program");
@@ -483,7 +483,7 @@ impl Started {
     fn log(&self, what: &str) {
         self.state
             .borrow_mut()
-            .log(&format!("{what} {} {}", self.name.run, self.name.part));
+            .log(&format!("{what} {} {}", self.name.run, self.name.role));
     }
 }
 
