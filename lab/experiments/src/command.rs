@@ -87,7 +87,7 @@ fn run_plan(args: &RunArgs) -> Result<u8> {
     if args.dry_run {
         return dry_run(&plan);
     }
-    exit_code(begin(plan, args.launcher, args.i_vote, None)?)
+    exit_code(begin_experiment(plan, args.launcher, args.i_vote, None)?)
 }
 
 /// Fails if a folder cannot be cleared now.
@@ -136,7 +136,7 @@ fn omitted(what: &str, all: u64, listed: usize) -> String {
     }
 }
 
-fn begin(
+fn begin_experiment(
     plan: Plan,
     launcher_kind: LauncherKind,
     i_vote: bool,
@@ -165,10 +165,10 @@ pub fn begin_or_continue(
 ) -> Result<ExperimentEnd> {
     let folder = ExperimentFolder::new(&plan.folder);
     if !has_begun(&folder)? {
-        return begin(plan, launcher_kind, i_vote, block);
+        return begin_experiment(plan, launcher_kind, i_vote, block);
     }
     let (plan, journal_state) = read_started(&folder)?;
-    continue_run(plan, &journal_state, i_vote, block)
+    continue_experiment(plan, &journal_state, i_vote, block)
 }
 
 fn has_begun(folder: &ExperimentFolder) -> Result<bool> {
@@ -225,10 +225,15 @@ fn resume(args: &ResumeArgs) -> Result<u8> {
         say("this experiment is finished");
         return Ok(0);
     }
-    exit_code(continue_run(plan, &journal_state, args.i_vote, None)?)
+    exit_code(continue_experiment(
+        plan,
+        &journal_state,
+        args.i_vote,
+        None,
+    )?)
 }
 
-fn continue_run(
+fn continue_experiment(
     plan: Plan,
     journal_state: &JournalState,
     i_vote: bool,

@@ -1,4 +1,4 @@
-use super::{begin, continue_run, lock_new, write_synced};
+use super::{begin_experiment, continue_experiment, lock_new, write_synced};
 use crate::{
     args::{BlockArgs, SlurmArgs},
     blocks::{self, BlockAttempt, BlockContext},
@@ -103,8 +103,8 @@ pub fn run(args: &BlockArgs) -> Result<ExperimentEnd> {
         number: Some(number),
     };
     match own.filter(|own| own.journal_state.planned.is_some()) {
-        Some(own) => continue_run(plan, &own.journal_state, args.i_vote, Some(block)),
-        None => begin(plan, args.launcher, args.i_vote, Some(block)),
+        Some(own) => continue_experiment(plan, &own.journal_state, args.i_vote, Some(block)),
+        None => begin_experiment(plan, args.launcher, args.i_vote, Some(block)),
     }
 }
 
