@@ -17,7 +17,7 @@ use crate::{
     plan::{InitialState, Plan, Severity},
 };
 use anyhow::{Context, Result, bail, ensure};
-pub use block::task_exit_code;
+pub use block::host_block_exit_code;
 use faultline_common::{
     clock,
     files::{AtPath, TempFile},
@@ -54,7 +54,7 @@ pub fn run(args: &ExperimentArgs) -> Result<u8> {
             block::prepare(&plan_command::read(plan)?).map(|_| 0)
         }
         ExperimentCommand::Block(args) => {
-            task_exit_code(&format!("block {}", args.block), block::run(args))
+            host_block_exit_code(&format!("block {}", args.block), block::run(args))
         }
         ExperimentCommand::Slurm(args) => block::submit(args),
         ExperimentCommand::Status(args) => print(&status::status(args)?).map(|()| 0),

@@ -44,8 +44,9 @@ pub fn prepare(plan: &Plan) -> Result<ExperimentFolder> {
     Ok(folder)
 }
 
-/// The exit code is 75 if the task or the host is in use, or the host is not fit.
-pub fn task_exit_code(what: &str, end: Result<ExperimentEnd>) -> Result<u8> {
+/// The exit code of a host block, which is a block of a plan or a round of a campaign. One host
+/// executes its turns. The code is 75 if the block or the host is in use, or the host is not fit.
+pub fn host_block_exit_code(what: &str, end: Result<ExperimentEnd>) -> Result<u8> {
     let not_now = |why: String| {
         say(&format!("{what}: not now: {why}"));
         Ok(EXIT_NOT_NOW)
