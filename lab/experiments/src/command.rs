@@ -7,7 +7,7 @@ use super::{
     lock::{self, Holder, Lock},
     plan_command, report,
     runner::{ExperimentEnd, RealSystem, Runner},
-    saved::{find_folder, read_started, refuse_changed},
+    saved::{find_folder, read_with_host_blocks, refuse_changed},
     schedule::schedule,
     status, targets,
 };
@@ -167,7 +167,7 @@ pub fn begin_or_continue(
     if !has_begun(&folder)? {
         return begin_experiment(plan, launcher_kind, i_vote, block);
     }
-    let (plan, journal_state) = read_started(&folder)?;
+    let (plan, journal_state) = read_with_host_blocks(&folder)?;
     continue_experiment(plan, &journal_state, i_vote, block)
 }
 
@@ -213,7 +213,7 @@ fn resume(args: &ResumeArgs) -> Result<u8> {
             blocks::how_to_resume(&experiment, block)
         );
     }
-    let (plan, journal_state) = read_started(&folder)?;
+    let (plan, journal_state) = read_with_host_blocks(&folder)?;
     if args.experiment.is_file() {
         refuse_changed(&plan, &plan_command::read(&args.experiment)?)?;
     }
@@ -270,7 +270,7 @@ fn exit_code(end: ExperimentEnd) -> Result<u8> {
 
 fn stop(experiment: &Path) -> Result<u8> {
     let folder = find_folder(experiment)?;
-    let (plan, journal_state) = read_started(&folder)?;
+    let (plan, journal_state) = read_with_host_blocks(&folder)?;
     if folder.has_blocks() {
         return block::stop(&folder, &plan, &journal_state);
     }

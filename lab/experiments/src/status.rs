@@ -10,7 +10,7 @@ use super::{
     lock::{self, Holder},
     outcome::{Outcome, Validity},
     plan::Plan,
-    saved::{find_folder, read_started},
+    saved::{find_folder, read_with_host_blocks},
     schedule::{ScheduledRun, Turn},
     slurm,
     watch::{Now, Watch},
@@ -90,7 +90,7 @@ pub struct RunStatus {
 
 pub fn status(args: &StatusArgs) -> anyhow::Result<String> {
     let folder = find_folder(&args.experiment)?;
-    let (plan, journal_state) = read_started(&folder)?;
+    let (plan, journal_state) = read_with_host_blocks(&folder)?;
     let jobs = jobs(&plan, &folder);
     let holder = if jobs.is_empty() && journal_state.running_blocks == 0 {
         lock::holder(&folder.lock())?

@@ -8,7 +8,7 @@ use crate::{
     plan::Plan,
     plan_command,
     runner::ExperimentEnd,
-    saved::{find_folder, read_planned, read_started, refuse_changed},
+    saved::{find_folder, read_with_host_blocks, read_without_host_blocks, refuse_changed},
     schedule::schedule,
     slurm::{self, EXIT_NOT_NOW, Job, Jobs},
 };
@@ -69,7 +69,7 @@ pub fn run(args: &BlockArgs) -> Result<ExperimentEnd> {
     let number = args.block;
     let folder = find_folder(&args.experiment)?;
     // Merging would look at locks, which other blocks take now.
-    let (mut plan, _) = read_planned(&folder)?;
+    let (mut plan, _) = read_without_host_blocks(&folder)?;
     ensure!(
         folder.has_blocks(),
         "{folder} has no blocks: it was not begun by `faultline experiment prepare`"
@@ -152,7 +152,7 @@ pub fn submit(args: &SlurmArgs) -> Result<u8> {
     fs::create_dir_all(folder.path()).at(folder.path())?;
     let script = slurm::script(&plan, args.i_vote)?;
     if folder.has_blocks() && folder.journal().exists() {
-        refuse_changed(&read_planned(&folder)?.0, &plan)?;
+        refuse_changed(&read_without_host_blocks(&folder)?.0, &plan)?;
     } else {
         prepare(&plan)?;
     }
@@ -161,7 +161,7 @@ pub fn submit(args: &SlurmArgs) -> Result<u8> {
 }
 
 pub fn submit_unfinished(folder: &ExperimentFolder) -> Result<u8> {
-    let (plan, journal_state) = read_started(folder)?;
+    let (plan, journal_state) = read_with_host_blocks(folder)?;
     let turns = journal_state.turns.iter();
     let open = blocks::block_numbers(turns.filter(|turn| !journal_state.is_done(turn)));
     if open.is_empty() {
@@ -206,7 +206,7 @@ pub fn stop(folder: &ExperimentFolder, plan: &Plan, journal_state: &JournalState
     let mut running = 0;
     let digest = digest(&plan.text);
     for number in blocks::block_numbers(&journal_state.turns) {
-        // The caller's `read_started` has reported an error.
+        // The caller's `read_with_host_blocks` has reported an error.
         let attempts = blocks::attempts(folder, &digest, number, None).unwrap_or_default();
         for attempt in attempts.iter().filter(|attempt| attempt.is_running()) {
             running += 1;
