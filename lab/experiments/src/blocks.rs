@@ -52,11 +52,11 @@ pub fn how_to_resume(folder: &ExperimentFolder, block: u32) -> String {
 }
 
 /// The experiment and the block of an attempt's folder.
-pub fn block_of_attempt(folder: &ExperimentFolder) -> Option<(ExperimentFolder, u32)> {
+pub fn host_block_of(folder: &ExperimentFolder) -> Option<(ExperimentFolder, u32)> {
     let path = folder.path().parent()?;
     let experiment = ExperimentFolder::new(path.parent()?.parent()?);
     let block = path.file_name()?.to_str()?.parse().ok()?;
-    (experiment.block(block) == path && experiment.journal().exists())
+    (experiment.host_block(block) == path && experiment.journal().exists())
         .then_some((experiment, block))
 }
 
@@ -96,7 +96,7 @@ impl BlockAttempt {
     }
 
     pub fn is_on(&self, host: &str) -> bool {
-        self.name == attempt_name(host, self.number)
+        self.name == block_attempt_name(host, self.number)
     }
 
     pub fn warn_if_unreadable(&self) {
@@ -111,22 +111,22 @@ impl BlockAttempt {
 }
 
 /// `n1-0`.
-pub fn attempt_name(host: &str, number: u32) -> String {
+pub fn block_attempt_name(host: &str, number: u32) -> String {
     format!("{}-{number}", path_safe(host))
 }
 
 /// Sorted by number, then by begin: hosts without a common file system may use the same number.
 /// With `only_host`, journals of other hosts are not read.
-pub fn attempts(
+pub fn read_block_attempts(
     folder: &ExperimentFolder,
     plan_digest: &str,
     block: u32,
     only_host: Option<&str>,
 ) -> Result<Vec<BlockAttempt>> {
-    let path = folder.block(block);
-    let mut names = attempt_names(&path)?;
+    let path = folder.host_block(block);
+    let mut names = block_attempt_names(&path)?;
     if let Some(host) = only_host {
-        names.retain(|(number, name)| *name == attempt_name(host, *number));
+        names.retain(|(number, name)| *name == block_attempt_name(host, *number));
     }
     let mut all = Vec::new();
     for (number, name) in names {
@@ -149,7 +149,7 @@ pub fn attempts(
 }
 
 /// Sorted by number.
-pub fn attempt_names(path: &Path) -> Result<Vec<(u32, String)>> {
+pub fn block_attempt_names(path: &Path) -> Result<Vec<(u32, String)>> {
     let entries = match fs::read_dir(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries.at(path)?,
@@ -186,15 +186,15 @@ fn read_journal(path: &Path, plan_digest: &str) -> Result<JournalState> {
 
 /// Adds the attempts of all blocks. The first one with all results counts, else the one that runs,
 /// else the one that ran last: a block may return to a host.
-pub fn merge_blocks(folder: &ExperimentFolder, merged: &mut JournalState) {
-    if !folder.has_blocks() {
+pub fn merge_host_blocks(folder: &ExperimentFolder, merged: &mut JournalState) {
+    if !folder.has_host_blocks() {
         return;
     }
     let planned = merged.planned.as_ref();
     let digest = planned.map(|planned| planned.plan_digest.clone());
     let digest = digest.unwrap_or_default();
     for block in block_numbers(&merged.turns) {
-        let mut all = attempts(folder, &digest, block, None).unwrap_or_else(|error| {
+        let mut all = read_block_attempts(folder, &digest, block, None).unwrap_or_else(|error| {
             merged.unreadable.push(format!("block {block}: {error:#}"));
             Vec::new()
         });
@@ -218,10 +218,10 @@ pub fn merge_blocks(folder: &ExperimentFolder, merged: &mut JournalState) {
                 "attempt {} has the results of this block that count; {} is not used",
                 counted.name, unused.name
             );
-            merge_attempt(merged, unused, Some(why));
+            merge_block_attempt(merged, unused, Some(why));
         }
         // The newest attempt of a turn counts.
-        merge_attempt(merged, counted, None);
+        merge_block_attempt(merged, counted, None);
     }
     merged.finished = merged.next_attempt().is_none();
     if merged.attempts.is_empty() {
@@ -243,7 +243,7 @@ pub fn block_numbers<'t>(turns: impl IntoIterator<Item = &'t Turn>) -> BTreeSet<
         .collect()
 }
 
-fn merge_attempt(
+fn merge_block_attempt(
     merged: &mut JournalState,
     block_attempt: BlockAttempt,
     void_reason: Option<String>,

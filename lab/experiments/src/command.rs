@@ -207,7 +207,7 @@ pub fn write_synced(path: &Path, bytes: &[u8]) -> Result<()> {
 
 fn resume(args: &ResumeArgs) -> Result<u8> {
     let folder = find_folder(&args.experiment)?;
-    if let Some((experiment, block)) = blocks::block_of_attempt(&folder) {
+    if let Some((experiment, block)) = blocks::host_block_of(&folder) {
         bail!(
             "{folder}: this is an attempt at a block: {} on its host",
             blocks::how_to_resume(&experiment, block)
@@ -217,7 +217,7 @@ fn resume(args: &ResumeArgs) -> Result<u8> {
     if args.experiment.is_file() {
         refuse_changed(&plan, &plan_command::read(&args.experiment)?)?;
     }
-    if folder.has_blocks() {
+    if folder.has_host_blocks() {
         return block::submit_unfinished(&folder);
     }
     if journal_state.finished {
@@ -271,10 +271,10 @@ fn exit_code(end: ExperimentEnd) -> Result<u8> {
 fn stop(experiment: &Path) -> Result<u8> {
     let folder = find_folder(experiment)?;
     let (plan, journal_state) = read_with_host_blocks(&folder)?;
-    if folder.has_blocks() {
+    if folder.has_host_blocks() {
         return block::stop(&folder, &plan, &journal_state);
     }
-    let block = blocks::block_of_attempt(&folder);
+    let block = blocks::host_block_of(&folder);
     let path = folder.lock();
     let is_locked = lock::holder(&path)? != Holder::Free;
     if (is_locked || block.is_some()) && !blocks::ran_on_this_host(&journal_state) {

@@ -50,16 +50,16 @@ impl ExperimentFolder {
     }
 
     /// Exists if the experiment runs by blocks.
-    pub fn blocks(&self) -> PathBuf {
+    pub fn host_blocks(&self) -> PathBuf {
         self.0.join("blocks")
     }
 
-    pub fn has_blocks(&self) -> bool {
-        self.blocks().is_dir()
+    pub fn has_host_blocks(&self) -> bool {
+        self.host_blocks().is_dir()
     }
 
-    pub fn block(&self, block: u32) -> PathBuf {
-        self.blocks().join(format!("{block:03}"))
+    pub fn host_block(&self, block: u32) -> PathBuf {
+        self.host_blocks().join(format!("{block:03}"))
     }
 
     /// Prometheus target file, unless the plan sets another path.

@@ -25,7 +25,7 @@ pub fn find_folder(path: &Path) -> Result<ExperimentFolder> {
 /// each ran on one host. Fails if the copy of the plan in the folder was changed since.
 pub fn read_with_host_blocks(folder: &ExperimentFolder) -> Result<(Plan, JournalState)> {
     let (plan, mut journal_state) = read_without_host_blocks(folder)?;
-    blocks::merge_blocks(folder, &mut journal_state);
+    blocks::merge_host_blocks(folder, &mut journal_state);
     for problem in &journal_state.unreadable {
         blocks::warn_unreadable(problem);
     }
@@ -45,7 +45,7 @@ pub fn read_without_host_blocks(folder: &ExperimentFolder) -> Result<(Plan, Jour
 /// As [`read_with_host_blocks`]. If the folder has no host blocks, the plan may have been changed,
 /// and the journal may be empty.
 pub fn read_for_report(folder: &ExperimentFolder) -> Result<(Plan, JournalState)> {
-    if folder.has_blocks() {
+    if folder.has_host_blocks() {
         return read_with_host_blocks(folder);
     }
     let journal_state = JournalState::of(&journal::read(&folder.journal())?);

@@ -49,7 +49,7 @@ pub(crate) fn script(plan: &Plan, i_vote: bool) -> Result<String> {
     let folder = ExperimentFolder::new(&plan.folder);
     let jobs = Jobs {
         name: folder.unique_name(&plan.name),
-        output_folder: folder.blocks(),
+        output_folder: folder.host_blocks(),
     };
     let comment = format!(
         "# 1. faultline experiment prepare {}\n\

@@ -31,7 +31,7 @@ const STOP_MARGIN: Duration = Duration::from_secs(60);
 pub fn prepare(plan: &Plan) -> Result<ExperimentFolder> {
     let folder = ExperimentFolder::new(&plan.folder);
     let _lock = lock_new(&folder)?;
-    fs::create_dir_all(folder.blocks()).at(&folder.blocks())?;
+    fs::create_dir_all(folder.host_blocks()).at(&folder.host_blocks())?;
     write_synced(&folder.plan(), plan.text.as_bytes())?;
     Journal::create(&folder.journal())?.append(&JournalLine {
         unix_ns: clock::unix_ns(),
@@ -71,20 +71,20 @@ pub fn run(args: &BlockArgs) -> Result<ExperimentEnd> {
     // Merging would look at locks, which other blocks take now.
     let (mut plan, _) = read_without_host_blocks(&folder)?;
     ensure!(
-        folder.has_blocks(),
+        folder.has_host_blocks(),
         "{folder} has no blocks: it was not begun by `faultline experiment prepare`"
     );
     if !(1..=plan.replicates).contains(&number) {
         let last = plan.replicates;
         return Err(UsageError(format!("{folder} has blocks 1 to {last}, and no {number}")).into());
     }
-    let path = folder.block(number);
+    let path = folder.host_block(number);
     fs::create_dir_all(&path).at(&path)?;
     let _lock = Lock::take_with_message(&path.join(LOCK), |process| {
         format!("it is being run already{process}")
     })?;
     let digest = digest(&plan.text);
-    let attempts = blocks::attempts(&folder, &digest, number, None)?;
+    let attempts = blocks::read_block_attempts(&folder, &digest, number, None)?;
     if attempts.iter().any(BlockAttempt::is_done) {
         return Ok(ExperimentEnd::Finished);
     }
@@ -95,7 +95,7 @@ pub fn run(args: &BlockArgs) -> Result<ExperimentEnd> {
     let mut readable = attempts.iter().filter(|attempt| attempt.problem.is_none());
     let own = readable.rfind(|attempt| attempt.is_on(&host));
     plan.folder = own.map_or_else(
-        || path.join(blocks::attempt_name(&host, next_number(&attempts))),
+        || path.join(blocks::block_attempt_name(&host, next_number(&attempts))),
         |own| own.folder.path().to_owned(),
     );
     let block = BlockContext {
@@ -122,8 +122,8 @@ fn last_end_unix_ns(folder: &ExperimentFolder, plan: &Plan, host: &str) -> Optio
     let digest = digest(&plan.text);
     let mut last_end = None;
     for number in 1..=plan.replicates {
-        let attempts =
-            blocks::attempts(folder, &digest, number, Some(host)).unwrap_or_else(|error| {
+        let attempts = blocks::read_block_attempts(folder, &digest, number, Some(host))
+            .unwrap_or_else(|error| {
                 blocks::warn_unreadable(&format!("block {number}: {error:#}"));
                 Vec::new()
             });
@@ -151,7 +151,7 @@ pub fn submit(args: &SlurmArgs) -> Result<u8> {
     // The jobs are named after the canonical path.
     fs::create_dir_all(folder.path()).at(folder.path())?;
     let script = slurm::script(&plan, args.i_vote)?;
-    if folder.has_blocks() && folder.journal().exists() {
+    if folder.has_host_blocks() && folder.journal().exists() {
         refuse_changed(&read_without_host_blocks(&folder)?.0, &plan)?;
     } else {
         prepare(&plan)?;
@@ -176,7 +176,7 @@ pub fn submit_unfinished(folder: &ExperimentFolder) -> Result<u8> {
     );
     let jobs = Jobs {
         name: folder.unique_name(&plan.name),
-        output_folder: folder.blocks(),
+        output_folder: folder.host_blocks(),
     };
     let queued = slurm::jobs(&jobs.name)?;
     ensure!(
@@ -207,7 +207,8 @@ pub fn stop(folder: &ExperimentFolder, plan: &Plan, journal_state: &JournalState
     let digest = digest(&plan.text);
     for number in blocks::block_numbers(&journal_state.turns) {
         // The caller's `read_with_host_blocks` has reported an error.
-        let attempts = blocks::attempts(folder, &digest, number, None).unwrap_or_default();
+        let attempts =
+            blocks::read_block_attempts(folder, &digest, number, None).unwrap_or_default();
         for attempt in attempts.iter().filter(|attempt| attempt.is_running()) {
             running += 1;
             say(&format!(
