@@ -9,7 +9,7 @@ use crate::{
 use anyhow::{Result, bail, ensure};
 use faultline_common::{args::UsageError, files::AtPath, output::say};
 use faultline_experiments::{
-    BlockContext, block_attempt_name, block_attempt_names,
+    HostBlock, block_attempt_name, block_attempt_names,
     command::{begin_or_continue, void},
     folder::ExperimentFolder,
     host_name,
@@ -351,14 +351,14 @@ impl Round {
         for experiment in &experiments {
             let folder = campaign.folder.display();
             let task_number = args.task_number;
-            let block = BlockContext {
+            let host_block = HostBlock {
                 how_to_resume: format!(
                     "`faultline campaign round {folder} {task_number}` continues"
                 ),
-                ..BlockContext::default()
+                ..HostBlock::default()
             };
             let plan = experiment.plan.clone();
-            match begin_or_continue(plan, args.launcher, args.i_vote, Some(block))? {
+            match begin_or_continue(plan, args.launcher, args.i_vote, Some(host_block))? {
                 ExperimentEnd::Finished => {}
                 end => return Ok(end),
             }

@@ -15,27 +15,28 @@ use faultline_kernel::HostRoot;
 use itertools::Itertools;
 use std::{collections::BTreeSet, fs, io::ErrorKind, path::Path};
 
-/// The block, or the round of a campaign, that a runner works for.
+/// Turns that one host executes with a journal of its own: a block of a plan, or an experiment in a
+/// round of a campaign.
 #[derive(Default)]
-pub struct BlockContext {
-    /// The replicate, from 1 on; `None`: all.
-    pub number: Option<u32>,
+pub struct HostBlock {
+    /// The replicate of a block, from 1 on. `None` in a campaign, where it has all replicates.
+    pub replicate: Option<u32>,
     pub how_to_resume: String,
     /// When the host's last run ended, in whichever block.
     pub last_end_unix_ns: Option<i64>,
 }
 
-impl BlockContext {
+impl HostBlock {
     pub fn turns(&self, plan: &Plan) -> Vec<Turn> {
         let mut turns = schedule(plan);
-        if let Some(number) = self.number {
-            turns.retain(|turn| turn.runs.iter().all(|run| run.replicate == number));
+        if let Some(replicate) = self.replicate {
+            turns.retain(|turn| turn.runs.iter().all(|run| run.replicate == replicate));
         }
         turns
     }
 
     pub fn labels(&self) -> Vec<(String, String)> {
-        let block = self.number.map(|number| number.to_string());
+        let block = self.replicate.map(|replicate| replicate.to_string());
         let array = env_var("SLURM_ARRAY_JOB_ID").zip(env_var("SLURM_ARRAY_TASK_ID"));
         let job = array
             .map(|(job, task)| format!("{job}_{task}"))
@@ -193,7 +194,7 @@ pub fn merge_host_blocks(folder: &ExperimentFolder, merged: &mut JournalState) {
     let planned = merged.planned.as_ref();
     let digest = planned.map(|planned| planned.plan_digest.clone());
     let digest = digest.unwrap_or_default();
-    for block in block_numbers(&merged.turns) {
+    for block in host_block_numbers(&merged.turns) {
         let mut all = read_block_attempts(folder, &digest, block, None).unwrap_or_else(|error| {
             merged.unreadable.push(format!("block {block}: {error:#}"));
             Vec::new()
@@ -235,7 +236,7 @@ pub fn warn_unreadable(problem: &str) {
     ));
 }
 
-pub fn block_numbers<'t>(turns: impl IntoIterator<Item = &'t Turn>) -> BTreeSet<u32> {
+pub fn host_block_numbers<'t>(turns: impl IntoIterator<Item = &'t Turn>) -> BTreeSet<u32> {
     turns
         .into_iter()
         .flat_map(|turn| &turn.runs)

@@ -1,7 +1,7 @@
 mod block;
 
 use super::{
-    blocks::{self, BlockContext},
+    blocks::{self, HostBlock},
     folder::ExperimentFolder,
     journal::{self, CountedRun, Entry, Journal, JournalLine, JournalState},
     lock::{self, Holder, Lock},
@@ -140,7 +140,7 @@ fn begin_experiment(
     plan: Plan,
     launcher_kind: LauncherKind,
     i_vote: bool,
-    block: Option<BlockContext>,
+    host_block: Option<HostBlock>,
 ) -> Result<ExperimentEnd> {
     let folder = ExperimentFolder::new(&plan.folder);
     let _lock = lock_new(&folder)?;
@@ -148,12 +148,12 @@ fn begin_experiment(
     refuse_unfit(&plan, &*launcher, i_vote)?;
     let _folders = lock::lock_folders(&plan)?;
     write_synced(&folder.plan(), plan.text.as_bytes())?;
-    let turns = block
+    let turns = host_block
         .as_ref()
-        .map_or_else(|| schedule(&plan), |block| block.turns(&plan));
+        .map_or_else(|| schedule(&plan), |host_block| host_block.turns(&plan));
     let mut system = RealSystem::new(launcher)?;
     Runner::begin(plan, turns, &mut system)?
-        .in_block(block)
+        .in_host_block(host_block)
         .run()
 }
 
@@ -161,14 +161,14 @@ pub fn begin_or_continue(
     plan: Plan,
     launcher_kind: LauncherKind,
     i_vote: bool,
-    block: Option<BlockContext>,
+    host_block: Option<HostBlock>,
 ) -> Result<ExperimentEnd> {
     let folder = ExperimentFolder::new(&plan.folder);
     if !has_begun(&folder)? {
-        return begin_experiment(plan, launcher_kind, i_vote, block);
+        return begin_experiment(plan, launcher_kind, i_vote, host_block);
     }
     let (plan, journal_state) = read_with_host_blocks(&folder)?;
-    continue_experiment(plan, &journal_state, i_vote, block)
+    continue_experiment(plan, &journal_state, i_vote, host_block)
 }
 
 fn has_begun(folder: &ExperimentFolder) -> Result<bool> {
@@ -237,7 +237,7 @@ fn continue_experiment(
     plan: Plan,
     journal_state: &JournalState,
     i_vote: bool,
-    block: Option<BlockContext>,
+    host_block: Option<HostBlock>,
 ) -> Result<ExperimentEnd> {
     let _lock = Lock::take(&ExperimentFolder::new(&plan.folder).lock())?;
     if journal_state.finished {
@@ -251,7 +251,9 @@ fn continue_experiment(
     }
     let _folders = lock::lock_folders(&plan)?;
     let mut system = RealSystem::new(launcher_of(journal_state)?)?;
-    Runner::resume(plan, &mut system)?.in_block(block).run()
+    Runner::resume(plan, &mut system)?
+        .in_host_block(host_block)
+        .run()
 }
 
 fn exit_code(end: ExperimentEnd) -> Result<u8> {

@@ -7,7 +7,7 @@ mod search;
 mod turn;
 
 use super::{
-    blocks::BlockContext,
+    blocks::HostBlock,
     folder::ExperimentFolder,
     host::HostFinding,
     journal::{Entry, Journal, JournalLine, JournalState, NextAttempt, Planned},
@@ -192,7 +192,7 @@ pub struct Runner<'w> {
     system: &'w mut dyn System,
     /// Uptime.
     last_run_ended: Option<Duration>,
-    block: Option<BlockContext>,
+    host_block: Option<HostBlock>,
     /// Entries of the Prometheus target file, by run.
     scrape_targets: BTreeMap<u32, Target>,
 }
@@ -217,13 +217,17 @@ impl<'w> Runner<'w> {
         Ok(runner)
     }
 
-    pub fn in_block(mut self, block: Option<BlockContext>) -> Self {
-        self.cool_down_since(block.as_ref().and_then(|block| block.last_end_unix_ns));
+    pub fn in_host_block(mut self, host_block: Option<HostBlock>) -> Self {
+        self.cool_down_since(
+            host_block
+                .as_ref()
+                .and_then(|host_block| host_block.last_end_unix_ns),
+        );
         // Blocks may run at the same time, so each writes a targets file in its own folder.
-        if block.is_some() {
+        if host_block.is_some() {
             self.plan.recorder.targets = None;
         }
-        self.block = block;
+        self.host_block = host_block;
         self
     }
 
@@ -252,7 +256,7 @@ impl<'w> Runner<'w> {
             journal_state: JournalState::default(),
             system,
             last_run_ended: None,
-            block: None,
+            host_block: None,
             scrape_targets: BTreeMap::new(),
         }
     }
@@ -273,7 +277,7 @@ impl<'w> Runner<'w> {
             }
             let (turn, attempt) = (next.turn.clone(), next.attempt);
             match self.run_turn(&turn, attempt) {
-                Err(TurnError::UnfitHost { why, .. }) if self.block.is_some() => {
+                Err(TurnError::UnfitHost { why, .. }) if self.host_block.is_some() => {
                     return self.stop(why).map(ExperimentEnd::UnfitHost);
                 }
                 Ok(()) | Err(TurnError::Failed { .. } | TurnError::UnfitHost { .. }) => {}
@@ -358,8 +362,8 @@ impl<'w> Runner<'w> {
     }
 
     fn how_to_resume(&self) -> String {
-        match &self.block {
-            Some(block) => block.how_to_resume.clone(),
+        match &self.host_block {
+            Some(host_block) => host_block.how_to_resume.clone(),
             None => format!("`faultline experiment resume {}` continues", self.folder),
         }
     }

@@ -9,9 +9,9 @@ fn plan() -> Plan {
     crate::plan::parse(PLAN, Path::new("/plan.toml")).unwrap()
 }
 
-fn block(number: u32) -> BlockContext {
-    BlockContext {
-        number: Some(number),
+fn host_block(replicate: u32) -> HostBlock {
+    HostBlock {
+        replicate: Some(replicate),
         how_to_resume: String::new(),
         last_end_unix_ns: None,
     }
@@ -20,11 +20,11 @@ fn block(number: u32) -> BlockContext {
 #[test]
 fn a_block_has_every_arm_once_in_the_order_and_with_the_numbers_of_the_plan() {
     let mut merged: Vec<Turn> = (1..=4)
-        .flat_map(|number| block(number).turns(&plan()))
+        .flat_map(|replicate| host_block(replicate).turns(&plan()))
         .collect();
     merged.sort_by_key(|turn| turn.number);
     assert_eq!(merged, schedule(&plan()));
-    let second = block(2).turns(&plan());
+    let second = host_block(2).turns(&plan());
     let arms: Vec<_> = second
         .iter()
         .map(|turn| (turn.number, turn.runs[0].arm.as_str()))
@@ -36,7 +36,7 @@ fn a_block_has_every_arm_once_in_the_order_and_with_the_numbers_of_the_plan() {
 fn write(folder: &ExperimentFolder, name: &str, host: &str, outcomes: &[Option<Outcome>]) {
     let path = folder.host_block(1).join(name);
     fs::create_dir_all(&path).unwrap();
-    let turns = block(1).turns(&plan());
+    let turns = host_block(1).turns(&plan());
     let mut entries = vec![
         Entry::Planned(Planned::new(&plan(), "direct".to_owned(), turns.clone())),
         Entry::Runner {

@@ -1,7 +1,7 @@
 use super::{begin_experiment, continue_experiment, lock_new, write_synced};
 use crate::{
     args::{BlockArgs, SlurmArgs},
-    blocks::{self, BlockAttempt, BlockContext},
+    blocks::{self, BlockAttempt, HostBlock},
     folder::{ExperimentFolder, LOCK, digest},
     journal::{Entry, Journal, JournalLine, JournalState, Planned},
     lock::Lock,
@@ -98,14 +98,14 @@ pub fn run(args: &BlockArgs) -> Result<ExperimentEnd> {
         || path.join(blocks::block_attempt_name(&host, next_number(&attempts))),
         |own| own.folder.path().to_owned(),
     );
-    let block = BlockContext {
+    let host_block = HostBlock {
         last_end_unix_ns: last_end_unix_ns(&folder, &plan, &host),
         how_to_resume: blocks::how_to_resume(&folder, number),
-        number: Some(number),
+        replicate: Some(number),
     };
     match own.filter(|own| own.journal_state.planned.is_some()) {
-        Some(own) => continue_experiment(plan, &own.journal_state, args.i_vote, Some(block)),
-        None => begin_experiment(plan, args.launcher, args.i_vote, Some(block)),
+        Some(own) => continue_experiment(plan, &own.journal_state, args.i_vote, Some(host_block)),
+        None => begin_experiment(plan, args.launcher, args.i_vote, Some(host_block)),
     }
 }
 
@@ -163,7 +163,7 @@ pub fn submit(args: &SlurmArgs) -> Result<u8> {
 pub fn submit_unfinished(folder: &ExperimentFolder) -> Result<u8> {
     let (plan, journal_state) = read_with_host_blocks(folder)?;
     let turns = journal_state.turns.iter();
-    let open = blocks::block_numbers(turns.filter(|turn| !journal_state.is_done(turn)));
+    let open = blocks::host_block_numbers(turns.filter(|turn| !journal_state.is_done(turn)));
     if open.is_empty() {
         say("this experiment is finished");
         return Ok(0);
@@ -205,7 +205,7 @@ pub fn stop(folder: &ExperimentFolder, plan: &Plan, journal_state: &JournalState
     // A runner may outlive its job, and blocks may be run by hand.
     let mut running = 0;
     let digest = digest(&plan.text);
-    for number in blocks::block_numbers(&journal_state.turns) {
+    for number in blocks::host_block_numbers(&journal_state.turns) {
         // The caller's `read_with_host_blocks` has reported an error.
         let attempts =
             blocks::read_block_attempts(folder, &digest, number, None).unwrap_or_default();

@@ -1,6 +1,6 @@
 use super::{ActiveRun, RecorderRequest, Runner, TurnError, job, search};
 use crate::{
-    blocks::BlockContext,
+    blocks::HostBlock,
     folder::{RECORDING, cgroup_name},
     journal::{Entry, Step},
     judge::was_oom_killed,
@@ -196,7 +196,7 @@ impl Runner<'_> {
 
     fn record(&mut self, turn: u32, run: &mut ActiveRun) -> Result<()> {
         let mut labels = run.scheduled.labels(&self.plan.name, turn);
-        labels.extend(self.block.iter().flat_map(BlockContext::labels));
+        labels.extend(self.host_block.iter().flat_map(HostBlock::labels));
         let pid = run.launched.as_ref().map(|launched| launched.pid());
         let recorder = self.system.start_recorder(&RecorderRequest {
             name: cgroup_name(
