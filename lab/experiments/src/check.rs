@@ -35,7 +35,7 @@ pub struct HostFacts {
     pub launcher: Result<LauncherFacts, String>,
     pub ram: Option<u64>,
     /// Memory of the cgroups above a run, and of the machine.
-    pub levels: Result<Vec<LevelMemory>, String>,
+    pub outer_limits: Result<Vec<LevelMemory>, String>,
     pub swap: Option<u64>,
     pub cpus: Option<CpuSet>,
     /// The program file for the first word of each arm's command.

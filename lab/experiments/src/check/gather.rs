@@ -50,7 +50,7 @@ pub fn gather(plan: &Plan, launcher: Result<LauncherFacts, String>) -> HostFacts
     let account = user.map(passwd::account).transpose();
     let mut facts = HostFacts {
         ram: state.memory_total,
-        levels: levels(&launcher).map_err(|error| error.to_string()),
+        outer_limits: read_outer_limits(&launcher).map_err(|error| error.to_string()),
         launcher,
         swap: state.swap_total,
         cpus: online.and_then(|text| CpuSet::parse(&text).ok()),
@@ -111,7 +111,9 @@ fn io_device_numbers(plan: &Plan) -> BTreeMap<PathBuf, Result<u64, String>> {
 
 /// Memory limits above the runs: the machine's and, except with systemd, those of this program's
 /// cgroups.
-fn levels(launcher: &Result<LauncherFacts, String>) -> Result<Vec<LevelMemory>, ReadError> {
+fn read_outer_limits(
+    launcher: &Result<LauncherFacts, String>,
+) -> Result<Vec<LevelMemory>, ReadError> {
     let root = HostRoot::default();
     let mut cgroups = CgroupLevels::default();
     if !launcher.as_ref().is_ok_and(LauncherFacts::is_systemd) {
@@ -124,9 +126,9 @@ fn levels(launcher: &Result<LauncherFacts, String>) -> Result<Vec<LevelMemory>, 
         return Err(error);
     }
     let machine = root.read_proc("meminfo", Meminfo::parse)?;
-    let mut levels = cgroups.limits;
-    levels.extend(LevelMemory::of_machine(&machine, cgroups.protected));
-    Ok(levels)
+    let mut outer_limits = cgroups.limits;
+    outer_limits.extend(LevelMemory::of_machine(&machine, cgroups.protected));
+    Ok(outer_limits)
 }
 
 pub fn program_files(plan: &Plan) -> BTreeSet<PathBuf> {

@@ -88,22 +88,22 @@ fn check_abilities(
 /// Reports each outer limit that takes effect before `max`.
 fn check_outer_limits(subject: &str, max: u64, facts: &HostFacts, findings: &mut Findings) {
     let shown = size(max);
-    if let Err(why) = &facts.levels {
+    if let Err(why) = &facts.outer_limits {
         findings.warn(
             format!("{subject} {shown}, and a limit around it cannot be read: {why}"),
             "see to it that no cgroup above has less",
         );
     }
-    let levels = facts.levels.iter().flatten();
-    for level in levels.filter(|level| level.headroom() < max) {
-        let (name, severity) = match level.level {
+    let outer_limits = facts.outer_limits.iter().flatten();
+    for limit in outer_limits.filter(|limit| limit.headroom() < max) {
+        let (name, severity) = match limit.level {
             Level::Machine => ("this machine".to_owned(), Severity::Warn),
-            _ => (format!("cgroup {} around it", level.path), Severity::Refuse),
+            _ => (format!("cgroup {} around it", limit.path), Severity::Refuse),
         };
         let what = format!(
             "{subject} {shown}, and {name} has {} of {} left",
-            bytes(level.headroom()),
-            bytes(level.limit),
+            bytes(limit.headroom()),
+            bytes(limit.limit),
         );
         let remedy = "that limit is met first: free memory there, or lower memory_max";
         findings.add(severity, what, remedy);

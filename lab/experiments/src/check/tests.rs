@@ -95,7 +95,7 @@ fn fit(plan: &Plan) -> HostFacts {
             abilities,
         }),
         ram: Some(64 * GIB),
-        levels: Ok(Vec::new()),
+        outer_limits: Ok(Vec::new()),
         swap: Some(0),
         cpus: CpuSet::parse("0-7").ok(),
         programs: BTreeMap::from([("/v".to_owned(), Ok(PathBuf::from("/v")))]),
@@ -224,7 +224,7 @@ fn a_limit_near_total_memory_warns_and_a_larger_one_is_refused() {
 fn a_limit_beyond_a_parent_cgroup_is_refused_beyond_the_host_warned() {
     let plan = plan(TWO_ARMS);
     let with = |level, path: &str, left: u64| HostFacts {
-        levels: Ok(vec![LevelMemory {
+        outer_limits: Ok(vec![LevelMemory {
             level,
             path: path.into(),
             limit: 20 * GIB,
