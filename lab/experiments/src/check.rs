@@ -26,8 +26,8 @@ use std::{
     time::Duration,
 };
 
-/// Key: a program file, and an option or variable.
-pub type OptionPresences = BTreeMap<(PathBuf, String), OptionPresence>;
+/// Key: a program file, and the name of a command-line option or an environment variable.
+pub type TextPresences = BTreeMap<(PathBuf, String), TextPresence>;
 
 /// Unknown facts are `None`. `Err` says why a fact is unknown, or a file or user cannot be used.
 #[derive(Clone)]
@@ -40,7 +40,7 @@ pub struct HostFacts {
     pub cpus: Option<CpuSet>,
     /// The program file for the first word of each arm's command.
     pub programs: BTreeMap<String, Result<PathBuf, String>>,
-    pub option_presences: OptionPresences,
+    pub text_presences: TextPresences,
     /// The folders of all runs and of the experiment.
     pub folders: BTreeMap<PathBuf, FolderFacts>,
     pub io_device_numbers: BTreeMap<PathBuf, Result<u64, String>>,
@@ -92,9 +92,9 @@ impl LauncherFacts {
     }
 }
 
-/// Whether the text of a program file has an option or variable.
+/// Whether a program file contains the name of an option or a variable.
 #[derive(Debug, Clone, PartialEq)]
-pub enum OptionPresence {
+pub enum TextPresence {
     Present,
     Missing,
     /// A script; the actual program is unknown.

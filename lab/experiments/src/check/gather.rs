@@ -1,7 +1,7 @@
 use super::{
     FolderFacts, HostFacts, LauncherFacts, TOOLS, access,
     folders::named_folders,
-    programs::{command_of, option_presences},
+    programs::{command_of, search_program_files},
     vote,
 };
 use crate::{host::current_findings, passwd, plan::Plan};
@@ -55,7 +55,7 @@ pub fn gather(plan: &Plan, launcher: Result<LauncherFacts, String>) -> HostFacts
         swap: state.swap_total,
         cpus: online.and_then(|text| CpuSet::parse(&text).ok()),
         programs: programs(plan),
-        option_presences: BTreeMap::new(),
+        text_presences: BTreeMap::new(),
         folders: state.disks.into_iter().map(folder_facts).collect(),
         io_device_numbers: io_device_numbers(plan),
         path_checks: path_checks(plan),
@@ -82,7 +82,7 @@ pub fn gather(plan: &Plan, launcher: Result<LauncherFacts, String>) -> HostFacts
         host_violations: current_findings(plan),
         home_folders: home_folders(),
     };
-    facts.option_presences = option_presences(plan, &facts);
+    facts.text_presences = search_program_files(plan, &facts);
     facts
 }
 

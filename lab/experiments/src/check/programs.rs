@@ -1,7 +1,7 @@
 //! Files, programs and options that a run needs. A validator ends at once if it does not know an
 //! option.
 
-use super::{Findings, HostFacts, OptionPresence, OptionPresences};
+use super::{Findings, HostFacts, TextPresence, TextPresences};
 use crate::plan::{Arm, Lane, PageCache, Plan, Severity, expand};
 use memchr::memmem;
 use std::{
@@ -146,21 +146,18 @@ fn check_cache_variable(plan: &Plan, facts: &HostFacts, findings: &mut Findings)
             continue;
         };
         let (name, shown) = (&arm.name, file.display());
-        let (what, remedy) = match facts
-            .option_presences
-            .get(&(file.clone(), variable.clone()))
-        {
-            Some(OptionPresence::Present) | None => continue,
-            Some(OptionPresence::Missing) => (
+        let (what, remedy) = match facts.text_presences.get(&(file.clone(), variable.clone())) {
+            Some(TextPresence::Present) | None => continue,
+            Some(TextPresence::Missing) => (
                 format!("but {variable} is not in {shown}: it would be ignored silently"),
                 "use a binary with the switch, as scripts/install-agave builds it",
             ),
-            Some(OptionPresence::Script) => (
+            Some(TextPresence::Script) => (
                 format!("and {shown} is a script: which program it starts is not known"),
                 "name the program that it starts with workload.binary (or binary of the arm), and start {binary} or \
                  $FAULTLINE_BINARY in the script",
             ),
-            Some(OptionPresence::Unreadable(why)) => (
+            Some(TextPresence::Unreadable(why)) => (
                 format!("and {shown} cannot be read: {why}"),
                 "name a program file that can be read",
             ),
@@ -176,18 +173,18 @@ fn check_accounts_options(plan: &Plan, facts: &HostFacts, findings: &mut Finding
         };
         let (name, shown) = (&arm.name, file.display());
         for (option, releases, remedy) in accounts_options(plan, arm) {
-            match facts.option_presences.get(&(file.clone(), option.to_owned())) {
-                Some(OptionPresence::Missing) => findings.refuse(
+            match facts.text_presences.get(&(file.clone(), option.to_owned())) {
+                Some(TextPresence::Missing) => findings.refuse(
                     format!(
                         "arm {name:?} gives {option}, which {shown} does not have (Agave has it {releases}): it would not start"
                     ),
                     remedy,
                 ),
-                Some(OptionPresence::Script) => findings.warn(
+                Some(TextPresence::Script) => findings.warn(
                     format!("arm {name:?} gives {option}, and {shown} is a script: whether its program has the option is not known"),
                     "name the program that it starts with workload.binary (or binary of the arm)",
                 ),
-                Some(OptionPresence::Present | OptionPresence::Unreadable(_)) | None => {}
+                Some(TextPresence::Present | TextPresence::Unreadable(_)) | None => {}
             }
         }
     }
@@ -226,16 +223,18 @@ pub fn command_of(plan: &Plan, arm: &Arm) -> Vec<String> {
         .map_or_else(|_| Vec::new(), |expanded| expanded.command)
 }
 
-pub fn option_presences(plan: &Plan, facts: &HostFacts) -> OptionPresences {
-    let mut options = OptionPresences::new();
+pub fn search_program_files(plan: &Plan, facts: &HostFacts) -> TextPresences {
+    let mut presences = TextPresences::new();
     for arm in &plan.arms {
         let Some(file) = program_of(plan, arm, facts) else {
             continue;
         };
         let mut search = |name: &str, excluded_suffix: &str| {
-            options
+            presences
                 .entry((file.clone(), name.to_owned()))
-                .or_insert_with(|| presence(&file, name.trim_start_matches('-'), excluded_suffix));
+                .or_insert_with(|| {
+                    search_program_file(&file, name.trim_start_matches('-'), excluded_suffix)
+                });
         };
         for (option, ..) in accounts_options(plan, arm) {
             // Another option begins with this one and continues with `-mb`.
@@ -245,14 +244,14 @@ pub fn option_presences(plan: &Plan, facts: &HostFacts) -> OptionPresences {
             search(&plan.workload.cache_variable, "");
         }
     }
-    options
+    presences
 }
 
 const ELF: &[u8] = b"\x7fELF";
 const CHUNK_BYTES: usize = 1 << 18;
 
 /// Searches a program file for `name`, which `excluded_suffix` must not follow.
-fn presence(file: &Path, name: &str, excluded_suffix: &str) -> OptionPresence {
+fn search_program_file(file: &Path, name: &str, excluded_suffix: &str) -> TextPresence {
     let search = || {
         if !fs::metadata(file)?.is_file() {
             return Err(io::Error::other("is not a regular file"));
@@ -264,14 +263,14 @@ fn presence(file: &Path, name: &str, excluded_suffix: &str) -> OptionPresence {
             .take(ELF.len() as u64)
             .read_to_end(&mut start)?;
         Ok(if start != ELF {
-            OptionPresence::Script
+            TextPresence::Script
         } else if contains(&mut program, name.as_bytes(), excluded_suffix.as_bytes())? {
-            OptionPresence::Present
+            TextPresence::Present
         } else {
-            OptionPresence::Missing
+            TextPresence::Missing
         })
     };
-    search().unwrap_or_else(|error| OptionPresence::Unreadable(error.to_string()))
+    search().unwrap_or_else(|error| TextPresence::Unreadable(error.to_string()))
 }
 
 /// Reads in chunks: memory does not grow with the file.
@@ -317,23 +316,23 @@ mod tests {
         let searched = |content: &[u8]| {
             let file = folder.path().join("program");
             std::fs::write(&file, content).unwrap();
-            presence(&file, "AGAVE_PROGRAM_CACHE_ENTRIES", "")
+            search_program_file(&file, "AGAVE_PROGRAM_CACHE_ENTRIES", "")
         };
         let mut program = b"\x7fELF".to_vec();
         program.resize(CHUNK_BYTES * 2 - 10, b'A');
-        assert_eq!(searched(&program), OptionPresence::Missing);
+        assert_eq!(searched(&program), TextPresence::Missing);
         // Over the border of two pieces.
         program.extend(b"AGAVE_PROGRAM_CACHE_ENTRIES and more");
-        assert_eq!(searched(&program), OptionPresence::Present);
+        assert_eq!(searched(&program), TextPresence::Present);
         assert_eq!(
             searched(b"#!/bin/sh\nAGAVE_PROGRAM_CACHE_ENTRIES=1 exec v"),
-            OptionPresence::Script
+            TextPresence::Script
         );
-        assert_eq!(searched(b""), OptionPresence::Script);
+        assert_eq!(searched(b""), TextPresence::Script);
         for unreadable in [folder.path().to_owned(), folder.path().join("none")] {
             assert!(matches!(
-                presence(&unreadable, "A", ""),
-                OptionPresence::Unreadable(_)
+                search_program_file(&unreadable, "A", ""),
+                TextPresence::Unreadable(_)
             ));
         }
     }

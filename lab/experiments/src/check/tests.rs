@@ -99,7 +99,7 @@ fn fit(plan: &Plan) -> HostFacts {
         swap: Some(0),
         cpus: CpuSet::parse("0-7").ok(),
         programs: BTreeMap::from([("/v".to_owned(), Ok(PathBuf::from("/v")))]),
-        option_presences: BTreeMap::new(),
+        text_presences: BTreeMap::new(),
         folders,
         io_device_numbers: BTreeMap::new(),
         path_checks: BTreeMap::new(),
@@ -311,26 +311,21 @@ fn concurrent_lanes_sharing_a_device_or_cpu_are_reported() {
 #[test]
 fn a_program_that_ignores_the_cache_size_option_is_refused() {
     let plan = but(TWO_ARMS, "memory_max = \"8G\"", "cache_entries = 1024");
-    let with = |switch: OptionPresence| HostFacts {
-        option_presences: BTreeMap::from([(("/v".into(), CACHE_VARIABLE.to_owned()), switch)]),
+    let with = |switch: TextPresence| HostFacts {
+        text_presences: BTreeMap::from([(("/v".into(), CACHE_VARIABLE.to_owned()), switch)]),
         ..fit(&plan)
     };
-    assert_eq!(shown_findings(&plan, &with(OptionPresence::Present)), []);
+    assert_eq!(shown_findings(&plan, &with(TextPresence::Present)), []);
     only(
         &plan,
-        &with(OptionPresence::Missing),
+        &with(TextPresence::Missing),
         Refuse,
         "AGAVE_PROGRAM_CACHE_ENTRIES is not in /v: it would be ignored silently",
     );
+    only(&plan, &with(TextPresence::Script), Refuse, "/v is a script");
     only(
         &plan,
-        &with(OptionPresence::Script),
-        Refuse,
-        "/v is a script",
-    );
-    only(
-        &plan,
-        &with(OptionPresence::Unreadable("denied".to_owned())),
+        &with(TextPresence::Unreadable("denied".to_owned())),
         Refuse,
         "denied",
     );
@@ -340,7 +335,7 @@ fn a_program_that_ignores_the_cache_size_option_is_refused() {
         "memory_max = \"8G\"",
         "cache_entries = 1024\nbinary = \"/b\"",
     );
-    assert_eq!(shown_findings(&named, &with(OptionPresence::Script)), []);
+    assert_eq!(shown_findings(&named, &with(TextPresence::Script)), []);
 }
 
 #[test]
@@ -360,7 +355,7 @@ fn an_unsupported_validator_option_is_refused_naming_supporting_releases() {
         )
     };
     let gathered = |plan: &Plan| HostFacts {
-        option_presences: super::programs::option_presences(plan, &fit(plan)),
+        text_presences: super::programs::search_program_files(plan, &fit(plan)),
         ..fit(plan)
     };
     let has =
@@ -1015,7 +1010,7 @@ fn facts_of_this_host_can_be_gathered() {
     );
     let shell = facts.programs["sh"].clone().unwrap();
     let key = (shell, CACHE_VARIABLE.to_owned());
-    assert_eq!(facts.option_presences[&key], OptionPresence::Missing);
+    assert_eq!(facts.text_presences[&key], TextPresence::Missing);
     assert!(matches!(facts.stakes["main"], Stake::Unknown(_)));
 }
 
