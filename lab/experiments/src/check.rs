@@ -119,8 +119,8 @@ pub struct FolderFacts {
     pub why_not_clearable: Option<String>,
     /// The device that has or will have the folder.
     pub device: Option<u64>,
-    /// The path itself, or a parent, that is no folder.
-    pub blocked_by: Option<PathBuf>,
+    /// The path or its nearest existing parent, if that is not a folder. The folder cannot be made.
+    pub non_folder_on_path: Option<PathBuf>,
     /// Free bytes for unprivileged users.
     pub free: Option<u64>,
 }

@@ -40,7 +40,7 @@ pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
         let Some(folder) = facts.folders.get(path) else {
             continue;
         };
-        if folder.blocked_by.is_some() {
+        if folder.non_folder_on_path.is_some() {
             continue;
         }
         let shown = path.display();
@@ -75,7 +75,7 @@ pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
         }
     }
     for (key, path) in written_folders(plan) {
-        if let Some(file) = facts.folder(path).blocked_by {
+        if let Some(file) = facts.folder(path).non_folder_on_path {
             let (shown, file) = (path.display(), file.display());
             findings.refuse(
                 format!("{key} {shown} is a folder that cannot be made: {file} is there and is no folder"),

@@ -88,14 +88,16 @@ pub fn gather(plan: &Plan, launcher: Result<LauncherFacts, String>) -> HostFacts
 
 fn folder_facts(disk: Disk) -> (PathBuf, FolderFacts) {
     let path = disk.path;
-    let mut existing = path.ancestors();
-    let existing = existing.find(|path| path.symlink_metadata().is_ok());
+    let mut ancestors = path.ancestors();
+    let nearest_existing = ancestors.find(|ancestor| ancestor.symlink_metadata().is_ok());
     let facts = FolderFacts {
         exists: path.is_dir(),
         canonical_path: path.canonicalize().ok(),
         why_not_clearable: folders::check(&path).err().map(|error| error.to_string()),
         device: disk.device,
-        blocked_by: existing.filter(|path| !path.is_dir()).map(Path::to_owned),
+        non_folder_on_path: nearest_existing
+            .filter(|ancestor| !ancestor.is_dir())
+            .map(Path::to_owned),
         free: disk.free,
     };
     (path, facts)

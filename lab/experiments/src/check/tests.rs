@@ -84,7 +84,7 @@ fn fit(plan: &Plan) -> HostFacts {
             canonical_path: Some(path.to_owned()),
             why_not_clearable: None,
             device: Some(number),
-            blocked_by: None,
+            non_folder_on_path: None,
             free: Some(1000 * GIB),
         };
         folders.insert(path.to_owned(), fact);
@@ -594,7 +594,7 @@ fn a_file_where_a_folder_is_expected_is_refused() {
     }
     let plan = plan(TWO_ARMS);
     let mut facts = fit(&plan);
-    folder(&mut facts, "/mnt/ledger").blocked_by = Some("/mnt".into());
+    folder(&mut facts, "/mnt/ledger").non_folder_on_path = Some("/mnt".into());
     folder(&mut facts, "/mnt/ledger").why_not_clearable = Some("no mark".to_owned());
     only(
         &plan,
