@@ -10,7 +10,7 @@ mod programs;
 mod vote;
 
 pub use folders::{SpaceNeed, space_needs};
-pub use gather::{gather, phase_config, program_files};
+pub use gather::{gather_facts, phase_config, program_files};
 pub use programs::TOOLS;
 
 use super::plan::{Arm, InitialState, Order, PageCache, Plan, Severity, WorkloadKind};
@@ -161,7 +161,7 @@ impl Findings {
 }
 
 /// Returns the most severe first. With `i_vote`, none is about a voting validator.
-pub fn findings(plan: &Plan, facts: &HostFacts, i_vote: bool) -> Vec<Finding> {
+pub fn check_plan(plan: &Plan, facts: &HostFacts, i_vote: bool) -> Vec<Finding> {
     let mut findings = Findings::default();
     limits::check(plan, facts, &mut findings);
     programs::check(plan, facts, &mut findings);

@@ -44,7 +44,8 @@ pub fn run(args: &ExperimentArgs) -> Result<u8> {
     match &args.command {
         ExperimentCommand::Init(args) => init(args),
         ExperimentCommand::Plan(args) => {
-            let launcher = launcher(args.launcher).map(|launcher| launcher_facts(&*launcher));
+            let launcher =
+                create_launcher(args.launcher).map(|launcher| launcher_facts(&*launcher));
             let launcher = launcher.map_err(|error| format!("{error:#}"));
             let (printed, code) = plan_command::plan(args, launcher)?;
             print(&printed).map(|()| code)
@@ -144,7 +145,7 @@ fn begin_experiment(
 ) -> Result<ExperimentEnd> {
     let folder = ExperimentFolder::new(&plan.folder);
     let _lock = lock_new(&folder)?;
-    let launcher = launcher(launcher_kind)?;
+    let launcher = create_launcher(launcher_kind)?;
     refuse_unfit(&plan, &*launcher, i_vote)?;
     let _folders = lock::lock_folders(&plan)?;
     write_synced(&folder.plan(), plan.text.as_bytes())?;
@@ -250,7 +251,7 @@ fn continue_experiment(
             .for_each(|warning| say(&plan_command::finding_text(warning)));
     }
     let _folders = lock::lock_folders(&plan)?;
-    let mut system = RealSystem::new(launcher_of(journal_state)?)?;
+    let mut system = RealSystem::new(recreate_launcher(journal_state)?)?;
     Runner::resume(plan, &mut system)?
         .in_host_block(host_block)
         .run()
@@ -289,7 +290,7 @@ fn stop(experiment: &Path) -> Result<u8> {
     stop_holder(&path)?;
     // A killed runner leaves its processes behind.
     let _lock = Lock::take(&path)?;
-    let launcher = launcher_of(&journal_state)?;
+    let launcher = recreate_launcher(&journal_state)?;
     for name in launcher.sweep(&folder.unique_name(&plan.name), SWEEP_GRACE)? {
         say(&format!("{name} was left behind, and has been ended"));
     }
@@ -363,9 +364,9 @@ fn wait_for_release(path: &Path) -> Result<()> {
 }
 
 /// Fails with a remedy if the launcher does not work on this host.
-pub fn launcher(kind: LauncherKind) -> Result<Box<dyn Launcher>> {
+pub fn create_launcher(kind: LauncherKind) -> Result<Box<dyn Launcher>> {
     match kind {
-        LauncherKind::Auto if Path::new(SYSTEMD).is_dir() => launcher(LauncherKind::Systemd),
+        LauncherKind::Auto if Path::new(SYSTEMD).is_dir() => create_launcher(LauncherKind::Systemd),
         LauncherKind::Systemd => Ok(Box::new(Systemd::connect(&HostRoot::default())?)),
         LauncherKind::Auto | LauncherKind::Direct => {
             Ok(Box::new(Direct::new(&CgroupRoots::default())?))
@@ -373,8 +374,8 @@ pub fn launcher(kind: LauncherKind) -> Result<Box<dyn Launcher>> {
     }
 }
 
-fn launcher_of(journal_state: &JournalState) -> Result<Box<dyn Launcher>> {
-    launcher(match &journal_state.planned {
+fn recreate_launcher(journal_state: &JournalState) -> Result<Box<dyn Launcher>> {
+    create_launcher(match &journal_state.planned {
         Some(planned) if planned.launcher == "systemd" => LauncherKind::Systemd,
         _ => LauncherKind::Direct,
     })
@@ -389,9 +390,9 @@ fn launcher_facts(launcher: &dyn Launcher) -> LauncherFacts {
 
 /// Prints all findings except notes. Fails if one refuses the plan.
 fn refuse_unfit(plan: &Plan, launcher: &dyn Launcher, i_vote: bool) -> Result<()> {
-    let facts = check::gather(plan, Ok(launcher_facts(launcher)));
+    let facts = check::gather_facts(plan, Ok(launcher_facts(launcher)));
     let mut refused = 0;
-    for finding in check::findings(plan, &facts, i_vote) {
+    for finding in check::check_plan(plan, &facts, i_vote) {
         refused += usize::from(finding.severity == Severity::Refuse);
         if finding.severity != Severity::Note {
             say(&plan_command::finding_text(&finding));

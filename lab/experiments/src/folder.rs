@@ -79,7 +79,7 @@ impl ExperimentFolder {
     /// differ in the digest of their folder.
     pub fn unique_name(&self, name: &str) -> String {
         let path = self.0.canonicalize().unwrap_or_else(|_| self.0.clone());
-        let digest = hexadecimal(&Sha256::digest(path.as_os_str().as_bytes()));
+        let digest = to_hexadecimal(&Sha256::digest(path.as_os_str().as_bytes()));
         format!("{}_{}", name.replace('-', "_"), &digest[..8])
     }
 }
@@ -103,10 +103,10 @@ pub fn cgroup_name(experiment: &str, run: u32, attempt: u32, role: &str) -> Cgro
 }
 
 pub fn digest(text: &str) -> String {
-    hexadecimal(&Sha256::digest(text.as_bytes()))
+    to_hexadecimal(&Sha256::digest(text.as_bytes()))
 }
 
-pub fn hexadecimal(bytes: &[u8]) -> String {
+pub fn to_hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

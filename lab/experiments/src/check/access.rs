@@ -26,7 +26,7 @@ struct UserIds {
 
 /// Paths that the plan's user certainly cannot use, with reasons. Paths with an ACL, missing paths
 /// and missing users are left out.
-pub fn inaccessible(plan: &Plan) -> BTreeMap<PathBuf, String> {
+pub fn find_inaccessible(plan: &Plan) -> BTreeMap<PathBuf, String> {
     let read = |file: &str| std::fs::read_to_string(file).unwrap_or_default();
     let user = plan.workload.user.as_deref();
     let user_ids =

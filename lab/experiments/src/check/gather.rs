@@ -37,7 +37,7 @@ const MAX_CONFIG_BYTES: u64 = 1 << 20;
 const MAX_MESSAGE_LINES: usize = 2;
 const MAX_LINE_CHARS: usize = 120;
 
-pub fn gather(plan: &Plan, launcher: Result<LauncherFacts, String>) -> HostFacts {
+pub fn gather_facts(plan: &Plan, launcher: Result<LauncherFacts, String>) -> HostFacts {
     let folders = named_folders(plan);
     let paths: Vec<&Path> = folders.iter().map(|(_, path)| *path).collect();
     let state = host::inspect(&HostRoot::default(), &paths, &|_| false);
@@ -59,7 +59,7 @@ pub fn gather(plan: &Plan, launcher: Result<LauncherFacts, String>) -> HostFacts
         folders: state.disks.into_iter().map(folder_facts).collect(),
         io_device_numbers: io_device_numbers(plan),
         path_checks: path_checks(plan),
-        inaccessible: access::inaccessible(plan),
+        inaccessible: access::find_inaccessible(plan),
         runs_as_other_user: match &account {
             Ok(account) => account.iter().any(|account| account.owner.uid != own_uid),
             Err(_) => true,

@@ -118,7 +118,7 @@ fn fit(plan: &Plan) -> HostFacts {
 }
 
 fn shown_findings(plan: &Plan, facts: &HostFacts) -> Vec<(Severity, String)> {
-    findings(plan, facts, false)
+    check_plan(plan, facts, false)
         .into_iter()
         .map(|found| (found.severity, found.what))
         .collect()
@@ -379,7 +379,7 @@ fn an_unsupported_validator_option_is_refused_naming_supporting_releases() {
 
 #[test]
 fn a_voting_validator_is_refused_without_the_i_vote_option() {
-    let i_vote = |plan: &Plan, facts: &HostFacts| findings(plan, facts, true).len();
+    let i_vote = |plan: &Plan, facts: &HostFacts| check_plan(plan, facts, true).len();
     for (from, to, column) in [
         (
             "\"{ledger}\"]",
@@ -448,8 +448,8 @@ fn an_unknown_stake_is_refused_except_on_a_private_cluster() {
         let plan = with(more);
         let why = "cannot determine whether the identity has stake: no connection";
         only(&plan, &unknown(&plan), Refuse, why);
-        assert_eq!(findings(&plan, &unknown(&plan), true), [], "{more}");
-        let remedy = &findings(&plan, &unknown(&plan), false)[0].remedy;
+        assert_eq!(check_plan(&plan, &unknown(&plan), true), [], "{more}");
+        let remedy = &check_plan(&plan, &unknown(&plan), false)[0].remedy;
         for word in ["workload.identity", "workload.cluster_rpc", "--i-vote"] {
             assert!(remedy.contains(word), "{remedy}");
         }
@@ -471,7 +471,7 @@ fn an_identity_not_in_the_command_may_differ() {
         Refuse,
         "workload names another identity",
     );
-    assert_eq!(findings(&elsewhere, &fit(&elsewhere), true), []);
+    assert_eq!(check_plan(&elsewhere, &fit(&elsewhere), true), []);
     let script = with("\"/start.sh\"");
     only(
         &script,
@@ -557,7 +557,7 @@ fn an_identity_file_that_is_not_a_keypair_is_reported_once() {
     let file = folder.path().join("id.json");
     fs::write(&file, "name = \"p\"\n").unwrap();
     let plan = but(TWO_ARMS, "[stop]", &format!("identity = {file:?}\n[stop]"));
-    let gathered = gather(&plan, Err("not asked".to_owned()));
+    let gathered = gather_facts(&plan, Err("not asked".to_owned()));
     let facts = HostFacts {
         path_checks: gathered.path_checks,
         stakes: gathered.stakes,
@@ -570,7 +570,10 @@ fn an_identity_file_that_is_not_a_keypair_is_reported_once() {
         "id.json: is no keypair as solana-keygen writes it",
     );
     fs::write(&file, format!("{:?}", [1_u8; 64])).unwrap();
-    assert_eq!(gather(&plan, Err(String::new())).path_checks[&file], Ok(()));
+    assert_eq!(
+        gather_facts(&plan, Err(String::new())).path_checks[&file],
+        Ok(())
+    );
 }
 
 #[test]
@@ -581,7 +584,7 @@ fn a_file_where_a_folder_is_expected_is_refused() {
     for folder in [file.clone(), file.join("x/y")] {
         let plan = but(TWO_ARMS, "\"/state\"", &format!("{folder:?}"));
         let mut facts = fit(&plan);
-        let gathered = gather(&plan, Err(String::new())).folders;
+        let gathered = gather_facts(&plan, Err(String::new())).folders;
         facts
             .folders
             .insert(folder.clone(), gathered[&folder].clone());
@@ -633,7 +636,7 @@ fn a_recorder_rejecting_its_configuration_is_reported_before_any_run() {
             folder.path().join("fine")
         );
         let plan = but(TWO_ARMS, "[stop]", &more);
-        let configuration = gather(&plan, Err(String::new())).recorder_config;
+        let configuration = gather_facts(&plan, Err(String::new())).recorder_config;
         (
             shown_findings(
                 &plan,
@@ -691,7 +694,7 @@ fn a_tip_unreachable_within_the_time_limit_is_reported() {
     );
     let known = |text: &str| {
         fs::write(&config, text).unwrap();
-        let at_tip_delay = gather(&plan, Err(String::new())).at_tip_delay;
+        let at_tip_delay = gather_facts(&plan, Err(String::new())).at_tip_delay;
         (
             at_tip_delay,
             shown_findings(
@@ -979,7 +982,7 @@ fn the_most_severe_finding_comes_first() {
         recorder_program: Err("none".to_owned()),
         ..fit(&plan)
     };
-    let severities: Vec<Severity> = findings(&plan, &facts, false)
+    let severities: Vec<Severity> = check_plan(&plan, &facts, false)
         .into_iter()
         .map(|found| found.severity)
         .collect();
@@ -996,7 +999,7 @@ fn facts_of_this_host_can_be_gathered() {
         folder.path().join("state")
     );
     let plan = plan(&text);
-    let facts = gather(&plan, Err("not asked".to_owned()));
+    let facts = gather_facts(&plan, Err("not asked".to_owned()));
     assert!(
         facts.ram.is_some_and(|ram| ram > 1 << 26) && facts.cpus.is_some() && facts.swap.is_some()
     );

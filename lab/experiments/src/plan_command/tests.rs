@@ -13,7 +13,7 @@ fn plan(more: &str) -> Plan {
 fn preview(plan: &Plan) -> PlanPreview {
     PlanPreview::new(
         plan,
-        &check::gather(plan, Err("not asked".to_owned())),
+        &check::gather_facts(plan, Err("not asked".to_owned())),
         false,
     )
 }

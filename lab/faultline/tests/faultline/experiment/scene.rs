@@ -37,7 +37,7 @@ impl Scene {
             );
             return None;
         }
-        let launcher = faultline_experiments::command::launcher(
+        let launcher = faultline_experiments::command::create_launcher(
             faultline_experiments::args::LauncherKind::Direct,
         );
         if let Err(why) = launcher {
