@@ -37,16 +37,16 @@ pub fn check(plan: &Plan, findings: &mut Findings) {
             "solana=info,agave=info,solana_metrics=warn",
         ),
     };
-    let mut owners = vec![("the workload".to_owned(), &plan.workload.environment)];
+    let mut environments = vec![("the workload".to_owned(), &plan.workload.environment)];
     let arms = plan.arms.iter();
-    owners.extend(arms.map(|arm| (format!("arm {:?}", arm.name), &arm.environment)));
-    for (owner, variables) in owners {
+    environments.extend(arms.map(|arm| (format!("arm {:?}", arm.name), &arm.environment)));
+    for (subject, variables) in environments {
         if let Some(filter) = variables.get(LOG_VARIABLE)
             && let Some(module) = modules.iter().find(|module| !passes_info(filter, module))
         {
             findings.warn(
                 format!(
-                    "{LOG_VARIABLE} of {owner} is {filter:?}, which keeps {module} from logging at info: {harm}"
+                    "{LOG_VARIABLE} of {subject} is {filter:?}, which keeps {module} from logging at info: {harm}"
                 ),
                 format!("{LOG_VARIABLE}={value}, or leave it out"),
             );
@@ -60,20 +60,20 @@ pub fn check(plan: &Plan, findings: &mut Findings) {
 fn passes_info(filter: &str, module: &str) -> bool {
     let mut parts = filter.split('/');
     let directives = parts.next().unwrap_or_default();
-    // One `/` begins a pattern for lines; with more, env_logger ignores everything.
+    // After one `/`, a pattern for lines follows. With a second `/`, env_logger ignores the filter.
     if parts.nth(1).is_some() {
         return false;
     }
     directives
         .split(',')
-        .filter_map(directive)
+        .filter_map(parse_directive)
         .filter(|(name, _)| module.starts_with(name))
         .max_by_key(|(name, _)| name.len())
-        .is_some_and(|(_, info)| info)
+        .is_some_and(|(_, passes)| passes)
 }
 
 /// Name, and whether `info` passes. An empty name means all modules.
-fn directive(text: &str) -> Option<(&str, bool)> {
+fn parse_directive(text: &str) -> Option<(&str, bool)> {
     let text = text.trim();
     match text
         .split_once('=')

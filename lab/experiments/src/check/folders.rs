@@ -43,11 +43,11 @@ pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
         if folder.non_folder_on_path.is_some() {
             continue;
         }
-        let shown = path.display();
+        let path_text = path.display();
         if plan.begin == InitialState::AsIs {
             if !folder.exists {
                 findings.refuse(
-                    format!("{key} {shown} is not there, and begin.how is \"as-is\""),
+                    format!("{key} {path_text} is not there, and begin.how is \"as-is\""),
                     "make it, or let runs begin with \"download\" or \"restore\"",
                 );
             }
@@ -56,7 +56,7 @@ pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
         if let Some(why) = &folder.why_not_clearable {
             findings.refuse(
                 format!("{key} cannot be cleared before a run: {why}"),
-                format!("faultline experiment init {shown}"),
+                format!("faultline experiment init {path_text}"),
             );
         }
         let real = folder.canonical_path.as_deref().unwrap_or(path);
@@ -67,7 +67,7 @@ pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
         {
             findings.refuse(
                 format!(
-                    "{key} {shown} is the home folder {}, or has it inside",
+                    "{key} {path_text} is the home folder {}, or has it inside",
                     home.display()
                 ),
                 "give it a folder of its own",
@@ -76,9 +76,9 @@ pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
     }
     for (key, path) in written_folders(plan) {
         if let Some(file) = facts.folder(path).non_folder_on_path {
-            let (shown, file) = (path.display(), file.display());
+            let (path_text, file) = (path.display(), file.display());
             findings.refuse(
-                format!("{key} {shown} is a folder that cannot be made: {file} is there and is no folder"),
+                format!("{key} {path_text} is a folder that cannot be made: {file} is there and is no folder"),
                 "name another folder, or move that away",
             );
         }

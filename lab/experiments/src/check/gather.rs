@@ -4,16 +4,13 @@ use super::{
     programs::{command_of, search_program_files},
     vote,
 };
-use crate::{host::current_findings, passwd, plan::Plan};
+use crate::{passwd, plan::Plan};
 use faultline_kernel::{
     CgroupFiles, CgroupLevels, HostRoot, LevelMemory, ReadError, locate_cgroups,
     parse::memory::Meminfo,
 };
 use faultline_runner::{
-    isolation::{
-        CpuSet, folders,
-        host::{self, Disk},
-    },
+    isolation::{self, CpuSet, host::Disk},
     record::{
         recorder::{self, in_path},
         success_and_stderr,
@@ -40,8 +37,9 @@ const MAX_LINE_CHARS: usize = 120;
 pub fn gather_facts(plan: &Plan, launcher: Result<LauncherFacts, String>) -> HostFacts {
     let folders = named_folders(plan);
     let paths: Vec<&Path> = folders.iter().map(|(_, path)| *path).collect();
-    let state = host::inspect(&HostRoot::default(), &paths, &|_| false);
-    let online = fs::read_to_string("/sys/devices/system/cpu/online").ok();
+    let lists_process = |_: &str| false;
+    let state = isolation::host::inspect(&HostRoot::default(), &paths, &lists_process);
+    let online_cpus = fs::read_to_string("/sys/devices/system/cpu/online").ok();
     let recorder_program =
         recorder::find_program(plan.recorder.program.as_deref(), "recorder.program")
             .map_err(|error| error.to_string());
@@ -53,7 +51,7 @@ pub fn gather_facts(plan: &Plan, launcher: Result<LauncherFacts, String>) -> Hos
         outer_limits: read_outer_limits(&launcher).map_err(|error| error.to_string()),
         launcher,
         swap: state.swap_total,
-        cpus: online.and_then(|text| CpuSet::parse(&text).ok()),
+        cpus: online_cpus.and_then(|text| CpuSet::parse(&text).ok()),
         programs: programs(plan),
         text_presences: BTreeMap::new(),
         folders: state.disks.into_iter().map(folder_facts).collect(),
@@ -76,10 +74,10 @@ pub fn gather_facts(plan: &Plan, launcher: Result<LauncherFacts, String>) -> Hos
         recorder_program,
         stakes: vote::request_stakes(plan, vote::RETRY_POLICY),
         snapshot_bytes: plan.restored_from().map(|from| {
-            let source = folders::measure(from).map_err(|error| error.to_string())?;
-            Ok(source.bytes)
+            let snapshot = isolation::folders::measure(from).map_err(|error| error.to_string())?;
+            Ok(snapshot.bytes)
         }),
-        host_violations: current_findings(plan),
+        host_violations: crate::host::current_findings(plan),
         home_folders: home_folders(),
     };
     facts.text_presences = search_program_files(plan, &facts);
@@ -93,7 +91,9 @@ fn folder_facts(disk: Disk) -> (PathBuf, FolderFacts) {
     let facts = FolderFacts {
         exists: path.is_dir(),
         canonical_path: path.canonicalize().ok(),
-        why_not_clearable: folders::check(&path).err().map(|error| error.to_string()),
+        why_not_clearable: isolation::folders::check(&path)
+            .err()
+            .map(|error| error.to_string()),
         device: disk.device,
         non_folder_on_path: nearest_existing
             .filter(|ancestor| !ancestor.is_dir())
@@ -119,17 +119,18 @@ fn read_outer_limits(
     let root = HostRoot::default();
     let mut cgroups = CgroupLevels::default();
     if !launcher.as_ref().is_ok_and(LauncherFacts::is_systemd) {
-        let own = locate_cgroups(&root, std::process::id())?;
-        let (mut files, mut buffer) = (CgroupFiles::new(&own), Vec::new());
-        let sample = files.sample(true, &mut buffer);
+        let own_cgroups = locate_cgroups(&root, std::process::id())?;
+        let (mut files, mut buffer) = (CgroupFiles::new(&own_cgroups), Vec::new());
+        let read_limits = true;
+        let sample = files.sample(read_limits, &mut buffer);
         cgroups = files.levels(&sample, &mut buffer)?;
     }
     if let Some(error) = cgroups.errors.into_iter().next() {
         return Err(error);
     }
-    let machine = root.read_proc("meminfo", Meminfo::parse)?;
+    let machine_memory = root.read_proc("meminfo", Meminfo::parse)?;
     let mut outer_limits = cgroups.limits;
-    outer_limits.extend(LevelMemory::of_machine(&machine, cgroups.protected));
+    outer_limits.extend(LevelMemory::of_machine(&machine_memory, cgroups.protected));
     Ok(outer_limits)
 }
 

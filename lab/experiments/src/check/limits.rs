@@ -87,10 +87,10 @@ fn check_abilities(
 
 /// Reports each outer limit that takes effect before `max`.
 fn check_outer_limits(subject: &str, max: u64, facts: &HostFacts, findings: &mut Findings) {
-    let shown = size(max);
+    let max_text = size(max);
     if let Err(why) = &facts.outer_limits {
         findings.warn(
-            format!("{subject} {shown}, and a limit around it cannot be read: {why}"),
+            format!("{subject} {max_text}, and a limit around it cannot be read: {why}"),
             "see to it that no cgroup above has less",
         );
     }
@@ -101,7 +101,7 @@ fn check_outer_limits(subject: &str, max: u64, facts: &HostFacts, findings: &mut
             _ => (format!("cgroup {} around it", limit.path), Severity::Refuse),
         };
         let what = format!(
-            "{subject} {shown}, and {name} has {} of {} left",
+            "{subject} {max_text}, and {name} has {} of {} left",
             bytes(limit.headroom()),
             bytes(limit.limit),
         );
@@ -115,16 +115,16 @@ fn check_memory_max(arm: &Arm, facts: &HostFacts, findings: &mut Findings) {
     let subject = format!("memory_max of arm {:?}", arm.name);
     check_outer_limits(&format!("{subject} is"), max, facts, findings);
     let Some(ram) = facts.ram else { return };
-    let (shown, all) = (size(max), size(ram));
+    let (max_text, ram_text) = (size(max), size(ram));
     // The kernel reserves part of the installed memory.
     if max > ram / 100 * 105 {
         findings.refuse(
-            format!("{subject} is {shown}, and this host has {all}: the arm would have less memory than it says"),
+            format!("{subject} is {max_text}, and this host has {ram_text}: the arm would have less memory than it says"),
             "leave the arm out, or leave memory_max out and call the arm by what the host has",
         );
     } else if max >= ram / 100 * 95 {
         findings.warn(
-            format!("{subject}, {shown}, is 95 % or more of the host's {all}"),
+            format!("{subject}, {max_text}, is 95 % or more of the host's {ram_text}"),
             "the host itself runs short before the limit acts: lower it, or read the arm as one without a limit",
         );
     }
@@ -137,11 +137,11 @@ fn check_cpus(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
     let arms = plan.arms.iter();
     let arms = arms.map(|arm| (format!("arm {:?}", arm.name), &arm.cpus));
     let recorder = ("the recorder".to_owned(), &plan.recorder.cpus);
-    for (owner, cpus) in lanes.chain(arms).chain([recorder]) {
+    for (subject, cpus) in lanes.chain(arms).chain([recorder]) {
         let mut cpus = cpus.iter().flat_map(CpuSet::numbers);
         if let Some(cpu) = cpus.find(|cpu| !host_cpus.numbers().contains(cpu)) {
             findings.refuse(
-                format!("{owner} wants CPU {cpu}, and this host has {host_cpus}"),
+                format!("{subject} wants CPU {cpu}, and this host has {host_cpus}"),
                 "name CPUs that are there",
             );
         }
@@ -200,23 +200,23 @@ fn check_concurrent(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
 }
 
 fn check_shared_devices(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
-    let devices = |lane: &Lane| -> BTreeSet<u64> {
+    let devices_of = |lane: &Lane| -> BTreeSet<u64> {
         let folders = lane.folders();
         folders
             .filter_map(|folder| facts.folder(folder).device)
             .collect()
     };
-    let is_limited = plan.arms.iter().all(|arm| !arm.io.is_empty());
+    let limits_all_arms = plan.arms.iter().all(|arm| !arm.io.is_empty());
     let severity = plan
         .concurrent
         .map_or(Severity::Note, |rule| rule.shared_device);
-    if is_limited || severity == Severity::Note {
+    if limits_all_arms || severity == Severity::Note {
         return;
     }
     for (index, lane) in plan.lanes.iter().enumerate() {
-        let lane_devices = devices(lane);
+        let devices = devices_of(lane);
         let earlier = plan.lanes.iter().take(index);
-        for other in earlier.filter(|other| !devices(other).is_disjoint(&lane_devices)) {
+        for other in earlier.filter(|other| !devices_of(other).is_disjoint(&devices)) {
             let what = format!(
                 "lanes {:?} and {:?} are on the same device, and not every arm has an io limit",
                 other.name, lane.name

@@ -145,20 +145,20 @@ fn check_cache_variable(plan: &Plan, facts: &HostFacts, findings: &mut Findings)
         else {
             continue;
         };
-        let (name, shown) = (&arm.name, file.display());
+        let (name, file_text) = (&arm.name, file.display());
         let (what, remedy) = match facts.text_presences.get(&(file.clone(), variable.clone())) {
             Some(TextPresence::Present) | None => continue,
             Some(TextPresence::Missing) => (
-                format!("but {variable} is not in {shown}: it would be ignored silently"),
+                format!("but {variable} is not in {file_text}: it would be ignored silently"),
                 "use a binary with the switch, as scripts/install-agave builds it",
             ),
             Some(TextPresence::Script) => (
-                format!("and {shown} is a script: which program it starts is not known"),
+                format!("and {file_text} is a script: which program it starts is not known"),
                 "name the program that it starts with workload.binary (or binary of the arm), and start {binary} or \
                  $FAULTLINE_BINARY in the script",
             ),
             Some(TextPresence::Unreadable(why)) => (
-                format!("and {shown} cannot be read: {why}"),
+                format!("and {file_text} cannot be read: {why}"),
                 "name a program file that can be read",
             ),
         };
@@ -171,17 +171,17 @@ fn check_accounts_options(plan: &Plan, facts: &HostFacts, findings: &mut Finding
         let Some(file) = program_of(plan, arm, facts) else {
             continue;
         };
-        let (name, shown) = (&arm.name, file.display());
+        let (name, file_text) = (&arm.name, file.display());
         for (option, releases, remedy) in accounts_options(plan, arm) {
             match facts.text_presences.get(&(file.clone(), option.to_owned())) {
                 Some(TextPresence::Missing) => findings.refuse(
                     format!(
-                        "arm {name:?} gives {option}, which {shown} does not have (Agave has it {releases}): it would not start"
+                        "arm {name:?} gives {option}, which {file_text} does not have (Agave has it {releases}): it would not start"
                     ),
                     remedy,
                 ),
                 Some(TextPresence::Script) => findings.warn(
-                    format!("arm {name:?} gives {option}, and {shown} is a script: whether its program has the option is not known"),
+                    format!("arm {name:?} gives {option}, and {file_text} is a script: whether its program has the option is not known"),
                     "name the program that it starts with workload.binary (or binary of the arm)",
                 ),
                 Some(TextPresence::Present | TextPresence::Unreadable(_)) | None => {}
