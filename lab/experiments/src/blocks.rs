@@ -48,17 +48,17 @@ impl HostBlock {
     }
 }
 
-pub fn how_to_resume(folder: &ExperimentFolder, block: u32) -> String {
-    format!("`faultline experiment block {folder} {block}` continues")
+pub fn how_to_resume(folder: &ExperimentFolder, replicate: u32) -> String {
+    format!("`faultline experiment block {folder} {replicate}` continues")
 }
 
 /// The experiment and the block of an attempt's folder.
 pub fn host_block_of(folder: &ExperimentFolder) -> Option<(ExperimentFolder, u32)> {
     let path = folder.path().parent()?;
     let experiment = ExperimentFolder::new(path.parent()?.parent()?);
-    let block = path.file_name()?.to_str()?.parse().ok()?;
-    (experiment.host_block(block) == path && experiment.journal().exists())
-        .then_some((experiment, block))
+    let replicate = path.file_name()?.to_str()?.parse().ok()?;
+    (experiment.host_block(replicate) == path && experiment.journal().exists())
+        .then_some((experiment, replicate))
 }
 
 /// Whether the last runner was on this host. True if older journals do not say.
@@ -82,7 +82,7 @@ pub fn env_var(name: &str) -> Option<String> {
 
 pub struct BlockAttempt {
     pub folder: ExperimentFolder,
-    /// Last part of the folder: `n1-0`.
+    /// The folder's name, such as `n1-0`.
     pub name: String,
     pub number: u32,
     /// Empty if the journal cannot be used.
@@ -121,23 +121,23 @@ pub fn block_attempt_name(host: &str, number: u32) -> String {
 pub fn read_block_attempts(
     folder: &ExperimentFolder,
     plan_digest: &str,
-    block: u32,
+    replicate: u32,
     only_host: Option<&str>,
 ) -> Result<Vec<BlockAttempt>> {
-    let path = folder.host_block(block);
+    let path = folder.host_block(replicate);
     let mut names = block_attempt_names(&path)?;
     if let Some(host) = only_host {
         names.retain(|(number, name)| *name == block_attempt_name(host, *number));
     }
-    let mut all = Vec::new();
+    let mut block_attempts = Vec::new();
     for (number, name) in names {
         let folder = ExperimentFolder::new(&path.join(&name));
         let mut problem = None;
         let journal_state = read_journal(&folder.journal(), plan_digest).unwrap_or_else(|error| {
-            problem = Some(format!("block {block}: {error:#}"));
+            problem = Some(format!("block {replicate}: {error:#}"));
             JournalState::default()
         });
-        all.push(BlockAttempt {
+        block_attempts.push(BlockAttempt {
             folder,
             name,
             number,
@@ -145,8 +145,8 @@ pub fn read_block_attempts(
             problem,
         });
     }
-    all.sort_by_key(|attempt| (attempt.number, attempt.journal_state.began_unix_ns));
-    Ok(all)
+    block_attempts.sort_by_key(|attempt| (attempt.number, attempt.journal_state.began_unix_ns));
+    Ok(block_attempts)
 }
 
 /// Sorted by number.
@@ -194,27 +194,33 @@ pub fn merge_host_blocks(folder: &ExperimentFolder, merged: &mut JournalState) {
     let planned = merged.planned.as_ref();
     let digest = planned.map(|planned| planned.plan_digest.clone());
     let digest = digest.unwrap_or_default();
-    for block in host_block_numbers(&merged.turns) {
-        let mut all = read_block_attempts(folder, &digest, block, None).unwrap_or_else(|error| {
-            merged.unreadable.push(format!("block {block}: {error:#}"));
+    for replicate in host_block_replicates(&merged.turns) {
+        let read = read_block_attempts(folder, &digest, replicate, None);
+        let mut block_attempts = read.unwrap_or_else(|error| {
+            merged
+                .unreadable
+                .push(format!("block {replicate}: {error:#}"));
             Vec::new()
         });
-        let problems = all.iter().filter_map(|attempt| attempt.problem.clone());
+        let problems = block_attempts
+            .iter()
+            .filter_map(|attempt| attempt.problem.clone());
         merged.unreadable.extend(problems);
-        all.retain(|attempt| attempt.journal_state.planned.is_some());
-        let index_of = |condition: fn(&BlockAttempt) -> bool| all.iter().position(condition);
-        let counted = index_of(BlockAttempt::is_done)
+        block_attempts.retain(|attempt| attempt.journal_state.planned.is_some());
+        let index_of =
+            |condition: fn(&BlockAttempt) -> bool| block_attempts.iter().position(condition);
+        let counted_index = index_of(BlockAttempt::is_done)
             .or_else(|| index_of(BlockAttempt::is_running))
             .or_else(|| {
-                let states = all.iter().map(|attempt| &attempt.journal_state);
+                let states = block_attempts.iter().map(|attempt| &attempt.journal_state);
                 states
                     .map(|state| state.runner_began_unix_ns)
                     .position_max()
             });
-        let Some(counted) = counted.map(|index| all.remove(index)) else {
+        let Some(counted) = counted_index.map(|index| block_attempts.remove(index)) else {
             continue;
         };
-        for unused in all {
+        for unused in block_attempts {
             let why = format!(
                 "attempt {} has the results of this block that count; {} is not used",
                 counted.name, unused.name
@@ -236,7 +242,7 @@ pub fn warn_unreadable(problem: &str) {
     ));
 }
 
-pub fn host_block_numbers<'t>(turns: impl IntoIterator<Item = &'t Turn>) -> BTreeSet<u32> {
+pub fn host_block_replicates<'t>(turns: impl IntoIterator<Item = &'t Turn>) -> BTreeSet<u32> {
     turns
         .into_iter()
         .flat_map(|turn| &turn.runs)
@@ -260,9 +266,9 @@ fn merge_block_attempt(
     if let (Some(planned), Some(block_planned)) = (&mut merged.planned, state.planned) {
         planned.launcher = block_planned.launcher;
     }
-    for (turn, attempts) in state.attempts {
-        let earlier = merged.attempts.entry(turn).or_default();
-        for mut attempt in attempts {
+    for (turn, turn_attempts) in state.attempts {
+        let merged_attempts = merged.attempts.entry(turn).or_default();
+        for mut attempt in turn_attempts {
             for run in attempt.runs.values_mut() {
                 if !is_running {
                     let last_step = run.steps.last();
@@ -273,8 +279,8 @@ fn merge_block_attempt(
                 run.void_reason = void_reason.clone().or(run.void_reason.take());
             }
             attempt.origin = Some((block_attempt.folder.path().to_owned(), attempt.number));
-            attempt.number = u32::try_from(earlier.len() + 1).unwrap_or(u32::MAX);
-            earlier.push(attempt);
+            attempt.number = u32::try_from(merged_attempts.len() + 1).unwrap_or(u32::MAX);
+            merged_attempts.push(attempt);
         }
     }
 }

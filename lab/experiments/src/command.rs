@@ -208,10 +208,10 @@ pub fn write_synced(path: &Path, bytes: &[u8]) -> Result<()> {
 
 fn resume(args: &ResumeArgs) -> Result<u8> {
     let folder = find_folder(&args.experiment)?;
-    if let Some((experiment, block)) = blocks::host_block_of(&folder) {
+    if let Some((experiment, replicate)) = blocks::host_block_of(&folder) {
         bail!(
             "{folder}: this is an attempt at a block: {} on its host",
-            blocks::how_to_resume(&experiment, block)
+            blocks::how_to_resume(&experiment, replicate)
         );
     }
     let (plan, journal_state) = read_with_host_blocks(&folder)?;
@@ -277,10 +277,10 @@ fn stop(experiment: &Path) -> Result<u8> {
     if folder.has_host_blocks() {
         return block::stop(&folder, &plan, &journal_state);
     }
-    let block = blocks::host_block_of(&folder);
+    let host_block = blocks::host_block_of(&folder);
     let path = folder.lock();
     let is_locked = lock::holder(&path)? != Holder::Free;
-    if (is_locked || block.is_some()) && !blocks::ran_on_this_host(&journal_state) {
+    if (is_locked || host_block.is_some()) && !blocks::ran_on_this_host(&journal_state) {
         let host = &journal_state.host;
         bail!(
             "{folder} ran on {host}, and this host is called {}: stop it there. If both are the same host, set SLURMD_NODENAME={host}",
@@ -294,7 +294,7 @@ fn stop(experiment: &Path) -> Result<u8> {
     for name in launcher.sweep(&folder.unique_name(&plan.name), SWEEP_GRACE)? {
         say(&format!("{name} was left behind, and has been ended"));
     }
-    let targets = match &block {
+    let targets = match &host_block {
         Some(_) => folder.targets(),
         None => targets::path(&plan, &folder),
     };
@@ -305,11 +305,11 @@ fn stop(experiment: &Path) -> Result<u8> {
     }
     // The experiment may have finished meanwhile.
     let finished = JournalState::of(&journal::read(&folder.journal())?).finished;
-    let next = match block {
+    let next = match host_block {
         _ if finished => format!(
             "the experiment is finished; `faultline experiment report {folder}` shows its results"
         ),
-        Some((experiment, block)) => blocks::how_to_resume(&experiment, block),
+        Some((experiment, replicate)) => blocks::how_to_resume(&experiment, replicate),
         None => format!("`faultline experiment resume {folder}` continues"),
     };
     say(&format!("nothing runs; {next}"));

@@ -58,8 +58,8 @@ impl ExperimentFolder {
         self.host_blocks().is_dir()
     }
 
-    pub fn host_block(&self, block: u32) -> PathBuf {
-        self.host_blocks().join(format!("{block:03}"))
+    pub fn host_block(&self, replicate: u32) -> PathBuf {
+        self.host_blocks().join(format!("{replicate:03}"))
     }
 
     /// Prometheus target file, unless the plan sets another path.

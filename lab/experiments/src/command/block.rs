@@ -33,9 +33,10 @@ pub fn prepare(plan: &Plan) -> Result<ExperimentFolder> {
     let _lock = lock_new(&folder)?;
     fs::create_dir_all(folder.host_blocks()).at(&folder.host_blocks())?;
     write_synced(&folder.plan(), plan.text.as_bytes())?;
+    let unknown_launcher = String::new();
     Journal::create(&folder.journal())?.append(&JournalLine {
         unix_ns: clock::unix_ns(),
-        entry: Entry::Planned(Planned::new(plan, String::new(), schedule(plan))),
+        entry: Entry::Planned(Planned::new(plan, unknown_launcher, schedule(plan))),
     })?;
     let blocks = counted(plan.replicates as f64, "block");
     say(&format!(
@@ -66,7 +67,7 @@ pub fn host_block_exit_code(what: &str, end: Result<ExperimentEnd>) -> Result<u8
 }
 
 pub fn run(args: &BlockArgs) -> Result<ExperimentEnd> {
-    let number = args.block;
+    let replicate = args.block;
     let folder = find_folder(&args.experiment)?;
     // Merging would look at locks, which other blocks take now.
     let (mut plan, _) = read_without_host_blocks(&folder)?;
@@ -74,45 +75,60 @@ pub fn run(args: &BlockArgs) -> Result<ExperimentEnd> {
         folder.has_host_blocks(),
         "{folder} has no blocks: it was not begun by `faultline experiment prepare`"
     );
-    if !(1..=plan.replicates).contains(&number) {
+    if !(1..=plan.replicates).contains(&replicate) {
         let last = plan.replicates;
-        return Err(UsageError(format!("{folder} has blocks 1 to {last}, and no {number}")).into());
+        return Err(UsageError(format!(
+            "{folder} has blocks 1 to {last}, and no {replicate}"
+        ))
+        .into());
     }
-    let path = folder.host_block(number);
+    let path = folder.host_block(replicate);
     fs::create_dir_all(&path).at(&path)?;
     let _lock = Lock::take_with_message(&path.join(LOCK), |process| {
         format!("it is being run already{process}")
     })?;
     let digest = digest(&plan.text);
-    let attempts = blocks::read_block_attempts(&folder, &digest, number, None)?;
-    if attempts.iter().any(BlockAttempt::is_done) {
+    let block_attempts = blocks::read_block_attempts(&folder, &digest, replicate, None)?;
+    if block_attempts.iter().any(BlockAttempt::is_done) {
         return Ok(ExperimentEnd::Finished);
     }
     let host = blocks::host_name();
-    for attempt in attempts.iter().filter(|attempt| !attempt.is_on(&host)) {
+    for attempt in block_attempts
+        .iter()
+        .filter(|attempt| !attempt.is_on(&host))
+    {
         attempt.warn_if_unreadable();
     }
-    let mut readable = attempts.iter().filter(|attempt| attempt.problem.is_none());
-    let own = readable.rfind(|attempt| attempt.is_on(&host));
-    plan.folder = own.map_or_else(
-        || path.join(blocks::block_attempt_name(&host, next_number(&attempts))),
-        |own| own.folder.path().to_owned(),
+    let mut readable = block_attempts
+        .iter()
+        .filter(|attempt| attempt.problem.is_none());
+    let attempt_here = readable.rfind(|attempt| attempt.is_on(&host));
+    plan.folder = attempt_here.map_or_else(
+        || {
+            path.join(blocks::block_attempt_name(
+                &host,
+                next_attempt_number(&block_attempts),
+            ))
+        },
+        |attempt| attempt.folder.path().to_owned(),
     );
     let host_block = HostBlock {
         last_end_unix_ns: last_end_unix_ns(&folder, &plan, &host),
-        how_to_resume: blocks::how_to_resume(&folder, number),
-        replicate: Some(number),
+        how_to_resume: blocks::how_to_resume(&folder, replicate),
+        replicate: Some(replicate),
     };
-    match own.filter(|own| own.journal_state.planned.is_some()) {
-        Some(own) => continue_experiment(plan, &own.journal_state, args.i_vote, Some(host_block)),
+    match attempt_here.filter(|attempt| attempt.journal_state.planned.is_some()) {
+        Some(attempt) => {
+            continue_experiment(plan, &attempt.journal_state, args.i_vote, Some(host_block))
+        }
         None => begin_experiment(plan, args.launcher, args.i_vote, Some(host_block)),
     }
 }
 
 /// At least Slurm's count of restarts, which hosts know without a common file system.
-fn next_number(attempts: &[BlockAttempt]) -> u32 {
+fn next_attempt_number(block_attempts: &[BlockAttempt]) -> u32 {
     let restarts = blocks::env_var("SLURM_RESTART_COUNT").and_then(|count| count.parse().ok());
-    attempts
+    block_attempts
         .last()
         .map_or(0, |last| last.number.saturating_add(1))
         .max(restarts.unwrap_or(0))
@@ -121,13 +137,13 @@ fn next_number(attempts: &[BlockAttempt]) -> u32 {
 fn last_end_unix_ns(folder: &ExperimentFolder, plan: &Plan, host: &str) -> Option<i64> {
     let digest = digest(&plan.text);
     let mut last_end = None;
-    for number in 1..=plan.replicates {
-        let attempts = blocks::read_block_attempts(folder, &digest, number, Some(host))
+    for replicate in 1..=plan.replicates {
+        let block_attempts = blocks::read_block_attempts(folder, &digest, replicate, Some(host))
             .unwrap_or_else(|error| {
-                blocks::warn_unreadable(&format!("block {number}: {error:#}"));
+                blocks::warn_unreadable(&format!("block {replicate}: {error:#}"));
                 Vec::new()
             });
-        for attempt in attempts {
+        for attempt in block_attempts {
             attempt.warn_if_unreadable();
             last_end = last_end.max(attempt.journal_state.last_end_unix_ns);
         }
@@ -163,8 +179,9 @@ pub fn submit(args: &SlurmArgs) -> Result<u8> {
 pub fn submit_unfinished(folder: &ExperimentFolder) -> Result<u8> {
     let (plan, journal_state) = read_with_host_blocks(folder)?;
     let turns = journal_state.turns.iter();
-    let open = blocks::host_block_numbers(turns.filter(|turn| !journal_state.is_done(turn)));
-    if open.is_empty() {
+    let unfinished =
+        blocks::host_block_replicates(turns.filter(|turn| !journal_state.is_done(turn)));
+    if unfinished.is_empty() {
         say("this experiment is finished");
         return Ok(0);
     }
@@ -172,7 +189,7 @@ pub fn submit_unfinished(folder: &ExperimentFolder) -> Result<u8> {
     ensure!(
         script.exists(),
         "{folder} was not submitted to Slurm: run `faultline experiment block {folder} N` for the blocks {}",
-        open.iter().join(", ")
+        unfinished.iter().join(", ")
     );
     let jobs = Jobs {
         name: folder.unique_name(&plan.name),
@@ -188,10 +205,10 @@ pub fn submit_unfinished(folder: &ExperimentFolder) -> Result<u8> {
     let report = jobs.follow_up_script(&plan, "report.out", &command)?;
     let report_file = folder.path().join("slurm-report.sh");
     write_synced(&report_file, report.as_bytes())?;
-    let job = slurm::submit(&script, &open, &report_file)?;
+    let job = slurm::submit(&script, &unfinished, &report_file)?;
     say(&format!(
         "job {job} has {}; a job for the report follows it",
-        counted(open.len() as f64, "block")
+        counted(unfinished.len() as f64, "block")
     ));
     Ok(0)
 }
@@ -205,14 +222,14 @@ pub fn stop(folder: &ExperimentFolder, plan: &Plan, journal_state: &JournalState
     // A runner may outlive its job, and blocks may be run by hand.
     let mut running = 0;
     let digest = digest(&plan.text);
-    for number in blocks::host_block_numbers(&journal_state.turns) {
+    for replicate in blocks::host_block_replicates(&journal_state.turns) {
         // The caller's `read_with_host_blocks` has reported an error.
-        let attempts =
-            blocks::read_block_attempts(folder, &digest, number, None).unwrap_or_default();
-        for attempt in attempts.iter().filter(|attempt| attempt.is_running()) {
+        let block_attempts =
+            blocks::read_block_attempts(folder, &digest, replicate, None).unwrap_or_default();
+        for attempt in block_attempts.iter().filter(|attempt| attempt.is_running()) {
             running += 1;
             say(&format!(
-                "block {number} runs: run `faultline experiment stop {}` on its host",
+                "block {replicate} runs: run `faultline experiment stop {}` on its host",
                 attempt.folder
             ));
         }
@@ -231,13 +248,13 @@ pub fn stop(folder: &ExperimentFolder, plan: &Plan, journal_state: &JournalState
 /// Tries every step, even after a failure. Returns the errors.
 fn cancel(job_name: &str, plan: &Plan) -> Vec<String> {
     let timeout = plan.stop.grace.saturating_add(STOP_MARGIN);
-    let waiting = slurm::cancel(job_name, &["--state=PENDING"]);
+    let cancel_pending = slurm::cancel(job_name, &["--state=PENDING"]);
     // No SIGKILL follows this signal.
-    let running = slurm::cancel(job_name, &["--state=RUNNING", "--signal=TERM", "--batch"]);
+    let signal_running = slurm::cancel(job_name, &["--state=RUNNING", "--signal=TERM", "--batch"]);
     // Some jobs may have the signal although the step failed.
-    let ended = wait_until_ended(timeout, || slurm::jobs(job_name));
-    let steps = [waiting, running, ended, slurm::cancel(job_name, &[])];
-    steps
+    let wait = wait_until_ended(timeout, || slurm::jobs(job_name));
+    let cancel_all = slurm::cancel(job_name, &[]);
+    [cancel_pending, signal_running, wait, cancel_all]
         .into_iter()
         .filter_map(Result::err)
         .map(|error| format!("{error:#}"))
