@@ -1,5 +1,8 @@
-//! A block has all runs of one replicate, on one host and in the plan's order. Each attempt at it
-//! is an experiment with a folder of its own: `blocks/003/HOST-NUMBER`.
+//! A block has all runs of one replicate. One host executes them in the plan's order.
+//!
+//! Each attempt at a block (block attempt) is an experiment. Its folder, `blocks/003/HOST-NUMBER`,
+//! has its own journal. In this journal, each turn has attempts, too. A turn is the runs that
+//! execute at the same time: one, or with `concurrent` one of each arm and a second one of an arm.
 
 use crate::{
     folder::{ExperimentFolder, path_safe},
@@ -22,7 +25,7 @@ pub struct HostBlock {
     /// The replicate of a block, from 1 on. `None` in a campaign, where it has all replicates.
     pub replicate: Option<u32>,
     pub how_to_resume: String,
-    /// When the host's last run ended, in whichever block.
+    /// When the last run on this host ended, whatever its block.
     pub last_end_unix_ns: Option<i64>,
 }
 
@@ -35,6 +38,7 @@ impl HostBlock {
         turns
     }
 
+    /// Labels of the recording: the host, the block, and the job of Slurm.
     pub fn labels(&self) -> Vec<(String, String)> {
         let block = self.replicate.map(|replicate| replicate.to_string());
         let array = env_var("SLURM_ARRAY_JOB_ID").zip(env_var("SLURM_ARRAY_TASK_ID"));
@@ -52,7 +56,7 @@ pub fn how_to_resume(folder: &ExperimentFolder, replicate: u32) -> String {
     format!("`faultline experiment block {folder} {replicate}` continues")
 }
 
-/// The experiment and the block of an attempt's folder.
+/// The experiment and the replicate, if `folder` is that of a block attempt.
 pub fn host_block_of(folder: &ExperimentFolder) -> Option<(ExperimentFolder, u32)> {
     let path = folder.path().parent()?;
     let experiment = ExperimentFolder::new(path.parent()?.parent()?);
@@ -61,7 +65,8 @@ pub fn host_block_of(folder: &ExperimentFolder) -> Option<(ExperimentFolder, u32
         .then_some((experiment, replicate))
 }
 
-/// Whether the last runner was on this host. True if older journals do not say.
+/// Whether the last runner was on this host. Also true if the journal has no host, because an older
+/// version wrote it.
 pub fn ran_on_this_host(journal_state: &JournalState) -> bool {
     journal_state.host.is_empty() || journal_state.host == host_name()
 }
@@ -85,13 +90,14 @@ pub struct BlockAttempt {
     /// The folder's name, such as `n1-0`.
     pub name: String,
     pub number: u32,
-    /// Empty if the journal cannot be used.
+    /// The default if the journal cannot be used.
     pub journal_state: JournalState,
-    /// Why the journal cannot be used, with the block and its path.
+    /// Why the journal cannot be used, with the block and the journal's path.
     pub problem: Option<String>,
 }
 
 impl BlockAttempt {
+    /// Whether all turns have their results.
     pub fn is_done(&self) -> bool {
         self.journal_state.planned.is_some() && self.journal_state.next_attempt().is_none()
     }
@@ -111,13 +117,13 @@ impl BlockAttempt {
     }
 }
 
-/// `n1-0`.
+/// Such as `n1-0`.
 pub fn block_attempt_name(host: &str, number: u32) -> String {
     format!("{}-{number}", path_safe(host))
 }
 
-/// Sorted by number, then by begin: hosts without a common file system may use the same number.
-/// With `only_host`, journals of other hosts are not read.
+/// Sorted by number. Hosts without a common file system may use the same number, so the time of the
+/// first line orders these attempts. With `only_host`, journals of other hosts are not read.
 pub fn read_block_attempts(
     folder: &ExperimentFolder,
     plan_digest: &str,
@@ -149,7 +155,7 @@ pub fn read_block_attempts(
     Ok(block_attempts)
 }
 
-/// Sorted by number.
+/// The number and the name of each attempt in the folder `path`, sorted by number.
 pub fn block_attempt_names(path: &Path) -> Result<Vec<(u32, String)>> {
     let entries = match fs::read_dir(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
@@ -165,7 +171,7 @@ pub fn block_attempt_names(path: &Path) -> Result<Vec<(u32, String)>> {
     Ok(names)
 }
 
-/// Empty if the attempt never began: a kill may leave a part of the first line.
+/// The default if the attempt never began. A killed runner may leave a part of the first line.
 fn read_journal(path: &Path, plan_digest: &str) -> Result<JournalState> {
     if !path.try_exists().at(path)? {
         return Ok(JournalState::default());
@@ -185,8 +191,9 @@ fn read_journal(path: &Path, plan_digest: &str) -> Result<JournalState> {
     Ok(journal_state)
 }
 
-/// Adds the attempts of all blocks. The first one with all results counts, else the one that runs,
-/// else the one that ran last: a block may return to a host.
+/// Adds the attempts at turns from all block attempts to `merged`. One block attempt of each block
+/// counts: the first with all results, else the first that runs, else the one whose runner started
+/// last. That need not be the highest number, because a host continues its own earlier attempt.
 pub fn merge_host_blocks(folder: &ExperimentFolder, merged: &mut JournalState) {
     if !folder.has_host_blocks() {
         return;
@@ -227,7 +234,7 @@ pub fn merge_host_blocks(folder: &ExperimentFolder, merged: &mut JournalState) {
             );
             merge_block_attempt(merged, unused, Some(why));
         }
-        // The newest attempt of a turn counts.
+        // This is merged last, because the last attempt at each turn counts.
         merge_block_attempt(merged, counted, None);
     }
     merged.finished = merged.next_attempt().is_none();

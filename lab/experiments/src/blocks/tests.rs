@@ -32,7 +32,7 @@ fn a_block_has_every_arm_once_in_the_order_and_with_the_numbers_of_the_plan() {
     assert_eq!(arms, [(3, "y"), (4, "x")]);
 }
 
-/// An attempt at block 1 with these outcomes, `None` for a run that was cut off.
+/// Writes a block attempt at block 1 with these outcomes. `None` is a run without an end.
 fn write(folder: &ExperimentFolder, name: &str, host: &str, outcomes: &[Option<Outcome>]) {
     let path = folder.host_block(1).join(name);
     fs::create_dir_all(&path).unwrap();
@@ -96,7 +96,7 @@ fn the_first_attempt_with_all_results_counts_whatever_they_are() {
         path.starts_with(folder.host_block(1).join("n2-2")),
         "{path:?}"
     );
-    // The run that was cut off has an end, and nothing of its attempt counts.
+    // The run without an end gets one, and no result of its block attempt counts.
     let first = &state.attempts[&1][0];
     assert_eq!(first.host, "n1");
     assert!(
