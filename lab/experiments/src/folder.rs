@@ -1,3 +1,5 @@
+//! Paths in the folder of an experiment, and names made from them.
+
 use super::schedule::ScheduledRun;
 use faultline_runner::isolation::CgroupName;
 use sha2::{Digest, Sha256};
@@ -12,9 +14,10 @@ pub const LOCK: &str = "lock";
 pub const RECORDING: &str = "run.fltl";
 pub const OUTPUT: &str = "output.log";
 pub const RECORDER_LOG: &str = "recorder.log";
-/// Value of the placeholder `{run_folder}`. A program of another user may write only here.
+/// Folder in the folder of a run. The placeholder `{run_folder}` of a plan means this folder: it is
+/// the only one of a run in which a program of another user may write.
 pub const PROGRAM_FOLDER: &str = "own";
-/// FIFO at which the exec shim waits before it executes the program of a run.
+/// FIFO at which the exec shim (`faultline hold`) waits before it executes the program of a run.
 pub const EXEC_GATE: &str = "gate";
 
 const MAX_NAME_CHARS: usize = 60;
@@ -49,7 +52,7 @@ impl ExperimentFolder {
         self.0.join(LOCK)
     }
 
-    /// Exists if the experiment runs by blocks.
+    /// Exists if the experiment was prepared for several hosts. Each host executes whole blocks.
     pub fn host_blocks(&self) -> PathBuf {
         self.0.join("blocks")
     }
@@ -58,6 +61,7 @@ impl ExperimentFolder {
         self.host_blocks().is_dir()
     }
 
+    /// Folder of the block with all runs of this replicate.
     pub fn host_block(&self, replicate: u32) -> PathBuf {
         self.host_blocks().join(format!("{replicate:03}"))
     }
@@ -67,6 +71,7 @@ impl ExperimentFolder {
         self.0.join("targets.json")
     }
 
+    /// Folder of one attempt at a run.
     pub fn run(&self, run: &ScheduledRun, attempt: u32) -> PathBuf {
         self.0.join("runs").join(relative_run_folder(run, attempt))
     }
@@ -84,7 +89,8 @@ impl ExperimentFolder {
     }
 }
 
-/// `003-512G-r2/a1`, in the folder `runs`.
+/// A path in the folder `runs`, such as `003-512G-r2/a1`: attempt 1 at run 3, of arm 512G and
+/// replicate 2.
 pub fn relative_run_folder(run: &ScheduledRun, attempt: u32) -> String {
     format!(
         "{:03}-{}-r{}/a{attempt}",
@@ -94,6 +100,8 @@ pub fn relative_run_folder(run: &ScheduledRun, attempt: u32) -> String {
     )
 }
 
+/// `experiment` is a unique name, and `role` is `validator` or `recorder`. The middle part has the
+/// run, not the replicate: `r012_a1` is attempt 1 at run 12.
 pub fn cgroup_name(experiment: &str, run: u32, attempt: u32, role: &str) -> CgroupName {
     CgroupName {
         experiment: experiment.to_owned(),
