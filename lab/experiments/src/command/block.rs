@@ -1,3 +1,6 @@
+//! Commands for blocks. A block has all runs of one replicate, and one host executes it, with or
+//! without Slurm.
+
 use super::{begin_experiment, continue_experiment, lock_new, write_synced};
 use crate::{
     args::{BlockArgs, SlurmArgs},
@@ -25,7 +28,7 @@ use itertools::Itertools;
 use std::{fs, time::Duration};
 
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
-/// Time that is added to the grace period, for the recorder and the scheduler.
+/// Added to the grace period of a validator: the recorder and Slurm need time to end, too.
 const STOP_MARGIN: Duration = Duration::from_secs(60);
 
 pub fn prepare(plan: &Plan) -> Result<ExperimentFolder> {
@@ -33,6 +36,7 @@ pub fn prepare(plan: &Plan) -> Result<ExperimentFolder> {
     let _lock = lock_new(&folder)?;
     fs::create_dir_all(folder.host_blocks()).at(&folder.host_blocks())?;
     write_synced(&folder.plan(), plan.text.as_bytes())?;
+    // Each block attempt has a launcher of its own.
     let unknown_launcher = String::new();
     Journal::create(&folder.journal())?.append(&JournalLine {
         unix_ns: clock::unix_ns(),
@@ -69,7 +73,8 @@ pub fn host_block_exit_code(what: &str, end: Result<ExperimentEnd>) -> Result<u8
 pub fn run(args: &BlockArgs) -> Result<ExperimentEnd> {
     let replicate = args.block;
     let folder = find_folder(&args.experiment)?;
-    // Merging would look at locks, which other blocks take now.
+    // `read_with_host_blocks` would test the locks of all blocks by taking them for a moment. That
+    // would disturb other blocks that start now.
     let (mut plan, _) = read_without_host_blocks(&folder)?;
     ensure!(
         folder.has_host_blocks(),
@@ -125,7 +130,8 @@ pub fn run(args: &BlockArgs) -> Result<ExperimentEnd> {
     }
 }
 
-/// At least Slurm's count of restarts, which hosts know without a common file system.
+/// Above the numbers of all attempts on this file system, and at least Slurm's count of restarts.
+/// Hosts without a common file system do not see each other's attempts, but know this count.
 fn next_attempt_number(block_attempts: &[BlockAttempt]) -> u32 {
     let restarts = blocks::env_var("SLURM_RESTART_COUNT").and_then(|count| count.parse().ok());
     block_attempts
@@ -134,6 +140,7 @@ fn next_attempt_number(block_attempts: &[BlockAttempt]) -> u32 {
         .max(restarts.unwrap_or(0))
 }
 
+/// When the last run on this host ended, in any block.
 fn last_end_unix_ns(folder: &ExperimentFolder, plan: &Plan, host: &str) -> Option<i64> {
     let digest = digest(&plan.text);
     let mut last_end = None;
@@ -164,7 +171,7 @@ pub fn submit(args: &SlurmArgs) -> Result<u8> {
         path.display()
     );
     slurm::check(&plan)?;
-    // The jobs are named after the canonical path.
+    // The folder must exist first: the name of the jobs has a digest of its canonical path.
     fs::create_dir_all(folder.path()).at(folder.path())?;
     let script = slurm::script(&plan, args.i_vote)?;
     if folder.has_host_blocks() && folder.journal().exists() {
@@ -219,11 +226,11 @@ pub fn stop(folder: &ExperimentFolder, plan: &Plan, journal_state: &JournalState
         failed = cancel(&folder.unique_name(&plan.name), plan);
         next = format!("; `faultline experiment resume {folder}` continues");
     }
-    // A runner may outlive its job, and blocks may be run by hand.
+    // A runner may outlive its job, and a block can run without Slurm.
     let mut running = 0;
     let digest = digest(&plan.text);
     for replicate in blocks::host_block_replicates(&journal_state.turns) {
-        // The caller's `read_with_host_blocks` has reported an error.
+        // An error is ignored here: `read_with_host_blocks` printed it in the caller.
         let block_attempts =
             blocks::read_block_attempts(folder, &digest, replicate, None).unwrap_or_default();
         for attempt in block_attempts.iter().filter(|attempt| attempt.is_running()) {
@@ -245,13 +252,13 @@ pub fn stop(folder: &ExperimentFolder, plan: &Plan, journal_state: &JournalState
     Ok(0)
 }
 
-/// Tries every step, even after a failure. Returns the errors.
+/// Executes every step, even if an earlier one failed. Returns the errors.
 fn cancel(job_name: &str, plan: &Plan) -> Vec<String> {
     let timeout = plan.stop.grace.saturating_add(STOP_MARGIN);
     let cancel_pending = slurm::cancel(job_name, &["--state=PENDING"]);
     // No SIGKILL follows this signal.
     let signal_running = slurm::cancel(job_name, &["--state=RUNNING", "--signal=TERM", "--batch"]);
-    // Some jobs may have the signal although the step failed.
+    // Some jobs may have received the signal although the step failed.
     let wait = wait_until_ended(timeout, || slurm::jobs(job_name));
     let cancel_all = slurm::cancel(job_name, &[]);
     [cancel_pending, signal_running, wait, cancel_all]
@@ -262,8 +269,10 @@ fn cancel(job_name: &str, plan: &Plan) -> Vec<String> {
         .collect()
 }
 
-/// Fails if Slurm does not answer at the end. Without an answer it waits as long: the next cancel
-/// sends a second SIGTERM, which ends runs by force.
+/// Waits until Slurm lists no job, but not longer than `timeout`. Fails if the last query failed.
+///
+/// An earlier failed query does not end the wait: the caller then cancels the jobs with a second
+/// SIGTERM, which kills runs that are still ending.
 fn wait_until_ended(timeout: Duration, mut jobs: impl FnMut() -> Result<Vec<Job>>) -> Result<()> {
     let (begun, mut announced) = (clock::uptime(), false);
     loop {
