@@ -117,7 +117,7 @@ fn clearing_page(folder: &Path, mut summary: ClearSummary) -> String {
     for path in &summary.listed {
         page += &format!("  would delete: {}\n", path.display());
     }
-    page += &omitted("would delete", summary.files, summary.listed.len());
+    page += &omission_line("would delete", summary.files, summary.listed.len());
     let retained = &mut summary.retained;
     retained.sort_unstable_by(|one, other| one.path.cmp(&other.path));
     for entry in retained.iter().take(MAX_LISTED) {
@@ -127,10 +127,10 @@ fn clearing_page(folder: &Path, mut summary: ClearSummary) -> String {
             entry.reason
         );
     }
-    page + &omitted("would keep", retained.len() as u64, MAX_LISTED)
+    page + &omission_line("would keep", retained.len() as u64, MAX_LISTED)
 }
 
-fn omitted(what: &str, all: u64, listed: usize) -> String {
+fn omission_line(what: &str, all: u64, listed: usize) -> String {
     match all.saturating_sub(listed as u64) {
         0 => String::new(),
         more => format!("  {what}: {} more, which are not listed\n", count(more)),
@@ -144,7 +144,7 @@ fn begin_experiment(
     host_block: Option<HostBlock>,
 ) -> Result<ExperimentEnd> {
     let folder = ExperimentFolder::new(&plan.folder);
-    let _lock = lock_new(&folder)?;
+    let _lock = lock_new_folder(&folder)?;
     let launcher = create_launcher(launcher_kind)?;
     refuse_unfit(&plan, &*launcher, i_vote)?;
     let _folders = lock::lock_folders(&plan)?;
@@ -182,7 +182,7 @@ fn has_begun(folder: &ExperimentFolder) -> Result<bool> {
 
 /// Makes and locks the folder of a new experiment. Removes a journal without a plan. Fails if the
 /// folder has an experiment.
-fn lock_new(folder: &ExperimentFolder) -> Result<Lock> {
+fn lock_new_folder(folder: &ExperimentFolder) -> Result<Lock> {
     fs::create_dir_all(folder.path()).at(folder.path())?;
     let lock = Lock::take(&folder.lock())?;
     ensure!(
@@ -198,10 +198,10 @@ fn lock_new(folder: &ExperimentFolder) -> Result<Lock> {
 
 pub fn write_synced(path: &Path, bytes: &[u8]) -> Result<()> {
     let write = || {
-        let part = TempFile::create(path)?;
-        part.file().write_all(bytes)?;
-        part.file().sync_all()?;
-        part.finish(path)
+        let temp_file = TempFile::create(path)?;
+        temp_file.file().write_all(bytes)?;
+        temp_file.file().sync_all()?;
+        temp_file.finish(path)
     };
     write().at(path)
 }
@@ -391,16 +391,16 @@ fn launcher_facts(launcher: &dyn Launcher) -> LauncherFacts {
 /// Prints all findings except notes. Fails if one refuses the plan.
 fn refuse_unfit(plan: &Plan, launcher: &dyn Launcher, i_vote: bool) -> Result<()> {
     let facts = check::gather_facts(plan, Ok(launcher_facts(launcher)));
-    let mut refused = 0;
+    let mut refusals = 0;
     for finding in check::check_plan(plan, &facts, i_vote) {
-        refused += usize::from(finding.severity == Severity::Refuse);
+        refusals += usize::from(finding.severity == Severity::Refuse);
         if finding.severity != Severity::Note {
             say(&plan_command::finding_text(&finding));
         }
     }
     ensure!(
-        refused == 0,
-        "the plan cannot be run as it is: {refused} of its problems forbid it"
+        refusals == 0,
+        "the plan cannot be run as it is: {refusals} of its problems forbid it"
     );
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Commands for blocks. A block has all runs of one replicate, and one host executes it, with or
 //! without Slurm.
 
-use super::{begin_experiment, continue_experiment, lock_new, write_synced};
+use super::{begin_experiment, continue_experiment, lock_new_folder, write_synced};
 use crate::{
     args::{BlockArgs, SlurmArgs},
     blocks::{self, BlockAttempt, HostBlock},
@@ -33,7 +33,7 @@ const STOP_MARGIN: Duration = Duration::from_secs(60);
 
 pub fn prepare(plan: &Plan) -> Result<ExperimentFolder> {
     let folder = ExperimentFolder::new(&plan.folder);
-    let _lock = lock_new(&folder)?;
+    let _lock = lock_new_folder(&folder)?;
     fs::create_dir_all(folder.host_blocks()).at(&folder.host_blocks())?;
     write_synced(&folder.plan(), plan.text.as_bytes())?;
     // Each block attempt has a launcher of its own.
