@@ -34,7 +34,7 @@ use std::{fs, io::Write, path::Path, time::Duration};
 
 /// Exists if systemd is PID 1.
 const SYSTEMD: &str = "/run/systemd/system";
-/// From SIGTERM to SIGKILL for leftovers of a killed runner.
+/// Time from SIGTERM to SIGKILL for processes that a killed runner left behind.
 const SWEEP_GRACE: Duration = Duration::from_secs(30);
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 const MESSAGE_AFTER: Duration = Duration::from_secs(3);
@@ -158,6 +158,7 @@ fn begin_experiment(
         .run()
 }
 
+/// Begins the experiment, or continues it if its folder has a journal with a plan.
 pub fn begin_or_continue(
     plan: Plan,
     launcher_kind: LauncherKind,
@@ -288,7 +289,7 @@ fn stop(experiment: &Path) -> Result<u8> {
         );
     }
     stop_holder(&path)?;
-    // A killed runner leaves its processes behind.
+    // A killed runner has left its processes behind.
     let _lock = Lock::take(&path)?;
     let launcher = recreate_launcher(&journal_state)?;
     for name in launcher.sweep(&folder.unique_name(&plan.name), SWEEP_GRACE)? {
@@ -303,7 +304,7 @@ fn stop(experiment: &Path) -> Result<u8> {
             "warning: the targets file still lists a recorder: {error:#}"
         ));
     }
-    // The experiment may have finished meanwhile.
+    // The experiment may have finished before the runner received the signal.
     let finished = JournalState::of(&journal::read(&folder.journal())?).finished;
     let next = match host_block {
         _ if finished => format!(
@@ -330,7 +331,8 @@ fn stop_holder(path: &Path) -> Result<()> {
         })?;
     let process = pidfd_open(pid, PidfdFlags::empty());
     let number = pid.as_raw_nonzero();
-    // Only a held lock guarantees that the pid is its holder's.
+    // After the holder's end, another process may get its pid. The second query shows that the lock
+    // was still taken when `pidfd_open` opened the process.
     if let (Ok(process), Holder::Process(_)) = (process, lock::holder(path)?) {
         pidfd_send_signal(&process, Signal::TERM).with_context(|| format!("process {number}"))?;
         say(&format!(
@@ -363,7 +365,7 @@ fn wait_for_release(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Fails with a remedy if the launcher does not work on this host.
+/// The error has a remedy if the launcher does not work on this host.
 pub fn create_launcher(kind: LauncherKind) -> Result<Box<dyn Launcher>> {
     match kind {
         LauncherKind::Auto if Path::new(SYSTEMD).is_dir() => create_launcher(LauncherKind::Systemd),
@@ -374,6 +376,7 @@ pub fn create_launcher(kind: LauncherKind) -> Result<Box<dyn Launcher>> {
     }
 }
 
+/// Creates the kind of launcher with which the experiment began.
 fn recreate_launcher(journal_state: &JournalState) -> Result<Box<dyn Launcher>> {
     create_launcher(match &journal_state.planned {
         Some(planned) if planned.launcher == "systemd" => LauncherKind::Systemd,
@@ -451,7 +454,7 @@ mod tests {
                 experiment: folder.path().to_owned(),
                 i_vote,
             };
-            // After the vote check, it locks the ledger.
+            // Locking the ledger follows the check for a voting validator, so that did not fail.
             let error = resume(&args).unwrap_err().to_string();
             assert!(error.contains("ledger: No such file"), "{error}");
         }
