@@ -1,4 +1,8 @@
-//! Checks a plan on this host: facts are gathered first, then judged.
+//! Checks whether this host can run a plan. `gather_facts` reads the facts of the host, and
+//! `check_plan` compares them with the plan.
+//!
+//! The recorder is the daemon `faultlined`, which records the runs. A lane has the folders, ports,
+//! CPUs and identity of one run; with `concurrent`, each run of a turn has its own lane.
 
 mod access;
 mod environment;
@@ -29,37 +33,39 @@ use std::{
 /// Key: a program file, and the name of a command-line option or an environment variable.
 pub type TextPresences = BTreeMap<(PathBuf, String), TextPresence>;
 
-/// Unknown facts are `None`. `Err` says why a fact is unknown, or a file or user cannot be used.
+/// Unknown facts are `None`. `Err` has the reason why a fact is unknown, or why a file or a user
+/// cannot be used.
 #[derive(Clone)]
 pub struct HostFacts {
     pub launcher: Result<LauncherFacts, String>,
     pub ram: Option<u64>,
-    /// Memory of the cgroups above a run, and of the machine.
+    /// Memory limits of the cgroups above a run, and of the machine.
     pub outer_limits: Result<Vec<LevelMemory>, String>,
     pub swap: Option<u64>,
     pub cpus: Option<CpuSet>,
     /// The program file for the first word of each arm's command.
     pub programs: BTreeMap<String, Result<PathBuf, String>>,
     pub text_presences: TextPresences,
-    /// The folders of all runs and of the experiment.
+    /// The folders of all lanes and of the experiment, and the source of the snapshot.
     pub folders: BTreeMap<PathBuf, FolderFacts>,
+    /// The devices of the arms' I/O limits, by the path in the plan.
     pub io_device_numbers: BTreeMap<PathBuf, Result<u64, String>>,
     /// Files and folders that the plan names.
     pub path_checks: BTreeMap<PathBuf, Result<(), String>>,
-    /// Unusable for the plan's user, with reasons.
+    /// Paths that the plan's user cannot use, with reasons.
     pub inaccessible: BTreeMap<PathBuf, String>,
     /// Whether `workload.user` is a user of this host.
     pub user: Result<(), String>,
     /// The programs of [`TOOLS`] that are in `PATH`.
     pub tools: BTreeSet<&'static str>,
+    /// Whether `workload.user` is another user than the one of this program.
     pub runs_as_other_user: bool,
-    /// The program file of the daemon that records the runs.
     pub recorder_program: Result<PathBuf, String>,
-    /// The daemon's verdict on `recorder.config`.
+    /// The recorder's verdict on the file `recorder.config`.
     pub recorder_config: Option<Result<(), String>>,
-    /// How long a validator must be near the tip until the daemon reports it at the tip.
+    /// How long a validator must be near the tip until the recorder reports it at the tip.
     pub at_tip_delay: Option<Duration>,
-    /// Stake by lane, which has the folders and the identity of one run.
+    /// Stake of each lane's identity, by the name of the lane.
     pub stakes: BTreeMap<String, Stake>,
     /// Size of the snapshot that is copied before each run.
     pub snapshot_bytes: Option<Result<u64, String>>,
@@ -70,7 +76,7 @@ pub struct HostFacts {
 }
 
 impl HostFacts {
-    /// The default if the folder was not inspected.
+    /// The default if `gather_facts` did not inspect the folder.
     fn folder(&self, path: &Path) -> FolderFacts {
         self.folders.get(path).cloned().unwrap_or_default()
     }
@@ -160,7 +166,7 @@ impl Findings {
     }
 }
 
-/// Returns the most severe first. With `i_vote`, none is about a voting validator.
+/// Returns the most severe finding first. With `i_vote`, a validator may vote.
 pub fn check_plan(plan: &Plan, facts: &HostFacts, i_vote: bool) -> Vec<Finding> {
     let mut findings = Findings::default();
     limits::check(plan, facts, &mut findings);
@@ -180,8 +186,8 @@ pub fn check_plan(plan: &Plan, facts: &HostFacts, i_vote: bool) -> Vec<Finding> 
     findings.0
 }
 
-/// What `experiment plan` would report now about a voting validator, as warnings: an experiment may
-/// continue unattended, and its plan cannot be changed.
+/// The findings of `experiment plan` about a voting validator, all as warnings. A refusal would
+/// stop an experiment that continues unattended, and its plan cannot be changed.
 pub fn vote_warnings(plan: &Plan) -> Vec<Finding> {
     let mut findings = Findings::default();
     let stakes = vote::request_stakes(plan, vote::RETRY_POLICY);
@@ -211,7 +217,7 @@ fn check_host(facts: &HostFacts, findings: &mut Findings) {
     }
 }
 
-/// Warns if runs end before the daemon can report the tip.
+/// Warns if runs end before the recorder can report a validator at the tip.
 fn check_tip(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
     if let (Some(deadline), Some(delay)) = (plan.stop.at_tip_within, facts.at_tip_delay)
         && plan.workload.kind == WorkloadKind::Validator

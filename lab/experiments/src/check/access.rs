@@ -24,8 +24,8 @@ struct UserIds {
     groups: Vec<u32>,
 }
 
-/// Paths that the plan's user certainly cannot use, with reasons. Paths with an ACL, missing paths
-/// and missing users are left out.
+/// Paths that the plan's user certainly cannot use, with reasons. A path is left out if it is
+/// missing or has an ACL, and all paths are if the user is missing.
 pub fn find_inaccessible(plan: &Plan) -> BTreeMap<PathBuf, String> {
     let read = |file: &str| std::fs::read_to_string(file).unwrap_or_default();
     let user = plan.workload.user.as_deref();
@@ -47,8 +47,9 @@ pub fn find_inaccessible(plan: &Plan) -> BTreeMap<PathBuf, String> {
     inaccessible
 }
 
-/// Name, path and needed access bits. A run makes the user the owner of each folder that it clears.
-/// All other paths must be accessible already.
+/// Name, path and required permission bits. A run makes the user the owner of each folder that it
+/// clears, so such a folder needs no bits, and only its parents are checked. All other paths must
+/// be accessible already.
 fn required_access(plan: &Plan) -> Vec<(String, &Path, u32)> {
     let folder_bits = if plan.begin == InitialState::AsIs {
         WRITE | EXECUTE

@@ -16,7 +16,7 @@ const DATAPOINT_MODULES: [&str; 6] = [
     "solana_cost_model::cost_tracker",
 ];
 
-/// The log lines of a replay's report: datapoints, frozen banks, total time.
+/// Modules whose log lines the report of a replay needs: datapoints, frozen banks, total time.
 const REPLAY_LOG_MODULES: [&str; 4] = [
     "solana_metrics::metrics",
     "solana_runtime::bank",
@@ -55,8 +55,8 @@ pub fn check(plan: &Plan, findings: &mut Findings) {
 }
 
 /// env_logger's rules: directives `NAME=LEVEL`, `NAME` or `LEVEL`, separated by commas. The longest
-/// matching prefix decides; of equal names the last. Invalid directives are skipped; without any,
-/// only errors pass.
+/// matching prefix decides; of equal names the last. Invalid directives are skipped. Without a
+/// valid directive, only errors pass.
 fn passes_info(filter: &str, module: &str) -> bool {
     let mut parts = filter.split('/');
     let directives = parts.next().unwrap_or_default();
@@ -99,8 +99,8 @@ fn allows_info(level: &str) -> Option<bool> {
 mod tests {
     use super::*;
 
-    /// A filter, whether all points are made, and whether the log of a replay has what is read from
-    /// it. The same as env_logger 0.9.3 (Agave 2.x) and env_filter 2.0.0 (Agave 4.x) say.
+    /// A filter, whether it lets all required datapoints pass, and whether it lets all log lines of
+    /// a replay pass. env_logger 0.9.3 (Agave 2.x) and env_filter 2.0.0 (Agave 4.x) agree.
     const FILTERS: [(&str, bool, bool); 33] = [
         ("solana=info,agave=info", true, true),
         ("solana=info,agave=info,solana_metrics=warn", true, false),

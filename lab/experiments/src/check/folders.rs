@@ -1,4 +1,5 @@
-//! Folders must be distinct, clearable, and no homes, and their disks need space.
+//! Checks that folders are distinct, may be cleared and are no home folders, and that their disks
+//! have space.
 
 use super::{Findings, HostFacts};
 use crate::plan::{Cluster, InitialState, Plan, WorkloadKind};
@@ -11,17 +12,19 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// One tick per second: 84 MiB in twelve hours (docs/PERFORMANCE.md), plus a margin.
+/// At one sample per second: 84 MiB in twelve hours (docs/PERFORMANCE.md), plus a margin.
 const RECORDING_BYTES_PER_HOUR: u64 = 8 << 20;
 /// A full and an incremental snapshot of mainnet-beta.
 const DOWNLOADED_SNAPSHOT_BYTES: u64 = 100 << 30;
 
+/// The ledger, accounts and snapshots folders of all lanes, each with its key in the plan. One lane
+/// has the folders of one run; with `concurrent`, each run of a turn has its own lane.
 pub fn work_folders(plan: &Plan) -> Vec<(String, &Path)> {
     let lanes = plan.lanes.iter();
     lanes.flat_map(|lane| plan.folders_of(lane)).collect()
 }
 
-/// Work folders, the experiment's folder, and the source of the snapshot.
+/// The work folders, the experiment's folder, and the folder from which a snapshot is restored.
 pub fn named_folders(plan: &Plan) -> Vec<(String, &Path)> {
     let mut all = written_folders(plan);
     let source = plan.restored_from();
@@ -109,7 +112,7 @@ fn check_shared_device(plan: &Plan, facts: &HostFacts, findings: &mut Findings) 
     }
 }
 
-/// Symbolic links can make two paths equal.
+/// Reports two keys with the same folder. Symbolic links can make two different paths equal.
 fn check_distinct(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
     let folders: Vec<(String, PathBuf)> = named_folders(plan)
         .into_iter()
@@ -136,9 +139,10 @@ fn check_distinct(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
 pub struct SpaceNeed {
     pub folder: PathBuf,
     pub bytes: u64,
-    /// The purpose, and how certain the number is.
+    /// What needs the space, and how exact the number is.
     pub what: String,
-    /// A lack is only a warning: the number is an estimate, or a run frees space first.
+    /// Too little space is only a warning, because the number is an estimate, or because a run
+    /// clears folders first.
     pub rough: bool,
     pub free: Option<u64>,
 }
