@@ -166,7 +166,8 @@ impl Findings {
     }
 }
 
-/// Returns the most severe finding first. With `i_vote`, a validator may vote.
+/// Returns the most severe finding first. With `i_vote`, it does not check whether the validator
+/// could vote.
 pub fn check_plan(plan: &Plan, facts: &HostFacts, i_vote: bool) -> Vec<Finding> {
     let mut findings = Findings::default();
     limits::check(plan, facts, &mut findings);

@@ -60,6 +60,7 @@ fn required_access(plan: &Plan) -> Vec<(String, &Path, u32)> {
     let mut all: Vec<_> = folders
         .map(|(key, path)| (key, path, folder_bits))
         .collect();
+    // A lane has the folders and the identity of one run.
     for path in plan.lanes.iter().flat_map(|lane| &lane.identity) {
         all.push(("identity".to_owned(), path, READ));
     }

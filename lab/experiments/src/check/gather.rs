@@ -1,3 +1,6 @@
+//! Reads the facts about this host that the checks of a plan need. The recorder is the daemon
+//! `faultlined`. A lane has the folders, CPUs and identity of one run.
+
 use super::{
     FolderFacts, HostFacts, LauncherFacts, TOOLS, access,
     folders::named_folders,
@@ -28,7 +31,7 @@ use std::{
 };
 use toml::{Table, Value};
 
-/// The daemon's default of `phase.at_tip_for`.
+/// The recorder's default of `phase.at_tip_for`.
 const DEFAULT_AT_TIP_DELAY: Duration = Duration::from_secs(60);
 const MAX_CONFIG_BYTES: u64 = 1 << 20;
 const MAX_MESSAGE_LINES: usize = 2;
@@ -37,6 +40,7 @@ const MAX_LINE_CHARS: usize = 120;
 pub fn gather_facts(plan: &Plan, launcher: Result<LauncherFacts, String>) -> HostFacts {
     let folders = named_folders(plan);
     let paths: Vec<&Path> = folders.iter().map(|(_, path)| *path).collect();
+    // The facts include no processes of the host.
     let lists_process = |_: &str| false;
     let state = isolation::host::inspect(&HostRoot::default(), &paths, &lists_process);
     let online_cpus = fs::read_to_string("/sys/devices/system/cpu/online").ok();
@@ -111,8 +115,8 @@ fn io_device_numbers(plan: &Plan) -> BTreeMap<PathBuf, Result<u64, String>> {
         .collect()
 }
 
-/// Memory limits above the runs: the machine's and, except with systemd, those of this program's
-/// cgroups.
+/// Memory limits above the runs: that of the machine and those of the cgroups of this program. With
+/// systemd, runs are not below these cgroups.
 fn read_outer_limits(
     launcher: &Result<LauncherFacts, String>,
 ) -> Result<Vec<LevelMemory>, ReadError> {
@@ -128,6 +132,7 @@ fn read_outer_limits(
     if let Some(error) = cgroups.errors.into_iter().next() {
         return Err(error);
     }
+    // The machine counts page cache as available even if `memory.min` protects it (`protected`).
     let machine_memory = root.read_proc("meminfo", Meminfo::parse)?;
     let mut outer_limits = cgroups.limits;
     outer_limits.extend(LevelMemory::of_machine(&machine_memory, cgroups.protected));
@@ -242,7 +247,8 @@ fn file_error(error: io::Error) -> String {
     }
 }
 
-/// The recorder's verdict on `recorder.config`; `None` if either file is missing or unreadable.
+/// The recorder's verdict on the file `recorder.config`. `None` if the program of the recorder or
+/// this file is missing or unreadable.
 fn config_verdict(plan: &Plan, recorder_program: Option<&Path>) -> Option<Result<(), String>> {
     let (program, file) = (recorder_program?, plan.recorder.config.as_deref()?);
     fs::File::open(file).ok()?;
@@ -286,7 +292,8 @@ fn at_tip_delay(plan: &Plan) -> Option<Duration> {
     }
 }
 
-/// `[phase]` of the recorder's configuration; empty without one, `None` if it is unreadable.
+/// `[phase]` of the recorder's configuration. Empty if the plan names no configuration, or if that
+/// has no such table. `None` if the configuration is unreadable.
 pub fn phase_config(plan: &Plan) -> Option<Table> {
     let Some(file) = &plan.recorder.config else {
         return Some(Table::new());

@@ -1,3 +1,6 @@
+//! Checks that this host can give each run its limits. With `concurrent`, all runs of a turn
+//! execute at the same time, and each has a lane: its own folders, ports and CPUs.
+
 use super::{Findings, HostFacts, LauncherFacts};
 use crate::plan::{Arm, Lane, Plan, Severity, WorkloadKind};
 use faultline_kernel::Level;
@@ -5,8 +8,10 @@ use faultline_runner::isolation::CpuSet;
 use faultline_text::{bytes, size};
 use std::collections::BTreeSet;
 
+/// The name of the launcher that makes cgroups of version 1 itself.
 const CGROUP_V1: &str = "cgroup v1";
-/// Bounds of a twentieth of the RAM, which is for the rest of the host.
+/// Least and most memory that stays for the rest of the host. Between them, it is a twentieth of
+/// the RAM.
 const RESERVE_BOUNDS: (u64, u64) = (512 << 20, 8 << 30);
 
 pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
@@ -116,7 +121,8 @@ fn check_memory_max(arm: &Arm, facts: &HostFacts, findings: &mut Findings) {
     check_outer_limits(&format!("{subject} is"), max, facts, findings);
     let Some(ram) = facts.ram else { return };
     let (max_text, ram_text) = (size(max), size(ram));
-    // The kernel reserves part of the installed memory.
+    // `ram` excludes the memory that the kernel reserves, so an arm with exactly the installed
+    // memory can be above `ram`, but by less than 5 %.
     if max > ram / 100 * 105 {
         findings.refuse(
             format!("{subject} is {max_text}, and this host has {ram_text}: the arm would have less memory than it says"),
@@ -149,6 +155,7 @@ fn check_cpus(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
 }
 
 fn check_concurrent(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
+    // This arm runs twice at the same time (A/A pair): the two runs differ only by chance and lane.
     let repeated_arm = plan
         .concurrent
         .and_then(|concurrent| plan.arms.get(concurrent.repeated_arm));

@@ -1,12 +1,16 @@
+//! Checks a plan with a memory search. The headroom is the bytes that a limit leaves above memory
+//! that cannot be reclaimed. A search keeps each headroom for a time, the dwell, and judges it.
+
 use super::{Findings, HostFacts, LauncherFacts};
 use crate::plan::Plan;
 use faultline_text::{duration, size};
 use std::time::Duration;
 
-/// A validator pushes every 10 s and replays only some dozens of slots in a shorter time.
+/// In a shorter dwell, a validator replays too few slots for a verdict. Besides, it sends its
+/// metrics to the recorder only every 10 s.
 const MIN_DWELL: Duration = Duration::from_secs(60);
 
-/// Samples must come this often: a search lifts its limit after five seconds without samples.
+/// The recorder must sample this often: a search lifts its limit after 5 s without a sample.
 const MAX_SAMPLING_INTERVAL: Duration = Duration::from_secs(2);
 
 /// With this option, the validator reports the tip on every request.

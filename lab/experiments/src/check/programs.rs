@@ -1,5 +1,5 @@
-//! Files, programs and options that a run needs. A validator ends at once if it does not know an
-//! option.
+//! Checks files, programs and options that a run needs. A validator exits at once if it does not
+//! know an option.
 
 use super::{Findings, HostFacts, TextPresence, TextPresences};
 use crate::plan::{Arm, Lane, PageCache, Plan, Severity, expand};
@@ -15,7 +15,8 @@ const SETPRIV: &str = "setpriv";
 /// Programs of util-linux that a run needs.
 pub const TOOLS: [&str; 2] = [FINCORE, SETPRIV];
 
-/// Accounts option, releases from 2.0.25 to 4.4.0 that have it, remedy for other releases.
+/// An option of the accounts database, the releases from 2.0.25 to 4.4.0 that have it, and the
+/// remedy for other releases.
 const ACCOUNTS_OPTIONS: [(&str, &str, &str); 9] = [
     (
         "--accounts-db-read-cache-limit-mb",
@@ -138,6 +139,8 @@ fn check_tools(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
     }
 }
 
+/// `cache_entries` of an arm sets the capacity of the program cache by an environment variable. A
+/// binary that does not read this variable would keep its own capacity.
 fn check_cache_variable(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
     let variable = &plan.workload.cache_variable;
     for arm in plan.arms.iter().filter(|arm| arm.cache_entries.is_some()) {
@@ -215,7 +218,8 @@ fn program_of(plan: &Plan, arm: &Arm, facts: &HostFacts) -> Option<PathBuf> {
         .or_else(of_command)
 }
 
-/// Expanded for the first lane. Empty if a placeholder has no value.
+/// The arm's command, with the values of the first lane for placeholders. A lane has the folders,
+/// ports and CPUs of one run. Empty if a placeholder has no value.
 pub fn command_of(plan: &Plan, arm: &Arm) -> Vec<String> {
     let lane = Lane::default();
     let lane = plan.lanes.first().unwrap_or(&lane);
@@ -223,6 +227,7 @@ pub fn command_of(plan: &Plan, arm: &Arm) -> Vec<String> {
         .map_or_else(|_| Vec::new(), |expanded| expanded.command)
 }
 
+/// Searches the program file of each arm for the options and the variable that the arm sets.
 pub fn search_program_files(plan: &Plan, facts: &HostFacts) -> TextPresences {
     let mut presences = TextPresences::new();
     for arm in &plan.arms {
@@ -237,7 +242,7 @@ pub fn search_program_files(plan: &Plan, facts: &HostFacts) -> TextPresences {
                 });
         };
         for (option, ..) in accounts_options(plan, arm) {
-            // Another option begins with this one and continues with `-mb`.
+            // The name of another option is this name followed by `-mb`.
             search(option, "-mb");
         }
         if arm.cache_entries.is_some() {
@@ -281,7 +286,7 @@ fn contains(file: &mut impl Read, needle: &[u8], excluded_suffix: &[u8]) -> io::
             .by_ref()
             .take(CHUNK_BYTES as u64)
             .read_to_end(&mut buffer)?;
-        // A match at the end of this chunk is decided with the next one.
+        // The next chunk may begin with the excluded suffix of a match at the end of this one.
         let is_last = read == 0;
         let end = buffer
             .len()
@@ -321,7 +326,7 @@ mod tests {
         let mut program = b"\x7fELF".to_vec();
         program.resize(CHUNK_BYTES * 2 - 10, b'A');
         assert_eq!(searched(&program), TextPresence::Missing);
-        // Over the border of two pieces.
+        // The name crosses the boundary of two chunks.
         program.extend(b"AGAVE_PROGRAM_CACHE_ENTRIES and more");
         assert_eq!(searched(&program), TextPresence::Present);
         assert_eq!(
