@@ -227,8 +227,8 @@ fn check_tip(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
         let [deadline, delay] = [deadline, delay].map(duration);
         findings.warn(
             format!(
-                "stop.at_tip_within is {deadline}, and a validator counts as at the tip after {delay} near it: every run \
-                 would end as one that was not at the tip in time"
+                "stop.at_tip_within is {deadline}, and the recorder reports the tip only after {delay} near it: every run would end \
+                 because the validator is not at the tip in time"
             ),
             format!("more than {delay}, or \"never\"; [phase] at_tip_for of recorder.config sets this time"),
         );
@@ -289,7 +289,7 @@ fn check_design(plan: &Plan, findings: &mut Findings) {
     match plan.order {
         _ if arms < 2 => findings.note(
             "there is one arm, so nothing is compared",
-            "name a second arm, or read it as a description",
+            "name a second arm, or use the report as a description",
         ),
         Order::Abba if replicates % 2 == 1 => findings.note(
             "ABBA cancels a steady drift only with an even number of replicates",

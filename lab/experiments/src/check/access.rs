@@ -78,7 +78,7 @@ pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
                     "{key} {} {why}: every run would exit immediately, and that would count as a result",
                     path.display()
                 ),
-                "give it to this user (chown), or let him in (chmod); or name another workload.user",
+                "make this user its owner (chown), permit the access (chmod), or name another workload.user",
             );
         }
     }

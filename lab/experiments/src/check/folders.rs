@@ -70,7 +70,7 @@ pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
         {
             findings.refuse(
                 format!(
-                    "{key} {path_text} is the home folder {}, or has it inside",
+                    "{key} {path_text} is the home folder {}, or contains it",
                     home.display()
                 ),
                 "give it a folder of its own",
@@ -81,8 +81,8 @@ pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
         if let Some(file) = facts.folder(path).non_folder_on_path {
             let (path_text, file) = (path.display(), file.display());
             findings.refuse(
-                format!("{key} {path_text} is a folder that cannot be made: {file} is there and is no folder"),
-                "name another folder, or move that away",
+                format!("{key} {path_text} is a folder that cannot be made: {file} exists and is not a folder"),
+                "name another folder, or move this file away",
             );
         }
     }
@@ -125,10 +125,8 @@ fn check_distinct(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
         for (other, other_real) in folders.iter().take(index) {
             if real.starts_with(other_real) || other_real.starts_with(real) {
                 findings.refuse(
-                    format!(
-                        "{folder} and {other} are in truth the same folder, or one inside the other"
-                    ),
-                    "keep them apart",
+                    format!("{folder} and {other} are the same folder, or one is inside the other"),
+                    "name separate folders",
                 );
             }
         }

@@ -51,8 +51,8 @@ fn check_abilities(
     }
     if arm.swap_max.is_some() && arm.memory_max.is_none() && launcher_name == CGROUP_V1 {
         findings.refuse(
-            format!("arm {name:?} sets swap_max without memory_max, and {launcher_name} limits only both together"),
-            "give it a memory_max as well, or leave swap_max out",
+            format!("arm {name:?} sets swap_max without memory_max, and {launcher_name} can only limit memory and swap together"),
+            "give this arm a memory_max as well, or leave swap_max out",
         );
     }
     match arm.swap_max {
@@ -96,7 +96,7 @@ fn check_outer_limits(subject: &str, max: u64, facts: &HostFacts, findings: &mut
     if let Err(why) = &facts.outer_limits {
         findings.warn(
             format!("{subject} {max_text}, and a limit around it cannot be read: {why}"),
-            "see to it that no cgroup above has less",
+            "make sure that no cgroup above it has a lower limit",
         );
     }
     let outer_limits = facts.outer_limits.iter().flatten();
@@ -110,7 +110,7 @@ fn check_outer_limits(subject: &str, max: u64, facts: &HostFacts, findings: &mut
             bytes(limit.headroom()),
             bytes(limit.limit),
         );
-        let remedy = "that limit is met first: free memory there, or lower memory_max";
+        let remedy = "a run reaches that limit first: free memory there, or lower memory_max";
         findings.add(severity, what, remedy);
     }
 }
@@ -125,13 +125,13 @@ fn check_memory_max(arm: &Arm, facts: &HostFacts, findings: &mut Findings) {
     // memory can be above `ram`, but by less than 5 %.
     if max > ram / 100 * 105 {
         findings.refuse(
-            format!("{subject} is {max_text}, and this host has {ram_text}: the arm would have less memory than it says"),
-            "leave the arm out, or leave memory_max out and call the arm by what the host has",
+            format!("{subject} is {max_text}, and this host has {ram_text}: the arm would have less memory than its limit"),
+            "leave the arm out, or leave memory_max out and name the arm after the memory of this host",
         );
     } else if max >= ram / 100 * 95 {
         findings.warn(
             format!("{subject}, {max_text}, is 95 % or more of the host's {ram_text}"),
-            "the host itself runs short before the limit acts: lower it, or read the arm as one without a limit",
+            "the host runs out of memory before the arm reaches its limit: lower memory_max, or treat the arm as one without a limit",
         );
     }
 }
@@ -148,7 +148,7 @@ fn check_cpus(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
         if let Some(cpu) = cpus.find(|cpu| !host_cpus.numbers().contains(cpu)) {
             findings.refuse(
                 format!("{subject} wants CPU {cpu}, and this host has {host_cpus}"),
-                "name CPUs that are there",
+                "name CPUs that this host has",
             );
         }
     }
@@ -159,6 +159,10 @@ fn check_concurrent(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
     let repeated_arm = plan
         .concurrent
         .and_then(|concurrent| plan.arms.get(concurrent.repeated_arm));
+    let subject = format!(
+        "the limits of all arms and of the second run of arm {:?}",
+        repeated_arm.map_or("", |arm| arm.name.as_str())
+    );
     let mut sum = 0_u64;
     for arm in plan.arms.iter().chain(repeated_arm) {
         match arm.memory_max {
@@ -168,22 +172,17 @@ fn check_concurrent(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
                     "arm {:?} has no memory_max, so it can take memory from the arms that run at the same time",
                     arm.name
                 ),
-                "give every arm of a concurrent plan a memory_max, and all the same one if arms do not differ in memory",
+                "give every arm of a concurrent plan a memory_max; if arms do not differ in memory, give all the same one",
             ),
         }
     }
-    check_outer_limits(
-        "the limits of all arms and of the second run are",
-        sum,
-        facts,
-        findings,
-    );
+    check_outer_limits(&format!("{subject} are"), sum, facts, findings);
     if let Some(ram) = facts.ram {
         let reserve = (ram / 20).clamp(RESERVE_BOUNDS.0, RESERVE_BOUNDS.1);
         if sum.saturating_add(reserve) > ram {
             let [sum, reserve, ram] = [sum, reserve, ram].map(size);
             findings.refuse(
-                format!("the limits of all arms and of the second run are {sum}; with {reserve} for the rest of the host that is more than its {ram}"),
+                format!("{subject} are {sum}; with {reserve} for the rest of the host, that is more than its {ram}"),
                 "lower memory_max, or run the arms one after another (without [concurrent])",
             );
         }
@@ -199,7 +198,7 @@ fn check_concurrent(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
     };
     if plan.workload.kind == WorkloadKind::Validator && !plan.lanes.iter().all(has_ports) {
         findings.warn(
-            "not every lane says which ports it has, and validators at the same time must not share any",
+            "not every lane has all its ports, and validators that run at the same time must not share a port",
             "give each lane rpc_port, gossip_port and port_range, and use the placeholders {rpc_port} and so on in the command",
         );
     }

@@ -102,7 +102,7 @@ pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
         if let Err(why) = usable {
             findings.refuse(
                 format!("{}: {why}", file.display()),
-                "fix the plan, or create it",
+                "correct the path in the plan, or create the file or folder",
             );
         }
     }
@@ -133,8 +133,8 @@ fn check_tools(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
         && requested > max
     {
         findings.refuse(
-            format!("workload.open_files is {requested}, and at most {max} can be given here"),
-            "raise the hard limit of the user who runs this (`ulimit -Hn`, LimitNOFILE=), or fs.nr_open, or ask for fewer",
+            format!("workload.open_files is {requested}, and this host permits at most {max}"),
+            "raise the hard limit of the user who runs this (`ulimit -Hn`, LimitNOFILE=) or fs.nr_open, or lower workload.open_files",
         );
     }
 }
@@ -152,8 +152,8 @@ fn check_cache_variable(plan: &Plan, facts: &HostFacts, findings: &mut Findings)
         let (what, remedy) = match facts.text_presences.get(&(file.clone(), variable.clone())) {
             Some(TextPresence::Present) | None => continue,
             Some(TextPresence::Missing) => (
-                format!("but {variable} is not in {file_text}: it would be ignored silently"),
-                "use a binary with the switch, as scripts/install-agave builds it",
+                format!("but {variable} is not in {file_text}, which would ignore it silently"),
+                "use a binary that reads this variable, as scripts/install-agave builds it",
             ),
             Some(TextPresence::Script) => (
                 format!("and {file_text} is a script: which program it starts is not known"),
@@ -179,7 +179,7 @@ fn check_accounts_options(plan: &Plan, facts: &HostFacts, findings: &mut Finding
             match facts.text_presences.get(&(file.clone(), option.to_owned())) {
                 Some(TextPresence::Missing) => findings.refuse(
                     format!(
-                        "arm {name:?} gives {option}, which {file_text} does not have (Agave has it {releases}): it would not start"
+                        "arm {name:?} gives {option}, which {file_text} does not have (Agave has it {releases}): no run would start"
                     ),
                     remedy,
                 ),

@@ -295,7 +295,7 @@ fn concurrent_lanes_sharing_a_device_or_cpu_are_reported() {
         &portless,
         &fit(&portless),
         Warn,
-        "not every lane says which ports it has",
+        "not every lane has all its ports",
     );
     let open = but(CONCURRENT, "cpus = \"2-3\"", "");
     only(&open, &fit(&open), Warn, "not every lane has CPUs");
@@ -320,7 +320,7 @@ fn a_program_that_ignores_the_cache_size_option_is_refused() {
         &plan,
         &with(TextPresence::Missing),
         Refuse,
-        "AGAVE_PROGRAM_CACHE_ENTRIES is not in /v: it would be ignored silently",
+        "AGAVE_PROGRAM_CACHE_ENTRIES is not in /v, which would ignore it silently",
     );
     only(&plan, &with(TextPresence::Script), Refuse, "/v is a script");
     only(
@@ -592,7 +592,7 @@ fn a_file_where_a_folder_is_expected_is_refused() {
             &plan,
             &facts,
             Refuse,
-            &format!("{} is there and is no folder", file.display()),
+            &format!("{} exists and is not a folder", file.display()),
         );
     }
     let plan = plan(TWO_ARMS);
@@ -603,7 +603,7 @@ fn a_file_where_a_folder_is_expected_is_refused() {
         &plan,
         &facts,
         Refuse,
-        "ledger /mnt/ledger is a folder that cannot be made: /mnt is there",
+        "ledger /mnt/ledger is a folder that cannot be made: /mnt exists",
     );
 }
 
@@ -681,7 +681,7 @@ fn a_tip_unreachable_within_the_time_limit_is_reported() {
             &within(time),
             &fit(&within(time)),
             Warn,
-            "counts as at the tip after 1 min",
+            "reports the tip only after 1 min",
         );
     }
     assert_eq!(shown_findings(&within("2m"), &fit(&within("2m"))), []);
@@ -821,7 +821,7 @@ fn two_names_of_one_folder_are_refused() {
         &plan,
         &facts,
         Refuse,
-        "in truth the same folder, or one inside the other",
+        "are the same folder, or one is inside the other",
     );
 }
 
