@@ -284,7 +284,7 @@ fn stop(experiment: &Path) -> Result<u8> {
     if (is_locked || host_block.is_some()) && !blocks::ran_on_this_host(&journal_state) {
         let host = &journal_state.host;
         bail!(
-            "{folder} ran on {host}, and this host is called {}: stop it there. If both are the same host, set SLURMD_NODENAME={host}",
+            "{folder} ran on {host}, and this host is called {}: stop it on {host}. If both are the same host, set SLURMD_NODENAME={host}",
             blocks::host_name()
         );
     }
@@ -293,7 +293,9 @@ fn stop(experiment: &Path) -> Result<u8> {
     let _lock = Lock::take(&path)?;
     let launcher = recreate_launcher(&journal_state)?;
     for name in launcher.sweep(&folder.unique_name(&plan.name), SWEEP_GRACE)? {
-        say(&format!("{name} was left behind, and has been ended"));
+        say(&format!(
+            "cgroup {name} was left behind by a killed runner, and has been ended"
+        ));
     }
     let targets = match &host_block {
         Some(_) => folder.targets(),
@@ -336,7 +338,7 @@ fn stop_holder(path: &Path) -> Result<()> {
     if let (Ok(process), Holder::Process(_)) = (process, lock::holder(path)?) {
         pidfd_send_signal(&process, Signal::TERM).with_context(|| format!("process {number}"))?;
         say(&format!(
-            "process {number} was asked to stop; it ends its runs before it exits"
+            "SIGTERM was sent to process {number}; it ends its runs before it exits"
         ));
     }
     wait_for_release(path)
@@ -350,7 +352,7 @@ fn wait_for_release(path: &Path) -> Result<()> {
             let holder = pid.map_or("the runner".to_owned(), |pid| format!("process {pid}"));
             say(&match pid.filter(|pid| lock::is_suspended(*pid)) {
                 Some(pid) => format!(
-                    "{holder} is stopped (SIGSTOP, or Ctrl-Z in its terminal): `kill -CONT {pid}` lets it continue and stop its runs; after `kill -KILL {pid}` they are stopped from here"
+                    "{holder} is stopped (SIGSTOP, or Ctrl-Z in its terminal): `kill -CONT {pid}` lets it continue and stop its runs; after `kill -KILL {pid}`, this command stops them"
                 ),
                 None => format!(
                     "waiting for {holder} for {}: it stops its runs, which takes up to the plan's grace period",
@@ -403,7 +405,7 @@ fn refuse_unfit(plan: &Plan, launcher: &dyn Launcher, i_vote: bool) -> Result<()
     }
     ensure!(
         refusals == 0,
-        "the plan cannot be run as it is: {refusals} of its problems forbid it"
+        "this plan cannot run on this host: {refusals} of the problems above forbid it"
     );
     Ok(())
 }

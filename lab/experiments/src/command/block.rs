@@ -78,7 +78,7 @@ pub fn run(args: &BlockArgs) -> Result<ExperimentEnd> {
     let (mut plan, _) = read_without_host_blocks(&folder)?;
     ensure!(
         folder.has_host_blocks(),
-        "{folder} has no blocks: it was not begun by `faultline experiment prepare`"
+        "{folder} has no blocks: `faultline experiment prepare` did not begin this experiment"
     );
     if !(1..=plan.replicates).contains(&replicate) {
         let last = plan.replicates;
@@ -167,7 +167,7 @@ pub fn submit(args: &SlurmArgs) -> Result<u8> {
     let path = slurm::script_path(&folder);
     ensure!(
         !path.exists(),
-        "{} exists: `faultline experiment resume {folder}` submits it; remove it to have it written again",
+        "{} exists: `faultline experiment resume {folder}` submits this script; to write it again, remove it first",
         path.display()
     );
     slurm::check(&plan)?;
