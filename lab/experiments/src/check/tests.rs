@@ -124,9 +124,9 @@ fn shown_findings(plan: &Plan, facts: &HostFacts) -> Vec<(Severity, String)> {
         .collect()
 }
 
-/// Asserts that there is one finding, with this severity and text.
+/// Asserts that the only finding has this severity, and that its text contains `expected`.
 #[track_caller]
-fn only(plan: &Plan, facts: &HostFacts, severity: Severity, expected: &str) {
+fn assert_only_finding(plan: &Plan, facts: &HostFacts, severity: Severity, expected: &str) {
     match shown_findings(plan, facts).as_slice() {
         [(found, what)] if *found == severity && what.contains(expected) => {}
         other => panic!("{expected:?} is wanted: {other:#?}"),
@@ -163,7 +163,7 @@ fn limits_that_the_launcher_does_not_have_are_refused() {
     let mut facts = fit(&high);
     facts.launcher.as_mut().unwrap().abilities.memory_high = false;
     facts.launcher.as_mut().unwrap().name = "cgroup v1".to_owned();
-    only(
+    assert_only_finding(
         &high,
         &facts,
         Refuse,
@@ -185,7 +185,7 @@ fn limits_that_the_launcher_does_not_have_are_refused() {
             .all(|(severity, what)| *severity == Refuse && what.contains("must not swap"))
     );
     facts.launcher = Err("no cgroups".to_owned());
-    only(
+    assert_only_finding(
         &plan,
         &facts,
         Refuse,
@@ -200,9 +200,9 @@ fn a_limit_near_total_memory_warns_and_a_larger_one_is_refused() {
         ram: Some(ram),
         ..fit(&plan)
     };
-    only(&plan, &with(8 * GIB + GIB / 4), Warn, "95 % or more");
-    only(&plan, &with(8 * GIB - GIB / 4), Warn, "95 % or more");
-    only(
+    assert_only_finding(&plan, &with(8 * GIB + GIB / 4), Warn, "95 % or more");
+    assert_only_finding(&plan, &with(8 * GIB - GIB / 4), Warn, "95 % or more");
+    assert_only_finding(
         &plan,
         &with(7 * GIB),
         Refuse,
@@ -237,13 +237,13 @@ fn a_limit_beyond_a_parent_cgroup_is_refused_beyond_the_host_warned() {
         shown_findings(&plan, &with(Level::Machine, "", 8 * GIB)),
         []
     );
-    only(
+    assert_only_finding(
         &plan,
         &with(Level::Cgroup(1), "/sol.slice", 7 * GIB),
         Refuse,
         "of arm \"large\" is 8 GiB, and cgroup /sol.slice around it has 7.0 GiB of 20.0 GiB left",
     );
-    only(
+    assert_only_finding(
         &plan,
         &with(Level::Machine, "", 7 * GIB),
         Warn,
@@ -259,14 +259,14 @@ fn concurrent_limits_and_a_reserve_must_fit_in_memory() {
         ..fit(&plan)
     };
     assert_eq!(shown_findings(&plan, &with(8 * GIB + GIB / 2)), []);
-    only(
+    assert_only_finding(
         &plan,
         &with(8 * GIB + GIB / 4),
         Refuse,
         "with 512 MiB for the rest of the host",
     );
     let open = but(CONCURRENT, "memory_max = \"4G\"", "");
-    only(&open, &fit(&open), Refuse, "arm \"one\" has no memory_max");
+    assert_only_finding(&open, &fit(&open), Refuse, "arm \"one\" has no memory_max");
 }
 
 #[test]
@@ -274,7 +274,7 @@ fn concurrent_lanes_sharing_a_device_or_cpu_are_reported() {
     let plan = plan(CONCURRENT);
     let mut facts = fit(&plan);
     folder(&mut facts, "/mnt/b").device = Some(1);
-    only(&plan, &facts, Refuse, "on the same device");
+    assert_only_finding(&plan, &facts, Refuse, "on the same device");
     let meant = |how: &str| {
         but(
             CONCURRENT,
@@ -282,7 +282,7 @@ fn concurrent_lanes_sharing_a_device_or_cpu_are_reported() {
             &format!("[concurrent]\nshared_device = {how:?}"),
         )
     };
-    only(&meant("warn"), &facts, Warn, "on the same device");
+    assert_only_finding(&meant("warn"), &facts, Warn, "on the same device");
     assert_eq!(shown_findings(&meant("ignore"), &facts), []);
     let limited = but(
         CONCURRENT,
@@ -291,16 +291,16 @@ fn concurrent_lanes_sharing_a_device_or_cpu_are_reported() {
     );
     assert_eq!(shown_findings(&limited, &facts), []);
     let portless = but(CONCURRENT, "gossip_port = 8101", "");
-    only(
+    assert_only_finding(
         &portless,
         &fit(&portless),
         Warn,
         "not every lane has all its ports",
     );
     let open = but(CONCURRENT, "cpus = \"2-3\"", "");
-    only(&open, &fit(&open), Warn, "not every lane has CPUs");
+    assert_only_finding(&open, &fit(&open), Warn, "not every lane has CPUs");
     let beyond = but(CONCURRENT, "cpus = \"2-3\"", "cpus = \"7-8\"");
-    only(
+    assert_only_finding(
         &beyond,
         &fit(&beyond),
         Refuse,
@@ -316,14 +316,14 @@ fn a_program_that_ignores_the_cache_size_option_is_refused() {
         ..fit(&plan)
     };
     assert_eq!(shown_findings(&plan, &with(TextPresence::Present)), []);
-    only(
+    assert_only_finding(
         &plan,
         &with(TextPresence::Missing),
         Refuse,
         "AGAVE_PROGRAM_CACHE_ENTRIES is not in /v, which would ignore it silently",
     );
-    only(&plan, &with(TextPresence::Script), Refuse, "/v is a script");
-    only(
+    assert_only_finding(&plan, &with(TextPresence::Script), Refuse, "/v is a script");
+    assert_only_finding(
         &plan,
         &with(TextPresence::Unreadable("denied".to_owned())),
         Refuse,
@@ -362,14 +362,14 @@ fn an_unsupported_validator_option_is_refused_naming_supporting_releases() {
         with("[\"--accounts-db-read-cache-limit-mb\", \"10,20\", \"--accounts-index-bins=16\"]");
     assert_eq!(shown_findings(&has, &gathered(&has)), []);
     let lacks = with("[\"--accounts-db-read-cache-limit=10,20\"]");
-    only(
+    assert_only_finding(
         &lacks,
         &gathered(&lacks),
         Refuse,
         "gives --accounts-db-read-cache-limit, which",
     );
     fs::write(&file, "#!/bin/sh").unwrap();
-    only(
+    assert_only_finding(
         &lacks,
         &gathered(&lacks),
         Warn,
@@ -398,7 +398,7 @@ fn a_voting_validator_is_refused_without_the_i_vote_option() {
         ),
     ] {
         let plan = but(TWO_ARMS, from, to);
-        only(
+        assert_only_finding(
             &plan,
             &fit(&plan),
             Refuse,
@@ -411,13 +411,13 @@ fn a_voting_validator_is_refused_without_the_i_vote_option() {
         stakes: BTreeMap::from([("main".to_owned(), stake)]),
         ..fit(&plan)
     };
-    only(
+    assert_only_finding(
         &plan,
         &staked(Stake::Known(3_000_000_000)),
         Refuse,
         "has a stake of 3 SOL",
     );
-    only(
+    assert_only_finding(
         &plan,
         &staked(Stake::NotYetActive),
         Refuse,
@@ -447,7 +447,7 @@ fn an_unknown_stake_is_refused_except_on_a_private_cluster() {
     ] {
         let plan = with(more);
         let why = "cannot determine whether the identity has stake: no connection";
-        only(&plan, &unknown(&plan), Refuse, why);
+        assert_only_finding(&plan, &unknown(&plan), Refuse, why);
         assert_eq!(check_plan(&plan, &unknown(&plan), true), [], "{more}");
         let remedy = &check_plan(&plan, &unknown(&plan), false)[0].remedy;
         for word in ["workload.identity", "workload.cluster_rpc", "--i-vote"] {
@@ -455,7 +455,7 @@ fn an_unknown_stake_is_refused_except_on_a_private_cluster() {
         }
     }
     let own = with("cluster = \"localnet\"");
-    only(&own, &unknown(&own), Warn, "cannot determine");
+    assert_only_finding(&own, &unknown(&own), Warn, "cannot determine");
 }
 
 #[test]
@@ -465,7 +465,7 @@ fn an_identity_not_in_the_command_may_differ() {
         but(TWO_ARMS, "[\"/v\", \"--ledger\", \"{ledger}\"]", &words)
     };
     let elsewhere = with("\"--identity\", \"/other.json\"");
-    only(
+    assert_only_finding(
         &elsewhere,
         &fit(&elsewhere),
         Refuse,
@@ -473,7 +473,7 @@ fn an_identity_not_in_the_command_may_differ() {
     );
     assert_eq!(check_plan(&elsewhere, &fit(&elsewhere), true), []);
     let script = with("\"/start.sh\"");
-    only(
+    assert_only_finding(
         &script,
         &fit(&script),
         Warn,
@@ -487,7 +487,7 @@ fn an_identity_not_in_the_command_may_differ() {
             .replace("accounts =", text)
             .replace("memory_max = \"8G\"", large),
     );
-    only(
+    assert_only_finding(
         &one_arm,
         &fit(&one_arm),
         Warn,
@@ -499,7 +499,7 @@ fn an_identity_not_in_the_command_may_differ() {
             .replace("accounts =", text)
             .replace("memory_max = \"8G\"", &other),
     );
-    only(
+    assert_only_finding(
         &two_arms,
         &fit(&two_arms),
         Refuse,
@@ -521,7 +521,7 @@ fn a_vote_account_is_found_in_any_argument_form() {
         "[\"python3\", \"-c\", \"run(['v', '--authorized-voter', 'k'])\"]",
     ] {
         let plan = in_command(words);
-        only(&plan, &fit(&plan), Refuse, "workload sets a vote account");
+        assert_only_finding(&plan, &fit(&plan), Refuse, "workload sets a vote account");
     }
 }
 
@@ -548,7 +548,7 @@ fn no_voting_does_not_excuse_a_vote_account() {
         "\"{ledger}\"]",
         "\"{ledger}\", \"--vote-account\", \"k\", \"--no-voting\"]",
     );
-    only(&plan, &fit(&plan), Refuse, "workload sets a vote account");
+    assert_only_finding(&plan, &fit(&plan), Refuse, "workload sets a vote account");
 }
 
 #[test]
@@ -563,7 +563,7 @@ fn an_identity_file_that_is_not_a_keypair_is_reported_once() {
         stakes: gathered.stakes,
         ..fit(&plan)
     };
-    only(
+    assert_only_finding(
         &plan,
         &facts,
         Refuse,
@@ -588,7 +588,7 @@ fn a_file_where_a_folder_is_expected_is_refused() {
         facts
             .folders
             .insert(folder.clone(), gathered[&folder].clone());
-        only(
+        assert_only_finding(
             &plan,
             &facts,
             Refuse,
@@ -599,7 +599,7 @@ fn a_file_where_a_folder_is_expected_is_refused() {
     let mut facts = fit(&plan);
     folder(&mut facts, "/mnt/ledger").non_folder_on_path = Some("/mnt".into());
     folder(&mut facts, "/mnt/ledger").why_not_clearable = Some("no mark".to_owned());
-    only(
+    assert_only_finding(
         &plan,
         &facts,
         Refuse,
@@ -613,7 +613,7 @@ fn swap_max_without_memory_max_is_refused_on_cgroup_v1() {
     assert_eq!(shown_findings(&plan, &fit(&plan)), []);
     let mut facts = fit(&plan);
     facts.launcher.as_mut().unwrap().name = "cgroup v1".to_owned();
-    only(
+    assert_only_finding(
         &plan,
         &facts,
         Refuse,
@@ -677,7 +677,7 @@ fn a_tip_unreachable_within_the_time_limit_is_reported() {
         )
     };
     for time in ["30s", "1m"] {
-        only(
+        assert_only_finding(
             &within(time),
             &fit(&within(time)),
             Warn,
@@ -718,7 +718,7 @@ fn a_tip_unreachable_within_the_time_limit_is_reported() {
 #[test]
 fn arms_with_identical_settings_are_reported() {
     let twins = but(TWO_ARMS, "memory_max = \"8G\"", "memory_max = \"4096M\"");
-    only(
+    assert_only_finding(
         &twins,
         &fit(&twins),
         Warn,
@@ -740,7 +740,7 @@ fn a_log_filter_that_hides_datapoints_gives_a_warning() {
         "environment = { RUST_LOG = \"warn\" }",
     );
     let what = "RUST_LOG of arm \"large\" is \"warn\", which keeps solana_core::replay_stage from logging at info";
-    only(&plan, &fit(&plan), Warn, what);
+    assert_only_finding(&plan, &fit(&plan), Warn, what);
 }
 
 #[test]
@@ -774,14 +774,14 @@ fn folders_without_permission_to_clear_are_refused() {
     let plan = plan(TWO_ARMS);
     let mut facts = fit(&plan);
     folder(&mut facts, "/mnt/accounts").why_not_clearable = Some("no mark".to_owned());
-    only(
+    assert_only_finding(
         &plan,
         &facts,
         Refuse,
         "accounts cannot be cleared before a run: no mark",
     );
     let as_is = but(TWO_ARMS, "download", "as-is");
-    only(&as_is, &facts, Warn, "the starts are not equal");
+    assert_only_finding(&as_is, &facts, Warn, "the starts are not equal");
     folder(&mut facts, "/mnt/accounts").exists = false;
     assert!(
         shown_findings(&as_is, &facts)[0]
@@ -791,7 +791,7 @@ fn folders_without_permission_to_clear_are_refused() {
 
     let mut facts = fit(&plan);
     facts.home_folders = vec!["/mnt/ledger/sol".into()];
-    only(
+    assert_only_finding(
         &plan,
         &facts,
         Refuse,
@@ -804,7 +804,7 @@ fn a_recording_on_the_ledgers_device_gives_a_warning() {
     let plan = plan(TWO_ARMS);
     let mut facts = fit(&plan);
     folder(&mut facts, "/state").device = Some(1);
-    only(
+    assert_only_finding(
         &plan,
         &facts,
         Warn,
@@ -817,7 +817,7 @@ fn two_names_of_one_folder_are_refused() {
     let plan = plan(TWO_ARMS);
     let mut facts = fit(&plan);
     folder(&mut facts, "/mnt/accounts").canonical_path = Some("/mnt/ledger/accounts".into());
-    only(
+    assert_only_finding(
         &plan,
         &facts,
         Refuse,
@@ -832,7 +832,7 @@ fn recordings_require_free_space_and_downloads_an_estimate() {
     // Two arms, four times, an hour each.
     assert_eq!(space_needs(&plan, &facts)[0].bytes, 8 * (8 << 20));
     folder(&mut facts, "/state").free = Some(63 << 20);
-    only(
+    assert_only_finding(
         &plan,
         &facts,
         Refuse,
@@ -842,7 +842,7 @@ fn recordings_require_free_space_and_downloads_an_estimate() {
     let mainnet = but(TWO_ARMS, "[stop]", "cluster = \"mainnet-beta\"\n[stop]");
     let mut facts = fit(&mainnet);
     folder(&mut facts, "/mnt/ledger").free = Some(99 * GIB);
-    only(
+    assert_only_finding(
         &mainnet,
         &facts,
         Warn,
@@ -873,11 +873,11 @@ fn missing_users_and_files_of_a_plan_are_refused() {
         user: Err(why()),
         ..fits.clone()
     };
-    only(&plan, &facts, Refuse, "user \"sol\": is not there");
+    assert_only_finding(&plan, &facts, Refuse, "user \"sol\": is not there");
     // systemd finds users in other sources than /etc/passwd.
     facts.launcher.as_mut().unwrap().name = "systemd".to_owned();
-    only(&plan, &facts, Warn, "user \"sol\": is not there");
-    only(
+    assert_only_finding(&plan, &facts, Warn, "user \"sol\": is not there");
+    assert_only_finding(
         &plan,
         &HostFacts {
             recorder_program: Err(why()),
@@ -887,7 +887,7 @@ fn missing_users_and_files_of_a_plan_are_refused() {
         "there is no recorder",
     );
     let programs = BTreeMap::from([("/v".to_owned(), Err(why()))]);
-    only(
+    assert_only_finding(
         &plan,
         &HostFacts {
             programs,
@@ -896,7 +896,7 @@ fn missing_users_and_files_of_a_plan_are_refused() {
         Refuse,
         "the command begins with /v: is not there",
     );
-    only(
+    assert_only_finding(
         &plan,
         &HostFacts {
             path_checks: BTreeMap::from([("/f".into(), Err(why()))]),
@@ -910,14 +910,14 @@ fn missing_users_and_files_of_a_plan_are_refused() {
 #[test]
 fn limitations_of_an_experiment_design_are_reported() {
     let few = but(TWO_ARMS, "replicates = 4", "replicates = 2");
-    only(
+    assert_only_finding(
         &few,
         &fit(&few),
         Warn,
         "2 runs of each arm can be described, but not tested",
     );
     let odd = but(TWO_ARMS, "replicates = 4", "replicates = 3");
-    only(
+    assert_only_finding(
         &odd,
         &fit(&odd),
         Severity::Note,
@@ -928,7 +928,7 @@ fn limitations_of_an_experiment_design_are_reported() {
         "how = \"download\"",
         "how = \"download\"\npage_cache = \"leave\"",
     );
-    only(
+    assert_only_finding(
         &warm,
         &fit(&warm),
         Warn,
@@ -939,7 +939,7 @@ fn limitations_of_an_experiment_design_are_reported() {
         "replicates = 4",
         "replicates = 3\norder = \"latin-square\"",
     );
-    only(
+    assert_only_finding(
         &square,
         &fit(&square),
         Severity::Note,
@@ -955,7 +955,7 @@ fn temporary_host_conditions_give_only_a_warning() {
         is_temporary,
         what: "swap is on".to_owned(),
     };
-    only(
+    assert_only_finding(
         &plan,
         &HostFacts {
             host_violations: vec![host_finding(false)],
@@ -964,7 +964,7 @@ fn temporary_host_conditions_give_only_a_warning() {
         Refuse,
         "this host now: swap is on",
     );
-    only(
+    assert_only_finding(
         &plan,
         &HostFacts {
             host_violations: vec![host_finding(true)],
@@ -1031,8 +1031,8 @@ fn missing_host_requirements_are_reported_before_runs() {
             ..fit(&plan)
         }
     };
-    only(&plan, &without("fincore"), Warn, "fincore");
-    only(&plan, &without("setpriv"), Refuse, "setpriv");
+    assert_only_finding(&plan, &without("fincore"), Warn, "fincore");
+    assert_only_finding(&plan, &without("setpriv"), Refuse, "setpriv");
     assert_eq!(
         shown_findings(
             &plan,
@@ -1053,7 +1053,7 @@ fn missing_host_requirements_are_reported_before_runs() {
 
     let mut many = plan.clone();
     many.workload.open_files = Some(1_048_577);
-    only(&many, &fit(&many), Refuse, "1048577");
+    assert_only_finding(&many, &fit(&many), Refuse, "1048577");
     many.workload.open_files = Some(1_048_576);
     assert_eq!(shown_findings(&many, &fit(&many)), []);
 }
@@ -1066,7 +1066,7 @@ fn a_folder_that_its_user_may_not_write_is_refused() {
         inaccessible: BTreeMap::from([("/mnt/ledger".into(), why.to_owned())]),
         ..fit(&plan)
     };
-    only(
+    assert_only_finding(
         &plan,
         &facts,
         Refuse,
