@@ -16,7 +16,7 @@ use faultline_common::{
     output::{print, say},
 };
 use faultline_experiments::{
-    command::{task_exit_code, write_synced},
+    command::{host_block_exit_code, write_synced},
     folder::ExperimentFolder,
     lock::{self, Holder, Lock},
     plan::Plan,
@@ -128,7 +128,7 @@ fn slurm_file(campaign: &Campaign, name: &str) -> PathBuf {
 
 fn jobs(campaign: &Campaign) -> Jobs {
     Jobs {
-        name: ExperimentFolder::new(&campaign.folder).scope("campaign"),
+        name: ExperimentFolder::new(&campaign.folder).unique_name("campaign"),
         output_folder: campaign.folder.join(FOLDER),
     }
 }
@@ -193,7 +193,7 @@ pub fn run(args: &RoundArgs) -> Result<u8> {
         )));
     };
     let name = format!("round {} of {}", round.number, round.version);
-    task_exit_code(&name, round.run(&campaign, args))
+    host_block_exit_code(&name, round.run(&campaign, args))
 }
 
 /// `experiments` are those of a round.

@@ -33,7 +33,7 @@ pub fn read(file: &Path) -> Result<Plan> {
 /// The exit code is 1 if the plan is refused.
 pub fn plan(args: &PlanArgs, launcher: Result<LauncherFacts, String>) -> Result<(String, u8)> {
     let plan = read(&args.plan)?;
-    let facts = check::gather(&plan, launcher);
+    let facts = check::gather_facts(&plan, launcher);
     let preview = PlanPreview::new(&plan, &facts, args.i_vote);
     let printed = if args.json {
         json(&preview)?
@@ -85,7 +85,7 @@ pub struct SearchPreview {
 
 impl PlanPreview {
     pub fn new(plan: &Plan, facts: &HostFacts, i_vote: bool) -> Self {
-        let findings = check::findings(plan, facts, i_vote);
+        let findings = check::check_plan(plan, facts, i_vote);
         let turns = schedule(plan);
         let arm = |arm: &Arm| ArmPreview {
             name: arm.name.clone(),

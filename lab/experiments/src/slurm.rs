@@ -48,8 +48,8 @@ pub(crate) fn script_path(folder: &ExperimentFolder) -> PathBuf {
 pub(crate) fn script(plan: &Plan, i_vote: bool) -> Result<String> {
     let folder = ExperimentFolder::new(&plan.folder);
     let jobs = Jobs {
-        name: folder.scope(&plan.name),
-        output_folder: folder.blocks(),
+        name: folder.unique_name(&plan.name),
+        output_folder: folder.host_blocks(),
     };
     let comment = format!(
         "# 1. faultline experiment prepare {}\n\

@@ -10,7 +10,7 @@ use super::{
     lock::{self, Holder},
     outcome::{Outcome, Validity},
     plan::Plan,
-    saved::{find_folder, read_started},
+    saved::{find_folder, read_with_host_blocks},
     schedule::{ScheduledRun, Turn},
     slurm,
     watch::{Now, Watch},
@@ -90,7 +90,7 @@ pub struct RunStatus {
 
 pub fn status(args: &StatusArgs) -> anyhow::Result<String> {
     let folder = find_folder(&args.experiment)?;
-    let (plan, journal_state) = read_started(&folder)?;
+    let (plan, journal_state) = read_with_host_blocks(&folder)?;
     let jobs = jobs(&plan, &folder);
     let holder = if jobs.is_empty() && journal_state.running_blocks == 0 {
         lock::holder(&folder.lock())?
@@ -117,7 +117,7 @@ fn jobs(plan: &Plan, folder: &ExperimentFolder) -> Vec<Job> {
     if !slurm::script_path(folder).exists() {
         return Vec::new();
     }
-    slurm::jobs(&folder.scope(&plan.name)).unwrap_or_else(|error| {
+    slurm::jobs(&folder.unique_name(&plan.name)).unwrap_or_else(|error| {
         say(&format!("warning: the jobs are not known: {error:#}"));
         Vec::new()
     })

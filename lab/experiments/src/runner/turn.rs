@@ -1,6 +1,6 @@
 use super::{ActiveRun, RecorderRequest, Runner, TurnError, job, search};
 use crate::{
-    blocks::BlockContext,
+    blocks::HostBlock,
     folder::{RECORDING, cgroup_name},
     journal::{Entry, Step},
     judge::was_oom_killed,
@@ -181,7 +181,7 @@ impl Runner<'_> {
     fn launch(&mut self, run: &mut ActiveRun) -> Result<()> {
         job::make_folder(&run.folder, self.plan.workload.user.as_deref())?;
         let launcher = self.system.launcher();
-        let job = job::job(&self.plan, run, &self.scope, launcher)?;
+        let job = job::job(&self.plan, run, &self.unique_name, launcher)?;
         let launched = launcher.launch(&job)?;
         let differences = job.limits.differences(&launched.limits()?);
         run.launched = Some(launched);
@@ -196,10 +196,15 @@ impl Runner<'_> {
 
     fn record(&mut self, turn: u32, run: &mut ActiveRun) -> Result<()> {
         let mut labels = run.scheduled.labels(&self.plan.name, turn);
-        labels.extend(self.block.iter().flat_map(BlockContext::labels));
+        labels.extend(self.host_block.iter().flat_map(HostBlock::labels));
         let pid = run.launched.as_ref().map(|launched| launched.pid());
         let recorder = self.system.start_recorder(&RecorderRequest {
-            name: cgroup_name(&self.scope, run.scheduled.run, run.attempt, "recorder"),
+            name: cgroup_name(
+                &self.unique_name,
+                run.scheduled.run,
+                run.attempt,
+                "recorder",
+            ),
             plan: &self.plan,
             folder: &run.folder,
             labels,
@@ -262,7 +267,7 @@ impl Runner<'_> {
             self.check_stop_request()?;
             let findings = self
                 .system
-                .host_findings(&self.plan, &self.scope)
+                .host_findings(&self.plan, &self.unique_name)
                 .map_err(|error| self.turn_error(first_run, &error))?;
             let may_wait =
                 self.system.now().uptime.saturating_sub(wait_began) < self.plan.host.patience;
