@@ -3,7 +3,7 @@ mod block;
 use super::{
     blocks::{self, BlockContext},
     folder::ExperimentFolder,
-    journal::{self, CountedRun, Entry, Journal, JournalLine, JournalState},
+    journal::{self, CompletedRun, Entry, Journal, JournalLine, JournalState},
     lock::{self, Holder, Lock},
     plan_command, report,
     runner::{ExperimentEnd, RealSystem, Runner},
@@ -398,7 +398,7 @@ fn refuse_unfit(plan: &Plan, launcher: &dyn Launcher, i_vote: bool) -> Result<()
 }
 
 /// Voids the results of these runs, so that [`begin_or_continue`] repeats their turns.
-pub fn void(folder: &Path, runs: &[&CountedRun<'_>], why: &str) -> Result<()> {
+pub fn void(folder: &Path, runs: &[&CompletedRun<'_>], why: &str) -> Result<()> {
     let folder = ExperimentFolder::new(folder);
     let _lock = Lock::take(&folder.lock())?;
     let (mut journal, _) = Journal::open(&folder.journal())?;

@@ -13,7 +13,7 @@ use super::{
 use anyhow::{Context, Result};
 use faultline_common::files::AtPath;
 use serde::{Deserialize, Serialize};
-pub use state::{Attempt, CountedRun, JournalState, NextAttempt, RunAttempt, SearchLog};
+pub use state::{Attempt, CompletedRun, JournalState, NextAttempt, RunAttempt, SearchLog};
 use std::{
     fs::{File, OpenOptions},
     io::{ErrorKind, Seek, SeekFrom, Write},

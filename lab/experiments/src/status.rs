@@ -160,7 +160,7 @@ impl Status {
             name: plan.name.clone(),
             folder: folder.path().to_owned(),
             state,
-            done: journal_state.counted().len(),
+            done: journal_state.completed_runs().len(),
             run_count: runs.len(),
             percent: 100.0 * done / (turns.len() as f64).max(1.0),
             // Blocks run at the same time.

@@ -66,9 +66,9 @@ pub struct SearchLog {
     pub answer: Option<search::SearchAnswer>,
 }
 
-/// A run with a result, in a complete turn.
+/// A run whose attempt has a result and is not repeated. The result may be invalid.
 #[derive(Clone, Copy)]
-pub struct CountedRun<'e> {
+pub struct CompletedRun<'e> {
     pub scheduled: &'e ScheduledRun,
     pub turn: u32,
     pub attempt: u32,
@@ -252,13 +252,13 @@ impl JournalState {
             .collect()
     }
 
-    /// The runs of all complete turns.
-    pub fn counted(&self) -> Vec<CountedRun<'_>> {
+    /// The runs of all turns that are done.
+    pub fn completed_runs(&self) -> Vec<CompletedRun<'_>> {
         self.scheduled()
             .filter(|(turn, _)| self.is_done(turn))
             .filter_map(|(turn, scheduled)| {
                 let newest = self.newest_attempt(turn)?;
-                Some(CountedRun {
+                Some(CompletedRun {
                     scheduled,
                     turn: turn.number,
                     attempt: newest.number,
@@ -269,7 +269,7 @@ impl JournalState {
     }
 }
 
-impl CountedRun<'_> {
+impl CompletedRun<'_> {
     /// `512G, run 2`.
     pub(crate) fn name(&self) -> String {
         format!(
