@@ -116,8 +116,9 @@ pub enum Step {
     Host,
     Clear,
     Restore,
-    /// Drop and check the page cache.
-    Cool,
+    /// Then measure how many pages of the folders are still in memory.
+    #[serde(rename = "cool")]
+    DropPageCache,
     /// Make the cgroup, hold back the program, read back the limits.
     Launch,
     Record,
@@ -134,7 +135,7 @@ impl Step {
             Step::Host => "waiting for a fit host",
             Step::Clear => "clearing folders",
             Step::Restore => "restoring",
-            Step::Cool => "dropping the page cache",
+            Step::DropPageCache => "dropping the page cache",
             Step::Launch => "making the cgroup",
             Step::Record => "starting the recorder",
             Step::Begin => "letting it begin",

@@ -127,7 +127,7 @@ impl Runner<'_> {
         for step in [
             Step::Clear,
             Step::Restore,
-            Step::Cool,
+            Step::DropPageCache,
             Step::Launch,
             Step::Record,
             Step::Begin,
@@ -152,7 +152,7 @@ impl Runner<'_> {
         match step {
             Step::Clear => self.plan.begin != InitialState::AsIs,
             Step::Restore => self.plan.restored_from().is_some(),
-            Step::Cool => self.plan.page_cache != PageCache::Leave,
+            Step::DropPageCache => self.plan.page_cache != PageCache::Leave,
             _ => true,
         }
     }
@@ -165,7 +165,7 @@ impl Runner<'_> {
                 run.notes
                     .extend(system.restore_folders(plan, &run.lane, from)?);
             }
-            (Step::Cool, _) => {
+            (Step::DropPageCache, _) => {
                 let dropped = system.drop_page_cache(plan, &run.lane)?;
                 run.why_not_cold = dropped.why_not_cold;
                 run.notes.extend(dropped.notes);
