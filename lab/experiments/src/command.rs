@@ -95,7 +95,7 @@ fn dry_run(plan: &Plan) -> Result<u8> {
     let _folders = lock::lock_folders(plan)?;
     let mut printed = String::new();
     for folder in plan.work_folders() {
-        if plan.begin == InitialState::AsIs {
+        if plan.initial_state == InitialState::AsIs {
             printed += &format!("{}: stays as it is\n", folder.display());
         } else {
             let summary = folders::would_clear(folder, &HostRoot::default())?;

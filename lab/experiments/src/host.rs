@@ -80,7 +80,7 @@ pub(crate) fn host_findings(
 fn add_space_of_clearing(plan: &Plan, root: &HostRoot, disks: &mut [Disk]) {
     let rule = &plan.host.free_disk;
     let mut free_sizes = disks.iter().filter_map(|disk| disk.free);
-    if plan.begin == InitialState::AsIs
+    if plan.initial_state == InitialState::AsIs
         || rule.severity == Severity::Note
         || !free_sizes.any(|free| free < rule.bound)
     {

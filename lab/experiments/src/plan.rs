@@ -34,7 +34,8 @@ pub struct Plan {
     /// Attempts at a run before the experiment gives up.
     pub attempts: u32,
     pub workload: Workload,
-    pub begin: InitialState,
+    /// Section `[begin]`.
+    pub initial_state: InitialState,
     pub page_cache: PageCache,
     pub stop: StopRules,
     pub host: HostRules,
@@ -70,7 +71,7 @@ impl Plan {
     }
 
     pub(crate) fn restored_from(&self) -> Option<&Path> {
-        match &self.begin {
+        match &self.initial_state {
             InitialState::Restore { from } => Some(from),
             _ => None,
         }
@@ -177,6 +178,7 @@ pub enum Cluster {
     Localnet,
 }
 
+/// State of the lane's folders before a run.
 #[derive(Debug, Clone, PartialEq)]
 pub enum InitialState {
     /// Ledger, accounts and snapshots are cleared; the validator downloads a snapshot.

@@ -50,7 +50,7 @@ pub fn inaccessible(plan: &Plan) -> BTreeMap<PathBuf, String> {
 /// Name, path and needed access bits. A run makes the user the owner of each folder that it clears.
 /// All other paths must be accessible already.
 fn required_access(plan: &Plan) -> Vec<(String, &Path, u32)> {
-    let bits = if plan.begin == InitialState::AsIs {
+    let bits = if plan.initial_state == InitialState::AsIs {
         WRITE | EXECUTE
     } else {
         0

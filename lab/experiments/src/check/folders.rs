@@ -44,7 +44,7 @@ pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
             continue;
         }
         let shown = path.display();
-        if plan.begin == InitialState::AsIs {
+        if plan.initial_state == InitialState::AsIs {
             if !folder.exists {
                 findings.refuse(
                     format!("{key} {shown} is not there, and begin.how is \"as-is\""),
@@ -165,7 +165,11 @@ pub fn space_needs(plan: &Plan, facts: &HostFacts) -> Vec<SpaceNeed> {
         false,
     )];
     let is_validator = plan.workload.kind == WorkloadKind::Validator;
-    let (bytes, what) = match (&plan.begin, &facts.snapshot_bytes, plan.workload.cluster) {
+    let (bytes, what) = match (
+        &plan.initial_state,
+        &facts.snapshot_bytes,
+        plan.workload.cluster,
+    ) {
         (InitialState::Restore { .. }, Some(Ok(bytes)), _) => {
             (*bytes, "the snapshot of begin.from, before each run")
         }

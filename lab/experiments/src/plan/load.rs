@@ -195,7 +195,7 @@ fn read_top_keys(top: &mut Table<'_>, plan_folder: &PlanFolder) -> Plan {
         seed: seed.unwrap_or(1),
         attempts: attempts.unwrap_or(3),
         workload: Workload::default(),
-        begin: InitialState::AsIs,
+        initial_state: InitialState::AsIs,
         page_cache: PageCache::DropFiles,
         stop: default_stop(WorkloadKind::Validator),
         host: default_host_rules(),
@@ -294,7 +294,7 @@ fn read_begin(top: &mut Table<'_>, plan: &mut Plan, plan_folder: &PlanFolder) ->
         let how = ["download", "restore", "as-is"].map(|how| (how, how));
         let how = table.take_required("how", |v| choice(v, &how));
         let from = table.take("from", |v| plan_folder.path(v));
-        plan.begin = match (how, from) {
+        plan.initial_state = match (how, from) {
             (Some("restore"), Some(from)) => InitialState::Restore { from },
             (Some("restore"), None) if !table.has("from") => {
                 table.report_missing(

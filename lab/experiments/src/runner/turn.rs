@@ -150,7 +150,7 @@ impl Runner<'_> {
 
     fn is_planned(&self, step: Step) -> bool {
         match step {
-            Step::Clear => self.plan.begin != InitialState::AsIs,
+            Step::Clear => self.plan.initial_state != InitialState::AsIs,
             Step::Restore => self.plan.restored_from().is_some(),
             Step::DropPageCache => self.plan.page_cache != PageCache::Leave,
             _ => true,

@@ -74,7 +74,7 @@ fn the_tables_of_the_study_are_there() {
     for plan in [ram, cache] {
         assert_eq!(plan.stop.duration.as_secs(), 12 * 3600);
         assert_eq!(
-            (plan.begin, plan.workload.cluster),
+            (plan.initial_state, plan.workload.cluster),
             (InitialState::Download, Some(Cluster::MainnetBeta))
         );
     }

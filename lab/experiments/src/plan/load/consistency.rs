@@ -267,7 +267,7 @@ fn check_begin_and_stop(plan: &Plan, source_lines: &SourceLines, errors: &Config
             "stop.counted_from: a replay is counted from its start; leave it out",
         );
     }
-    if !is_validator && plan.begin == InitialState::Download {
+    if !is_validator && plan.initial_state == InitialState::Download {
         errors.push(
             source_lines.begin_how,
             "begin.how: a replay works on a ledger that is there: set \"as-is\" or \"restore\"",

@@ -99,7 +99,7 @@ fn every_key_is_read() {
         ["7Np41oeYqPefeNQEHSv1UDhYrehxin3NStELsSKCT4K2"]
     );
     assert_eq!(
-        plan.begin,
+        plan.initial_state,
         InitialState::Restore {
             from: "/mnt/kept".into()
         }
