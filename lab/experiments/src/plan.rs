@@ -31,8 +31,9 @@ pub struct Plan {
     pub order: Order,
     /// For [`Order::Random`].
     pub seed: u64,
-    /// Attempts at a run before the experiment gives up.
-    pub attempts: u32,
+    /// Maximum attempts of one runner at a turn. A turn is the runs that execute at the same time:
+    /// one, or with `concurrent` one per lane.
+    pub attempts_per_turn: u32,
     pub workload: Workload,
     /// Section `[begin]`.
     pub initial_state: InitialState,

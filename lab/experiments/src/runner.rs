@@ -267,7 +267,7 @@ impl<'w> Runner<'w> {
         self.end_leftovers()?;
         self.write_targets();
         while let Some(next) = self.journal_state.next_attempt() {
-            if next.failed >= self.plan.attempts {
+            if next.failed >= self.plan.attempts_per_turn {
                 let why = why_given_up(&next, &self.journal_state);
                 return self.stop(why).map(ExperimentEnd::GaveUp);
             }

@@ -176,7 +176,7 @@ fn read_top_keys(top: &mut Table<'_>, plan_folder: &PlanFolder) -> Plan {
         .unwrap_or_default();
     let folder = top.take_required("folder", |v| plan_folder.path(v));
     let replicates = top.take("replicates", |v| whole_number_within(v, 1..=1000));
-    let attempts = top.take("attempts", |v| whole_number_within(v, 1..=100));
+    let attempts_per_turn = top.take("attempts", |v| whole_number_within(v, 1..=100));
     let seed = top.take("seed", |v| whole_number_within(v, 0..=u64::MAX >> 1));
     let order = read_order(top);
     let default_replicates = match order {
@@ -193,7 +193,7 @@ fn read_top_keys(top: &mut Table<'_>, plan_folder: &PlanFolder) -> Plan {
         replicates: replicates.unwrap_or(default_replicates),
         order,
         seed: seed.unwrap_or(1),
-        attempts: attempts.unwrap_or(3),
+        attempts_per_turn: attempts_per_turn.unwrap_or(3),
         workload: Workload::default(),
         initial_state: InitialState::AsIs,
         page_cache: PageCache::DropFiles,

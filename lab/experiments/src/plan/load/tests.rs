@@ -62,7 +62,12 @@ fn a_small_plan_has_the_defaults() {
         ["/plans/start.sh", "--ledger", "{ledger}"]
     );
     assert_eq!(
-        (plan.replicates, plan.order, plan.seed, plan.attempts),
+        (
+            plan.replicates,
+            plan.order,
+            plan.seed,
+            plan.attempts_per_turn
+        ),
         (4, Order::Abba, 1, 3)
     );
     assert_eq!(plan.stop.duration, Duration::from_secs(12 * 3600));
