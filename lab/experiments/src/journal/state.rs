@@ -36,8 +36,8 @@ pub struct JournalState {
 pub struct Attempt {
     /// From 1 on.
     pub number: u32,
-    /// [`JournalState::runner_starts`] when the attempt began.
-    pub runner_start: u32,
+    /// Ordinal number of the runner that began the attempt, from 1 on.
+    pub runner_number: u32,
     pub unix_ns: i64,
     pub host: String,
     /// With blocks: the folder whose journal has this attempt, and the number there.
@@ -110,7 +110,7 @@ impl JournalState {
             Entry::TurnBegun { turn, attempt } => {
                 self.attempts.entry(turn).or_default().push(Attempt {
                     number: attempt,
-                    runner_start: self.runner_starts,
+                    runner_number: self.runner_starts,
                     unix_ns,
                     host: self.host.clone(),
                     ..Attempt::default()
@@ -228,7 +228,7 @@ impl JournalState {
         let turn = self.turns.iter().find(|turn| !self.is_done(turn))?;
         let earlier_attempts = self.attempts_of(turn).iter();
         let failed = earlier_attempts
-            .filter(|attempt| attempt.runner_start == self.runner_starts)
+            .filter(|attempt| attempt.runner_number == self.runner_starts)
             .count();
         Some(NextAttempt {
             turn,
