@@ -60,12 +60,11 @@ fn read_text(file: &Path) -> anyhow::Result<(String, PathBuf)> {
     }
 }
 
-/// Relative paths are relative to the folder of `file`, which is absolute and may not exist.
-/// Returns all mistakes.
+/// `file` is absolute and need not exist. Returns all mistakes.
 pub fn parse(text: &str, file: &Path) -> Result<Plan, Vec<ConfigError>> {
-    let plan_folder = PlanFolder(file.parent().unwrap_or(Path::new("/")).to_owned());
+    let base_folder = BaseFolder(file.parent().unwrap_or(Path::new("/")).to_owned());
     let (plan, mistakes) = faultline_settings::read(text, Some(file), true, |mut top| {
-        let (mut plan, source_lines) = read_sections(&mut top, &plan_folder);
+        let (mut plan, source_lines) = read_sections(&mut top, &base_folder);
         let errors = top.errors();
         top.finish();
         plan.file = file.to_owned();
@@ -79,9 +78,10 @@ pub fn parse(text: &str, file: &Path) -> Result<Plan, Vec<ConfigError>> {
     plan.filter(|_| mistakes.is_empty()).ok_or(mistakes)
 }
 
-struct PlanFolder(PathBuf);
+/// The folder of the plan's file: relative paths start there.
+struct BaseFolder(PathBuf);
 
-impl PlanFolder {
+impl BaseFolder {
     /// Absolute, without `.`; `..` is resolved lexically.
     fn path(&self, value: &DeValue<'_>) -> Result<PathBuf, String> {
         text(value).map(|text| self.join(&text))
@@ -119,8 +119,8 @@ struct SourceLines {
     search: Option<usize>,
 }
 
-fn read_sections(top: &mut Table<'_>, plan_folder: &PlanFolder) -> (Plan, SourceLines) {
-    let mut plan = read_top_keys(top, plan_folder);
+fn read_sections(top: &mut Table<'_>, base_folder: &BaseFolder) -> (Plan, SourceLines) {
+    let mut plan = read_top_keys(top, base_folder);
     let mut source_lines = SourceLines::default();
     if !top.has("workload") {
         top.report_missing("workload", "[workload] is missing: what is run");
@@ -128,9 +128,9 @@ fn read_sections(top: &mut Table<'_>, plan_folder: &PlanFolder) -> (Plan, Source
     let has_lane_tables = top.has("lane");
     top.table("workload", |table| {
         source_lines.workload = table.first_key_line();
-        plan.workload = workload::read_workload(table, plan_folder);
+        plan.workload = workload::read_workload(table, base_folder);
         plan.lanes
-            .extend(workload::read_single_lane(table, plan_folder));
+            .extend(workload::read_single_lane(table, base_folder));
         if plan.lanes.is_empty() && !has_lane_tables {
             table.report_missing(
                 "ledger",
@@ -139,8 +139,8 @@ fn read_sections(top: &mut Table<'_>, plan_folder: &PlanFolder) -> (Plan, Source
         }
     });
     plan.stop = default_stop(plan.workload.kind);
-    workload::read_lanes(top, plan_folder, &mut plan.lanes);
-    source_lines.begin_how = read_begin(top, &mut plan, plan_folder);
+    workload::read_lanes(top, base_folder, &mut plan.lanes);
+    source_lines.begin_how = read_begin(top, &mut plan, base_folder);
     let has_search = top.has("search");
     top.table("stop", |table| {
         source_lines.counted_from = table.line_of("counted_from");
@@ -155,14 +155,14 @@ fn read_sections(top: &mut Table<'_>, plan_folder: &PlanFolder) -> (Plan, Source
     });
     top.table("host", |table| read_host_rules(table, &mut plan.host));
     top.table("recorder", |table| {
-        plan.recorder = read_recorder(table, plan_folder)
+        plan.recorder = read_recorder(table, base_folder)
     });
     top.table("report", |table| {
         plan.report.primary = table.take("primary", metric);
         plan.report.margin = table.take("margin", percent);
     });
     top.table("slurm", |table| plan.slurm = workload::read_slurm(table));
-    plan.arms = arms::read_arms(top, plan_folder);
+    plan.arms = arms::read_arms(top, base_folder);
     read_concurrent(top, &mut plan);
     source_lines.search = top.line_of("search");
     arms::read_memory_search(top, &mut plan);
@@ -170,11 +170,11 @@ fn read_sections(top: &mut Table<'_>, plan_folder: &PlanFolder) -> (Plan, Source
 }
 
 /// The sections of the returned plan have their defaults.
-fn read_top_keys(top: &mut Table<'_>, plan_folder: &PlanFolder) -> Plan {
+fn read_top_keys(top: &mut Table<'_>, base_folder: &BaseFolder) -> Plan {
     let name = top
         .take_required("name", |v| name(&text(v)?))
         .unwrap_or_default();
-    let folder = top.take_required("folder", |v| plan_folder.path(v));
+    let folder = top.take_required("folder", |v| base_folder.path(v));
     let replicates = top.take("replicates", |v| whole_number_within(v, 1..=1000));
     let attempts_per_turn = top.take("attempts", |v| whole_number_within(v, 1..=100));
     let seed = top.take("seed", |v| whole_number_within(v, 0..=u64::MAX >> 1));
@@ -281,7 +281,7 @@ fn read_order(top: &mut Table<'_>) -> Order {
 }
 
 /// Returns the line of `how`.
-fn read_begin(top: &mut Table<'_>, plan: &mut Plan, plan_folder: &PlanFolder) -> Option<usize> {
+fn read_begin(top: &mut Table<'_>, plan: &mut Plan, base_folder: &BaseFolder) -> Option<usize> {
     if !top.has("begin") {
         top.report_missing(
             "begin",
@@ -293,7 +293,7 @@ fn read_begin(top: &mut Table<'_>, plan: &mut Plan, plan_folder: &PlanFolder) ->
         line = table.line_of("how");
         let how = ["download", "restore", "as-is"].map(|how| (how, how));
         let how = table.take_required("how", |v| choice(v, &how));
-        let from = table.take("from", |v| plan_folder.path(v));
+        let from = table.take("from", |v| base_folder.path(v));
         plan.initial_state = match (how, from) {
             (Some("restore"), Some(from)) => InitialState::Restore { from },
             (Some("restore"), None) if !table.has("from") => {
@@ -351,13 +351,13 @@ fn read_host_rules(table: &mut Table<'_>, rules: &mut HostRules) {
     table.take_into("leftovers", &mut rules.leftovers, variant);
 }
 
-fn read_recorder(table: &mut Table<'_>, plan_folder: &PlanFolder) -> RecorderOptions {
+fn read_recorder(table: &mut Table<'_>, base_folder: &BaseFolder) -> RecorderOptions {
     RecorderOptions {
-        program: table.take("program", |v| Ok(plan_folder.program(&text(v)?))),
-        config: table.take("config", |v| plan_folder.path(v)),
+        program: table.take("program", |v| Ok(base_folder.program(&text(v)?))),
+        config: table.take("config", |v| base_folder.path(v)),
         interval: table.take("interval", |v| at_least(Duration::from_millis(100), v)),
         cpus: table.take("cpus", cpus),
-        targets: table.take("targets", |v| targets(plan_folder.path(v)?)),
+        targets: table.take("targets", |v| targets(base_folder.path(v)?)),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{
     super::{Arm, MemorySearchRules, Plan},
-    HOUR, MINUTE, PlanFolder, SECOND, at_least, cpus, percent,
+    BaseFolder, HOUR, MINUTE, SECOND, at_least, cpus, percent,
     workload::{argument, check_plain_name, environment, plain_name, variable},
 };
 use faultline_runner::isolation::IoLimit;
@@ -33,7 +33,7 @@ const NOT_WITH_SEARCH: [&str; 6] = [
 ];
 
 /// The arms of `[[arm]]`, then the product of `[factors]`.
-pub fn read_arms(top: &mut Table<'_>, plan_folder: &PlanFolder) -> Vec<Arm> {
+pub fn read_arms(top: &mut Table<'_>, base_folder: &BaseFolder) -> Vec<Arm> {
     let mut arms = Vec::new();
     if !["arm", "factors", "search"].iter().any(|key| top.has(key)) {
         top.report_missing(
@@ -41,9 +41,9 @@ pub fn read_arms(top: &mut Table<'_>, plan_folder: &PlanFolder) -> Vec<Arm> {
             "there is no [[arm]], no [factors] and no [search]: nothing is tried",
         );
     }
-    top.tables("arm", |table| arms.push(read_arm(table, plan_folder)));
+    top.tables("arm", |table| arms.push(read_arm(table, base_folder)));
     top.table("factors", |table| {
-        let factors = read_factors(table, plan_folder);
+        let factors = read_factors(table, base_folder);
         let lengths = factors.iter().map(Vec::len);
         if lengths.fold(1, usize::saturating_mul) > MAX_ARMS {
             table.report(format!(
@@ -64,7 +64,7 @@ pub fn read_arms(top: &mut Table<'_>, plan_folder: &PlanFolder) -> Vec<Arm> {
     arms
 }
 
-fn read_arm(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Arm {
+fn read_arm(table: &mut Table<'_>, base_folder: &BaseFolder) -> Arm {
     let mut arm = Arm {
         name: table.take_required("name", plain_name).unwrap_or_default(),
         line: table.first_key_line(),
@@ -74,7 +74,7 @@ fn read_arm(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Arm {
         .into_iter()
         .chain(["binary", "arguments"])
     {
-        table.take(key, |v| set_value(key, v, plan_folder, &mut arm));
+        table.take(key, |v| set_value(key, v, base_folder, &mut arm));
     }
     arm.environment = environment(table, "environment");
     let mut devices = Unique::default();
@@ -84,7 +84,7 @@ fn read_arm(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Arm {
             bytes => Ok(bytes),
         };
         let operations = |v: &DeValue<'_>| whole_number_within(v, 1..=u64::MAX >> 1);
-        let device = table.take_required("device", |v| plan_folder.path(v));
+        let device = table.take_required("device", |v| base_folder.path(v));
         let limit = IoLimit {
             device: device.unwrap_or_default(),
             read_bytes: table.take("read_bytes", bytes),
@@ -118,7 +118,7 @@ fn read_arm(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Arm {
 fn set_value(
     key: &str,
     value: &DeValue<'_>,
-    plan_folder: &PlanFolder,
+    base_folder: &BaseFolder,
     arm: &mut Arm,
 ) -> Result<String, String> {
     let as_written = value.as_str().unwrap_or_default().trim();
@@ -146,7 +146,7 @@ fn set_value(
             name = format!("cpus-{cpus}");
             arm.cpus = Some(cpus);
         }
-        "binary" => arm.binary = Some(plan_folder.path(value)?),
+        "binary" => arm.binary = Some(base_folder.path(value)?),
         "arguments" => arm.arguments = array(value, argument)?,
         _ => arm.environment = variables(value)?,
     }
@@ -182,13 +182,13 @@ impl PartialEq for FactorLevel {
     }
 }
 
-fn read_factors(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Vec<Vec<FactorLevel>> {
+fn read_factors(table: &mut Table<'_>, base_folder: &BaseFolder) -> Vec<Vec<FactorLevel>> {
     let mut all = Vec::new();
     for key in KEYS_WITH_NAMED_VALUES {
         all.extend(table.take(key, |value| {
             let levels = distinct(value, |value| {
                 let mut settings = Arm::default();
-                let name = set_value(key, value, plan_folder, &mut settings)?;
+                let name = set_value(key, value, base_folder, &mut settings)?;
                 Ok(FactorLevel { name, settings })
             })?;
             if levels.is_empty() {
@@ -206,7 +206,7 @@ fn read_factors(table: &mut Table<'_>, plan_folder: &PlanFolder) -> Vec<Vec<Fact
                 return Err("a level needs a name".to_owned());
             }
             let mut settings = Arm::default();
-            set_value(key, value, plan_folder, &mut settings)?;
+            set_value(key, value, base_folder, &mut settings)?;
             Ok(FactorLevel { name, settings })
         });
         if !levels.is_empty() {
