@@ -147,7 +147,8 @@ pub struct Workload {
     pub command: Vec<String>,
     /// Default: this program's user.
     pub user: Option<String>,
-    pub working_folder: Option<PathBuf>,
+    /// Current directory of the program.
+    pub current_dir: Option<PathBuf>,
     /// Variables besides `PATH`, `HOME`, `LANG` and the runner's; with placeholders.
     pub environment: BTreeMap<String, String>,
     pub open_files: Option<u64>,

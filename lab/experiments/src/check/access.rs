@@ -60,7 +60,7 @@ fn required_access(plan: &Plan) -> Vec<(String, &Path, u32)> {
     for path in plan.lanes.iter().flat_map(|lane| &lane.identity) {
         all.push(("identity".to_owned(), path, READ));
     }
-    if let Some(path) = &plan.workload.working_folder {
+    if let Some(path) = &plan.workload.current_dir {
         all.push(("workload.working_folder".to_owned(), path, EXECUTE));
     }
     all

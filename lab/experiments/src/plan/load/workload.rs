@@ -30,7 +30,7 @@ pub fn read_workload(table: &mut Table<'_>, base_folder: &BaseFolder) -> Workloa
             .take_required("command", |v| command(v, base_folder))
             .unwrap_or_default(),
         user: table.take("user", text),
-        working_folder: table.take("working_folder", path),
+        current_dir: table.take("working_folder", path),
         environment: environment(table, "environment"),
         open_files: table.take("open_files", |v| whole_number_within(v, 1..=u64::MAX >> 1)),
         binary: table.take("binary", path),
