@@ -13,8 +13,8 @@ use toml::de::DeValue;
 const MAX_ARMS: usize = 100;
 /// The kernel rounds limits down to pages.
 const PAGE: u64 = 4096;
-/// Settings of an arm whose values name the levels of a factor.
-const KEYS_WITH_NAMED_VALUES: [&str; 5] = [
+/// Keys of an arm. In `[factors]` each has a list of values, and a value names its level.
+const LEVELS_NAMED_BY_VALUE: [&str; 5] = [
     "memory_max",
     "memory_high",
     "swap_max",
@@ -70,7 +70,7 @@ fn read_arm(table: &mut Table<'_>, base_folder: &BaseFolder) -> Arm {
         line: table.first_key_line(),
         ..Arm::default()
     };
-    for key in KEYS_WITH_NAMED_VALUES
+    for key in LEVELS_NAMED_BY_VALUE
         .into_iter()
         .chain(["binary", "arguments"])
     {
@@ -184,7 +184,7 @@ impl PartialEq for FactorLevel {
 
 fn read_factors(table: &mut Table<'_>, base_folder: &BaseFolder) -> Vec<Vec<FactorLevel>> {
     let mut all = Vec::new();
-    for key in KEYS_WITH_NAMED_VALUES {
+    for key in LEVELS_NAMED_BY_VALUE {
         all.extend(table.take(key, |value| {
             let levels = distinct(value, |value| {
                 let mut settings = Arm::default();
