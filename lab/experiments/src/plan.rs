@@ -152,10 +152,10 @@ pub struct Workload {
     /// Variables besides `PATH`, `HOME`, `LANG` and the runner's; with placeholders.
     pub environment: BTreeMap<String, String>,
     pub open_files: Option<u64>,
-    /// The program that a script starts. The file is searched for `cache_variable`.
+    /// The program that a script starts. The file is searched for `program_cache_variable`.
     pub binary: Option<PathBuf>,
     /// Environment variable that sets the capacity of the program cache.
-    pub cache_variable: String,
+    pub program_cache_variable: String,
     pub cluster: Option<Cluster>,
     /// For stake queries; default: the public node of `cluster`.
     pub cluster_rpc: Option<String>,
@@ -280,8 +280,8 @@ pub struct Arm {
     pub memory_high: Option<u64>,
     /// Default with `memory_max`: 0.
     pub swap_max: Option<u64>,
-    pub cache_entries: Option<u32>,
-    /// Value of `{binary}`. The file is searched for [`Workload::cache_variable`].
+    pub program_cache_entries: Option<u32>,
+    /// Value of `{binary}`. The file is searched for [`Workload::program_cache_variable`].
     pub binary: Option<PathBuf>,
     /// Value of `{arguments}`, else appended to the command.
     pub arguments: Vec<String>,

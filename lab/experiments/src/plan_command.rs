@@ -90,7 +90,7 @@ impl PlanPreview {
         let arm = |arm: &Arm| ArmPreview {
             name: arm.name.clone(),
             limits: arm.limits(&plan::Lane::default()),
-            cache_entries: arm.cache_entries,
+            cache_entries: arm.program_cache_entries,
             binary: arm.binary.clone(),
             arguments: arm.arguments.clone(),
             variables: arm.environment.keys().cloned().collect(),

@@ -139,8 +139,12 @@ fn check_tools(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
 }
 
 fn check_cache_variable(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
-    let variable = &plan.workload.cache_variable;
-    for arm in plan.arms.iter().filter(|arm| arm.cache_entries.is_some()) {
+    let variable = &plan.workload.program_cache_variable;
+    for arm in plan
+        .arms
+        .iter()
+        .filter(|arm| arm.program_cache_entries.is_some())
+    {
         let Some(file) = program_of(plan, arm, facts).filter(|file| !is_unusable(facts, file))
         else {
             continue;
@@ -241,8 +245,8 @@ pub fn option_presences(plan: &Plan, facts: &HostFacts) -> OptionPresences {
             // Another option begins with this one and continues with `-mb`.
             search(option, "-mb");
         }
-        if arm.cache_entries.is_some() {
-            search(&plan.workload.cache_variable, "");
+        if arm.program_cache_entries.is_some() {
+            search(&plan.workload.program_cache_variable, "");
         }
     }
     options

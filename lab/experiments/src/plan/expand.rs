@@ -88,8 +88,8 @@ pub fn expand(
     for (name, value) in values.chain(LIST_PLACEHOLDERS.into_iter().zip(lists)) {
         environment.insert(variable_of(name), value);
     }
-    if let Some(entries) = arm.cache_entries {
-        environment.insert(workload.cache_variable.clone(), entries.to_string());
+    if let Some(entries) = arm.program_cache_entries {
+        environment.insert(workload.program_cache_variable.clone(), entries.to_string());
     }
     Ok(Expanded {
         command,
@@ -144,7 +144,7 @@ fn values(plan: &Plan, arm: &Arm, lane: &Lane, run_folder: &Path, replicate: u32
         .port_range
         .map(|(first, last)| format!("{first}-{last}"));
     let binary = arm.binary.as_ref().or(plan.workload.binary.as_ref());
-    let entries = arm.cache_entries.map(|entries| entries.to_string());
+    let entries = arm.program_cache_entries.map(|entries| entries.to_string());
     BTreeMap::from([
         ("ledger", Some(path(&lane.ledger))),
         ("accounts", lane.accounts.as_deref().map(path)),

@@ -139,7 +139,11 @@ fn arms(plan: &Plan, counted: &[CompletedRun<'_>]) -> Table {
         listed.rows.push(vec![
             text_cell(&arm.name),
             gib(arm.memory_max, NO_LIMIT),
-            number_or(arm.cache_entries.map(f64::from), 0, "not set by the plan"),
+            number_or(
+                arm.program_cache_entries.map(f64::from),
+                0,
+                "not set by the plan",
+            ),
             count(runs().count()),
             ended(|outcome| *outcome == Outcome::Completed),
             ended(|outcome| *outcome == Outcome::OutOfMemory),

@@ -138,7 +138,7 @@ fn set_value(
         }
         "cache_entries" => {
             let entries = whole_number_within(value, 1..=u32::MAX)?;
-            arm.cache_entries = Some(entries);
+            arm.program_cache_entries = Some(entries);
             name = format!("cache-{entries}");
         }
         "cpus" => {
@@ -253,7 +253,7 @@ fn with_level(arm: &Arm, level: &FactorLevel) -> Arm {
         memory_max: settings.memory_max.or(arm.memory_max),
         memory_high: settings.memory_high.or(arm.memory_high),
         swap_max: settings.swap_max.or(arm.swap_max),
-        cache_entries: settings.cache_entries.or(arm.cache_entries),
+        program_cache_entries: settings.program_cache_entries.or(arm.program_cache_entries),
         cpus: settings.cpus.or(arm.cpus),
         binary: settings.binary.or(arm.binary),
         ..arm

@@ -22,7 +22,7 @@ pub fn check(plan: &Plan, source_lines: &SourceLines, errors: &ConfigErrors<'_>)
     let line = source_lines.workload;
     let workload = &plan.workload;
     refuse_runner_variables(&workload.environment, "workload", line, errors);
-    let cache_variable = &workload.cache_variable;
+    let cache_variable = &workload.program_cache_variable;
     if workload.environment.contains_key(cache_variable) {
         let what =
             format!("workload: {cache_variable} belongs to the arms: set cache_entries there");
@@ -57,7 +57,7 @@ fn check_arms(plan: &Plan, errors: &ConfigErrors<'_>) {
             errors.push(arm.line, what);
         }
         refuse_runner_variables(&arm.environment, &owner, arm.line, errors);
-        let cache_variable = &workload.cache_variable;
+        let cache_variable = &workload.program_cache_variable;
         if arm.environment.contains_key(cache_variable) {
             let what = format!(
                 "{owner}: {cache_variable} is set by the runner; set cache_entries instead"

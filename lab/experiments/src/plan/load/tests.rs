@@ -154,7 +154,7 @@ fn every_key_of_an_arm_is_read_and_the_factors_are_crossed() {
         ]
     );
     assert_eq!(
-        (plan.arms[4].memory_max, plan.arms[4].cache_entries),
+        (plan.arms[4].memory_max, plan.arms[4].program_cache_entries),
         (Some(256 << 30), Some(1024))
     );
     assert_eq!(

@@ -34,7 +34,7 @@ pub fn read_workload(table: &mut Table<'_>, base_folder: &BaseFolder) -> Workloa
         environment: environment(table, "environment"),
         open_files: table.take("open_files", |v| whole_number_within(v, 1..=u64::MAX >> 1)),
         binary: table.take("binary", path),
-        cache_variable: table
+        program_cache_variable: table
             .take("cache_variable", |v| variable(&text(v)?))
             .unwrap_or_else(|| DEFAULT_CACHE_VARIABLE.to_owned()),
         cluster: table.take("cluster", variant),
