@@ -51,12 +51,14 @@ pub enum Entry {
         attempt: u32,
         step: Step,
     },
-    /// A search set a limit or ended a dwell.
+    /// A search set a memory limit, or ended a dwell: a period with one headroom, which gets a verdict.
+    /// Headroom is what a limit leaves above the memory that cannot be reclaimed.
     Search {
         run: u32,
         /// A later attempt searches anew and ignores the lines of this one.
         attempt: u32,
-        line: search::SearchEvent,
+        #[serde(rename = "line")]
+        event: search::SearchEvent,
     },
     /// A search has finished; the run is ended next.
     SearchAnswer {

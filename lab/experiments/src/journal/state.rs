@@ -119,9 +119,13 @@ impl JournalState {
             Entry::Step { run, attempt, step } => {
                 self.update_run(run, attempt, |run| run.steps.push((step, unix_ns)));
             }
-            Entry::Search { run, attempt, line } => {
+            Entry::Search {
+                run,
+                attempt,
+                event,
+            } => {
                 self.update_run(run, attempt, |run| {
-                    run.search_log.events.push((line, unix_ns))
+                    run.search_log.events.push((event, unix_ns))
                 });
             }
             Entry::SearchAnswer {

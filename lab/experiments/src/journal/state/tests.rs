@@ -121,10 +121,10 @@ fn whole() -> Vec<JournalLine> {
     let search = |attempt| {
         lines_of_a_search()
             .into_iter()
-            .map(move |line| Entry::Search {
+            .map(move |event| Entry::Search {
                 run: 1,
                 attempt,
-                line,
+                event,
             })
     };
     let mut entries = vec![
