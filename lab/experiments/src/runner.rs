@@ -292,7 +292,7 @@ impl<'w> Runner<'w> {
     /// Stops leftovers of an earlier runner and records their runs as cut off.
     fn end_leftovers(&mut self) -> Result<()> {
         let ended_leftovers = self.system.launcher().sweep(&self.scope, SWEEP_GRACE)?;
-        for (run, attempt) in self.journal_state.unfinished_attempts() {
+        for (run, attempt) in self.journal_state.unfinished_runs() {
             let notes = ended_leftovers
                 .iter()
                 .map(|name| format!("left behind and ended: {name}"))

@@ -243,9 +243,9 @@ impl JournalState {
         })
     }
 
-    /// Run and attempt of runs without an end in attempts that began: their runner was killed, or
-    /// still works.
-    pub fn unfinished_attempts(&self) -> Vec<(u32, u32)> {
+    /// Numbers of runs and their attempts. Each attempt is the newest of its turn, and the run has not
+    /// ended: its runner was killed or still works.
+    pub fn unfinished_runs(&self) -> Vec<(u32, u32)> {
         self.scheduled()
             .filter_map(|(turn, scheduled)| {
                 let newest = self.newest_attempt(turn)?;

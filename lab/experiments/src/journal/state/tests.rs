@@ -258,7 +258,7 @@ fn a_void_result_does_not_count_and_its_run_is_next_again() {
     let after = JournalState::of(&lines);
     assert!(!after.finished && after.completed_runs().is_empty());
     assert_eq!(after.next_attempt().map(|next| next.attempt), Some(3));
-    assert!(after.unfinished_attempts().is_empty(), "nothing runs");
+    assert!(after.unfinished_runs().is_empty(), "nothing runs");
 }
 
 #[test]
