@@ -195,11 +195,13 @@ pub fn merge_blocks(folder: &ExperimentFolder, merged: &mut JournalState) {
     let digest = digest.unwrap_or_default();
     for block in block_numbers(&merged.turns) {
         let mut all = attempts(folder, &digest, block, None).unwrap_or_else(|error| {
-            merged.unreadable.push(format!("block {block}: {error:#}"));
+            merged
+                .unreadable_journals
+                .push(format!("block {block}: {error:#}"));
             Vec::new()
         });
         let problems = all.iter().filter_map(|attempt| attempt.problem.clone());
-        merged.unreadable.extend(problems);
+        merged.unreadable_journals.extend(problems);
         all.retain(|attempt| attempt.journal_state.planned.is_some());
         let index_of = |condition: fn(&BlockAttempt) -> bool| all.iter().position(condition);
         let counted = index_of(BlockAttempt::is_done)
@@ -250,7 +252,7 @@ fn merge_attempt(
 ) {
     let is_running = block_attempt.is_running();
     let state = block_attempt.journal_state;
-    merged.running_blocks += usize::from(is_running);
+    merged.running_host_blocks += usize::from(is_running);
     merged.runner_starts += state.runner_starts;
     merged.last_end_unix_ns = merged.last_end_unix_ns.max(state.last_end_unix_ns);
     if void_reason.is_none() {

@@ -239,7 +239,7 @@ fn caveats(
     read_errors: &[String],
 ) -> Vec<Caveat> {
     let mut caveats = Vec::from_iter(unfinished(experiment, tallies));
-    let unreadable = experiment.journal_state.unreadable.join("; ");
+    let unreadable = experiment.journal_state.unreadable_journals.join("; ");
     if !unreadable.is_empty() {
         caveats.push(Caveat::new(
             format!("These attempts at blocks of runs do not count, because their journals cannot be used: {unreadable}."),
@@ -331,7 +331,7 @@ fn unfinished(experiment: &Experiment, tallies: &[ArmTally<'_>]) -> Option<Cavea
     // A runner holds the lock as long as it runs.
     let holder = lock::holder(&experiment.folder.lock());
     let is_running = matches!(holder, Ok(Holder::Process(_)));
-    let remedy = if is_running || journal_state.running_blocks > 0 {
+    let remedy = if is_running || journal_state.running_host_blocks > 0 {
         "It is being run: report again later."
     } else {
         "Continue with faultline experiment resume, and report again."

@@ -26,7 +26,7 @@ pub fn find_folder(path: &Path) -> Result<ExperimentFolder> {
 pub fn read_started(folder: &ExperimentFolder) -> Result<(Plan, JournalState)> {
     let (plan, mut journal_state) = read_planned(folder)?;
     blocks::merge_blocks(folder, &mut journal_state);
-    for problem in &journal_state.unreadable {
+    for problem in &journal_state.unreadable_journals {
         blocks::warn_unreadable(problem);
     }
     Ok((plan, journal_state))

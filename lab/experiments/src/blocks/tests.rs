@@ -177,7 +177,7 @@ fn unreadable_journals_are_named_and_other_attempts_count() {
         "n3-2/journal.jsonl: this is no journal",
         "blocks/002: Not a directory",
     ];
-    let unreadable = &state.unreadable;
+    let unreadable = &state.unreadable_journals;
     assert_eq!(unreadable.len(), expected.len(), "{unreadable:#?}");
     for expected in expected {
         let named = unreadable.iter().any(|problem| problem.contains(expected));

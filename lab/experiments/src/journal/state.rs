@@ -21,10 +21,11 @@ pub struct JournalState {
     pub host: String,
     /// When the last runner began; 0 without one.
     pub runner_began_unix_ns: i64,
-    /// Blocks with a runner; 0 without blocks.
-    pub running_blocks: usize,
-    /// Attempts at blocks whose journals cannot be used, with paths and reasons.
-    pub unreadable: Vec<String>,
+    /// Number of host blocks with a runner; 0 without host blocks. A host block is turns that one host
+    /// executes with a journal of its own, such as a task of Slurm.
+    pub running_host_blocks: usize,
+    /// Path of each host block's journal that cannot be used, and the reason.
+    pub unreadable_journals: Vec<String>,
     /// Reason, if the last runner was stopped.
     pub stopped: Option<String>,
     pub finished: bool,
@@ -40,7 +41,7 @@ pub struct Attempt {
     pub runner_number: u32,
     pub unix_ns: i64,
     pub host: String,
-    /// With blocks: the folder whose journal has this attempt, and the number there.
+    /// With host blocks: the folder whose journal has this attempt, and the number in that journal.
     pub origin: Option<(PathBuf, u32)>,
     /// Only runs with at least one line.
     pub runs: BTreeMap<u32, RunAttempt>,
@@ -194,7 +195,7 @@ impl JournalState {
             .find(|turn| turn.runs.iter().any(|scheduled| scheduled.run == run))
     }
 
-    /// Folder of an attempt at a run; with blocks, inside the folder of the block's attempt.
+    /// Folder of an attempt at a run; with host blocks, inside the folder of the block attempt.
     pub fn run_folder(
         &self,
         folder: &ExperimentFolder,
