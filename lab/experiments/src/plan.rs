@@ -82,7 +82,7 @@ impl Plan {
         self.lanes.iter().flat_map(Lane::folders)
     }
 
-    pub(crate) fn runs(&self) -> usize {
+    pub(crate) fn run_count(&self) -> usize {
         (self.arms.len() + usize::from(self.concurrent.is_some())) * self.replicates as usize
     }
 }

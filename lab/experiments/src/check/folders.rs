@@ -151,7 +151,7 @@ pub fn space_needs(plan: &Plan, facts: &HostFacts) -> Vec<SpaceNeed> {
         rough,
         free: facts.folder(folder).free,
     };
-    let runs = plan.runs() as u64;
+    let runs = plan.run_count() as u64;
     let interval = plan.recorder.interval.unwrap_or(DEFAULT_SAMPLING_INTERVAL);
     let bytes_per_hour = RECORDING_BYTES_PER_HOUR as f64 / interval.as_secs_f64().max(0.1);
     let bytes_per_run = (bytes_per_hour * plan.stop.duration.as_secs_f64() / 3600.0) as u64;

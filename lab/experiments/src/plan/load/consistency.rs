@@ -28,7 +28,7 @@ pub fn check(plan: &Plan, source_lines: &SourceLines, errors: &ConfigErrors<'_>)
             format!("workload: {cache_variable} belongs to the arms: set cache_entries there");
         errors.push(line, what);
     }
-    let runs = plan.runs();
+    let runs = plan.run_count();
     if runs > MAX_RUNS {
         errors.push(
             None,
