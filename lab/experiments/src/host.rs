@@ -207,7 +207,7 @@ mod tests {
         let severity = Severity::Refuse;
         let rules = HostRules {
             cool_down: Duration::ZERO,
-            patience: Duration::ZERO,
+            max_host_wait: Duration::ZERO,
             busy_cpus: Rule {
                 bound: 1.0,
                 severity,

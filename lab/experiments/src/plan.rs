@@ -227,8 +227,8 @@ pub enum CountedFrom {
 pub struct HostRules {
     /// Time between two runs.
     pub cool_down: Duration,
-    /// Maximum wait for a quiet host.
-    pub patience: Duration,
+    /// Maximum wait before a turn until temporary problems of the host end. Key `patience`.
+    pub max_host_wait: Duration,
     /// Number of CPUs that other programs use.
     pub busy_cpus: Rule<f64>,
     /// Free bytes on each disk that is written to.

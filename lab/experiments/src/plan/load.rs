@@ -212,7 +212,7 @@ fn read_top_keys(top: &mut Table<'_>, base_folder: &BaseFolder) -> Plan {
 fn default_host_rules() -> HostRules {
     HostRules {
         cool_down: 5 * MINUTE,
-        patience: 30 * MINUTE,
+        max_host_wait: 30 * MINUTE,
         busy_cpus: Rule {
             bound: 2.0,
             severity: Severity::Warn,
@@ -336,7 +336,7 @@ fn read_stop(table: &mut Table<'_>, stop: &mut StopRules) {
 
 fn read_host_rules(table: &mut Table<'_>, rules: &mut HostRules) {
     table.take_into("cool_down", &mut rules.cool_down, time);
-    table.take_into("patience", &mut rules.patience, time);
+    table.take_into("patience", &mut rules.max_host_wait, time);
     table.table("busy_cpus", |table| {
         table.take_into("at_most", &mut rules.busy_cpus.bound, number);
         table.take_into("otherwise", &mut rules.busy_cpus.severity, variant);

@@ -265,7 +265,7 @@ impl Runner<'_> {
                 .host_findings(&self.plan, &self.scope)
                 .map_err(|error| self.turn_error(first_run, &error))?;
             let may_wait =
-                self.system.now().uptime.saturating_sub(wait_began) < self.plan.host.patience;
+                self.system.now().uptime.saturating_sub(wait_began) < self.plan.host.max_host_wait;
             let may_pass = findings
                 .iter()
                 .any(|finding| finding.is_temporary && finding.severity != Severity::Note);
