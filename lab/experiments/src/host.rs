@@ -1,3 +1,5 @@
+//! Checks the host before a run by the rules in `[host]` of the plan.
+
 use crate::plan::{HostRules, InitialState, Plan, Severity};
 use faultline_agave::identify::Program;
 use faultline_kernel::HostRoot;
@@ -29,7 +31,7 @@ impl HostFinding {
 /// Name of a validator that [`Program::of_comm`] does not know.
 const FIREDANCER: &str = "firedancer";
 
-/// Findings about the host now. Load of other programs and cgroups of earlier runs are not checked.
+/// Checks the host, except for the load of other programs and cgroups of earlier runs.
 pub(crate) fn current_findings(plan: &Plan) -> Vec<HostFinding> {
     host_findings(plan, &HostRoot::default(), None, &[])
 }
@@ -63,20 +65,22 @@ pub(crate) fn host_findings(
         ));
     }
     if processes.is_empty() {
-        // May be intended, as in a private cluster.
-        all.extend(state.listed_processes.iter().map(|other| HostFinding {
+        // A private cluster may need several validators, so another one is at most a warning. If
+        // processes use the work folders, the findings above may already name the validator.
+        all.extend(state.listed_processes.iter().map(|validator| HostFinding {
             severity: leftovers.min(Severity::Warn),
             is_temporary: false,
             what: format!(
                 "another validator runs: process {} ({})",
-                other.pid, other.name
+                validator.pid, validator.name
             ),
         }));
     }
     all
 }
 
-/// Adds the space that clearing will free. It reads all folders, so only if a disk lacks space.
+/// Adds the space that clearing the work folders before a run will free. If no disk lacks space, it
+/// does nothing: to measure that space, it must read all files of the folders.
 fn add_space_of_clearing(plan: &Plan, root: &HostRoot, disks: &mut [Disk]) {
     let rule = &plan.host.free_disk;
     let mut free_sizes = disks.iter().filter_map(|disk| disk.free);
@@ -100,12 +104,12 @@ fn add_space_of_clearing(plan: &Plan, root: &HostRoot, disks: &mut [Disk]) {
     }
 }
 
-/// The kernel truncates process names.
+/// `name` is a `comm`. The kernel truncates it to 15 bytes, for which [`Program::of_comm`] allows.
 fn is_validator(name: &str) -> bool {
     Program::of_comm(name).is_some() || name == FIREDANCER
 }
 
-/// Only load is temporary: the other conditions do not end by themselves.
+/// The finding about busy CPUs is temporary: load may end by itself. The other findings do not.
 fn state_findings(
     rules: &HostRules,
     busy_cpus: Option<f64>,

@@ -1,4 +1,5 @@
-//! One runner per experiment, with its pid in the lock file, and one experiment per work folder.
+//! At most one runner has the lock of an experiment. The lock file contains the pid of that runner.
+//! At most one experiment has the lock of a work folder.
 
 use super::plan::Plan;
 use anyhow::Result;
@@ -23,15 +24,16 @@ use std::{
 #[derive(Debug)]
 pub struct Lock(#[expect(dead_code, reason = "held, not used")] File);
 
+/// The runner that has the lock of an experiment.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Holder {
     Free,
-    /// `None` if the pid is not written yet.
+    /// The pid; `None` if the runner has not written it yet.
     Process(Option<u32>),
 }
 
 impl Lock {
-    /// Fails if another runner has it for longer than a second.
+    /// Fails if another runner has the lock for longer than a second.
     pub fn take(path: &Path) -> Result<Self> {
         let folder = path.parent().unwrap_or(path).display();
         Self::take_with_message(path, |process| {
@@ -41,9 +43,11 @@ impl Lock {
         })
     }
 
-    /// `message` makes the error from ` (process N)`, which is empty if the pid is unknown.
+    /// If another process has the lock, `message` returns the text of the error. Its argument is
+    /// ` (process N)`, or empty if the pid is unknown.
     pub fn take_with_message(path: &Path, message: impl FnOnce(String) -> String) -> Result<Self> {
-        // Until it is locked, the file has its holder's pid. No symbolic link is followed.
+        // Another process may have the lock: its pid is truncated only once this process has locked
+        // the file. If the path is a symbolic link, opening fails.
         let mut file = OpenOptions::new()
             .read(true)
             .write(true)
@@ -67,7 +71,8 @@ impl Lock {
     }
 }
 
-/// Locks all folders of the plan, so that no other experiment changes them between runs.
+/// Locks the work folders and the folder that they are restored from. So no other experiment can
+/// change them between runs.
 pub fn lock_folders(plan: &Plan) -> Result<Vec<FolderLock>> {
     let lock = |folder, purpose| lock_folder(folder, purpose, &HostRoot::default());
     let work = plan
