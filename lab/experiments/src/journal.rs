@@ -1,5 +1,8 @@
-//! The journal has one JSON object per line. Each line is synced before the next step. Readers
-//! ignore a partial last line.
+//! The journal of an experiment has one JSON object per line. Each line is synced before the next
+//! step. Readers ignore invalid lines at the end.
+//!
+//! A turn is the runs that execute at the same time: one, or with `concurrent` one per lane. An
+//! attempt is one execution of a turn.
 
 mod state;
 
@@ -31,7 +34,7 @@ pub struct JournalLine {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "entry", expecting = "a JSON object")]
 pub enum Entry {
-    /// The first line.
+    /// The first line of the journal.
     Planned(Planned),
     /// A runner starts or resumes the experiment.
     Runner {
@@ -41,6 +44,7 @@ pub enum Entry {
         #[serde(default)]
         host: String,
     },
+    /// An attempt has begun. Later lines with a `run` of this turn and this `attempt` belong to it.
     TurnBegun {
         turn: u32,
         /// From 1 on.
@@ -51,16 +55,16 @@ pub enum Entry {
         attempt: u32,
         step: Step,
     },
-    /// A search set a memory limit, or ended a dwell: a period with one headroom, which gets a verdict.
-    /// Headroom is what a limit leaves above the memory that cannot be reclaimed.
+    /// A search set a memory limit or ended a dwell: a period with one headroom, which gets a
+    /// verdict. The headroom is what a limit leaves above memory that cannot be reclaimed.
     Search {
         run: u32,
-        /// A later attempt searches anew and ignores the lines of this one.
+        /// A later attempt starts a new search and ignores the lines of this attempt.
         attempt: u32,
         #[serde(rename = "line")]
         event: search::SearchEvent,
     },
-    /// A search has finished; the run is ended next.
+    /// A search has finished. Next, the runner stops the run.
     SearchAnswer {
         run: u32,
         attempt: u32,
@@ -72,7 +76,7 @@ pub enum Entry {
         attempt: u32,
         ending: Box<Ending>,
     },
-    /// A result no longer counts, and its turn is repeated.
+    /// The result of a run no longer counts. The next attempt repeats the whole turn of the run.
     Void {
         run: u32,
         attempt: u32,
@@ -90,11 +94,12 @@ pub struct Planned {
     /// SHA-256 of the plan's text, in hexadecimal.
     #[serde(rename = "plan")]
     pub plan_digest: String,
-    /// The plan's file. Relative paths in the plan start at its folder.
+    /// The plan's file. Relative paths in the plan start at the folder of this file.
     #[serde(default)]
     pub file: PathBuf,
     pub seed: u64,
-    /// [`faultline_runner::isolation::Launcher::name`]; empty with runners per block.
+    /// [`faultline_runner::isolation::Launcher::name`]. Empty with host blocks: their journals have
+    /// the name. A host block is turns that one host executes, such as a task of Slurm.
     pub launcher: String,
     pub turns: Vec<Turn>,
 }
@@ -112,22 +117,28 @@ impl Planned {
     }
 }
 
+/// The steps of a run, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Step {
+    /// Wait until the host is fit.
     Host,
     Clear,
     Restore,
     /// Then measure how many pages of the folders are still in memory.
     #[serde(rename = "cool")]
     DropPageCache,
-    /// Make the cgroup, hold back the program, read back the limits.
+    /// Create the cgroup with a process that waits before it executes the program. Check that the
+    /// kernel has the limits of the arm.
     Launch,
+    /// Start the recorder.
     Record,
+    /// Let the process execute the program.
     Begin,
     Watch,
-    /// Stop the whole cgroup.
+    /// Stop all processes of the cgroup.
     End,
+    /// Derive the outcome and the validity.
     Judge,
 }
 
@@ -156,7 +167,7 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Durable on return. Fails if the file exists.
+    /// On return, the new file is durable. Fails if the file exists.
     pub fn create(path: &Path) -> Result<Self> {
         let file = File::create_new(path).at(path)?;
         if let Some(folder) = path.parent() {
@@ -171,7 +182,7 @@ impl Journal {
         })
     }
 
-    /// Removes an incomplete last line.
+    /// Removes invalid lines at the end of the file.
     pub fn open(path: &Path) -> Result<(Self, Vec<JournalLine>)> {
         let (lines, length) = read_lines(path)?;
         let mut file = OpenOptions::new().write(true).open(path).at(path)?;
@@ -183,7 +194,7 @@ impl Journal {
         Ok((Journal { file, path, length }, lines))
     }
 
-    /// Durable on return. On failure, a partial line is removed if possible.
+    /// On return, the line is durable. On failure, removes a partial line if possible.
     pub fn append(&mut self, line: &JournalLine) -> Result<()> {
         let mut text = serde_json::to_vec(line).context("a line of the journal")?;
         text.push(b'\n');
@@ -194,7 +205,7 @@ impl Journal {
         if written.is_ok() {
             self.length += text.len() as u64;
         } else {
-            // A partial line is only tolerated at the end.
+            // Readers accept a partial line only at the end of the file.
             let _ = self.file.set_len(self.length);
             let _ = self.file.seek(SeekFrom::Start(self.length));
         }
@@ -202,7 +213,7 @@ impl Journal {
     }
 }
 
-/// Fails on an invalid line in the middle.
+/// Fails if a valid line follows an invalid one.
 pub fn read(path: &Path) -> Result<Vec<JournalLine>> {
     read_lines(path).map(|(lines, _)| lines)
 }
@@ -227,7 +238,8 @@ fn read_lines(path: &Path) -> Result<(Vec<JournalLine>, u64)> {
                 lines.push(line);
                 length += text.len() as u64;
             }
-            // A power cut damages only the end: a valid line behind an invalid one is an error.
+            // A power cut damages only the last lines. A valid line after an invalid one therefore
+            // means that something else damaged the file.
             (Ok(_), Some((number, why))) => anyhow::bail!(
                 "{}:{number}: this is no line of a journal: {why}",
                 path.display()

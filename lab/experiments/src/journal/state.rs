@@ -7,55 +7,62 @@ use crate::{
 };
 use std::{collections::BTreeMap, path::PathBuf};
 
+/// What the lines of a journal say about an experiment. A turn is the runs that execute at the same
+/// time: one, or with `concurrent` one per lane.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct JournalState {
     /// `None` if not even the first line was written.
     pub planned: Option<Planned>,
-    /// 0 if it never began.
+    /// 0 if the experiment never began.
     pub began_unix_ns: i64,
     pub turns: Vec<Turn>,
-    /// The attempts at each turn, by its number.
+    /// The attempts at each turn, by number of the turn.
     pub attempts: BTreeMap<u32, Vec<Attempt>>,
+    /// Number of runners so far: each start or resumption of the experiment is a runner.
     pub runner_starts: u32,
     /// Host of the last runner; empty in journals of older versions.
     pub host: String,
     /// When the last runner began; 0 without one.
     pub runner_began_unix_ns: i64,
-    /// Number of host blocks with a runner; 0 without host blocks. A host block is turns that one host
-    /// executes with a journal of its own, such as a task of Slurm.
+    /// Number of host blocks with a runner; 0 without host blocks. A host block is turns that one
+    /// host executes, with a separate journal. It is a task of Slurm, for example.
     pub running_host_blocks: usize,
     /// Path of each host block's journal that cannot be used, and the reason.
     pub unreadable_journals: Vec<String>,
-    /// Reason, if the last runner was stopped.
+    /// The reason, if the last runner was stopped.
     pub stopped: Option<String>,
     pub finished: bool,
-    /// End of the run that ended last.
+    /// When the last run ended.
     pub last_end_unix_ns: Option<i64>,
 }
 
+/// One execution of a turn.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Attempt {
     /// From 1 on.
     pub number: u32,
-    /// Ordinal number of the runner that began the attempt, from 1 on.
+    /// Ordinal number, from 1 on, of the runner that began the attempt.
     pub runner_number: u32,
+    /// When the attempt began.
     pub unix_ns: i64,
     pub host: String,
     /// With host blocks: the folder whose journal has this attempt, and the number in that journal.
     pub origin: Option<(PathBuf, u32)>,
-    /// Only runs with at least one line.
+    /// By number of the run. Only runs about which the journal has a line.
     pub runs: BTreeMap<u32, RunAttempt>,
 }
 
+/// One run of an attempt.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RunAttempt {
     /// Each step with its time in nanoseconds since 1970.
     pub steps: Vec<(Step, i64)>,
-    /// `None` while it runs, and if it was cut off.
+    /// With the time in nanoseconds since 1970. `None` while the program runs, or if the runner was
+    /// killed before the end.
     pub ended: Option<(Ending, i64)>,
     /// Empty without a search.
     pub search_log: SearchLog,
-    /// Why its result does not count.
+    /// Why the result of the run does not count.
     pub void_reason: Option<String>,
 }
 
@@ -63,7 +70,7 @@ pub struct RunAttempt {
 pub struct SearchLog {
     /// Each event with its time in nanoseconds since 1970.
     pub events: Vec<(search::SearchEvent, i64)>,
-    /// `None` while it runs, and if it was cut off.
+    /// `None` while the search runs, or if the run ended before the search.
     pub answer: Option<search::SearchAnswer>,
 }
 
@@ -80,7 +87,7 @@ pub struct NextAttempt<'a> {
     pub turn: &'a Turn,
     /// From 1 on.
     pub attempt: u32,
-    /// Failed attempts since the runner started.
+    /// Failed attempts at this turn since the current runner started.
     pub failed: u32,
 }
 
@@ -93,7 +100,7 @@ impl JournalState {
         journal_state
     }
 
-    /// A line about a run whose attempt never began changes no run.
+    /// A line about a run changes this run only after the `TurnBegun` line of the same attempt.
     pub fn add(&mut self, line: JournalLine) {
         let unix_ns = line.unix_ns;
         match line.entry {
@@ -154,6 +161,7 @@ impl JournalState {
         }
     }
 
+    /// False if no `TurnBegun` line has begun the attempt.
     fn update_run(&mut self, run: u32, attempt: u32, change: impl FnOnce(&mut RunAttempt)) -> bool {
         let turn = self.turn_of(run).map(|turn| turn.number);
         let begun = turn
@@ -164,7 +172,7 @@ impl JournalState {
         true
     }
 
-    /// Searches of earlier attempts that were cut off.
+    /// Number of earlier attempts at the run whose search began and has no answer.
     pub fn searches_cut_off(&self, run: u32) -> usize {
         let earlier_attempts = self.attempts_of_run(run).rev().skip(1);
         earlier_attempts
@@ -212,12 +220,12 @@ impl JournalState {
         }
     }
 
-    /// `None` if the turn never began.
+    /// `None` if no attempt at the turn has begun.
     pub fn newest_attempt(&self, turn: &Turn) -> Option<&Attempt> {
         self.attempts_of(turn).last()
     }
 
-    /// `None` if no line is about it.
+    /// The run in the newest attempt. `None` if the journal has no line about it.
     pub fn newest_run(&self, run: u32) -> Option<&RunAttempt> {
         self.attempts_of_run(run).next_back()?.runs.get(&run)
     }
@@ -228,7 +236,7 @@ impl JournalState {
             .is_some_and(|newest| newest.is_complete(turn))
     }
 
-    /// `None` if all turns have their results.
+    /// `None` if all turns are done.
     pub fn next_attempt(&self) -> Option<NextAttempt<'_>> {
         let turn = self.turns.iter().find(|turn| !self.is_done(turn))?;
         let earlier_attempts = self.attempts_of(turn).iter();
@@ -244,8 +252,8 @@ impl JournalState {
         })
     }
 
-    /// Numbers of runs and their attempts. Each attempt is the newest of its turn, and the run has not
-    /// ended: its runner was killed or still works.
+    /// Number and newest attempt of each run whose newest attempt began and in which the run has not
+    /// ended: the runner was killed or still works.
     pub fn unfinished_runs(&self) -> Vec<(u32, u32)> {
         self.scheduled()
             .filter_map(|(turn, scheduled)| {
@@ -275,7 +283,7 @@ impl JournalState {
 }
 
 impl CompletedRun<'_> {
-    /// `512G, run 2`.
+    /// `512G, run 2`, or `512G (A/A), run 2` for the second of two simultaneous runs of one arm.
     pub(crate) fn name(&self) -> String {
         format!(
             "{}, run {}",
@@ -286,6 +294,7 @@ impl CompletedRun<'_> {
 }
 
 impl Attempt {
+    /// `None` if the run has no result, or a `Void` line is about it.
     pub fn result(&self, run: u32) -> Option<&Ending> {
         let run = self.runs.get(&run)?;
         let (ending, _) = run.ended.as_ref()?;
