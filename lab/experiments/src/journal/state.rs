@@ -252,8 +252,8 @@ impl JournalState {
         })
     }
 
-    /// Number and newest attempt of each run whose newest attempt began and in which the run has not
-    /// ended: the runner was killed or still works.
+    /// Number of each run that has not ended in the newest attempt at its turn, and number of the
+    /// attempt. The runner was killed or still works.
     pub fn unfinished_runs(&self) -> Vec<(u32, u32)> {
         self.scheduled()
             .filter_map(|(turn, scheduled)| {
