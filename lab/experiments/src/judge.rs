@@ -13,31 +13,34 @@ use std::time::Duration;
 
 /// A shell returns 128 plus the signal of its child.
 const SHELL_SIGNAL_BASE: i32 = 128;
-/// A pass evicts down to this percentage of the capacity.
+/// An eviction pass of the program cache evicts down to this percentage of the capacity.
 const EVICTION_TARGET_PERCENT: u64 = 90;
-/// Concurrent batches can exceed the target by this many entries.
+/// Batches that load programs concurrently can exceed the target by this many entries.
 const BATCH_OVERSHOOT: u64 = 32;
+/// With a larger share of samples missing, a recording is doubtful.
 const MAX_MISSING_SHARE: f64 = 0.05;
-/// With a larger share missing, a recording proves nothing.
+/// With a larger share of samples missing, a recording proves nothing.
 const USELESS_SHARE: f64 = 0.5;
-/// Less missing time is normal: a busy host delays any process this long.
+/// A shorter gap is normal: a busy host may delay any process this long.
 const MIN_MISSING_TIME: Duration = Duration::from_secs(2);
-/// Maximum gap, or this many intervals if longer.
+/// Maximum time between two samples, or [`GAP_INTERVALS`] sampling intervals if these are longer.
 const MAX_GAP: Duration = Duration::from_secs(10);
 const GAP_INTERVALS: u32 = 3;
 
+/// How a run ended, as the runner observed it.
 #[derive(Default)]
 pub struct EndFacts {
-    /// Why the runner stopped the run: [`Outcome::Completed`] if its time was up. `None` if it
-    /// ended by itself.
+    /// Why the runner stopped the run: [`Outcome::Completed`] if the planned duration was over.
+    /// `None` if the run ended by itself.
     pub stop_reason: Option<Outcome>,
+    /// When the runner decided to stop the run.
     pub state_at_stop: CgroupState,
     pub final_state: CgroupState,
     /// The first process exited and left others in the cgroup.
     pub has_survivors: bool,
 }
 
-/// Also true if only a child was OOM-killed: a shell may survive it.
+/// Also true if the kernel killed only a child of the first process, such as the child of a shell.
 pub fn was_oom_killed(cgroup_state: &CgroupState) -> bool {
     let kills = cgroup_state.memory_events.get("oom_kill");
     kills.is_some_and(|kills| *kills > 0) || cgroup_state.result.as_deref() == Some("oom-kill")
@@ -102,13 +105,15 @@ pub fn outcome(kind: WorkloadKind, stop: &StopRules, facts: &EndFacts) -> (Outco
     (outcome, notes)
 }
 
+/// Totals of a run's data points about the validator's cache of compiled programs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CacheTotals {
+    /// Number of data points.
     pub points: u64,
-    /// Most compiled entries at the start of an eviction pass. A pass follows each load of a
-    /// program, even if nothing is evicted.
+    /// Highest number of compiled entries at the start of an eviction pass. A pass follows each
+    /// load of a program, even if the pass evicts nothing.
     pub water_level: u64,
-    /// Like `water_level`, but only of points with evictions.
+    /// Like `water_level`, but of data points with evictions only.
     pub water_level_evicting: u64,
     pub insertions: u64,
     /// Entries that eviction passes removed.
@@ -142,10 +147,11 @@ impl CacheTotals {
     }
 }
 
-/// Whether the run behaved like a cache of `entries`: a stock binary silently ignores the
-/// variable of the capacity.
-/// A pass that evicts begins at nine tenths of the capacity or slightly above. Without evictions,
-/// all sufficient capacities behave alike.
+/// Whether the program cache of the run had a capacity of `entries`. A stock binary silently
+/// ignores the environment variable that sets the capacity.
+///
+/// A pass that evicts starts at nine tenths of the capacity or slightly above. If no pass evicts,
+/// the capacity was sufficient, and a larger one would not have changed the run.
 pub fn cache_validity(entries: u32, totals: &CacheTotals) -> Validity {
     let CacheTotals {
         points,
@@ -182,12 +188,14 @@ pub fn cache_validity(entries: u32, totals: &CacheTotals) -> Validity {
 
 #[derive(Clone, Copy)]
 pub struct RunPeriod {
+    /// By the wall clock.
     pub from_unix_ns: i64,
     /// By the monotonic clock.
     pub length: Duration,
 }
 
-/// The recording of a stalled daemon looks complete.
+/// How many ticks, the recorder's samples, are missing from a recording. A recorder that stalls
+/// records no error: only the missing ticks show that it stalled.
 pub struct TickCoverage {
     pub due_ticks: u64,
     pub missing_ticks: u64,
@@ -196,12 +204,13 @@ pub struct TickCoverage {
 }
 
 impl TickCoverage {
-    /// Ticks of one daemon, in order. The wall clock may jump, so only the beginning uses it.
+    /// `ticks` are those of one recorder, in order. The wall clock may jump, so it only determines
+    /// where the run begins. All durations are by the monotonic clock.
     pub fn of(ticks: &[TickRow], run_period: RunPeriod, interval: Duration) -> Self {
         let interval = interval.max(Duration::from_millis(1));
         let due_ticks =
             u64::try_from(run_period.length.as_nanos() / interval.as_nanos()).unwrap_or(u64::MAX);
-        // The wall clock may jump back later.
+        // The first match: later, the wall clock may jump back before the beginning of the run.
         let first = ticks
             .iter()
             .position(|tick| tick.unix_ns > run_period.from_unix_ns)
@@ -221,13 +230,14 @@ impl TickCoverage {
             .map(|(last, next)| next - last);
         TickCoverage {
             due_ticks,
-            // The first tick is due within an interval after the beginning.
+            // A period of n intervals has at least n ticks, whenever its first tick comes.
             missing_ticks: due_ticks.saturating_sub(recorded.count() as u64),
             longest_gap: from_nanoseconds(gaps.max().unwrap_or(0)),
             interval,
         }
     }
 
+    /// Why the recording is not complete enough to prove a result.
     pub fn coverage_doubt(&self) -> Option<String> {
         let is_long = self.longest_gap > MAX_GAP.max(self.interval * GAP_INTERVALS);
         (is_long || self.misses_more_than(MAX_MISSING_SHARE)).then(|| {
@@ -247,8 +257,8 @@ impl TickCoverage {
         time >= MIN_MISSING_TIME && self.missing_ticks as f64 > share * self.due_ticks as f64
     }
 
-    /// A completed run fails, and is repeated, if most of its recording is missing. Any other
-    /// outcome is proven by the cgroup's state.
+    /// If most samples are missing, a completed run becomes a failed one, which is repeated. The
+    /// state of the cgroup proves any other outcome.
     pub fn checked_outcome(&self, outcome: Outcome) -> Outcome {
         match self.coverage_doubt() {
             Some(why) if outcome == Outcome::Completed && self.misses_more_than(USELESS_SHARE) => {
