@@ -242,7 +242,7 @@ impl TickCoverage {
         let is_long = self.longest_gap > MAX_GAP.max(self.interval * GAP_INTERVALS);
         (is_long || self.misses_more_than(MAX_MISSING_SHARE)).then(|| {
             format!(
-                "its recorder stood still: {} of {} ticks are missing, the longest gap is {}",
+                "its recorder stalled: {} of {} samples are missing, the longest gap is {}",
                 count(self.missing_ticks),
                 count(self.due_ticks),
                 duration(self.longest_gap)
