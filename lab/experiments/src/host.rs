@@ -54,8 +54,9 @@ pub(crate) fn host_findings(
     let leftovers = plan.host.leftovers;
     let mut all = state_findings(&plan.host, busy_cpus, &state);
     for cgroup in leftover_cgroups {
-        let what =
-            format!("{cgroup} is left of an earlier run: `faultline experiment stop` ends it");
+        let what = format!(
+            "cgroup {cgroup} is left over from an earlier run: `faultline experiment stop` removes it"
+        );
         all.push(HostFinding::temporary(leftovers, what));
     }
     for process in &processes {
@@ -117,7 +118,7 @@ fn state_findings(
 ) -> Vec<HostFinding> {
     let mut all = Vec::new();
     if let Some(busy) = busy_cpus.filter(|busy| *busy > rules.busy_cpus.bound) {
-        let what = format!("{busy:.1} CPUs are busy with something else: end it");
+        let what = format!("other programs use {busy:.1} CPUs: end them");
         all.push(HostFinding::temporary(rules.busy_cpus.severity, what));
     }
     let mut add_finding = |severity: Severity, what: String| {
@@ -135,7 +136,7 @@ fn state_findings(
         }
     }
     if let Some(swap) = state.swap_total.filter(|swap| *swap > 0) {
-        let what = format!("swap is on ({}): `swapoff -a` ends it", bytes(swap));
+        let what = format!("swap is on ({}): `swapoff -a` switches it off", bytes(swap));
         add_finding(rules.swap, what);
     }
     if state.huge_pages.as_deref() == Some("always") {

@@ -149,12 +149,12 @@ impl Step {
             Step::Clear => "clearing folders",
             Step::Restore => "restoring",
             Step::DropPageCache => "dropping the page cache",
-            Step::Launch => "making the cgroup",
+            Step::Launch => "creating the cgroup",
             Step::Record => "starting the recorder",
-            Step::Begin => "letting it begin",
-            Step::Watch => "runs",
-            Step::End => "ending it",
-            Step::Judge => "judging",
+            Step::Begin => "starting the program",
+            Step::Watch => "running",
+            Step::End => "stopping its processes",
+            Step::Judge => "checking the result",
         }
     }
 }
@@ -252,6 +252,8 @@ fn read_lines(path: &Path) -> Result<(Vec<JournalLine>, u64)> {
 }
 
 fn parse(text: &[u8]) -> Result<JournalLine, String> {
-    let text = text.strip_suffix(b"\n").ok_or("it has no end")?;
+    let text = text
+        .strip_suffix(b"\n")
+        .ok_or("it has no line break at its end")?;
     serde_json::from_slice(text).map_err(|error| error.to_string())
 }

@@ -57,7 +57,7 @@ pub fn outcome(kind: WorkloadKind, stop: &StopRules, facts: &EndFacts) -> (Outco
         _ if was_oom_killed(&facts.state_at_stop) => Outcome::OutOfMemory,
         (Some(reason), _) => {
             if is_oom_killed {
-                notes.push("it was OOM-killed while it was being ended".to_owned());
+                notes.push("it was OOM-killed while it was being stopped".to_owned());
             }
             if (reason, kind) == (&Outcome::Completed, WorkloadKind::Replay) {
                 failed(&format!(
@@ -70,7 +70,7 @@ pub fn outcome(kind: WorkloadKind, stop: &StopRules, facts: &EndFacts) -> (Outco
         }
         _ if is_oom_killed => Outcome::OutOfMemory,
         _ if final_state.result.as_deref() == Some("timeout") => {
-            failed("systemd ended it: it has lived longer than any run of this plan may")
+            failed("systemd stopped it: it ran longer than any run of this plan may")
         }
         // The exit code is probably that of a start script.
         (None, Some(End::Code(0))) if facts.has_survivors && kind == WorkloadKind::Validator => {
@@ -92,13 +92,13 @@ pub fn outcome(kind: WorkloadKind, stop: &StopRules, facts: &EndFacts) -> (Outco
                     if code > SHELL_SIGNAL_BASE {
                         let signal = code - SHELL_SIGNAL_BASE;
                         notes.push(format!(
-                            "a shell says {code} when signal {signal} has ended its child"
+                            "a shell exits with {code} if signal {signal} killed its child"
                         ));
                     }
                     Outcome::Exited { code }
                 }
                 Some(End::Signal(signal)) => Outcome::Killed { signal },
-                None => failed("it is gone, and the system does not say how it ended"),
+                None => failed("it has ended, and its exit status is unknown"),
             }
         }
     };
