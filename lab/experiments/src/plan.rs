@@ -1,5 +1,7 @@
-//! A plan, validated without the host. Sizes have binary units (`512G`: powers of 1024), times
-//! have a unit (`12h`).
+//! A plan of an experiment, validated without the state of the host. Sizes have binary units
+//! (`512G`: powers of 1024), times have a unit (`12h`).
+//!
+//! A run executes the workload once, with the settings of one arm.
 
 mod clusters;
 mod expand;
@@ -24,9 +26,10 @@ pub struct Plan {
     pub text: String,
     /// `[a-z0-9-]+`, at most 40 bytes.
     pub name: String,
-    /// For state, recordings and reports. Not in the ledger's folder.
+    /// The experiment's folder, for state, recordings and reports. Outside of the work folders.
     pub folder: PathBuf,
-    /// Default: 4 for [`Order::Abba`] without `concurrent`, 1 for a search, else 3.
+    /// Number of runs of each arm. Default: 4 for [`Order::Abba`] without `concurrent`, 1 for a
+    /// search, else 3.
     pub replicates: u32,
     pub order: Order,
     /// For [`Order::Random`].
@@ -43,7 +46,8 @@ pub struct Plan {
     pub recorder: RecorderOptions,
     /// The arms of `[[arm]]` and those of the crossed `[factors]`.
     pub arms: Vec<Arm>,
-    /// One lane; with `concurrent`, one for each arm and one for the second run of the A/A pair.
+    /// Each run of a turn has a lane. With `concurrent`, there is one for each arm and one for the
+    /// second run of [`Concurrent::repeated_arm`], else only one.
     pub lanes: Vec<Lane>,
     pub concurrent: Option<Concurrent>,
     pub report: ReportRules,
@@ -56,6 +60,7 @@ impl Plan {
         self.arms.iter().find(|arm| arm.name == name)
     }
 
+    /// `ledger of lane "a"`, or only `ledger` if the plan has one lane.
     pub(crate) fn with_lane_name(&self, what: &str, lane: &Lane) -> String {
         match self.lanes.len() {
             0 | 1 => what.to_owned(),
@@ -71,6 +76,7 @@ impl Plan {
             .map(|(key, path)| (self.with_lane_name(key, lane), path))
     }
 
+    /// The folder whose files are copied into the ledger before a run.
     pub(crate) fn restored_from(&self) -> Option<&Path> {
         match &self.initial_state {
             InitialState::Restore { from } => Some(from),
@@ -78,6 +84,7 @@ impl Plan {
         }
     }
 
+    /// Ledger, accounts and snapshots of all lanes.
     pub(crate) fn work_folders(&self) -> impl Iterator<Item = &Path> {
         self.lanes.iter().flat_map(Lane::folders)
     }
@@ -87,47 +94,51 @@ impl Plan {
     }
 }
 
-/// Rules to search the least headroom over unreclaimable memory.
+/// Rules of a search for the least sufficient headroom, in one run. The headroom is what a memory
+/// limit leaves above memory that cannot be reclaimed. A dwell is a period with one headroom, or
+/// without a limit. It shows whether the validator keeps up.
 #[derive(Debug, Clone)]
 pub struct MemorySearchRules {
-    /// In bytes.
+    /// Bytes. The search tries this headroom first.
     pub first_headroom: u64,
-    /// Minimum time of an approach to a limit.
+    /// Minimum time before a dwell, in which memory adapts to the new limit.
     pub settle: Duration,
-    /// Time under a limit.
+    /// Length of a dwell. Dwells that confirm the answer take twice as long.
     pub dwell: Duration,
-    /// Maximum relative width of the 90 % interval of the answer.
+    /// The search narrows the 90 % confidence interval of the answer to this share of the answer.
     pub width: f64,
-    /// From the tip on.
+    /// Maximum time of the search. It starts when the validator has caught up with the cluster.
     pub max_duration: Duration,
-    /// Growth is extrapolated to this time.
+    /// How far ahead the answer extrapolates the growth of memory that cannot be reclaimed.
     pub horizon: Duration,
 }
 
 impl MemorySearchRules {
-    /// Estimate for few trials: 8, and 3 confirmations at each end of the interval. Every fourth
-    /// dwell is a reference.
+    /// Estimate if few trials are enough: 8 trials, and 3 confirmations at each end of the
+    /// confidence interval. References are dwells without a limit: 2 at the beginning, then 1 after
+    /// every 3 trials or confirmations.
     pub fn min_duration(&self) -> Duration {
-        let (trials, confirmed) = (8, 6);
-        let references = 2 + (trials + confirmed) / 3;
-        let dwell = self.settle.saturating_add(self.dwell);
-        let each = dwell.saturating_mul(trials + references);
-        dwell
-            .saturating_add(self.dwell)
-            .saturating_mul(confirmed)
-            .saturating_add(each)
+        let (trials, confirmations) = (8, 6);
+        let references = 2 + (trials + confirmations) / 3;
+        let trial_time = self.settle.saturating_add(self.dwell);
+        let confirmation_time = trial_time.saturating_add(self.dwell);
+        confirmation_time
+            .saturating_mul(confirmations)
+            .saturating_add(trial_time.saturating_mul(trials + references))
     }
 }
 
+/// All arms run at the same time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Concurrent {
-    /// Index of the arm that runs twice in a turn: the A/A pair, whose runs should not differ.
+    /// Index of the arm that has two runs in each turn. They are the A/A pair: they have the same
+    /// settings and should not differ.
     pub repeated_arm: usize,
-    /// Severity if lanes share a device without I/O limits.
+    /// Severity if lanes use the same device and their arms do not limit I/O.
     pub shared_device: Severity,
 }
 
-/// Each arm runs once before any is repeated, except for [`Order::Sequential`].
+/// Order of the runs. Each arm runs once before any arm runs again, but for [`Order::Sequential`].
 #[derive(Debug, Clone, Copy, PartialEq, ValueEnum)]
 pub enum Order {
     /// ABC CBA ABC.
@@ -136,7 +147,7 @@ pub enum Order {
     LatinSquare,
     /// Each replicate in another order.
     Random,
-    /// All runs of one arm, then the next; only if forced.
+    /// All runs of one arm, then all of the next. A plan must also set `force_order`.
     Sequential,
 }
 
@@ -147,14 +158,15 @@ pub struct Workload {
     pub command: Vec<String>,
     /// Default: this program's user.
     pub user: Option<String>,
-    /// Current directory of the program.
+    /// Key `working_folder`.
     pub current_dir: Option<PathBuf>,
     /// Variables besides `PATH`, `HOME`, `LANG` and the runner's; with placeholders.
     pub environment: BTreeMap<String, String>,
     pub open_files: Option<u64>,
-    /// The program that a script starts. The file is searched for `program_cache_variable`.
+    /// If `command` is a script: the executable that it starts. The file must contain the name in
+    /// `program_cache_variable`: an executable without this name ignores the variable.
     pub binary: Option<PathBuf>,
-    /// Environment variable that sets the capacity of the program cache.
+    /// Environment variable that sets the capacity of the validator's program cache.
     pub program_cache_variable: String,
     pub cluster: Option<Cluster>,
     /// For stake queries; default: the public node of `cluster`.
@@ -180,19 +192,19 @@ pub enum Cluster {
     Localnet,
 }
 
-/// State of the lane's folders before a run.
+/// State of the work folders before a run.
 #[derive(Debug, Clone, PartialEq)]
 pub enum InitialState {
     /// Ledger, accounts and snapshots are cleared; the validator downloads a snapshot.
     Download,
-    /// The same folders are cleared. Then this folder is copied into the ledger, and its snapshot
-    /// archives into the snapshots folder.
-    Restore {
-        from: PathBuf,
-    },
+    /// The same folders are cleared. Then the folder `from` is copied into the ledger, and the
+    /// snapshot archives in `from` are copied into the snapshots folder.
+    Restore { from: PathBuf },
+    /// A run continues with the files that the last run left.
     AsIs,
 }
 
+/// What happens to the kernel's page cache before a run.
 #[derive(Debug, Clone, Copy, PartialEq, ValueEnum)]
 pub enum PageCache {
     /// Drops the pages of ledger, accounts, snapshots and `begin.from`.
@@ -225,7 +237,7 @@ pub enum CountedFrom {
 
 #[derive(Debug, Clone)]
 pub struct HostRules {
-    /// Time between two runs.
+    /// Minimum time between two turns.
     pub cool_down: Duration,
     /// Maximum wait before a turn until temporary problems of the host end. Key `patience`.
     pub max_host_wait: Duration,
@@ -238,7 +250,8 @@ pub struct HostRules {
     pub huge_pages: Severity,
     /// A CPU governor other than `performance`.
     pub governor: Severity,
-    /// Cgroups of this experiment, processes in its folders, or (at most a warning) validators.
+    /// Cgroups of this experiment, processes that use its folders, or other validators. Other
+    /// validators are at most a warning.
     pub leftovers: Severity,
 }
 
@@ -251,7 +264,7 @@ pub struct Rule<T> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Severity {
-    /// Listed by `experiment plan`; needs no action. A rule in a plan calls it "ignore".
+    /// `faultline experiment plan` lists it, and a run begins without a warning.
     #[serde(rename = "ignore")]
     #[value(name = "ignore")]
     Note,
@@ -270,6 +283,7 @@ pub struct RecorderOptions {
     pub targets: Option<PathBuf>,
 }
 
+/// One of the configurations that the experiment compares.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Arm {
     /// The label `arm` of its recordings.
@@ -280,17 +294,18 @@ pub struct Arm {
     pub memory_high: Option<u64>,
     /// Default with `memory_max`: 0.
     pub swap_max: Option<u64>,
+    /// Capacity of the validator's program cache. Key `cache_entries`.
     pub program_cache_entries: Option<u32>,
-    /// Value of `{binary}`. The file is searched for [`Workload::program_cache_variable`].
+    /// Value of `{binary}`. Default: [`Workload::binary`].
     pub binary: Option<PathBuf>,
-    /// Value of `{arguments}`, else appended to the command.
+    /// Value of `{arguments}`. Without this placeholder, they are appended to the command.
     pub arguments: Vec<String>,
-    /// Overrides the workload's.
+    /// Overrides [`Workload::environment`].
     pub environment: BTreeMap<String, String>,
-    /// Overrides the lane's.
+    /// Overrides [`Lane::cpus`].
     pub cpus: Option<CpuSet>,
     pub io: Vec<IoLimit>,
-    /// In the plan's file.
+    /// Line number in the plan's file.
     pub line: Option<usize>,
 }
 
@@ -332,18 +347,18 @@ pub struct Lane {
     pub ledger: PathBuf,
     pub accounts: Option<PathBuf>,
     pub snapshots: Option<PathBuf>,
-    /// A keypair file, which is never changed.
+    /// A keypair file. No step changes it.
     pub identity: Option<PathBuf>,
     pub rpc_port: Option<u16>,
     pub gossip_port: Option<u16>,
     pub port_range: Option<(u16, u16)>,
     pub cpus: Option<CpuSet>,
-    /// In the plan's file.
+    /// Line number in the plan's file.
     pub line: Option<usize>,
 }
 
 impl Lane {
-    /// The folders that are cleared before a run, with their keys.
+    /// The work folders, with their keys in a plan.
     fn named_folders(&self) -> impl Iterator<Item = (&'static str, &Path)> {
         let folders = [
             ("ledger", Some(&self.ledger)),
@@ -362,7 +377,8 @@ impl Lane {
 
 #[derive(Debug, Clone, Default)]
 pub struct SlurmOptions {
-    /// Memory of a node in bytes. Default: the largest sum of limits in a turn, and a reserve.
+    /// Memory in bytes that a job requests of its node. Default: the largest sum of memory limits
+    /// in a turn, plus a reserve.
     pub memory: Option<u64>,
     pub constraint: Option<String>,
     pub exclude: Option<String>,
