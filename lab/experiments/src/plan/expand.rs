@@ -53,20 +53,20 @@ pub fn expand(
     replicate: u32,
 ) -> Result<Expanded, Vec<PlaceholderError>> {
     let mut placeholders = Placeholders {
-        values: values(plan, arm, lane, run_folder, replicate),
+        values: placeholder_values(plan, arm, lane, run_folder, replicate),
         errors: Vec::new(),
     };
     let workload = &plan.workload;
     let location = format!("arguments of arm {:?}", arm.name);
     let arguments = arm.arguments.iter();
     let lists = [
-        options("--entrypoint", &workload.entrypoints),
-        options("--known-validator", &workload.known_validators),
+        repeat_option("--entrypoint", &workload.entrypoints),
+        repeat_option("--known-validator", &workload.known_validators),
         arguments
             .map(|text| placeholders.fill(text, true, &location))
             .collect(),
     ];
-    let command = command(&workload.command, &lists, &mut placeholders);
+    let command = expand_command(&workload.command, &lists, &mut placeholders);
     let mut environment = BTreeMap::new();
     let location = format!("environment of arm {:?}", arm.name);
     for (variables, is_in_arm, location) in [
@@ -117,7 +117,7 @@ impl Placeholders {
 
 /// Without `{arguments}`, the arm's arguments come last. `lists` are the words of
 /// [`LIST_PLACEHOLDERS`].
-fn command(
+fn expand_command(
     words: &[String],
     lists: &[Vec<String>; 3],
     placeholders: &mut Placeholders,
@@ -137,7 +137,13 @@ fn command(
     command
 }
 
-fn values(plan: &Plan, arm: &Arm, lane: &Lane, run_folder: &Path, replicate: u32) -> Values {
+fn placeholder_values(
+    plan: &Plan,
+    arm: &Arm,
+    lane: &Lane,
+    run_folder: &Path,
+    replicate: u32,
+) -> Values {
     let path = |path: &Path| path.to_string_lossy().into_owned();
     let port = |port: u16| port.to_string();
     let ports = lane
@@ -161,7 +167,7 @@ fn values(plan: &Plan, arm: &Arm, lane: &Lane, run_folder: &Path, replicate: u32
     ])
 }
 
-fn options(name: &str, values: &[String]) -> Vec<String> {
+fn repeat_option(name: &str, values: &[String]) -> Vec<String> {
     values
         .iter()
         .flat_map(|value| [name.to_owned(), value.clone()])
@@ -182,7 +188,7 @@ fn fill(text: &str, values: &Values) -> Result<String, String> {
             out.push('}');
             rest = after.strip_prefix('}').unwrap_or(after);
         } else if let Some((name, after)) = from_brace[1..].split_once('}') {
-            out += value(name, values)?;
+            out += find_value(name, values)?;
             rest = after;
         } else {
             return Err(format!(
@@ -193,7 +199,7 @@ fn fill(text: &str, values: &Values) -> Result<String, String> {
     Ok(out + rest)
 }
 
-fn value<'v>(name: &str, values: &'v Values) -> Result<&'v str, String> {
+fn find_value<'v>(name: &str, values: &'v Values) -> Result<&'v str, String> {
     if LIST_PLACEHOLDERS.contains(&name) {
         return Err(format!(
             "{{{name}}} becomes several words: let it be a word of the command by itself"
