@@ -172,7 +172,7 @@ fn read_sections(top: &mut Table<'_>, base_folder: &BaseFolder) -> (Plan, Source
 /// The sections of the returned plan have their defaults.
 fn read_top_keys(top: &mut Table<'_>, base_folder: &BaseFolder) -> Plan {
     let name = top
-        .take_required("name", |v| name(&text(v)?))
+        .take_required("name", |v| experiment_name(&text(v)?))
         .unwrap_or_default();
     let folder = top.take_required("folder", |v| base_folder.path(v));
     let replicates = top.take("replicates", |v| whole_number_within(v, 1..=1000));
@@ -244,7 +244,7 @@ fn default_stop(kind: WorkloadKind) -> StopRules {
     }
 }
 
-fn name(text: &str) -> Result<String, String> {
+fn experiment_name(text: &str) -> Result<String, String> {
     let is_allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     if text.len() <= 40 && text.chars().all(is_allowed) {
         return Ok(text.to_owned());
@@ -357,15 +357,15 @@ fn read_recorder(table: &mut Table<'_>, base_folder: &BaseFolder) -> RecorderOpt
         config: table.take("config", |v| base_folder.path(v)),
         interval: table.take("interval", |v| at_least(Duration::from_millis(100), v)),
         cpus: table.take("cpus", cpus),
-        targets: table.take("targets", |v| targets(base_folder.path(v)?)),
+        targets: table.take("targets", |v| target_file(base_folder.path(v)?)),
     }
 }
 
 /// A variant of an enum, by its name in kebab-case.
 fn variant<T: ValueEnum>(value: &DeValue<'_>) -> Result<T, String> {
-    let variant = value.as_str().map(|name| T::from_str(name, false));
-    if let Some(Ok(variant)) = variant {
-        return Ok(variant);
+    let parsed = value.as_str().map(|name| T::from_str(name, false));
+    if let Some(Ok(parsed)) = parsed {
+        return Ok(parsed);
     }
     let names = T::value_variants()
         .iter()
@@ -403,29 +403,29 @@ fn read_concurrent(top: &mut Table<'_>, plan: &mut Plan) {
 }
 
 fn at_least(minimum: Duration, value: &DeValue<'_>) -> Result<Duration, String> {
-    let time = time(value)?;
-    if time < minimum {
+    let duration = time(value)?;
+    if duration < minimum {
         Err(format!(
-            "{time:?} is shorter than the minimum of {minimum:?}"
+            "{duration:?} is shorter than the minimum of {minimum:?}"
         ))
     } else {
-        Ok(time)
+        Ok(duration)
     }
 }
 
 fn metric(value: &DeValue<'_>) -> Result<String, String> {
-    let text = text(value)?;
-    if run_metric(&text).is_some() {
-        return Ok(text);
+    let id = text(value)?;
+    if run_metric(&id).is_some() {
+        return Ok(id);
     }
     let known = RUN_METRICS
         .iter()
         .map(|run_metric| run_metric.id)
         .join(", ");
-    Err(format!("{text:?} is no metric; there are {known}"))
+    Err(format!("{id:?} is no metric; there are {known}"))
 }
 
-fn targets(file: PathBuf) -> Result<PathBuf, String> {
+fn target_file(file: PathBuf) -> Result<PathBuf, String> {
     match file.extension().and_then(|ending| ending.to_str()) {
         Some("json" | "yml" | "yaml") => Ok(file),
         _ => Err(format!(
@@ -436,11 +436,11 @@ fn targets(file: PathBuf) -> Result<PathBuf, String> {
 }
 
 fn percent(value: &DeValue<'_>) -> Result<f64, String> {
-    let number = number(value)?;
-    if number > 0.0 && number < 100.0 {
-        Ok(number / 100.0)
+    let percentage = number(value)?;
+    if percentage > 0.0 && percentage < 100.0 {
+        Ok(percentage / 100.0)
     } else {
-        Err(format!("{number} is not between 0 and 100"))
+        Err(format!("{percentage} is not between 0 and 100"))
     }
 }
 

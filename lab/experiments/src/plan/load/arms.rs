@@ -142,9 +142,9 @@ fn set_value(
             name = format!("cache-{entries}");
         }
         "cpus" => {
-            let cpus = cpus(value)?;
-            name = format!("cpus-{cpus}");
-            arm.cpus = Some(cpus);
+            let cpu_set = cpus(value)?;
+            name = format!("cpus-{cpu_set}");
+            arm.cpus = Some(cpu_set);
         }
         "binary" => arm.binary = Some(base_folder.path(value)?),
         "arguments" => arm.arguments = array(value, argument)?,
