@@ -1,24 +1,27 @@
+//! Replaces placeholders such as `{ledger}` by the values of a run.
+
 use super::{Arm, Lane, Plan};
 use itertools::Itertools;
 use std::{collections::BTreeMap, path::Path};
 
 pub struct Expanded {
     pub command: Vec<String>,
-    /// With `FAULTLINE_LEDGER` etc. for scripts, without `PATH`, `HOME`, `LANG` and
-    /// `SOLANA_METRICS_CONFIG`.
+    /// With each placeholder as a variable for scripts, such as `FAULTLINE_LEDGER`. Without `PATH`,
+    /// `HOME`, `LANG` and `SOLANA_METRICS_CONFIG`.
     pub environment: BTreeMap<String, String>,
 }
 
 #[derive(Debug)]
 pub struct PlaceholderError {
-    /// Whether the text with the error is in the arm, not in the workload.
+    /// Whether the text with the error is in `[[arm]]`, not in `[workload]`.
     pub is_in_arm: bool,
     pub message: String,
 }
 
-/// Placeholders that become several words: each must be a word by itself.
+/// Each of these placeholders becomes several words. So it must be a word of the command by itself.
 const LIST_PLACEHOLDERS: [&str; 3] = ["entrypoints", "known_validators", "arguments"];
 
+/// `run` is the replicate within the arm, not the unique number of the run.
 const VALUE_PLACEHOLDERS: [&str; 12] = [
     "ledger",
     "accounts",
@@ -44,7 +47,7 @@ fn variable_of(placeholder: &str) -> String {
     format!("FAULTLINE_{}", placeholder.to_uppercase())
 }
 
-/// If texts cannot be filled, returns the first error of each.
+/// Fails with the first error of each text that has one.
 pub fn expand(
     plan: &Plan,
     arm: &Arm,
@@ -97,7 +100,7 @@ pub fn expand(
     })
 }
 
-/// Key: a placeholder. `None` if the plan gives no value.
+/// By placeholder. `None` if the plan gives no value for the placeholder.
 type Values = BTreeMap<&'static str, Option<String>>;
 
 struct Placeholders {
@@ -115,8 +118,8 @@ impl Placeholders {
     }
 }
 
-/// Without `{arguments}`, the arm's arguments come last. `lists` are the words of
-/// [`LIST_PLACEHOLDERS`].
+/// `lists` are the words of [`LIST_PLACEHOLDERS`]. Without `{arguments}`, the arm's arguments come
+/// last.
 fn expand_command(
     words: &[String],
     lists: &[Vec<String>; 3],

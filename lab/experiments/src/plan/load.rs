@@ -63,13 +63,15 @@ fn read_text(file: &Path) -> anyhow::Result<(String, PathBuf)> {
 /// `file` is absolute and need not exist. Returns all mistakes.
 pub fn parse(text: &str, file: &Path) -> Result<Plan, Vec<ConfigError>> {
     let base_folder = BaseFolder(file.parent().unwrap_or(Path::new("/")).to_owned());
-    let (plan, mistakes) = faultline_settings::read(text, Some(file), true, |mut top| {
+    // A plan has no secrets.
+    let quotes_line = true;
+    let (plan, mistakes) = faultline_settings::read(text, Some(file), quotes_line, |mut top| {
         let (mut plan, source_lines) = read_sections(&mut top, &base_folder);
         let errors = top.errors();
         top.finish();
         plan.file = file.to_owned();
         plan.text = text.to_owned();
-        // After a mistake, these checks would report its consequences as well.
+        // After a mistake, these checks would also report the consequences of this mistake.
         if errors.is_empty() {
             consistency::check(&plan, &source_lines, errors);
         }
@@ -82,12 +84,12 @@ pub fn parse(text: &str, file: &Path) -> Result<Plan, Vec<ConfigError>> {
 struct BaseFolder(PathBuf);
 
 impl BaseFolder {
-    /// Absolute, without `.`; `..` is resolved lexically.
+    /// The absolute path, without `.` and `..`. Symbolic links are not resolved.
     fn path(&self, value: &DeValue<'_>) -> Result<PathBuf, String> {
         text(value).map(|text| self.join(&text))
     }
 
-    /// A text without a slash is a name in `PATH`.
+    /// A text without a slash is a program in `PATH`, and stays as it is. So does a placeholder.
     fn program(&self, text: &str) -> PathBuf {
         if text.contains('/') && !text.starts_with('{') {
             self.join(text)
@@ -109,7 +111,7 @@ impl BaseFolder {
     }
 }
 
-/// Lines of sections and keys in the plan's file; `None` without them.
+/// Line numbers of sections and keys in the plan's file. `None` if the plan does not have them.
 #[derive(Default)]
 struct SourceLines {
     workload: Option<usize>,
@@ -169,7 +171,7 @@ fn read_sections(top: &mut Table<'_>, base_folder: &BaseFolder) -> (Plan, Source
     (plan, source_lines)
 }
 
-/// The sections of the returned plan have their defaults.
+/// Reads the keys before the first section. The sections of the returned plan have their defaults.
 fn read_top_keys(top: &mut Table<'_>, base_folder: &BaseFolder) -> Plan {
     let name = top
         .take_required("name", |v| experiment_name(&text(v)?))
@@ -280,7 +282,7 @@ fn read_order(top: &mut Table<'_>) -> Order {
     order
 }
 
-/// Returns the line of `how`.
+/// Returns the line number of the key `how`.
 fn read_begin(top: &mut Table<'_>, plan: &mut Plan, base_folder: &BaseFolder) -> Option<usize> {
     if !top.has("begin") {
         top.report_missing(
@@ -381,7 +383,7 @@ fn cpus(value: &DeValue<'_>) -> Result<CpuSet, String> {
 
 fn read_concurrent(top: &mut Table<'_>, plan: &mut Plan) {
     let names: Vec<&String> = plan.arms.iter().map(|arm| &arm.name).collect();
-    // After a mistake, an arm may lack its name: then `twice` is not checked.
+    // After a mistake in an arm, its name may be missing. Then `twice` is not compared with names.
     let is_valid = top.errors().is_empty();
     top.table("concurrent", |table| {
         let repeated_arm = table.take("twice", |v| {
