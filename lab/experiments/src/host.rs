@@ -31,7 +31,7 @@ impl HostFinding {
 /// Name of a validator that [`Program::of_comm`] does not know.
 const FIREDANCER: &str = "firedancer";
 
-/// Checks the host, except for the load of other programs and cgroups of earlier runs.
+/// Does not check the load of other programs and cgroups of earlier runs.
 pub(crate) fn current_findings(plan: &Plan) -> Vec<HostFinding> {
     host_findings(plan, &HostRoot::default(), None, &[])
 }
@@ -66,8 +66,8 @@ pub(crate) fn host_findings(
         ));
     }
     if processes.is_empty() {
-        // A private cluster may need several validators, so another one is at most a warning. If
-        // processes use the work folders, the findings above may already name the validator.
+        // At most a warning: a private cluster has several validators. A validator that uses the
+        // work folders has a finding above.
         all.extend(state.listed_processes.iter().map(|validator| HostFinding {
             severity: leftovers.min(Severity::Warn),
             is_temporary: false,
@@ -80,8 +80,8 @@ pub(crate) fn host_findings(
     all
 }
 
-/// Adds the space that clearing the work folders before a run will free. If no disk lacks space, it
-/// does nothing: to measure that space, it must read all files of the folders.
+/// Adds the space that clearing the work folders will free. Measures it only if a disk lacks space,
+/// because that reads all of the folders.
 fn add_space_of_clearing(plan: &Plan, root: &HostRoot, disks: &mut [Disk]) {
     let rule = &plan.host.free_disk;
     let mut free_sizes = disks.iter().filter_map(|disk| disk.free);
@@ -110,7 +110,7 @@ fn is_validator(name: &str) -> bool {
     Program::of_comm(name).is_some() || name == FIREDANCER
 }
 
-/// The finding about busy CPUs is temporary: load may end by itself. The other findings do not.
+/// Only load is temporary: the other conditions do not end by themselves.
 fn state_findings(
     rules: &HostRules,
     busy_cpus: Option<f64>,

@@ -34,7 +34,7 @@ pub struct JournalLine {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "entry", expecting = "a JSON object")]
 pub enum Entry {
-    /// The first line of the journal.
+    /// The first line.
     Planned(Planned),
     /// A runner starts or resumes the experiment.
     Runner {
@@ -64,7 +64,7 @@ pub enum Entry {
         #[serde(rename = "line")]
         event: search::SearchEvent,
     },
-    /// A search has finished. Next, the runner stops the run.
+    /// A search has finished. The runner then stops the run.
     SearchAnswer {
         run: u32,
         attempt: u32,
@@ -98,8 +98,8 @@ pub struct Planned {
     #[serde(default)]
     pub file: PathBuf,
     pub seed: u64,
-    /// [`faultline_runner::isolation::Launcher::name`]. Empty with host blocks: their journals have
-    /// the name. A host block is turns that one host executes, such as a task of Slurm.
+    /// [`faultline_runner::isolation::Launcher::name`]. Empty with host blocks: each of them has a
+    /// runner and a journal on its host.
     pub launcher: String,
     pub turns: Vec<Turn>,
 }
@@ -121,24 +121,21 @@ impl Planned {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Step {
-    /// Wait until the host is fit.
+    /// Wait for a fit host.
     Host,
     Clear,
     Restore,
     /// Then measure how many pages of the folders are still in memory.
     #[serde(rename = "cool")]
     DropPageCache,
-    /// Create the cgroup with a process that waits before it executes the program. Check that the
-    /// kernel has the limits of the arm.
+    /// Create the cgroup with a process that does not execute the program yet. Check the limits.
     Launch,
-    /// Start the recorder.
     Record,
     /// Let the process execute the program.
     Begin,
     Watch,
     /// Stop all processes of the cgroup.
     End,
-    /// Derive the outcome and the validity.
     Judge,
 }
 
@@ -167,7 +164,7 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// On return, the new file is durable. Fails if the file exists.
+    /// Durable on return. Fails if the file exists.
     pub fn create(path: &Path) -> Result<Self> {
         let file = File::create_new(path).at(path)?;
         if let Some(folder) = path.parent() {
@@ -194,7 +191,7 @@ impl Journal {
         Ok((Journal { file, path, length }, lines))
     }
 
-    /// On return, the line is durable. On failure, removes a partial line if possible.
+    /// Durable on return. On failure, removes a partial line if possible.
     pub fn append(&mut self, line: &JournalLine) -> Result<()> {
         let mut text = serde_json::to_vec(line).context("a line of the journal")?;
         text.push(b'\n');
@@ -205,7 +202,7 @@ impl Journal {
         if written.is_ok() {
             self.length += text.len() as u64;
         } else {
-            // Readers accept a partial line only at the end of the file.
+            // A partial line is only tolerated at the end.
             let _ = self.file.set_len(self.length);
             let _ = self.file.seek(SeekFrom::Start(self.length));
         }
@@ -238,8 +235,7 @@ fn read_lines(path: &Path) -> Result<(Vec<JournalLine>, u64)> {
                 lines.push(line);
                 length += text.len() as u64;
             }
-            // A power cut damages only the last lines. A valid line after an invalid one therefore
-            // means that something else damaged the file.
+            // A power cut damages only the end: a valid line after an invalid one is an error.
             (Ok(_), Some((number, why))) => anyhow::bail!(
                 "{}:{number}: this is no line of a journal: {why}",
                 path.display()

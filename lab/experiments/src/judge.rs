@@ -13,11 +13,10 @@ use std::time::Duration;
 
 /// A shell returns 128 plus the signal of its child.
 const SHELL_SIGNAL_BASE: i32 = 128;
-/// An eviction pass of the program cache evicts down to this percentage of the capacity.
+/// A pass of the program cache evicts down to this percentage of the capacity.
 const EVICTION_TARGET_PERCENT: u64 = 90;
-/// Batches that load programs concurrently can exceed the target by this many entries.
+/// Concurrent batches can exceed the target by this many entries.
 const BATCH_OVERSHOOT: u64 = 32;
-/// With a larger share of samples missing, a recording is doubtful.
 const MAX_MISSING_SHARE: f64 = 0.05;
 /// With a larger share of samples missing, a recording proves nothing.
 const USELESS_SHARE: f64 = 0.5;
@@ -27,20 +26,18 @@ const MIN_MISSING_TIME: Duration = Duration::from_secs(2);
 const MAX_GAP: Duration = Duration::from_secs(10);
 const GAP_INTERVALS: u32 = 3;
 
-/// How a run ended, as the runner observed it.
 #[derive(Default)]
 pub struct EndFacts {
     /// Why the runner stopped the run: [`Outcome::Completed`] if the planned duration was over.
     /// `None` if the run ended by itself.
     pub stop_reason: Option<Outcome>,
-    /// When the runner decided to stop the run.
     pub state_at_stop: CgroupState,
     pub final_state: CgroupState,
     /// The first process exited and left others in the cgroup.
     pub has_survivors: bool,
 }
 
-/// Also true if the kernel killed only a child of the first process, such as the child of a shell.
+/// Also true if only a child was OOM-killed: a shell may survive it.
 pub fn was_oom_killed(cgroup_state: &CgroupState) -> bool {
     let kills = cgroup_state.memory_events.get("oom_kill");
     kills.is_some_and(|kills| *kills > 0) || cgroup_state.result.as_deref() == Some("oom-kill")
@@ -105,15 +102,14 @@ pub fn outcome(kind: WorkloadKind, stop: &StopRules, facts: &EndFacts) -> (Outco
     (outcome, notes)
 }
 
-/// Totals of a run's data points about the validator's cache of compiled programs.
+/// Totals of a run's data points about the program cache.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CacheTotals {
-    /// Number of data points.
     pub points: u64,
-    /// Highest number of compiled entries at the start of an eviction pass. A pass follows each
-    /// load of a program, even if the pass evicts nothing.
+    /// Highest number of compiled entries at the start of a pass. A pass follows each load of a
+    /// program, even if it evicts nothing.
     pub water_level: u64,
-    /// Like `water_level`, but of data points with evictions only.
+    /// Like `water_level`, but only of points with evictions.
     pub water_level_evicting: u64,
     pub insertions: u64,
     /// Entries that eviction passes removed.
@@ -188,14 +184,13 @@ pub fn cache_validity(entries: u32, totals: &CacheTotals) -> Validity {
 
 #[derive(Clone, Copy)]
 pub struct RunPeriod {
-    /// By the wall clock.
     pub from_unix_ns: i64,
     /// By the monotonic clock.
     pub length: Duration,
 }
 
-/// How many ticks, the recorder's samples, are missing from a recording. A recorder that stalls
-/// records no error: only the missing ticks show that it stalled.
+/// How many ticks, the samples of the recorder, are missing in a run. Nothing else shows that a
+/// recorder stalled.
 pub struct TickCoverage {
     pub due_ticks: u64,
     pub missing_ticks: u64,
@@ -205,7 +200,7 @@ pub struct TickCoverage {
 
 impl TickCoverage {
     /// `ticks` are those of one recorder, in order. The wall clock may jump, so it only determines
-    /// where the run begins. All durations are by the monotonic clock.
+    /// where the run begins.
     pub fn of(ticks: &[TickRow], run_period: RunPeriod, interval: Duration) -> Self {
         let interval = interval.max(Duration::from_millis(1));
         let due_ticks =

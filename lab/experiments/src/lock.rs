@@ -1,5 +1,5 @@
-//! At most one runner has the lock of an experiment. The lock file contains the pid of that runner.
-//! At most one experiment has the lock of a work folder.
+//! An experiment has at most one runner, whose pid is in the lock file. A work folder is locked by
+//! at most one experiment.
 
 use super::plan::Plan;
 use anyhow::Result;
@@ -24,11 +24,10 @@ use std::{
 #[derive(Debug)]
 pub struct Lock(#[expect(dead_code, reason = "held, not used")] File);
 
-/// The runner that has the lock of an experiment.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Holder {
     Free,
-    /// The pid; `None` if the runner has not written it yet.
+    /// `None` if the process has not written its pid yet.
     Process(Option<u32>),
 }
 
@@ -46,8 +45,7 @@ impl Lock {
     /// If another process has the lock, `message` returns the text of the error. Its argument is
     /// ` (process N)`, or empty if the pid is unknown.
     pub fn take_with_message(path: &Path, message: impl FnOnce(String) -> String) -> Result<Self> {
-        // Another process may have the lock: its pid is truncated only once this process has locked
-        // the file. If the path is a symbolic link, opening fails.
+        // Not truncated: the file may have the pid of another process. A symbolic link is an error.
         let mut file = OpenOptions::new()
             .read(true)
             .write(true)
@@ -71,8 +69,7 @@ impl Lock {
     }
 }
 
-/// Locks the work folders and the folder that they are restored from. So no other experiment can
-/// change them between runs.
+/// Locks all folders of the plan, so that no other experiment changes them between runs.
 pub fn lock_folders(plan: &Plan) -> Result<Vec<FolderLock>> {
     let lock = |folder, purpose| lock_folder(folder, purpose, &HostRoot::default());
     let work = plan

@@ -1,7 +1,5 @@
-//! A plan of an experiment, validated without the state of the host. Sizes have binary units
-//! (`512G`: powers of 1024), times have a unit (`12h`).
-//!
-//! A run executes the workload once, with the settings of one arm.
+//! A plan, validated without the state of the host. Sizes have binary units (`512G`: powers of
+//! 1024), times have a unit (`12h`).
 
 mod clusters;
 mod expand;
@@ -26,10 +24,9 @@ pub struct Plan {
     pub text: String,
     /// `[a-z0-9-]+`, at most 40 bytes.
     pub name: String,
-    /// The experiment's folder, for state, recordings and reports. Outside of the work folders.
+    /// For state, recordings and reports. Outside of the work folders.
     pub folder: PathBuf,
-    /// Number of runs of each arm. Default: 4 for [`Order::Abba`] without `concurrent`, 1 for a
-    /// search, else 3.
+    /// Default: 4 for [`Order::Abba`] without `concurrent`, 1 for a search, else 3.
     pub replicates: u32,
     pub order: Order,
     /// For [`Order::Random`].
@@ -46,8 +43,7 @@ pub struct Plan {
     pub recorder: RecorderOptions,
     /// The arms of `[[arm]]` and those of the crossed `[factors]`.
     pub arms: Vec<Arm>,
-    /// Each run of a turn has a lane. With `concurrent`, there is one for each arm and one for the
-    /// second run of [`Concurrent::repeated_arm`], else only one.
+    /// One lane; with `concurrent`, one for each arm and one for the second run of the A/A pair.
     pub lanes: Vec<Lane>,
     pub concurrent: Option<Concurrent>,
     pub report: ReportRules,
@@ -94,29 +90,27 @@ impl Plan {
     }
 }
 
-/// Rules of a search for the least sufficient headroom, in one run. The headroom is what a memory
-/// limit leaves above memory that cannot be reclaimed. A dwell is a period with one headroom, or
-/// without a limit. It shows whether the validator keeps up.
+/// Rules of a search for the least sufficient headroom: what a memory limit leaves above memory
+/// that cannot be reclaimed. A dwell is a period with one headroom, and tests it.
 #[derive(Debug, Clone)]
 pub struct MemorySearchRules {
-    /// Bytes. The search tries this headroom first.
+    /// Bytes.
     pub first_headroom: u64,
     /// Minimum time before a dwell, in which memory adapts to the new limit.
     pub settle: Duration,
-    /// Length of a dwell. Dwells that confirm the answer take twice as long.
+    /// Length of a dwell. A dwell that confirms the answer takes twice as long.
     pub dwell: Duration,
-    /// The search narrows the 90 % confidence interval of the answer to this share of the answer.
+    /// Maximum width of the 90 % confidence interval of the answer, as a share of the answer.
     pub width: f64,
-    /// Maximum time of the search. It starts when the validator has caught up with the cluster.
+    /// Counted from when the validator has reached the tip of the chain.
     pub max_duration: Duration,
-    /// How far ahead the answer extrapolates the growth of memory that cannot be reclaimed.
+    /// How far the answer extrapolates the growth of memory that cannot be reclaimed.
     pub horizon: Duration,
 }
 
 impl MemorySearchRules {
-    /// Estimate if few trials are enough: 8 trials, and 3 confirmations at each end of the
-    /// confidence interval. References are dwells without a limit: 2 at the beginning, then 1 after
-    /// every 3 trials or confirmations.
+    /// Estimate for few trials: 8, and 3 confirmations at each end of the interval. References are
+    /// dwells without a limit: 2 at the beginning, then 1 after every 3 other dwells.
     pub fn min_duration(&self) -> Duration {
         let (trials, confirmations) = (8, 6);
         let references = 2 + (trials + confirmations) / 3;
@@ -131,14 +125,13 @@ impl MemorySearchRules {
 /// All arms run at the same time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Concurrent {
-    /// Index of the arm that has two runs in each turn. They are the A/A pair: they have the same
-    /// settings and should not differ.
+    /// Index of the arm that runs twice in a turn: the A/A pair, whose runs should not differ.
     pub repeated_arm: usize,
-    /// Severity if lanes use the same device and their arms do not limit I/O.
+    /// Severity if lanes share a device without I/O limits.
     pub shared_device: Severity,
 }
 
-/// Order of the runs. Each arm runs once before any arm runs again, but for [`Order::Sequential`].
+/// Each arm runs once before any arm runs again, except with [`Order::Sequential`].
 #[derive(Debug, Clone, Copy, PartialEq, ValueEnum)]
 pub enum Order {
     /// ABC CBA ABC.
@@ -147,7 +140,7 @@ pub enum Order {
     LatinSquare,
     /// Each replicate in another order.
     Random,
-    /// All runs of one arm, then all of the next. A plan must also set `force_order`.
+    /// All runs of one arm, then the next. Requires `force_order`.
     Sequential,
 }
 
@@ -163,8 +156,8 @@ pub struct Workload {
     /// Variables besides `PATH`, `HOME`, `LANG` and the runner's; with placeholders.
     pub environment: BTreeMap<String, String>,
     pub open_files: Option<u64>,
-    /// If `command` is a script: the executable that it starts. The file must contain the name in
-    /// `program_cache_variable`: an executable without this name ignores the variable.
+    /// The executable that a start script runs. If the file does not contain the name in
+    /// `program_cache_variable`, it would ignore that variable.
     pub binary: Option<PathBuf>,
     /// Environment variable that sets the capacity of the validator's program cache.
     pub program_cache_variable: String,
@@ -197,14 +190,14 @@ pub enum Cluster {
 pub enum InitialState {
     /// Ledger, accounts and snapshots are cleared; the validator downloads a snapshot.
     Download,
-    /// The same folders are cleared. Then the folder `from` is copied into the ledger, and the
-    /// snapshot archives in `from` are copied into the snapshots folder.
-    Restore { from: PathBuf },
-    /// A run continues with the files that the last run left.
+    /// The same folders are cleared. Then `from` is copied into the ledger, and its snapshot
+    /// archives into the snapshots folder.
+    Restore {
+        from: PathBuf,
+    },
     AsIs,
 }
 
-/// What happens to the kernel's page cache before a run.
 #[derive(Debug, Clone, Copy, PartialEq, ValueEnum)]
 pub enum PageCache {
     /// Drops the pages of ledger, accounts, snapshots and `begin.from`.
@@ -250,8 +243,7 @@ pub struct HostRules {
     pub huge_pages: Severity,
     /// A CPU governor other than `performance`.
     pub governor: Severity,
-    /// Cgroups of this experiment, processes that use its folders, or other validators. Other
-    /// validators are at most a warning.
+    /// Cgroups of this experiment, processes in its folders, or (at most a warning) validators.
     pub leftovers: Severity,
 }
 
@@ -264,7 +256,7 @@ pub struct Rule<T> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Severity {
-    /// `faultline experiment plan` lists it, and a run begins without a warning.
+    /// Only `faultline experiment plan` reports it. A plan calls it "ignore".
     #[serde(rename = "ignore")]
     #[value(name = "ignore")]
     Note,
@@ -294,11 +286,11 @@ pub struct Arm {
     pub memory_high: Option<u64>,
     /// Default with `memory_max`: 0.
     pub swap_max: Option<u64>,
-    /// Capacity of the validator's program cache. Key `cache_entries`.
+    /// Key `cache_entries`.
     pub program_cache_entries: Option<u32>,
     /// Value of `{binary}`. Default: [`Workload::binary`].
     pub binary: Option<PathBuf>,
-    /// Value of `{arguments}`. Without this placeholder, they are appended to the command.
+    /// Value of `{arguments}`, else appended to the command.
     pub arguments: Vec<String>,
     /// Overrides [`Workload::environment`].
     pub environment: BTreeMap<String, String>,
@@ -347,7 +339,7 @@ pub struct Lane {
     pub ledger: PathBuf,
     pub accounts: Option<PathBuf>,
     pub snapshots: Option<PathBuf>,
-    /// A keypair file. No step changes it.
+    /// A keypair file, which is never changed.
     pub identity: Option<PathBuf>,
     pub rpc_port: Option<u16>,
     pub gossip_port: Option<u16>,
@@ -377,8 +369,7 @@ impl Lane {
 
 #[derive(Debug, Clone, Default)]
 pub struct SlurmOptions {
-    /// Memory in bytes that a job requests of its node. Default: the largest sum of memory limits
-    /// in a turn, plus a reserve.
+    /// Bytes to request of a node. Default: the largest sum of the limits in a turn, and a reserve.
     pub memory: Option<u64>,
     pub constraint: Option<String>,
     pub exclude: Option<String>,

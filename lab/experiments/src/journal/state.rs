@@ -13,23 +13,22 @@ use std::{collections::BTreeMap, path::PathBuf};
 pub struct JournalState {
     /// `None` if not even the first line was written.
     pub planned: Option<Planned>,
-    /// 0 if the experiment never began.
+    /// 0 without a first line.
     pub began_unix_ns: i64,
     pub turns: Vec<Turn>,
     /// The attempts at each turn, by number of the turn.
     pub attempts: BTreeMap<u32, Vec<Attempt>>,
-    /// Number of runners so far: each start or resumption of the experiment is a runner.
     pub runner_starts: u32,
     /// Host of the last runner; empty in journals of older versions.
     pub host: String,
     /// When the last runner began; 0 without one.
     pub runner_began_unix_ns: i64,
     /// Number of host blocks with a runner; 0 without host blocks. A host block is turns that one
-    /// host executes, with a separate journal. It is a task of Slurm, for example.
+    /// host executes with a separate journal.
     pub running_host_blocks: usize,
     /// Path of each host block's journal that cannot be used, and the reason.
     pub unreadable_journals: Vec<String>,
-    /// The reason, if the last runner was stopped.
+    /// Reason, if the last runner was stopped.
     pub stopped: Option<String>,
     pub finished: bool,
     /// When the last run ended.
@@ -43,26 +42,23 @@ pub struct Attempt {
     pub number: u32,
     /// Ordinal number, from 1 on, of the runner that began the attempt.
     pub runner_number: u32,
-    /// When the attempt began.
     pub unix_ns: i64,
     pub host: String,
     /// With host blocks: the folder whose journal has this attempt, and the number in that journal.
     pub origin: Option<(PathBuf, u32)>,
-    /// By number of the run. Only runs about which the journal has a line.
+    /// By number. Only runs about which the journal has a line.
     pub runs: BTreeMap<u32, RunAttempt>,
 }
 
-/// One run of an attempt.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RunAttempt {
     /// Each step with its time in nanoseconds since 1970.
     pub steps: Vec<(Step, i64)>,
-    /// With the time in nanoseconds since 1970. `None` while the program runs, or if the runner was
-    /// killed before the end.
+    /// `None` while the run executes, or if its runner was killed.
     pub ended: Option<(Ending, i64)>,
     /// Empty without a search.
     pub search_log: SearchLog,
-    /// Why the result of the run does not count.
+    /// Why the result does not count.
     pub void_reason: Option<String>,
 }
 
@@ -70,7 +66,7 @@ pub struct RunAttempt {
 pub struct SearchLog {
     /// Each event with its time in nanoseconds since 1970.
     pub events: Vec<(search::SearchEvent, i64)>,
-    /// `None` while the search runs, or if the run ended before the search.
+    /// `None` while the search executes, or if the run ended before.
     pub answer: Option<search::SearchAnswer>,
 }
 
@@ -161,7 +157,6 @@ impl JournalState {
         }
     }
 
-    /// False if no `TurnBegun` line has begun the attempt.
     fn update_run(&mut self, run: u32, attempt: u32, change: impl FnOnce(&mut RunAttempt)) -> bool {
         let turn = self.turn_of(run).map(|turn| turn.number);
         let begun = turn
@@ -220,7 +215,7 @@ impl JournalState {
         }
     }
 
-    /// `None` if no attempt at the turn has begun.
+    /// `None` if the turn never began.
     pub fn newest_attempt(&self, turn: &Turn) -> Option<&Attempt> {
         self.attempts_of(turn).last()
     }
@@ -236,7 +231,7 @@ impl JournalState {
             .is_some_and(|newest| newest.is_complete(turn))
     }
 
-    /// `None` if all turns are done.
+    /// `None` if all turns have their results.
     pub fn next_attempt(&self) -> Option<NextAttempt<'_>> {
         let turn = self.turns.iter().find(|turn| !self.is_done(turn))?;
         let earlier_attempts = self.attempts_of(turn).iter();
