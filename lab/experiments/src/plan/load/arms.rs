@@ -47,7 +47,7 @@ pub fn read_arms(top: &mut Table<'_>, base_folder: &BaseFolder) -> Vec<Arm> {
         let lengths = factors.iter().map(Vec::len);
         if lengths.fold(1, usize::saturating_mul) > MAX_ARMS {
             table.report(format!(
-                "their cross has more than {MAX_ARMS} arms; leave some levels out"
+                "they have more than {MAX_ARMS} combinations; leave some levels out"
             ));
         } else if table.is_empty() {
             table.report("is empty: name what varies, as in memory_max = [\"128G\", \"256G\"]");
@@ -80,7 +80,7 @@ fn read_arm(table: &mut Table<'_>, base_folder: &BaseFolder) -> Arm {
     let mut devices = Unique::default();
     table.tables("io", |table| {
         let bytes = |v: &DeValue<'_>| match size(v)? {
-            0 => Err("0 would stop it; leave the key out for no limit".to_owned()),
+            0 => Err("0 would block all I/O; leave the key out for no limit".to_owned()),
             bytes => Ok(bytes),
         };
         let operations = |v: &DeValue<'_>| whole_number_within(v, 1..=u64::MAX >> 1);

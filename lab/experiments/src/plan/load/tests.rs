@@ -493,7 +493,7 @@ fn arm_names_must_be_distinct_and_valid() {
         .join(",");
     refused(
         &format!("{SMALL}[factors]\nmemory_max = [{levels}]\n"),
-        "more than 100 arms",
+        "more than 100 combinations",
     );
 }
 
