@@ -22,7 +22,7 @@ use std::{
 
 /// The lock is released when this is dropped or the process ends.
 #[derive(Debug)]
-pub struct Lock(#[expect(dead_code, reason = "held, not used")] File);
+pub struct Lock(#[expect(dead_code, reason = "dropping it releases the lock")] File);
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Holder {

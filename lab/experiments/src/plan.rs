@@ -109,8 +109,8 @@ pub struct MemorySearchRules {
 }
 
 impl MemorySearchRules {
-    /// Estimate for few trials: 8, and 3 confirmations at each end of the interval. References are
-    /// dwells without a limit: 2 at the beginning, then 1 after every 3 other dwells.
+    /// Estimate for few trials: 8, and 3 confirmations at each end of the interval. References have
+    /// no limit: 2 at the beginning, then 1 after every 3 dwells with a limit.
     pub fn min_duration(&self) -> Duration {
         let (trials, confirmations) = (8, 6);
         let references = 2 + (trials + confirmations) / 3;
@@ -243,7 +243,7 @@ pub struct HostRules {
     pub huge_pages: Severity,
     /// A CPU governor other than `performance`.
     pub governor: Severity,
-    /// Cgroups of this experiment, processes in its folders, or (at most a warning) validators.
+    /// Cgroups of this experiment, processes that use its folders, and other validators.
     pub leftovers: Severity,
 }
 
@@ -369,7 +369,8 @@ impl Lane {
 
 #[derive(Debug, Clone, Default)]
 pub struct SlurmOptions {
-    /// Bytes to request of a node. Default: the largest sum of the limits in a turn, and a reserve.
+    /// Bytes to request of a node. Default: the largest sum of memory limits in a turn, and a
+    /// reserve.
     pub memory: Option<u64>,
     pub constraint: Option<String>,
     pub exclude: Option<String>,

@@ -7,8 +7,8 @@ use crate::{
 };
 use std::{collections::BTreeMap, path::PathBuf};
 
-/// What the lines of a journal say about an experiment. A turn is the runs that execute at the same
-/// time: one, or with `concurrent` one per lane.
+/// What a journal records about an experiment. A turn is the runs that execute at the same time:
+/// one, or with `concurrent` one per lane.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct JournalState {
     /// `None` if not even the first line was written.
@@ -210,7 +210,7 @@ impl JournalState {
             .find(|begun| begun.number == attempt)
             .and_then(|begun| begun.origin.as_ref());
         match origin {
-            Some((block, number)) => ExperimentFolder::new(block).run(run, *number),
+            Some((origin_folder, number)) => ExperimentFolder::new(origin_folder).run(run, *number),
             None => folder.run(run, attempt),
         }
     }
