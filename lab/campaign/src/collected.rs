@@ -12,7 +12,7 @@ use faultline_common::files::AtPath;
 use faultline_experiments::{
     folder::OUTPUT,
     outcome::{Outcome as RunOutcome, Validity},
-    report::{CountedRun, Experiment},
+    report::{CompletedRun, Experiment},
     search::{SearchAnswer, SearchOutcome},
 };
 use faultline_pages::{cells::GIB, render};
@@ -151,7 +151,7 @@ fn collect_experiment(
     let out = campaign.folder.join(page::FOLDER).join(&report_path);
     fs::create_dir_all(out.parent().unwrap_or(&campaign.folder)).at(&out)?;
     render::write(&results.report()?.report, &out, true)?;
-    let counted = results.journal_state.counted();
+    let counted = results.journal_state.completed_runs();
     ensure!(
         !counted.is_empty(),
         "{}: none of its runs has a result",
@@ -225,7 +225,7 @@ fn run_row(
     campaign: &Campaign,
     row_template: &RunRow,
     experiment: &CampaignExperiment,
-    (results, counted, run): (&Experiment, &CountedRun<'_>, Option<&Run>),
+    (results, counted, run): (&Experiment, &CompletedRun<'_>, Option<&Run>),
 ) -> RunRow {
     let recording = results.recording(counted);
     let baseline = results.plan.arms.first().map(|arm| arm.name.as_str());

@@ -16,7 +16,7 @@ use faultline_experiments::{
     journal::{self, JournalState},
     lock::Lock,
     plan::{self, Plan},
-    report::{CountedRun, Experiment},
+    report::{CompletedRun, Experiment},
     runner::ExperimentEnd,
 };
 use itertools::Itertools;
@@ -159,7 +159,7 @@ pub struct CampaignExperiment {
 }
 
 impl CampaignExperiment {
-    pub fn replicate(&self, run: &CountedRun<'_>) -> u32 {
+    pub fn replicate(&self, run: &CompletedRun<'_>) -> u32 {
         self.search
             .map_or(run.scheduled.replicate, |search| search.replicate)
     }
@@ -173,7 +173,7 @@ pub fn void_runs(
 ) -> Result<()> {
     for experiment in experiments {
         let results = Experiment::read(&experiment.plan.folder)?;
-        let counted = results.journal_state.counted();
+        let counted = results.journal_state.completed_runs();
         let mut runs: Vec<_> = counted.iter().collect();
         runs.retain(|run| should_void(experiment.replicate(run)));
         void(&experiment.plan.folder, &runs, reason)?;

@@ -205,14 +205,14 @@ pub fn merge_host_blocks(folder: &ExperimentFolder, merged: &mut JournalState) {
         let read = read_block_attempts(folder, &digest, replicate, None);
         let mut block_attempts = read.unwrap_or_else(|error| {
             merged
-                .unreadable
+                .unreadable_journals
                 .push(format!("block {replicate}: {error:#}"));
             Vec::new()
         });
         let problems = block_attempts
             .iter()
             .filter_map(|attempt| attempt.problem.clone());
-        merged.unreadable.extend(problems);
+        merged.unreadable_journals.extend(problems);
         block_attempts.retain(|attempt| attempt.journal_state.planned.is_some());
         let index_of =
             |condition: fn(&BlockAttempt) -> bool| block_attempts.iter().position(condition);
@@ -264,7 +264,7 @@ fn merge_block_attempt(
 ) {
     let is_running = block_attempt.is_running();
     let state = block_attempt.journal_state;
-    merged.running_blocks += usize::from(is_running);
+    merged.running_host_blocks += usize::from(is_running);
     merged.runner_starts += state.runner_starts;
     merged.last_end_unix_ns = merged.last_end_unix_ns.max(state.last_end_unix_ns);
     if void_reason.is_none() {

@@ -269,7 +269,7 @@ fn check_design(plan: &Plan, findings: &mut Findings) {
             "replicates = 3 or more",
         );
     }
-    if plan.begin == InitialState::AsIs && plan.workload.kind == WorkloadKind::Validator {
+    if plan.initial_state == InitialState::AsIs && plan.workload.kind == WorkloadKind::Validator {
         findings.warn(
             "begin.how is \"as-is\": each run continues from the state that the previous one left, so the starts are not equal",
             "\"download\" or, better, \"restore\"",

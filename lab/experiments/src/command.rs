@@ -3,7 +3,7 @@ mod block;
 use super::{
     blocks::{self, HostBlock},
     folder::ExperimentFolder,
-    journal::{self, CountedRun, Entry, Journal, JournalLine, JournalState},
+    journal::{self, CompletedRun, Entry, Journal, JournalLine, JournalState},
     lock::{self, Holder, Lock},
     plan_command, report,
     runner::{ExperimentEnd, RealSystem, Runner},
@@ -96,7 +96,7 @@ fn dry_run(plan: &Plan) -> Result<u8> {
     let _folders = lock::lock_folders(plan)?;
     let mut printed = String::new();
     for folder in plan.work_folders() {
-        if plan.begin == InitialState::AsIs {
+        if plan.initial_state == InitialState::AsIs {
             printed += &format!("{}: stays as it is\n", folder.display());
         } else {
             let summary = folders::would_clear(folder, &HostRoot::default())?;
@@ -411,7 +411,7 @@ fn refuse_unfit(plan: &Plan, launcher: &dyn Launcher, i_vote: bool) -> Result<()
 }
 
 /// Voids the results of these runs, so that [`begin_or_continue`] repeats their turns.
-pub fn void(folder: &Path, runs: &[&CountedRun<'_>], why: &str) -> Result<()> {
+pub fn void(folder: &Path, runs: &[&CompletedRun<'_>], why: &str) -> Result<()> {
     let folder = ExperimentFolder::new(folder);
     let _lock = Lock::take(&folder.lock())?;
     let (mut journal, _) = Journal::open(&folder.journal())?;

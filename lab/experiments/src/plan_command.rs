@@ -90,7 +90,7 @@ impl PlanPreview {
         let arm = |arm: &Arm| ArmPreview {
             name: arm.name.clone(),
             limits: arm.limits(&plan::Lane::default()),
-            cache_entries: arm.cache_entries,
+            cache_entries: arm.program_cache_entries,
             binary: arm.binary.clone(),
             arguments: arm.arguments.clone(),
             variables: arm.environment.keys().cloned().collect(),
@@ -156,7 +156,7 @@ pub fn estimate(plan: &Plan, turns: usize) -> Estimate {
         (None, CountedFrom::FirstTransaction, within) => (within, "its first transaction"),
     };
     let longest = wait.map(|wait| {
-        let waits = [plan.host.patience, stop.grace, stop.duration];
+        let waits = [plan.host.max_host_wait, stop.grace, stop.duration];
         all_turns(waits.into_iter().fold(wait, Duration::saturating_add))
     });
     let length = match &plan.memory_search {
@@ -177,7 +177,7 @@ pub fn estimate(plan: &Plan, turns: usize) -> Estimate {
         }
         assumed += &format!(
             " {} for a quiet host and {} for its end",
-            duration(plan.host.patience),
+            duration(plan.host.max_host_wait),
             duration(stop.grace)
         );
     }

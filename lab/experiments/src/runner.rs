@@ -271,7 +271,7 @@ impl<'w> Runner<'w> {
         self.end_leftovers()?;
         self.write_targets();
         while let Some(next) = self.journal_state.next_attempt() {
-            if next.failed >= self.plan.attempts {
+            if next.failed >= self.plan.attempts_per_turn {
                 let why = why_given_up(&next, &self.journal_state);
                 return self.stop(why).map(ExperimentEnd::GaveUp);
             }
@@ -299,7 +299,7 @@ impl<'w> Runner<'w> {
             .system
             .launcher()
             .sweep(&self.unique_name, SWEEP_GRACE)?;
-        for (run, attempt) in self.journal_state.unfinished_attempts() {
+        for (run, attempt) in self.journal_state.unfinished_runs() {
             let notes = ended_leftovers
                 .iter()
                 .map(|name| format!("left behind and ended: {name}"))

@@ -26,7 +26,7 @@ pub fn find_folder(path: &Path) -> Result<ExperimentFolder> {
 pub fn read_with_host_blocks(folder: &ExperimentFolder) -> Result<(Plan, JournalState)> {
     let (plan, mut journal_state) = read_without_host_blocks(folder)?;
     blocks::merge_host_blocks(folder, &mut journal_state);
-    for problem in &journal_state.unreadable {
+    for problem in &journal_state.unreadable_journals {
         blocks::warn_unreadable(problem);
     }
     Ok((plan, journal_state))

@@ -92,7 +92,7 @@ pub fn status(args: &StatusArgs) -> anyhow::Result<String> {
     let folder = find_folder(&args.experiment)?;
     let (plan, journal_state) = read_with_host_blocks(&folder)?;
     let jobs = jobs(&plan, &folder);
-    let holder = if jobs.is_empty() && journal_state.running_blocks == 0 {
+    let holder = if jobs.is_empty() && journal_state.running_host_blocks == 0 {
         lock::holder(&folder.lock())?
     } else {
         Holder::Process(None)
@@ -138,7 +138,7 @@ impl Status {
             (Holder::Free, None) => ExperimentState::CutOff,
         };
         let is_running = matches!(state, ExperimentState::Running { .. });
-        let blocks = journal_state.running_blocks.max(1) as u64;
+        let blocks = journal_state.running_host_blocks.max(1) as u64;
         let running_at = is_running.then_some(now);
         let runs: Vec<RunStatus> = journal_state
             .scheduled()
@@ -160,13 +160,13 @@ impl Status {
             name: plan.name.clone(),
             folder: folder.path().to_owned(),
             state,
-            done: journal_state.counted().len(),
+            done: journal_state.completed_runs().len(),
             run_count: runs.len(),
             percent: 100.0 * done / (turns.len() as f64).max(1.0),
             // Blocks run at the same time.
             seconds_left: is_running.then_some(remaining.as_secs() / blocks),
             jobs: Vec::new(),
-            unreadable: journal_state.unreadable.clone(),
+            unreadable: journal_state.unreadable_journals.clone(),
             runs,
         }
     }

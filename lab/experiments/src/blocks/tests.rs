@@ -88,7 +88,7 @@ fn the_first_attempt_with_all_results_counts_whatever_they_are() {
     write(&folder, "n2-2", "n2", &[Some(Outcome::OutOfMemory), done()]);
     write(&folder, "n3-10", "n3", &[done(), done()]);
     let state = merged(&folder);
-    let counted = state.counted();
+    let counted = state.completed_runs();
     let outcomes: Vec<_> = counted.iter().map(|one| &one.ending.outcome).collect();
     assert_eq!(outcomes, [&Outcome::OutOfMemory, &Outcome::Completed]);
     let path = state.run_folder(&folder, counted[0].scheduled, counted[0].attempt);
@@ -132,10 +132,10 @@ fn results_of_a_cut_block_do_not_count_once_another_host_has_begun_it() {
         Some("no block has begun")
     );
     write(&folder, "n1-0", "n1", &[Some(Outcome::Completed), None]);
-    assert_eq!(merged(&folder).counted().len(), 1);
+    assert_eq!(merged(&folder).completed_runs().len(), 1);
     write(&folder, "n2-1", "n2", &[None]);
     let state = merged(&folder);
-    assert_eq!(state.counted().len(), 0);
+    assert_eq!(state.completed_runs().len(), 0);
     assert_eq!(state.next_attempt().map(|next| next.turn.number), Some(1));
 
     // The block returns to its first host.
@@ -147,7 +147,7 @@ fn results_of_a_cut_block_do_not_count_once_another_host_has_begun_it() {
         host: "n1".to_owned(),
     };
     journal.append(&JournalLine { unix_ns: 2, entry }).unwrap();
-    assert_eq!(merged(&folder).counted().len(), 1);
+    assert_eq!(merged(&folder).completed_runs().len(), 1);
 }
 
 #[test]
@@ -170,7 +170,7 @@ fn unreadable_journals_are_named_and_other_attempts_count() {
     // Block 2 is a file.
     fs::write(folder.host_block(2), "").unwrap();
     let state = merged(&folder);
-    let counted = state.counted();
+    let counted = state.completed_runs();
     assert_eq!(counted.len(), 2);
     let path = state.run_folder(&folder, counted[0].scheduled, counted[0].attempt);
     assert!(
@@ -183,7 +183,7 @@ fn unreadable_journals_are_named_and_other_attempts_count() {
         "n3-2/journal.jsonl: this is no journal",
         "blocks/002: Not a directory",
     ];
-    let unreadable = &state.unreadable;
+    let unreadable = &state.unreadable_journals;
     assert_eq!(unreadable.len(), expected.len(), "{unreadable:#?}");
     for expected in expected {
         let named = unreadable.iter().any(|problem| problem.contains(expected));

@@ -51,7 +51,7 @@ pub fn find_inaccessible(plan: &Plan) -> BTreeMap<PathBuf, String> {
 /// clears, so such a folder needs no bits, and only its parents are checked. All other paths must
 /// be accessible already.
 fn required_access(plan: &Plan) -> Vec<(String, &Path, u32)> {
-    let folder_bits = if plan.begin == InitialState::AsIs {
+    let folder_bits = if plan.initial_state == InitialState::AsIs {
         WRITE | EXECUTE
     } else {
         0
@@ -64,7 +64,7 @@ fn required_access(plan: &Plan) -> Vec<(String, &Path, u32)> {
     for path in plan.lanes.iter().flat_map(|lane| &lane.identity) {
         all.push(("identity".to_owned(), path, READ));
     }
-    if let Some(path) = &plan.workload.working_folder {
+    if let Some(path) = &plan.workload.current_dir {
         all.push(("workload.working_folder".to_owned(), path, EXECUTE));
     }
     all

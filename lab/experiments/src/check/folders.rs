@@ -47,7 +47,7 @@ pub fn check(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
             continue;
         }
         let path_text = path.display();
-        if plan.begin == InitialState::AsIs {
+        if plan.initial_state == InitialState::AsIs {
             if !folder.exists {
                 findings.refuse(
                     format!("{key} {path_text} is not there, and begin.how is \"as-is\""),
@@ -153,7 +153,7 @@ pub fn space_needs(plan: &Plan, facts: &HostFacts) -> Vec<SpaceNeed> {
         rough,
         free: facts.folder(folder).free,
     };
-    let runs = plan.runs() as u64;
+    let runs = plan.run_count() as u64;
     let interval = plan.recorder.interval.unwrap_or(DEFAULT_SAMPLING_INTERVAL);
     let bytes_per_hour = RECORDING_BYTES_PER_HOUR as f64 / interval.as_secs_f64().max(0.1);
     let bytes_per_run = (bytes_per_hour * plan.stop.duration.as_secs_f64() / 3600.0) as u64;
@@ -167,7 +167,11 @@ pub fn space_needs(plan: &Plan, facts: &HostFacts) -> Vec<SpaceNeed> {
         false,
     )];
     let is_validator = plan.workload.kind == WorkloadKind::Validator;
-    let (bytes, what) = match (&plan.begin, &facts.snapshot_bytes, plan.workload.cluster) {
+    let (bytes, what) = match (
+        &plan.initial_state,
+        &facts.snapshot_bytes,
+        plan.workload.cluster,
+    ) {
         (InitialState::Restore { .. }, Some(Ok(bytes)), _) => {
             (*bytes, "the snapshot of begin.from, before each run")
         }

@@ -202,7 +202,7 @@ pub(super) fn path_checks(plan: &Plan) -> BTreeMap<PathBuf, Result<(), String>> 
     if let Some(path) = &recorder.config {
         add(path, check_readable);
     }
-    if let Some(path) = &workload.working_folder {
+    if let Some(path) = &workload.current_dir {
         add(path, check_folder);
     }
     if let Some(folder) = recorder.targets.as_deref().and_then(Path::parent) {

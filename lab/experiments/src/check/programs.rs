@@ -142,8 +142,12 @@ fn check_tools(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
 /// `cache_entries` of an arm sets the capacity of the program cache by an environment variable. A
 /// binary that does not read this variable would keep its own capacity.
 fn check_cache_variable(plan: &Plan, facts: &HostFacts, findings: &mut Findings) {
-    let variable = &plan.workload.cache_variable;
-    for arm in plan.arms.iter().filter(|arm| arm.cache_entries.is_some()) {
+    let variable = &plan.workload.program_cache_variable;
+    for arm in plan
+        .arms
+        .iter()
+        .filter(|arm| arm.program_cache_entries.is_some())
+    {
         let Some(file) = program_of(plan, arm, facts).filter(|file| !is_unusable(facts, file))
         else {
             continue;
@@ -245,8 +249,8 @@ pub fn search_program_files(plan: &Plan, facts: &HostFacts) -> TextPresences {
             // The name of another option is this name followed by `-mb`.
             search(option, "-mb");
         }
-        if arm.cache_entries.is_some() {
-            search(&plan.workload.cache_variable, "");
+        if arm.program_cache_entries.is_some() {
+            search(&plan.workload.program_cache_variable, "");
         }
     }
     presences

@@ -1,6 +1,6 @@
 //! Sentences about outcomes. They are also true without runs, without kills, and before the end.
 
-use super::{CountedRun, Experiment};
+use super::{CompletedRun, Experiment};
 use crate::{
     outcome::{Ending, Outcome, Validity},
     plan::{Arm, WorkloadKind},
@@ -21,7 +21,7 @@ pub struct ArmTally<'e> {
     pub invalid: usize,
 }
 
-pub fn tallies<'e>(experiment: &'e Experiment, counted: &[CountedRun<'e>]) -> Vec<ArmTally<'e>> {
+pub fn tallies<'e>(experiment: &'e Experiment, counted: &[CompletedRun<'e>]) -> Vec<ArmTally<'e>> {
     let journal_state = &experiment.journal_state;
     let tally = |arm: &'e str| {
         let scheduled = || journal_state.scheduled().filter(|(_, run)| run.arm == arm);
@@ -46,7 +46,7 @@ pub fn tallies<'e>(experiment: &'e Experiment, counted: &[CountedRun<'e>]) -> Ve
         .collect()
 }
 
-pub fn is_invalid(run: &CountedRun<'_>) -> bool {
+pub fn is_invalid(run: &CompletedRun<'_>) -> bool {
     matches!(run.ending.validity, Validity::Invalid(_))
 }
 

@@ -1,5 +1,5 @@
 use super::{
-    CountedRun, Experiment,
+    CompletedRun, Experiment,
     headline::{ended_by_rule, experiment_outcome, is_invalid, outcome_text},
 };
 use crate::{
@@ -21,7 +21,7 @@ const NOT_REPORTED: &str = "not reported by the kernel";
 const NO_END: &str = "no end is written down";
 const CUT_OFF: &str = "no end is written down: it runs, or was cut off";
 
-pub fn section(experiment: &Experiment, counted: &[CountedRun<'_>]) -> Section {
+pub fn section(experiment: &Experiment, counted: &[CompletedRun<'_>]) -> Section {
     let mut blocks = vec![Block::Text(origin(experiment))];
     // A search has one arm without settings, so there is no table of arms.
     if experiment.plan.memory_search.is_none() {
@@ -114,7 +114,7 @@ fn gib(bytes: Option<u64>, why_missing: &str) -> Cell {
     number_or(bytes.map(|bytes| bytes as f64 / GIB), 3, why_missing)
 }
 
-fn arms(plan: &Plan, counted: &[CountedRun<'_>]) -> Table {
+fn arms(plan: &Plan, counted: &[CompletedRun<'_>]) -> Table {
     let columns = [
         "Arm",
         "Memory limit [GiB]",
@@ -139,7 +139,11 @@ fn arms(plan: &Plan, counted: &[CountedRun<'_>]) -> Table {
         listed.rows.push(vec![
             text_cell(&arm.name),
             gib(arm.memory_max, NO_LIMIT),
-            number_or(arm.cache_entries.map(f64::from), 0, "not set by the plan"),
+            number_or(
+                arm.program_cache_entries.map(f64::from),
+                0,
+                "not set by the plan",
+            ),
             count(runs().count()),
             ended(|outcome| *outcome == Outcome::Completed),
             ended(|outcome| *outcome == Outcome::OutOfMemory),
@@ -152,7 +156,7 @@ fn arms(plan: &Plan, counted: &[CountedRun<'_>]) -> Table {
     without_missing_columns(listed)
 }
 
-fn by_run(experiment: &Experiment, counted: &[CountedRun<'_>]) -> Table {
+fn by_run(experiment: &Experiment, counted: &[CompletedRun<'_>]) -> Table {
     let columns = [
         "Run",
         "Number",
@@ -177,7 +181,7 @@ fn by_run(experiment: &Experiment, counted: &[CountedRun<'_>]) -> Table {
     without_missing_columns(listed)
 }
 
-fn run_row(experiment: &Experiment, run: &CountedRun<'_>) -> Vec<Cell> {
+fn run_row(experiment: &Experiment, run: &CompletedRun<'_>) -> Vec<Cell> {
     let cgroup_state = &run.ending.cgroup_state;
     let arm = experiment.plan.arm(&run.scheduled.arm);
     let validity = match &run.ending.validity {
@@ -204,7 +208,7 @@ fn run_row(experiment: &Experiment, run: &CountedRun<'_>) -> Vec<Cell> {
     ]
 }
 
-fn notes(counted: &[CountedRun<'_>]) -> Table {
+fn notes(counted: &[CompletedRun<'_>]) -> Table {
     let note = "In the runner's words: the host, what was cleared and restored, how much of the files was left in the page cache.";
     let mut listed = table("notes", "What the runner noted", &["Run", "Note"], note);
     for run in counted {

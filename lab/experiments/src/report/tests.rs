@@ -501,8 +501,8 @@ fn every_journal_prefix_can_be_reported_without_counting_runs_twice() {
         assert_eq!(
             (report.runs.len(), listed),
             (
-                experiment.journal_state.counted().len(),
-                experiment.journal_state.counted().len()
+                experiment.journal_state.completed_runs().len(),
+                experiment.journal_state.completed_runs().len()
             ),
             "{end}"
         );
@@ -512,7 +512,7 @@ fn every_journal_prefix_can_be_reported_without_counting_runs_twice() {
             .any(|caveat| caveat.what.starts_with("The experiment is not finished"));
         assert_eq!(
             missing,
-            experiment.journal_state.counted().len() < 4,
+            experiment.journal_state.completed_runs().len() < 4,
             "{end}"
         );
     }

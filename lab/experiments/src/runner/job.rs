@@ -33,7 +33,7 @@ pub fn job(
         command,
         environment: environment(plan.workload.user.as_deref(), expanded.environment),
         user: plan.workload.user.clone(),
-        folder: plan.workload.working_folder.clone(),
+        folder: plan.workload.current_dir.clone(),
         output: run.folder.join(OUTPUT),
         limits: run.arm.limits(&run.lane),
         open_files: plan.workload.open_files,

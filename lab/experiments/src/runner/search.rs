@@ -216,7 +216,7 @@ impl Runner<'_> {
         self.journal(Entry::Search {
             run: number,
             attempt,
-            line: event,
+            event,
         })?;
         if let (Some((name, kind)), Some(recorder)) = (mark, &mut run.recorder)
             && let Err(error) = recorder.mark(&name, kind)

@@ -127,7 +127,7 @@ impl Runner<'_> {
         for step in [
             Step::Clear,
             Step::Restore,
-            Step::Cool,
+            Step::DropPageCache,
             Step::Launch,
             Step::Record,
             Step::Begin,
@@ -150,9 +150,9 @@ impl Runner<'_> {
 
     fn is_planned(&self, step: Step) -> bool {
         match step {
-            Step::Clear => self.plan.begin != InitialState::AsIs,
+            Step::Clear => self.plan.initial_state != InitialState::AsIs,
             Step::Restore => self.plan.restored_from().is_some(),
-            Step::Cool => self.plan.page_cache != PageCache::Leave,
+            Step::DropPageCache => self.plan.page_cache != PageCache::Leave,
             _ => true,
         }
     }
@@ -165,7 +165,7 @@ impl Runner<'_> {
                 run.notes
                     .extend(system.restore_folders(plan, &run.lane, from)?);
             }
-            (Step::Cool, _) => {
+            (Step::DropPageCache, _) => {
                 let dropped = system.drop_page_cache(plan, &run.lane)?;
                 run.why_not_cold = dropped.why_not_cold;
                 run.notes.extend(dropped.notes);
@@ -208,7 +208,7 @@ impl Runner<'_> {
             plan: &self.plan,
             folder: &run.folder,
             labels,
-            cache_entries: run.arm.cache_entries,
+            cache_entries: run.arm.program_cache_entries,
             pid: pid.filter(|_| self.plan.workload.kind == WorkloadKind::Replay),
             ledger: &run.lane.ledger,
         })?;
@@ -270,7 +270,7 @@ impl Runner<'_> {
                 .host_findings(&self.plan, &self.unique_name)
                 .map_err(|error| self.turn_error(first_run, &error))?;
             let may_wait =
-                self.system.now().uptime.saturating_sub(wait_began) < self.plan.host.patience;
+                self.system.now().uptime.saturating_sub(wait_began) < self.plan.host.max_host_wait;
             let may_pass = findings
                 .iter()
                 .any(|finding| finding.is_temporary && finding.severity != Severity::Note);

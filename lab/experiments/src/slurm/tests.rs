@@ -58,7 +58,7 @@ fn the_report_has_the_options_of_the_plan_as_its_script_says_them() {
 #[test]
 fn a_plan_that_copies_has_no_time_limit() {
     let mut plan = plan("");
-    plan.begin = InitialState::Restore { from: "/s".into() };
+    plan.initial_state = InitialState::Restore { from: "/s".into() };
     assert_eq!(minutes(&plan, 2), 0);
 }
 

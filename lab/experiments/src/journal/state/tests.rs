@@ -121,10 +121,10 @@ fn whole() -> Vec<JournalLine> {
     let search = |attempt| {
         lines_of_a_search()
             .into_iter()
-            .map(move |line| Entry::Search {
+            .map(move |event| Entry::Search {
                 run: 1,
                 attempt,
-                line,
+                event,
             })
     };
     let mut entries = vec![
@@ -247,7 +247,7 @@ fn a_void_result_does_not_count_and_its_run_is_next_again() {
     lines.push(finished);
     let before = JournalState::of(&lines);
     assert!(before.finished && before.next_attempt().is_none());
-    assert_eq!(before.counted().len(), 1);
+    assert_eq!(before.completed_runs().len(), 1);
     let void = Entry::Void {
         run: 1,
         attempt: 2,
@@ -256,9 +256,9 @@ fn a_void_result_does_not_count_and_its_run_is_next_again() {
     let text = serde_json::to_string(&line(101, void)).unwrap();
     lines.push(serde_json::from_str(&text).unwrap());
     let after = JournalState::of(&lines);
-    assert!(!after.finished && after.counted().is_empty());
+    assert!(!after.finished && after.completed_runs().is_empty());
     assert_eq!(after.next_attempt().map(|next| next.attempt), Some(3));
-    assert!(after.unfinished_attempts().is_empty(), "nothing runs");
+    assert!(after.unfinished_runs().is_empty(), "nothing runs");
 }
 
 #[test]

@@ -169,10 +169,10 @@ fn planned() -> Entry {
 
 fn attempt(attempt: u32, lines: Vec<SearchEvent>) -> impl Iterator<Item = Entry> {
     let begun = Entry::TurnBegun { turn: 1, attempt };
-    let search = move |line| Entry::Search {
+    let search = move |event| Entry::Search {
         run: 1,
         attempt,
-        line,
+        event,
     };
     std::iter::once(begun).chain(lines.into_iter().map(search))
 }

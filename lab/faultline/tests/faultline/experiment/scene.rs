@@ -137,7 +137,7 @@ impl Scene {
     pub fn ends(&self) -> Vec<(u32, Ending)> {
         let standing = self.standing();
         let mut ends: Vec<_> = standing
-            .counted()
+            .completed_runs()
             .iter()
             .map(|counted| (counted.scheduled.run, counted.ending.clone()))
             .collect();

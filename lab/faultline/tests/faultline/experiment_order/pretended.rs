@@ -121,14 +121,14 @@ fn in_words(entry: &Entry) -> String {
         }
         Entry::Search {
             run,
-            line: search::SearchEvent::Limit { headroom, why },
+            event: search::SearchEvent::Limit { headroom, why },
             ..
         } => {
             format!("run {run}: headroom {headroom:?}, {why}")
         }
         Entry::Search {
             run,
-            line:
+            event:
                 search::SearchEvent::Dwell(search::DwellResult {
                     headroom,
                     verdict,
