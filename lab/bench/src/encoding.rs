@@ -5,7 +5,7 @@ use crate::{
     args::{EncodingArgs, first_duplicate},
     endpoint::Endpoint,
     failure::Failure,
-    plan::{Case, LinkConfig, Plan},
+    plan::{Case, ConnectionConfig, Plan},
     protocol::Protocol,
     results::{Results, link_suffix},
     session,
@@ -64,7 +64,7 @@ fn make_plan(args: &EncodingArgs) -> Result<Plan> {
         [] => &[LinkShape::default()],
         shapes => shapes,
     };
-    for (link_index, shape) in shapes.iter().enumerate() {
+    for (connection_index, shape) in shapes.iter().enumerate() {
         let link_suffix = if args.links.is_empty() {
             String::new()
         } else {
@@ -75,7 +75,7 @@ fn make_plan(args: &EncodingArgs) -> Result<Plan> {
                 plan.cases.push(Case {
                     arm_index,
                     request_index: plan.request_names.len(),
-                    link_index,
+                    connection_index,
                     call: call_json(account, encoding.name(), args.data_slice),
                     random_range: None,
                     expected: Expected::Account(*encoding),
@@ -83,9 +83,9 @@ fn make_plan(args: &EncodingArgs) -> Result<Plan> {
             }
             plan.request_names.push(format!("{account}{link_suffix}"));
         }
-        plan.links.push(LinkConfig {
+        plan.connections.push(ConnectionConfig {
             shape: *shape,
-            ..LinkConfig::new(endpoint.clone(), Protocol::Http)
+            ..ConnectionConfig::new(endpoint.clone(), Protocol::Http)
         });
     }
     Ok(plan)
@@ -123,7 +123,7 @@ fn call_json(account: &str, encoding: &str, data_slice: Option<(u64, u64)>) -> S
 
 /// Size of each account, from the first encoding that returned bytes.
 fn account_sizes(plan: &Plan, answers: &[Result<Vec<u8>, Failure>]) -> Result<Vec<Option<u64>>> {
-    let node = plan.links[0].endpoint.redacted_url();
+    let node = plan.connections[0].endpoint.redacted_url();
     if let Some(Err(failure)) = answers.first()
         && answers.iter().all(Result::is_err)
         && *failure != Failure::Missing

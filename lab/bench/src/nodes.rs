@@ -7,7 +7,7 @@ use crate::{
     disk,
     endpoint::Endpoint,
     failure::Failure,
-    plan::{HEX, LinkConfig, Plan, RANDOM},
+    plan::{ConnectionConfig, HEX, Plan, RANDOM},
     protocol::Protocol,
     results::Header,
     run::Engine,
@@ -83,15 +83,16 @@ fn nodes_as_arms(args: &NodesArgs) -> Result<Plan> {
         let endpoint = Endpoint::parse(url).map_err(UsageError)?;
         let mut name = endpoint.redacted_url();
         let same_url_count = plan
-            .links
+            .connections
             .iter()
-            .filter(|link| link.endpoint.redacted_url() == name)
+            .filter(|connection| connection.endpoint.redacted_url() == name)
             .count();
         if same_url_count > 0 {
             name += &format!(" ({})", same_url_count + 1);
         }
         plan.arms.push(name);
-        plan.links.push(LinkConfig::new(endpoint, Protocol::Http));
+        plan.connections
+            .push(ConnectionConfig::new(endpoint, Protocol::Http));
     }
     Ok(plan)
 }

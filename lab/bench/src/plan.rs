@@ -3,7 +3,7 @@
 #[cfg(test)]
 pub mod tests;
 
-pub use crate::stream::LinkConfig;
+pub use crate::stream::ConnectionConfig;
 use crate::{
     answer::Expected,
     protocol::Protocol,
@@ -27,8 +27,8 @@ pub struct Case {
     pub arm_index: usize,
     /// In [`Plan::request_names`].
     pub request_index: usize,
-    /// In [`Plan::links`]. Cases with the same link share connections.
-    pub link_index: usize,
+    /// In [`Plan::connections`]. Cases with the same index share open connections.
+    pub connection_index: usize,
     /// Method and parameters, as in JSON. Placeholders are [`RANDOM`] and [`HEX`] with a
     /// `random_range`, else `{name}` for each of [`Plan::values`].
     pub call: String,
@@ -41,7 +41,7 @@ pub struct Case {
 pub struct Plan {
     /// Names. The first arm is the reference.
     pub arms: Vec<String>,
-    pub links: Vec<LinkConfig>,
+    pub connections: Vec<ConnectionConfig>,
     /// An account, a method, or a text such as `single read`.
     pub request_names: Vec<String>,
     pub cases: Vec<Case>,
@@ -67,7 +67,7 @@ impl Default for Plan {
     fn default() -> Plan {
         Plan {
             arms: Vec::new(),
-            links: Vec::new(),
+            connections: Vec::new(),
             request_names: Vec::new(),
             cases: Vec::new(),
             weights: Vec::new(),
@@ -85,7 +85,8 @@ impl Default for Plan {
 }
 
 impl Plan {
-    /// Adds a case for every arm, over the link with the arm's index. `call` is as in [`Case`].
+    /// Adds a case for every arm, over the connection with the arm's index. `call` is as in
+    /// [`Case`].
     pub fn add_request(
         &mut self,
         name: String,
@@ -96,7 +97,7 @@ impl Plan {
         let case = |arm_index| Case {
             arm_index,
             request_index: self.request_names.len(),
-            link_index: arm_index,
+            connection_index: arm_index,
             call: call.clone(),
             random_range,
             expected,
@@ -113,8 +114,8 @@ impl Plan {
         &self.request_names[case.request_index]
     }
 
-    pub fn link(&self, case: &Case) -> &LinkConfig {
-        &self.links[case.link_index]
+    pub fn connection(&self, case: &Case) -> &ConnectionConfig {
+        &self.connections[case.connection_index]
     }
 
     pub fn round_of(&self, number: u64) -> u64 {
@@ -142,11 +143,12 @@ impl Plan {
             .for_each(|case| case.arm_index -= 1);
     }
 
-    /// An index that is equal for all links to one node.
-    pub fn first_link_to_same_node(&self, link: usize) -> usize {
-        let address = &self.links[link].endpoint;
-        let first = self.links.iter().position(|link| link.endpoint == *address);
-        first.unwrap_or(link)
+    /// Identifies a node by the index of the first connection to it.
+    pub fn node_index(&self, connection_index: usize) -> usize {
+        let endpoint = &self.connections[connection_index].endpoint;
+        let mut connections = self.connections.iter();
+        let first = connections.position(|connection| connection.endpoint == *endpoint);
+        first.unwrap_or(connection_index)
     }
 
     pub fn body(&self, case: &Case, id: u64) -> Bytes {
@@ -179,14 +181,14 @@ impl Plan {
     pub fn first_requests(&self) -> String {
         let request = |scheduled: ScheduledRequest| {
             let case = &self.cases[scheduled.case];
-            let link = self.link(case);
-            let verb = match link.protocol {
+            let connection = self.connection(case);
+            let verb = match connection.protocol {
                 Protocol::WebSocket => "SEND",
                 _ => "POST",
             };
             let body = self.body(case, scheduled.number);
             let body = String::from_utf8_lossy(&body);
-            format!("{verb} {} {body}\n", link.endpoint.redacted_url())
+            format!("{verb} {} {body}\n", connection.endpoint.redacted_url())
         };
         let scheduled = Order::new(self).take(self.cases.len());
         scheduled.map(request).collect()

@@ -60,9 +60,9 @@ impl Engine {
     /// Trusts the certificates of `ca_file`, or the system's.
     pub fn new(plan: &Plan, ca_file: Option<&Path>) -> Result<Engine> {
         let tls = plan
-            .links
+            .connections
             .iter()
-            .any(|link| link.endpoint.uses_tls)
+            .any(|connection| connection.endpoint.uses_tls)
             .then(|| stream::tls_connector(ca_file))
             .transpose()?;
         let runtime = Builder::new_current_thread()
@@ -87,9 +87,9 @@ impl Engine {
         let mut measured = self.run_with_progress(&shared, "requests", sink, async {
             // The first worker starts with open connections, as a busy client has them.
             let mut connections = Connections::new(plan, self.tls.clone());
-            let mut opened_links = BTreeSet::new();
+            let mut opened = BTreeSet::new();
             let cases = plan.cases.iter();
-            for case in cases.filter(|case| opened_links.insert(case.link_index)) {
+            for case in cases.filter(|case| opened.insert(case.connection_index)) {
                 connections.open(plan, case).await;
             }
             shared.idle.borrow_mut().push(connections);
@@ -100,7 +100,12 @@ impl Engine {
             join_workers(&mut workers).await
         })?;
         // Open loops and shaped links wait actively, which hides the tool's own CPU time.
-        if plan.rate.is_none() && plan.links.iter().all(|link| link.shape.has_no_effect()) {
+        if plan.rate.is_none()
+            && plan
+                .connections
+                .iter()
+                .all(|connection| connection.shape.has_no_effect())
+        {
             measured.state.own_cpu_per_request = clock::thread_cpu()
                 .saturating_sub(cpu)
                 .checked_div(u32::try_from(shared.answers.borrow().completed)?);
@@ -179,7 +184,7 @@ impl Engine {
                                 .exchange(plan, case, index as u64, &mut decoder, at)
                                 .await
                         };
-                        let node = plan.first_link_to_same_node(case.link_index);
+                        let node = plan.node_index(case.connection_index);
                         let attempt = control
                             .send_with_retries(node, clock::uptime(), RetryPolicy::RateLimits, send)
                             .await;
@@ -223,7 +228,7 @@ impl Engine {
             while let Some((scheduled, scheduled_at)) = shared.next_request().await {
                 let case = &plan.cases[scheduled.case];
                 let send = async |_| perform(case).await;
-                let node = plan.first_link_to_same_node(case.link_index);
+                let node = plan.node_index(case.connection_index);
                 let attempt =
                     shared
                         .control
@@ -409,7 +414,7 @@ async fn worker(shared: Rc<Shared>, mut decoder: Decoder) {
     };
     while let Some((scheduled, scheduled_at)) = shared.next_request().await {
         let case = &shared.plan.cases[scheduled.case];
-        let node = shared.plan.first_link_to_same_node(case.link_index);
+        let node = shared.plan.node_index(case.connection_index);
         if shared.control.is_paused(node, scheduled_at) {
             shared.record_answer(
                 &scheduled,

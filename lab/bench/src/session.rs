@@ -159,15 +159,15 @@ fn drop_unsupported_http2(plan: &mut Plan, engine: &Engine) -> Result<Vec<String
     let mut probes = plan.clone();
     probes.weights.clear();
     let mut arms = BTreeSet::new();
-    probes
-        .cases
-        .retain(|case| plan.link(case).protocol == Protocol::Http2 && arms.insert(case.arm_index));
+    probes.cases.retain(|case| {
+        plan.connection(case).protocol == Protocol::Http2 && arms.insert(case.arm_index)
+    });
     if probes.cases.is_empty() {
         return Ok(notes);
     }
     for (case, answer) in probes.cases.iter().zip(engine.probe(&probes)?).rev() {
         if let Err(failure) = answer
-            && failure.may_be_no_http2(probes.link(case).endpoint.uses_tls)
+            && failure.may_be_no_http2(probes.connection(case).endpoint.uses_tls)
         {
             notes.push(remove_arm(plan, case.arm_index, &failure)?);
         }
@@ -195,13 +195,13 @@ fn settings(subcommand: &str, plan: &Plan) -> BTreeMap<String, String> {
         let arm = plan.arm_name(case);
         // The arms of `bench transport` are transports.
         if subcommand != "transport" {
-            let link = plan.link(case);
-            let protocol = link.protocol.name().to_owned();
+            let connection = plan.connection(case);
+            let protocol = connection.protocol.name().to_owned();
             settings.insert(format!("transport of {arm}"), protocol);
             shapes
                 .entry(arm)
                 .or_default()
-                .insert(link.shape.to_string());
+                .insert(connection.shape.to_string());
         }
         let request = format!("request of {arm} about {}", plan.request_name(case));
         settings.insert(request, case.call.clone());
@@ -258,11 +258,14 @@ fn load_settings(plan: &Plan) -> BTreeMap<String, String> {
 }
 
 fn header(subcommand: &str, plan: &Plan, notes: Vec<String>) -> Header {
-    let is_shaped = plan.links.iter().any(|link| !link.shape.has_no_effect());
-    let mut nodes: Vec<String> = plan
-        .links
+    let is_shaped = plan
+        .connections
         .iter()
-        .map(|link| link.endpoint.redacted_url())
+        .any(|connection| !connection.shape.has_no_effect());
+    let mut nodes: Vec<String> = plan
+        .connections
+        .iter()
+        .map(|connection| connection.endpoint.redacted_url())
         .collect();
     if subcommand == "run" || is_shaped {
         nodes = distinct(nodes);
@@ -273,7 +276,9 @@ fn header(subcommand: &str, plan: &Plan, notes: Vec<String>) -> Header {
         || cases
             .iter()
             .any(|case| case.expected != Expected::Unverified);
-    let shapes = cases.iter().map(|case| plan.link(case).shape.to_string());
+    let shapes = cases
+        .iter()
+        .map(|case| plan.connection(case).shape.to_string());
     Header {
         subcommand: subcommand.to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -299,14 +304,14 @@ mod tests {
     use super::*;
     use crate::{
         endpoint::Endpoint,
-        stream::{LinkConfig, LinkShape},
+        stream::{ConnectionConfig, LinkShape},
     };
 
     #[test]
     fn transport_and_link_of_every_arm_are_settings() {
         let of = |protocol, shape| {
             let endpoint = Endpoint::parse("http://node").unwrap();
-            let links = vec![LinkConfig {
+            let connections = vec![ConnectionConfig {
                 endpoint,
                 shape: LinkShape::parse(shape).unwrap(),
                 protocol,
@@ -315,7 +320,7 @@ mod tests {
             settings(
                 "run",
                 &Plan {
-                    links,
+                    connections,
                     arms,
                     request_names,
                     ..crate::plan::tests::plan(1, 1)

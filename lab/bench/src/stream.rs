@@ -60,16 +60,17 @@ pub fn tls_connector(ca_file: Option<&Path>) -> Result<TlsConnector> {
     Ok(TlsConnector::from(Arc::new(config)))
 }
 
+/// How an arm reaches its node.
 #[derive(Debug, Clone)]
-pub struct LinkConfig {
+pub struct ConnectionConfig {
     pub endpoint: Endpoint,
     pub shape: LinkShape,
     pub protocol: Protocol,
 }
 
-impl LinkConfig {
-    pub fn new(endpoint: Endpoint, protocol: Protocol) -> LinkConfig {
-        LinkConfig {
+impl ConnectionConfig {
+    pub fn new(endpoint: Endpoint, protocol: Protocol) -> ConnectionConfig {
+        ConnectionConfig {
             endpoint,
             shape: LinkShape::default(),
             protocol,
@@ -190,7 +191,7 @@ impl RawAnswer {
 /// Fails with [`Failure::Connect`], or with [`Failure::NoHttp2`] if the node does not offer HTTP/2
 /// with TLS.
 pub async fn connect(
-    config: &LinkConfig,
+    config: &ConnectionConfig,
     tls: Option<&TlsConnector>,
     time_limit: Duration,
 ) -> Result<(CountedStream, Traffic), Failure> {
@@ -270,7 +271,7 @@ mod tests {
     use std::{net::TcpListener, thread};
 
     fn failure(url: &str, connector: Option<&TlsConnector>) -> String {
-        let config = LinkConfig {
+        let config = ConnectionConfig {
             endpoint: Endpoint::parse(url).unwrap(),
             shape: LinkShape::default(),
             protocol: Protocol::Http,

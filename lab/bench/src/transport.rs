@@ -10,7 +10,7 @@ use crate::{
     args::{TransportArgs, first_duplicate},
     endpoint::Endpoint,
     failure::Failure,
-    plan::{Case, LinkConfig, Plan},
+    plan::{Case, ConnectionConfig, Plan},
     protocol::Protocol,
     results::{Results, Timing, ns},
     session::{self, Session},
@@ -70,9 +70,9 @@ fn make_plan(args: &TransportArgs, scenarios: &[Scenario]) -> Result<Plan> {
             .iter()
             .map(|protocol| protocol.name().to_owned())
             .collect(),
-        links: vec![
-            LinkConfig::new(http, Protocol::Http),
-            LinkConfig::new(websocket, Protocol::WebSocket),
+        connections: vec![
+            ConnectionConfig::new(http, Protocol::Http),
+            ConnectionConfig::new(websocket, Protocol::WebSocket),
         ],
         rounds: args.rounds,
         warm_up: args.warm_up,
@@ -96,7 +96,7 @@ fn make_plan(args: &TransportArgs, scenarios: &[Scenario]) -> Result<Plan> {
         plan.add_request(name, call, None, Expected::Unverified);
     }
     for case in &mut plan.cases {
-        case.link_index = 0;
+        case.connection_index = 0;
     }
     Ok(plan)
 }
@@ -108,13 +108,12 @@ fn measure(
     scenarios: &[Scenario],
 ) -> Result<Results> {
     let engine = session.engine;
-    let [http, websocket] = plan.links.as_slice() else {
+    let [http, websocket] = plan.connections.as_slice() else {
         bail!("a transport without a node")
     };
     let tls = http.endpoint.uses_tls;
-    let links = [http.clone(), websocket.clone()];
     let mut client = NodeClient::new(
-        links,
+        [http.clone(), websocket.clone()],
         engine.tls.clone(),
         MAX_ANSWER_BYTES,
         args.timeout,

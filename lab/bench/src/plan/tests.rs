@@ -4,14 +4,14 @@ pub fn plan(cases: usize, seed: u64) -> Plan {
     let case = |arm_index| Case {
         arm_index,
         request_index: 0,
-        link_index: 0,
+        connection_index: 0,
         call: r#""method":"m","params":[]"#.into(),
         random_range: None,
         expected: Expected::Account(crate::answer::Encoding::Base64),
     };
     Plan {
         arms: Vec::new(),
-        links: Vec::new(),
+        connections: Vec::new(),
         request_names: Vec::new(),
         cases: (0..cases).map(case).collect(),
         weights: Vec::new(),

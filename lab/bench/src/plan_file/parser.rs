@@ -5,7 +5,7 @@ use crate::{
     answer::{Encoding, Expected},
     args::{RATE_RANGE, is_valid_timeout, valid_answer_limit},
     endpoint::Endpoint,
-    plan::{Case, LinkConfig, MAX_REQUESTS, Plan},
+    plan::{Case, ConnectionConfig, MAX_REQUESTS, Plan},
     protocol::Protocol,
     session,
     stream::LinkShape,
@@ -146,7 +146,7 @@ fn read_arms(top: &mut Table<'_>, plan: &mut Plan) -> Vec<ArmOptions> {
         }
         if let Some((name, endpoint)) = name.zip(endpoint) {
             plan.arms.push(name);
-            plan.links.push(LinkConfig {
+            plan.connections.push(ConnectionConfig {
                 endpoint,
                 shape: shape.unwrap_or_default(),
                 protocol,
@@ -309,7 +309,7 @@ fn cases_of_request(
         Case {
             arm_index: index,
             request_index,
-            link_index: index,
+            connection_index: index,
             call: format!(r#""method":"{}","params":{filled}"#, json_escaped(method)),
             random_range: None,
             expected: match check {

@@ -69,7 +69,7 @@ fn requests_are_drawn_by_weight_with_equal_values_across_arms() {
         (6, &[3, 1, 1][..], 8000)
     );
     assert_eq!(
-        (plan.links[1].protocol, plan.links[0].protocol),
+        (plan.connections[1].protocol, plan.connections[0].protocol),
         (Protocol::WebSocket, Protocol::Http)
     );
     assert_eq!(plan.cases[0].expected, Expected::SameExcept(&[]));

@@ -30,7 +30,7 @@ pub const END_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 pub struct RunControl {
     /// Closed loop: no request is sent to any node before this time.
     pub resume_at: Cell<Duration>,
-    /// Open loop: the same for each node, by the index of the node's first link.
+    /// Open loop: the same for each node, by [`Plan::node_index`](crate::plan::Plan::node_index).
     not_before: RefCell<BTreeMap<usize, Duration>>,
     /// Time since which every request was refused, by node.
     refusing_since: RefCell<BTreeMap<usize, Duration>>,

@@ -17,21 +17,25 @@ use tokio_rustls::TlsConnector;
 const MIN_BYTES_FOR_CPU_CLOCK: usize = 512;
 
 pub struct Connections {
-    by_link: Vec<Option<Connection>>,
+    /// By index in [`Plan::connections`].
+    opened: Vec<Option<Connection>>,
     tls: Option<TlsConnector>,
 }
 
 impl Connections {
     pub fn new(plan: &Plan, tls: Option<TlsConnector>) -> Connections {
         Connections {
-            by_link: plan.links.iter().map(|_| None).collect(),
+            opened: plan.connections.iter().map(|_| None).collect(),
             tls,
         }
     }
 
     /// Ignores an error: the next request reports it.
     pub async fn open(&mut self, plan: &Plan, case: &Case) {
-        let (config, connection) = (plan.link(case), &mut self.by_link[case.link_index]);
+        let (config, connection) = (
+            plan.connection(case),
+            &mut self.opened[case.connection_index],
+        );
         if connection.is_none() && config.protocol != Protocol::HttpNew {
             let opened = Connection::open(
                 config,
@@ -65,7 +69,7 @@ impl Connections {
         let requested = timeout(left, self.request(plan, case, id, left)).await;
         let requested = requested.unwrap_or(Err(Failure::Timeout));
         let (raw, connect_and_tls_times) =
-            requested.inspect_err(|_| self.by_link[case.link_index] = None)?;
+            requested.inspect_err(|_| self.opened[case.connection_index] = None)?;
         // Reading the CPU clock costs more than decoding a small answer.
         let cpu = (raw.body.len() >= MIN_BYTES_FOR_CPU_CLOCK).then(clock::thread_cpu);
         let decoded = match raw.status {
@@ -77,12 +81,12 @@ impl Connections {
         let is_unclear = matches!(decoded, Err(Failure::WrongId | Failure::Malformed));
         if is_unclear
             && matches!(
-                self.by_link[case.link_index],
+                self.opened[case.connection_index],
                 Some(Connection::WebSocket(_))
             )
         {
             // On an open socket, a late answer could be taken for the next one.
-            self.by_link[case.link_index] = None;
+            self.opened[case.connection_index] = None;
         }
         decoded?;
         let queued = begun.saturating_sub(scheduled_at);
@@ -102,7 +106,10 @@ impl Connections {
         id: u64,
         left: Duration,
     ) -> Result<(RawAnswer, [Duration; 2]), Failure> {
-        let (config, connection) = (plan.link(case), &mut self.by_link[case.link_index]);
+        let (config, connection) = (
+            plan.connection(case),
+            &mut self.opened[case.connection_index],
+        );
         let is_usable = match connection {
             Some(open) => open.is_usable().await,
             None => false,

@@ -13,7 +13,7 @@ use super::*;
 use crate::{
     answer::Expected,
     endpoint::Endpoint,
-    plan::{Case, LinkConfig},
+    plan::{Case, ConnectionConfig},
     protocol::Protocol,
     results::{Results, ms, tests::results},
     stream::LinkShape,
@@ -44,7 +44,7 @@ pub fn plan_of(endpoint: Endpoint, rounds: u32, workers: usize, rate: Option<f64
     let call = r#""method":"getAccountInfo","params":[]"#.to_owned();
     Rc::new(Plan {
         arms: vec!["a".to_owned()],
-        links: vec![LinkConfig {
+        connections: vec![ConnectionConfig {
             endpoint,
             shape: LinkShape::default(),
             protocol: Protocol::Http,
@@ -53,7 +53,7 @@ pub fn plan_of(endpoint: Endpoint, rounds: u32, workers: usize, rate: Option<f64
         cases: vec![Case {
             arm_index: 0,
             request_index: 0,
-            link_index: 0,
+            connection_index: 0,
             call,
             random_range: None,
             expected: Expected::Account(crate::answer::Encoding::Base64),
@@ -297,7 +297,7 @@ fn with_a_missing_node_every_request_is_an_error() {
         .unwrap()
         .local_addr()
         .unwrap();
-    plan.links[0].endpoint = Endpoint::parse(&format!("http://{free}")).unwrap();
+    plan.connections[0].endpoint = Endpoint::parse(&format!("http://{free}")).unwrap();
     let begun = clock::uptime();
     let summary = measure(&Rc::new(plan)).summary(0);
     let named = format!("no connection to {free} (connection refused)");
@@ -501,10 +501,10 @@ fn retry_after_pauses_all_arms_of_the_node() {
     });
     let mut plan = plan(&server, 20, 1, Some(100.0)).as_ref().clone();
     plan.arms.push("b".to_owned());
-    plan.links.push(plan.links[0].clone());
+    plan.connections.push(plan.connections[0].clone());
     plan.cases.push(Case {
         arm_index: 1,
-        link_index: 1,
+        connection_index: 1,
         ..plan.cases[0].clone()
     });
     let measured = Engine::new(&plan, None)
@@ -647,11 +647,11 @@ fn an_unreachable_node_costs_one_connect_timeout_before_the_run() {
     let address = listener.local_addr().unwrap();
     let server = Server::start(|_, _| Reply::After(Duration::ZERO));
     let mut plan = plan(&server, 1, 1, None).as_ref().clone();
-    plan.links[0].shape = LinkShape {
+    plan.connections[0].shape = LinkShape {
         added_rtt: Duration::from_secs(60),
         bits_per_second: None,
     };
-    plan.links[0].endpoint = Endpoint::parse(&format!("http://{address}")).unwrap();
+    plan.connections[0].endpoint = Endpoint::parse(&format!("http://{address}")).unwrap();
     plan.cases = vec![plan.cases[0].clone(); 100];
     (plan.timeout, plan.rounds) = (Duration::from_millis(400), 0);
     let begun = clock::uptime();
