@@ -151,7 +151,7 @@ pub struct ArmCrossover<'a> {
 
 pub fn arm_crossovers(results: &Results) -> Vec<ArmCrossover<'_>> {
     let mut crossovers = Vec::new();
-    for link in results.links() {
+    for link in results.link_shapes() {
         for arm in results.header.arms.iter().skip(1) {
             let crossover = arm_crossover(results, arm, link);
             crossovers.extend(crossover.map(|crossover| ArmCrossover {

@@ -7,7 +7,7 @@ use crate::{
     failure::Failure,
     plan::{Case, ConnectionConfig, Plan},
     protocol::Protocol,
-    results::{Results, link_suffix},
+    results::{Results, link_shape_suffix},
     session,
     stream::LinkShape,
 };
@@ -65,7 +65,7 @@ fn make_plan(args: &EncodingArgs) -> Result<Plan> {
         shapes => shapes,
     };
     for (connection_index, shape) in shapes.iter().enumerate() {
-        let link_suffix = if args.links.is_empty() {
+        let label_suffix = if args.links.is_empty() {
             String::new()
         } else {
             format!(" over {shape}")
@@ -81,7 +81,7 @@ fn make_plan(args: &EncodingArgs) -> Result<Plan> {
                     expected: Expected::Account(*encoding),
                 });
             }
-            plan.request_names.push(format!("{account}{link_suffix}"));
+            plan.request_names.push(format!("{account}{label_suffix}"));
         }
         plan.connections.push(ConnectionConfig {
             shape: *shape,
@@ -171,7 +171,7 @@ fn pair_tables(results: &Results) -> Vec<PairTable<'_>> {
     };
     let mut tables = Vec::new();
     for arm in others {
-        for link in results.links() {
+        for link in results.link_shapes() {
             for is_mean in [true, false] {
                 tables.push(pair_table(results, [reference, arm], link, is_mean));
             }
@@ -227,7 +227,7 @@ fn text_table(table: &PairTable<'_>) -> String {
         ("P95", "")
     };
     let over = match table.link {
-        Some(_) => link_suffix(table.link) + " ",
+        Some(_) => link_shape_suffix(table.link) + " ",
         None => String::new(),
     };
     let [a, b] = table.arms.map(|arm| arm_label(arm) + " (ms)");
@@ -320,7 +320,7 @@ fn html_table(table: &PairTable<'_>, table_number: usize) -> Table {
         columns.push(("p-value", ""));
     }
     columns.push(("winner", ""));
-    let over = link_suffix(table.link);
+    let over = link_shape_suffix(table.link);
     let id = format!("study-{table_number}-{kind}");
     let title = format!("Summary analysis ({kind}) of getAccountInfo{over}: {arm} and {reference}");
     let mut out = cells::table(&id, &title, &columns, note);

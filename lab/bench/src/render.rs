@@ -4,7 +4,7 @@ use crate::{
     compare::{
         self, ArmCrossover, Comparison, caveat, comparison_count, comparisons, interval_label,
     },
-    results::{CaseInfo, Header, PHASES, Results, Summary, format_counts, link_suffix, ms},
+    results::{CaseInfo, Header, PHASES, Results, Summary, format_counts, link_shape_suffix, ms},
 };
 use faultline_common::output;
 use faultline_pages::{
@@ -172,7 +172,7 @@ pub fn crossover_sentences(results: &Results) -> String {
     } in compare::arm_crossovers(results)
     {
         let sentence = crossover_sentence(reference, arm, &crossover);
-        out += &format!("Crossover{}: {sentence}\n", link_suffix(link));
+        out += &format!("Crossover{}: {sentence}\n", link_shape_suffix(link));
     }
     out
 }

@@ -85,9 +85,9 @@ pub struct Header {
     /// `bench diff` reports runs with different settings.
     #[serde(default)]
     pub settings: BTreeMap<String, String>,
-    /// Empty if no link was shaped.
-    #[serde(default)]
-    pub links: Vec<String>,
+    /// The simulated delay and bandwidth, by case. Empty if no case has any.
+    #[serde(default, rename = "links")]
+    pub link_shapes: Vec<String>,
     pub arms: Vec<String>,
     /// By arm.
     #[serde(rename = "verdicts")]
@@ -204,9 +204,9 @@ impl Latency {
     }
 }
 
-/// ` over +30 ms`; empty if the link is not shaped.
-pub fn link_suffix(link: Option<&str>) -> String {
-    link.map_or_else(String::new, |link| format!(" over {link}"))
+/// ` over +30 ms`; empty without a shape.
+pub fn link_shape_suffix(link_shape: Option<&str>) -> String {
+    link_shape.map_or_else(String::new, |shape| format!(" over {shape}"))
 }
 
 /// `3 timeout`, `1 HTTP 500`.
@@ -249,22 +249,27 @@ impl Results {
         distinct(self.cases.iter().map(|case| case.request.as_str()))
     }
 
-    /// A single `None` if no link was shaped.
-    pub fn links(&self) -> Vec<Option<&str>> {
-        let links = distinct(self.header.links.iter().map(|link| Some(link.as_str())));
-        if links.is_empty() { vec![None] } else { links }
+    /// A single `None` if no case has a link shape.
+    pub fn link_shapes(&self) -> Vec<Option<&str>> {
+        let shapes = self.header.link_shapes.iter();
+        let shapes = distinct(shapes.map(|shape| Some(shape.as_str())));
+        if shapes.is_empty() {
+            vec![None]
+        } else {
+            shapes
+        }
     }
 
-    pub fn requests_over(&self, link: Option<&str>) -> Vec<(&str, Option<u64>)> {
+    pub fn requests_over(&self, link_shape: Option<&str>) -> Vec<(&str, Option<u64>)> {
         self.requests()
             .into_iter()
-            .filter(|(request, _)| self.link(request) == link)
+            .filter(|(request, _)| self.link_shape(request) == link_shape)
             .collect()
     }
 
-    fn link(&self, request: &str) -> Option<&str> {
+    fn link_shape(&self, request: &str) -> Option<&str> {
         let case = self.cases.iter().position(|case| case.request == request)?;
-        self.header.links.get(case).map(String::as_str)
+        self.header.link_shapes.get(case).map(String::as_str)
     }
 
     /// The size says more than an account's address, which is added only for equal sizes.
@@ -272,14 +277,15 @@ impl Results {
         let Some(size) = size else {
             return request.to_owned();
         };
-        let link = self.link(request);
-        let requests = self.requests_over(link).into_iter();
+        let link_shape = self.link_shape(request);
+        let requests = self.requests_over(link_shape).into_iter();
         let same_size = requests.filter(|(_, other)| *other == Some(size));
         let address = match same_size.count() {
             0 | 1 => String::new(),
             _ => format!(" {request:.8}"),
         };
-        format!("{} bytes{address}{}", count(size), link_suffix(link))
+        let suffix = link_shape_suffix(link_shape);
+        format!("{} bytes{address}{suffix}", count(size))
     }
 
     pub fn samples_of(&self, case: usize) -> impl Iterator<Item = &Sample> {

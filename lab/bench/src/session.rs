@@ -286,7 +286,7 @@ fn header(subcommand: &str, plan: &Plan, notes: Vec<String>) -> Header {
         nodes,
         notes,
         settings: settings(subcommand, plan),
-        links: shapes.filter(|_| is_shaped).collect(),
+        link_shapes: shapes.filter(|_| is_shaped).collect(),
         arms: plan.arms.clone(),
         answer_comparisons: vec![AnswerComparison::default(); plan.arms.len()],
         seed: plan.seed,

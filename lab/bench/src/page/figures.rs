@@ -1,7 +1,7 @@
 use super::unique_ids;
 use crate::{
     compare::{Comparison, arm_crossover, comparison_count, interval_label},
-    results::{Results, link_suffix, ms},
+    results::{Results, link_shape_suffix, ms},
 };
 use faultline_pages::{
     cells::figure,
@@ -58,12 +58,12 @@ pub fn differences(results: &Results, compared: &[Comparison]) -> Vec<Block> {
     };
     let interval = interval_label(comparison_count(results));
     let mut blocks = Vec::new();
-    let links = results.links();
-    let ids = unique_ids(links.iter().map(|link| link.unwrap_or("link")));
-    for (link, id) in links.into_iter().zip(ids) {
+    let link_shapes = results.link_shapes();
+    let ids = unique_ids(link_shapes.iter().map(|shape| shape.unwrap_or("link")));
+    for (link_shape, id) in link_shapes.into_iter().zip(ids) {
         let series: Vec<Curve> = others
             .iter()
-            .filter_map(|arm| difference_curve(results, compared, arm, link))
+            .filter_map(|arm| difference_curve(results, compared, arm, link_shape))
             .collect();
         if series.is_empty() {
             continue;
@@ -81,7 +81,7 @@ pub fn differences(results: &Results, compared: &[Comparison]) -> Vec<Block> {
         };
         blocks.push(figure(
             &format!("difference-{id}"),
-            &format!("Difference by size{}", link_suffix(link)),
+            &format!("Difference by size{}", link_shape_suffix(link_shape)),
             &caption,
             Chart::Curves(chart),
         ));
@@ -93,9 +93,9 @@ fn difference_curve(
     results: &Results,
     compared: &[Comparison],
     arm: &str,
-    link: Option<&str>,
+    link_shape: Option<&str>,
 ) -> Option<Curve> {
-    let requests = results.requests_over(link);
+    let requests = results.requests_over(link_shape);
     let point = |comparison: &Comparison| {
         let is_of_curve = comparison.arm == arm
             && requests
@@ -108,7 +108,7 @@ fn difference_curve(
     };
     let mut points: Vec<_> = compared.iter().filter_map(point).collect();
     points.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let crossover = arm_crossover(results, arm, link).filter(Crossover::is_shown);
+    let crossover = arm_crossover(results, arm, link_shape).filter(Crossover::is_shown);
     (points.len() > 1).then(|| Curve {
         name: arm.to_owned(),
         run: String::new(),

@@ -11,7 +11,7 @@ fn header(rounds: u32, arms: Vec<String>) -> Header {
         nodes: vec!["http://node".to_owned()],
         notes: Vec::new(),
         settings: BTreeMap::new(),
-        links: Vec::new(),
+        link_shapes: Vec::new(),
         answer_comparisons: vec![
             AnswerComparison {
                 equal: 1,
