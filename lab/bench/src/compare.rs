@@ -264,9 +264,12 @@ mod tests {
             .for_each(|case| case.size = Some(1000));
         let at = arm_crossover(&results, "zstd", None).unwrap().at.unwrap();
         assert!((1900.0..2100.0).contains(&at), "{at}");
-        let label = results.label("account of 1001", Some(1000));
+        let label = results.short_label("account of 1001", Some(1000));
         assert_eq!(
-            (label.as_str(), results.label("x", Some(3000)).as_str()),
+            (
+                label.as_str(),
+                results.short_label("x", Some(3000)).as_str()
+            ),
             ("1,000 bytes account ", "3,000 bytes")
         );
     }

@@ -54,7 +54,7 @@ fn changes(before: &Results, after: &Results, margin: f64) -> Result<(String, bo
     );
     let mut comparable = Vec::new();
     for (index, case) in before.cases.iter().enumerate() {
-        if let Some(after_index) = after.case_index(&case.arm, &case.request) {
+        if let Some(after_index) = after.case_index(&case.arm, &case.request_label) {
             comparable.push((case, [(before, index), (after, after_index)]));
         }
     }
@@ -84,7 +84,7 @@ fn changes(before: &Results, after: &Results, margin: f64) -> Result<(String, bo
     let case_names = |run: &Results| -> Vec<String> {
         run.cases
             .iter()
-            .map(|case| format!("{} about {}", case.arm, case.request))
+            .map(|case| format!("{} about {}", case.arm, case.request_label))
             .collect()
     };
     let mut mismatches = only_in_one_run(&case_names(before), &case_names(after));
@@ -123,7 +123,7 @@ fn row(
     };
     let mut row = vec![
         case.arm.clone(),
-        case.request.clone(),
+        case.request_label.clone(),
         case.size.map_or_else(|| "-".to_owned(), count),
     ];
     match (means, ratio) {
@@ -284,7 +284,7 @@ mod tests {
         after.header.settings = setting("closed");
         after.cases.push(CaseInfo {
             arm: "b".to_owned(),
-            request: "new".to_owned(),
+            request_label: "new".to_owned(),
             size: None,
         });
         let (out, worse) = changes(&before, &after, 5.0).unwrap();

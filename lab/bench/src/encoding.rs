@@ -74,14 +74,14 @@ fn make_plan(args: &EncodingArgs) -> Result<Plan> {
             for (arm_index, encoding) in args.encodings.iter().enumerate() {
                 plan.cases.push(Case {
                     arm_index,
-                    request_index: plan.request_names.len(),
+                    request_index: plan.request_labels.len(),
                     connection_index,
                     call: call_json(account, encoding.name(), args.data_slice),
                     random_range: None,
                     expected: Expected::Account(*encoding),
                 });
             }
-            plan.request_names.push(format!("{account}{label_suffix}"));
+            plan.request_labels.push(format!("{account}{label_suffix}"));
         }
         plan.connections.push(ConnectionConfig {
             shape: *shape,
@@ -130,12 +130,12 @@ fn account_sizes(plan: &Plan, answers: &[Result<Vec<u8>, Failure>]) -> Result<Ve
     {
         anyhow::bail!("{node} gives no account: {failure}");
     }
-    let mut sizes = vec![None; plan.request_names.len()];
+    let mut sizes = vec![None; plan.request_labels.len()];
     for (case, answer) in plan.cases.iter().zip(answers) {
         match answer {
             Err(Failure::Missing) => anyhow::bail!(
                 "{node} has no account {}: name other accounts with --accounts",
-                plan.request_name(case)
+                plan.request_label(case)
             ),
             Ok(bytes) if !bytes.is_empty() => {
                 sizes[case.request_index].get_or_insert(bytes.len() as u64);
@@ -156,7 +156,7 @@ struct PairTable<'a> {
 
 struct Row<'a> {
     /// An account, and the link if there are several.
-    request_name: &'a str,
+    request_label: &'a str,
     size: Option<u64>,
     /// Of both arms, in ms.
     times: [Option<f64>; 2],
@@ -187,14 +187,14 @@ fn pair_table<'a>(
     is_mean: bool,
 ) -> PairTable<'a> {
     let mut rows = Vec::new();
-    for (request_name, size) in results.requests_over(link) {
-        let cases = arms.map(|arm| results.case_index(arm, request_name));
+    for (request_label, size) in results.requests_over(link) {
+        let cases = arms.map(|arm| results.case_index(arm, request_label));
         let times = cases.map(|case| {
             let latency = results.summary(case?).latency?;
             Some(if is_mean { latency.mean } else { latency.p95 })
         });
         rows.push(Row {
-            request_name,
+            request_label,
             size,
             times,
             significance: match cases {
@@ -243,7 +243,7 @@ fn text_table(table: &PairTable<'_>) -> String {
         // Accounts of one size need separate lines.
         let size = match row.size {
             None => "unknown".to_owned(),
-            Some(size) if same_size_count > 1 => format!("{size} {:.8}", row.request_name),
+            Some(size) if same_size_count > 1 => format!("{size} {:.8}", row.request_label),
             Some(size) => size.to_string(),
         };
         let ([Some(a), Some(b)], Some(winner)) = (row.times, row.winner) else {

@@ -209,7 +209,7 @@ fn largest_difference(
     let mean = |arm| results.mean_latency_ms(arm, &largest.request);
     let means = [mean(reference)?, mean(&largest.arm)?];
     let means = effects::means_text(means, "ms", 2, "instead of");
-    let label = results.label(&largest.request, largest.size);
+    let label = results.short_label(&largest.request, largest.size);
     let effect = effects::effect_text(largest.ratio?.value_and_ends());
     let arms = [largest.arm.as_str(), reference];
     let sentence = effects::sentence(&format!("Latency of {label}"), &effect, arms, &means);
@@ -326,7 +326,7 @@ mod tests {
         ];
         let mut run = results(30, &[(evil[0], 1, &|_| 5), (evil[1], 1, &|_| 6)]);
         for case in &mut run.cases {
-            case.request = evil[2].to_owned();
+            case.request_label = evil[2].to_owned();
         }
         run.header.notes = evil.map(str::to_owned).into();
         run.header.nodes = evil.map(str::to_owned).into();

@@ -41,7 +41,7 @@ fn request_columns(results: &Results) -> Columns {
         ("arm", text(&|sample| Some(case(sample).arm.clone()))),
         (
             "subject",
-            text(&|sample| Some(case(sample).request.clone())),
+            text(&|sample| Some(case(sample).request_label.clone())),
         ),
         ("size", integer(&|sample| case(sample).size)),
         ("at_ns", integer(&|sample| Some(sample.at_ns))),

@@ -25,7 +25,7 @@ pub const MAX_REQUESTS: u64 = 10_000_000;
 #[derive(Debug, Clone)]
 pub struct Case {
     pub arm_index: usize,
-    /// In [`Plan::request_names`].
+    /// In [`Plan::request_labels`].
     pub request_index: usize,
     /// In [`Plan::connections`]. Cases with the same index share open connections.
     pub connection_index: usize,
@@ -42,8 +42,8 @@ pub struct Plan {
     /// Names. The first arm is the reference.
     pub arms: Vec<String>,
     pub connections: Vec<ConnectionConfig>,
-    /// An account, a method, or a text such as `single read`.
-    pub request_names: Vec<String>,
+    /// By which results name a request: an account, a method, or a text such as `single read`.
+    pub request_labels: Vec<String>,
     pub cases: Vec<Case>,
     /// Relative frequency of each request in rounds of one request. Empty if each round has all.
     pub weights: Vec<u32>,
@@ -68,7 +68,7 @@ impl Default for Plan {
         Plan {
             arms: Vec::new(),
             connections: Vec::new(),
-            request_names: Vec::new(),
+            request_labels: Vec::new(),
             cases: Vec::new(),
             weights: Vec::new(),
             values: Vec::new(),
@@ -89,29 +89,29 @@ impl Plan {
     /// [`Case`].
     pub fn add_request(
         &mut self,
-        name: String,
+        label: String,
         call: String,
         random_range: Option<(u64, u64)>,
         expected: Expected,
     ) {
         let case = |arm_index| Case {
             arm_index,
-            request_index: self.request_names.len(),
+            request_index: self.request_labels.len(),
             connection_index: arm_index,
             call: call.clone(),
             random_range,
             expected,
         };
         self.cases.extend((0..self.arms.len()).map(case));
-        self.request_names.push(name);
+        self.request_labels.push(label);
     }
 
     pub fn arm_name(&self, case: &Case) -> &str {
         &self.arms[case.arm_index]
     }
 
-    pub fn request_name(&self, case: &Case) -> &str {
-        &self.request_names[case.request_index]
+    pub fn request_label(&self, case: &Case) -> &str {
+        &self.request_labels[case.request_index]
     }
 
     pub fn connection(&self, case: &Case) -> &ConnectionConfig {

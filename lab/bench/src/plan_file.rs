@@ -103,7 +103,8 @@ fn with_requests_merged(results: &Results) -> Option<Results> {
     }
     let arms = &results.header.arms;
     let case_info = |sample: &Sample| &results.cases[sample.case];
-    let round_and_request = |sample: &Sample| (sample.round, case_info(sample).request.as_str());
+    let round_and_request =
+        |sample: &Sample| (sample.round, case_info(sample).request_label.as_str());
     let keys: BTreeSet<_> = results.samples.iter().map(round_and_request).collect();
     let rounds: BTreeMap<_, u32> = keys.into_iter().zip(0..).collect();
     let merged_sample = |sample: &Sample| {
@@ -115,7 +116,7 @@ fn with_requests_merged(results: &Results) -> Option<Results> {
     };
     let case = |arm: &String| CaseInfo {
         arm: arm.clone(),
-        request: ALL_REQUESTS.to_owned(),
+        request_label: ALL_REQUESTS.to_owned(),
         size: None,
     };
     Some(Results {

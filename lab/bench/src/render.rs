@@ -47,7 +47,7 @@ pub fn problems(results: &Results) -> Vec<String> {
             };
             problems.push(format!(
                 "{} FAILED: no good answer about {} ({failures}{message})",
-                case.arm, case.request
+                case.arm, case.request_label
             ));
         }
     }
@@ -262,7 +262,7 @@ fn failure_counts(summary: &Summary) -> String {
 fn arm_and_request(results: &Results, case: &CaseInfo) -> Vec<Cell> {
     vec![
         text_cell(&case.arm),
-        text_cell(&results.label(&case.request, case.size)),
+        text_cell(&results.short_label(&case.request_label, case.size)),
     ]
 }
 
@@ -342,7 +342,7 @@ pub fn differences(results: &Results, compared: &[Comparison], id: &str) -> Tabl
     for comparison in compared {
         out.rows.push(vec![
             text_cell(&comparison.arm),
-            text_cell(&results.label(&comparison.request, comparison.size)),
+            text_cell(&results.short_label(&comparison.request, comparison.size)),
             cell(Some(&comparison.mean)),
             cells::number_or(comparison.p, 4, TOO_FEW_ROUNDS),
             text_cell(comparison.decision.shown().map_or("no", |_| "yes")),
@@ -457,7 +457,7 @@ pub fn csv(results: &Results) -> String {
             .into_iter()
             .chain(summary.phases())
             .chain([summary.decode_cpu, summary.received]);
-        let mut row = vec![csv_quoted(&case.arm), csv_quoted(&case.request)];
+        let mut row = vec![csv_quoted(&case.arm), csv_quoted(&case.request_label)];
         row.push(case.size.map_or_else(String::new, |size| size.to_string()));
         row.extend(counts.map(|count| count.to_string()));
         row.extend(numbers.map(|number| number.map_or_else(String::new, |n| n.to_string())));

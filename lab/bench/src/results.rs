@@ -60,9 +60,9 @@ pub struct Timing {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CaseInfo {
     pub arm: String,
-    /// One of [`Plan::request_names`](crate::plan::Plan::request_names).
+    /// One of [`Plan::request_labels`](crate::plan::Plan::request_labels).
     #[serde(rename = "subject")]
-    pub request: String,
+    pub request_label: String,
     /// Decoded bytes of an answer, if known.
     pub size: Option<u64>,
 }
@@ -226,17 +226,17 @@ pub fn ms(ns: u64) -> f64 {
 }
 
 impl Results {
-    pub fn case_index(&self, arm: &str, request: &str) -> Option<usize> {
+    pub fn case_index(&self, arm: &str, request_label: &str) -> Option<usize> {
         self.cases
             .iter()
-            .position(|case| case.arm == arm && case.request == request)
+            .position(|case| case.arm == arm && case.request_label == request_label)
     }
 
-    /// Names and sizes, in the order of the plan.
+    /// Request labels and sizes of answers, in the order of the plan.
     pub fn requests(&self) -> Vec<(&str, Option<u64>)> {
         let cases = self.cases.iter();
-        let groups = by_key(cases.map(|case| (case.request.as_str(), case.size)));
-        let first_size = |(name, sizes): (_, Vec<_>)| (name, sizes.first().copied().flatten());
+        let groups = by_key(cases.map(|case| (case.request_label.as_str(), case.size)));
+        let first_size = |(label, sizes): (_, Vec<_>)| (label, sizes.first().copied().flatten());
         groups.into_iter().map(first_size).collect()
     }
 
@@ -245,8 +245,8 @@ impl Results {
         self.header.arms.first().map_or("", String::as_str)
     }
 
-    pub fn request_names(&self) -> Vec<&str> {
-        distinct(self.cases.iter().map(|case| case.request.as_str()))
+    pub fn request_labels(&self) -> Vec<&str> {
+        distinct(self.cases.iter().map(|case| case.request_label.as_str()))
     }
 
     /// A single `None` if no case has a link shape.
@@ -267,22 +267,24 @@ impl Results {
             .collect()
     }
 
-    fn link_shape(&self, request: &str) -> Option<&str> {
-        let case = self.cases.iter().position(|case| case.request == request)?;
-        self.header.link_shapes.get(case).map(String::as_str)
+    fn link_shape(&self, request_label: &str) -> Option<&str> {
+        let mut cases = self.cases.iter();
+        let case_index = cases.position(|case| case.request_label == request_label)?;
+        self.header.link_shapes.get(case_index).map(String::as_str)
     }
 
-    /// The size says more than an account's address, which is added only for equal sizes.
-    pub fn label(&self, request: &str, size: Option<u64>) -> String {
+    /// Of an account, the size and the link shape. If several accounts have this size, the start
+    /// of the address is added. Without a size, the request label.
+    pub fn short_label(&self, request_label: &str, size: Option<u64>) -> String {
         let Some(size) = size else {
-            return request.to_owned();
+            return request_label.to_owned();
         };
-        let link_shape = self.link_shape(request);
+        let link_shape = self.link_shape(request_label);
         let requests = self.requests_over(link_shape).into_iter();
         let same_size = requests.filter(|(_, other)| *other == Some(size));
         let address = match same_size.count() {
             0 | 1 => String::new(),
-            _ => format!(" {request:.8}"),
+            _ => format!(" {request_label:.8}"),
         };
         let suffix = link_shape_suffix(link_shape);
         format!("{} bytes{address}{suffix}", count(size))
@@ -344,8 +346,9 @@ impl Results {
         self.cases.iter().zip((0..).map(|case| self.summary(case)))
     }
 
-    pub fn mean_latency_ms(&self, arm: &str, request: &str) -> Option<f64> {
-        Some(self.summary(self.case_index(arm, request)?).latency?.mean)
+    pub fn mean_latency_ms(&self, arm: &str, request_label: &str) -> Option<f64> {
+        let case_index = self.case_index(arm, request_label)?;
+        Some(self.summary(case_index).latency?.mean)
     }
 
     pub fn summary(&self, case: usize) -> Summary {

@@ -169,7 +169,7 @@ impl Engine {
             let connections = |_| Connections::new(plan, self.tls.clone());
             let mut by_arm: Vec<_> = plan.arms.iter().map(connections).collect();
             let mut answers = BTreeMap::new();
-            for request in 0..plan.request_names.len() {
+            for request in 0..plan.request_labels.len() {
                 let by_arm = by_arm.iter_mut().enumerate();
                 let sends = by_arm.filter_map(|(arm, connections)| {
                     let is_sent_now =

@@ -79,7 +79,7 @@ impl Session<'_> {
             .iter()
             .map(|case| CaseInfo {
                 arm: plan.arm_name(case).to_owned(),
-                request: plan.request_name(case).to_owned(),
+                request_label: plan.request_label(case).to_owned(),
                 size: sizes.get(case.request_index).copied().flatten(),
             })
             .collect();
@@ -203,7 +203,7 @@ fn settings(subcommand: &str, plan: &Plan) -> BTreeMap<String, String> {
                 .or_default()
                 .insert(connection.shape.to_string());
         }
-        let request = format!("request of {arm} about {}", plan.request_name(case));
+        let request = format!("request of {arm} about {}", plan.request_label(case));
         settings.insert(request, case.call.clone());
     }
     for (arm, shapes) in shapes {
@@ -251,8 +251,8 @@ fn load_settings(plan: &Plan) -> BTreeMap<String, String> {
     if !plan.values.is_empty() || !plan.weights.is_empty() {
         settings.insert("seed".to_owned(), plan.seed.to_string());
     }
-    for (name, weight) in plan.request_names.iter().zip(&plan.weights) {
-        settings.insert(format!("weight of {name}"), weight.to_string());
+    for (label, weight) in plan.request_labels.iter().zip(&plan.weights) {
+        settings.insert(format!("weight of {label}"), weight.to_string());
     }
     settings
 }
@@ -316,13 +316,13 @@ mod tests {
                 shape: LinkShape::parse(shape).unwrap(),
                 protocol,
             }];
-            let (arms, request_names) = (vec!["a".to_owned()], vec!["b".to_owned()]);
+            let (arms, request_labels) = (vec!["a".to_owned()], vec!["b".to_owned()]);
             settings(
                 "run",
                 &Plan {
                     connections,
                     arms,
-                    request_names,
+                    request_labels,
                     ..crate::plan::tests::plan(1, 1)
                 },
             )

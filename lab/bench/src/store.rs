@@ -107,7 +107,7 @@ fn results(database: &ForeignDatabase, header: Header) -> Result<Results> {
             );
             Ok(CaseInfo {
                 arm: row.get(1)?,
-                request: row.get(2)?,
+                request_label: row.get(2)?,
                 size: optional_u64(row, 3)?,
             })
         },

@@ -88,12 +88,12 @@ fn make_plan(args: &TransportArgs, scenarios: &[Scenario]) -> Result<Plan> {
             Operation::Write => "write",
             Operation::Read => "read",
         };
-        let name = match times {
+        let label = match times {
             1 => format!("single {operation}"),
             _ => format!("{times} {operation}s in a row"),
         };
-        let call = format!("{name}, polled every {poll}");
-        plan.add_request(name, call, None, Expected::Unverified);
+        let call = format!("{label}, polled every {poll}");
+        plan.add_request(label, call, None, Expected::Unverified);
     }
     for case in &mut plan.cases {
         case.connection_index = 0;

@@ -60,7 +60,7 @@ pub fn study_text(results: &Results) -> String {
 }
 
 fn loads(results: &Results) -> Vec<LoadTimes> {
-    let methods = results.request_names();
+    let methods = results.request_labels();
     let of_method = |method: &&str| load_times(results, method, &[method]);
     let mut loads: Vec<LoadTimes> = methods.iter().map(of_method).collect();
     if methods.len() > 1 {
@@ -188,7 +188,7 @@ fn order_effect(arms: &[String], rounds: &[CompleteRound]) -> String {
 /// Compares all pairs of nodes on all methods, with simultaneous intervals. Nodes with failed
 /// requests or with answers that differ are left out.
 fn recommendations(results: &Results) -> String {
-    let methods = results.request_names();
+    let methods = results.request_labels();
     let arms = results.header.arms.len();
     let comparisons = methods.len() * arms * arms.saturating_sub(1) / 2;
     let mut out = String::new();

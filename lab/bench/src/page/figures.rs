@@ -25,7 +25,7 @@ pub fn effects(results: &Results, compared: &[Comparison]) -> Option<Block> {
     };
     let rows = compared.iter().filter_map(|comparison| {
         let [value, low, high] = comparison.ratio?.value_and_ends();
-        let mut name = results.label(&comparison.request, comparison.size);
+        let mut name = results.short_label(&comparison.request, comparison.size);
         if others.len() > 1 {
             name = format!("{name}, {}", comparison.arm);
         }
@@ -158,7 +158,7 @@ pub fn distributions(results: &Results) -> Vec<Block> {
         let caption = "Good answers. The classes end at the 99th percentile of all arms together; what is above is counted and not drawn.";
         blocks.push(figure(
             &format!("distribution-{id}"),
-            &results.label(request, *size),
+            &results.short_label(request, *size),
             caption,
             chart,
         ));

@@ -12,7 +12,7 @@ pub fn plan(cases: usize, seed: u64) -> Plan {
     Plan {
         arms: Vec::new(),
         connections: Vec::new(),
-        request_names: Vec::new(),
+        request_labels: Vec::new(),
         cases: (0..cases).map(case).collect(),
         weights: Vec::new(),
         values: Vec::new(),

@@ -273,7 +273,7 @@ fn read_requests(top: &mut Table<'_>, plan: &mut Plan, arms: &[ArmOptions]) {
             let what = format!("request {name:?} (named by its method unless it has a name)");
             names.insert(name.clone(), table.line(), what, table.errors());
         }
-        if plan.request_names.len() == MAX_REQUEST_TABLES {
+        if plan.request_labels.len() == MAX_REQUEST_TABLES {
             table.report(format!(
                 "there are more than {MAX_REQUEST_TABLES} tables [[request]]"
             ));
@@ -282,9 +282,9 @@ fn read_requests(top: &mut Table<'_>, plan: &mut Plan, arms: &[ArmOptions]) {
             return;
         };
         let params = params.unwrap_or_else(|| "[]".to_owned());
-        let cases = cases_of_request(arms, plan.request_names.len(), &method, &params, check);
+        let cases = cases_of_request(arms, plan.request_labels.len(), &method, &params, check);
         plan.cases.extend(cases);
-        plan.request_names.push(name);
+        plan.request_labels.push(name);
         is_weighted |= weight.is_some();
         plan.weights.push(weight.unwrap_or(1));
     });

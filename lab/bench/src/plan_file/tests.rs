@@ -315,6 +315,6 @@ fn an_arms_requests_are_pooled_and_arms_compared_per_request() {
     results
         .cases
         .iter_mut()
-        .for_each(|case| case.request = "one".to_owned());
+        .for_each(|case| case.request_label = "one".to_owned());
     assert_eq!(all_requests_text(&results), "");
 }

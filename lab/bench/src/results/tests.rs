@@ -49,7 +49,7 @@ pub fn results(rounds: u32, cases: &[FakeCase<'_>]) -> Results {
         .iter()
         .map(|(arm, size, _)| CaseInfo {
             arm: (*arm).to_owned(),
-            request: format!("account of {size}"),
+            request_label: format!("account of {size}"),
             size: Some(*size),
         })
         .collect();

@@ -49,7 +49,7 @@ pub fn plan_of(endpoint: Endpoint, rounds: u32, workers: usize, rate: Option<f64
             shape: LinkShape::default(),
             protocol: Protocol::Http,
         }],
-        request_names: vec!["account of 1".to_owned()],
+        request_labels: vec!["account of 1".to_owned()],
         cases: vec![Case {
             arm_index: 0,
             request_index: 0,

@@ -206,7 +206,7 @@ impl ResultsWriter {
                     params![
                         index as i64,
                         case.arm,
-                        case.request,
+                        case.request_label,
                         case.size.map(sql_integer)
                     ],
                 )?;

@@ -12,7 +12,7 @@ use faultline_text::number;
 pub fn study_text(results: &Results) -> String {
     let sentences = comparison_sentences(results);
     let mut out = String::new();
-    for request in results.request_names() {
+    for request in results.request_labels() {
         out += &format!("=== {} ===\n\n", request.to_uppercase());
         for arm in &results.header.arms {
             let mean = match results.mean_latency_ms(arm, request) {
@@ -25,7 +25,7 @@ pub fn study_text(results: &Results) -> String {
             };
             out += &format!("{arm}: {mean}{failed}\n");
         }
-        for (_, text) in sentences.iter().filter(|(name, _)| *name == request) {
+        for (_, text) in sentences.iter().filter(|(label, _)| *label == request) {
             out += &format!("{text}\n");
         }
         out.push('\n');
@@ -55,7 +55,7 @@ fn comparison_sentences(results: &Results) -> Vec<(&str, String)> {
         ))
     };
     let mut sentences = Vec::new();
-    for request in results.request_names() {
+    for request in results.request_labels() {
         for arm in others {
             sentences.extend(sentence(request, arm).map(|text| (request, text)));
         }
@@ -100,7 +100,7 @@ pub fn page(results: &Results) -> Vec<Block> {
     let mut columns = vec![("", "")];
     columns.extend(arms.iter().map(|arm| (arm.as_str(), "ms")));
     let mut out = cells::table("study-means", "Mean time of each", &columns, "");
-    for request in results.request_names() {
+    for request in results.request_labels() {
         let row = arms.iter().map(|arm| {
             cells::number_or(results.mean_latency_ms(arm, request), 3, "no good answer")
         });

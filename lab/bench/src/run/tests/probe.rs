@@ -19,11 +19,11 @@ fn plan_for(server: &Server, arms: usize) -> Plan {
         expected: Expected::Json,
         ..known.cases[0].clone()
     };
-    let request_names = || ["a", "b"].map(|name| name.to_owned());
+    let request_labels = || ["a", "b"].map(|name| name.to_owned());
     Plan {
         arms: (0..arms).map(name).collect(),
         connections: (0..arms).map(|_| known.connections[0].clone()).collect(),
-        request_names: request_names().into(),
+        request_labels: request_labels().into(),
         cases: (0..2)
             .flat_map(|request| (0..arms).map(move |arm| (arm, request)))
             .map(case)
