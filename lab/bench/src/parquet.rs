@@ -56,7 +56,7 @@ fn request_columns(results: &Results) -> Columns {
         ("sent", timing(&|timing| timing.sent)),
         ("received", timing(&|timing| timing.received)),
         ("failure", text(&|sample| sample.result.clone().err())),
-        ("refused", integer(&|sample| Some(sample.refused.into()))),
+        ("refused", integer(&|sample| Some(sample.retries.into()))),
     ]));
     columns
 }

@@ -250,8 +250,8 @@ const TOO_FEW_ROUNDS: &str = "too few rounds";
 /// Numbers of failures and refusals, or `0`.
 fn failure_counts(summary: &Summary) -> String {
     let mut counts = format_counts(&summary.failures);
-    if summary.refused > 0 {
-        counts.push(format!("{} refused and repeated", count(summary.refused)));
+    if summary.retries > 0 {
+        counts.push(format!("{} refused and repeated", count(summary.retries)));
     }
     if counts.is_empty() {
         return "0".to_owned();
@@ -451,7 +451,7 @@ pub fn csv(results: &Results) -> String {
         .to_owned();
     for (case, summary) in results.summaries() {
         let failed = summary.failures.values().sum();
-        let counts = [summary.successes, failed, summary.refused];
+        let counts = [summary.successes, failed, summary.retries];
         let numbers = CSV_LATENCIES
             .map(|name| summary.latency.and_then(|latency| latency.named(name)))
             .into_iter()

@@ -30,8 +30,8 @@ pub struct Sample {
     pub at_ns: u64,
     /// The error is the kind of the failure.
     pub result: Result<Timing, String>,
-    /// Attempts before the last one: refused by a rate limit, a server error, or no connection.
-    pub refused: u32,
+    /// Attempts after refusals: a rate limit, a server error, or no connection.
+    pub retries: u32,
 }
 
 impl Sample {
@@ -155,8 +155,9 @@ pub struct Results {
 pub struct Summary {
     pub successes: u64,
     pub failures: BTreeMap<String, u64>,
-    /// Refusals followed by another attempt.
-    pub refused: u64,
+    /// Attempts after refusals.
+    #[serde(rename = "refused")]
+    pub retries: u64,
     /// Of good answers.
     pub latency: Option<Latency>,
     /// Means in ms.
@@ -367,9 +368,9 @@ impl Results {
         Summary {
             successes: good.len() as u64,
             failures,
-            refused: self
+            retries: self
                 .samples_of(case)
-                .map(|sample| u64::from(sample.refused))
+                .map(|sample| u64::from(sample.retries))
                 .sum(),
             latency: self.latency(case),
             phases: has_good

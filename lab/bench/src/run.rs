@@ -401,7 +401,7 @@ impl Shared {
                 case: scheduled.case,
                 at_ns: ns(attempt.scheduled_at.saturating_sub(started_at)),
                 result: attempt.answer.map_err(|failure| failure.kind()),
-                refused: attempt.retries,
+                retries: attempt.retries,
             });
         }
     }

@@ -169,6 +169,6 @@ fn sample(row: &Row<'_>) -> Result<Sample> {
             None => Ok(timing()?),
             Some(failure) => Err(failure),
         },
-        refused: u32::try_from(column(14)?)?,
+        retries: u32::try_from(column(14)?)?,
     })
 }

@@ -64,7 +64,7 @@ pub fn results(rounds: u32, cases: &[FakeCase<'_>]) -> Results {
             sent: 100,
             received: 200,
         }),
-        refused: 0,
+        retries: 0,
     };
     let samples = (0..rounds).flat_map(|round| (0..cases.len()).map(move |case| (round, case)));
     Results {

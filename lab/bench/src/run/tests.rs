@@ -277,7 +277,7 @@ fn a_rate_limiting_node_gets_pauses_and_its_refusals_count_separately() {
     let measured = measure(&plan(&server, 10, 1, None));
     let summary = measured.summary(0);
     assert_eq!(
-        (summary.successes, summary.refused, summary.failures.len()),
+        (summary.successes, summary.retries, summary.failures.len()),
         (10, 2, 0)
     );
     // The wait does not count as latency, which begins when the request was last sent.
@@ -301,7 +301,7 @@ fn with_a_missing_node_every_request_is_an_error() {
     let begun = clock::uptime();
     let summary = measure(&Rc::new(plan)).summary(0);
     let named = format!("no connection to {free} (connection refused)");
-    assert_eq!((summary.failures[&named], summary.refused), (1, 3));
+    assert_eq!((summary.failures[&named], summary.retries), (1, 3));
     assert!(
         clock::uptime() - begun >= Duration::from_millis(500 + 1000 + 2000),
         "it is not asked at once again"
@@ -326,12 +326,12 @@ fn server_errors_cause_backoff_and_are_counted_by_kind() {
         .unwrap();
     let kinds = [("HTTP 502".to_owned(), 2), ("HTTP 503".to_owned(), 1)];
     assert_eq!(measured.state.refusals, BTreeMap::from(kinds));
-    let refused: Vec<u32> = measured
+    let retries: Vec<u32> = measured
         .samples
         .iter()
-        .map(|sample| sample.refused)
+        .map(|sample| sample.retries)
         .collect();
-    assert_eq!(refused, [0, 0, 2, 0, 1, 0]);
+    assert_eq!(retries, [0, 0, 2, 0, 1, 0]);
     let waited = measured.samples[2].at_ns - measured.samples[1].at_ns;
     assert!(
         waited >= 2_000_000_000,
@@ -625,7 +625,7 @@ fn a_rate_limited_request_without_retry_after_is_delayed() {
     let begun = clock::uptime();
     let summary = measure(&plan(&server, 1, 1, None)).summary(0);
     assert!(
-        (summary.successes, summary.refused) == (1, 2)
+        (summary.successes, summary.retries) == (1, 2)
             && clock::uptime() - begun >= Duration::from_millis(1500)
     );
 }

@@ -298,7 +298,7 @@ fn insert_samples(transaction: &Transaction<'_>, samples: &[Sample]) -> Result<(
             measured(&|timing| timing.sent),
             measured(&|timing| timing.received),
             sample.result.as_ref().err(),
-            sample.refused,
+            sample.retries,
         ])?;
     }
     Ok(())
