@@ -60,7 +60,7 @@ fn measure_data_folders(
         if header.stopped_by.is_none() {
             say(&format!("measuring the size of {}", folder.display()));
             let usage = disk::measure(node, folder, args.data_time, &is_stopped);
-            header.disks.push(usage);
+            header.folder_usages.push(usage);
             let signal = signal.get();
             header.stopped_by =
                 signal.map(|signal| format!("{signal} while folders were measured"));

@@ -138,13 +138,13 @@ fn run_summary(results: &Results) -> String {
             format_counts(&header.refusals).join(", ")
         );
     }
-    if let Some(own) = header.own_cpu_ns {
+    if let Some(own) = header.tool_cpu_per_request_ns {
         out += &format!(
             "This tool's own CPU time per request: {} ms\n",
             number(ms(own), 3)
         );
     }
-    if let Some(cost) = header.own_cost {
+    if let Some(cost) = header.loopback_cost {
         let (cpu, median) = (number(ms(cost.cpu_ns), 3), number(ms(cost.median_ns), 3));
         out += &format!(
             "CPU time per request before the run, against this tool's own server on loopback: {cpu} ms; median latency: {median} ms\n"
@@ -308,7 +308,7 @@ pub fn phases(results: &Results) -> Table {
                 .map(|ms| cells::number_or(ms, 3, NO_GOOD_ANSWER)),
         );
         row.extend([
-            cells::number_or(summary.decode_cpu, 3, NO_GOOD_ANSWER),
+            cells::number_or(summary.decode_cpu_ms, 3, NO_GOOD_ANSWER),
             cells::number_or(summary.received, 0, NO_GOOD_ANSWER),
         ]);
         out.rows.push(row);
@@ -371,10 +371,10 @@ pub fn settings(results: &Results) -> Vec<Block> {
             .collect();
         rows.push(("refused by nodes", refusals.join(", ")));
     }
-    if let Some(ns) = header.own_cpu_ns {
+    if let Some(ns) = header.tool_cpu_per_request_ns {
         rows.push(("this tool's CPU time per request", format_ms(ns)));
     }
-    if let Some(cost) = header.own_cost {
+    if let Some(cost) = header.loopback_cost {
         rows.extend([
             (
                 "CPU time of a request to this tool's own server on loopback",
@@ -456,7 +456,7 @@ pub fn csv(results: &Results) -> String {
             .map(|name| summary.latency.and_then(|latency| latency.named(name)))
             .into_iter()
             .chain(summary.phases())
-            .chain([summary.decode_cpu, summary.received]);
+            .chain([summary.decode_cpu_ms, summary.received]);
         let mut row = vec![csv_quoted(&case.arm), csv_quoted(&case.request_label)];
         row.push(case.size.map_or_else(String::new, |size| size.to_string()));
         row.extend(counts.map(|count| count.to_string()));

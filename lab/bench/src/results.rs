@@ -67,6 +67,7 @@ pub struct CaseInfo {
     pub size: Option<u64>,
 }
 
+/// This tool's cost of a request to its own server on loopback.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct LoopbackCost {
     pub cpu_ns: u64,
@@ -109,15 +110,16 @@ pub struct Header {
     #[serde(default)]
     pub max_failures: Option<f64>,
     pub stopped_by: Option<String>,
-    /// This tool's CPU time per request.
-    pub own_cpu_ns: Option<u64>,
-    /// This tool's cost on loopback, measured before the run.
-    #[serde(default)]
-    pub own_cost: Option<LoopbackCost>,
+    #[serde(rename = "own_cpu_ns")]
+    pub tool_cpu_per_request_ns: Option<u64>,
+    /// Measured before the run.
+    #[serde(default, rename = "own_cost")]
+    pub loopback_cost: Option<LoopbackCost>,
     /// Length of the measured part of the run.
     pub length_ns: u64,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub disks: Vec<FolderUsage>,
+    /// Disk space of the nodes' data folders.
+    #[serde(default, rename = "disks", skip_serializing_if = "Vec::is_empty")]
+    pub folder_usages: Vec<FolderUsage>,
 }
 
 #[derive(Clone)]
@@ -126,7 +128,7 @@ pub struct RunState {
     pub refusals: BTreeMap<String, u64>,
     pub first_messages: BTreeMap<usize, String>,
     pub stopped_by: Option<String>,
-    pub own_cpu_per_request: Option<Duration>,
+    pub tool_cpu_per_request: Option<Duration>,
     /// Since the first measured request.
     pub length: Duration,
 }
@@ -138,7 +140,7 @@ impl Header {
         self.refusals = state.refusals;
         self.messages = state.first_messages;
         self.stopped_by = state.stopped_by.or(self.stopped_by.take());
-        self.own_cpu_ns = state.own_cpu_per_request.map(ns);
+        self.tool_cpu_per_request_ns = state.tool_cpu_per_request.map(ns);
         self.length_ns = ns(state.length);
     }
 }
@@ -162,7 +164,8 @@ pub struct Summary {
     pub latency: Option<Latency>,
     /// Means in ms.
     pub phases: Option<[f64; 6]>,
-    pub decode_cpu: Option<f64>,
+    #[serde(rename = "decode_cpu")]
+    pub decode_cpu_ms: Option<f64>,
     /// Mean bytes with headers.
     pub received: Option<f64>,
 }
@@ -375,7 +378,7 @@ impl Results {
             latency: self.latency(case),
             phases: has_good
                 .then(|| array::from_fn(|phase| mean(&|timing| timing.phases[phase]) / 1e6)),
-            decode_cpu: has_good.then(|| mean(&|timing| timing.decode_cpu_ns) / 1e6),
+            decode_cpu_ms: has_good.then(|| mean(&|timing| timing.decode_cpu_ns) / 1e6),
             received: has_good.then(|| mean(&|timing| timing.received)),
         }
     }

@@ -106,7 +106,7 @@ impl Engine {
                 .iter()
                 .all(|connection| connection.shape.has_no_effect())
         {
-            measured.state.own_cpu_per_request = clock::thread_cpu()
+            measured.state.tool_cpu_per_request = clock::thread_cpu()
                 .saturating_sub(cpu)
                 .checked_div(u32::try_from(shared.answers.borrow().completed)?);
         }
@@ -341,7 +341,7 @@ impl Shared {
             refusals: self.control.refusals.borrow().clone(),
             first_messages: answers.first_messages.clone(),
             stopped_by: self.control.ended_by(),
-            own_cpu_per_request: None,
+            tool_cpu_per_request: None,
             length: answers.started_at.map_or(Duration::ZERO, |started_at| {
                 clock::uptime().saturating_sub(started_at)
             }),

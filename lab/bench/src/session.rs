@@ -46,7 +46,7 @@ pub fn plan_for_load(load: &LoadArgs) -> Plan {
 pub struct Session<'a> {
     pub engine: &'a Engine,
     subcommand: &'a str,
-    own_cost: Option<LoopbackCost>,
+    loopback_cost: Option<LoopbackCost>,
     file: Option<&'a ResultsFile>,
 }
 
@@ -73,7 +73,7 @@ impl Session<'_> {
         measure: impl FnOnce(&SampleSink<'_>) -> Result<MeasuredRun>,
     ) -> Result<Results> {
         let mut header = header(self.subcommand, plan, notes);
-        header.own_cost = self.own_cost;
+        header.loopback_cost = self.loopback_cost;
         let cases: Vec<CaseInfo> = plan
             .cases
             .iter()
@@ -121,11 +121,11 @@ pub fn run_subcommand(
     // The engine handles signals. It exists before the file, so that an early signal removes it.
     let engine = Engine::new(plan, ca_file)?;
     let file = output.out.as_deref().map(ResultsFile::create).transpose()?;
-    let results = tool_overhead::measure(&engine).and_then(|own_cost| {
+    let results = tool_overhead::measure(&engine).and_then(|loopback_cost| {
         work(&Session {
             engine: &engine,
             subcommand,
-            own_cost,
+            loopback_cost,
             file: file.as_ref(),
         })
     });

@@ -47,7 +47,7 @@ pub fn measure(engine: &Engine) -> Result<Option<LoopbackCost>> {
     let median = latencies.get(latencies.len() / 2);
     Ok(run
         .state
-        .own_cpu_per_request
+        .tool_cpu_per_request
         .zip(median)
         .map(|(cpu, median)| LoopbackCost {
             cpu_ns: ns(cpu),

@@ -40,7 +40,7 @@ impl NodeTimes {
 type CompleteRound = Vec<Vec<(u64, f64)>>;
 
 pub fn study_text(results: &Results) -> String {
-    let mut out = disk::text(&results.header.disks);
+    let mut out = disk::text(&results.header.folder_usages);
     for load in loads(results) {
         out += &format!("=== {} ===\n\n", load.title);
         for times in &load.nodes {
@@ -295,7 +295,7 @@ pub fn page(results: &Results) -> Vec<Block> {
         let texts = load.sentences.iter();
         sentences.extend(texts.map(|text| Block::Text(format!("{}: {text}", load.title))));
     }
-    let mut blocks = disk::page(&results.header.disks);
+    let mut blocks = disk::page(&results.header.folder_usages);
     blocks.push(Block::Table(out));
     blocks.extend(sentences);
     blocks.extend(paragraphs(&recommendations(results)));

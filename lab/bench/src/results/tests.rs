@@ -29,10 +29,10 @@ fn header(rounds: u32, arms: Vec<String>) -> Header {
         messages: BTreeMap::new(),
         max_failures: None,
         stopped_by: None,
-        own_cpu_ns: None,
-        own_cost: None,
+        tool_cpu_per_request_ns: None,
+        loopback_cost: None,
         length_ns: 1_000_000_000,
-        disks: Vec::new(),
+        folder_usages: Vec::new(),
     }
 }
 

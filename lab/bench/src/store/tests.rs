@@ -27,7 +27,7 @@ fn state(run: &Results) -> RunState {
         refusals: BTreeMap::new(),
         first_messages: BTreeMap::new(),
         stopped_by: None,
-        own_cpu_per_request: None,
+        tool_cpu_per_request: None,
         length: Duration::from_secs(1),
     }
 }
