@@ -34,7 +34,7 @@ fn request_columns(results: &Results) -> Columns {
     let text = |value: &dyn Fn(&Sample) -> Option<String>| {
         Values::Text(samples.clone().map(value).collect())
     };
-    let case = |sample: &Sample| &results.cases[sample.case];
+    let case = |sample: &Sample| &results.cases[sample.case_index];
     let mut columns = named_columns([
         ("number", integer(&|sample| Some(sample.number))),
         ("round", integer(&|sample| Some(sample.round.into()))),

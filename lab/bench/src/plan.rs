@@ -180,7 +180,7 @@ impl Plan {
     /// As many requests as the plan has cases, which is one round if there are no weights.
     pub fn first_requests(&self) -> String {
         let request = |scheduled: ScheduledRequest| {
-            let case = &self.cases[scheduled.case];
+            let case = &self.cases[scheduled.case_index];
             let connection = self.connection(case);
             let verb = match connection.protocol {
                 Protocol::WebSocket => "SEND",
@@ -201,7 +201,7 @@ pub struct ScheduledRequest {
     /// `None` during warm-up.
     pub measured_round: Option<u32>,
     /// Index in [`Plan::cases`].
-    pub case: usize,
+    pub case_index: usize,
 }
 
 /// The order of requests. Each round is shuffled anew, so that no arm is always first.
@@ -271,7 +271,7 @@ impl Iterator for Order {
         let scheduled = ScheduledRequest {
             number: self.next_number,
             measured_round,
-            case: *self.round_cases.get(offset)?,
+            case_index: *self.round_cases.get(offset)?,
         };
         self.next_number += 1;
         Some(scheduled)

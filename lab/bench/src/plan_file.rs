@@ -102,14 +102,14 @@ fn with_requests_merged(results: &Results) -> Option<Results> {
         return None;
     }
     let arms = &results.header.arms;
-    let case_info = |sample: &Sample| &results.cases[sample.case];
+    let case_info = |sample: &Sample| &results.cases[sample.case_index];
     let round_and_request =
         |sample: &Sample| (sample.round, case_info(sample).request_label.as_str());
     let keys: BTreeSet<_> = results.samples.iter().map(round_and_request).collect();
     let rounds: BTreeMap<_, u32> = keys.into_iter().zip(0..).collect();
     let merged_sample = |sample: &Sample| {
         Some(Sample {
-            case: arms.iter().position(|arm| *arm == case_info(sample).arm)?,
+            case_index: arms.iter().position(|arm| *arm == case_info(sample).arm)?,
             round: rounds[&round_and_request(sample)],
             ..sample.clone()
         })

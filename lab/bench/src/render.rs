@@ -481,7 +481,10 @@ mod tests {
     #[test]
     fn too_many_failures_are_reported_in_one_line() {
         let mut run = results(30, &[("a", 1, &|_| 5), ("b", 1, &|_| 5)]);
-        let of_b = run.samples.iter_mut().filter(|sample| sample.case == 1);
+        let of_b = run
+            .samples
+            .iter_mut()
+            .filter(|sample| sample.case_index == 1);
         for sample in of_b.take(8) {
             sample.result = Err("malformed answer".to_owned());
         }

@@ -25,7 +25,7 @@ pub struct Sample {
     pub number: u64,
     pub round: u32,
     /// Index in [`Results::cases`].
-    pub case: usize,
+    pub case_index: usize,
     /// Scheduled sending time, since the start of the run.
     pub at_ns: u64,
     /// The error is the kind of the failure.
@@ -294,14 +294,14 @@ impl Results {
         format!("{} bytes{address}{suffix}", count(size))
     }
 
-    pub fn samples_of(&self, case: usize) -> impl Iterator<Item = &Sample> {
+    pub fn samples_of(&self, case_index: usize) -> impl Iterator<Item = &Sample> {
         let samples = self.samples.iter();
-        samples.filter(move |sample| sample.case == case)
+        samples.filter(move |sample| sample.case_index == case_index)
     }
 
     pub fn samples_of_arm(&self, arm: &str) -> impl Iterator<Item = &Sample> {
         let samples = self.samples.iter();
-        samples.filter(move |sample| self.cases[sample.case].arm == arm)
+        samples.filter(move |sample| self.cases[sample.case_index].arm == arm)
     }
 
     /// The number of an arm's requests, and of their failures by kind.
@@ -323,31 +323,32 @@ impl Results {
 
     pub fn map_by_round<T: Clone>(
         &self,
-        case: usize,
+        case_index: usize,
         value: impl Fn(&Sample) -> Option<T>,
     ) -> Vec<Option<T>> {
         let mut values = vec![None; self.rounds()];
-        for sample in self.samples_of(case) {
+        for sample in self.samples_of(case_index) {
             values[sample.round as usize] = value(sample);
         }
         values
     }
 
     /// Latency in ms of each round; `None` without a good answer.
-    pub fn latencies_by_round(&self, case: usize) -> Vec<Option<f64>> {
-        self.map_by_round(case, |sample| sample.latency_ns().map(ms))
+    pub fn latencies_by_round(&self, case_index: usize) -> Vec<Option<f64>> {
+        self.map_by_round(case_index, |sample| sample.latency_ns().map(ms))
     }
 
-    pub fn latency_histogram_ns(&self, case: usize) -> Option<Histogram<u64>> {
+    pub fn latency_histogram_ns(&self, case_index: usize) -> Option<Histogram<u64>> {
         let mut histogram = Histogram::new_with_bounds(1, MAX_LATENCY_NS, 3).ok()?;
-        self.samples_of(case)
+        self.samples_of(case_index)
             .filter_map(Sample::latency_ns)
             .for_each(|latency| histogram.saturating_record(latency));
         Some(histogram)
     }
 
     pub fn summaries(&self) -> impl Iterator<Item = (&CaseInfo, Summary)> {
-        self.cases.iter().zip((0..).map(|case| self.summary(case)))
+        let summaries = (0..).map(|case_index| self.summary(case_index));
+        self.cases.iter().zip(summaries)
     }
 
     pub fn mean_latency_ms(&self, arm: &str, request_label: &str) -> Option<f64> {
@@ -355,9 +356,9 @@ impl Results {
         Some(self.summary(case_index).latency?.mean)
     }
 
-    pub fn summary(&self, case: usize) -> Summary {
+    pub fn summary(&self, case_index: usize) -> Summary {
         let (mut failures, mut good) = (BTreeMap::new(), Vec::new());
-        for sample in self.samples_of(case) {
+        for sample in self.samples_of(case_index) {
             match &sample.result {
                 Ok(timing) => good.push(timing),
                 Err(kind) => *failures.entry(kind.clone()).or_insert(0) += 1,
@@ -372,10 +373,10 @@ impl Results {
             successes: good.len() as u64,
             failures,
             retries: self
-                .samples_of(case)
+                .samples_of(case_index)
                 .map(|sample| u64::from(sample.retries))
                 .sum(),
-            latency: self.latency(case),
+            latency: self.latency(case_index),
             phases: has_good
                 .then(|| array::from_fn(|phase| mean(&|timing| timing.phases[phase]) / 1e6)),
             decode_cpu_ms: has_good.then(|| mean(&|timing| timing.decode_cpu_ns) / 1e6),
@@ -383,13 +384,13 @@ impl Results {
         }
     }
 
-    fn latency(&self, case: usize) -> Option<Latency> {
-        let latencies = self.samples_of(case);
+    fn latency(&self, case_index: usize) -> Option<Latency> {
+        let latencies = self.samples_of(case_index);
         let latencies: Vec<_> = latencies
             .map(|sample| sample.latency_ns().map(ms))
             .collect();
         let summary = faultline_stats::summary::summary(&latencies);
-        let histogram = self.latency_histogram_ns(case)?;
+        let histogram = self.latency_histogram_ns(case_index)?;
         let (min, max) = (summary.min?, summary.max?);
         // A bucket's upper end exceeds its values.
         let quantile = |p| ms(histogram.value_at_quantile(p)).clamp(min, max);

@@ -226,7 +226,7 @@ impl Engine {
         let shared = Shared::new(plan.clone(), None);
         self.run_with_progress(&shared, "tasks", sink, async {
             while let Some((scheduled, scheduled_at)) = shared.next_request().await {
-                let case = &plan.cases[scheduled.case];
+                let case = &plan.cases[scheduled.case_index];
                 let send = async |_| perform(case).await;
                 let node = plan.node_index(case.connection_index);
                 let attempt =
@@ -382,7 +382,7 @@ impl Shared {
     ) {
         let mut answers = self.answers.borrow_mut();
         let round = self.plan.round_of(scheduled.number);
-        let case = &self.plan.cases[scheduled.case];
+        let case = &self.plan.cases[scheduled.case_index];
         answers
             .verifier
             .record_answer((case.arm_index, case.request_index), round, compared);
@@ -390,7 +390,7 @@ impl Shared {
         if let Some(message) = attempt.answer.as_ref().err().and_then(Failure::message) {
             let first_messages = &mut answers.first_messages;
             first_messages
-                .entry(scheduled.case)
+                .entry(scheduled.case_index)
                 .or_insert_with(|| message.to_owned());
         }
         if let Some(round) = scheduled.measured_round {
@@ -398,7 +398,7 @@ impl Shared {
             answers.samples.push(Sample {
                 number: scheduled.number,
                 round,
-                case: scheduled.case,
+                case_index: scheduled.case_index,
                 at_ns: ns(attempt.scheduled_at.saturating_sub(started_at)),
                 result: attempt.answer.map_err(|failure| failure.kind()),
                 retries: attempt.retries,
@@ -413,7 +413,7 @@ async fn worker(shared: Rc<Shared>, mut decoder: Decoder) {
         Some(_) => RetryPolicy::None,
     };
     while let Some((scheduled, scheduled_at)) = shared.next_request().await {
-        let case = &shared.plan.cases[scheduled.case];
+        let case = &shared.plan.cases[scheduled.case_index];
         let node = shared.plan.node_index(case.connection_index);
         if shared.control.is_paused(node, scheduled_at) {
             shared.record_answer(

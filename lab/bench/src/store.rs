@@ -118,7 +118,7 @@ fn results(database: &ForeignDatabase, header: Header) -> Result<Results> {
         |_, row| {
             let sample = sample(row)?;
             ensure!(
-                sample.case < cases.len()
+                sample.case_index < cases.len()
                     && u64::from(sample.round) < MAX_REQUESTS
                     && sample.number < MAX_REQUESTS,
                 "request {} is damaged",
@@ -163,7 +163,7 @@ fn sample(row: &Row<'_>) -> Result<Sample> {
     Ok(Sample {
         number: column(0)?,
         round: u32::try_from(column(1)?)?,
-        case: usize::try_from(column(2)?)?,
+        case_index: usize::try_from(column(2)?)?,
         at_ns: column(3)?,
         result: match failure {
             None => Ok(timing()?),

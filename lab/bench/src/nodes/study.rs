@@ -433,7 +433,7 @@ mod tests {
         for sample in results
             .samples
             .iter_mut()
-            .filter(|sample| sample.case == 3 && sample.round < 20)
+            .filter(|sample| sample.case_index == 3 && sample.round < 20)
         {
             sample.result = Err("timeout".to_owned());
         }

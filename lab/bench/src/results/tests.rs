@@ -53,13 +53,13 @@ pub fn results(rounds: u32, cases: &[FakeCase<'_>]) -> Results {
             size: Some(*size),
         })
         .collect();
-    let sample = |round: u32, case: usize| Sample {
-        number: u64::from(round) * cases.len() as u64 + case as u64,
+    let sample = |round: u32, case_index: usize| Sample {
+        number: u64::from(round) * cases.len() as u64 + case_index as u64,
         round,
-        case,
+        case_index,
         at_ns: u64::from(round) * 1000,
         result: Ok(Timing {
-            phases: [0, 0, 0, cases[case].2(u64::from(round)), 0, 0],
+            phases: [0, 0, 0, cases[case_index].2(u64::from(round)), 0, 0],
             decode_cpu_ns: 10,
             sent: 100,
             received: 200,

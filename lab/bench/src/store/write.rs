@@ -286,7 +286,7 @@ fn insert_samples(transaction: &Transaction<'_>, samples: &[Sample]) -> Result<(
         insert.execute(params![
             sql_integer(sample.number),
             sample.round,
-            sample.case as i64,
+            sample.case_index as i64,
             sql_integer(sample.at_ns),
             phase(0),
             phase(1),
