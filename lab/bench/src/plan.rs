@@ -7,7 +7,7 @@ pub use crate::stream::ConnectionConfig;
 use crate::{
     answer::Expected,
     protocol::Protocol,
-    values::{self, Value},
+    values::{self, Placeholder},
 };
 use hyper::body::Bytes;
 use std::time::Duration;
@@ -30,7 +30,7 @@ pub struct Case {
     /// In [`Plan::connections`]. Cases with the same index share open connections.
     pub connection_index: usize,
     /// Method and parameters, as in JSON. Placeholders are [`RANDOM`] and [`HEX`] with a
-    /// `random_range`, else `{name}` for each of [`Plan::values`].
+    /// `random_range`, else `{name}` for each of [`Plan::placeholders`].
     pub call: String,
     /// Inclusive range of the random number.
     pub random_range: Option<(u64, u64)>,
@@ -47,7 +47,7 @@ pub struct Plan {
     pub cases: Vec<Case>,
     /// Relative frequency of each request in rounds of one request. Empty if each round has all.
     pub weights: Vec<u32>,
-    pub values: Vec<Value>,
+    pub placeholders: Vec<Placeholder>,
     /// Measured rounds. They follow the rounds of `warm_up`.
     pub rounds: u32,
     /// Number of rounds.
@@ -71,7 +71,7 @@ impl Default for Plan {
             request_labels: Vec::new(),
             cases: Vec::new(),
             weights: Vec::new(),
-            values: Vec::new(),
+            placeholders: Vec::new(),
             rounds: 1000,
             warm_up: 20,
             workers: 1,
@@ -170,8 +170,8 @@ impl Plan {
             }
             None => {
                 let seed = random.u64(..);
-                values::fill_placeholders(&case.call, &self.values, |index, value| {
-                    value.random_text(seed, index)
+                values::fill_placeholders(&case.call, &self.placeholders, |index, placeholder| {
+                    placeholder.random_text(seed, index)
                 })
             }
         }

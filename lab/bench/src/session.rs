@@ -245,10 +245,11 @@ fn load_settings(plan: &Plan) -> BTreeMap<String, String> {
             format!("{} to {}", count(from), count(to)),
         );
     }
-    for value in &plan.values {
-        settings.insert(format!("value {}", value.name), value.description());
+    for placeholder in &plan.placeholders {
+        let key = format!("value {}", placeholder.name);
+        settings.insert(key, placeholder.description());
     }
-    if !plan.values.is_empty() || !plan.weights.is_empty() {
+    if !plan.placeholders.is_empty() || !plan.weights.is_empty() {
         settings.insert("seed".to_owned(), plan.seed.to_string());
     }
     for (label, weight) in plan.request_labels.iter().zip(&plan.weights) {

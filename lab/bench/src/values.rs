@@ -5,7 +5,7 @@ use ring::digest::{SHA256, digest};
 use std::{borrow::Cow, rc::Rc};
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Value {
+pub struct Placeholder {
     pub name: String,
     pub source: ValueSource,
 }
@@ -18,7 +18,7 @@ pub enum ValueSource {
     List(Rc<[String]>),
 }
 
-impl Value {
+impl Placeholder {
     /// A random text for `seed` and the `index` of the value.
     pub fn random_text(&self, seed: u64, index: usize) -> Cow<'_, str> {
         let mut random =
@@ -79,20 +79,20 @@ fn format_number(number: u64, is_hex: bool) -> String {
 /// `replacement` gets the index of the value. What it returns is not scanned again.
 pub fn fill_placeholders<'a>(
     text: &str,
-    values: &'a [Value],
-    mut replacement: impl FnMut(usize, &'a Value) -> Cow<'a, str>,
+    placeholders: &'a [Placeholder],
+    mut replacement: impl FnMut(usize, &'a Placeholder) -> Cow<'a, str>,
 ) -> String {
     let mut out = String::with_capacity(text.len() + 64);
     let mut rest = text;
     while let Some((before, after)) = rest.split_once('{') {
         out += before;
         let placeholder = placeholder_name(after).and_then(|name| {
-            let index = values.iter().position(|value| value.name == name)?;
+            let index = placeholders.iter().position(|known| known.name == name)?;
             Some((index, after.get(name.len() + 1..)?))
         });
         rest = match placeholder {
             Some((index, after)) => {
-                out += &replacement(index, &values[index]);
+                out += &replacement(index, &placeholders[index]);
                 after
             }
             None => {
@@ -111,10 +111,10 @@ pub fn placeholder_names(text: &str) -> impl Iterator<Item = &str> {
 /// The name before the first closing brace. JSON's own braces contain a quote or nothing.
 fn placeholder_name(text: &str) -> Option<&str> {
     let (name, _) = text.split_once('}')?;
-    is_name(name).then_some(name)
+    is_placeholder_name(name).then_some(name)
 }
 
-pub fn is_name(name: &str) -> bool {
+pub fn is_placeholder_name(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_lowercase())
         && name.len() <= 40
         && name
@@ -128,14 +128,14 @@ mod tests {
 
     #[test]
     fn placeholders_are_filled_once_and_json_braces_kept() {
-        let list = |name: &str, text: &str| Value {
+        let list = |name: &str, text: &str| Placeholder {
             name: name.to_owned(),
             source: ValueSource::List([text.to_owned()].into()),
         };
-        let values = [list("a", "{b}"), list("b", "x")];
+        let placeholders = [list("a", "{b}"), list("b", "x")];
         let text = r#"[{a},"{b}",{"c":{}},{d},{"#;
         assert_eq!(
-            fill_placeholders(text, &values, |_, value| value.random_text(1, 0)),
+            fill_placeholders(text, &placeholders, |_, filled| filled.random_text(1, 0)),
             r#"[{b},"x",{"c":{}},{d},{"#
         );
         assert_eq!(placeholder_names(text).collect::<Vec<_>>(), ["a", "b", "d"]);
@@ -144,12 +144,12 @@ mod tests {
     #[test]
     fn every_number_of_a_range_and_list_entry_is_sampled() {
         let random_text = |source: ValueSource| {
-            let value = Value {
+            let placeholder = Placeholder {
                 name: "v".to_owned(),
                 source,
             };
             let mut seen: Vec<String> = (0..200)
-                .map(|seed| value.random_text(seed, 0).into_owned())
+                .map(|seed| placeholder.random_text(seed, 0).into_owned())
                 .collect();
             seen.sort();
             seen.dedup();

@@ -159,7 +159,7 @@ mod tests {
     use super::*;
     use crate::{
         plan::{Case, tests::plan},
-        values::{Value, ValueSource},
+        values::{Placeholder, ValueSource},
     };
 
     fn verify() -> AnswerVerifier {
@@ -211,7 +211,7 @@ mod tests {
     #[test]
     fn a_response_difference_is_listed_with_its_drawn_variable_values() {
         let mut plan = verify().plan;
-        plan.values = vec![Value {
+        plan.placeholders = vec![Placeholder {
             name: "slot".to_owned(),
             source: ValueSource::Range {
                 from: 5,

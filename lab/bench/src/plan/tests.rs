@@ -15,7 +15,7 @@ pub fn plan(cases: usize, seed: u64) -> Plan {
         request_labels: Vec::new(),
         cases: (0..cases).map(case).collect(),
         weights: Vec::new(),
-        values: Vec::new(),
+        placeholders: Vec::new(),
         rounds: 50,
         warm_up: 2,
         workers: 1,

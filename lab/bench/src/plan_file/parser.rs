@@ -9,7 +9,7 @@ use crate::{
     protocol::Protocol,
     session,
     stream::LinkShape,
-    values::{self, Value, ValueSource},
+    values::{self, Placeholder, ValueSource},
 };
 use faultline_settings::{
     ConfigError, Table, Unique, choice, distinct, flag, number, size, text, time, whole_number,
@@ -53,7 +53,7 @@ pub fn parse(text: &str, file: &Path) -> Result<(Plan, Option<PathBuf>), Vec<Con
         let ca_file = top.take("ca", |v| Ok(folder.join(self::text(v)?)));
         read_schedule(&mut top, &mut plan);
         let arms = read_arms(&mut top, &mut plan);
-        plan.values = read_values(&mut top, folder);
+        plan.placeholders = read_placeholders(&mut top, folder);
         read_requests(&mut top, &mut plan, &arms);
         let errors = top.errors();
         top.finish();
@@ -157,10 +157,10 @@ fn read_arms(top: &mut Table<'_>, plan: &mut Plan) -> Vec<ArmOptions> {
     arms
 }
 
-fn read_values(top: &mut Table<'_>, folder: &Path) -> Vec<Value> {
-    let (mut values, mut names) = (Vec::new(), Unique::default());
+fn read_placeholders(top: &mut Table<'_>, folder: &Path) -> Vec<Placeholder> {
+    let (mut placeholders, mut names) = (Vec::new(), Unique::default());
     top.tables("value", |table| {
-        let name = unique_name(table, &mut names, "value", value_name);
+        let name = unique_name(table, &mut names, "value", read_placeholder_name);
         let range = (
             table.take("from", whole_number),
             table.take("to", whole_number),
@@ -191,17 +191,17 @@ fn read_values(top: &mut Table<'_>, folder: &Path) -> Vec<Value> {
                 list.or(lines).map(|texts| ValueSource::List(texts.into()))
             }
         };
-        values.extend(
+        placeholders.extend(
             name.zip(source)
-                .map(|(name, source)| Value { name, source }),
+                .map(|(name, source)| Placeholder { name, source }),
         );
     });
-    values
+    placeholders
 }
 
-fn value_name(value: &DeValue<'_>) -> Result<String, String> {
+fn read_placeholder_name(value: &DeValue<'_>) -> Result<String, String> {
     let name = text(value)?;
-    if values::is_name(&name) && name != ENCODING {
+    if values::is_placeholder_name(&name) && name != ENCODING {
         return Ok(name);
     }
     Err(format!(
@@ -245,7 +245,7 @@ fn read_requests(top: &mut Table<'_>, plan: &mut Plan, arms: &[ArmOptions]) {
         );
     }
     let has_encoding = arms.iter().any(|arm| arm.encoding.is_some());
-    // After a mistake, `plan.values` may be incomplete, so parameters are not checked.
+    // After a mistake, `plan.placeholders` may be incomplete, so parameters are not checked.
     let no_errors_yet = top.errors().is_empty();
     let (mut names, mut is_weighted) = (Unique::default(), false);
     top.tables("request", |table| {
@@ -256,7 +256,7 @@ fn read_requests(top: &mut Table<'_>, plan: &mut Plan, arms: &[ArmOptions]) {
         let params = table.take("params", |v| {
             let params = text(v)?;
             if no_errors_yet {
-                check_params(&params, &plan.values, has_encoding)?;
+                check_params(&params, &plan.placeholders, has_encoding)?;
             }
             Ok(params)
         });
@@ -337,16 +337,20 @@ fn encoding_option(params: &str) -> Option<Encoding> {
 
 /// Fails unless the parameters are JSON with texts in place of placeholders. Tries every text of
 /// each value, with the first texts of the others.
-fn check_params(params: &str, values: &[Value], has_encoding: bool) -> Result<(), String> {
+fn check_params(
+    params: &str,
+    placeholders: &[Placeholder],
+    has_encoding: bool,
+) -> Result<(), String> {
     let is_known = |name: &str| {
-        (has_encoding && name == ENCODING) || values.iter().any(|value| value.name == name)
+        (has_encoding && name == ENCODING) || placeholders.iter().any(|known| known.name == name)
     };
     if let Some(unknown) = values::placeholder_names(params).find(|name| !is_known(name)) {
         if unknown == ENCODING {
             return Err("{encoding} is the encoding of an arm, and no [[arm]] has one".to_owned());
         }
-        let values = values.iter().map(|value| value.name.as_str());
-        let known = values.chain(has_encoding.then_some(ENCODING));
+        let names = placeholders.iter().map(|known| known.name.as_str());
+        let known = names.chain(has_encoding.then_some(ENCODING));
         let known: Vec<_> = known.map(|name| format!("{{{name}}}")).collect();
         return Err(match known.as_slice() {
             [] => format!("{{{unknown}}} stands for nothing: there is no [[value]]"),
@@ -356,23 +360,24 @@ fn check_params(params: &str, values: &[Value], has_encoding: bool) -> Result<()
             ),
         });
     }
-    let mut has_values = false;
-    for (index, value) in values.iter().enumerate() {
-        if !values::placeholder_names(params).any(|name| name == value.name) {
+    let mut uses_placeholders = false;
+    for (index, placeholder) in placeholders.iter().enumerate() {
+        if !values::placeholder_names(params).any(|name| name == placeholder.name) {
             continue;
         }
-        has_values = true;
-        for value_text in value.all_texts() {
-            check_json(&values::fill_placeholders(params, values, |i, other| {
+        uses_placeholders = true;
+        for value_text in placeholder.all_texts() {
+            let filled = values::fill_placeholders(params, placeholders, |i, other| {
                 if i == index {
                     value_text.clone()
                 } else {
                     other.first_text()
                 }
-            }))?;
+            });
+            check_json(&filled)?;
         }
     }
-    if has_values {
+    if uses_placeholders {
         return Ok(());
     }
     check_json(params)

@@ -149,9 +149,9 @@ fn values_of_a_file_are_its_lines() {
         parse(&text, &folder.path().join("plan.toml"))
     };
     let (plan, _) = of("keys.txt").unwrap();
-    assert_eq!(plan.values[1].all_texts(), ["one", "two"]);
+    assert_eq!(plan.placeholders[1].all_texts(), ["one", "two"]);
     assert!(
-        plan.values[1]
+        plan.placeholders[1]
             .description()
             .starts_with("2 texts of digest ")
     );

@@ -59,7 +59,7 @@ pub fn plan_of(endpoint: Endpoint, rounds: u32, workers: usize, rate: Option<f64
             expected: Expected::Account(crate::answer::Encoding::Base64),
         }],
         weights: Vec::new(),
-        values: Vec::new(),
+        placeholders: Vec::new(),
         rounds,
         warm_up: 0,
         workers,
