@@ -23,8 +23,8 @@ use toml::de::DeValue;
 const MAX_ARMS: usize = 16;
 const MAX_REQUEST_TABLES: usize = 1000;
 
-/// Placeholder of an arm's encoding.
-const ENCODING: &str = "encoding";
+/// Name of the placeholder that becomes an arm's encoding.
+const ENCODING_NAME: &str = "encoding";
 
 /// What an arm sets for all of its requests.
 struct ArmOptions {
@@ -201,7 +201,7 @@ fn read_placeholders(top: &mut Table<'_>, folder: &Path) -> Vec<Placeholder> {
 
 fn read_placeholder_name(value: &DeValue<'_>) -> Result<String, String> {
     let name = text(value)?;
-    if values::is_placeholder_name(&name) && name != ENCODING {
+    if values::is_placeholder_name(&name) && name != ENCODING_NAME {
         return Ok(name);
     }
     Err(format!(
@@ -304,7 +304,7 @@ fn cases_of_request(
     let case = |(index, arm): (usize, &ArmOptions)| {
         let method = arm.method.as_deref().unwrap_or(method);
         let encoding = arm.encoding.as_deref().unwrap_or_default();
-        let placeholder = format!("{{{ENCODING}}}");
+        let placeholder = format!("{{{ENCODING_NAME}}}");
         let filled = params.replace(&placeholder, &json_escaped(encoding));
         Case {
             arm_index: index,
@@ -343,14 +343,15 @@ fn check_params(
     has_encoding: bool,
 ) -> Result<(), String> {
     let is_known = |name: &str| {
-        (has_encoding && name == ENCODING) || placeholders.iter().any(|known| known.name == name)
+        (has_encoding && name == ENCODING_NAME)
+            || placeholders.iter().any(|known| known.name == name)
     };
     if let Some(unknown) = values::placeholder_names(params).find(|name| !is_known(name)) {
-        if unknown == ENCODING {
+        if unknown == ENCODING_NAME {
             return Err("{encoding} is the encoding of an arm, and no [[arm]] has one".to_owned());
         }
         let names = placeholders.iter().map(|known| known.name.as_str());
-        let known = names.chain(has_encoding.then_some(ENCODING));
+        let known = names.chain(has_encoding.then_some(ENCODING_NAME));
         let known: Vec<_> = known.map(|name| format!("{{{name}}}")).collect();
         return Err(match known.as_slice() {
             [] => format!("{{{unknown}}} stands for nothing: there is no [[value]]"),
