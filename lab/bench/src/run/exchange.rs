@@ -36,7 +36,7 @@ impl Connections {
             plan.connection(case),
             &mut self.opened[case.connection_index],
         );
-        if connection.is_none() && config.protocol != Protocol::HttpNew {
+        if connection.is_none() && config.protocol != Protocol::HttpNewConnection {
             let opened = Connection::open(
                 config,
                 self.tls.as_ref(),
@@ -125,7 +125,7 @@ impl Connections {
         let raw = open
             .request(plan.body(case, id), plan.max_answer_bytes)
             .await?;
-        if config.protocol == Protocol::HttpNew {
+        if config.protocol == Protocol::HttpNewConnection {
             *connection = None;
         }
         Ok((raw, connect_and_tls_times))

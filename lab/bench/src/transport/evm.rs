@@ -75,7 +75,9 @@ impl Evm {
     ) -> Result<(), Failure> {
         if self.payer_and_contract.is_some() {
             if client.effect_unknown {
-                let stored = self.stored_value(client, Protocol::HttpNew).await?;
+                let stored = self
+                    .stored_value(client, Protocol::HttpNewConnection)
+                    .await?;
                 let number = stored
                     .as_str()
                     .and_then(|word| u64::from_str_radix(word.trim_start_matches("0x"), 16).ok());
@@ -83,7 +85,7 @@ impl Evm {
                 client.effect_unknown = false;
             }
             // A receipt may precede the newest state.
-            while self.read(client, Protocol::HttpNew).await == Err(Failure::Wrong) {
+            while self.read(client, Protocol::HttpNewConnection).await == Err(Failure::Wrong) {
                 sleep(STATE_POLL_INTERVAL).await;
             }
         }

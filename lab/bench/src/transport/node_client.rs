@@ -89,7 +89,7 @@ impl NodeClient {
     pub async fn connect(&mut self, protocol: Protocol) -> Result<bool, Failure> {
         with_timeout(self.timeout, async {
             match protocol {
-                Protocol::HttpNew => {}
+                Protocol::HttpNewConnection => {}
                 Protocol::Http | Protocol::Http2 => {
                     let usable = match self.http_connections.get_mut(&protocol) {
                         Some(connection) => connection.is_usable().await,
@@ -174,7 +174,7 @@ impl NodeClient {
         let value = parse_result(&raw.body, self.last_id);
         self.sums.decode_cpu_ns += ns(clock::thread_cpu().saturating_sub(cpu));
         self.add_to_sums(&raw, begun, connect_and_tls_times);
-        if protocol != Protocol::HttpNew {
+        if protocol != Protocol::HttpNewConnection {
             self.http_connections.insert(protocol, connection);
         }
         value

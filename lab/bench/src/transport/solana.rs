@@ -72,7 +72,7 @@ impl Solana {
         if self.blockhash == [0; 32] || now.saturating_sub(self.blockhash_at) > MAX_BLOCKHASH_AGE {
             let options = json!([{"commitment": "confirmed"}]);
             let latest = client
-                .call(Protocol::HttpNew, "getLatestBlockhash", options)
+                .call(Protocol::HttpNewConnection, "getLatestBlockhash", options)
                 .await?;
             let text = latest["value"]["blockhash"]
                 .as_str()
@@ -94,7 +94,7 @@ impl Solana {
         if client.effect_unknown {
             let options = json!([self.target_address(), {"commitment": "processed"}]);
             let balance = client
-                .call(Protocol::HttpNew, "getBalance", options)
+                .call(Protocol::HttpNewConnection, "getBalance", options)
                 .await?;
             self.target_balance = balance["value"].as_u64().ok_or(Failure::Wrong)?;
             client.effect_unknown = false;

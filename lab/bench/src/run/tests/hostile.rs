@@ -342,13 +342,17 @@ fn what_came(protocol: Protocol) {
     assert_eq!(measured.state.stopped_by, None);
     // An error is an answer: the connection stays usable.
     let connect = measured.samples[1].timing().unwrap().phases[1];
-    assert_eq!(connect == 0, protocol != Protocol::HttpNew, "{protocol:?}");
+    assert_eq!(
+        connect == 0,
+        protocol != Protocol::HttpNewConnection,
+        "{protocol:?}"
+    );
 }
 
 #[test]
 fn over_http_1_any_node_misbehaviour_fails_only_that_request() {
     what_came(Protocol::Http);
-    what_came(Protocol::HttpNew);
+    what_came(Protocol::HttpNewConnection);
 }
 
 #[test]
