@@ -162,35 +162,41 @@ impl Engine {
             .with_context(|| control.ended_early_message())
     }
 
-    /// Sends every case once, to all arms at the same time. Returns the decoded bytes by case.
+    /// Sends each request to all arms at the same time. Returns the decoded bytes by case.
     pub fn probe(&self, plan: &Plan) -> Result<Vec<Result<Vec<u8>, Failure>>> {
         let control = &RunControl::default();
         let work = async {
             let connections = |_| Connections::new(plan, self.tls.clone());
             let mut by_arm: Vec<_> = plan.arms.iter().map(connections).collect();
             let mut answers = BTreeMap::new();
-            for request in 0..plan.request_labels.len() {
+            for request_index in 0..plan.request_labels.len() {
                 let by_arm = by_arm.iter_mut().enumerate();
-                let sends = by_arm.filter_map(|(arm, connections)| {
-                    let is_sent_now =
-                        |case: &Case| (case.arm_index, case.request_index) == (arm, request);
-                    let index = plan.cases.iter().position(is_sent_now)?;
+                let sends = by_arm.filter_map(|(arm_index, connections)| {
+                    let is_sent_now = |case: &Case| {
+                        (case.arm_index, case.request_index) == (arm_index, request_index)
+                    };
+                    let case_index = plan.cases.iter().position(is_sent_now)?;
                     Some(async move {
-                        let case = &plan.cases[index];
+                        let case = &plan.cases[case_index];
                         let mut decoder = Decoder::new()?;
                         connections.open(plan, case).await;
                         let send = async |at| {
                             connections
-                                .exchange(plan, case, index as u64, &mut decoder, at)
+                                .exchange(plan, case, case_index as u64, &mut decoder, at)
                                 .await
                         };
-                        let node = plan.node_index(case.connection_index);
+                        let node_index = plan.node_index(case.connection_index);
                         let attempt = control
-                            .send_with_retries(node, clock::uptime(), RetryPolicy::RateLimits, send)
+                            .send_with_retries(
+                                node_index,
+                                clock::uptime(),
+                                RetryPolicy::RateLimits,
+                                send,
+                            )
                             .await;
                         anyhow::Ok(attempt.map(|attempt| {
                             let bytes = attempt.answer.map(|_| decoder.bytes().to_vec());
-                            (index, bytes)
+                            (case_index, bytes)
                         }))
                     })
                 });
@@ -225,19 +231,21 @@ impl Engine {
     ) -> Result<MeasuredRun> {
         let shared = Shared::new(plan.clone(), None);
         self.run_with_progress(&shared, "tasks", sink, async {
-            while let Some((scheduled, scheduled_at)) = shared.next_request().await {
+            while let Some((scheduled, counted_from)) = shared.next_request().await {
                 let case = &plan.cases[scheduled.case_index];
                 let send = async |_| perform(case).await;
-                let node = plan.node_index(case.connection_index);
-                let attempt =
-                    shared
-                        .control
-                        .send_with_retries(node, scheduled_at, RetryPolicy::All, send);
+                let node_index = plan.node_index(case.connection_index);
+                let attempt = shared.control.send_with_retries(
+                    node_index,
+                    counted_from,
+                    RetryPolicy::All,
+                    send,
+                );
                 let Some(attempt) = attempt.await else {
                     break;
                 };
                 let attempt = LastAttempt {
-                    scheduled_at,
+                    counted_from,
                     ..attempt
                 };
                 shared.record_answer(&scheduled, attempt, None);
@@ -361,31 +369,33 @@ impl Shared {
             let start = answers.schedule_start.get_or_insert_with(clock::uptime);
             *start + Duration::from_secs_f64(scheduled.number as f64 / rate)
         });
-        let moment = due.unwrap_or_else(|| self.control.resume_at.get());
-        if !self.control.wait_until(moment).await {
+        let send_at = due.unwrap_or_else(|| self.control.resume_at.get());
+        if !self.control.wait_until(send_at).await {
             return None;
         }
-        let scheduled_at = due.unwrap_or_else(clock::uptime);
+        let counted_from = due.unwrap_or_else(clock::uptime);
         if scheduled.measured_round.is_some() {
             let mut answers = self.answers.borrow_mut();
-            answers.started_at.get_or_insert(scheduled_at);
+            answers.started_at.get_or_insert(counted_from);
         }
-        Some((scheduled, scheduled_at))
+        Some((scheduled, counted_from))
     }
 
-    /// `compared` has slot and bytes of the answer if answers are compared.
+    /// `comparable_answer` has slot and bytes of the answer if answers are compared.
     fn record_answer(
         &self,
         scheduled: &ScheduledRequest,
         attempt: LastAttempt<Timing>,
-        compared: Option<(Option<u64>, &[u8])>,
+        comparable_answer: Option<(Option<u64>, &[u8])>,
     ) {
         let mut answers = self.answers.borrow_mut();
         let round = self.plan.round_of(scheduled.number);
         let case = &self.plan.cases[scheduled.case_index];
-        answers
-            .verifier
-            .record_answer((case.arm_index, case.request_index), round, compared);
+        answers.verifier.record_answer(
+            (case.arm_index, case.request_index),
+            round,
+            comparable_answer,
+        );
         answers.completed += 1;
         if let Some(message) = attempt.answer.as_ref().err().and_then(Failure::message) {
             let first_messages = &mut answers.first_messages;
@@ -394,12 +404,12 @@ impl Shared {
                 .or_insert_with(|| message.to_owned());
         }
         if let Some(round) = scheduled.measured_round {
-            let started_at = answers.started_at.unwrap_or(attempt.scheduled_at);
+            let started_at = answers.started_at.unwrap_or(attempt.counted_from);
             answers.samples.push(Sample {
                 number: scheduled.number,
                 round,
                 case_index: scheduled.case_index,
-                at_ns: ns(attempt.scheduled_at.saturating_sub(started_at)),
+                at_ns: ns(attempt.counted_from.saturating_sub(started_at)),
                 result: attempt.answer.map_err(|failure| failure.kind()),
                 retries: attempt.retries,
             });
@@ -412,15 +422,15 @@ async fn worker(shared: Rc<Shared>, mut decoder: Decoder) {
         None => RetryPolicy::All,
         Some(_) => RetryPolicy::None,
     };
-    while let Some((scheduled, scheduled_at)) = shared.next_request().await {
+    while let Some((scheduled, counted_from)) = shared.next_request().await {
         let case = &shared.plan.cases[scheduled.case_index];
-        let node = shared.plan.node_index(case.connection_index);
-        if shared.control.is_paused(node, scheduled_at) {
+        let node_index = shared.plan.node_index(case.connection_index);
+        if shared.control.is_paused(node_index, counted_from) {
             shared.record_answer(
                 &scheduled,
                 LastAttempt {
                     answer: Err(Failure::NotSent),
-                    scheduled_at,
+                    counted_from,
                     retries: 0,
                 },
                 None,
@@ -437,12 +447,12 @@ async fn worker(shared: Rc<Shared>, mut decoder: Decoder) {
         };
         let attempt = shared
             .control
-            .send_with_retries(node, scheduled_at, policy, send)
+            .send_with_retries(node_index, counted_from, policy, send)
             .await;
         shared.idle.borrow_mut().push(connections);
         let Some(attempt) = attempt else { return };
         let timing = attempt.answer.as_ref().ok();
-        let compared = timing.and_then(|_| decoder.comparable_answer());
-        shared.record_answer(&scheduled, attempt, compared);
+        let comparable_answer = timing.and_then(|_| decoder.comparable_answer());
+        shared.record_answer(&scheduled, attempt, comparable_answer);
     }
 }

@@ -41,7 +41,7 @@ pub struct RunControl {
 pub struct LastAttempt<T> {
     pub answer: Result<T, Failure>,
     /// For a retry, the end of the wait before it.
-    pub scheduled_at: Duration,
+    pub counted_from: Duration,
     pub retries: u32,
 }
 
@@ -76,10 +76,10 @@ impl RunControl {
     }
 
     /// Whether a node's requested delay forbids a request at this time.
-    pub fn is_paused(&self, node: usize, time: Duration) -> bool {
+    pub fn is_paused(&self, node_index: usize, time: Duration) -> bool {
         self.not_before
             .borrow()
-            .get(&node)
+            .get(&node_index)
             .is_some_and(|until| time < *until)
     }
 
@@ -101,24 +101,24 @@ impl RunControl {
     /// `None` if the run ends during a wait.
     pub async fn send_with_retries<T>(
         &self,
-        node: usize,
-        mut scheduled_at: Duration,
+        node_index: usize,
+        mut counted_from: Duration,
         policy: RetryPolicy,
         mut send: impl AsyncFnMut(Duration) -> Result<T, Failure>,
     ) -> Option<LastAttempt<T>> {
         let mut retries = 0;
         loop {
-            let answer = send(scheduled_at).await;
+            let answer = send(counted_from).await;
             if answer
                 .as_ref()
                 .err()
                 .is_none_or(Failure::is_unexpected_answer)
             {
-                self.refusing_since.borrow_mut().remove(&node);
+                self.refusing_since.borrow_mut().remove(&node_index);
             }
             if let Err(failure) = &answer
                 && failure.is_refusal()
-                && self.handle_refusal(node, failure, policy, retries)
+                && self.handle_refusal(node_index, failure, policy, retries)
             {
                 let backoff = (FIRST_BACKOFF * 2_u32.pow(retries)).min(MAX_BACKOFF);
                 let wait = failure.retry_after().unwrap_or_default().max(backoff);
@@ -128,12 +128,12 @@ impl RunControl {
                 if !self.wait_until(resume_at).await {
                     return None;
                 }
-                scheduled_at = clock::uptime();
+                counted_from = clock::uptime();
                 continue;
             }
             return Some(LastAttempt {
                 answer,
-                scheduled_at,
+                counted_from,
                 retries,
             });
         }
@@ -142,7 +142,7 @@ impl RunControl {
     /// Counts the refusal; may pause requests or end the run. Returns whether to retry.
     fn handle_refusal(
         &self,
-        node: usize,
+        node_index: usize,
         failure: &Failure,
         policy: RetryPolicy,
         retries: u32,
@@ -169,7 +169,7 @@ impl RunControl {
                     && !retry_after.is_zero()
                 {
                     let mut not_before = self.not_before.borrow_mut();
-                    let paused_until = not_before.entry(node).or_default();
+                    let paused_until = not_before.entry(node_index).or_default();
                     *paused_until = extend_pause(*paused_until, retry_after, failure);
                 }
                 return false;
@@ -182,7 +182,11 @@ impl RunControl {
             _ => MAX_ERROR_RETRIES,
         };
         let now = clock::uptime();
-        let since = *self.refusing_since.borrow_mut().entry(node).or_insert(now);
+        let since = *self
+            .refusing_since
+            .borrow_mut()
+            .entry(node_index)
+            .or_insert(now);
         if retries >= max_retries && now.saturating_sub(since) >= MAX_REFUSAL_TIME {
             self.end(format!(
                 "a node that has refused all requests for {}: {failure}",

@@ -56,12 +56,12 @@ impl Connections {
         case: &Case,
         id: u64,
         decoder: &mut Decoder,
-        scheduled_at: Duration,
+        counted_from: Duration,
     ) -> Result<Timing, Failure> {
         let begun = clock::uptime();
         let left = plan
             .timeout
-            .saturating_sub(begun.saturating_sub(scheduled_at));
+            .saturating_sub(begun.saturating_sub(counted_from));
         if left.is_zero() {
             // Nothing was sent, so the connection stays usable.
             return Err(Failure::Timeout);
@@ -89,7 +89,7 @@ impl Connections {
             self.opened[case.connection_index] = None;
         }
         decoded?;
-        let queued = begun.saturating_sub(scheduled_at);
+        let queued = begun.saturating_sub(counted_from);
         Ok(Timing {
             phases: [queued, connect, tls, first_byte, transfer, decode].map(ns),
             decode_cpu_ns: ns(decode_cpu.unwrap_or(decode)),
