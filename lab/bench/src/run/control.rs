@@ -29,9 +29,9 @@ pub const END_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 #[derive(Default)]
 pub struct RunControl {
     /// Closed loop: no request is sent to any node before this time.
-    pub resume_at: Cell<Duration>,
+    pub all_paused_until: Cell<Duration>,
     /// Open loop: the same for each node, by [`Plan::node_index`](crate::plan::Plan::node_index).
-    not_before: RefCell<BTreeMap<usize, Duration>>,
+    node_paused_until: RefCell<BTreeMap<usize, Duration>>,
     /// Time since which every request was refused, by node.
     refusing_since: RefCell<BTreeMap<usize, Duration>>,
     pub refusals: RefCell<BTreeMap<String, u64>>,
@@ -76,8 +76,8 @@ impl RunControl {
     }
 
     /// Whether a node's requested delay forbids a request at this time.
-    pub fn is_paused(&self, node_index: usize, time: Duration) -> bool {
-        self.not_before
+    pub fn is_node_paused(&self, node_index: usize, time: Duration) -> bool {
+        self.node_paused_until
             .borrow()
             .get(&node_index)
             .is_some_and(|until| time < *until)
@@ -122,10 +122,10 @@ impl RunControl {
             {
                 let backoff = (FIRST_BACKOFF * 2_u32.pow(retries)).min(MAX_BACKOFF);
                 let wait = failure.retry_after().unwrap_or_default().max(backoff);
-                let resume_at = extend_pause(self.resume_at.get(), wait, failure);
-                self.resume_at.set(resume_at);
+                let all_paused_until = extend_pause(self.all_paused_until.get(), wait, failure);
+                self.all_paused_until.set(all_paused_until);
                 retries += 1;
-                if !self.wait_until(resume_at).await {
+                if !self.wait_until(all_paused_until).await {
                     return None;
                 }
                 counted_from = clock::uptime();
@@ -168,8 +168,8 @@ impl RunControl {
                 if let Some(retry_after) = retry_after
                     && !retry_after.is_zero()
                 {
-                    let mut not_before = self.not_before.borrow_mut();
-                    let paused_until = not_before.entry(node_index).or_default();
+                    let mut node_paused_until = self.node_paused_until.borrow_mut();
+                    let paused_until = node_paused_until.entry(node_index).or_default();
                     *paused_until = extend_pause(*paused_until, retry_after, failure);
                 }
                 return false;
