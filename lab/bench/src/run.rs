@@ -108,7 +108,7 @@ impl Engine {
         {
             measured.state.tool_cpu_per_request = clock::thread_cpu()
                 .saturating_sub(cpu)
-                .checked_div(u32::try_from(shared.answers.borrow().completed)?);
+                .checked_div(u32::try_from(shared.recording.borrow().completed)?);
         }
         measured
             .samples
@@ -130,7 +130,7 @@ impl Engine {
                 0 => String::new(),
                 count => format!(", {count} refused"),
             };
-            progress.show(shared.answers.borrow().completed, &refusal_suffix);
+            progress.show(shared.recording.borrow().completed, &refusal_suffix);
             if clock::uptime() >= next_flush {
                 shared.flush(sink);
                 next_flush = clock::uptime() + FLUSH_INTERVAL;
@@ -139,7 +139,7 @@ impl Engine {
         self.with_signals(&shared.control, report_progress, work)?;
         Ok(MeasuredRun {
             state: shared.flush(sink),
-            samples: mem::take(&mut shared.answers.borrow_mut().samples),
+            samples: mem::take(&mut shared.recording.borrow_mut().samples),
         })
     }
 
@@ -303,10 +303,10 @@ struct Shared {
     /// Taken from the end, so that no more are in use than needed.
     idle: RefCell<Vec<Connections>>,
     control: RunControl,
-    answers: RefCell<Answers>,
+    recording: RefCell<Recording>,
 }
 
-struct Answers {
+struct Recording {
     /// Open loop: when the first request was due.
     schedule_start: Option<Duration>,
     /// When the first measured request was sent.
@@ -326,7 +326,7 @@ impl Shared {
             .min(1 << 20);
         Shared {
             order: Mutex::new(Order::new(&plan)),
-            answers: RefCell::new(Answers {
+            recording: RefCell::new(Recording {
                 schedule_start: None,
                 started_at: None,
                 samples: Vec::with_capacity(capacity),
@@ -343,19 +343,19 @@ impl Shared {
     }
 
     fn flush(&self, sink: &SampleSink<'_>) -> RunState {
-        let mut answers = self.answers.borrow_mut();
+        let mut recording = self.recording.borrow_mut();
         let state = RunState {
-            answer_comparisons: answers.verifier.answer_comparisons.clone(),
+            answer_comparisons: recording.verifier.answer_comparisons.clone(),
             refusals: self.control.refusals.borrow().clone(),
-            first_messages: answers.first_messages.clone(),
+            first_messages: recording.first_messages.clone(),
             stopped_by: self.control.ended_by(),
             tool_cpu_per_request: None,
-            length: answers.started_at.map_or(Duration::ZERO, |started_at| {
+            length: recording.started_at.map_or(Duration::ZERO, |started_at| {
                 clock::uptime().saturating_sub(started_at)
             }),
         };
-        sink(&answers.samples[answers.flushed..], &state);
-        answers.flushed = answers.samples.len();
+        sink(&recording.samples[recording.flushed..], &state);
+        recording.flushed = recording.samples.len();
         state
     }
 
@@ -365,8 +365,8 @@ impl Shared {
         let mut order = self.order.lock().await;
         let scheduled = order.next()?;
         let due = self.plan.rate.map(|rate| {
-            let mut answers = self.answers.borrow_mut();
-            let start = answers.schedule_start.get_or_insert_with(clock::uptime);
+            let mut recording = self.recording.borrow_mut();
+            let start = recording.schedule_start.get_or_insert_with(clock::uptime);
             *start + Duration::from_secs_f64(scheduled.number as f64 / rate)
         });
         let send_at = due.unwrap_or_else(|| self.control.all_paused_until.get());
@@ -375,8 +375,8 @@ impl Shared {
         }
         let counted_from = due.unwrap_or_else(clock::uptime);
         if scheduled.measured_round.is_some() {
-            let mut answers = self.answers.borrow_mut();
-            answers.started_at.get_or_insert(counted_from);
+            let mut recording = self.recording.borrow_mut();
+            recording.started_at.get_or_insert(counted_from);
         }
         Some((scheduled, counted_from))
     }
@@ -388,24 +388,24 @@ impl Shared {
         attempt: LastAttempt<Timing>,
         comparable_answer: Option<(Option<u64>, &[u8])>,
     ) {
-        let mut answers = self.answers.borrow_mut();
+        let mut recording = self.recording.borrow_mut();
         let round = self.plan.round_of(scheduled.number);
         let case = &self.plan.cases[scheduled.case_index];
-        answers.verifier.record_answer(
+        recording.verifier.record_answer(
             (case.arm_index, case.request_index),
             round,
             comparable_answer,
         );
-        answers.completed += 1;
+        recording.completed += 1;
         if let Some(message) = attempt.answer.as_ref().err().and_then(Failure::message) {
-            let first_messages = &mut answers.first_messages;
+            let first_messages = &mut recording.first_messages;
             first_messages
                 .entry(scheduled.case_index)
                 .or_insert_with(|| message.to_owned());
         }
         if let Some(round) = scheduled.measured_round {
-            let started_at = answers.started_at.unwrap_or(attempt.counted_from);
-            answers.samples.push(Sample {
+            let started_at = recording.started_at.unwrap_or(attempt.counted_from);
+            recording.samples.push(Sample {
                 number: scheduled.number,
                 round,
                 case_index: scheduled.case_index,
