@@ -25,7 +25,7 @@ use std::{
 
 const OPEN_LOOP_WORKERS: usize = 64;
 
-pub fn workers(configured: Option<usize>, rate: Option<f64>) -> usize {
+pub fn worker_count(configured: Option<usize>, rate: Option<f64>) -> usize {
     configured.unwrap_or(if rate.is_some() { OPEN_LOOP_WORKERS } else { 1 })
 }
 
@@ -33,7 +33,7 @@ pub fn plan_for_load(load: &LoadArgs) -> Plan {
     Plan {
         rounds: load.rounds,
         warm_up: load.warm_up,
-        workers: workers(load.workers.map(usize::from), load.rate),
+        workers: worker_count(load.workers.map(usize::from), load.rate),
         rate: load.rate,
         seed: load.seed,
         timeout: load.timeout,
@@ -55,24 +55,26 @@ impl Session<'_> {
     pub fn measure(
         &self,
         plan: &Plan,
-        sizes: &[Option<u64>],
+        answer_sizes: &[Option<u64>],
         mut notes: Vec<String>,
     ) -> Result<Results> {
         let mut plan = plan.clone();
         notes.extend(drop_unsupported_http2(&mut plan, self.engine)?);
         let plan = Rc::new(plan);
-        self.measure_with(&plan, sizes, notes, |sink| self.engine.run(&plan, sink))
+        self.measure_with(&plan, answer_sizes, notes, |sink| {
+            self.engine.run(&plan, sink)
+        })
     }
 
-    /// `sizes`: bytes of the answers to each request, if known.
+    /// `answer_sizes`: bytes of the answers to each request, if known.
     pub fn measure_with(
         &self,
         plan: &Plan,
-        sizes: &[Option<u64>],
+        answer_sizes: &[Option<u64>],
         notes: Vec<String>,
         measure: impl FnOnce(&SampleSink<'_>) -> Result<MeasuredRun>,
     ) -> Result<Results> {
-        let mut header = header(self.subcommand, plan, notes);
+        let mut header = make_header(self.subcommand, plan, notes);
         header.loopback_cost = self.loopback_cost;
         let cases: Vec<CaseInfo> = plan
             .cases
@@ -80,7 +82,7 @@ impl Session<'_> {
             .map(|case| CaseInfo {
                 arm: plan.arm_name(case).to_owned(),
                 request_label: plan.request_label(case).to_owned(),
-                size: sizes.get(case.request_index).copied().flatten(),
+                size: answer_sizes.get(case.request_index).copied().flatten(),
             })
             .collect();
         if let Some(file) = self.file {
@@ -141,16 +143,16 @@ pub fn run_subcommand(
     // A failed write does not prevent the output, and a failed output does not prevent the write.
     let written = file.map(|file| file.finish(&results));
     let mut text = crate::shown(&results, output.format)?;
-    let mut code = u8::from(!render::problems(&results).is_empty());
+    let mut exit_code = u8::from(!render::problems(&results).is_empty());
     if let (Some(path), Some(Err(error))) = (&output.out, written) {
         text += &format!(
             "\nThe end of the results could not be written to {}: {}\n",
             path.display(),
             store::error_text(&error)
         );
-        code = 1;
+        exit_code = 1;
     }
-    Ok((text, code))
+    Ok((text, exit_code))
 }
 
 fn drop_unsupported_http2(plan: &mut Plan, engine: &Engine) -> Result<Vec<String>> {
@@ -169,14 +171,14 @@ fn drop_unsupported_http2(plan: &mut Plan, engine: &Engine) -> Result<Vec<String
         if let Err(failure) = answer
             && failure.may_be_no_http2(probes.connection(case).endpoint.uses_tls)
         {
-            notes.push(remove_arm(plan, case.arm_index, &failure)?);
+            notes.push(remove_arm_without_http2(plan, case.arm_index, &failure)?);
         }
     }
     Ok(notes)
 }
 
 /// Returns a note about the removed arm. Fails if it is the only arm.
-pub fn remove_arm(plan: &mut Plan, arm: usize, failure: &Failure) -> Result<String> {
+pub fn remove_arm_without_http2(plan: &mut Plan, arm: usize, failure: &Failure) -> Result<String> {
     let name = &plan.arms[arm];
     anyhow::ensure!(
         plan.arms.len() > 1,
@@ -188,8 +190,8 @@ pub fn remove_arm(plan: &mut Plan, arm: usize, failure: &Failure) -> Result<Stri
 }
 
 /// Settings of this tool that affect latencies.
-fn settings(subcommand: &str, plan: &Plan) -> BTreeMap<String, String> {
-    let mut settings = load_settings(plan);
+fn list_settings(subcommand: &str, plan: &Plan) -> BTreeMap<String, String> {
+    let mut settings = list_load_settings(plan);
     let mut shapes: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
     for case in &plan.cases {
         let arm = plan.arm_name(case);
@@ -213,7 +215,7 @@ fn settings(subcommand: &str, plan: &Plan) -> BTreeMap<String, String> {
     settings
 }
 
-fn load_settings(plan: &Plan) -> BTreeMap<String, String> {
+fn list_load_settings(plan: &Plan) -> BTreeMap<String, String> {
     let mut settings = BTreeMap::from([
         (
             "loop".to_owned(),
@@ -258,7 +260,7 @@ fn load_settings(plan: &Plan) -> BTreeMap<String, String> {
     settings
 }
 
-fn header(subcommand: &str, plan: &Plan, notes: Vec<String>) -> Header {
+fn make_header(subcommand: &str, plan: &Plan, notes: Vec<String>) -> Header {
     let is_shaped = plan
         .connections
         .iter()
@@ -286,7 +288,7 @@ fn header(subcommand: &str, plan: &Plan, notes: Vec<String>) -> Header {
         started_unix_ns: clock::unix_ns(),
         nodes,
         notes,
-        settings: settings(subcommand, plan),
+        settings: list_settings(subcommand, plan),
         link_shapes: shapes.filter(|_| is_shaped).collect(),
         arms: plan.arms.clone(),
         answer_comparisons: vec![AnswerComparison::default(); plan.arms.len()],
@@ -318,7 +320,7 @@ mod tests {
                 protocol,
             }];
             let (arms, request_labels) = (vec!["a".to_owned()], vec!["b".to_owned()]);
-            settings(
+            list_settings(
                 "run",
                 &Plan {
                     connections,

@@ -127,7 +127,7 @@ fn measure(
         if let Err(failure) = engine.run_preparation(async { Ok(call.await) })?
             && failure.may_be_no_http2(tls)
         {
-            notes.push(session::remove_arm(&mut plan, arm, &failure)?);
+            notes.push(session::remove_arm_without_http2(&mut plan, arm, &failure)?);
         }
     }
     client.drop_connections();

@@ -80,7 +80,7 @@ fn read_schedule(top: &mut Table<'_>, plan: &mut Plan) {
         let valid = RATE_RANGE.contains(&rate).then_some(rate);
         valid.ok_or_else(|| format!("{rate} is not from 0.001 to 1000000"))
     });
-    plan.workers = session::workers(None, plan.rate);
+    plan.workers = session::worker_count(None, plan.rate);
     top.take_into("workers", &mut plan.workers, |v| {
         whole_number_within(v, 1..=1024_u16).map(usize::from)
     });
