@@ -52,7 +52,7 @@ pub fn read<C: DeserializeOwned>(path: &Path) -> Result<Stored<C>> {
             None => error.into(),
         }
     })?;
-    let headers: Vec<String> = rows(&database, "SELECT header FROM run LIMIT 1", |_, row| {
+    let headers: Vec<String> = read_rows(&database, "SELECT header FROM run LIMIT 1", |_, row| {
         Ok(row.get(0)?)
     })
     .at(path)?;
@@ -60,11 +60,11 @@ pub fn read<C: DeserializeOwned>(path: &Path) -> Result<Stored<C>> {
         let path = path.display();
         format!("{path}: no run began before the program was killed; remove this file")
     })?;
-    let kind: HeaderKind = parsed(header).at(path)?;
+    let kind: HeaderKind = parse_header(header).at(path)?;
     if kind.subcommand == "compression" {
-        return Ok(Stored::Compression(parsed(header).at(path)?));
+        return Ok(Stored::Compression(parse_header(header).at(path)?));
     }
-    let results = parsed(header).and_then(|header| results(&database, header));
+    let results = parse_header(header).and_then(|header| read_results(&database, header));
     Ok(Stored::Requests(Box::new(results.at(path)?)))
 }
 
@@ -74,12 +74,12 @@ struct HeaderKind {
     subcommand: String,
 }
 
-fn parsed<T: DeserializeOwned>(header: &str) -> Result<T> {
+fn parse_header<T: DeserializeOwned>(header: &str) -> Result<T> {
     serde_json::from_str(header).context("its header is damaged")
 }
 
 /// `parse` gets the number of the row.
-fn rows<T>(
+fn read_rows<T>(
     database: &ForeignDatabase,
     sql: &str,
     parse: impl Fn(usize, &Row<'_>) -> Result<T>,
@@ -92,12 +92,12 @@ fn rows<T>(
     Ok(rows)
 }
 
-fn results(database: &ForeignDatabase, header: Header) -> Result<Results> {
+fn read_results(database: &ForeignDatabase, header: Header) -> Result<Results> {
     ensure!(
         header.answer_comparisons.len() == header.arms.len(),
         "its header is damaged"
     );
-    let cases = rows(
+    let cases = read_rows(
         database,
         "SELECT cell, arm, subject, size FROM cell ORDER BY cell",
         |index, row| {
@@ -112,11 +112,11 @@ fn results(database: &ForeignDatabase, header: Header) -> Result<Results> {
             })
         },
     )?;
-    let samples = rows(
+    let samples = read_rows(
         database,
         "SELECT * FROM sample ORDER BY number",
         |_, row| {
-            let sample = sample(row)?;
+            let sample = parse_sample(row)?;
             ensure!(
                 sample.case_index < cases.len()
                     && u64::from(sample.round) < MAX_REQUESTS
@@ -142,7 +142,7 @@ fn optional_u64(row: &Row<'_>, index: usize) -> Result<Option<u64>> {
         .context("a number in its tables is below 0")
 }
 
-fn sample(row: &Row<'_>) -> Result<Sample> {
+fn parse_sample(row: &Row<'_>) -> Result<Sample> {
     let column =
         |index| optional_u64(row, index)?.context("a number is missing in its table sample");
     let timing = || {

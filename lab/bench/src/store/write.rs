@@ -59,11 +59,11 @@ impl ResultsFile {
     }
 
     pub fn begin(&self, header: &Header, cases: &[CaseInfo]) -> Result<()> {
-        let (sender, result) = channel();
+        let (reply, result) = channel();
         self.send(Message::Begin(
             Box::new(header.clone()),
             cases.to_vec(),
-            sender,
+            reply,
         ));
         result.recv().context("the thread of --out has ended")?
     }
@@ -171,8 +171,8 @@ impl ResultsWriter {
         let mut result = Ok(());
         for message in messages {
             match message {
-                Message::Begin(header, cases, sender) => {
-                    let _ = sender.send(self.begin(header, &cases));
+                Message::Begin(header, cases, reply) => {
+                    let _ = reply.send(self.begin(header, &cases));
                     continue;
                 }
                 Message::Append(samples, state) => {
