@@ -119,7 +119,7 @@ fn measure(
         args.timeout,
         args.poll,
     );
-    let (mut chain, mut notes) = engine.run_preparation(detect_chain(&mut client))?;
+    let (mut chain, mut notes) = engine.run_preparation(set_up_chain(&mut client))?;
     let http2 = Protocol::Http2.name();
     if let Some(arm) = plan.arms.iter().position(|arm| arm == http2) {
         // A JSON-RPC error shows that the node has HTTP/2.
@@ -150,9 +150,9 @@ fn measure(
     })
 }
 
-async fn detect_chain(client: &mut NodeClient) -> Result<(Chain, Vec<String>)> {
+async fn set_up_chain(client: &mut NodeClient) -> Result<(Chain, Vec<String>)> {
     match call_http(client, "eth_chainId").await {
-        Ok(id) => return start_evm(client, id.as_str().unwrap_or_default()).await,
+        Ok(id) => return set_up_evm(client, id.as_str().unwrap_or_default()).await,
         Err(Failure::Rpc(..)) => {}
         Err(failure) => bail!("the node does not answer: {failure}"),
     }
@@ -177,7 +177,7 @@ async fn call_http(client: &mut NodeClient, method: &str) -> Result<Value, Failu
     client.call(Protocol::Http, method, json!([])).await
 }
 
-async fn start_evm(client: &mut NodeClient, id: &str) -> Result<(Chain, Vec<String>)> {
+async fn set_up_evm(client: &mut NodeClient, id: &str) -> Result<(Chain, Vec<String>)> {
     let version = version(client, "web3_clientVersion").await;
     let mut notes = vec![format!("EVM chain {}, {version}", clean(id))];
     let accounts = call_http(client, "eth_accounts").await.unwrap_or_default();

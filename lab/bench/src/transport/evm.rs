@@ -76,7 +76,7 @@ impl Evm {
         if self.payer_and_contract.is_some() {
             if client.effect_unknown {
                 let stored = self
-                    .stored_value(client, Protocol::HttpNewConnection)
+                    .fetch_value_or_block(client, Protocol::HttpNewConnection)
                     .await?;
                 let number = stored
                     .as_str()
@@ -136,14 +136,14 @@ impl Evm {
 
     /// Fails unless the last written value is read. Without a contract, reads the newest block.
     pub async fn read(&self, client: &mut NodeClient, protocol: Protocol) -> Result<(), Failure> {
-        let stored = self.stored_value(client, protocol).await?;
+        let stored = self.fetch_value_or_block(client, protocol).await?;
         if self.payer_and_contract.is_some() && stored != format!("0x{:064x}", self.value) {
             return Err(Failure::Wrong);
         }
         Ok(())
     }
 
-    async fn stored_value(
+    async fn fetch_value_or_block(
         &self,
         client: &mut NodeClient,
         protocol: Protocol,
