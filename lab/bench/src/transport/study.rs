@@ -19,7 +19,7 @@ pub fn study_text(results: &Results) -> String {
                 None => "no good answer".to_owned(),
                 Some(mean) => format!("{} ms", number(mean, 3)),
             };
-            let failed = match failures(results, arm, request) {
+            let failed = match failure_count(results, arm, request) {
                 0 => String::new(),
                 count => format!(", {count} FAILED"),
             };
@@ -38,21 +38,21 @@ fn comparison_sentences(results: &Results) -> Vec<(&str, String)> {
     let Some((reference, others)) = results.header.arms.split_first() else {
         return Vec::new();
     };
-    let comparisons = comparison_count(results);
+    let count = comparison_count(results);
     let sentence = |request, arm: &str| {
         let arms = [reference, arm];
-        if arms.iter().any(|arm| failures(results, arm, request) > 0) {
+        if arms
+            .iter()
+            .any(|arm| failure_count(results, arm, request) > 0)
+        {
             results.mean_latency_ms(arm, request)?;
             return Some(format!(
                 "{arm} is not compared with {reference}: not every answer was good"
             ));
         }
-        let compared = compare_arms(results, arms, (request, None), comparisons)?;
-        Some(comparison_sentence(
-            reference,
-            &compared,
-            &interval_label(comparisons),
-        ))
+        let comparison = compare_arms(results, arms, (request, None), count)?;
+        let interval_name = interval_label(count);
+        Some(comparison_sentence(reference, &comparison, &interval_name))
     };
     let mut sentences = Vec::new();
     for request in results.request_labels() {
@@ -63,34 +63,35 @@ fn comparison_sentences(results: &Results) -> Vec<(&str, String)> {
     sentences
 }
 
-fn failures(results: &Results, arm: &str, request: &str) -> u64 {
+fn failure_count(results: &Results, arm: &str, request: &str) -> u64 {
     results
         .case_index(arm, request)
         .map_or(0, |case| results.summary(case).failures.values().sum())
 }
 
-fn comparison_sentence(reference: &str, compared: &Comparison, interval: &str) -> String {
-    let (arm, mean) = (&compared.arm, &compared.mean);
+fn comparison_sentence(reference: &str, comparison: &Comparison, interval_name: &str) -> String {
+    let (arm, mean) = (&comparison.arm, &comparison.mean);
     let [value, low, high] = [mean.value, mean.low, mean.high].map(|ms| number(ms, 3));
-    let Some(direction) = compared.decision.shown() else {
+    let Some(direction) = comparison.decision.shown() else {
         return format!(
-            "no difference between {arm} and {reference} is shown{}: {value} ms, {interval} {low} to {high} ms",
-            unreliable_suffix([compared.decision])
+            "no difference between {arm} and {reference} is shown{}: {value} ms, {interval_name} {low} to {high} ms",
+            unreliable_suffix([comparison.decision])
         );
     };
-    let word = match direction {
+    let faster_or_slower = match direction {
         Direction::Lower => "faster",
         Direction::Higher => "slower",
     };
     let [least, most] = absolute_bounds([mean.low, mean.high], 3);
     let percent = |ratio: f64| 100.0 * (ratio - 1.0);
-    let (share, shares) = compared.ratio.map_or_else(Default::default, |ratio| {
-        let [least, most] = absolute_bounds([ratio.low, ratio.high].map(percent), 1);
-        let share = number(percent(ratio.value).abs(), 1);
-        (format!(" ({share} %)"), format!(" ({least} to {most} %)"))
-    });
+    let (percent_text, percent_interval) =
+        comparison.ratio.map_or_else(Default::default, |ratio| {
+            let [least, most] = absolute_bounds([ratio.low, ratio.high].map(percent), 1);
+            let value = number(percent(ratio.value).abs(), 1);
+            (format!(" ({value} %)"), format!(" ({least} to {most} %)"))
+        });
     format!(
-        "{arm} is {word} than {reference} by {} ms{share}, {interval} {least} to {most} ms{shares}",
+        "{arm} is {faster_or_slower} than {reference} by {} ms{percent_text}, {interval_name} {least} to {most} ms{percent_interval}",
         number(mean.value.abs(), 3)
     )
 }
