@@ -29,9 +29,9 @@ pub fn problems(results: &Results) -> Vec<String> {
         .arms
         .iter()
         .zip(&results.header.answer_comparisons);
-    for (arm, comparison) in arms.filter(|(_, comparison)| comparison.different > 0) {
-        let different = count(comparison.different);
-        let first = match comparison.first_differences.first() {
+    for (arm, answers) in arms.filter(|(_, answers)| answers.different > 0) {
+        let different = count(answers.different);
+        let first = match answers.first_differences.first() {
             None => String::new(),
             Some(first) => format!("; the first: {first}"),
         };
@@ -223,9 +223,9 @@ pub fn answer_comparison(results: &Results) -> String {
             .iter()
             .zip(&results.header.answer_comparisons)
     };
-    for (arm, comparison) in answer_comparisons().skip(1) {
-        let equal = count(comparison.equal);
-        let result = match (comparison.equal, comparison.different) {
+    for (arm, answers) in answer_comparisons().skip(1) {
+        let equal = count(answers.equal);
+        let result = match (answers.equal, answers.different) {
             (0, 0) => "could not be compared with the reference's".to_owned(),
             (_, 0) => format!("equal to the reference's in all {equal} comparisons"),
             (_, different) => format!(
@@ -236,8 +236,8 @@ pub fn answer_comparison(results: &Results) -> String {
         out += &format!("Answers of {arm}: {result}\n");
     }
     // The reference is included: its differences are slots that only it skipped.
-    for (arm, comparison) in answer_comparisons() {
-        for difference in &comparison.first_differences {
+    for (arm, answers) in answer_comparisons() {
+        for difference in &answers.first_differences {
             out += &format!("  {arm}, {difference}\n");
         }
     }

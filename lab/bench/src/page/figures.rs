@@ -11,7 +11,7 @@ use faultline_pages::{
 use faultline_stats::{
     arms::Direction,
     crossover::Crossover,
-    histogram::{count, freedman_diaconis_edges},
+    histogram::{self, freedman_diaconis_edges},
     summary::summary,
 };
 
@@ -139,19 +139,19 @@ pub fn distributions(results: &Results) -> Vec<Block> {
         if edges.len() < 2 {
             continue;
         }
-        let counts = |(arm, latencies): (&String, Vec<_>)| {
-            let counted = count(&latencies, &edges);
+        let count_by_class = |(arm, latencies): (&String, Vec<_>)| {
+            let classes = histogram::count(&latencies, &edges);
             Counts {
                 name: arm.clone(),
                 run: String::new(),
-                counts: counted.counts.iter().map(|count| *count as f64).collect(),
-                above: counted.above as f64,
+                counts: classes.counts.iter().map(|count| *count as f64).collect(),
+                above: classes.above as f64,
             }
         };
         let chart = Chart::Histogram(Histogram {
             x_label: "Latency (ms)".to_owned(),
             y_label: "Answers".to_owned(),
-            series: by_arm.into_iter().map(counts).collect(),
+            series: by_arm.into_iter().map(count_by_class).collect(),
             edges,
             log: false,
         });
@@ -222,7 +222,7 @@ fn latency_line(results: &Results, arm: &str, card_id: String, rounds_per_point:
         run: card_id,
         ..Line::default()
     };
-    let mut last = 0.0;
+    let mut last_x = 0.0;
     for rounds in by_round.chunks(rounds_per_point) {
         let started_at = rounds
             .iter()
@@ -235,9 +235,9 @@ fn latency_line(results: &Results, arm: &str, card_id: String, rounds_per_point:
         let latencies: Vec<Option<f64>> = latencies.copied().collect();
         let is_complete = latencies.len() == requests_per_round * rounds.len()
             && latencies.iter().all(Option::is_some);
-        // Rounds of concurrent requests overlap.
-        last = started_at.max(last);
-        line.x.push(last);
+        // With concurrent requests, a round may start before the previous one. `x` is ascending.
+        last_x = started_at.max(last_x);
+        line.x.push(last_x);
         line.y
             .push(summary(&latencies).mean.filter(|_| is_complete));
     }
