@@ -260,8 +260,8 @@ mod tests {
         results
             .cases
             .iter_mut()
-            .filter(|case| case.size == Some(1001))
-            .for_each(|case| case.size = Some(1000));
+            .filter(|case| case.answer_bytes == Some(1001))
+            .for_each(|case| case.answer_bytes = Some(1000));
         let at = arm_crossover(&results, "zstd", None).unwrap().at.unwrap();
         assert!((1900.0..2100.0).contains(&at), "{at}");
         let label = results.short_label("account of 1001", Some(1000));

@@ -124,7 +124,7 @@ fn row(
     let mut row = vec![
         case.arm.clone(),
         case.request_label.clone(),
-        case.size.map_or_else(|| "-".to_owned(), count),
+        case.answer_bytes.map_or_else(|| "-".to_owned(), count),
     ];
     match (means, ratio) {
         ([Some(before), Some(after)], Some(ratio)) => {
@@ -285,7 +285,7 @@ mod tests {
         after.cases.push(CaseInfo {
             arm: "b".to_owned(),
             request_label: "new".to_owned(),
-            size: None,
+            answer_bytes: None,
         });
         let (out, worse) = changes(&before, &after, 5.0).unwrap();
         assert!(

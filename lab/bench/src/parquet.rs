@@ -43,7 +43,7 @@ fn request_columns(results: &Results) -> Columns {
             "subject",
             text(&|sample| Some(case(sample).request_label.clone())),
         ),
-        ("size", integer(&|sample| case(sample).size)),
+        ("size", integer(&|sample| case(sample).answer_bytes)),
         ("at_ns", integer(&|sample| Some(sample.at_ns))),
         ("latency_ns", integer(&Sample::latency_ns)),
     ]);

@@ -117,7 +117,7 @@ fn with_requests_merged(results: &Results) -> Option<Results> {
     let case = |arm: &String| CaseInfo {
         arm: arm.clone(),
         request_label: ALL_REQUESTS.to_owned(),
-        size: None,
+        answer_bytes: None,
     };
     Some(Results {
         header: results.header.clone(),

@@ -262,7 +262,7 @@ fn failure_counts(summary: &Summary) -> String {
 fn arm_and_request(results: &Results, case: &CaseInfo) -> Vec<Cell> {
     vec![
         text_cell(&case.arm),
-        text_cell(&results.short_label(&case.request_label, case.size)),
+        text_cell(&results.short_label(&case.request_label, case.answer_bytes)),
     ]
 }
 
@@ -458,7 +458,10 @@ pub fn csv(results: &Results) -> String {
             .chain(summary.phases())
             .chain([summary.decode_cpu_ms, summary.received]);
         let mut row = vec![csv_quoted(&case.arm), csv_quoted(&case.request_label)];
-        row.push(case.size.map_or_else(String::new, |size| size.to_string()));
+        row.push(
+            case.answer_bytes
+                .map_or_else(String::new, |size| size.to_string()),
+        );
         row.extend(counts.map(|count| count.to_string()));
         row.extend(numbers.map(|number| number.map_or_else(String::new, |n| n.to_string())));
         out += &(row.join(",") + "\n");

@@ -63,8 +63,9 @@ pub struct CaseInfo {
     /// One of [`Plan::request_labels`](crate::plan::Plan::request_labels).
     #[serde(rename = "subject")]
     pub request_label: String,
-    /// Decoded bytes of an answer, if known.
-    pub size: Option<u64>,
+    /// Decoded, if known.
+    #[serde(rename = "size")]
+    pub answer_bytes: Option<u64>,
 }
 
 /// This tool's cost of a request to its own server on loopback.
@@ -236,10 +237,10 @@ impl Results {
             .position(|case| case.arm == arm && case.request_label == request_label)
     }
 
-    /// Request labels and sizes of answers, in the order of the plan.
+    /// Request labels and decoded bytes of answers, in the order of the plan.
     pub fn requests(&self) -> Vec<(&str, Option<u64>)> {
         let cases = self.cases.iter();
-        let groups = by_key(cases.map(|case| (case.request_label.as_str(), case.size)));
+        let groups = by_key(cases.map(|case| (case.request_label.as_str(), case.answer_bytes)));
         let first_size = |(label, sizes): (_, Vec<_>)| (label, sizes.first().copied().flatten());
         groups.into_iter().map(first_size).collect()
     }

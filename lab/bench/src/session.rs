@@ -55,22 +55,22 @@ impl Session<'_> {
     pub fn measure(
         &self,
         plan: &Plan,
-        answer_sizes: &[Option<u64>],
+        answer_bytes: &[Option<u64>],
         mut notes: Vec<String>,
     ) -> Result<Results> {
         let mut plan = plan.clone();
         notes.extend(drop_unsupported_http2(&mut plan, self.engine)?);
         let plan = Rc::new(plan);
-        self.measure_with(&plan, answer_sizes, notes, |sink| {
+        self.measure_with(&plan, answer_bytes, notes, |sink| {
             self.engine.run(&plan, sink)
         })
     }
 
-    /// `answer_sizes`: bytes of the answers to each request, if known.
+    /// `answer_bytes`: decoded bytes of the answer to each request, if known.
     pub fn measure_with(
         &self,
         plan: &Plan,
-        answer_sizes: &[Option<u64>],
+        answer_bytes: &[Option<u64>],
         notes: Vec<String>,
         measure: impl FnOnce(&SampleSink<'_>) -> Result<MeasuredRun>,
     ) -> Result<Results> {
@@ -82,7 +82,7 @@ impl Session<'_> {
             .map(|case| CaseInfo {
                 arm: plan.arm_name(case).to_owned(),
                 request_label: plan.request_label(case).to_owned(),
-                size: answer_sizes.get(case.request_index).copied().flatten(),
+                answer_bytes: answer_bytes.get(case.request_index).copied().flatten(),
             })
             .collect();
         if let Some(file) = self.file {

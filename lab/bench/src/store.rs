@@ -108,7 +108,7 @@ fn read_results(database: &ForeignDatabase, header: Header) -> Result<Results> {
             Ok(CaseInfo {
                 arm: row.get(1)?,
                 request_label: row.get(2)?,
-                size: optional_u64(row, 3)?,
+                answer_bytes: optional_u64(row, 3)?,
             })
         },
     )?;

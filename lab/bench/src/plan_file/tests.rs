@@ -296,7 +296,10 @@ fn an_arms_requests_are_pooled_and_arms_compared_per_request() {
     results
         .samples
         .retain(|sample| sample.round as usize % 2 == sample.case_index % 2);
-    results.cases.iter_mut().for_each(|case| case.size = None);
+    results
+        .cases
+        .iter_mut()
+        .for_each(|case| case.answer_bytes = None);
     let all = with_requests_merged(&results).unwrap();
     assert_eq!((all.cases.len(), all.samples.len()), (2, 600));
     let compared = &comparisons(&all)[0];

@@ -50,7 +50,7 @@ pub fn results(rounds: u32, cases: &[FakeCase<'_>]) -> Results {
         .map(|(arm, size, _)| CaseInfo {
             arm: (*arm).to_owned(),
             request_label: format!("account of {size}"),
-            size: Some(*size),
+            answer_bytes: Some(*size),
         })
         .collect();
     let sample = |round: u32, case_index: usize| Sample {

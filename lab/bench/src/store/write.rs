@@ -207,7 +207,7 @@ impl ResultsWriter {
                         index as i64,
                         case.arm,
                         case.request_label,
-                        case.size.map(sql_integer)
+                        case.answer_bytes.map(sql_integer)
                     ],
                 )?;
             }
