@@ -26,7 +26,8 @@ pub struct Sample {
     pub round: u32,
     /// Index in [`Results::cases`].
     pub case_index: usize,
-    /// Scheduled sending time, since the start of the run.
+    /// When the latency begins, since the first measured request: the scheduled time or, after a
+    /// retry, the end of the wait.
     pub at_ns: u64,
     /// The error is the kind of the failure.
     pub result: Result<Timing, String>,
@@ -78,10 +79,12 @@ pub struct LoopbackCost {
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Header {
+    /// Such as `encoding`.
     #[serde(rename = "preset")]
     pub subcommand: String,
     pub version: String,
     pub started_unix_ns: i64,
+    /// Addresses without keys.
     pub nodes: Vec<String>,
     pub notes: Vec<String>,
     /// `bench diff` reports runs with different settings.
@@ -96,20 +99,21 @@ pub struct Header {
     pub answer_comparisons: Vec<AnswerComparison>,
     pub seed: u64,
     pub rounds: u32,
-    /// Before the measured rounds.
+    /// Rounds before the measured ones.
     pub warm_up: u32,
     pub workers: usize,
     /// `None` in a closed loop.
     pub rate: Option<f64>,
-    /// Number by kind, including refusals of requests that were sent again.
+    /// Refused attempts by kind, retried or not.
     #[serde(default)]
     pub refusals: BTreeMap<String, u64>,
-    /// First JSON-RPC error message by index of its case.
+    /// First JSON-RPC error message, by index of the case.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub messages: BTreeMap<usize, String>,
     /// Percentage of an arm's requests that may fail.
     #[serde(default)]
     pub max_failures: Option<f64>,
+    /// A signal, a refusing node, or no end yet. `None` if the run is complete.
     pub stopped_by: Option<String>,
     #[serde(rename = "own_cpu_ns")]
     pub tool_cpu_per_request_ns: Option<u64>,
