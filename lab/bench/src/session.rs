@@ -1,4 +1,4 @@
-//! Runs the plan of a subcommand, such as `bench encoding`; stores the results and shows them.
+//! Runs the plan of a subcommand, such as `bench encoding`; stores and renders the results.
 
 use crate::{
     answer::Expected,
@@ -43,6 +43,7 @@ pub fn plan_for_load(load: &LoadArgs) -> Plan {
     }
 }
 
+/// One call of a subcommand: what sends its requests, and where its results are stored.
 pub struct Session<'a> {
     pub engine: &'a Engine,
     subcommand: &'a str,
@@ -66,7 +67,8 @@ impl Session<'_> {
         })
     }
 
-    /// `answer_bytes`: decoded bytes of the answer to each request, if known.
+    /// Stores what `measure` returns. `answer_bytes` has the decoded bytes of the answer to each
+    /// request; it is empty if they are unknown.
     pub fn measure_with(
         &self,
         plan: &Plan,
@@ -120,7 +122,8 @@ pub fn run_subcommand(
     if output.dry_run {
         return Ok((plan.first_requests(), 0));
     }
-    // The engine handles signals. It exists before the file, so that an early signal removes it.
+    // The engine exists before the file. It catches signals, so that an early signal leads to
+    // `abandon`, which removes the file.
     let engine = Engine::new(plan, ca_file)?;
     let file = output.out.as_deref().map(ResultsFile::create).transpose()?;
     let results = tool_overhead::measure(&engine).and_then(|loopback_cost| {
@@ -140,7 +143,7 @@ pub fn run_subcommand(
             return Err(error);
         }
     };
-    // A failed write does not prevent the output, and a failed output does not prevent the write.
+    // A failed write does not prevent the rendering, and the file is complete before it.
     let written = file.map(|file| file.finish(&results));
     let mut text = crate::shown(&results, output.format)?;
     let mut exit_code = u8::from(!render::problems(&results).is_empty());
@@ -167,6 +170,7 @@ fn drop_unsupported_http2(plan: &mut Plan, engine: &Engine) -> Result<Vec<String
     if probes.cases.is_empty() {
         return Ok(notes);
     }
+    // The last arm comes first, because a removal changes the indices of later arms.
     for (case, answer) in probes.cases.iter().zip(engine.probe(&probes)?).rev() {
         if let Err(failure) = answer
             && failure.may_be_no_http2(probes.connection(case).endpoint.uses_tls)
@@ -195,7 +199,7 @@ fn list_settings(subcommand: &str, plan: &Plan) -> BTreeMap<String, String> {
     let mut shapes: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
     for case in &plan.cases {
         let arm = plan.arm_name(case);
-        // The arms of `bench transport` are transports.
+        // Each arm of `bench transport` has its protocol as name, and no link shape.
         if subcommand != "transport" {
             let connection = plan.connection(case);
             let protocol = connection.protocol.name().to_owned();
@@ -270,11 +274,12 @@ fn make_header(subcommand: &str, plan: &Plan, notes: Vec<String>) -> Header {
         .iter()
         .map(|connection| connection.endpoint.redacted_url())
         .collect();
+    // Equal texts of `bench nodes` are different nodes: keys are hidden.
     if subcommand == "run" || is_shaped {
         nodes = distinct(nodes);
     }
     let cases = &plan.cases;
-    // `bench transport` verifies reads against writes.
+    // `bench transport` compares what it reads with what it wrote.
     let is_verified = subcommand == "transport"
         || cases
             .iter()
