@@ -12,7 +12,7 @@ use crate::{
 use hyper::body::Bytes;
 use std::time::Duration;
 
-/// Placeholder of a number that is drawn in each round.
+/// Placeholder of a number that each round draws from [`Case::random_range`].
 pub const RANDOM: &str = "{random}";
 
 /// Placeholder of the hexadecimal form of that number.
@@ -30,7 +30,8 @@ pub struct Case {
     /// In [`Plan::connections`]. Cases with the same index share open connections.
     pub connection_index: usize,
     /// Method and parameters, as in JSON. Placeholders are [`RANDOM`] and [`HEX`] with a
-    /// `random_range`, else `{name}` for each of [`Plan::placeholders`].
+    /// `random_range`, else `{name}` for each of [`Plan::placeholders`]. For `bench transport`, a
+    /// text for `--dry-run`.
     pub call: String,
     /// Inclusive range of the random number.
     pub random_range: Option<(u64, u64)>,
@@ -45,12 +46,12 @@ pub struct Plan {
     /// By which results name a request: an account, a method, or a text such as `single read`.
     pub request_labels: Vec<String>,
     pub cases: Vec<Case>,
-    /// Relative frequency of each request in rounds of one request. Empty if each round has all.
+    /// By request. With weights, a round has one request, drawn by weight. If empty, it has all.
     pub weights: Vec<u32>,
     pub placeholders: Vec<Placeholder>,
-    /// Measured rounds. They follow the rounds of `warm_up`.
+    /// A round sends each of its requests once for every arm.
     pub rounds: u32,
-    /// Number of rounds.
+    /// Rounds before the measured ones.
     pub warm_up: u32,
     pub workers: usize,
     /// Requests a second, sent without waiting for answers; `None` in a closed loop.
@@ -158,7 +159,7 @@ impl Plan {
 
     /// The call of a case with the values of a round. `round` counts from the first warm-up round.
     pub fn call(&self, case: &Case, round: u64) -> String {
-        // All arms get the same numbers.
+        // The seed does not depend on the arm, so that all arms get the same texts.
         let offset = (round << 16) ^ case.request_index as u64;
         let mut random =
             fastrand::Rng::with_seed(self.seed ^ offset.wrapping_mul(0x9e37_79b9_7f4a_7c15));
@@ -177,7 +178,7 @@ impl Plan {
         }
     }
 
-    /// As many requests as the plan has cases, which is one round if there are no weights.
+    /// For `--dry-run`: as many requests as the plan has cases. Without weights, this is one round.
     pub fn first_requests(&self) -> String {
         let request = |scheduled: ScheduledRequest| {
             let case = &self.cases[scheduled.case_index];
@@ -207,6 +208,7 @@ pub struct ScheduledRequest {
 /// The order of requests. Each round is shuffled anew, so that no arm is always first.
 pub struct Order {
     random: fastrand::Rng,
+    /// Indices of the cases of a round. With weights, `draw_request` sets them.
     round_cases: Vec<usize>,
     /// Weight and cases of each request; empty without `weights`.
     mix: Vec<(u64, Vec<usize>)>,
@@ -236,6 +238,7 @@ impl Order {
         }
     }
 
+    /// Without weights, `round_cases` stays.
     fn draw_request(&mut self) {
         let total: u64 = self.mix.iter().map(|(weight, _)| weight).sum();
         let mut drawn = self.random.u64(0..total.max(1));

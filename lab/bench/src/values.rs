@@ -1,4 +1,4 @@
-//! Random values: `{slot}` becomes a number of a range, or an item of a list.
+//! A placeholder such as `{slot}` becomes a random number of a range, or a random item of a list.
 
 use faultline_text::count;
 use ring::digest::{SHA256, digest};
@@ -19,7 +19,7 @@ pub enum ValueSource {
 }
 
 impl Placeholder {
-    /// A random text for `seed` and the `index` of the value.
+    /// A random text for `seed` and the `index` of the placeholder.
     pub fn random_text(&self, seed: u64, index: usize) -> Cow<'_, str> {
         let mut random =
             fastrand::Rng::with_seed(seed ^ (index as u64 + 1).wrapping_mul(0xd1b5_4a32_d192_ed03));
@@ -34,7 +34,7 @@ impl Placeholder {
         }
     }
 
-    /// The source in words; equal only if two runs use the same source.
+    /// The source in words. Different sources have different descriptions.
     pub fn description(&self) -> String {
         match &self.source {
             ValueSource::Range { from, to, is_hex } => {
@@ -59,7 +59,8 @@ impl Placeholder {
         }
     }
 
-    /// All texts that matter for JSON validity; one for a range.
+    /// The texts to check for valid JSON: one for a range, because all of its numbers are valid
+    /// where one is.
     pub fn all_texts(&self) -> Vec<Cow<'_, str>> {
         match &self.source {
             ValueSource::Range { from, is_hex, .. } => vec![format_number(*from, *is_hex).into()],
@@ -76,7 +77,7 @@ fn format_number(number: u64, is_hex: bool) -> String {
     }
 }
 
-/// `replacement` gets the index of the value. What it returns is not scanned again.
+/// `replacement` gets the index of the placeholder. Placeholders in its result are not filled.
 pub fn fill_placeholders<'a>(
     text: &str,
     placeholders: &'a [Placeholder],
@@ -108,7 +109,8 @@ pub fn placeholder_names(text: &str) -> impl Iterator<Item = &str> {
     text.split('{').skip(1).filter_map(placeholder_name)
 }
 
-/// The name before the first closing brace. JSON's own braces contain a quote or nothing.
+/// The name before the first closing brace. The braces of a JSON object contain a quote or
+/// nothing, so they are no placeholder.
 fn placeholder_name(text: &str) -> Option<&str> {
     let (name, _) = text.split_once('}')?;
     is_placeholder_name(name).then_some(name)
