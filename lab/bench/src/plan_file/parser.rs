@@ -1,5 +1,5 @@
 //! Parses a plan and reports its mistakes together. Parameters are checked only if arms and values
-//! have no mistake, and the number of requests only if nothing has.
+//! have no mistake. The number of requests is checked only if the plan has no other mistake.
 
 use crate::{
     answer::{Encoding, Expected},
@@ -48,7 +48,9 @@ enum AnswerCheck {
 /// `file`.
 pub fn parse(text: &str, file: &Path) -> Result<(Plan, Option<PathBuf>), Vec<ConfigError>> {
     let folder = file.parent().unwrap_or(Path::new(""));
-    let (parsed, errors) = faultline_settings::read(text, Some(file), false, |mut top| {
+    // A line may contain an API key, so errors do not quote it.
+    let quotes_line = false;
+    let (parsed, errors) = faultline_settings::read(text, Some(file), quotes_line, |mut top| {
         let mut plan = Plan::default();
         let ca_file = top.take("ca", |v| Ok(folder.join(self::text(v)?)));
         read_schedule(&mut top, &mut plan);
@@ -335,8 +337,8 @@ fn encoding_option(params: &str) -> Option<Encoding> {
         .find_map(|param| Encoding::named(param.get("encoding")?.as_str()?))
 }
 
-/// Fails unless the parameters are JSON with texts in place of placeholders. Tries every text of
-/// each value, with the first texts of the others.
+/// Fills the placeholders, and fails unless the result is JSON. Tries every text of each
+/// placeholder, with the first text of all others.
 fn check_params(
     params: &str,
     placeholders: &[Placeholder],
