@@ -153,7 +153,7 @@ fn run_summary(results: &Results) -> String {
     out
 }
 
-/// Why a difference does not count as shown although its interval excludes 0.
+/// Why a difference is not established although its interval excludes 0.
 pub fn unreliable_suffix(decisions: impl IntoIterator<Item = Decision>) -> String {
     let why = |decision| match decision {
         Decision::Unreliable(why) => Some(format!(", since {}", reliability_text(why))),
@@ -213,7 +213,7 @@ fn crossover_sentence(reference: &str, arm: &str, crossover: &Crossover) -> Stri
 pub fn answer_comparison(results: &Results) -> String {
     let mut out = String::new();
     if results.header.subcommand == "transport" {
-        // `bench transport` compares what was read with what was written, and no arms.
+        // `bench transport` compares answers with what it wrote, not with those of another arm.
         return out;
     }
     let answer_comparisons = || {
@@ -235,7 +235,7 @@ pub fn answer_comparison(results: &Results) -> String {
         };
         out += &format!("Answers of {arm}: {result}\n");
     }
-    // The reference is included: its differences are slots that only it skipped.
+    // The reference is included: a slot that only it skipped is recorded as its difference.
     for (arm, answers) in answer_comparisons() {
         for difference in &answers.first_differences {
             out += &format!("  {arm}, {difference}\n");
@@ -247,7 +247,7 @@ pub fn answer_comparison(results: &Results) -> String {
 const NO_GOOD_ANSWER: &str = "no good answer";
 const TOO_FEW_ROUNDS: &str = "too few rounds";
 
-/// Numbers of failures and refusals, or `0`.
+/// Numbers of failures and retries, or `0`.
 fn failure_counts(summary: &Summary) -> String {
     let mut counts = format_counts(&summary.failures);
     if summary.retries > 0 {
@@ -355,7 +355,7 @@ pub fn differences(results: &Results, compared: &[Comparison], id: &str) -> Tabl
     out
 }
 
-/// With notes and this tool's own cost.
+/// The notes, then a table of the settings and this tool's costs.
 pub fn settings(results: &Results) -> Vec<Block> {
     let header = &results.header;
     let format_ms = |ns| format!("{} ms", number(ms(ns), 3));
@@ -407,7 +407,7 @@ pub fn paragraphs(text: &str) -> Vec<Block> {
 #[derive(Serialize)]
 struct JsonReport<'a> {
     run: &'a Header,
-    /// In ms.
+    /// In ms. The format names a case `cell`.
     #[serde(rename = "cells")]
     cases: Vec<CaseNumbers<'a>>,
     /// Against the first arm, in ms.
@@ -424,7 +424,7 @@ struct CaseNumbers<'a> {
     summary: Summary,
 }
 
-/// Without single requests, on one line.
+/// One line of JSON, without samples.
 pub fn json(results: &Results) -> anyhow::Result<String> {
     let cases = results.summaries();
     let cases = cases.map(|(case, summary)| CaseNumbers { case, summary });

@@ -18,7 +18,8 @@ pub use write::{ResultsFile, check_new, error_text, write_document};
 pub const APPLICATION_ID: i32 = 0x464c_426e;
 const FORMAT: i32 = 1;
 
-/// The schema of a results file. A file with another schema is refused.
+/// The schema of a results file. A file with another schema is refused. A `cell` is the index of a
+/// case, `subject` a request label, `refused` a number of retries, `at_ns` [`Sample::at_ns`].
 pub const TABLES: [&str; 4] = [
     "CREATE TABLE run (header TEXT NOT NULL)",
     "CREATE TABLE cell (cell INTEGER PRIMARY KEY, arm TEXT NOT NULL, subject TEXT NOT NULL, size INTEGER)",

@@ -13,12 +13,13 @@ use std::{
     thread::{Builder, JoinHandle},
 };
 
+/// The stored [`Header::stopped_by`] until the run ends.
 const UNFINISHED: &str = "a kill, or not ended yet";
 
 /// Index of the case, lower and upper end in nanoseconds, count.
 type Bucket = [u64; 4];
 
-/// Receives results about once a second, one transaction each.
+/// Passes results about once a second to a thread, which writes each message in one transaction.
 pub struct ResultsFile {
     sender: Sender<Message>,
     /// Fails if any part of the run is missing in the file.
@@ -26,7 +27,7 @@ pub struct ResultsFile {
 }
 
 enum Message {
-    /// The sender gets the result of writing the start.
+    /// The third field receives the result of writing the first two.
     Begin(Box<Header>, Vec<CaseInfo>, Sender<Result<()>>),
     Append(Vec<Sample>, RunState),
     End(Box<Header>, Vec<Bucket>),
