@@ -49,7 +49,7 @@ pub type SampleSink<'a> = dyn Fn(&[Sample], &RunState) + 'a;
 
 const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
 
-/// While it exists, a signal stops its work instead of the process.
+/// While an engine exists, a signal ends what it measures instead of the process.
 pub struct Engine {
     runtime: Runtime,
     pub tls: Option<TlsConnector>,
@@ -77,7 +77,7 @@ impl Engine {
         })
     }
 
-    /// The first signal ends the run after the pending requests, a second signal at once.
+    /// The first signal ends the run after the pending requests. A second signal ends it at once.
     pub fn run(&self, plan: &Rc<Plan>, sink: &SampleSink<'_>) -> Result<MeasuredRun> {
         let shared = Rc::new(Shared::new(plan.clone(), self.tls.clone()));
         let decoders = (0..plan.workers)
@@ -99,7 +99,7 @@ impl Engine {
             }
             join_workers(&mut workers).await
         })?;
-        // Open loops and shaped links wait actively, which hides the tool's own CPU time.
+        // Open loops and shaped links busy-wait, which also counts as CPU time of this thread.
         if plan.rate.is_none()
             && plan
                 .connections
@@ -147,7 +147,7 @@ impl Engine {
         wait_for_end_signal(&mut self.signals.borrow_mut(), Duration::ZERO)
     }
 
-    /// Runs `work` before any measurement, and closes the connections that it opens.
+    /// Runs `work` before any measurement. The tasks of connections that `work` opens end with it.
     pub fn run_preparation<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
         let control = RunControl::default();
         let work = async {
@@ -223,6 +223,7 @@ impl Engine {
         Ok(values)
     }
 
+    /// Performs one case after the other. The latency of a sample is what `perform` measures.
     pub fn run_sequentially(
         &self,
         plan: &Rc<Plan>,
@@ -244,6 +245,7 @@ impl Engine {
                 let Some(attempt) = attempt.await else {
                     break;
                 };
+                // The time of the sample is that of the first attempt.
                 let attempt = LastAttempt {
                     counted_from,
                     ..attempt
@@ -254,8 +256,8 @@ impl Engine {
         })
     }
 
-    /// The first signal ends `control`, which `work` checks. A second one does not wait for `work`:
-    /// it returns `None`.
+    /// The first signal ends `control`, which `work` checks. After a second signal, returns `None`
+    /// without waiting for `work`.
     fn with_signals<T>(
         &self,
         control: &RunControl,
@@ -286,6 +288,7 @@ pub fn wait_for_end_signal(signals: &mut Signals, timeout: Duration) -> Option<&
     let signal = received
         .into_iter()
         .find(|signal| signal.is_end_request())?;
+    // SIGHUP is the only such signal to which `stop_signal_name` gives no name.
     Some(signal.stop_signal_name().unwrap_or("SIGHUP"))
 }
 
@@ -300,7 +303,7 @@ struct Shared {
     plan: Rc<Plan>,
     tls: Option<TlsConnector>,
     order: Mutex<Order>,
-    /// Taken from the end, so that no more are in use than needed.
+    /// A worker takes the last one, so that a light load uses few connections.
     idle: RefCell<Vec<Connections>>,
     control: RunControl,
     recording: RefCell<Recording>,
@@ -359,8 +362,9 @@ impl Shared {
         state
     }
 
-    /// Returns at the scheduled time. Workers wait in FIFO order, so that only one waits actively.
-    /// `None` after the last request, or once the run ends.
+    /// Waits until the next request is due. Returns the request, and the time from which its latency
+    /// counts; `None` after the last request, or once the run ends. A waiting worker has the lock
+    /// of `order`, so that only one worker busy-waits.
     async fn next_request(&self) -> Option<(ScheduledRequest, Duration)> {
         let mut order = self.order.lock().await;
         let scheduled = order.next()?;

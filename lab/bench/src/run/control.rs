@@ -1,4 +1,5 @@
-//! Repeats refused requests after a wait. Ends the run if a node refuses for too long.
+//! Repeats refused requests after a wait. Ends the run if a node refuses for too long. A refusal is
+//! a rate limit, a server error or a failed connection.
 
 use crate::{failure::Failure, stream::TIMER_PRECISION};
 use faultline_common::{clock, output::say};
@@ -28,11 +29,13 @@ pub const END_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 #[derive(Default)]
 pub struct RunControl {
-    /// Closed loop: no request is sent to any node before this time.
+    /// Closed loop: no request is sent to any node before this time. Preparation delays only
+    /// retries.
     pub all_paused_until: Cell<Duration>,
-    /// Open loop: the same for each node, by [`Plan::node_index`](crate::plan::Plan::node_index).
+    /// Open loop: no request is sent to a node before this time. By
+    /// [`Plan::node_index`](crate::plan::Plan::node_index).
     node_paused_until: RefCell<BTreeMap<usize, Duration>>,
-    /// Time since which every request was refused, by node.
+    /// Time since which every request was refused, by node index.
     refusing_since: RefCell<BTreeMap<usize, Duration>>,
     pub refusals: RefCell<BTreeMap<String, u64>>,
     ended_by: RefCell<Option<String>>,
@@ -40,7 +43,7 @@ pub struct RunControl {
 
 pub struct LastAttempt<T> {
     pub answer: Result<T, Failure>,
-    /// For a retry, the end of the wait before it.
+    /// When the latency begins: after a retry, at the end of the wait.
     pub counted_from: Duration,
     pub retries: u32,
 }
@@ -75,7 +78,7 @@ impl RunControl {
         self.ended_by.borrow().is_some()
     }
 
-    /// Whether a node's requested delay forbids a request at this time.
+    /// Open loop: whether the delay that the node requested is not over at `time`.
     pub fn is_node_paused(&self, node_index: usize, time: Duration) -> bool {
         self.node_paused_until
             .borrow()
@@ -109,6 +112,7 @@ impl RunControl {
         let mut retries = 0;
         loop {
             let answer = send(counted_from).await;
+            // Even an unexpected answer is no refusal. A timeout proves neither.
             if answer
                 .as_ref()
                 .err()
@@ -197,7 +201,7 @@ impl RunControl {
     }
 }
 
-/// A long additional wait is reported.
+/// Reports an end that is at least [`MIN_REPORTED_PAUSE`] later than before.
 fn extend_pause(paused_until: Duration, wait: Duration, failure: &Failure) -> Duration {
     let now = clock::uptime();
     let until = paused_until.max(now + wait);

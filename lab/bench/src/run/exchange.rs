@@ -30,7 +30,7 @@ impl Connections {
         }
     }
 
-    /// Ignores an error: the next request reports it.
+    /// Ignores an error, which the next request reports.
     pub async fn open(&mut self, plan: &Plan, case: &Case) {
         let (config, connection) = (
             plan.connection(case),
@@ -49,7 +49,8 @@ impl Connections {
         }
     }
 
-    /// Drops the connection if a sent request gets no answer, or an unclear answer over WebSocket.
+    /// Drops the connection if a sent request gets no answer. Drops a WebSocket also after a
+    /// malformed answer or a wrong id. The timeout and the latency begin at `counted_from`.
     pub async fn exchange(
         &mut self,
         plan: &Plan,
@@ -85,7 +86,7 @@ impl Connections {
                 Some(Connection::WebSocket(_))
             )
         {
-            // On an open socket, a late answer could be taken for the next one.
+            // On an open socket, a late answer could be taken for that to the next request.
             self.opened[case.connection_index] = None;
         }
         decoded?;
@@ -98,7 +99,7 @@ impl Connections {
         })
     }
 
-    /// Also returns `Traffic::connect_and_tls_times` of a new connection.
+    /// Also returns `Traffic::connect_and_tls_times` of a new connection, or zeros.
     async fn request(
         &mut self,
         plan: &Plan,
