@@ -1,3 +1,5 @@
+//! Counts the bytes of a TCP or TLS connection, over a link that may be shaped.
+
 mod shape;
 
 use crate::{endpoint::Endpoint, failure::Failure, protocol::Protocol};
@@ -26,8 +28,8 @@ use tokio::{
 };
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
-/// Connecting ends this long before its request times out, so that the failure names the
-/// addresses.
+/// Connecting times out this long before the request. Its error names the addresses that it tried,
+/// which a timeout of the request does not.
 const CONNECT_MARGIN: Duration = Duration::from_millis(10);
 const HTTP_1: &[u8] = b"http/1.1";
 const HTTP_2: &[u8] = b"h2";
@@ -78,7 +80,7 @@ impl ConnectionConfig {
     }
 }
 
-/// Bytes since the last reset, and the time of the first.
+/// Bytes, and when the first was read. [`Traffic::reset`] resets only what [`Traffic`] reads.
 #[derive(Default)]
 pub struct TrafficCounter {
     pub first_read_at: Cell<Option<Duration>>,
@@ -134,7 +136,7 @@ pub trait Stream: AsyncRead + AsyncWrite + Unpin {}
 impl<S: AsyncRead + AsyncWrite + Unpin> Stream for S {}
 
 pub struct Traffic {
-    /// Decrypted, the first byte is of the answer and not of a TLS session ticket.
+    /// Counts decrypted bytes: the first on the wire may be of a TLS session ticket.
     pub decrypted: Rc<TrafficCounter>,
     pub wire: Rc<TrafficCounter>,
     /// Time to connect, with name resolution; time of the TLS handshake, 0 without TLS.
@@ -175,8 +177,8 @@ pub struct RawAnswer {
 }
 
 impl RawAnswer {
-    /// [`PHASES`](crate::results::PHASES) without the first, for an answer that was just decoded.
-    /// `begun` is the time before a new connection was opened.
+    /// [`PHASES`](crate::results::PHASES) without the first. The last phase, decoding, ends now.
+    /// `begun` is the start of the request, before it opened a connection.
     pub fn phases(&self, begun: Duration, [connect, tls]: [Duration; 2]) -> [Duration; 5] {
         [
             connect,

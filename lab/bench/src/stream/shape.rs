@@ -20,7 +20,7 @@ use tokio::{
 
 /// Per direction.
 const MAX_BYTES_IN_FLIGHT: usize = 4 << 20;
-/// Timers fire up to this late, so the end of a wait is polled.
+/// Timers fire up to this late, so the last part of a wait is polled.
 pub const TIMER_PRECISION: Duration = Duration::from_millis(2);
 /// The payload of a TCP segment.
 const PIECE_BYTES: usize = 1448;
@@ -164,7 +164,7 @@ impl ShapedStream {
         Ok(())
     }
 
-    /// Ready when nothing is in flight.
+    /// Ready when nothing is on its way to the node.
     fn poll_deliver_to_node(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while !self.to_node.pieces.is_empty() {
             let piece = ready!(self.to_node.poll_arrived(cx));
