@@ -1,4 +1,4 @@
-//! `bench transport`: compares HTTP with WebSocket for reads and writes.
+//! `bench transport`: compares HTTP with WebSocket for reads and writes. The arms are protocols.
 
 mod evm;
 mod node_client;
@@ -30,6 +30,7 @@ const MAX_ANSWER_BYTES: usize = 16 << 20;
 #[derive(Clone, Copy, PartialEq)]
 enum Operation {
     Write,
+    /// On Solana, sends a transfer and waits until the new balance is read.
     Read,
 }
 
@@ -95,6 +96,7 @@ fn make_plan(args: &TransportArgs, scenarios: &[Scenario]) -> Result<Plan> {
         let call = format!("{label}, polled every {poll}");
         plan.add_request(label, call, None, Expected::Unverified);
     }
+    // `NodeClient` uses both connections. The first one identifies the node of every case.
     for case in &mut plan.cases {
         case.connection_index = 0;
     }
@@ -122,7 +124,7 @@ fn measure(
     let (mut chain, mut notes) = engine.run_preparation(set_up_chain(&mut client))?;
     let http2 = Protocol::Http2.name();
     if let Some(arm) = plan.arms.iter().position(|arm| arm == http2) {
-        // A JSON-RPC error shows that the node has HTTP/2.
+        // Even a JSON-RPC error proves that the node has HTTP/2.
         let call = client.call(Protocol::Http2, "eth_chainId", json!([]));
         if let Err(failure) = engine.run_preparation(async { Ok(call.await) })?
             && failure.may_be_no_http2(tls)
@@ -237,7 +239,7 @@ impl Chain {
         protocol: Protocol,
         (operation, times): Scenario,
     ) -> Result<Timing, Failure> {
-        // A busy client already has connections and subscriptions.
+        // Not measured, because a busy client already has its connections and subscriptions.
         with_timeout(client.timeout, async {
             match self {
                 Chain::Evm(evm) => evm.prepare(client, protocol).await,

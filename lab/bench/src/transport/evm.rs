@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
-/// Stores the word that it is called with; called without one, returns the stored word.
+/// Stores the word of the call data. Returns the stored word if there is no call data.
 ///
 /// ```text
 /// 00  CALLDATASIZE          36
@@ -84,7 +84,7 @@ impl Evm {
                 self.value = number.ok_or(Failure::Wrong)?;
                 client.effect_unknown = false;
             }
-            // A receipt may precede the newest state.
+            // A node may have the receipt before `latest` has the new state.
             while self.read(client, Protocol::HttpNewConnection).await == Err(Failure::Wrong) {
                 sleep(STATE_POLL_INTERVAL).await;
             }
@@ -104,7 +104,7 @@ impl Evm {
         Ok(())
     }
 
-    /// Over HTTP the receipt is polled; over a WebSocket after each new head.
+    /// Over HTTP, polls the receipt at an interval. Over a WebSocket, polls it after each new head.
     pub async fn write(
         &mut self,
         client: &mut NodeClient,

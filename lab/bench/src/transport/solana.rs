@@ -100,7 +100,7 @@ impl Solana {
             client.effect_unknown = false;
         }
         if protocol == Protocol::WebSocket {
-            // The WebSocket only delivers notifications.
+            // Transactions are sent over HTTP, so this connection must be open before the timing.
             client.connect(Protocol::Http).await?;
         }
         if client.connect(protocol).await? {
@@ -111,7 +111,7 @@ impl Solana {
         Ok(())
     }
 
-    /// Over HTTP the status is polled; over a WebSocket the node notifies.
+    /// Over HTTP, polls the status. Over a WebSocket, waits for a notification.
     pub async fn write(
         &mut self,
         client: &mut NodeClient,
@@ -135,7 +135,7 @@ impl Solana {
         Ok(())
     }
 
-    /// Changes the account, then waits until the node returns the new balance.
+    /// Sends a transfer, then waits until the node returns the new balance.
     pub async fn read(
         &mut self,
         client: &mut NodeClient,

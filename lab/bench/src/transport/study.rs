@@ -1,4 +1,5 @@
-//! As in the study that `bench transport` repeats: times of single and repeated writes and reads.
+//! As in the study "RPC vs WebSocket Performance" of 51nodes, which `bench transport` repeats:
+//! times of single and repeated writes and reads.
 
 use crate::{
     compare::{Comparison, absolute_bounds, compare_arms, comparison_count, interval_label},
@@ -45,6 +46,7 @@ fn comparison_sentences(results: &Results) -> Vec<(&str, String)> {
             .iter()
             .any(|arm| failure_count(results, arm, request) > 0)
         {
+            // Without any good answer, the line of the arm already says so.
             results.mean_latency_ms(arm, request)?;
             return Some(format!(
                 "{arm} is not compared with {reference}: not every answer was good"
