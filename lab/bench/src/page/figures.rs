@@ -113,6 +113,7 @@ fn difference_curve(
         name: arm.to_owned(),
         run: String::new(),
         points,
+        // The page draws a diamond here.
         recorded: crossover.and_then(|crossover| Some((crossover.at?, 0.0))),
     })
 }
@@ -219,6 +220,7 @@ fn latency_line(results: &Results, arm: &str, card_id: String, rounds_per_point:
     let requests_per_round = requests_per_round.max().unwrap_or(0);
     let mut line = Line {
         name: arm.to_owned(),
+        // The page has a card for each arm.
         run: card_id,
         ..Line::default()
     };
