@@ -54,7 +54,7 @@ pub fn problems(results: &Results) -> Vec<String> {
     problems.extend(too_many_failures(results));
     if let Some(signal) = &results.header.stopped_by {
         problems.push(format!(
-            "ended early by {signal}: only what was measured until then is shown"
+            "ended early by {signal}: these are the results until then"
         ));
     }
     problems
@@ -181,13 +181,14 @@ fn crossover_sentence(reference: &str, arm: &str, crossover: &Crossover) -> Stri
     let [once, never, always] =
         [crossover.once, crossover.never, crossover.always].map(|share| number(share * 100.0, 1));
     let shares = format!(
-        "of random halves of the rounds, {once} % have one crossover, in {never} % {reference} is faster at every size, in {always} % {arm}"
+        "random halves of the rounds: one crossover in {once} %, {reference} faster at every size in {never} %, {arm} faster at every size in \
+         {always} %"
     );
     let bytes =
         |size: Option<f64>, beyond: &str| size.map_or(beyond.to_owned(), |size| number(size, 0));
     let conclusion = match crossover.at {
         None => {
-            format!("there is no size from which on {arm} is shown to be faster than {reference}")
+            format!("no size is established from which on {arm} is faster than {reference}")
         }
         Some(at) if !crossover.is_shown() => {
             let why = if crossover.blocks < MIN_CROSSOVER_BLOCKS {
@@ -196,7 +197,7 @@ fn crossover_sentence(reference: &str, arm: &str, crossover: &Crossover) -> Stri
                 unreliable_suffix([crossover.smallest, crossover.largest])
             };
             format!(
-                "{arm} may be faster from {} bytes on, which is not shown{why}",
+                "{arm} may be faster from {} bytes on, which is not established{why}",
                 number(at, 0)
             )
         }
@@ -320,8 +321,8 @@ pub fn differences(results: &Results, compared: &[Comparison], id: &str) -> Tabl
     let reference = results.reference_arm();
     let note = format!(
         "Differences round by round, in blocks of rounds; negative where the reference is slower. Means have the {}, medians \
-         and p95 have 95 % intervals. A difference is shown if the interval of its mean excludes 0 and no caveat says that it may be too \
-         narrow. The p-value is adjusted for all comparisons.",
+         and p95 have 95 % intervals. A difference is established if the interval of its mean excludes 0 and has no caveat. The p-value is \
+         adjusted for all comparisons.",
         interval_label(comparison_count(results))
     );
     let columns = [
@@ -329,7 +330,7 @@ pub fn differences(results: &Results, compared: &[Comparison], id: &str) -> Tabl
         "about",
         "mean [ms]",
         "p",
-        "shown",
+        "established",
         "median [ms]",
         "p95 [ms]",
         "rounds",

@@ -46,7 +46,7 @@ pub fn effects(results: &Results, compared: &[Comparison]) -> Option<Block> {
     };
     let interval = interval_label(comparison_count(results));
     let caption = format!(
-        "Change of the mean latency with its {interval}; \u{2713}: shown to be faster; \u{2717}: shown to be slower."
+        "Change of the mean latency with its {interval}; \u{2713}: established as faster; \u{2717}: established as slower."
     );
     effects::forest("What changed", x_label, &caption, rows)
 }

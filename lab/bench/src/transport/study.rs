@@ -76,7 +76,7 @@ fn comparison_sentence(reference: &str, comparison: &Comparison, interval_name: 
     let [value, low, high] = [mean.value, mean.low, mean.high].map(|ms| number(ms, 3));
     let Some(direction) = comparison.decision.shown() else {
         return format!(
-            "no difference between {arm} and {reference} is shown{}: {value} ms, {interval_name} {low} to {high} ms",
+            "no difference between {arm} and {reference} is established{}: {value} ms, {interval_name} {low} to {high} ms",
             unreliable_suffix([comparison.decision])
         );
     };
@@ -136,7 +136,7 @@ mod tests {
             "{out}"
         );
         assert!(
-            out.contains("no difference between http-new and http is shown"),
+            out.contains("no difference between http-new and http is established"),
             "{out}"
         );
         assert!(
