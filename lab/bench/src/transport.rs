@@ -111,7 +111,7 @@ fn measure(
 ) -> Result<Results> {
     let engine = session.engine;
     let [http, websocket] = plan.connections.as_slice() else {
-        bail!("a transport without a node")
+        bail!("the plan needs one connection by HTTP and one by WebSocket")
     };
     let tls = http.endpoint.uses_tls;
     let mut client = NodeClient::new(

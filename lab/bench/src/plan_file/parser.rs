@@ -122,10 +122,7 @@ fn unique_name(
 fn read_arms(top: &mut Table<'_>, plan: &mut Plan) -> Vec<ArmOptions> {
     let (mut arms, mut names) = (Vec::new(), Unique::default());
     if !top.has("arm") {
-        top.report_missing(
-            "arm",
-            "[[arm]] is missing: say which node is asked, with name and url",
-        );
+        top.report_missing("arm", "[[arm]] is missing: give a node, with name and url");
     }
     top.tables("arm", |table| {
         let name = unique_name(table, &mut names, "arm", printable_name);
@@ -207,7 +204,7 @@ fn read_placeholder_name(value: &DeValue<'_>) -> Result<String, String> {
         return Ok(name);
     }
     Err(format!(
-        "{name:?}: a name has up to 40 of a to z, 0 to 9, _ and -, a letter first, and not \"encoding\""
+        "{name:?}: a name has 1 to 40 characters of a to z, 0 to 9, _ and -, starts with a letter, and is not \"encoding\""
     ))
 }
 
@@ -243,7 +240,7 @@ fn read_requests(top: &mut Table<'_>, plan: &mut Plan, arms: &[ArmOptions]) {
     if !top.has("request") {
         top.report_missing(
             "request",
-            "[[request]] is missing: say what is asked, with method and params",
+            "[[request]] is missing: give a request, with method and params",
         );
     }
     let has_encoding = arms.iter().any(|arm| arm.encoding.is_some());
@@ -388,14 +385,14 @@ fn check_params(
 
 /// Fails unless the parameters are an array or object.
 fn check_json(params: &str) -> Result<(), String> {
-    let shown: String = params.chars().take(120).collect();
+    let excerpt: String = params.chars().take(120).collect();
     match serde_json::from_str(params) {
         Ok(Json::Array(_) | Json::Object(_)) => Ok(()),
         Ok(_) => Err(format!(
-            "`{shown}` is neither an array nor an object of JSON"
+            "`{excerpt}` is neither an array nor an object of JSON"
         )),
         Err(error) => Err(format!(
-            "`{shown}` is no JSON: {error}; a placeholder for a text needs quotes around it, as in [\"{{account}}\"]"
+            "`{excerpt}` is no JSON: {error}; a placeholder for a text needs quotes around it, as in [\"{{account}}\"]"
         )),
     }
 }

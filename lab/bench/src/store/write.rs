@@ -249,7 +249,9 @@ impl ResultsWriter {
                 "{option_and_path}: {}; what is measured stays in memory, and writing is tried again each second",
                 error_text(error)
             )),
-            Ok(()) if self.is_failing => say(&format!("{option_and_path}: all is written again")),
+            Ok(()) if self.is_failing => say(&format!(
+                "{option_and_path}: writing works again, and nothing is missing"
+            )),
             _ => {}
         }
         self.is_failing = written.is_err();

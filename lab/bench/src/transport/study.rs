@@ -102,7 +102,12 @@ pub fn page(results: &Results) -> Vec<Block> {
     let arms = &results.header.arms;
     let mut columns = vec![("", "")];
     columns.extend(arms.iter().map(|arm| (arm.as_str(), "ms")));
-    let mut out = cells::table("study-means", "Mean time of each", &columns, "");
+    let mut out = cells::table(
+        "study-means",
+        "Mean time by scenario and transport",
+        &columns,
+        "",
+    );
     for request in results.request_labels() {
         let row = arms.iter().map(|arm| {
             cells::number_or(results.mean_latency_ms(arm, request), 3, "no good answer")
