@@ -61,12 +61,12 @@ pub fn report(results: &Results) -> Report {
         Some(rate) => format!("open loop, {} a second", number(rate, 1)),
     };
     let latencies = vec![
-        Block::Table(render::percentiles(results, "latencies", "Latency")),
-        Block::Table(render::phases(results)),
+        Block::Table(render::latency_table(results, "latencies", "Latency")),
+        Block::Table(render::phase_table(results)),
     ];
     let mut differences = Vec::new();
     if !compared.is_empty() {
-        let table = render::differences(results, &compared, "differences");
+        let table = render::difference_table(results, &compared, "differences");
         differences.push(Block::Table(table));
         differences.extend(figures::differences(results, &compared));
     }
@@ -77,14 +77,18 @@ pub fn report(results: &Results) -> Report {
         section(
             "answers",
             "Answers compared",
-            render::paragraphs(&render::answer_comparison(results)),
+            render::paragraphs(&render::answer_comparison_text(results)),
         ),
         section(
             "distribution",
             "Distribution",
             figures::distributions(results),
         ),
-        section("how", "How requests were sent", render::settings(results)),
+        section(
+            "how",
+            "How requests were sent",
+            render::settings_blocks(results),
+        ),
     ];
     sections.retain(|section| !section.blocks.is_empty());
     Report {

@@ -8,7 +8,7 @@ use crate::{
     args::RunArgs,
     compare::comparisons,
     plan::Plan,
-    render::{differences, percentiles},
+    render::{difference_table, latency_table},
     results::{CaseInfo, Results, Sample},
     session,
 };
@@ -87,10 +87,10 @@ pub fn all_requests_tables(results: &Results) -> Vec<Table> {
         return Vec::new();
     };
     let title = "Latency of all requests";
-    let mut tables = vec![percentiles(&all, "study-latencies", title)];
+    let mut tables = vec![latency_table(&all, "study-latencies", title)];
     let compared = comparisons(&all);
     if !compared.is_empty() {
-        tables.push(differences(&all, &compared, "study-differences"));
+        tables.push(difference_table(&all, &compared, "study-differences"));
     }
     tables
 }

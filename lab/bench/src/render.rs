@@ -86,9 +86,9 @@ fn too_many_failures(results: &Results) -> Option<String> {
 pub fn text(results: &Results) -> String {
     let mut out = run_summary(results);
     out += "\nLatency from the scheduled sending to the decoded answer, in ms\n";
-    out += &plain_table(&percentiles(results, "latencies", "Latency"));
+    out += &plain_table(&latency_table(results, "latencies", "Latency"));
     out += "\nWhere the time is spent: means in ms; bytes with headers\n";
-    out += &plain_table(&phases(results));
+    out += &plain_table(&phase_table(results));
     let compared = comparisons(results);
     if !compared.is_empty() {
         let reference = results.reference_arm();
@@ -97,10 +97,10 @@ pub fn text(results: &Results) -> String {
              p95 have 95 % intervals\n",
             interval_label(comparison_count(results))
         );
-        out += &plain_table(&differences(results, &compared, "differences"));
+        out += &plain_table(&difference_table(results, &compared, "differences"));
         out += &crossover_sentences(results);
     }
-    out += &answer_comparison(results);
+    out += &answer_comparison_text(results);
     out + &lines(&problems(results))
 }
 
@@ -211,7 +211,7 @@ fn crossover_sentence(reference: &str, arm: &str, crossover: &Crossover) -> Stri
     format!("{conclusion} ({shares})")
 }
 
-pub fn answer_comparison(results: &Results) -> String {
+pub fn answer_comparison_text(results: &Results) -> String {
     let mut out = String::new();
     if results.header.subcommand == "transport" {
         // `bench transport` compares answers with what it wrote, not with those of another arm.
@@ -271,7 +271,7 @@ const TABLE_LATENCIES: [&str; 9] = [
     "mean", "median", "sd", "min", "max", "p90", "p95", "p99", "p99.9",
 ];
 
-pub fn percentiles(results: &Results, id: &str, title: &str) -> Table {
+pub fn latency_table(results: &Results, id: &str, title: &str) -> Table {
     let note = "From the scheduled sending to the decoded answer. Percentiles are those of an HDR histogram with three digits. Failures are in no mean.";
     let columns = [
         &[("arm", ""), ("about", "")],
@@ -283,7 +283,7 @@ pub fn percentiles(results: &Results, id: &str, title: &str) -> Table {
     for (case, summary) in results.summaries() {
         let mut row = arm_and_request(results, case);
         row.extend(TABLE_LATENCIES.map(|name| {
-            let ms = summary.latency.and_then(|latency| latency.named(name));
+            let ms = summary.latency.and_then(|latency| latency.get(name));
             cells::number_or(ms, 3, NO_GOOD_ANSWER)
         }));
         row.extend([
@@ -295,7 +295,7 @@ pub fn percentiles(results: &Results, id: &str, title: &str) -> Table {
     out
 }
 
-pub fn phases(results: &Results) -> Table {
+pub fn phase_table(results: &Results) -> Table {
     let note = "Means. The parts add up to the latency; queued is the time from the scheduled sending until the request is begun. Bytes are with headers.";
     let mut columns = vec![("arm", ""), ("about", "")];
     columns.extend(PHASES.map(|phase| (phase, "ms")));
@@ -317,7 +317,7 @@ pub fn phases(results: &Results) -> Table {
     out
 }
 
-pub fn differences(results: &Results, compared: &[Comparison], id: &str) -> Table {
+pub fn difference_table(results: &Results, compared: &[Comparison], id: &str) -> Table {
     let reference = results.reference_arm();
     let note = format!(
         "Differences round by round, in blocks of rounds; negative where the reference is slower. Means have the {}, medians \
@@ -357,7 +357,7 @@ pub fn differences(results: &Results, compared: &[Comparison], id: &str) -> Tabl
 }
 
 /// The notes, then a table of the settings and this tool's costs.
-pub fn settings(results: &Results) -> Vec<Block> {
+pub fn settings_blocks(results: &Results) -> Vec<Block> {
     let header = &results.header;
     let format_ms = |ns| format!("{} ms", number(ms(ns), 3));
     let mut rows = vec![
@@ -454,7 +454,7 @@ pub fn csv(results: &Results) -> String {
         let failed = summary.failures.values().sum();
         let counts = [summary.successes, failed, summary.retries];
         let numbers = CSV_LATENCIES
-            .map(|name| summary.latency.and_then(|latency| latency.named(name)))
+            .map(|name| summary.latency.and_then(|latency| latency.get(name)))
             .into_iter()
             .chain(summary.phases())
             .chain([summary.decode_cpu_ms, summary.received]);

@@ -197,7 +197,7 @@ pub struct Latency {
 
 impl Latency {
     /// The value in the column of this name.
-    pub fn named(&self, name: &str) -> Option<f64> {
+    pub fn get(&self, name: &str) -> Option<f64> {
         match name {
             "mean" => Some(self.mean),
             "sd" => self.sd,
