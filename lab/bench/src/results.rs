@@ -8,7 +8,7 @@ use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 use std::{array, collections::BTreeMap, time::Duration};
 
-/// Parts of a request; their sum is the latency.
+/// The latency of a request is the sum of its phases.
 pub const PHASES: [&str; 6] = [
     "queued",
     "connect",
@@ -26,8 +26,8 @@ pub struct Sample {
     pub round: u32,
     /// Index in [`Results::cases`].
     pub case_index: usize,
-    /// When the latency begins, since the first measured request: the scheduled time or, after a
-    /// retry, the end of the wait.
+    /// Scheduled time, since the first measured request. After a retry, the end of the wait, but not
+    /// in `bench transport`.
     pub at_ns: u64,
     /// The error is the kind of the failure.
     pub result: Result<Timing, String>,
@@ -40,7 +40,7 @@ impl Sample {
         self.result.as_ref().ok()
     }
 
-    /// From the scheduled time to the decoded answer.
+    /// From the scheduled time, or from the end of the wait before a retry, to the decoded answer.
     pub fn latency_ns(&self) -> Option<u64> {
         self.timing().map(|timing| timing.phases.iter().sum())
     }
@@ -64,7 +64,7 @@ pub struct CaseInfo {
     /// One of [`Plan::request_labels`](crate::plan::Plan::request_labels).
     #[serde(rename = "subject")]
     pub request_label: String,
-    /// Decoded, if known.
+    /// Decoded bytes of the answer, if known.
     #[serde(rename = "size")]
     pub answer_bytes: Option<u64>,
 }
@@ -115,6 +115,7 @@ pub struct Header {
     pub max_failures: Option<f64>,
     /// A signal, a refusing node, or no end yet. `None` if the run is complete.
     pub stopped_by: Option<String>,
+    /// `None` if the sending thread busy-waited.
     #[serde(rename = "own_cpu_ns")]
     pub tool_cpu_per_request_ns: Option<u64>,
     /// Measured before the run.
@@ -196,7 +197,7 @@ pub struct Latency {
 }
 
 impl Latency {
-    /// The value in the column of this name.
+    /// The number in the column of this name.
     pub fn get(&self, name: &str) -> Option<f64> {
         match name {
             "mean" => Some(self.mean),

@@ -312,7 +312,7 @@ struct Shared {
 struct Recording {
     /// Open loop: when the first request was due.
     schedule_start: Option<Duration>,
-    /// When the first measured request was sent.
+    /// When the first measured request was sent or, in an open loop, due.
     started_at: Option<Duration>,
     samples: Vec<Sample>,
     /// Number of samples that the sink has received.

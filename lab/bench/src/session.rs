@@ -43,7 +43,7 @@ pub fn plan_for_load(load: &LoadArgs) -> Plan {
     }
 }
 
-/// One call of a subcommand: what sends its requests, and where its results are stored.
+/// One run of a subcommand: what sends its requests, and where its results are stored.
 pub struct Session<'a> {
     pub engine: &'a Engine,
     subcommand: &'a str,
@@ -274,7 +274,7 @@ fn make_header(subcommand: &str, plan: &Plan, notes: Vec<String>) -> Header {
         .iter()
         .map(|connection| connection.endpoint.redacted_url())
         .collect();
-    // Equal texts of `bench nodes` are different nodes: keys are hidden.
+    // In `bench nodes`, equal texts are different nodes, because keys are hidden.
     if subcommand == "run" || is_shaped {
         nodes = distinct(nodes);
     }
