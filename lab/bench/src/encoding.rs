@@ -84,7 +84,7 @@ fn make_plan(args: &EncodingArgs) -> Result<Plan> {
             plan.request_labels.push(format!("{account}{label_suffix}"));
         }
         plan.connections.push(ConnectionConfig {
-            shape: *shape,
+            link_shape: *shape,
             ..ConnectionConfig::new(endpoint.clone(), Protocol::Http)
         });
     }

@@ -104,7 +104,7 @@ impl Engine {
             && plan
                 .connections
                 .iter()
-                .all(|connection| connection.shape.has_no_effect())
+                .all(|connection| connection.link_shape.has_no_effect())
         {
             measured.state.tool_cpu_per_request = clock::thread_cpu()
                 .saturating_sub(cpu)

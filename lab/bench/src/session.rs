@@ -207,7 +207,7 @@ fn list_settings(subcommand: &str, plan: &Plan) -> BTreeMap<String, String> {
             shapes
                 .entry(arm)
                 .or_default()
-                .insert(connection.shape.to_string());
+                .insert(connection.link_shape.to_string());
         }
         let request = format!("request of {arm} about {}", plan.request_label(case));
         settings.insert(request, case.call.clone());
@@ -268,7 +268,7 @@ fn make_header(subcommand: &str, plan: &Plan, notes: Vec<String>) -> Header {
     let is_shaped = plan
         .connections
         .iter()
-        .any(|connection| !connection.shape.has_no_effect());
+        .any(|connection| !connection.link_shape.has_no_effect());
     let mut nodes: Vec<String> = plan
         .connections
         .iter()
@@ -286,7 +286,7 @@ fn make_header(subcommand: &str, plan: &Plan, notes: Vec<String>) -> Header {
             .any(|case| case.expected != Expected::Unverified);
     let shapes = cases
         .iter()
-        .map(|case| plan.connection(case).shape.to_string());
+        .map(|case| plan.connection(case).link_shape.to_string());
     Header {
         subcommand: subcommand.to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -321,7 +321,7 @@ mod tests {
             let endpoint = Endpoint::parse("http://node").unwrap();
             let connections = vec![ConnectionConfig {
                 endpoint,
-                shape: LinkShape::parse(shape).unwrap(),
+                link_shape: LinkShape::parse(shape).unwrap(),
                 protocol,
             }];
             let (arms, request_labels) = (vec!["a".to_owned()], vec!["b".to_owned()]);

@@ -66,7 +66,7 @@ pub fn tls_connector(ca_file: Option<&Path>) -> Result<TlsConnector> {
 #[derive(Debug, Clone)]
 pub struct ConnectionConfig {
     pub endpoint: Endpoint,
-    pub shape: LinkShape,
+    pub link_shape: LinkShape,
     pub protocol: Protocol,
 }
 
@@ -74,7 +74,7 @@ impl ConnectionConfig {
     pub fn new(endpoint: Endpoint, protocol: Protocol) -> ConnectionConfig {
         ConnectionConfig {
             endpoint,
-            shape: LinkShape::default(),
+            link_shape: LinkShape::default(),
             protocol,
         }
     }
@@ -197,21 +197,21 @@ pub async fn connect(
     tls: Option<&TlsConnector>,
     time_limit: Duration,
 ) -> Result<(CountedStream, Traffic), Failure> {
-    let (endpoint, shape) = (&config.endpoint, config.shape);
+    let (endpoint, link_shape) = (&config.endpoint, config.link_shape);
     let begun = clock::uptime();
     let limit = time_limit.saturating_sub(CONNECT_MARGIN);
     let tcp = faultline_net::connect(&endpoint.host, endpoint.port, limit)
         .await
         .map_err(|error| Failure::Connect(error.to_string()))?;
     // The TCP handshake takes one round trip.
-    sleep(shape.added_rtt).await;
+    sleep(link_shape.added_rtt).await;
     let connected = clock::uptime();
     let wire: Rc<TrafficCounter> = Rc::default();
     let mut stream = CountedStream {
-        stream: if shape.has_no_effect() {
+        stream: if link_shape.has_no_effect() {
             Box::new(tcp)
         } else {
-            Box::new(ShapedStream::new(Box::new(tcp), shape))
+            Box::new(ShapedStream::new(Box::new(tcp), link_shape))
         },
         counter: wire.clone(),
     };
@@ -275,7 +275,7 @@ mod tests {
     fn failure(url: &str, connector: Option<&TlsConnector>) -> String {
         let config = ConnectionConfig {
             endpoint: Endpoint::parse(url).unwrap(),
-            shape: LinkShape::default(),
+            link_shape: LinkShape::default(),
             protocol: Protocol::Http,
         };
         let mut builder = tokio::runtime::Builder::new_current_thread();

@@ -133,7 +133,7 @@ fn read_arms(top: &mut Table<'_>, plan: &mut Plan) -> Vec<ArmOptions> {
             Protocol::WebSocket => Endpoint::parse_websocket(&text(v)?),
             _ => Endpoint::parse(&text(v)?),
         });
-        let shape = table.take("link", |v| {
+        let link_shape = table.take("link", |v| {
             let link = text(v)?;
             LinkShape::parse(&link)
                 .ok_or_else(|| format!("{link:?} is not a link: write it as 30ms or 30ms@20Mbit"))
@@ -147,7 +147,7 @@ fn read_arms(top: &mut Table<'_>, plan: &mut Plan) -> Vec<ArmOptions> {
             plan.arms.push(name);
             plan.connections.push(ConnectionConfig {
                 endpoint,
-                shape: shape.unwrap_or_default(),
+                link_shape: link_shape.unwrap_or_default(),
                 protocol,
             });
             arms.push(ArmOptions { encoding, method });

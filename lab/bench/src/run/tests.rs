@@ -46,7 +46,7 @@ pub fn plan_of(endpoint: Endpoint, rounds: u32, workers: usize, rate: Option<f64
         arms: vec!["a".to_owned()],
         connections: vec![ConnectionConfig {
             endpoint,
-            shape: LinkShape::default(),
+            link_shape: LinkShape::default(),
             protocol: Protocol::Http,
         }],
         request_labels: vec!["account of 1".to_owned()],
@@ -647,7 +647,7 @@ fn an_unreachable_node_costs_one_connect_timeout_before_the_run() {
     let address = listener.local_addr().unwrap();
     let server = Server::start(|_, _| Reply::After(Duration::ZERO));
     let mut plan = plan(&server, 1, 1, None).as_ref().clone();
-    plan.connections[0].shape = LinkShape {
+    plan.connections[0].link_shape = LinkShape {
         added_rtt: Duration::from_secs(60),
         bits_per_second: None,
     };

@@ -250,7 +250,7 @@ mod tests {
         let url = format!("http://{}", silent.local_addr().unwrap());
         let config = || ConnectionConfig {
             endpoint: Endpoint::parse(&url).unwrap(),
-            shape: LinkShape::default(),
+            link_shape: LinkShape::default(),
             protocol: Protocol::Http,
         };
         let runtime = Builder::new_current_thread()
