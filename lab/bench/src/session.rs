@@ -182,14 +182,18 @@ fn drop_unsupported_http2(plan: &mut Plan, engine: &Engine) -> Result<Vec<String
 }
 
 /// Returns a note about the removed arm. Fails if it is the only arm.
-pub fn remove_arm_without_http2(plan: &mut Plan, arm: usize, failure: &Failure) -> Result<String> {
-    let name = &plan.arms[arm];
+pub fn remove_arm_without_http2(
+    plan: &mut Plan,
+    arm_index: usize,
+    failure: &Failure,
+) -> Result<String> {
+    let name = &plan.arms[arm_index];
     anyhow::ensure!(
         plan.arms.len() > 1,
         "{name}: the node does not offer HTTP/2 ({failure}), and there is no other arm"
     );
     let note = format!("{name} is left out: the node does not offer HTTP/2 ({failure})");
-    plan.remove_arm(arm);
+    plan.remove_arm(arm_index);
     Ok(note)
 }
 

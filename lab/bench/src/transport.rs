@@ -113,7 +113,7 @@ fn measure(
     let [http, websocket] = plan.connections.as_slice() else {
         bail!("the plan needs one connection by HTTP and one by WebSocket")
     };
-    let tls = http.endpoint.uses_tls;
+    let uses_tls = http.endpoint.uses_tls;
     let mut client = NodeClient::new(
         [http.clone(), websocket.clone()],
         engine.tls.clone(),
@@ -123,13 +123,15 @@ fn measure(
     );
     let (mut chain, mut notes) = engine.run_preparation(set_up_chain(&mut client))?;
     let http2 = Protocol::Http2.name();
-    if let Some(arm) = plan.arms.iter().position(|arm| arm == http2) {
+    if let Some(arm_index) = plan.arms.iter().position(|arm| arm == http2) {
         // Even a JSON-RPC error proves that the node has HTTP/2.
         let call = client.call(Protocol::Http2, "eth_chainId", json!([]));
         if let Err(failure) = engine.run_preparation(async { Ok(call.await) })?
-            && failure.may_be_no_http2(tls)
+            && failure.may_be_no_http2(uses_tls)
         {
-            notes.push(session::remove_arm_without_http2(&mut plan, arm, &failure)?);
+            notes.push(session::remove_arm_without_http2(
+                &mut plan, arm_index, &failure,
+            )?);
         }
     }
     client.drop_connections();
@@ -168,7 +170,8 @@ async fn set_up_chain(client: &mut NodeClient) -> Result<(Chain, Vec<String>)> {
             "this is a public cluster: both reading and writing need transfers; use a test cluster, such as solana-test-validator"
         );
     }
-    let notes = vec![format!("Solana, {}", version(client, "getVersion").await)];
+    let version = version_text(client, "getVersion").await;
+    let notes = vec![format!("Solana, {version}")];
     let solana = Solana::fund_new_account(client).await.map_err(|failure| {
         anyhow!("the node gives no lamports for transfers (requestAirdrop): {failure}")
     })?;
@@ -180,7 +183,7 @@ async fn call_http(client: &mut NodeClient, method: &str) -> Result<Value, Failu
 }
 
 async fn set_up_evm(client: &mut NodeClient, id: &str) -> Result<(Chain, Vec<String>)> {
-    let version = version(client, "web3_clientVersion").await;
+    let version = version_text(client, "web3_clientVersion").await;
     let mut notes = vec![format!("EVM chain {}, {version}", clean(id))];
     let accounts = call_http(client, "eth_accounts").await.unwrap_or_default();
     let payer = accounts[0]
@@ -206,7 +209,7 @@ async fn set_up_evm(client: &mut NodeClient, id: &str) -> Result<(Chain, Vec<Str
     Ok((Chain::Evm(evm), notes))
 }
 
-async fn version(client: &mut NodeClient, method: &str) -> String {
+async fn version_text(client: &mut NodeClient, method: &str) -> String {
     let answer = call_http(client, method).await.unwrap_or_default();
     crate::nodes::version(&answer).map_or("unknown version".to_owned(), |text| {
         format!("version {}", clean(text))

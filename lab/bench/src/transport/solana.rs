@@ -61,7 +61,8 @@ impl Solana {
             .await?;
         wait_until_processed(client, Protocol::Http, &signature).await?;
         solana.prepare(client, Protocol::Http).await?;
-        let signature = send(client, Protocol::Http, &solana.transfer(INITIAL_LAMPORTS)).await?;
+        let transfer = solana.sign_transfer(INITIAL_LAMPORTS);
+        let signature = send(client, Protocol::Http, &transfer).await?;
         wait_until_processed(client, Protocol::Http, &signature).await?;
         solana.target_balance = INITIAL_LAMPORTS;
         Ok(solana)
@@ -174,13 +175,13 @@ impl Solana {
         self.transfers += 1;
         let balance = self.target_balance.checked_add(self.transfers);
         Ok((
-            self.transfer(self.transfers),
+            self.sign_transfer(self.transfers),
             balance.ok_or(Failure::Wrong)?,
         ))
     }
 
     /// A signed transaction of the system program.
-    fn transfer(&self, lamports: u64) -> Vec<u8> {
+    fn sign_transfer(&self, lamports: u64) -> Vec<u8> {
         // One instruction: its program is account 2, its accounts are 0 and 1, and its twelve
         // bytes are the number of the instruction, 2, and the amount.
         let message = [
