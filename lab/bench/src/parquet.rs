@@ -23,8 +23,8 @@ pub fn write_requests(path: &Path, results: &Results) -> Result<String> {
     )
 }
 
-/// Measured values of a failed request are NULL. The column of the request label is `subject`, and
-/// that of the retries is `refused`.
+/// Measured values of a failed request are NULL. `subject` is the request label, `refused` the
+/// retries.
 fn request_columns(results: &Results) -> Columns {
     let samples = results.samples.iter();
     let integer = |value: &dyn Fn(&Sample) -> Option<u64>| {

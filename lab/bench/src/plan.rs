@@ -49,7 +49,7 @@ pub struct Plan {
     /// By request. With weights, a round has one request, drawn by weight. If empty, it has all.
     pub weights: Vec<u32>,
     pub placeholders: Vec<Placeholder>,
-    /// A round sends each of its requests once for every arm.
+    /// Measured passes over all cases.
     pub rounds: u32,
     /// Rounds before the measured ones.
     pub warm_up: u32,
@@ -58,7 +58,6 @@ pub struct Plan {
     pub rate: Option<f64>,
     pub seed: u64,
     pub timeout: Duration,
-    /// Largest answer, in bytes.
     pub max_answer_bytes: usize,
     /// Percentage of an arm's requests that may fail.
     pub max_failures: Option<f64>,
@@ -86,8 +85,7 @@ impl Default for Plan {
 }
 
 impl Plan {
-    /// Adds a case for every arm, over the connection with the arm's index. `call` is as in
-    /// [`Case`].
+    /// Adds a case for every arm, over the connection of the same index. `call` is as in [`Case`].
     pub fn add_request(
         &mut self,
         label: String,
@@ -159,7 +157,7 @@ impl Plan {
 
     /// The call of a case with the values of a round. `round` counts from the first warm-up round.
     pub fn call(&self, case: &Case, round: u64) -> String {
-        // The seed does not depend on the arm, so that all arms get the same texts.
+        // All arms get the same texts.
         let offset = (round << 16) ^ case.request_index as u64;
         let mut random =
             fastrand::Rng::with_seed(self.seed ^ offset.wrapping_mul(0x9e37_79b9_7f4a_7c15));
@@ -178,7 +176,7 @@ impl Plan {
         }
     }
 
-    /// For `--dry-run`: as many requests as the plan has cases. Without weights, this is one round.
+    /// For `--dry-run`: as many requests as there are cases. Without weights, this is one round.
     pub fn first_requests(&self) -> String {
         let request = |scheduled: ScheduledRequest| {
             let case = &self.cases[scheduled.case_index];
@@ -238,7 +236,6 @@ impl Order {
         }
     }
 
-    /// Without weights, `round_cases` stays.
     fn draw_request(&mut self) {
         let total: u64 = self.mix.iter().map(|(weight, _)| weight).sum();
         let mut drawn = self.random.u64(0..total.max(1));

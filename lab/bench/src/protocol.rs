@@ -1,7 +1,7 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Protocol {
     Http,
-    /// For each request, instead of one connection that stays open.
+    /// For each request.
     HttpNewConnection,
     Http2,
     WebSocket,

@@ -214,7 +214,7 @@ fn crossover_sentence(reference: &str, arm: &str, crossover: &Crossover) -> Stri
 pub fn answer_comparison_text(results: &Results) -> String {
     let mut out = String::new();
     if results.header.subcommand == "transport" {
-        // `bench transport` compares answers with what it wrote, not with those of another arm.
+        // `bench transport` compares answers with writes, not with answers of other arms.
         return out;
     }
     let answer_comparisons = || {

@@ -40,7 +40,6 @@ impl Sample {
         self.result.as_ref().ok()
     }
 
-    /// From the scheduled time, or from the end of the wait before a retry, to the decoded answer.
     pub fn latency_ns(&self) -> Option<u64> {
         self.timing().map(|timing| timing.phases.iter().sum())
     }
@@ -69,17 +68,16 @@ pub struct CaseInfo {
     pub answer_bytes: Option<u64>,
 }
 
-/// This tool's cost of a request to its own server on loopback.
+/// Cost of a request to this tool's own server on loopback, which does almost nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct LoopbackCost {
     pub cpu_ns: u64,
-    /// Median latency with a server that does almost nothing.
+    /// Median latency.
     pub median_ns: u64,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Header {
-    /// Such as `encoding`.
     #[serde(rename = "preset")]
     pub subcommand: String,
     pub version: String,
@@ -90,7 +88,7 @@ pub struct Header {
     /// `bench diff` reports runs with different settings.
     #[serde(default)]
     pub settings: BTreeMap<String, String>,
-    /// The simulated delay and bandwidth, by case. Empty if no case has any.
+    /// By case. Empty if no link is shaped.
     #[serde(default, rename = "links")]
     pub link_shapes: Vec<String>,
     pub arms: Vec<String>,
@@ -110,12 +108,10 @@ pub struct Header {
     /// First JSON-RPC error message, by index of the case.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub messages: BTreeMap<usize, String>,
-    /// Percentage of an arm's requests that may fail.
     #[serde(default)]
     pub max_failures: Option<f64>,
-    /// A signal, a refusing node, or no end yet. `None` if the run is complete.
+    /// A signal, a refusing node, or no end yet.
     pub stopped_by: Option<String>,
-    /// `None` if the sending thread busy-waited.
     #[serde(rename = "own_cpu_ns")]
     pub tool_cpu_per_request_ns: Option<u64>,
     /// Measured before the run.
@@ -123,7 +119,6 @@ pub struct Header {
     pub loopback_cost: Option<LoopbackCost>,
     /// Length of the measured part of the run.
     pub length_ns: u64,
-    /// Disk space of the nodes' data folders.
     #[serde(default, rename = "disks", skip_serializing_if = "Vec::is_empty")]
     pub folder_usages: Vec<FolderUsage>,
 }
@@ -197,7 +192,6 @@ pub struct Latency {
 }
 
 impl Latency {
-    /// The number in the column of this name.
     pub fn get(&self, name: &str) -> Option<f64> {
         match name {
             "mean" => Some(self.mean),
@@ -242,7 +236,7 @@ impl Results {
             .position(|case| case.arm == arm && case.request_label == request_label)
     }
 
-    /// Request labels and decoded bytes of answers, in the order of the plan.
+    /// Request labels and answer bytes, in the order of the plan.
     pub fn requests(&self) -> Vec<(&str, Option<u64>)> {
         let cases = self.cases.iter();
         let groups = by_key(cases.map(|case| (case.request_label.as_str(), case.answer_bytes)));
@@ -283,8 +277,8 @@ impl Results {
         self.header.link_shapes.get(case_index).map(String::as_str)
     }
 
-    /// Of an account, the size and the link shape. If several accounts have this size, the start
-    /// of the address is added. Without a size, the request label.
+    /// The request label or, of an account, its size and link shape. The start of the address is
+    /// added only for equal sizes.
     pub fn short_label(&self, request_label: &str, size: Option<u64>) -> String {
         let Some(size) = size else {
             return request_label.to_owned();

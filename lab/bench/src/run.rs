@@ -99,7 +99,7 @@ impl Engine {
             }
             join_workers(&mut workers).await
         })?;
-        // Open loops and shaped links busy-wait, which also counts as CPU time of this thread.
+        // Open loops and shaped links busy-wait, which takes CPU time, too.
         if plan.rate.is_none()
             && plan
                 .connections
@@ -147,7 +147,7 @@ impl Engine {
         wait_for_end_signal(&mut self.signals.borrow_mut(), Duration::ZERO)
     }
 
-    /// Runs `work` before any measurement. The tasks of connections that `work` opens end with it.
+    /// Runs `work` before any measurement, and ends the tasks of its connections.
     pub fn run_preparation<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
         let control = RunControl::default();
         let work = async {
@@ -223,7 +223,7 @@ impl Engine {
         Ok(values)
     }
 
-    /// Performs one case after the other. The latency of a sample is what `perform` measures.
+    /// One case after the other.
     pub fn run_sequentially(
         &self,
         plan: &Rc<Plan>,
@@ -288,7 +288,7 @@ pub fn wait_for_end_signal(signals: &mut Signals, timeout: Duration) -> Option<&
     let signal = received
         .into_iter()
         .find(|signal| signal.is_end_request())?;
-    // SIGHUP is the only such signal to which `stop_signal_name` gives no name.
+    // `stop_signal_name` names all of them except SIGHUP.
     Some(signal.stop_signal_name().unwrap_or("SIGHUP"))
 }
 
@@ -362,9 +362,8 @@ impl Shared {
         state
     }
 
-    /// Waits until the next request is due. Returns the request, and the time from which its latency
-    /// counts; `None` after the last request, or once the run ends. A waiting worker has the lock
-    /// of `order`, so that only one worker busy-waits.
+    /// Waits until the next request is due. Also returns the time from which its latency counts.
+    /// `None` at the end of the run. A waiting worker locks `order`, so that only one busy-waits.
     async fn next_request(&self) -> Option<(ScheduledRequest, Duration)> {
         let mut order = self.order.lock().await;
         let scheduled = order.next()?;
@@ -385,7 +384,7 @@ impl Shared {
         Some((scheduled, counted_from))
     }
 
-    /// `comparable_answer` has slot and bytes of the answer if answers are compared.
+    /// `comparable_answer`: slot and bytes, if answers are compared.
     fn record_answer(
         &self,
         scheduled: &ScheduledRequest,

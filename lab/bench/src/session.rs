@@ -43,7 +43,7 @@ pub fn plan_for_load(load: &LoadArgs) -> Plan {
     }
 }
 
-/// One run of a subcommand: what sends its requests, and where its results are stored.
+/// The engine of a subcommand, and the file for its results.
 pub struct Session<'a> {
     pub engine: &'a Engine,
     subcommand: &'a str,
@@ -67,8 +67,7 @@ impl Session<'_> {
         })
     }
 
-    /// Stores what `measure` returns. `answer_bytes` has the decoded bytes of the answer to each
-    /// request; it is empty if they are unknown.
+    /// Stores what `measure` returns. `answer_bytes`: decoded bytes of answers by request, if known.
     pub fn measure_with(
         &self,
         plan: &Plan,
@@ -122,8 +121,8 @@ pub fn run_subcommand(
     if output.dry_run {
         return Ok((plan.first_requests(), 0));
     }
-    // The engine exists before the file. It catches signals, so that an early signal leads to
-    // `abandon`, which removes the file.
+    // The engine catches signals. It exists before the file, so that an early signal leads to
+    // `abandon`.
     let engine = Engine::new(plan, ca_file)?;
     let file = output.out.as_deref().map(ResultsFile::create).transpose()?;
     let results = tool_overhead::measure(&engine).and_then(|loopback_cost| {
@@ -170,7 +169,7 @@ fn drop_unsupported_http2(plan: &mut Plan, engine: &Engine) -> Result<Vec<String
     if probes.cases.is_empty() {
         return Ok(notes);
     }
-    // The last arm comes first, because a removal changes the indices of later arms.
+    // In reverse, because a removal changes the indices of later arms.
     for (case, answer) in probes.cases.iter().zip(engine.probe(&probes)?).rev() {
         if let Err(failure) = answer
             && failure.may_be_no_http2(probes.connection(case).endpoint.uses_tls)
@@ -203,7 +202,7 @@ fn list_settings(subcommand: &str, plan: &Plan) -> BTreeMap<String, String> {
     let mut shapes: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
     for case in &plan.cases {
         let arm = plan.arm_name(case);
-        // Each arm of `bench transport` has its protocol as name, and no link shape.
+        // The arms of `bench transport` are protocols without a link shape.
         if subcommand != "transport" {
             let connection = plan.connection(case);
             let protocol = connection.protocol.name().to_owned();

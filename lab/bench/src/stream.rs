@@ -1,4 +1,4 @@
-//! Counts the bytes of a TCP or TLS connection, over a link that may be shaped.
+//! TCP and TLS connections that count their bytes.
 
 mod shape;
 
@@ -28,8 +28,7 @@ use tokio::{
 };
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
-/// Connecting times out this long before the request. Its error names the addresses that it tried,
-/// which a timeout of the request does not.
+/// Connecting times out this long before the request, because its error names the addresses.
 const CONNECT_MARGIN: Duration = Duration::from_millis(10);
 const HTTP_1: &[u8] = b"http/1.1";
 const HTTP_2: &[u8] = b"h2";

@@ -96,7 +96,7 @@ fn make_plan(args: &TransportArgs, scenarios: &[Scenario]) -> Result<Plan> {
         let call = format!("{label}, polled every {poll}");
         plan.add_request(label, call, None, Expected::Unverified);
     }
-    // `NodeClient` uses both connections. The first one identifies the node of every case.
+    // `NodeClient` uses both connections. The first identifies the node.
     for case in &mut plan.cases {
         case.connection_index = 0;
     }
@@ -242,7 +242,7 @@ impl Chain {
         protocol: Protocol,
         (operation, times): Scenario,
     ) -> Result<Timing, Failure> {
-        // Not measured, because a busy client already has its connections and subscriptions.
+        // Not measured: a busy client already has connections and subscriptions.
         with_timeout(client.timeout, async {
             match self {
                 Chain::Evm(evm) => evm.prepare(client, protocol).await,

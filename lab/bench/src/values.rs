@@ -19,7 +19,6 @@ pub enum ValueSource {
 }
 
 impl Placeholder {
-    /// A random text for `seed` and the `index` of the placeholder.
     pub fn random_text(&self, seed: u64, index: usize) -> Cow<'_, str> {
         let mut random =
             fastrand::Rng::with_seed(seed ^ (index as u64 + 1).wrapping_mul(0xd1b5_4a32_d192_ed03));
@@ -34,7 +33,7 @@ impl Placeholder {
         }
     }
 
-    /// The source in words. Different sources have different descriptions.
+    /// Different sources have different descriptions.
     pub fn description(&self) -> String {
         match &self.source {
             ValueSource::Range { from, to, is_hex } => {
@@ -59,8 +58,7 @@ impl Placeholder {
         }
     }
 
-    /// The texts to check for valid JSON: one for a range, because all of its numbers are valid
-    /// where one is.
+    /// The texts to check for valid JSON. One number stands for a range.
     pub fn all_texts(&self) -> Vec<Cow<'_, str>> {
         match &self.source {
             ValueSource::Range { from, is_hex, .. } => vec![format_number(*from, *is_hex).into()],
@@ -109,8 +107,7 @@ pub fn placeholder_names(text: &str) -> impl Iterator<Item = &str> {
     text.split('{').skip(1).filter_map(placeholder_name)
 }
 
-/// The name before the first closing brace. The braces of a JSON object contain a quote or
-/// nothing, so they are no placeholder.
+/// The name before the first closing brace. The braces of JSON contain a quote or nothing.
 fn placeholder_name(text: &str) -> Option<&str> {
     let (name, _) = text.split_once('}')?;
     is_placeholder_name(name).then_some(name)

@@ -237,7 +237,7 @@ fn latency_line(results: &Results, arm: &str, card_id: String, rounds_per_point:
         let latencies: Vec<Option<f64>> = latencies.copied().collect();
         let is_complete = latencies.len() == requests_per_round * rounds.len()
             && latencies.iter().all(Option::is_some);
-        // With concurrent requests, a round may start before the previous one. `x` is ascending.
+        // Rounds of concurrent requests overlap, but `x` must ascend.
         last_x = started_at.max(last_x);
         line.x.push(last_x);
         line.y

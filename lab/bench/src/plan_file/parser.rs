@@ -292,7 +292,6 @@ fn read_requests(top: &mut Table<'_>, plan: &mut Plan, arms: &[ArmOptions]) {
     }
 }
 
-/// The cases of one request, one for each arm.
 fn cases_of_request(
     arms: &[ArmOptions],
     request_index: usize,

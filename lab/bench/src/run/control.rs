@@ -29,11 +29,9 @@ pub const END_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 #[derive(Default)]
 pub struct RunControl {
-    /// Closed loop: no request is sent to any node before this time. Preparation delays only
-    /// retries.
+    /// Closed loop: no request is sent to any node before this time.
     pub all_paused_until: Cell<Duration>,
-    /// Open loop: no request is sent to a node before this time. By
-    /// [`Plan::node_index`](crate::plan::Plan::node_index).
+    /// Open loop: no request is sent to the node before this time. By `Plan::node_index`.
     node_paused_until: RefCell<BTreeMap<usize, Duration>>,
     /// Time since which every request was refused, by node index.
     refusing_since: RefCell<BTreeMap<usize, Duration>>,
@@ -112,7 +110,7 @@ impl RunControl {
         let mut retries = 0;
         loop {
             let answer = send(counted_from).await;
-            // Even an unexpected answer is no refusal. A timeout proves neither.
+            // A timeout does not prove that the node refuses no longer.
             if answer
                 .as_ref()
                 .err()
@@ -201,7 +199,7 @@ impl RunControl {
     }
 }
 
-/// Reports an end that is at least [`MIN_REPORTED_PAUSE`] later than before.
+/// Reports a pause that grows by [`MIN_REPORTED_PAUSE`] or more.
 fn extend_pause(paused_until: Duration, wait: Duration, failure: &Failure) -> Duration {
     let now = clock::uptime();
     let until = paused_until.max(now + wait);

@@ -50,7 +50,7 @@ impl Connections {
     }
 
     /// Drops the connection if a sent request gets no answer. Drops a WebSocket also after a
-    /// malformed answer or a wrong id. The timeout and the latency begin at `counted_from`.
+    /// malformed answer or a wrong id.
     pub async fn exchange(
         &mut self,
         plan: &Plan,

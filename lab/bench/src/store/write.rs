@@ -19,7 +19,7 @@ const UNFINISHED: &str = "a kill, or not ended yet";
 /// Index of the case, lower and upper end in nanoseconds, count.
 type Bucket = [u64; 4];
 
-/// Passes results about once a second to a thread, which writes each message in one transaction.
+/// Passes results to a thread about once a second. Each message is written in one transaction.
 pub struct ResultsFile {
     sender: Sender<Message>,
     /// Fails if any part of the run is missing in the file.

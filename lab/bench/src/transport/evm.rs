@@ -104,7 +104,7 @@ impl Evm {
         Ok(())
     }
 
-    /// Over HTTP, polls the receipt at an interval. Over a WebSocket, polls it after each new head.
+    /// Polls the receipt: over HTTP at an interval, over a WebSocket after each new head.
     pub async fn write(
         &mut self,
         client: &mut NodeClient,

@@ -101,7 +101,7 @@ impl Solana {
             client.effect_unknown = false;
         }
         if protocol == Protocol::WebSocket {
-            // Transactions are sent over HTTP, so this connection must be open before the timing.
+            // Transactions are sent over HTTP, so it must be connected before the timing.
             client.connect(Protocol::Http).await?;
         }
         if client.connect(protocol).await? {
