@@ -12,8 +12,8 @@ mod messages;
 
 pub(crate) use messages::median;
 pub use messages::{
-    Action, DwellEvidence, DwellResult, EndTrials, HeadroomInterval, Memory, Reading, ReplayedSlot,
-    SearchAnswer, SearchEvent, SearchOutcome, Verdict,
+    Action, DwellEvidence, DwellResult, EndTrials, HeadroomInterval, Reading, ReplayedSlot,
+    SearchAnswer, SearchEvent, SearchOutcome, SufficientSize, Verdict,
 };
 
 use crate::plan::MemorySearchRules;
@@ -95,7 +95,7 @@ pub struct SearchMachine {
     /// Time of the first reading; after the start, of the first one at the tip.
     began: Option<Duration>,
     /// Peak of unreclaimable memory until the validator was at the tip for `settle`.
-    start_peak: u64,
+    startup_peak_bytes: u64,
     dwells_since_reference: usize,
     consecutive_voids: usize,
     repeat_next: Option<DwellPurpose>,
@@ -122,7 +122,7 @@ impl SearchMachine {
             growth: Growth::default(),
             stage: Stage::Starting(None),
             began: None,
-            start_peak: 0,
+            startup_peak_bytes: 0,
             dwells_since_reference: 0,
             consecutive_voids: 0,
             repeat_next: None,
@@ -178,7 +178,9 @@ impl SearchMachine {
             .slots_behind
             .is_some_and(|behind| behind <= self.at_tip_slots);
         // Also near the tip: a validator that has just started knows only an old tip.
-        self.start_peak = self.start_peak.max(reading.unreclaimable.unwrap_or(0));
+        self.startup_peak_bytes = self
+            .startup_peak_bytes
+            .max(reading.unreclaimable.unwrap_or(0));
         let since = is_near.then(|| since.unwrap_or(reading.at));
         self.stage = Stage::Starting(since);
         if since.is_some_and(|since| reading.at.saturating_sub(since) >= self.rules.settle) {
@@ -456,7 +458,7 @@ impl SearchMachine {
         let answer = SearchAnswer::new(
             outcome,
             confirmed,
-            self.start_peak,
+            self.startup_peak_bytes,
             &self.growth,
             self.rules.horizon,
         );

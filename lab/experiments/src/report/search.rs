@@ -94,11 +94,11 @@ impl<'e> SearchReport<'e> {
         let SearchOutcome::Found(HeadroomInterval { low, high, .. }) = answer.outcome else {
             return Err(no_size.to_owned());
         };
-        if answer.settles != Some(true) {
+        if answer.is_stable != Some(true) {
             let grows = "memory still grew when the search ended, so no size is enough for longer than it lasted";
             return Err(grows.to_owned());
         }
-        let base = answer.base_memory().ok_or(no_size)?;
+        let base = answer.overall_peak_bytes().ok_or(no_size)?;
         let (_, last_unix_ns) = self.search_log.events.last().ok_or(no_size)?;
         Ok(RamEvidence {
             proven_bytes: base.saturating_add(high),

@@ -144,24 +144,28 @@ pub struct SearchAnswer {
     pub confirmed: Option<EndTrials>,
     /// Peak of unreclaimable memory before the tip. A start cannot be tried at several limits: this
     /// is only a lower bound of what it needs.
-    pub start: u64,
+    #[serde(rename = "start")]
+    pub startup_peak_bytes: u64,
     /// Unreclaimable memory at the end.
     pub unreclaimable: Option<u64>,
     /// Peak in any dwell; sufficient memory is this plus the headroom. Absent in journals of older
     /// versions.
-    #[serde(default)]
-    pub highest: Option<u64>,
-    /// Growth in bytes per hour; absent with too few samples.
-    pub grows: Option<f64>,
+    #[serde(default, rename = "highest")]
+    pub peak_unreclaimable_bytes: Option<u64>,
+    /// Absent with too few samples.
+    #[serde(rename = "grows")]
+    pub growth_bytes_per_hour: Option<f64>,
     /// Whether unreclaimable memory grows by at most 5 % up to the horizon; absent if unknown.
-    pub settles: Option<bool>,
+    #[serde(rename = "settles")]
+    pub is_stable: Option<bool>,
     /// Sufficient memory, with the headroom's upper end, or the smallest one if none failed. One
-    /// entry (for the horizon) if it settles, else for 1, 12 and 24 h at the tip.
-    pub memory: Vec<Memory>,
+    /// entry (for the horizon) if it is stable, else for 1, 12 and 24 h at the tip.
+    #[serde(rename = "memory")]
+    pub sufficient_sizes: Vec<SufficientSize>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Memory {
+pub struct SufficientSize {
     /// At the tip.
     pub hours: f64,
     pub bytes: u64,
@@ -220,51 +224,52 @@ impl SearchOutcome {
 
 impl SearchAnswer {
     /// The peak of unreclaimable memory, in dwells and before the tip.
-    pub(crate) fn base_memory(&self) -> Option<u64> {
-        Some(self.highest.or(self.unreclaimable)?.max(self.start))
+    pub(crate) fn overall_peak_bytes(&self) -> Option<u64> {
+        let peak = self.peak_unreclaimable_bytes.or(self.unreclaimable)?;
+        Some(peak.max(self.startup_peak_bytes))
     }
 
     pub(super) fn new(
         outcome: SearchOutcome,
         confirmed: Option<EndTrials>,
-        start: u64,
+        startup_peak_bytes: u64,
         growth: &Growth,
         horizon: Duration,
     ) -> Self {
         let (trend, newest) = (growth.trend(), growth.newest_and_highest);
-        let settles = trend.zip(newest).map(|(trend, (now, _))| {
+        let is_stable = trend.zip(newest).map(|(trend, (now, _))| {
             trend.slope * horizon.as_secs_f64() <= MAX_RELATIVE_GROWTH * now as f64
         });
         let sufficient_headroom = match outcome {
             SearchOutcome::NeverFailed { lowest } => Some(lowest),
             _ => outcome.interval().map(|interval| interval.high),
         };
-        let after = |hours: f64| -> Option<Memory> {
+        let after = |hours: f64| -> Option<SufficientSize> {
             let (trend, (_, highest)) = (trend?, newest?);
-            let unreclaimable = if settles? {
+            let unreclaimable = if is_stable? {
                 highest
             } else {
                 (trend.at(hours * 3600.0) as u64).max(highest)
             };
-            Some(Memory {
+            Some(SufficientSize {
                 hours,
-                bytes: start
+                bytes: startup_peak_bytes
                     .max(unreclaimable)
                     .saturating_add(sufficient_headroom?),
             })
         };
-        let memory = match settles {
+        let sizes = match is_stable {
             Some(true) => vec![after(horizon.as_secs_f64() / 3600.0)],
             _ => FORECAST_HOURS.map(after).to_vec(),
         };
         SearchAnswer {
             confirmed,
-            start,
+            startup_peak_bytes,
             unreclaimable: newest.map(|(now, _)| now),
-            highest: newest.map(|(_, highest)| highest),
-            grows: trend.map(|trend| trend.slope * 3600.0),
-            settles,
-            memory: memory.into_iter().flatten().collect(),
+            peak_unreclaimable_bytes: newest.map(|(_, highest)| highest),
+            growth_bytes_per_hour: trend.map(|trend| trend.slope * 3600.0),
+            is_stable,
+            sufficient_sizes: sizes.into_iter().flatten().collect(),
             outcome,
         }
     }

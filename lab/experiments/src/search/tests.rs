@@ -77,7 +77,7 @@ fn a_knee_is_found_within_ten_percent() {
         let confirmed = answer.confirmed.expect("it was confirmed");
         assert!(confirmed.agrees(), "{confirmed:?}");
         assert_eq!(
-            (answer.settles, answer.memory.len()),
+            (answer.is_stable, answer.sufficient_sizes.len()),
             (Some(true), 1),
             "{answer:#?}"
         );
@@ -107,12 +107,16 @@ fn leaking_memory_never_settles_but_the_headroom_is_found() {
         panic!("{answer:#?}")
     };
     assert!(middle > 190 * MIB && middle < 215 * MIB, "{middle}");
-    assert_eq!((answer.settles, plant.killed), (Some(false), 0));
-    let grows = answer.grows.expect("it was read") / (5.0 * 3600.0 * MIB as f64);
+    assert_eq!((answer.is_stable, plant.killed), (Some(false), 0));
+    let grows = answer.growth_bytes_per_hour.expect("it was read") / (5.0 * 3600.0 * MIB as f64);
     assert!((0.98..1.02).contains(&grows), "{grows}");
-    let hours: Vec<f64> = answer.memory.iter().map(|memory| memory.hours).collect();
+    let hours: Vec<f64> = answer
+        .sufficient_sizes
+        .iter()
+        .map(|size| size.hours)
+        .collect();
     assert_eq!(hours, [1.0, 12.0, 24.0]);
-    let day = answer.memory.last().expect("24 h").bytes;
+    let day = answer.sufficient_sizes.last().expect("24 h").bytes;
     let leaked = 5 * MIB * 24 * 3600;
     assert!(day > leaked && day < leaked + leaked / 20, "{day}");
 }
@@ -161,7 +165,7 @@ fn permanent_external_load_is_inconclusive_not_a_failure() {
             .all(|(_, verdict, _)| *verdict != Verdict::Failed),
         "{dwells:#?}"
     );
-    assert_eq!(answer.memory, []);
+    assert_eq!(answer.sufficient_sizes, []);
 }
 
 #[test]
@@ -269,7 +273,7 @@ fn a_search_timing_out_in_confirmation_reports_an_unconfirmed_range() {
         high as f64 / low as f64 - 1.0 <= rules().width,
         "{answer:?}"
     );
-    assert!(answer.confirmed.is_some() && !answer.memory.is_empty());
+    assert!(answer.confirmed.is_some() && !answer.sufficient_sizes.is_empty());
     assert_eq!(plant.limit, None);
 }
 
@@ -468,7 +472,7 @@ fn startup_memory_is_the_maximum_before_staying_at_tip() {
             ..Reading::default()
         });
     }
-    assert_eq!(machine.start_peak, 120 * MIB);
+    assert_eq!(machine.startup_peak_bytes, 120 * MIB);
 }
 
 #[test]

@@ -3,8 +3,8 @@ use crate::{
     journal::{self, Journal},
     outcome::{Outcome, Validity},
     search::{
-        DwellEvidence, DwellResult, EndTrials, HeadroomInterval, Memory, SearchAnswer, SearchEvent,
-        Verdict,
+        DwellEvidence, DwellResult, EndTrials, HeadroomInterval, SearchAnswer, SearchEvent,
+        SufficientSize, Verdict,
     },
 };
 use std::path::PathBuf;
@@ -59,12 +59,12 @@ fn answer() -> SearchAnswer {
             low_failed: 3,
             ..EndTrials::default()
         }),
-        start: 388 * GIB,
+        startup_peak_bytes: 388 * GIB,
         unreclaimable: None,
-        highest: None,
-        grows: Some(1.9e9),
-        settles: Some(false),
-        memory: vec![Memory {
+        peak_unreclaimable_bytes: None,
+        growth_bytes_per_hour: Some(1.9e9),
+        is_stable: Some(false),
+        sufficient_sizes: vec![SufficientSize {
             hours: 1.0,
             bytes: 430 * GIB,
         }],

@@ -4,7 +4,7 @@ use crate::{
     journal::{Entry, JournalLine, JournalState, Planned},
     outcome::{Ending, Outcome as Ended, Validity},
     schedule::Turn,
-    search::{EndTrials, HeadroomInterval, Memory, SearchAnswer, SearchOutcome},
+    search::{EndTrials, HeadroomInterval, SearchAnswer, SearchOutcome, SufficientSize},
 };
 use faultline_pages::render;
 use faultline_runner::isolation::CgroupState;
@@ -84,13 +84,13 @@ fn answer(outcome: SearchOutcome) -> SearchAnswer {
             low_kept_up: 0,
             low_failed: 3,
         }),
-        start: 388 * GIB,
+        startup_peak_bytes: 388 * GIB,
         unreclaimable: Some(397 * GIB),
-        highest: Some(398 * GIB),
-        grows: Some(1.9 * GIB as f64),
-        settles: Some(false),
-        memory: [1.0, 12.0, 24.0]
-            .map(|hours| Memory {
+        peak_unreclaimable_bytes: Some(398 * GIB),
+        growth_bytes_per_hour: Some(1.9 * GIB as f64),
+        is_stable: Some(false),
+        sufficient_sizes: [1.0, 12.0, 24.0]
+            .map(|hours| SufficientSize {
                 hours,
                 bytes: (414 * GIB) + (hours * 1.9) as u64 * GIB,
             })
@@ -214,7 +214,7 @@ fn only_a_confirmed_size_that_does_not_grow_is_evidence() {
         ram_evidence(&searches(&experiment, &[]))
     };
     let settled = SearchAnswer {
-        settles: Some(true),
+        is_stable: Some(true),
         ..answer(found())
     };
     let proven = of(settled.clone()).expect("a size");
