@@ -197,7 +197,7 @@ impl SearchMachine {
             ((self.rules.settle + self.rules.dwell) * TIMEOUT_FACTOR).max(MIN_RECOVERY_TIMEOUT);
         let refaults_are_low = self
             .references
-            .median(|evidence| evidence.refaults)
+            .median(|evidence| evidence.refaults_per_second)
             .is_none_or(|reference| {
                 self.approach
                     .refaults()

@@ -53,13 +53,13 @@ impl References {
     pub fn replay_rate(&self) -> Option<f64> {
         self.replay_us()?;
         self.median(|evidence| {
-            (evidence.seconds > 0.0).then(|| evidence.replayed as f64 / evidence.seconds)
+            (evidence.seconds > 0.0).then(|| evidence.replayed_slots as f64 / evidence.seconds)
         })
     }
 
     /// Median of slots behind at the end, rounded up.
     pub fn behind(&self) -> Option<u64> {
-        self.median(|evidence| evidence.behind_last)
+        self.median(|evidence| evidence.slots_behind_last_eighth)
             .map(|behind| behind.ceil() as u64)
     }
 
@@ -95,7 +95,7 @@ pub struct Dwell {
     /// Times of readings, with the total times that replay threads waited and ran, over one part.
     replay_cpu: VecDeque<(Duration, Duration, Duration)>,
     /// In the busiest part.
-    waited_share: Option<f64>,
+    max_wait_share: Option<f64>,
     polls: u32,
     polls_above_limit: u32,
 }
@@ -183,13 +183,13 @@ impl Dwell {
         if let Some((first, ..)) = self.replay_cpu.front()
             && reading.at.saturating_sub(*first) >= part
         {
-            self.waited_share = max_known(self.waited_share, self.newest_waited_share());
+            self.max_wait_share = max_known(self.max_wait_share, self.newest_wait_share());
         }
     }
 
     /// Waiting time of replay threads in the newest part, divided by the longer one of their runnable
     /// time and the elapsed time. So a late wake-up of a thread that hardly runs counts little.
-    fn newest_waited_share(&self) -> Option<f64> {
+    fn newest_wait_share(&self) -> Option<f64> {
         let ((then, waited_before, ran_before), (now, waited, ran)) =
             (self.replay_cpu.front()?, self.replay_cpu.back()?);
         let waited = waited.saturating_sub(*waited_before);
@@ -199,8 +199,8 @@ impl Dwell {
     }
 
     /// The share in the busiest part; in a shorter dwell, of all its time.
-    fn waited(&self) -> Option<f64> {
-        self.waited_share.or_else(|| self.newest_waited_share())
+    fn wait_share(&self) -> Option<f64> {
+        self.max_wait_share.or_else(|| self.newest_wait_share())
     }
 
     pub fn is_over(&self) -> bool {
@@ -218,7 +218,8 @@ impl Dwell {
         } else {
             self.part()
         };
-        if self.elapsed() < min_elapsed || busy_host_reason(self.waited(), references).is_some() {
+        if self.elapsed() < min_elapsed || busy_host_reason(self.wait_share(), references).is_some()
+        {
             return false;
         }
         let is_slow = |slot_us: &&f64| **slot_us > MAX_REPLAY_RATIO * us;
@@ -243,10 +244,10 @@ impl Dwell {
         let rank = (REPLAY_QUANTILE * self.replay_us.len() as f64).ceil() as usize;
         DwellEvidence {
             seconds,
-            replayed: self.replay_us.len(),
-            behind_most: self.max_behind,
-            behind_first: mean(self.behind_at_start.0, self.behind_at_start.1),
-            behind_last: mean(
+            replayed_slots: self.replay_us.len(),
+            max_slots_behind: self.max_behind,
+            slots_behind_first_eighth: mean(self.behind_at_start.0, self.behind_at_start.1),
+            slots_behind_last_eighth: mean(
                 self.behind_at_end.iter().map(|(_, behind)| behind).sum(),
                 self.behind_at_end.len() as u64,
             ),
@@ -254,10 +255,10 @@ impl Dwell {
                 .checked_sub(1)
                 .and_then(|rank| self.replay_us.get(rank))
                 .copied(),
-            refaults: rate(self.first.refaults, self.last.refaults),
-            waited: self.waited(),
-            cluster: rate(self.first.tip_slot, self.last.tip_slot),
-            memory_full: self.max_stall_percent,
+            refaults_per_second: rate(self.first.refaults, self.last.refaults),
+            replay_cpu_wait_share: self.wait_share(),
+            cluster_slots_per_second: rate(self.first.tip_slot, self.last.tip_slot),
+            max_stall_percent: self.max_stall_percent,
             unreclaimable: self.last.unreclaimable,
             memory: self.last.memory,
             why: Vec::new(),
@@ -287,8 +288,8 @@ impl Dwell {
         let mut void = self.missing_data(&evidence);
         let is_long = self.elapsed() >= MIN_COUNTING_TIME;
         if let (Some(now), Some(reference)) = (
-            evidence.cluster,
-            references.median(|evidence| evidence.cluster),
+            evidence.cluster_slots_per_second,
+            references.median(|evidence| evidence.cluster_slots_per_second),
         ) && is_long
             && now < SLOW_CLUSTER_SHARE * reference
         {
@@ -299,15 +300,15 @@ impl Dwell {
         // Only a failure is void on a busy host: a dwell that kept up there keeps up on a quiet
         // one.
         if !failures.is_empty() {
-            void.extend(busy_host_reason(evidence.waited, references));
+            void.extend(busy_host_reason(evidence.replay_cpu_wait_share, references));
         } else if is_long
             && references.replay_rate().is_some_and(|rate| {
-                (evidence.replayed as f64) < MIN_REPLAY_SHARE * rate * evidence.seconds
+                (evidence.replayed_slots as f64) < MIN_REPLAY_SHARE * rate * evidence.seconds
             })
         {
             void.push(format!(
                 "the replay of only {} slots became known",
-                evidence.replayed
+                evidence.replayed_slots
             ));
         } else if f64::from(self.polls_above_limit) > MAX_EXCEEDED_SHARE * f64::from(self.polls) {
             void.push(
@@ -335,7 +336,7 @@ impl Dwell {
         let mut why = self.missing_data(&evidence);
         why.extend(self.was_silent.then(|| VALIDATOR_SILENT.to_owned()));
         why.extend(behind_reasons(&evidence, at_tip_slots));
-        why.extend(busy_host_reason(evidence.waited, references));
+        why.extend(busy_host_reason(evidence.replay_cpu_wait_share, references));
         let verdict = if why.is_empty() {
             Verdict::KeptUp
         } else {
@@ -352,7 +353,7 @@ impl Dwell {
                 self.longest_gap.as_secs_f64()
             ));
         }
-        if evidence.behind_most.is_none() {
+        if evidence.max_slots_behind.is_none() {
             why.push("it is not known how far behind it was".to_owned());
         }
         why
@@ -361,11 +362,16 @@ impl Dwell {
 
 fn behind_reasons(evidence: &DwellEvidence, at_tip_slots: u64) -> Vec<String> {
     let mut why = Vec::new();
-    if let Some(most) = evidence.behind_most.filter(|most| *most > at_tip_slots) {
+    if let Some(most) = evidence
+        .max_slots_behind
+        .filter(|most| *most > at_tip_slots)
+    {
         why.push(format!("it was {most} slots behind"));
     }
-    if let (Some(first), Some(last)) = (evidence.behind_first, evidence.behind_last)
-        && last > first + MAX_BEHIND_INCREASE
+    if let (Some(first), Some(last)) = (
+        evidence.slots_behind_first_eighth,
+        evidence.slots_behind_last_eighth,
+    ) && last > first + MAX_BEHIND_INCREASE
     {
         why.push(format!(
             "it was {first:.1} slots behind at the beginning and {last:.1} at the end"
@@ -376,7 +382,7 @@ fn behind_reasons(evidence: &DwellEvidence, at_tip_slots: u64) -> Vec<String> {
 
 fn busy_host_reason(waited: Option<f64>, references: &References) -> Option<String> {
     let waited = waited.filter(|waited| *waited > BUSY_SHARE)?;
-    let reference = references.median(|evidence| evidence.waited)?;
+    let reference = references.median(|evidence| evidence.replay_cpu_wait_share)?;
     (waiting_per_running(waited) > BUSY_RATIO * waiting_per_running(reference)).then(|| {
         format!(
             "threads of replay waited for a CPU for {:.0} % of their time, in the references {:.0} %",

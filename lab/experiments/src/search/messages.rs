@@ -109,23 +109,29 @@ impl Verdict {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct DwellEvidence {
     pub seconds: f64,
-    pub behind_most: Option<u64>,
-    /// Mean over the first eighth.
-    pub behind_first: Option<f64>,
+    #[serde(rename = "behind_most")]
+    pub max_slots_behind: Option<u64>,
+    /// Mean over the first eighth of the dwell.
+    #[serde(rename = "behind_first")]
+    pub slots_behind_first_eighth: Option<f64>,
     /// Mean over the last eighth.
-    pub behind_last: Option<f64>,
-    /// Number of replayed slots; not stored.
+    #[serde(rename = "behind_last")]
+    pub slots_behind_last_eighth: Option<f64>,
+    /// Not stored.
     #[serde(skip)]
-    pub replayed: usize,
+    pub replayed_slots: usize,
     pub replay_p95_us: Option<f64>,
-    /// Refaults of file pages per second.
-    pub refaults: Option<f64>,
+    /// Of file pages.
+    #[serde(rename = "refaults")]
+    pub refaults_per_second: Option<f64>,
     /// Share that replay threads waited for a CPU, in the busiest eighth.
-    pub waited: Option<f64>,
-    /// New slots of the cluster per second.
-    pub cluster: Option<f64>,
-    /// The highest PSI `full` of memory, in percent.
-    pub memory_full: Option<f64>,
+    #[serde(rename = "waited")]
+    pub replay_cpu_wait_share: Option<f64>,
+    #[serde(rename = "cluster")]
+    pub cluster_slots_per_second: Option<f64>,
+    /// The highest PSI `full` of memory.
+    #[serde(rename = "memory_full")]
+    pub max_stall_percent: Option<f64>,
     /// At the end, in bytes.
     pub unreclaimable: Option<u64>,
     /// Of the cgroup at the end, in bytes.

@@ -15,8 +15,8 @@ const GIB: u64 = 1 << 30;
 fn lines_of_a_search() -> Vec<SearchEvent> {
     let evidence = DwellEvidence {
         seconds: 480.25,
-        behind_most: Some(3),
-        behind_first: Some(0.5),
+        max_slots_behind: Some(3),
+        slots_behind_first_eighth: Some(0.5),
         replay_p95_us: Some(0.1 + 0.2),
         unreclaimable: Some(u64::MAX),
         why: vec!["it was 30 slots behind".to_owned()],
