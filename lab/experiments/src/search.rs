@@ -6,8 +6,8 @@
 //! down to the first failure, then by [`faultline_stats::staircase`]. Finally, both ends are tried
 //! three times each at double length.
 
-mod approach;
 mod dwell;
+mod limit_control;
 mod messages;
 
 pub(crate) use messages::median;
@@ -17,9 +17,9 @@ pub use messages::{
 };
 
 use crate::plan::MemorySearchRules;
-use approach::{Approach, page_aligned};
 use dwell::{Dwell, References};
 use faultline_stats::staircase::{self, Next, SearchConfig, Staircase};
+use limit_control::{LimitControl, page_aligned};
 use messages::Growth;
 use std::{mem, time::Duration};
 
@@ -90,7 +90,7 @@ pub struct SearchMachine {
     staircase: Staircase,
     references: References,
     growth: Growth,
-    approach: Approach,
+    limit_control: LimitControl,
     stage: Stage,
     /// Time of the first reading; after the start, of the first one at the tip.
     began: Option<Duration>,
@@ -114,7 +114,7 @@ impl SearchMachine {
         };
         Some(SearchMachine {
             staircase: Staircase::new(config)?,
-            approach: Approach::new(rules.settle),
+            limit_control: LimitControl::new(rules.settle),
             rules,
             at_tip_slots: at_tip_slots.min(MAX_SLOTS_BEHIND),
             is_hard_limit,
@@ -133,7 +133,7 @@ impl SearchMachine {
     /// Readings must be in order.
     pub fn poll(&mut self, reading: &Reading) -> Vec<Action> {
         let began = *self.began.get_or_insert(reading.at);
-        let danger = self.approach.detect_danger(reading);
+        let danger = self.limit_control.detect_danger(reading);
         let is_overdue = reading.at.saturating_sub(began) >= self.rules.max_duration;
         match mem::replace(&mut self.stage, Stage::Over) {
             Stage::Over => {}
@@ -145,13 +145,13 @@ impl SearchMachine {
             Stage::Recovering(since) => self.poll_recovery(since, reading),
             Stage::Approaching(purpose, mut dwell) => {
                 dwell.add(reading);
-                dwell.record_stall(self.approach.stall_percent());
+                dwell.record_stall(self.limit_control.stall_percent());
                 self.poll_approach(purpose, dwell, danger, reading);
             }
             Stage::Dwelling(purpose, mut dwell) => {
                 dwell.add(reading);
-                dwell.record_stall(self.approach.stall_percent());
-                dwell.record_excess(self.approach.is_exceeded(reading));
+                dwell.record_stall(self.limit_control.stall_percent());
+                dwell.record_excess(self.limit_control.is_exceeded(reading));
                 self.poll_dwell(purpose, dwell, danger, reading);
             }
         }
@@ -165,7 +165,7 @@ impl SearchMachine {
         else {
             return None;
         };
-        purpose.headroom().and(self.approach.limit)?;
+        purpose.headroom().and(self.limit_control.limit)?;
         let evidence = DwellEvidence {
             why: vec![VALIDATOR_ENDED.to_owned()],
             ..dwell.evidence()
@@ -185,8 +185,8 @@ impl SearchMachine {
         self.stage = Stage::Starting(since);
         if since.is_some_and(|since| reading.at.saturating_sub(since) >= self.rules.settle) {
             self.began = Some(reading.at);
-            self.approach.max_rise = 0;
-            self.approach.unreclaimable.clear();
+            self.limit_control.max_rise = 0;
+            self.limit_control.unreclaimable.clear();
             self.begin_next_dwell(reading);
         }
     }
@@ -199,7 +199,7 @@ impl SearchMachine {
             .references
             .median(|evidence| evidence.refaults_per_second)
             .is_none_or(|reference| {
-                self.approach
+                self.limit_control
                     .refaults()
                     .is_some_and(|now| now <= reference * MAX_REFAULT_RATIO + REFAULT_MARGIN)
             });
@@ -229,18 +229,18 @@ impl SearchMachine {
             return self.conclude(purpose, dwell, danger, reading);
         }
         let is_at_target = self
-            .approach
+            .limit_control
             .step(purpose.headroom(), reading, &mut self.actions);
         let is_full = self
-            .approach
+            .limit_control
             .limit
             .zip(reading.memory)
             .is_some_and(|(limit, memory)| memory as f64 >= FULL_SHARE * limit as f64)
-            && !self.approach.is_exceeded(reading);
+            && !self.limit_control.is_exceeded(reading);
         let settle = self.rules.settle;
         let is_settled = reading.at.saturating_sub(dwell.began) >= settle;
         // While the limit is being lowered, the timeout counts from the last step.
-        let since = self.approach.lowered_at.max(Some(dwell.began));
+        let since = self.limit_control.lowered_at.max(Some(dwell.began));
         let within_timeout =
             since.is_some_and(|since| reading.at.saturating_sub(since) < settle * TIMEOUT_FACTOR);
         if is_settled && is_at_target && is_full && self.is_near(reading) {
@@ -274,7 +274,7 @@ impl SearchMachine {
         if danger.is_some() || dwell.is_over() || failed {
             return self.conclude(purpose, dwell, danger, reading);
         }
-        self.approach
+        self.limit_control
             .step(purpose.headroom(), reading, &mut self.actions);
         self.stage = Stage::Dwelling(purpose, dwell);
     }
@@ -286,10 +286,10 @@ impl SearchMachine {
         danger: Option<&'static str>,
         reading: &Reading,
     ) {
-        let was_limited = self.approach.limit.is_some();
+        let was_limited = self.limit_control.limit.is_some();
         // The limit is lifted before anything is journaled.
         if let Some(danger) = danger {
-            self.approach.lift(&mut self.actions);
+            self.limit_control.lift(&mut self.actions);
             if was_limited {
                 self.journal_limit(None, danger);
             }
@@ -352,7 +352,7 @@ impl SearchMachine {
             Err(outcome) => return self.end(outcome),
         };
         let Some(headroom) = purpose.headroom() else {
-            if self.approach.limit.is_none() {
+            if self.limit_control.limit.is_none() {
                 return self.begin_dwell(purpose, reading);
             }
             // The page cache has to recover first.
@@ -423,7 +423,7 @@ impl SearchMachine {
     /// limit in time, and a full cgroup cannot write.
     fn floor(&self) -> u64 {
         if self.is_hard_limit {
-            self.approach.max_rise.saturating_mul(2)
+            self.limit_control.max_rise.saturating_mul(2)
         } else {
             0
         }
@@ -442,10 +442,10 @@ impl SearchMachine {
     }
 
     fn lift(&mut self, why: &str) {
-        if self.approach.limit.is_some() {
+        if self.limit_control.limit.is_some() {
             self.journal_limit(None, why);
         }
-        self.approach.lift(&mut self.actions);
+        self.limit_control.lift(&mut self.actions);
     }
 
     fn end(&mut self, outcome: SearchOutcome) {

@@ -2,7 +2,8 @@
 //! dwells without a limit, with which the others are compared.
 
 use super::{
-    DwellEvidence, MAX_DATA_AGE, Reading, VALIDATOR_SILENT, Verdict, approach::push_recent, median,
+    DwellEvidence, MAX_DATA_AGE, Reading, VALIDATOR_SILENT, Verdict, limit_control::push_recent,
+    median,
 };
 use std::{collections::VecDeque, time::Duration};
 

@@ -429,10 +429,13 @@ fn stalls_under_a_lifted_limit_do_not_end_a_later_one() {
     // If the next limit is set at once, the stall under the previous limit must not count.
     let mut actions = Vec::new();
     machine
-        .approach
+        .limit_control
         .step(Some(100 * MIB), &reading, &mut actions);
     for _ in 0..4 * 12 {
-        assert_eq!(machine.approach.detect_danger(&stalled(plant.read())), None);
+        assert_eq!(
+            machine.limit_control.detect_danger(&stalled(plant.read())),
+            None
+        );
     }
 }
 

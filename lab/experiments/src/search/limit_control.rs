@@ -28,7 +28,7 @@ const REFAULT_WINDOW: Duration = Duration::from_secs(10);
 const PAGE: u64 = 4096;
 
 #[derive(Default)]
-pub struct Approach {
+pub struct LimitControl {
     refault_window: Duration,
     pub limit: Option<u64>,
     headroom: Option<u64>,
@@ -47,11 +47,11 @@ pub struct Approach {
     stalls: VecDeque<(Duration, Duration)>,
 }
 
-impl Approach {
+impl LimitControl {
     pub fn new(settle: Duration) -> Self {
-        Approach {
+        LimitControl {
             refault_window: REFAULT_WINDOW.min(settle),
-            ..Approach::default()
+            ..LimitControl::default()
         }
     }
 
