@@ -137,7 +137,7 @@ impl SearchMachine {
         let is_overdue = reading.at.saturating_sub(began) >= self.rules.max_duration;
         match mem::replace(&mut self.stage, Stage::Over) {
             Stage::Over => {}
-            _ if is_overdue => self.end(match self.staircase.narrow_interval() {
+            _ if is_overdue => self.end(match self.staircase.interval_if_narrow() {
                 Some(interval) => SearchOutcome::Unconfirmed(interval.into()),
                 None => SearchOutcome::OutOfTime,
             }),
