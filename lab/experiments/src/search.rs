@@ -98,7 +98,7 @@ pub struct SearchMachine {
     startup_peak_bytes: u64,
     dwells_since_reference: usize,
     consecutive_voids: usize,
-    repeat_next: Option<DwellPurpose>,
+    pending_purpose: Option<DwellPurpose>,
     actions: Vec<Action>,
 }
 
@@ -125,7 +125,7 @@ impl SearchMachine {
             startup_peak_bytes: 0,
             dwells_since_reference: 0,
             consecutive_voids: 0,
-            repeat_next: None,
+            pending_purpose: None,
             actions: Vec::new(),
         })
     }
@@ -209,7 +209,7 @@ impl SearchMachine {
             self.stage = Stage::Recovering(since);
         } else if self.is_near(reading) {
             // Disk reads rose independently of the limit, so a new reference is needed.
-            self.repeat_next = Some(DwellPurpose::Reference);
+            self.pending_purpose = Some(DwellPurpose::Reference);
             self.begin_next_dwell(reading);
         } else {
             let waited = faultline_text::duration(waited);
@@ -323,10 +323,10 @@ impl SearchMachine {
     }
 
     fn record_verdict(&mut self, purpose: DwellPurpose, verdict: Verdict) {
-        self.repeat_next = None;
+        self.pending_purpose = None;
         if verdict == Verdict::Void {
             self.consecutive_voids += 1;
-            self.repeat_next = Some(purpose);
+            self.pending_purpose = Some(purpose);
             return;
         }
         self.consecutive_voids = 0;
@@ -343,11 +343,11 @@ impl SearchMachine {
 
     fn begin_next_dwell(&mut self, reading: &Reading) {
         let floor = self.floor();
-        let repeated = self
-            .repeat_next
+        let pending = self
+            .pending_purpose
             .take()
             .filter(|purpose| purpose.headroom().is_none_or(|headroom| headroom > floor));
-        let purpose = match repeated.map_or_else(|| self.next_purpose(reading), Ok) {
+        let purpose = match pending.map_or_else(|| self.next_purpose(reading), Ok) {
             Ok(purpose) => purpose,
             Err(outcome) => return self.end(outcome),
         };
@@ -357,7 +357,7 @@ impl SearchMachine {
             }
             // The page cache has to recover first.
             self.lift("for a reference");
-            self.repeat_next = Some(purpose);
+            self.pending_purpose = Some(purpose);
             self.stage = Stage::Recovering(reading.at);
             return;
         };
