@@ -46,9 +46,9 @@ const TIMEOUT_FACTOR: u32 = 4;
 const MIN_RECOVERY_TIMEOUT: Duration = Duration::from_secs(60);
 /// From this share of its limit on, a cgroup counts as full of page cache.
 const FULL_SHARE: f64 = 0.97;
-/// Refaults after a recovery may be this multiple of a reference's, plus `REFAULT_MARGIN`.
+/// Refaults after a recovery may be this multiple of a reference's, plus `REFAULT_MARGIN_PER_SECOND`.
 const MAX_REFAULT_RATIO: f64 = 1.2;
-const REFAULT_MARGIN: f64 = 10.0;
+const REFAULT_MARGIN_PER_SECOND: f64 = 10.0;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum DwellPurpose {
@@ -151,7 +151,7 @@ impl SearchMachine {
             Stage::Dwelling(purpose, mut dwell) => {
                 dwell.add(reading);
                 dwell.record_stall(self.limit_control.stall_percent());
-                dwell.record_excess(self.limit_control.is_exceeded(reading));
+                dwell.record_target_excess(self.limit_control.is_above_target(reading));
                 self.poll_dwell(purpose, dwell, danger, reading);
             }
         }
@@ -174,14 +174,14 @@ impl SearchMachine {
     }
 
     fn poll_start(&mut self, since: Option<Duration>, reading: &Reading) {
-        let is_near = reading
+        let is_at_tip = reading
             .slots_behind
             .is_some_and(|behind| behind <= self.at_tip_slots);
         // Also near the tip: a validator that has just started knows only an old tip.
         self.startup_peak_bytes = self
             .startup_peak_bytes
             .max(reading.unreclaimable.unwrap_or(0));
-        let since = is_near.then(|| since.unwrap_or(reading.at));
+        let since = is_at_tip.then(|| since.unwrap_or(reading.at));
         self.stage = Stage::Starting(since);
         if since.is_some_and(|since| reading.at.saturating_sub(since) >= self.rules.settle) {
             self.began = Some(reading.at);
@@ -195,19 +195,22 @@ impl SearchMachine {
         let waited = reading.at.saturating_sub(since);
         let timeout =
             ((self.rules.settle + self.rules.dwell) * TIMEOUT_FACTOR).max(MIN_RECOVERY_TIMEOUT);
-        let refaults_are_low = self
+        let are_refaults_low = self
             .references
             .median(|evidence| evidence.refaults_per_second)
             .is_none_or(|reference| {
                 self.limit_control
-                    .refaults()
-                    .is_some_and(|now| now <= reference * MAX_REFAULT_RATIO + REFAULT_MARGIN)
+                    .refaults_per_second()
+                    .is_some_and(|rate| {
+                        rate <= reference * MAX_REFAULT_RATIO + REFAULT_MARGIN_PER_SECOND
+                    })
             });
-        if waited >= self.rules.settle && self.is_near(reading) && refaults_are_low {
+        if waited >= self.rules.settle && self.is_as_near_as_references(reading) && are_refaults_low
+        {
             self.begin_next_dwell(reading);
         } else if waited <= timeout {
             self.stage = Stage::Recovering(since);
-        } else if self.is_near(reading) {
+        } else if self.is_as_near_as_references(reading) {
             // Disk reads rose independently of the limit, so a new reference is needed.
             self.pending_purpose = Some(DwellPurpose::Reference);
             self.begin_next_dwell(reading);
@@ -236,14 +239,14 @@ impl SearchMachine {
             .limit
             .zip(reading.memory)
             .is_some_and(|(limit, memory)| memory as f64 >= FULL_SHARE * limit as f64)
-            && !self.limit_control.is_exceeded(reading);
+            && !self.limit_control.is_above_target(reading);
         let settle = self.rules.settle;
         let is_settled = reading.at.saturating_sub(dwell.began) >= settle;
         // While the limit is being lowered, the timeout counts from the last step.
-        let since = self.limit_control.lowered_at.max(Some(dwell.began));
-        let within_timeout =
-            since.is_some_and(|since| reading.at.saturating_sub(since) < settle * TIMEOUT_FACTOR);
-        if is_settled && is_at_target && is_full && self.is_near(reading) {
+        let last_step_at = self.limit_control.lowered_at.max(Some(dwell.began));
+        let within_timeout = last_step_at
+            .is_some_and(|last| reading.at.saturating_sub(last) < settle * TIMEOUT_FACTOR);
+        if is_settled && is_at_target && is_full && self.is_as_near_as_references(reading) {
             self.begin_dwell(purpose, reading);
         } else if within_timeout || reading.slots_behind.is_none() {
             self.stage = Stage::Approaching(purpose, dwell);
@@ -314,7 +317,7 @@ impl SearchMachine {
             || (verdict == Verdict::Void
                 && was_limited
                 && danger.is_none()
-                && self.is_near(reading))
+                && self.is_as_near_as_references(reading))
         {
             return self.begin_next_dwell(reading);
         }
@@ -429,10 +432,10 @@ impl SearchMachine {
         }
     }
 
-    fn is_near(&self, reading: &Reading) -> bool {
-        reading
-            .slots_behind
-            .is_some_and(|behind| behind <= self.references.behind().unwrap_or(self.at_tip_slots))
+    fn is_as_near_as_references(&self, reading: &Reading) -> bool {
+        reading.slots_behind.is_some_and(|behind| {
+            behind <= self.references.slots_behind().unwrap_or(self.at_tip_slots)
+        })
     }
 
     fn journal_limit(&mut self, headroom: Option<u64>, why: &str) {

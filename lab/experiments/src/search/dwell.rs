@@ -11,7 +11,7 @@ use std::{collections::VecDeque, time::Duration};
 /// one part.
 const PARTS_OF_DWELL: u32 = 8;
 /// Minimum length of a part: in a shorter one, a single poll or late wake-up is a large share.
-const MIN_PART: Duration = Duration::from_secs(1);
+const MIN_PART_LENGTH: Duration = Duration::from_secs(1);
 /// Quantile of replay times that is compared with a reference.
 const REPLAY_QUANTILE: f64 = 0.95;
 /// The quantile may be this multiple of the reference's.
@@ -26,12 +26,12 @@ const BUSY_RATIO: f64 = 2.0;
 /// Below this share of a reference's slot rate, a cluster is slow and easy to follow.
 const SLOW_CLUSTER_SHARE: f64 = 0.95;
 /// Minimum time for counting slots: each end may be wrong by a second, the age of a recording.
-const MIN_COUNTING_TIME: Duration = Duration::from_secs(30);
+const MIN_SLOT_COUNT_TIME: Duration = Duration::from_secs(30);
 /// A dwell with replay times of a smaller share of a reference's slots is not judged: pushes may
 /// deliver times after its end.
 const MIN_REPLAY_SHARE: f64 = 0.25;
 /// A limit had no effect if memory was above it in more than this share of polls.
-const MAX_EXCEEDED_SHARE: f64 = 0.1;
+const MAX_ABOVE_TARGET_SHARE: f64 = 0.1;
 /// A longer time without a reading makes the dwell void.
 const MAX_READING_GAP: Duration = Duration::from_secs(2);
 
@@ -46,20 +46,19 @@ impl References {
         self.0.push(evidence.clone());
     }
 
-    pub fn replay_us(&self) -> Option<f64> {
+    pub fn replay_p95_us(&self) -> Option<f64> {
         self.median(|evidence| evidence.replay_p95_us)
     }
 
-    /// Replayed slots per second.
-    pub fn replay_rate(&self) -> Option<f64> {
-        self.replay_us()?;
+    pub fn replayed_slots_per_second(&self) -> Option<f64> {
+        self.replay_p95_us()?;
         self.median(|evidence| {
             (evidence.seconds > 0.0).then(|| evidence.replayed_slots as f64 / evidence.seconds)
         })
     }
 
     /// Median of slots behind at the end, rounded up.
-    pub fn behind(&self) -> Option<u64> {
+    pub fn slots_behind(&self) -> Option<u64> {
         self.median(|evidence| evidence.slots_behind_last_eighth)
             .map(|behind| behind.ceil() as u64)
     }
@@ -79,7 +78,7 @@ pub struct Dwell {
     /// When memory and slots behind were last read.
     last_complete_at: Duration,
     /// The last reading that was not silent.
-    last_answer_at: Duration,
+    not_silent_at: Duration,
     /// The longest time between two readings, or in which readings lacked slots behind or memory.
     /// Silence of the validator does not count.
     longest_gap: Duration,
@@ -98,7 +97,7 @@ pub struct Dwell {
     /// In the busiest part.
     max_wait_share: Option<f64>,
     polls: u32,
-    polls_above_limit: u32,
+    polls_above_target: u32,
 }
 
 impl Dwell {
@@ -113,26 +112,26 @@ impl Dwell {
             last: first.clone(),
             first: first.clone(),
             last_complete_at: reading.at,
-            last_answer_at: reading.at,
+            not_silent_at: reading.at,
             ..Dwell::default()
         };
         dwell.add(&first);
         dwell
     }
 
-    fn part(&self) -> Duration {
-        (self.length / PARTS_OF_DWELL).max(MIN_PART)
+    fn part_length(&self) -> Duration {
+        (self.length / PARTS_OF_DWELL).max(MIN_PART_LENGTH)
     }
 
     pub fn add(&mut self, reading: &Reading) {
-        let (at, part) = (reading.at, self.part());
+        let (at, part) = (reading.at, self.part_length());
         self.longest_gap = self.longest_gap.max(at.saturating_sub(self.last.at));
         if !reading.is_silent() {
-            self.last_answer_at = at;
+            self.not_silent_at = at;
         }
         if reading.slots_behind.is_some() && reading.unreclaimable.is_some() {
             self.last_complete_at = at;
-        } else if at.saturating_sub(self.last_answer_at) > MAX_DATA_AGE {
+        } else if at.saturating_sub(self.not_silent_at) > MAX_DATA_AGE {
             self.was_silent = true;
         } else if at.saturating_sub(self.last_complete_at) > MAX_DATA_AGE {
             self.longest_gap = self
@@ -154,7 +153,7 @@ impl Dwell {
             .filter(|slot| slot.at >= self.began && slot.replay_us.is_finite());
         self.replay_us
             .extend(dwell_replays.map(|slot| slot.replay_us));
-        self.sample_cpus(reading, part);
+        self.record_replay_cpu(reading, part);
         self.last = reading.clone();
     }
 
@@ -162,12 +161,12 @@ impl Dwell {
         self.max_stall_percent = max_known(self.max_stall_percent, percent);
     }
 
-    pub fn record_excess(&mut self, is_exceeded: bool) {
+    pub fn record_target_excess(&mut self, is_above_target: bool) {
         self.polls += 1;
-        self.polls_above_limit += u32::from(is_exceeded);
+        self.polls_above_target += u32::from(is_above_target);
     }
 
-    fn sample_cpus(&mut self, reading: &Reading, part: Duration) {
+    fn record_replay_cpu(&mut self, reading: &Reading, part: Duration) {
         let Some((waited, ran)) = reading.replay_cpu else {
             return;
         };
@@ -211,13 +210,16 @@ impl Dwell {
     /// Whether more slots have been slow than a whole dwell may have. To continue would only prolong
     /// the recovery. On a busy host the dwell continues, because the host may become quiet.
     pub fn has_failed(&self, references: &References) -> bool {
-        let (Some(us), Some(rate)) = (references.replay_us(), references.replay_rate()) else {
+        let (Some(us), Some(rate)) = (
+            references.replay_p95_us(),
+            references.replayed_slots_per_second(),
+        ) else {
             return false;
         };
-        let min_elapsed = if self.length >= MIN_COUNTING_TIME {
-            MIN_COUNTING_TIME
+        let min_elapsed = if self.length >= MIN_SLOT_COUNT_TIME {
+            MIN_SLOT_COUNT_TIME
         } else {
-            self.part()
+            self.part_length()
         };
         if self.elapsed() < min_elapsed || busy_host_reason(self.wait_share(), references).is_some()
         {
@@ -279,7 +281,7 @@ impl Dwell {
             failures.push(VALIDATOR_SILENT.to_owned());
         }
         failures.extend(behind_reasons(&evidence, at_tip_slots));
-        if let (Some(now), Some(reference)) = (evidence.replay_p95_us, references.replay_us())
+        if let (Some(now), Some(reference)) = (evidence.replay_p95_us, references.replay_p95_us())
             && now > MAX_REPLAY_RATIO * reference
         {
             failures.push(format!(
@@ -287,7 +289,7 @@ impl Dwell {
             ));
         }
         let mut void = self.missing_data(&evidence);
-        let is_long = self.elapsed() >= MIN_COUNTING_TIME;
+        let is_long = self.elapsed() >= MIN_SLOT_COUNT_TIME;
         if let (Some(now), Some(reference)) = (
             evidence.cluster_slots_per_second,
             references.median(|evidence| evidence.cluster_slots_per_second),
@@ -303,7 +305,7 @@ impl Dwell {
         if !failures.is_empty() {
             void.extend(busy_host_reason(evidence.replay_cpu_wait_share, references));
         } else if is_long
-            && references.replay_rate().is_some_and(|rate| {
+            && references.replayed_slots_per_second().is_some_and(|rate| {
                 (evidence.replayed_slots as f64) < MIN_REPLAY_SHARE * rate * evidence.seconds
             })
         {
@@ -311,7 +313,9 @@ impl Dwell {
                 "the replay of only {} slots became known",
                 evidence.replayed_slots
             ));
-        } else if f64::from(self.polls_above_limit) > MAX_EXCEEDED_SHARE * f64::from(self.polls) {
+        } else if f64::from(self.polls_above_target)
+            > MAX_ABOVE_TARGET_SHARE * f64::from(self.polls)
+        {
             void.push(
                 "its memory was above the limit, because the kernel could not reclaim enough"
                     .to_owned(),
@@ -384,7 +388,7 @@ fn behind_reasons(evidence: &DwellEvidence, at_tip_slots: u64) -> Vec<String> {
 fn busy_host_reason(waited: Option<f64>, references: &References) -> Option<String> {
     let waited = waited.filter(|waited| *waited > BUSY_SHARE)?;
     let reference = references.median(|evidence| evidence.replay_cpu_wait_share)?;
-    (waiting_per_running(waited) > BUSY_RATIO * waiting_per_running(reference)).then(|| {
+    (odds(waited) > BUSY_RATIO * odds(reference)).then(|| {
         format!(
             "threads of replay waited for a CPU for {:.0} % of their time, in the references {:.0} %",
             100.0 * waited,
@@ -395,7 +399,7 @@ fn busy_host_reason(waited: Option<f64>, references: &References) -> Option<Stri
 
 /// Converts a share of waiting into the ratio of waiting to running. Only ratios can be compared by
 /// a factor: a share of a half cannot double.
-fn waiting_per_running(share: f64) -> f64 {
+fn odds(share: f64) -> f64 {
     share / (1.0 - share).max(f64::EPSILON)
 }
 

@@ -15,7 +15,7 @@ const MIN_LOWERED_SHARE: f64 = 0.94;
 const RECLAIMED_RATIO: f64 = 1.005;
 /// Above this multiple of the target, the kernel does not enforce the limit: cgroup v1 may refuse
 /// it, and `memory.high` may be exceeded.
-const EXCEEDED_RATIO: f64 = 1.02;
+const ABOVE_TARGET_RATIO: f64 = 1.02;
 /// Maximum decrease: the process that writes the limit (PID 1 under systemd) reclaims the excess
 /// meanwhile.
 const MAX_STEP_BYTES: u64 = 1 << 30;
@@ -25,7 +25,7 @@ const MIN_STALL_WINDOW: Duration = Duration::from_secs(2);
 /// Refaults are counted over this time, or over `settle` if that is less.
 const REFAULT_WINDOW: Duration = Duration::from_secs(10);
 /// The kernel rounds memory limits down to pages.
-const PAGE: u64 = 4096;
+const PAGE_BYTES: u64 = 4096;
 
 #[derive(Default)]
 pub struct LimitControl {
@@ -38,7 +38,7 @@ pub struct LimitControl {
     /// When unreclaimable memory and slots behind were last read, or their age began to count.
     last_complete_at: Option<Duration>,
     /// The last reading that was not silent.
-    last_answer_at: Duration,
+    not_silent_at: Duration,
     pub unreclaimable: VecDeque<(Duration, u64)>,
     /// Largest rise of unreclaimable memory within a second, since the start was over.
     pub max_rise: u64,
@@ -77,7 +77,7 @@ impl LimitControl {
             self.last_complete_at = Some(at);
         }
         if !reading.is_silent() {
-            self.last_answer_at = at;
+            self.not_silent_at = at;
         }
     }
 
@@ -91,7 +91,7 @@ impl LimitControl {
             .map_or(0, |(now, lowest)| now.saturating_sub(lowest));
         self.max_rise = self.max_rise.max(rise);
         self.limit?;
-        let is_late = |since: Duration| reading.at.saturating_sub(since) > MAX_DATA_AGE;
+        let is_too_old = |since: Duration| reading.at.saturating_sub(since) > MAX_DATA_AGE;
         if reading.out_of_memory {
             Some("the cgroup is out of memory")
         } else if reading.slots_behind > Some(MAX_SLOTS_BEHIND) {
@@ -100,8 +100,8 @@ impl LimitControl {
             Some("it waits for memory too long")
         } else if self.headroom.is_some_and(|headroom| rise > headroom / 2) {
             Some("unreclaimable memory rose by half of the headroom within a second")
-        } else if self.last_complete_at.is_some_and(is_late) {
-            Some(if is_late(self.last_answer_at) {
+        } else if self.last_complete_at.is_some_and(is_too_old) {
+            Some(if is_too_old(self.not_silent_at) {
                 VALIDATOR_SILENT
             } else {
                 "its memory or its distance to the tip could not be read"
@@ -134,7 +134,7 @@ impl LimitControl {
         if self.limit.is_none() {
             // Earlier stalls were not caused by the limit.
             self.stalls.clear();
-            (self.last_complete_at, self.last_answer_at) = (Some(reading.at), reading.at);
+            (self.last_complete_at, self.not_silent_at) = (Some(reading.at), reading.at);
         }
         let next = match self.limit {
             None => target.max(page_aligned(memory)),
@@ -168,11 +168,11 @@ impl LimitControl {
     }
 
     /// Whether memory exceeds the target, because the limit is still moving or was refused.
-    pub fn is_exceeded(&self, reading: &Reading) -> bool {
+    pub fn is_above_target(&self, reading: &Reading) -> bool {
         if let (Some(unreclaimable), Some(headroom), Some(memory)) =
             (reading.unreclaimable, self.headroom, reading.memory)
         {
-            memory as f64 > EXCEEDED_RATIO * unreclaimable.saturating_add(headroom) as f64
+            memory as f64 > ABOVE_TARGET_RATIO * unreclaimable.saturating_add(headroom) as f64
         } else {
             false
         }
@@ -195,8 +195,7 @@ impl LimitControl {
         Some(100.0 * stalled.saturating_sub(*before).as_secs_f64() / passed.as_secs_f64())
     }
 
-    /// Per second.
-    pub fn refaults(&self) -> Option<f64> {
+    pub fn refaults_per_second(&self) -> Option<f64> {
         let ((first, before), (last, now)) = (self.refaults.front()?, self.refaults.back()?);
         let seconds = last.checked_sub(*first)?.as_secs_f64();
         (seconds > 0.0).then(|| now.saturating_sub(*before) as f64 / seconds)
@@ -219,5 +218,5 @@ pub fn push_recent(
 
 /// Rounds down to whole pages.
 pub fn page_aligned(bytes: u64) -> u64 {
-    bytes / PAGE * PAGE
+    bytes / PAGE_BYTES * PAGE_BYTES
 }
