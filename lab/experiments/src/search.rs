@@ -390,7 +390,7 @@ impl SearchMachine {
                             SearchOutcome::Found(interval.into())
                         }
                         staircase::Outcome::Noisy => SearchOutcome::Noisy,
-                        staircase::Outcome::AboveStart => SearchOutcome::AboveStart,
+                        staircase::Outcome::AboveStart => SearchOutcome::FirstHeadroomTooSmall,
                         staircase::Outcome::NeverFailed { lowest } => SearchOutcome::NeverFailed {
                             lowest: page_aligned(lowest as u64),
                         },

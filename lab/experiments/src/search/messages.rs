@@ -186,8 +186,8 @@ pub enum SearchOutcome {
     Unconfirmed(HeadroomInterval),
     /// Equal dwells differ too much for an interval.
     Noisy,
-    /// The first headroom is too small.
-    AboveStart,
+    #[serde(rename = "above_start")]
+    FirstHeadroomTooSmall,
     /// Even the smallest headroom is enough.
     NeverFailed {
         lowest: u64,

@@ -197,7 +197,7 @@ fn a_dwell_kept_up_above_its_limit_is_inconclusive() {
 #[test]
 fn a_search_with_insufficient_first_headroom_ends_as_above_start() {
     let (answer, _) = search(&mut Plant::new(700 * MIB, 5));
-    assert_eq!(answer.outcome, SearchOutcome::AboveStart);
+    assert_eq!(answer.outcome, SearchOutcome::FirstHeadroomTooSmall);
 }
 
 #[test]

@@ -144,7 +144,7 @@ fn outcome_text(outcome: &SearchOutcome) -> String {
         SearchOutcome::Noisy => {
             "noisy: equal dwells ended too differently for an interval".to_owned()
         }
-        SearchOutcome::AboveStart => {
+        SearchOutcome::FirstHeadroomTooSmall => {
             "the first headroom was too small: give search.from more".to_owned()
         }
         SearchOutcome::NeverFailed { lowest } => {

@@ -48,7 +48,7 @@ impl SearchReport<'_> {
             SearchOutcome::Noisy => {
                 "Noisy: equal dwells ended too differently, so there is no size.".to_owned()
             }
-            SearchOutcome::AboveStart => format!(
+            SearchOutcome::FirstHeadroomTooSmall => format!(
                 "The first headroom, {}, was too small to keep up: the least is above it.",
                 bytes(self.rules.first_headroom)
             ),

@@ -262,7 +262,7 @@ fn any_search_outcome_is_reported_as_one_sentence() {
             "Never failed: the smallest headroom that was tried, 3.0 GiB, was enough, so the least is not known.",
         ),
         (
-            SearchOutcome::AboveStart,
+            SearchOutcome::FirstHeadroomTooSmall,
             "The first headroom, 48.0 GiB, was too small to keep up: the least is above it.",
         ),
         (
