@@ -21,7 +21,7 @@ pub struct Reading {
     /// The limit read back from the kernel, in bytes.
     pub applied_limit: Option<u64>,
     /// The newest tick is recent, whatever its content.
-    pub is_fresh: bool,
+    pub has_recent_sample: bool,
     pub slots_behind: Option<u64>,
     pub tip_slot: Option<u64>,
     /// Total refaults of file pages.
@@ -40,7 +40,7 @@ impl Reading {
     /// Whether the validator does not answer, although recorder and memory are readable. If the tip
     /// is known, the validator answers, and the cluster may have stopped.
     pub(super) fn is_silent(&self) -> bool {
-        self.is_fresh
+        self.has_recent_sample
             && self.slots_behind.is_none()
             && self.tip_slot.is_none()
             && self.unreclaimable.is_some()

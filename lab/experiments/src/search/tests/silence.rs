@@ -29,7 +29,11 @@ fn a_limit_silencing_the_validator_fails_but_a_silent_recorder_is_void() {
         (Verdict::Failed, vec![VALIDATOR_SILENT.to_owned()])
     );
     let stale = |reading: &mut Reading| {
-        (reading.is_fresh, reading.slots_behind, reading.tip_slot) = (false, None, None)
+        (
+            reading.has_recent_sample,
+            reading.slots_behind,
+            reading.tip_slot,
+        ) = (false, None, None)
     };
     assert_eq!(ended(stale).0, Verdict::Void);
     let no_newer_tip = |reading: &mut Reading| reading.slots_behind = None;
@@ -43,7 +47,7 @@ fn a_limit_silencing_the_validator_fails_but_a_silent_recorder_is_void() {
 fn a_reference_dwell_with_missing_data_proves_nothing() {
     let reading = |second: u64| Reading {
         at: seconds(second),
-        is_fresh: true,
+        has_recent_sample: true,
         slots_behind: (second % 20 < 10).then_some(0),
         unreclaimable: Some(MIB),
         ..Reading::default()
@@ -61,7 +65,7 @@ fn a_reference_dwell_with_missing_data_proves_nothing() {
 fn dwell(slots: u64, replayed: u64) -> Dwell {
     let reading = |second: u64| Reading {
         at: seconds(second),
-        is_fresh: true,
+        has_recent_sample: true,
         slots_behind: Some(0),
         tip_slot: Some(slots * second / 40),
         unreclaimable: Some(MIB),
