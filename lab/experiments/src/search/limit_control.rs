@@ -163,7 +163,7 @@ impl LimitControl {
         }
         self.limit = Some(next);
         self.limit_set_at = reading.at;
-        actions.push(Action::Limit(self.limit));
+        actions.push(Action::SetLimit(self.limit));
         next == target
     }
 
@@ -180,7 +180,7 @@ impl LimitControl {
 
     pub fn lift(&mut self, actions: &mut Vec<Action>) {
         if self.limit.is_some() {
-            actions.push(Action::Limit(None));
+            actions.push(Action::SetLimit(None));
         }
         (self.limit, self.headroom, self.lowered_at) = (None, None, None);
         self.stalls.clear();

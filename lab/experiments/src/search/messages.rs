@@ -56,8 +56,8 @@ pub struct ReplayedSlot {
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Action {
-    /// In bytes; `None` lifts it.
-    Limit(Option<u64>),
+    /// In bytes; `None` lifts the limit.
+    SetLimit(Option<u64>),
     /// Journal this before any later action. Only a dangerous limit is lifted first, because
     /// writing waits for a disk.
     Journal(SearchEvent),

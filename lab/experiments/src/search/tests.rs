@@ -26,7 +26,7 @@ fn search(plant: &mut Plant) -> (SearchAnswer, Vec<SearchEvent>) {
         let reading = plant.read();
         for act in machine.poll(&reading) {
             match act {
-                Action::Limit(limit) => plant.limit(limit),
+                Action::SetLimit(limit) => plant.limit(limit),
                 Action::Journal(line) => lines.push(line),
                 Action::Over(answer) => return (*answer, lines),
             }
@@ -226,7 +226,7 @@ fn an_expired_search_ends_with_the_limit_lifted() {
     let over = (0..8000).find_map(|_| {
         let actions = machine.poll(&plant.read());
         actions.iter().for_each(|act| {
-            if let Action::Limit(limit) = act {
+            if let Action::SetLimit(limit) = act {
                 plant.limit(*limit);
             }
         });
@@ -256,7 +256,7 @@ fn a_search_timing_out_in_confirmation_reports_an_unconfirmed_range() {
             machine.rules.max_duration = Duration::ZERO;
         }
         actions.into_iter().find_map(|act| match act {
-            Action::Limit(limit) => {
+            Action::SetLimit(limit) => {
                 plant.limit(limit);
                 None
             }
@@ -285,7 +285,7 @@ fn squeezed() -> (SearchMachine, Plant) {
     );
     while !matches!(machine.stage, Stage::Dwelling(DwellPurpose::Probe(_), _)) {
         for act in machine.poll(&plant.read()) {
-            if let Action::Limit(limit) = act {
+            if let Action::SetLimit(limit) = act {
                 plant.limit(limit);
             }
         }
@@ -307,7 +307,11 @@ fn every_danger_lifts_the_limit_in_the_same_poll() {
         let mut reading = plant.read();
         danger(&mut reading);
         let actions = machine.poll(&reading);
-        assert_eq!(actions.first(), Some(&Action::Limit(None)), "{actions:?}");
+        assert_eq!(
+            actions.first(),
+            Some(&Action::SetLimit(None)),
+            "{actions:?}"
+        );
         let shown = |act: &Action| {
             matches!(
                 act,
@@ -331,7 +335,7 @@ fn the_limit_is_lifted_when_memory_cannot_be_read() {
             unreclaimable: None,
             ..plant.read()
         };
-        if machine.poll(&reading).contains(&Action::Limit(None)) {
+        if machine.poll(&reading).contains(&Action::SetLimit(None)) {
             lifted = Some(poll);
             break;
         }
@@ -350,7 +354,9 @@ fn a_limit_falls_at_most_six_percent_per_step_and_rises_immediately() {
     for _ in 0..4 * 2000 {
         let reading = plant.read();
         for act in machine.poll(&reading) {
-            let Action::Limit(limit) = act else { continue };
+            let Action::SetLimit(limit) = act else {
+                continue;
+            };
             plant.limit(limit);
             match (last, limit) {
                 (None, Some(first)) => {
@@ -400,7 +406,7 @@ fn a_large_limit_falls_one_gibibyte_per_second_before_its_dwell() {
             ..Reading::default()
         };
         for act in machine.poll(&reading) {
-            if let Action::Limit(now) = act {
+            if let Action::SetLimit(now) = act {
                 let step = memory.saturating_sub(now.unwrap_or(u64::MAX));
                 assert!(step <= GIB, "{} MiB at once", step / MIB);
                 steps += usize::from(step > 0);
@@ -424,7 +430,7 @@ fn stalls_under_a_lifted_limit_do_not_end_a_later_one() {
         ..reading
     };
     let reading = stalled(plant.read());
-    assert!(machine.poll(&reading).contains(&Action::Limit(None)));
+    assert!(machine.poll(&reading).contains(&Action::SetLimit(None)));
     plant.limit(None);
     // If the next limit is set at once, the stall under the previous limit must not count.
     let mut actions = Vec::new();
@@ -583,7 +589,10 @@ fn a_safe_limit_is_lifted_after_its_dwell_is_journaled() {
     let (mut lifted, mut dangers) = (0, 0);
     for _ in 0..4 * 3600 {
         let actions = machine.poll(&plant.read());
-        if let Some(lifted_at) = actions.iter().position(|act| *act == Action::Limit(None)) {
+        if let Some(lifted_at) = actions
+            .iter()
+            .position(|act| *act == Action::SetLimit(None))
+        {
             let danger = actions.iter().any(
                 |act| matches!(act, Action::Journal(SearchEvent::Dwell(DwellResult { evidence, .. })) if evidence.why.iter().any(|why| why.starts_with("it is too far"))),
             );
@@ -601,7 +610,7 @@ fn a_safe_limit_is_lifted_after_its_dwell_is_journaled() {
             dangers += usize::from(danger);
         }
         for act in actions {
-            if let Action::Limit(limit) = act {
+            if let Action::SetLimit(limit) = act {
                 plant.limit(limit);
             }
         }
@@ -629,7 +638,7 @@ fn a_hard_limit_leaves_space_for_the_largest_previous_rise() {
         reading.unreclaimable = reading.unreclaimable.map(|bytes| bytes + burst);
         for act in machine.poll(&reading) {
             match act {
-                Action::Limit(limit) => {
+                Action::SetLimit(limit) => {
                     assert!(
                         poll < 2000 || limit.is_none_or(|limit| limit >= 360 * MIB),
                         "{limit:?}"

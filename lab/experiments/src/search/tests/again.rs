@@ -28,7 +28,7 @@ impl LimitLog {
         let reading = self.plant.read();
         self.now = reading.at;
         for act in self.machine.poll(&reading) {
-            if let Action::Limit(limit) = act {
+            if let Action::SetLimit(limit) = act {
                 self.plant.limit(limit);
                 self.all.push((reading.at, limit));
             }

@@ -10,7 +10,7 @@ fn ended(change: fn(&mut Reading)) -> (Verdict, Vec<String>) {
         change(&mut reading);
         for act in machine.poll(&reading) {
             match act {
-                Action::Limit(limit) => plant.limit(limit),
+                Action::SetLimit(limit) => plant.limit(limit),
                 Action::Journal(SearchEvent::Dwell(DwellResult {
                     verdict, evidence, ..
                 })) => return (verdict, evidence.why),
@@ -136,7 +136,7 @@ fn persistently_high_refaults_become_the_reference() {
         reading.refaults = reading.refaults.map(|refaults| refaults + more);
         for act in machine.poll(&reading) {
             match act {
-                Action::Limit(limit) => plant.limit(limit),
+                Action::SetLimit(limit) => plant.limit(limit),
                 Action::Journal(_) => {}
                 Action::Over(answer) => return holds(&answer, 200 * MIB),
             }
