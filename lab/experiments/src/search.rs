@@ -457,7 +457,7 @@ impl SearchMachine {
         let confirmed = self
             .staircase
             .end_trials()
-            .map(|ends| ends.at(|bytes| page_aligned(bytes as u64)));
+            .map(|ends| ends.map_values(|bytes| page_aligned(bytes as u64)));
         let answer = SearchAnswer::new(
             outcome,
             confirmed,

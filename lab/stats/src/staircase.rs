@@ -336,7 +336,7 @@ impl Confirmation {
 
 impl EndTrials {
     /// The same results. `tried` maps each end to the rounded value that was tried.
-    pub fn at<Value>(&self, tried: impl Fn(f64) -> Value) -> EndTrials<Value> {
+    pub fn map_values<Value>(&self, tried: impl Fn(f64) -> Value) -> EndTrials<Value> {
         let EndTrials {
             high,
             low,
