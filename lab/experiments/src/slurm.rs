@@ -17,7 +17,7 @@ use std::{
 };
 
 /// Slurm queues a job again that exits with a code in its `RequeueExit`; EX_TEMPFAIL.
-pub(crate) const EXIT_NOT_NOW: u8 = 75;
+pub(crate) const EXIT_TEMPFAIL: u8 = 75;
 
 /// For the runner and the recorder, besides the limits of the runs.
 const RESERVED_BYTES: u64 = 1 << 30;
@@ -34,7 +34,8 @@ pub struct Job {
     /// `12_3`.
     pub id: String,
     /// Index in the array: a block, or a round. `None` for the job that follows.
-    pub block: Option<u32>,
+    #[serde(rename = "block")]
+    pub task_index: Option<u32>,
     pub state: String,
     /// Empty while it waits.
     pub host: String,
@@ -45,10 +46,10 @@ pub(crate) fn script_path(folder: &ExperimentFolder) -> PathBuf {
     folder.path().join("slurm.sh")
 }
 
-pub(crate) fn script(plan: &Plan, i_vote: bool) -> Result<String> {
+pub(crate) fn experiment_script(plan: &Plan, i_vote: bool) -> Result<String> {
     let folder = ExperimentFolder::new(&plan.folder);
-    let jobs = Jobs {
-        name: folder.scope(&plan.name),
+    let job_scripts = JobScripts {
+        job_name: folder.scope(&plan.name),
         output_folder: folder.blocks(),
     };
     let comment = format!(
@@ -56,7 +57,7 @@ pub(crate) fn script(plan: &Plan, i_vote: bool) -> Result<String> {
          # 2. sbatch --parsable THIS-FILE\n\
          # 3. sbatch --dependency=afterany:JOB --wrap='faultline experiment report FOLDER'\n\
          #SBATCH --array=1-{}\n",
-        quoted(&plan.file),
+        shell_quoted(&plan.file),
         plan.replicates
     );
     let turns = match plan.concurrent {
@@ -66,18 +67,18 @@ pub(crate) fn script(plan: &Plan, i_vote: bool) -> Result<String> {
     let i_vote = if i_vote { " --i-vote" } else { "" };
     let command = format!(
         "experiment block {} \"$SLURM_ARRAY_TASK_ID\"{i_vote}",
-        quoted(folder.path())
+        shell_quoted(folder.path())
     );
-    jobs.array_script(plan, turns, &comment, &command)
+    job_scripts.array_script(plan, turns, &comment, &command)
 }
 
 /// The jobs of an experiment or a campaign.
-pub struct Jobs {
-    pub name: String,
+pub struct JobScripts {
+    pub job_name: String,
     pub output_folder: PathBuf,
 }
 
-impl Jobs {
+impl JobScripts {
     /// A task has this many turns of the plan. `comment` follows the first line.
     pub fn array_script(
         &self,
@@ -88,11 +89,11 @@ impl Jobs {
     ) -> Result<String> {
         let slurm = &plan.slurm;
         let mut options = vec![
-            format!("--job-name={}", self.name),
+            format!("--job-name={}", self.job_name),
             "--nodes=1".to_owned(),
             "--exclusive".to_owned(),
-            format!("--mem={}M", memory(plan)?.div_ceil(1 << 20)),
-            format!("--time={}", minutes(plan, turns)),
+            format!("--mem={}M", reserved_bytes(plan)?.div_ceil(1 << 20)),
+            format!("--time={}", time_limit_minutes(plan, turns)),
             "--requeue".to_owned(),
             "--open-mode=append".to_owned(),
             self.output_option("%3a.out")?,
@@ -109,7 +110,7 @@ impl Jobs {
 
     pub fn follow_up_script(&self, plan: &Plan, file: &str, command: &str) -> Result<String> {
         let mut options = plan.slurm.options.clone();
-        options.push(format!("--job-name={}", self.name));
+        options.push(format!("--job-name={}", self.job_name));
         options.push(self.output_option(file)?);
         script_text("", &options, command)
     }
@@ -128,19 +129,19 @@ fn script_text(comment: &str, options: &[String], command: &str) -> Result<Strin
     let program = std::env::current_exe().context("this program's own file is not known")?;
     // Slurm reads quotes in these lines as a shell does.
     let lines = options.iter().map(|option| format!("#SBATCH {option}\n"));
-    let (options, program): (String, _) = (lines.collect(), quoted(&program));
+    let (options, program): (String, _) = (lines.collect(), shell_quoted(&program));
     Ok(format!(
         "#!/bin/sh\n{comment}{options}exec {program} {command}\n"
     ))
 }
 
 /// For a shell.
-pub fn quoted(path: &Path) -> String {
+pub fn shell_quoted(path: &Path) -> String {
     format!("'{}'", path.display().to_string().replace('\'', "'\\''"))
 }
 
 /// 0 is all memory of a node. Slurm only reserves it: runs are not in its cgroups.
-fn memory(plan: &Plan) -> Result<u64> {
+fn reserved_bytes(plan: &Plan) -> Result<u64> {
     let limits = plan
         .arms
         .iter()
@@ -171,7 +172,7 @@ fn memory(plan: &Plan) -> Result<u64> {
 }
 
 /// 0 is no limit: a copy may take any time.
-fn minutes(plan: &Plan, turns: usize) -> u64 {
+fn time_limit_minutes(plan: &Plan, turns: usize) -> u64 {
     match estimate(plan, turns).longest_seconds {
         Some(longest) if plan.restored_from().is_none() => Duration::from_secs(longest)
             .saturating_add(plan.host.cool_down)
@@ -223,24 +224,24 @@ pub fn submit(script: &Path, tasks: &BTreeSet<u32>, follow_up: &Path) -> Result<
 }
 
 /// Jobs of this name that wait or run. The job that follows the tasks leaves out itself.
-pub fn jobs(job_name: &str) -> Result<Vec<Job>> {
+pub fn list_jobs(job_name: &str) -> Result<Vec<Job>> {
     let name = format!("--name={job_name}");
     let answer = call(
         "squeue",
         &["--noheader", "--array", &name, "--format=%i|%K|%T|%N|%r"],
     )?;
-    let job = |line: &str| {
-        let (id, block, state, host, reason) = line.trim().split('|').collect_tuple()?;
+    let parse_job = |line: &str| {
+        let (id, task_index, state, host, reason) = line.trim().split('|').collect_tuple()?;
         Some(Job {
             id: id.to_owned(),
-            block: block.parse().ok(),
+            task_index: task_index.parse().ok(),
             state: state.to_owned(),
             host: host.to_owned(),
             reason: reason.to_owned(),
         })
     };
     let own_id = env_var("SLURM_JOB_ID");
-    let jobs = answer.lines().filter_map(job);
+    let jobs = answer.lines().filter_map(parse_job);
     Ok(jobs
         .filter(|job| own_id.as_ref() != Some(&job.id))
         .collect())

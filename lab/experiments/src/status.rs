@@ -117,7 +117,7 @@ fn jobs(plan: &Plan, folder: &ExperimentFolder) -> Vec<Job> {
     if !slurm::script_path(folder).exists() {
         return Vec::new();
     }
-    slurm::jobs(&folder.scope(&plan.name)).unwrap_or_else(|error| {
+    slurm::list_jobs(&folder.scope(&plan.name)).unwrap_or_else(|error| {
         say(&format!("warning: the jobs are not known: {error:#}"));
         Vec::new()
     })
@@ -319,8 +319,8 @@ fn state_text(state: &ExperimentState) -> String {
 }
 
 fn job_line(job: &Job) -> String {
-    let block = job
-        .block
+    let task = job
+        .task_index
         .map_or("report".to_owned(), |block| format!("block {block}"));
     let location = if job.host.is_empty() {
         &job.reason
@@ -333,7 +333,7 @@ fn job_line(job: &Job) -> String {
         String::new()
     };
     format!(
-        "job        {} ({block}) {}, {location}{hint}\n",
+        "job        {} ({task}) {}, {location}{hint}\n",
         job.id, job.state
     )
 }

@@ -10,7 +10,7 @@ use crate::{
     runner::ExperimentEnd,
     saved::{find_folder, read_planned, read_started, refuse_changed},
     schedule::schedule,
-    slurm::{self, EXIT_NOT_NOW, Job, Jobs},
+    slurm::{self, EXIT_TEMPFAIL, Job, JobScripts},
 };
 use anyhow::{Result, bail, ensure};
 use faultline_common::{
@@ -48,7 +48,7 @@ pub fn prepare(plan: &Plan) -> Result<ExperimentFolder> {
 pub fn task_exit_code(what: &str, end: Result<ExperimentEnd>) -> Result<u8> {
     let not_now = |why: String| {
         say(&format!("{what}: not now: {why}"));
-        Ok(EXIT_NOT_NOW)
+        Ok(EXIT_TEMPFAIL)
     };
     match end {
         Ok(ExperimentEnd::Finished) => {
@@ -137,7 +137,7 @@ fn last_end_unix_ns(folder: &ExperimentFolder, plan: &Plan, host: &str) -> Optio
 pub fn submit(args: &SlurmArgs) -> Result<u8> {
     let plan = plan_command::read(&args.plan)?;
     if args.print {
-        return print(&slurm::script(&plan, args.i_vote)?).map(|()| 0);
+        return print(&slurm::experiment_script(&plan, args.i_vote)?).map(|()| 0);
     }
     let folder = ExperimentFolder::new(&plan.folder);
     let path = slurm::script_path(&folder);
@@ -149,7 +149,7 @@ pub fn submit(args: &SlurmArgs) -> Result<u8> {
     slurm::check(&plan)?;
     // The jobs are named after the canonical path.
     fs::create_dir_all(folder.path()).at(folder.path())?;
-    let script = slurm::script(&plan, args.i_vote)?;
+    let script = slurm::experiment_script(&plan, args.i_vote)?;
     if folder.has_blocks() && folder.journal().exists() {
         refuse_changed(&read_planned(&folder)?.0, &plan)?;
     } else {
@@ -173,18 +173,18 @@ pub fn submit_unfinished(folder: &ExperimentFolder) -> Result<u8> {
         "{folder} was not submitted to Slurm: run `faultline experiment block {folder} N` for the blocks {}",
         open.iter().join(", ")
     );
-    let jobs = Jobs {
-        name: folder.scope(&plan.name),
+    let job_scripts = JobScripts {
+        job_name: folder.scope(&plan.name),
         output_folder: folder.blocks(),
     };
-    let queued = slurm::jobs(&jobs.name)?;
+    let queued = slurm::list_jobs(&job_scripts.job_name)?;
     ensure!(
         queued.is_empty(),
         "the experiment still has {} queued or running: run `faultline experiment stop {folder}` first",
         counted(queued.len() as f64, "job")
     );
-    let command = format!("experiment report {}", slurm::quoted(folder.path()));
-    let report = jobs.follow_up_script(&plan, "report.out", &command)?;
+    let command = format!("experiment report {}", slurm::shell_quoted(folder.path()));
+    let report = job_scripts.follow_up_script(&plan, "report.out", &command)?;
     let report_file = folder.path().join("slurm-report.sh");
     write_synced(&report_file, report.as_bytes())?;
     let job = slurm::submit(&script, &open, &report_file)?;
@@ -233,7 +233,7 @@ fn cancel(job_name: &str, plan: &Plan) -> Vec<String> {
     // No SIGKILL follows this signal.
     let running = slurm::cancel(job_name, &["--state=RUNNING", "--signal=TERM", "--batch"]);
     // Some jobs may have the signal although the step failed.
-    let ended = wait_until_ended(timeout, || slurm::jobs(job_name));
+    let ended = wait_until_ended(timeout, || slurm::list_jobs(job_name));
     let steps = [waiting, running, ended, slurm::cancel(job_name, &[])];
     steps
         .into_iter()
