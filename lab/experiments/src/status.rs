@@ -13,7 +13,7 @@ use super::{
     saved::{find_folder, read_started},
     schedule::{ScheduledRun, Turn},
     slurm,
-    watch::{Now, Watch},
+    watch::{Timestamp, Watch},
 };
 use crate::args::StatusArgs;
 use faultline_common::{
@@ -195,7 +195,7 @@ fn run_status(
             .run_folder(folder, scheduled, newest.number)
             .join(RECORDING);
         // Jumps of the wall clock do not matter for this text.
-        let at = |unix_ns: i64| Now {
+        let at = |unix_ns: i64| Timestamp {
             uptime: from_nanoseconds(unix_ns),
             unix_ns,
         };

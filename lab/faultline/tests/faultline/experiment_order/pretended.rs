@@ -11,7 +11,7 @@ use faultline_experiments::{
     runner::{CacheDropped, Observer, Recorder, RecorderRequest, StopRequest, System},
     search::{self, Reading, ReplayedSlot},
     targets::Target,
-    watch::Now,
+    watch::Timestamp,
 };
 use faultline_recording::{Progress, TickRow};
 use faultline_runner::{
@@ -223,9 +223,9 @@ fn tick(began: f64, at: f64) -> TickRow {
 }
 
 impl System for Pretended {
-    fn now(&self) -> Now {
+    fn now(&self) -> Timestamp {
         let uptime = self.state.borrow().now;
-        Now {
+        Timestamp {
             uptime,
             unix_ns: i64::try_from(uptime.as_nanos()).unwrap(),
         }
