@@ -1,6 +1,6 @@
 mod search;
 
-pub use search::{Dwells, SearchStatus};
+pub use search::{DwellCounts, SearchStatus};
 
 pub use super::slurm::Job;
 use super::{
@@ -51,7 +51,8 @@ pub struct Status {
     pub name: String,
     pub folder: PathBuf,
     pub state: ExperimentState,
-    pub done: usize,
+    #[serde(rename = "done")]
+    pub runs_done: usize,
     #[serde(rename = "of")]
     pub run_count: usize,
     /// Share of the turns, including the current one's progress.
@@ -91,7 +92,7 @@ pub struct RunStatus {
 pub fn status(args: &StatusArgs) -> anyhow::Result<String> {
     let folder = find_folder(&args.experiment)?;
     let (plan, journal_state) = read_started(&folder)?;
-    let jobs = jobs(&plan, &folder);
+    let jobs = slurm_jobs(&plan, &folder);
     let holder = if jobs.is_empty() && journal_state.running_blocks == 0 {
         lock::holder(&folder.lock())?
     } else {
@@ -109,11 +110,11 @@ pub fn status(args: &StatusArgs) -> anyhow::Result<String> {
     if args.json {
         Ok(json(&status)?)
     } else {
-        Ok(page(&status, now))
+        Ok(page_text(&status, now))
     }
 }
 
-fn jobs(plan: &Plan, folder: &ExperimentFolder) -> Vec<Job> {
+fn slurm_jobs(plan: &Plan, folder: &ExperimentFolder) -> Vec<Job> {
     if !slurm::script_path(folder).exists() {
         return Vec::new();
     }
@@ -138,33 +139,34 @@ impl Status {
             (Holder::Free, None) => ExperimentState::CutOff,
         };
         let is_running = matches!(state, ExperimentState::Running { .. });
-        let blocks = journal_state.running_blocks.max(1) as u64;
-        let running_at = is_running.then_some(now);
+        let running_host_blocks = journal_state.running_blocks.max(1) as u64;
+        let now_if_running = is_running.then_some(now);
         let runs: Vec<RunStatus> = journal_state
             .scheduled()
-            .map(|scheduled| run_status(plan, journal_state, folder, scheduled, running_at))
+            .map(|scheduled| run_status(plan, journal_state, folder, scheduled, now_if_running))
             .collect();
         let turns = &journal_state.turns;
         let is_open = |turn: &&Turn| !journal_state.is_done(turn);
         let open_turns = turns.iter().filter(is_open).count();
-        let turn_length = turn_length(plan, journal_state);
-        let age = running_at
-            .and_then(|now| current_age(journal_state, now))
+        let turn_length = expected_turn_length(plan, journal_state);
+        let elapsed = now_if_running
+            .and_then(|now| open_turn_elapsed(journal_state, now))
             .unwrap_or_default();
-        let current = age.as_secs_f64() / turn_length.as_secs_f64().max(f64::MIN_POSITIVE);
-        let done = (turns.len() - open_turns) as f64 + current.min(0.99);
+        let open_turn_share =
+            elapsed.as_secs_f64() / turn_length.as_secs_f64().max(f64::MIN_POSITIVE);
+        let done_turns = (turns.len() - open_turns) as f64 + open_turn_share.min(0.99);
         let remaining = turn_length
             .saturating_mul(u32::try_from(open_turns).unwrap_or(u32::MAX))
-            .saturating_sub(age);
+            .saturating_sub(elapsed);
         Status {
             name: plan.name.clone(),
             folder: folder.path().to_owned(),
             state,
-            done: journal_state.counted().len(),
+            runs_done: journal_state.counted().len(),
             run_count: runs.len(),
-            percent: 100.0 * done / (turns.len() as f64).max(1.0),
+            percent: 100.0 * done_turns / (turns.len() as f64).max(1.0),
             // Blocks run at the same time.
-            seconds_left: is_running.then_some(remaining.as_secs() / blocks),
+            seconds_left: is_running.then_some(remaining.as_secs() / running_host_blocks),
             jobs: Vec::new(),
             unreadable: journal_state.unreadable.clone(),
             runs,
@@ -177,7 +179,7 @@ fn run_status(
     journal_state: &JournalState,
     folder: &ExperimentFolder,
     (turn, scheduled): (&Turn, &ScheduledRun),
-    running_at: Option<Duration>,
+    now_if_running: Option<Duration>,
 ) -> RunStatus {
     let newest = journal_state.newest_attempt(turn);
     let run_attempt = newest.and_then(|newest| newest.runs.get(&scheduled.run));
@@ -186,9 +188,9 @@ fn run_status(
         .and_then(|run_attempt| run_attempt.ended.as_ref())
         .filter(|_| !is_void);
     let steps = run_attempt.map_or(&[][..], |run_attempt| &run_attempt.steps);
-    let running_at = running_at.filter(|_| ended.is_none() && !is_void);
+    let now_if_running = now_if_running.filter(|_| ended.is_none() && !is_void);
     let mut progress_text = None;
-    if let (Some(now), Some(newest)) = (running_at, newest)
+    if let (Some(now), Some(newest)) = (now_if_running, newest)
         && let Some((_, began)) = steps.iter().find(|(step, _)| *step == Step::Watch)
     {
         let recording = journal_state
@@ -209,15 +211,20 @@ fn run_status(
         .as_ref()
         .zip(run_attempt)
         .map(|(search, run_attempt)| {
-            let cut_off = journal_state.searches_cut_off(scheduled.run);
-            SearchStatus::of(search, &run_attempt.search_log, cut_off, running_at)
+            let cut_off_searches = journal_state.searches_cut_off(scheduled.run);
+            SearchStatus::of(
+                search,
+                &run_attempt.search_log,
+                cut_off_searches,
+                now_if_running,
+            )
         });
     RunStatus {
         scheduled: scheduled.clone(),
         turn: turn.number,
         attempts: newest.map_or(0, |newest| newest.number),
         host: newest.and_then(|newest| newest.origin.as_ref().map(|_| newest.host.clone())),
-        step: running_at.and(steps.last()).map(|(step, _)| *step),
+        step: now_if_running.and(steps.last()).map(|(step, _)| *step),
         progress_text,
         search,
         outcome: ended.map(|(ending, _)| ending.outcome.clone()),
@@ -227,7 +234,7 @@ fn run_status(
     }
 }
 
-fn current_age(journal_state: &JournalState, now: Duration) -> Option<Duration> {
+fn open_turn_elapsed(journal_state: &JournalState, now: Duration) -> Option<Duration> {
     let mut turns = journal_state.turns.iter();
     let turn = turns.find(|turn| !journal_state.is_done(turn))?;
     let newest = journal_state.newest_attempt(turn)?;
@@ -237,7 +244,7 @@ fn current_age(journal_state: &JournalState, now: Duration) -> Option<Duration> 
 }
 
 /// The average length of a finished turn; without any, the plan's cool-down and duration.
-fn turn_length(plan: &Plan, journal_state: &JournalState) -> Duration {
+fn expected_turn_length(plan: &Plan, journal_state: &JournalState) -> Duration {
     let lengths: Vec<Duration> = journal_state
         .turns
         .iter()
@@ -255,7 +262,7 @@ fn turn_length(plan: &Plan, journal_state: &JournalState) -> Duration {
     }
 }
 
-fn page(status: &Status, now: Duration) -> String {
+fn page_text(status: &Status, now: Duration) -> String {
     let left = status.seconds_left.map(Duration::from_secs).map(|left| {
         let end = moment(nanoseconds(now + left));
         format!(", about {} left (until {end})", duration(left))
@@ -266,7 +273,7 @@ fn page(status: &Status, now: Duration) -> String {
         status.name,
         status.folder.display(),
         state_text(&status.state),
-        status.done,
+        status.runs_done,
         counted(status.run_count as f64, "run"),
         status.percent,
         left.unwrap_or_default()
