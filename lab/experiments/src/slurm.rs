@@ -108,20 +108,28 @@ impl JobScripts {
         script_text(comment, &options, command)
     }
 
-    pub fn follow_up_script(&self, plan: &Plan, file: &str, command: &str) -> Result<String> {
+    pub fn follow_up_script(
+        &self,
+        plan: &Plan,
+        output_file: &str,
+        command: &str,
+    ) -> Result<String> {
         let mut options = plan.slurm.options.clone();
         options.push(format!("--job-name={}", self.job_name));
-        options.push(self.output_option(file)?);
+        options.push(self.output_option(output_file)?);
         script_text("", &options, command)
     }
 
-    fn output_option(&self, file: &str) -> Result<String> {
+    fn output_option(&self, output_file: &str) -> Result<String> {
         let path = self.output_folder.display().to_string();
         ensure!(
             !path.contains(['"', '\\', '\n']),
             "{path:?} has a quote, a backslash or a line end, which sbatch misreads: choose another folder"
         );
-        Ok(format!("--output=\"{}/{file}\"", path.replace('%', "%%")))
+        Ok(format!(
+            "--output=\"{}/{output_file}\"",
+            path.replace('%', "%%")
+        ))
     }
 }
 
@@ -187,12 +195,12 @@ fn time_limit_minutes(plan: &Plan, turns: usize) -> u64 {
 pub fn check(plan: &Plan) -> Result<()> {
     call("sbatch", &["--version"])?;
     let config = call("scontrol", &["show", "config"])?;
-    let value = |key: &str| {
+    let config_value = |key: &str| {
         let mut pairs = config.lines().filter_map(|line| line.split_once('='));
         let (_, value) = pairs.find(|(name, _)| name.trim() == key)?;
         Some(value.trim())
     };
-    let kill_wait = value("KillWait").and_then(|text| text.split(' ').next()?.parse().ok());
+    let kill_wait = config_value("KillWait").and_then(|text| text.split(' ').next()?.parse().ok());
     if let Some(kill_wait) = kill_wait.map(Duration::from_secs)
         && plan.stop.grace >= kill_wait
     {
@@ -202,7 +210,7 @@ pub fn check(plan: &Plan) -> Result<()> {
             duration(kill_wait)
         );
     }
-    if !value("RequeueExit").is_some_and(|codes| codes.split(',').contains(&"75")) {
+    if !config_value("RequeueExit").is_some_and(|codes| codes.split(',').contains(&"75")) {
         say(
             "warning: RequeueExit of slurm.conf lacks 75, so a task that has to wait fails; submit it again",
         );
@@ -266,7 +274,7 @@ fn call(program: &str, arguments: &[&str]) -> Result<String> {
 )]
 fn call_within(timeout: Duration, program: &str, arguments: &[&str]) -> Result<String> {
     // The output goes to files: a pipe stays open until the program's children end.
-    let (stdout, stderr) = (output_file()?, output_file()?);
+    let (stdout, stderr) = (open_memory_file()?, open_memory_file()?);
     let mut command = Command::new(program);
     command
         .args(arguments)
@@ -280,7 +288,7 @@ fn call_within(timeout: Duration, program: &str, arguments: &[&str]) -> Result<S
         ),
         child => child.context(program.to_owned())?,
     };
-    let Some(status) = wait(&mut child, timeout).context(program.to_owned())? else {
+    let Some(status) = wait_or_kill(&mut child, timeout).context(program.to_owned())? else {
         let queued = match program {
             "sbatch" => "; `squeue --me` shows whether the jobs are queued all the same",
             _ => "",
@@ -298,7 +306,7 @@ fn call_within(timeout: Duration, program: &str, arguments: &[&str]) -> Result<S
     read_from_start(stdout)
 }
 
-fn output_file() -> Result<File> {
+fn open_memory_file() -> Result<File> {
     let file = memfd_create("output", MemfdFlags::CLOEXEC);
     Ok(File::from(file.context("a file in memory")?))
 }
@@ -311,7 +319,7 @@ fn read_from_start(mut file: File) -> Result<String> {
 }
 
 /// `None` if it had to be killed.
-fn wait(child: &mut Child, timeout: Duration) -> io::Result<Option<ExitStatus>> {
+fn wait_or_kill(child: &mut Child, timeout: Duration) -> io::Result<Option<ExitStatus>> {
     let mut waited = Duration::ZERO;
     loop {
         let status = child.try_wait()?;
