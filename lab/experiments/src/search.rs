@@ -54,7 +54,7 @@ const REFAULT_MARGIN_PER_SECOND: f64 = 10.0;
 enum DwellPurpose {
     Reference,
     Probe(u64),
-    Confirm { headroom: u64, high: bool },
+    Confirm { headroom: u64, is_upper_end: bool },
 }
 
 impl DwellPurpose {
@@ -143,10 +143,10 @@ impl SearchMachine {
             }),
             Stage::Starting(since) => self.poll_start(since, reading),
             Stage::Recovering(since) => self.poll_recovery(since, reading),
-            Stage::Approaching(purpose, mut dwell) => {
-                dwell.add(reading);
-                dwell.record_stall(self.limit_control.stall_percent());
-                self.poll_approach(purpose, dwell, danger, reading);
+            Stage::Approaching(purpose, mut approach_dwell) => {
+                approach_dwell.add(reading);
+                approach_dwell.record_stall(self.limit_control.stall_percent());
+                self.poll_approach(purpose, approach_dwell, danger, reading);
             }
             Stage::Dwelling(purpose, mut dwell) => {
                 dwell.add(reading);
@@ -173,7 +173,7 @@ impl SearchMachine {
         Some(dwell_event(purpose, Verdict::Failed, evidence))
     }
 
-    fn poll_start(&mut self, since: Option<Duration>, reading: &Reading) {
+    fn poll_start(&mut self, at_tip_since: Option<Duration>, reading: &Reading) {
         let is_at_tip = reading
             .slots_behind
             .is_some_and(|behind| behind <= self.at_tip_slots);
@@ -181,12 +181,12 @@ impl SearchMachine {
         self.startup_peak_bytes = self
             .startup_peak_bytes
             .max(reading.unreclaimable.unwrap_or(0));
-        let since = is_at_tip.then(|| since.unwrap_or(reading.at));
-        self.stage = Stage::Starting(since);
-        if since.is_some_and(|since| reading.at.saturating_sub(since) >= self.rules.settle) {
+        let at_tip_since = is_at_tip.then(|| at_tip_since.unwrap_or(reading.at));
+        self.stage = Stage::Starting(at_tip_since);
+        if at_tip_since.is_some_and(|since| reading.at.saturating_sub(since) >= self.rules.settle) {
             self.began = Some(reading.at);
             self.limit_control.max_rise = 0;
-            self.limit_control.unreclaimable.clear();
+            self.limit_control.recent_unreclaimable.clear();
             self.begin_next_dwell(reading);
         }
     }
@@ -224,16 +224,16 @@ impl SearchMachine {
     fn poll_approach(
         &mut self,
         purpose: DwellPurpose,
-        dwell: Dwell,
+        approach_dwell: Dwell,
         danger: Option<&'static str>,
         reading: &Reading,
     ) {
         if danger.is_some() {
-            return self.conclude(purpose, dwell, danger, reading);
+            return self.conclude(purpose, approach_dwell, danger, reading);
         }
-        let is_at_target = self
-            .limit_control
-            .step(purpose.headroom(), reading, &mut self.actions);
+        let is_at_target =
+            self.limit_control
+                .adjust(purpose.headroom(), reading, &mut self.actions);
         let is_full = self
             .limit_control
             .limit
@@ -241,21 +241,24 @@ impl SearchMachine {
             .is_some_and(|(limit, memory)| memory as f64 >= FULL_SHARE * limit as f64)
             && !self.limit_control.is_above_target(reading);
         let settle = self.rules.settle;
-        let is_settled = reading.at.saturating_sub(dwell.began) >= settle;
+        let is_settled = reading.at.saturating_sub(approach_dwell.began) >= settle;
         // While the limit is being lowered, the timeout counts from the last step.
-        let last_step_at = self.limit_control.lowered_at.max(Some(dwell.began));
+        let last_step_at = self
+            .limit_control
+            .lowered_at
+            .max(Some(approach_dwell.began));
         let within_timeout = last_step_at
             .is_some_and(|last| reading.at.saturating_sub(last) < settle * TIMEOUT_FACTOR);
         if is_settled && is_at_target && is_full && self.is_as_near_as_references(reading) {
             self.begin_dwell(purpose, reading);
         } else if within_timeout || reading.slots_behind.is_none() {
-            self.stage = Stage::Approaching(purpose, dwell);
+            self.stage = Stage::Approaching(purpose, approach_dwell);
         } else if reading.slots_behind <= Some(self.at_tip_slots) {
             // The cgroup never fills, or the whole cluster is behind.
             self.begin_dwell(purpose, reading);
         } else {
             let danger = Some("it fell behind on the way to its limit");
-            self.conclude(purpose, dwell, danger, reading);
+            self.conclude(purpose, approach_dwell, danger, reading);
         }
     }
 
@@ -278,7 +281,7 @@ impl SearchMachine {
             return self.conclude(purpose, dwell, danger, reading);
         }
         self.limit_control
-            .step(purpose.headroom(), reading, &mut self.actions);
+            .adjust(purpose.headroom(), reading, &mut self.actions);
         self.stage = Stage::Dwelling(purpose, dwell);
     }
 
@@ -338,9 +341,12 @@ impl SearchMachine {
         match purpose {
             DwellPurpose::Reference => self.dwells_since_reference = 0,
             DwellPurpose::Probe(headroom) => self.staircase.add_trial(headroom as f64, kept_up),
-            DwellPurpose::Confirm { headroom, high } => {
-                self.staircase.add_end_trial(headroom as f64, high, kept_up)
-            }
+            DwellPurpose::Confirm {
+                headroom,
+                is_upper_end,
+            } => self
+                .staircase
+                .add_end_trial(headroom as f64, is_upper_end, kept_up),
         }
     }
 
@@ -382,7 +388,7 @@ impl SearchMachine {
                 Next::Try(headroom) => DwellPurpose::Probe(page_aligned(headroom as u64)),
                 Next::Confirm { value, is_upper } => DwellPurpose::Confirm {
                     headroom: page_aligned(value as u64),
-                    high: is_upper,
+                    is_upper_end: is_upper,
                 },
                 Next::Over(outcome) => {
                     return Err(match outcome {
@@ -397,8 +403,11 @@ impl SearchMachine {
                     });
                 }
             };
-            if !matches!(purpose, DwellPurpose::Confirm { headroom, high: false } if headroom <= floor)
-            {
+            let is_known_failure = matches!(
+                purpose,
+                DwellPurpose::Confirm { headroom, is_upper_end: false } if headroom <= floor
+            );
+            if !is_known_failure {
                 let reference_is_due = self.references.0.len() < MIN_REFERENCES
                     || self.dwells_since_reference >= REFERENCE_INTERVAL;
                 return Ok(if reference_is_due {

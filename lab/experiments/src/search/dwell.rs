@@ -19,10 +19,10 @@ const MAX_REPLAY_RATIO: f64 = 1.2;
 /// Mean slots behind in the last part may exceed those in the first part by this.
 const MAX_BEHIND_INCREASE: f64 = 1.0;
 /// On a busy host, replay threads wait for a CPU for more than this share of their runnable time.
-const BUSY_SHARE: f64 = 0.05;
+const BUSY_WAIT_SHARE: f64 = 0.05;
 /// On a busy host, their ratio of waiting to running is also above this multiple of the
 /// reference's.
-const BUSY_RATIO: f64 = 2.0;
+const BUSY_ODDS_RATIO: f64 = 2.0;
 /// Below this share of a reference's slot rate, a cluster is slow and easy to follow.
 const SLOW_CLUSTER_SHARE: f64 = 0.95;
 /// Minimum time for counting slots: each end may be wrong by a second, the age of a recording.
@@ -31,7 +31,7 @@ const MIN_SLOT_COUNT_TIME: Duration = Duration::from_secs(30);
 /// deliver times after its end.
 const MIN_REPLAY_SHARE: f64 = 0.25;
 /// A limit had no effect if memory was above it in more than this share of polls.
-const MAX_ABOVE_TARGET_SHARE: f64 = 0.1;
+const MAX_ABOVE_SHARE: f64 = 0.1;
 /// A longer time without a reading makes the dwell void.
 const MAX_READING_GAP: Duration = Duration::from_secs(2);
 
@@ -73,8 +73,8 @@ impl References {
 pub struct Dwell {
     pub began: Duration,
     length: Duration,
-    first: Reading,
-    last: Reading,
+    first_reading: Reading,
+    last_reading: Reading,
     /// When memory and slots behind were last read.
     last_complete_at: Duration,
     /// The last reading that was not silent.
@@ -86,10 +86,10 @@ pub struct Dwell {
     was_silent: bool,
     max_behind: Option<u64>,
     /// Sum and number of slots behind in the first part.
-    behind_at_start: (u64, u64),
+    behind_in_first_part: (u64, u64),
     /// Times and slots behind in the last part.
-    behind_at_end: VecDeque<(Duration, u64)>,
-    replay_us: Vec<f64>,
+    behind_in_last_part: VecDeque<(Duration, u64)>,
+    replay_times_us: Vec<f64>,
     /// The highest PSI `full` of memory, in percent.
     max_stall_percent: Option<f64>,
     /// Times of readings, with the total times that replay threads waited and ran, over one part.
@@ -109,8 +109,8 @@ impl Dwell {
         let mut dwell = Dwell {
             began: reading.at,
             length,
-            last: first.clone(),
-            first: first.clone(),
+            last_reading: first.clone(),
+            first_reading: first.clone(),
             last_complete_at: reading.at,
             not_silent_at: reading.at,
             ..Dwell::default()
@@ -125,7 +125,9 @@ impl Dwell {
 
     pub fn add(&mut self, reading: &Reading) {
         let (at, part) = (reading.at, self.part_length());
-        self.longest_gap = self.longest_gap.max(at.saturating_sub(self.last.at));
+        self.longest_gap = self
+            .longest_gap
+            .max(at.saturating_sub(self.last_reading.at));
         if !reading.is_silent() {
             self.not_silent_at = at;
         }
@@ -141,20 +143,25 @@ impl Dwell {
         if let Some(behind) = reading.slots_behind {
             self.max_behind = self.max_behind.max(Some(behind));
             if at.saturating_sub(self.began) <= part {
-                self.behind_at_start.0 += behind;
-                self.behind_at_start.1 += 1;
+                self.behind_in_first_part.0 += behind;
+                self.behind_in_first_part.1 += 1;
             }
         }
-        push_recent(&mut self.behind_at_end, part, at, reading.slots_behind);
+        push_recent(
+            &mut self.behind_in_last_part,
+            part,
+            at,
+            reading.slots_behind,
+        );
         // Earlier slots were under another limit.
         let dwell_replays = reading
             .replays
             .iter()
             .filter(|slot| slot.at >= self.began && slot.replay_us.is_finite());
-        self.replay_us
+        self.replay_times_us
             .extend(dwell_replays.map(|slot| slot.replay_us));
         self.record_replay_cpu(reading, part);
-        self.last = reading.clone();
+        self.last_reading = reading.clone();
     }
 
     pub fn record_stall(&mut self, percent: Option<f64>) {
@@ -226,13 +233,13 @@ impl Dwell {
             return false;
         }
         let is_slow = |slot_us: &&f64| **slot_us > MAX_REPLAY_RATIO * us;
-        let slow = self.replay_us.iter().filter(is_slow).count() as f64;
-        let expected = (rate * self.length.as_secs_f64()).max(self.replay_us.len() as f64);
+        let slow = self.replay_times_us.iter().filter(is_slow).count() as f64;
+        let expected = (rate * self.length.as_secs_f64()).max(self.replay_times_us.len() as f64);
         slow > (1.0 - REPLAY_QUANTILE) * expected + 1.0
     }
 
     fn elapsed(&self) -> Duration {
-        self.last.at.saturating_sub(self.began)
+        self.last_reading.at.saturating_sub(self.began)
     }
 
     pub fn evidence(&mut self) -> DwellEvidence {
@@ -242,28 +249,34 @@ impl Dwell {
             (seconds > 0.0).then_some(grown / seconds)
         };
         let mean = |sum: u64, count: u64| (count > 0).then(|| sum as f64 / count as f64);
-        self.replay_us.sort_unstable_by(f64::total_cmp);
+        self.replay_times_us.sort_unstable_by(f64::total_cmp);
         // Nearest-rank method.
-        let rank = (REPLAY_QUANTILE * self.replay_us.len() as f64).ceil() as usize;
+        let rank = (REPLAY_QUANTILE * self.replay_times_us.len() as f64).ceil() as usize;
         DwellEvidence {
             seconds,
-            replayed_slots: self.replay_us.len(),
+            replayed_slots: self.replay_times_us.len(),
             max_slots_behind: self.max_behind,
-            slots_behind_first_eighth: mean(self.behind_at_start.0, self.behind_at_start.1),
+            slots_behind_first_eighth: mean(
+                self.behind_in_first_part.0,
+                self.behind_in_first_part.1,
+            ),
             slots_behind_last_eighth: mean(
-                self.behind_at_end.iter().map(|(_, behind)| behind).sum(),
-                self.behind_at_end.len() as u64,
+                self.behind_in_last_part
+                    .iter()
+                    .map(|(_, behind)| behind)
+                    .sum(),
+                self.behind_in_last_part.len() as u64,
             ),
             replay_p95_us: rank
                 .checked_sub(1)
-                .and_then(|rank| self.replay_us.get(rank))
+                .and_then(|rank| self.replay_times_us.get(rank))
                 .copied(),
-            refaults_per_second: rate(self.first.refaults, self.last.refaults),
+            refaults_per_second: rate(self.first_reading.refaults, self.last_reading.refaults),
             replay_cpu_wait_share: self.wait_share(),
-            cluster_slots_per_second: rate(self.first.tip_slot, self.last.tip_slot),
+            cluster_slots_per_second: rate(self.first_reading.tip_slot, self.last_reading.tip_slot),
             max_stall_percent: self.max_stall_percent,
-            unreclaimable: self.last.unreclaimable,
-            memory: self.last.memory,
+            unreclaimable: self.last_reading.unreclaimable,
+            memory: self.last_reading.memory,
             why: Vec::new(),
         }
     }
@@ -288,7 +301,7 @@ impl Dwell {
                 "95 % of the slots were replayed within {now:.0} us, in the references within {reference:.0} us"
             ));
         }
-        let mut void = self.missing_data(&evidence);
+        let mut void = self.missing_data_reasons(&evidence);
         let is_long = self.elapsed() >= MIN_SLOT_COUNT_TIME;
         if let (Some(now), Some(reference)) = (
             evidence.cluster_slots_per_second,
@@ -313,9 +326,7 @@ impl Dwell {
                 "the replay of only {} slots became known",
                 evidence.replayed_slots
             ));
-        } else if f64::from(self.polls_above_target)
-            > MAX_ABOVE_TARGET_SHARE * f64::from(self.polls)
-        {
+        } else if f64::from(self.polls_above_target) > MAX_ABOVE_SHARE * f64::from(self.polls) {
             void.push(
                 "its memory was above the limit, because the kernel could not reclaim enough"
                     .to_owned(),
@@ -338,7 +349,7 @@ impl Dwell {
         references: &References,
     ) -> (Verdict, DwellEvidence) {
         let evidence = self.evidence();
-        let mut why = self.missing_data(&evidence);
+        let mut why = self.missing_data_reasons(&evidence);
         why.extend(self.was_silent.then(|| VALIDATOR_SILENT.to_owned()));
         why.extend(behind_reasons(&evidence, at_tip_slots));
         why.extend(busy_host_reason(evidence.replay_cpu_wait_share, references));
@@ -350,7 +361,7 @@ impl Dwell {
         (verdict, DwellEvidence { why, ..evidence })
     }
 
-    fn missing_data(&self, evidence: &DwellEvidence) -> Vec<String> {
+    fn missing_data_reasons(&self, evidence: &DwellEvidence) -> Vec<String> {
         let mut why = Vec::new();
         if self.longest_gap > MAX_READING_GAP {
             why.push(format!(
@@ -385,13 +396,13 @@ fn behind_reasons(evidence: &DwellEvidence, at_tip_slots: u64) -> Vec<String> {
     why
 }
 
-fn busy_host_reason(waited: Option<f64>, references: &References) -> Option<String> {
-    let waited = waited.filter(|waited| *waited > BUSY_SHARE)?;
+fn busy_host_reason(wait_share: Option<f64>, references: &References) -> Option<String> {
+    let wait_share = wait_share.filter(|share| *share > BUSY_WAIT_SHARE)?;
     let reference = references.median(|evidence| evidence.replay_cpu_wait_share)?;
-    (odds(waited) > BUSY_RATIO * odds(reference)).then(|| {
+    (odds(wait_share) > BUSY_ODDS_RATIO * odds(reference)).then(|| {
         format!(
             "threads of replay waited for a CPU for {:.0} % of their time, in the references {:.0} %",
-            100.0 * waited,
+            100.0 * wait_share,
             100.0 * reference
         )
     })

@@ -39,12 +39,12 @@ pub struct LimitControl {
     last_complete_at: Option<Duration>,
     /// The last reading that was not silent.
     not_silent_at: Duration,
-    pub unreclaimable: VecDeque<(Duration, u64)>,
+    pub recent_unreclaimable: VecDeque<(Duration, u64)>,
     /// Largest rise of unreclaimable memory within a second, since the start was over.
     pub max_rise: u64,
-    refaults: VecDeque<(Duration, u64)>,
+    recent_refault_totals: VecDeque<(Duration, u64)>,
     /// Times and total stalls of the last [`STALL_WINDOW`], since the first limit or its lifting.
-    stalls: VecDeque<(Duration, Duration)>,
+    recent_stall_totals: VecDeque<(Duration, Duration)>,
 }
 
 impl LimitControl {
@@ -57,19 +57,24 @@ impl LimitControl {
 
     fn record(&mut self, reading: &Reading) {
         let at = reading.at;
-        push_recent(&mut self.unreclaimable, SECOND, at, reading.unreclaimable);
         push_recent(
-            &mut self.refaults,
+            &mut self.recent_unreclaimable,
+            SECOND,
+            at,
+            reading.unreclaimable,
+        );
+        push_recent(
+            &mut self.recent_refault_totals,
             self.refault_window,
             at,
             reading.refaults,
         );
-        self.stalls
+        self.recent_stall_totals
             .extend(reading.stalled.map(|stalled| (at, stalled)));
-        while let Some((second, _)) = self.stalls.get(1)
+        while let Some((second, _)) = self.recent_stall_totals.get(1)
             && at.saturating_sub(*second) >= STALL_WINDOW
         {
-            self.stalls.pop_front();
+            self.recent_stall_totals.pop_front();
         }
         if reading.unreclaimable.is_some() && reading.slots_behind.is_some()
             || self.last_complete_at.is_none()
@@ -84,14 +89,18 @@ impl LimitControl {
     /// Returns the danger, if the limit must be lifted.
     pub fn detect_danger(&mut self, reading: &Reading) -> Option<&'static str> {
         self.record(reading);
-        let lowest = self.unreclaimable.iter().map(|(_, bytes)| *bytes).min();
+        let lowest = self
+            .recent_unreclaimable
+            .iter()
+            .map(|(_, bytes)| *bytes)
+            .min();
         let rise = reading
             .unreclaimable
             .zip(lowest)
             .map_or(0, |(now, lowest)| now.saturating_sub(lowest));
         self.max_rise = self.max_rise.max(rise);
         self.limit?;
-        let is_too_old = |since: Duration| reading.at.saturating_sub(since) > MAX_DATA_AGE;
+        let is_too_old = |at: Duration| reading.at.saturating_sub(at) > MAX_DATA_AGE;
         if reading.out_of_memory {
             Some("the cgroup is out of memory")
         } else if reading.slots_behind > Some(MAX_SLOTS_BEHIND) {
@@ -114,7 +123,7 @@ impl LimitControl {
     /// Changes the limit once a second, but raises it at once if it is much too low. Returns
     /// whether it is at its target. An unchanged limit is set again each second while another one
     /// is in effect, otherwise every ten seconds.
-    pub fn step(
+    pub fn adjust(
         &mut self,
         headroom: Option<u64>,
         reading: &Reading,
@@ -133,7 +142,7 @@ impl LimitControl {
         self.headroom = Some(headroom);
         if self.limit.is_none() {
             // Earlier stalls were not caused by the limit.
-            self.stalls.clear();
+            self.recent_stall_totals.clear();
             (self.last_complete_at, self.not_silent_at) = (Some(reading.at), reading.at);
         }
         let next = match self.limit {
@@ -183,12 +192,15 @@ impl LimitControl {
             actions.push(Action::SetLimit(None));
         }
         (self.limit, self.headroom, self.lowered_at) = (None, None, None);
-        self.stalls.clear();
+        self.recent_stall_totals.clear();
     }
 
     /// PSI `full` of the last seconds, in percent.
     pub fn stall_percent(&self) -> Option<f64> {
-        let ((then, before), (now, stalled)) = (self.stalls.front()?, self.stalls.back()?);
+        let ((then, before), (now, stalled)) = (
+            self.recent_stall_totals.front()?,
+            self.recent_stall_totals.back()?,
+        );
         let passed = now
             .checked_sub(*then)
             .filter(|passed| *passed >= MIN_STALL_WINDOW)?;
@@ -196,7 +208,10 @@ impl LimitControl {
     }
 
     pub fn refaults_per_second(&self) -> Option<f64> {
-        let ((first, before), (last, now)) = (self.refaults.front()?, self.refaults.back()?);
+        let ((first, before), (last, now)) = (
+            self.recent_refault_totals.front()?,
+            self.recent_refault_totals.back()?,
+        );
         let seconds = last.checked_sub(*first)?.as_secs_f64();
         (seconds > 0.0).then(|| now.saturating_sub(*before) as f64 / seconds)
     }

@@ -255,7 +255,7 @@ impl SearchAnswer {
             let unreclaimable = if is_stable? {
                 highest
             } else {
-                (trend.at(hours * 3600.0) as u64).max(highest)
+                (trend.bytes_after(hours * 3600.0) as u64).max(highest)
             };
             Some(SufficientSize {
                 hours,
@@ -345,7 +345,7 @@ impl Growth {
 
 impl Trend {
     /// In bytes, after the first sample.
-    pub fn at(&self, seconds: f64) -> f64 {
+    pub fn bytes_after(&self, seconds: f64) -> f64 {
         (self.base + self.slope * seconds).max(0.0)
     }
 }

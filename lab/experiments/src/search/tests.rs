@@ -436,7 +436,7 @@ fn stalls_under_a_lifted_limit_do_not_end_a_later_one() {
     let mut actions = Vec::new();
     machine
         .limit_control
-        .step(Some(100 * MIB), &reading, &mut actions);
+        .adjust(Some(100 * MIB), &reading, &mut actions);
     for _ in 0..4 * 12 {
         assert_eq!(
             machine.limit_control.detect_danger(&stalled(plant.read())),
@@ -681,5 +681,5 @@ fn growth_is_the_trend_despite_jumps() {
     }
     let trend = growth.trend().expect("samples");
     assert!((trend.slope - 1000.0).abs() < 20.0, "{trend:?}");
-    assert!((trend.at(10_000.0) / (1000.0 * MIB as f64 + 1e7) - 1.0).abs() < 0.01);
+    assert!((trend.bytes_after(10_000.0) / (1000.0 * MIB as f64 + 1e7) - 1.0).abs() < 0.01);
 }
