@@ -216,7 +216,7 @@ impl SearchMachine {
             self.begin_next_dwell(reading);
         } else {
             let waited = faultline_text::duration(waited);
-            let why = format!("it has not recovered without a limit for {waited}");
+            let why = format!("it has had no limit for {waited}, and has not recovered");
             self.end(SearchOutcome::Inconclusive { why });
         }
     }
@@ -257,7 +257,7 @@ impl SearchMachine {
             // The cgroup never fills, or the whole cluster is behind.
             self.begin_dwell(purpose, reading);
         } else {
-            let danger = Some("it fell behind on the way to its limit");
+            let danger = Some("it fell behind while its limit was lowered");
             self.conclude(purpose, approach_dwell, danger, reading);
         }
     }
@@ -417,7 +417,7 @@ impl SearchMachine {
                 });
             }
             let why = format!(
-                "not tried: unreclaimable memory has risen by {} within a second, half of it or more",
+                "not tried: unreclaimable memory has risen by {} within a second, at least half of this headroom",
                 faultline_text::bytes(floor / 2)
             );
             let evidence = DwellEvidence {

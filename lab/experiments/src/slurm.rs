@@ -134,7 +134,7 @@ impl JobScripts {
 }
 
 fn script_text(comment: &str, options: &[String], command: &str) -> Result<String> {
-    let program = std::env::current_exe().context("this program's own file is not known")?;
+    let program = std::env::current_exe().context("the path of this program is not known")?;
     // Slurm reads quotes in these lines as a shell does.
     let lines = options.iter().map(|option| format!("#SBATCH {option}\n"));
     let (options, program): (String, _) = (lines.collect(), shell_quoted(&program));
@@ -169,7 +169,7 @@ fn reserved_bytes(plan: &Plan) -> Result<u64> {
         });
     match (plan.slurm.memory, needed) {
         (Some(given), Some(needed)) if given < needed => bail!(
-            "slurm.memory is {}; set at least {}: the limits of the runs, and {} for the recorder",
+            "slurm.memory is {}; set at least {}: the limits of the runs, and {} for the runner and the recorder",
             bytes(given),
             bytes(needed),
             bytes(RESERVED_BYTES)
@@ -212,7 +212,7 @@ pub fn check(plan: &Plan) -> Result<()> {
     }
     if !config_value("RequeueExit").is_some_and(|codes| codes.split(',').contains(&"75")) {
         say(
-            "warning: RequeueExit of slurm.conf lacks 75, so a task that has to wait fails; submit it again",
+            "warning: RequeueExit of slurm.conf lacks 75: a task whose host is in use or not fit fails, and has to be submitted again",
         );
     }
     Ok(())
@@ -226,7 +226,7 @@ pub fn submit(script: &Path, tasks: &BTreeSet<u32>, follow_up: &Path) -> Result<
     let dependency = format!("--dependency=afterany:{job}");
     let follow_up = follow_up.to_string_lossy();
     call("sbatch", &["--parsable", &dependency, &follow_up]).with_context(|| {
-        format!("job {job} is queued, but not what follows it: `sbatch {dependency} {follow_up}`")
+        format!("job {job} is queued, but not the job that follows it: run `sbatch {dependency} {follow_up}`")
     })?;
     Ok(job)
 }
@@ -308,7 +308,9 @@ fn call_within(timeout: Duration, program: &str, arguments: &[&str]) -> Result<S
 
 fn open_memory_file() -> Result<File> {
     let file = memfd_create("output", MemfdFlags::CLOEXEC);
-    Ok(File::from(file.context("a file in memory")?))
+    Ok(File::from(
+        file.context("a file in memory could not be created")?,
+    ))
 }
 
 fn read_from_start(mut file: File) -> Result<String> {

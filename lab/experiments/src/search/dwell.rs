@@ -323,12 +323,12 @@ impl Dwell {
             })
         {
             void.push(format!(
-                "the replay of only {} slots became known",
+                "the validator reported the replay of only {} slots",
                 evidence.replayed_slots
             ));
         } else if f64::from(self.polls_above_target) > MAX_ABOVE_SHARE * f64::from(self.polls) {
             void.push(
-                "its memory was above the limit, because the kernel could not reclaim enough"
+                "its memory exceeded unreclaimable memory plus the headroom: the kernel could not reclaim enough"
                     .to_owned(),
             );
         }
@@ -401,7 +401,7 @@ fn busy_host_reason(wait_share: Option<f64>, references: &References) -> Option<
     let reference = references.median(|evidence| evidence.replay_cpu_wait_share)?;
     (odds(wait_share) > BUSY_ODDS_RATIO * odds(reference)).then(|| {
         format!(
-            "threads of replay waited for a CPU for {:.0} % of their time, in the references {:.0} %",
+            "replay threads waited for a CPU for {:.0} % of the time, in the references for {:.0} %",
             100.0 * wait_share,
             100.0 * reference
         )

@@ -147,16 +147,16 @@ fn outcome_text(outcome: &SearchOutcome) -> String {
             format!("out of time: {}, not confirmed", least_headroom(interval))
         }
         SearchOutcome::Noisy => {
-            "noisy: equal dwells ended too differently for an interval".to_owned()
+            "noisy: dwells with equal headroom had too different results for an interval".to_owned()
         }
         SearchOutcome::FirstHeadroomTooSmall => {
-            "the first headroom was too small: give search.from more".to_owned()
+            "the first headroom was too small: raise search.from".to_owned()
         }
         SearchOutcome::NeverFailed { lowest } => {
             format!("never failed: {} of headroom was enough", bytes(*lowest))
         }
         SearchOutcome::OutOfTime => {
-            "out of time: give search.most more, or make dwells shorter".to_owned()
+            "out of time: raise search.most, or shorten search.dwell".to_owned()
         }
         SearchOutcome::Inconclusive { why } => format!("inconclusive: {why}"),
     }
