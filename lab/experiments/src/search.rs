@@ -1,10 +1,12 @@
 //! Searches the minimum headroom over unreclaimable memory in one run.
 //!
-//! A state machine without a host: readings go in, limits and journal lines come out. The limit
-//! follows unreclaimable memory, so only page cache is squeezed. References are dwells without a
-//! limit: at the beginning, then every fourth dwell. The others try one headroom each: stepwise
-//! down to the first failure, then by [`faultline_stats::staircase`]. Finally, both ends are tried
-//! three times each at double length.
+//! A state machine without a host: readings go in, limits and journal lines come out. The headroom
+//! is what the limit leaves above memory that cannot be reclaimed. The limit follows this memory,
+//! so only page cache is squeezed. A dwell is the time for which the search keeps one headroom; it
+//! gets a verdict. References are dwells without a limit: at the beginning, then every fourth
+//! dwell. The search first tries smaller and smaller headrooms until one fails, and then those that
+//! [`faultline_stats::staircase`] chooses. Finally, it tries both ends of the resulting interval
+//! three times each, at double length.
 
 mod dwell;
 mod limit_control;
@@ -25,28 +27,29 @@ use std::{mem, time::Duration};
 
 /// With more slots behind, the limit is lifted.
 const MAX_SLOTS_BEHIND: u64 = 20;
-/// With more stall in percent (`full`, 10 s), the limit is lifted.
+/// Above this PSI `full` of memory in percent, over 10 s, the limit is lifted.
 const MAX_STALL_PERCENT: f64 = 20.0;
-/// Without data for this long, the limit is lifted.
+/// If memory or slots behind are not read for this long, the limit is lifted.
 const MAX_DATA_AGE: Duration = Duration::from_secs(5);
 /// Reason of a failure: the validator is silent while its recorder works.
 const VALIDATOR_SILENT: &str = "the validator has stopped answering";
 pub(crate) const VALIDATOR_ENDED: &str = "the validator ended";
 /// References before the first trial.
 const MIN_REFERENCES: usize = 2;
-/// Dwells between two references.
+/// Dwells under a limit between two references.
 const REFERENCE_INTERVAL: usize = 3;
 /// This many void dwells in a row end the search.
 const MAX_VOIDS: usize = 5;
 const MAX_TRIALS: usize = 50;
-/// An approach may take this multiple of `settle`, a recovery this multiple of `settle` plus
-/// `dwell`.
+/// `settle` is how long a new state must last before the next stage. Moving the limit to its target
+/// may take this multiple of `settle`, a recovery this multiple of `settle` plus `dwell`.
 const TIMEOUT_FACTOR: u32 = 4;
 /// A recovery may take at least this long.
 const MIN_RECOVERY_TIMEOUT: Duration = Duration::from_secs(60);
 /// From this share of its limit on, a cgroup counts as full of page cache.
 const FULL_SHARE: f64 = 0.97;
-/// Refaults after a recovery may be this multiple of a reference's, plus `REFAULT_MARGIN_PER_SECOND`.
+/// Refaults per second after a recovery may be this multiple of the references' median, plus the
+/// margin.
 const MAX_REFAULT_RATIO: f64 = 1.2;
 const REFAULT_MARGIN_PER_SECOND: f64 = 10.0;
 
@@ -74,10 +77,12 @@ impl DwellPurpose {
 }
 
 enum Stage {
-    /// Since when the validator has been near the tip.
+    /// Since when the validator has been at the tip; `None` if it is not there.
     Starting(Option<Duration>),
-    /// Since when; without a limit, until refaults and distance to the tip are normal.
+    /// Since when the validator has had no limit. Lasts until its refaults and its distance to the
+    /// tip are normal.
     Recovering(Duration),
+    /// The limit moves to its target. The dwell measures this, in case the validator fails.
     Approaching(DwellPurpose, Dwell),
     Dwelling(DwellPurpose, Dwell),
     Over,
@@ -92,12 +97,13 @@ pub struct SearchMachine {
     growth: Growth,
     limit_control: LimitControl,
     stage: Stage,
-    /// Time of the first reading; after the start, of the first one at the tip.
+    /// Time of the first reading; replaced when [`Stage::Starting`] ends.
     began: Option<Duration>,
     /// Peak of unreclaimable memory until the validator was at the tip for `settle`.
     startup_peak_bytes: u64,
     dwells_since_reference: usize,
     consecutive_voids: usize,
+    /// Purpose of the next dwell, if it is repeated or waits for a recovery.
     pending_purpose: Option<DwellPurpose>,
     actions: Vec<Action>,
 }
@@ -177,7 +183,7 @@ impl SearchMachine {
         let is_at_tip = reading
             .slots_behind
             .is_some_and(|behind| behind <= self.at_tip_slots);
-        // Also near the tip: a validator that has just started knows only an old tip.
+        // Counts at the tip, too: a validator that has just started knows only an old tip.
         self.startup_peak_bytes = self
             .startup_peak_bytes
             .max(reading.unreclaimable.unwrap_or(0));
@@ -211,7 +217,7 @@ impl SearchMachine {
         } else if waited <= timeout {
             self.stage = Stage::Recovering(since);
         } else if self.is_as_near_as_references(reading) {
-            // Disk reads rose independently of the limit, so a new reference is needed.
+            // Refaults stayed high without a limit, so the references are outdated.
             self.pending_purpose = Some(DwellPurpose::Reference);
             self.begin_next_dwell(reading);
         } else {
@@ -242,7 +248,7 @@ impl SearchMachine {
             && !self.limit_control.is_above_target(reading);
         let settle = self.rules.settle;
         let is_settled = reading.at.saturating_sub(approach_dwell.began) >= settle;
-        // While the limit is being lowered, the timeout counts from the last step.
+        // While the limit is lowered, the timeout counts from the last step.
         let last_step_at = self
             .limit_control
             .lowered_at
@@ -254,7 +260,7 @@ impl SearchMachine {
         } else if within_timeout || reading.slots_behind.is_none() {
             self.stage = Stage::Approaching(purpose, approach_dwell);
         } else if reading.slots_behind <= Some(self.at_tip_slots) {
-            // The cgroup never fills, or the whole cluster is behind.
+            // At the tip, but the cgroup never fills, or the references were nearer to the tip.
             self.begin_dwell(purpose, reading);
         } else {
             let danger = Some("it fell behind while its limit was lowered");
@@ -293,7 +299,7 @@ impl SearchMachine {
         reading: &Reading,
     ) {
         let was_limited = self.limit_control.limit.is_some();
-        // The limit is lifted before anything is journaled.
+        // A danger does not wait for the disk: the limit is lifted before anything is journaled.
         if let Some(danger) = danger {
             self.limit_control.lift(&mut self.actions);
             if was_limited {
@@ -364,7 +370,7 @@ impl SearchMachine {
             if self.limit_control.limit.is_none() {
                 return self.begin_dwell(purpose, reading);
             }
-            // The page cache has to recover first.
+            // A reference needs a normal page cache.
             self.lift("for a reference");
             self.pending_purpose = Some(purpose);
             self.stage = Stage::Recovering(reading.at);
@@ -379,7 +385,7 @@ impl SearchMachine {
         self.stage = Stage::Approaching(purpose, Dwell::begin(reading, self.rules.dwell));
     }
 
-    /// Fails with the outcome when the search is over.
+    /// `Err` is the outcome, when the search is over.
     fn next_purpose(&mut self, reading: &Reading) -> Result<DwellPurpose, SearchOutcome> {
         let floor = self.floor();
         self.staircase.raise_floor(floor as f64);
@@ -431,8 +437,8 @@ impl SearchMachine {
         }
     }
 
-    /// Under a hard limit, only larger headrooms are tried. Memory could rise too fast to lift the
-    /// limit in time, and a full cgroup cannot write.
+    /// Under a hard limit, only headrooms above this many bytes are tried. With a smaller headroom,
+    /// memory could fill the cgroup before the limit is lifted, and then writes fail.
     fn floor(&self) -> u64 {
         if self.is_hard_limit {
             self.limit_control.max_rise.saturating_mul(2)
@@ -441,6 +447,7 @@ impl SearchMachine {
         }
     }
 
+    /// Whether the validator is as near to the tip as in the references; without one, at the tip.
     fn is_as_near_as_references(&self, reading: &Reading) -> bool {
         reading.slots_behind.is_some_and(|behind| {
             behind <= self.references.slots_behind().unwrap_or(self.at_tip_slots)

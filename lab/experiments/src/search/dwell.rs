@@ -1,5 +1,5 @@
-//! A dwell is a stay at one memory limit that shows whether the validator keeps up. References are
-//! dwells without a limit, with which the others are compared.
+//! A dwell is the time for which the search keeps one headroom. Its verdict says whether the
+//! validator kept up. References are dwells without a limit, with which the others are compared.
 
 use super::{
     DwellEvidence, MAX_DATA_AGE, Reading, VALIDATOR_SILENT, Verdict, limit_control::push_recent,
@@ -7,8 +7,8 @@ use super::{
 };
 use std::{collections::VecDeque, time::Duration};
 
-/// Slots behind are compared between the first and the last part. Waiting for a CPU is measured over
-/// one part.
+/// A dwell has this many parts. Slots behind are compared between the first and the last part. The
+/// share of waiting for a CPU is measured over each part.
 const PARTS_OF_DWELL: u32 = 8;
 /// Minimum length of a part: in a shorter one, a single poll or late wake-up is a large share.
 const MIN_PART_LENGTH: Duration = Duration::from_secs(1);
@@ -16,21 +16,22 @@ const MIN_PART_LENGTH: Duration = Duration::from_secs(1);
 const REPLAY_QUANTILE: f64 = 0.95;
 /// The quantile may be this multiple of the reference's.
 const MAX_REPLAY_RATIO: f64 = 1.2;
-/// Mean slots behind in the last part may exceed those in the first part by this.
+/// The mean of slots behind may be higher by this in the last part than in the first part.
 const MAX_BEHIND_INCREASE: f64 = 1.0;
-/// On a busy host, replay threads wait for a CPU for more than this share of their runnable time.
+/// On a busy host, replay threads wait for a CPU for more than this share of their runnable time,
+/// or of the elapsed time if that is longer.
 const BUSY_WAIT_SHARE: f64 = 0.05;
-/// On a busy host, their ratio of waiting to running is also above this multiple of the
-/// reference's.
+/// On a busy host, the odds of this share are also above this multiple of the references' odds.
 const BUSY_ODDS_RATIO: f64 = 2.0;
-/// Below this share of a reference's slot rate, a cluster is slow and easy to follow.
+/// With a lower share of the references' slot rate, the cluster is slow and easy to follow.
 const SLOW_CLUSTER_SHARE: f64 = 0.95;
-/// Minimum time for counting slots: each end may be wrong by a second, the age of a recording.
+/// In a shorter time, slots are not compared: at both ends of the time, the newest sample of the
+/// recorder may be a second old.
 const MIN_SLOT_COUNT_TIME: Duration = Duration::from_secs(30);
-/// A dwell with replay times of a smaller share of a reference's slots is not judged: pushes may
-/// deliver times after its end.
+/// A dwell without failures is void if its rate of slots with a replay time is below this share of
+/// the references' rate: the validator may report the other times after the end of the dwell.
 const MIN_REPLAY_SHARE: f64 = 0.25;
-/// A limit had no effect if memory was above it in more than this share of polls.
+/// A limit had no effect if memory was above the target in more than this share of polls.
 const MAX_ABOVE_SHARE: f64 = 0.1;
 /// A longer time without a reading makes the dwell void.
 const MAX_READING_GAP: Duration = Duration::from_secs(2);
@@ -79,10 +80,10 @@ pub struct Dwell {
     last_complete_at: Duration,
     /// The last reading that was not silent.
     not_silent_at: Duration,
-    /// The longest time between two readings, or in which readings lacked slots behind or memory.
-    /// Silence of the validator does not count.
+    /// The longest time between two readings. From [`MAX_DATA_AGE`] on, also the longest time in
+    /// which readings lacked slots behind or memory, unless the validator was silent.
     longest_gap: Duration,
-    /// The validator was silent while its recorder worked.
+    /// Whether the validator did not answer for [`MAX_DATA_AGE`] while the recorder worked.
     was_silent: bool,
     max_behind: Option<u64>,
     /// Sum and number of slots behind in the first part.
@@ -92,9 +93,10 @@ pub struct Dwell {
     replay_times_us: Vec<f64>,
     /// The highest PSI `full` of memory, in percent.
     max_stall_percent: Option<f64>,
-    /// Times of readings, with the total times that replay threads waited and ran, over one part.
+    /// Readings of the newest part: their time, and how long replay threads have waited and run in
+    /// total.
     replay_cpu: VecDeque<(Duration, Duration, Duration)>,
-    /// In the busiest part.
+    /// Share of waiting for a CPU, in the busiest part.
     max_wait_share: Option<f64>,
     polls: u32,
     polls_above_target: u32,
@@ -186,7 +188,7 @@ impl Dwell {
         {
             self.replay_cpu.pop_front();
         }
-        // A shorter range than a part says little.
+        // In less time than one part, a single late wake-up is a large share.
         if let Some((first, ..)) = self.replay_cpu.front()
             && reading.at.saturating_sub(*first) >= part
         {
@@ -194,8 +196,8 @@ impl Dwell {
         }
     }
 
-    /// Waiting time of replay threads in the newest part, divided by the longer one of their runnable
-    /// time and the elapsed time. So a late wake-up of a thread that hardly runs counts little.
+    /// `waited / max(waited + ran, elapsed)` of replay threads in the newest part. The elapsed time
+    /// makes the late wake-up of a thread that hardly runs count little.
     fn newest_wait_share(&self) -> Option<f64> {
         let ((then, waited_before, ran_before), (now, waited, ran)) =
             (self.replay_cpu.front()?, self.replay_cpu.back()?);
@@ -205,7 +207,8 @@ impl Dwell {
         (all > 0.0).then(|| waited.as_secs_f64() / all)
     }
 
-    /// The share in the busiest part; in a shorter dwell, of all its time.
+    /// The share of waiting in the busiest part. Of a dwell shorter than a part, the share in the
+    /// whole dwell.
     fn wait_share(&self) -> Option<f64> {
         self.max_wait_share.or_else(|| self.newest_wait_share())
     }
@@ -214,8 +217,8 @@ impl Dwell {
         self.elapsed() >= self.length
     }
 
-    /// Whether more slots have been slow than a whole dwell may have. To continue would only prolong
-    /// the recovery. On a busy host the dwell continues, because the host may become quiet.
+    /// Whether already more slots were slow than are allowed in the whole dwell. To continue would
+    /// only prolong the recovery. On a busy host the dwell continues: the host may become quiet.
     pub fn has_failed(&self, references: &References) -> bool {
         let (Some(us), Some(rate)) = (
             references.replay_p95_us(),
@@ -250,7 +253,7 @@ impl Dwell {
         };
         let mean = |sum: u64, count: u64| (count > 0).then(|| sum as f64 / count as f64);
         self.replay_times_us.sort_unstable_by(f64::total_cmp);
-        // Nearest-rank method.
+        // The quantile by the nearest-rank method.
         let rank = (REPLAY_QUANTILE * self.replay_times_us.len() as f64).ceil() as usize;
         DwellEvidence {
             seconds,
@@ -281,7 +284,7 @@ impl Dwell {
         }
     }
 
-    /// `danger` is the reason if the limit was lifted.
+    /// The verdict of a dwell under a limit. `danger`: why the limit was lifted, if it was.
     pub fn verdict(
         mut self,
         at_tip_slots: u64,
@@ -313,8 +316,8 @@ impl Dwell {
                 "the cluster made {now:.2} slots a second, in the references {reference:.2}"
             ));
         }
-        // Only a failure is void on a busy host: a dwell that kept up there keeps up on a quiet
-        // one.
+        // On a busy host, a dwell that failed is void. A dwell that kept up counts: it would keep
+        // up on a quiet host, too.
         if !failures.is_empty() {
             void.extend(busy_host_reason(evidence.replay_cpu_wait_share, references));
         } else if is_long
@@ -408,8 +411,8 @@ fn busy_host_reason(wait_share: Option<f64>, references: &References) -> Option<
     })
 }
 
-/// Converts a share of waiting into the ratio of waiting to running. Only ratios can be compared by
-/// a factor: a share of a half cannot double.
+/// A share divided by the rest. Only odds can be compared by a factor: a share of one half cannot
+/// more than double.
 fn odds(share: f64) -> f64 {
     share / (1.0 - share).max(f64::EPSILON)
 }

@@ -1,26 +1,27 @@
-//! Moves the limit in small steps, because a large one reclaims more than necessary. Detects
-//! dangers that lift it at once.
+//! Moves the limit in small steps, because a large step reclaims more than necessary. Detects
+//! dangers, at which the search lifts the limit at once.
 
 use super::{Action, MAX_DATA_AGE, MAX_SLOTS_BEHIND, MAX_STALL_PERCENT, Reading, VALIDATOR_SILENT};
 use std::{collections::VecDeque, time::Duration};
 
 const SECOND: Duration = Duration::from_secs(1);
-/// An effective limit is written again only this often, because under systemd it is work for PID 1.
+/// A limit in effect is written again at this interval, because under systemd PID 1 writes it.
 const REAPPLY_INTERVAL: Duration = Duration::from_secs(10);
-/// A limit that is too low by more than the headroom divided by this is raised at once.
+/// A limit below its target by more than the headroom divided by this is raised at once.
 const RAISE_DIVISOR: u64 = 32;
-/// A limit is lowered to at least this share of the last one.
+/// A step lowers the limit to at least this share of its previous value.
 const MIN_LOWERED_SHARE: f64 = 0.94;
 /// The next step waits until memory is at most this multiple of the limit.
 const RECLAIMED_RATIO: f64 = 1.005;
-/// Above this multiple of the target, the kernel does not enforce the limit: cgroup v1 may refuse
-/// it, and `memory.high` may be exceeded.
+/// If memory exceeds this multiple of the target (unreclaimable memory plus headroom), the limit is
+/// not in effect: it still moves, cgroup v1 refused it, or memory exceeds `memory.high`.
 const ABOVE_TARGET_RATIO: f64 = 1.02;
-/// Maximum decrease: the process that writes the limit (PID 1 under systemd) reclaims the excess
-/// meanwhile.
+/// A step lowers the limit by at most this: the process that writes it (PID 1 under systemd) has to
+/// reclaim the excess during the write.
 const MAX_STEP_BYTES: u64 = 1 << 30;
 /// Stalls are averaged over this time.
 const STALL_WINDOW: Duration = Duration::from_secs(10);
+/// Over a shorter time, no average is known.
 const MIN_STALL_WINDOW: Duration = Duration::from_secs(2);
 /// Refaults are counted over this time, or over `settle` if that is less.
 const REFAULT_WINDOW: Duration = Duration::from_secs(10);
@@ -35,15 +36,16 @@ pub struct LimitControl {
     limit_set_at: Duration,
     /// When the limit was last lowered by a whole step. Smaller changes only follow memory.
     pub lowered_at: Option<Duration>,
-    /// When unreclaimable memory and slots behind were last read, or their age began to count.
+    /// When unreclaimable memory and slots behind were last read, but not before the limit was set.
     last_complete_at: Option<Duration>,
     /// The last reading that was not silent.
     not_silent_at: Duration,
     pub recent_unreclaimable: VecDeque<(Duration, u64)>,
-    /// Largest rise of unreclaimable memory within a second, since the start was over.
+    /// Largest rise of unreclaimable memory within a second, after the start of the validator.
     pub max_rise: u64,
     recent_refault_totals: VecDeque<(Duration, u64)>,
-    /// Times and total stalls of the last [`STALL_WINDOW`], since the first limit or its lifting.
+    /// Times and total stalls of the last [`STALL_WINDOW`]. Cleared when the limit changes from or
+    /// to none.
     recent_stall_totals: VecDeque<(Duration, Duration)>,
 }
 
@@ -86,7 +88,7 @@ impl LimitControl {
         }
     }
 
-    /// Returns the danger, if the limit must be lifted.
+    /// Returns the danger for which the limit must be lifted, if there is one.
     pub fn detect_danger(&mut self, reading: &Reading) -> Option<&'static str> {
         self.record(reading);
         let lowest = self
@@ -121,8 +123,8 @@ impl LimitControl {
     }
 
     /// Changes the limit once a second, but raises it at once if it is much too low. Returns
-    /// whether it is at its target. An unchanged limit is set again each second while another one
-    /// is in effect, otherwise every ten seconds.
+    /// whether the limit is at its target. Requests an unchanged limit again each second while the
+    /// kernel applies another one, otherwise every ten seconds.
     pub fn adjust(
         &mut self,
         headroom: Option<u64>,
@@ -152,7 +154,7 @@ impl LimitControl {
                 return limit == target;
             }
             Some(limit) if target >= limit => target,
-            // The last step has not been reclaimed yet.
+            // The kernel has not reclaimed the excess of the last step yet.
             Some(limit) if memory as f64 > RECLAIMED_RATIO * limit as f64 => limit,
             Some(limit) => {
                 let step = page_aligned((limit as f64 * (1.0 - MIN_LOWERED_SHARE)) as u64)
@@ -176,7 +178,7 @@ impl LimitControl {
         next == target
     }
 
-    /// Whether memory exceeds the target, because the limit is still moving or was refused.
+    /// Whether memory clearly exceeds the target, see [`ABOVE_TARGET_RATIO`].
     pub fn is_above_target(&self, reading: &Reading) -> bool {
         if let (Some(unreclaimable), Some(headroom), Some(memory)) =
             (reading.unreclaimable, self.headroom, reading.memory)
@@ -195,7 +197,7 @@ impl LimitControl {
         self.recent_stall_totals.clear();
     }
 
-    /// PSI `full` of the last seconds, in percent.
+    /// PSI `full` of memory, averaged over [`STALL_WINDOW`].
     pub fn stall_percent(&self) -> Option<f64> {
         let ((then, before), (now, stalled)) = (
             self.recent_stall_totals.front()?,
