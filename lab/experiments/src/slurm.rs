@@ -1,4 +1,6 @@
-//! Calls Slurm's programs. A block or round is a task of an array, which a job follows.
+//! Calls Slurm's programs. Each host block of an experiment (turns that one host executes with a
+//! journal of its own), or each round of a campaign, is a task of a job array. A follow-up job runs
+//! when the array has ended: it writes the report, or collects the results.
 
 use crate::{blocks::env_var, folder::ExperimentFolder, plan::Plan, plan_command::estimate};
 use anyhow::{Context, Result, bail, ensure};
@@ -16,28 +18,28 @@ use std::{
     time::Duration,
 };
 
-/// Slurm queues a job again that exits with a code in its `RequeueExit`; EX_TEMPFAIL.
+/// If Slurm's `RequeueExit` has this exit code, Slurm queues a job again that ends with it.
 pub(crate) const EXIT_TEMPFAIL: u8 = 75;
 
-/// For the runner and the recorder, besides the limits of the runs.
+/// Memory for the runner and the recorder, in addition to the limits of the runs.
 const RESERVED_BYTES: u64 = 1 << 30;
-/// Added to the estimate for the limit of a job.
+/// Added to the estimated time of a job for its time limit.
 const TIME_MARGIN: Duration = Duration::from_secs(120);
 
-/// Slurm itself gives up after `MessageTimeout`, 10 s by default.
+/// Above `MessageTimeout`, 10 s by default, after which Slurm's programs fail themselves.
 const TIMEOUT: Duration = Duration::from_secs(20);
 const SUBMIT_TIMEOUT: Duration = Duration::from_secs(60);
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 #[derive(Debug, Serialize)]
 pub struct Job {
-    /// `12_3`.
+    /// As in `12_3`: task 3 of array 12.
     pub id: String,
-    /// Index in the array: a block, or a round. `None` for the job that follows.
+    /// Index in the array; `None` for the follow-up job.
     #[serde(rename = "block")]
     pub task_index: Option<u32>,
     pub state: String,
-    /// Empty while it waits.
+    /// Empty while the job waits.
     pub host: String,
     pub reason: String,
 }
@@ -46,6 +48,7 @@ pub(crate) fn script_path(folder: &ExperimentFolder) -> PathBuf {
     folder.path().join("slurm.sh")
 }
 
+/// `i_vote`: the user confirms that the validator may vote.
 pub(crate) fn experiment_script(plan: &Plan, i_vote: bool) -> Result<String> {
     let folder = ExperimentFolder::new(&plan.folder);
     let job_scripts = JobScripts {
@@ -72,14 +75,15 @@ pub(crate) fn experiment_script(plan: &Plan, i_vote: bool) -> Result<String> {
     job_scripts.array_script(plan, turns, &comment, &command)
 }
 
-/// The jobs of an experiment or a campaign.
+/// Writes the batch scripts of an experiment or a campaign.
 pub struct JobScripts {
     pub job_name: String,
     pub output_folder: PathBuf,
 }
 
 impl JobScripts {
-    /// A task has this many turns of the plan. `comment` follows the first line.
+    /// Each task executes `turns` turns: the runs of a turn execute at the same time. `comment`
+    /// follows the first line.
     pub fn array_script(
         &self,
         plan: &Plan,
@@ -108,6 +112,7 @@ impl JobScripts {
         script_text(comment, &options, command)
     }
 
+    /// For the job that runs when the array has ended.
     pub fn follow_up_script(
         &self,
         plan: &Plan,
@@ -143,12 +148,13 @@ fn script_text(comment: &str, options: &[String], command: &str) -> Result<Strin
     ))
 }
 
-/// For a shell.
+/// Quotes a path for a shell.
 pub fn shell_quoted(path: &Path) -> String {
     format!("'{}'", path.display().to_string().replace('\'', "'\\''"))
 }
 
-/// 0 is all memory of a node. Slurm only reserves it: runs are not in its cgroups.
+/// The memory that a job requests; 0 is all memory of a node. Slurm does not limit the runs by it,
+/// because they are not in Slurm's cgroups.
 fn reserved_bytes(plan: &Plan) -> Result<u64> {
     let limits = plan
         .arms
@@ -179,7 +185,7 @@ fn reserved_bytes(plan: &Plan) -> Result<u64> {
     }
 }
 
-/// 0 is no limit: a copy may take any time.
+/// 0 is no limit, for plans whose runs first copy a saved state: a copy may take any time.
 fn time_limit_minutes(plan: &Plan, turns: usize) -> u64 {
     match estimate(plan, turns).longest_seconds {
         Some(longest) if plan.restored_from().is_none() => Duration::from_secs(longest)
@@ -218,7 +224,7 @@ pub fn check(plan: &Plan) -> Result<()> {
     Ok(())
 }
 
-/// Returns the id of the tasks' job.
+/// Submits the tasks of an array, and its follow-up job. Returns the array's id.
 pub fn submit(script: &Path, tasks: &BTreeSet<u32>, follow_up: &Path) -> Result<String> {
     let array = format!("--array={}", tasks.iter().join(","));
     let job = call("sbatch", &["--parsable", &array, &script.to_string_lossy()])?;
@@ -231,7 +237,7 @@ pub fn submit(script: &Path, tasks: &BTreeSet<u32>, follow_up: &Path) -> Result<
     Ok(job)
 }
 
-/// Jobs of this name that wait or run. The job that follows the tasks leaves out itself.
+/// Jobs of this name that wait or run, without the job in which this program runs.
 pub fn list_jobs(job_name: &str) -> Result<Vec<Job>> {
     let name = format!("--name={job_name}");
     let answer = call(
@@ -270,7 +276,7 @@ fn call(program: &str, arguments: &[&str]) -> Result<String> {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "it ends within the timeout, and is not part of a run"
+    reason = "the program ends within the timeout, and is not part of a run"
 )]
 fn call_within(timeout: Duration, program: &str, arguments: &[&str]) -> Result<String> {
     // The output goes to files: a pipe stays open until the program's children end.
@@ -320,7 +326,7 @@ fn read_from_start(mut file: File) -> Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// `None` if it had to be killed.
+/// `None` if the program had to be killed.
 fn wait_or_kill(child: &mut Child, timeout: Duration) -> io::Result<Option<ExitStatus>> {
     let mut waited = Duration::ZERO;
     loop {
