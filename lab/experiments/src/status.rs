@@ -30,7 +30,7 @@ use std::{mem, path::PathBuf, time::Duration};
 #[serde(rename_all = "snake_case", tag = "is")]
 pub enum ExperimentState {
     Running {
-        /// `None` if it is not written yet.
+        /// `None` if the runner has not written it yet.
         pid: Option<u32>,
     },
     /// A signal suspended the runner.
@@ -42,7 +42,7 @@ pub enum ExperimentState {
     },
     /// The runner was killed, or the host went down.
     CutOff,
-    /// All turns are done.
+    /// All turns are done. The runs of a turn execute at the same time.
     Finished,
 }
 
@@ -55,14 +55,15 @@ pub struct Status {
     pub runs_done: usize,
     #[serde(rename = "of")]
     pub run_count: usize,
-    /// Share of the turns, including the current one's progress.
+    /// Percentage of the turns that are done, with the elapsed share of the open one.
     pub percent: f64,
     /// `None` without a runner.
     pub seconds_left: Option<u64>,
-    /// Jobs of Slurm.
+    /// Jobs of Slurm that wait or run.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub jobs: Vec<Job>,
-    /// Attempts at blocks whose journals cannot be used.
+    /// Journals of host blocks that cannot be used, with reasons. A host block is turns that one
+    /// host executes with a journal of its own.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unreadable: Vec<String>,
     pub runs: Vec<RunStatus>,
@@ -73,8 +74,9 @@ pub struct RunStatus {
     #[serde(flatten)]
     pub scheduled: ScheduledRun,
     pub turn: u32,
+    /// How often the turn was begun.
     pub attempts: u32,
-    /// `None` without blocks.
+    /// `None` without host blocks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
     pub step: Option<Step>,
@@ -83,7 +85,7 @@ pub struct RunStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub search: Option<SearchStatus>,
     pub outcome: Option<Outcome>,
-    /// `None` until it has ended.
+    /// `None` until the run has ended.
     pub validity: Option<Validity>,
     pub began_unix_ns: Option<i64>,
     pub ended_unix_ns: Option<i64>,
@@ -165,7 +167,7 @@ impl Status {
             runs_done: journal_state.counted().len(),
             run_count: runs.len(),
             percent: 100.0 * done_turns / (turns.len() as f64).max(1.0),
-            // Blocks run at the same time.
+            // Host blocks run at the same time.
             seconds_left: is_running.then_some(remaining.as_secs() / running_host_blocks),
             jobs: Vec::new(),
             unreadable: journal_state.unreadable.clone(),
@@ -196,7 +198,8 @@ fn run_status(
         let recording = journal_state
             .run_folder(folder, scheduled, newest.number)
             .join(RECORDING);
-        // Jumps of the wall clock do not matter for this text.
+        // The journal has only wall times, so they replace uptimes. If the wall clock jumps, only
+        // this text is wrong.
         let at = |unix_ns: i64| Timestamp {
             uptime: from_nanoseconds(unix_ns),
             unix_ns,
@@ -234,6 +237,7 @@ fn run_status(
     }
 }
 
+/// Time since the newest attempt at the first open turn began; `None` if all its runs have ended.
 fn open_turn_elapsed(journal_state: &JournalState, now: Duration) -> Option<Duration> {
     let mut turns = journal_state.turns.iter();
     let turn = turns.find(|turn| !journal_state.is_done(turn))?;
@@ -243,7 +247,8 @@ fn open_turn_elapsed(journal_state: &JournalState, now: Duration) -> Option<Dura
     (!is_over).then(|| now.saturating_sub(from_nanoseconds(newest.unix_ns)))
 }
 
-/// The average length of a finished turn; without any, the plan's cool-down and duration.
+/// The average length of the finished turns; if there is none, the cool-down and the duration of
+/// the plan.
 fn expected_turn_length(plan: &Plan, journal_state: &JournalState) -> Duration {
     let lengths: Vec<Duration> = journal_state
         .turns
@@ -345,7 +350,7 @@ fn job_line(job: &Job) -> String {
     )
 }
 
-/// Takes `next` for the first run that has not begun.
+/// `next` is the text for the first run that has not begun. It is then emptied.
 fn run_text(run: &RunStatus, next: &mut &'static str) -> String {
     let search = run.search.as_ref();
     let search = search.map_or_else(String::new, |search| format!("; {}", search.in_words()));

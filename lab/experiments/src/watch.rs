@@ -8,19 +8,21 @@ use faultline_common::clock::from_nanoseconds;
 use faultline_recording::Progress;
 use std::{mem, time::Duration};
 
-/// A point older than this has a wrong time: the validator pushes every ten seconds.
+/// If the first transaction is reported later than this, its time is wrong: the validator pushes
+/// metrics every ten seconds.
 const MAX_FIRST_TRANSACTION_AGE: Duration = Duration::from_secs(60);
-/// If nothing was recorded for this long and for this many intervals, rules about missing progress
-/// do not apply: a busy disk can delay a recorder.
+/// Without a new sample of the recorder for this time and for `STALE_INTERVALS`, rules about
+/// missing progress do not apply: a busy disk can delay the recorder.
 const MIN_STALE_TIME: Duration = Duration::from_secs(10);
 const STALE_INTERVALS: u32 = 5;
-/// A run that ends later than planned by more than this and by more than 1/20 of its
-/// length is too long.
+/// A run is too long if it ends later than planned by more than this and by more than 1/20 of its
+/// planned length.
 const MAX_END_DELAY: Duration = Duration::from_secs(10);
 const END_DELAY_DIVISOR: u32 = 20;
-/// A recorder without output for this multiple of the stale time is dead.
+/// A recorder without a new sample for this multiple of `Watch::stale_after` is dead.
 const DEAD_RECORDER_FACTOR: u32 = 12;
 
+/// One moment on two clocks.
 #[derive(Clone, Copy)]
 pub struct Timestamp {
     /// By the monotonic clock.
@@ -28,7 +30,7 @@ pub struct Timestamp {
     pub unix_ns: i64,
 }
 
-/// Times are uptimes.
+/// Observes one run. Times are those of the monotonic clock.
 pub struct Watch {
     kind: WorkloadKind,
     rules: StopRules,
@@ -41,10 +43,10 @@ pub struct Watch {
     newest_slot: Option<(u64, Duration)>,
     has_reached_tip: bool,
     phase: Option<String>,
-    /// Uptime in nanoseconds of the newest tick, and when it was first seen.
+    /// Uptime in nanoseconds of the recorder's newest sample, and when it was first seen.
     newest_tick: Option<(i64, Duration)>,
     sampled_at: Duration,
-    /// Longest time between two samples after the planned end.
+    /// Longest time between two calls of [`Watch::sample`] after the planned end.
     end_delay: Duration,
     silence_reported: bool,
 }
@@ -75,7 +77,8 @@ impl Watch {
         if let Some(progress) = progress {
             self.update(now, progress);
         }
-        // Only time between samples counts: after its last one, a run may wait for others.
+        // Only the time between two samples is a delay: a run that is over may have to wait for
+        // concurrent runs, and then no sample follows.
         if let Some(due) = self
             .counted_from()
             .and_then(|from| from.checked_add(self.rules.duration))
@@ -87,7 +90,7 @@ impl Watch {
         self.decide(now.uptime)
     }
 
-    /// The delay of the end, if it is so long that the runner itself was stalled.
+    /// The delay of the end, if it is so long that the runner itself must have stalled.
     pub fn excessive_delay(&self) -> Option<Duration> {
         let max_delay = MAX_END_DELAY.max(self.rules.duration / END_DELAY_DIVISOR);
         (self.end_delay > max_delay).then_some(self.end_delay)
@@ -156,7 +159,7 @@ impl Watch {
         }
     }
 
-    /// Time without a new tick, if it has just become too long; once per silence.
+    /// Time without a new sample of the recorder. Returned once, when it has become too long.
     pub fn take_new_silence(&mut self) -> Option<Duration> {
         let silence = self.time_since_tick();
         let is_stale = silence >= self.stale_after;
@@ -164,7 +167,7 @@ impl Watch {
         (is_stale && !was_reported).then_some(silence)
     }
 
-    /// Time without a new tick, if that means a dead recorder.
+    /// Time without a new sample, if it is so long that the recorder must be dead.
     pub fn silence_of_dead_recorder(&self) -> Option<Duration> {
         let silence = self.time_since_tick();
         (silence >= self.stale_after * DEAD_RECORDER_FACTOR).then_some(silence)

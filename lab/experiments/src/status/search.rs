@@ -20,7 +20,7 @@ pub struct SearchStatus {
     pub headroom_interval: Option<(u64, u64)>,
     /// In bytes; `None` without a limit.
     pub headroom: Option<u64>,
-    /// Since the limit was last set or lifted.
+    /// Since the headroom last changed, or the limit was lifted.
     #[serde(rename = "seconds")]
     pub seconds_since_change: Option<u64>,
     /// Earlier searches of this run that were cut off.
@@ -69,6 +69,7 @@ impl SearchStatus {
                     dwells.kept_up += u32::from(kept_up);
                     dwells.failed += u32::from(!kept_up);
                     if let Some(staircase) = &mut staircase {
+                        // Only the interval is used, so confirmations are plain trials.
                         if dwell.confirms {
                             staircase.add_extra_trial(headroom as f64, kept_up);
                         } else {
