@@ -97,7 +97,7 @@ pub struct SearchMachine {
     growth: Growth,
     limit_control: LimitControl,
     stage: Stage,
-    /// Time of the first reading; replaced when [`Stage::Starting`] ends.
+    /// Start of `max_duration`: the first reading, then the end of [`Stage::Starting`].
     began: Option<Duration>,
     /// Peak of unreclaimable memory until the validator was at the tip for `settle`.
     startup_peak_bytes: u64,
