@@ -283,6 +283,7 @@ fn page_text(status: &Status, now: Duration) -> String {
         status.percent,
         left.unwrap_or_default()
     );
+    // A lane: the folders, ports and CPUs of one run of a turn.
     let mut run_lanes = status.runs.iter().map(|run| &run.scheduled.lane);
     let has_lanes = !run_lanes.all_equal();
     let has_hosts = status.runs.iter().any(|run| run.host.is_some());
