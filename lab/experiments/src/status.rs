@@ -272,9 +272,9 @@ fn page_text(status: &Status, now: Duration) -> String {
         let end = moment(nanoseconds(now + left));
         format!(", about {} left (until {end})", duration(left))
     });
-    let jobs: String = status.jobs.iter().map(job_line).collect();
+    let job_lines: String = status.jobs.iter().map(job_line).collect();
     let page = format!(
-        "{}   {}\nstate      {}\n{jobs}progress   {} of {}, {:.0} %{}\n\n",
+        "{}   {}\nstate      {}\n{job_lines}progress   {} of {}, {:.0} %{}\n\n",
         status.name,
         status.folder.display(),
         state_text(&status.state),
@@ -291,7 +291,7 @@ fn page_text(status: &Status, now: Duration) -> String {
     columns.extend(has_lanes.then_some("lane"));
     columns.extend(has_hosts.then_some("host"));
     columns.extend(["attempts", "what"]);
-    let mut next = "next";
+    let mut next_text = "next";
     let mut rows = Vec::new();
     for run in &status.runs {
         let scheduled = &run.scheduled;
@@ -307,7 +307,7 @@ fn page_text(status: &Status, now: Duration) -> String {
             0 => String::new(),
             attempts => attempts.to_string(),
         });
-        row.push(run_text(run, &mut next));
+        row.push(run_text(run, &mut next_text));
         rows.push(row);
     }
     page + &table(&columns, rows)
@@ -351,8 +351,8 @@ fn job_line(job: &Job) -> String {
     )
 }
 
-/// `next` is the text for the first run that has not begun. It is then emptied.
-fn run_text(run: &RunStatus, next: &mut &'static str) -> String {
+/// `next_text` is the text for the first run that has not begun. It is then emptied.
+fn run_text(run: &RunStatus, next_text: &mut &'static str) -> String {
     let search = run.search.as_ref();
     let search = search.map_or_else(String::new, |search| format!("; {}", search.in_words()));
     match (&run.outcome, run.step) {
@@ -370,12 +370,12 @@ fn run_text(run: &RunStatus, next: &mut &'static str) -> String {
             format!("{ended}{repeated}{search}")
         }
         (None, Some(step)) => {
-            *next = "";
+            *next_text = "";
             let mut text = format!("now: {}", step.in_words());
             text.extend(run.progress_text.as_ref().map(|text| format!(", {text}")));
             text + &search
         }
         (None, None) if run.attempts > 0 => "cut off; to be repeated".to_owned(),
-        (None, None) => mem::take(next).to_owned(),
+        (None, None) => mem::take(next_text).to_owned(),
     }
 }
