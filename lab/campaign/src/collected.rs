@@ -262,12 +262,12 @@ fn run_row(
 /// if the memory may still grow.
 fn least_ram(answer: &SearchAnswer) -> Option<f64> {
     let is_measured =
-        matches!(answer.outcome, SearchOutcome::Found(_)) && answer.settles == Some(true);
+        matches!(answer.outcome, SearchOutcome::Found(_)) && answer.is_stable == Some(true);
     answer
-        .memory
+        .sufficient_sizes
         .first()
         .filter(|_| is_measured)
-        .map(|memory| memory.bytes as f64 / GIB)
+        .map(|size| size.bytes as f64 / GIB)
 }
 
 const UNKNOWN: &str = "not known";

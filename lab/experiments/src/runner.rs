@@ -17,7 +17,7 @@ use super::{
     schedule::{ScheduledRun, Turn},
     search::Reading,
     targets::{self, Target},
-    watch::{Now, Watch},
+    watch::{Timestamp, Watch},
 };
 use anyhow::Result;
 use faultline_common::{clock::from_nanoseconds, files::is_disk_full};
@@ -93,7 +93,7 @@ struct ActiveRun {
 
 /// The environment of the runner. It is small, because tests implement a fake.
 pub trait System {
-    fn now(&self) -> Now;
+    fn now(&self) -> Timestamp;
 
     fn boot_id(&self) -> String;
 

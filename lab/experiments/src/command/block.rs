@@ -13,7 +13,7 @@ use crate::{
     runner::ExperimentEnd,
     saved::{find_folder, read_with_host_blocks, read_without_host_blocks, refuse_changed},
     schedule::schedule,
-    slurm::{self, EXIT_NOT_NOW, Job, Jobs},
+    slurm::{self, EXIT_TEMPFAIL, Job, JobScripts},
 };
 use anyhow::{Result, bail, ensure};
 use faultline_common::{
@@ -54,7 +54,7 @@ pub fn prepare(plan: &Plan) -> Result<ExperimentFolder> {
 pub fn host_block_exit_code(what: &str, end: Result<ExperimentEnd>) -> Result<u8> {
     let not_now = |why: String| {
         say(&format!("{what}: not now: {why}"));
-        Ok(EXIT_NOT_NOW)
+        Ok(EXIT_TEMPFAIL)
     };
     match end {
         Ok(ExperimentEnd::Finished) => {
@@ -161,7 +161,7 @@ fn last_end_unix_ns(folder: &ExperimentFolder, plan: &Plan, host: &str) -> Optio
 pub fn submit(args: &SlurmArgs) -> Result<u8> {
     let plan = plan_command::read(&args.plan)?;
     if args.print {
-        return print(&slurm::script(&plan, args.i_vote)?).map(|()| 0);
+        return print(&slurm::experiment_script(&plan, args.i_vote)?).map(|()| 0);
     }
     let folder = ExperimentFolder::new(&plan.folder);
     let path = slurm::script_path(&folder);
@@ -173,7 +173,7 @@ pub fn submit(args: &SlurmArgs) -> Result<u8> {
     slurm::check(&plan)?;
     // The folder must exist first: the name of the jobs has a digest of its canonical path.
     fs::create_dir_all(folder.path()).at(folder.path())?;
-    let script = slurm::script(&plan, args.i_vote)?;
+    let script = slurm::experiment_script(&plan, args.i_vote)?;
     if folder.has_host_blocks() && folder.journal().exists() {
         refuse_changed(&read_without_host_blocks(&folder)?.0, &plan)?;
     } else {
@@ -198,18 +198,18 @@ pub fn submit_unfinished(folder: &ExperimentFolder) -> Result<u8> {
         "{folder} was not submitted to Slurm: run `faultline experiment block {folder} N` for the blocks {}",
         unfinished.iter().join(", ")
     );
-    let jobs = Jobs {
-        name: folder.unique_name(&plan.name),
+    let job_scripts = JobScripts {
+        job_name: folder.unique_name(&plan.name),
         output_folder: folder.host_blocks(),
     };
-    let queued = slurm::jobs(&jobs.name)?;
+    let queued = slurm::list_jobs(&job_scripts.job_name)?;
     ensure!(
         queued.is_empty(),
         "the experiment still has {} queued or running: run `faultline experiment stop {folder}` first",
         counted(queued.len() as f64, "job")
     );
-    let command = format!("experiment report {}", slurm::quoted(folder.path()));
-    let report = jobs.follow_up_script(&plan, "report.out", &command)?;
+    let command = format!("experiment report {}", slurm::shell_quoted(folder.path()));
+    let report = job_scripts.follow_up_script(&plan, "report.out", &command)?;
     let report_file = folder.path().join("slurm-report.sh");
     write_synced(&report_file, report.as_bytes())?;
     let job = slurm::submit(&script, &unfinished, &report_file)?;
@@ -258,10 +258,15 @@ fn cancel(job_name: &str, plan: &Plan) -> Vec<String> {
     let cancel_pending = slurm::cancel(job_name, &["--state=PENDING"]);
     // No SIGKILL follows this signal.
     let signal_running = slurm::cancel(job_name, &["--state=RUNNING", "--signal=TERM", "--batch"]);
-    // Some jobs may have received the signal although the step failed.
-    let wait = wait_until_ended(timeout, || slurm::jobs(job_name));
-    let cancel_all = slurm::cancel(job_name, &[]);
-    [cancel_pending, signal_running, wait, cancel_all]
+    // Some jobs may have the signal although the step failed.
+    let wait = wait_until_ended(timeout, || slurm::list_jobs(job_name));
+    let steps = [
+        cancel_pending,
+        signal_running,
+        wait,
+        slurm::cancel(job_name, &[]),
+    ];
+    steps
         .into_iter()
         .filter_map(Result::err)
         .map(|error| format!("{error:#}"))

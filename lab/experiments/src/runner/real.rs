@@ -11,7 +11,7 @@ use crate::{
     plan::{Lane, PageCache, Plan, Severity},
     replay,
     targets::{self, Target},
-    watch::Now,
+    watch::Timestamp,
 };
 use anyhow::{Context, Result};
 use faultline_common::{clock, output::say, signals::Signals};
@@ -60,8 +60,8 @@ impl RealSystem {
 }
 
 impl System for RealSystem {
-    fn now(&self) -> Now {
-        Now {
+    fn now(&self) -> Timestamp {
+        Timestamp {
             uptime: clock::uptime(),
             unix_ns: clock::unix_ns(),
         }

@@ -3,8 +3,8 @@ use crate::{
     journal::{self, Journal},
     outcome::{Outcome, Validity},
     search::{
-        DwellEvidence, DwellResult, EndTrials, HeadroomInterval, Memory, SearchAnswer, SearchEvent,
-        Verdict,
+        DwellEvidence, DwellResult, EndTrials, HeadroomInterval, SearchAnswer, SearchEvent,
+        SufficientSize, Verdict,
     },
 };
 use std::path::PathBuf;
@@ -15,8 +15,8 @@ const GIB: u64 = 1 << 30;
 fn lines_of_a_search() -> Vec<SearchEvent> {
     let evidence = DwellEvidence {
         seconds: 480.25,
-        behind_most: Some(3),
-        behind_first: Some(0.5),
+        max_slots_behind: Some(3),
+        slots_behind_first_eighth: Some(0.5),
         replay_p95_us: Some(0.1 + 0.2),
         unreclaimable: Some(u64::MAX),
         why: vec!["it was 30 slots behind".to_owned()],
@@ -59,12 +59,12 @@ fn answer() -> SearchAnswer {
             low_failed: 3,
             ..EndTrials::default()
         }),
-        start: 388 * GIB,
+        startup_peak_bytes: 388 * GIB,
         unreclaimable: None,
-        highest: None,
-        grows: Some(1.9e9),
-        settles: Some(false),
-        memory: vec![Memory {
+        peak_unreclaimable_bytes: None,
+        growth_bytes_per_hour: Some(1.9e9),
+        is_stable: Some(false),
+        sufficient_sizes: vec![SufficientSize {
             hours: 1.0,
             bytes: 430 * GIB,
         }],

@@ -2,7 +2,7 @@
 
 use crate::{
     runner::Observer,
-    search::{OfflineReplaySlot, Reading},
+    search::{Reading, ReplayedSlot},
 };
 use faultline_agave::threads::{pool_name, purpose};
 use faultline_common::clock;
@@ -121,7 +121,7 @@ impl RunObserver {
                 }
                 // Converts to the clock of the readings, which shows `at` now.
                 let now = clock::since_1970();
-                let replays = live.replays.iter().map(|(unix_ns, us)| OfflineReplaySlot {
+                let replays = live.replays.iter().map(|(unix_ns, us)| ReplayedSlot {
                     at: at.saturating_sub(now.saturating_sub(clock::from_nanoseconds(*unix_ns))),
                     replay_us: *us,
                 });
@@ -133,7 +133,7 @@ impl RunObserver {
             .newest_tick
             .is_some_and(|(_, seen_at)| at.saturating_sub(seen_at) <= MAX_TICK_AGE)
         {
-            reading.is_fresh = true;
+            reading.has_recent_sample = true;
             reading.slots_behind = recorded.live.slots_behind;
             reading.tip_slot = recorded.live.newest_shred_slot;
         }

@@ -1,6 +1,6 @@
 //! A simulated validator in virtual time, whose least headroom is known.
 
-use super::super::{OfflineReplaySlot, Reading};
+use super::super::{Reading, ReplayedSlot};
 use std::time::Duration;
 
 const MIB: u64 = 1 << 20;
@@ -115,7 +115,7 @@ impl Plant {
             unreclaimable: Some(self.unreclaimable),
             memory: Some(self.unreclaimable + self.cache),
             applied_limit: self.limit,
-            is_fresh: true,
+            has_recent_sample: true,
             slots_behind: Some(self.behind as u64),
             tip_slot: Some(self.tip as u64),
             refaults: Some(self.refaults as u64),
@@ -123,7 +123,7 @@ impl Plant {
             out_of_memory: free == 0,
             replay_cpu: Some((self.waited, self.ran)),
             replays: (0..slots)
-                .map(|_| OfflineReplaySlot {
+                .map(|_| ReplayedSlot {
                     at: self.now,
                     replay_us: slower * (2500.0 + 1000.0 * self.random.f64()),
                 })

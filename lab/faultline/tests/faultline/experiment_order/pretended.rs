@@ -9,9 +9,9 @@ use faultline_experiments::{
     judge::CacheTotals,
     plan::{Lane, Plan, Severity},
     runner::{CacheDropped, Observer, Recorder, RecorderRequest, StopRequest, System},
-    search::{self, OfflineReplaySlot, Reading},
+    search::{self, Reading, ReplayedSlot},
     targets::Target,
-    watch::Now,
+    watch::Timestamp,
 };
 use faultline_recording::{Progress, TickRow};
 use faultline_runner::{
@@ -223,9 +223,9 @@ fn tick(began: f64, at: f64) -> TickRow {
 }
 
 impl System for Pretended {
-    fn now(&self) -> Now {
+    fn now(&self) -> Timestamp {
         let uptime = self.state.borrow().now;
-        Now {
+        Timestamp {
             uptime,
             unix_ns: i64::try_from(uptime.as_nanos()).unwrap(),
         }
@@ -643,7 +643,7 @@ impl Observer for Plant {
             slots_behind: Some(if squeezed { 30 } else { 0 }),
             tip_slot: Some(slots),
             refaults: Some(0),
-            replays: vec![OfflineReplaySlot {
+            replays: vec![ReplayedSlot {
                 at,
                 replay_us: 2000.0,
             }],
