@@ -27,7 +27,7 @@ use faultline_kernel::{HostRoot, ProcessId};
 use faultline_metrics::{Problem, ProblemKind, Stamp};
 use method::Method;
 pub use process::may_be_same_program;
-use process::{ExecDetector, InspectedProcess};
+use process::{InspectedProcess, NameAndExeReader};
 pub(crate) use process::{problem, thread_named};
 use std::{path::PathBuf, sync::Arc, time::Duration};
 pub use target_handle::{EndReason, FoundCgroup, SearchReport, TargetHandle};
@@ -186,7 +186,7 @@ impl Finder {
             return false;
         };
         let mut oom_kill_watch = OomKillWatch::begin(&self.root, id);
-        let mut exec_detector = ExecDetector::new(&self.root, id);
+        let mut name_and_exe = NameAndExeReader::new(&self.root, id);
         let mut current = self.publish(found);
         let mut searched_at = self.clock.now();
         let mut inspection_timer = InspectionTimer::new(searched_at);
@@ -210,7 +210,7 @@ impl Finder {
             searched_at = now;
             let oom_counts = self.target_handle.state().oom_kills.clone();
             oom_kill_watch.update(&oom_counts, now);
-            let Some(target) = self.check_exec(&current, &mut exec_detector, now) else {
+            let Some(target) = self.check_exec(&current, &mut name_and_exe, now) else {
                 break EndReason::Unknown;
             };
             if !Arc::ptr_eq(&target, &current) {
@@ -236,15 +236,15 @@ impl Finder {
     fn check_exec(
         &mut self,
         current: &Arc<Target>,
-        exec_detector: &mut ExecDetector,
+        name_and_exe: &mut NameAndExeReader,
         now: Stamp,
     ) -> Option<Arc<Target>> {
         // An exiting process has no program and no arguments. A large one exits for seconds.
         let has_same_exe = |exe: Option<PathBuf>| exe.is_none() || exe == current.exe;
-        let is_unchanged = exec_detector
-            .inspect(&self.root)
+        let is_unchanged = name_and_exe
+            .read(&self.root)
             .is_none_or(|(comm, exe)| comm.to_str_lossy() == current.comm && has_same_exe(exe));
-        let is_due = exec_detector.inspection_due && current.validator.is_none();
+        let is_due = name_and_exe.is_full_inspection_due && current.validator.is_none();
         let inspected = if is_unchanged && !is_due {
             None
         } else {
@@ -253,7 +253,7 @@ impl Finder {
         self.target_handle.state().report.searched_at = Some(now);
         let has_no_arguments = |process: &InspectedProcess| process.program.is_none();
         let is_unread = inspected.as_ref().is_none_or(has_no_arguments);
-        exec_detector.inspection_due = !is_unchanged || (is_due && is_unread);
+        name_and_exe.is_full_inspection_due = !is_unchanged || (is_due && is_unread);
         let inspected = inspected.map(|inspected| inspected.target);
         match inspected.filter(|target| !is_unchanged || target.validator.is_some()) {
             // The watch reports a reused pid.

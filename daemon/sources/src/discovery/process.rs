@@ -112,7 +112,7 @@ pub fn has_ended(root: &HostRoot, id: ProcessId) -> bool {
 
 /// Reads name and `exe`: a change shows an exec. `exe` distinguishes a script from a program of the
 /// same name. `cmdline` is not read, because that takes the process's `mmap_lock`.
-pub struct ExecDetector {
+pub struct NameAndExeReader {
     id: ProcessId,
     exe: PathBuf,
     /// `stat` of the first thread, with the process's name and start. Stays open. The process's own
@@ -121,22 +121,22 @@ pub struct ExecDetector {
     buffer: Vec<u8>,
     /// True at the start, after an exec, and while there are no arguments. During exec the kernel
     /// sets the name first, so an inspection may find a validator's name without arguments.
-    pub inspection_due: bool,
+    pub is_full_inspection_due: bool,
 }
 
-impl ExecDetector {
+impl NameAndExeReader {
     pub fn new(root: &HostRoot, id: ProcessId) -> Self {
-        ExecDetector {
+        NameAndExeReader {
             id,
             exe: root.procfs.join(format!("{}/exe", id.pid)),
             stat: None,
             buffer: Vec::new(),
-            inspection_due: true,
+            is_full_inspection_due: true,
         }
     }
 
     /// The process's current name and executable; `None` after its end.
-    pub fn inspect(&mut self, root: &HostRoot) -> Option<(Comm, Option<PathBuf>)> {
+    pub fn read(&mut self, root: &HostRoot) -> Option<(Comm, Option<PathBuf>)> {
         let comm = match self.first_thread_comm(root) {
             Some(comm) => comm,
             None => live_stat(root, self.id).ok()?.comm,
