@@ -15,7 +15,7 @@ mod target_handle;
 mod unit;
 
 pub use candidates::{process_uid, validator_uid};
-use descendants::{Descendants, InspectionTimer};
+use descendants::{Descendants, DescendantsTimer};
 use end::{EndWatch, OomKillWatch};
 use faultline_agave::identify::{DEFAULT_HEALTH_DISTANCE, Validator};
 use faultline_core::{
@@ -35,7 +35,7 @@ pub use target_handle::{EndReason, FoundCgroup, SearchReport, TargetHandle};
 /// Interval of searches, and of checks while following without a pidfd.
 const SEARCH_INTERVAL: Duration = Duration::from_secs(1);
 /// Check interval with a pidfd, which reports the end. The check only has to notice an exec.
-const SEARCH_INTERVAL_WITH_PIDFD: Duration = Duration::from_secs(5);
+const CHECK_INTERVAL_WITH_PIDFD: Duration = Duration::from_secs(5);
 /// A search that has lasted this long logs why it finds nothing.
 const LOG_AFTER: Duration = Duration::from_secs(10);
 
@@ -170,7 +170,7 @@ impl Finder {
         }
         let report = &mut self.target_handle.state().report;
         report.problems = problems;
-        report.searched_at = Some(now);
+        report.updated_at = Some(now);
         self.target_handle.notify_searched();
         found
     }
@@ -188,15 +188,15 @@ impl Finder {
         let mut oom_kill_watch = OomKillWatch::begin(&self.root, id);
         let mut name_and_exe = NameAndExeReader::new(&self.root, id);
         let mut current = self.publish(found);
-        let mut searched_at = self.clock.now();
-        let mut inspection_timer = InspectionTimer::new(searched_at);
+        let mut checked_at = self.clock.now();
+        let mut descendants_timer = DescendantsTimer::new(checked_at);
         let end = loop {
             let interval = match watch.pidfd {
-                Some(_) if current.validator.is_some() => SEARCH_INTERVAL_WITH_PIDFD,
+                Some(_) if current.validator.is_some() => CHECK_INTERVAL_WITH_PIDFD,
                 _ => SEARCH_INTERVAL,
             };
-            let until_search = interval.saturating_sub(self.clock.now().since(searched_at));
-            let ended = watch.wait(&self.root, id, stop, until_search);
+            let until_check = interval.saturating_sub(self.clock.now().since(checked_at));
+            let ended = watch.wait(&self.root, id, stop, until_check);
             let now = self.clock.now();
             if stop.is_set() {
                 return true;
@@ -204,10 +204,10 @@ impl Finder {
             if let Some(reason) = ended {
                 break reason;
             }
-            if now.since(searched_at) < interval {
+            if now.since(checked_at) < interval {
                 continue;
             }
-            searched_at = now;
+            checked_at = now;
             let oom_counts = self.target_handle.state().oom_kills.clone();
             oom_kill_watch.update(&oom_counts, now);
             let Some(target) = self.check_exec(&current, &mut name_and_exe, now) else {
@@ -215,9 +215,9 @@ impl Finder {
             };
             if !Arc::ptr_eq(&target, &current) {
                 current = target;
-                inspection_timer = InspectionTimer::new(now);
+                descendants_timer = DescendantsTimer::new(now);
             }
-            if self.check_descendants(&current, &mut inspection_timer) {
+            if self.check_descendants(&current, &mut descendants_timer) {
                 return true;
             }
         };
@@ -250,7 +250,7 @@ impl Finder {
         } else {
             process::inspect(&self.root, current.process.pid, current.found_by).ok()
         };
-        self.target_handle.state().report.searched_at = Some(now);
+        self.target_handle.state().report.updated_at = Some(now);
         let has_no_arguments = |process: &InspectedProcess| process.program.is_none();
         let is_unread = inspected.as_ref().is_none_or(has_no_arguments);
         name_and_exe.is_full_inspection_due = !is_unchanged || (is_due && is_unread);
@@ -267,11 +267,15 @@ impl Finder {
 
     /// True if the followed process is no validator but has one as descendant. Otherwise reports
     /// descendants with most of the memory.
-    fn check_descendants(&self, current: &Target, inspection_timer: &mut InspectionTimer) -> bool {
+    fn check_descendants(
+        &self,
+        current: &Target,
+        descendants_timer: &mut DescendantsTimer,
+    ) -> bool {
         let now = self.clock.now();
         if current.validator.is_some()
             || !self.method.follows_descendants()
-            || !inspection_timer.is_due(now)
+            || !descendants_timer.is_due(now)
         {
             return false;
         }
@@ -281,10 +285,10 @@ impl Finder {
         if descendants.validator(&self.root).is_some() {
             return true;
         }
-        if !inspection_timer.is_memory_reported
+        if !descendants_timer.is_memory_reported
             && let Some(problem) = descendants.memory_problem(&self.root)
         {
-            inspection_timer.is_memory_reported = true;
+            descendants_timer.is_memory_reported = true;
             self.target_handle.state().report.problems.push(problem);
         }
         false

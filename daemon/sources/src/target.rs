@@ -17,12 +17,12 @@ impl Sampler for SearchSampler {
         let mut readings = Vec::new();
         self.target_handle.readings(&mut readings);
         let report = self.target_handle.report();
-        let last_reported = std::mem::replace(&mut self.last_reported, report.searched_at);
+        let last_reported = std::mem::replace(&mut self.last_reported, report.updated_at);
         SourceOutput {
             readings,
             problems: report.problems,
             up: context.target.is_some(),
-            repeats_problems: last_reported == report.searched_at,
+            repeats_problems: last_reported == report.updated_at,
             ..SourceOutput::default()
         }
     }

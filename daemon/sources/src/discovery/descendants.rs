@@ -29,18 +29,18 @@ const LATER_INTERVAL: Duration = Duration::from_secs(10);
 /// followed process.
 const MIN_EXCESS_BYTES: u64 = 32 << 20;
 
-pub struct InspectionTimer {
+pub struct DescendantsTimer {
     started_at: Stamp,
-    last_inspection: Option<Stamp>,
+    last_inspected_at: Option<Stamp>,
     /// The memory problem was reported.
     pub is_memory_reported: bool,
 }
 
-impl InspectionTimer {
+impl DescendantsTimer {
     pub fn new(started_at: Stamp) -> Self {
-        InspectionTimer {
+        DescendantsTimer {
             started_at,
-            last_inspection: None,
+            last_inspected_at: None,
             is_memory_reported: false,
         }
     }
@@ -49,11 +49,11 @@ impl InspectionTimer {
     pub fn is_due(&mut self, now: Stamp) -> bool {
         let is_recent = |last| now.since(last) < LATER_INTERVAL;
         if now.since(self.started_at) >= INITIAL_PERIOD
-            && self.last_inspection.is_some_and(is_recent)
+            && self.last_inspected_at.is_some_and(is_recent)
         {
             return false;
         }
-        self.last_inspection = Some(now);
+        self.last_inspected_at = Some(now);
         true
     }
 }

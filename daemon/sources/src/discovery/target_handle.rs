@@ -27,7 +27,7 @@ pub struct SearchReport {
     pub ends: [u64; 3],
     pub last_end: Option<(ProcessId, EndReason)>,
     /// `None` before the first search.
-    pub searched_at: Option<Stamp>,
+    pub updated_at: Option<Stamp>,
 }
 
 /// OOM kill counts from ticks.

@@ -58,9 +58,9 @@ impl RunningFinder {
     #[track_caller]
     fn wait_for_searches(&self) {
         for search in ["a search that may have begun before", "another search"] {
-            let last = self.target_handle.report().searched_at;
+            let last = self.target_handle.report().updated_at;
             eventually(DEADLINE, search, || {
-                (self.target_handle.report().searched_at > last).then_some(())
+                (self.target_handle.report().updated_at > last).then_some(())
             });
         }
     }
@@ -293,7 +293,7 @@ fn the_discovery_report_states_the_searched_process_and_the_reason() {
     let target_handle = finder.target_handle.clone();
     let before = target_handle.report();
     assert_eq!(
-        (before.looking_for.as_str(), before.searched_at),
+        (before.looking_for.as_str(), before.updated_at),
         ("the validator of the unit sol", None)
     );
     assert_eq!(
@@ -302,7 +302,7 @@ fn the_discovery_report_states_the_searched_process_and_the_reason() {
     );
     assert_eq!(finder.find_once(), None);
     let after = target_handle.report();
-    assert!(after.searched_at.is_some());
+    assert!(after.updated_at.is_some());
     assert_eq!(after.problems.len(), 1);
     assert_eq!(after.problems[0].kind, ProblemKind::Absent);
 }
