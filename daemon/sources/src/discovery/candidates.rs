@@ -27,7 +27,7 @@ const MAX_LISTED: usize = 8;
 pub struct Candidate {
     pub target: Target,
     /// It has a thread that only a running validator has.
-    pub is_running: bool,
+    pub has_validator_thread: bool,
 }
 
 pub enum Choice {
@@ -40,8 +40,10 @@ pub enum Choice {
 
 /// Prefers running candidates: the others may be forks before their exec, or just starting.
 pub fn choose(mut candidates: Vec<Candidate>) -> Choice {
-    let is_any_running = candidates.iter().any(|candidate| candidate.is_running);
-    candidates.retain(|candidate| candidate.is_running == is_any_running);
+    let any_has_thread = candidates
+        .iter()
+        .any(|candidate| candidate.has_validator_thread);
+    candidates.retain(|candidate| candidate.has_validator_thread == any_has_thread);
     if candidates.len() > 1 {
         return Choice::Several(
             candidates
@@ -84,7 +86,7 @@ pub fn validator_candidates(
     let targets = inspected.map(|inspected| inspected.target);
     let validators = targets.filter(|target| target.validator.is_some());
     let candidate = |target: Target| Candidate {
-        is_running: thread_named(root, target.process.pid, &VALIDATOR_THREADS).is_some(),
+        has_validator_thread: thread_named(root, target.process.pid, &VALIDATOR_THREADS).is_some(),
         target,
     };
     validators.map(candidate).collect()
@@ -202,7 +204,7 @@ fn names_ledger_of_other_user(context: &SearchContext<'_>, target: &Target) -> b
 }
 
 /// Of several candidates, drops those that name a ledger of another user, unless all of them do.
-pub fn prefer_ledger_owners(
+pub fn prefer_owners_of_ledger(
     context: &SearchContext<'_>,
     candidates: Vec<Candidate>,
 ) -> Vec<Candidate> {

@@ -5,8 +5,8 @@
 use super::{
     SearchContext, SearchResult, Target,
     candidates::{
-        Choice, PreviousUids, ambiguity_problem, candidates_by_name, choose, prefer_ledger_owners,
-        validator_candidates,
+        Choice, PreviousUids, ambiguity_problem, candidates_by_name, choose,
+        prefer_owners_of_ledger, validator_candidates,
     },
     process,
 };
@@ -135,7 +135,7 @@ impl LedgerSearch {
         let candidates = self
             .previous_uids
             .retain_same_uid(context, candidates, problems);
-        choose(prefer_ledger_owners(context, candidates))
+        choose(prefer_owners_of_ledger(context, candidates))
     }
 }
 

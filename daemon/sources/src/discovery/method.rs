@@ -4,7 +4,7 @@ use super::{
     SearchContext, SearchResult, Target,
     candidates::{
         Candidate, Choice, PreviousUids, ambiguity_problem, candidates_by_name, choose,
-        hidden_problem, inspect_processes, pids_by_name, prefer_ledger_owners,
+        hidden_problem, inspect_processes, pids_by_name, prefer_owners_of_ledger,
     },
     descendants::{DESCENDANT, Descendants},
     ledger::LedgerSearch,
@@ -114,9 +114,10 @@ impl Scan {
         let possible = self
             .previous_uids
             .retain_same_uid(context, possible, &mut problems);
-        match choose(prefer_ledger_owners(context, possible)) {
+        match choose(prefer_owners_of_ledger(context, possible)) {
             Choice::One(candidate)
-                if candidate.is_running || self.is_accepted(&candidate.target, context) =>
+                if candidate.has_validator_thread
+                    || self.has_waited_long_enough(&candidate.target, context) =>
             {
                 return Ok(self.previous_uids.record_uid(context, candidate.target));
             }
@@ -135,7 +136,7 @@ impl Scan {
         Err(problems)
     }
 
-    fn is_accepted(&mut self, target: &Target, context: &SearchContext<'_>) -> bool {
+    fn has_waited_long_enough(&mut self, target: &Target, context: &SearchContext<'_>) -> bool {
         let pending = self
             .pending
             .filter(|(process, _)| *process == target.process);
