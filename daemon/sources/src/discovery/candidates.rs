@@ -217,16 +217,16 @@ pub fn prefer_owners_of_ledger(
     if others.is_empty() { impostors } else { others }
 }
 
-const HIDDEN_MESSAGE: &str = "processes of other users are hidden (hidepid): run the daemon as the validator's user, or as a \
+const HIDEPID_MESSAGE: &str = "processes of other users are hidden (hidepid): run the daemon as the validator's user, or as a \
      member of the group that /proc was mounted with (gid=)";
 
-pub fn hidden_problem(root: &HostRoot, pid: u32) -> Option<Problem> {
+pub fn hidepid_problem(root: &HostRoot, pid: u32) -> Option<Problem> {
     let forbidden = fs::read(root.procfs.join(format!("{pid}/stat")))
         .is_err_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied);
     // Pid 1 exists on every host and in every pid namespace.
     let first_is_hidden = || root.pids().is_ok_and(|pids| !pids.contains(&1));
     (forbidden || first_is_hidden()).then(|| {
-        let message = format!("process {pid} cannot be seen: {HIDDEN_MESSAGE}");
+        let message = format!("process {pid} cannot be seen: {HIDEPID_MESSAGE}");
         Problem::new(ProblemKind::Forbidden, message)
     })
 }
@@ -261,7 +261,7 @@ pub fn pids_by_name(
         }
     });
     if is_any_hidden {
-        problems.push(Problem::new(ProblemKind::Forbidden, HIDDEN_MESSAGE));
+        problems.push(Problem::new(ProblemKind::Forbidden, HIDEPID_MESSAGE));
     }
     Ok(pids)
 }

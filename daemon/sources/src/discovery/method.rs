@@ -4,7 +4,7 @@ use super::{
     SearchContext, SearchResult, Target,
     candidates::{
         Candidate, Choice, PreviousUids, ambiguity_problem, candidates_by_name, choose,
-        hidden_problem, inspect_processes, pids_by_name, prefer_owners_of_ledger,
+        hidepid_problem, inspect_processes, pids_by_name, prefer_owners_of_ledger,
     },
     descendants::{DESCENDANT, Descendants},
     ledger::LedgerSearch,
@@ -230,7 +230,7 @@ impl PidSearch {
 
     fn problem(&self, context: &SearchContext<'_>, error: &ReadError) -> Problem {
         let pid = self.pid;
-        if let Some(hidden) = hidden_problem(context.root, pid) {
+        if let Some(hidden) = hidepid_problem(context.root, pid) {
             return hidden;
         }
         if error.kind() != ErrorKind::Gone {

@@ -6,7 +6,7 @@
 
 use super::{
     SearchContext, SearchResult,
-    candidates::{Choice, ambiguity_problem, choose, hidden_problem, validator_candidates},
+    candidates::{Choice, ambiguity_problem, choose, hidepid_problem, validator_candidates},
     process,
 };
 use faultline_core::supervisor::sync_command;
@@ -107,7 +107,7 @@ impl UnitSearch {
                 descriptions.join(", ")
             );
         }
-        match pids.iter().find_map(|&pid| hidden_problem(root, pid)) {
+        match pids.iter().find_map(|&pid| hidepid_problem(root, pid)) {
             Some(hidden) => format!("the unit {name}: {}", hidden.what),
             None => format!("the unit {name} has no process"),
         }
