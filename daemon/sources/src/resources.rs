@@ -84,7 +84,7 @@ impl Poller {
 
     async fn run(mut self, stop: Stop) {
         let mut timer = PollTimer::new(self.clock, self.interval, stop);
-        let mut process = self.target_handle.process();
+        let mut process = self.target_handle.watch_process();
         loop {
             tokio::select! {
                 more = timer.next() => if !more { return },

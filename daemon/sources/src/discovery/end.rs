@@ -1,6 +1,6 @@
 //! Notices the end of the followed process, and its reason.
 
-use super::{EndReason, process::has_ended, target_handle::OomKills};
+use super::{EndReason, process::has_ended, target_handle::OomKillCounts};
 use faultline_core::supervisor::Stop;
 use faultline_kernel::{
     CgroupFolder, CgroupVersion, HostRoot, ProcessId, locate_cgroups,
@@ -98,8 +98,8 @@ impl OomKillWatch {
 
     /// Updates both counts. If a tick found the process in another cgroup, that cgroup's count
     /// replaces the earlier one's.
-    pub fn update(&mut self, oom_counts: &OomKills, now: Stamp) {
-        let tick_cgroup = oom_counts.cgroup.as_ref();
+    pub fn update(&mut self, oom_counts: &OomKillCounts, now: Stamp) {
+        let tick_cgroup = oom_counts.found_cgroup.as_ref();
         if let Some(tick_cgroup) =
             tick_cgroup.filter(|tick_cgroup| tick_cgroup.process == self.process)
         {

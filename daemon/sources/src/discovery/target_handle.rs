@@ -32,9 +32,9 @@ pub struct SearchReport {
 
 /// OOM kill counts from ticks.
 #[derive(Clone, Default)]
-pub(super) struct OomKills {
+pub(super) struct OomKillCounts {
     pub host: Option<u64>,
-    pub cgroup: Option<FoundCgroup>,
+    pub found_cgroup: Option<FoundCgroup>,
 }
 
 /// A cgroup at the moment when the process was first found in it.
@@ -58,7 +58,7 @@ pub(super) struct State {
     pub current: Option<Arc<Target>>,
     /// The process of `current`, for tasks that wait for a change.
     pub process: watch::Sender<Option<ProcessId>>,
-    pub oom_kills: OomKills,
+    pub oom_kills: OomKillCounts,
     pub report: SearchReport,
 }
 
@@ -67,7 +67,7 @@ impl TargetHandle {
         let state = State {
             current: None,
             process: watch::Sender::new(None),
-            oom_kills: OomKills::default(),
+            oom_kills: OomKillCounts::default(),
             report: SearchReport {
                 looking_for,
                 ..SearchReport::default()
@@ -96,7 +96,7 @@ impl TargetHandle {
         self.state().current.clone()
     }
 
-    pub fn process(&self) -> watch::Receiver<Option<ProcessId>> {
+    pub fn watch_process(&self) -> watch::Receiver<Option<ProcessId>> {
         self.state().process.subscribe()
     }
 
@@ -106,7 +106,7 @@ impl TargetHandle {
     }
 
     pub fn set_cgroup(&self, cgroup: FoundCgroup) {
-        self.state().oom_kills.cgroup = Some(cgroup);
+        self.state().oom_kills.found_cgroup = Some(cgroup);
     }
 
     pub fn report(&self) -> SearchReport {

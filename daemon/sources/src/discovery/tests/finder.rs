@@ -234,7 +234,7 @@ fn a_wrapper_ending_with_its_validator_is_no_longer_followed() {
     let running_finder = RunningFinder::start(finder);
     running_finder.wait_for_problem("process 50 (runuser) exited (unknown)");
     assert_eq!(running_finder.target_handle.current(), None);
-    assert_eq!(*running_finder.target_handle.process().borrow(), None);
+    assert_eq!(*running_finder.target_handle.watch_process().borrow(), None);
     assert_eq!(
         (running_finder.ends(), running_finder.restarts()),
         ([0, 0, 1], [0, 0, 0])
