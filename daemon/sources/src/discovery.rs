@@ -251,9 +251,9 @@ impl Finder {
             process::inspect(&self.root, current.process.pid, current.found_by).ok()
         };
         self.target_handle.state().report.updated_at = Some(now);
-        let has_no_arguments = |process: &InspectedProcess| process.program.is_none();
-        let is_unread = inspected.as_ref().is_none_or(has_no_arguments);
-        name_and_exe.is_full_inspection_due = !is_unchanged || (is_due && is_unread);
+        let has_no_arguments = |process: &InspectedProcess| process.argv0.is_none();
+        let is_argv_unread = inspected.as_ref().is_none_or(has_no_arguments);
+        name_and_exe.is_full_inspection_due = !is_unchanged || (is_due && is_argv_unread);
         let inspected = inspected.map(|inspected| inspected.target);
         match inspected.filter(|target| !is_unchanged || target.validator.is_some()) {
             // The watch reports a reused pid.

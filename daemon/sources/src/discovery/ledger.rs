@@ -74,7 +74,7 @@ impl LedgerSearch {
             Err(call_error) => (ProblemKind::Broken, call_error.to_string()),
             Ok(Ok(Some(pid))) => match process::inspect(context.root, pid, "admin.rpc") {
                 // A process without arguments is exiting.
-                Ok(inspected) if inspected.subcommand.is_none() && inspected.program.is_some() => {
+                Ok(inspected) if inspected.subcommand.is_none() && inspected.argv0.is_some() => {
                     return Some(inspected.target);
                 }
                 Ok(_) => return None,

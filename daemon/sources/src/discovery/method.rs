@@ -310,10 +310,10 @@ impl NameSearch {
 
     fn has_full_name(&self, inspected: &InspectedProcess) -> bool {
         let is_name = |path: &Path| path.file_name().is_some_and(|name| name == &*self.name);
-        let program = inspected.program.as_deref().map(Path::new);
+        let argv0 = inspected.argv0.as_deref().map(Path::new);
         let exe = inspected.target.exe.as_deref();
         // A program's own name may end in ` (deleted)`, so both forms are compared.
-        let paths = [program, exe, exe.map(process::program_file)];
+        let paths = [argv0, exe, exe.map(process::program_file)];
         self.name.len() <= self.comm().as_bytes().len() || paths.into_iter().flatten().any(is_name)
     }
 }

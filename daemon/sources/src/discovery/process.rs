@@ -27,7 +27,7 @@ pub struct InspectedProcess {
     pub subcommand: Option<String>,
     pub parent: u32,
     /// `argv[0]`, which completes a name that the kernel truncated.
-    pub program: Option<String>,
+    pub argv0: Option<String>,
     /// The interpreted script, if the process name is the script's.
     pub script: Option<String>,
 }
@@ -70,7 +70,7 @@ pub fn inspect(
         target,
         subcommand,
         parent: stat.ppid,
-        program: arguments.into_iter().next(),
+        argv0: arguments.into_iter().next(),
         script,
     })
 }
