@@ -5,7 +5,7 @@
 use crate::{
     Registry,
     discovery::thread_named,
-    polling::{PollResult, PolledSource},
+    polling::{PollResult, PollResultSampler},
     tick::{BuildContext, SampleContext, Sampler, SourceOutput},
 };
 use faultline_core::{clock::Schedule, publish::Latest};
@@ -37,14 +37,14 @@ struct InterruptsSampler {
     /// `None` once the thread has taken it. The command `once` starts no thread: `sample` reads.
     reader: Arc<Mutex<Option<InterruptReader>>>,
     latest: Latest<PollResult>,
-    polled: PolledSource,
+    result_sampler: PollResultSampler,
 }
 
 impl Sampler for InterruptsSampler {
     fn interval(&self) -> Option<Duration> {
         match *self.reader.lock() {
             Some(_) => Some(INTERVAL),
-            None => self.polled.interval(),
+            None => self.result_sampler.interval(),
         }
     }
 
@@ -54,7 +54,7 @@ impl Sampler for InterruptsSampler {
             let result = reader.read(context.root, context.now, process);
             self.latest.set(Some(Arc::new(result)));
         }
-        self.polled.sample(context)
+        self.result_sampler.sample(context)
     }
 }
 
@@ -218,7 +218,7 @@ pub fn register(registry: &mut Registry, context: &BuildContext<'_>) {
         InterruptsSampler {
             reader: Arc::clone(&reader),
             latest: latest.clone(),
-            polled: PolledSource::new(INTERVAL, latest.clone()),
+            result_sampler: PollResultSampler::new(INTERVAL, latest.clone()),
         },
     );
     let (root, clock) = (context.root.clone(), context.clock);

@@ -107,19 +107,19 @@ pub struct PollResult {
     pub process_readings: Option<(ProcessId, Vec<Reading>)>,
 }
 
-/// Upper limit of the interval at which ticks sample a [`PolledSource`].
+/// Upper limit of the interval at which ticks sample a [`PollResultSampler`].
 const MAX_SAMPLE_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Exports the latest result of a poller, while it is fresh.
-pub struct PolledSource {
+pub struct PollResultSampler {
     poll_interval: Duration,
     latest: Latest<PollResult>,
     last_reported_poll: Option<Stamp>,
 }
 
-impl PolledSource {
+impl PollResultSampler {
     pub fn new(poll_interval: Duration, latest: Latest<PollResult>) -> Self {
-        PolledSource {
+        PollResultSampler {
             poll_interval,
             latest,
             last_reported_poll: None,
@@ -127,7 +127,7 @@ impl PolledSource {
     }
 }
 
-impl Sampler for PolledSource {
+impl Sampler for PollResultSampler {
     fn interval(&self) -> Option<Duration> {
         Some(self.poll_interval.min(MAX_SAMPLE_INTERVAL))
     }

@@ -11,7 +11,7 @@ pub use filesystems::{FileSystemUsage, Folder, UnavailableFolder, inspect};
 use crate::{
     Registry,
     discovery::{Target, TargetHandle},
-    polling::{PollResult, PollTimer, PolledSource},
+    polling::{PollResult, PollResultSampler, PollTimer},
     tick::{BuildContext, SourceOutput},
 };
 use disks::BusyTimes;
@@ -38,7 +38,7 @@ pub fn register(registry: &mut Registry, context: &BuildContext<'_>) {
     let latest = Latest::default();
     registry.add_sampler(
         Source::Resources,
-        PolledSource::new(config.interval, latest.clone()),
+        PollResultSampler::new(config.interval, latest.clone()),
     );
     let poller = Poller::new(context, latest);
     registry.on_start(|stage| stage.task_thread("resources", MAX_CALLS, |stop| poller.run(stop)));
