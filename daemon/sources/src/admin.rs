@@ -95,7 +95,7 @@ impl Sampler for AdminSampler {
         let facts = self.facts.get();
         if let Some(facts) = facts.filter(|facts| Some(facts.process) == process) {
             facts.readings(&mut output);
-            output.set_poll_result(
+            output.report_poll(
                 &mut self.last_reported_poll,
                 facts.polled_at,
                 facts.up,

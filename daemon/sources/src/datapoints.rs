@@ -23,7 +23,7 @@ impl Sampler for DatapointsSampler {
         // A problem of pushes lasts until it is solved, so every tick reports it again.
         let mut output = SourceOutput {
             up: self.intake.has_recent_push(context.now),
-            repeats_problems: true,
+            problems_persist: true,
             ..SourceOutput::with_capacity(128)
         };
         self.intake.readings(context.now, &mut output.readings);
@@ -76,7 +76,7 @@ impl Sampler for LogSampler {
         SourceOutput {
             up: status.up && unanswered.is_none(),
             problems: unanswered.or(status.problem).into_iter().collect(),
-            repeats_problems: true,
+            problems_persist: true,
             ..SourceOutput::default()
         }
     }

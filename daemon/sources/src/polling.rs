@@ -147,7 +147,7 @@ impl Sampler for PollResultSampler {
         {
             output.readings.extend_from_slice(readings);
         }
-        output.set_poll_result(
+        output.report_poll(
             &mut self.last_reported_poll,
             result.polled_at,
             result.output.up,

@@ -205,7 +205,7 @@ impl Sampler for RpcSampler {
         let process = context.process();
         self.handle.readings(process, &mut output.readings);
         if let Some(facts) = self.handle.facts_of(process) {
-            output.set_poll_result(
+            output.report_poll(
                 &mut self.last_reported_poll,
                 facts.polled_at,
                 facts.up,

@@ -22,7 +22,7 @@ impl Sampler for SearchSampler {
             readings,
             problems: report.problems,
             up: context.target.is_some(),
-            repeats_problems: last_reported == report.updated_at,
+            problems_persist: last_reported == report.updated_at,
             ..SourceOutput::default()
         }
     }

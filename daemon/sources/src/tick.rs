@@ -166,7 +166,7 @@ impl SourceEntry {
             up: output.up,
         });
         let received_at = output.received_at.unwrap_or(at);
-        statistics.record(&self.newest_batch, output.repeats_problems, received_at);
+        statistics.record(&self.newest_batch, output.problems_persist, received_at);
     }
 }
 
@@ -254,7 +254,7 @@ pub struct SourceOutput {
     /// The source did its main job.
     pub up: bool,
     /// Problems of the last tick do not count again: they last, or no poll has ended since then.
-    pub repeats_problems: bool,
+    pub problems_persist: bool,
     /// When a source with its own schedule received the data. `None` for a source that reads within
     /// the tick.
     pub received_at: Option<Stamp>,
@@ -270,14 +270,14 @@ impl SourceOutput {
 
     /// Copies the state of a poll. If `last_reported_poll` is the same poll, its problems do not
     /// count again.
-    pub fn set_poll_result(
+    pub fn report_poll(
         &mut self,
         last_reported_poll: &mut Option<Stamp>,
         polled_at: Stamp,
         up: bool,
         problems: &[Problem],
     ) {
-        self.repeats_problems = last_reported_poll.replace(polled_at) == Some(polled_at);
+        self.problems_persist = last_reported_poll.replace(polled_at) == Some(polled_at);
         self.received_at = Some(polled_at);
         self.up = up;
         self.problems = problems.to_vec();

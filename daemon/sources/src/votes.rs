@@ -195,7 +195,7 @@ impl Sampler for VotesSampler {
             answered_far_behind: self.answered_far_behind(&facts, near_tip),
         };
         facts.readings(reading_context, context.now, &mut output);
-        output.set_poll_result(
+        output.report_poll(
             &mut self.last_reported_poll,
             facts.polled_at,
             facts.up,

@@ -137,7 +137,7 @@ impl Sampler for RecorderSampler {
         self.store_target(context);
         // Problems last over many ticks, but count only once.
         let mut output = SourceOutput {
-            repeats_problems: true,
+            problems_persist: true,
             ..SourceOutput::default()
         };
         output.problems = self

@@ -66,7 +66,7 @@ impl Statistics {
     /// Counts problems. Absent and forbidden are states, counted when they begin. Gone and broken
     /// are events, counted each time unless the source repeats them. Logs new problems and
     /// changes of `up`.
-    pub fn record(&mut self, batch: &Batch, repeats_problems: bool, received_at: Stamp) {
+    pub fn record(&mut self, batch: &Batch, problems_persist: bool, received_at: Stamp) {
         let source_stats = self.by_source.entry(batch.source).or_default();
         if source_stats.up != batch.up {
             tracing::info!(
@@ -90,7 +90,7 @@ impl Statistics {
             if is_new {
                 source_stats.log_problem(batch.source, problem, batch.at);
             }
-            let is_event = !repeats_problems
+            let is_event = !problems_persist
                 && matches!(problem.kind, ProblemKind::Gone | ProblemKind::Broken);
             if is_new || is_event {
                 *source_stats.problem_counts.entry(problem.kind).or_default() += 1;
@@ -253,10 +253,10 @@ mod tests {
     #[test]
     fn a_repeated_problem_is_not_a_new_event() {
         let mut statistics = Statistics::default();
-        for repeats_problems in [false, true, true] {
+        for problems_persist in [false, true, true] {
             statistics.record(
                 &batch(&[(ProblemKind::Broken, "no answer")]),
-                repeats_problems,
+                problems_persist,
                 Stamp::default(),
             );
         }
