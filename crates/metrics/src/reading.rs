@@ -60,7 +60,7 @@ impl From<String> for LabelText {
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
-    Whole(u64),
+    Integer(u64),
     Real(f64),
     Histogram(Arc<Histogram>),
 }
@@ -68,7 +68,7 @@ pub enum Value {
 impl Value {
     pub fn number(&self) -> Option<f64> {
         match self {
-            Value::Whole(n) => Some(*n as f64),
+            Value::Integer(n) => Some(*n as f64),
             Value::Real(x) => Some(*x),
             Value::Histogram(_) => None,
         }
@@ -116,7 +116,7 @@ impl Reading {
         labels: [LabelText; N],
         value: u64,
     ) -> Self {
-        Self::new(metric, labels, Value::Whole(value))
+        Self::new(metric, labels, Value::Integer(value))
     }
 
     pub fn counter<const N: usize>(

@@ -213,7 +213,11 @@ mod tests {
             gib(&m::HEADROOM, limit - taken),
             gib(&m::LEVEL_LIMIT, limit),
             gib(&m::LEVEL_UNRECLAIMABLE, taken),
-            Reading::new(&m::LEVEL_INFO, [level.into(), path.into()], Value::Whole(1)),
+            Reading::new(
+                &m::LEVEL_INFO,
+                [level.into(), path.into()],
+                Value::Integer(1),
+            ),
         ]
     }
 

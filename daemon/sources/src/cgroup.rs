@@ -328,8 +328,8 @@ fn is_same_series(reading: &Reading, other: &Reading) -> bool {
 
 fn continued_value(before: &Value, first: &Value, now: &Value) -> Value {
     match (before, first, now) {
-        (Value::Whole(before), Value::Whole(first), Value::Whole(now)) => {
-            Value::Whole(before.saturating_add(now.saturating_sub(*first)))
+        (Value::Integer(before), Value::Integer(first), Value::Integer(now)) => {
+            Value::Integer(before.saturating_add(now.saturating_sub(*first)))
         }
         _ => {
             let [before, first, now] =

@@ -120,7 +120,7 @@ fn add_level(level: &LevelMemory, own_unreclaimable: Option<u64>, output: &mut S
 
 fn level_info(level: &LevelMemory) -> Reading {
     let labels = [level_label(level), LabelText::Shared(level.path.clone())];
-    Reading::new(&m::LEVEL_INFO, labels, Value::Whole(1))
+    Reading::new(&m::LEVEL_INFO, labels, Value::Integer(1))
 }
 
 fn add_binding_level(levels: &[LevelMemory], output: &mut SourceOutput) {

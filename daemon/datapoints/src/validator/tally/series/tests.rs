@@ -202,7 +202,7 @@ fn sums_over_real_traffic_agree_with_an_independent_count() {
                 })
             });
             if let (true, Some(indexed)) = (of == file, counter) {
-                let sum = Value::Whole(sum.parse().unwrap());
+                let sum = Value::Integer(sum.parse().unwrap());
                 assert_eq!(series.0[indexed.series_index].value, Some(sum), "{row}");
                 compared += 1;
             }
@@ -266,8 +266,8 @@ fn impossible_counts_are_ignored_and_gauges_keep_the_newest() {
             .map(|r| r.value.clone())
             .collect::<Vec<_>>()
     };
-    assert_eq!(value("agave_heap_bytes"), [Value::Whole(5)]);
-    assert_eq!(value("agave_shreds_repaired_total"), [Value::Whole(0)]);
+    assert_eq!(value("agave_heap_bytes"), [Value::Integer(5)]);
+    assert_eq!(value("agave_shreds_repaired_total"), [Value::Integer(0)]);
     series.forget_gauges();
     readings.clear();
     series.readings(true, &mut readings);

@@ -21,8 +21,8 @@ fn batch(readings: Vec<Reading>) -> Arc<Batch> {
 /// A series with a value. There are few of each, so that both often stay the same.
 fn reading() -> impl Strategy<Value = Reading> {
     let number = prop_oneof![
-        Just(Value::Whole(0)),
-        Just(Value::Whole(1)),
+        Just(Value::Integer(0)),
+        Just(Value::Integer(1)),
         Just(Value::Real(0.0)),
         Just(Value::Real(-0.0)),
         Just(Value::Real(f64::NAN)),
