@@ -111,7 +111,7 @@ impl Reading {
         }
     }
 
-    pub fn whole<const N: usize>(
+    pub fn integer<const N: usize>(
         metric: &'static Metric,
         labels: [LabelText; N],
         value: u64,
@@ -124,7 +124,7 @@ impl Reading {
         labels: [LabelText; N],
         value: u64,
     ) -> Self {
-        Self::whole(metric, labels, value)
+        Self::integer(metric, labels, value)
     }
 
     pub fn real<const N: usize>(
@@ -140,7 +140,7 @@ impl Reading {
         labels: [LabelText; N],
         value: bool,
     ) -> Self {
-        Self::whole(metric, labels, u64::from(value))
+        Self::integer(metric, labels, u64::from(value))
     }
 
     pub fn with_tags(mut self, tags: Vec<(LabelText, LabelText)>) -> Self {
@@ -153,14 +153,14 @@ impl Reading {
 pub trait ReadingList {
     fn add(&mut self, reading: Reading);
 
-    fn whole<const N: usize>(
+    fn integer<const N: usize>(
         &mut self,
         metric: &'static Metric,
         labels: [LabelText; N],
         value: impl Into<Option<u64>>,
     ) {
         if let Some(value) = value.into() {
-            self.add(Reading::whole(metric, labels, value));
+            self.add(Reading::integer(metric, labels, value));
         }
     }
 
@@ -170,7 +170,7 @@ pub trait ReadingList {
         labels: [LabelText; N],
         value: impl Into<Option<u64>>,
     ) {
-        self.whole(metric, labels, value);
+        self.integer(metric, labels, value);
     }
 
     fn real<const N: usize>(
@@ -190,7 +190,7 @@ pub trait ReadingList {
         labels: [LabelText; N],
         value: impl Into<Option<bool>>,
     ) {
-        self.whole(metric, labels, value.into().map(u64::from));
+        self.integer(metric, labels, value.into().map(u64::from));
     }
 }
 

@@ -143,7 +143,7 @@ impl Handle {
             out.counter(&FORWARD_BYTES, [outcome.name().into()], bytes);
             out.counter(&FORWARD_REQUESTS, [outcome.name().into()], requests);
         }
-        out.whole(&FORWARD_QUEUE, [], queue.bytes());
+        out.integer(&FORWARD_QUEUE, [], queue.bytes());
     }
 
     pub fn problems(&self) -> Vec<(ProblemKind, String)> {

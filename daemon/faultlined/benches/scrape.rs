@@ -34,7 +34,7 @@ fn tick(number: u64) -> Arc<Tick> {
     let pool = |i: u64| -> LabelText { format!("solPohTickProd{i}").into() };
     let readings = (0..SERIES)
         .map(|i| match i / 150 {
-            0 => Reading::whole(&metrics::pools::THREADS, [pool(i)], i),
+            0 => Reading::integer(&metrics::pools::THREADS, [pool(i)], i),
             1 | 2 => Reading::real(
                 &metrics::pools::RUN_QUEUE,
                 [pool(i)],

@@ -289,7 +289,7 @@ impl Conclusions {
         let exe = target.exe.as_ref().map(|exe| faultline_text::path(exe));
         let version = facts.version();
         let cgroup = context.process_state.cgroup.get();
-        Reading::whole(
+        Reading::integer(
             &p::TARGET_INFO,
             [
                 text(exe.as_deref()),

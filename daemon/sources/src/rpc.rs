@@ -92,7 +92,7 @@ impl Handle {
             return;
         };
         let count = facts.epoch_info.and_then(|info| info.transaction_count);
-        out.whole(&BANK_TRANSACTIONS, [], count);
+        out.integer(&BANK_TRANSACTIONS, [], count);
         let health = facts.health.as_ref().and_then(Health::is_ok);
         out.flag(&HEALTHY, [], health);
     }

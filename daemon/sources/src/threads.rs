@@ -228,7 +228,7 @@ fn pool_readings(pool: &Pool, output: &mut SourceOutput) {
     }
     output
         .readings
-        .whole(&pool_metrics::THREADS, [name.clone()], pool.threads);
+        .integer(&pool_metrics::THREADS, [name.clone()], pool.threads);
     add_cpu_time(name.clone(), pool.cpu_by_mode, output);
     let delay = totals.run_queue_delay.map(|delay| delay.as_secs_f64());
     output

@@ -298,7 +298,7 @@ impl SourceOutput {
         labels: [&'static str; N],
         value: impl Into<Option<u64>>,
     ) {
-        self.readings.whole(metric, labels.map(Into::into), value);
+        self.readings.integer(metric, labels.map(Into::into), value);
     }
 
     /// An error becomes a problem of the output.

@@ -31,7 +31,7 @@ fn stamp(uptime: Duration) -> Stamp {
 
 /// A tick as the daemon makes it of this evidence.
 fn tick(number: u64, at: Stamp, evidence: &Evidence, phase: Option<Phase>) -> Tick {
-    let of = |of: &'static str, value: u64| Reading::whole(&PHASE_EVIDENCE, [of.into()], value);
+    let of = |of: &'static str, value: u64| Reading::integer(&PHASE_EVIDENCE, [of.into()], value);
     let mut readings: Vec<Reading> = phase
         .map(|phase| Reading::flag(&PHASE, [phase.name().into()], true))
         .into_iter()

@@ -375,7 +375,7 @@ impl Day {
             let name = || LabelText::Shared(Arc::clone(&pool.name));
             let [major, minor, user, system, queue, block] = pool.totals;
             let hundredths = |x: f64| (x * 100.0).floor() / 100.0;
-            out.push(Reading::whole(&q::THREADS, [name()], pool.threads));
+            out.push(Reading::integer(&q::THREADS, [name()], pool.threads));
             out.push(Reading::counter(
                 &q::PAGE_FAULTS,
                 [name(), "major".into()],

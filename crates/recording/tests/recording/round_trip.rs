@@ -122,14 +122,14 @@ fn repeated_source_values_are_not_recorded_again() {
     let old = batch(
         Source::Process,
         1,
-        vec![Reading::whole(&process::VIRTUAL, [], 7)],
+        vec![Reading::integer(&process::VIRTUAL, [], 7)],
     );
     writer.tick(&tick(1, vec![Arc::clone(&old)])).unwrap();
     writer.tick(&tick(2, vec![old])).unwrap();
     let anew = batch(
         Source::Process,
         3,
-        vec![Reading::whole(&process::VIRTUAL, [], 7)],
+        vec![Reading::integer(&process::VIRTUAL, [], 7)],
     );
     writer.tick(&tick(3, vec![anew])).unwrap();
     let never = Arc::new(Batch::empty(
@@ -202,7 +202,7 @@ fn samples_without_a_column_are_stored_as_series() {
             Value::Histogram(Arc::new(times)),
         ),
         Reading::counter(&process::RESTARTS, ["oom_kill".into()], 1),
-        Reading::whole(&cgroup::STAT, ["not foreseen".into()], 4096),
+        Reading::integer(&cgroup::STAT, ["not foreseen".into()], 4096),
         Reading::real(&validator::DATAPOINT, ["x".into(), "y".into()], f64::NAN),
         Reading::counter(&daemon::TICKS, [], 1),
     ];
@@ -255,7 +255,7 @@ fn device_numbers_negative_and_maximum_values_round_trip() {
     };
     let readings = vec![
         Reading::real(&process::OOM_SCORE_ADJ, [], -500.0),
-        Reading::whole(&process::SWAP, [], u64::MAX),
+        Reading::integer(&process::SWAP, [], u64::MAX),
     ];
     let of_cgroup = batch(
         Source::Cgroup,

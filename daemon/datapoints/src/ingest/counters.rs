@@ -96,7 +96,7 @@ impl IngestCounters {
             out.counter(&INGEST_REQUESTS, [code.name().into()], count);
         }
         out.counter(&INGEST_BYTES, [], counts.bytes);
-        out.whole(&INGEST_CONNECTIONS, [], counts.open_connections);
+        out.integer(&INGEST_CONNECTIONS, [], counts.open_connections);
         drop(counts);
         out.push(self.auth_failures.reading());
     }

@@ -145,13 +145,13 @@ impl Tally {
         if !with_gauges {
             return;
         }
-        out.whole(&v::CACHE_LOADED, [], self.loaded_entries);
+        out.integer(&v::CACHE_LOADED, [], self.loaded_entries);
         if let Some(target) = self.observed_shrink_target() {
             // The target is 90 % of the capacity, rounded down.
             let capacity = target.saturating_mul(10).div_ceil(9);
             let observed = || ["observed".into()];
-            out.whole(&v::CACHE_CAPACITY, observed(), capacity);
-            out.whole(&v::CACHE_SHRINK_TARGET, observed(), target);
+            out.integer(&v::CACHE_CAPACITY, observed(), capacity);
+            out.integer(&v::CACHE_SHRINK_TARGET, observed(), target);
         }
     }
 

@@ -96,7 +96,7 @@ impl Running {
     fn tick_at(&mut self, number: u64, at: faultline_metrics::Stamp) {
         let mut readings = vec![Reading::counter(&metrics::daemon::TICKS, [], number)];
         readings.extend((0..80).map(|pool| {
-            Reading::whole(
+            Reading::integer(
                 &metrics::pools::THREADS,
                 [format!("pool{pool}").into()],
                 pool,
@@ -285,7 +285,7 @@ fn the_status_has_the_last_minute_of_levels_and_rates() {
             uptime: Duration::from_secs(second),
             unix: Duration::from_secs(1_700_000_000 + second),
         };
-        let anon = Reading::whole(&metrics::process::RESIDENT, ["anon".into()], second);
+        let anon = Reading::integer(&metrics::process::RESIDENT, ["anon".into()], second);
         let read = Reading::counter(&metrics::process::IO_BYTES, ["read".into()], 5 * second);
         let batch = Batch {
             readings: vec![anon, read],

@@ -75,7 +75,7 @@ fn second(number: u64) -> Vec<RecordingEntry> {
         .map(reading)
         .collect();
     let pool = |pool: u64| {
-        Reading::whole(
+        Reading::integer(
             &q::PAGE_FAULTS,
             [format!("pool{pool}").into(), "minor".into()],
             number * pool,

@@ -141,7 +141,7 @@ fn add_reading(
     value: impl Into<Option<u64>>,
     output: &mut SourceOutput,
 ) {
-    output.readings.whole(metric, [level_label(level)], value);
+    output.readings.integer(metric, [level_label(level)], value);
 }
 
 fn level_label(level: &LevelMemory) -> LabelText {

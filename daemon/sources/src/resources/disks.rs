@@ -142,7 +142,7 @@ fn disk_readings(disk: &BlockDevice, out: &mut Vec<Reading>) {
     out.flag(&m::DISK, labels, true);
     let wear_ratio = disk.used_tenths_of_life.map(|tenths| tenths as f64 / 10.0);
     out.real(&m::DISK_WEAR, [device.clone()], wear_ratio);
-    out.whole(&m::DISK_MISSING, [device], disk.missing_members);
+    out.integer(&m::DISK_MISSING, [device], disk.missing_members);
 }
 
 fn io_readings(device: &LabelText, io: &DiskIo, role: DiskRole, out: &mut Vec<Reading>) {

@@ -221,13 +221,13 @@ impl FileSystems {
             if age < interval {
                 forecast.add(usage.sampled_at.uptime, space.avail, space.size);
             }
-            out.whole(&m::FILESYSTEM_SIZE, labels(), space.size);
-            out.whole(&m::FILESYSTEM_AVAIL, labels(), space.avail);
+            out.integer(&m::FILESYSTEM_SIZE, labels(), space.size);
+            out.integer(&m::FILESYSTEM_AVAIL, labels(), space.avail);
             let until_full = forecast.seconds_until_full();
             out.real(&m::FILESYSTEM_UNTIL_FULL, labels(), until_full);
             if let Some((total, free)) = space.inodes {
-                out.whole(&m::FILESYSTEM_INODES, labels(), total);
-                out.whole(&m::FILESYSTEM_INODES_FREE, labels(), free);
+                out.integer(&m::FILESYSTEM_INODES, labels(), total);
+                out.integer(&m::FILESYSTEM_INODES_FREE, labels(), free);
             }
             // The daemon's own mounts may be read-only for it alone (ProtectSystem, a container).
             if usage.file_system.is_process_mount {

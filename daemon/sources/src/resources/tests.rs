@@ -280,11 +280,11 @@ fn process_series_end_with_the_process_and_host_series_continue() {
         pid: 4242,
         start_ticks: 7,
     };
-    let reading = |metric, value| Reading::whole(metric, [], value);
+    let reading = |metric, value| Reading::integer(metric, [], value);
     let known = PollResult {
         polled_at: Stamp::default(),
         output: SourceOutput {
-            readings: vec![Reading::whole(&m::CPU_THROTTLES, ["core".into()], 3)],
+            readings: vec![Reading::integer(&m::CPU_THROTTLES, ["core".into()], 3)],
             up: true,
             ..SourceOutput::default()
         },

@@ -133,7 +133,7 @@ impl VoteFacts {
             let name = cluster::name(hash).to_owned();
             output
                 .readings
-                .whole(&m::CLUSTER, [name.into(), Arc::clone(hash).into()], 1);
+                .integer(&m::CLUSTER, [name.into(), Arc::clone(hash).into()], 1);
         }
         let bank = context.newest_bank.or_else(|| self.bank(now));
         if let Some(bank) = bank {
@@ -245,7 +245,7 @@ impl VoteFacts {
         if let (Some(key), Some(_)) = (account.vote_pubkey, account.node_pubkey) {
             let (identity, key) = (self.identity.to_string(), key.to_string());
             let labels = [identity.into(), role.into(), key.into()];
-            output.readings.whole(&m::VOTE_ACCOUNT, labels, 1);
+            output.readings.integer(&m::VOTE_ACCOUNT, labels, 1);
         }
         let has_current_bank = !context.answered_far_behind;
         if has_current_bank {

@@ -44,7 +44,7 @@ impl Intake {
             out.counter(&d::INGEST_LINES, [result.into()], count);
         }
         let pending = state.senders.pending_lines();
-        out.whole(&d::INGEST_LINES_PENDING, [], pending);
+        out.integer(&d::INGEST_LINES_PENDING, [], pending);
         out.counter(
             &d::ASSUMED_IDENTITY_CHANGES,
             [],

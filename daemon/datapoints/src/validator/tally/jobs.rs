@@ -96,7 +96,7 @@ impl Jobs {
         for (job, (name, _)) in self.0.iter().zip(JOB_KINDS) {
             let Some(running) = job.running else { continue };
             if with_gauges {
-                out.whole(&v::ACCOUNTS_JOBS, [name.into()], running);
+                out.integer(&v::ACCOUNTS_JOBS, [name.into()], running);
             }
             out.real(
                 &v::ACCOUNTS_JOB_TIME,

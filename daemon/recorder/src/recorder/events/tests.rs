@@ -246,7 +246,7 @@ fn a_stalled_slot_at_the_tip_is_reported_once_until_it_advances() {
             let mut tick = (*tick(number, None, 0)).clone();
             let stalled = stalled.map(|stalled| Reading::flag(&v::STALLED, [], stalled == 1.0));
             // A stopped process reports no slot.
-            let slot = (number == 1).then(|| Reading::whole(&v::SLOT, ["processed".into()], 7));
+            let slot = (number == 1).then(|| Reading::integer(&v::SLOT, ["processed".into()], 7));
             let readings = stalled.into_iter().chain(slot).collect();
             tick.batches.push(Arc::new(Batch {
                 readings,

@@ -144,8 +144,8 @@ fn gauge(tags: &[(&'static str, &'static str)], value: f64) -> Reading {
 fn only_changed_metric_families_are_encoded() {
     let readings = |threads| {
         vec![
-            Reading::whole(&metrics::cgroup::USAGE, [], 7),
-            Reading::whole(&metrics::pools::THREADS, ["a".into()], threads),
+            Reading::integer(&metrics::cgroup::USAGE, [], 7),
+            Reading::integer(&metrics::pools::THREADS, ["a".into()], threads),
         ]
     };
     let constant_labels = Arc::default();
