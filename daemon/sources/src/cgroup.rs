@@ -189,13 +189,13 @@ fn add_readings(sample: CgroupSample, has_own_pressure: bool, output: &mut Sourc
         let message = "pressure: the process is in no cgroup of version 2 below the topmost one";
         output.problems.push(Problem::absent_data(message));
     }
-    output.try_whole(&c::USAGE, [], sample.memory_usage);
-    output.try_whole(&c::PEAK, [], sample.memory_peak);
+    output.try_integer(&c::USAGE, [], sample.memory_usage);
+    output.try_integer(&c::PEAK, [], sample.memory_peak);
     let max = output
         .value_or_problem(sample.memory_max)
         .and_then(Limit::bytes);
-    output.whole(&c::LIMIT, ["max"], max);
-    output.try_whole(&c::LIMIT, ["high"], sample.memory_high.map(Limit::bytes));
+    output.integer(&c::LIMIT, ["max"], max);
+    output.try_integer(&c::LIMIT, ["high"], sample.memory_high.map(Limit::bytes));
     let swap_max = match (sample.swap_max, sample.memory_and_swap_max) {
         (Ok(limit), _) => limit.bytes(),
         // Version 1 limits memory and swap together; the excess over the memory limit is swap's.
@@ -210,8 +210,8 @@ fn add_readings(sample: CgroupSample, has_own_pressure: bool, output: &mut Sourc
             None
         }
     };
-    output.whole(&c::LIMIT, ["swap_max"], swap_max);
-    output.try_whole(&c::SWAP, [], sample.swap_usage);
+    output.integer(&c::LIMIT, ["swap_max"], swap_max);
+    output.try_integer(&c::SWAP, [], sample.swap_usage);
     if let Some(stat) = output.value_or_problem(sample.memory_stat) {
         add_stat_readings(&stat, output);
     }
@@ -223,7 +223,7 @@ fn add_readings(sample: CgroupSample, has_own_pressure: bool, output: &mut Sourc
             ("oom", events.oom),
             ("oom_kill", events.oom_kill),
         ] {
-            output.whole(&c::EVENTS, [event], count);
+            output.integer(&c::EVENTS, [event], count);
         }
     }
     let throttled = output
@@ -250,20 +250,20 @@ fn add_stat_readings(stat: &MemoryStat, output: &mut SourceOutput) {
         ("unevictable", stat.unevictable),
         ("swapcached", stat.swapcached),
     ] {
-        output.whole(&c::STAT, [kind], bytes);
+        output.integer(&c::STAT, [kind], bytes);
     }
-    output.whole(&c::REFAULTS, ["anon"], stat.workingset_refault_anon);
-    output.whole(&c::REFAULTS, ["file"], stat.workingset_refault_file);
+    output.integer(&c::REFAULTS, ["anon"], stat.workingset_refault_anon);
+    output.integer(&c::REFAULTS, ["file"], stat.workingset_refault_file);
     let minor_faults = minor_faults(stat.pgfault, stat.pgmajfault);
-    output.whole(&c::PAGE_FAULTS, ["major"], stat.pgmajfault);
-    output.whole(&c::PAGE_FAULTS, ["minor"], minor_faults);
+    output.integer(&c::PAGE_FAULTS, ["major"], stat.pgmajfault);
+    output.integer(&c::PAGE_FAULTS, ["minor"], minor_faults);
     for (op, by, pages) in [
         ("scan", "kswapd", stat.pgscan_kswapd),
         ("scan", "direct", stat.pgscan_direct),
         ("steal", "kswapd", stat.pgsteal_kswapd),
         ("steal", "direct", stat.pgsteal_direct),
     ] {
-        output.whole(&c::RECLAIM, [op, by], pages);
+        output.integer(&c::RECLAIM, [op, by], pages);
     }
 }
 

@@ -403,9 +403,9 @@ fn phase_readings(tracker: &Tracker, evidence: &Evidence, output: &mut SourceOut
     output.seconds(&v::SLOT_SECONDS, [], tracker.slot_time());
     if evidence.process != Process::None {
         let stopped = u64::from(evidence.process == Process::Stopped);
-        output.whole(&PHASE_EVIDENCE, ["stopped"], stopped);
-        output.whole(&PHASE_EVIDENCE, ["slot"], evidence.slot);
-        output.whole(&PHASE_EVIDENCE, ["tip"], evidence.tip);
+        output.integer(&PHASE_EVIDENCE, ["stopped"], stopped);
+        output.integer(&PHASE_EVIDENCE, ["slot"], evidence.slot);
+        output.integer(&PHASE_EVIDENCE, ["tip"], evidence.tip);
     }
 }
 
@@ -418,9 +418,9 @@ fn display_version(version: &str) -> String {
 fn cache_capacity(version: Option<&str>, configured: Option<u64>, output: &mut SourceOutput) {
     let default_capacity = || Some(Version::parse(version?).ok()?.program_cache_capacity());
     let capacity = configured.or_else(default_capacity);
-    output.whole(&v::CACHE_CAPACITY, ["configured"], capacity);
+    output.integer(&v::CACHE_CAPACITY, ["configured"], capacity);
     let shrink_target = capacity.map(shrink_target);
-    output.whole(&v::CACHE_SHRINK_TARGET, ["configured"], shrink_target);
+    output.integer(&v::CACHE_SHRINK_TARGET, ["configured"], shrink_target);
 }
 
 /// The client by reported version, else by program; `None` for non-validators.

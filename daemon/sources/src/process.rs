@@ -76,31 +76,31 @@ fn add_readings(sample: ProcessSample, host: &HostConstants, output: &mut Source
     let ticks = |n: u64| n as f64 / host.clock_ticks_per_second as f64;
     // A zombie still has `stat`, but no other file.
     if let Some(stat) = output.value_or_problem(sample.stat) {
-        output.whole(&p::VIRTUAL, [], stat.vsize);
-        output.whole(&p::PAGE_FAULTS, ["major"], stat.majflt);
-        output.whole(&p::PAGE_FAULTS, ["minor"], stat.minflt);
+        output.integer(&p::VIRTUAL, [], stat.vsize);
+        output.integer(&p::PAGE_FAULTS, ["major"], stat.majflt);
+        output.integer(&p::PAGE_FAULTS, ["minor"], stat.minflt);
         for (mode, time) in [("user", stat.utime_ticks), ("system", stat.stime_ticks)] {
             output.real(&p::CPU, [mode], time.map(ticks));
         }
-        output.whole(&p::THREADS, [], stat.num_threads);
+        output.integer(&p::THREADS, [], stat.num_threads);
     }
     if let Some(status) = output.value_or_problem(sample.status) {
-        output.whole(&p::RESIDENT, ["anon"], status.rss_anon);
-        output.whole(&p::RESIDENT, ["file"], status.rss_file);
-        output.whole(&p::RESIDENT, ["shmem"], status.rss_shmem);
-        output.whole(&p::SWAP, [], status.vm_swap);
-        output.whole(&p::PAGE_TABLES, [], status.vm_pte);
+        output.integer(&p::RESIDENT, ["anon"], status.rss_anon);
+        output.integer(&p::RESIDENT, ["file"], status.rss_file);
+        output.integer(&p::RESIDENT, ["shmem"], status.rss_shmem);
+        output.integer(&p::SWAP, [], status.vm_swap);
+        output.integer(&p::PAGE_TABLES, [], status.vm_pte);
     }
     if let Some(io) = output.value_or_problem(sample.io) {
-        output.whole(&p::IO_BYTES, ["read"], io.read_bytes);
-        output.whole(&p::IO_BYTES, ["write"], io.write_bytes);
+        output.integer(&p::IO_BYTES, ["read"], io.read_bytes);
+        output.integer(&p::IO_BYTES, ["write"], io.write_bytes);
     }
-    output.try_whole(&p::OOM_SCORE, [], sample.limits.oom_score);
+    output.try_integer(&p::OOM_SCORE, [], sample.limits.oom_score);
     if let Some(adj) = output.value_or_problem(sample.limits.oom_score_adj) {
         output.real(&p::OOM_SCORE_ADJ, [], adj as f64);
     }
-    output.try_whole(&p::OPEN_FDS, [], sample.limits.open_fds);
-    output.try_whole(&p::MAX_FDS, [], sample.limits.max_fds);
+    output.try_integer(&p::OPEN_FDS, [], sample.limits.open_fds);
+    output.try_integer(&p::MAX_FDS, [], sample.limits.max_fds);
 }
 
 pub fn register(registry: &mut Registry) {

@@ -203,14 +203,14 @@ fn readings(
         ));
     }
     for (kind, faults) in FAULT_KINDS.into_iter().zip(pools.exited_faults) {
-        output.whole(&pool_metrics::PAGE_FAULTS, ["exited", kind], faults);
+        output.integer(&pool_metrics::PAGE_FAULTS, ["exited", kind], faults);
     }
     if let Some(cpu) = pools.exited_cpu {
         add_cpu_time("exited".into(), cpu, output);
     }
-    output.whole(&d::POOLS_FOLDED, [], pools.folded_names);
-    output.whole(&p::CONTEXT_SWITCHES, ["voluntary"], all.voluntary_switches);
-    output.whole(
+    output.integer(&d::POOLS_FOLDED, [], pools.folded_names);
+    output.integer(&p::CONTEXT_SWITCHES, ["voluntary"], all.voluntary_switches);
+    output.integer(
         &p::CONTEXT_SWITCHES,
         ["involuntary"],
         all.involuntary_switches,

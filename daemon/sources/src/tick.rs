@@ -292,7 +292,7 @@ impl SourceOutput {
         self.problems.push(problem(error));
     }
 
-    pub fn whole<const N: usize>(
+    pub fn integer<const N: usize>(
         &mut self,
         metric: &'static Metric,
         labels: [&'static str; N],
@@ -302,14 +302,14 @@ impl SourceOutput {
     }
 
     /// An error becomes a problem of the output.
-    pub fn try_whole<const N: usize>(
+    pub fn try_integer<const N: usize>(
         &mut self,
         metric: &'static Metric,
         labels: [&'static str; N],
         result: Result<impl Into<Option<u64>>, ReadError>,
     ) {
         let value = self.value_or_problem(result).and_then(Into::into);
-        self.whole(metric, labels, value);
+        self.integer(metric, labels, value);
     }
 
     pub fn real<const N: usize>(

@@ -94,11 +94,11 @@ impl Headroom {
     fn add_machine(&self, meminfo: &Meminfo, swap_limit: Option<Limit>, output: &mut SourceOutput) {
         let swap = meminfo.swap_free.zip(swap_limit);
         let swap = swap.and_then(|(free, limit)| limit.min(Limit::Bytes(free)).bytes());
-        output.whole(&m::SWAP_HEADROOM, [], swap);
+        output.integer(&m::SWAP_HEADROOM, [], swap);
         if self.is_overcommit_strict {
             let committed = meminfo.commit_limit.zip(meminfo.committed);
             let commit_headroom = committed.map(|(limit, used)| limit.saturating_sub(used));
-            output.whole(&m::COMMIT_HEADROOM, [], commit_headroom);
+            output.integer(&m::COMMIT_HEADROOM, [], commit_headroom);
         }
         output.flag(&m::OOMD, [], self.is_oomd_running);
     }
@@ -131,8 +131,8 @@ fn add_binding_level(levels: &[LevelMemory], output: &mut SourceOutput) {
         let binds = u64::from(level.level == binding.level);
         add_reading(&m::BINDING, level, binds, output);
     }
-    output.whole(&m::EFFECTIVE_LIMIT, [], binding.limit);
-    output.whole(&m::UNRECLAIMABLE, [], binding.unreclaimable);
+    output.integer(&m::EFFECTIVE_LIMIT, [], binding.limit);
+    output.integer(&m::UNRECLAIMABLE, [], binding.unreclaimable);
 }
 
 fn add_reading(

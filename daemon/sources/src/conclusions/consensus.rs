@@ -113,9 +113,9 @@ pub fn readings(consensus: &Consensus, output: &mut SourceOutput) {
         let is_current = protocol == consensus.protocol;
         output.flag(&v::CONSENSUS, [protocol.name()], is_current);
     }
-    output.whole(&v::CONSENSUS_SIGN, [consensus.sign.name()], 1);
-    output.whole(&v::ALPENGLOW_GENESIS_SLOT, [], consensus.genesis_slot);
-    output.whole(&v::MIGRATION_SLOT, [], consensus.migration_slot);
+    output.integer(&v::CONSENSUS_SIGN, [consensus.sign.name()], 1);
+    output.integer(&v::ALPENGLOW_GENESIS_SLOT, [], consensus.genesis_slot);
+    output.integer(&v::MIGRATION_SLOT, [], consensus.migration_slot);
 }
 
 #[cfg(test)]

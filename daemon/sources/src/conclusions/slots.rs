@@ -82,7 +82,7 @@ impl SlotTracker {
                     .or(unless_recent(distance_at, pushed.received)),
             ),
         ] {
-            output.whole(&v::SLOT, [kind], slot);
+            output.integer(&v::SLOT, [kind], slot);
         }
         let tip_is_fresh = self.tip.is_some_and(|(_, at)| now.since(at) < TIP_MAX_AGE);
         let is_tip_purged = facts
@@ -92,7 +92,7 @@ impl SlotTracker {
         if !tip_is_fresh || is_tip_purged {
             distance_evidence.by_rpc = None;
         }
-        output.whole(&v::SLOTS_BEHIND, [], distance_evidence.slots_behind());
+        output.integer(&v::SLOTS_BEHIND, [], distance_evidence.slots_behind());
     }
 
     /// False if the highest slot with shreds was purged.

@@ -118,25 +118,25 @@ impl Network {
         self.drop_counts
             .retain(|_, (_, seen)| self.polls - *seen < MAX_MISSED_POLLS);
         self.polls += 1;
-        output.whole(&m::UDP_SOCKETS, [], sockets.len() as u64);
-        output.whole(&m::UDP_DROPS, [], self.total_drops);
+        output.integer(&m::UDP_SOCKETS, [], sockets.len() as u64);
+        output.integer(&m::UDP_DROPS, [], self.total_drops);
         let queues = || sockets.iter().map(|socket| socket.receive_queue);
-        output.whole(&m::UDP_QUEUE, ["all"], queues().sum::<u64>());
-        output.whole(&m::UDP_QUEUE, ["fullest"], queues().max());
+        output.integer(&m::UDP_QUEUE, ["all"], queues().sum::<u64>());
+        output.integer(&m::UDP_QUEUE, ["fullest"], queues().max());
     }
 }
 
 fn udp_readings(counters: UdpCounters, output: &mut SourceOutput) {
-    output.whole(&m::UDP_DATAGRAMS, ["receive"], counters.received);
-    output.whole(&m::UDP_DATAGRAMS, ["transmit"], counters.sent);
-    output.whole(&m::UDP_ERRORS, ["receive"], counters.receive_errors);
-    output.whole(
+    output.integer(&m::UDP_DATAGRAMS, ["receive"], counters.received);
+    output.integer(&m::UDP_DATAGRAMS, ["transmit"], counters.sent);
+    output.integer(&m::UDP_ERRORS, ["receive"], counters.receive_errors);
+    output.integer(
         &m::UDP_ERRORS,
         ["receive_buffer"],
         counters.receive_buffer_errors,
     );
-    output.whole(&m::UDP_ERRORS, ["send_buffer"], counters.send_buffer_errors);
-    output.whole(&m::UDP_ERRORS, ["no_port"], counters.no_port);
+    output.integer(&m::UDP_ERRORS, ["send_buffer"], counters.send_buffer_errors);
+    output.integer(&m::UDP_ERRORS, ["no_port"], counters.no_port);
 }
 
 fn interface_readings(interface: &InterfaceTraffic, out: &mut Vec<Reading>) {

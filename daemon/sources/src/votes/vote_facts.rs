@@ -187,8 +187,8 @@ impl VoteFacts {
             (&m::LEADER_SLOTS, own),
             (&m::CLUSTER_LEADER_SLOTS, Some(all)),
         ] {
-            output.whole(metric, ["passed"], slots.map(|slots| slots.passed));
-            output.whole(metric, ["skipped"], slots.map(|slots| slots.skipped));
+            output.integer(metric, ["passed"], slots.map(|slots| slots.passed));
+            output.integer(metric, ["skipped"], slots.map(|slots| slots.skipped));
         }
     }
 
@@ -196,7 +196,7 @@ impl VoteFacts {
         let seconds = |slots: Option<u64>| Some(slots? as f64 * context.slot_time?.as_secs_f64());
         let slots_in_epoch = bank.slots_in_epoch;
         let progress = bank.slot_index as f64 / slots_in_epoch.max(1) as f64;
-        output.whole(&m::EPOCH, [], bank.epoch);
+        output.integer(&m::EPOCH, [], bank.epoch);
         output.real(&m::EPOCH_PROGRESS, [], progress);
         let remaining = slots_in_epoch.saturating_sub(bank.slot_index);
         output.real(&m::EPOCH_REMAINING, [], seconds(Some(remaining)));
@@ -206,7 +206,7 @@ impl VoteFacts {
         if schedule.epoch != bank.epoch {
             return;
         }
-        output.whole(&m::LEADER_SLOTS, ["assigned"], schedule.assigned());
+        output.integer(&m::LEADER_SLOTS, ["assigned"], schedule.assigned());
         if !context.is_near_tip {
             return;
         }
@@ -258,11 +258,11 @@ impl VoteFacts {
         ] {
             let slot = slot.filter(|slot| *slot > 0);
             if !is_alpenglow || kind != "root" {
-                output.whole(&m::VOTE_SLOT, [kind], slot);
+                output.integer(&m::VOTE_SLOT, [kind], slot);
             }
             if !is_alpenglow && has_current_bank {
                 let distance = slot.map(|slot| bank.absolute_slot.saturating_sub(slot));
-                output.whole(&m::VOTE_DISTANCE, [kind], distance);
+                output.integer(&m::VOTE_DISTANCE, [kind], distance);
             }
         }
         let unit = self.credit_unit(now, context.protocol);
@@ -278,9 +278,9 @@ impl VoteFacts {
             ("previous_epoch", bank.epoch.checked_sub(1)),
         ] {
             let Some(epoch) = epoch else { continue };
-            output.whole(&m::VOTE_CREDITS, [which], account.credits(epoch, unit));
+            output.integer(&m::VOTE_CREDITS, [which], account.credits(epoch, unit));
             let lamports = account.reward_lamports(epoch, unit).filter(is_sure);
-            output.whole(&m::VOTE_REWARD, [which], lamports);
+            output.integer(&m::VOTE_REWARD, [which], lamports);
         }
         output.real(&m::COMMISSION, [], account.commission_ratio());
         output.real(&m::STAKE, ["active"], account.activated_stake.map(sol));
@@ -301,7 +301,7 @@ fn ranking_readings(
                     migration_epoch: ranking.epoch,
                 });
     if let Some((rank, share)) = ranking.by_credits.filter(|_| has_credits) {
-        output.whole(&m::VOTE_RANK, [], rank);
+        output.integer(&m::VOTE_RANK, [], rank);
         output.real(&m::VOTE_SHARE, [], share);
     }
     if protocol != Some(Protocol::Alpenglow) {
@@ -312,7 +312,7 @@ fn ranking_readings(
         ("reward", ranking.vote_distance),
         ("finalization", ranking.root_distance),
     ] {
-        output.whole(&m::CERTIFICATE_DISTANCE, [certificate], distance);
+        output.integer(&m::CERTIFICATE_DISTANCE, [certificate], distance);
     }
 }
 
