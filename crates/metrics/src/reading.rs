@@ -119,14 +119,6 @@ impl Reading {
         Self::new(metric, labels, Value::Integer(value))
     }
 
-    pub fn counter<const N: usize>(
-        metric: &'static Metric,
-        labels: [LabelText; N],
-        value: u64,
-    ) -> Self {
-        Self::integer(metric, labels, value)
-    }
-
     pub fn real<const N: usize>(
         metric: &'static Metric,
         labels: [LabelText; N],
@@ -162,15 +154,6 @@ pub trait ReadingList {
         if let Some(value) = value.into() {
             self.add(Reading::integer(metric, labels, value));
         }
-    }
-
-    fn counter<const N: usize>(
-        &mut self,
-        metric: &'static Metric,
-        labels: [LabelText; N],
-        value: impl Into<Option<u64>>,
-    ) {
-        self.integer(metric, labels, value);
     }
 
     fn real<const N: usize>(

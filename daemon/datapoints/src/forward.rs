@@ -140,8 +140,8 @@ impl Handle {
         let queue = &self.0.queue;
         for outcome in Outcome::ALL {
             let (requests, bytes) = queue.totals(outcome);
-            out.counter(&FORWARD_BYTES, [outcome.name().into()], bytes);
-            out.counter(&FORWARD_REQUESTS, [outcome.name().into()], requests);
+            out.integer(&FORWARD_BYTES, [outcome.name().into()], bytes);
+            out.integer(&FORWARD_REQUESTS, [outcome.name().into()], requests);
         }
         out.integer(&FORWARD_QUEUE, [], queue.bytes());
     }

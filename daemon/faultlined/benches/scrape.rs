@@ -40,7 +40,7 @@ fn tick(number: u64) -> Arc<Tick> {
                 [pool(i)],
                 (number * i) as f64 / 1e9,
             ),
-            3..=5 => Reading::counter(
+            3..=5 => Reading::integer(
                 &metrics::pools::PAGE_FAULTS,
                 [pool(i), "minor".into()],
                 number * i,

@@ -133,7 +133,7 @@ impl CgroupSampler {
                 .or_insert_with_key(|device| device_name(context.root, device));
             for (direction, bytes) in [("read", device.read_bytes), ("write", device.write_bytes)] {
                 let labels = [name.clone(), direction.into()];
-                output.readings.counter(&c::IO_BYTES, labels, bytes);
+                output.readings.integer(&c::IO_BYTES, labels, bytes);
             }
         }
         if moved {

@@ -74,7 +74,7 @@ impl InterruptReader {
             for (cpu, devices, local) in self.interrupts.totals_by_cpu(&table) {
                 for (from, count) in [("device", devices), ("local", local)] {
                     let labels = [cpu.to_string().into(), from.into()];
-                    output.readings.counter(&h::INTERRUPTS, labels, count);
+                    output.readings.integer(&h::INTERRUPTS, labels, count);
                 }
             }
         }
@@ -82,13 +82,13 @@ impl InterruptReader {
             self.softirqs.add(&table);
             for (cpu, _, count) in self.softirqs.totals_by_cpu(&table) {
                 let labels = [cpu.to_string().into()];
-                output.readings.counter(&h::SOFTIRQS, labels, count);
+                output.readings.integer(&h::SOFTIRQS, labels, count);
             }
             for (kind, counter) in &self.softirqs.rows {
                 let labels = [kind.to_ascii_lowercase().into()];
                 output
                     .readings
-                    .counter(&h::SOFTIRQS_BY_TYPE, labels, counter.total);
+                    .integer(&h::SOFTIRQS_BY_TYPE, labels, counter.total);
             }
         }
         let of_process = process.map(|process| {

@@ -199,9 +199,9 @@ fn cpu_readings(speeds: &CpuSpeeds) -> Vec<Reading> {
     if let Some(governor) = governor {
         out.flag(&m::CPU_GOVERNOR, [governor], true);
     }
-    out.counter(&m::CPU_THROTTLES, ["core".into()], speeds.core_throttles);
+    out.integer(&m::CPU_THROTTLES, ["core".into()], speeds.core_throttles);
     let packages = speeds.package_throttles;
-    out.counter(&m::CPU_THROTTLES, ["package".into()], packages);
+    out.integer(&m::CPU_THROTTLES, ["package".into()], packages);
     out
 }
 

@@ -87,7 +87,7 @@ impl Handle {
         if let Some(counters) = &*self.probe.lock() {
             counters.readings(out);
         }
-        out.counter(&TRANSACTIONS, [], self.transactions.lock().total);
+        out.integer(&TRANSACTIONS, [], self.transactions.lock().total);
         let Some(facts) = self.facts_of(process) else {
             return;
         };

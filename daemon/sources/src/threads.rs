@@ -224,7 +224,7 @@ fn pool_readings(pool: &Pool, output: &mut SourceOutput) {
         let labels = [name.clone(), kind.into()];
         output
             .readings
-            .counter(&pool_metrics::PAGE_FAULTS, labels, faults);
+            .integer(&pool_metrics::PAGE_FAULTS, labels, faults);
     }
     output
         .readings

@@ -141,7 +141,7 @@ impl Tally {
         self.jobs.readings(with_gauges, out);
         self.votor.readings(with_gauges, out);
         out.extend(self.prune_times.reading(&v::CACHE_PRUNE, None));
-        out.counter(&v::OWN_SLOTS, [], self.own_slots);
+        out.integer(&v::OWN_SLOTS, [], self.own_slots);
         if !with_gauges {
             return;
         }

@@ -94,7 +94,7 @@ impl Running {
     }
 
     fn tick_at(&mut self, number: u64, at: faultline_metrics::Stamp) {
-        let mut readings = vec![Reading::counter(&metrics::daemon::TICKS, [], number)];
+        let mut readings = vec![Reading::integer(&metrics::daemon::TICKS, [], number)];
         readings.extend((0..80).map(|pool| {
             Reading::integer(
                 &metrics::pools::THREADS,
@@ -286,7 +286,7 @@ fn the_status_has_the_last_minute_of_levels_and_rates() {
             unix: Duration::from_secs(1_700_000_000 + second),
         };
         let anon = Reading::integer(&metrics::process::RESIDENT, ["anon".into()], second);
-        let read = Reading::counter(&metrics::process::IO_BYTES, ["read".into()], 5 * second);
+        let read = Reading::integer(&metrics::process::IO_BYTES, ["read".into()], 5 * second);
         let batch = Batch {
             readings: vec![anon, read],
             up: true,

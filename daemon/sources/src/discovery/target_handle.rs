@@ -121,7 +121,7 @@ impl TargetHandle {
             (&metrics::process::ENDS, &state.report.ends),
         ] {
             for (reason, count) in EndReason::ALL.into_iter().zip(*counts) {
-                out.counter(metric, [reason.name().into()], count);
+                out.integer(metric, [reason.name().into()], count);
             }
         }
     }

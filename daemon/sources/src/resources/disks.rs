@@ -148,9 +148,9 @@ fn disk_readings(disk: &BlockDevice, out: &mut Vec<Reading>) {
 fn io_readings(device: &LabelText, io: &DiskIo, role: DiskRole, out: &mut Vec<Reading>) {
     for (direction, requests) in [("read", io.read), ("write", io.write)] {
         let labels = || [device.clone(), direction.into()];
-        out.counter(&m::DISK_OPERATIONS, labels(), requests.done);
+        out.integer(&m::DISK_OPERATIONS, labels(), requests.done);
         if role == DiskRole::Direct {
-            out.counter(&m::DISK_BYTES, labels(), requests.bytes);
+            out.integer(&m::DISK_BYTES, labels(), requests.bytes);
         }
         out.real(
             &m::DISK_TIME,

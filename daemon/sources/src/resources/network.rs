@@ -150,8 +150,8 @@ fn interface_readings(interface: &InterfaceTraffic, out: &mut Vec<Reading>) {
         ("transmit", interface.sent_bytes, interface.sent_drops),
     ] {
         let labels = || [name.clone(), direction.into()];
-        out.counter(&m::NETWORK_BYTES, labels(), bytes);
-        out.counter(&m::NETWORK_DROPS, labels(), drops);
+        out.integer(&m::NETWORK_BYTES, labels(), bytes);
+        out.integer(&m::NETWORK_DROPS, labels(), drops);
     }
 }
 

@@ -56,7 +56,7 @@ impl ProbeCounters {
         let times = Value::Histogram(Arc::new(self.response_times.clone()));
         out.push(Reading::new(&PROBE_TIME, [self.method.into()], times));
         for (kind, failures) in FAILURE_KINDS.into_iter().zip(self.failures) {
-            out.counter(&PROBE_FAILURES, [self.method.into(), kind.into()], failures);
+            out.integer(&PROBE_FAILURES, [self.method.into(), kind.into()], failures);
         }
     }
 }

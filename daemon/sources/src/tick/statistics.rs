@@ -112,12 +112,12 @@ impl Statistics {
             readings.real(&d::SOURCE_LAST_SUCCESS, [name()], last_success);
             for kind in ProblemKind::ALL {
                 let count = source_stats.problem_counts.get(&kind).copied().unwrap_or(0);
-                readings.counter(&d::SOURCE_PROBLEMS, [name(), kind.name().into()], count);
+                readings.integer(&d::SOURCE_PROBLEMS, [name(), kind.name().into()], count);
             }
         }
-        readings.counter(&d::TICKS, [], self.ticks);
-        readings.counter(&d::MISSED_TICKS, [], self.missed_ticks);
-        readings.counter(&d::CLOCK_STEPS, [], self.clock_steps);
+        readings.integer(&d::TICKS, [], self.ticks);
+        readings.integer(&d::MISSED_TICKS, [], self.missed_ticks);
+        readings.integer(&d::CLOCK_STEPS, [], self.clock_steps);
         let lateness = Value::Histogram(Arc::new(self.lateness.clone()));
         readings.push(Reading::new(&d::LATENESS, [], lateness));
         Batch {

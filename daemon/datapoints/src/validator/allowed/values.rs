@@ -220,7 +220,7 @@ impl AllowListSeries {
                 .filter(|series| with_gauges || series.key.is_sum)
                 .map(Series::reading),
         );
-        out.counter(&daemon::DATAPOINT_OVERFLOW, [], self.dropped_values);
+        out.integer(&daemon::DATAPOINT_OVERFLOW, [], self.dropped_values);
     }
 }
 

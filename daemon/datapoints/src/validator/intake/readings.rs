@@ -23,10 +23,10 @@ impl Intake {
         let with_gauges = !state.validator_is_gone && state.has_recent_push(now);
         state.total.tally.readings(with_gauges, out);
         state.total.allow_list_series.readings(with_gauges, out);
-        out.counter(&v::ZERO_TPS, [], state.total.coverage.zero_seconds);
-        out.counter(&v::TPS_UNKNOWN, [], state.total.coverage.unknown_seconds);
-        out.counter(&d::PUSHES_MISSED, [], state.total.coverage.pushes_missed);
-        out.counter(&d::POINTS_LOST, [], state.total.reports.points_lost);
+        out.integer(&v::ZERO_TPS, [], state.total.coverage.zero_seconds);
+        out.integer(&v::TPS_UNKNOWN, [], state.total.coverage.unknown_seconds);
+        out.integer(&d::PUSHES_MISSED, [], state.total.coverage.pushes_missed);
+        out.integer(&d::POINTS_LOST, [], state.total.reports.points_lost);
         out.flag(
             &d::PUSHES_FILTERED,
             [],
@@ -41,11 +41,11 @@ impl Intake {
             ("duplicate", lines.duplicate),
             ("implausible", lines.implausible),
         ] {
-            out.counter(&d::INGEST_LINES, [result.into()], count);
+            out.integer(&d::INGEST_LINES, [result.into()], count);
         }
         let pending = state.senders.pending_lines();
         out.integer(&d::INGEST_LINES_PENDING, [], pending);
-        out.counter(
+        out.integer(
             &d::ASSUMED_IDENTITY_CHANGES,
             [],
             state.assumed_identity_changes,

@@ -109,7 +109,7 @@ impl Votor {
                 none,
             } = self.missed_votes;
             for (reason, count) in [("late", late), ("skipped", skipped), ("none", none)] {
-                out.counter(&m::VOTES_MISSED, [reason.into()], count);
+                out.integer(&m::VOTES_MISSED, [reason.into()], count);
             }
         }
         let in_standstill = self

@@ -303,7 +303,7 @@ impl DroppedSeries {
         let counts = self.0.lock();
         let readings = counts
             .iter()
-            .map(|(metric, count)| Reading::counter(&SERIES_DROPPED, [(*metric).into()], *count));
+            .map(|(metric, count)| Reading::integer(&SERIES_DROPPED, [(*metric).into()], *count));
         out.extend(readings);
     }
 }

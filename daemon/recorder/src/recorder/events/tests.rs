@@ -28,7 +28,7 @@ fn followed_at_tick(target: Option<&Arc<Target>>, ended: Option<EndReason>) -> F
 fn tick_after_steps(number: u64, set: i64, steps: u64) -> Arc<Tick> {
     let mut tick = (*tick(number, None, 0)).clone();
     tick.at.unix = Duration::from_secs((1_000_000 + number).checked_add_signed(set).unwrap());
-    let readings = vec![Reading::counter(&d::CLOCK_STEPS, [], steps)];
+    let readings = vec![Reading::integer(&d::CLOCK_STEPS, [], steps)];
     tick.batches.push(Arc::new(Batch {
         readings,
         ..Batch::empty(Source::Daemon, tick.at)
@@ -41,7 +41,7 @@ fn tick(number: u64, phase: Option<&'static str>, restarts: u64) -> Arc<Tick> {
         uptime: Duration::from_secs(number),
         unix: Duration::from_secs(1_000_000 + number),
     };
-    let mut readings = vec![Reading::counter(
+    let mut readings = vec![Reading::integer(
         &p::RESTARTS,
         ["oom_kill".into()],
         restarts,

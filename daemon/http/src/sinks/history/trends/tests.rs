@@ -39,7 +39,7 @@ fn rates_per_slot_are_those_of_five_minutes() {
     let trends = trends(600, |second| {
         let reloads = 12 * second.saturating_sub(290);
         vec![
-            Reading::counter(&v::CACHE_RELOADS, [], reloads),
+            Reading::integer(&v::CACHE_RELOADS, [], reloads),
             Reading::new(&v::REPLAY_TIME, ["total".into()], times(2 * second, 0.02)),
             Reading::new(&v::CACHE_TIME, ["replay".into()], times(2 * second, 0.005)),
         ]
@@ -57,7 +57,7 @@ fn rates_per_slot_are_those_of_five_minutes() {
 
 #[test]
 fn without_replayed_slots_there_is_no_rate_per_slot() {
-    let trends = trends(60, |_| vec![Reading::counter(&v::CACHE_RELOADS, [], 7)]);
+    let trends = trends(60, |_| vec![Reading::integer(&v::CACHE_RELOADS, [], 7)]);
     assert_eq!(trends.answer_inputs().reloads_per_slot, None);
 }
 
@@ -92,7 +92,7 @@ fn the_cache_of_a_new_process_is_not_judged_by_the_old_one() {
             let slots = 2 * (second.min(100) + second.saturating_sub(300));
             vec![
                 Reading::integer(&p::START_TIME, [], 1 + second / 200),
-                Reading::counter(&v::CACHE_RELOADS, [], 24 * slots.min(200)),
+                Reading::integer(&v::CACHE_RELOADS, [], 24 * slots.min(200)),
                 Reading::new(&v::REPLAY_TIME, ["total".into()], times(slots, 0.02)),
             ]
         };
@@ -165,8 +165,8 @@ fn kills_count_for_fifteen_minutes_and_only_with_the_machine() {
         let trends = trends(last, |second| {
             let killed = u64::from(second > 120);
             vec![
-                Reading::counter(&cgroup::EVENTS, ["oom_kill".into()], cgroup * killed),
-                Reading::counter(&host::OOM_KILLS, [], host * killed),
+                Reading::integer(&cgroup::EVENTS, ["oom_kill".into()], cgroup * killed),
+                Reading::integer(&host::OOM_KILLS, [], host * killed),
             ]
         });
         trends.answer_inputs().oom_kills
@@ -196,7 +196,7 @@ fn leader_slots_of_three_hours_add_up_over_epochs() {
 fn pools_that_fault_are_sorted_by_their_rate() {
     let trends = trends(100, |second| {
         let faults = |pool: &'static str, count| {
-            Reading::counter(&pools::PAGE_FAULTS, [pool.into(), "major".into()], count)
+            Reading::integer(&pools::PAGE_FAULTS, [pool.into(), "major".into()], count)
         };
         vec![
             faults("solScHandler", 5 * second),
@@ -269,7 +269,7 @@ fn after_a_migration_votes_settle_for_fifteen_minutes() {
     let counted = trends(600, |second| {
         vec![
             distance(second),
-            Reading::counter(&consensus::VOTES_MISSED, ["late".into()], 0),
+            Reading::integer(&consensus::VOTES_MISSED, ["late".into()], 0),
         ]
     });
     assert_eq!(

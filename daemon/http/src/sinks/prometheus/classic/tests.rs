@@ -20,7 +20,7 @@ fn odd_readings() -> Vec<Reading> {
     let mut histogram = Histogram::new(&TIME_BOUNDS);
     histogram.observe(0.3);
     vec![
-        Reading::counter(&metrics::process::PAGE_FAULTS, ["major".into()], 12),
+        Reading::integer(&metrics::process::PAGE_FAULTS, ["major".into()], 12),
         Reading::integer(&metrics::cgroup::USAGE, [], u64::MAX),
         Reading::integer(
             &metrics::pools::THREADS,

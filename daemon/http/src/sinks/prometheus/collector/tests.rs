@@ -30,8 +30,8 @@ fn histogram(metric: &'static Metric, label: &'static str, values: &[f64]) -> Re
 
 fn some_of_each() -> Arc<Tick> {
     tick(vec![
-        Reading::counter(&metrics::process::PAGE_FAULTS, ["major".into()], 12),
-        Reading::counter(&metrics::process::PAGE_FAULTS, ["minor".into()], 0),
+        Reading::integer(&metrics::process::PAGE_FAULTS, ["major".into()], 12),
+        Reading::integer(&metrics::process::PAGE_FAULTS, ["minor".into()], 0),
         Reading::real(&metrics::pools::RUN_QUEUE, ["solPohTickProd".into()], 0.25),
         Reading::integer(&metrics::cgroup::USAGE, [], u64::MAX),
         Reading::integer(
