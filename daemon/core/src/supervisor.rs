@@ -116,7 +116,7 @@ impl Stop {
 }
 
 /// Threads and tasks that are stopped together.
-pub struct Stage {
+pub struct WorkerGroup {
     pub name: &'static str,
     stop: Stop,
     runtime: tokio::runtime::Handle,
@@ -125,9 +125,9 @@ pub struct Stage {
     tasks: Vec<(&'static str, tokio::task::JoinHandle<()>)>,
 }
 
-impl Stage {
+impl WorkerGroup {
     pub fn new(name: &'static str, runtime: &tokio::runtime::Handle) -> Self {
-        Stage {
+        WorkerGroup {
             name,
             stop: Stop::default(),
             runtime: runtime.clone(),
@@ -153,8 +153,8 @@ impl Stage {
         Ok(())
     }
 
-    /// For a thread that reads paths of the validator, whose file system may hang. [`Stage::end`]
-    /// abandons a hanging thread.
+    /// For a thread that reads paths of the validator, whose file system may hang.
+    /// [`WorkerGroup::end`] abandons a hanging thread.
     pub fn path_thread(
         &mut self,
         name: &'static str,
@@ -287,7 +287,7 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
     async fn a_stage_ends_when_all_its_tasks_have_ended() {
-        let mut stage = Stage::new("test", &tokio::runtime::Handle::current());
+        let mut stage = WorkerGroup::new("test", &tokio::runtime::Handle::current());
         stage
             .thread(
                 "blocking",
@@ -333,7 +333,7 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
     async fn a_thread_hanging_on_a_path_does_not_block_shutdown() {
-        let mut stage = Stage::new("test", &tokio::runtime::Handle::current());
+        let mut stage = WorkerGroup::new("test", &tokio::runtime::Handle::current());
         let (_release, hangs) = std::sync::mpsc::channel::<()>();
         stage
             .path_thread("hung", move |_| while hangs.recv().is_ok() {})
@@ -343,7 +343,7 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
     async fn a_task_that_does_not_stop_is_named() {
-        let mut stage = Stage::new("test", &tokio::runtime::Handle::current());
+        let mut stage = WorkerGroup::new("test", &tokio::runtime::Handle::current());
         stage.task("deaf", |_| std::future::pending());
         assert_eq!(stage.end(Duration::from_millis(20)).await, ["deaf"]);
     }

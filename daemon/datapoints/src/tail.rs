@@ -16,7 +16,7 @@ use crate::validator::intake::{Intake, Push};
 use faultline_core::{
     clock::Clock,
     config::Log,
-    supervisor::{FS_CALL_TIMEOUT, FsCalls, Stage, Stop},
+    supervisor::{FS_CALL_TIMEOUT, FsCalls, Stop, WorkerGroup},
 };
 use faultline_log_tail::{Follower, POLL_INTERVAL, RecordSink, RecordWriter};
 use faultline_metrics::{Problem, Stamp};
@@ -42,7 +42,7 @@ impl LogTail {
         }
     }
 
-    pub fn start(self, stage: &mut Stage) -> io::Result<()> {
+    pub fn start(self, stage: &mut WorkerGroup) -> io::Result<()> {
         match self {
             LogTail::File(file) => stage.path_thread("log", |stop| file.run(stop)),
             LogTail::Journal(journal) => {

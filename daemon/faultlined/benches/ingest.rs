@@ -21,7 +21,7 @@ use faultline_core::{
     clock::Clock,
     config::{self, AllowedDatapoint, Credentials, DatapointKind, Datapoints},
     push_memory::PushMemory,
-    supervisor::Stage,
+    supervisor::WorkerGroup,
 };
 use faultline_datapoints::{
     ingest::{IngestCounters, Listener},
@@ -307,7 +307,7 @@ fn compare_connections(case: &Case) {
 /// The real listener on a runtime of one thread.
 struct Server {
     runtime: tokio::runtime::Runtime,
-    stage: Stage,
+    stage: WorkerGroup,
     counters: IngestCounters,
     address: std::net::SocketAddr,
 }
@@ -331,7 +331,7 @@ impl Server {
             listener.local_addr().expect("an address"),
             listener.counters(),
         );
-        let mut stage = Stage::new("ingest", runtime.handle());
+        let mut stage = WorkerGroup::new("ingest", runtime.handle());
         stage.task("ingest", |stop| listener.run(stop));
         Server {
             runtime,

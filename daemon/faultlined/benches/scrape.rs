@@ -10,7 +10,7 @@ use faultline_core::{
     clock::Clock,
     config::{Metrics, TargetSelector},
     publish::{Latest, Sink},
-    supervisor::Stage,
+    supervisor::WorkerGroup,
 };
 use faultline_http::{
     sinks::{
@@ -178,7 +178,7 @@ fn main() {
     let server = Server::build(&config, Vec::new(), state).unwrap();
     let mut stream = TcpStream::connect(server.local_addr().unwrap()).unwrap();
     stream.set_nodelay(true).unwrap();
-    let mut stage = Stage::new("web", runtime.handle());
+    let mut stage = WorkerGroup::new("web", runtime.handle());
     stage.task("web", |stop| server.run(stop));
 
     requests(&mut stream, &mut newest_tick);

@@ -19,7 +19,7 @@ use faultline_core::{
     clock::{Clock, DueTick},
     config::{Config, TargetSelector},
     publish::{Latest, Sink},
-    supervisor::Stage,
+    supervisor::WorkerGroup,
 };
 use faultline_datapoints::validator::intake::Intake;
 use faultline_http::sinks::history::History;
@@ -193,7 +193,7 @@ fn compare_sections(pid: u32) {
         (with.validator.enabled, with.host.enabled) = (votes, host);
         // The results of `[host]` are taken at each tick.
         with.host.interval = Duration::from_millis(1);
-        let mut stage = Stage::new("bench", runtime.handle());
+        let mut stage = WorkerGroup::new("bench", runtime.handle());
         let mut sides = [&neither, &with]
             .map(|config| (SampledTarget::with(config, Some(&mut stage)), Vec::new()));
         std::thread::sleep(SETTLING);
@@ -266,7 +266,7 @@ impl SampledTarget {
     }
 
     /// Starts the tasks of the sources in `stage`.
-    fn with(config: &Config, stage: Option<&mut Stage>) -> Self {
+    fn with(config: &Config, stage: Option<&mut WorkerGroup>) -> Self {
         let (root, clock) = (HostRoot::default(), Clock::start());
         let mut finder = Finder::build(&config.target, root.clone(), clock);
         let target = finder.find_once().expect("the target is found");

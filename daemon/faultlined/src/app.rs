@@ -17,7 +17,7 @@ use faultline_core::{
     config::{Config, ConfigError, TargetSelector},
     publish::Latest,
     socket::{InheritError, InheritedSockets},
-    supervisor::Stage,
+    supervisor::WorkerGroup,
 };
 use faultline_datapoints::{
     forward,
@@ -148,7 +148,7 @@ impl App {
         let signals = Signals::subscribe()?;
         let handle = tokio::runtime::Handle::current();
         let mut stages =
-            ["sources", "ticker", "sinks", "web"].map(|name| Stage::new(name, &handle));
+            ["sources", "ticker", "sinks", "web"].map(|name| WorkerGroup::new(name, &handle));
         let [sources_stage, ticker_stage, sinks_stage, web_stage] = &mut stages;
         let metrics = self.web.listen_addresses();
         let pushes = self.push_addresses;
@@ -199,7 +199,7 @@ impl App {
 }
 
 /// True if every stage ended in time; `None` after a second signal.
-async fn end_in_order(stages: [Stage; 4], clock: Clock) -> Option<bool> {
+async fn end_in_order(stages: [WorkerGroup; 4], clock: Clock) -> Option<bool> {
     // Subscribed before the first stage ends, so that a signal between two stages counts.
     let mut second_signal = std::pin::pin!(signals::second_signal(clock));
     let mut all_in_time = true;

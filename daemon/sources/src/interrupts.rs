@@ -244,7 +244,7 @@ pub fn register(registry: &mut Registry, context: &BuildContext<'_>) {
 mod tests {
     use super::*;
     use crate::{discovery::Finder, tick::ProcessState};
-    use faultline_core::{clock::Clock, config::Config, supervisor::Stage};
+    use faultline_core::{clock::Clock, config::Config, supervisor::WorkerGroup};
     use faultline_kernel::HostConstants;
     use rustix::fs::{CWD, Mode, mkfifoat};
     use std::sync::mpsc::channel;
@@ -331,7 +331,7 @@ mod tests {
         };
         register(&mut registry, &context);
         let mut sampler = registry.samplers.remove(0).1;
-        let mut stage = Stage::new("test", &tokio::runtime::Handle::current());
+        let mut stage = WorkerGroup::new("test", &tokio::runtime::Handle::current());
         registry.start(&mut stage).unwrap();
         let (send, sampled) = channel();
         let sample = move |_| {

@@ -29,7 +29,7 @@ use conclusions::Conclusions;
 use faultline_core::{
     config::Config,
     publish::Latest,
-    supervisor::{Stage, Stop},
+    supervisor::{Stop, WorkerGroup},
 };
 use faultline_datapoints::{forward, ingest::Listener, validator::intake::Intake};
 use faultline_metrics::Source;
@@ -40,7 +40,7 @@ use futures_util::{
 use std::io;
 use tick::{BuildContext, Sampler};
 
-type StartHook = Box<dyn FnOnce(&mut Stage) -> io::Result<()> + Send>;
+type StartHook = Box<dyn FnOnce(&mut WorkerGroup) -> io::Result<()> + Send>;
 type PollerStart = Box<dyn FnOnce(Stop) -> BoxFuture<'static, ()> + Send>;
 
 #[derive(Default)]
@@ -57,7 +57,10 @@ impl Registry {
     }
 
     /// `start` adds a thread or task to the stage of the sources.
-    pub fn on_start(&mut self, start: impl FnOnce(&mut Stage) -> io::Result<()> + Send + 'static) {
+    pub fn on_start(
+        &mut self,
+        start: impl FnOnce(&mut WorkerGroup) -> io::Result<()> + Send + 'static,
+    ) {
         self.start_hooks.push(Box::new(start));
     }
 
@@ -74,7 +77,7 @@ impl Registry {
 
     /// # Errors
     /// The system cannot start a thread.
-    pub fn start(self, stage: &mut Stage) -> io::Result<()> {
+    pub fn start(self, stage: &mut WorkerGroup) -> io::Result<()> {
         for start in self.start_hooks {
             start(stage)?;
         }

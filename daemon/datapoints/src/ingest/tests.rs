@@ -7,7 +7,7 @@ mod ending;
 use super::{counters::ResultCode, *};
 use crate::forward::tests::{Server, config as forward_config, until};
 use client::{Client, chunked, gzip, post};
-use faultline_core::{config::Forward, supervisor::Stage};
+use faultline_core::{config::Forward, supervisor::WorkerGroup};
 use faultline_metrics::Stamp;
 use proptest::prelude::*;
 use std::{
@@ -64,7 +64,7 @@ struct RunningListener {
     push_memory: PushMemory,
     forward: Option<forward::Handle>,
     max_connections: usize,
-    stage: Stage,
+    stage: WorkerGroup,
 }
 
 fn ingest(credentials: Option<Credentials>) -> config::Ingest {
@@ -120,7 +120,7 @@ impl RunningListener {
     ) -> Self {
         let (intake, clock, push_memory) =
             (FakeIntake::default(), Clock::start(), PushMemory::default());
-        let mut stage = Stage::new("test", &tokio::runtime::Handle::current());
+        let mut stage = WorkerGroup::new("test", &tokio::runtime::Handle::current());
         let handle = forward.map(|config| {
             let (handle, forwarder) = forward::build(&config, clock, &push_memory).unwrap();
             stage.task("forward", |stop| forwarder.run(stop));

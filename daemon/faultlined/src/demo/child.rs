@@ -13,7 +13,7 @@ use faultline_agave::{
 };
 use faultline_core::{
     clock::Clock,
-    supervisor::{Stage, Stop},
+    supervisor::{Stop, WorkerGroup},
 };
 use faultline_metrics::Stamp;
 use faultline_mock_validator::{Ledger, NodeState, PROGRAM_NAME};
@@ -174,8 +174,8 @@ fn start_threads(
     ledger: Ledger,
     config: MetricsConfig,
     runtime: &tokio::runtime::Handle,
-) -> Result<Stage> {
-    let mut stage = Stage::new("demo", runtime);
+) -> Result<WorkerGroup> {
+    let mut stage = WorkerGroup::new("demo", runtime);
     for name in IDLE_THREADS {
         stage.thread(name, idle)?;
     }

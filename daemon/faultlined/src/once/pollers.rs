@@ -13,7 +13,7 @@ use faultline_core::{
     clock::Clock,
     config::{self, Config, Log, MIN_INTERVAL, TargetSelector},
     publish::Latest,
-    supervisor::{Stage, Stop},
+    supervisor::{Stop, WorkerGroup},
 };
 use faultline_datapoints::{tail::LogTail, validator::intake::Intake};
 use faultline_kernel::ProcessId;
@@ -36,8 +36,8 @@ const LOG_TIMEOUT: Duration = Duration::from_secs(4);
 const RESULT_CHECK_INTERVAL: Duration = Duration::from_millis(10);
 const STAGE_END_TIMEOUT: Duration = Duration::from_secs(1);
 
-pub fn new_stage() -> Stage {
-    Stage::new("once", &Handle::current())
+pub fn new_stage() -> WorkerGroup {
+    WorkerGroup::new("once", &Handle::current())
 }
 
 /// Runs a poller until `find_result` has found something, or for `max_wait`.
@@ -53,7 +53,7 @@ async fn run_until_found<T, F: Future<Output = ()> + Send + 'static>(
 
 /// Ends the stage when `find_result` has found something, or after `max_wait`.
 pub async fn wait_for<T>(
-    stage: Stage,
+    stage: WorkerGroup,
     max_wait: Duration,
     find_result: impl Fn() -> Option<T>,
 ) -> Option<T> {

@@ -12,7 +12,7 @@ use faultline_core::{
     clock::Clock,
     config::{self, Config, Metrics, TargetSelector},
     publish::{Latest, Sink},
-    supervisor::Stage,
+    supervisor::WorkerGroup,
 };
 use faultline_datapoints::validator::intake::Intake;
 use faultline_http::{
@@ -151,7 +151,7 @@ proptest! {
 }
 
 /// Serves the exposition of a case as the daemon does.
-fn serve(case: &Case, native_histograms: bool, stage: &mut Stage) -> SocketAddr {
+fn serve(case: &Case, native_histograms: bool, stage: &mut WorkerGroup) -> SocketAddr {
     let (tick, constant) = case.tick();
     let mut newest_tick = Latest::default();
     newest_tick.receive(&tick);
@@ -195,7 +195,7 @@ fn promtool_and_prometheus_accept_the_page_of_every_valid_configuration() {
         .enable_all()
         .build()
         .unwrap();
-    let mut stage = Stage::new("web", runtime.handle());
+    let mut stage = WorkerGroup::new("web", runtime.handle());
     let colliding = cases.iter().filter(|case| {
         let (tick, constant) = case.tick();
         let exposition = Exposition::new(&tick, &Arc::new(constant), None);

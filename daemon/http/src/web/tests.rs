@@ -1,5 +1,5 @@
 use super::*;
-use faultline_core::{publish::Sink, supervisor::Stage};
+use faultline_core::{publish::Sink, supervisor::WorkerGroup};
 use faultline_metrics::{Batch, Reading, Source, metrics};
 use faultline_status::Figure;
 use http_body_util::BodyExt;
@@ -24,7 +24,7 @@ struct Running {
     history: History,
     clock: Clock,
     auth_failures: AuthFailures,
-    stage: Option<Stage>,
+    stage: Option<WorkerGroup>,
     runtime: tokio::runtime::Runtime,
 }
 
@@ -74,7 +74,7 @@ fn start_with(
     let (auth_failures, history) = (state.auth_failures.clone(), state.history.clone());
     let server = Server::build(&config(web_config), Vec::new(), state).unwrap();
     let address = server.local_addr().unwrap();
-    let mut stage = Stage::new("web", runtime.handle());
+    let mut stage = WorkerGroup::new("web", runtime.handle());
     stage.task("web", |stop| server.run(stop));
     Running {
         address,

@@ -4,7 +4,7 @@ mod server;
 
 use super::{poller::PollIntervals, *};
 use crate::tests::target;
-use faultline_core::{clock::Clock, config, publish::Latest, supervisor::Stage};
+use faultline_core::{clock::Clock, config, publish::Latest, supervisor::WorkerGroup};
 use faultline_metrics::ProblemKind;
 use server::{Reply, Server};
 use std::{
@@ -37,7 +37,7 @@ type SharedTarget = Arc<Mutex<Option<Target>>>;
 struct Running {
     facts: Latest<AdminFacts>,
     target: SharedTarget,
-    stage: Stage,
+    stage: WorkerGroup,
 }
 
 impl Running {
@@ -63,7 +63,7 @@ impl Running {
             facts.clone(),
         );
         poller.poll_intervals = poll_intervals;
-        let mut stage = Stage::new("test", &Runtime::current());
+        let mut stage = WorkerGroup::new("test", &Runtime::current());
         stage.task("admin", |stop| poller.run(stop));
         Running {
             facts,
@@ -209,7 +209,7 @@ async fn a_running_validator_is_polled_rarely_and_its_successor_immediately() {
         running.facts = Latest::default();
         let mut poller = Poller::new(&config, Clock::start(), lookup, running.facts.clone());
         poller.poll_intervals = poll_intervals;
-        let mut stage = Stage::new("test", &Runtime::current());
+        let mut stage = WorkerGroup::new("test", &Runtime::current());
         stage.task("admin", |stop| poller.run(stop));
         stage
     };

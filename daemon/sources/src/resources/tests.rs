@@ -1,6 +1,6 @@
 use super::*;
 use crate::tick::{SampleContext, Sampler};
-use faultline_core::supervisor::Stage;
+use faultline_core::supervisor::WorkerGroup;
 use faultline_metrics::{Metric, Stamp};
 use std::{fs, path::Path};
 
@@ -209,7 +209,7 @@ fn mounts_of_an_exited_process_are_kept_until_its_successor() {
 
 #[tokio::test]
 async fn hanging_folders_leave_one_blocking_thread_for_others() {
-    let mut stage = Stage::new("test", &tokio::runtime::Handle::current());
+    let mut stage = WorkerGroup::new("test", &tokio::runtime::Handle::current());
     let (served, was_served) = tokio::sync::oneshot::channel();
     let (hang, never) = std::sync::mpsc::channel::<()>();
     let never = Arc::new(std::sync::Mutex::new(never));

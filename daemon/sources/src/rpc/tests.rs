@@ -9,7 +9,7 @@ use crate::{
     tests::{key, target},
 };
 use faultline_agave::admin::StartProgress;
-use faultline_core::{clock::Clock, config, supervisor::Stage};
+use faultline_core::{clock::Clock, config, supervisor::WorkerGroup};
 use faultline_metrics::ProblemKind;
 use faultline_testkit::mock_node::{MockNode, Reply};
 use serde_json::{Value, json};
@@ -33,7 +33,7 @@ struct Running {
     handle: Handle,
     admin: Latest<AdminFacts>,
     target: SharedTarget,
-    stage: Stage,
+    stage: WorkerGroup,
 }
 
 impl Running {
@@ -49,7 +49,7 @@ impl Running {
         let lookup = Box::new(move || current.lock().clone().map(Arc::new));
         let poller = Poller::new(&config, Clock::start(), lookup, admin.clone());
         let handle = poller.handle.clone();
-        let mut stage = Stage::new("test", &Runtime::current());
+        let mut stage = WorkerGroup::new("test", &Runtime::current());
         stage.task("rpc", |stop| poller.run(stop));
         Running {
             handle,

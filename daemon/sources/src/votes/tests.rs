@@ -11,7 +11,7 @@ use faultline_agave::{
     consensus::{Protocol, Sign},
     rpc::EpochInfo,
 };
-use faultline_core::{clock::Clock, config, supervisor::Stage};
+use faultline_core::{clock::Clock, config, supervisor::WorkerGroup};
 use faultline_metrics::Reading;
 use faultline_testkit::mock_node::{MockNode, Reply};
 use serde_json::{Value, json};
@@ -126,7 +126,7 @@ async fn serve_node(
 
 struct Running {
     handle: Handle,
-    stage: Stage,
+    stage: WorkerGroup,
 }
 
 impl Running {
@@ -169,7 +169,7 @@ impl Running {
             Endpoint::new(&rpc, lookup(), Latest::default(), poller.handle.clone()),
         );
         let handle = votes.handle.clone();
-        let mut stage = Stage::new("test", &tokio::runtime::Handle::current());
+        let mut stage = WorkerGroup::new("test", &tokio::runtime::Handle::current());
         stage.task("rpc", |stop| poller.run(stop));
         stage.task("votes", |stop| votes.run(stop));
         Running { handle, stage }

@@ -70,7 +70,7 @@ async fn clients_queued_on_an_own_socket_are_accepted_at_shutdown() {
     let request = post("", b"a,host_id=A x=1i 5\n");
     first.write(&request).await;
     second.write(&request[..20]).await;
-    let mut stage = Stage::new("test", &tokio::runtime::Handle::current());
+    let mut stage = WorkerGroup::new("test", &tokio::runtime::Handle::current());
     stage.stop_signal().set();
     stage.task("ingest", |stop| listener.run(stop));
     second.write(&request[20..]).await;

@@ -95,7 +95,7 @@ fn requests_for_addresses_localhost_hostname_and_configured_names_are_accepted()
     )
     .unwrap();
     let address = server.local_addr().unwrap();
-    let mut stage = Stage::new("web", runtime.handle());
+    let mut stage = WorkerGroup::new("web", runtime.handle());
     stage.task("web", |stop| server.run(stop));
     let status = |head: &str| raw(&mut TcpStream::connect(address).unwrap(), head).0;
     for host in [
@@ -166,7 +166,7 @@ fn a_unix_socket_accepts_any_host_name() {
         .enable_all()
         .build()
         .unwrap();
-    let mut stage = Stage::new("test", runtime.handle());
+    let mut stage = WorkerGroup::new("test", runtime.handle());
     stage.task("web", |stop| server.run(stop));
     let mut stream = UnixStream::connect(&path).unwrap();
     let head = "GET /healthz HTTP/1.1\r\nHost: faultlined.sock\r\nConnection: close\r\n\r\n";

@@ -77,7 +77,7 @@ fn a_unix_socket_has_connections_reserved_from_the_tcp_port() {
         .enable_all()
         .build()
         .unwrap();
-    let mut stage = Stage::new("test", runtime.handle());
+    let mut stage = WorkerGroup::new("test", runtime.handle());
     stage.task("web", |stop| server.run(stop));
     let mut kept = UnixStream::connect(&path).unwrap();
     kept.set_read_timeout(Some(PATIENCE)).unwrap();

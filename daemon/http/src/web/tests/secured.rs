@@ -330,7 +330,7 @@ fn a_unix_socket_requires_the_password_but_no_tls() {
         .enable_all()
         .build()
         .unwrap();
-    let mut stage = Stage::new("test", runtime.handle());
+    let mut stage = WorkerGroup::new("test", runtime.handle());
     stage.task("web", |stop| server.run(stop));
     let status = |headers: &str| {
         let mut stream = std::os::unix::net::UnixStream::connect(&path).unwrap();

@@ -24,7 +24,7 @@ fn config(port: u16) -> config::Config {
     }
 }
 
-fn start(port: u16) -> (Handle, Stage) {
+fn start(port: u16) -> (Handle, WorkerGroup) {
     let (config, clock) = (config(port), Clock::start());
     let lookup = || -> crate::admin::TargetLookup { Box::new(|| Some(Arc::new(target(ME, None)))) };
     let poller = Poller::new(&config.rpc, clock, lookup(), Latest::default());
@@ -34,7 +34,7 @@ fn start(port: u16) -> (Handle, Stage) {
         clock,
         Endpoint::new(&config.rpc, lookup(), Latest::default(), handle.clone()),
     );
-    let mut stage = Stage::new("test", &Runtime::current());
+    let mut stage = WorkerGroup::new("test", &Runtime::current());
     stage.task("rpc", |stop| poller.run(stop));
     stage.task("probe", |stop| probe.run(stop));
     (handle, stage)
