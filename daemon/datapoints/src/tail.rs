@@ -42,11 +42,11 @@ impl LogTail {
         }
     }
 
-    pub fn start(self, stage: &mut WorkerGroup) -> io::Result<()> {
+    pub fn start(self, workers: &mut WorkerGroup) -> io::Result<()> {
         match self {
-            LogTail::File(file) => stage.path_thread("log", |stop| file.run(stop)),
+            LogTail::File(file) => workers.path_thread("log", |stop| file.run(stop)),
             LogTail::Journal(journal) => {
-                stage.task("journal", |stop| journal.run(stop));
+                workers.task("journal", |stop| journal.run(stop));
                 Ok(())
             }
         }

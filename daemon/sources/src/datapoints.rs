@@ -60,8 +60,8 @@ pub fn register(
         );
     }
     if let Some(listener) = listener {
-        registry.on_start(|stage| {
-            stage.task("ingest", |stop| listener.run(stop));
+        registry.on_start(|workers| {
+            workers.task("ingest", |stop| listener.run(stop));
             Ok(())
         });
     }
@@ -91,7 +91,7 @@ pub fn register_log(
     let log = context.config.log.as_ref()?;
     let tail = LogTail::build(log, intake.clone(), context.clock);
     let status = tail.status();
-    registry.on_start(|stage| tail.start(stage));
+    registry.on_start(|workers| tail.start(workers));
     registry.add_sampler(Source::Log, LogSampler(status.clone()));
     Some(status)
 }

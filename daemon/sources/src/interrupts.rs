@@ -223,9 +223,9 @@ pub fn register(registry: &mut Registry, context: &BuildContext<'_>) {
     );
     let (root, clock) = (context.root.clone(), context.clock);
     let target_handle = context.target_handle.clone();
-    registry.on_start(move |stage| {
+    registry.on_start(move |workers| {
         let mut reader = reader.lock().take().unwrap_or_default();
-        stage.thread("interrupts", move |stop| {
+        workers.thread("interrupts", move |stop| {
             target_handle.wait_for_first_search(MAX_FIRST_READ_DELAY);
             let mut schedule = Schedule::every(INTERVAL);
             while !stop.is_set() {
@@ -331,8 +331,8 @@ mod tests {
         };
         register(&mut registry, &context);
         let mut sampler = registry.samplers.remove(0).1;
-        let mut stage = WorkerGroup::new("test", &tokio::runtime::Handle::current());
-        registry.start(&mut stage).unwrap();
+        let mut workers = WorkerGroup::new("test", &tokio::runtime::Handle::current());
+        registry.start(&mut workers).unwrap();
         let (send, sampled) = channel();
         let sample = move |_| {
             let host = HostConstants {
@@ -350,11 +350,11 @@ mod tests {
             });
             send.send((output.up, output.readings.len())).unwrap();
         };
-        stage.thread("tick", sample).unwrap();
+        workers.thread("tick", sample).unwrap();
         let sampled = sampled.recv_timeout(Duration::from_secs(20));
         assert_eq!(sampled, Ok((false, 0)), "nothing is known yet");
         // Its reader goes on to an empty file.
         drop(std::fs::File::create(&fifo).unwrap());
-        assert!(stage.end(Duration::from_secs(20)).await.is_empty());
+        assert!(workers.end(Duration::from_secs(20)).await.is_empty());
     }
 }

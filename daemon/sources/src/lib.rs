@@ -56,7 +56,7 @@ impl Registry {
         self.samplers.push((source, Box::new(sampler)));
     }
 
-    /// `start` adds a thread or task to the stage of the sources.
+    /// `start` adds a thread or task to the workers of the sources.
     pub fn on_start(
         &mut self,
         start: impl FnOnce(&mut WorkerGroup) -> io::Result<()> + Send + 'static,
@@ -77,15 +77,15 @@ impl Registry {
 
     /// # Errors
     /// The system cannot start a thread.
-    pub fn start(self, stage: &mut WorkerGroup) -> io::Result<()> {
+    pub fn start(self, workers: &mut WorkerGroup) -> io::Result<()> {
         for start in self.start_hooks {
-            start(stage)?;
+            start(workers)?;
         }
         let pollers = self.validator_pollers;
         if pollers.is_empty() {
             return Ok(());
         }
-        stage.task_thread("rpc", rpc::MAX_NAME_LOOKUPS, |stop| async move {
+        workers.task_thread("rpc", rpc::MAX_NAME_LOOKUPS, |stop| async move {
             join_all(pollers.into_iter().map(|run| run(stop.clone()))).await;
         })
     }

@@ -41,7 +41,8 @@ pub fn register(registry: &mut Registry, context: &BuildContext<'_>) {
         PollResultSampler::new(config.interval, latest.clone()),
     );
     let poller = Poller::new(context, latest);
-    registry.on_start(|stage| stage.task_thread("resources", MAX_CALLS, |stop| poller.run(stop)));
+    registry
+        .on_start(|workers| workers.task_thread("resources", MAX_CALLS, |stop| poller.run(stop)));
 }
 
 /// Polls per sample of the CPUs. On some kernels the sample interrupts each CPU.

@@ -209,11 +209,11 @@ fn mounts_of_an_exited_process_are_kept_until_its_successor() {
 
 #[tokio::test]
 async fn hanging_folders_leave_one_blocking_thread_for_others() {
-    let mut stage = WorkerGroup::new("test", &tokio::runtime::Handle::current());
+    let mut workers = WorkerGroup::new("test", &tokio::runtime::Handle::current());
     let (served, was_served) = tokio::sync::oneshot::channel();
     let (hang, never) = std::sync::mpsc::channel::<()>();
     let never = Arc::new(std::sync::Mutex::new(never));
-    stage
+    workers
         .task_thread("resources", MAX_CALLS, move |_| async move {
             for _ in 0..filesystems::MAX_FOLDERS {
                 let never = Arc::clone(&never);

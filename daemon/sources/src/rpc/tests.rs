@@ -33,7 +33,7 @@ struct Running {
     handle: Handle,
     admin: Latest<AdminFacts>,
     target: SharedTarget,
-    stage: WorkerGroup,
+    workers: WorkerGroup,
 }
 
 impl Running {
@@ -49,13 +49,13 @@ impl Running {
         let lookup = Box::new(move || current.lock().clone().map(Arc::new));
         let poller = Poller::new(&config, Clock::start(), lookup, admin.clone());
         let handle = poller.handle.clone();
-        let mut stage = WorkerGroup::new("test", &Runtime::current());
-        stage.task("rpc", |stop| poller.run(stop));
+        let mut workers = WorkerGroup::new("test", &Runtime::current());
+        workers.task("rpc", |stop| poller.run(stop));
         Running {
             handle,
             admin,
             target,
-            stage,
+            workers,
         }
     }
 
@@ -73,7 +73,7 @@ impl Running {
     }
 
     async fn end(self) {
-        assert!(self.stage.end(Duration::from_secs(20)).await.is_empty());
+        assert!(self.workers.end(Duration::from_secs(20)).await.is_empty());
     }
 }
 

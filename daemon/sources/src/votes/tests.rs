@@ -126,7 +126,7 @@ async fn serve_node(
 
 struct Running {
     handle: Handle,
-    stage: WorkerGroup,
+    workers: WorkerGroup,
 }
 
 impl Running {
@@ -169,10 +169,10 @@ impl Running {
             Endpoint::new(&rpc, lookup(), Latest::default(), poller.handle.clone()),
         );
         let handle = votes.handle.clone();
-        let mut stage = WorkerGroup::new("test", &tokio::runtime::Handle::current());
-        stage.task("rpc", |stop| poller.run(stop));
-        stage.task("votes", |stop| votes.run(stop));
-        Running { handle, stage }
+        let mut workers = WorkerGroup::new("test", &tokio::runtime::Handle::current());
+        workers.task("rpc", |stop| poller.run(stop));
+        workers.task("votes", |stop| votes.run(stop));
+        Running { handle, workers }
     }
 
     /// The facts after this many rounds.
@@ -191,7 +191,7 @@ impl Running {
     }
 
     async fn end(self) {
-        assert!(self.stage.end(Duration::from_secs(20)).await.is_empty());
+        assert!(self.workers.end(Duration::from_secs(20)).await.is_empty());
     }
 }
 
