@@ -307,7 +307,7 @@ fn compare_connections(case: &Case) {
 /// The real listener on a runtime of one thread.
 struct Server {
     runtime: tokio::runtime::Runtime,
-    stage: WorkerGroup,
+    workers: WorkerGroup,
     counters: IngestCounters,
     address: std::net::SocketAddr,
 }
@@ -331,11 +331,11 @@ impl Server {
             listener.local_addr().expect("an address"),
             listener.counters(),
         );
-        let mut stage = WorkerGroup::new("ingest", runtime.handle());
-        stage.task("ingest", |stop| listener.run(stop));
+        let mut workers = WorkerGroup::new("ingest", runtime.handle());
+        workers.task("ingest", |stop| listener.run(stop));
         Server {
             runtime,
-            stage,
+            workers,
             counters,
             address,
         }
@@ -361,7 +361,7 @@ impl Server {
     fn end(self) {
         let busy = self
             .runtime
-            .block_on(self.stage.end(Duration::from_secs(10)));
+            .block_on(self.workers.end(Duration::from_secs(10)));
         assert!(busy.is_empty());
     }
 }

@@ -178,14 +178,14 @@ fn main() {
     let server = Server::build(&config, Vec::new(), state).unwrap();
     let mut stream = TcpStream::connect(server.local_addr().unwrap()).unwrap();
     stream.set_nodelay(true).unwrap();
-    let mut stage = WorkerGroup::new("web", runtime.handle());
-    stage.task("web", |stop| server.run(stop));
+    let mut workers = WorkerGroup::new("web", runtime.handle());
+    workers.task("web", |stop| server.run(stop));
 
     requests(&mut stream, &mut newest_tick);
     drop(stream);
     assert!(
         runtime
-            .block_on(stage.end(Duration::from_secs(10)))
+            .block_on(workers.end(Duration::from_secs(10)))
             .is_empty()
     );
 }

@@ -24,7 +24,7 @@ struct Running {
     history: History,
     clock: Clock,
     auth_failures: AuthFailures,
-    stage: Option<WorkerGroup>,
+    workers: Option<WorkerGroup>,
     runtime: tokio::runtime::Runtime,
 }
 
@@ -74,15 +74,15 @@ fn start_with(
     let (auth_failures, history) = (state.auth_failures.clone(), state.history.clone());
     let server = Server::build(&config(web_config), Vec::new(), state).unwrap();
     let address = server.local_addr().unwrap();
-    let mut stage = WorkerGroup::new("web", runtime.handle());
-    stage.task("web", |stop| server.run(stop));
+    let mut workers = WorkerGroup::new("web", runtime.handle());
+    workers.task("web", |stop| server.run(stop));
     Running {
         address,
         newest_tick,
         history,
         clock,
         auth_failures,
-        stage: Some(stage),
+        workers: Some(workers),
         runtime,
     }
 }
@@ -126,8 +126,8 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        if let Some(stage) = self.stage.take() {
-            let busy = self.runtime.block_on(stage.end(DEADLINE));
+        if let Some(workers) = self.workers.take() {
+            let busy = self.runtime.block_on(workers.end(DEADLINE));
             assert!(
                 busy.is_empty() || std::thread::panicking(),
                 "{busy:?} did not stop"
