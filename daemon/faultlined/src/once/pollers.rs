@@ -34,7 +34,7 @@ const FIRST_FACTS_TIMEOUT: Duration = Duration::from_secs(3);
 /// journalctl counts as working after 2 s without an error.
 const LOG_TIMEOUT: Duration = Duration::from_secs(4);
 const RESULT_CHECK_INTERVAL: Duration = Duration::from_millis(10);
-const STAGE_END_TIMEOUT: Duration = Duration::from_secs(1);
+const WORKER_END_TIMEOUT: Duration = Duration::from_secs(1);
 
 pub fn new_worker_group() -> WorkerGroup {
     WorkerGroup::new("once", &Handle::current())
@@ -66,7 +66,7 @@ pub async fn wait_for<T>(
         }
     };
     let found = tokio::time::timeout(max_wait, found).await.ok();
-    workers.end(STAGE_END_TIMEOUT).await;
+    workers.end(WORKER_END_TIMEOUT).await;
     found
 }
 
