@@ -80,7 +80,7 @@ pub struct OwnVoteAccount {
     pub account: VoteAccount,
     pub delinquent: bool,
     /// The processed bank, requested directly after the account.
-    bank: EpochInfo,
+    epoch_info: EpochInfo,
 }
 
 /// The node's responses about votes, of one process with one identity. Another process or identity
@@ -102,7 +102,7 @@ pub struct VoteFacts {
     pub vote_account: Option<PublicKey>,
     genesis_hash: Option<Arc<str>>,
     own_schedule: Option<Arc<OwnLeaderSchedule>>,
-    epoch: Timestamped<EpochInfo>,
+    epoch_info: Timestamped<EpochInfo>,
     own_account: Timestamped<Option<OwnVoteAccount>>,
     identity_balance: Timestamped<u64>,
     vote_balance: Timestamped<u64>,
@@ -126,7 +126,7 @@ pub struct VoteFacts {
 #[derive(Clone, Copy, Default)]
 struct ReadingContext {
     /// A processed bank newer than the last round's, if known.
-    newest_bank: Option<EpochInfo>,
+    newest_epoch_info: Option<EpochInfo>,
     /// The slot time converts slots to seconds only near the tip, where the node's slots take as
     /// long as the cluster's.
     is_near_tip: bool,
@@ -188,7 +188,7 @@ impl Sampler for VotesSampler {
         let near_tip =
             DistanceEvidence::new(context.now, rpc.as_deref(), pushed, limit).is_near_tip();
         let reading_context = ReadingContext {
-            newest_bank: rpc.and_then(|facts| facts.epoch_info),
+            newest_epoch_info: rpc.and_then(|facts| facts.epoch_info),
             is_near_tip: near_tip == Some(true),
             slot_time: self.handle.slot_time.get().map(|time| *time),
             protocol: self.handle.protocol(process),

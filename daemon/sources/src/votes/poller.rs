@@ -3,7 +3,7 @@
 use super::{
     Handle, OwnVoteAccount, VoteFacts, cluster,
     own_schedule::OwnLeaderSchedule,
-    vote_facts::{SCAN_INTERVAL, SLOW_FACTOR, SLOWEST_FACTOR, first_slot},
+    vote_facts::{SCAN_INTERVAL, SLOW_FACTOR, SLOWEST_FACTOR, first_slot_of_epoch},
 };
 use crate::{
     distance::DistanceEvidence,
@@ -166,7 +166,7 @@ impl Round<'_> {
             let hash: Option<PublicKey> = self.request("getGenesisHash", json!([])).await;
             self.facts.genesis_hash = hash.map(|hash| hash.to_string().into());
         }
-        self.request_epoch().await;
+        self.request_epoch_info().await;
         self.request_alpenglow_genesis().await;
         let mut all_votes = None;
         let protocol = self.poller.handle.protocol(self.facts.process);
@@ -206,8 +206,8 @@ impl Round<'_> {
     }
 
     async fn scan(&mut self) {
-        let bank = self.facts.bank(self.now());
-        let Some((account, bank)) = self.facts.vote_account.zip(bank) else {
+        let epoch_info = self.facts.epoch_info(self.now());
+        let Some((account, epoch_info)) = self.facts.vote_account.zip(epoch_info) else {
             return;
         };
         let params = rpc::stake_accounts_params(account);
@@ -215,10 +215,10 @@ impl Round<'_> {
         let now = self.now();
         let mut interval = SCAN_RETRY_INTERVAL;
         if let Some(stakes) = stakes {
-            let pending_stake = stakes.pending_stake(bank.epoch);
+            let pending_stake = stakes.pending_stake(epoch_info.epoch);
             self.facts
                 .pending_stake
-                .set((bank.epoch, pending_stake), now);
+                .set((epoch_info.epoch, pending_stake), now);
             interval = SCAN_INTERVAL;
         }
         self.facts.scan_due = Some(now.uptime + interval);
@@ -279,9 +279,9 @@ impl Round<'_> {
         }
     }
 
-    async fn request_epoch(&mut self) -> Option<EpochInfo> {
+    async fn request_epoch_info(&mut self) -> Option<EpochInfo> {
         let info = self.request("getEpochInfo", processed()).await?;
-        self.facts.epoch.set(info, self.now());
+        self.facts.epoch_info.set(info, self.now());
         Some(info)
     }
 
@@ -351,13 +351,13 @@ impl Round<'_> {
             ));
         }
         self.facts.up = true;
-        let Some(bank) = self.request_epoch().await else {
+        let Some(epoch_info) = self.request_epoch_info().await else {
             return;
         };
         let own = OwnVoteAccount {
             account: own.clone(),
             delinquent,
-            bank,
+            epoch_info,
         };
         self.facts.own_account.set(Some(own), self.now());
     }
@@ -380,17 +380,17 @@ impl Round<'_> {
     }
 
     async fn request_schedule(&mut self) {
-        let Some(info) = self.facts.bank(self.now()) else {
+        let Some(epoch_info) = self.facts.epoch_info(self.now()) else {
             return;
         };
         let method = "getLeaderSchedule";
         let known = self.facts.own_schedule.as_ref();
-        let is_known = known.is_some_and(|schedule| schedule.epoch == info.epoch);
+        let is_known = known.is_some_and(|schedule| schedule.epoch == epoch_info.epoch);
         if is_known || self.poller.missing_methods.contains(&method) {
             return;
         }
         let identity = self.facts.identity;
-        let params = json!([info.absolute_slot, {"commitment": "processed", "identity": identity.to_string()}]);
+        let params = json!([epoch_info.absolute_slot, {"commitment": "processed", "identity": identity.to_string()}]);
         let answer = match self.call(method, params).await {
             Err(Failure::AnswerError(Error::Rpc {
                 code: NOT_IN_LEADER_SCHEDULE,
@@ -400,9 +400,9 @@ impl Round<'_> {
         };
         if let Some(Some(schedule)) = answer {
             let schedule = OwnLeaderSchedule::new(
-                info.epoch,
-                first_slot(&info),
-                info.slots_in_epoch,
+                epoch_info.epoch,
+                first_slot_of_epoch(&epoch_info),
+                epoch_info.slots_in_epoch,
                 schedule.slots_of(identity),
             );
             self.facts.own_schedule = Some(Arc::new(schedule));

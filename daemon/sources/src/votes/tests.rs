@@ -196,7 +196,7 @@ impl Running {
 }
 
 /// The processed bank at a slot of epoch 5, or of a later one.
-fn bank(slot: u64) -> EpochInfo {
+fn epoch_info(slot: u64) -> EpochInfo {
     let (epoch, slot_index) = (5 + (slot - 2_000) / 432, (slot - 2_000) % 432);
     serde_json::from_value(json!({"absoluteSlot": slot, "blockHeight": slot, "epoch": epoch, "slotIndex": slot_index, "slotsInEpoch": 432}))
         .unwrap()
@@ -221,7 +221,7 @@ fn readings_with(
     protocol: Option<Protocol>,
 ) -> Vec<(String, f64)> {
     let reading_context = ReadingContext {
-        newest_bank: newest,
+        newest_epoch_info: newest,
         is_near_tip,
         slot_time: Some(SLOT_TIME),
         protocol,
@@ -258,7 +258,7 @@ fn of(readings: &[(String, f64)], name: &str) -> Option<f64> {
 }
 
 fn every_figure_is_exported(vote_facts: &VoteFacts) {
-    let readings = readings_of(vote_facts, Some(bank(2_170)));
+    let readings = readings_of(vote_facts, Some(epoch_info(2_170)));
     for (name, value) in [
         (
             "cluster_info devnet EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG",
@@ -298,7 +298,7 @@ fn every_figure_is_exported(vote_facts: &VoteFacts) {
 }
 
 fn the_next_epoch_has_no_figures_of_the_last(vote_facts: &VoteFacts) {
-    let next = readings_of(vote_facts, Some(bank(2_440)));
+    let next = readings_of(vote_facts, Some(epoch_info(2_440)));
     let of_next =
         ["epoch", "epoch_progress_ratio", "vote_credits this_epoch"].map(|name| of(&next, name));
     assert_eq!(
@@ -324,7 +324,7 @@ fn times_need_the_slot_time_and_the_tip(vote_facts: &VoteFacts) {
     let without = readings_from(
         vote_facts,
         ReadingContext {
-            newest_bank: Some(bank(2_170)),
+            newest_epoch_info: Some(epoch_info(2_170)),
             is_near_tip: true,
             ..ReadingContext::default()
         },
@@ -335,7 +335,7 @@ fn times_need_the_slot_time_and_the_tip(vote_facts: &VoteFacts) {
         [None; 2],
         "the slot time is not known"
     );
-    let far = told_where(vote_facts, Some(bank(2_170)), false);
+    let far = told_where(vote_facts, Some(epoch_info(2_170)), false);
     let leads = [
         "leader_slots assigned",
         "next_leader_slot_seconds",
@@ -860,7 +860,7 @@ async fn after_the_migration_lamports_are_not_credits() {
     );
     let readings = readings_with(
         &vote_facts,
-        (Some(bank(2_170)), true),
+        (Some(epoch_info(2_170)), true),
         Some(Protocol::Alpenglow),
     );
     for (name, value) in [
@@ -893,7 +893,7 @@ async fn with_unknown_consensus_credits_have_no_unit_until_the_gate_proves_tower
         None,
         "a certificate of null is no proof"
     );
-    let readings = readings_with(&vote_facts, (Some(bank(2_170)), true), None);
+    let readings = readings_with(&vote_facts, (Some(epoch_info(2_170)), true), None);
     let credits = [
         "vote_credits this_epoch",
         "vote_credits_rank",

@@ -22,7 +22,7 @@ impl OwnVoteAccount {
     /// Slots since its last vote; `None` before the first.
     pub fn slots_since_vote(&self) -> Option<u64> {
         let last = self.account.last_vote.filter(|slot| *slot > 0)?;
-        Some(self.bank.absolute_slot.saturating_sub(last))
+        Some(self.epoch_info.absolute_slot.saturating_sub(last))
     }
 }
 
@@ -32,8 +32,8 @@ impl VoteFacts {
         response_ttl(self.poll_interval.saturating_mul(rounds))
     }
 
-    pub(super) fn bank(&self, now: Stamp) -> Option<EpochInfo> {
-        self.epoch.fresh(now, self.ttl(1))
+    pub(super) fn epoch_info(&self, now: Stamp) -> Option<EpochInfo> {
+        self.epoch_info.fresh(now, self.ttl(1))
     }
 
     /// `Some(None)` if the node does not know the account, `None` without a response.
@@ -57,12 +57,12 @@ impl VoteFacts {
 
     pub(super) fn needs_scan(&self) -> bool {
         self.vote_account.is_some()
-            && self.bank(self.polled_at).is_some()
+            && self.epoch_info(self.polled_at).is_some()
             && self.scan_due.is_none_or(|due| self.polled_at.uptime >= due)
     }
 
     pub(super) fn set_ranking(&mut self, votes: &VoteAccounts, at: Stamp) {
-        let epoch = self.bank(at).map(|bank| bank.epoch);
+        let epoch = self.epoch_info(at).map(|epoch_info| epoch_info.epoch);
         let migration_epoch = self.migration_epoch(at);
         let ranking = VoteRanking::new(votes, self.vote_account, epoch, migration_epoch);
         self.marker_epoch = ranking.marker_epoch.or(self.marker_epoch);
@@ -72,7 +72,9 @@ impl VoteFacts {
     /// Evidence of the migration to Alpenglow.
     pub(crate) fn evidence(&self, now: Stamp) -> ConsensusEvidence<'_> {
         let ranking = self.ranking.fresh(now, self.ttl(SLOW_FACTOR));
-        let slots = self.bank(now).map(|bank| bank.slots_in_epoch);
+        let slots = self
+            .epoch_info(now)
+            .map(|epoch_info| epoch_info.slots_in_epoch);
         ConsensusEvidence {
             certificate_slot: self.certificate_slot,
             gate: self.feature_gate.fresh(now, self.ttl(1)),
@@ -85,7 +87,9 @@ impl VoteFacts {
 
     pub fn consensus(&self) -> Option<Consensus> {
         let evidence = ConsensusEvidence {
-            processed_slot: self.bank(self.polled_at).map(|bank| bank.absolute_slot),
+            processed_slot: self
+                .epoch_info(self.polled_at)
+                .map(|epoch_info| epoch_info.absolute_slot),
             ..self.evidence(self.polled_at)
         };
         evidence.consensus()
@@ -99,12 +103,12 @@ impl VoteFacts {
 
     fn migration_epoch(&self, now: Stamp) -> Option<u64> {
         let by_genesis = || {
-            let bank = self.bank(now)?;
+            let epoch_info = self.epoch_info(now)?;
             // A cluster that started with Alpenglow has slot 0: nothing migrated.
             let genesis_slot = self.certificate_slot.filter(|slot| *slot > 0)?;
-            let slots_before = first_slot(&bank).saturating_sub(genesis_slot);
-            let epochs_before = slots_before.div_ceil(bank.slots_in_epoch.max(1));
-            Some(bank.epoch.saturating_sub(epochs_before))
+            let slots_before = first_slot_of_epoch(&epoch_info).saturating_sub(genesis_slot);
+            let epochs_before = slots_before.div_ceil(epoch_info.slots_in_epoch.max(1));
+            Some(epoch_info.epoch.saturating_sub(epochs_before))
         };
         self.marker_epoch(now).or_else(by_genesis)
     }
@@ -135,19 +139,19 @@ impl VoteFacts {
                 .readings
                 .integer(&m::CLUSTER, [name.into(), Arc::clone(hash).into()], 1);
         }
-        let bank = context.newest_bank.or_else(|| self.bank(now));
-        if let Some(bank) = bank {
-            self.epoch_readings(bank, context, output);
+        let epoch_info = context.newest_epoch_info.or_else(|| self.epoch_info(now));
+        if let Some(epoch_info) = epoch_info {
+            self.epoch_readings(epoch_info, context, output);
         }
         if let Some(Some(own)) = self.own_account(now) {
             self.vote_readings(&own, context, now, output);
         }
-        self.balance_readings(now, bank, output);
+        self.balance_readings(now, epoch_info, output);
         if let Some(ranking) = self.ranking.fresh(now, self.ttl(SLOW_FACTOR)) {
             let unit = self.credit_unit(now, context.protocol);
             ranking_readings(&ranking, unit, context.protocol, output);
         }
-        self.production_readings(now, bank, output);
+        self.production_readings(now, epoch_info, output);
         if let Some(shares) = self.version_shares.fresh(now, self.ttl(SLOWEST_FACTOR)) {
             for (version, share) in shares.versions {
                 output.real(&m::VERSION_STAKE, [version], share);
@@ -158,7 +162,12 @@ impl VoteFacts {
         }
     }
 
-    fn balance_readings(&self, now: Stamp, bank: Option<EpochInfo>, output: &mut SourceOutput) {
+    fn balance_readings(
+        &self,
+        now: Stamp,
+        epoch_info: Option<EpochInfo>,
+        output: &mut SourceOutput,
+    ) {
         for (account, balance) in [
             ("identity", &self.identity_balance),
             ("vote", &self.vote_balance),
@@ -168,19 +177,24 @@ impl VoteFacts {
         }
         let pending = self.pending_stake.fresh(now, response_ttl(SCAN_INTERVAL));
         if let Some((epoch, stake)) = pending
-            && bank.is_some_and(|bank| bank.epoch == epoch)
+            && epoch_info.is_some_and(|epoch_info| epoch_info.epoch == epoch)
         {
             output.real(&m::STAKE, ["activating"], sol(stake.activating));
             output.real(&m::STAKE, ["deactivating"], sol(stake.deactivating));
         }
     }
 
-    fn production_readings(&self, now: Stamp, bank: Option<EpochInfo>, output: &mut SourceOutput) {
+    fn production_readings(
+        &self,
+        now: Stamp,
+        epoch_info: Option<EpochInfo>,
+        output: &mut SourceOutput,
+    ) {
         let production = self.production.fresh(now, self.ttl(SLOW_FACTOR));
         let Some((first, own, all)) = production else {
             return;
         };
-        if bank.is_none_or(|bank| first_slot(&bank) != first) {
+        if epoch_info.is_none_or(|epoch_info| first_slot_of_epoch(&epoch_info) != first) {
             return;
         }
         for (metric, slots) in [
@@ -192,25 +206,30 @@ impl VoteFacts {
         }
     }
 
-    fn epoch_readings(&self, bank: EpochInfo, context: ReadingContext, output: &mut SourceOutput) {
+    fn epoch_readings(
+        &self,
+        epoch_info: EpochInfo,
+        context: ReadingContext,
+        output: &mut SourceOutput,
+    ) {
         let seconds = |slots: Option<u64>| Some(slots? as f64 * context.slot_time?.as_secs_f64());
-        let slots_in_epoch = bank.slots_in_epoch;
-        let progress = bank.slot_index as f64 / slots_in_epoch.max(1) as f64;
-        output.integer(&m::EPOCH, [], bank.epoch);
+        let slots_in_epoch = epoch_info.slots_in_epoch;
+        let progress = epoch_info.slot_index as f64 / slots_in_epoch.max(1) as f64;
+        output.integer(&m::EPOCH, [], epoch_info.epoch);
         output.real(&m::EPOCH_PROGRESS, [], progress);
-        let remaining = slots_in_epoch.saturating_sub(bank.slot_index);
+        let remaining = slots_in_epoch.saturating_sub(epoch_info.slot_index);
         output.real(&m::EPOCH_REMAINING, [], seconds(Some(remaining)));
         let Some(schedule) = &self.own_schedule else {
             return;
         };
-        if schedule.epoch != bank.epoch {
+        if schedule.epoch != epoch_info.epoch {
             return;
         }
         output.integer(&m::LEADER_SLOTS, ["assigned"], schedule.assigned());
         if !context.is_near_tip {
             return;
         }
-        let slot = bank.absolute_slot;
+        let slot = epoch_info.absolute_slot;
         let window = schedule.longest_window(slot);
         for (metric, slots) in [
             (&m::NEXT_LEADER_SLOT, schedule.slots_to_next(slot)),
@@ -237,7 +256,7 @@ impl VoteFacts {
         now: Stamp,
         output: &mut SourceOutput,
     ) {
-        let (account, bank) = (&own.account, &own.bank);
+        let (account, epoch_info) = (&own.account, &own.epoch_info);
         let role = match self.is_standby(own) {
             true => "standby",
             false => "voting",
@@ -247,8 +266,8 @@ impl VoteFacts {
             let labels = [identity.into(), role.into(), key.into()];
             output.readings.integer(&m::VOTE_ACCOUNT, labels, 1);
         }
-        let has_current_bank = !context.answered_far_behind;
-        if has_current_bank {
+        let has_current_votes = !context.answered_far_behind;
+        if has_current_votes {
             output.flag(&m::DELINQUENT, [], own.delinquent);
         }
         let is_alpenglow = context.protocol == Some(Protocol::Alpenglow);
@@ -260,22 +279,24 @@ impl VoteFacts {
             if !is_alpenglow || kind != "root" {
                 output.integer(&m::VOTE_SLOT, [kind], slot);
             }
-            if !is_alpenglow && has_current_bank {
-                let distance = slot.map(|slot| bank.absolute_slot.saturating_sub(slot));
+            if !is_alpenglow && has_current_votes {
+                let distance = slot.map(|slot| epoch_info.absolute_slot.saturating_sub(slot));
                 output.integer(&m::VOTE_DISTANCE, [kind], distance);
             }
         }
         let unit = self.credit_unit(now, context.protocol);
         // Until the epoch of the migration is known, small numbers may be Tower's credits.
-        let max_credits = bank.slots_in_epoch.saturating_mul(MAX_CREDITS_PER_SLOT);
+        let max_credits = epoch_info
+            .slots_in_epoch
+            .saturating_mul(MAX_CREDITS_PER_SLOT);
         let is_sure = |earned: &u64| {
             unit != CreditUnit::Lamports {
                 migration_epoch: None,
             } || *earned > max_credits
         };
         for (which, epoch) in [
-            ("this_epoch", Some(bank.epoch)),
-            ("previous_epoch", bank.epoch.checked_sub(1)),
+            ("this_epoch", Some(epoch_info.epoch)),
+            ("previous_epoch", epoch_info.epoch.checked_sub(1)),
         ] {
             let Some(epoch) = epoch else { continue };
             output.integer(&m::VOTE_CREDITS, [which], account.credits(epoch, unit));
@@ -316,8 +337,10 @@ fn ranking_readings(
     }
 }
 
-pub fn first_slot(bank: &EpochInfo) -> u64 {
-    bank.absolute_slot.saturating_sub(bank.slot_index)
+pub fn first_slot_of_epoch(epoch_info: &EpochInfo) -> u64 {
+    epoch_info
+        .absolute_slot
+        .saturating_sub(epoch_info.slot_index)
 }
 
 pub fn sol(lamports: u64) -> f64 {
