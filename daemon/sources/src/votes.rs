@@ -4,9 +4,9 @@
 //! and the times to leader slots use the newest processed slot, which `rpc` polls every second.
 
 mod cluster;
+mod cluster_votes;
 mod own_schedule;
 mod poller;
-mod ranking;
 mod vote_facts;
 
 pub use poller::Poller;
@@ -21,6 +21,7 @@ use crate::{
     tick::{BuildContext, SampleContext, Sampler, SourceOutput},
 };
 use cluster::VersionShares;
+use cluster_votes::ClusterVotes;
 use faultline_agave::{
     PublicKey,
     consensus::{Consensus, Protocol},
@@ -31,7 +32,6 @@ use faultline_datapoints::validator::intake::Intake;
 use faultline_kernel::ProcessId;
 use faultline_metrics::{Problem, Source, Stamp};
 use own_schedule::OwnLeaderSchedule;
-use ranking::VoteRanking;
 use std::{
     sync::{
         Arc,
@@ -106,7 +106,7 @@ pub struct VoteFacts {
     own_account: Timestamped<Option<OwnVoteAccount>>,
     identity_balance: Timestamped<u64>,
     vote_balance: Timestamped<u64>,
-    ranking: Timestamped<VoteRanking>,
+    cluster_votes: Timestamped<ClusterVotes>,
     /// The epoch of the migration, once an account's credits contained the entry that marks it.
     marker_epoch: Option<u64>,
     /// Slot of Alpenglow's genesis block, once the node returned its certificate.

@@ -315,14 +315,14 @@ impl Round<'_> {
             let by_arguments = self.poller.endpoint.vote_account(self.facts.process);
             self.facts.vote_account = votes.of_identity(self.facts.identity, by_arguments);
         }
-        self.facts.set_ranking(&votes, self.now());
+        self.facts.set_cluster_votes(&votes, self.now());
         Some(votes)
     }
 
     async fn request_own_votes(&mut self) {
         let Some(account) = self.facts.vote_account else {
             let ttl = self.facts.ttl(SLOW_FACTOR);
-            self.facts.up = self.facts.ranking.fresh(self.now(), ttl).is_some();
+            self.facts.up = self.facts.cluster_votes.fresh(self.now(), ttl).is_some();
             return;
         };
         let params = json!([{"commitment": "processed", "votePubkey": account.to_string(), "keepUnstakedDelinquents": true}]);

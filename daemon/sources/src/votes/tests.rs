@@ -681,7 +681,7 @@ async fn without_a_response_voting_is_unknown_and_all_accounts_are_requeried() {
     let running = Running::start(server.port(), None);
     let first = running.vote_facts(1).await;
     assert!(
-        first.rounds > 2 || (!first.up && first.ranking.received_at().is_none()),
+        first.rounds > 2 || (!first.up && first.cluster_votes.received_at().is_none()),
         "{first:?}"
     );
     let vote_facts = running.vote_facts(3).await;

@@ -1,4 +1,4 @@
-use super::{OwnVoteAccount, ReadingContext, VoteFacts, cluster, ranking::VoteRanking};
+use super::{OwnVoteAccount, ReadingContext, VoteFacts, cluster, cluster_votes::ClusterVotes};
 use crate::{polling::response_ttl, tick::SourceOutput};
 use faultline_agave::{
     consensus::{Consensus, ConsensusEvidence, MAX_CREDITS_PER_SLOT, Protocol},
@@ -52,7 +52,7 @@ impl VoteFacts {
 
     /// The node returned all vote accounts.
     pub fn has_all_vote_accounts(&self) -> bool {
-        self.ranking.received_at().is_some()
+        self.cluster_votes.received_at().is_some()
     }
 
     pub(super) fn needs_scan(&self) -> bool {
@@ -61,17 +61,17 @@ impl VoteFacts {
             && self.scan_due.is_none_or(|due| self.polled_at.uptime >= due)
     }
 
-    pub(super) fn set_ranking(&mut self, votes: &VoteAccounts, at: Stamp) {
+    pub(super) fn set_cluster_votes(&mut self, response: &VoteAccounts, at: Stamp) {
         let epoch = self.epoch_info(at).map(|epoch_info| epoch_info.epoch);
         let migration_epoch = self.migration_epoch(at);
-        let ranking = VoteRanking::new(votes, self.vote_account, epoch, migration_epoch);
-        self.marker_epoch = ranking.marker_epoch.or(self.marker_epoch);
-        self.ranking.set(ranking, at);
+        let votes = ClusterVotes::new(response, self.vote_account, epoch, migration_epoch);
+        self.marker_epoch = votes.marker_epoch.or(self.marker_epoch);
+        self.cluster_votes.set(votes, at);
     }
 
     /// Evidence of the migration to Alpenglow.
     pub(crate) fn evidence(&self, now: Stamp) -> ConsensusEvidence<'_> {
-        let ranking = self.ranking.fresh(now, self.ttl(SLOW_FACTOR));
+        let votes = self.cluster_votes.fresh(now, self.ttl(SLOW_FACTOR));
         let slots = self
             .epoch_info(now)
             .map(|epoch_info| epoch_info.slots_in_epoch);
@@ -79,7 +79,7 @@ impl VoteFacts {
             certificate_slot: self.certificate_slot,
             gate: self.feature_gate.fresh(now, self.ttl(1)),
             has_marker: self.marker_epoch(now).is_some(),
-            max_credits: ranking.and_then(|ranking| ranking.max_earned).zip(slots),
+            max_credits: votes.and_then(|votes| votes.max_earned).zip(slots),
             genesis_hash: self.genesis_hash.as_deref(),
             ..ConsensusEvidence::default()
         }
@@ -126,8 +126,10 @@ impl VoteFacts {
     /// True if the own votes were late in the last response with all accounts. Each round then
     /// requests all accounts.
     pub(super) fn is_late(&self, protocol: Option<Protocol>) -> bool {
-        let ranking = self.ranking.fresh(self.polled_at, self.ttl(SLOW_FACTOR));
-        let distance = ranking.and_then(|ranking| ranking.vote_distance);
+        let votes = self
+            .cluster_votes
+            .fresh(self.polled_at, self.ttl(SLOW_FACTOR));
+        let distance = votes.and_then(|votes| votes.vote_distance);
         protocol == Some(Protocol::Alpenglow) && distance > Some(MAX_VOTE_DISTANCE)
     }
 
@@ -147,9 +149,9 @@ impl VoteFacts {
             self.vote_readings(&own, context, now, output);
         }
         self.balance_readings(now, epoch_info, output);
-        if let Some(ranking) = self.ranking.fresh(now, self.ttl(SLOW_FACTOR)) {
+        if let Some(votes) = self.cluster_votes.fresh(now, self.ttl(SLOW_FACTOR)) {
             let unit = self.credit_unit(now, context.protocol);
-            ranking_readings(&ranking, unit, context.protocol, output);
+            cluster_votes_readings(&votes, unit, context.protocol, output);
         }
         self.production_readings(now, epoch_info, output);
         if let Some(shares) = self.version_shares.fresh(now, self.ttl(SLOWEST_FACTOR)) {
@@ -308,30 +310,30 @@ impl VoteFacts {
     }
 }
 
-fn ranking_readings(
-    ranking: &VoteRanking,
+fn cluster_votes_readings(
+    votes: &ClusterVotes,
     unit: CreditUnit,
     protocol: Option<Protocol>,
     output: &mut SourceOutput,
 ) {
     // In the epoch of the migration, earlier credits still rank.
     let has_credits = unit == CreditUnit::Credits
-        || (ranking.epoch.is_some()
+        || (votes.epoch.is_some()
             && unit
                 == CreditUnit::Lamports {
-                    migration_epoch: ranking.epoch,
+                    migration_epoch: votes.epoch,
                 });
-    if let Some((rank, share)) = ranking.by_credits.filter(|_| has_credits) {
+    if let Some((rank, share)) = votes.by_credits.filter(|_| has_credits) {
         output.integer(&m::VOTE_RANK, [], rank);
         output.real(&m::VOTE_SHARE, [], share);
     }
     if protocol != Some(Protocol::Alpenglow) {
         return;
     }
-    output.real(&m::VOTE_REWARD_OF_BEST, [], ranking.reward_vs_best);
+    output.real(&m::VOTE_REWARD_OF_BEST, [], votes.reward_vs_best);
     for (certificate, distance) in [
-        ("reward", ranking.vote_distance),
-        ("finalization", ranking.root_distance),
+        ("reward", votes.vote_distance),
+        ("finalization", votes.root_distance),
     ] {
         output.integer(&m::CERTIFICATE_DISTANCE, [certificate], distance);
     }

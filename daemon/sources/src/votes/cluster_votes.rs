@@ -6,7 +6,7 @@ use faultline_agave::{
 };
 
 #[derive(Debug, Clone, Copy, Default)]
-pub struct VoteRanking {
+pub struct ClusterVotes {
     pub epoch: Option<u64>,
     /// Rank, and own credits divided by the best account's. `None` if the own account has none.
     pub by_credits: Option<(u64, f64)>,
@@ -22,7 +22,7 @@ pub struct VoteRanking {
     pub max_earned: Option<u64>,
 }
 
-impl VoteRanking {
+impl ClusterVotes {
     /// `known_migration_epoch`: from another response, if it had one.
     pub fn new(
         votes: &VoteAccounts,
@@ -39,11 +39,11 @@ impl VoteRanking {
                 .filter_map(|epoch| account.largest_earnings(epoch))
                 .max()
         };
-        let without_own = VoteRanking {
+        let without_own = ClusterVotes {
             epoch,
             marker_epoch,
             max_earned: accounts().filter_map(earned).max(),
-            ..VoteRanking::default()
+            ..ClusterVotes::default()
         };
         let is_own = |account: &&VoteAccount| own_key.is_some() && account.vote_pubkey == own_key;
         let Some(own) = accounts().find(is_own) else {
@@ -53,7 +53,7 @@ impl VoteRanking {
             let newest = accounts().filter_map(slot).max()?;
             Some(newest.saturating_sub(slot(own).filter(|slot| *slot > 0)?))
         };
-        VoteRanking {
+        ClusterVotes {
             by_credits: epoch.and_then(|epoch| by_credits(votes, own, epoch)),
             reward_vs_best: epoch.and_then(|epoch| {
                 reward_vs_best(votes, own, epoch, marker_epoch.or(known_migration_epoch))
@@ -113,10 +113,10 @@ mod tests {
         json!({"activatedStake": stake, "commission": 0, "epochCredits": epoch_credits, "lastVote": last_vote, "nodePubkey": key(name).to_string(), "rootSlot": root, "votePubkey": key(name).to_string()})
     }
 
-    fn of(name: &str, accounts: &[Value], epoch: u64) -> VoteRanking {
+    fn of(name: &str, accounts: &[Value], epoch: u64) -> ClusterVotes {
         let votes = json!({"current": accounts, "delinquent": []}).to_string();
         let votes = serde_json::from_str(&votes).unwrap();
-        VoteRanking::new(&votes, Some(key(name)), Some(epoch), None)
+        ClusterVotes::new(&votes, Some(key(name)), Some(epoch), None)
     }
 
     #[test]
