@@ -13,9 +13,9 @@ pub struct ClusterVotes {
     /// Own reward per stake, divided by the best account's.
     pub reward_vs_best: Option<f64>,
     /// Slots between the newest vote of all accounts and this account's.
-    pub vote_distance: Option<u64>,
+    pub slots_behind_newest_vote: Option<u64>,
     /// Slots between the newest root of all accounts and this account's.
-    pub root_distance: Option<u64>,
+    pub slots_behind_newest_root: Option<u64>,
     /// The epoch of the migration, if an account has its marker.
     pub marker_epoch: Option<u64>,
     /// The highest credits of an account in this epoch or the previous one.
@@ -58,8 +58,8 @@ impl ClusterVotes {
             reward_vs_best: epoch.and_then(|epoch| {
                 reward_vs_best(votes, own, epoch, marker_epoch.or(known_migration_epoch))
             }),
-            vote_distance: distance_to_newest(|account| account.last_vote),
-            root_distance: distance_to_newest(|account| account.root_slot),
+            slots_behind_newest_vote: distance_to_newest(|account| account.last_vote),
+            slots_behind_newest_root: distance_to_newest(|account| account.root_slot),
             ..without_own
         }
     }
@@ -149,7 +149,10 @@ mod tests {
         assert_eq!(b.by_credits, Some((1, 1.0)));
         // 1,000 of 200 against 3,000 of 300: the tiny one is no measure.
         assert_eq!(b.reward_vs_best, Some(0.5));
-        assert_eq!((b.vote_distance, b.root_distance), (Some(9), Some(49)));
+        assert_eq!(
+            (b.slots_behind_newest_vote, b.slots_behind_newest_root),
+            (Some(9), Some(49))
+        );
         assert_eq!((b.marker_epoch, b.max_earned), (Some(7), Some(3_000)));
         let worst = of("worst", &accounts, 7);
         assert_eq!(
@@ -157,7 +160,10 @@ mod tests {
             (Some((3, 0.5)), None)
         );
         let stranger = of("x", &accounts, 7);
-        assert_eq!((stranger.by_credits, stranger.vote_distance), (None, None));
+        assert_eq!(
+            (stranger.by_credits, stranger.slots_behind_newest_vote),
+            (None, None)
+        );
         assert_eq!(
             stranger.marker_epoch,
             Some(7),
@@ -172,7 +178,11 @@ mod tests {
         let nothing = [account("a", 7, 0, 0, json!([[8, 50, 50]]))];
         let a = of("a", &nothing, 8);
         assert_eq!(
-            (a.reward_vs_best, a.vote_distance, a.root_distance),
+            (
+                a.reward_vs_best,
+                a.slots_behind_newest_vote,
+                a.slots_behind_newest_root
+            ),
             (None, None, None)
         );
     }

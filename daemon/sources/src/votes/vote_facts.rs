@@ -16,7 +16,7 @@ pub const SCAN_INTERVAL: Duration = Duration::from_secs(30 * 60);
 
 /// A vote is late if it is more slots than this behind the newest vote of all accounts. A healthy
 /// validator's vote is in a certificate at most nine slots later.
-const MAX_VOTE_DISTANCE: u64 = 16;
+const MAX_SLOTS_BEHIND_VOTE: u64 = 16;
 
 impl OwnVoteAccount {
     /// Slots since its last vote; `None` before the first.
@@ -129,8 +129,8 @@ impl VoteFacts {
         let votes = self
             .cluster_votes
             .fresh(self.polled_at, self.ttl(SLOW_FACTOR));
-        let distance = votes.and_then(|votes| votes.vote_distance);
-        protocol == Some(Protocol::Alpenglow) && distance > Some(MAX_VOTE_DISTANCE)
+        let distance = votes.and_then(|votes| votes.slots_behind_newest_vote);
+        protocol == Some(Protocol::Alpenglow) && distance > Some(MAX_SLOTS_BEHIND_VOTE)
     }
 
     /// Exports the responses that have not expired.
@@ -332,8 +332,8 @@ fn cluster_votes_readings(
     }
     output.real(&m::VOTE_REWARD_OF_BEST, [], votes.reward_vs_best);
     for (certificate, distance) in [
-        ("reward", votes.vote_distance),
-        ("finalization", votes.root_distance),
+        ("reward", votes.slots_behind_newest_vote),
+        ("finalization", votes.slots_behind_newest_root),
     ] {
         output.integer(&m::CERTIFICATE_DISTANCE, [certificate], distance);
     }
