@@ -66,7 +66,7 @@ pub struct ConsensusEvidence<'a> {
     pub has_marker: bool,
     pub genesis_hash: Option<&'a str>,
     /// The highest credits that an account earned in an epoch, and the number of slots of an epoch.
-    pub max_credits: Option<(u64, u64)>,
+    pub max_credits_or_lamports: Option<(u64, u64)>,
     /// The feature gate's account at `finalized`.
     pub gate: Option<FeatureGate>,
     pub processed_slot: Option<u64>,
@@ -106,9 +106,11 @@ impl ConsensusEvidence<'_> {
     fn alpenglow(&self) -> Option<Sign> {
         let is_above_genesis = { self.known_genesis().zip(self.processed_slot) }
             .is_some_and(|(genesis, slot)| slot > genesis);
-        let has_lamports = self.max_credits.is_some_and(|(credits, slots)| {
-            credits > slots.max(1).saturating_mul(MAX_CREDITS_PER_SLOT)
-        });
+        let has_lamports = self
+            .max_credits_or_lamports
+            .is_some_and(|(credits, slots)| {
+                credits > slots.max(1).saturating_mul(MAX_CREDITS_PER_SLOT)
+            });
         let signs = [
             (Sign::Certificate, self.certificate_slot.is_some()),
             (Sign::EventHandlerStats, self.has_event_handler),

@@ -152,7 +152,7 @@ impl VoteAccount {
     }
 
     /// Of this epoch, whatever the unit.
-    pub fn largest_earnings(&self, epoch: u64) -> Option<u64> {
+    pub fn max_credits_or_lamports(&self, epoch: u64) -> Option<u64> {
         self.epoch_credits?
             .earnings_of(epoch)
             .and_then(|earnings| earnings.not_after_marker.max(earnings.after_marker))
@@ -551,7 +551,7 @@ mod tests {
             let votes: VoteAccounts = read(&votes).unwrap();
             (
                 votes.current[0].migration_epoch(),
-                votes.current[0].largest_earnings(7),
+                votes.current[0].max_credits_or_lamports(7),
             )
         };
         assert_eq!(of(json!([[7, 90, 60]])), (None, Some(30)));

@@ -19,7 +19,7 @@ pub struct ClusterVotes {
     /// The epoch of the migration, if an account has its marker.
     pub marker_epoch: Option<u64>,
     /// The highest credits of an account in this epoch or the previous one.
-    pub max_earned: Option<u64>,
+    pub max_credits_or_lamports: Option<u64>,
 }
 
 impl ClusterVotes {
@@ -36,13 +36,13 @@ impl ClusterVotes {
         let earned = |account: &VoteAccount| {
             let of_epochs = epochs.into_iter().flatten();
             of_epochs
-                .filter_map(|epoch| account.largest_earnings(epoch))
+                .filter_map(|epoch| account.max_credits_or_lamports(epoch))
                 .max()
         };
         let without_own = ClusterVotes {
             epoch,
             marker_epoch,
-            max_earned: accounts().filter_map(earned).max(),
+            max_credits_or_lamports: accounts().filter_map(earned).max(),
             ..ClusterVotes::default()
         };
         let is_own = |account: &&VoteAccount| own_key.is_some() && account.vote_pubkey == own_key;
@@ -153,7 +153,10 @@ mod tests {
             (b.slots_behind_newest_vote, b.slots_behind_newest_root),
             (Some(9), Some(49))
         );
-        assert_eq!((b.marker_epoch, b.max_earned), (Some(7), Some(3_000)));
+        assert_eq!(
+            (b.marker_epoch, b.max_credits_or_lamports),
+            (Some(7), Some(3_000))
+        );
         let worst = of("worst", &accounts, 7);
         assert_eq!(
             (worst.by_credits, worst.reward_vs_best),

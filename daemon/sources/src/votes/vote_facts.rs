@@ -79,7 +79,9 @@ impl VoteFacts {
             certificate_slot: self.certificate_slot,
             gate: self.feature_gate.fresh(now, self.ttl(1)),
             has_marker: self.marker_epoch(now).is_some(),
-            max_credits: votes.and_then(|votes| votes.max_earned).zip(slots),
+            max_credits_or_lamports: votes
+                .and_then(|votes| votes.max_credits_or_lamports)
+                .zip(slots),
             genesis_hash: self.genesis_hash.as_deref(),
             ..ConsensusEvidence::default()
         }
@@ -288,13 +290,13 @@ impl VoteFacts {
         }
         let unit = self.credit_unit(now, context.protocol);
         // Until the epoch of the migration is known, small numbers may be Tower's credits.
-        let max_credits = epoch_info
+        let max_tower_credits = epoch_info
             .slots_in_epoch
             .saturating_mul(MAX_CREDITS_PER_SLOT);
-        let is_sure = |earned: &u64| {
+        let is_surely_lamports = |earned: &u64| {
             unit != CreditUnit::Lamports {
                 migration_epoch: None,
-            } || *earned > max_credits
+            } || *earned > max_tower_credits
         };
         for (which, epoch) in [
             ("this_epoch", Some(epoch_info.epoch)),
@@ -302,7 +304,9 @@ impl VoteFacts {
         ] {
             let Some(epoch) = epoch else { continue };
             output.integer(&m::VOTE_CREDITS, [which], account.credits(epoch, unit));
-            let lamports = account.reward_lamports(epoch, unit).filter(is_sure);
+            let lamports = account
+                .reward_lamports(epoch, unit)
+                .filter(is_surely_lamports);
             output.integer(&m::VOTE_REWARD, [which], lamports);
         }
         output.real(&m::COMMISSION, [], account.commission_ratio());
