@@ -63,7 +63,7 @@ pub struct ConsensusEvidence<'a> {
     pub reported_genesis_slot: Option<u64>,
     /// Where the migration begins: `migration-started` reports it some thousand slots before.
     pub reported_migration_slot: Option<u64>,
-    pub has_marker: bool,
+    pub has_credits_marker: bool,
     pub genesis_hash: Option<&'a str>,
     /// The highest credits that an account earned in an epoch, and the number of slots of an epoch.
     pub max_credits_or_lamports: Option<(u64, u64)>,
@@ -115,7 +115,7 @@ impl ConsensusEvidence<'_> {
             (Sign::Certificate, self.certificate_slot.is_some()),
             (Sign::EventHandlerStats, self.has_event_handler),
             (Sign::MigrationComplete, self.is_migration_complete),
-            (Sign::CreditsMarker, self.has_marker),
+            (Sign::CreditsMarker, self.has_credits_marker),
             (Sign::KnownCluster, is_above_genesis),
             (Sign::CreditsSize, has_lamports),
         ];

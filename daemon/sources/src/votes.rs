@@ -108,7 +108,7 @@ pub struct VoteFacts {
     vote_balance: Timestamped<u64>,
     cluster_votes: Timestamped<ClusterVotes>,
     /// The epoch of the migration, once an account's credits contained the entry that marks it.
-    marker_epoch: Option<u64>,
+    marked_migration_epoch: Option<u64>,
     /// Slot of Alpenglow's genesis block, once the node returned its certificate.
     certificate_slot: Option<u64>,
     /// Alpenglow's feature gate. An active gate is kept only while the node also responds that no

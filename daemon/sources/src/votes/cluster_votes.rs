@@ -17,7 +17,7 @@ pub struct ClusterVotes {
     /// Slots between the newest root of all accounts and this account's.
     pub slots_behind_newest_root: Option<u64>,
     /// The epoch of the migration, if an account has its marker.
-    pub marker_epoch: Option<u64>,
+    pub marked_migration_epoch: Option<u64>,
     /// The highest credits of an account in this epoch or the previous one.
     pub max_credits_or_lamports: Option<u64>,
 }
@@ -31,7 +31,7 @@ impl ClusterVotes {
         known_migration_epoch: Option<u64>,
     ) -> Self {
         let accounts = || votes.all().map(|(account, _)| account);
-        let marker_epoch = accounts().find_map(VoteAccount::migration_epoch);
+        let marked_migration_epoch = accounts().find_map(VoteAccount::migration_epoch);
         let epochs = [epoch, epoch.and_then(|epoch| epoch.checked_sub(1))];
         let earned = |account: &VoteAccount| {
             let of_epochs = epochs.into_iter().flatten();
@@ -41,7 +41,7 @@ impl ClusterVotes {
         };
         let without_own = ClusterVotes {
             epoch,
-            marker_epoch,
+            marked_migration_epoch,
             max_credits_or_lamports: accounts().filter_map(earned).max(),
             ..ClusterVotes::default()
         };
@@ -56,7 +56,12 @@ impl ClusterVotes {
         ClusterVotes {
             by_credits: epoch.and_then(|epoch| by_credits(votes, own, epoch)),
             reward_vs_best: epoch.and_then(|epoch| {
-                reward_vs_best(votes, own, epoch, marker_epoch.or(known_migration_epoch))
+                reward_vs_best(
+                    votes,
+                    own,
+                    epoch,
+                    marked_migration_epoch.or(known_migration_epoch),
+                )
             }),
             slots_behind_newest_vote: distance_to_newest(|account| account.last_vote),
             slots_behind_newest_root: distance_to_newest(|account| account.root_slot),
@@ -154,7 +159,7 @@ mod tests {
             (Some(9), Some(49))
         );
         assert_eq!(
-            (b.marker_epoch, b.max_credits_or_lamports),
+            (b.marked_migration_epoch, b.max_credits_or_lamports),
             (Some(7), Some(3_000))
         );
         let worst = of("worst", &accounts, 7);
@@ -168,7 +173,7 @@ mod tests {
             (None, None)
         );
         assert_eq!(
-            stranger.marker_epoch,
+            stranger.marked_migration_epoch,
             Some(7),
             "known without an own account"
         );

@@ -65,7 +65,7 @@ impl VoteFacts {
         let epoch = self.epoch_info(at).map(|epoch_info| epoch_info.epoch);
         let migration_epoch = self.migration_epoch(at);
         let votes = ClusterVotes::new(response, self.vote_account, epoch, migration_epoch);
-        self.marker_epoch = votes.marker_epoch.or(self.marker_epoch);
+        self.marked_migration_epoch = votes.marked_migration_epoch.or(self.marked_migration_epoch);
         self.cluster_votes.set(votes, at);
     }
 
@@ -78,7 +78,7 @@ impl VoteFacts {
         ConsensusEvidence {
             certificate_slot: self.certificate_slot,
             gate: self.feature_gate.fresh(now, self.ttl(1)),
-            has_marker: self.marker_epoch(now).is_some(),
+            has_credits_marker: self.marked_migration_epoch(now).is_some(),
             max_credits_or_lamports: votes
                 .and_then(|votes| votes.max_credits_or_lamports)
                 .zip(slots),
@@ -98,9 +98,9 @@ impl VoteFacts {
     }
 
     /// The epoch of the migration, if an account's credits have its marker.
-    fn marker_epoch(&self, now: Stamp) -> Option<u64> {
+    fn marked_migration_epoch(&self, now: Stamp) -> Option<u64> {
         let own = || self.own_account(now)??.account.migration_epoch();
-        self.marker_epoch.or_else(own)
+        self.marked_migration_epoch.or_else(own)
     }
 
     fn migration_epoch(&self, now: Stamp) -> Option<u64> {
@@ -112,7 +112,7 @@ impl VoteFacts {
             let epochs_before = slots_before.div_ceil(epoch_info.slots_in_epoch.max(1));
             Some(epoch_info.epoch.saturating_sub(epochs_before))
         };
-        self.marker_epoch(now).or_else(by_genesis)
+        self.marked_migration_epoch(now).or_else(by_genesis)
     }
 
     fn credit_unit(&self, now: Stamp, protocol: Option<Protocol>) -> CreditUnit {
