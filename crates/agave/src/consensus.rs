@@ -57,7 +57,7 @@ faultline_metrics::named_enum! {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ConsensusEvidence<'a> {
     /// The block's slot in `getAgGenesisCert`. A null result alone proves nothing.
-    pub certificate_slot: Option<u64>,
+    pub certified_genesis_slot: Option<u64>,
     pub has_event_handler: bool,
     pub is_migration_complete: bool,
     pub reported_genesis_slot: Option<u64>,
@@ -96,7 +96,7 @@ impl ConsensusEvidence<'_> {
             protocol,
             sign,
             genesis_slot: self
-                .certificate_slot
+                .certified_genesis_slot
                 .or(self.reported_genesis_slot)
                 .or(known),
             migration_slot: self.migration_slot(),
@@ -112,7 +112,7 @@ impl ConsensusEvidence<'_> {
                 credits > slots.max(1).saturating_mul(MAX_CREDITS_PER_SLOT)
             });
         let signs = [
-            (Sign::Certificate, self.certificate_slot.is_some()),
+            (Sign::Certificate, self.certified_genesis_slot.is_some()),
             (Sign::EventHandlerStats, self.has_event_handler),
             (Sign::MigrationComplete, self.is_migration_complete),
             (Sign::CreditsMarker, self.has_credits_marker),
@@ -158,7 +158,7 @@ impl ConsensusEvidence<'_> {
         // A cluster that began with Alpenglow has no migration.
         self.reported_migration_slot
             .or(by_gate)
-            .filter(|_| self.certificate_slot != Some(0))
+            .filter(|_| self.certified_genesis_slot != Some(0))
     }
 
     fn known_genesis(&self) -> Option<u64> {

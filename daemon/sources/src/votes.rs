@@ -110,7 +110,7 @@ pub struct VoteFacts {
     /// The epoch of the migration, once an account's credits contained the entry that marks it.
     marked_migration_epoch: Option<u64>,
     /// Slot of Alpenglow's genesis block, once the node returned its certificate.
-    certificate_slot: Option<u64>,
+    certified_genesis_slot: Option<u64>,
     /// Alpenglow's feature gate. An active gate is kept only while the node also responds that no
     /// certificate exists yet: otherwise it proves nothing.
     feature_gate: Timestamped<FeatureGate>,

@@ -1,7 +1,7 @@
 use super::*;
 
 const NONE: ConsensusEvidence<'static> = ConsensusEvidence {
-    certificate_slot: None,
+    certified_genesis_slot: None,
     has_event_handler: false,
     is_migration_complete: false,
     reported_genesis_slot: None,
@@ -52,8 +52,8 @@ fn cases() -> Vec<(&'static str, ConsensusEvidence<'static>, Expected)> {
         ("a test build's offset", ConsensusEvidence { reported_migration_slot: Some(64), gate: active(32), processed_slot: Some(70), ..NONE },
             Some((Migrating, Sign::MigrationStarted, None, Some(64)))),
         ("migration-started without a slot of its own", ConsensusEvidence { reported_migration_slot: Some(900), ..NONE }, None),
-        ("a certificate", ConsensusEvidence { certificate_slot: Some(899), ..tower_signs }, alpenglow(Sign::Certificate, Some(899))),
-        ("a certificate of a cluster that began with it", ConsensusEvidence { certificate_slot: Some(0), gate: active(0), processed_slot: Some(3), ..NONE },
+        ("a certificate", ConsensusEvidence { certified_genesis_slot: Some(899), ..tower_signs }, alpenglow(Sign::Certificate, Some(899))),
+        ("a certificate of a cluster that began with it", ConsensusEvidence { certified_genesis_slot: Some(0), gate: active(0), processed_slot: Some(3), ..NONE },
             alpenglow(Sign::Certificate, Some(0))),
         ("the event handler", ConsensusEvidence { has_event_handler: true, ..tower_signs }, alpenglow(Sign::EventHandlerStats, None)),
         ("migration-complete", ConsensusEvidence { is_migration_complete: true, reported_genesis_slot: Some(899), reported_migration_slot: Some(900), processed_slot: Some(899), ..NONE },
@@ -67,7 +67,7 @@ fn cases() -> Vec<(&'static str, ConsensusEvidence<'static>, Expected)> {
         ("lamports", ConsensusEvidence { max_credits_or_lamports: Some((432_000 * 16 + 1, 432_000)), ..NONE }, alpenglow(Sign::CreditsSize, None)),
         ("the most credits of an epoch", ConsensusEvidence { max_credits_or_lamports: Some((432_000 * 16, 432_000)), ..NONE }, None),
         ("an epoch without slots", ConsensusEvidence { max_credits_or_lamports: Some((16, 0)), ..NONE }, None),
-        ("every sign", ConsensusEvidence { certificate_slot: Some(8), has_event_handler: true, is_migration_complete: true, reported_genesis_slot: Some(9), has_credits_marker: true, ..tower_signs },
+        ("every sign", ConsensusEvidence { certified_genesis_slot: Some(8), has_event_handler: true, is_migration_complete: true, reported_genesis_slot: Some(9), has_credits_marker: true, ..tower_signs },
             alpenglow(Sign::Certificate, Some(8))),
     ]
 }
@@ -118,7 +118,7 @@ fn consensus_migration_is_irreversible_and_tower_ends_when_evidence_is_silent() 
     assert_eq!(after.migration_slot, Some(900), "what was known stays");
     assert_eq!(Consensus::next(Some(after), tower), Some(after));
     let certificate = of(ConsensusEvidence {
-        certificate_slot: Some(899),
+        certified_genesis_slot: Some(899),
         ..NONE
     });
     let sure = Consensus::next(Some(after), certificate).unwrap();

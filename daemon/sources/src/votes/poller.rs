@@ -287,13 +287,13 @@ impl Round<'_> {
 
     /// Requested until a certificate exists. A node may lack one of the two methods.
     async fn request_alpenglow_genesis(&mut self) {
-        if self.facts.certificate_slot.is_some() {
+        if self.facts.certified_genesis_slot.is_some() {
             return;
         }
         let certificate: Option<Option<GenesisCertificate>> =
             self.request("getAgGenesisCert", json!([])).await;
         if let Some(Some(certificate)) = &certificate {
-            self.facts.certificate_slot = Some(certificate.block.slot);
+            self.facts.certified_genesis_slot = Some(certificate.block.slot);
             return;
         }
         let params = rpc::feature_gate_params(ALPENGLOW_GATE);

@@ -76,7 +76,7 @@ impl VoteFacts {
             .epoch_info(now)
             .map(|epoch_info| epoch_info.slots_in_epoch);
         ConsensusEvidence {
-            certificate_slot: self.certificate_slot,
+            certified_genesis_slot: self.certified_genesis_slot,
             gate: self.feature_gate.fresh(now, self.ttl(1)),
             has_credits_marker: self.marked_migration_epoch(now).is_some(),
             max_credits_or_lamports: votes
@@ -104,15 +104,16 @@ impl VoteFacts {
     }
 
     fn migration_epoch(&self, now: Stamp) -> Option<u64> {
-        let by_genesis = || {
+        let by_certificate = || {
             let epoch_info = self.epoch_info(now)?;
             // A cluster that started with Alpenglow has slot 0: nothing migrated.
-            let genesis_slot = self.certificate_slot.filter(|slot| *slot > 0)?;
-            let slots_before = first_slot_of_epoch(&epoch_info).saturating_sub(genesis_slot);
+            let alpenglow_genesis_slot = self.certified_genesis_slot.filter(|slot| *slot > 0)?;
+            let slots_before =
+                first_slot_of_epoch(&epoch_info).saturating_sub(alpenglow_genesis_slot);
             let epochs_before = slots_before.div_ceil(epoch_info.slots_in_epoch.max(1));
             Some(epoch_info.epoch.saturating_sub(epochs_before))
         };
-        self.marked_migration_epoch(now).or_else(by_genesis)
+        self.marked_migration_epoch(now).or_else(by_certificate)
     }
 
     fn credit_unit(&self, now: Stamp, protocol: Option<Protocol>) -> CreditUnit {
