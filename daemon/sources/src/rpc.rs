@@ -160,7 +160,7 @@ impl Endpoint {
     /// `None` before JSON-RPC first responded to the poller: a validator's start is no failure.
     pub fn current(&self) -> Option<(ProcessId, Uri)> {
         let target = (self.find_target)()?;
-        self.facts(target.process)?.processed_slot_received_at?;
+        self.rpc_facts(target.process)?.processed_slot_received_at?;
         let url = endpoint_url(self.url.as_deref(), &target, self.admin.get().as_deref()).ok()?;
         Some((target.process, url))
     }
@@ -175,7 +175,7 @@ impl Endpoint {
         target?.validator.as_ref()?.vote_account
     }
 
-    pub fn facts(&self, process: ProcessId) -> Option<Arc<RpcFacts>> {
+    pub fn rpc_facts(&self, process: ProcessId) -> Option<Arc<RpcFacts>> {
         self.handle.facts_of(Some(process))
     }
 }

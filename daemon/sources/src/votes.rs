@@ -61,7 +61,7 @@ impl Handle {
     }
 
     /// Whether a round was requested since the last call.
-    fn take_request(&self) -> bool {
+    fn take_round_request(&self) -> bool {
         self.is_round_requested.swap(false, Ordering::Relaxed)
     }
 
@@ -133,7 +133,7 @@ struct ReadingContext {
     slot_time: Option<Duration>,
     protocol: Option<Protocol>,
     /// The node was far behind when it returned the own votes.
-    answered_far_behind: bool,
+    was_far_behind_at_response: bool,
 }
 
 struct VotesSampler {
@@ -150,7 +150,7 @@ struct VotesSampler {
 impl VotesSampler {
     /// True if the node was far behind when it returned the own votes, which are then of an old
     /// bank. Requests another round once the node is near the tip.
-    fn answered_far_behind(&mut self, facts: &VoteFacts, near_tip: Option<bool>) -> bool {
+    fn was_far_behind_at_response(&mut self, facts: &VoteFacts, near_tip: Option<bool>) -> bool {
         let Some(answered_at) = facts.own_account.received_at() else {
             return false;
         };
@@ -192,7 +192,7 @@ impl Sampler for VotesSampler {
             is_near_tip: near_tip == Some(true),
             slot_time: self.handle.slot_time.get().map(|time| *time),
             protocol: self.handle.protocol(process),
-            answered_far_behind: self.answered_far_behind(&facts, near_tip),
+            was_far_behind_at_response: self.was_far_behind_at_response(&facts, near_tip),
         };
         facts.readings(reading_context, context.now, &mut output);
         output.report_poll(

@@ -68,7 +68,7 @@ impl Poller {
         let interval = self.config.interval;
         let check_interval = interval.min(CHECK_INTERVAL);
         let mut timer = PollTimer::new(self.clock, check_interval, stop);
-        let mut requested_at: Option<Stamp> = None;
+        let mut round_started_at: Option<Stamp> = None;
         let mut client = Client::with_limit(MAX_ANSWER_BYTES);
         let mut known: Option<VoteFacts> = None;
         while timer.next().await {
@@ -83,11 +83,11 @@ impl Poller {
                 .as_ref()
                 .is_some_and(|facts| (facts.process, facts.identity) == (process, identity));
             let is_due =
-                requested_at.is_none_or(|at| now.since(at) + check_interval / 2 >= interval);
-            if !self.handle.take_request() && is_known && !is_due {
+                round_started_at.is_none_or(|at| now.since(at) + check_interval / 2 >= interval);
+            if !self.handle.take_round_request() && is_known && !is_due {
                 continue;
             }
-            requested_at = Some(now);
+            round_started_at = Some(now);
             if !is_known {
                 client = Client::with_limit(MAX_ANSWER_BYTES);
                 self.missing_methods.clear();
@@ -197,9 +197,13 @@ impl Round<'_> {
 
     /// Only near the tip. A scan needs the full JSON-RPC API, which also reports the distance.
     fn is_scan_due(&self) -> bool {
-        let rpc = self.poller.endpoint.facts(self.facts.process);
-        let distance =
-            DistanceEvidence::new(self.now(), rpc.as_deref(), None, DEFAULT_HEALTH_DISTANCE);
+        let rpc_facts = self.poller.endpoint.rpc_facts(self.facts.process);
+        let distance = DistanceEvidence::new(
+            self.now(),
+            rpc_facts.as_deref(),
+            None,
+            DEFAULT_HEALTH_DISTANCE,
+        );
         self.poller.config.activating_stake
             && self.facts.needs_scan()
             && distance.is_near_tip() == Some(true)
@@ -312,8 +316,8 @@ impl Round<'_> {
     async fn request_all_votes(&mut self) -> Option<VoteAccounts> {
         let votes: VoteAccounts = self.request("getVoteAccounts", processed()).await?;
         if self.poller.config.vote_account.is_none() {
-            let by_arguments = self.poller.endpoint.vote_account(self.facts.process);
-            self.facts.vote_account = votes.of_identity(self.facts.identity, by_arguments);
+            let of_command_line = self.poller.endpoint.vote_account(self.facts.process);
+            self.facts.vote_account = votes.of_identity(self.facts.identity, of_command_line);
         }
         self.facts.set_cluster_votes(&votes, self.now());
         Some(votes)
@@ -423,8 +427,8 @@ impl Round<'_> {
     }
 
     async fn request_versions(&mut self, votes: &VoteAccounts) {
-        let facts = self.poller.endpoint.facts(self.facts.process);
-        let Some(version) = facts.as_ref().and_then(|facts| facts.version.as_ref()) else {
+        let rpc_facts = self.poller.endpoint.rpc_facts(self.facts.process);
+        let Some(version) = rpc_facts.as_ref().and_then(|facts| facts.version.as_ref()) else {
             return;
         };
         let nodes: Option<ClusterNodes> = self.request("getClusterNodes", json!([])).await;

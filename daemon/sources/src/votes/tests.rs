@@ -225,7 +225,7 @@ fn readings_with(
         is_near_tip,
         slot_time: Some(SLOT_TIME),
         protocol,
-        answered_far_behind: false,
+        was_far_behind_at_response: false,
     };
     readings_from(vote_facts, reading_context)
 }
@@ -581,7 +581,7 @@ async fn delinquency_and_distances_are_absent_when_the_node_is_far_behind() {
     let running = Running::start(server.port(), None);
     let vote_facts = running.vote_facts(1).await;
     let reading_context = ReadingContext {
-        answered_far_behind: true,
+        was_far_behind_at_response: true,
         ..ReadingContext::default()
     };
     let readings = readings_from(&vote_facts, reading_context);
@@ -600,9 +600,9 @@ async fn delinquency_and_distances_are_absent_when_the_node_is_far_behind() {
         near_tip_at_arrival: None,
         round_requested_for: None,
     };
-    assert!(votes.answered_far_behind(&vote_facts, Some(false)));
+    assert!(votes.was_far_behind_at_response(&vote_facts, Some(false)));
     assert!(
-        votes.answered_far_behind(&vote_facts, Some(true)),
+        votes.was_far_behind_at_response(&vote_facts, Some(true)),
         "the answer is the same"
     );
     let mut later = vote_facts.clone();
@@ -614,7 +614,7 @@ async fn delinquency_and_distances_are_absent_when_the_node_is_far_behind() {
             ..vote_facts.polled_at
         },
     );
-    assert!(!votes.answered_far_behind(&later, Some(true)));
+    assert!(!votes.was_far_behind_at_response(&later, Some(true)));
     running.end().await;
 }
 

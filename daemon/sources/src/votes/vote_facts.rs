@@ -271,7 +271,7 @@ impl VoteFacts {
             let labels = [identity.into(), role.into(), key.into()];
             output.readings.integer(&m::VOTE_ACCOUNT, labels, 1);
         }
-        let has_current_votes = !context.answered_far_behind;
+        let has_current_votes = !context.was_far_behind_at_response;
         if has_current_votes {
             output.flag(&m::DELINQUENT, [], own.delinquent);
         }
