@@ -279,7 +279,7 @@ struct Slots(#[serde(deserialize_with = "json::bounded_list::<_, _, MAX_LEADER_S
 
 impl LeaderSchedule {
     /// Slots relative to the first slot of the epoch.
-    pub fn slots_of(&self, identity: PublicKey) -> &[u32] {
+    pub fn slot_indices_of(&self, identity: PublicKey) -> &[u32] {
         match &self.0 {
             Some((leader, Slots(slots))) if *leader == identity => slots,
             _ => &[],
@@ -337,14 +337,14 @@ pub struct LeaderSlots {
 
 impl BlockProduction {
     /// Zeros for an unlisted identity; `None` if its entry is null.
-    pub fn slots_of(&self, identity: PublicKey) -> Option<LeaderSlots> {
+    pub fn slot_counts_of(&self, identity: PublicKey) -> Option<LeaderSlots> {
         let found = self.by_identity.get(&identity).copied();
         found.map_or(Some(LeaderSlots::default()), |found| {
             found.map(leader_slots)
         })
     }
 
-    pub fn slots_of_all(&self) -> LeaderSlots {
+    pub fn slot_counts_of_all(&self) -> LeaderSlots {
         self.by_identity
             .values()
             .copied()
@@ -615,9 +615,9 @@ mod tests {
         let ResultWithContext { value } =
             read::<ResultWithContext<BlockProduction>>(&produced).unwrap();
         let of = |passed, skipped| LeaderSlots { passed, skipped };
-        assert_eq!(value.slots_of(key("a")), Some(of(8, 1)));
-        assert_eq!(value.slots_of(key("none")), Some(of(0, 0)));
-        assert_eq!(value.slots_of_all(), of(12, 1));
+        assert_eq!(value.slot_counts_of(key("a")), Some(of(8, 1)));
+        assert_eq!(value.slot_counts_of(key("none")), Some(of(0, 0)));
+        assert_eq!(value.slot_counts_of_all(), of(12, 1));
         assert_eq!(value.range.first_slot, 0);
     }
 
@@ -625,10 +625,10 @@ mod tests {
     fn the_leader_schedule_of_one_validator_is_parsed() {
         let [a, b] = ["a", "b"].map(|name| key(name).to_string());
         let schedule = read::<LeaderSchedule>(&json!({&a: [3, 4]})).unwrap();
-        assert_eq!(schedule.slots_of(key("a")), [3, 4]);
-        assert!(schedule.slots_of(key("b")).is_empty());
+        assert_eq!(schedule.slot_indices_of(key("a")), [3, 4]);
+        assert!(schedule.slot_indices_of(key("b")).is_empty());
         let none = read::<LeaderSchedule>(&json!({})).unwrap();
-        assert!(none.slots_of(key("a")).is_empty());
+        assert!(none.slot_indices_of(key("a")).is_empty());
         assert!(read::<LeaderSchedule>(&json!({a: [3], b: [4]})).is_err());
     }
 
@@ -748,7 +748,10 @@ mod tests {
         let produced = json!({"byIdentity": {key("a").to_string(): [8, 7], key("b").to_string(): null}, "range": {"firstSlot": 0}});
         let produced: BlockProduction = read(&produced).unwrap();
         assert_eq!(
-            (produced.slots_of(key("b")), produced.slots_of_all().passed),
+            (
+                produced.slot_counts_of(key("b")),
+                produced.slot_counts_of_all().passed
+            ),
             (None, 8)
         );
     }

@@ -407,7 +407,7 @@ impl Round<'_> {
                 epoch_info.epoch,
                 first_slot_of_epoch(&epoch_info),
                 epoch_info.slots_in_epoch,
-                schedule.slots_of(identity),
+                schedule.slot_indices_of(identity),
             );
             self.facts.own_schedule = Some(Arc::new(schedule));
         }
@@ -420,8 +420,8 @@ impl Round<'_> {
         let produced: Option<ResultWithContext<BlockProduction>> =
             self.request("getBlockProduction", params).await;
         if let Some(ResultWithContext { value }) = produced {
-            let own = value.slots_of(self.facts.identity);
-            let production = (value.range.first_slot, own, value.slots_of_all());
+            let own = value.slot_counts_of(self.facts.identity);
+            let production = (value.range.first_slot, own, value.slot_counts_of_all());
             self.facts.production.set(production, self.now());
         }
     }
