@@ -328,14 +328,14 @@ fn cluster_votes_readings(
                 == CreditUnit::Lamports {
                     migration_epoch: votes.epoch,
                 });
-    if let Some((rank, share)) = votes.by_credits.filter(|_| has_credits) {
+    if let Some((rank, ratio)) = votes.by_credits.filter(|_| has_credits) {
         output.integer(&m::VOTE_RANK, [], rank);
-        output.real(&m::VOTE_SHARE, [], share);
+        output.real(&m::VOTE_CREDITS_VS_BEST, [], ratio);
     }
     if protocol != Some(Protocol::Alpenglow) {
         return;
     }
-    output.real(&m::VOTE_REWARD_OF_BEST, [], votes.reward_vs_best);
+    output.real(&m::VOTE_REWARD_VS_BEST, [], votes.reward_vs_best);
     for (certificate, distance) in [
         ("reward", votes.slots_behind_newest_vote),
         ("finalization", votes.slots_behind_newest_root),
