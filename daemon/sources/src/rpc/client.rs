@@ -1,6 +1,6 @@
 use faultline_agave::{
     Error, Excerpt,
-    rpc::{Answer, Batch},
+    rpc::{Answer, RequestBatch},
 };
 use faultline_core::connector::Connector;
 use faultline_metrics::{Problem, ProblemKind};
@@ -128,7 +128,7 @@ impl Client {
     pub(super) async fn post(
         &self,
         url: &Uri,
-        batch: &Batch,
+        batch: &RequestBatch,
         timeout: Duration,
     ) -> Result<Vec<Result<Answer, Error>>, Failure> {
         batch

@@ -12,7 +12,7 @@ use faultline_agave::{
     Error,
     admin::StartProgress,
     identify::Program,
-    rpc::{Answer, Batch},
+    rpc::{Answer, RequestBatch},
 };
 use faultline_core::{clock::Clock, config, publish::Latest, supervisor::Stop};
 use faultline_kernel::ProcessId;
@@ -34,7 +34,7 @@ pub struct Poller {
     client: Client,
     cache: Option<ResponseCache>,
     /// The batch of the last request.
-    batch: Arc<Batch>,
+    batch: Arc<RequestBatch>,
     problem_log: ProblemLog,
 }
 
@@ -54,7 +54,7 @@ impl Poller {
             handle: Handle::default(),
             client: Client::new(),
             cache: None,
-            batch: Arc::new(Batch::new([])),
+            batch: Arc::new(RequestBatch::new([])),
             problem_log: ProblemLog::default(),
         }
     }
@@ -95,7 +95,7 @@ impl Poller {
             Ok(url) => {
                 let calls = cache.calls();
                 if self.batch.calls() != calls {
-                    self.batch = Arc::new(Batch::new(calls));
+                    self.batch = Arc::new(RequestBatch::new(calls));
                 }
                 Some(PollRequest {
                     process,
@@ -169,7 +169,7 @@ struct PollRequest {
     process: ProcessId,
     client: Client,
     url: Uri,
-    batch: Arc<Batch>,
+    batch: Arc<RequestBatch>,
 }
 
 /// The configured URL, else the address that the validator reports, else host and port of its
