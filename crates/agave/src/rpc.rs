@@ -141,7 +141,7 @@ impl Health {
 
     /// `None` if the node does not know the cluster's newest slot: after each start, and since 4.5
     /// during all of Tower.
-    pub fn is_ok(&self) -> Option<bool> {
+    pub fn is_healthy(&self) -> Option<bool> {
         match self {
             Health::Ok => Some(true),
             Health::Unhealthy { slots_behind } => slots_behind.map(|_| false),

@@ -36,13 +36,13 @@ impl DistanceEvidence {
     ) -> Self {
         let by_rpc_at = rpc.and_then(|facts| facts.slots_behind_received_at);
         let fresh = pushed.filter(|(at, _)| now.since(*at) < PUSH_MAX_AGE);
-        let health = rpc.and_then(|facts| facts.health.as_ref()?.is_ok());
+        let health = rpc.and_then(|facts| facts.health.as_ref()?.is_healthy());
         DistanceEvidence {
             by_rpc: rpc.and_then(|facts| facts.slots_behind),
             has_recent_rpc_distance: by_rpc_at
                 .is_some_and(|at| now.since(at) < RPC_PRECEDENCE_TIME),
             pushed: fresh.and_then(|(_, slots)| Some((slots.behind()?, slots.is_proven))),
-            health: health.map(|is_ok| (is_ok, health_distance)),
+            health: health.map(|is_healthy| (is_healthy, health_distance)),
         }
     }
 

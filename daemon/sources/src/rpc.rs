@@ -93,7 +93,7 @@ impl Handle {
         };
         let count = facts.epoch_info.and_then(|info| info.transaction_count);
         out.integer(&BANK_TRANSACTIONS, [], count);
-        let health = facts.health.as_ref().and_then(Health::is_ok);
+        let health = facts.health.as_ref().and_then(Health::is_healthy);
         out.flag(&HEALTHY, [], health);
     }
 }

@@ -272,7 +272,7 @@ fn rpc_ok(reported: &RpcFacts, admin: Option<&AdminFacts>) -> Check {
             "set rpc.url to the JSON-RPC of this validator, or leave it out",
         );
     }
-    let health = match reported.health.as_ref().and_then(Health::is_ok) {
+    let health = match reported.health.as_ref().and_then(Health::is_healthy) {
         Some(true) => "healthy",
         Some(false) => "behind",
         None => "of unknown health",
