@@ -85,7 +85,7 @@ impl Registry {
         if pollers.is_empty() {
             return Ok(());
         }
-        workers.task_thread("rpc", rpc::MAX_NAME_LOOKUPS, |stop| async move {
+        workers.task_thread("rpc", rpc::MAX_DNS_LOOKUPS, |stop| async move {
             join_all(pollers.into_iter().map(|run| run(stop.clone()))).await;
         })
     }

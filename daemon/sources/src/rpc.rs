@@ -32,7 +32,7 @@ use parking_lot::Mutex;
 use poller::endpoint_url;
 use std::{collections::VecDeque, sync::Arc};
 
-pub(super) const MAX_NAME_LOOKUPS: usize = 4;
+pub(super) const MAX_DNS_LOOKUPS: usize = 4;
 
 /// Each poll publishes a new value. Slots, health and transactions expire after two polls and 1 s
 /// without renewal; identity and version after three of their own, rarer polls, at least 10 s.
@@ -137,7 +137,7 @@ impl TransactionCounter {
 /// JSON-RPC endpoint and known facts of the followed process, for the other pollers.
 pub struct Endpoint {
     url: Option<String>,
-    find_target: TargetLookup,
+    current_target: TargetLookup,
     admin: Latest<AdminFacts>,
     handle: Handle,
 }
@@ -145,13 +145,13 @@ pub struct Endpoint {
 impl Endpoint {
     pub fn new(
         config: &config::Rpc,
-        find_target: TargetLookup,
+        current_target: TargetLookup,
         admin: Latest<AdminFacts>,
         handle: Handle,
     ) -> Endpoint {
         Endpoint {
             url: config.url.clone(),
-            find_target,
+            current_target,
             admin,
             handle,
         }
@@ -159,7 +159,7 @@ impl Endpoint {
 
     /// `None` before JSON-RPC first responded to the poller: a validator's start is no failure.
     pub fn current(&self) -> Option<(ProcessId, Uri)> {
-        let target = (self.find_target)()?;
+        let target = (self.current_target)()?;
         self.rpc_facts(target.process)?.processed_slot_received_at?;
         let url = endpoint_url(self.url.as_deref(), &target, self.admin.get().as_deref()).ok()?;
         Some((target.process, url))
@@ -171,7 +171,7 @@ impl Endpoint {
     }
 
     pub fn vote_account(&self, process: ProcessId) -> Option<PublicKey> {
-        let target = (self.find_target)().filter(|target| target.process == process);
+        let target = (self.current_target)().filter(|target| target.process == process);
         target?.validator.as_ref()?.vote_account
     }
 

@@ -45,7 +45,7 @@ pub struct Poller {
     timeout: Duration,
     pub(super) poll_intervals: PollIntervals,
     clock: Clock,
-    find_target: TargetLookup,
+    current_target: TargetLookup,
     facts: Latest<AdminFacts>,
     cache: Option<ProcessCache>,
     problem_log: ProblemLog,
@@ -57,14 +57,14 @@ impl Poller {
     pub fn new(
         config: &config::Admin,
         clock: Clock,
-        find_target: TargetLookup,
+        current_target: TargetLookup,
         facts: Latest<AdminFacts>,
     ) -> Self {
         Poller {
             timeout: config.timeout,
             poll_intervals: POLL_INTERVALS,
             clock,
-            find_target,
+            current_target,
             facts,
             cache: None,
             problem_log: ProblemLog::default(),
@@ -86,7 +86,7 @@ impl Poller {
     pub async fn run(mut self, stop: Stop) {
         let mut timer = PollTimer::new(self.clock, self.poll_intervals.starting, stop);
         while timer.next().await {
-            let Some(target) = (self.find_target)() else {
+            let Some(target) = (self.current_target)() else {
                 self.cache = None;
                 self.facts.set(None);
                 continue;
@@ -185,7 +185,7 @@ impl Poller {
 
     /// Stores a poll's result, unless the process was replaced meanwhile.
     fn store(&mut self, cache: ProcessCache) {
-        if (self.find_target)().is_some_and(|target| target.process == cache.process) {
+        if (self.current_target)().is_some_and(|target| target.process == cache.process) {
             self.problem_log
                 .log_changes(Source::AdminRpc, cache.up, &cache.problems);
             self.cache = Some(cache);

@@ -27,7 +27,7 @@ use std::{
 pub struct Poller {
     config: config::Rpc,
     clock: Clock,
-    find_target: TargetLookup,
+    current_target: TargetLookup,
     admin: Latest<AdminFacts>,
     pub handle: Handle,
     /// To the current process. The next one gets a new connection.
@@ -43,13 +43,13 @@ impl Poller {
     pub fn new(
         config: &config::Rpc,
         clock: Clock,
-        find_target: TargetLookup,
+        current_target: TargetLookup,
         admin: Latest<AdminFacts>,
     ) -> Self {
         Poller {
             config: config.clone(),
             clock,
-            find_target,
+            current_target,
             admin,
             handle: Handle::default(),
             client: Client::new(),
@@ -79,7 +79,7 @@ impl Poller {
 
     fn request(&mut self) -> Option<PollRequest> {
         let now = self.clock.now();
-        let Some(target) = (self.find_target)() else {
+        let Some(target) = (self.current_target)() else {
             self.cache = None;
             self.handle.facts.set(None);
             return None;
@@ -106,7 +106,7 @@ impl Poller {
             }
             Err(problem) => {
                 cache.set_problem(problem, now);
-                self.log_changes();
+                self.publish_and_log();
                 None
             }
         }
@@ -120,7 +120,7 @@ impl Poller {
         responses: Result<Vec<Result<Answer, Error>>, Failure>,
     ) {
         let process = request.process;
-        if (self.find_target)().is_none_or(|target| target.process != process) {
+        if (self.current_target)().is_none_or(|target| target.process != process) {
             return;
         }
         let Some(cache) = self.cache.as_mut().filter(|cache| cache.process == process) else {
@@ -146,10 +146,10 @@ impl Poller {
                 cache.set_problem(failure.problem(&url_origin(&request.url), readiness), at);
             }
         }
-        self.log_changes();
+        self.publish_and_log();
     }
 
-    fn log_changes(&mut self) {
+    fn publish_and_log(&mut self) {
         if let Some(facts) = self.publish() {
             self.problem_log
                 .log_changes(Source::Rpc, facts.up, &facts.problems);

@@ -115,7 +115,7 @@ impl Probe {
             if self
                 .endpoint
                 .current()
-                .is_none_or(|(now, _)| now != process)
+                .is_none_or(|(current_process, _)| current_process != process)
             {
                 continue;
             }
