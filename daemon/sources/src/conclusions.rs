@@ -143,7 +143,7 @@ impl Conclusions {
     /// validator.
     fn update_followed(&mut self, context: &SampleContext<'_>) {
         let process = context.process();
-        let validator = process.filter(|_| !is_other_program(context));
+        let validator = process.filter(|_| !follows_non_validator(context));
         if process != self.followed_process {
             self.followed_process = process;
             self.followed_at = context.now;
@@ -185,7 +185,7 @@ impl Conclusions {
         }
     }
 
-    fn update_identity(&self, context: &SampleContext<'_>, target: &Target, facts: &SourceFacts) {
+    fn update_intake(&self, context: &SampleContext<'_>, target: &Target, facts: &SourceFacts) {
         let (intake, config, now) = (&self.intake, &self.config, context.now);
         let validator = target.validator.as_ref();
         if validator.is_some_and(|validator| validator.program == Program::TestValidator)
@@ -237,29 +237,31 @@ impl Conclusions {
         let log = self.log_status.as_ref().map(tail::StatusHandle::snapshot);
         let log = log.unwrap_or_default();
         let last_line_at = log.last_record_at.filter(|at| *at >= self.followed_at);
-        let step = log.progress.filter(|step| step.at >= self.followed_at);
-        let progress = admin.and_then(|facts| facts.progress.as_ref());
-        let start_phase = match progress {
+        let log_step = log
+            .progress
+            .filter(|log_step| log_step.at >= self.followed_at);
+        let admin_progress = admin.and_then(|facts| facts.progress.as_ref());
+        let start_stage = match admin_progress {
             Some(progress) => from_start_progress(progress),
             // The log reports a start, but not its end.
             None if facts.processed_slot_received_at().is_none() => {
-                step.and_then(|step| from_log_progress(step.progress))
+                log_step.and_then(|log_step| from_log_progress(log_step.progress))
             }
             None => None,
         };
         let is_running = rpc.is_some_and(|facts| facts.up)
-            || progress.is_some_and(|progress| progress.name() == "Running");
+            || admin_progress.is_some_and(|progress| progress.name() == "Running");
         let reported_at = facts
             .datapoints
             .last_push
             .max(last_line_at)
             .max(
                 admin
-                    .filter(|_| progress.is_some())
+                    .filter(|_| admin_progress.is_some())
                     .map(|facts| facts.polled_at),
             )
             .max(facts.processed_slot_received_at());
-        let stage = start_phase
+        let stage = start_stage
             .map(Stage::Reported)
             .or(is_running.then_some(Stage::Running))
             .filter(|_| reported_at.is_some_and(|at| facts.now.since(at) < STAGE_MAX_AGE));
@@ -324,15 +326,15 @@ impl Sampler for Conclusions {
                 .readings
                 .push(self.target_info(context, target, &facts));
             if target.validator.is_some() {
-                self.update_identity(context, target, &facts);
+                self.update_intake(context, target, &facts);
                 let configured = self.config.target.program_cache_entries;
-                cache_capacity(facts.version(), configured, &mut output);
+                program_cache_readings(facts.version(), configured, &mut output);
                 let protocol = self.update_consensus(target.process, &facts, &mut output);
                 self.slots
                     .sample(protocol, &facts, &mut output, &mut evidence);
             }
         }
-        if !is_other_program(context) {
+        if !follows_non_validator(context) {
             let before = self.tracker.phase();
             self.tracker.tick(context.now.uptime, &evidence);
             let after = self.tracker.phase();
@@ -347,7 +349,7 @@ impl Sampler for Conclusions {
 }
 
 /// The followed process is no validator, such as a wrapper.
-fn is_other_program(context: &SampleContext<'_>) -> bool {
+fn follows_non_validator(context: &SampleContext<'_>) -> bool {
     context
         .target
         .is_some_and(|target| target.validator.is_none())
@@ -415,7 +417,11 @@ fn display_version(version: &str) -> String {
     Version::parse(version).map_or_else(|_| version.to_owned(), |version| version.to_string())
 }
 
-fn cache_capacity(version: Option<&str>, configured: Option<u64>, output: &mut SourceOutput) {
+fn program_cache_readings(
+    version: Option<&str>,
+    configured: Option<u64>,
+    output: &mut SourceOutput,
+) {
     let default_capacity = || Some(Version::parse(version?).ok()?.program_cache_capacity());
     let capacity = configured.or_else(default_capacity);
     output.integer(&v::CACHE_CAPACITY, ["configured"], capacity);
