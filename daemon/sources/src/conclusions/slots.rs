@@ -50,9 +50,9 @@ impl SlotTracker {
 
     fn export(&self, protocol: Option<Protocol>, facts: &SourceFacts, output: &mut SourceOutput) {
         let (now, rpc) = (facts.now, facts.rpc.as_deref());
-        let distance_at = rpc.and_then(|facts| facts.slots_behind_received_at);
-        let unless_recent = |at: Option<Stamp>, slot: Option<u64>| {
-            slot.filter(|_| at.is_none_or(|at| now.since(at) >= RPC_PRECEDENCE_TIME))
+        let slots_behind_at = rpc.and_then(|facts| facts.slots_behind_received_at);
+        let unless_rpc_is_recent = |rpc_at: Option<Stamp>, pushed: Option<u64>| {
+            pushed.filter(|_| rpc_at.is_none_or(|at| now.since(at) >= RPC_PRECEDENCE_TIME))
         };
         let pushed = facts
             .datapoints
@@ -65,7 +65,7 @@ impl SlotTracker {
         for (kind, slot) in [
             (
                 "processed",
-                facts.processed_slot().or(unless_recent(
+                facts.processed_slot().or(unless_rpc_is_recent(
                     facts.processed_slot_received_at(),
                     pushed.frozen,
                 )),
@@ -79,7 +79,7 @@ impl SlotTracker {
                 "shred",
                 facts
                     .max_shred_slot()
-                    .or(unless_recent(distance_at, pushed.received)),
+                    .or(unless_rpc_is_recent(slots_behind_at, pushed.received)),
             ),
         ] {
             output.integer(&v::SLOT, [kind], slot);
@@ -87,7 +87,7 @@ impl SlotTracker {
         let tip_is_fresh = self.tip.is_some_and(|(_, at)| now.since(at) < TIP_MAX_AGE);
         let is_tip_purged = facts
             .max_shred_slot()
-            .is_some_and(|tip| !self.still_exists(protocol, tip));
+            .is_some_and(|tip| !self.tip_still_exists(protocol, tip));
         let mut distance_evidence = facts.distance_evidence();
         if !tip_is_fresh || is_tip_purged {
             distance_evidence.by_rpc = None;
@@ -96,9 +96,9 @@ impl SlotTracker {
     }
 
     /// False if the highest slot with shreds was purged.
-    fn still_exists(&self, protocol: Option<Protocol>, slot: u64) -> bool {
+    fn tip_still_exists(&self, protocol: Option<Protocol>, tip: u64) -> bool {
         let may_be_purged = self.has_gone_back || protocol == Some(Protocol::Alpenglow);
-        !may_be_purged || Some(slot) > self.migration_tip
+        !may_be_purged || Some(tip) > self.migration_tip
     }
 
     /// Tracks slots from the migration on until replay nears the purged ones again, or for ever.
@@ -146,7 +146,7 @@ impl SlotTracker {
             evidence.is_healthy = rpc.health == Some(Health::Ok);
             let has_new_tip = rpc.slots_behind_received_at == rpc_at;
             evidence.tip =
-                max_shred_slot.filter(|tip| has_new_tip && self.still_exists(protocol, *tip));
+                max_shred_slot.filter(|tip| has_new_tip && self.tip_still_exists(protocol, *tip));
             if let Some((slot, at)) = max_shred_slot.zip(rpc_at) {
                 let before = self.tip.filter(|(before, _)| slot <= *before);
                 self.tip = Some((slot, before.map_or(at, |(_, since)| since)));
@@ -452,12 +452,12 @@ mod tests {
         let mut tracker = SlotTracker::default();
         tracker.track_purge(migrating, 1_300, Some(1_301));
         tracker.track_purge(alpenglow, 1_002, Some(1_306));
-        assert!(!tracker.still_exists(alpenglow, 1_306));
+        assert!(!tracker.tip_still_exists(alpenglow, 1_306));
         tracker.track_purge(alpenglow, 1_290, Some(1_306));
-        assert!(!tracker.still_exists(alpenglow, 1_306));
-        assert!(tracker.still_exists(alpenglow, 1_307));
+        assert!(!tracker.tip_still_exists(alpenglow, 1_306));
+        assert!(tracker.tip_still_exists(alpenglow, 1_307));
         tracker.track_purge(alpenglow, 1_250, Some(1_400));
-        assert!(tracker.still_exists(alpenglow, 1_400), "it is over");
+        assert!(tracker.tip_still_exists(alpenglow, 1_400), "it is over");
     }
 
     #[test]
