@@ -69,11 +69,11 @@ impl CgroupSampler {
         self.path = cgroups.path().map(Arc::from);
         // A cgroup may vanish with its process, a mount does not.
         if let Ok(memory) = &cgroups.memory
-            && !memory.top.is_dir()
+            && !memory.mount_point.is_dir()
         {
             let message = format!(
                 "{}: no cgroup file system is mounted there; see paths.cgroup",
-                memory.top.display()
+                memory.mount_point.display()
             );
             output.problems.push(Problem::absent_data(message));
             self.located = None;
@@ -82,7 +82,7 @@ impl CgroupSampler {
         self.has_own_pressure = cgroups
             .unified
             .as_ref()
-            .is_ok_and(|unified| unified.folder != unified.top);
+            .is_ok_and(|unified| unified.folder != unified.mount_point);
         match &mut self.located {
             Some((at, before, _)) if *before == cgroups => {
                 *at = context.now;

@@ -37,7 +37,7 @@ impl Tree {
         let folder = Ok(CgroupFolder {
             version: self.version,
             folder: Arc::from(self.path(own)),
-            top: Arc::from(self.top.path() as &Path),
+            mount_point: Arc::from(self.top.path() as &Path),
             path: format!("/{own}"),
         });
         let mut files = CgroupFiles::new(&ProcessCgroups {
