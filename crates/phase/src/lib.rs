@@ -65,7 +65,7 @@ pub enum Stage {
 
 /// Of one tick. Silence of a source is not evidence.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Evidence {
+pub struct PhaseEvidence {
     pub process: Process,
     /// As last reported; `None` if the report is too old.
     pub stage: Option<Stage>,

@@ -34,7 +34,7 @@ use faultline_metrics::{
     LabelText, Reading, Stamp,
     metrics::{process as p, recorded::PHASE_EVIDENCE, validator as v},
 };
-use faultline_phase::{Evidence, Phase, Process, Rules, Stage, Tracker, phase_name};
+use faultline_phase::{Phase, PhaseEvidence, Process, Rules, Stage, Tracker, phase_name};
 use slots::SlotTracker;
 use std::{sync::Arc, time::Duration};
 
@@ -232,7 +232,7 @@ impl Conclusions {
         Some(consensus.protocol)
     }
 
-    fn evidence(&self, context: &SampleContext<'_>, facts: &SourceFacts) -> Evidence {
+    fn evidence(&self, context: &SampleContext<'_>, facts: &SourceFacts) -> PhaseEvidence {
         let (rpc, admin) = (facts.rpc.as_ref(), facts.admin.as_ref());
         let log = self.log_status.as_ref().map(tail::StatusHandle::snapshot);
         let log = log.unwrap_or_default();
@@ -270,10 +270,10 @@ impl Conclusions {
             Some(_) if is_stopped(context) => Process::Stopped,
             Some(_) => Process::Alive,
         };
-        Evidence {
+        PhaseEvidence {
             process,
             stage,
-            ..Evidence::default()
+            ..PhaseEvidence::default()
         }
     }
 
@@ -390,7 +390,7 @@ fn is_stopped(context: &SampleContext<'_>) -> bool {
 
 /// Exports the phase, the time in each phase, and the evidence, from which a report derives the
 /// same phases.
-fn phase_readings(tracker: &Tracker, evidence: &Evidence, output: &mut SourceOutput) {
+fn phase_readings(tracker: &Tracker, evidence: &PhaseEvidence, output: &mut SourceOutput) {
     for phase in Phase::ALL {
         let is_on = Some(phase) == tracker.phase();
         output.flag(&v::PHASE, [phase.name()], is_on);

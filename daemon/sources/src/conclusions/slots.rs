@@ -8,7 +8,7 @@ use crate::{
 };
 use faultline_agave::{consensus::Protocol, rpc::Health};
 use faultline_metrics::{Stamp, metrics::validator as v};
-use faultline_phase::{Evidence, Process};
+use faultline_phase::{PhaseEvidence, Process};
 use std::time::Duration;
 
 /// Without a newer tip for this long, JSON-RPC's distance does not count: the validator is starved
@@ -40,7 +40,7 @@ impl SlotTracker {
         protocol: Option<Protocol>,
         facts: &SourceFacts,
         output: &mut SourceOutput,
-        evidence: &mut Evidence,
+        evidence: &mut PhaseEvidence,
     ) {
         self.add_evidence(protocol, facts, evidence);
         if evidence.process != Process::Stopped {
@@ -128,7 +128,7 @@ impl SlotTracker {
         &mut self,
         protocol: Option<Protocol>,
         facts: &SourceFacts,
-        evidence: &mut Evidence,
+        evidence: &mut PhaseEvidence,
     ) {
         let (processed, max_shred_slot, rpc_at) = (
             facts.processed_slot(),
@@ -243,8 +243,8 @@ mod tests {
         tracker: &mut SlotTracker,
         now: u64,
         source_facts: &SourceFacts,
-    ) -> (Option<f64>, Option<f64>, Evidence) {
-        let (mut output, mut evidence) = (SourceOutput::default(), Evidence::default());
+    ) -> (Option<f64>, Option<f64>, PhaseEvidence) {
+        let (mut output, mut evidence) = (SourceOutput::default(), PhaseEvidence::default());
         let source_facts = SourceFacts {
             now: at(now),
             ..source_facts.clone()
@@ -400,7 +400,7 @@ mod tests {
     fn slots_purged_by_a_migration_are_not_the_tip() {
         let mut tracker = SlotTracker::default();
         let mut sample = |second, protocol, rpc_slots: (u64, u64), push: Slots| {
-            let (mut output, mut evidence) = (SourceOutput::default(), Evidence::default());
+            let (mut output, mut evidence) = (SourceOutput::default(), PhaseEvidence::default());
             let mut source_facts =
                 source_facts(Some((second, Some(rpc_slots))), Some((second, push)));
             source_facts.now = at(second);
@@ -464,9 +464,9 @@ mod tests {
     fn a_stopped_process_has_no_slot_despite_a_fresh_response() {
         let (mut output, mut evidence) = (
             SourceOutput::default(),
-            Evidence {
+            PhaseEvidence {
                 process: Process::Stopped,
-                ..Evidence::default()
+                ..PhaseEvidence::default()
             },
         );
         let mut input_facts = source_facts(Some((10, Some((105, 106)))), None);

@@ -1,6 +1,6 @@
 use super::Span;
 use crate::run::{Run, Signal, Tick};
-use faultline_phase::{Evidence, Interval, Phase, Process, STALL_AFTER, Stage, Tracker};
+use faultline_phase::{Interval, Phase, PhaseEvidence, Process, STALL_AFTER, Stage, Tracker};
 use faultline_stats::summary::quantile;
 use itertools::Itertools;
 use std::{ops::Range, time::Duration};
@@ -123,7 +123,7 @@ fn track_session(
     for (index, tick) in tracked {
         let evidence = match tick.process {
             Some(_) => evidence_at(run, index, tick),
-            None => Some(Evidence::default()),
+            None => Some(PhaseEvidence::default()),
         };
         let Some(evidence) = evidence else { continue };
         if tick.process.is_some() && tick.process != process {
@@ -141,7 +141,7 @@ fn track_session(
             (true, Some(phase)) => Some(Stage::Reported(phase)),
             _ => evidence.stage,
         };
-        intervals.extend(tracker.tick(elapsed(tick), &Evidence { stage, ..evidence }));
+        intervals.extend(tracker.tick(elapsed(tick), &PhaseEvidence { stage, ..evidence }));
         slot_times.push(tracker.slot_time().map(|time| time.as_secs_f64()));
     }
     let last_phase = tracker.phase();
@@ -172,8 +172,8 @@ fn slot(run: &Run, signal: Signal, index: usize) -> Option<u64> {
     value(run, signal, index).map(|slot| slot as u64)
 }
 
-fn recorded_evidence(run: &Run, index: usize, tick: &Tick) -> Option<Evidence> {
-    Some(Evidence {
+fn recorded_evidence(run: &Run, index: usize, tick: &Tick) -> Option<PhaseEvidence> {
+    Some(PhaseEvidence {
         process: match value(run, Signal::EvidenceStopped, index)? {
             0.0 => Process::Alive,
             _ => Process::Stopped,
@@ -189,7 +189,7 @@ fn recorded_evidence(run: &Run, index: usize, tick: &Tick) -> Option<Evidence> {
 }
 
 /// For older recordings. A repeated slot is new evidence only if JSON-RPC answered.
-fn older_evidence(run: &Run, index: usize, tick: &Tick) -> Option<Evidence> {
+fn older_evidence(run: &Run, index: usize, tick: &Tick) -> Option<PhaseEvidence> {
     let before = index
         .checked_sub(1)
         .and_then(|before| slot(run, Signal::Processed, before));
@@ -197,7 +197,7 @@ fn older_evidence(run: &Run, index: usize, tick: &Tick) -> Option<Evidence> {
         Some(*slot) != before || value(run, Signal::RpcUp, index).is_none_or(|up| up > 0.0)
     });
     let behind = slot(run, Signal::Behind, index);
-    Some(Evidence {
+    Some(PhaseEvidence {
         process: match run.stopped.get(index) {
             Some(true) => Process::Stopped,
             _ => Process::Alive,
